@@ -162,6 +162,11 @@ test-lun: build tools ## real agents over a LUN that hangs HUNG=30s, also under 
 	@echo "test-lun: real programs on loop devices over a file system of its own; the LUN hangs for $(HUNG), twice"
 	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m -run 'TestHungLUN|TestLUNThatRefusesWrites|TestCrashWhileTheLUNHangs|TestKilledInItsOnlyThread' ./integration/netns -hung $(HUNG)
 
+test-formats: tools ## fencectl lun init among some forty formats, by the tools that make them; needs root, loop devices and the packages that it names (about 2 min)
+	@test "$$(id -u)" = 0 || { echo "test-formats: needs root: it makes loop devices; run: sudo make test-formats" >&2; exit 1; }
+	@echo "test-formats: each tool makes its format, lun init refuses it, and --force leaves nothing of it; about 2 minutes"
+	@FENCING_TEST_FORMATS=1 $(TESTRUN) -log -- -count=1 -timeout 20m -run '^TestInitAmongRealFormats$$' ./diskquorum/lunadmin
+
 test-systemd: tools ## what systemd keeps of a killed agent's descriptor: a real systemd in a PID namespace (root, systemd)
 	@FENCING_TEST_SYSTEMD=1 $(TESTRUN) -log -- -count=1 -timeout 5m -run '^TestSystemd$$' ./cmd/fencing-agent/fdstore
 
@@ -353,7 +358,7 @@ simulate-table: laboratory ## the simulated tables of docs/measurements/performa
 
 nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc, libseccomp-dev and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "large-split" "model" "test-lun HUNG=10m" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "test-nodefence" "kube-hour" "lists-hour" "test-cilium" "test-vms LONG=1" "vms-fabric" "vms-crash" "test-watchdog" "test-deb-machine" "soak" "demo" "night"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "large-split" "model" "test-lun HUNG=10m" "test-formats" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "test-nodefence" "kube-hour" "lists-hour" "test-cilium" "test-vms LONG=1" "vms-fabric" "vms-crash" "test-watchdog" "test-deb-machine" "soak" "demo" "night"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

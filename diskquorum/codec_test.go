@@ -456,7 +456,7 @@ func TestGolden(t *testing.T) {
 	e.Judged, e.Sentence = Sentence{}, 0
 	for name, block := range map[string][]byte{
 		"echo_v1.hex": encodeEcho(t, 64, &e, samplePings(64)), "echo_v1_sentence.hex": encodeEcho(t, 64, &judged, samplePings(64)), "superblock_v1_echoes.hex": encodeSuperblock(t, &with, 1),
-		"slot_v1.hex": encodeSlot(t, &s), "superblock_v1.hex": encodeSuperblock(t, &sb, 1), "scratch_v1.hex": scratch,
+		"slot_v1.hex": encodeSlot(t, &s), "superblock_v1.hex": encodeSuperblock(t, &sb, 1), "superblock_v1_mbr.hex": encodeSuperblock(t, &with, 0), "scratch_v1.hex": scratch,
 	} {
 		path := filepath.Join("testdata", "golden", name)
 		dump := hex.Dump(block)

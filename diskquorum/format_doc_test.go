@@ -92,7 +92,9 @@ func u64(v uint64) []byte {
 func TestFormatDocSuperblock(t *testing.T) {
 	sb := sampleSuperblock()
 	sb.SetID, sb.Devices, sb.Device, sb.Echoes = sampleID, 3, 2, true
-	checkDoc(t, "superblock", encodeSuperblock(t, &sb, 0), map[string][]byte{
+	block := encodeSuperblock(t, &sb, 0)
+	checkDoc(t, "superblock", block, map[string][]byte{
+		"balance": block[440:444], "protective partition": {0, 0, 2, 0, 0xEE, 255, 255, 255, 1, 0, 0, 0, 255, 255, 255, 255},
 		"magic": []byte("FENCELUN"), "format version": u16(1), "minor version": u16(1), "flags": {1}, "block size": u32(4096),
 		"LUN id": sampleID[:], "devices": {3}, "device": {2}, "set id": sampleID[:], "slots": u16(64), "cluster length": {4}, "node group length": {6},
 		"created": u64(1_700_000_000), "cluster": []byte("main"), "node group": []byte("worker"),

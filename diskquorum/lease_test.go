@@ -175,7 +175,7 @@ func TestHoldersAreWaitedForByTheLongestTimes(t *testing.T) {
 		{"longer times, but it has left", func(s *Slot) { s.GrantLifetime, s.Statement.Guard.Timeout = time.Minute, time.Minute }, true, 90, true},
 	} {
 		p := newPhoto(t)
-		p.write(41, func(s *Slot) {
+		p.written(41, func(s *Slot) {
 			s.Statement.Token, s.Statement.Guard.Timeout = Token{Nonce: 9, Counter: 5}, 3*time.Second
 		})
 		writer := p.read(1, 2)
@@ -234,7 +234,7 @@ func TestHolderDone(t *testing.T) {
 		{"blank", Token{Nonce: 8, Counter: 5}, 50, 3, 3, func(e *entry) { e.status = slotBlank }, false},
 	} {
 		p := newPhoto(t)
-		p.write(41, func(s *Slot) {
+		p.written(41, func(s *Slot) {
 			s.Statement.Token, s.Statement.Guard.Timeout = c.shown, c.its*time.Second
 		})
 		e := p.read(1, 2)

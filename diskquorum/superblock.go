@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"math/bits"
 )
 
 // The superblock, in sector 0 of blocks 0 and 1; sectors 1..7 carry only their trailers.
@@ -25,7 +27,14 @@ import (
 //	 48  64  cluster name, zero padded
 //	112  64  node group name, zero padded
 //	176  16  set id; all zero if this device is alone
-//	192 304  reserved
+//	192 248  reserved
+//	440   4  copy A: chosen so that the sector's checksum ends with the bytes 55 AA
+//	444   2  reserved
+//	446  16  copy A: a partition of type EE, which makes of the sector a protective MBR
+//	462  34  reserved
+//
+// To blkid, wipefs, lsblk, file, mkfs and installers a LUN without that looks empty. The kernel makes no
+// partition of it (adr/0075). Readers ignore it, as they do all reserved bytes.
 const (
 	superblockMagic = "FENCELUN"
 	minorEchoes     = 1
@@ -44,6 +53,8 @@ const (
 	sbCluster    = 48
 	sbGroup      = 112
 	sbSetID      = 176
+	sbBalance    = 440
+	sbPartition  = 446
 
 	sbFlagEchoes = 1
 
@@ -51,12 +62,20 @@ const (
 	MaxNameBytes = 64
 )
 
+// protective is the partition of a protective MBR: type EE, from sector 1 to the end of what can be said. Tools that
+// know no GPT take the whole device for taken, and the kernel and kpartx look no further.
+const protective = "\x00\x00\x02\x00\xEE\xFF\xFF\xFF\x01\x00\x00\x00\xFF\xFF\xFF\xFF"
+
+// bootSignature ends an MBR. It is the upper half of the checksum of the sector.
+const bootSignature = 0xAA55
+
 var (
 	// ErrNoSuperblock says that the block is not a fencing-agent superblock at all.
 	ErrNoSuperblock = errors.New("no fencing-agent superblock")
 	// ErrSuperblocksDiffer says that the two copies describe two LUNs: an init was
 	// interrupted, or two ran at once. Nobody may guess which one the others believe.
-	ErrSuperblocksDiffer = errors.New("the two superblock copies differ; run `fencectl lun init --force` again")
+	ErrSuperblocksDiffer = errors.New("the two superblock copies differ: an init was interrupted, or something wrote over one of them; " +
+		"`fencectl lun import DEVICE` tells whether it can be restored from the other, else run `fencectl lun init --force` again")
 )
 
 // Validate reports what keeps the superblock from being written.
@@ -134,8 +153,53 @@ func EncodeSuperblock(dst []byte, sb *Superblock, which int) error {
 	le.PutUint64(dst[sbCreated:], uint64(sb.Created))
 	copy(dst[sbCluster:], sb.Cluster)
 	copy(dst[sbGroup:], sb.NodeGroup)
+	if which == 0 {
+		copy(dst[sbPartition:], protective)
+	}
 	seal(dst, kindSuperblock, [16]byte{}, uint64(which), le.Uint64(sb.ID[:]))
+	if which == 0 {
+		balance(dst[:SectorSize], sealSeed([16]byte{}, uint64(which)))
+	}
 	return nil
+}
+
+// balance gives a sealed sector a checksum that ends with the boot signature. The checksum is linear, and four bytes
+// can bring about every value of it: so the bits of the field that change its upper half are added up to the half
+// that is missing.
+func balance(sector []byte, seed uint32) {
+	le := binary.LittleEndian
+	sum := func(field uint32) uint32 {
+		le.PutUint32(sector[sbBalance:], field)
+		return crc32.Update(seed, castagnoli, sector[:trailerCRC])
+	}
+	zero := uint16(sum(0) >> 16)
+	var reach [16]struct { // by the greatest bit of the change
+		change uint16
+		field  uint32
+	}
+	for bit := range 32 {
+		field := uint32(1) << bit
+		for change := uint16(sum(field)>>16) ^ zero; change != 0; {
+			r := &reach[bits.Len16(change)-1]
+			if r.change == 0 {
+				r.change, r.field = change, field
+				break
+			}
+			change, field = change^r.change, field^r.field
+		}
+	}
+	field := uint32(0)
+	for missing := zero ^ bootSignature; missing != 0; {
+		r := &reach[bits.Len16(missing)-1]
+		missing, field = missing^r.change, field^r.field
+	}
+	le.PutUint32(sector[trailerCRC:], sum(field))
+}
+
+// IsProtective reports whether block 0 begins with a protective MBR that is part of a superblock, valid or not.
+func IsProtective(block []byte) bool {
+	return len(block) >= SectorSize && string(block[sbPartition:sbPartition+len(protective)]) == protective &&
+		binary.LittleEndian.Uint16(block[trailerKind:]) == uint16(kindSuperblock) && binary.LittleEndian.Uint16(block[trailerCRC+2:]) == bootSignature
 }
 
 // DecodeSuperblock reads copy 0 or 1 of the superblock. The error wraps ErrBlank,

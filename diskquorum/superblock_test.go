@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -19,6 +20,53 @@ func TestSuperblockRoundTrip(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Copy A is a protective MBR as well, whatever it says, and a sector that is sealed as ever.
+func TestSuperblockIsAProtectiveMBR(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	for range 1000 {
+		sb := sampleSuperblock()
+		for i := range sb.ID {
+			sb.ID[i] = byte(rng.Uint32())
+		}
+		a, b := encodeSuperblock(t, &sb, 0), encodeSuperblock(t, &sb, 1)
+		if a[510] != 0x55 || a[511] != 0xAA || a[446+4] != 0xEE || binary.LittleEndian.Uint32(a[446+8:]) != 1 || !IsProtective(a) {
+			t.Fatalf("id %x: the first sector is no protective MBR: %x", sb.ID, a[440:512])
+		}
+		for which, block := range [][]byte{a, b} {
+			if got, err := DecodeSuperblock(block, which); err != nil || got != sb {
+				t.Fatalf("id %x, copy %d: %+v, %v", sb.ID, which, got, err)
+			}
+		}
+		if IsProtective(b) {
+			t.Fatal("copy B is one, too")
+		}
+	}
+}
+
+// A LUN of before has none, and is read as ever.
+func TestSuperblockWithoutMBR(t *testing.T) {
+	sb := sampleSuperblock()
+	a := encodeSuperblock(t, &sb, 0)
+	with := bytes.Clone(a)
+	clear(a[sbBalance:sectorPayload])
+	seal(a, kindSuperblock, [16]byte{}, 0, binary.LittleEndian.Uint64(sb.ID[:]))
+	if got, err := DecodeSuperblock(a, 0); err != nil || got != sb || IsProtective(a) {
+		t.Errorf("got %+v, %v, protective %v", got, err, IsProtective(a))
+	}
+	if at := firstDifferenceBeyond(a, with, SectorSize); at >= 0 {
+		t.Errorf("byte %d differs: to add the MBR takes more than one sector, and so no atomic write", at)
+	}
+}
+
+func firstDifferenceBeyond(a, b []byte, from int) int {
+	for i := from; i < len(a); i++ {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
 }
 
 func TestSuperblockRefuses(t *testing.T) {

@@ -217,13 +217,16 @@ func (t *Table) mergeEntry(i int, from deviceSet, start, end boottime.Instant) {
 		// and go, and a dead owner never stand still.
 		status, newest = slotKnown, &e.newest
 	}
+	if status == slotBlank && e.last != (identity{}) {
+		status = slotUnknown // it was read before, and nobody makes a slot blank again (B9)
+	}
 	e.status = status
 	switch status {
 	case slotUnknown:
 		e.unread++
 		return
 	case slotBlank:
-		e.last, e.beats = identity{}, 0
+		e.beats = 0
 	case slotKnown:
 		e.newest = *newest
 		if now := identityOf(newest); now != e.last {
@@ -262,6 +265,7 @@ func identityOf(s *Slot) identity {
 // Even then the other copy may have been taken back by an old write that landed late, if
 // it is from before a series of failed writes (retries): the newest whole record is lost.
 // A copy that fails its checksum may hide a completed write, so the whole slot is unknown (B9).
+// So may one that is blank although it must have been written: somebody has zeroed it.
 func judge(errs [copiesPerSlot]error, copies *[copiesPerSlot]Slot, tearing, seen uint64) (status slotStatus, current int) {
 	valid, blank := 0, 0
 	newest := uint64(0) // a blank copy is older than any record
@@ -279,6 +283,8 @@ func judge(errs [copiesPerSlot]error, copies *[copiesPerSlot]Slot, tearing, seen
 		}
 	}
 	switch {
+	case valid == 1 && blank == 1 && !BesideBlank(&copies[current]):
+		return slotUnknown, 0
 	case valid+blank == 0, tearing > newest+1 && tearing != seen, tearing > newest+retries:
 		return slotUnknown, 0
 	case valid > 0:
@@ -286,6 +292,27 @@ func judge(errs [copiesPerSlot]error, copies *[copiesPerSlot]Slot, tearing, seen
 	default:
 		return slotBlank, 0
 	}
+}
+
+// BesideBlank reports whether the other copy may be blank beside this record: it is the first
+// that ever landed in its slot. The copies are written in turns, so that is sequence 1; or an odd
+// one, where writes of the same copy had failed before it, which the record says (B3).
+func BesideBlank(s *Slot) bool {
+	return s.Sequence == 1 || s.Late != 0 && s.Sequence%copiesPerSlot == 1 && s.Sequence < retries
+}
+
+// UnreadableSlots lists the slots that agents cannot tell from a table, however often they read the same (B9).
+func UnreadableSlots(table []byte, sb *Superblock) (out []int) {
+	for i := range sb.Slots {
+		var s sighting
+		for range 2 { // a torn copy is told by the second look
+			s.update(i, sb.ID, table)
+		}
+		if s.status == slotUnknown {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // Slots is the number of slots.

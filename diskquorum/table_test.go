@@ -49,6 +49,13 @@ func (p *photo) write(sequence uint64, change func(*Slot)) {
 	}
 }
 
+// written puts a record with that sequence where it belongs, and the one before it into the other copy.
+func (p *photo) written(sequence uint64, change func(*Slot)) {
+	p.t.Helper()
+	p.write(sequence-1, change)
+	p.write(sequence, change)
+}
+
 // tear puts half of a record with that sequence over what is there.
 func (p *photo) tear(sequence uint64) {
 	p.t.Helper()
@@ -75,6 +82,7 @@ func (p *photo) completion(start, end float64) *Completion {
 // Guard: B9. What the two copies of a slot say together.
 func TestCopiesOfASlot(t *testing.T) {
 	spoil := func(p *photo, which int) { p.copy(which)[700] ^= 1 }
+	late := func(s *Slot) { s.Late = 1 }
 	for _, c := range []struct {
 		name  string
 		make  func(p *photo)
@@ -96,6 +104,11 @@ func TestCopiesOfASlot(t *testing.T) {
 		{"a torn write beside a copy that was blank when it was looked at", func(p *photo) { p.write(1, nil); p.tear(3) }, slotUnknown, 0, slotBlank},
 		{"torn after a series of failed writes", func(p *photo) { p.write(40, nil); p.write(41, nil); p.tear(60) }, slotUnknown, 0, slotKnown},
 		{"torn after a later write than the other copy", func(p *photo) { p.write(40, nil); p.write(41, nil); p.tear(44 + retries) }, slotUnknown, 0, slotUnknown},
+		{"a copy was zeroed that must have been written", func(p *photo) { p.write(41, nil) }, slotUnknown, 0, slotUnknown},
+		{"the newest copy was zeroed, and an even record is left", func(p *photo) { p.write(2, nil) }, slotUnknown, 0, slotUnknown},
+		{"the third record is alone, and no write had failed", func(p *photo) { p.write(3, nil) }, slotUnknown, 0, slotUnknown},
+		{"the first record landed at the third attempt", func(p *photo) { p.write(5, late) }, slotKnown, 5, slotKnown},
+		{"alone long after the first attempts, while writes failed", func(p *photo) { p.write(retries+1, late) }, slotUnknown, 0, slotUnknown},
 		{"both are torn", func(p *photo) { p.write(40, nil); p.write(41, nil); p.tear(42); p.tear(43) }, slotUnknown, 0, slotUnknown},
 		{"one torn, one fails", func(p *photo) { p.write(40, nil); p.write(41, nil); p.tear(42); spoil(p, 1) }, slotUnknown, 0, slotUnknown},
 	} {
@@ -108,6 +121,24 @@ func TestCopiesOfASlot(t *testing.T) {
 		if e = p.read(3, 4); e.status != c.again {
 			t.Errorf("%s: status %d in the second read, want %d", c.name, e.status, c.again)
 		}
+	}
+}
+
+// Guard: B9. A slot that had a record never becomes one that was never written.
+func TestAWrittenSlotIsNeverBlank(t *testing.T) {
+	p := newPhoto(t)
+	p.write(41, nil)
+	p.write(42, nil)
+	p.read(1, 2)
+	clear(p.copy(0))
+	clear(p.copy(1))
+	if e := p.read(3, 4); e.status != slotUnknown {
+		t.Errorf("both copies zeroed: status %d, want %d", e.status, slotUnknown)
+	}
+	p.write(43, nil)
+	p.write(44, nil)
+	if e := p.read(5, 6); e.status != slotKnown || e.record().Sequence != 44 {
+		t.Errorf("written again: status %d, sequence %d", e.status, e.record().Sequence)
 	}
 }
 
@@ -128,7 +159,7 @@ func TestAnotherTornWriteIsLookedAtAgain(t *testing.T) {
 // to the START of the latest; reads that say nothing neither end nor prolong it.
 func TestAgeOfARecord(t *testing.T) {
 	p := newPhoto(t)
-	p.write(41, nil)
+	p.written(41, nil)
 	e := p.read(1, 2)
 	if _, moved := e.arrived(); moved {
 		t.Error("the first read of all shows no change")
@@ -155,6 +186,7 @@ func TestAgeOfARecord(t *testing.T) {
 // Guard: L5. Beats are records in a row of one process with one token and view.
 func TestBeatsOfARecord(t *testing.T) {
 	p := newPhoto(t)
+	p.write(40, nil)
 	for i, c := range []struct {
 		sequence uint64
 		process  uint64
@@ -331,14 +363,14 @@ func TestDevicesTogether(t *testing.T) {
 		sequence uint64
 	}{
 		{"all blank", func(a, b, c *photo) {}, []int{0, 1}, slotBlank, 0},
-		{"the greatest counts", func(a, b, c *photo) { a.write(4, nil); b.write(5, nil); c.write(6, nil) }, []int{0, 1}, slotKnown, 5},
-		{"also if it comes first", func(a, b, c *photo) { a.write(5, nil); b.write(4, nil) }, []int{0, 1}, slotKnown, 5},
+		{"the greatest counts", func(a, b, c *photo) { a.written(4, nil); b.written(5, nil); c.written(6, nil) }, []int{0, 1}, slotKnown, 5},
+		{"also if it comes first", func(a, b, c *photo) { a.written(5, nil); b.written(4, nil) }, []int{0, 1}, slotKnown, 5},
 		{"a blank device is older than any record", func(a, b, c *photo) { b.write(1, nil) }, []int{0, 1}, slotKnown, 1},
-		{"one device tells nothing", func(a, b, c *photo) { a.write(4, nil) }, []int{0}, slotUnknown, 0},
-		{"two, one of them damaged", func(a, b, c *photo) { a.write(4, nil); b.write(4, nil); b.copy(0)[700] ^= 1 }, []int{0, 1}, slotUnknown, 0},
-		{"three, one of them damaged", func(a, b, c *photo) { a.write(4, nil); b.write(4, nil); b.copy(0)[700] ^= 1 }, []int{0, 1, 2}, slotKnown, 4},
-		{"three, two damaged", func(a, b, c *photo) { a.copy(0)[7] = 1; b.copy(0)[7] = 1; c.write(4, nil) }, []int{0, 1, 2}, slotUnknown, 0},
-		{"two agents write it", func(a, b, c *photo) { a.write(4, nil); b.write(4, func(s *Slot) { s.Process = 8 }) }, []int{0, 1}, slotUnknown, 0},
+		{"one device tells nothing", func(a, b, c *photo) { a.written(4, nil) }, []int{0}, slotUnknown, 0},
+		{"two, one of them damaged", func(a, b, c *photo) { a.written(4, nil); b.written(4, nil); b.copy(0)[700] ^= 1 }, []int{0, 1}, slotUnknown, 0},
+		{"three, one of them damaged", func(a, b, c *photo) { a.written(4, nil); b.written(4, nil); b.copy(0)[700] ^= 1 }, []int{0, 1, 2}, slotKnown, 4},
+		{"three, two damaged", func(a, b, c *photo) { a.copy(0)[7] = 1; b.copy(0)[7] = 1; c.written(4, nil) }, []int{0, 1, 2}, slotUnknown, 0},
+		{"two agents write it", func(a, b, c *photo) { a.written(4, nil); b.written(4, func(s *Slot) { s.Process = 8 }) }, []int{0, 1}, slotUnknown, 0},
 	} {
 		tr := newTrio(t)
 		c.make(tr.photos[0], tr.photos[1], tr.photos[2])
@@ -354,7 +386,7 @@ func TestDevicesTogether(t *testing.T) {
 func TestNewestKnownRecordStays(t *testing.T) {
 	tr := newTrio(t)
 	for _, p := range tr.photos {
-		p.write(4, nil)
+		p.written(4, nil)
 	}
 	tr.photos[2].write(5, nil)
 	tr.read(1, 0, 1)

@@ -106,6 +106,9 @@ agent has read before its file was changed is not seen.`,
 		}
 		name, r, err := readConfig(cmd.Context(), env.stdin, args[0], getenv)
 		warnOf(env, name, r)
+		if err == nil {
+			err = checkLUNs(r.Config, formattedFor)
+		}
 		if err != nil {
 			return err
 		}

@@ -50,8 +50,9 @@ Nothing is asked: what no flag says is what was found. What "config check" would
 Each --member is NAME=ADDRESS,ADDRESS..., with an address for each network, in the order of --network. Without any, this
 machine stands there alone, and the others are to be added. With --source kubernetes the members are the Nodes.
 
-No disk is taken as the LUN unless --lun says so: those that may be one stand in a comment. FILE may be - for standard
-output.`,
+No disk is taken as the LUN unless --lun says so: those that may be one stand in a comment. What --lun names is read, if
+it is formatted already: the agent takes it only for the cluster and the node group that it was formatted for. FILE may
+be - for standard output.`,
 		Example: `  fencectl config init /etc/fencing-agent/agent.yaml --node-group storage
   fencectl config init agent.yaml --node-group storage --network eth0 --network bond0 \
       --member n1=10.0.0.1,10.1.0.1 --member n2=10.0.0.2,10.1.0.2 --member n3=10.0.0.3,10.1.0.3
@@ -61,7 +62,7 @@ output.`,
 	w := &wishes{machine: newMachineFlags(cmd)}
 	flags := cmd.Flags()
 	flags.StringVar(&w.group, "node-group", "", "the group's `name`; it has to be said")
-	flags.StringVar(&w.cluster, "cluster", "", "the cluster's `name` (default: that of an agent without one)")
+	flags.StringVar(&w.cluster, "cluster", "", "the cluster's `name` (default: that of the LUN, else of an agent without one)")
 	flags.StringVar(&w.source, "source", string(config.SourceStatic), "where the list of members comes from: static or kubernetes")
 	flags.StringArrayVar(&w.networks, "network", nil, "an `interface` (default: all that are up and look like a network of nodes)")
 	flags.StringArrayVar(&w.members, "member", nil, "a node of the group, `NAME=ADDRESS,...`")
@@ -77,6 +78,9 @@ output.`,
 		}
 		if w.source == string(config.SourceKubernetes) && len(w.members) > 0 {
 			return usagef("--member is for --source static: with kubernetes the members are the Nodes with the group's label")
+		}
+		if err := w.meetLUNs(formattedFor); err != nil {
+			return err
 		}
 		a, err := lookAround(&doctor.Machine{Root: w.machine.root})
 		if err != nil {
@@ -103,6 +107,42 @@ output.`,
 		return nil
 	}
 	return cmd
+}
+
+// meetLUNs takes the cluster's name from a LUN that is formatted, and refuses one that is of others: the agent would end
+// with that. One that cannot be read, or is not formatted yet, says nothing.
+func (w *wishes) meetLUNs(formattedFor func(string) (string, string, error)) error {
+	for _, device := range w.luns {
+		cluster, group, err := formattedFor(device)
+		if err != nil {
+			continue
+		}
+		if w.cluster == "" {
+			w.cluster = cluster
+		}
+		if cluster != w.cluster || group != w.group {
+			return fmt.Errorf("nothing was written: %s", wrongLUN(device, cluster, group, w.cluster, w.group))
+		}
+	}
+	return nil
+}
+
+// wrongLUN says what an agent would end with.
+func wrongLUN(device, cluster, group, ownCluster, ownGroup string) string {
+	return fmt.Sprintf("the LUN %s is formatted for cluster %q, node group %q, and the agent would belong to cluster %q, node group %q; correct lun.devices, cluster or nodeGroup",
+		device, cluster, group, ownCluster, ownGroup)
+}
+
+// checkLUNs refuses a configuration with which the agent would not start on this machine. A device that is not here, or
+// cannot be read, says nothing.
+func checkLUNs(c *config.Config, formattedFor func(string) (string, string, error)) error {
+	for _, device := range c.LUN.Devices {
+		cluster, group, err := formattedFor(device)
+		if err == nil && (cluster != c.Cluster || group != c.NodeGroup) {
+			return errors.New(wrongLUN(device, cluster, group, c.Cluster, c.NodeGroup))
+		}
+	}
+	return nil
 }
 
 // writeNew never writes over a file.

@@ -39,7 +39,7 @@ func newDoctorCommand(env *environment) *cobra.Command {
 		Long: `Look at watchdogs and who holds them, systemd's own watchdog, the key file, networks and ports, and the time limits of
 multipath, iSCSI and FC. Each finding is one line: ok, warn or wrong, what was found, and what to do.
 
-It reads files only: no device is opened, nothing is changed, and nothing of a key is shown. Run it as root on the node;
+It reads only, of devices none but the superblock of the LUN: nothing is changed, and nothing of a key is shown. Run it as root on the node;
 other users do not see who holds a watchdog. Without a configuration, what follows from one is left out.
 
 Exit codes: 0 nothing is wrong; 1 something is; 2 bad usage.`,
@@ -109,6 +109,7 @@ func (f *machineFlags) machine(ctx context.Context, env *environment, named bool
 
 // takeConfig has what is configured be looked at, too.
 func takeConfig(m *doctor.Machine, c *config.Config) {
+	m.Cluster, m.NodeGroup, m.FormattedFor = c.Cluster, c.NodeGroup, formattedFor
 	m.KeyFile, m.Devices, m.IOTimeout = c.Gossip.KeyFile, c.LUN.Devices, c.LUN.IOTimeout
 	for _, n := range c.SystemNetworks {
 		if n.Interface != "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -52,6 +53,18 @@ func byName(c *cobra.Command) {
 		return verb(cmd, paths)
 	}
 }
+
+// damagedError is how a command ends that has found damage, after it has shown what it was asked for.
+func damagedError(device string, damage []string) error {
+	if len(damage) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s is damaged: %s; see \"a damaged slot\" in docs/troubleshooting.md, and fencectl lun import", device, strings.Join(damage, "; "))
+}
+
+// exitCodes is what a job has to know of a verb that looks for damage.
+const exitCodes = `Exit codes, for a job that runs each night: 0 in order; 1 damaged, or the device could not be read: a copy of the
+superblock, or a slot that agents cannot tell; 2 bad usage.`
 
 // progress shows what takes time: on a terminal in one line that is overwritten, elsewhere as a
 // line now and then, as long as it lasts. It belongs to the goroutine of the verb.

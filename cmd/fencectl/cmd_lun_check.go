@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,9 @@ checked by both together:
   2. on the second node:  fencectl lun check DEVICE --answer NONCE
 
 Each then answers 50 times what the other one wrote into the scratch block. Both say whether it worked.
-Repeat it with each further node as the second one.`,
+Repeat it with each further node as the second one.
+
+` + exitCodes,
 		Example: `  fencectl lun check /dev/mapper/fence
   fencectl lun check /dev/mapper/fence --read-only
   fencectl lun check /dev/mapper/fence -n 5000 -o json
@@ -74,7 +77,10 @@ Repeat it with each further node as the second one.`,
 		for _, w := range r.Warnings {
 			env.warn("warning: " + w)
 		}
-		return out.print(env.stdout, r, func(t *table) { lunCheckTable(t, r) })
+		if err := out.print(env.stdout, r, func(t *table) { lunCheckTable(t, r) }); err != nil {
+			return err
+		}
+		return damagedError(args[0], r.Damage)
 	}
 	return cmd
 }
@@ -133,6 +139,7 @@ func lunCheckTable(t *table, r *lunadmin.CheckReport) {
 	if r.Others > 0 {
 		t.row("", fmt.Sprintf("in %d of them the check of another node got in between", r.Others))
 	}
+	t.row("damage", cmp.Or(strings.Join(r.Damage, "; "), "none: superblock and slots can be read"))
 	t.row("wrote", cmp.Or(r.Wrote, "nothing"))
 	t.row("decision", fmt.Sprintf("%.3f ms on a bad day: five times the slower p99", r.Decision))
 	if r.SCSI != nil {

@@ -21,8 +21,10 @@ type lunInitResult struct {
 	Cluster     string             `json:"cluster"`
 	NodeGroup   string             `json:"nodeGroup"`
 	Slots       int                `json:"slots"`
-	Bytes       int64              `json:"bytes"` // that the format takes
+	Bytes       int64              `json:"bytes"`  // that the format takes
+	SeenAs      string             `json:"seenAs"` // what blkid and wipefs call it
 	Overwritten []lunadmin.Finding `json:"overwritten"`
+	WipedBehind int                `json:"wipedBehindBytes"` // made blank behind the format for that
 }
 
 // lunSetResult is what init says of three devices.
@@ -36,15 +38,27 @@ func newLunInitCommand(env *environment) *cobra.Command {
 		Use:   "init DEVICE [DEVICE2 DEVICE3] --cluster NAME --node-group GROUP --slots N",
 		Short: "Format a LUN",
 		Long: `Format a LUN for one node group, once, from one node. Each node needs a slot: choose as many as the group
-may ever have nodes, 2 to 255. 64 slots need 0.5 MiB.
+may ever have nodes, 2 to 255. 64 slots need 0.8 MiB.
 
 Three devices become one set: a LUN that works as long as any two of them do. They are formatted together,
 and lun.devices lists exactly these three; take three that fail independently.
 
-Nothing is written unless each device is idle and empty. A device that carries a partition table, file
-system, LVM, RAID, encryption, sbd, sanlock, another fencing-agent format or data of an unknown format is
-refused; --force overwrites it. What is mounted, held by LVM, multipath, RAID or swap, used by an agent on
-this node or written by anybody while it is watched is refused even so, as is a device that is too small.
+Nothing is written unless each device is idle and empty. Empty is a device of which all this is zero: the area
+of the format, the first 8 MiB, the last MiB, up to 1024 blocks spread evenly over the rest (one at each MiB if it
+has up to 1 GiB), and all places where one of 50 formats has its signature: partition tables, file systems, LVM, RAID, DRBD, ZFS, encryption, sbd,
+sanlock, another fencing-agent format. What has a name is refused by it, all else as "data of an unknown
+format". Data that lies between the samples is not seen: wipefs -n DEVICE and the owner know more.
+
+--force overwrites what the device carries: the area of the format, every signature that was found, and the
+last 128 KiB. Other data is left as it is, and is of no use to anybody then. What was overwritten is said.
+
+Idle is a device that nobody uses, neither itself nor one of its partitions nor the disk of which it is one: no
+mount, swap, LVM, multipath, RAID, no agent of this node, no program that has it open for writing. Under --force
+all that is to be overwritten is watched first, and so are the LUNs in its partitions: what anybody writes
+meanwhile is refused. --force overrides none of this, nor that a device is too small.
+
+To blkid, wipefs, lsblk, file, mkfs and installers a LUN is a protective MBR (PTTYPE PMBR), and so not empty.
+The kernel makes no partition of it.
 
 Everything is read back before the command succeeds.`,
 		Example: `  fencectl lun init /dev/mapper/fence --cluster main --node-group worker --slots 64
@@ -63,14 +77,8 @@ Everything is read back before the command succeeds.`,
 	}
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		for flag, name := range map[string]string{"cluster": o.Cluster, "node-group": o.NodeGroup} {
-			if err := config.CheckName(name); err != nil {
-				return usageError{fmt.Errorf("--%s: %w", flag, err)}
-			}
-		}
-		wanted := diskquorum.Superblock{ID: [16]byte{1}, Cluster: o.Cluster, NodeGroup: o.NodeGroup, Slots: o.Slots}
-		if err := wanted.Validate(); err != nil {
-			return usageError{err}
+		if err := checkWanted(&o); err != nil {
+			return err
 		}
 		p := newProgress(env)
 		o.Progress = p.show
@@ -102,6 +110,20 @@ Everything is read back before the command succeeds.`,
 	return cmd
 }
 
+// checkWanted is what is wrong with the flags.
+func checkWanted(o *lunadmin.InitOptions) error {
+	for flag, name := range map[string]string{"cluster": o.Cluster, "node-group": o.NodeGroup} {
+		if err := config.CheckName(name); err != nil {
+			return usageError{fmt.Errorf("--%s: %w", flag, err)}
+		}
+	}
+	wanted := diskquorum.Superblock{ID: [16]byte{1}, Cluster: o.Cluster, NodeGroup: o.NodeGroup, Slots: o.Slots}
+	if err := wanted.Validate(); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
 // oneOrSet demands one device, or the three of a set.
 func oneOrSet(_ *cobra.Command, args []string) error {
 	switch len(args) {
@@ -125,7 +147,7 @@ func initLUN(ctx context.Context, o lunadmin.InitOptions, paths []string) ([]*lu
 func lunInitOf(r *lunadmin.InitResult) lunInitResult {
 	result := lunInitResult{
 		Device: r.Path, Kind: r.Kind, ID: fmt.Sprintf("%x", r.Superblock.ID), Cluster: r.Superblock.Cluster,
-		NodeGroup: r.Superblock.NodeGroup, Slots: r.Superblock.Slots, Bytes: r.Bytes, Overwritten: r.Wiped,
+		NodeGroup: r.Superblock.NodeGroup, Slots: r.Superblock.Slots, Bytes: r.Bytes, SeenAs: lunadmin.SeenAs, Overwritten: r.Wiped, WipedBehind: r.WipedBehind,
 	}
 	if result.Overwritten == nil {
 		result.Overwritten = []lunadmin.Finding{}
@@ -139,7 +161,11 @@ func lunInitTable(t *table, r *lunInitResult) {
 	t.row("node group", r.NodeGroup)
 	t.row("slots", fmt.Sprintf("%d, %d bytes", r.Slots, r.Bytes))
 	t.row("id", r.ID)
+	t.row("seen as", fmt.Sprintf("%s, by blkid, wipefs and others", r.SeenAs))
 	for _, f := range r.Overwritten {
 		t.row("overwritten", f)
+	}
+	if r.WipedBehind > 0 {
+		t.row("wiped", fmt.Sprintf("%d bytes behind the format, where that had its signatures", r.WipedBehind))
 	}
 }

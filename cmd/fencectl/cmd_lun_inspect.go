@@ -28,7 +28,9 @@ decided, and uncertain while a slot cannot be read.
 
 With --watch the table is read again and again until Ctrl-C: on a terminal the picture is renewed in
 place, elsewhere each one is printed below the last, and -o json prints one object a line. A slot is
-then shown with the time for which it has not changed on the clock of this node.`,
+then shown with the time for which it has not changed on the clock of this node.
+
+` + exitCodes,
 		Example: `  fencectl lun inspect /dev/mapper/fence
   fencectl lun inspect /dev/mapper/fence -o json --interval 0
   fencectl lun inspect /dev/mapper/fence --watch
@@ -45,7 +47,11 @@ then shown with the time for which it has not changed on the clock of this node.
 				return usagef("--interval, --count: %v, %d: neither may be negative", *interval, *count)
 			}
 			l := newLunLive(env, out)
-			return lunadmin.LivePath(cmd.Context(), args[0], lunadmin.LiveOptions{Interval: *interval, Count: *count}, l.show)
+			err := lunadmin.LivePath(cmd.Context(), args[0], lunadmin.LiveOptions{Interval: *interval, Count: *count}, l.show)
+			if err != nil || *count == 0 {
+				return err // Ctrl-C is no verdict
+			}
+			return damagedError(args[0], l.damage)
 		}
 		if *count != 0 {
 			return usagef("--count: has a meaning only with --watch")
@@ -66,7 +72,10 @@ then shown with the time for which it has not changed on the clock of this node.
 		for _, w := range r.Warnings {
 			env.warn("warning: " + w)
 		}
-		return out.print(env.stdout, r, func(t *table) { lunTable(t, r) })
+		if err := out.print(env.stdout, r, func(t *table) { lunTable(t, r) }); err != nil {
+			return err
+		}
+		return damagedError(args[0], r.Damage)
 	}
 	return cmd
 }
@@ -92,6 +101,9 @@ func lunTable(t *table, r *lunadmin.Report) {
 		watched = fmt.Sprintf("watched for %s", seconds(r.WatchedSeconds))
 	}
 	t.row("slots", fmt.Sprintf("%d of %d written, %s", len(r.Slots), sb.Slots, watched))
+	if sb.SeenAs == "" {
+		t.row("seen as", "nothing: blkid, wipefs and installers take it for an empty disk; fencectl lun upgrade changes that")
+	}
 	if !sb.Echoes {
 		t.row("echoes", "no echo blocks, so nobody holds by this LUN; fencectl lun upgrade adds them")
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -70,7 +71,7 @@ func sameFiles(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // putSlot is "slot FILE INDEX SEQUENCE [decided=INSTANCE] [pending=INSTANCE] [state=N]": the slot
-// of node-INDEX, in a roster of four of which it counts the first two.
+// of node-INDEX, in a roster of four of which it counts the first two. Into a blank copy beside it goes the record before.
 func putSlot(ts *testscript.TestScript, _ bool, args []string) {
 	index, err := strconv.Atoi(args[1])
 	ts.Check(err)
@@ -104,8 +105,15 @@ func putSlot(ts *testscript.TestScript, _ bool, args []string) {
 	modify(ts, args[0], func(b []byte) {
 		sb, err := diskquorum.ReadSuperblock(b)
 		ts.Check(err)
-		off := diskquorum.SlotOffset(index, int(sequence%2))
-		ts.Check(diskquorum.EncodeSlot(b[off:off+diskquorum.BlockSize], sb.ID, &s, int(sequence%2)))
+		put := func() {
+			block := b[diskquorum.SlotOffset(index, int(s.Sequence%2)):][:diskquorum.BlockSize]
+			ts.Check(diskquorum.EncodeSlot(block, sb.ID, &s, int(s.Sequence%2)))
+		}
+		put()
+		other := b[diskquorum.SlotOffset(index, int(1-sequence%2)):][:diskquorum.BlockSize]
+		if s.Sequence--; s.Sequence > 0 && !slices.ContainsFunc(other, func(c byte) bool { return c != 0 }) {
+			put() // or the slot would look as if the copy had been zeroed
+		}
 	})
 }
 

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,17 +15,21 @@ func newLunUpgradeCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "upgrade DEVICE",
 		Short: "Give a LUN of an older version what newer agents can use",
-		Long: `Give a LUN that an older version formatted what newer agents can use: echo blocks, by which a group
-holds while all its networks are silent (lun.hold). Agents may run meanwhile, older ones too: these
-neither see nor need the blocks. Newer ones begin to use them within ten heartbeats.
+		Long: `Give a LUN that an older version formatted what newer ones have: a protective MBR, by which blkid, wipefs
+and installers see that it is not empty, and echo blocks, by which a group holds while all its networks are
+silent (lun.hold). Agents may run meanwhile, older ones too: these neither see nor need any of it. Newer ones
+begin to use echo blocks within ten heartbeats.
 
-The blocks lie behind the slots, so the LUN has to be large enough: 12 KiB and 12 KiB for each slot.
+The MBR is in bytes of the superblock that nobody reads; to add it changes one sector.
+
+The echo blocks lie behind the slots, so the LUN has to be large enough: 12 KiB and 12 KiB for each slot.
 Nothing that is there already is changed, but for one flag of the superblock. Of a LUN of three
-devices, upgrade each. A LUN that has the blocks is left as it is.
+devices, upgrade each. A LUN that has all of it is left as it is.
 
 It is refused if
   - the LUN is too small: enlarge it on the storage first
-  - data lies where the blocks would be; --force overwrites it`,
+  - data lies where the blocks would be, or the copy of an old partition table at the end of the device, which
+    tools would restore beside a protective MBR; --force overwrites it`,
 		Example: `  fencectl lun upgrade /dev/mapper/fence
   fencectl lun upgrade /dev/mapper/fence -o json`,
 		Args: operands("DEVICE"),
@@ -44,12 +49,12 @@ It is refused if
 			env.warn("warning: " + w)
 		}
 		return out.print(env.stdout, r, func(t *table) {
-			what := "upgraded"
+			what := "got " + strings.Join(r.Added, " and ")
 			if !r.Changed {
 				what = "up to date, left as it was"
 			}
 			t.row("device", fmt.Sprintf("%s: %s (%s)", r.Device.Path, what, r.Device.Kind))
-			t.row("slots", fmt.Sprintf("%d, with echo blocks %d bytes", r.Slots, r.Bytes))
+			t.row("slots", fmt.Sprintf("%d, %d bytes", r.Slots, r.Bytes))
 			t.row("id", r.ID)
 		})
 	}

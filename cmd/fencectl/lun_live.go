@@ -18,6 +18,7 @@ type lunLive struct {
 	size   func() (width, height int) // of the terminal; nil: the output is none
 	shown  int
 	warned map[string]bool
+	damage []string // of the last picture
 }
 
 func newLunLive(env *environment, out *printer) *lunLive {
@@ -27,6 +28,7 @@ func newLunLive(env *environment, out *printer) *lunLive {
 // show prints one picture. Warnings that were given already are not repeated, but for the
 // terminal, on which nothing else stays.
 func (l *lunLive) show(r *lunadmin.Report) error {
+	l.damage = r.Damage
 	if l.json {
 		line, err := json.Marshal(r)
 		if err != nil {

@@ -25,7 +25,7 @@ func devnoOf(rdev uint64) devno {
 	return devno(fmt.Sprintf("%d:%d", unix.Major(rdev), unix.Minor(rdev)))
 }
 
-// users says who uses a block device or its partitions: mounts, swap, device mapper, LVM,
+// users says who uses a block device, its partitions, or the disk of which it is one: mounts, swap, device mapper, LVM,
 // RAID. For a loop device those of its file count too.
 func (k kernel) users(number devno) []string {
 	users := k.deviceUsers(number)
@@ -41,7 +41,11 @@ func (k kernel) blockDir(number devno) string {
 
 func (k kernel) deviceUsers(number devno) []string {
 	var users []string
-	for _, d := range append([]devno{number}, k.partitions(number)...) {
+	all := append([]devno{number}, k.partitions(number)...)
+	if disk := k.disk(number); disk != "" {
+		all = append(all, disk)
+	}
+	for _, d := range all {
 		users = append(users, k.mounts(d)...)
 		users = append(users, k.swaps(d)...)
 		users = append(users, k.holders(d)...)

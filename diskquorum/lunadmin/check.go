@@ -28,6 +28,7 @@ type CheckReport struct {
 	Others   int     `json:"others"` // rounds in which a check of another node got in between
 	// SCSI is missing where the device does not take SCSI commands.
 	SCSI     *SCSIReport `json:"scsi,omitempty"`
+	Damage   []string    `json:"damage"` // what agents cannot read; empty: in order
 	Warnings []string    `json:"warnings"`
 }
 
@@ -99,7 +100,7 @@ func Check(ctx context.Context, dev diskquorum.Device, n int, progress func(done
 	r := &CheckReport{Count: n, Read: latency(c.reads), Write: latency(c.writes), Others: c.others, Warnings: []string{}, Wrote: scratchWords(sb), Set: setPlace(sb)}
 	r.Decision = 5 * max(r.Read.P99, r.Write.P99)
 	r.warnSlow()
-	return r, nil
+	return r, r.findDamage(ctx, dev, sb)
 }
 
 func scratchWords(sb *diskquorum.Superblock) string {
@@ -132,7 +133,17 @@ func CheckReads(ctx context.Context, dev diskquorum.Device, n int, progress func
 	r := &CheckReport{Count: n, Read: latency(reads), Warnings: []string{}, Set: setPlace(sb)}
 	r.Decision = 5 * r.Read.P99
 	r.warnSlow()
-	return r, nil
+	return r, r.findDamage(ctx, dev, sb)
+}
+
+// findDamage looks at superblock and slots, which the rounds have only timed.
+func (r *CheckReport) findDamage(ctx context.Context, dev diskquorum.Device, sb *diskquorum.Superblock) error {
+	table, err := readTable(ctx, dev, sb)
+	if err != nil {
+		return fmt.Errorf("look at superblock and slots: %w", err)
+	}
+	r.Damage = damage(table, sb)
+	return nil
 }
 
 func (r *CheckReport) warnSlow() {

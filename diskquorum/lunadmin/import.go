@@ -81,7 +81,7 @@ func Import(ctx context.Context, o ImportOptions) (result *ImportResult, err err
 	if err != nil {
 		return nil, err
 	}
-	result.Device = deviceReport(o.Path, dev)
+	result.Device = deviceReport(o.Path, dev.Device)
 	if w := dev.Warning(); w != "" {
 		result.Warnings = append(result.Warnings, w)
 	}
@@ -146,17 +146,17 @@ func (r *restorer) recognise(context.Context) (err error) {
 	if r.table, err = readAll(r.dev, int64(diskquorum.TableSize(sb.Slots))); err != nil {
 		return err
 	}
-	proven := false
+	proven := r.anyCopyOfOurs()
 	for which := range 2 {
 		found, err := diskquorum.DecodeSuperblock(r.table[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], which)
 		switch {
+		case err == nil && found.ID != sb.ID && proven:
+			// The other copy is of the exported LUN: something wrote over this one.
 		case err == nil && found.ID != sb.ID:
 			return r.refuse(fmt.Sprintf("carries the LUN %x, the export is of %x", found.ID, sb.ID),
 				"it is another LUN or was formatted again; --force does not override that")
 		case errors.Is(err, diskquorum.ErrVersion):
 			return r.refuse(err.Error(), "use the fencectl of the agents; --force does not override that")
-		case err == nil:
-			proven = true
 		}
 	}
 	var against []string
@@ -176,6 +176,17 @@ func (r *restorer) recognise(context.Context) (err error) {
 	}
 	r.result.Overridden = append(r.result.Overridden, against...)
 	return nil
+}
+
+// anyCopyOfOurs reports whether a copy of the superblock is that of the exported LUN.
+func (r *restorer) anyCopyOfOurs() bool {
+	for which := range 2 {
+		found, err := diskquorum.DecodeSuperblock(r.table[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], which)
+		if err == nil && found.ID == r.e.superblock.ID {
+			return true
+		}
+	}
+	return false
 }
 
 // anySlotOfOurs reports whether some block was sealed for the exported LUN's id.

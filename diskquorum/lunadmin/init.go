@@ -34,7 +34,9 @@ type InitResult struct {
 	Bytes      int64 // that the format takes
 	Superblock diskquorum.Superblock
 	Wiped      []Finding // overwritten under Force
-	Warnings   []string
+	// WipedBehind is how many bytes behind the format were made blank for that.
+	WipedBehind int
+	Warnings    []string
 }
 
 // RefusedError says why a device was left as it is.
@@ -77,8 +79,21 @@ func createFile(path string, size int64) error {
 	return nil
 }
 
-// openIdle opens the device for this process alone, or says who uses it.
-func openIdle(o *InitOptions) (*rawdev.Device, error) {
+// idle is a device that nobody else uses on this host, open and locked, and what is locked with it.
+type idle struct {
+	*rawdev.Device
+	relatives []*rawdev.Device
+}
+
+// Close gives it up.
+func (d *idle) Close() error {
+	closeAll(d.relatives)
+	return d.Device.Close()
+}
+
+// openIdle opens the device for this process alone, or says who uses it, one of its partitions, or the disk of which it is
+// one.
+func openIdle(o *InitOptions) (*idle, error) {
 	refuse := func(reason string) error {
 		return &RefusedError{Path: o.Path, Reason: reason, Forced: true, Advice: "release it first, --force does not override that"}
 	}
@@ -92,14 +107,23 @@ func openIdle(o *InitOptions) (*rawdev.Device, error) {
 	case err != nil:
 		return nil, err
 	}
-	if err := dev.LockAll(); err != nil {
-		_ = dev.Close()
+	d := &idle{Device: dev}
+	err = dev.LockAll()
+	if err == nil && dev.Number() != 0 {
+		d.relatives, err = o.kernel.lockRelatives(devnoOf(dev.Number()))
+	}
+	if err != nil {
+		_ = d.Close()
 		if errors.Is(err, rawdev.ErrInUse) {
-			return nil, refuse(rawdev.ErrInUse.Error())
+			return nil, refuse(strings.TrimPrefix(err.Error(), "lock "+o.Path+": "))
 		}
 		return nil, fmt.Errorf("init: %w", err)
 	}
-	return dev, nil
+	if writers := o.kernel.writers(o.kernel.storage(o.Path)); len(writers) > 0 {
+		_ = d.Close()
+		return nil, refuse(strings.Join(writers, ", "))
+	}
+	return d, nil
 }
 
 func pathUsers(o *InitOptions) []string {
@@ -118,17 +142,21 @@ type formatter struct {
 	o     *InitOptions
 	dev   diskquorum.Device
 	sb    *diskquorum.Superblock
-	end   int64     // of what will be overwritten
+	end   int64     // of the area that will be overwritten
 	found []Finding // what Force is to overwrite
+	looks []look    // what has to stand still before
+	rest  []byte    // what is behind the last whole block, as it was at the first look
+	wiped []int64   // blocks behind the area that were overwritten
 }
 
 // check reads the device and decides. It only reads.
 func (f *formatter) check(ctx context.Context, number devno) error {
 	if size := f.dev.Size(); size < f.end {
 		return &RefusedError{Path: f.o.Path, Forced: true, Reason: fmt.Sprintf("is too small: %d bytes, %d slots need %d", size, f.sb.Slots, f.end),
-			Advice: tooSmallAdvice(size)}
+			Advice: tooSmallAdvice(size, f.end)}
 	}
 	im := newImage(f.dev)
+	im.addRest(f.o.Path)
 	found, err := scan(im)
 	if err != nil {
 		return fmt.Errorf("init %s: look for signatures: %w", f.o.Path, err)
@@ -140,12 +168,12 @@ func (f *formatter) check(ctx context.Context, number devno) error {
 	if oldErr == nil {
 		f.end = max(f.end, min(old.Bytes(), f.dev.Size()&^(diskquorum.BlockSize-1)))
 	}
-	before, err := readAll(f.dev, f.end)
+	at, err := f.survey(number, found, im)
 	if err != nil {
 		return fmt.Errorf("init %s: look for data: %w", f.o.Path, err)
 	}
-	if at := firstNonZero(before); at >= 0 && len(found) == 0 {
-		found = append(found, Finding{"data of an unknown format", []int64{int64(at)}})
+	if at >= 0 && len(found) == 0 {
+		found = append(found, Finding{unknownData, []int64{at}})
 	}
 	f.found = found
 	switch {
@@ -154,15 +182,19 @@ func (f *formatter) check(ctx context.Context, number devno) error {
 	case !f.o.Force:
 		return &RefusedError{Path: f.o.Path, Reason: "carries " + f.describe(found, &old, oldErr)}
 	}
-	return f.watch(ctx, before, &old, oldErr == nil)
+	return f.watch(ctx)
 }
 
-func tooSmallAdvice(size int64) string {
-	fits := int(size/diskquorum.BlockSize-3) / 3
-	if fits < 2 {
-		return fmt.Sprintf("enlarge it to at least %d bytes", diskquorum.DeviceSize(2))
+// fits is the greatest number of slots for which a device of that size is large enough; less than 2: none.
+func fits(size int64) int {
+	return int(min(diskquorum.MaxSlots, (size/diskquorum.BlockSize-3)/3))
+}
+
+func tooSmallAdvice(size, need int64) string {
+	if n := fits(size); n >= 2 {
+		return fmt.Sprintf("enlarge it to at least %d bytes, or use --slots %d", need, n)
 	}
-	return fmt.Sprintf("enlarge it, or use --slots %d", fits)
+	return fmt.Sprintf("enlarge it to at least %d bytes; for fewer slots less will do, for 2 of them %d", need, diskquorum.DeviceSize(2))
 }
 
 // describe names the findings, our own format with its owner.
@@ -171,68 +203,10 @@ func (f *formatter) describe(found []Finding, old *diskquorum.Superblock, oldErr
 	if oldErr == nil {
 		text += fmt.Sprintf(" (cluster %s, node group %s, %d slots, id %x)", clean(old.Cluster), clean(old.NodeGroup), old.Slots, old.ID)
 	}
+	if len(found) == 1 && found[0].Name == unknownData {
+		text += fmt.Sprintf(" (wipefs -n %s may know it)", f.o.Path)
+	}
 	return text
-}
-
-// minWatch is how long a forced init looks for signs of life at least; maxWatch bounds
-// what a broken slot may claim as its heartbeat interval.
-const (
-	minWatch = 3 * time.Second
-	maxWatch = 30 * time.Second
-)
-
-// watch refuses a device that somebody writes: a cluster that lives on it, or whatever
-// else does. The whole area is compared, so it works without a readable superblock, too.
-func (f *formatter) watch(ctx context.Context, before []byte, old *diskquorum.Superblock, readable bool) error {
-	if firstNonZero(before) < 0 {
-		return nil
-	}
-	duration := f.o.Watch
-	if duration == 0 {
-		duration = minWatch
-		if readable {
-			duration = max(duration, min(maxWatch, 3*slowestHeartbeat(before, old)))
-		}
-	}
-	f.o.Progress(fmt.Sprintf("watching %s for %v for signs of life", f.o.Path, duration))
-	step := max(1, min(duration/3, 500*time.Millisecond))
-	for waited := time.Duration(0); waited < duration; waited += step {
-		if err := sleep(ctx, step); err != nil {
-			return stoppedOnTheWay(err, "init", f.o.Path, untouched)
-		}
-		now, err := readAll(f.dev, f.end)
-		if err != nil {
-			return fmt.Errorf("init %s: look for signs of life: %w", f.o.Path, err)
-		}
-		if at := firstDifference(before, now); at >= 0 {
-			return &RefusedError{Path: f.o.Path, Forced: true, Reason: "is alive: " + whoWrites(now, int64(at), old, readable),
-				Advice: "stop the program that writes it, --force does not override that"}
-		}
-	}
-	return nil
-}
-
-// slowestHeartbeat is the greatest heartbeat interval that a slot announces.
-func slowestHeartbeat(table []byte, sb *diskquorum.Superblock) time.Duration {
-	var slowest time.Duration
-	for _, s := range readSlots(table, sb) {
-		if s.record != nil {
-			slowest = max(slowest, s.record.HeartbeatInterval)
-		}
-	}
-	return slowest
-}
-
-func whoWrites(table []byte, at int64, sb *diskquorum.Superblock, readable bool) string {
-	slot := int(at/diskquorum.BlockSize-2) / 2
-	if readable && at >= diskquorum.SlotOffset(0, 0) && slot < sb.Slots {
-		name := "somebody"
-		if s := readSlots(table, sb)[slot]; s.record != nil {
-			name = clean(s.record.NodeName)
-		}
-		return fmt.Sprintf("%s writes slot %d", name, slot)
-	}
-	return fmt.Sprintf("somebody writes at byte %d", at)
 }
 
 const chunk = mib
@@ -250,8 +224,7 @@ func (f *formatter) format(ctx context.Context) error {
 			return err
 		}
 	}
-	wiped, err := f.wipe(zero)
-	if err != nil {
+	if err := f.wipe(zero); err != nil {
 		return err
 	}
 	want := make([]byte, f.end)
@@ -272,34 +245,7 @@ func (f *formatter) format(ctx context.Context) error {
 	if at := firstDifference(want, got); at >= 0 {
 		return fmt.Errorf("byte %d reads back differently: the device loses writes, or somebody else writes it", at)
 	}
-	for _, off := range wiped {
-		block := make([]byte, diskquorum.BlockSize)
-		if _, err := f.dev.ReadAt(block, off); err != nil {
-			return err
-		}
-		if firstNonZero(block) >= 0 {
-			return fmt.Errorf("byte %d reads back differently", off)
-		}
-	}
-	return nil
-}
-
-// wipe zeroes the blocks of signatures behind the format, or the next scan, by us or by
-// udev, would still find what is no longer there.
-func (f *formatter) wipe(zero []byte) (wiped []int64, err error) {
-	for _, finding := range f.found {
-		for _, off := range finding.Offsets {
-			start := off &^ (diskquorum.BlockSize - 1)
-			if start < f.end {
-				continue
-			}
-			if _, err := f.dev.WriteAt(zero[:diskquorum.BlockSize], start); err != nil {
-				return nil, err
-			}
-			wiped = append(wiped, start)
-		}
-	}
-	return wiped, nil
+	return f.checkWiped()
 }
 
 func readAll(dev diskquorum.Device, n int64) ([]byte, error) {

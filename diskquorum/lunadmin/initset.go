@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/diskquorum"
-	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 )
 
 // Init formats a LUN of one device. Before its last check has passed it writes nothing;
@@ -54,6 +53,7 @@ func superblocks(o *InitOptions, n int) ([]diskquorum.Superblock, error) {
 		if _, err := rand.Read(all[d].ID[:]); err != nil {
 			return nil, fmt.Errorf("make an id: %w", err)
 		}
+		all[d].ID[2] = 0 // there the fourth entry of the protective MBR has its type: none
 		if err := all[d].Validate(); err != nil {
 			return nil, err
 		}
@@ -137,7 +137,7 @@ func distinct(path string, others []string) error {
 // target is one device to be formatted, open and locked.
 type target struct {
 	formatter
-	device  *rawdev.Device
+	device  *idle
 	created bool
 }
 
@@ -174,7 +174,7 @@ func (t *target) close(failed bool) error {
 }
 
 func (t *target) result() *InitResult {
-	r := &InitResult{Path: t.o.Path, Kind: t.device.Kind().String(), Bytes: diskquorum.DeviceSize(t.o.Slots), Superblock: *t.sb, Wiped: t.found}
+	r := &InitResult{Path: t.o.Path, Kind: t.device.Kind().String(), Bytes: diskquorum.DeviceSize(t.o.Slots), Superblock: *t.sb, Wiped: t.found, WipedBehind: len(t.wiped) * diskquorum.BlockSize}
 	if w := t.device.Warning(); w != "" {
 		r.Warnings = append(r.Warnings, w)
 	}

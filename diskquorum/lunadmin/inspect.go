@@ -50,7 +50,7 @@ func Inspect(ctx context.Context, dev diskquorum.Device, o InspectOptions) (*Rep
 	if err != nil {
 		return nil, err
 	}
-	first, err := readAll(dev, int64(diskquorum.TableSize(sb.Slots)))
+	first, err := readTable(ctx, dev, sb)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +69,11 @@ func Inspect(ctx context.Context, dev diskquorum.Device, o InspectOptions) (*Rep
 	if err := sleep(ctx, wait); err != nil {
 		return nil, err
 	}
-	second, err := readAll(dev, int64(diskquorum.TableSize(sb.Slots)))
+	watched := time.Since(started)
+	second, err := readTable(ctx, dev, sb)
 	if err != nil {
 		return nil, err
 	}
-	watched := time.Since(started)
 	now, err := diskquorum.ReadSuperblock(second)
 	if err != nil || now != *sb {
 		return nil, errors.New("the superblock changed while the LUN was watched: is an init running?")
@@ -102,6 +102,35 @@ func openLUN(dev diskquorum.Device) (*diskquorum.Superblock, error) {
 		return nil, fmt.Errorf("truncated: %d bytes, the format's %d slots need %d; enlarge it again", dev.Size(), sb.Slots, need)
 	}
 	return &sb, nil
+}
+
+// Identity is the superblock of a LUN, which is opened for reading and soon given up.
+func Identity(ctx context.Context, spec string) (*diskquorum.Superblock, error) {
+	path, err := Find(spec)
+	if err != nil {
+		return nil, err
+	}
+	type result struct {
+		sb  *diskquorum.Superblock
+		err error
+	}
+	done := make(chan result, 1)
+	go func() { // to open a device can take as long as to read it
+		dev, err := rawdev.Open(path, rawdev.Options{ReadOnly: true})
+		if err != nil {
+			done <- result{nil, err}
+			return
+		}
+		defer func() { _ = dev.Close() }() // opened for reading: nothing can be lost
+		sb, err := openLUN(dev)
+		done <- result{sb, err}
+	}()
+	select {
+	case r := <-done:
+		return r.sb, r.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("read %s: %w", path, ctx.Err())
+	}
 }
 
 // explain says what is on a device without a usable superblock.

@@ -30,13 +30,22 @@ func newLUN(t *testing.T) *diskquorumtest.LUN {
 	return l
 }
 
+// put writes a record, and beside a blank copy the one before it, unless it can be the first.
 func put(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) {
 	t.Helper()
-	b := make([]byte, diskquorum.BlockSize)
-	if err := diskquorum.EncodeSlot(b, testSB.ID, s, int(s.Sequence%2)); err != nil {
-		t.Fatal(err)
-	}
-	l.Modify(func(image []byte) { copy(image[diskquorum.SlotOffset(s.Index, int(s.Sequence%2)):], b) })
+	before := *s
+	before.Sequence--
+	l.Modify(func(image []byte) {
+		for _, s := range []*diskquorum.Slot{s, &before} {
+			b := image[diskquorum.SlotOffset(s.Index, int(s.Sequence%2)):][:diskquorum.BlockSize]
+			if s == &before && (firstNonZero(b) >= 0 || before.Sequence == 0) {
+				return
+			}
+			if err := diskquorum.EncodeSlot(b, testSB.ID, s, int(s.Sequence%2)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }
 
 // node is the slot of node ni, in a roster of four with one digest.
@@ -78,9 +87,9 @@ func TestInspectBlank(t *testing.T) {
 	want := &Report{
 		Superblock: SuperblockReport{
 			Version: 1, ID: "ab010000000000000000000000000000", Cluster: "main", NodeGroup: "worker", Slots: 8,
-			Created: "2023-11-14T22:13:20Z", Copies: [2]string{"valid", "valid"},
+			Created: "2023-11-14T22:13:20Z", SeenAs: "PMBR", Copies: [2]string{"valid", "valid"},
 		},
-		Slots: []SlotReport{}, Lease: LeaseReport{Holders: []HolderReport{}, Complete: true}, Warnings: []string{},
+		Slots: []SlotReport{}, Lease: LeaseReport{Holders: []HolderReport{}, Complete: true}, Damage: []string{}, Warnings: []string{},
 	}
 	if !reflect.DeepEqual(r, want) {
 		t.Errorf("got %+v", r)
@@ -116,7 +125,7 @@ func TestInspectSlot(t *testing.T) {
 	if v := r.Slots[2].View; !reflect.DeepEqual(v, []string{"#0", "n2"}) {
 		t.Errorf("view in another roster: %q", v)
 	}
-	if c := r.Slots[1].Copies; c != [2]string{"blank", "valid"} {
+	if c := r.Slots[2].Copies; c != [2]string{"blank", "valid"} {
 		t.Errorf("copies of a slot written once: %v", c)
 	}
 }
@@ -155,6 +164,57 @@ func TestInspectDamage(t *testing.T) {
 	}
 	if len(r.Warnings) != 1 || r.Warnings[0] != "superblock copy A is corrupt" {
 		t.Errorf("warnings %q", r.Warnings)
+	}
+}
+
+// TestDamage: what agents cannot read is damage, by inspect and by both ways of check; a write under way is none.
+func TestDamage(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		damage func(image []byte)
+		want   []string
+	}{
+		{"none", func([]byte) {}, []string{}},
+		{"never written", func(b []byte) { clear(b[diskquorum.SlotOffset(0, 0):]) }, []string{}},
+		{"both copies of a slot", func(b []byte) { b[diskquorum.SlotOffset(1, 0)]++; b[diskquorum.SlotOffset(1, 1)]++ },
+			[]string{"slot 1 cannot be told, its copies are corrupt and corrupt"}},
+		{"one copy", func(b []byte) { b[diskquorum.SlotOffset(1, 1)]++ }, []string{"slot 1 of n1 cannot be told, its copies are valid and corrupt"}},
+		{"a copy was zeroed", func(b []byte) { clear(b[diskquorum.SlotOffset(1, 1):diskquorum.SlotOffset(2, 0)]) },
+			[]string{"slot 1 of n1 cannot be told, its copies are valid and corrupt"}},
+		{"torn so far ahead that a record was lost", func(b []byte) {
+			ahead := node(1, 41+1<<21)
+			block := make([]byte, diskquorum.BlockSize)
+			if err := diskquorum.EncodeSlot(block, testSB.ID, ahead, 1); err != nil {
+				t.Fatal(err)
+			}
+			copy(b[diskquorum.SlotOffset(1, 1):], block[:2048])
+		}, []string{"slot 1 of n1 cannot be told, its copies are valid and torn"}},
+		{"the next write is under way", func(b []byte) {
+			block := make([]byte, diskquorum.BlockSize)
+			if err := diskquorum.EncodeSlot(block, testSB.ID, node(1, 42), 0); err != nil {
+				t.Fatal(err)
+			}
+			copy(b[diskquorum.SlotOffset(1, 0):], block[:2048])
+		}, []string{}},
+		{"a copy of the superblock", func(b []byte) { b[diskquorum.BlockSize+100]++ }, []string{"superblock copy B is corrupt"}},
+		{"a copy of the superblock, zeroed", func(b []byte) { clear(b[:diskquorum.BlockSize]) }, []string{"superblock copy A is blank"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLUN(t)
+			put(t, l, node(0, 2))
+			put(t, l, node(1, 41))
+			l.Modify(c.damage)
+			check, err := Check(t.Context(), l.Client(), 1, nil)
+			reads, err2 := CheckReads(t.Context(), l.Client(), 1, nil)
+			if err := errors.Join(err, err2); err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			for how, got := range map[string][]string{"inspect": inspectOnce(t, l).Damage, "check": check.Damage, "check, reads": reads.Damage} {
+				if !reflect.DeepEqual(got, c.want) {
+					t.Errorf("%s, %s: %q, want %q", c.name, how, got, c.want)
+				}
+			}
+		})
 	}
 }
 
@@ -207,7 +267,7 @@ func TestInspectMoving(t *testing.T) {
 		put(t, l, slow)
 		put(t, l, node(1, 2))
 		put(t, l, node(2, 2))
-		l.Modify(func(image []byte) { image[diskquorum.SlotOffset(2, 0)]++ })
+		l.Modify(func(image []byte) { image[diskquorum.SlotOffset(2, 0)]++; image[diskquorum.SlotOffset(2, 1)]++ })
 		go func() {
 			time.Sleep(7 * time.Second)
 			put(t, l, node(1, 3))

@@ -17,6 +17,7 @@ type Report struct {
 	WatchedSeconds float64          `json:"watchedSeconds"` // between the two reads; 0: read once
 	Slots          []SlotReport     `json:"slots"`          // without those that were never written
 	Lease          LeaseReport      `json:"lease"`
+	Damage         []string         `json:"damage"` // what agents cannot read; empty: in order
 	Warnings       []string         `json:"warnings"`
 }
 
@@ -37,9 +38,13 @@ type SuperblockReport struct {
 	Slots     int       `json:"slots"`
 	Echoes    bool      `json:"echoBlocks"` // one a slot, see lun.hold
 	Created   string    `json:"created"`    // RFC 3339
+	SeenAs    string    `json:"seenAs"`     // what blkid and wipefs call it: "PMBR"; empty: nothing, they take it for empty
 	Copies    [2]string `json:"copies"`
 	Set       *SetPlace `json:"set,omitempty"` // nil: a LUN of one device
 }
+
+// SeenAs is what blkid and wipefs call a LUN: a protective MBR.
+const SeenAs = "PMBR"
 
 // SetPlace is where a device stands in a set of three.
 type SetPlace struct {
@@ -143,6 +148,9 @@ func report(table []byte, sb *diskquorum.Superblock, now time.Time) *Report {
 		},
 		Slots: []SlotReport{}, Warnings: []string{},
 	}
+	if diskquorum.IsProtective(table) {
+		r.Superblock.SeenAs = SeenAs
+	}
 	for which := range 2 {
 		_, err := diskquorum.DecodeSuperblock(table[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], which)
 		r.Superblock.Copies[which] = copyHealth(err)
@@ -157,6 +165,7 @@ func report(table []byte, sb *diskquorum.Superblock, now time.Time) *Report {
 		}
 	}
 	r.Lease = leaseReport(views)
+	r.Damage = damage(table, sb)
 	r.warnDuplicates()
 	return r
 }

@@ -37,14 +37,20 @@ type signature struct {
 	offsets []int64
 }
 
-const mib = 1 << 20
+const (
+	mib      = 1 << 20
+	gptMagic = "EFI PART"
+)
+
+// leases are the places of sanlock's areas: its own tools put them at any MiB, of 1 or, with sectors of 4096 bytes, 8.
+var leases = []int64{0, 1 * mib, 2 * mib, 3 * mib, 4 * mib, 5 * mib, 6 * mib, 7 * mib, 8 * mib}
 
 // signatures are tried in this order. Where a format has magics in two byte orders, both
 // are listed: LUNs outlive the machines that formatted them.
 //
 // The offsets are those of the formats' own documentation and of the kernel's headers.
 var signatures = []signature{
-	{"GPT partition table", "EFI PART", []int64{512, 4096, -512, -4096}}, // logical sectors of 512 or 4096; backup at the end
+	{"GPT partition table", gptMagic, []int64{512, 4096, -512, -4096}}, // logical sectors of 512 or 4096; backup at the end
 	{"ext2/3/4 file system", "\x53\xEF", []int64{1024 + 56}},
 	{"xfs file system", "XFSB", []int64{0}},
 	{"btrfs file system", "_BHRfS_M", []int64{64<<10 + 64, 64*mib + 64}},
@@ -78,19 +84,35 @@ var signatures = []signature{
 	{"VMFS volume", "\x0D\xD0\x01\xC0", []int64{mib}},
 	{"VMFS file system", "\x5E\xF1\xAB\x2F", []int64{2 * mib}},
 	{"Intel RAID member", "Intel Raid ISM Cfg Sig. ", []int64{-1024}},
+	{"ufs file system", "\x19\x01\x54\x19", []int64{8<<10 + 1372, 64<<10 + 1372, 256<<10 + 1372}},
+	{"ufs file system", "\x19\x54\x01\x19", []int64{8<<10 + 1372, 64<<10 + 1372, 256<<10 + 1372}},
+	{"DDF RAID member", "\xDE\x11\xDE\x11", []int64{-512, -257 * 512}},
+	{"NVIDIA RAID member", "NVIDIA  ", []int64{-1024}},
+	{"Promise RAID member", "Promise Technology, Inc.", promiseOffsets()},
+	{"DRBD management data", "$DRBDmgr=q", []int64{0}},
+	{"Stratis pool member", "!Stra0tis\x86\xFF\x02^\x41rh", []int64{512 + 4, 9*512 + 4}},
+	{"BitLocker volume", "-FVE-FS-", []int64{3}},
 	{"sbd device", "SBD_SBD_", []int64{0}},
-	{"sanlock lockspace", "\x10\x20\x21\x12", []int64{0, 1 * mib, 2 * mib}}, // 0x12212010
-	{"sanlock lockspace", "\x12\x21\x20\x10", []int64{0, 1 * mib, 2 * mib}},
-	{"sanlock resource lease", "\x10\x20\x15\x06", []int64{0, 1 * mib, 2 * mib}}, // 0x06152010
-	{"sanlock resource lease", "\x06\x15\x20\x10", []int64{0, 1 * mib, 2 * mib}},
-	{"sanlock resource index", "\x18\x20\x04\x01", []int64{0, 1 * mib, 2 * mib}}, // 0x01042018
-	{"qdiskd quorum disk", "\x00\xDE\xBB\x1E", []int64{0}},                       // big-endian by definition
+	{"sanlock lockspace", "\x10\x20\x21\x12", leases}, // 0x12212010
+	{"sanlock lockspace", "\x12\x21\x20\x10", leases},
+	{"sanlock resource lease", "\x10\x20\x15\x06", leases}, // 0x06152010
+	{"sanlock resource lease", "\x06\x15\x20\x10", leases},
+	{"sanlock resource index", "\x18\x20\x04\x01", leases}, // 0x01042018
+	{"qdiskd quorum disk", "\x00\xDE\xBB\x1E", []int64{0}}, // big-endian by definition
 	{"qdiskd quorum disk", "\x1E\xBB\xDE\x00", []int64{0}},
 	{"fencing-agent LUN", "FENCELUN", []int64{0, diskquorum.BlockSize}},
 }
 
-// scan returns everything it recognises on the device. Only whole blocks can be read: a
-// signature in the last, incomplete block of an odd-sized device stays unseen.
+// promiseOffsets are the places from the end at which such adapters keep their metadata, as libblkid has them.
+func promiseOffsets() []int64 {
+	var out []int64
+	for _, sectors := range []int64{63, 255, 256, 16, 399, 591, 675, 735, 911, 974, 991, 951, 3087} {
+		out = append(out, -512*sectors)
+	}
+	return out
+}
+
+// scan returns everything it recognises on the device.
 func scan(im *image) ([]Finding, error) {
 	var found []Finding
 	note := func(name string, off int64) {
@@ -110,7 +132,7 @@ func scan(im *image) ([]Finding, error) {
 			}
 		}
 	}
-	for _, special := range []func(*image, func(string, int64)){scanMBR, scanRAIDAtEnd, scanZFS, scanSlots} {
+	for _, special := range []func(*image, func(string, int64)){scanMBR, scanRAIDAtEnd, scanDRBD, scanLVMAtEnd, scanNILFS, scanZFS, scanSlots} {
 		special(im, note)
 	}
 	return found, im.err
@@ -119,8 +141,8 @@ func scan(im *image) ([]Finding, error) {
 // scanMBR looks for a boot sector, with or without a partition table in it. FAT has one, too.
 func scanMBR(im *image, note func(string, int64)) {
 	s := im.at(0, 512)
-	if len(s) != 512 || s[510] != 0x55 || s[511] != 0xAA {
-		return
+	if len(s) != 512 || s[510] != 0x55 || s[511] != 0xAA || diskquorum.IsProtective(s) || diskquorum.HasSuperblockMagic(s) {
+		return // that one is of our own format
 	}
 	for i := range 4 {
 		entry := s[446+16*i : 446+16*(i+1)]
@@ -148,15 +170,54 @@ func scanRAIDAtEnd(im *image, note func(string, int64)) {
 	}
 }
 
+// scanDRBD looks for internal metadata: its superblock is in the last whole block, in big-endian order. The data in front
+// of it may be blank.
+func scanDRBD(im *image, note func(string, int64)) {
+	off := im.dev.Size()&^(diskquorum.BlockSize-1) - diskquorum.BlockSize + 60
+	switch string(im.at(off, 4)) {
+	case "\x83\x74\x02\x6B", "\x83\x74\x02\x6C", "\x83\x74\x02\x6D": // 8.3; 8.4 while it runs; 9
+		note("DRBD metadata", off)
+	}
+}
+
+// lvmTail is where the second copy of the metadata of a physical volume begins, at most so far from the end by default.
+const lvmTail = 2 * mib
+
+// scanLVMAtEnd looks for the second copy of LVM's metadata, which has no label of its own.
+func scanLVMAtEnd(im *image, note func(string, int64)) {
+	from := max(0, im.dev.Size()&^(diskquorum.BlockSize-1)-lvmTail)
+	im.load(from, int(im.dev.Size()&^(diskquorum.BlockSize-1)-from)) // at once
+	for off := from; off < im.dev.Size(); off += diskquorum.BlockSize {
+		if string(im.at(off+4, 16)) == " LVM2 x[5A%r0N*>" {
+			note("LVM2 metadata", off)
+		}
+	}
+}
+
+// scanNILFS looks for both superblocks, the second of which is in the last whole block.
+func scanNILFS(im *image, note func(string, int64)) {
+	for _, off := range []int64{1024, im.dev.Size()&^(diskquorum.BlockSize-1) - diskquorum.BlockSize} {
+		if string(im.at(off, 8)) == "\x02\x00\x00\x00\x00\x00\x34\x34" { // revision 2.0, magic
+			note("nilfs2 file system", off)
+		}
+	}
+}
+
+// zfsLabel is the size of one of the four labels of a member of a pool.
+const (
+	zfsLabel  = 256 << 10
+	zfsMember = "zfs pool member"
+)
+
 // scanZFS looks for an uberblock in the four labels: two at the start, two at the end,
 // each with a ring of uberblocks in its second half.
 func scanZFS(im *image, note func(string, int64)) {
-	const label = 256 << 10
+	const label = zfsLabel
 	end := im.dev.Size() &^ (label - 1)
 	for _, start := range []int64{0, label, end - 2*label, end - label} {
 		for off := start + label/2; off < start+label; off += 1024 {
 			if m := im.at(off, 8); string(m) == "\x0C\xB1\xBA\x00\x00\x00\x00\x00" || string(m) == "\x00\x00\x00\x00\x00\xBA\xB1\x0C" {
-				note("zfs pool member", off)
+				note(zfsMember, off)
 				break
 			}
 		}
@@ -174,58 +235,4 @@ func scanSlots(im *image, note func(string, int64)) {
 			}
 		}
 	}
-}
-
-// image reads small pieces of a device and keeps the blocks.
-type image struct {
-	dev    diskquorum.Device
-	blocks map[int64][]byte
-	err    error // the first one; nothing is read after it
-}
-
-// imageHead is read at once: nearly all signatures are there.
-const imageHead = 512 << 10
-
-func newImage(dev diskquorum.Device) *image {
-	im := &image{dev: dev, blocks: map[int64][]byte{}}
-	im.load(0, int(min(imageHead, dev.Size()&^(diskquorum.BlockSize-1))))
-	return im
-}
-
-func (im *image) load(off int64, n int) {
-	if im.err != nil || n == 0 {
-		return
-	}
-	buf := make([]byte, n)
-	if _, err := im.dev.ReadAt(buf, off); err != nil {
-		im.err = err
-		return
-	}
-	for i := 0; i < n; i += diskquorum.BlockSize {
-		im.blocks[off+int64(i)] = buf[i : i+diskquorum.BlockSize]
-	}
-}
-
-// at returns n bytes from offset off, or nil if they are not within whole blocks of the
-// device or cannot be read.
-func (im *image) at(off int64, n int) []byte {
-	end := im.dev.Size() &^ (diskquorum.BlockSize - 1)
-	if off < 0 || off+int64(n) > end {
-		return nil
-	}
-	var out []byte
-	for n > 0 {
-		start := off &^ (diskquorum.BlockSize - 1)
-		if im.blocks[start] == nil {
-			im.load(start, diskquorum.BlockSize)
-		}
-		if im.err != nil {
-			return nil
-		}
-		part := im.blocks[start][off-start:]
-		part = part[:min(n, len(part))]
-		out = append(out, part...)
-		off, n = off+int64(len(part)), n-len(part)
-	}
-	return out
 }

@@ -1,8 +1,11 @@
 package lunadmin
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/fencing-agent/fencing-agent/diskquorum"
@@ -67,9 +70,53 @@ func readSlots(table []byte, sb *diskquorum.Superblock) []slotView {
 				v.record = &s
 			}
 		}
+		if v.record != nil && !diskquorum.BesideBlank(v.record) {
+			for which := range v.copies {
+				if v.copies[which] == copyBlank {
+					v.copies[which] = copyCorrupt // it was written, and somebody has zeroed it (lease.md B9)
+				}
+			}
+		}
 		views = append(views, v)
 	}
 	return views
+}
+
+// readTable reads superblocks and slots. A slot that cannot be told may be under way: it is looked at again.
+func readTable(ctx context.Context, dev diskquorum.Device, sb *diskquorum.Superblock) ([]byte, error) {
+	for n := 1; ; n++ {
+		table, err := readAll(dev, int64(diskquorum.TableSize(sb.Slots)))
+		if err != nil || n == exportAttempts || len(diskquorum.UnreadableSlots(table, sb)) == 0 {
+			return table, err
+		}
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// damage says what of superblock and slots agents cannot read, in words.
+func damage(table []byte, sb *diskquorum.Superblock) []string {
+	out := []string{}
+	for which := range 2 {
+		found, err := diskquorum.DecodeSuperblock(table[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], which)
+		found.Echoes = sb.Echoes // an upgrade may be under way
+		switch {
+		case err != nil:
+			out = append(out, fmt.Sprintf("superblock copy %c is %s", 'A'+which, copyHealth(err)))
+		case found != *sb:
+			out = append(out, fmt.Sprintf("superblock copy %c is of another LUN", 'A'+which))
+		}
+	}
+	views := readSlots(table, sb)
+	for _, i := range diskquorum.UnreadableSlots(table, sb) {
+		name := ""
+		if r := views[i].record; r != nil && r.NodeName != "" {
+			name = " of " + clean(r.NodeName)
+		}
+		out = append(out, fmt.Sprintf("slot %d%s cannot be told, its copies are %s and %s", i, name, views[i].copies[0], views[i].copies[1]))
+	}
+	return out
 }
 
 // clean makes a name from the LUN fit for a terminal.

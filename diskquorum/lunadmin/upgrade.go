@@ -22,6 +22,7 @@ type UpgradeResult struct {
 	Slots    int           `json:"slots"`
 	Bytes    int64         `json:"bytes"`   // that the format takes now
 	Changed  bool          `json:"changed"` // false: it had all there is
+	Added    []string      `json:"added"`   // "echo blocks", "protective MBR"
 	Warnings []string      `json:"warnings"`
 }
 
@@ -45,7 +46,18 @@ func UpgradePath(ctx context.Context, path string, o UpgradeOptions) (*UpgradeRe
 	return r, nil
 }
 
-// Upgrade gives a LUN of before echo blocks, while agents use it. They are behind everything that an older agent reads
+// What an upgrade adds.
+const (
+	addedEchoes = "echo blocks"
+	addedMBR    = "protective MBR"
+)
+
+// Upgrade gives a LUN of before what newer versions know, while agents use it.
+//
+// A protective MBR is in bytes of the superblock that readers ignore, all of them in its first sector: the write of copy
+// A changes nothing else, so it is there or is not, whatever becomes of the power, and no reader sees a difference.
+//
+// Echo blocks are behind everything that an older agent reads
 // or writes. The superblock says that they exist, by a flag that an older agent ignores, only when they are blank: so
 // an interrupted run leaves the LUN as it was, or with a flag that is as good in one copy as in two.
 func Upgrade(ctx context.Context, raw diskquorum.Device, path string, o UpgradeOptions) (*UpgradeResult, error) {
@@ -83,9 +95,19 @@ func (u *upgrader) run() (*UpgradeResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &UpgradeResult{ID: fmt.Sprintf("%x", sb.ID), Slots: sb.Slots, Bytes: diskquorum.DeviceSize(sb.Slots), Warnings: []string{}}
+	r := &UpgradeResult{ID: fmt.Sprintf("%x", sb.ID), Slots: sb.Slots, Bytes: diskquorum.DeviceSize(sb.Slots), Added: []string{}, Warnings: []string{}}
+	protect, err := u.protectable()
+	if err != nil {
+		return nil, err
+	}
+	if protect {
+		r.Added = append(r.Added, addedMBR)
+	}
 	if sb.Echoes {
-		return r, nil
+		if r.Changed = protect; !protect {
+			return r, nil
+		}
+		return r, u.flag(sb)
 	}
 	if u.dev.Size() < r.Bytes {
 		return nil, u.refuse(fmt.Sprintf("is too small: %d bytes, %d slots with echo blocks need %d", u.dev.Size(), sb.Slots, r.Bytes),
@@ -94,8 +116,46 @@ func (u *upgrader) run() (*UpgradeResult, error) {
 	if err := u.clear(sb); err != nil {
 		return nil, err
 	}
-	sb.Echoes, r.Changed = true, true
+	sb.Echoes, r.Changed, r.Added = true, true, append(r.Added, addedEchoes)
 	return r, u.flag(sb)
+}
+
+// protectable reports whether the LUN has no protective MBR, and makes sure that it may get one. Beside a backup GPT that
+// somebody left at the end it may not: with a protective MBR in front, partition tools would offer to restore the table.
+func (u *upgrader) protectable() (bool, error) {
+	block := make([]byte, diskquorum.BlockSize)
+	if _, err := u.dev.ReadAt(block, 0); err != nil {
+		return false, err
+	}
+	if diskquorum.IsProtective(block) {
+		return false, nil
+	}
+	im := newImage(u.dev)
+	im.addRest(u.path)
+	for _, back := range []int64{512, diskquorum.BlockSize} {
+		off := u.dev.Size() - back
+		if string(im.at(off, len(gptMagic))) != gptMagic {
+			continue
+		}
+		if !u.o.Force {
+			return false, u.refuse(fmt.Sprintf("carries the copy of an old partition table at its end, at byte %d, which tools would restore beside a protective MBR", off),
+				"if nobody needs that, --force overwrites it")
+		}
+		if err := u.blank(off &^ (diskquorum.BlockSize - 1)); err != nil {
+			return false, err
+		}
+	}
+	return true, im.err
+}
+
+// blank makes a block zero, or what there is of the last one.
+func (u *upgrader) blank(off int64) error {
+	u.wrote = true
+	if off+diskquorum.BlockSize > u.dev.Size() {
+		return wipeRest(u.path, u.dev.Size())
+	}
+	_, err := u.dev.WriteAt(make([]byte, diskquorum.BlockSize), off)
+	return err
 }
 
 // clear makes the echo blocks blank. A run before that was interrupted may have left them so.

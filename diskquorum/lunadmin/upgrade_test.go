@@ -2,6 +2,9 @@ package lunadmin
 
 import (
 	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,6 +68,69 @@ func TestUpgradeRefusesAndWritesNothing(t *testing.T) {
 				t.Error("it was written")
 			}
 		})
+	}
+}
+
+// withoutMBR makes of a superblock one of before there was a protective MBR in it.
+func withoutMBR(image []byte) {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	clear(image[440:462])
+	binary.LittleEndian.PutUint32(image[508:], crc32.Update(crc32.Checksum(make([]byte, 24), table), table, image[:508]))
+}
+
+// A LUN of before gets its MBR by a write that changes one sector, in bytes that no reader looks at.
+func TestUpgradeAddsTheProtectiveMBR(t *testing.T) {
+	l := diskquorumtest.NewLUN(1<<20, 1)
+	sb := testSB
+	sb.Echoes = true
+	l.Modify(func(b []byte) {
+		for which := range 2 {
+			if err := diskquorum.EncodeSuperblock(b[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], &sb, which); err != nil {
+				t.Fatal(err)
+			}
+		}
+		withoutMBR(b)
+	})
+	put(t, l, node(1, 40))
+	before := l.Bytes()
+	if got, err := diskquorum.ReadSuperblock(before); err != nil || got != sb || diskquorum.IsProtective(before) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	r, err := Upgrade(t.Context(), l.Client(), "lun", UpgradeOptions{})
+	if err != nil || !r.Changed || !slices.Equal(r.Added, []string{"protective MBR"}) {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	after := l.Bytes()
+	if !diskquorum.IsProtective(after) || !bytes.Equal(before[512:], after[512:]) {
+		t.Error("there is no MBR, or more than one sector was changed")
+	}
+	if got, err := diskquorum.DecodeSuperblock(after[:diskquorum.BlockSize], 0); err != nil || got != sb {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if r, err := Upgrade(t.Context(), l.Client(), "lun", UpgradeOptions{}); err != nil || r.Changed {
+		t.Errorf("a second time: %+v, %v", r, err)
+	}
+}
+
+// With a protective MBR in front, tools would restore a partition table that was forgotten at the end.
+func TestUpgradeRevivesNoPartitionTable(t *testing.T) {
+	l, old := diskquorumtest.NewLUN(1<<20, 1), oldLUN(t)
+	l.Modify(func(b []byte) {
+		copy(b, old.Bytes())
+		withoutMBR(b)
+		copy(b[len(b)-512:], "EFI PART")
+	})
+	before := l.Bytes()
+	want := "carries the copy of an old partition table at its end, at byte 1048064"
+	if r, err := Upgrade(t.Context(), l.Client(), "lun", UpgradeOptions{}); err == nil || !strings.Contains(err.Error(), want) || !bytes.Equal(before, l.Bytes()) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	r, err := Upgrade(t.Context(), l.Client(), "lun", UpgradeOptions{Force: true})
+	if err != nil || !slices.Equal(r.Added, []string{"protective MBR", "echo blocks"}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if after := l.Bytes(); !diskquorum.IsProtective(after) || firstNonZero(after[len(after)-512:]) >= 0 {
+		t.Error("it got no MBR, or kept the table")
 	}
 }
 

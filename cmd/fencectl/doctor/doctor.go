@@ -35,13 +35,17 @@ type Finding struct {
 
 // Machine is what is looked at.
 type Machine struct {
-	Root       string   // of the file system; empty: the machine's own
-	KeyFile    string   // gossip.keyFile; empty: none
-	Devices    []string // lun.devices
-	Interfaces []string // of systemNetworks
-	Ports      []int    // of systemNetworks
-	IOTimeout  time.Duration
-	Unread     bool // there is no configuration: what follows from one is not looked at
+	Root      string   // of the file system; empty: the machine's own
+	KeyFile   string   // gossip.keyFile; empty: none
+	Devices   []string // lun.devices
+	Cluster   string   // cluster and nodeGroup, for which a LUN has to be formatted
+	NodeGroup string
+	// FormattedFor reads for which cluster and node group a LUN is formatted; nil: LUNs are not read.
+	FormattedFor func(device string) (cluster, group string, err error)
+	Interfaces   []string // of systemNetworks
+	Ports        []int    // of systemNetworks
+	IOTimeout    time.Duration
+	Unread       bool // there is no configuration: what follows from one is not looked at
 }
 
 // Watchdog is one device as sysfs shows it.
@@ -267,6 +271,22 @@ func (m *Machine) find(device string) (err error) {
 	return err
 }
 
+// lun compares a LUN that is there with the configuration, as the agent does when it starts.
+func (m *Machine) lun(device string) Finding {
+	if m.FormattedFor == nil || m.Root != "" && m.Root != "/" { // the devices are not those of this machine
+		return Finding{OK, "LUN", device + " is there", ""}
+	}
+	cluster, group, err := m.FormattedFor(device)
+	switch {
+	case err != nil:
+		return Finding{Warn, "LUN", device + " is there, and for which cluster it is formatted cannot be told: " + cause(err), "run this as root; else see fencectl lun inspect"}
+	case cluster != m.Cluster || group != m.NodeGroup:
+		return Finding{Wrong, "LUN", fmt.Sprintf("%s is formatted for cluster %q, node group %q, and the configuration is of cluster %q, node group %q", device, cluster, group, m.Cluster, m.NodeGroup),
+			"correct lun.devices, cluster or nodeGroup: the agent ends with that"}
+	}
+	return Finding{OK, "LUN", fmt.Sprintf("%s is there, of cluster %s, node group %s", device, cluster, group), ""}
+}
+
 // storage looks at what makes an I/O to the LUN hang for longer than the agent waits.
 func (m *Machine) storage() (out []Finding) {
 	if len(m.Devices) == 0 {
@@ -276,7 +296,7 @@ func (m *Machine) storage() (out []Finding) {
 		if err := m.find(d); err != nil {
 			out = append(out, Finding{Wrong, "LUN", d + ": " + cause(err), "log in to the target, or correct lun.devices"})
 		} else {
-			out = append(out, Finding{OK, "LUN", d + " is there", ""})
+			out = append(out, m.lun(d))
 		}
 	}
 	if text, err := m.read("/etc/multipath.conf"); err == nil {

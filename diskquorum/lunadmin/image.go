@@ -1,0 +1,110 @@
+package lunadmin
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+)
+
+// image reads small pieces of a device and keeps the blocks.
+type image struct {
+	dev    diskquorum.Device
+	size   int64 // of what can be read
+	blocks map[int64][]byte
+	err    error // the first one; nothing is read after it
+}
+
+// imageHead is read at once: nearly all signatures are there.
+const imageHead = 512 << 10
+
+// newImage is of the whole blocks of a device: what is in the last, incomplete block of an odd-sized one stays unseen.
+func newImage(dev diskquorum.Device) *image {
+	im := &image{dev: dev, size: dev.Size() &^ (diskquorum.BlockSize - 1), blocks: map[int64][]byte{}}
+	im.load(0, int(min(imageHead, im.size)))
+	return im
+}
+
+// addRest takes the incomplete last block of a device that is open under path: a backup GPT is in its last sector.
+func (im *image) addRest(path string) {
+	if im.dev.Size() == im.size {
+		return
+	}
+	rest, err := readRest(path, im.dev.Size())
+	if err != nil && im.err == nil {
+		im.err = err
+	}
+	if len(rest) > 0 && im.err == nil {
+		im.blocks[im.size] = rest
+		im.size += int64(len(rest))
+	}
+}
+
+func (im *image) load(off int64, n int) {
+	if im.err != nil || n == 0 {
+		return
+	}
+	buf := make([]byte, n)
+	if _, err := im.dev.ReadAt(buf, off); err != nil {
+		im.err = err
+		return
+	}
+	for i := 0; i < n; i += diskquorum.BlockSize {
+		im.blocks[off+int64(i)] = buf[i : i+diskquorum.BlockSize]
+	}
+}
+
+// at returns n bytes from offset off, or nil if they are not within what can be read.
+func (im *image) at(off int64, n int) []byte {
+	if off < 0 || off+int64(n) > im.size {
+		return nil
+	}
+	var out []byte
+	for n > 0 {
+		start := off &^ (diskquorum.BlockSize - 1)
+		if im.blocks[start] == nil {
+			im.load(start, diskquorum.BlockSize)
+		}
+		if im.err != nil {
+			return nil
+		}
+		part := im.blocks[start][off-start:]
+		part = part[:min(n, len(part))]
+		out = append(out, part...)
+		off, n = off+int64(len(part)), n-len(part)
+	}
+	return out
+}
+
+// readRest reads what is behind the last whole block. That takes an open of its own, for direct I/O is in whole blocks.
+func readRest(path string, size int64) ([]byte, error) {
+	from := size &^ (diskquorum.BlockSize - 1)
+	if from == size {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()                                   // opened for reading: nothing can be lost
+	_ = unix.Fadvise(int(f.Fd()), from, size-from, unix.FADV_DONTNEED) // what an earlier reader left in the cache
+	rest := make([]byte, size-from)
+	if _, err := f.ReadAt(rest, from); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return rest, nil
+}
+
+// wipeRest makes what is behind the last whole block zero.
+func wipeRest(path string, size int64) error {
+	from := size &^ (diskquorum.BlockSize - 1)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_SYNC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(make([]byte, size-from), from)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,131 @@
+package lunadmin
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
+)
+
+// otherSB is another LUN, of another cluster.
+func otherSB() *diskquorum.Superblock {
+	sb := testSB
+	sb.ID[0], sb.Cluster = 0xCD, "stage"
+	return &sb
+}
+
+// overwrite puts a copy of another superblock over one of a LUN.
+func overwrite(t *testing.T, sb *diskquorum.Superblock, which int) func([]byte) {
+	return func(b []byte) {
+		if err := diskquorum.EncodeSuperblock(b[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], sb, which); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestMend: the slots say which copy is the LUN's, the administrator has to say the same, and nothing else is written.
+func TestMend(t *testing.T) {
+	id := fmt.Sprintf("%x", testSB.ID)
+	for _, c := range []struct {
+		name   string
+		damage func([]byte)
+		id     string
+		want   string // a refusal; empty: it is mended
+	}{
+		{"copy A of another LUN", overwrite(t, otherSB(), 0), id, ""},
+		{"copy B of another LUN", overwrite(t, otherSB(), 1), id, ""},
+		{"a copy that is corrupt", func(b []byte) { b[100]++ }, id, ""},
+		{"a copy that is blank", func(b []byte) { clear(b[diskquorum.BlockSize : 2*diskquorum.BlockSize]) }, id, ""},
+		{"nobody has said which", overwrite(t, otherSB(), 0), "", "if main is the cluster and worker the group of this device, restore the copy with: fencectl lun import /dev/lun --id " + id},
+		{"the other one was named", overwrite(t, otherSB(), 0), fmt.Sprintf("%x", otherSB().ID), "the slots decide, not the copy that is read first"},
+		{"rubbish was named", overwrite(t, otherSB(), 0), "xyz", "is not LUN xyz"},
+		{"nothing is lost", func([]byte) {}, id, "has lost no copy of its superblock"},
+		{"an upgrade was interrupted", overwrite(t, func() *diskquorum.Superblock { sb := testSB; sb.Echoes = true; return &sb }(), 0), id, "has lost no copy of its superblock"},
+		{"both are lost", func(b []byte) { b[100]++; b[diskquorum.BlockSize+100]++ }, id, "carries no superblock that can be read"},
+		{"no slot was ever written", func(b []byte) { overwrite(t, otherSB(), 0)(b); clear(b[2*diskquorum.BlockSize:]) }, id, "carries no slot that says which copy is right"},
+		{"slots of both", func(b []byte) {
+			overwrite(t, otherSB(), 0)(b)
+			s := node(2, 1)
+			if err := diskquorum.EncodeSlot(b[diskquorum.SlotOffset(2, 1):][:diskquorum.BlockSize], otherSB().ID, s, 1); err != nil {
+				t.Error(err)
+			}
+		}, id, "carries slots of two LUNs"},
+	} {
+		l := usedLUN(t)
+		l.Modify(c.damage)
+		before := l.Bytes()
+		if _, err := mend(t.Context(), l.Client(), &MendOptions{Path: "/dev/lun", ID: c.id, DryRun: true}); (err == nil) != (c.want == "") || !bytes.Equal(before, l.Bytes()) {
+			t.Errorf("%s, a dry run: %v", c.name, err)
+		}
+		_, err := mend(t.Context(), l.Client(), &MendOptions{Path: "/dev/lun", ID: c.id})
+		if c.want == "" {
+			if sb, serr := diskquorum.ReadSuperblock(l.Bytes()); err != nil || serr != nil || sb != testSB || len(damage(l.Bytes(), &sb)) != 0 {
+				t.Errorf("%s: %v, %v", c.name, err, serr)
+			}
+			if head := 2 * diskquorum.BlockSize; !bytes.Equal(before[head:], l.Bytes()[head:]) {
+				t.Errorf("%s: more than the superblock was written", c.name)
+			}
+			continue
+		}
+		if refused := new(RefusedError); !errors.As(err, &refused) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+		if !bytes.Equal(before, l.Bytes()) {
+			t.Errorf("%s: it was written", c.name)
+		}
+	}
+}
+
+// TestMendSeesAnInit: somebody formats the device while it is judged.
+func TestMendSeesAnInit(t *testing.T) {
+	l := usedLUN(t)
+	l.Modify(overwrite(t, otherSB(), 0))
+	dev := &changing{Device: l.Client(), l: l}
+	if _, err := mend(t.Context(), dev, &MendOptions{Path: "/dev/lun", ID: fmt.Sprintf("%x", testSB.ID)}); err == nil || !strings.Contains(err.Error(), "is being written") {
+		t.Errorf("%v", err)
+	}
+}
+
+// changing zeroes the superblock after it was first read.
+type changing struct {
+	diskquorum.Device
+	l     *diskquorumtest.LUN
+	reads int
+}
+
+func (c *changing) ReadAt(p []byte, off int64) (int, error) {
+	if c.reads++; c.reads == 4 { // head, a table for each copy
+		c.l.Modify(func(b []byte) { clear(b[:diskquorum.BlockSize]) })
+	}
+	return c.Device.ReadAt(p, off)
+}
+
+// TestImportReplacesAForeignCopy: the other copy is of the exported LUN, so this one was overwritten. Where neither is, it
+// is another LUN.
+func TestImportReplacesAForeignCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for which, name := range []string{"A", "B"} {
+			l := usedLUN(t)
+			e := export(t, l)
+			l.Modify(overwrite(t, otherSB(), which))
+			r, err := restore(t, l, e, ImportOptions{})
+			if err != nil || len(r.Superblock) != 1 || r.Superblock[0] != name || len(r.Slots) != 0 {
+				t.Fatalf("copy %s: %+v, %v", name, r, err)
+			}
+			if sb, err := diskquorum.ReadSuperblock(l.Bytes()); err != nil || sb != testSB {
+				t.Errorf("copy %s: %+v, %v", name, sb, err)
+			}
+		}
+		l := usedLUN(t)
+		e := export(t, l)
+		l.Modify(func(b []byte) { overwrite(t, otherSB(), 0)(b); overwrite(t, otherSB(), 1)(b) })
+		if _, err := restore(t, l, e, ImportOptions{Force: true}); err == nil || !strings.Contains(err.Error(), "carries the LUN cd01") {
+			t.Errorf("both: %v", err)
+		}
+	})
+}

@@ -1,0 +1,301 @@
+package lunadmin
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+)
+
+// What Init looks at besides the area of the format. A device of which that is blank may still be somebody's: DRBD's
+// internal metadata is at the end, a partition's data may begin anywhere.
+const (
+	surveyHead    = 8 * mib // read as a whole, as is the last MiB
+	surveyTail    = mib
+	surveySamples = 1024 // blocks in between at most, at multiples of a power of two: areas begin at a MiB
+
+	// wipeTail is how much of the end is made blank under Force, whatever it is: most formats with a signature at the end
+	// have it there. Of the rest only what has a name is overwritten.
+	wipeTail = 128 << 10
+)
+
+const unknownData = "data of an unknown format"
+
+// look is a piece of the device as it was when it was first read.
+type look struct {
+	off  int64
+	data []byte
+	lun  *diskquorum.Superblock // of the LUN that begins at byte at; nil: none
+	at   int64
+	of   string // " in partition sdb1"
+}
+
+func (f *formatter) look(from, to int64) (look, error) {
+	from, to = max(0, from&^(diskquorum.BlockSize-1)), min((to+diskquorum.BlockSize-1)&^(diskquorum.BlockSize-1), f.dev.Size()&^(diskquorum.BlockSize-1))
+	if to <= from {
+		return look{off: from}, nil
+	}
+	data := make([]byte, to-from)
+	for off := int64(0); off < int64(len(data)); off += chunk {
+		if _, err := f.dev.ReadAt(data[off:min(int64(len(data)), off+chunk)], from+off); err != nil {
+			return look{}, err
+		}
+	}
+	return look{off: from, data: data}, nil
+}
+
+// survey reads what Init judges by, and notes what has to stand still before it may be overwritten. at is the first byte
+// that is not zero, or -1.
+func (f *formatter) survey(number devno, found []Finding, im *image) (at int64, err error) {
+	at = -1
+	f.rest = im.blocks[f.dev.Size()&^(diskquorum.BlockSize-1)]
+	pieces := [][2]int64{{0, max(f.end, surveyHead)}, {f.dev.Size() - surveyTail, f.dev.Size()}}
+	for _, finding := range found {
+		for _, r := range finding.extents() {
+			if r[1] > max(f.end, surveyHead) {
+				pieces = append(pieces, r)
+			}
+		}
+	}
+	for _, p := range pieces {
+		l, err := f.look(p[0], p[1])
+		if err != nil {
+			return -1, err
+		}
+		at = first(at, &l)
+		f.looks = append(f.looks, l)
+	}
+	f.looks[0].knowLUN(0)
+	for _, dir := range f.o.kernel.partitionDirs(number) {
+		l, err := f.lookAtPartition(dir)
+		if err != nil {
+			return -1, err
+		}
+		at = first(at, &l)
+		f.looks = append(f.looks, l)
+	}
+	if i := firstNonZero(f.rest); i >= 0 && at < 0 {
+		at = f.dev.Size()&^(diskquorum.BlockSize-1) + int64(i)
+	}
+	if at >= 0 {
+		return at, nil // samples would add nothing
+	}
+	from, to, step := max(f.end, surveyHead), f.dev.Size()-surveyTail, int64(diskquorum.BlockSize)
+	for to-from > step*surveySamples {
+		step *= 2
+	}
+	for off := (from + step - 1) &^ (step - 1); off < to; off += step {
+		l, err := f.look(off, off+1)
+		if err != nil {
+			return -1, err
+		}
+		if at = first(at, &l); at >= 0 {
+			break
+		}
+	}
+	return at, nil
+}
+
+func first(at int64, l *look) int64 {
+	if i := firstNonZero(l.data); i >= 0 && (at < 0 || l.off+int64(i) < at) {
+		return l.off + int64(i)
+	}
+	return at
+}
+
+// lookAtPartition reads where a partition begins, and all of the LUN that is there.
+func (f *formatter) lookAtPartition(dir string) (look, error) {
+	b, err := os.ReadFile(filepath.Join(dir, "start"))
+	if err != nil {
+		return look{}, nil // it has just gone
+	}
+	sectors, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	if err != nil {
+		return look{}, nil
+	}
+	start := sectors * 512 // sysfs counts in these, whatever the device's sectors are
+	l, err := f.look(start, start+64<<10)
+	if err != nil {
+		return l, err
+	}
+	l.knowLUN(start)
+	if l.lun != nil {
+		if l, err = f.look(start, start+l.lun.Bytes()); err != nil {
+			return l, err
+		}
+		l.knowLUN(start)
+	}
+	l.of = " in partition " + filepath.Base(dir)
+	return l, nil
+}
+
+// knowLUN notes the LUN that begins at a byte of the device, if there is one.
+func (l *look) knowLUN(start int64) {
+	l.at = start
+	if start < l.off || start-l.off > int64(len(l.data)) {
+		return
+	}
+	if sb, err := diskquorum.ReadSuperblock(l.data[start-l.off:]); err == nil {
+		l.lun = &sb
+	}
+}
+
+// minWatch is how long a forced init looks for signs of life at least; maxWatch bounds
+// what a broken slot may claim as its heartbeat interval.
+const (
+	minWatch = 3 * time.Second
+	maxWatch = 30 * time.Second
+)
+
+// watch refuses a device that somebody writes: a cluster that lives on it or on one of its partitions, or whatever else
+// does. All that is going to be written is compared, so it works without a readable superblock, too.
+func (f *formatter) watch(ctx context.Context) error {
+	duration := f.o.Watch
+	if duration == 0 {
+		duration = minWatch
+		for _, l := range f.looks {
+			if l.lun != nil {
+				duration = max(duration, min(maxWatch, 3*slowestHeartbeat(l.data[l.at-l.off:], l.lun)))
+			}
+		}
+	}
+	f.o.Progress(fmt.Sprintf("watching %s for %v for signs of life", f.o.Path, duration))
+	step := max(1, min(duration/3, 500*time.Millisecond))
+	for waited := time.Duration(0); waited < duration; waited += step {
+		if err := sleep(ctx, step); err != nil {
+			return stoppedOnTheWay(err, "init", f.o.Path, untouched)
+		}
+		who, err := f.moved()
+		if err != nil {
+			return fmt.Errorf("init %s: look for signs of life: %w", f.o.Path, err)
+		}
+		if who != "" {
+			return &RefusedError{Path: f.o.Path, Forced: true, Reason: "is alive: " + who,
+				Advice: "stop the program that writes it, --force does not override that"}
+		}
+	}
+	return nil
+}
+
+// moved says who has written since the first look; "": nobody.
+func (f *formatter) moved() (who string, err error) {
+	for _, l := range f.looks {
+		now, err := f.look(l.off, l.off+int64(len(l.data)))
+		if err != nil {
+			return "", err
+		}
+		if i := firstDifference(l.data, now.data); i >= 0 {
+			return l.whoWrites(now.data, int64(i)) + l.of, nil
+		}
+	}
+	rest, err := readRest(f.o.Path, f.dev.Size())
+	if err != nil || f.rest == nil {
+		return "", err
+	}
+	if i := firstDifference(f.rest, rest); i >= 0 {
+		return fmt.Sprintf("somebody writes at byte %d", f.dev.Size()&^(diskquorum.BlockSize-1)+int64(i)), nil
+	}
+	return "", nil
+}
+
+// whoWrites names the writer of byte i of a look.
+func (l *look) whoWrites(now []byte, i int64) string {
+	at := l.off + i - l.at // within the LUN
+	slot := int(at/diskquorum.BlockSize-2) / 2
+	if l.lun != nil && at >= diskquorum.SlotOffset(0, 0) && slot < l.lun.Slots {
+		name := "somebody"
+		if s := readSlots(now[l.at-l.off:], l.lun)[slot]; s.record != nil {
+			name = clean(s.record.NodeName)
+		}
+		return fmt.Sprintf("%s writes slot %d", name, slot)
+	}
+	return fmt.Sprintf("somebody writes at byte %d", l.off+i)
+}
+
+// slowestHeartbeat is the greatest heartbeat interval that a slot announces.
+func slowestHeartbeat(table []byte, sb *diskquorum.Superblock) time.Duration {
+	var slowest time.Duration
+	for _, s := range readSlots(table, sb) {
+		if s.record != nil {
+			slowest = max(slowest, s.record.HeartbeatInterval)
+		}
+	}
+	return slowest
+}
+
+// extents are the bytes that have to be overwritten for nobody to recognise a finding any more.
+func (f Finding) extents() (out [][2]int64) {
+	for _, off := range f.Offsets {
+		start, size := off&^(diskquorum.BlockSize-1), int64(diskquorum.BlockSize)
+		if f.Name == zfsMember { // each label has 128 places for its magic
+			start, size = off&^(zfsLabel-1), zfsLabel
+		}
+		out = append(out, [2]int64{start, start + size})
+	}
+	return out
+}
+
+// wipe makes blank, behind the format, the signatures that were found, and the end of the device: else the next scan, by
+// us or by udev, would find what is no longer there. It writes only blocks that were found or are at the end, are not
+// blank and were watched.
+func (f *formatter) wipe(zero []byte) error {
+	if len(f.found) == 0 {
+		return nil
+	}
+	whole := f.dev.Size() &^ (diskquorum.BlockSize - 1)
+	pieces := [][2]int64{{f.dev.Size() - wipeTail, whole}}
+	for _, finding := range f.found {
+		pieces = append(pieces, finding.extents()...)
+	}
+	block := make([]byte, diskquorum.BlockSize)
+	for _, p := range pieces {
+		from, to := max(f.end, p[0]&^(diskquorum.BlockSize-1)), min(p[1], whole)
+		for off := from; off < to; off += diskquorum.BlockSize {
+			if slices.Contains(f.wiped, off) {
+				continue
+			}
+			if _, err := f.dev.ReadAt(block, off); err != nil {
+				return err
+			}
+			if firstNonZero(block) < 0 {
+				continue
+			}
+			if _, err := f.dev.WriteAt(zero[:diskquorum.BlockSize], off); err != nil {
+				return err
+			}
+			f.wiped = append(f.wiped, off)
+		}
+	}
+	if firstNonZero(f.rest) < 0 {
+		return nil
+	}
+	f.wiped = append(f.wiped, whole)
+	return wipeRest(f.o.Path, f.dev.Size())
+}
+
+// checkWiped reads back what was made blank.
+func (f *formatter) checkWiped() error {
+	block := make([]byte, diskquorum.BlockSize)
+	whole := f.dev.Size() &^ (diskquorum.BlockSize - 1)
+	for _, off := range f.wiped {
+		var err error
+		if off < whole {
+			_, err = f.dev.ReadAt(block, off)
+		} else {
+			block, err = readRest(f.o.Path, f.dev.Size())
+		}
+		if err != nil {
+			return err
+		}
+		if firstNonZero(block) >= 0 {
+			return fmt.Errorf("byte %d reads back differently", off)
+		}
+	}
+	return nil
+}
