@@ -75,10 +75,17 @@ func busy(pid int, program string) error {
 		return fmt.Errorf("%w, %q (pid 1): set RuntimeWatchdogSec=off in /etc/systemd/system.conf and run `systemctl daemon-reexec`; "+
 			"if it keeps the descriptor of an agent that was killed (FileDescriptorStoreMax), let it start the agent: `systemctl restart fencing-agent`", watchdog.ErrBusy, program)
 	}
-	return fmt.Errorf("%w, %q (pid %d): stop it; a watchdog has one owner", watchdog.ErrBusy, program, pid)
+	err := fmt.Errorf("%w, %q (pid %d): stop it; a watchdog has one owner", watchdog.ErrBusy, program, pid)
+	if program == agentProgram {
+		return &WrongError{err} // Invariant: a node has one agent. It is not waited for.
+	}
+	return err
 }
 
+// agentProgram is the name under which the kernel knows an agent.
+const agentProgram = "fencing-agent"
+
 func stuck(pid int, program, thread string) error {
-	return fmt.Errorf("%w, %q (pid %d), which was killed and cannot end: its thread %s hangs in the kernel (see /proc/%d/task/%s/stack), most likely in an I/O to the LUN; "+
-		"it ends when the storage answers or gives up, and the watchdog resets the node if its timeout is over first", watchdog.ErrBusy, program, pid, thread, pid, thread)
+	return &WrongError{fmt.Errorf("%w, %q (pid %d), which was killed and cannot end: its thread %s hangs in the kernel (see /proc/%d/task/%s/stack), most likely in an I/O to the LUN; "+
+		"it ends when the storage answers or gives up, and the watchdog resets the node if its timeout is over first", watchdog.ErrBusy, program, pid, thread, pid, thread)}
 }
