@@ -31,9 +31,10 @@ const (
 // Listen makes a Unix socket at path. Its permissions are mode, which at no moment are
 // exceeded, and its group is group (a name or a number; empty: the process's).
 //
-// A socket that a dead process left behind is replaced. A socket on which somebody
-// answers, and anything that is no socket, is left alone and is an error. The folder must
-// exist. Close removes the socket unless another one has taken its place.
+// A socket that a dead process left behind is replaced, and so is an empty folder, which is what becomes of a hostPath of a
+// consumer that came first. A socket on which somebody answers, and anything else, is left alone and is an error, a
+// [*RefusedError] if no waiting mends it. The folder must exist. Close removes the socket unless another one has taken
+// its place.
 func Listen(path string, mode os.FileMode, group string) (net.Listener, error) {
 	l, err := listen(path, mode, group)
 	if err != nil {
@@ -42,14 +43,21 @@ func Listen(path string, mode os.FileMode, group string) (net.Listener, error) {
 	return l, nil
 }
 
+// RefusedError is a socket that no waiting brings: its path cannot be one, or somebody else serves it. That is another
+// agent of this node.
+type RefusedError struct{ error }
+
+// Unwrap returns why.
+func (e *RefusedError) Unwrap() error { return e.error }
+
 func listen(path string, mode os.FileMode, group string) (*listener, error) {
 	switch {
 	case !filepath.IsAbs(path): // this includes the abstract namespace, which has no permissions
-		return nil, errors.New("the path must be absolute: correct api.socket")
+		return nil, &RefusedError{errors.New("the path must be absolute: correct api.socket")}
 	case len(path) > maxPathBytes:
-		return nil, fmt.Errorf("the path has %d bytes, a socket's may have %d: choose a shorter api.socket", len(path), maxPathBytes)
+		return nil, &RefusedError{fmt.Errorf("the path has %d bytes, a socket's may have %d: choose a shorter api.socket", len(path), maxPathBytes)}
 	case mode&^fs.ModePerm != 0:
-		return nil, fmt.Errorf("mode %#o has more than permission bits: correct api.socketMode", mode)
+		return nil, &RefusedError{fmt.Errorf("mode %#o has more than permission bits: correct api.socketMode", mode)}
 	}
 	gid, err := groupID(group)
 	if err != nil {
@@ -121,6 +129,15 @@ func removeStale(path string) error {
 		return nil
 	case err != nil:
 		return err
+	case info.IsDir():
+		switch err := syscall.Rmdir(path); { // which removes nothing but an empty folder
+		case err == nil, errors.Is(err, syscall.ENOENT):
+			return nil
+		case errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.EEXIST):
+			return errors.New("there is a folder with something in it: move it away or change api.socket")
+		default:
+			return fmt.Errorf("there is an empty folder, which cannot be removed: %w; remove it, or change api.socket", err)
+		}
 	case info.Mode().Type() != fs.ModeSocket:
 		return fmt.Errorf("there is something else than a socket (%v): move it away or change api.socket", info.Mode())
 	}
@@ -129,15 +146,15 @@ func removeStale(path string) error {
 		who := processOf(conn)
 		_ = conn.Close()
 		if procfs.Killed("/proc", int(who.pid)) {
-			return fmt.Errorf("%v has it, which was killed and cannot end: a thread of it hangs in the kernel (see /proc/%d/task/*/stack), most likely in an I/O to the LUN; "+
+			return &RefusedError{fmt.Errorf("%v has it, which was killed and cannot end: a thread of it hangs in the kernel (see /proc/%d/task/*/stack), most likely in an I/O to the LUN; "+
 				"until the storage answers or gives up it keeps this socket, its ports, the watchdog and the lock of the slot, and the watchdog resets the node if its timeout is over first",
-				who, who.pid)
+				who, who.pid)}
 		}
-		return fmt.Errorf("%v is serving it: stop that first or change api.socket", who)
+		return &RefusedError{fmt.Errorf("%v is serving it: stop that first or change api.socket", who)}
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		// For example EAGAIN: its backlog is full, but somebody owns it.
-		return fmt.Errorf("a socket is there already, and it cannot be told whether it is in use: %w", err)
+		return &RefusedError{fmt.Errorf("a socket is there already, and it cannot be told whether it is in use: %w", err)}
 	}
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("remove the socket of an earlier run: %w", err)
