@@ -79,7 +79,7 @@ var rooms = []room{
 	{pkg: "k8s/k8stest", may: []string{"boottime/boottimetest", "k8s/client"}},
 	{pkg: "k8s/apicheck", may: []string{"boottime", "netgossip", "k8s/client"}},
 	{pkg: "cmd/fencing-agent/config", may: []string{"netgossip", "netgossip/roster", "diskquorum", "watchdog"}},
-	{pkg: "cmd/fencing-agent/gossip", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/swim", "netgossip/iface", "cmd/fencing-agent/config"}},
+	{pkg: "cmd/fencing-agent/gossip", may: []string{"boottime", "procfs", "netgossip", "netgossip/roster", "netgossip/swim", "netgossip/iface", "cmd/fencing-agent/config"}},
 	{pkg: "cmd/fencing-agent/statefile"},
 	{pkg: "cmd/fencing-agent/parts", may: []string{"boottime"}},
 	{pkg: "cmd/fencing-agent/fdstore"},

@@ -114,6 +114,7 @@ func (n *Networks) replace(ctx context.Context, i int, r *roster.Roster) {
 	if old == nil || old.local.Address != in.local.Address || old.local.Interface != in.local.Interface {
 		// Nothing of the old watch may come after what is said here.
 		w.unwatch()
+		w.lost = false
 		n.cfg.AddressChanged(w.name, in.local.Address)
 		n.cfg.LinkChanged(i, true)
 		n.watch(ctx, i)
@@ -126,7 +127,10 @@ func (n *Networks) lose(i int, why error) {
 	w.present.Store(nil)
 	w.unwatch()
 	w.unwatch = func() {}
-	n.cfg.LinkChanged(i, false)
+	if !w.lost {
+		n.cfg.LinkChanged(i, false)
+	}
+	w.lost = true
 	n.cfg.Away(w.name, why)
 }
 

@@ -1,15 +1,19 @@
 package gossip
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"os"
+	"syscall"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/iface"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
+	"github.com/fencing-agent/fencing-agent/procfs"
 )
 
 // instance is one life of a network's gossip.
@@ -64,10 +68,31 @@ func (n *Networks) open(i int, r *roster.Roster) (*instance, error) {
 		Sink: crossing{Reports: n.cfg.Reports(r), roster: r, networks: n}, Logger: n.log, Metrics: n.metrics.swim,
 	})
 	if err != nil {
-		return nil, err
+		return nil, n.explainTaken(netip.AddrPortFrom(found.Address, uint16(sn.Port)), err)
 	}
 	return &instance{local: found, roster: r, swim: in, tuning: t, unpinned: unpinned}, nil
 }
+
+// explainTaken says who has the port of a network, where it is taken. Another program may give it back.
+//
+// Invariant: another agent is not waited for. It may be one of this node that has a socket and files of its own.
+func (n *Networks) explainTaken(at netip.AddrPort, err error) error {
+	if n.cfg.Listen != nil || !errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
+	who, ok := procfs.Binds("/proc", at)
+	if !ok {
+		return err
+	}
+	err = fmt.Errorf("%w; it is %v that has it", err, who)
+	if who.Name == agentProgram && who.PID != os.Getpid() {
+		return &wrongError{err}
+	}
+	return err
+}
+
+// agentProgram is the name under which the kernel knows an agent.
+const agentProgram = "fencing-agent"
 
 // checkAddress compares the address that was found with that of the list of members. One that is not the listed one is
 // another node's, which ends the start, or waits until the listed one comes: a virtual address may be all there is.

@@ -109,7 +109,9 @@ type Networks struct {
 type network struct {
 	name    string
 	present atomic.Pointer[instance] // nil: the network is away
-	unwatch func()                   // ends the watch of its interface; of the goroutine that follows
+	// The rest is of the goroutine that follows.
+	unwatch func() // ends the watch of its interface
+	lost    bool   // it is said to be down, since it is away
 }
 
 // now is the instance that is there at the moment, nil if the network is away.
