@@ -1,10 +1,12 @@
 package netns
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,6 +47,10 @@ func TestPowerCutWithPartsMissing(t *testing.T) {
 			foreign = append(foreign, l)
 			return err
 		}))
+	}
+	// The doctor says beforehand what will be missing, and nothing of the socket, whose path is made free.
+	if got, want := c.doctor(c.nodes[0]), []string{"address data", "http.address", "watchdog.device"}; !slices.Equal(got, want) {
+		t.Errorf("fencectl doctor finds %q wrong, want %q", got, want)
 	}
 	for _, node := range c.nodes {
 		c.must(c.Start(node))
@@ -91,6 +97,25 @@ func TestPowerCutWithPartsMissing(t *testing.T) {
 			}
 		}
 	}
+}
+
+// doctor is what fencectl doctor finds wrong with the parts of a node's agent, sorted.
+func (c *cluster) doctor(node string) (wrong []string) {
+	c.t.Helper()
+	var out []byte
+	c.must(c.Lab().Do(node, func() error { // a program that this thread starts is in the node's network namespace
+		out, _ = exec.Command(filepath.Join(binaries, "fencectl"), "doctor", "--config", filepath.Join(c.Lab().Dir(), node+".yaml"), "-o", "json").Output()
+		return nil // its exit code says that something is wrong
+	}))
+	var findings []struct{ Level, Subject string }
+	c.must(json.Unmarshal(out, &findings))
+	for _, f := range findings {
+		if f.Level == "wrong" && f.Subject != "watchdog" && f.Subject != "systemd" { // those are this machine's
+			wrong = append(wrong, f.Subject)
+		}
+	}
+	slices.Sort(wrong)
+	return wrong
 }
 
 // addVirtual gives an interface of a node another address, as kube-vip and keepalived do.
