@@ -54,7 +54,7 @@ func allItems(p *Page, st *fencingv1.Status) {
 func missingItems(p *Page, st *fencingv1.Status) {
 	for _, m := range st.GetMissing() {
 		age := max(0, st.GetTime().AsTime().Sub(m.GetSince().AsTime()))
-		p.item("missing", Span{m.GetPart() + ":", Bad}, Span{m.GetProblem() + " (for " + Brief(age) + ")", Warn})
+		p.item("missing", Span{m.GetPart() + ":", Bad}, Span{strings.TrimPrefix(m.GetProblem(), m.GetPart()+": ") + " (for " + Brief(age) + ")", Warn})
 	}
 }
 
