@@ -36,6 +36,12 @@ type Finding struct {
 	Do      string `json:"do,omitempty"` // what to do about it
 }
 
+// noStart begins what to do about a finding that keeps the agent from starting.
+const noStart = "the agent does not start"
+
+// Ends reports whether the agent does not start because of it.
+func (f Finding) Ends() bool { return f.Level == Wrong && strings.HasPrefix(f.Do, noStart) }
+
 // Machine is what is looked at.
 type Machine struct {
 	Root       string   // of the file system; empty: the machine's own
@@ -122,7 +128,7 @@ func (m *Machine) Look() (out []Finding) {
 	out = append(out, m.keys()...)
 	out = append(out, m.networks()...)
 	if m.Config != nil && filepath.Clean("/"+m.Root) == "/" { // sockets, networks and devices are those of this machine
-		out = append(out, m.parts()...)
+		out = append(out, m.Parts()...)
 	}
 	out = append(out, m.storage()...)
 	return out
@@ -227,7 +233,7 @@ func (m *Machine) networks() (out []Finding) {
 	}
 	ports := m.Ports
 	if m.Config != nil && filepath.Clean("/"+m.Root) == "/" {
-		ports = nil // parts looks at them, by the address that the agent takes
+		ports = nil // Parts looks at them, by the address that the agent takes
 	}
 	for _, port := range ports {
 		out = append(out, m.port("port "+strconv.Itoa(port), netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(port))))

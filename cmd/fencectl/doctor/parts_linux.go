@@ -24,8 +24,9 @@ import (
 // later is what becomes of a part that is missing.
 const later = "the agent starts without it, and takes it up when it comes"
 
-// parts looks at the parts of the agent with the code that its start looks with, up to the point before it binds or opens anything.
-func (m *Machine) parts() (out []Finding) {
+// Parts looks at the parts of the agent of Config with the code that its start looks with, up to the point before it binds or opens
+// anything.
+func (m *Machine) Parts() (out []Finding) {
 	for i := range m.Config.SystemNetworks {
 		out = append(out, m.address(&m.Config.SystemNetworks[i])...)
 	}
@@ -43,11 +44,14 @@ func (m *Machine) parts() (out []Finding) {
 
 // address looks for this node's address on a network, and for who has its port.
 func (m *Machine) address(sn *config.SystemNetwork) []Finding {
-	subject, want := "address "+sn.Name, m.listed(sn.Name)
+	subject, all := "address "+sn.Name, m.members()
+	want := addressOf(all, m.Config.NodeName, sn.Name)
 	l, err := iface.Find(iface.Query{Network: sn.Name, Interface: sn.Interface, CIDR: sn.CIDR, Address: sn.Address, Listed: want})
 	switch {
 	case err != nil:
 		return []Finding{{Wrong, subject, strings.TrimPrefix(err.Error(), "network "+sn.Name+": "), later}}
+	case slices.ContainsFunc(all, func(o roster.Member) bool { return o.Name != m.Config.NodeName && o.Addresses[sn.Name] == l.Address.String() }):
+		return []Finding{{Wrong, subject, fmt.Sprintf("%v (%s) is another member's on the list", l.Address, l.Interface), noStart + ": correct the list, nodeName or the network"}}
 	case want.IsValid() && want != l.Address && m.Config.Members.Source != config.SourceKubernetes:
 		return []Finding{{Wrong, subject, fmt.Sprintf("%v (%s), and the list of members has %v for this node", l.Address, l.Interface, want),
 			"give the node that address, or correct the list, nodeName or the network; " + later}}
@@ -56,22 +60,24 @@ func (m *Machine) address(sn *config.SystemNetwork) []Finding {
 	return []Finding{{OK, subject, fmt.Sprintf("%v on %s", l.Address, l.Interface), ""}, m.port("port "+strconv.Itoa(sn.Port)+" "+sn.Name, at)}
 }
 
-// listed is the address that the list of members has for this node: the configuration, or what the agent remembers of another
-// source.
-func (m *Machine) listed(network string) (a netip.Addr) {
-	members := m.Config.Members.List()
-	if m.Config.Members.Source != config.SourceStatic {
-		var file struct {
-			Chain []struct{ Members []roster.Member } `json:"chain"`
-		}
-		text, _ := os.ReadFile(filepath.Join(m.Root, m.Config.Members.CacheFile)) // there is none before the first start
-		if json.Unmarshal(text, &file) != nil || len(file.Chain) == 0 {
-			return a
-		}
-		members = file.Chain[len(file.Chain)-1].Members
+// members are those of the configuration, or what the agent remembers of another source; nil: it remembers nothing.
+func (m *Machine) members() []roster.Member {
+	if m.Config.Members.Source == config.SourceStatic {
+		return m.Config.Members.List()
 	}
-	if i := slices.IndexFunc(members, func(m0 roster.Member) bool { return m0.Name == m.Config.NodeName }); i >= 0 {
-		a, _ = netip.ParseAddr(members[i].Addresses[network])
+	var file struct {
+		Chain []struct{ Members []roster.Member } `json:"chain"`
+	}
+	text, _ := os.ReadFile(filepath.Join(m.Root, m.Config.Members.CacheFile)) // there is none before the first start
+	if json.Unmarshal(text, &file) != nil || len(file.Chain) == 0 {
+		return nil
+	}
+	return file.Chain[len(file.Chain)-1].Members
+}
+
+func addressOf(all []roster.Member, node, network string) (a netip.Addr) {
+	if i := slices.IndexFunc(all, func(o roster.Member) bool { return o.Name == node }); i >= 0 {
+		a, _ = netip.ParseAddr(all[i].Addresses[network]) // checked with the list
 	}
 	return a
 }
@@ -86,7 +92,7 @@ func (m *Machine) socket(path string) Finding {
 	case errors.As(err, &refused) && refused.PID != 0 && m.program(refused.PID) == agentProgram:
 		return Finding{OK, subject, path + " is served by the agent", ""}
 	case errors.As(err, &refused):
-		return Finding{Wrong, subject, err.Error(), "the agent does not start"}
+		return Finding{Wrong, subject, err.Error(), noStart}
 	}
 	return Finding{Wrong, subject, err.Error(), later}
 }
@@ -128,7 +134,7 @@ func (m *Machine) device() Finding {
 	case wdt.HeldBy(err) == agentProgram:
 		return Finding{OK, subject, m.Config.Watchdog.Device + " is the agent's", ""}
 	case errors.As(err, &wrong):
-		return Finding{Wrong, subject, err.Error(), "the agent does not start"}
+		return Finding{Wrong, subject, err.Error(), noStart}
 	}
 	return Finding{Wrong, subject, err.Error(), later + "; until then the node counts unguarded, and its death is not proven by time"}
 }
@@ -139,11 +145,14 @@ func (m *Machine) memory() Finding {
 	folder := filepath.Dir(m.Config.Members.CacheFile)
 	for there := folder; ; there = filepath.Dir(there) {
 		err := unix.Access(there, unix.W_OK)
+		if info, none := os.Stat(there); none == nil && !info.IsDir() {
+			err = unix.ENOTDIR
+		}
 		switch {
 		case err == nil:
 			return Finding{OK, subject, folder + " is writable", ""}
 		case !errors.Is(err, unix.ENOENT) || there == filepath.Dir(there):
-			return Finding{Wrong, subject, there + ": " + err.Error(), "make it writable for the agent, which does not start without a memory of its lists"}
+			return Finding{Wrong, subject, there + ": " + err.Error(), noStart + " without a memory of its lists: make it writable for the agent"}
 		}
 	}
 }

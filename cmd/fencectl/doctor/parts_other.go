@@ -2,5 +2,5 @@
 
 package doctor
 
-// parts looks at nothing: the agent runs on Linux.
-func (m *Machine) parts() []Finding { return nil }
+// Parts looks at nothing: the agent runs on Linux.
+func (m *Machine) Parts() []Finding { return nil }
