@@ -50,7 +50,9 @@ func (m *Machine) address(sn *config.SystemNetwork) []Finding {
 	switch {
 	case err != nil:
 		return []Finding{{Wrong, subject, strings.TrimPrefix(err.Error(), "network "+sn.Name+": "), later}}
-	case slices.ContainsFunc(all, func(o roster.Member) bool { return o.Name != m.Config.NodeName && o.Addresses[sn.Name] == l.Address.String() }):
+	case slices.ContainsFunc(all, func(o roster.Member) bool {
+		return o.Name != m.Config.NodeName && o.Addresses[sn.Name] == l.Address.String()
+	}):
 		return []Finding{{Wrong, subject, fmt.Sprintf("%v (%s) is another member's on the list", l.Address, l.Interface), noStart + ": correct the list, nodeName or the network"}}
 	case want.IsValid() && want != l.Address && m.Config.Members.Source != config.SourceKubernetes:
 		return []Finding{{Wrong, subject, fmt.Sprintf("%v (%s), and the list of members has %v for this node", l.Address, l.Interface, want),
