@@ -31,9 +31,10 @@ const (
 // Listen makes a Unix socket at path. Its permissions are mode, which at no moment are
 // exceeded, and its group is group (a name or a number; empty: the process's).
 //
-// A socket that a dead process left behind is replaced. A socket on which somebody
-// answers, and anything that is no socket, is left alone and is an error. The folder must
-// exist. Close removes the socket unless another one has taken its place.
+// A socket that a dead process left behind is replaced, and so is an empty folder, which is what becomes of a hostPath of a
+// consumer that came first. A socket on which somebody answers, and anything else, is left alone and is an error, a
+// [*RefusedError] if no waiting mends it. The folder must exist. Close removes the socket unless another one has taken
+// its place.
 func Listen(path string, mode os.FileMode, group string) (net.Listener, error) {
 	l, err := listen(path, mode, group)
 	if err != nil {
@@ -42,14 +43,57 @@ func Listen(path string, mode os.FileMode, group string) (net.Listener, error) {
 	return l, nil
 }
 
-func listen(path string, mode os.FileMode, group string) (*listener, error) {
+// RefusedError is a socket that no waiting brings: its path cannot be one, or somebody else serves it. That is another
+// agent of this node.
+type RefusedError struct {
+	error
+	PID int // of who serves it; 0: nobody does, or it is not to be seen
+}
+
+// Unwrap returns why.
+func (e *RefusedError) Unwrap() error { return e.error }
+
+// Look says what would keep Listen from making a socket, as far as that can be seen without touching anything.
+func Look(path, group string) error {
+	err := check(path, 0)
+	if err == nil {
+		_, err = groupID(group)
+	}
+	if err == nil {
+		_, err = os.Stat(filepath.Dir(path))
+		if errors.Is(err, fs.ErrNotExist) {
+			err = noFolder(filepath.Dir(path))
+		}
+	}
+	if err == nil {
+		_, err = obstacle(path)
+	}
+	if err != nil {
+		return fmt.Errorf("API socket %s: %w", path, err)
+	}
+	return nil
+}
+
+func noFolder(folder string) error {
+	return fmt.Errorf("folder %s does not exist: create it (mkdir -p %s) or change api.socket", folder, folder)
+}
+
+// check refuses what cannot be a socket.
+func check(path string, mode os.FileMode) error {
 	switch {
 	case !filepath.IsAbs(path): // this includes the abstract namespace, which has no permissions
-		return nil, errors.New("the path must be absolute: correct api.socket")
+		return &RefusedError{error: errors.New("the path must be absolute: correct api.socket")}
 	case len(path) > maxPathBytes:
-		return nil, fmt.Errorf("the path has %d bytes, a socket's may have %d: choose a shorter api.socket", len(path), maxPathBytes)
+		return &RefusedError{error: fmt.Errorf("the path has %d bytes, a socket's may have %d: choose a shorter api.socket", len(path), maxPathBytes)}
 	case mode&^fs.ModePerm != 0:
-		return nil, fmt.Errorf("mode %#o has more than permission bits: correct api.socketMode", mode)
+		return &RefusedError{error: fmt.Errorf("mode %#o has more than permission bits: correct api.socketMode", mode)}
+	}
+	return nil
+}
+
+func listen(path string, mode os.FileMode, group string) (*listener, error) {
+	if err := check(path, mode); err != nil {
+		return nil, err
 	}
 	gid, err := groupID(group)
 	if err != nil {
@@ -94,7 +138,7 @@ func lockFolder(folder string) (unlock func(), err error) {
 	f, err := os.Open(folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("folder %s does not exist: create it (mkdir -p %s) or change api.socket", folder, folder)
+		return nil, noFolder(folder)
 	case err != nil:
 		return nil, err
 	}
@@ -113,34 +157,63 @@ func lockFolder(folder string) (unlock func(), err error) {
 	}
 }
 
-// removeStale makes room at path if all that is there is the socket of a dead process.
-func removeStale(path string) error {
+// stale is what is at a path and gives way to a socket.
+type stale uint8
+
+const (
+	nothing     stale = iota
+	deadSocket        // of a process that has ended
+	emptyFolder       // of a hostPath of a consumer that came first
+)
+
+// obstacle looks for what is at path, and says why it does not give way.
+func obstacle(path string) (stale, error) {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		return nothing, nil
 	case err != nil:
-		return err
+		return nothing, err
+	case info.IsDir():
+		if entries, err := os.ReadDir(path); err != nil || len(entries) > 0 {
+			return nothing, errors.Join(errors.New("there is a folder with something in it: move it away or change api.socket"), err)
+		}
+		return emptyFolder, nil
 	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("there is something else than a socket (%v): move it away or change api.socket", info.Mode())
+		return nothing, fmt.Errorf("there is something else than a socket (%v): move it away or change api.socket", info.Mode())
 	}
 	conn, err := net.DialTimeout("unix", path, probeTimeout)
 	if err == nil {
 		who := processOf(conn)
 		_ = conn.Close()
 		if procfs.Killed("/proc", int(who.pid)) {
-			return fmt.Errorf("%v has it, which was killed and cannot end: a thread of it hangs in the kernel (see /proc/%d/task/*/stack), most likely in an I/O to the LUN; "+
+			return nothing, &RefusedError{fmt.Errorf("%v has it, which was killed and cannot end: a thread of it hangs in the kernel (see /proc/%d/task/*/stack), most likely in an I/O to the LUN; "+
 				"until the storage answers or gives up it keeps this socket, its ports, the watchdog and the lock of the slot, and the watchdog resets the node if its timeout is over first",
-				who, who.pid)
+				who, who.pid), int(who.pid)}
 		}
-		return fmt.Errorf("%v is serving it: stop that first or change api.socket", who)
+		return nothing, &RefusedError{fmt.Errorf("%v is serving it: stop that first or change api.socket", who), int(who.pid)}
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		// For example EAGAIN: its backlog is full, but somebody owns it.
-		return fmt.Errorf("a socket is there already, and it cannot be told whether it is in use: %w", err)
+		return nothing, &RefusedError{error: fmt.Errorf("a socket is there already, and it cannot be told whether it is in use: %w", err)}
 	}
-	if err := os.Remove(path); err != nil {
-		return fmt.Errorf("remove the socket of an earlier run: %w", err)
+	return deadSocket, nil
+}
+
+// removeStale makes room at path if nothing is there that anybody needs.
+func removeStale(path string) error {
+	what, err := obstacle(path)
+	switch {
+	case err != nil || what == nothing:
+		return err
+	case what == deadSocket:
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("remove the socket of an earlier run: %w", err)
+		}
+		return nil
+	}
+	if err := syscall.Rmdir(path); err != nil && !errors.Is(err, syscall.ENOENT) { // which removes nothing but an empty folder
+		return fmt.Errorf("there is an empty folder, which cannot be removed: %w; remove it, or change api.socket", err)
 	}
 	return nil
 }

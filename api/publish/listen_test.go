@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -63,13 +64,40 @@ func gone(path string) bool {
 	return os.IsNotExist(err)
 }
 
+// A hostPath of a consumer that came before the agent makes a folder where the socket is to be.
+func TestListenReplacesAnEmptyFolder(t *testing.T) {
+	path := filepath.Join(socketFolder(t), "api.sock")
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mustListen(t, path, 0o660, "")
+	if info, err := os.Lstat(path); err != nil || info.Mode().Type() != fs.ModeSocket {
+		t.Errorf("there is %v, %v", info, err)
+	}
+}
+
+// Who waits for a socket has to know what never brings it.
+func TestListenTellsWhatNoWaitingMends(t *testing.T) {
+	folder := socketFolder(t)
+	mustListen(t, filepath.Join(folder, "served"), 0o660, "")
+	for path, want := range map[string]bool{
+		filepath.Join(folder, "served"): true, "relative": true, filepath.Join(folder, strings.Repeat("x", 108)): true,
+		filepath.Join(folder, "none", "api.sock"): false,
+	} {
+		_, err := Listen(path, 0o660, "")
+		if got := errors.As(err, new(*RefusedError)); err == nil || got != want {
+			t.Errorf("%s: %v, refused: %v", path, err, got)
+		}
+	}
+}
+
 func TestListenRefuses(t *testing.T) {
 	folder := socketFolder(t)
 	at := func(name string) string { return filepath.Join(folder, name) }
 	if err := os.WriteFile(at("file"), []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(at("folder"), 0o700); err != nil {
+	if err := os.MkdirAll(at("folder/of/somebody"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	leaveStale(t, at("stale"))
@@ -82,7 +110,7 @@ func TestListenRefuses(t *testing.T) {
 		want              []string
 	}{
 		{"file", at("file"), "", 0o660, []string{"something else than a socket", "move it away"}},
-		{"folder", at("folder"), "", 0o660, []string{"something else than a socket"}},
+		{"folder", at("folder"), "", 0o660, []string{"a folder with something in it", "move it away"}},
 		{"link to a socket", at("link"), "", 0o660, []string{"something else than a socket"}},
 		{"missing folder", at("no/such/api.sock"), "", 0o660, []string{"does not exist", "mkdir -p " + at("no/such")}},
 		{"file as folder", at("file/api.sock"), "", 0o660, []string{"not a directory"}},

@@ -654,7 +654,9 @@ type Status struct {
 	Terms *TermsStatus `protobuf:"bytes,13,opt,name=terms,proto3" json:"terms,omitempty"`
 	// How the boot before this one ended. Absent: the agent keeps no history, has none of another boot, or has
 	// not read it yet.
-	PreviousBoot  *PreviousBoot `protobuf:"bytes,16,opt,name=previous_boot,json=previousBoot,proto3" json:"previous_boot,omitempty"`
+	PreviousBoot *PreviousBoot `protobuf:"bytes,16,opt,name=previous_boot,json=previousBoot,proto3" json:"previous_boot,omitempty"`
+	// What the agent runs without, sorted by part, and takes up when it comes.
+	Missing       []*MissingPart `protobuf:"bytes,21,rep,name=missing,proto3" json:"missing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -787,6 +789,77 @@ func (x *Status) GetPreviousBoot() *PreviousBoot {
 	return nil
 }
 
+func (x *Status) GetMissing() []*MissingPart {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+// MissingPart is a part that the agent lacks: a network without an address, a watchdog without a driver, a listener whose
+// address another program has. What the LUN lacks is in its own status.
+type MissingPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Such as "network mgmt", "watchdog" or "http.address".
+	Part string `protobuf:"bytes,1,opt,name=part,proto3" json:"part,omitempty"`
+	// Why it is missing, and what to do about it.
+	Problem       string                 `protobuf:"bytes,2,opt,name=problem,proto3" json:"problem,omitempty"`
+	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MissingPart) Reset() {
+	*x = MissingPart{}
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MissingPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MissingPart) ProtoMessage() {}
+
+func (x *MissingPart) ProtoReflect() protoreflect.Message {
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MissingPart.ProtoReflect.Descriptor instead.
+func (*MissingPart) Descriptor() ([]byte, []int) {
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *MissingPart) GetPart() string {
+	if x != nil {
+		return x.Part
+	}
+	return ""
+}
+
+func (x *MissingPart) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+func (x *MissingPart) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 // PreviousBoot says how the boot before this one ended.
 type PreviousBoot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -807,7 +880,7 @@ type PreviousBoot struct {
 
 func (x *PreviousBoot) Reset() {
 	*x = PreviousBoot{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[1]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -819,7 +892,7 @@ func (x *PreviousBoot) String() string {
 func (*PreviousBoot) ProtoMessage() {}
 
 func (x *PreviousBoot) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[1]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -832,7 +905,7 @@ func (x *PreviousBoot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviousBoot.ProtoReflect.Descriptor instead.
 func (*PreviousBoot) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{1}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *PreviousBoot) GetBootNonce() string {
@@ -896,7 +969,7 @@ type NodeIdentity struct {
 
 func (x *NodeIdentity) Reset() {
 	*x = NodeIdentity{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[2]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +981,7 @@ func (x *NodeIdentity) String() string {
 func (*NodeIdentity) ProtoMessage() {}
 
 func (x *NodeIdentity) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[2]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +994,7 @@ func (x *NodeIdentity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeIdentity.ProtoReflect.Descriptor instead.
 func (*NodeIdentity) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{2}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *NodeIdentity) GetName() string {
@@ -1007,7 +1080,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[3]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1019,7 +1092,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[3]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1032,7 +1105,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{3}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Verdict) GetPermission() Permission {
@@ -1152,7 +1225,7 @@ type Tally struct {
 
 func (x *Tally) Reset() {
 	*x = Tally{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[4]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1237,7 @@ func (x *Tally) String() string {
 func (*Tally) ProtoMessage() {}
 
 func (x *Tally) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[4]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1250,7 @@ func (x *Tally) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tally.ProtoReflect.Descriptor instead.
 func (*Tally) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{4}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Tally) GetReachable() uint32 {
@@ -1236,7 +1309,7 @@ type NetworkStatus struct {
 
 func (x *NetworkStatus) Reset() {
 	*x = NetworkStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[5]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +1321,7 @@ func (x *NetworkStatus) String() string {
 func (*NetworkStatus) ProtoMessage() {}
 
 func (x *NetworkStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[5]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +1334,7 @@ func (x *NetworkStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkStatus.ProtoReflect.Descriptor instead.
 func (*NetworkStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{5}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *NetworkStatus) GetName() string {
@@ -1344,7 +1417,7 @@ type GossipTuning struct {
 
 func (x *GossipTuning) Reset() {
 	*x = GossipTuning{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[6]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1429,7 @@ func (x *GossipTuning) String() string {
 func (*GossipTuning) ProtoMessage() {}
 
 func (x *GossipTuning) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[6]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1442,7 @@ func (x *GossipTuning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GossipTuning.ProtoReflect.Descriptor instead.
 func (*GossipTuning) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{6}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GossipTuning) GetProfile() string {
@@ -1452,7 +1525,7 @@ type GossipParameter struct {
 
 func (x *GossipParameter) Reset() {
 	*x = GossipParameter{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[7]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +1537,7 @@ func (x *GossipParameter) String() string {
 func (*GossipParameter) ProtoMessage() {}
 
 func (x *GossipParameter) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[7]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +1550,7 @@ func (x *GossipParameter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GossipParameter.ProtoReflect.Descriptor instead.
 func (*GossipParameter) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{7}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GossipParameter) GetName() string {
@@ -1559,7 +1632,7 @@ type NetworkMember struct {
 
 func (x *NetworkMember) Reset() {
 	*x = NetworkMember{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[8]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1644,7 @@ func (x *NetworkMember) String() string {
 func (*NetworkMember) ProtoMessage() {}
 
 func (x *NetworkMember) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[8]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1657,7 @@ func (x *NetworkMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkMember.ProtoReflect.Descriptor instead.
 func (*NetworkMember) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{8}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NetworkMember) GetName() string {
@@ -1657,7 +1730,7 @@ type Death struct {
 
 func (x *Death) Reset() {
 	*x = Death{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[9]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1669,7 +1742,7 @@ func (x *Death) String() string {
 func (*Death) ProtoMessage() {}
 
 func (x *Death) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[9]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1682,7 +1755,7 @@ func (x *Death) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Death.ProtoReflect.Descriptor instead.
 func (*Death) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{9}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Death) GetProof() Proof {
@@ -1752,7 +1825,7 @@ type Sentence struct {
 
 func (x *Sentence) Reset() {
 	*x = Sentence{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[10]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1764,7 +1837,7 @@ func (x *Sentence) String() string {
 func (*Sentence) ProtoMessage() {}
 
 func (x *Sentence) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[10]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1777,7 +1850,7 @@ func (x *Sentence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sentence.ProtoReflect.Descriptor instead.
 func (*Sentence) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{10}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Sentence) GetBootNonce() string {
@@ -1820,7 +1893,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[11]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +1905,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[11]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +1918,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{11}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Token) GetBootNonce() string {
@@ -1934,7 +2007,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[12]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1946,7 +2019,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[12]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1959,7 +2032,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{12}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *NodeStatus) GetName() string {
@@ -2203,7 +2276,7 @@ type LunStatus struct {
 
 func (x *LunStatus) Reset() {
 	*x = LunStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[13]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2215,7 +2288,7 @@ func (x *LunStatus) String() string {
 func (*LunStatus) ProtoMessage() {}
 
 func (x *LunStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[13]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2228,7 +2301,7 @@ func (x *LunStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LunStatus.ProtoReflect.Descriptor instead.
 func (*LunStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{13}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LunStatus) GetPath() string {
@@ -2355,7 +2428,7 @@ type LunLease struct {
 
 func (x *LunLease) Reset() {
 	*x = LunLease{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[14]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2367,7 +2440,7 @@ func (x *LunLease) String() string {
 func (*LunLease) ProtoMessage() {}
 
 func (x *LunLease) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[14]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2380,7 +2453,7 @@ func (x *LunLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LunLease.ProtoReflect.Descriptor instead.
 func (*LunLease) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{14}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LunLease) GetInstance() uint64 {
@@ -2457,7 +2530,7 @@ type WatchdogStatus struct {
 
 func (x *WatchdogStatus) Reset() {
 	*x = WatchdogStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[15]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2469,7 +2542,7 @@ func (x *WatchdogStatus) String() string {
 func (*WatchdogStatus) ProtoMessage() {}
 
 func (x *WatchdogStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[15]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2482,7 +2555,7 @@ func (x *WatchdogStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchdogStatus.ProtoReflect.Descriptor instead.
 func (*WatchdogStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{15}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WatchdogStatus) GetDriver() string {
@@ -2626,7 +2699,7 @@ type TimeBudget struct {
 
 func (x *TimeBudget) Reset() {
 	*x = TimeBudget{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[16]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2638,7 +2711,7 @@ func (x *TimeBudget) String() string {
 func (*TimeBudget) ProtoMessage() {}
 
 func (x *TimeBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[16]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2651,7 +2724,7 @@ func (x *TimeBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimeBudget.ProtoReflect.Descriptor instead.
 func (*TimeBudget) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{16}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TimeBudget) GetDMax() *durationpb.Duration {
@@ -2758,7 +2831,7 @@ type RosterStatus struct {
 
 func (x *RosterStatus) Reset() {
 	*x = RosterStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[17]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2770,7 +2843,7 @@ func (x *RosterStatus) String() string {
 func (*RosterStatus) ProtoMessage() {}
 
 func (x *RosterStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[17]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2783,7 +2856,7 @@ func (x *RosterStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RosterStatus.ProtoReflect.Descriptor instead.
 func (*RosterStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{17}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RosterStatus) GetEpoch() uint64 {
@@ -2869,7 +2942,7 @@ type TermsStatus struct {
 
 func (x *TermsStatus) Reset() {
 	*x = TermsStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[18]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2881,7 +2954,7 @@ func (x *TermsStatus) String() string {
 func (*TermsStatus) ProtoMessage() {}
 
 func (x *TermsStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[18]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2894,7 +2967,7 @@ func (x *TermsStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TermsStatus.ProtoReflect.Descriptor instead.
 func (*TermsStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{18}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TermsStatus) GetOwn() string {
@@ -2939,7 +3012,7 @@ type ApiStatus struct {
 
 func (x *ApiStatus) Reset() {
 	*x = ApiStatus{}
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[19]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2951,7 +3024,7 @@ func (x *ApiStatus) String() string {
 func (*ApiStatus) ProtoMessage() {}
 
 func (x *ApiStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[19]
+	mi := &file_fencing_agent_api_v1_status_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2964,7 +3037,7 @@ func (x *ApiStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiStatus.ProtoReflect.Descriptor instead.
 func (*ApiStatus) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{19}
+	return file_fencing_agent_api_v1_status_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ApiStatus) GetConfigured() bool {
@@ -2993,7 +3066,7 @@ var File_fencing_agent_api_v1_status_proto protoreflect.FileDescriptor
 const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\n" +
 	"!fencing-agent/api/v1/status.proto\x12\n" +
-	"fencing.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xae\x05\n" +
+	"fencing.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe1\x05\n" +
 	"\x06Status\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12,\n" +
@@ -3010,7 +3083,12 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x06roster\x18\v \x01(\v2\x18.fencing.v1.RosterStatusR\x06roster\x12'\n" +
 	"\x03api\x18\f \x01(\v2\x15.fencing.v1.ApiStatusR\x03api\x12-\n" +
 	"\x05terms\x18\r \x01(\v2\x17.fencing.v1.TermsStatusR\x05terms\x12=\n" +
-	"\rprevious_boot\x18\x10 \x01(\v2\x18.fencing.v1.PreviousBootR\fpreviousBoot\"\x82\x02\n" +
+	"\rprevious_boot\x18\x10 \x01(\v2\x18.fencing.v1.PreviousBootR\fpreviousBoot\x121\n" +
+	"\amissing\x18\x15 \x03(\v2\x17.fencing.v1.MissingPartR\amissing\"m\n" +
+	"\vMissingPart\x12\x12\n" +
+	"\x04part\x18\x01 \x01(\tR\x04part\x12\x18\n" +
+	"\aproblem\x18\x02 \x01(\tR\aproblem\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x82\x02\n" +
 	"\fPreviousBoot\x12\x1d\n" +
 	"\n" +
 	"boot_nonce\x18\x01 \x01(\tR\tbootNonce\x12%\n" +
@@ -3325,7 +3403,7 @@ func file_fencing_agent_api_v1_status_proto_rawDescGZIP() []byte {
 }
 
 var file_fencing_agent_api_v1_status_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_fencing_agent_api_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_fencing_agent_api_v1_status_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_fencing_agent_api_v1_status_proto_goTypes = []any{
 	(BootEnd)(0),                  // 0: fencing.v1.BootEnd
 	(Permission)(0),               // 1: fencing.v1.Permission
@@ -3336,115 +3414,118 @@ var file_fencing_agent_api_v1_status_proto_goTypes = []any{
 	(WatchdogState)(0),            // 6: fencing.v1.WatchdogState
 	(SentenceBar)(0),              // 7: fencing.v1.SentenceBar
 	(*Status)(nil),                // 8: fencing.v1.Status
-	(*PreviousBoot)(nil),          // 9: fencing.v1.PreviousBoot
-	(*NodeIdentity)(nil),          // 10: fencing.v1.NodeIdentity
-	(*Verdict)(nil),               // 11: fencing.v1.Verdict
-	(*Tally)(nil),                 // 12: fencing.v1.Tally
-	(*NetworkStatus)(nil),         // 13: fencing.v1.NetworkStatus
-	(*GossipTuning)(nil),          // 14: fencing.v1.GossipTuning
-	(*GossipParameter)(nil),       // 15: fencing.v1.GossipParameter
-	(*NetworkMember)(nil),         // 16: fencing.v1.NetworkMember
-	(*Death)(nil),                 // 17: fencing.v1.Death
-	(*Sentence)(nil),              // 18: fencing.v1.Sentence
-	(*Token)(nil),                 // 19: fencing.v1.Token
-	(*NodeStatus)(nil),            // 20: fencing.v1.NodeStatus
-	(*LunStatus)(nil),             // 21: fencing.v1.LunStatus
-	(*LunLease)(nil),              // 22: fencing.v1.LunLease
-	(*WatchdogStatus)(nil),        // 23: fencing.v1.WatchdogStatus
-	(*TimeBudget)(nil),            // 24: fencing.v1.TimeBudget
-	(*RosterStatus)(nil),          // 25: fencing.v1.RosterStatus
-	(*TermsStatus)(nil),           // 26: fencing.v1.TermsStatus
-	(*ApiStatus)(nil),             // 27: fencing.v1.ApiStatus
-	nil,                           // 28: fencing.v1.NodeStatus.AddressesEntry
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
-	(*emptypb.Empty)(nil),         // 31: google.protobuf.Empty
+	(*MissingPart)(nil),           // 9: fencing.v1.MissingPart
+	(*PreviousBoot)(nil),          // 10: fencing.v1.PreviousBoot
+	(*NodeIdentity)(nil),          // 11: fencing.v1.NodeIdentity
+	(*Verdict)(nil),               // 12: fencing.v1.Verdict
+	(*Tally)(nil),                 // 13: fencing.v1.Tally
+	(*NetworkStatus)(nil),         // 14: fencing.v1.NetworkStatus
+	(*GossipTuning)(nil),          // 15: fencing.v1.GossipTuning
+	(*GossipParameter)(nil),       // 16: fencing.v1.GossipParameter
+	(*NetworkMember)(nil),         // 17: fencing.v1.NetworkMember
+	(*Death)(nil),                 // 18: fencing.v1.Death
+	(*Sentence)(nil),              // 19: fencing.v1.Sentence
+	(*Token)(nil),                 // 20: fencing.v1.Token
+	(*NodeStatus)(nil),            // 21: fencing.v1.NodeStatus
+	(*LunStatus)(nil),             // 22: fencing.v1.LunStatus
+	(*LunLease)(nil),              // 23: fencing.v1.LunLease
+	(*WatchdogStatus)(nil),        // 24: fencing.v1.WatchdogStatus
+	(*TimeBudget)(nil),            // 25: fencing.v1.TimeBudget
+	(*RosterStatus)(nil),          // 26: fencing.v1.RosterStatus
+	(*TermsStatus)(nil),           // 27: fencing.v1.TermsStatus
+	(*ApiStatus)(nil),             // 28: fencing.v1.ApiStatus
+	nil,                           // 29: fencing.v1.NodeStatus.AddressesEntry
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
+	(*emptypb.Empty)(nil),         // 32: google.protobuf.Empty
 }
 var file_fencing_agent_api_v1_status_proto_depIdxs = []int32{
-	29, // 0: fencing.v1.Status.time:type_name -> google.protobuf.Timestamp
-	10, // 1: fencing.v1.Status.self:type_name -> fencing.v1.NodeIdentity
-	11, // 2: fencing.v1.Status.verdict:type_name -> fencing.v1.Verdict
-	13, // 3: fencing.v1.Status.networks:type_name -> fencing.v1.NetworkStatus
-	20, // 4: fencing.v1.Status.nodes:type_name -> fencing.v1.NodeStatus
-	21, // 5: fencing.v1.Status.luns:type_name -> fencing.v1.LunStatus
-	22, // 6: fencing.v1.Status.lun_lease:type_name -> fencing.v1.LunLease
-	23, // 7: fencing.v1.Status.watchdog:type_name -> fencing.v1.WatchdogStatus
-	24, // 8: fencing.v1.Status.time_budget:type_name -> fencing.v1.TimeBudget
-	25, // 9: fencing.v1.Status.roster:type_name -> fencing.v1.RosterStatus
-	27, // 10: fencing.v1.Status.api:type_name -> fencing.v1.ApiStatus
-	26, // 11: fencing.v1.Status.terms:type_name -> fencing.v1.TermsStatus
-	9,  // 12: fencing.v1.Status.previous_boot:type_name -> fencing.v1.PreviousBoot
-	0,  // 13: fencing.v1.PreviousBoot.end:type_name -> fencing.v1.BootEnd
-	2,  // 14: fencing.v1.PreviousBoot.reason:type_name -> fencing.v1.Reason
-	29, // 15: fencing.v1.PreviousBoot.last_record:type_name -> google.protobuf.Timestamp
-	30, // 16: fencing.v1.PreviousBoot.slack:type_name -> google.protobuf.Duration
-	30, // 17: fencing.v1.NodeIdentity.uptime:type_name -> google.protobuf.Duration
-	1,  // 18: fencing.v1.Verdict.permission:type_name -> fencing.v1.Permission
-	2,  // 19: fencing.v1.Verdict.reason:type_name -> fencing.v1.Reason
-	29, // 20: fencing.v1.Verdict.since:type_name -> google.protobuf.Timestamp
-	30, // 21: fencing.v1.Verdict.valid_for:type_name -> google.protobuf.Duration
-	12, // 22: fencing.v1.Verdict.tally:type_name -> fencing.v1.Tally
-	3,  // 23: fencing.v1.Verdict.tie_breaker:type_name -> fencing.v1.TieBreaker
-	16, // 24: fencing.v1.NetworkStatus.members:type_name -> fencing.v1.NetworkMember
-	14, // 25: fencing.v1.NetworkStatus.tuning:type_name -> fencing.v1.GossipTuning
-	15, // 26: fencing.v1.GossipTuning.parameters:type_name -> fencing.v1.GossipParameter
-	30, // 27: fencing.v1.GossipTuning.suspicion_min:type_name -> google.protobuf.Duration
-	30, // 28: fencing.v1.GossipTuning.suspicion_max:type_name -> google.protobuf.Duration
-	30, // 29: fencing.v1.GossipTuning.typical_detection:type_name -> google.protobuf.Duration
-	30, // 30: fencing.v1.GossipTuning.worst_detection:type_name -> google.protobuf.Duration
-	30, // 31: fencing.v1.GossipParameter.duration:type_name -> google.protobuf.Duration
-	30, // 32: fencing.v1.NetworkMember.evidence_age:type_name -> google.protobuf.Duration
-	30, // 33: fencing.v1.NetworkMember.state_age:type_name -> google.protobuf.Duration
-	5,  // 34: fencing.v1.Death.proof:type_name -> fencing.v1.Proof
-	29, // 35: fencing.v1.Death.time:type_name -> google.protobuf.Timestamp
-	30, // 36: fencing.v1.Sentence.timeout:type_name -> google.protobuf.Duration
-	30, // 37: fencing.v1.Sentence.age:type_name -> google.protobuf.Duration
-	30, // 38: fencing.v1.Sentence.over_in:type_name -> google.protobuf.Duration
-	28, // 39: fencing.v1.NodeStatus.addresses:type_name -> fencing.v1.NodeStatus.AddressesEntry
-	4,  // 40: fencing.v1.NodeStatus.state:type_name -> fencing.v1.NodeState
-	29, // 41: fencing.v1.NodeStatus.prev_disconnect:type_name -> google.protobuf.Timestamp
-	17, // 42: fencing.v1.NodeStatus.death:type_name -> fencing.v1.Death
-	30, // 43: fencing.v1.NodeStatus.horizon:type_name -> google.protobuf.Duration
-	30, // 44: fencing.v1.NodeStatus.proven_in:type_name -> google.protobuf.Duration
-	18, // 45: fencing.v1.NodeStatus.sentence:type_name -> fencing.v1.Sentence
-	30, // 46: fencing.v1.NodeStatus.state_age:type_name -> google.protobuf.Duration
-	30, // 47: fencing.v1.NodeStatus.evidence_age:type_name -> google.protobuf.Duration
-	30, // 48: fencing.v1.NodeStatus.heard_age:type_name -> google.protobuf.Duration
-	19, // 49: fencing.v1.NodeStatus.token:type_name -> fencing.v1.Token
-	30, // 50: fencing.v1.NodeStatus.watchdog_timeout:type_name -> google.protobuf.Duration
-	30, // 51: fencing.v1.LunStatus.last_write_age:type_name -> google.protobuf.Duration
-	30, // 52: fencing.v1.LunStatus.last_read_age:type_name -> google.protobuf.Duration
-	30, // 53: fencing.v1.LunStatus.in_flight_age:type_name -> google.protobuf.Duration
-	30, // 54: fencing.v1.LunStatus.write_latency:type_name -> google.protobuf.Duration
-	30, // 55: fencing.v1.LunStatus.read_latency:type_name -> google.protobuf.Duration
-	30, // 56: fencing.v1.LunLease.granted_for:type_name -> google.protobuf.Duration
-	6,  // 57: fencing.v1.WatchdogStatus.state:type_name -> fencing.v1.WatchdogState
-	30, // 58: fencing.v1.WatchdogStatus.timeout:type_name -> google.protobuf.Duration
-	30, // 59: fencing.v1.WatchdogStatus.last_feed_age:type_name -> google.protobuf.Duration
-	30, // 60: fencing.v1.WatchdogStatus.slack:type_name -> google.protobuf.Duration
-	30, // 61: fencing.v1.WatchdogStatus.pretimeout:type_name -> google.protobuf.Duration
-	7,  // 62: fencing.v1.WatchdogStatus.sentence_bar:type_name -> fencing.v1.SentenceBar
-	30, // 63: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
-	30, // 64: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
-	30, // 65: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
-	30, // 66: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
-	30, // 67: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
-	30, // 68: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
-	30, // 69: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
-	30, // 70: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
-	30, // 71: fencing.v1.TimeBudget.release:type_name -> google.protobuf.Duration
-	30, // 72: fencing.v1.TimeBudget.sampling:type_name -> google.protobuf.Duration
-	30, // 73: fencing.v1.TimeBudget.lun_evidence:type_name -> google.protobuf.Duration
-	30, // 74: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
-	31, // 75: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
-	31, // 76: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
-	8,  // 77: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
-	8,  // 78: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
-	77, // [77:79] is the sub-list for method output_type
-	75, // [75:77] is the sub-list for method input_type
-	75, // [75:75] is the sub-list for extension type_name
-	75, // [75:75] is the sub-list for extension extendee
-	0,  // [0:75] is the sub-list for field type_name
+	30, // 0: fencing.v1.Status.time:type_name -> google.protobuf.Timestamp
+	11, // 1: fencing.v1.Status.self:type_name -> fencing.v1.NodeIdentity
+	12, // 2: fencing.v1.Status.verdict:type_name -> fencing.v1.Verdict
+	14, // 3: fencing.v1.Status.networks:type_name -> fencing.v1.NetworkStatus
+	21, // 4: fencing.v1.Status.nodes:type_name -> fencing.v1.NodeStatus
+	22, // 5: fencing.v1.Status.luns:type_name -> fencing.v1.LunStatus
+	23, // 6: fencing.v1.Status.lun_lease:type_name -> fencing.v1.LunLease
+	24, // 7: fencing.v1.Status.watchdog:type_name -> fencing.v1.WatchdogStatus
+	25, // 8: fencing.v1.Status.time_budget:type_name -> fencing.v1.TimeBudget
+	26, // 9: fencing.v1.Status.roster:type_name -> fencing.v1.RosterStatus
+	28, // 10: fencing.v1.Status.api:type_name -> fencing.v1.ApiStatus
+	27, // 11: fencing.v1.Status.terms:type_name -> fencing.v1.TermsStatus
+	10, // 12: fencing.v1.Status.previous_boot:type_name -> fencing.v1.PreviousBoot
+	9,  // 13: fencing.v1.Status.missing:type_name -> fencing.v1.MissingPart
+	30, // 14: fencing.v1.MissingPart.since:type_name -> google.protobuf.Timestamp
+	0,  // 15: fencing.v1.PreviousBoot.end:type_name -> fencing.v1.BootEnd
+	2,  // 16: fencing.v1.PreviousBoot.reason:type_name -> fencing.v1.Reason
+	30, // 17: fencing.v1.PreviousBoot.last_record:type_name -> google.protobuf.Timestamp
+	31, // 18: fencing.v1.PreviousBoot.slack:type_name -> google.protobuf.Duration
+	31, // 19: fencing.v1.NodeIdentity.uptime:type_name -> google.protobuf.Duration
+	1,  // 20: fencing.v1.Verdict.permission:type_name -> fencing.v1.Permission
+	2,  // 21: fencing.v1.Verdict.reason:type_name -> fencing.v1.Reason
+	30, // 22: fencing.v1.Verdict.since:type_name -> google.protobuf.Timestamp
+	31, // 23: fencing.v1.Verdict.valid_for:type_name -> google.protobuf.Duration
+	13, // 24: fencing.v1.Verdict.tally:type_name -> fencing.v1.Tally
+	3,  // 25: fencing.v1.Verdict.tie_breaker:type_name -> fencing.v1.TieBreaker
+	17, // 26: fencing.v1.NetworkStatus.members:type_name -> fencing.v1.NetworkMember
+	15, // 27: fencing.v1.NetworkStatus.tuning:type_name -> fencing.v1.GossipTuning
+	16, // 28: fencing.v1.GossipTuning.parameters:type_name -> fencing.v1.GossipParameter
+	31, // 29: fencing.v1.GossipTuning.suspicion_min:type_name -> google.protobuf.Duration
+	31, // 30: fencing.v1.GossipTuning.suspicion_max:type_name -> google.protobuf.Duration
+	31, // 31: fencing.v1.GossipTuning.typical_detection:type_name -> google.protobuf.Duration
+	31, // 32: fencing.v1.GossipTuning.worst_detection:type_name -> google.protobuf.Duration
+	31, // 33: fencing.v1.GossipParameter.duration:type_name -> google.protobuf.Duration
+	31, // 34: fencing.v1.NetworkMember.evidence_age:type_name -> google.protobuf.Duration
+	31, // 35: fencing.v1.NetworkMember.state_age:type_name -> google.protobuf.Duration
+	5,  // 36: fencing.v1.Death.proof:type_name -> fencing.v1.Proof
+	30, // 37: fencing.v1.Death.time:type_name -> google.protobuf.Timestamp
+	31, // 38: fencing.v1.Sentence.timeout:type_name -> google.protobuf.Duration
+	31, // 39: fencing.v1.Sentence.age:type_name -> google.protobuf.Duration
+	31, // 40: fencing.v1.Sentence.over_in:type_name -> google.protobuf.Duration
+	29, // 41: fencing.v1.NodeStatus.addresses:type_name -> fencing.v1.NodeStatus.AddressesEntry
+	4,  // 42: fencing.v1.NodeStatus.state:type_name -> fencing.v1.NodeState
+	30, // 43: fencing.v1.NodeStatus.prev_disconnect:type_name -> google.protobuf.Timestamp
+	18, // 44: fencing.v1.NodeStatus.death:type_name -> fencing.v1.Death
+	31, // 45: fencing.v1.NodeStatus.horizon:type_name -> google.protobuf.Duration
+	31, // 46: fencing.v1.NodeStatus.proven_in:type_name -> google.protobuf.Duration
+	19, // 47: fencing.v1.NodeStatus.sentence:type_name -> fencing.v1.Sentence
+	31, // 48: fencing.v1.NodeStatus.state_age:type_name -> google.protobuf.Duration
+	31, // 49: fencing.v1.NodeStatus.evidence_age:type_name -> google.protobuf.Duration
+	31, // 50: fencing.v1.NodeStatus.heard_age:type_name -> google.protobuf.Duration
+	20, // 51: fencing.v1.NodeStatus.token:type_name -> fencing.v1.Token
+	31, // 52: fencing.v1.NodeStatus.watchdog_timeout:type_name -> google.protobuf.Duration
+	31, // 53: fencing.v1.LunStatus.last_write_age:type_name -> google.protobuf.Duration
+	31, // 54: fencing.v1.LunStatus.last_read_age:type_name -> google.protobuf.Duration
+	31, // 55: fencing.v1.LunStatus.in_flight_age:type_name -> google.protobuf.Duration
+	31, // 56: fencing.v1.LunStatus.write_latency:type_name -> google.protobuf.Duration
+	31, // 57: fencing.v1.LunStatus.read_latency:type_name -> google.protobuf.Duration
+	31, // 58: fencing.v1.LunLease.granted_for:type_name -> google.protobuf.Duration
+	6,  // 59: fencing.v1.WatchdogStatus.state:type_name -> fencing.v1.WatchdogState
+	31, // 60: fencing.v1.WatchdogStatus.timeout:type_name -> google.protobuf.Duration
+	31, // 61: fencing.v1.WatchdogStatus.last_feed_age:type_name -> google.protobuf.Duration
+	31, // 62: fencing.v1.WatchdogStatus.slack:type_name -> google.protobuf.Duration
+	31, // 63: fencing.v1.WatchdogStatus.pretimeout:type_name -> google.protobuf.Duration
+	7,  // 64: fencing.v1.WatchdogStatus.sentence_bar:type_name -> fencing.v1.SentenceBar
+	31, // 65: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
+	31, // 66: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
+	31, // 67: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
+	31, // 68: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
+	31, // 69: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
+	31, // 70: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
+	31, // 71: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
+	31, // 72: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
+	31, // 73: fencing.v1.TimeBudget.release:type_name -> google.protobuf.Duration
+	31, // 74: fencing.v1.TimeBudget.sampling:type_name -> google.protobuf.Duration
+	31, // 75: fencing.v1.TimeBudget.lun_evidence:type_name -> google.protobuf.Duration
+	31, // 76: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
+	32, // 77: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
+	32, // 78: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
+	8,  // 79: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
+	8,  // 80: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
+	79, // [79:81] is the sub-list for method output_type
+	77, // [77:79] is the sub-list for method input_type
+	77, // [77:77] is the sub-list for extension type_name
+	77, // [77:77] is the sub-list for extension extendee
+	0,  // [0:77] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_api_v1_status_proto_init() }
@@ -3452,18 +3533,18 @@ func file_fencing_agent_api_v1_status_proto_init() {
 	if File_fencing_agent_api_v1_status_proto != nil {
 		return
 	}
-	file_fencing_agent_api_v1_status_proto_msgTypes[7].OneofWrappers = []any{
+	file_fencing_agent_api_v1_status_proto_msgTypes[8].OneofWrappers = []any{
 		(*GossipParameter_Duration)(nil),
 		(*GossipParameter_Count)(nil),
 	}
-	file_fencing_agent_api_v1_status_proto_msgTypes[13].OneofWrappers = []any{}
+	file_fencing_agent_api_v1_status_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_api_v1_status_proto_rawDesc), len(file_fencing_agent_api_v1_status_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -42,10 +43,19 @@ func (v *Text) Render(st *fencingv1.Status) []byte {
 }
 
 func allItems(p *Page, st *fencingv1.Status) {
+	missingItems(p, st)
 	networkItems(p, st)
 	lunItems(p, st)
 	watchdogItem(p, st)
 	rosterItems(p, st)
+}
+
+// missingItems say what the agent runs without. A network says itself that it is down, and this says why.
+func missingItems(p *Page, st *fencingv1.Status) {
+	for _, m := range st.GetMissing() {
+		age := max(0, st.GetTime().AsTime().Sub(m.GetSince().AsTime()))
+		p.item("missing", Span{m.GetPart() + ":", Bad}, Span{strings.TrimPrefix(m.GetProblem(), m.GetPart()+": ") + " (for " + Brief(age) + ")", Warn})
+	}
 }
 
 // before says how the boot before this one ended.
@@ -109,7 +119,7 @@ func (v *Text) verdict(p *Page, st *fencingv1.Status) {
 
 func networkItems(p *Page, st *fencingv1.Status) {
 	for _, n := range st.GetNetworks() {
-		where := n.GetAddress()
+		where := cmp.Or(n.GetAddress(), "no address")
 		if n.GetInterface() != "" {
 			where += " on " + n.GetInterface()
 		}

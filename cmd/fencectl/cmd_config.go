@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fencing-agent/fencing-agent/cmd/fencectl/doctor"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
 
@@ -19,9 +21,36 @@ func newConfigCommand(env *environment) *cobra.Command {
 	)
 }
 
+const configCheckLong = `Check a configuration file as the agent would at its start, without contacting anything.
+
+All problems are listed at once, one a line, with the line of the file, the value found and what is
+allowed; the exit code is 1 then. Warnings, which the agent logs as well, and advice, which it does not,
+change no exit code.
+
+If the file is good, a table tells what follows from it: quorum, tie-breakers, and the time after which
+a lost node counts as fenced if the watchdog driver takes the timeout as configured. With -o yaml or
+-o json, it is the effective configuration, every default filled in.
+
+With --here it also looks at this machine as the agent's start does, up to the point before it binds or opens anything:
+addresses, ports, sockets, watchdog, the folder of the lists. What is missing is a warning, since the agent starts
+without it, unless it would not start; fencectl doctor says more.
+
+FILE may be - for standard input. $NODE_NAME and $NODE_GROUP fill empty keys, as they do for the agent.
+Where neither says which node it is, and this machine is no member, the file is checked for each member.
+
+With --namespace and without FILE it checks instead how fencing-controller would fence nodes: the
+ConfigMaps of that namespace, which it reads by kubectl. The fence agents' own options are checked by the ConfigMap
+fence-agents there, if there is one, or by --agents.
+
+With --all-nodes it compares the effective configurations of the nodes of each group, and shows which node differs in
+which key; the exit code is 1 if it is a key that must be the same on all. With several FILEs each is one node's.
+Without, the agents of a Kubernetes cluster are asked, by kubectl exec, for the file in their pods; what a running
+agent has read before its file was changed is not seen.`
+
 const configCheckExample = `  fencectl config check /etc/fencing-agent/agent.yaml
   fencectl config check agent.yaml --node-name node-3
   fencectl config check agent.yaml --node-name node-3 --in-pod
+  fencectl config check /etc/fencing-agent/agent.yaml --here
   fencectl config check agent.yaml -o yaml > effective.yaml
   kubectl fence config check -n fencing-controller
   kubectl fence config check --all-nodes
@@ -40,29 +69,9 @@ func configCheckOperands(cmd *cobra.Command, args []string) error {
 
 func newConfigCheckCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "check FILE",
-		Short: "Check a configuration file as the agent would",
-		Long: `Check a configuration file as the agent would at its start, without contacting anything.
-
-All problems are listed at once, one a line, with the line of the file, the value found and what is
-allowed; the exit code is 1 then. Warnings, which the agent logs as well, and advice, which it does not,
-change no exit code.
-
-If the file is good, a table tells what follows from it: quorum, tie-breakers, and the time after which
-a lost node counts as fenced if the watchdog driver takes the timeout as configured. With -o yaml or
--o json, it is the effective configuration, every default filled in.
-
-FILE may be - for standard input. $NODE_NAME and $NODE_GROUP fill empty keys, as they do for the agent.
-Where neither says which node it is, and this machine is no member, the file is checked for each member.
-
-With --namespace and without FILE it checks instead how fencing-controller would fence nodes: the
-ConfigMaps of that namespace, which it reads by kubectl. The fence agents' own options are checked by the ConfigMap
-fence-agents there, if there is one, or by --agents.
-
-With --all-nodes it compares the effective configurations of the nodes of each group, and shows which node differs in
-which key; the exit code is 1 if it is a key that must be the same on all. With several FILEs each is one node's.
-Without, the agents of a Kubernetes cluster are asked, by kubectl exec, for the file in their pods; what a running
-agent has read before its file was changed is not seen.`,
+		Use:     "check FILE",
+		Short:   "Check a configuration file as the agent would",
+		Long:    configCheckLong,
 		Example: configCheckExample,
 		Args:    configCheckOperands,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -75,6 +84,7 @@ agent has read before its file was changed is not seen.`,
 	namespace := cmd.Flags().StringP("namespace", "n", "", "check the ConfigMaps by which nodes are fenced, in this namespace")
 	agents := cmd.Flags().String("agents", "", "with --namespace: a file that \"fencing-executor metadata\" has written")
 	every := cmd.Flags().Bool("all-nodes", false, "compare the configurations of all nodes: of each FILE, or of the agents in a cluster")
+	here := cmd.Flags().Bool("here", false, "look at this machine as well, as the agent's start does")
 	kube := newKubeFlags(cmd)
 	out := newPrinter(cmd, formatYAML)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -112,9 +122,33 @@ agent has read before its file was changed is not seen.`,
 		if err != nil {
 			return err
 		}
+		if *here {
+			if err := lookHere(env, r.Config); err != nil {
+				return err
+			}
+		}
 		return out.print(env.stdout, r.Config, func(t *table) { configTable(t, name, r) })
 	}
 	return cmd
+}
+
+// lookHere tells which parts the agent would lack on this machine, and fails if it would not start.
+func lookHere(env *environment, c *config.Config) error {
+	var ends []string
+	for _, f := range (&doctor.Machine{Config: c}).Parts() {
+		text := f.Subject + ": " + f.Found + "; " + f.Do
+		switch {
+		case f.Level == doctor.OK:
+		case f.Ends():
+			ends = append(ends, text)
+		default:
+			env.warn("warning: " + text)
+		}
+	}
+	if len(ends) > 0 {
+		return errors.New(strings.Join(ends, "\n"))
+	}
+	return nil
 }
 
 // warnOf tells what is allowed and may be wrong.

@@ -39,8 +39,13 @@ func newDoctorCommand(env *environment) *cobra.Command {
 		Long: `Look at watchdogs and who holds them, systemd's own watchdog, the key file, networks and ports, and the time limits of
 multipath, iSCSI and FC. Each finding is one line: ok, warn or wrong, what was found, and what to do.
 
-It reads only, of devices none but the superblock of the LUN: nothing is changed, and nothing of a key is shown. Run it as root on the node;
-other users do not see who holds a watchdog. Without a configuration, what follows from one is left out.
+With a configuration it looks at the parts of the agent as the agent's start does, up to the point before it binds or
+opens anything: which address it takes on each network, and whether sockets, ports, the watchdog and the folder of its
+lists can be had. Below another --root these are left out.
+
+It reads only, of devices none but the superblock of the LUN: nothing is changed, and nothing of a key is shown. Run
+it as root on the node; other users do not see who holds a watchdog or a port. Without a configuration, what follows
+from one is left out.
 
 Exit codes: 0 nothing is wrong; 1 something is; 2 bad usage.`,
 		Example: "  fencectl doctor\n  fencectl doctor --config agent.yaml -o json",
@@ -110,6 +115,7 @@ func (f *machineFlags) machine(ctx context.Context, env *environment, named bool
 // takeConfig has what is configured be looked at, too.
 func takeConfig(m *doctor.Machine, c *config.Config) {
 	m.Cluster, m.NodeGroup, m.FormattedFor = c.Cluster, c.NodeGroup, formattedFor
+	m.Config = c
 	m.KeyFile, m.Devices, m.IOTimeout = c.Gossip.KeyFile, c.LUN.Devices, c.LUN.IOTimeout
 	for _, n := range c.SystemNetworks {
 		if n.Interface != "" {

@@ -65,7 +65,7 @@ type process struct {
 	cancel    context.CancelCauseFunc
 	done      chan struct{} // Run has returned
 	socket    *pipeListener
-	links     chan iface.Change
+	links     map[string]chan iface.Change // by network
 	startedAt time.Duration
 
 	// The world's mu guards what follows.
@@ -140,7 +140,10 @@ func (m *machine) startAgent() {
 	ctx, cancel := context.WithCancelCause(w.ctx)
 	p := &process{
 		m: m, cancel: cancel, done: make(chan struct{}), socket: newPipeListener(),
-		links: make(chan iface.Change, 16), breaks: m.breaks, startedAt: w.now(), saidSince: w.now(), disturbed: w.now(), deaths: map[string]string{},
+		links: map[string]chan iface.Change{}, breaks: m.breaks, startedAt: w.now(), saidSince: w.now(), disturbed: w.now(), deaths: map[string]string{},
+	}
+	for _, n := range networkNames {
+		p.links[n] = make(chan iface.Change, 16)
 	}
 	p.leash = &leash{p: p}
 	m.proc = p
@@ -346,9 +349,9 @@ func (p *process) watchLinks(ctx context.Context, c iface.WatchConfig) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case change := <-p.links:
+		case change := <-p.links[c.Networks[0].Network]:
 			p.stop.pass()
-			change.Local, change.At = c.Networks[change.Network], c.Clock()
+			change.Local, change.At = c.Networks[0], c.Clock()
 			c.Changed(change)
 		}
 	}

@@ -253,7 +253,7 @@ func (m *machine) setCarrier(network int, up bool) {
 	w.setLinks()
 	if p != nil {
 		select {
-		case p.links <- iface.Change{Network: network, Up: up}:
+		case p.links[networkNames[network]] <- iface.Change{Up: up}:
 		default: // the process is stopped and will look by itself
 		}
 	}

@@ -62,6 +62,7 @@ func allMutants() []mutant {
 		reportMutants(),
 		foundMutants(),
 		consumerMutants(),
+		startMutants(),
 	} {
 		all = append(all, list...)
 	}

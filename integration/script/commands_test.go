@@ -30,6 +30,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"occupy":    cmdOccupy,
 	"put":       cmdPut,
 	"refused":   cmdRefused,
+	"release":   cmdRelease,
 	"remember":  cmdRemember,
 	"set":       cmdSet,
 	"signal":    cmdSignal,

@@ -145,6 +145,15 @@ func cmdOccupy(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	s := stateOf(ts)
 	s.closed = append(s.closed, func() { _ = closer.Close() })
+	s.occupied[args[1]] = closer.Close
+}
+
+// cmdRelease is "release ADDRESS": gives up a port that was occupied.
+func cmdRelease(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 || stateOf(ts).occupied[args[0]] == nil {
+		ts.Fatalf("usage: release ADDRESS, which was occupied")
+	}
+	ts.Check(stateOf(ts).occupied[args[0]]())
 }
 
 // canMknod reports whether device nodes can be made here. One is made and removed.

@@ -144,7 +144,7 @@ func setup(e *testscript.Env) error {
 			return err
 		}
 	}
-	s := &state{work: e.WorkDir, net: [2]byte{byte(1 + rand.IntN(254)), byte(rand.IntN(256))}, agents: map[string]*process{}}
+	s := &state{work: e.WorkDir, net: [2]byte{byte(1 + rand.IntN(254)), byte(rand.IntN(256))}, agents: map[string]*process{}, occupied: map[string]func() error{}}
 	e.Values[stateKey{}] = s
 	var err error
 	if s.port, err = freePort(s.address(0, 1)); err != nil {

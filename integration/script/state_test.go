@@ -21,8 +21,10 @@ type state struct {
 	agents map[string]*process
 	order  []string
 	closed []func()
-	sums   map[string][32]byte
-	stderr string // of the program that ended last
+	// occupied are the ports that are held, by their address: release gives one up.
+	occupied map[string]func() error
+	sums     map[string][32]byte
+	stderr   string // of the program that ended last
 }
 
 func stateOf(ts *testscript.TestScript) *state { return ts.Value(stateKey{}).(*state) }

@@ -20,6 +20,9 @@
 // network found by interface needs its address on that interface; others may find
 // theirs on any, and stay where they are as long as that works.
 //
+// A network whose own side is not there yet has no Local, and nothing to watch: who starts one looks for it with Find until
+// it comes.
+//
 // A network whose address was replaced by another one is down. Watch logs what happened,
 // once for each new address, and does not follow: the peers' lists have the old one.
 //

@@ -15,6 +15,9 @@ type Query struct {
 	Interface string
 	CIDR      netip.Prefix
 	Address   netip.Addr
+	// Listed is the address that the list of members has for this node on the network: of several that fit it is the
+	// one that is meant. Not valid: nothing is known.
+	Listed netip.Addr
 }
 
 // Local is this node's side of a SystemNetwork.
@@ -35,8 +38,9 @@ type Local struct {
 	query Query // that found it; tells Watch what another address would be
 }
 
-// Find resolves a query. An interface with several addresses yields its first primary
-// IPv4 address, else its first global IPv6 address.
+// Find resolves a query. Of several addresses that fit it is the listed one: a virtual address of kube-vip or keepalived
+// lies inside the same prefix, and a router gives a card any number of IPv6 addresses. Where that is not there, an
+// interface yields its first primary IPv4 address, else its first global IPv6 address, and a prefix its only address.
 func Find(q Query) (Local, error) {
 	s, err := readKernel()
 	if err != nil {
@@ -68,6 +72,7 @@ type address struct {
 	link      int
 	tentative bool // not usable yet, or never for a duplicate
 	secondary bool // IPv4: not the first of its subnet; IPv6: temporary or deprecated
+	single    bool // its prefix is as long as the address: a virtual one, unless there is no other
 }
 
 var loopbackNet = netip.MustParsePrefix("127.0.0.0/8")
@@ -83,15 +88,15 @@ func (s *snapshot) find(q Query) (Local, error) {
 	case set != 1:
 		return Local{}, errors.New("exactly one of interface, cidr and address is needed")
 	case q.Interface != "":
-		return s.byInterface(q.Interface)
+		return s.byInterface(q.Interface, q.Listed)
 	case q.CIDR.IsValid():
-		return s.byCIDR(q.CIDR)
+		return s.byCIDR(q.CIDR, q.Listed)
 	default:
 		return s.byAddress(q.Address)
 	}
 }
 
-func (s *snapshot) byInterface(name string) (Local, error) {
+func (s *snapshot) byInterface(name string, listed netip.Addr) (Local, error) {
 	index := s.index(name)
 	if index == 0 {
 		return Local{}, fmt.Errorf("interface %q does not exist; there are: %s", name, s.listLinks())
@@ -109,6 +114,9 @@ func (s *snapshot) byInterface(name string) (Local, error) {
 		if !a.secondary {
 			rank++
 		}
+		if a.ip == listed {
+			rank += 4
+		}
 		if rank > bestRank {
 			best, bestRank = &s.addresses[i], rank
 		}
@@ -121,21 +129,48 @@ func (s *snapshot) byInterface(name string) (Local, error) {
 	return l, nil
 }
 
-func (s *snapshot) byCIDR(p netip.Prefix) (Local, error) {
+func (s *snapshot) byCIDR(p netip.Prefix, listed netip.Addr) (Local, error) {
 	var inside []address
+	several := false
 	for _, a := range s.addresses {
 		if p.Contains(a.ip) && !a.tentative {
 			inside = append(inside, a)
+			several = several || a.ip != inside[0].ip
 		}
 	}
-	switch len(inside) {
-	case 0:
+	if a, ok := s.holder(listed); ok && p.Contains(listed) {
+		return s.local(a.ip, a.link), nil
+	}
+	if own, ok := plain(inside); ok && !listed.IsValid() {
+		return s.local(own.ip, own.link), nil
+	}
+	switch {
+	case len(inside) == 0:
 		return Local{}, fmt.Errorf("no local address is inside %s; local addresses are: %s", p, s.listAddresses())
-	case 1:
-		return s.local(inside[0].ip, inside[0].link), nil
+	case !several:
+		a, _ := s.holder(inside[0].ip) // the same address on two interfaces: by the one that is up
+		return s.local(a.ip, a.link), nil
+	case listed.IsValid():
+		return Local{}, fmt.Errorf("several local addresses are inside %s: %s; none is %s, which the list of members has for this node: give the node that address, or correct the list",
+			p, s.list(inside), listed)
 	default:
 		return Local{}, fmt.Errorf("several local addresses are inside %s: %s; choose one with a narrower cidr, an interface or an address", p, s.list(inside))
 	}
+}
+
+// plain is the only address of several that is neither secondary nor a virtual one. It is asked where no list says which
+// is meant: at the first start of a node that is to say its addresses itself.
+func plain(as []address) (own address, ok bool) {
+	for _, a := range as {
+		switch {
+		case a.secondary || a.single:
+		case ok && a.ip != own.ip:
+			return address{}, false
+		default:
+			own, ok = a, true
+		}
+	}
+	return own, ok
 }
 
 func (s *snapshot) byAddress(ip netip.Addr) (Local, error) {

@@ -35,11 +35,13 @@ func readKernel() (*snapshot, error) {
 	}
 	for _, a := range addrs {
 		if ip, ok := netip.AddrFromSlice(a.IP); ok {
+			ones, bits := a.Mask.Size()
 			s.addresses = append(s.addresses, address{
 				ip:        ip.Unmap(),
 				link:      a.LinkIndex,
 				tentative: a.Flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) != 0,
 				secondary: a.Flags&(unix.IFA_F_SECONDARY|unix.IFA_F_DEPRECATED) != 0, // SECONDARY is TEMPORARY for IPv6
+				single:    ones == bits,
 			})
 		}
 	}

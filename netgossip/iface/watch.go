@@ -189,7 +189,7 @@ func (w *watcher) tellReplaced(st *state, s *snapshot) {
 	}
 	st.replaced = now.Address
 	w.Logger.Error("address of this node on a network has changed: the network counts as down; give the interface its old address, "+
-		"or put the new one on the members' list and restart the agent",
+		"or put the new one on the members' list",
 		"network", st.Network, "interface", now.Interface, "old", st.Address, "new", now.Address)
 }
 

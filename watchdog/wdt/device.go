@@ -21,6 +21,7 @@ var (
 // Device is a watchdog of the kernel. Its methods belong to one goroutine.
 type Device struct {
 	path   string
+	spec   string // what names it; empty: path does
 	kernel kernel
 	sysfs  string
 	proc   string
@@ -48,6 +49,9 @@ func NewDevice(path string) *Device {
 func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 	if d.fd >= 0 {
 		return watchdog.Info{}, fmt.Errorf("arm %s: %w", d.path, errAlreadyArmed)
+	}
+	if err := d.resolve(); err != nil {
+		return watchdog.Info{}, err
 	}
 	before, err := d.survey()
 	if err != nil {
@@ -202,6 +206,9 @@ func (d *Device) Shorten(timeout time.Duration) (time.Duration, error) {
 
 // Look implements watchdog.Looker, by sysfs.
 func (d *Device) Look() (c watchdog.Countdown, known bool) {
+	if d.resolve() != nil {
+		return c, false
+	}
 	f, err := d.survey()
 	if err != nil {
 		return c, false

@@ -16,10 +16,30 @@ const IdentityPrefix = "identity:"
 func Find(spec string) (*Device, error) { return find(NewDevice(spec), spec) }
 
 func find(d *Device, spec string) (*Device, error) {
-	want, byIdentity := strings.CutPrefix(spec, IdentityPrefix)
-	if !byIdentity {
-		d.path = spec
-		return d, nil
+	d.spec = spec
+	if err := d.resolve(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Named describes the watchdog that spec names as [Find] does, whether it is there or not: it is looked for at each Arm,
+// Probe and Look, so that a driver may be loaded later, and get any number.
+func Named(spec string) *Device {
+	d := NewDevice(spec)
+	d.spec = spec
+	return d
+}
+
+// resolve finds the path of the device, which has to be looked for by its identity.
+func (d *Device) resolve() error {
+	want, byIdentity := strings.CutPrefix(d.spec, IdentityPrefix)
+	switch {
+	case d.spec == "" || d.fd >= 0:
+		return nil // the path is known
+	case !byIdentity:
+		d.path = d.spec
+		return nil
 	}
 	var found, others, silent []string
 	for _, name := range d.class() {
@@ -35,15 +55,15 @@ func find(d *Device, spec string) (*Device, error) {
 	switch {
 	case len(found) == 1:
 		d.path = "/dev/" + found[0]
-		return d, nil
+		return nil
 	case len(found) > 1:
-		return nil, fmt.Errorf("watchdog %q: %s have this identity: name one by its path in watchdog.device", want, strings.Join(found, " and "))
+		return fmt.Errorf("watchdog %q: %s have this identity: name one by its path in watchdog.device", want, strings.Join(found, " and "))
 	case len(others) > 0:
-		return nil, fmt.Errorf("watchdog %q: no driver says so, but there is %s: correct watchdog.device or load the driver", want, strings.Join(others, ", "))
+		return fmt.Errorf("watchdog %q: no driver says so, but there is %s: correct watchdog.device or load the driver", want, strings.Join(others, ", "))
 	case len(silent) > 0: // a driver is loaded: that is not the advice that helps
-		return nil, fmt.Errorf("watchdog %q: this kernel was built without CONFIG_WATCHDOG_SYSFS and does not say what its watchdogs are: name one by its path in watchdog.device; there is %s", want, strings.Join(silent, ", "))
+		return fmt.Errorf("watchdog %q: this kernel was built without CONFIG_WATCHDOG_SYSFS and does not say what its watchdogs are: name one by its path in watchdog.device; there is %s", want, strings.Join(silent, ", "))
 	default:
-		return nil, fmt.Errorf("watchdog %q: the kernel has none: load the driver of the hardware or run `modprobe softdog`", want)
+		return fmt.Errorf("watchdog %q: the kernel has none: load the driver of the hardware or run `modprobe softdog`", want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package wdt
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -70,15 +71,38 @@ func (d *Device) leftBehind(process string, f facts) string {
 	return ""
 }
 
-func busy(pid int, program string) error {
-	if pid == 1 && program == "systemd" {
-		return fmt.Errorf("%w, %q (pid 1): set RuntimeWatchdogSec=off in /etc/systemd/system.conf and run `systemctl daemon-reexec`; "+
-			"if it keeps the descriptor of an agent that was killed (FileDescriptorStoreMax), let it start the agent: `systemctl restart fencing-agent`", watchdog.ErrBusy, program)
-	}
-	return fmt.Errorf("%w, %q (pid %d): stop it; a watchdog has one owner", watchdog.ErrBusy, program, pid)
+// heldError says which program holds a watchdog.
+type heldError struct {
+	error
+	program string
 }
 
+func (e *heldError) Unwrap() error { return e.error }
+
+// HeldBy is the name of the program that holds the watchdog, by an error of Probe; "": the error is another one.
+func HeldBy(err error) string {
+	if held := (*heldError)(nil); errors.As(err, &held) {
+		return held.program
+	}
+	return ""
+}
+
+func busy(pid int, program string) error {
+	if pid == 1 && program == "systemd" {
+		return &heldError{fmt.Errorf("%w, %q (pid 1): set RuntimeWatchdogSec=off in /etc/systemd/system.conf and run `systemctl daemon-reexec`; "+
+			"if it keeps the descriptor of an agent that was killed (FileDescriptorStoreMax), let it start the agent: `systemctl restart fencing-agent`", watchdog.ErrBusy, program), program}
+	}
+	held := &heldError{fmt.Errorf("%w, %q (pid %d): stop it; a watchdog has one owner", watchdog.ErrBusy, program, pid), program}
+	if program == agentProgram {
+		return &WrongError{held} // Invariant: a node has one agent. It is not waited for.
+	}
+	return held
+}
+
+// agentProgram is the name under which the kernel knows an agent.
+const agentProgram = "fencing-agent"
+
 func stuck(pid int, program, thread string) error {
-	return fmt.Errorf("%w, %q (pid %d), which was killed and cannot end: its thread %s hangs in the kernel (see /proc/%d/task/%s/stack), most likely in an I/O to the LUN; "+
-		"it ends when the storage answers or gives up, and the watchdog resets the node if its timeout is over first", watchdog.ErrBusy, program, pid, thread, pid, thread)
+	return &WrongError{fmt.Errorf("%w, %q (pid %d), which was killed and cannot end: its thread %s hangs in the kernel (see /proc/%d/task/%s/stack), most likely in an I/O to the LUN; "+
+		"it ends when the storage answers or gives up, and the watchdog resets the node if its timeout is over first", watchdog.ErrBusy, program, pid, thread, pid, thread)}
 }

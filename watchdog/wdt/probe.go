@@ -1,26 +1,40 @@
 package wdt
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Probe tells at the start of an agent what will make Arm fail, as far as that can be
 // seen without opening the device, which would arm it: that it is missing, no watchdog,
 // forbidden, held by another process, or unable to take the timeout. A nil error promises
-// nothing. It does not block.
+// nothing. It does not block. What no waiting mends is a [*WrongError].
 func (d *Device) Probe(timeout time.Duration) error {
+	if err := d.resolve(); err != nil {
+		return err
+	}
 	f, err := d.survey()
-	if err != nil {
+	switch {
+	case errors.Is(err, errNotWatchdog):
+		return &WrongError{err} // a file, or a folder
+	case err != nil:
 		return err
 	}
 	if !f.isWatchdog && d.seesClasses() {
-		return fmt.Errorf("open %s: %w", d.path, errNotWatchdog)
+		// The node of a driver that is not loaded looks like that, too.
+		return fmt.Errorf("open %s: the kernel has no watchdog of this device number: load its driver, or: %w", d.path, errNotWatchdog)
 	}
 	if err := d.kernel.access(d.path); err != nil {
-		return d.explainOpen(err, f)
+		err := d.explainOpen(err, f)
+		if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+			return &WrongError{err}
+		}
+		return err
 	}
 	var mine []int
 	if d.left(f) {
@@ -29,8 +43,17 @@ func (d *Device) Probe(timeout time.Duration) error {
 	if err := d.findHolder(f, mine...); err != nil {
 		return fmt.Errorf("open %s: %w", d.path, err)
 	}
-	return f.check(d.path, timeout)
+	if err := f.check(d.path, timeout); err != nil {
+		return &WrongError{err}
+	}
+	return nil
 }
+
+// WrongError is what Probe has found to be wrong in the configuration, as opposed to a device that may come.
+type WrongError struct{ error }
+
+// Unwrap returns what is wrong.
+func (e *WrongError) Unwrap() error { return e.error }
 
 // seesClasses reports whether sysfs is mounted. If it is, a device that is neither the
 // legacy node nor listed there is no watchdog.

@@ -21,27 +21,31 @@ func TestProbe(t *testing.T) {
 		edit func(t *testing.T, d *driver, dev *Device)
 		is   error
 		want string // part of the error; "": there is none
+
+		wrong bool // no waiting mends it: the agent does not start
 	}{
-		{"good", func(*testing.T, *driver, *Device) {}, nil, ""},
+		{"good", func(*testing.T, *driver, *Device) {}, nil, "", false},
 		{"held by nobody but left running", func(t *testing.T, _ *driver, dev *Device) {
 			put(t, filepath.Join(dev.sysfs, "class/watchdog/watchdog0/state"), "active\n")
-		}, nil, ""},
-		{"missing", func(_ *testing.T, d *driver, _ *Device) { d.statErr = unix.ENOENT }, fs.ErrNotExist, "the kernel has watchdog0, but"},
-		{"no character device", func(_ *testing.T, d *driver, _ *Device) { d.mode = unix.S_IFREG | 0o600 }, errNotWatchdog, "set watchdog.device to"},
-		{"another character device", func(_ *testing.T, d *driver, _ *Device) { d.rdev = unix.Mkdev(1, 3) }, errNotWatchdog, "set watchdog.device to"},
-		{"forbidden", func(_ *testing.T, d *driver, _ *Device) { d.accessErr = unix.EACCES }, fs.ErrPermission, "run as root"},
-		{"held", func(t *testing.T, _ *driver, dev *Device) { holds(t, dev, 1, "systemd", "/dev/watchdog0") }, watchdog.ErrBusy, "RuntimeWatchdogSec=off"},
+		}, nil, "", false},
+		{"missing", func(_ *testing.T, d *driver, _ *Device) { d.statErr = unix.ENOENT }, fs.ErrNotExist, "the kernel has watchdog0, but", false},
+		{"no character device", func(_ *testing.T, d *driver, _ *Device) { d.mode = unix.S_IFREG | 0o600 }, errNotWatchdog, "set watchdog.device to", true},
+		{"another character device", func(_ *testing.T, d *driver, _ *Device) { d.rdev = unix.Mkdev(1, 3) }, errNotWatchdog, "set watchdog.device to", false},
+		{"forbidden", func(_ *testing.T, d *driver, _ *Device) { d.accessErr = unix.EACCES }, fs.ErrPermission, "run as root", true},
+		{"held", func(t *testing.T, _ *driver, dev *Device) { holds(t, dev, 1, "systemd", "/dev/watchdog0") }, watchdog.ErrBusy, "RuntimeWatchdogSec=off", false},
 		{"held by a process that was killed and hangs", func(t *testing.T, _ *driver, dev *Device) {
 			hangs(t, dev, 98, 99, "/dev/null")
 			hangs(t, dev, 100, 107, "/dev/watchdog0")
-		}, watchdog.ErrBusy, `"fencing-agent" (pid 100), which was killed and cannot end: its thread 107 hangs in the kernel`},
+		}, watchdog.ErrBusy, `"fencing-agent" (pid 100), which was killed and cannot end: its thread 107 hangs in the kernel`, true},
 		{"held by a process that was killed and hangs in its first thread", func(t *testing.T, _ *driver, dev *Device) {
 			holds(t, dev, 100, "fencing-agent", "/dev/watchdog0")
 			put(t, filepath.Join(dev.proc, "100/status"), "Name:\tfencing-agent\nState:\tD (disk sleep)\nSigPnd:\t0000000000000100\n")
-		}, watchdog.ErrBusy, `"fencing-agent" (pid 100), which was killed and cannot end: its thread 100 hangs in the kernel`},
+		}, watchdog.ErrBusy, `"fencing-agent" (pid 100), which was killed and cannot end: its thread 100 hangs in the kernel`, true},
+		{"held by another program", func(t *testing.T, _ *driver, dev *Device) { holds(t, dev, 77, "watchdogd", "/dev/watchdog0") }, watchdog.ErrBusy, "stop it", false},
+		{"held by another agent", func(t *testing.T, _ *driver, dev *Device) { holds(t, dev, 77, "fencing-agent", "/dev/watchdog0") }, watchdog.ErrBusy, "stop it", true},
 		{"timeout too short", func(t *testing.T, _ *driver, dev *Device) {
 			put(t, filepath.Join(dev.sysfs, "class/watchdog/watchdog0/min_timeout"), "60\n")
-		}, nil, "raise watchdog.timeout"},
+		}, nil, "raise watchdog.timeout", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := softdog()
@@ -52,6 +56,8 @@ func TestProbe(t *testing.T) {
 			switch {
 			case c.want == "" && err != nil:
 				t.Errorf("Probe: %v", err)
+			case errors.As(err, new(*WrongError)) != c.wrong:
+				t.Errorf("Probe: %v: no waiting mends it: %v, want %v", err, !c.wrong, c.wrong)
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || c.is != nil && !errors.Is(err, c.is)):
 				t.Errorf("Probe: %v, want %q", err, c.want)
 			}

@@ -1,11 +1,11 @@
 package doctor
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path"
 	"path/filepath"
@@ -13,6 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/procfs"
 )
 
 // Level says how bad a finding is.
@@ -33,6 +36,12 @@ type Finding struct {
 	Do      string `json:"do,omitempty"` // what to do about it
 }
 
+// noStart begins what to do about a finding that keeps the agent from starting.
+const noStart = "the agent does not start"
+
+// Ends reports whether the agent does not start because of it.
+func (f Finding) Ends() bool { return f.Level == Wrong && strings.HasPrefix(f.Do, noStart) }
+
 // Machine is what is looked at.
 type Machine struct {
 	Root      string   // of the file system; empty: the machine's own
@@ -46,6 +55,8 @@ type Machine struct {
 	Ports        []int    // of systemNetworks
 	IOTimeout    time.Duration
 	Unread       bool // there is no configuration: what follows from one is not looked at
+	// Config has the parts of the agent be looked at as its start does; nil: they are not.
+	Config *config.Config
 }
 
 // Watchdog is one device as sysfs shows it.
@@ -120,6 +131,9 @@ func (m *Machine) Look() (out []Finding) {
 	}
 	out = append(out, m.keys()...)
 	out = append(out, m.networks()...)
+	if m.Config != nil && filepath.Clean("/"+m.Root) == "/" { // sockets, networks and devices are those of this machine
+		out = append(out, m.Parts()...)
+	}
 	out = append(out, m.storage()...)
 	return out
 }
@@ -221,38 +235,38 @@ func (m *Machine) networks() (out []Finding) {
 			out = append(out, Finding{OK, "network " + name, "up", ""})
 		}
 	}
-	for _, port := range m.Ports {
-		f := Finding{OK, "port " + strconv.Itoa(port), "nobody listens yet", ""}
-		if m.listens("udp", port) || m.listens("udp6", port) {
-			f.Found = "somebody listens"
-			if !m.AgentRuns() {
-				f.Level, f.Do = Wrong, "no agent runs, so it is another program's: look with ss -lupn, and give one of them another port"
-			}
-		}
-		out = append(out, f)
+	ports := m.Ports
+	if m.Config != nil && filepath.Clean("/"+m.Root) == "/" {
+		ports = nil // Parts looks at them, by the address that the agent takes
+	}
+	for _, port := range ports {
+		out = append(out, m.port("port "+strconv.Itoa(port), netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(port))))
 	}
 	return out
 }
 
-func (m *Machine) listens(table string, port int) bool {
-	text, err := m.read("/proc/net/" + table)
-	if err != nil {
-		return false
+// agentProgram is the name under which the kernel knows an agent.
+const agentProgram = "fencing-agent"
+
+// port looks who has an address and port that the agent wants. Only the agent may.
+func (m *Machine) port(subject string, at netip.AddrPort) Finding {
+	who, taken := procfs.Binds(filepath.Join(m.Root, "/proc"), at)
+	switch {
+	case !taken:
+		return Finding{OK, subject, "nobody listens yet", ""}
+	case who.Name == agentProgram:
+		return Finding{OK, subject, "the agent listens", ""}
+	case who.PID == 0:
+		return Finding{Warn, subject, "somebody listens, " + who.String(), "run this as root, in the node's PID namespace; only the agent may"}
 	}
-	suffix := fmt.Sprintf(":%04X", port)
-	for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {
-		if f := strings.Fields(s.Text()); len(f) > 1 && strings.HasSuffix(f[1], suffix) {
-			return true
-		}
-	}
-	return false
+	return Finding{Wrong, subject, who.String() + " listens", "the agent runs without this until it is free: give one of the two another address or port"}
 }
 
 // AgentRuns reports whether a process of that name is there.
 func (m *Machine) AgentRuns() bool {
 	return slices.ContainsFunc(m.glob("/proc/[0-9]*/comm"), func(name string) bool {
 		comm, _ := m.read(name)
-		return comm == "fencing-agent"
+		return comm == agentProgram
 	})
 }
 

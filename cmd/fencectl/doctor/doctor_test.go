@@ -36,7 +36,7 @@ func good() map[string]string {
 		"proc/7/comm": "fencing-agent", "proc/7/fd/3": "->/dev/watchdog0", "etc/keys": "c2VjcmV0", "sys/class/net/eth0/operstate": "up", "dev/mapper/fence": "",
 		"etc/systemd/system.conf": "#RuntimeWatchdogSec=1\nRuntimeWatchdogSec=off", "etc/multipath.conf": "defaults {\n# no_path_retry queue\nno_path_retry fail\n}",
 		"etc/iscsi/iscsid.conf": "node.session.timeo.replacement_timeout = 15", "sys/class/fc_remote_ports/rport-1/fast_io_fail_tmo": "5",
-		"sys/class/fc_remote_ports/rport-1/dev_loss_tmo": "30", "proc/net/udp": "  sl  local_address\n   0: 00000000:1F0A 00000000:0000",
+		"sys/class/fc_remote_ports/rport-1/dev_loss_tmo": "30", "proc/net/udp": "  sl  local_address\n   0: 0100000A:1F0A 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4711 2 0", "proc/7/fd/9": "->socket:[4711]",
 	}
 }
 
@@ -61,22 +61,24 @@ func TestFindings(t *testing.T) {
 		subject string
 		says    string
 	}{
-		"no watchdog":         {map[string]string{"sys/class/watchdog/watchdog0/identity": "-", "sys/class/watchdog/watchdog0/timeout": "-", "sys/class/watchdog/watchdog0/state": "-"}, Wrong, "watchdog", "there is none"},
-		"held by another":     {map[string]string{"proc/7/comm": "wd_keepalive"}, Wrong, "watchdog0", "held by wd_keepalive (7)"},
-		"held by two":         {map[string]string{"proc/9/comm": "sbd", "proc/9/fd/5": "->/dev/watchdog"}, Wrong, "watchdog0", "sbd (9)"},
-		"left counting":       {map[string]string{"proc/7/fd/3": "-"}, Warn, "watchdog0", "nobody holds it"},
-		"nowayout":            {map[string]string{"sys/class/watchdog/watchdog0/nowayout": "1"}, Warn, "watchdog0", "nowayout"},
-		"softdog":             {map[string]string{"sys/class/watchdog/watchdog0/identity": "Software Watchdog"}, Warn, "watchdog0", "Software Watchdog"},
-		"systemd feeds":       {map[string]string{"etc/systemd/system.conf.d/9.conf": "[Manager]\nRuntimeWatchdogSec=30s"}, Wrong, "systemd", "RuntimeWatchdogSec=30s in /etc/systemd/system.conf.d/9.conf"},
-		"no key file":         {map[string]string{"etc/keys": "-"}, Wrong, "keys", "no such file"},
-		"no interface":        {map[string]string{"sys/class/net/eth0/operstate": "-"}, Wrong, "network eth0", "no such interface"},
-		"interface is down":   {map[string]string{"sys/class/net/eth0/operstate": "down"}, Wrong, "network eth0", "down"},
-		"port of another":     {map[string]string{"proc/7/comm": "other", "proc/7/fd/3": "-"}, Wrong, "port 7946", "somebody listens"},
-		"no LUN":              {map[string]string{"dev/mapper/fence": "-"}, Wrong, "LUN", "no such file"},
-		"multipath queues":    {map[string]string{"etc/multipath.conf": "no_path_retry \"queue\""}, Warn, "multipath", "no_path_retry"},
-		"multipath queues by": {map[string]string{"etc/multipath.conf": "features \"1 queue_if_no_path\""}, Warn, "multipath", "queue_if_no_path"},
-		"iSCSI waits":         {map[string]string{"etc/iscsi/iscsid.conf": "node.session.timeo.replacement_timeout = 120"}, Warn, "iSCSI", "120 s"},
-		"FC waits":            {map[string]string{"sys/class/fc_remote_ports/rport-1/fast_io_fail_tmo": "off"}, Warn, "FC rport-1", "off"},
+		"no watchdog":                     {map[string]string{"sys/class/watchdog/watchdog0/identity": "-", "sys/class/watchdog/watchdog0/timeout": "-", "sys/class/watchdog/watchdog0/state": "-"}, Wrong, "watchdog", "there is none"},
+		"held by another":                 {map[string]string{"proc/7/comm": "wd_keepalive"}, Wrong, "watchdog0", "held by wd_keepalive (7)"},
+		"held by two":                     {map[string]string{"proc/9/comm": "sbd", "proc/9/fd/5": "->/dev/watchdog"}, Wrong, "watchdog0", "sbd (9)"},
+		"left counting":                   {map[string]string{"proc/7/fd/3": "-"}, Warn, "watchdog0", "nobody holds it"},
+		"nowayout":                        {map[string]string{"sys/class/watchdog/watchdog0/nowayout": "1"}, Warn, "watchdog0", "nowayout"},
+		"softdog":                         {map[string]string{"sys/class/watchdog/watchdog0/identity": "Software Watchdog"}, Warn, "watchdog0", "Software Watchdog"},
+		"systemd feeds":                   {map[string]string{"etc/systemd/system.conf.d/9.conf": "[Manager]\nRuntimeWatchdogSec=30s"}, Wrong, "systemd", "RuntimeWatchdogSec=30s in /etc/systemd/system.conf.d/9.conf"},
+		"no key file":                     {map[string]string{"etc/keys": "-"}, Wrong, "keys", "no such file"},
+		"no interface":                    {map[string]string{"sys/class/net/eth0/operstate": "-"}, Wrong, "network eth0", "no such interface"},
+		"interface is down":               {map[string]string{"sys/class/net/eth0/operstate": "down"}, Wrong, "network eth0", "down"},
+		"port of another":                 {map[string]string{"proc/7/comm": "speaker", "proc/7/fd/3": "-"}, Wrong, "port 7946", "speaker (process 7) listens"},
+		"port of another beside an agent": {map[string]string{"proc/7/fd/9": "-", "proc/8/comm": "speaker", "proc/8/fd/9": "->socket:[4711]"}, Wrong, "port 7946", "speaker (process 8) listens"},
+		"port of somebody unseen":         {map[string]string{"proc/7/fd/9": "-"}, Warn, "port 7946", "not to be seen"},
+		"no LUN":                          {map[string]string{"dev/mapper/fence": "-"}, Wrong, "LUN", "no such file"},
+		"multipath queues":                {map[string]string{"etc/multipath.conf": "no_path_retry \"queue\""}, Warn, "multipath", "no_path_retry"},
+		"multipath queues by":             {map[string]string{"etc/multipath.conf": "features \"1 queue_if_no_path\""}, Warn, "multipath", "queue_if_no_path"},
+		"iSCSI waits":                     {map[string]string{"etc/iscsi/iscsid.conf": "node.session.timeo.replacement_timeout = 120"}, Warn, "iSCSI", "120 s"},
+		"FC waits":                        {map[string]string{"sys/class/fc_remote_ports/rport-1/fast_io_fail_tmo": "off"}, Warn, "FC rport-1", "off"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := good()

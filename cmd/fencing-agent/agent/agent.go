@@ -22,6 +22,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/parts"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/picture"
 	"github.com/fencing-agent/fencing-agent/diskquorum/keeper"
 	"github.com/fencing-agent/fencing-agent/k8s/apicheck"
@@ -178,6 +179,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	if err := a.openKubernetes(); err != nil {
 		return nil, err
 	}
+	a.published.parts = parts.New(a.log, a.opts.Registry)
 	a.published.unsaved = newUnsaved(a.opts.Registry)
 	a.members = a.newMembers()
 	succession, directory, err := a.members.Begin(ctx)
@@ -188,6 +190,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	a.published.left, a.deaths.known = make([]time.Time, a.roster.Size()), make([]watchdog.Death, a.roster.Size())
 	a.self.started = a.clock()
 	a.guard.cfg, a.guard.log, a.guard.clock, a.guard.strike, a.guard.store = c, a.log, a.clock, o.Strike, o.Store
+	a.guard.parts = a.published.parts
 	a.life.alive.Store(int64(a.self.started))
 	a.box = newMailbox(len(c.SystemNetworks), a.roster)
 	a.metrics = picture.NewMetrics(a.opts.Registry, c, o.Version)
@@ -255,6 +258,9 @@ func (a *Agent) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer stopServing()
+	if err := a.beAlone(background); err != nil {
+		return err
+	}
 	if err := a.startLUN(background); err != nil {
 		return err
 	}
@@ -265,7 +271,10 @@ func (a *Agent) run(ctx context.Context) (err error) {
 		return err
 	}
 	background(a.runTerms)
-	stopFeeder, err := a.guard.start(a.opts.Watchdog, a.opts.Registry, func(s wdt.State) { a.box.put(func(b *batch) { b.feeder = &s }) })
+	stopFeeder, err := a.guard.start(a.opts.Watchdog, a.opts.Registry, func(s wdt.State) {
+		a.guard.noteState(&s)
+		a.box.put(func(b *batch) { b.feeder = &s })
+	})
 	if err != nil {
 		return err
 	}
@@ -274,6 +283,7 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	a.beginSentence(background)
 	a.startHistory(background)
 	background(a.guard.followStore)
+	background(a.guard.followMissing)
 	if err := a.startDeaths(background); err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (a *Agent) facts(now boottime.Instant) *picture.Facts {
 		View: a.core.View(), Expected: a.core.Expected(), Available: a.core.Available(), Restarting: a.core.Restarting(), Fenced: a.core.Fenced(), ByLUN: a.core.ByLUN(),
 		Nodes: a.nodeFacts(now), Networks: a.networkFacts(now), Devices: a.deviceFacts(now), Slot: a.slotFacts(now),
 		Strangers: slices.Clone(a.lun.strangers.names), Lease: a.kube.lease != nil && a.kube.lease.answers,
-		Watchdog: a.guard.feeder.State(), Device: a.guard.device, Barred: a.core.Barred(), Budget: a.budget(),
+		Watchdog: a.guard.feeder.State(), Device: a.guard.device, Barred: a.core.Barred(), Missing: a.published.parts.Missing(), Budget: a.budget(),
 	}
 	if g, ok := a.grant(now); ok {
 		f.Grant = &g

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/parts"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
@@ -45,8 +46,11 @@ type guard struct {
 
 	metrics *wdt.Metrics
 
-	store wdt.Store   // keeps the watchdog's descriptor when the agent is killed; nil: nothing does
-	alone atomic.Bool // no other agent of this node runs
+	parts *parts.List
+
+	store  wdt.Store   // keeps the watchdog's descriptor when the agent is killed; nil: nothing does
+	alone  atomic.Bool // no other agent of this node runs
+	locked bool        // this agent has the lock that says so, from before it started anything
 
 	disable      *disableFile // which clients of the socket write, too
 	maintenances maintenances
@@ -56,9 +60,15 @@ type guard struct {
 	struck bool
 }
 
+// watchdogPart is the watchdog among the parts of the agent.
+const watchdogPart = "watchdog"
+
 // open finds the device and what takes the node down before it expires, and checks
 // both as far as that is possible without touching them. Only the real device comes with the
 // real trigger: a dry run or a test must not reset anything.
+//
+// A watchdog that is not there, or that another program has, does not end the start: its quorum would miss a node that
+// is well. The node counts unguarded, as its peers are told (they never prove its death by time), until it can be armed.
 func (g *guard) open(given watchdog.Device) (dev watchdog.Device, realtime bool, err error) {
 	if given != nil {
 		return given, false, nil
@@ -66,18 +76,17 @@ func (g *guard) open(given watchdog.Device) (dev watchdog.Device, realtime bool,
 	if g.cfg.Watchdog.Driver == config.DriverNone {
 		return &wdt.None{}, false, nil
 	}
-	// It is armed with the first quorum. That it cannot be must not wait until then.
-	real, err := wdt.Find(g.cfg.Watchdog.Device)
-	if err != nil {
-		return nil, false, err
-	}
-	g.device, g.real = real.Path(), real
+	real := wdt.Named(g.cfg.Watchdog.Device)
 	if g.store != nil {
 		real.Use(g.store, g.alone.Load)
 	}
-	if err := real.Probe(g.cfg.Watchdog.Timeout); err != nil {
-		return nil, false, fmt.Errorf("watchdog: %w; for a dry run set watchdog.driver to none", err)
+	// It is armed with the first quorum. That it cannot be must not be said only then.
+	missing := real.Probe(g.cfg.Watchdog.Timeout)
+	if wrong := (*wdt.WrongError)(nil); errors.As(missing, &wrong) {
+		return nil, false, fmt.Errorf("watchdog: %w; for a dry run set watchdog.driver to none", missing)
 	}
+	g.device, g.real = real.Path(), real
+	g.parts.Note(watchdogPart, missing)
 	if g.strike == nil && g.cfg.Watchdog.OnFence != config.OnFenceExpire {
 		trigger := wdt.NewSysrq()
 		if err := trigger.Probe(); err != nil {
@@ -158,6 +167,35 @@ func (g *guard) permit(now boottime.Instant, fx *watchdog.Effects, by string) {
 	}
 	if fx.Disarm {
 		g.armAgain = 0
+	}
+}
+
+// followMissing looks for a watchdog that was missing at the start, while nothing asks for it to be armed: in a
+// maintenance, say. Whether it can be armed is known when it is.
+func (g *guard) followMissing(ctx context.Context) {
+	if !g.parts.Lacks(watchdogPart) {
+		return
+	}
+	probe := wdt.Named(g.cfg.Watchdog.Device) // the other one is the feeder's
+	g.parts.Keep(ctx, watchdogPart, func() error {
+		switch s := g.feeder.State(); {
+		case s.Armed:
+			return nil
+		case s.Status == wdt.Faulty:
+			return s.Err
+		}
+		return probe.Probe(g.cfg.Watchdog.Timeout)
+	})
+}
+
+// noteState says that the watchdog is missing, or has come, by what the feeder has found when it tried to arm it.
+func (g *guard) noteState(s *wdt.State) {
+	switch {
+	case s.DryRun:
+	case s.Status == wdt.Faulty && !s.Armed:
+		g.parts.Note(watchdogPart, s.Err)
+	case s.Armed && s.Status == wdt.Armed:
+		g.parts.Note(watchdogPart, nil)
 	}
 }
 

@@ -3,11 +3,15 @@ package agent
 import (
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/parts"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
@@ -43,6 +47,36 @@ func TestDryRunHasNoTrigger(t *testing.T) {
 		dev, realtime, err := g.open(nil)
 		if _, dry := dev.(*wdt.None); err != nil || !dry || realtime || g.strike != nil {
 			t.Errorf("%s: device %T, realtime %v, trigger %v, %v", how, dev, realtime, g.strike != nil, err)
+		}
+	}
+}
+
+// Guard: a node whose watchdog is not there, or is another program's, starts and counts unguarded; what can be no watchdog ends
+// the start. What the feeder finds later is noted.
+func TestStartsWithoutItsWatchdog(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	put(t, file, "")
+	for device, starts := range map[string]bool{"/dev/no-such-watchdog": true, "identity:no such": true, file: false, t.TempDir(): false} {
+		g := unarmed(config.OnFenceExpire)
+		g.cfg.Watchdog.Driver, g.cfg.Watchdog.Device = config.DriverDevice, device
+		g.parts = parts.New(g.log, prometheus.NewRegistry())
+		dev, realtime, err := g.open(nil)
+		if (err == nil) != starts || starts && (dev == nil || !realtime || !g.parts.Lacks(watchdogPart)) {
+			t.Errorf("%s: %T, %v; missing: %v", device, dev, err, g.parts.Missing())
+		}
+		if !starts {
+			continue
+		}
+		for _, s := range []struct {
+			state wdt.State
+			lacks bool
+		}{
+			{wdt.State{Status: wdt.Faulty, Err: errors.New("open: no driver")}, true}, {wdt.State{Status: wdt.Unarmed}, true},
+			{wdt.State{Status: wdt.Armed, Armed: true}, false}, {wdt.State{Status: wdt.Disarmed}, false}, {wdt.State{Status: wdt.Faulty, Err: errors.New("open: busy")}, true},
+		} {
+			if g.noteState(&s.state); g.parts.Lacks(watchdogPart) != s.lacks {
+				t.Errorf("%s after %+v: missing: %v", device, s.state, g.parts.Missing())
+			}
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"fmt"
+
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/picture"
@@ -28,6 +30,12 @@ func (a *Agent) newRecorder() *recorder.Recorder {
 	c := recorder.Config{
 		Path: a.cfg.HistoryFile(), Slots: history.SlotsFor(int64(a.cfg.History.Megabytes) << 20), Boot: a.self.boot,
 		Clock: a.clock, Log: a.log, Reg: a.opts.Registry,
+	}
+	c.Opened = func(err error) {
+		if err != nil {
+			err = fmt.Errorf("history file %s: %w; it is tried again, and nothing is kept over a reset until then", c.Path, err)
+		}
+		a.published.parts.Note("history", err)
 	}
 	if a.opts.Watchdog == nil && a.cfg.Watchdog.Driver == config.DriverDevice { // in a dry run or a test nobody dies
 		c.Kernel = recorder.KernelLog

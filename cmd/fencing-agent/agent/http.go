@@ -26,14 +26,13 @@ import (
 // it ever waits, and short of what a kubelet would call slow.
 const loopDead = 5 * time.Second
 
+// httpPart is the HTTP listener among the parts of the agent.
+const httpPart = "http.address"
+
 // startHTTP serves metrics, health and the debug state, unless switched off.
-func (a *Agent) startHTTP(background spawn) (stop func(), err error) {
+func (a *Agent) startHTTP(background spawn) (stop func()) {
 	if a.cfg.HTTP.Address == "" {
-		return func() {}, nil
-	}
-	l, err := net.Listen("tcp", a.cfg.HTTP.Address)
-	if err != nil {
-		return nil, fmt.Errorf("http.address: listen %s: %w", a.cfg.HTTP.Address, explainListen(err))
+		return func() {}
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.opts.Registry, promhttp.HandlerOpts{}))
@@ -41,19 +40,39 @@ func (a *Agent) startHTTP(background spawn) (stop func(), err error) {
 	mux.HandleFunc("GET /readyz", a.readyz)
 	mux.HandleFunc("GET /debug/state", onLoopback(a.debugState))
 	a.registerPage(mux)
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn)}
-	background(func(context.Context) {
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			a.log.Error("http listener", "error", err)
-		}
-	})
+	srv := a.serveHTTP(mux, background)
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if err := srv.Shutdown(ctx); err != nil {
 			_ = srv.Close()
 		}
-	}, nil
+	}
+}
+
+// serveHTTP serves at http.address from when that can be had: who only looks does not decide whether the node lives.
+func (a *Agent) serveHTTP(mux http.Handler, background spawn) *http.Server {
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn)}
+	var l net.Listener
+	listen := func() (err error) {
+		if l, err = net.Listen("tcp", a.cfg.HTTP.Address); err != nil {
+			return fmt.Errorf("http.address: listen %s: %w", a.cfg.HTTP.Address, explainListen(err))
+		}
+		return nil
+	}
+	a.published.parts.Note(httpPart, listen())
+	background(func(ctx context.Context) {
+		if l == nil {
+			a.published.parts.Keep(ctx, httpPart, listen)
+		}
+		if l == nil {
+			return
+		}
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			a.log.Error("http listener", "error", err)
+		}
+	})
+	return srv
 }
 
 // registerPage adds the status page, unless it is switched off.
@@ -69,13 +88,9 @@ func (a *Agent) registerPage(mux *http.ServeMux) {
 
 // serveWaiting serves metrics and health until the agent has what it needs to start: it is
 // healthy, so that nobody restarts it, and not ready.
-func (a *Agent) serveWaiting(problem *atomic.Pointer[string]) (stop func(), err error) {
+func (a *Agent) serveWaiting(problem *atomic.Pointer[string]) (stop func()) {
 	if a.cfg.HTTP.Address == "" {
-		return func() {}, nil
-	}
-	l, err := net.Listen("tcp", a.cfg.HTTP.Address)
-	if err != nil {
-		return nil, fmt.Errorf("http.address: listen %s: %w", a.cfg.HTTP.Address, explainListen(err))
+		return func() {}
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.opts.Registry, promhttp.HandlerOpts{}))
@@ -87,17 +102,14 @@ func (a *Agent) serveWaiting(problem *atomic.Pointer[string]) (stop func(), err 
 		}
 		http.Error(w, text, http.StatusServiceUnavailable)
 	})
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn)}
+	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			a.log.Error("http listener", "error", err)
-		}
-	})
+	srv := a.serveHTTP(mux, func(f func(context.Context)) { wg.Go(func() { f(ctx) }) })
 	return func() {
+		cancel()
 		_ = srv.Close() // frees the address for the listener that follows; a probe is repeated
 		wg.Wait()
-	}, nil
+	}
 }
 
 // explainListen adds what to do.
@@ -108,7 +120,7 @@ func explainListen(err error) error {
 	}
 	switch errno {
 	case syscall.EADDRINUSE:
-		return fmt.Errorf("%w: another agent on this host? choose a free address, or \"\" for none", errno)
+		return fmt.Errorf("%w: another agent or program on this host? choose a free address, or \"\" for none", errno)
 	case syscall.EADDRNOTAVAIL:
 		return fmt.Errorf("%w: this node does not have it; choose one of its own, or \"\" for none", errno)
 	case syscall.EACCES:

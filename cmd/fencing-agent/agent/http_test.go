@@ -22,7 +22,7 @@ func TestListenErrorsSayWhatToDo(t *testing.T) {
 		err  error
 		want string
 	}{
-		{wrapped(syscall.EADDRINUSE), "address already in use: another agent on this host?"},
+		{wrapped(syscall.EADDRINUSE), "address already in use: another agent or program on this host?"},
 		{wrapped(syscall.EADDRNOTAVAIL), "this node does not have it"},
 		{wrapped(syscall.EACCES), "permission denied: ports below 1024"},
 		{wrapped(syscall.EMFILE), "too many open files"},

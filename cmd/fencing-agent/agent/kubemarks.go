@@ -47,9 +47,7 @@ func (a *Agent) startMarks(background spawn) error {
 		return err
 	}
 	a.kube.marks = &nodeMarks{cfg: a.cfg, writer: w}
-	if a.kube.marks.addresses, err = a.members.Addresses(w); err != nil {
-		return err
-	}
+	a.kube.marks.addresses = a.members.Addresses(w)
 	a.kube.marks.label(false)
 	background(w.Run)
 	return nil

@@ -17,8 +17,8 @@ func (a *Agent) newMembers() *members.Members {
 	a.kube.finds = members.NewFinds(a.tellFound, a.log)
 	return members.New(members.Config{
 		Config: a.cfg, Path: a.opts.ConfigPath, Source: a.opts.Members, Kube: a.kube.client, Logger: a.log, Clock: a.clock,
-		Local: func(sn *config.SystemNetwork) (netip.Addr, error) {
-			l, err := a.opts.Links.Local(sn)
+		Local: func(sn *config.SystemNetwork, listed netip.Addr) (netip.Addr, error) {
+			l, err := a.opts.Links.Local(sn, listed)
 			return l.Address, err
 		},
 		Node:     func(s ownnode.State) { a.kube.node.learn(s) },

@@ -23,6 +23,7 @@ func (a *Agent) newGossip() *gossip.Networks {
 				b.linkDirty = true
 			})
 		},
+		Away:           func(network string, why error) { a.published.parts.Note("network "+network, why) },
 		AddressChanged: func(network string, to netip.Addr) { a.kube.marks.moved(network, to) },
 	})
 }

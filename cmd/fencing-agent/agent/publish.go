@@ -5,12 +5,14 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/parts"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/picture"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
@@ -18,6 +20,7 @@ import (
 
 // published is what subscribers and readers of the status are served.
 type published struct {
+	parts   *parts.List // what is missing of this agent
 	unsaved *unsaved
 	hub     *publish.Hub
 	server  *publish.Server
@@ -37,21 +40,27 @@ func (a *Agent) startServing(background spawn) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	sockets, err := a.listen()
-	if err != nil {
-		return nil, err
+	paths := append([]string{a.cfg.API.Socket}, a.cfg.API.MoreSockets...)
+	if a.opts.Socket != nil {
+		paths = paths[1:]
+		background(a.serveSocket(a.opts.Socket))
 	}
-	stopHTTP, err := a.startHTTP(background)
-	if err != nil {
-		return nil, errors.Join(err, closeAll(sockets))
-	}
-	for _, socket := range sockets {
-		background(func(context.Context) {
-			if err := a.published.server.Serve(socket); err != nil {
-				a.log.Error("gRPC socket", "error", err)
+	for _, path := range paths {
+		l, err := a.listen(path)
+		if refused := (*publish.RefusedError)(nil); errors.As(err, &refused) {
+			return nil, errors.Join(err, a.published.server.Stop(context.Background()))
+		}
+		a.published.parts.Note(socketPart(path), err)
+		background(func(ctx context.Context) {
+			if l == nil {
+				a.published.parts.Keep(ctx, socketPart(path), func() (err error) { l, err = a.listen(path); return err })
+			}
+			if l != nil {
+				a.serveSocket(l)(ctx)
 			}
 		})
 	}
+	stopHTTP := a.startHTTP(background)
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 		defer cancel()
@@ -62,27 +71,25 @@ func (a *Agent) startServing(background spawn) (stop func(), err error) {
 	}, nil
 }
 
-// listen makes all sockets of the API, or none.
-func (a *Agent) listen() (sockets []net.Listener, err error) {
-	paths := append([]string{a.cfg.API.Socket}, a.cfg.API.MoreSockets...)
-	if a.opts.Socket != nil {
-		sockets, paths = append(sockets, a.opts.Socket), paths[1:]
+// socketPart is a socket of the API among the parts of the agent.
+func socketPart(path string) string { return "socket " + path }
+
+// listen makes a socket of the API, if that can be had.
+func (a *Agent) listen(path string) (net.Listener, error) {
+	before, _ := os.Lstat(path)
+	l, err := publish.Listen(path, fs.FileMode(a.cfg.API.SocketMode), a.cfg.API.SocketGroup)
+	if err == nil && before != nil && before.IsDir() {
+		a.log.Warn("an empty folder was at the path of the API socket and was removed: a pod that has mounted it must be made again", "path", path)
 	}
-	for _, path := range paths {
-		l, err := publish.Listen(path, fs.FileMode(a.cfg.API.SocketMode), a.cfg.API.SocketGroup)
-		if err != nil {
-			return nil, errors.Join(err, closeAll(sockets))
-		}
-		sockets = append(sockets, l)
-	}
-	return sockets, nil
+	return l, err
 }
 
-func closeAll(sockets []net.Listener) (err error) {
-	for _, l := range sockets {
-		err = errors.Join(err, l.Close())
+func (a *Agent) serveSocket(l net.Listener) func(context.Context) {
+	return func(context.Context) {
+		if err := a.published.server.Serve(l); err != nil {
+			a.log.Error("gRPC socket", "error", err)
+		}
 	}
-	return err
 }
 
 // show has everybody who asks see this moment.

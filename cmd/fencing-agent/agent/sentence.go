@@ -51,9 +51,13 @@ func (a *Agent) holdLock(ctx context.Context, needed bool) {
 	defer t.Stop()
 	told := false
 	for {
-		release, ok, err := statefile.Lock(a.cfg.LockFile())
+		release, ok, err := func() {}, a.guard.locked, error(nil)
+		if !ok {
+			release, ok, err = statefile.Lock(a.cfg.LockFile())
+		}
 		switch {
 		case ok:
+			a.published.parts.Note(lockPart, nil)
 			a.guard.alone.Store(true)
 			a.box.put(func(b *batch) { b.alone = true })
 			if a.opts.Watchdog != nil { // of a test, which has several agents in one process

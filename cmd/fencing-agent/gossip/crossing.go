@@ -20,7 +20,7 @@ type crossing struct {
 func (c crossing) others(network int, do func(*swim.Instance)) {
 	for i, w := range c.networks.all {
 		if i != network {
-			do(w.now().swim)
+			w.do(do)
 		}
 	}
 }
@@ -31,8 +31,8 @@ func (c crossing) Answered(a netgossip.Answer) {
 	c.Reports.Answered(a)
 	peer := c.roster.Name(a.Peer)
 	for i, w := range c.networks.all {
-		if i != a.Network {
-			w.now().swim.Proven(peer, a.SentAt, a.Statement != nil)
+		if in := w.now(); i != a.Network && in != nil {
+			in.swim.Proven(peer, a.SentAt, a.Statement != nil)
 		}
 	}
 }

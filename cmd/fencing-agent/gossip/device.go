@@ -34,23 +34,25 @@ func openInstance(sn config.SystemNetwork, c swim.Config) (in *swim.Instance, un
 	in, err = swim.New(c)
 	var pin *swim.PinError
 	switch {
+	case err == nil:
+		return in, false, nil
 	case !errors.As(err, &pin):
-		return in, false, err
+		return nil, false, err
 	case !pin.Denied():
 		return nil, false, fmt.Errorf("network %s: %w", sn.Name, pin)
 	case sn.BindToDevice == config.BindOn:
-		return nil, false, fmt.Errorf("network %s: %w: give the process CAP_NET_RAW or set bindToDevice: auto", sn.Name, pin)
+		return nil, false, &wrongError{fmt.Errorf("network %s: %w: give the process CAP_NET_RAW or set bindToDevice: auto", sn.Name, pin)}
 	}
 	c.Device = ""
 	in, err = swim.New(c)
 	return in, true, err
 }
 
-// warnUnpinned says once for all networks what it means that they are not pinned.
-func (n *Networks) warnUnpinned() {
+// warnUnpinned says once for several networks what it means that they are not pinned.
+func (n *Networks) warnUnpinned(all ...*network) {
 	var names []string
-	for _, w := range n.all {
-		if w.now().unpinned {
+	for _, w := range all {
+		if in := w.now(); in != nil && in.unpinned {
 			names = append(names, w.name)
 		}
 	}

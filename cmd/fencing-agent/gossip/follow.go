@@ -6,6 +6,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/iface"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
@@ -13,7 +14,7 @@ const (
 	// followPause lies between the instances of two networks, so that the evidence of one
 	// is there again before that of the next one stops.
 	followPause = time.Second
-	followRetry = time.Second // after one could not be replaced
+	followRetry = time.Second // between two looks for a network that is away
 )
 
 // Follow has the instances count by another roster from now on, one after the other.
@@ -25,59 +26,73 @@ func (n *Networks) Follow(r *roster.Roster) {
 	n.follow <- r // has room: the only sender has just made it
 }
 
-// followRosters replaces the instance of one network after the other when the roster has
-// changed, without leaving. Peers notice nothing, if it takes less than a suspicion, and the
-// evidence from before stays valid for D_max.
+// followRosters takes up the networks that are away when they come, and replaces the instance of one network after the
+// other when the roster has changed, without leaving. Peers notice nothing, if it takes less than a suspicion, and the
+// evidence from before stays valid for D_max. A network that cannot be opened keeps no other one waiting.
 func (n *Networks) followRosters(ctx context.Context) {
+	defer func() {
+		for _, w := range n.all {
+			w.unwatch()
+		}
+	}()
+	for i, w := range n.all {
+		if w.now() != nil {
+			n.watch(ctx, i)
+		}
+	}
+	r := n.cfg.Roster
+	retry := time.NewTimer(followRetry)
+	defer retry.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case r := <-n.follow:
-			for i := range n.all {
-				if !n.replacePatiently(ctx, i, r) {
-					return
-				}
+		case r = <-n.follow:
+		case <-retry.C:
+		}
+		for i, w := range n.all {
+			in := w.now()
+			if in != nil && in.roster == r && !n.astray(i, in) {
+				continue
+			}
+			n.replace(ctx, i, r)
+			if in != nil {
 				boottime.Wait(ctx, followPause)
 			}
 		}
+		retry.Reset(followRetry)
 	}
 }
 
-// replacePatiently replaces the instance of a network, however often it has to try. It reports whether it
-// could before ctx ended.
-func (n *Networks) replacePatiently(ctx context.Context, i int, r *roster.Roster) bool {
-	said := ""
-	for {
-		err := n.replace(ctx, i, r)
-		if err == nil {
-			return true
-		}
-		if said != err.Error() {
-			said = err.Error()
-			n.log.Error("the gossip of a network cannot follow the list of members, and is silent until it can",
-				"network", n.all[i].name, "error", err, "retry", followRetry)
-		}
-		if boottime.Wait(ctx, followRetry); ctx.Err() != nil {
-			return false
-		}
+// astray reports whether an instance is at another address than the listed one, and that one is there by now: a virtual
+// address was all that the node had when it began.
+func (n *Networks) astray(i int, in *instance) bool {
+	want := listed(n.all[i].name, in.roster)
+	if !want.IsValid() || want == in.local.Address {
+		return false
 	}
+	found, err := n.cfg.Links.Local(&n.cfg.Config.SystemNetworks[i], want)
+	return err == nil && found.Address == want
 }
 
-// replace makes the instance of one network again, unless everything has been stopped.
-func (n *Networks) replace(ctx context.Context, i int, r *roster.Roster) error {
+// replace makes the instance of one network again, unless everything has been stopped. If it cannot be made, the
+// network is away until a later attempt.
+func (n *Networks) replace(ctx context.Context, i int, r *roster.Roster) {
 	if !n.following.TryLock() {
-		return nil
+		return
 	}
 	defer n.following.Unlock()
 	if ctx.Err() != nil {
-		return nil
+		return
 	}
 	w := n.all[i]
+	old := w.now()
 	limit, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
-	if err := w.now().swim.Stop(limit, false); err != nil {
-		n.log.Warn("gossip did not stop in time for the changed list of members", "network", w.name, "error", err)
+	if old != nil {
+		if err := old.swim.Stop(limit, false); err != nil {
+			n.log.Warn("gossip did not stop in time for the changed list of members", "network", w.name, "error", err)
+		}
 	}
 	in, err := n.open(i, r)
 	if err == nil {
@@ -86,12 +101,37 @@ func (n *Networks) replace(ctx context.Context, i int, r *roster.Roster) error {
 		}
 	}
 	if err != nil {
-		return err
+		n.lose(i, err)
+		return
+	}
+	if old == nil {
+		n.warnUnpinned(w)
 	}
 	n.take(w, in)
 	in.swim.Announce()
 	n.showTuning(w.name, in.tuning)
-	return nil
+	n.cfg.Away(w.name, nil)
+	if old == nil || old.local.Address != in.local.Address || old.local.Interface != in.local.Interface {
+		// Nothing of the old watch may come after what is said here.
+		w.unwatch()
+		w.lost = false
+		n.cfg.AddressChanged(w.name, in.local.Address)
+		n.cfg.LinkChanged(i, true)
+		n.watch(ctx, i)
+	}
+}
+
+// lose says that this node has no gossip on a network.
+func (n *Networks) lose(i int, why error) {
+	w := n.all[i]
+	w.present.Store(nil)
+	w.unwatch()
+	w.unwatch = func() {}
+	if !w.lost {
+		n.cfg.LinkChanged(i, false)
+	}
+	w.lost = true
+	n.cfg.Away(w.name, why)
 }
 
 // take makes an instance that of its network, and tells it what the one before was told. A demand that comes
@@ -103,4 +143,25 @@ func (n *Networks) take(w *network, in *instance) {
 	if n.demand != (netgossip.Demand{}) {
 		in.swim.SetDemand(n.demand)
 	}
+}
+
+// watch follows carrier and address of a network that is there, until it is lost.
+func (n *Networks) watch(ctx context.Context, i int) {
+	w := n.all[i]
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	w.unwatch = func() { cancel(); <-ended }
+	c := iface.WatchConfig{Networks: []iface.Local{w.now().local}, Clock: n.cfg.Clock, Logger: n.log, Changed: func(change iface.Change) {
+		if in := w.now(); change.Up && in != nil {
+			in.swim.Rebind(change.Local.Interface, change.Local.Index)
+			n.cfg.AddressChanged(w.name, change.Local.Address)
+		}
+		n.cfg.LinkChanged(i, change.Up)
+	}}
+	go func() {
+		defer close(ended)
+		if err := n.cfg.Links.Watch(ctx, c); ctx.Err() == nil {
+			n.log.Error("watching a network's interface ended", "network", w.name, "error", err)
+		}
+	}()
 }

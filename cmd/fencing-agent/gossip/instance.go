@@ -1,19 +1,25 @@
 package gossip
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
+	"os"
+	"syscall"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/iface"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
+	"github.com/fencing-agent/fencing-agent/procfs"
 )
 
 // instance is one life of a network's gossip.
 type instance struct {
 	local  iface.Local
+	roster *roster.Roster // that it counts by
 	swim   *swim.Instance
 	tuning Tuning
 	// unpinned says that the sockets are not bound to the device although they should be.
@@ -27,15 +33,30 @@ type Tuning struct {
 	Size   int
 }
 
+// wrongError is an error of the start that no waiting mends: the configuration is wrong in itself, or this is another node.
+type wrongError struct{ error }
+
+func (e *wrongError) Unwrap() error { return e.error }
+
+// listed is the address that a list of members has for this node on a network, the zero Addr if it has none.
+func listed(network string, r *roster.Roster) netip.Addr {
+	a, _ := netip.ParseAddr(r.Members[r.Self].Addresses[network]) // checked with the list
+	return a
+}
+
 // open opens the gossip of a network by a roster.
 func (n *Networks) open(i int, r *roster.Roster) (*instance, error) {
 	settings := n.cfg.Config
 	sn := settings.SystemNetworks[i]
-	found, err := n.cfg.Links.Local(&sn)
+	self := &r.Members[r.Self]
+	if len(self.Addresses) == 0 {
+		return nil, &wrongError{fmt.Errorf("network %s: the list of members does not have %q: if it was removed from the group, stop the agent; else list it", sn.Name, self.Name)}
+	}
+	found, err := n.cfg.Links.Local(&sn, listed(sn.Name, r))
 	if err != nil {
 		return nil, err
 	}
-	if err := n.checkAddress(sn.Name, found, r); err != nil {
+	if err := n.checkAddress(&sn, found, r); err != nil {
 		return nil, err
 	}
 	t := Tuning{settings.ParamsFor(r.Size()), r.Size()}
@@ -47,32 +68,73 @@ func (n *Networks) open(i int, r *roster.Roster) (*instance, error) {
 		Sink: crossing{Reports: n.cfg.Reports(r), roster: r, networks: n}, Logger: n.log, Metrics: n.metrics.swim,
 	})
 	if err != nil {
-		return nil, err
+		return nil, n.explainTaken(netip.AddrPortFrom(found.Address, uint16(sn.Port)), err)
 	}
-	return &instance{local: found, swim: in, tuning: t, unpinned: unpinned}, nil
+	return &instance{local: found, roster: r, swim: in, tuning: t, unpinned: unpinned}, nil
 }
 
-// checkAddress compares the address that was found with that of the list of members.
-func (n *Networks) checkAddress(network string, found iface.Local, r *roster.Roster) error {
-	self := &r.Members[r.Self]
-	switch want := self.Addresses[network]; {
-	case want == found.Address.String():
+// explainTaken says who has the port of a network, where it is taken. Another program may give it back.
+//
+// Invariant: another agent is not waited for. It may be one of this node that has a socket and files of its own.
+func (n *Networks) explainTaken(at netip.AddrPort, err error) error {
+	if n.cfg.Listen != nil || !errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
+	who, ok := procfs.Binds("/proc", at)
+	if !ok {
+		return err
+	}
+	err = fmt.Errorf("%w; it is %v that has it", err, who)
+	if who.Name == agentProgram && who.PID != os.Getpid() {
+		return &wrongError{err}
+	}
+	return err
+}
+
+// agentProgram is the name under which the kernel knows an agent.
+const agentProgram = "fencing-agent"
+
+// checkAddress compares the address that was found with that of the list of members. One that is not the listed one is
+// another node's, which ends the start, or waits until the listed one comes: a virtual address may be all there is.
+func (n *Networks) checkAddress(sn *config.SystemNetwork, found iface.Local, r *roster.Roster) error {
+	self, at := &r.Members[r.Self], found.Address.String()
+	want := self.Addresses[sn.Name]
+	if want == at {
+		return n.checkApart(sn, found)
+	}
+	for i := range r.Members {
+		if m := &r.Members[i]; i != r.Self && m.Addresses[sn.Name] == at {
+			return &wrongError{fmt.Errorf("network %s: this node's address is %s (%s), which the list of members has for %q, and nodeName is %q; correct the list, nodeName or the network, or two nodes will run under one name",
+				sn.Name, at, found.Interface, m.Name, self.Name)}
+		}
+	}
+	switch {
 	case n.cfg.AddressesFollow:
 		// It moved. Its Node says so from now on, and the others hear it there.
 		n.log.Warn("this node's address is not that of the list of members; it is heard again when the list has changed",
-			"network", network, "address", found.Address, "listed", want)
+			"network", sn.Name, "address", at, "listed", want)
+		return n.checkApart(sn, found)
 	case want == "":
-		return notListed(network, self.Name)
-	default:
-		return fmt.Errorf("network %s: this node's address is %v (%s), but the list of members has %s for %q; correct the list, nodeName or the network, or two nodes will run under one name",
-			network, found.Address, found.Interface, want, self.Name)
+		return fmt.Errorf("network %s: the list of members has no address for %q on it: add %s there, or take the network out of systemNetworks", sn.Name, self.Name, at)
 	}
-	return nil
+	err := fmt.Errorf("network %s: this node's address is %s (%s), but the list of members has %s for %q; correct the list, nodeName or the network, or give the node that address",
+		sn.Name, at, found.Interface, want, self.Name)
+	if sn.Address.IsValid() {
+		return &wrongError{err} // both are written down
+	}
+	return err
 }
 
-// notListed explains that a node cannot take part under its present list.
-func notListed(network, node string) error {
-	return fmt.Errorf("network %s: the list of members does not have %q: if it was removed from the group, stop the agent; else list it", network, node)
+// checkApart refuses the address and port of another network of this node, whose sockets are there already.
+func (n *Networks) checkApart(sn *config.SystemNetwork, found iface.Local) error {
+	for i, w := range n.all {
+		other := &n.cfg.Config.SystemNetworks[i]
+		if in := w.now(); in != nil && other.Name != sn.Name && other.Port == sn.Port && in.local.Address == found.Address {
+			return fmt.Errorf("network %s: it is at %v (%s), where network %s is already: one interface is one network; correct interface, cidr or address of one of them",
+				sn.Name, found.Address, found.Interface, other.Name)
+		}
+	}
+	return nil
 }
 
 // showTuning puts the parameters of a network into the metrics and the log. It is called

@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -35,9 +36,10 @@ type Links struct {
 // RealLinks asks the kernel.
 func RealLinks() Links { return Links{Find: iface.Find, Watch: iface.Watch} }
 
-// Local finds this node's side of a network.
-func (l Links) Local(sn *config.SystemNetwork) (iface.Local, error) {
-	return l.Find(iface.Query{Network: sn.Name, Interface: sn.Interface, CIDR: sn.CIDR, Address: sn.Address})
+// Local finds this node's side of a network. listed is the address that the list of members has for it there; the
+// zero Addr: none is known.
+func (l Links) Local(sn *config.SystemNetwork, listed netip.Addr) (iface.Local, error) {
+	return l.Find(iface.Query{Network: sn.Name, Interface: sn.Interface, CIDR: sn.CIDR, Address: sn.Address, Listed: listed})
 }
 
 // Reports takes what the instances find out, with peers by their index in a roster. The methods are called
@@ -78,6 +80,9 @@ type Config struct {
 	// AddressChanged first, since its address may be another one.
 	LinkChanged    func(network int, up bool)
 	AddressChanged func(network string, to netip.Addr)
+	// Away learns why this node has no gossip on a network, whenever it is found out, and nil when it has. A network
+	// that is away counts as down.
+	Away func(network string, why error)
 }
 
 // Networks is this node's gossip on all of its SystemNetworks.
@@ -89,7 +94,7 @@ type Networks struct {
 	alarms  *nameAlarms
 	doubts  *swim.Doubts // nil: this node has none
 
-	all     []*network // by index of the SystemNetwork; complete before the first instance starts
+	all     []*network // by index of the SystemNetwork; complete before the first instance is opened
 	said    atomic.Pointer[spoken]
 	relayed atomic.Pointer[netgossip.Relay] // what to tell of the LUN or the Lease; nil: nothing
 
@@ -103,11 +108,21 @@ type Networks struct {
 // network is one SystemNetwork.
 type network struct {
 	name    string
-	present atomic.Pointer[instance]
+	present atomic.Pointer[instance] // nil: the network is away
+	// The rest is of the goroutine that follows.
+	unwatch func() // ends the watch of its interface
+	lost    bool   // it is said to be down, since it is away
 }
 
-// now is the instance that is there at the moment.
+// now is the instance that is there at the moment, nil if the network is away.
 func (n *network) now() *instance { return n.present.Load() }
+
+// do calls the instance that is there, if there is one.
+func (n *network) do(f func(*swim.Instance)) {
+	if in := n.now(); in != nil {
+		f(in.swim)
+	}
+}
 
 // New prepares the gossip. It opens nothing.
 func New(c Config) *Networks {
@@ -115,8 +130,9 @@ func New(c Config) *Networks {
 	return &Networks{cfg: c, log: c.Logger, metrics: m, alarms: newNameAlarms(c.Logger, m.conflicts), follow: make(chan *roster.Roster, 1)}
 }
 
-// Start finds this node's address on every SystemNetwork and starts an instance on each. What has to
-// run in the background is handed to background, and ends with the context that it is given.
+// Start starts an instance on every SystemNetwork that this node has an address on. One that it has none on is away,
+// as one is whose cable is pulled later: it is looked for until it comes. Only what no waiting mends is an error. What has
+// to run in the background is handed to background, and ends with the context that it is given.
 func (n *Networks) Start(background func(func(context.Context))) (stop func(), err error) {
 	settings := n.cfg.Config
 	if file := settings.Gossip.KeyFile; file != "" {
@@ -133,25 +149,39 @@ func (n *Networks) Start(background func(func(context.Context))) (stop func(), e
 		})
 		background(n.doubts.Run)
 	}
-	for i, sn := range settings.SystemNetworks {
+	for _, sn := range settings.SystemNetworks {
+		n.all = append(n.all, &network{name: sn.Name, unwatch: func() {}})
+	}
+	opened := make([]*instance, len(n.all))
+	for i, w := range n.all {
 		in, err := n.open(i, n.cfg.Roster)
-		if err != nil {
+		var no *wrongError
+		switch {
+		case errors.As(err, &no):
 			n.stop()
 			return nil, err
+		case err != nil:
+			n.lose(i, err)
+		default:
+			w.present.Store(in)
+			opened[i] = in
 		}
-		w := &network{name: sn.Name}
-		w.present.Store(in)
-		n.all = append(n.all, w)
 	}
-	n.warnUnpinned()
-	for _, w := range n.all {
-		if err := w.now().swim.Start(); err != nil {
-			n.stop()
-			return nil, fmt.Errorf("network %s: %w", w.name, err)
+	n.warnUnpinned(n.all...)
+	for i, in := range opened {
+		if in == nil {
+			continue
 		}
-		n.showTuning(w.name, w.now().tuning)
+		if err := in.swim.Start(); err != nil {
+			limit, cancel := context.WithTimeout(context.Background(), stopLimit)
+			_ = in.swim.Stop(limit, false) // the error of the start is the one that counts
+			cancel()
+			n.lose(i, fmt.Errorf("network %s: %w", n.all[i].name, err))
+			continue
+		}
+		n.cfg.Away(n.all[i].name, nil)
+		n.showTuning(n.all[i].name, in.tuning)
 	}
-	background(n.watchLinks)
 	background(n.followRosters)
 	return n.stop, nil
 }
@@ -162,43 +192,27 @@ func (n *Networks) stop() {
 	n.following.Lock() // for good: nothing is started any more
 	for _, w := range n.all {
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
-			defer cancel()
-			if err := w.now().swim.Stop(ctx, false); err != nil {
-				n.log.Warn("gossip did not stop in time", "network", w.name, "error", err)
-			}
+			w.do(func(in *swim.Instance) {
+				ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+				defer cancel()
+				if err := in.Stop(ctx, false); err != nil {
+					n.log.Warn("gossip did not stop in time", "network", w.name, "error", err)
+				}
+			})
 		})
 	}
 	wg.Wait()
 }
 
-// watchLinks follows carrier and addresses of the networks.
-func (n *Networks) watchLinks(ctx context.Context) {
-	c := iface.WatchConfig{Clock: n.cfg.Clock, Logger: n.log, Changed: func(change iface.Change) {
-		if change.Up {
-			w := n.all[change.Network]
-			w.now().swim.Rebind(change.Local.Interface, change.Local.Index)
-			n.cfg.AddressChanged(w.name, change.Local.Address)
-		}
-		n.cfg.LinkChanged(change.Network, change.Up)
-	}}
-	for _, w := range n.all {
-		c.Networks = append(c.Networks, w.now().local)
-	}
-	if err := n.cfg.Links.Watch(ctx, c); ctx.Err() == nil {
-		n.log.Error("watching network interfaces ended", "error", err)
-	}
-}
-
 // each calls the instances of all networks.
 func (n *Networks) each(do func(*swim.Instance)) {
 	for _, w := range n.all {
-		do(w.now().swim)
+		w.do(do)
 	}
 }
 
 // Renew makes all evidence of a network void: it has been down.
-func (n *Networks) Renew(network int) { n.all[network].now().swim.Renew() }
+func (n *Networks) Renew(network int) { n.all[network].do((*swim.Instance).Renew) }
 
 // SetDemand tells the networks how closely to watch the peers.
 func (n *Networks) SetDemand(d netgossip.Demand) {
@@ -215,7 +229,7 @@ func (n *Networks) SetDemand(d netgossip.Demand) {
 // moment asks others, which makes nothing believed.
 func (n *Networks) Ask(peers []roster.Set) {
 	for k, w := range n.all {
-		w.now().swim.Ask(peers[k])
+		w.do(func(in *swim.Instance) { in.Ask(peers[k]) })
 	}
 }
 
@@ -223,13 +237,18 @@ func (n *Networks) Ask(peers []roster.Set) {
 func (n *Networks) Fetch(holders []string, self, try int, list roster.Ref) {
 	// Begun at another place by each node: one that goes by the list may be all that many lack.
 	peer := holders[(self+try/len(n.all))%len(holders)]
-	n.all[try%len(n.all)].now().swim.Fetch(peer, list)
+	for k := range n.all { // on the network whose turn it is or, if that is away, on the next one
+		if in := n.all[(try+k)%len(n.all)].now(); in != nil {
+			in.swim.Fetch(peer, list)
+			return
+		}
+	}
 }
 
 // State is how the gossip of one network stands, for people.
 type State struct {
 	Name   string
-	Local  iface.Local // this node's side of it
+	Local  iface.Local // this node's side of it; without an address while the network is away
 	Tuning Tuning
 	Health int      // memberlist's score of this node's health; 0: well
 	KeyIDs []string // fingerprints of the keys in use
@@ -243,6 +262,10 @@ func (n *Networks) States() []State {
 	ids := swim.Fingerprints(n.keys)
 	for _, w := range n.all {
 		in := w.now()
+		if in == nil {
+			out = append(out, State{Name: w.name, KeyIDs: ids})
+			continue
+		}
 		out = append(out, State{Name: w.name, Local: in.local, Tuning: in.tuning, Health: in.swim.Stats().Health, KeyIDs: ids, Suspects: in.swim.Suspects()})
 	}
 	return out

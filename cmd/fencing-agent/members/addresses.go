@@ -8,6 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/marks"
 	"github.com/fencing-agent/fencing-agent/k8s/nodelist"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Addresses keeps the annotations right by which the others learn this node's addresses, where the list of
@@ -64,28 +65,54 @@ func NewAddresses(c *config.Config, found map[string]netip.Addr, w *marks.Writer
 
 // Addresses returns what keeps this node's addresses right, by the writer on its Node; nil where the list of
 // members does not come from Nodes.
-func (m *Members) Addresses(w *marks.Writer) (*Addresses, error) {
+func (m *Members) Addresses(w *marks.Writer) *Addresses {
 	if m.nodes == nil {
-		return nil, nil
+		return nil
 	}
-	found, err := m.nodes.found()
-	if err != nil {
-		return nil, err
-	}
-	return NewAddresses(m.cfg.Config, found, w), nil
+	found, _ := m.nodes.found() // what is away is told when it comes
+	return NewAddresses(m.cfg.Config, found, w)
 }
 
-// addressesOf finds this node's address on each network.
-func addressesOf(c *config.Config, local func(*config.SystemNetwork) (netip.Addr, error)) (map[string]netip.Addr, error) {
-	out := map[string]netip.Addr{}
+// addressesOf finds this node's address on each network, of several the listed one. The error says why the first of those
+// that are away has none; the rest is there all the same.
+func addressesOf(c *config.Config, local func(*config.SystemNetwork, netip.Addr) (netip.Addr, error), listed func(network string) netip.Addr) (out map[string]netip.Addr, err error) {
+	out = map[string]netip.Addr{}
 	for _, sn := range c.SystemNetworks {
-		address, err := local(&sn)
-		if err != nil {
-			return nil, err
+		address, away := local(&sn, listed(sn.Name))
+		switch {
+		case away == nil:
+			out[sn.Name] = address
+		case err == nil:
+			err = away
 		}
-		out[sn.Name] = address
 	}
-	return out, nil
+	return out, err
+}
+
+// addressesBy is addressesOf where a network that is away counts as being where the list says: an address that is not
+// there has not moved.
+func addressesBy(c *config.Config, local func(*config.SystemNetwork, netip.Addr) (netip.Addr, error), r *roster.Roster) (map[string]netip.Addr, error) {
+	listed := listedIn(r)
+	out, err := addressesOf(c, local, listed)
+	for _, sn := range c.SystemNetworks {
+		if a := listed(sn.Name); !out[sn.Name].IsValid() && a.IsValid() {
+			out[sn.Name] = a
+		}
+	}
+	if len(out) == len(c.SystemNetworks) {
+		return out, nil
+	}
+	return out, err
+}
+
+// listedIn are this node's addresses by a list, nil if there is none yet.
+func listedIn(r *roster.Roster) func(network string) netip.Addr {
+	return func(network string) (a netip.Addr) {
+		if r != nil && r.Self >= 0 {
+			a, _ = netip.ParseAddr(r.Members[r.Self].Addresses[network]) // checked with the list
+		}
+		return a
+	}
 }
 
 func wishes(m map[string]string) marks.Wish {

@@ -201,7 +201,7 @@ func (tr *troop) join(ctx context.Context, wg *sync.WaitGroup, dir string, i int
 	}
 	f.m = New(Config{
 		Config: c, Logger: slog.New(slog.DiscardHandler), Clock: tr.clock,
-		Local: func(*config.SystemNetwork) (netip.Addr, error) {
+		Local: func(*config.SystemNetwork, netip.Addr) (netip.Addr, error) {
 			return netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), nil
 		},
 		Node: func(s ownnode.State) {
@@ -227,7 +227,7 @@ func (tr *troop) join(ctx context.Context, wg *sync.WaitGroup, dir string, i int
 		conn, err := r.listen.DialContext(ctx)
 		return hanging{conn, cut}, err
 	}
-	f.m.controller.waiting = func(*atomic.Pointer[string]) (func(), error) { return func() {}, nil }
+	f.m.controller.waiting = func(*atomic.Pointer[string]) func() { return func() {} }
 	wg.Go(func() {
 		s, d, err := f.m.Begin(ctx)
 		if err != nil {

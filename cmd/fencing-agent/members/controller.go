@@ -43,7 +43,7 @@ type controllerSource struct {
 	clock   boottime.Clock
 	version string
 	found   func() (map[string]netip.Addr, error)
-	waiting func(problem *atomic.Pointer[string]) (stop func(), err error)
+	waiting func(problem *atomic.Pointer[string]) (stop func())
 	node    func(ownnode.State)
 	nodeUID func() string
 	finds   func([]FoundDeath)
@@ -75,11 +75,12 @@ type controllerSource struct {
 var _ Source = (*controllerSource)(nil)
 
 func newControllerSource(c *Config) *controllerSource {
-	return &controllerSource{
+	s := &controllerSource{
 		cfg: c.Config, log: c.Logger, clock: c.Clock, version: c.Version, waiting: c.Waiting, node: c.Node, nodeUID: c.NodeUID, finds: c.Found,
 		metrics: newControllerMetrics(c.Registry), gate: memberbook.Gate{Group: c.Config.NodeGroup, Self: c.Config.NodeName},
-		found: func() (map[string]netip.Addr, error) { return addressesOf(c.Config, c.Local) },
 	}
+	s.found = func() (map[string]netip.Addr, error) { return addressesBy(c.Config, c.Local, s.present.Load()) }
+	return s
 }
 
 // First implements Source: without memory it waits for a list with this node on it, at the addresses that it has.
@@ -89,11 +90,7 @@ func (c *controllerSource) First(ctx context.Context, remembered bool) (List, er
 	}
 	c.waits.Store(true)
 	var problem atomic.Pointer[string]
-	stop, err := c.waiting(&problem)
-	if err != nil {
-		return List{}, err
-	}
-	defer stop()
+	defer c.waiting(&problem)()
 	wait := func(text string) {
 		if p := problem.Load(); p == nil || *p != text {
 			problem.Store(&text)

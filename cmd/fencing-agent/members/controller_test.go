@@ -106,8 +106,10 @@ func newFollower(t *testing.T) *follower {
 	c.SystemNetworks = []config.SystemNetwork{{Name: "a"}}
 	f.controllerSource = newControllerSource(&Config{
 		Config: c, Logger: slog.New(slog.NewTextHandler(&f.log, nil)), Clock: func() boottime.Instant { return f.now },
-		Local: func(*config.SystemNetwork) (netip.Addr, error) { return netip.MustParseAddr("10.0.0.1"), nil },
-		Node:  func(s ownnode.State) { f.states = append(f.states, s) },
+		Local: func(*config.SystemNetwork, netip.Addr) (netip.Addr, error) {
+			return netip.MustParseAddr("10.0.0.1"), nil
+		},
+		Node: func(s ownnode.State) { f.states = append(f.states, s) },
 	})
 	if moved, err := f.findOwn(); err != nil || !moved {
 		t.Fatal(moved, err)

@@ -43,10 +43,10 @@ type Config struct {
 	Logger   *slog.Logger
 	Clock    boottime.Clock
 
-	// Local finds this node's address on a network.
-	Local func(*config.SystemNetwork) (netip.Addr, error)
+	// Local finds this node's address on a network, of several the listed one; the zero Addr: none is listed.
+	Local func(sn *config.SystemNetwork, listed netip.Addr) (netip.Addr, error)
 	// Waiting answers probes of the agent's health until it is stopped, while Begin waits for a first list.
-	Waiting func(problem *atomic.Pointer[string]) (stop func(), err error)
+	Waiting func(problem *atomic.Pointer[string]) (stop func())
 
 	// Listed takes each list that the source shows, and Saved the end of each write. Both are called from
 	// goroutines that Start has started, and must not block.

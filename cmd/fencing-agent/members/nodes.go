@@ -31,20 +31,17 @@ type nodeSource struct {
 	clock    boottime.Clock
 	kube     *client.Client
 	networks []nodelist.Network
-	// found finds this node's addresses, by network.
-	found func() (map[string]netip.Addr, error)
+	// local finds this node's address on a network (Config.Local).
+	local func(*config.SystemNetwork, netip.Addr) (netip.Addr, error)
 	// waiting answers probes of the agent's health until it is stopped.
-	waiting func(problem *atomic.Pointer[string]) (stop func(), err error)
+	waiting func(problem *atomic.Pointer[string]) (stop func())
 	present atomic.Pointer[roster.Roster] // the newest that the agent goes by; nil: none yet
 }
 
 var _ Source = (*nodeSource)(nil)
 
 func newNodeSource(c *Config) *nodeSource {
-	return &nodeSource{
-		cfg: c.Config, log: c.Logger, clock: c.Clock, kube: c.Kube, networks: networksOf(c.Config), waiting: c.Waiting,
-		found: func() (map[string]netip.Addr, error) { return addressesOf(c.Config, c.Local) },
-	}
+	return &nodeSource{cfg: c.Config, log: c.Logger, clock: c.Clock, kube: c.Kube, networks: networksOf(c.Config), waiting: c.Waiting, local: c.Local}
 }
 
 // networksOf are the networks as the rules for the nodes' addresses take them.
@@ -54,6 +51,22 @@ func networksOf(c *config.Config) []nodelist.Network {
 		out = append(out, nodelist.Network{Name: n.Name, CIDR: n.CIDR, Port: n.Port})
 	}
 	return out
+}
+
+// found finds this node's addresses, by network.
+func (k *nodeSource) found() (map[string]netip.Addr, error) {
+	return addressesBy(k.cfg, k.local, k.present.Load())
+}
+
+// said are the addresses that a Node is at by what it says of itself.
+func (k *nodeSource) said(n *nodelist.Node) func(network string) netip.Addr {
+	return func(network string) (a netip.Addr) {
+		i := slices.IndexFunc(k.networks, func(net nodelist.Network) bool { return net.Name == network })
+		if at, err := nodelist.Addresses(n, k.networks[i:i+1]); err == nil {
+			a, _ = netip.ParseAddr(at[network])
+		}
+		return a
+	}
 }
 
 func (k *nodeSource) source(found func(List)) (*nodelist.Source, error) {
@@ -87,11 +100,7 @@ func (k *nodeSource) First(ctx context.Context, remembered bool) (List, error) {
 		return List{}, err
 	}
 	var problem atomic.Pointer[string] // that keeps it waiting
-	stop, err := k.waiting(&problem)
-	if err != nil {
-		return List{}, err
-	}
-	defer stop()
+	defer k.waiting(&problem)()
 	backoff := client.Backoff{First: firstListPause, Most: firstListLongest}
 	said := ""
 	for {
@@ -115,10 +124,6 @@ func (k *nodeSource) First(ctx context.Context, remembered bool) (List, error) {
 
 // try reads the list once. lacks says what keeps it from being used, if there is no error.
 func (k *nodeSource) try(ctx context.Context, s *nodelist.Source) (list List, lacks string, err error) {
-	own, err := k.found()
-	if err != nil {
-		return list, "", err
-	}
 	readAt := k.clock()
 	nodes, err := s.Read(ctx, false)
 	if err != nil {
@@ -127,6 +132,10 @@ func (k *nodeSource) try(ctx context.Context, s *nodelist.Source) (list List, la
 	i := slices.IndexFunc(nodes, func(n nodelist.Node) bool { return n.Name == k.cfg.NodeName })
 	if i < 0 {
 		return list, fmt.Sprintf("no Node named %s has the label %s=%s: check nodeName, nodeGroup and the label", k.cfg.NodeName, k.cfg.Kubernetes.GroupLabel, k.cfg.NodeGroup), nil
+	}
+	own, err := addressesOf(k.cfg, k.local, k.said(&nodes[i]))
+	if err != nil {
+		return list, "", err
 	}
 	if write := nodelist.Missing(&nodes[i], k.networks, own); len(write) > 0 {
 		core, err := k.kube.For(client.Core)

@@ -6,6 +6,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/parts"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
@@ -46,6 +47,7 @@ type Facts struct {
 	Watchdog  wdt.State
 	Device    string // path of the real watchdog
 	Barred    watchdog.Bar
+	Missing   []parts.Missing
 	Budget    watchdog.Budget
 }
 

@@ -116,8 +116,11 @@ func (f *Facts) networks() []*fencingv1.NetworkStatus {
 	for i := range f.Networks {
 		n := &f.Networks[i]
 		s := &fencingv1.NetworkStatus{
-			Name: n.Name, Address: n.Local.Address.String(), Interface: n.Local.Interface, Up: n.Up, HealthScore: uint32(n.Health),
+			Name: n.Name, Interface: n.Local.Interface, Up: n.Up, HealthScore: uint32(n.Health),
 			Tuning: tuning(f.Config, n.Tuning, n.KeyIDs),
+		}
+		if n.Local.Address.IsValid() { // else the network is away
+			s.Address = n.Local.Address.String()
 		}
 		for p := range n.Links {
 			if p == f.Roster.Self {

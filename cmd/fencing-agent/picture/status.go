@@ -35,6 +35,9 @@ func (f *Facts) Status(now, until boottime.Instant) *fencingv1.Status {
 			Own: f.Terms.Own, Agreed: f.Terms.Agreed, Missing: f.Roster.Names(f.Terms.Missing), Others: f.Roster.Names(f.Terms.Others),
 		},
 	}
+	for _, m := range f.Missing {
+		st.Missing = append(st.Missing, &fencingv1.MissingPart{Part: m.Part, Problem: m.Problem, Since: timestamppb.New(m.Since)})
+	}
 	judge(st, now, until)
 	return st
 }

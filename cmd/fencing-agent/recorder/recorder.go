@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	queued       = 256              // records that wait for the disk
-	remembered   = 4096             // records of the last day in memory
-	day          = 24 * time.Hour   // that Recent goes back
-	openRetry    = 10 * time.Second // between two attempts to open the file
-	stopPatience = time.Second      // for the last records, when the agent stops
+	queued       = 256             // records that wait for the disk
+	remembered   = 4096            // records of the last day in memory
+	day          = 24 * time.Hour  // that Recent goes back
+	openRetry    = 5 * time.Second // between two attempts to open the file
+	stopPatience = time.Second     // for the last records, when the agent stops
 )
 
 // Config is what a Recorder needs.
@@ -32,6 +32,8 @@ type Config struct {
 	// Kernel writes a line to the kernel's log; nil: nothing does. It may block.
 	Kernel func(line string) error
 	Reg    prometheus.Registerer
+	// Opened learns how each attempt to open the file has ended; nil: nobody wants to know.
+	Opened func(error)
 
 	open func(path string, slots int) (store, history.File, error) // of tests; nil: openFile
 }
@@ -229,6 +231,9 @@ func (r *Recorder) begin(ctx context.Context) (store, uint64) {
 	told := false
 	for {
 		s, f, err := r.c.open(r.c.Path, r.c.Slots)
+		if r.c.Opened != nil {
+			r.c.Opened(err)
+		}
 		if err == nil {
 			if e, ok := history.Before(f.Records, r.c.Boot); ok {
 				r.before.Store(&e)
@@ -241,7 +246,7 @@ func (r *Recorder) begin(ctx context.Context) (store, uint64) {
 			}
 			return s, next
 		}
-		if !told {
+		if !told && r.c.Opened == nil {
 			told = true
 			r.c.Log.Warn("history cannot be opened; trying again, and the agent goes on without", "file", r.c.Path, "error", err)
 		}

@@ -6,6 +6,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -119,4 +122,38 @@ func Lock(path string) (release func(), ok bool, err error) {
 		return nil, false, nil
 	}
 	return nil, false, fmt.Errorf("lock %s: %w", path, err)
+}
+
+// Holder is the process that has the lock of a file (Lock), by proc, where /proc is mounted. 0: nobody has it, or it is not
+// to be seen from here: a process in another PID namespace, for one.
+func Holder(proc, path string) int {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	text, err := os.ReadFile(filepath.Join(proc, "locks"))
+	if !ok || err != nil {
+		return 0
+	}
+	exact := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
+	same, others := 0, 0 // of a file system that shows other numbers than it locks by, as btrfs does, the inode has to do
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) < 6 || f[1] != "FLOCK" || !strings.HasSuffix(f[5], ":"+strconv.FormatUint(st.Ino, 10)) {
+			continue
+		}
+		pid, err := strconv.Atoi(f[4])
+		switch {
+		case err != nil || pid <= 0:
+		case f[5] == exact:
+			return pid
+		default:
+			same, others = pid, others+1
+		}
+	}
+	if others == 1 {
+		return same
+	}
+	return 0
 }

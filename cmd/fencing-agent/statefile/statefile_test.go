@@ -80,3 +80,27 @@ func TestSyncAndRemove(t *testing.T) {
 		t.Error("a folder with something in it is gone")
 	}
 }
+
+// Guard: a second agent is told from one that is not to be seen by who has the lock.
+func TestHolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "running")
+	if pid := Holder("/proc", path); pid != 0 {
+		t.Errorf("process %d has a file that is not there", pid)
+	}
+	release, ok, err := Lock(path)
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if pid := Holder("/proc", path); pid != os.Getpid() {
+		t.Errorf("process %d has it, this is %d", pid, os.Getpid())
+	}
+	if _, ok, err := Lock(path); ok || err != nil {
+		t.Errorf("two have it: %v, %v", ok, err)
+	}
+	if release(); Holder("/proc", path) != 0 {
+		t.Error("somebody has it after its release")
+	}
+	if pid := Holder(t.TempDir(), path); pid != 0 {
+		t.Errorf("process %d has it where nothing tells", pid)
+	}
+}

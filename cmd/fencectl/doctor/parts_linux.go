@@ -1,0 +1,160 @@
+package doctor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fencing-agent/fencing-agent/api/publish"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/netgossip/iface"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
+)
+
+// later is what becomes of a part that is missing.
+const later = "the agent starts without it, and takes it up when it comes"
+
+// Parts looks at the parts of the agent of Config with the code that its start looks with, up to the point before it binds or opens
+// anything.
+func (m *Machine) Parts() (out []Finding) {
+	for i := range m.Config.SystemNetworks {
+		out = append(out, m.address(&m.Config.SystemNetworks[i])...)
+	}
+	for _, path := range append([]string{m.Config.API.Socket}, m.Config.API.MoreSockets...) {
+		out = append(out, m.socket(path))
+	}
+	if m.Config.HTTP.Address != "" {
+		out = append(out, m.http())
+	}
+	if m.Config.Watchdog.Driver == config.DriverDevice {
+		out = append(out, m.device())
+	}
+	return append(out, m.memory())
+}
+
+// address looks for this node's address on a network, and for who has its port.
+func (m *Machine) address(sn *config.SystemNetwork) []Finding {
+	subject, all := "address "+sn.Name, m.members()
+	want := addressOf(all, m.Config.NodeName, sn.Name)
+	l, err := iface.Find(iface.Query{Network: sn.Name, Interface: sn.Interface, CIDR: sn.CIDR, Address: sn.Address, Listed: want})
+	switch {
+	case err != nil:
+		return []Finding{{Wrong, subject, strings.TrimPrefix(err.Error(), "network "+sn.Name+": "), later}}
+	case slices.ContainsFunc(all, func(o roster.Member) bool {
+		return o.Name != m.Config.NodeName && o.Addresses[sn.Name] == l.Address.String()
+	}):
+		return []Finding{{Wrong, subject, fmt.Sprintf("%v (%s) is another member's on the list", l.Address, l.Interface), noStart + ": correct the list, nodeName or the network"}}
+	case want.IsValid() && want != l.Address && m.Config.Members.Source != config.SourceKubernetes:
+		return []Finding{{Wrong, subject, fmt.Sprintf("%v (%s), and the list of members has %v for this node", l.Address, l.Interface, want),
+			"give the node that address, or correct the list, nodeName or the network; " + later}}
+	}
+	at := netip.AddrPortFrom(l.Address, uint16(sn.Port))
+	return []Finding{{OK, subject, fmt.Sprintf("%v on %s", l.Address, l.Interface), ""}, m.port("port "+strconv.Itoa(sn.Port)+" "+sn.Name, at)}
+}
+
+// members are those of the configuration, or what the agent remembers of another source; nil: it remembers nothing.
+func (m *Machine) members() []roster.Member {
+	if m.Config.Members.Source == config.SourceStatic {
+		return m.Config.Members.List()
+	}
+	var file struct {
+		Chain []struct{ Members []roster.Member } `json:"chain"`
+	}
+	text, _ := os.ReadFile(filepath.Join(m.Root, m.Config.Members.CacheFile)) // there is none before the first start
+	if json.Unmarshal(text, &file) != nil || len(file.Chain) == 0 {
+		return nil
+	}
+	return file.Chain[len(file.Chain)-1].Members
+}
+
+func addressOf(all []roster.Member, node, network string) (a netip.Addr) {
+	if i := slices.IndexFunc(all, func(o roster.Member) bool { return o.Name == node }); i >= 0 {
+		a, _ = netip.ParseAddr(all[i].Addresses[network]) // checked with the list
+	}
+	return a
+}
+
+func (m *Machine) socket(path string) Finding {
+	subject := "socket"
+	err := publish.Look(path, m.Config.API.SocketGroup)
+	var refused *publish.RefusedError
+	switch {
+	case err == nil:
+		return Finding{OK, subject, path + " can be made", ""}
+	case errors.As(err, &refused) && refused.PID != 0 && m.program(refused.PID) == agentProgram:
+		return Finding{OK, subject, path + " is served by the agent", ""}
+	case errors.As(err, &refused):
+		return Finding{Wrong, subject, err.Error(), noStart}
+	}
+	return Finding{Wrong, subject, err.Error(), later}
+}
+
+func (m *Machine) program(pid int) string {
+	comm, _ := m.read("/proc/" + strconv.Itoa(pid) + "/comm")
+	return comm
+}
+
+func (m *Machine) http() Finding {
+	const subject = "http.address"
+	at, err := net.ResolveTCPAddr("tcp", m.Config.HTTP.Address)
+	if err != nil {
+		return Finding{Wrong, subject, err.Error(), later}
+	}
+	to := at.AddrPort()
+	if at.IP == nil {
+		to = netip.AddrPortFrom(netip.IPv6Unspecified(), to.Port())
+	}
+	ip := to.Addr().Unmap().WithZone("")
+	if !ip.IsUnspecified() {
+		if _, err := iface.Find(iface.Query{Network: subject, Address: ip}); err != nil {
+			return Finding{Wrong, subject, fmt.Sprintf("%v is not an address of this node", ip), later}
+		}
+	}
+	f := m.port(subject, netip.AddrPortFrom(ip, to.Port()))
+	f.Found = m.Config.HTTP.Address + ": " + f.Found
+	return f
+}
+
+// device looks at the watchdog that the agent would arm.
+func (m *Machine) device() Finding {
+	const subject = "watchdog.device"
+	err := wdt.Named(m.Config.Watchdog.Device).Probe(m.Config.Watchdog.Timeout)
+	var wrong *wdt.WrongError
+	switch {
+	case err == nil:
+		return Finding{OK, subject, m.Config.Watchdog.Device + " can be armed, as far as can be seen", ""}
+	case wdt.HeldBy(err) == agentProgram:
+		return Finding{OK, subject, m.Config.Watchdog.Device + " is the agent's", ""}
+	case errors.As(err, &wrong):
+		return Finding{Wrong, subject, err.Error(), noStart}
+	}
+	return Finding{Wrong, subject, err.Error(), later + "; until then the node counts unguarded, and its death is not proven by time"}
+}
+
+// memory looks whether the agent can keep its lists. It is the one file without which it does not start.
+func (m *Machine) memory() Finding {
+	const subject = "members.cacheFile"
+	folder := filepath.Dir(m.Config.Members.CacheFile)
+	for there := folder; ; there = filepath.Dir(there) {
+		err := unix.Access(there, unix.W_OK)
+		if info, none := os.Stat(there); none == nil && !info.IsDir() {
+			err = unix.ENOTDIR
+		}
+		switch {
+		case err == nil:
+			return Finding{OK, subject, folder + " is writable", ""}
+		case !errors.Is(err, unix.ENOENT) || there == filepath.Dir(there):
+			return Finding{Wrong, subject, there + ": " + err.Error(), noStart + " without a memory of its lists: make it writable for the agent"}
+		}
+	}
+}

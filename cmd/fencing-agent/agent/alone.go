@@ -1,0 +1,61 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
+	"github.com/fencing-agent/fencing-agent/procfs"
+)
+
+// lockPatience is how long an agent that is about to end may still have the lock.
+const lockPatience = 2 * time.Second
+
+// beAlone ends the start of a second agent of this node, whatever parts of the two are missing: it takes the lock that says
+// that this agent runs. One that was killed and has it yet is waited for in the background (P2'), if the socket of the API,
+// which shows an agent as well, could be had.
+//
+// Invariant: two agents of one node do not run at once, so that no two speak under its name.
+func (a *Agent) beAlone(background spawn) error {
+	path := a.cfg.LockFile()
+	for deadline := time.Now().Add(lockPatience); ; <-time.After(lockRetry) {
+		release, ok, err := statefile.Lock(path)
+		switch {
+		case ok:
+			a.guard.locked = true
+			if a.opts.Watchdog != nil { // of a test, which has several agents in one process
+				background(func(ctx context.Context) {
+					<-ctx.Done()
+					release()
+				})
+			}
+			return nil
+		case err != nil:
+			if a.published.parts.Lacks(socketPart(a.cfg.API.Socket)) {
+				return fmt.Errorf("whether another agent of this node runs cannot be told: %w; make the folder of members.cacheFile writable for the agent", err)
+			}
+			a.published.parts.Note(lockPart, err)
+			return nil
+		}
+		who := statefile.Holder("/proc", path)
+		running := who != 0 && who != os.Getpid() && !procfs.Killed("/proc", who)
+		if !running && !a.published.parts.Lacks(socketPart(a.cfg.API.Socket)) {
+			return nil // holdLock goes on
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("another agent of this node runs%s: it has a lock on %s; stop it first, or give this one a members.cacheFile of its own", process(who), path)
+		}
+	}
+}
+
+// lockPart is the lock among the parts of the agent.
+const lockPart = "lock of the running agent"
+
+func process(pid int) string {
+	if pid == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (process %d)", pid)
+}

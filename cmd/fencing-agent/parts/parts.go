@@ -1,0 +1,93 @@
+package parts
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// Retry is the time between two attempts to have a part.
+const Retry = 2 * time.Second
+
+// Missing is a part that the agent lacks.
+type Missing struct {
+	Part    string // such as "network mgmt"
+	Problem string // why, and what to do about it
+	Since   time.Time
+}
+
+// List is the parts that are missing. A nil List, of tests, takes notes and forgets them.
+type List struct {
+	log   *slog.Logger
+	gauge *prometheus.GaugeVec
+
+	mu      sync.Mutex
+	missing []Missing // by Part
+}
+
+// New makes a list of nothing.
+func New(log *slog.Logger, reg prometheus.Registerer) *List {
+	l := &List{log: log, gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "fencing_agent", Name: "part_missing",
+		Help: "1 while this part of the agent is missing, and the agent runs without it: a network, the watchdog, a listener, a file."}, []string{"part"})}
+	reg.MustRegister(l.gauge)
+	return l
+}
+
+// Note takes how the latest attempt to have a part has ended; nil: it is there. What is news is logged, once.
+func (l *List) Note(part string, err error) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i, known := slices.BinarySearchFunc(l.missing, part, func(m Missing, part string) int { return cmp.Compare(m.Part, part) })
+	switch {
+	case err == nil && known:
+		l.log.Info("a missing part has come, and is in use", "part", part, "missing_for", time.Since(l.missing[i].Since).Round(time.Second))
+		l.missing = slices.Delete(l.missing, i, i+1)
+	case err == nil:
+	case !known:
+		l.missing = slices.Insert(l.missing, i, Missing{Part: part, Problem: err.Error(), Since: time.Now()})
+		l.log.Error("a part is missing: the agent runs without it, and takes it up when it comes", "part", part, "error", err)
+	case l.missing[i].Problem != err.Error():
+		l.missing[i].Problem = err.Error()
+		l.log.Warn("a part is still missing, for another reason", "part", part, "error", err)
+	}
+	value := 0.0
+	if err != nil {
+		value = 1
+	}
+	l.gauge.WithLabelValues(part).Set(value)
+}
+
+// Missing are the parts that are missing, by name. What it returns is the caller's.
+func (l *List) Missing() []Missing {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.missing)
+}
+
+// Lacks reports whether a part is missing.
+func (l *List) Lacks(part string) bool {
+	return slices.ContainsFunc(l.Missing(), func(m Missing) bool { return m.Part == part })
+}
+
+// Keep tries to have a part until that works or ctx ends. The first attempt was made before: it comes after a pause.
+func (l *List) Keep(ctx context.Context, part string, try func() error) {
+	for boottime.Wait(ctx, Retry); ctx.Err() == nil; boottime.Wait(ctx, Retry) {
+		err := try()
+		if l.Note(part, err); err == nil {
+			return
+		}
+	}
+}

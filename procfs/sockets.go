@@ -1,0 +1,99 @@
+package procfs
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Process is one by its number and the name of its program.
+type Process struct {
+	PID  int // 0: it is not to be seen from here
+	Name string
+}
+
+// String names it to people.
+func (p Process) String() string {
+	if p.PID == 0 {
+		return "a process that is not to be seen from here"
+	}
+	return fmt.Sprintf("%s (process %d)", p.Name, p.PID)
+}
+
+// tcpListen is the state of a TCP socket that listens, as /proc/net/tcp writes it.
+const tcpListen = "0A"
+
+// Binds finds who keeps others from binding an address and port, by UDP or TCP: a socket at that address, or at all
+// addresses. root is where /proc is mounted; ok is false if nobody does. An address that is unspecified is all of them.
+func Binds(root string, at netip.AddrPort) (who Process, ok bool) {
+	var inodes []string
+	for _, table := range []string{"tcp", "tcp6", "udp", "udp6"} {
+		text, err := os.ReadFile(filepath.Join(root, "net", table))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			if len(f) < 10 || strings.HasPrefix(table, "tcp") && f[3] != tcpListen {
+				continue
+			}
+			local, err := parseSocket(f[1])
+			if err == nil && local.Port() == at.Port() && meet(local.Addr(), at.Addr()) {
+				inodes, ok = append(inodes, f[9]), true
+			}
+		}
+	}
+	if !ok {
+		return who, false
+	}
+	return holder(root, inodes), true
+}
+
+// meet reports whether sockets at the two addresses exclude each other.
+func meet(a, b netip.Addr) bool {
+	return a == b || b.IsUnspecified() || a.IsUnspecified() && (a.Is6() || b.Is4())
+}
+
+// parseSocket reads an address of /proc/net: words of four bytes in the order of the machine, which is little-endian.
+func parseSocket(text string) (netip.AddrPort, error) {
+	host, port, _ := strings.Cut(text, ":")
+	raw, err := hex.DecodeString(host)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	for i := 0; i+4 <= len(raw); i += 4 {
+		slices.Reverse(raw[i : i+4])
+	}
+	addr, ok := netip.AddrFromSlice(raw)
+	number, err := strconv.ParseUint(port, 16, 16)
+	if !ok || err != nil {
+		return netip.AddrPort{}, fmt.Errorf("socket %q is not understood", text)
+	}
+	return netip.AddrPortFrom(addr.Unmap(), uint16(number)), nil
+}
+
+// holder is the process that has one of the sockets.
+func holder(root string, inodes []string) Process {
+	processes, _ := os.ReadDir(root)
+	for _, p := range processes {
+		pid, err := strconv.Atoi(p.Name())
+		if err != nil {
+			continue
+		}
+		folder := filepath.Join(root, p.Name(), "fd")
+		descriptors, _ := os.ReadDir(folder) // it ended, or we may not look
+		for _, fd := range descriptors {
+			to, _ := os.Readlink(filepath.Join(folder, fd.Name()))
+			if inode, ok := strings.CutPrefix(to, "socket:["); ok && slices.Contains(inodes, strings.TrimSuffix(inode, "]")) {
+				comm, _ := os.ReadFile(filepath.Join(root, p.Name(), "comm"))
+				return Process{pid, strings.TrimSpace(string(comm))}
+			}
+		}
+	}
+	return Process{}
+}
