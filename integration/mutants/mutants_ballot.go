@@ -55,6 +55,7 @@ func allMutants() []mutant {
 		nodefenceMutants(), fabricMutants(), watchdogMutants(), wordsMutants(),
 		listMutants(),
 		groupPolicyMutants(),
+		deviceMutants(),
 		remediationMutants(),
 		crashMutants(),
 		distributedMutants(),

@@ -95,6 +95,12 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 	if f.Crashed() {
 		survey.Proven(node) // there may be no NodeFence yet in which it could stand
 	}
+	// What others have begun is looked at after the NodeFence was read that says so of this one (storm.ControlPlane).
+	if f.Object != nil && survey.InControlPlane(node) {
+		if survey, err = r.again(ctx, c); err != nil {
+			return f, nil, err
+		}
+	}
 	f.Policy = survey.Allow(node, object.Annotations[nodefence.AnywayAnnotation])
 	// A kubelet whose Lease cannot be read may be there: nothing is given back, and all else goes on.
 	if f.Node.Silent, err = r.silent(ctx, node, f.Now); err != nil && r.noLease != err.Error() {

@@ -68,6 +68,7 @@ type Runner struct {
 	unread   string                         // why remediations are not read, as logged last
 	noLease  string                         // and a Lease
 	noLeases string                         // and all of them
+	noEtcd   string                         // why members of etcd are not seen
 	listed   map[string]time.Time           // by node: when its Lease ends
 	listedAt time.Time                      // when that look began
 	renewals map[string]renewal             // by node: how the looks have seen its Lease

@@ -171,7 +171,8 @@ func (d *decision) job() (Action, bool) {
 		e := d.status.entry(j.Name)
 		switch {
 		case e != nil && e.UID == j.UID && e.State == Recorded && j.Suspended:
-			if !d.held() {
+			// One that is not started fails when its time is over, and the next try asks again.
+			if !d.held() && !(d.atRisk() && e.Role == Main && e.Action == fenceconfig.Off && !d.wasOff()) {
 				return Action{Kind: StartJob, Name: j.Name, UID: j.UID, Why: e.Method}, true
 			}
 		case e != nil && e.UID == j.UID && e.State == Failed && !j.Finished:
