@@ -47,7 +47,7 @@ type council struct {
 type councillor struct {
 	name             string
 	labels           map[string]string
-	master           bool
+	rules           bool
 	port             bool
 	supplies         [2]bool
 	boot             int
@@ -67,9 +67,9 @@ func newCouncil(t *testing.T, seed uint64) *council {
 	isolation := c.rng.IntN(2) == 0
 	for i := range 10 {
 		m := &councillor{name: fmt.Sprint("m", i), port: true, supplies: [2]bool{true, true}, ready: true, boot: 1 + i*1000, since: begin.Add(-time.Hour), labels: map[string]string{}}
-		if m.master = i < 3; m.master && c.rng.IntN(4) > 0 {
+		if m.rules = i < 3; m.rules && c.rng.IntN(4) > 0 {
 			m.labels[partLabels[c.rng.IntN(len(partLabels))]] = ""
-		} else if m.master { // only its member of etcd tells
+		} else if m.rules { // only its member of etcd tells
 			m.labels["etcd"] = "here"
 		}
 		c.machines = append(c.machines, m)
@@ -157,7 +157,7 @@ func (a turns) Patch(ctx context.Context, o client.Object, p client.Patch, opts 
 	if err == nil && *j.Spec.Suspend && strings.Contains(j.Annotations["fencing-agent.io/method"], "off") && !asksOnly(j) {
 		m := a.machine(j.Annotations["fencing-agent.io/node"])
 		for name := range a.read[a.replica] {
-			if m.master && name != m.name && !a.words[j.OwnerReferences[0].UID] && !m.cut() {
+			if m.rules && name != m.name && !a.words[j.OwnerReferences[0].UID] && !m.cut() {
 				a.wrong("%s of %s is started while %s is not Ready, or has not been for long", j.Annotations["fencing-agent.io/method"], m.name, name)
 			}
 		}
@@ -178,7 +178,7 @@ func (c *council) machine(name string) *councillor {
 func (c *council) atRisk() map[string]bool {
 	bad := map[string]bool{}
 	for _, m := range c.machines {
-		if m.master && (!m.ready || c.now.Sub(m.since) < 20*time.Second) {
+		if m.rules && (!m.ready || c.now.Sub(m.since) < 20*time.Second) {
 			bad[m.name] = true
 		}
 	}
@@ -203,7 +203,7 @@ func (c *council) show(m *councillor) {
 	})
 	if m.labels["etcd"] != "" {
 		for _, o := range c.machines {
-			if o.master {
+			if o.rules {
 				c.etcd(o.name, o.ready)
 			}
 		}
@@ -274,7 +274,7 @@ func (c *council) execute() {
 				m.ready, m.since = false, c.now
 				c.show(m)
 			}
-			if !was && m.cut() && m.master {
+			if !was && m.cut() && m.rules {
 				c.cuts++
 			}
 		}
@@ -295,7 +295,7 @@ func (c *council) execute() {
 func (c *council) count() {
 	var names []string
 	for _, m := range c.machines {
-		if m.master && (m.cut() || !m.supplies[0] || !m.supplies[1]) {
+		if m.rules && (m.cut() || !m.supplies[0] || !m.supplies[1]) {
 			names = append(names, m.name)
 		}
 	}
