@@ -49,7 +49,7 @@ func TestConfigCheckOfFencing(t *testing.T) {
 	}
 	write("off")
 	code, _, diag = runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program, "--agents", agents)
-	if code != 1 || !strings.Contains(diag, "fence_ipmilan has no option password") {
+	if code != 0 || !strings.Contains(diag, "fence_ipmilan does not know the option password, and is run without it") {
 		t.Errorf("%d\n%s", code, diag)
 	}
 	// The ConfigMap says it as well, and the file goes first.
@@ -62,11 +62,24 @@ func TestConfigCheckOfFencing(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, diag = runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program)
-	if code != 1 || !strings.Contains(diag, "fence_ipmilan has no option ip") || strings.Contains(diag, "no option password") {
+	if code != 0 || !strings.Contains(diag, "fence_ipmilan does not know the option ip") || strings.Contains(diag, "the option password") {
 		t.Errorf("%d\n%s", code, diag)
 	}
 	code, _, diag = runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program, "--agents", agents)
-	if code != 1 || !strings.Contains(diag, "fence_ipmilan has no option password") {
+	if code != 0 || !strings.Contains(diag, "fence_ipmilan does not know the option password, and is run without it") {
 		t.Errorf("%d\n%s", code, diag)
+	}
+}
+
+// What looks like a part of the configuration and is not read fails the check.
+func TestConfigCheckOfWhatIsNotRead(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "kubectl")
+	text := strings.Replace(strings.Replace(fakeConfigMaps, "ACTION", "off", 1), `{"items": [`, `{"items": [{"metadata": {"name": "fence-stage-one"}, "data": {"priority": "5"}},`, 1)
+	if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	code, out, diag := runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program)
+	if code != 1 || !strings.Contains(diag, "fence-stage-one: this is not read") || strings.Contains(out, "refused") {
+		t.Errorf("%d\n%s\n%s", code, out, diag)
 	}
 }

@@ -28,7 +28,7 @@ func policyMutants() []mutant {
 		one("storm", "a person's word holds for nodes that fail later", policy, "anyway != \"\" && anyway == s.digest", "anyway != \"\""),
 		one("nodefence", "power is tried whatever fails beside it", step, "	if a, held := d.gate(Power); held {", "	if a, held := d.gate(Power); held && false {"),
 		one("nodefence", "a step begins in a storm", step, "	if a, held := d.gate(d.status.Step); held {", "	if a, held := d.gate(d.status.Step); held && false {"),
-		one("nodefence", "a storm that comes before the first method is late", step, "next.role == Main && next.method.Action == fenceconfig.Off {", "if false {"),
+		one("nodefence", "a storm that comes before the first method is late", step, "next.role == Main && next.method.Action == fenceconfig.Off {", "next.role == Main && false {"),
 		one("nodefence", "power is cut again in a storm", step, "	if a, held := d.gate(s.Step); held {\n		return a\n	}\n	s.Retries++", "	s.Retries++"),
 		one("nodefence", "a supply stays off in a storm", gate, "step == Power && s.Switched, ", ""),
 		one("nodefence", "an order is for all steps", gate, "step == by ||", "true ||"),
