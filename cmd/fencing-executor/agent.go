@@ -32,6 +32,11 @@ const (
 
 // execute runs one action.
 func execute(ctx context.Context, f flags) result {
+	if f.action == actionPlan {
+		ctx, cancel := context.WithDeadline(ctx, f.notAfter)
+		defer cancel()
+		return plan(ctx, f)
+	}
 	m, secrets, err := load(f)
 	r := result{Agent: m.Agent, Action: cmp.Or(f.action, m.Action)}
 	fail := func(format string, args ...any) result {
@@ -53,9 +58,13 @@ func execute(ctx context.Context, f flags) result {
 	if err != nil {
 		return fail("%v", err)
 	}
-	if problems := known.Check(m); len(problems) > 0 {
-		return fail("%s", problems[0].Text)
+	for _, p := range known.Check(m) {
+		if !p.Warning {
+			return fail("%s", p.Text)
+		}
 	}
+	a.method.Options = slices.DeleteFunc(slices.Clone(m.Options), func(o fenceconfig.Option) bool { return !known.Knows(o.Key) })
+	a.method.Secrets = slices.DeleteFunc(slices.Clone(m.Secrets), func(s fenceconfig.SecretRef) bool { return !known.Knows(s.Key) })
 	switch r.Action {
 	case actionMonitor:
 		action := actionMonitor
@@ -137,10 +146,8 @@ func (a *agent) input(action string) string {
 
 // run runs the agent. A time that is up is an error, whatever the exit code.
 func (a *agent) run(ctx context.Context, action string) (code int, said string, err error) {
-	for _, value := range a.secrets {
-		if strings.ContainsAny(value, "\n\r\x00") {
-			return 0, "", errors.New("a secret contains a line break: fence agents cannot take it")
-		}
+	if err := a.takes(); err != nil {
+		return 0, "", err
 	}
 	c := exec.CommandContext(ctx, a.path)
 	c.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "PYTHONWARNINGS=ignore"}
@@ -158,6 +165,16 @@ func (a *agent) run(ctx context.Context, action string) (code int, said string, 
 		return exit.ExitCode(), said, nil
 	}
 	return 0, said, err
+}
+
+// takes reports why an agent cannot be given its Secrets.
+func (a *agent) takes() error {
+	for _, value := range a.secrets {
+		if strings.ContainsAny(value, "\n\r\x00") {
+			return errors.New("a secret contains a line break: fence agents cannot take it")
+		}
+	}
+	return nil
 }
 
 // limited drops what is more than its limit.

@@ -27,12 +27,15 @@ import (
 const usage = `fencing-executor runs one action of a fence agent.
 
 Usage:
-  fencing-executor run --dir DIR --not-after TIME [--digest DIGEST] [--node NAME] [--action check|monitor]
+  fencing-executor run --dir DIR --not-after TIME [--digest DIGEST] [--node NAME] [--action check|monitor|plan]
   fencing-executor metadata [--agents DIR]
 
 run: DIR holds method/method.properties, template/template.properties and secrets/SECRET/KEY, as the Job mounts
 them. The action is the method's; check asks whether the plug is off and switches nothing, monitor whether the
-device answers. Nothing is begun after TIME (RFC 3339), and what runs is ended then.
+device answers. plan asks no device: it looks whether all methods of a node, DIR/plan/0 and so on, are possible at
+all: agents, options, Secrets. An option that its agent does not know is left out, as the agent would.
+
+Nothing is begun after TIME (RFC 3339), and what runs is ended then.
 
 metadata: prints what all agents of DIR (/usr/sbin) know, for "kubectl fence config check --agents".
 
@@ -109,8 +112,8 @@ func parse(command string, args []string) (flags, error) {
 		return f, fmt.Errorf("--not-after is %q; allowed: a time such as 2026-03-01T12:00:00Z", notAfter)
 	case f.dir == "":
 		return f, errors.New("--dir is missing")
-	case f.action != "" && f.action != actionCheck && f.action != actionMonitor:
-		return f, fmt.Errorf("--action is %q; allowed: check, monitor", f.action)
+	case f.action != "" && f.action != actionCheck && f.action != actionMonitor && f.action != actionPlan:
+		return f, fmt.Errorf("--action is %q; allowed: check, monitor, plan", f.action)
 	}
 	return f, nil
 }
@@ -124,6 +127,8 @@ type result struct {
 	Barrier bool   `json:"barrier,omitempty"` // each logical unit was reset after off
 	Message string `json:"message,omitempty"`
 }
+
+const changed = "the configuration has changed since this was planned: the next try reads it again"
 
 // load reads what the Job has mounted.
 func load(f flags) (fenceconfig.Method, map[string]string, error) {
@@ -142,7 +147,7 @@ func load(f flags) (fenceconfig.Method, map[string]string, error) {
 		}
 	}
 	if f.digest != "" && m.Digest() != f.digest {
-		return m, nil, errors.New("the configuration has changed since this was planned: the next try reads it again")
+		return m, nil, errors.New(changed)
 	}
 	secrets := map[string]string{}
 	for _, s := range m.Secrets {

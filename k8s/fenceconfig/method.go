@@ -240,3 +240,23 @@ func (m Method) Digest() string {
 	}
 	return fmt.Sprintf("%016x", h.Sum64())
 }
+
+// Methods are all of a node, each once, in the order in which its ConfigMap lists them.
+func (n *Node) Methods() []Method {
+	var all []Method
+	for _, m := range slices.Concat(n.Isolation, n.Power, n.Recovery) {
+		if !slices.ContainsFunc(all, func(o Method) bool { return o.Object == m.Object }) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// DigestOf is [Method.Digest] of several.
+func DigestOf(methods []Method) string {
+	h := fnv.New64a()
+	for _, m := range methods {
+		fmt.Fprintf(h, "%s", m.Digest())
+	}
+	return fmt.Sprintf("%016x", h.Sum64())
+}

@@ -26,6 +26,8 @@ const (
 	// leaseLasts is how long a kubelet's Lease lasts that does not say so, or is not there.
 	leaseLasts        = 40 * time.Second
 	autoscalerRemoval = "ToBeDeletedByClusterAutoscaler"
+	// usageCode is what an executor ends with, without a word, that does not know what it was asked for.
+	usageCode = 2
 )
 
 // keeps reports whether an annotation wants the node left alone: by a person, or while it is being updated. These are the
@@ -178,6 +180,7 @@ func jobOf(j *batchv1.Job, pods []corev1.Pod) nodefence.Job {
 		for _, s := range p.Status.ContainerStatuses {
 			if t := s.State.Terminated; t != nil && s.Name == executorContainer {
 				out.Reported = true
+				out.Unknown = t.ExitCode == usageCode && t.Message == ""
 				out.Message, out.Off, out.Barrier = said(t.Message, t.ExitCode)
 			}
 		}

@@ -25,31 +25,21 @@ const (
 // job makes the Job of an action: suspended, for one executor that runs once, on a node that is not the one to be fenced.
 func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 	labels := map[string]string{ownerLabel: string(owner.UID), "app.kubernetes.io/name": executorAccount}
+	digest, action := a.Method.Digest(), ""
+	volumes, mounts := mounted(a.Method)
+	switch a.Role {
+	case nodefence.Check, nodefence.Again:
+		action = "check"
+	case nodefence.Plan:
+		digest, action = fenceconfig.DigestOf(a.Methods), "plan"
+		volumes, mounts = planned(a.Methods)
+	}
 	args := []string{
 		"run", "--dir", mountRoot, "--message", messagePath, "--not-after", a.NotAfter.UTC().Format(time.RFC3339),
-		"--digest", a.Method.Digest(), "--node", owner.Spec.NodeName,
+		"--digest", digest, "--node", owner.Spec.NodeName,
 	}
-	if a.Role == nodefence.Check || a.Role == nodefence.Again {
-		args = append(args, "--action", "check")
-	}
-	volumes := []corev1.Volume{configMap("method", a.Method.Object), configMap("template", a.Method.Template)}
-	mounts := []corev1.VolumeMount{{Name: "method", MountPath: mountRoot + "/method", ReadOnly: true}, {Name: "template", MountPath: mountRoot + "/template", ReadOnly: true}}
-	seen := map[string]bool{}
-	for _, s := range a.Method.Secrets {
-		if seen[s.Secret] {
-			continue
-		}
-		seen[s.Secret] = true
-		v := corev1.SecretVolumeSource{SecretName: s.Secret}
-		for _, o := range a.Method.Secrets {
-			if o.Secret == s.Secret {
-				v.Items = append(v.Items, corev1.KeyToPath{Key: o.Item, Path: o.Item})
-			}
-		}
-		name := "secret-" + s.Key
-		name = volumeName(name)
-		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Secret: &v}})
-		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: mountRoot + "/secrets/" + s.Secret, ReadOnly: true})
+	if action != "" {
+		args = append(args, "--action", action)
 	}
 	pod := corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, ServiceAccountName: executorAccount, AutomountServiceAccountToken: ptr(false),

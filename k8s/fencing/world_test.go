@@ -317,12 +317,16 @@ func (s *stage) round() {
 		args := strings.Join(j.Spec.Template.Spec.Containers[0].Args, " ")
 		method, ok := j.Annotations["fencing-agent.io/method"], true
 		switch {
+		case strings.Contains(args, "--action plan"):
+			method = ""
 		case strings.Contains(args, "--action check"):
 			ok, method = !s.on, "check"
 		default:
 			s.on = method == "bmc-on"
 		}
-		s.ran = append(s.ran, method)
+		if method != "" {
+			s.ran = append(s.ran, method)
+		}
 		kind := batchv1.JobComplete
 		if !ok {
 			kind = batchv1.JobFailed

@@ -106,6 +106,9 @@ func (d *decision) observe() {
 			e.Node, d.changed = j.Node, true
 		}
 		switch {
+		// Where the image is older, the method itself is refused when its turn comes.
+		case j.Finished && e.Role == Plan && j.Unknown:
+			d.end(e, Succeeded, "nodeFence.image is older than the controller: whether each method is possible is not known", false)
 		case j.Finished && j.Succeeded && e.Confirm && !j.Off:
 			d.end(e, Failed, "its Job is complete, but its executor has not said that the plug is off: is nodeFence.image the executor?", !j.Reported)
 		case j.Finished && j.Succeeded && e.Barrier && !j.Barrier:

@@ -200,7 +200,7 @@ func (d *decision) make(next []item) Action {
 		if j == nil {
 			avoid := s.Failed
 			return Action{
-				Kind: CreateJob, Name: it.name, Method: it.method, Role: it.role, Timeout: it.timeout,
+				Kind: CreateJob, Name: it.name, Method: it.method, Methods: it.methods, Role: it.role, Timeout: it.timeout,
 				NotAfter: d.Now.Add(it.timeout).Truncate(time.Second), Avoid: avoid, Why: it.method.Name,
 			}
 		}
