@@ -43,8 +43,7 @@ func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 	}
 	pod := corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, ServiceAccountName: executorAccount, AutomountServiceAccountToken: ptr(false),
-		PriorityClassName: "system-cluster-critical", NodeSelector: r.Selector, Affinity: away(owner.Spec.NodeName, a.Avoid), Volumes: volumes,
-		Tolerations:                   []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}},
+		PriorityClassName: fenceconfig.ExecutorPriority, NodeSelector: r.Selector, Affinity: away(owner.Spec.NodeName, a.Avoid), Volumes: volumes,
 		TerminationGracePeriodSeconds: ptr(int64(1)),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: ptr(true), RunAsUser: ptr(int64(nobody)), RunAsGroup: ptr(int64(nobody)), FSGroup: ptr(int64(nobody)),
@@ -52,10 +51,11 @@ func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 		},
 		Containers: []corev1.Container{{
 			Name: executorContainer, Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args, VolumeMounts: mounts,
-			TerminationMessagePath: messagePath,
-			SecurityContext:        &corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+			TerminationMessagePath: messagePath, Resources: resources(),
+			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 		}},
 	}
+	r.places.tolerate(&pod)
 	if a.Method.HostDevices {
 		onDevices(&pod, a.Method.Action, owner.Spec.NodeName)
 	}
@@ -109,18 +109,19 @@ func only(node string) *corev1.Affinity {
 // away keeps a pod from the node that is fenced, and has it prefer nodes where no Job has failed yet: in a small cluster
 // there are none of those left soon.
 func away(fenced string, failed []string) *corev1.Affinity {
-	not := func(names ...string) corev1.NodeSelectorTerm {
-		var t corev1.NodeSelectorTerm
-		for _, n := range names { // a list with more than one name is not allowed here
-			t.MatchFields = append(t.MatchFields, corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{n}})
-		}
-		return t
-	}
-	a := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{not(fenced)}}}
+	a := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{notOn(fenced)}}}
 	if len(failed) > 0 {
-		a.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{{Weight: 100, Preference: not(failed...)}}
+		a.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{{Weight: 100, Preference: notOn(failed...)}}
 	}
 	return &corev1.Affinity{NodeAffinity: a}
+}
+
+// notOn matches all nodes but these.
+func notOn(names ...string) (t corev1.NodeSelectorTerm) {
+	for _, n := range names { // a list with more than one name is not allowed here
+		t.MatchFields = append(t.MatchFields, corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{n}})
+	}
+	return t
 }
 
 func configMap(volume, name string) corev1.Volume {

@@ -43,7 +43,7 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 			proven[fences[i].Spec.NodeName] = p.Boot
 		}
 	}
-	nodes, owners := map[string]nodefence.Node{}, owners{}
+	nodes, owners, places := map[string]nodefence.Node{}, owners{}, places{}
 	var members []storm.Member
 	etcd, err := r.etcdMembers(ctx)
 	if err != nil {
@@ -63,6 +63,7 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 			n := nodeOf(o)
 			nodes[o.Name] = n
 			owners.add(o)
+			places.add(o, n.Ready)
 			m := storm.Member{
 				Name: o.Name, Group: o.Labels[r.GroupLabel], Managed: c.Nodes[o.Name] != nil, Ready: n.Ready, Since: n.NotReadySince,
 				Created: o.CreationTimestamp.Time, Silent: silent[o.Name], Fencing: running[o.Name], Switched: switched[o.Name], Off: off[o.Name],
@@ -77,6 +78,7 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 		}
 	}
 	r.Crashes.know(owners)
+	r.places = places
 	p := storm.Policy{
 		Settle: c.Cluster.Settle, Gone: gone(fences, nodes),
 		MaxUnhealthy: c.Cluster.MaxUnhealthy, MaxSilent: c.Cluster.MaxSilent, MaxConcurrent: c.Cluster.MaxConcurrent, Cooldown: c.Cluster.Cooldown,

@@ -75,6 +75,8 @@ type Runner struct {
 	storms   storm.History
 	told     map[string]*sightings.Sighting // what agents have told, by the ConfigMap's name
 
+	places places // where executors may run, as the last look has seen
+
 	schemaNext time.Time       // when it is asked about
 	unstored   string          // what the schema of NodeFences lacks, as the API server said last
 	waiting    map[string]bool // nodes that cannot be fenced for that, as told

@@ -116,9 +116,9 @@ func (d *decision) observe() {
 		case j.Finished && j.Succeeded:
 			d.end(e, Succeeded, j.Message, false)
 		case j.Finished:
-			d.end(e, Failed, j.Message, !j.Reported)
+			d.end(e, Failed, j.Message+unplaced(j), !j.Reported)
 		case d.Now.After(e.NotAfter.Add(slack)):
-			d.end(e, Failed, "it did not end in time", true)
+			d.end(e, Failed, "it did not end in time"+unplaced(j), true)
 		}
 	}
 	d.hear()
@@ -135,6 +135,14 @@ func (d *decision) observe() {
 			s.Message = "a message said that the node's crash kernel ran, and its kubelet was heard after that in the same boot: somebody sends in its name"
 		}
 	}
+}
+
+// unplaced says where to look when no node has run a Job: it fails by its time, which tells nobody why.
+func unplaced(j *Job) string {
+	if j.Node != "" || j.Reported {
+		return ""
+	}
+	return ": no node has run its pod, for a quota, a limit range, taints or an executorNodeSelector; kubectl describe job " + j.Name + " says which"
 }
 
 func (d *decision) end(e *Entry, state, message string, unclear bool) {
