@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,9 @@ const (
 
 // execute runs one action.
 func execute(ctx context.Context, f flags) result {
+	if err := clock(f.notAfter, os.Getenv(madeVariable), time.Now()); err != nil {
+		return result{Action: f.action, Message: err.Error()}
+	}
 	if f.action == actionPlan {
 		ctx, cancel := context.WithDeadline(ctx, f.notAfter)
 		defer cancel()
@@ -46,12 +50,7 @@ func execute(ctx context.Context, f flags) result {
 	if err != nil {
 		return fail("%v", err)
 	}
-	// A Job that was stuck on its way must not act when all others believe that it never will.
-	left := time.Until(f.notAfter)
-	if left <= 0 {
-		return fail("it is too late: nothing is begun after %s", f.notAfter.Format(time.RFC3339))
-	}
-	ctx, cancel := context.WithTimeout(ctx, left)
+	ctx, cancel := context.WithDeadline(ctx, f.notAfter)
 	defer cancel()
 	a := &agent{path: filepath.Join(f.agents, m.Agent), method: m, secrets: secrets, node: f.node}
 	known, err := a.metadata(ctx)
@@ -113,6 +112,7 @@ type agent struct {
 	path, node string
 	method     fenceconfig.Method
 	secrets    map[string]string
+	env        []string // beside its own
 }
 
 // status asks for it: on, off or unknown.
@@ -150,7 +150,7 @@ func (a *agent) run(ctx context.Context, action string) (code int, said string, 
 		return 0, "", err
 	}
 	c := exec.CommandContext(ctx, a.path)
-	c.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "PYTHONWARNINGS=ignore"}
+	c.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "PYTHONWARNINGS=ignore", home()}, a.env...)
 	c.Stdin = strings.NewReader(a.input(action))
 	var complaint bytes.Buffer
 	c.Stderr = &limited{&complaint, 16 * mostMessage}

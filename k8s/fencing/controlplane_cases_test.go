@@ -1,6 +1,7 @@
 package fencing
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +50,26 @@ func TestTwoOrdersForTheControlPlane(t *testing.T) {
 	}
 	if begun != 1 || held != 1 {
 		t.Errorf("%d have begun, %d are held up", begun, held)
+	}
+	// A word, whatever it is, does not let it begin beside the first.
+	for i := range list.Items {
+		if f := &list.Items[i]; f.Status.Held() != "" {
+			if strings.Contains(f.Status.Conditions[0].Message, nodefence.AnywayAnnotation) {
+				t.Errorf("a word is offered: %s", f.Status.Conditions[0].Message)
+			}
+			f.Annotations = map[string]string{nodefence.AnywayAnnotation: "cbf29ce484222325"} // what an empty set comes to
+			c.put(f)
+		}
+	}
+	for range 4 {
+		_, _ = c.r.round(t.Context())
+		c.now = c.now.Add(time.Second)
+	}
+	_ = c.stage.List(t.Context(), &list)
+	for i := range list.Items {
+		if f := &list.Items[i]; f.Annotations != nil && f.Status.Phase == nodefence.Running {
+			t.Error("it begins by a word")
+		}
 	}
 }
 

@@ -18,6 +18,8 @@ const (
 	// executorContainer is the one whose word counts: some clusters add containers to pods.
 	executorContainer = "executor"
 	messagePath       = "/dev/termination-log"
+	// madeVariable is when a Job was made, by the clock of the controller that did.
+	madeVariable = "FENCING_MADE_AT"
 	keepJobs          = 24 * 60 * 60 // s
 	nobody            = 65532
 )
@@ -51,6 +53,8 @@ func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 		},
 		Containers: []corev1.Container{{
 			Name: executorContainer, Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args, VolumeMounts: mounts,
+			// Not an argument, which an executor of an older version would refuse.
+			Env: []corev1.EnvVar{{Name: madeVariable, Value: a.NotAfter.Add(-a.Timeout).UTC().Format(time.RFC3339)}},
 			TerminationMessagePath: messagePath, Resources: resources(),
 			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 		}},

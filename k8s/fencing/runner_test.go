@@ -197,7 +197,7 @@ func TestJob(t *testing.T) {
 			t.Errorf("no %q in %s", want, args)
 		}
 	}
-	if len(pod.Volumes) != 3 || pod.Volumes[2].Secret.SecretName != "bmc" || pod.Volumes[2].Secret.Items[0].Key != "password" || len(pod.Containers[0].Env) != 0 {
+	if len(pod.Volumes) != 3 || pod.Volumes[2].Secret.SecretName != "bmc" || pod.Volumes[2].Secret.Items[0].Key != "password" || len(pod.Containers[0].Env) != 1 || pod.Containers[0].Env[0].Name != madeVariable {
 		t.Errorf("volumes: %+v", pod.Volumes)
 	}
 	if j.Annotations[notAfterAnnotation] == "" || j.OwnerReferences[0].Kind != "NodeFence" {
