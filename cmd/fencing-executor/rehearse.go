@@ -28,6 +28,9 @@ const (
 var want = regexp.MustCompile(`(?i)no module named|command not found|command was not found|not found or not (?:accessible|executable)|no such file or directory|unable to run|unable to find|` +
 	`no user exists|error while loading shared libraries|is missing or is not executable|cannot run command|unable to connect/login|nameerror|attributeerror|modulenotfounderror|importerror|permission ?error|name '\w+' is not defined`)
 
+// elsewhere is what an agent says that has got as far as a network.
+var elsewhere = regexp.MustCompile(`(?i)connection refused|could not resolve host|name resolution|name or service not known`)
+
 // rehearsal is one way in which an agent was run against a device that does not answer as it wishes.
 type rehearsal struct {
 	agent, way string
@@ -165,8 +168,8 @@ func rehearse(ctx context.Context, dir, name, way string, known fenceconfig.Agen
 	ctx, cancel := context.WithTimeout(ctx, rehearsalTime)
 	defer cancel()
 	_, said, err := a.run(ctx, "status")
-	// One that has no option for the port has asked another.
-	r.heard = s.heard.Load() || strings.Contains(strings.ToLower(said), "connection refused")
+	// One that has no option for the address or the port has asked another.
+	r.heard = s.heard.Load() || elsewhere.MatchString(said)
 	r.said = tail(mask(said+" "+errText(err), m, nil))
 	return r
 }

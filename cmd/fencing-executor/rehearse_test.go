@@ -48,6 +48,11 @@ func TestAgentsThatCannotRunAreNamed(t *testing.T) {
 	}
 }
 
+// unable are ways in which an agent of Debian does not reach its device wherever it runs. It is in the image for its other way.
+var unable = map[string]string{
+	"fence_apc secure": "its ssh_options are -1 -c blowfish by default, which OpenSSH has not had since 7.6: give ssh_options",
+}
+
 // perTransport is one agent for each way to a device: telnet and ssh, SNMP, IPMI, HTTP and TLS.
 var perTransport = []string{"fence_apc", "fence_brocade", "fence_apc_snmp", "fence_ipmilan", "fence_cisco_ucs", "fence_redfish"}
 
@@ -99,8 +104,13 @@ exec chroot --userspec=65532:65532 $r env -i PATH=/usr/local/bin:/usr/sbin:/usr/
 		t.Fatalf("%v\n%s", err, diag.String())
 	}
 	t.Logf("\n%s", diag.String())
-	if out.Len() > 0 || strings.Contains(diag.String(), "cannot run") {
+	if out.Len() > 0 {
 		t.Errorf("these end for want of something: %s", out.String())
+	}
+	for text := range strings.Lines(diag.String()) {
+		if way, why, bad := strings.Cut(text, ": cannot run: "); bad && unable[way] == "" {
+			t.Errorf("%s: %s", way, why)
+		}
 	}
 	for _, name := range perTransport {
 		if strings.Count(diag.String(), name+" ") == 0 {
