@@ -56,6 +56,7 @@ func allMutants() []mutant {
 		listMutants(),
 		groupPolicyMutants(),
 		deviceMutants(),
+		possibleMutants(),
 		remediationMutants(),
 		crashMutants(),
 		distributedMutants(),

@@ -1,5 +1,7 @@
 package main
 
+import "strings"
+
 // deviceMutants take away what keeps a control plane from being cut off by devices, and what is known before anything is.
 func deviceMutants() []mutant {
 	const limit, gate, decide, step = "k8s/storm/controlplane.go", "k8s/nodefence/policy.go", "k8s/nodefence/decide.go", "k8s/nodefence/step.go"
@@ -32,6 +34,48 @@ func deviceMutants() []mutant {
 			list[i].in = []string{"./k8s/nodefence"}
 		case limit, part, facts:
 			list[i].in = []string{"./k8s/fencing"}
+		}
+	}
+	return list
+}
+
+// possibleMutants take away what is known before anything is cut off, and what lets an executor act.
+func possibleMutants() []mutant {
+	const plan, decide = "k8s/nodefence/plan.go", "k8s/nodefence/decide.go"
+	const agents, unread, outlet, config, method = "k8s/fenceconfig/agents.go", "k8s/fenceconfig/unread.go", "k8s/fenceconfig/outlet.go", "k8s/fenceconfig/config.go", "k8s/fenceconfig/method.go"
+	const places, pod = "k8s/fencing/placement.go", "k8s/fencing/job.go"
+	const executor, look, clock, rehearse = "cmd/fencing-executor/agent.go", "cmd/fencing-executor/plan.go", "cmd/fencing-executor/clock.go", "cmd/fencing-executor/rehearse.go"
+	list := []mutant{
+		one("possible", "what is impossible is found when its turn comes", plan, "case plan.off < plan.all:", "case false:"),
+		one("possible", "nobody waits for the look at all methods", plan, "case p.off, plan.runs, checks.runs:", "case p.off, checks.runs:"),
+		one("possible", "an image of an older version fences nobody", decide, "case j.Finished && e.Role == Plan && j.Unknown:", "case false:"),
+		one("possible", "methods of the recovery are not looked at", method, "slices.Concat(n.Isolation, n.Power, n.Recovery) {\n\t\tif !slices.ContainsFunc(all", "slices.Concat(n.Isolation, n.Power) {\n\t\tif !slices.ContainsFunc(all"),
+		one("possible", "the look finds nothing missing", look, "\t\tif err != nil {\n\t\t\tmissing", "\t\tif err != nil && false {\n\t\t\tmissing"),
+		one("possible", "an agent is given what it does not know", executor, "return !known.Knows(o.Key) })", "return false })"),
+		one("possible", "an option that the agent ignores refuses the node", agents, "and is run without it\", m.Agent, key), true, false}", "and is run without it\", m.Agent, key), false, false}"),
+		one("possible", "a misspelt option is ignored", agents, "\t\tif i >= 0 {\n\t\t\tadd(", "\t\tif false {\n\t\t\tadd("),
+		one("possible", "a misspelt name is passed over", unread, "distance(plain[:n], own) <= 2 {", "false {"),
+		one("possible", "an object of a draft is passed over", unread, "if strings.HasPrefix(plain, prefix) {", "if false {"),
+		one("possible", "a misspelt key is passed over", unread, "if other != key {", "if false {"),
+		one("possible", "a method that nobody lists is passed over", unread, "case key == MethodKey && !used[name]:", "case false:"),
+		one("possible", "two ConfigMaps hold for the cluster", config, "there && object != ClusterAlias {", "there && false {"),
+		one("possible", "limits under another key are defaults", config, "there && !given {", "there && !given && false {"),
+		one("possible", "an address is another one if it is written otherwise", outlet, "key+\"=\"+sameAddress(o.Value)", "key+\"=\"+o.Value"),
+		one("possible", "two accounts of one board are two boards", outlet, "return strings.HasPrefix(key, p) })", "return false })"),
+		one("possible", "two supplies have one outlet", config, "if m.Action == o.Action && m.outlet() == o.outlet() {", "if false {"),
+		one("possible", "an executor goes to a node that is taken back from the dead", places, "slices.Contains(neverTolerated, t.Key)", "false"),
+		one("possible", "no executor runs where each node is tainted", places, "if !slices.Contains(always, tolerated) && !slices.Contains(p.tolerations, tolerated) {", "if false {"),
+		one("possible", "a quota refuses an executor", pod, ", Resources: resources(),", ","),
+		one("possible", "a clock that is behind acts late", clock, "case known && at.Sub(now) > clocks:", "case false:"),
+		one("possible", "an agent that reaches no device is in the image", rehearse, "return !r.heard && want.MatchString(r.said)", "return r.way == \"metadata\""),
+	}
+	for i := range list {
+		dir, _, _ := strings.Cut(list[i].edits[0].file[strings.Index(list[i].edits[0].file, "/")+1:], "/")
+		switch root, _, _ := strings.Cut(list[i].edits[0].file, "/"); root {
+		case "cmd":
+			list[i].in = []string{"./cmd/" + dir}
+		default:
+			list[i].in = []string{"./k8s/" + dir}
 		}
 	}
 	return list

@@ -173,3 +173,15 @@ func TestAddressesAndPorts(t *testing.T) {
 		}
 	}
 }
+
+// All methods of a node are looked at before anything is cut off: of each step, each once.
+func TestMethodsOfANode(t *testing.T) {
+	n := Read(example(t), nil).Nodes["host1"]
+	var names []string
+	for _, m := range n.Methods() {
+		names = append(names, m.Name)
+	}
+	if got := strings.Join(names, " "); got != "fc-off apc-off apc-on eaton-off eaton-on fc-on" {
+		t.Error(got)
+	}
+}

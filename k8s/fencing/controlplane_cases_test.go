@@ -1,11 +1,15 @@
 package fencing
 
 import (
+	"context"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
@@ -87,6 +91,80 @@ func TestSettleOfTheControlPlane(t *testing.T) {
 		c.now = c.now.Add(5 * time.Second)
 	}
 	c.now = c.now.Add(6 * time.Second)
+	if _, _ = c.r.round(t.Context()); c.fence0() == nil {
+		t.Error("it never begins")
+	}
+}
+
+// What is seen of etcd: a fence that leaves fewer members than a quorum is refused, on nodes with and without labels, and the only
+// node of a control plane is.
+func TestMembersOfEtcd(t *testing.T) {
+	for name, c := range map[string]struct {
+		ready []bool // members on m0, m1, m2 and so on; m0 has failed
+		label string
+		held  bool
+	}{
+		"three, all others Ready":      {[]bool{false, true, true}, "", false},
+		"three, one of them not Ready": {[]bool{false, true, false}, "", true},
+		"five, one more not Ready":     {[]bool{false, true, true, true, false}, "", false},
+		"two":                          {[]bool{false, true}, "", true},
+		"one":                          {[]bool{false}, "", true},
+		"none seen, the only one":      {nil, "node-role.kubernetes.io/master", true},
+		"none seen, no control plane":  {nil, "node-role.kubernetes.io/worker", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newCouncil(t, 9)
+			maps.DeleteFunc(s.objects, func(key string, _ []byte) bool { return strings.HasPrefix(key, "Pod/") })
+			for i, m := range s.machines {
+				m.labels, m.ready = map[string]string{}, i > 0
+				if i == 0 && c.label != "" {
+					m.labels[c.label] = ""
+				}
+				s.show(m)
+				if i < len(c.ready) {
+					s.etcd(m.name, c.ready[i])
+				}
+			}
+			s.configure("trigger_after=0", "monitor_interval=0")
+			_, _ = s.r.round(t.Context())
+			if held := s.fence0() == nil; held != c.held || held && !slices.Contains(s.events.reasons, skippedReason) {
+				t.Errorf("held up: %v, want %v; Events %v %v", held, c.held, s.events.reasons, s.events.notes)
+			}
+		})
+	}
+}
+
+func (s *stage) fence0() *NodeFence {
+	f := &NodeFence{}
+	if s.Get(context.Background(), types.NamespacedName{Name: "node-fence-m0"}, f) != nil {
+		return nil
+	}
+	return f
+}
+
+// A role of before does not allow to list the pods of etcd: labels have to do, and that is said once.
+func TestMembersThatCannotBeListed(t *testing.T) {
+	s := newStage(t)
+	s.forbidden = "Pod"
+	if m, err := s.r.etcdMembers(t.Context()); m != nil || err != nil || s.r.noEtcd == "" {
+		t.Errorf("%v %v %q", m, err, s.r.noEtcd)
+	}
+}
+
+// A node whose Node is gone and that may be cut off may have been one of them.
+func TestANodeThatIsGoneHoldsTheControlPlaneUp(t *testing.T) {
+	c := newCouncil(t, 3)
+	c.machines[0].labels = map[string]string{partLabels[3]: "true"}
+	c.machines[1].labels = map[string]string{partLabels[3]: "true"}
+	c.machines[0].ready = false
+	c.show(c.machines[0])
+	c.show(c.machines[1])
+	c.put(&NodeFence{ObjectMeta: metav1.ObjectMeta{Name: NameOf("m9")}, Spec: nodefence.Spec{NodeName: "m9"}, Status: nodefence.Status{Step: nodefence.Power, Switched: true}})
+	delete(c.objects, "Node/m9")
+	if _, _ = c.r.round(t.Context()); c.fence0() != nil {
+		t.Error("it begins")
+	}
+	delete(c.objects, "NodeFence/node-fence-m9")
 	if _, _ = c.r.round(t.Context()); c.fence0() == nil {
 		t.Error("it never begins")
 	}

@@ -20,8 +20,8 @@ const (
 	messagePath       = "/dev/termination-log"
 	// madeVariable is when a Job was made, by the clock of the controller that did.
 	madeVariable = "FENCING_MADE_AT"
-	keepJobs          = 24 * 60 * 60 // s
-	nobody            = 65532
+	keepJobs     = 24 * 60 * 60 // s
+	nobody       = 65532
 )
 
 // job makes the Job of an action: suspended, for one executor that runs once, on a node that is not the one to be fenced.
@@ -54,7 +54,7 @@ func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 		Containers: []corev1.Container{{
 			Name: executorContainer, Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args, VolumeMounts: mounts,
 			// Not an argument, which an executor of an older version would refuse.
-			Env: []corev1.EnvVar{{Name: madeVariable, Value: a.NotAfter.Add(-a.Timeout).UTC().Format(time.RFC3339)}},
+			Env:                    []corev1.EnvVar{{Name: madeVariable, Value: a.NotAfter.Add(-a.Timeout).UTC().Format(time.RFC3339)}},
 			TerminationMessagePath: messagePath, Resources: resources(),
 			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 		}},

@@ -122,16 +122,6 @@ func (d *desk) job(name string) *Job {
 	return nil
 }
 
-// jobs are all but those that look whether methods are possible.
-func (d *desk) jobs() (out []*Job) {
-	for i := range d.f.Jobs {
-		if !strings.HasPrefix(d.f.Jobs[i].Name, string(Plan)) {
-			out = append(out, &d.f.Jobs[i])
-		}
-	}
-	return out
-}
-
 // settle goes on until there is nothing to do.
 func (d *desk) settle() *desk {
 	for range 200 {
@@ -498,17 +488,4 @@ func TestByHand(t *testing.T) {
 	d.settle().is(Power, Running)
 	d.through(good).is(Power, Done)
 	d.ready(newBoot).is(Recovery, Running)
-}
-
-// A Job that a late controller makes again never runs.
-func TestSecondJobOfOneName(t *testing.T) {
-	d := begun(t, Power, New).settle()
-	name := d.f.Jobs[0].Name
-	d.f.Jobs[0] = Job{Name: name, UID: "again", Version: "1", Suspended: true, NotAfter: start.Add(time.Hour)}
-	d.settle()
-	for _, j := range d.f.Jobs {
-		if j.UID == "again" && !j.Suspended {
-			t.Errorf("it runs: %+v", j)
-		}
-	}
 }
