@@ -64,6 +64,15 @@ func checkFenceConfig(ctx context.Context, env *environment, out *printer, kube 
 			bad = append(bad, p.String())
 		}
 	}
+	if len(rows) > 0 {
+		problem, err := executorProblem(ctx, env, kube, namespace)
+		if err != nil {
+			return err
+		}
+		if problem != "" {
+			bad = append(bad, problem)
+		}
+	}
 	if err := out.print(env.stdout, rows, func(t *table) { fenceTable(t, namespace, rows) }); err != nil {
 		return err
 	}

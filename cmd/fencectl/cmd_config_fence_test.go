@@ -83,3 +83,36 @@ func TestConfigCheckOfWhatIsNotRead(t *testing.T) {
 		t.Errorf("%d\n%s\n%s", code, out, diag)
 	}
 }
+
+// A quota, or whatever else refuses the executors' pods, is found before a node fails.
+func TestConfigCheckOfExecutors(t *testing.T) {
+	for answer, want := range map[string]struct {
+		code int
+		says string
+	}{
+		`pods "x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=9, limited: pods=9`:        {1, "no executor would start: "},
+		`pods "x" is forbidden: minimum cpu usage per Container is 200m, but request is 100m`:                   {1, "minimum cpu usage"},
+		`pods "x" is forbidden: violates PodSecurity "restricted:latest"`:                                       {1, "PodSecurity"},
+		`pods is forbidden: User "me" cannot create resource "pods" in API group "" in the namespace "fencing"`: {0, "is not known"},
+		`Unable to connect to the server: timeout`:                                                              {0, "is not known"},
+		``: {0, ""},
+	} {
+		program := filepath.Join(t.TempDir(), "kubectl")
+		reply := `"create --dry-run=server -f -") cat > "$0.pod"; `
+		if answer != "" {
+			reply += "echo 'Error from server (Forbidden): " + answer + "' >&2; exit 1"
+		}
+		text := strings.Replace(strings.Replace(fakeConfigMaps, "ACTION", "off", 1), `case "$*" in `, `case "$*" in `+reply+" ;;\n", 1)
+		if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		code, _, diag := runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program)
+		if code != want.code || !strings.Contains(diag, want.says) || want.says == "" && strings.Contains(diag, "executor") {
+			t.Errorf("%q: %d\n%s", answer, code, diag)
+		}
+		pod, err := os.ReadFile(program + ".pod")
+		if err != nil || !strings.Contains(string(pod), `"cpu":"100m"`) || !strings.Contains(string(pod), `"namespace":"fencing"`) {
+			t.Errorf("%v %s", err, pod)
+		}
+	}
+}
