@@ -259,9 +259,10 @@ test-cluster: cluster-programs ## the shipped DaemonSet on real nodes: rollouts,
 	@echo "test-cluster: a control plane and four nodes; each scenario is told when it has ended, $(if $(RUN),those named $(RUN),about 25 minutes for all)"
 	@FENCING_TEST_CLUSTER=1 FENCING_CLUSTER_KIND=$(KIND) GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout 60m $(if $(RUN),-run '/($(RUN))') $(if $(RECOVERIES)$(BY)$(CALM)$(OVERHEAD),. $(if $(OVERHEAD),-overhead $(OVERHEAD)) $(if $(RECOVERIES),-recoveries $(RECOVERIES)) $(if $(BY),-by $(BY)) $(if $(CALM),-calm),./...)
 
-test-fence-agents: tools ## fencing by devices without a cluster: each row of its table, RUNS=1000 random schedules of two controllers that are killed, and Debian's fence_ipmilan, fence_apc_snmp and fence_kdump_send against simulated devices; needs fence-agents, openipmi, ipmitool, snmp and snmpd, else it skips those (about 2 min)
-	@echo "test-fence-agents: the state machine, and the executor with Debian's fence agents, as far as they are installed: apt-get install --no-install-recommends fence-agents openipmi ipmitool snmp snmpd"
+test-fence-agents: tools ## fencing by devices without a cluster: each row of its table, RUNS=1000 random schedules of two controllers that are killed, COUNCILS=20 of a control plane whose nodes fail, and Debian's fence_ipmilan, fence_apc_snmp and fence_kdump_send against simulated devices, and one agent a transport; with FENCING_EXECUTOR_ROOT each agent of that root of deploy/executor/root.sh; needs fence-agents, openipmi, ipmitool, snmp, snmpd, telnet and gnutls-bin, else it skips those (about 3 min)
+	@echo "test-fence-agents: the state machine, and the executor with Debian's fence agents, as far as they are installed: apt-get install --no-install-recommends fence-agents openipmi ipmitool snmp snmpd telnet gnutls-bin openssh-client"
 	@$(TESTRUN) -log -- -count=1 -timeout 0 -run '^Test(Table|Schedules)$$' ./k8s/nodefence -runs $(or $(RUNS),1000)
+	@$(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestControlPlaneSchedules$$' ./k8s/fencing -councils $(or $(COUNCILS),20)
 	@$(TESTRUN) -log -- -count=1 -run '^TestReal' ./cmd/fencing-executor ./k8s/fencing
 
 test-nodefence: cluster-programs ## nodes of a real cluster are fenced by Debian's fence_ipmilan and boards of OpenIPMI that cut their power: the whole way, and boards that are gone, lie or are two; before that make test-fence-agents; RUN=REGEXP: of the cluster; needs what make cluster needs, openipmi and debootstrap (about 20 min)

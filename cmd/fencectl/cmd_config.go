@@ -40,7 +40,8 @@ Where neither says which node it is, and this machine is no member, the file is 
 
 With --namespace and without FILE it checks instead how fencing-controller would fence nodes: the
 ConfigMaps of that namespace, which it reads by kubectl. The fence agents' own options are checked by the ConfigMap
-fence-agents there, if there is one, or by --agents.
+fence-agents there, if there is one, or by --agents. Whether an executor would start there is asked by a dry run of its
+pod, for which you need the right to create pods.
 
 With --all-nodes it compares the effective configurations of the nodes of each group, and shows which node differs in
 which key; the exit code is 1 if it is a key that must be the same on all. With several FILEs each is one node's.

@@ -58,10 +58,19 @@ func checkFenceConfig(ctx context.Context, env *environment, out *printer, kube 
 	}
 	var bad []string
 	for _, p := range c.Problems {
-		if p.Warning {
+		if p.Warning && !p.Unread {
 			env.warn(p.String())
 		} else {
 			bad = append(bad, p.String())
+		}
+	}
+	if len(rows) > 0 {
+		problem, err := executorProblem(ctx, env, kube, namespace)
+		if err != nil {
+			return err
+		}
+		if problem != "" {
+			bad = append(bad, problem)
 		}
 	}
 	if err := out.print(env.stdout, rows, func(t *table) { fenceTable(t, namespace, rows) }); err != nil {
@@ -100,7 +109,7 @@ func fenceTable(t *table, namespace string, rows []fenceRow) {
 	for _, r := range rows {
 		text := "isolation: " + list(r.Isolation) + "; power_management: " + list(r.Power) + "; recovery: " + list(r.Recovery)
 		if r.Refused {
-			text = "refused, nothing is started for it; " + text
+			text = "refused, nothing is switched for it; " + text
 		}
 		t.row(r.Node, text)
 	}

@@ -49,7 +49,7 @@ func TestConfigCheckOfFencing(t *testing.T) {
 	}
 	write("off")
 	code, _, diag = runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program, "--agents", agents)
-	if code != 1 || !strings.Contains(diag, "fence_ipmilan has no option password") {
+	if code != 0 || !strings.Contains(diag, "fence_ipmilan does not know the option password, and is run without it") {
 		t.Errorf("%d\n%s", code, diag)
 	}
 	// The ConfigMap says it as well, and the file goes first.
@@ -62,11 +62,57 @@ func TestConfigCheckOfFencing(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, diag = runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program)
-	if code != 1 || !strings.Contains(diag, "fence_ipmilan has no option ip") || strings.Contains(diag, "no option password") {
+	if code != 0 || !strings.Contains(diag, "fence_ipmilan does not know the option ip") || strings.Contains(diag, "the option password") {
 		t.Errorf("%d\n%s", code, diag)
 	}
 	code, _, diag = runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program, "--agents", agents)
-	if code != 1 || !strings.Contains(diag, "fence_ipmilan has no option password") {
+	if code != 0 || !strings.Contains(diag, "fence_ipmilan does not know the option password, and is run without it") {
 		t.Errorf("%d\n%s", code, diag)
+	}
+}
+
+// What looks like a part of the configuration and is not read fails the check.
+func TestConfigCheckOfWhatIsNotRead(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "kubectl")
+	text := strings.Replace(strings.Replace(fakeConfigMaps, "ACTION", "off", 1), `{"items": [`, `{"items": [{"metadata": {"name": "fence-stage-one"}, "data": {"priority": "5"}},`, 1)
+	if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	code, out, diag := runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program)
+	if code != 1 || !strings.Contains(diag, "fence-stage-one: this is not read") || strings.Contains(out, "refused") {
+		t.Errorf("%d\n%s\n%s", code, out, diag)
+	}
+}
+
+// A quota, or whatever else refuses the executors' pods, is found before a node fails.
+func TestConfigCheckOfExecutors(t *testing.T) {
+	for answer, want := range map[string]struct {
+		code int
+		says string
+	}{
+		`pods "x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=9, limited: pods=9`:        {1, "no executor would start: "},
+		`pods "x" is forbidden: minimum cpu usage per Container is 200m, but request is 100m`:                   {1, "minimum cpu usage"},
+		`pods "x" is forbidden: violates PodSecurity "restricted:latest"`:                                       {1, "PodSecurity"},
+		`pods is forbidden: User "me" cannot create resource "pods" in API group "" in the namespace "fencing"`: {0, "is not known"},
+		`Unable to connect to the server: timeout`:                                                              {0, "is not known"},
+		``: {0, ""},
+	} {
+		program := filepath.Join(t.TempDir(), "kubectl")
+		reply := `"create --dry-run=server -f -") cat > "$0.pod"; `
+		if answer != "" {
+			reply += "echo 'Error from server (Forbidden): " + answer + "' >&2; exit 1"
+		}
+		text := strings.Replace(strings.Replace(fakeConfigMaps, "ACTION", "off", 1), `case "$*" in `, `case "$*" in `+reply+" ;;\n", 1)
+		if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		code, _, diag := runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program)
+		if code != want.code || !strings.Contains(diag, want.says) || want.says == "" && strings.Contains(diag, "executor") {
+			t.Errorf("%q: %d\n%s", answer, code, diag)
+		}
+		pod, err := os.ReadFile(program + ".pod")
+		if err != nil || !strings.Contains(string(pod), `"cpu":"100m"`) || !strings.Contains(string(pod), `"namespace":"fencing"`) {
+			t.Errorf("%v %s", err, pod)
+		}
 	}
 }

@@ -59,6 +59,7 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 		return err
 	}
 	rc.UserAgent, rc.QPS, rc.Burst = userAgent, qps, burst
+	rc.Wrap(func(next http.RoundTripper) http.RoundTripper { return &dates{next: next, log: log, now: time.Now} })
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{authenticationv1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme, batchv1.AddToScheme, fencing.AddToScheme} {
 		if err := add(scheme); err != nil {

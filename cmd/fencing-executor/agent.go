@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,14 @@ const (
 
 // execute runs one action.
 func execute(ctx context.Context, f flags) result {
+	if err := clock(f.notAfter, os.Getenv(madeVariable), time.Now()); err != nil {
+		return result{Action: f.action, Message: err.Error()}
+	}
+	if f.action == actionPlan {
+		ctx, cancel := context.WithDeadline(ctx, f.notAfter)
+		defer cancel()
+		return plan(ctx, f)
+	}
 	m, secrets, err := load(f)
 	r := result{Agent: m.Agent, Action: cmp.Or(f.action, m.Action)}
 	fail := func(format string, args ...any) result {
@@ -41,21 +50,20 @@ func execute(ctx context.Context, f flags) result {
 	if err != nil {
 		return fail("%v", err)
 	}
-	// A Job that was stuck on its way must not act when all others believe that it never will.
-	left := time.Until(f.notAfter)
-	if left <= 0 {
-		return fail("it is too late: nothing is begun after %s", f.notAfter.Format(time.RFC3339))
-	}
-	ctx, cancel := context.WithTimeout(ctx, left)
+	ctx, cancel := context.WithDeadline(ctx, f.notAfter)
 	defer cancel()
 	a := &agent{path: filepath.Join(f.agents, m.Agent), method: m, secrets: secrets, node: f.node}
 	known, err := a.metadata(ctx)
 	if err != nil {
 		return fail("%v", err)
 	}
-	if problems := known.Check(m); len(problems) > 0 {
-		return fail("%s", problems[0].Text)
+	for _, p := range known.Check(m) {
+		if !p.Warning {
+			return fail("%s", p.Text)
+		}
 	}
+	a.method.Options = slices.DeleteFunc(slices.Clone(m.Options), func(o fenceconfig.Option) bool { return !known.Knows(o.Key) })
+	a.method.Secrets = slices.DeleteFunc(slices.Clone(m.Secrets), func(s fenceconfig.SecretRef) bool { return !known.Knows(s.Key) })
 	switch r.Action {
 	case actionMonitor:
 		action := actionMonitor
@@ -104,6 +112,7 @@ type agent struct {
 	path, node string
 	method     fenceconfig.Method
 	secrets    map[string]string
+	env        []string // beside its own
 }
 
 // status asks for it: on, off or unknown.
@@ -137,13 +146,11 @@ func (a *agent) input(action string) string {
 
 // run runs the agent. A time that is up is an error, whatever the exit code.
 func (a *agent) run(ctx context.Context, action string) (code int, said string, err error) {
-	for _, value := range a.secrets {
-		if strings.ContainsAny(value, "\n\r\x00") {
-			return 0, "", errors.New("a secret contains a line break: fence agents cannot take it")
-		}
+	if err := a.takes(); err != nil {
+		return 0, "", err
 	}
 	c := exec.CommandContext(ctx, a.path)
-	c.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "PYTHONWARNINGS=ignore"}
+	c.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "PYTHONWARNINGS=ignore", home()}, a.env...)
 	c.Stdin = strings.NewReader(a.input(action))
 	var complaint bytes.Buffer
 	c.Stderr = &limited{&complaint, 16 * mostMessage}
@@ -158,6 +165,16 @@ func (a *agent) run(ctx context.Context, action string) (code int, said string, 
 		return exit.ExitCode(), said, nil
 	}
 	return 0, said, err
+}
+
+// takes reports why an agent cannot be given its Secrets.
+func (a *agent) takes() error {
+	for _, value := range a.secrets {
+		if strings.ContainsAny(value, "\n\r\x00") {
+			return errors.New("a secret contains a line break: fence agents cannot take it")
+		}
+	}
+	return nil
 }
 
 // limited drops what is more than its limit.

@@ -27,14 +27,22 @@ import (
 const usage = `fencing-executor runs one action of a fence agent.
 
 Usage:
-  fencing-executor run --dir DIR --not-after TIME [--digest DIGEST] [--node NAME] [--action check|monitor]
+  fencing-executor run --dir DIR --not-after TIME [--digest DIGEST] [--node NAME] [--action check|monitor|plan]
   fencing-executor metadata [--agents DIR]
+  fencing-executor try [--agents DIR] [--only NAME,NAME]
 
 run: DIR holds method/method.properties, template/template.properties and secrets/SECRET/KEY, as the Job mounts
 them. The action is the method's; check asks whether the plug is off and switches nothing, monitor whether the
-device answers. Nothing is begun after TIME (RFC 3339), and what runs is ended then.
+device answers. plan asks no device: it looks whether all methods of a node, DIR/plan/0 and so on, are possible at
+all: agents, options, Secrets. An option that its agent does not know is left out, as the agent would.
+
+Nothing is begun after TIME (RFC 3339), and what runs is ended then.
 
 metadata: prints what all agents of DIR (/usr/sbin) know, for "kubectl fence config check --agents".
+
+try: runs the status of all agents of DIR against a device on loopback that lets nobody in, also by ssh and TLS where
+they offer that, and prints the names of those that end for want of a program, a library or a name, which the image is
+built without. What it found of each is on standard error.
 
 Exit codes: 0 done, and confirmed if it was off; 1 not done, or unknown; 2 bad usage.
 `
@@ -48,8 +56,8 @@ func main() {
 
 // flags are those of both commands.
 type flags struct {
-	dir, digest, node, action, agents, message string
-	notAfter                                   time.Time
+	dir, digest, node, action, agents, message, only string
+	notAfter                                         time.Time
 }
 
 func run(ctx context.Context, args []string, out, diag io.Writer) int {
@@ -62,7 +70,10 @@ func run(ctx context.Context, args []string, out, diag io.Writer) int {
 		fmt.Fprintf(diag, "fencing-executor: %v; see fencing-executor --help\n", err)
 		return 2
 	}
-	if args[0] == "metadata" {
+	switch args[0] {
+	case "try":
+		return tryAll(ctx, f, out, diag)
+	case "metadata":
 		return printMetadata(ctx, f.agents, out, diag)
 	}
 	r := execute(ctx, f)
@@ -94,13 +105,16 @@ func parse(command string, args []string) (flags, error) {
 		fs.StringVar(&f.message, "message", os.DevNull, "")
 		fs.StringVar(&notAfter, "not-after", "", "")
 	}
-	if command != "run" && command != "metadata" {
+	if command == "try" {
+		fs.StringVar(&f.only, "only", "", "")
+	}
+	if command != "run" && command != "metadata" && command != "try" {
 		return f, fmt.Errorf("there is no command %q", command)
 	}
 	if err := fs.Parse(args); err != nil {
 		return f, err
 	}
-	if command == "metadata" {
+	if command != "run" {
 		return f, nil
 	}
 	var err error
@@ -109,8 +123,8 @@ func parse(command string, args []string) (flags, error) {
 		return f, fmt.Errorf("--not-after is %q; allowed: a time such as 2026-03-01T12:00:00Z", notAfter)
 	case f.dir == "":
 		return f, errors.New("--dir is missing")
-	case f.action != "" && f.action != actionCheck && f.action != actionMonitor:
-		return f, fmt.Errorf("--action is %q; allowed: check, monitor", f.action)
+	case f.action != "" && f.action != actionCheck && f.action != actionMonitor && f.action != actionPlan:
+		return f, fmt.Errorf("--action is %q; allowed: check, monitor, plan", f.action)
 	}
 	return f, nil
 }
@@ -124,6 +138,8 @@ type result struct {
 	Barrier bool   `json:"barrier,omitempty"` // each logical unit was reset after off
 	Message string `json:"message,omitempty"`
 }
+
+const changed = "the configuration has changed since this was planned: the next try reads it again"
 
 // load reads what the Job has mounted.
 func load(f flags) (fenceconfig.Method, map[string]string, error) {
@@ -142,7 +158,7 @@ func load(f flags) (fenceconfig.Method, map[string]string, error) {
 		}
 	}
 	if f.digest != "" && m.Digest() != f.digest {
-		return m, nil, errors.New("the configuration has changed since this was planned: the next try reads it again")
+		return m, nil, errors.New(changed)
 	}
 	secrets := map[string]string{}
 	for _, s := range m.Secrets {

@@ -12,9 +12,13 @@ packages=$(sed -n 's/.*apt-get install --yes --no-install-recommends \(.*\) \\$/
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 quietly() { "$@" >"$said" 2>&1 || { cat "$said" >&2; echo "root.sh: failed: $*" >&2; exit 1; }; }
+# Agents that log in need a terminal.
 inside() {
-	quietly unshare --mount --pid --fork --mount-proc="$root/proc" chroot "$root" \
-		env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive sh -ec "$1"
+	quietly unshare --mount --pid --fork --mount-proc="$root/proc" sh -ec '
+		mount -t devpts -o newinstance,ptmxmode=0666 devpts "$1/dev/pts"
+		if [ -c "$1/dev/ptmx" ]; then mount --bind "$1/dev/pts/ptmx" "$1/dev/ptmx"; fi
+		exec chroot "$1" env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive sh -ec "$2"
+	' sh "$root" "$1" </dev/null
 }
 # shellcheck disable=SC2086 # without MIRROR debootstrap takes its default
 quietly debootstrap --variant=minbase "$suite" "$root" ${MIRROR:-}
@@ -37,4 +41,5 @@ inside "apt-get update; apt-get upgrade --yes; apt-get install --yes --no-instal
 rm -rf "$root"/var/lib/apt/lists/* "$root"/usr/share/man/* "$root"/usr/share/locale/* "$root"/var/log/*.log "$root"/var/log/apt
 find "$root/usr/share/doc" -type f ! -name copyright -delete
 install -D -m 0755 "$program" "$root/usr/local/bin/fencing-executor"
-inside "fencing-executor metadata --agents /usr/sbin > /metadata.json"
+# What else the Dockerfile does, a line at a time.
+sed -n 's/^RUN \(.*[^\\]\)$/\1/p' "$here/Dockerfile" | while IFS= read -r line; do inside "$line"; done

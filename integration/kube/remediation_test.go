@@ -94,15 +94,19 @@ func (w *fenceWorld) execute(ctx context.Context) {
 			continue
 		}
 		method, ok := j.Annotations["fencing-agent.io/method"], true
-		check := slices.Contains(j.Spec.Template.Spec.Containers[0].Args, "check")
 		w.lock.Lock()
-		if check {
+		switch args := j.Spec.Template.Spec.Containers[0].Args; {
+		case slices.Contains(args, "plan"):
+			method = ""
+		case slices.Contains(args, "check"):
 			ok = !w.on
 			method = "check"
-		} else {
+		default:
 			w.on = method == "bmc-on"
 		}
-		w.ran = append(w.ran, method)
+		if method != "" {
+			w.ran = append(w.ran, method)
+		}
 		w.lock.Unlock()
 		word := `{"ok":true,"status":"off"}`
 		if !ok {

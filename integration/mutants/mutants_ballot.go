@@ -55,6 +55,8 @@ func allMutants() []mutant {
 		nodefenceMutants(), fabricMutants(), watchdogMutants(), wordsMutants(),
 		listMutants(),
 		groupPolicyMutants(),
+		deviceMutants(),
+		possibleMutants(),
 		remediationMutants(),
 		crashMutants(),
 		distributedMutants(),

@@ -21,7 +21,7 @@ func fabricMutants() []mutant {
 		one("fencing", "who asks a device keeps it from who fences", "k8s/fencing/runner.go", "if err := r.clear(ctx); err != nil {", "if err := ctx.Err(); err != nil {"),
 		one("fencing", "what has failed is reachable", "k8s/fencing/monitor.go", "		if o.Succeeded {\n", "		if o.Finished {\n"),
 		one("fencing", "what may be older than the image keeps a node from being fenced", "k8s/fencing/runner.go", "c := fenceconfig.Read(objects, nil)", "c := fenceconfig.CheckAgents(objects, json.Unmarshal)"),
-		one("fencing", "what asks once more switches off", pod, "if a.Role == nodefence.Check || a.Role == nodefence.Again {", "if a.Role == nodefence.Check {"),
+		one("fencing", "what asks once more switches off", pod, "case nodefence.Check, nodefence.Again:", "case nodefence.Check:"),
 		one("fencing", "a node is taken back by another one", pod, "	if action == fenceconfig.On {\n", "	if action == fenceconfig.On && false {\n"),
 		one("fenceconfig", "a storage needs no barrier", "k8s/fenceconfig/storage.go", "err != nil || seconds < 1 || seconds > 86400 || strconv.Itoa(seconds) != barrier:", "barrier != \"\" && err != nil:"),
 		one("fenceconfig", "two nodes have one key", config, "if key := m.option(\"key\"); key != \"\" {", "if key := \"\"; key != \"\" {"),

@@ -191,7 +191,7 @@ func (c *cluster) cuts() (names []string) {
 	}
 	for _, j := range list.Items {
 		args := strings.Join(j.Spec.Template.Spec.Containers[0].Args, " ")
-		if !*j.Spec.Suspend && !strings.Contains(args, "--action check") {
+		if !*j.Spec.Suspend && !strings.Contains(args, "--action ") {
 			names = append(names, j.Name)
 		}
 	}

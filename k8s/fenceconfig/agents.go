@@ -28,14 +28,14 @@ func CheckAgents(objects Objects, decode func([]byte, any) error) *Config {
 	if !there {
 		c := Read(objects, nil)
 		if objects[AgentsObject] != nil {
-			c.Problems = append(c.Problems, Problem{AgentsObject, 0, "it has no key " + AgentsKey, false})
+			c.Problems = append(c.Problems, Problem{AgentsObject, 0, "it has no key " + AgentsKey, false, false})
 		}
 		return c
 	}
 	agents, err := ReadAgents(text, decode)
 	c := Read(objects, agents)
 	if err != nil {
-		c.Problems = append(c.Problems, Problem{AgentsObject, 0, AgentsKey + ": " + err.Error(), false})
+		c.Problems = append(c.Problems, Problem{AgentsObject, 0, AgentsKey + ": " + err.Error(), false, false})
 	}
 	return c
 }
@@ -53,24 +53,25 @@ type Parameter struct {
 	Required bool   `json:"required,omitempty"`
 }
 
-// check holds a method to what its agent knows. An agent only warns about an option that it does not know: a misspelt
-// plug would switch another outlet, or all.
+// check holds a method to what its agent knows.
 func (a Agents) check(m Method) []Problem {
 	if len(a) == 0 || m.Agent == "" {
 		return nil
 	}
 	agent, ok := a[m.Agent]
 	if !ok {
-		return []Problem{{m.Template, 0, fmt.Sprintf("the executor's image has no fence agent %s", m.Agent), false}}
+		return []Problem{{m.Template, 0, fmt.Sprintf("the executor's image has no fence agent %s", m.Agent), false, false}}
 	}
 	return agent.Check(m)
 }
 
-// Check lists what is wrong with a method for this agent.
+// Check lists what is wrong with a method for this agent. An agent only warns about an option that it does not know, and so
+// does this: nothing becomes impossible by it. But one that looks like an option that is not given is refused: a misspelt
+// switch would be another outlet.
 func (a Agent) Check(m Method) []Problem {
 	var problems []Problem
 	add := func(format string, args ...any) {
-		problems = append(problems, Problem{m.Object, 0, fmt.Sprintf(format, args...), false})
+		problems = append(problems, Problem{m.Object, 0, fmt.Sprintf(format, args...), false, false})
 	}
 	if !slices.Contains(a.Actions, m.Action) && m.Action != "" {
 		add("%s has no action %s; it has %s", m.Agent, m.Action, strings.Join(a.Actions, ", "))
@@ -79,10 +80,11 @@ func (a Agent) Check(m Method) []Problem {
 		add("%s has no action status, so that its off cannot be confirmed: write confirm=none, which proves nothing", m.Agent)
 	}
 	given := map[string]string{} // by getopt: the name under which it was given
+	var unknown []string
 	take := func(key string) {
-		i := slices.IndexFunc(a.Parameters, func(p Parameter) bool { return strings.ReplaceAll(p.Name, "-", "_") == key })
+		i := a.parameter(key)
 		if i < 0 {
-			add("%s has no option %s", m.Agent, key)
+			unknown = append(unknown, key)
 			return
 		}
 		if other := given[a.Parameters[i].Getopt]; other != "" {
@@ -96,6 +98,16 @@ func (a Agent) Check(m Method) []Problem {
 	for _, s := range m.Secrets {
 		take(s.Key)
 	}
+	for _, key := range unknown {
+		i := slices.IndexFunc(a.Parameters, func(p Parameter) bool {
+			return given[p.Getopt] == "" && isNear(key, strings.ReplaceAll(p.Name, "-", "_"))
+		})
+		if i >= 0 {
+			add("%s has no option %s: is it %s?", m.Agent, key, strings.ReplaceAll(a.Parameters[i].Name, "-", "_"))
+			continue
+		}
+		problems = append(problems, Problem{m.Object, 0, fmt.Sprintf("%s does not know the option %s, and is run without it", m.Agent, key), true, false})
+	}
 	for _, p := range a.Parameters {
 		if p.Required && p.Name != "action" && given[p.Getopt] == "" {
 			add("%s needs the option %s", m.Agent, p.Name)
@@ -104,3 +116,11 @@ func (a Agent) Check(m Method) []Problem {
 	}
 	return problems
 }
+
+// parameter is the place of an option among those that the agent knows, or -1.
+func (a Agent) parameter(key string) int {
+	return slices.IndexFunc(a.Parameters, func(p Parameter) bool { return strings.ReplaceAll(p.Name, "-", "_") == key })
+}
+
+// Knows reports whether the agent knows an option.
+func (a Agent) Knows(key string) bool { return a.parameter(key) >= 0 }

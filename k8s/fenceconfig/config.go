@@ -12,6 +12,7 @@ import (
 // The names of ConfigMaps, and the key of their data that is read.
 const (
 	ClusterObject  = "fence-cluster-config"
+	ClusterAlias   = "cluster-fence-config" // an older draft's name of it, which is read as well
 	nodePrefix     = "fence-config-"
 	methodPrefix   = "fence-method-"
 	templatePrefix = "fence-method-template-"
@@ -86,24 +87,17 @@ const clusterKeys = "grace_timeout, giveup_retries, job_timeout, check_timeout, 
 // of methods are not checked.
 func Read(objects Objects, agents Agents) *Config {
 	c := &Config{Nodes: map[string]*Node{}}
-	c.Cluster = c.cluster(objects[ClusterObject][ConfigKey])
+	c.Cluster = c.cluster(objects)
 	c.Broken = slices.ContainsFunc(c.Problems, func(p Problem) bool { return !p.Warning })
 	used := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(objects)) {
-		switch {
-		case strings.HasPrefix(name, "fecne-config-"):
-			c.warn(name, "this is not read: the name of a node's ConfigMap begins with %s", nodePrefix)
-		case strings.HasPrefix(name, nodePrefix):
+		if strings.HasPrefix(name, nodePrefix) {
 			n := c.node(name, objects, agents, used)
 			c.Nodes[n.Name] = n
 		}
 	}
 	c.shared()
-	for _, name := range slices.Sorted(maps.Keys(objects)) {
-		if strings.HasPrefix(name, methodPrefix) && !used[name] {
-			c.warn(name, "no node uses this")
-		}
-	}
+	c.unread(objects, used)
 	slices.SortStableFunc(c.Problems, func(a, b Problem) int {
 		return cmp.Or(strings.Compare(a.Object, b.Object), a.Line-b.Line, strings.Compare(a.Text, b.Text))
 	})
@@ -111,12 +105,20 @@ func Read(objects Objects, agents Agents) *Config {
 	return c
 }
 
-func (c *Config) warn(object, format string, args ...any) {
-	c.Problems = append(c.Problems, Problem{object, 0, fmt.Sprintf(format, args...), true})
-}
-
-func (c *Config) cluster(text string) Cluster {
-	r := newReader(ClusterObject, text)
+// cluster reads what holds for all nodes, under the one name or the other.
+func (c *Config) cluster(objects Objects) Cluster {
+	object := ClusterObject
+	if _, there := objects[object]; !there && objects[ClusterAlias] != nil {
+		object = ClusterAlias
+	}
+	text, given := objects[object][ConfigKey]
+	r := newReader(object, text)
+	if _, there := objects[object]; there && !given {
+		r.add(0, "it has no key %s", ConfigKey)
+	}
+	if _, there := objects[ClusterAlias]; there && object != ClusterAlias {
+		r.add(0, "there is a ConfigMap %s, too, which is another name of this one: remove one of them", ClusterAlias)
+	}
 	out := Cluster{
 		MostDump: r.seconds("kdump_max", 900, 0, 86400),
 		Grace:    r.seconds("grace_timeout", 300, 1, 86400), Retries: r.number("giveup_retries", 5, 0, 100),
@@ -196,7 +198,12 @@ func (r *reader) rules(n *Node) {
 			r.add(0, "%s has a storage_driver: only a method of isolation cuts a node off from a storage", m.Name)
 		}
 	}
-	for _, m := range n.Power {
+	for i, m := range n.Power {
+		for _, o := range n.Power[:i] {
+			if m.Action == o.Action && m.outlet() == o.outlet() {
+				r.add(0, "%s and %s of power_management switch one outlet: a second supply needs its own, else it stays on", o.Name, m.Name)
+			}
+		}
 		if m.Action == Off && !m.MustSuccess {
 			r.add(0, "%s switches power off with must_success=no: a supply that stays on leaves the node running", m.Name)
 		}
@@ -222,7 +229,7 @@ func (c *Config) shared() {
 		for _, m := range slices.Concat(n.Isolation, n.Power, n.Recovery) {
 			keys := []string{"object " + m.Object}
 			if m.address() != "" {
-				keys = append(keys, fmt.Sprint(m.Agent, m.Options)) // plug, switch, or what else tells outlets apart
+				keys = append(keys, m.outlet())
 			}
 			if key := m.option("key"); key != "" { // of a reservation
 				keys = append(keys, fmt.Sprint(m.Agent, " key ", strings.ToLower(key)))
@@ -235,7 +242,7 @@ func (c *Config) shared() {
 				if pair := [2]string{name, m.Name}; other != nil && other != n && !told[pair] {
 					told[pair], n.Broken, other.Broken = true, true, true
 					c.Problems = append(c.Problems, Problem{n.Object, 0, fmt.Sprintf(
-						"method %s switches what a method of %s switches: each node needs outlets of its own, else the wrong one is fenced", m.Name, other.Name), false})
+						"method %s switches what a method of %s switches: each node needs outlets of its own, else the wrong one is fenced", m.Name, other.Name), false, false})
 				}
 			}
 		}

@@ -172,8 +172,8 @@ func TestOutletOfAnotherNode(t *testing.T) {
 			}
 		}
 	}
-	o := change(t, "fence-method-eaton-off-host1", "plug=2", "plug=1\nsnmp_version=2c") // tells outlets apart, as switch=2 does
-	o["fence-method-eaton-on-host1"] = map[string]string{MethodKey: "template=fence-method-template-eaton-pdu\nplug=1\naction=on\nsnmp_version=2c"}
+	o := change(t, "fence-method-eaton-off-host1", "plug=2", "plug=1\nswitch=2") // tells outlets apart, as switch=2 does
+	o["fence-method-eaton-on-host1"] = map[string]string{MethodKey: "template=fence-method-template-eaton-pdu\nplug=1\naction=on\nswitch=2"}
 	if c := Read(o, nil); c.Nodes["host0"].Broken || c.Nodes["host1"].Broken {
 		t.Errorf("another option: %v", c.Problems)
 	}

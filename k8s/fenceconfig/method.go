@@ -67,15 +67,15 @@ func (r *reader) method(line int, name, node string, objects Objects, agents Age
 	}
 	template := TemplateOf(text)
 	if template == "" {
-		r.problems = append(r.problems, Problem{object, 0, "template is not given: it has to name the ConfigMap of a template", false})
+		r.problems = append(r.problems, Problem{object, 0, "template is not given: it has to name the ConfigMap of a template", false, false})
 	}
 	used[template] = true
 	templateText, ok := objects[template][TemplateKey]
 	if template != "" && !ok {
-		r.problems = append(r.problems, Problem{object, 0, fmt.Sprintf("there is no ConfigMap %s with the key %s", template, TemplateKey), false})
+		r.problems = append(r.problems, Problem{object, 0, fmt.Sprintf("there is no ConfigMap %s with the key %s", template, TemplateKey), false, false})
 	}
 	if template != "" && !strings.HasPrefix(template, templatePrefix) {
-		r.problems = append(r.problems, Problem{object, 0, "the name of a template's ConfigMap begins with " + templatePrefix, false})
+		r.problems = append(r.problems, Problem{object, 0, "the name of a template's ConfigMap begins with " + templatePrefix, false, false})
 	}
 	m, problems := Merge(object, text, template, templateText)
 	m.Name = name
@@ -192,6 +192,7 @@ func (m *Method) set(r *reader, p property) {
 	if strings.ContainsFunc(p.value, func(c rune) bool { return c < ' ' || c == 0x7f }) {
 		r.add(p.line, "the value of %s contains a control character", p.key)
 	}
+	m.where(r, p)
 	m.Options = append(m.Options, Option{p.key, p.value})
 }
 
@@ -236,6 +237,26 @@ func (m Method) Digest() string {
 	}
 	for _, s := range m.Secrets {
 		fmt.Fprintf(h, "%d:%s%d:%s%d:%s", len(s.Key), s.Key, len(s.Secret), s.Secret, len(s.Item), s.Item)
+	}
+	return fmt.Sprintf("%016x", h.Sum64())
+}
+
+// Methods are all of a node, each once, in the order in which its ConfigMap lists them.
+func (n *Node) Methods() []Method {
+	var all []Method
+	for _, m := range slices.Concat(n.Isolation, n.Power, n.Recovery) {
+		if !slices.ContainsFunc(all, func(o Method) bool { return o.Object == m.Object }) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// DigestOf is [Method.Digest] of several.
+func DigestOf(methods []Method) string {
+	h := fnv.New64a()
+	for _, m := range methods {
+		fmt.Fprintf(h, "%s", m.Digest())
 	}
 	return fmt.Sprintf("%016x", h.Sum64())
 }

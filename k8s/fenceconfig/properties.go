@@ -13,6 +13,9 @@ type Problem struct {
 	Line    int    `json:"line"`   // 0: the object as a whole
 	Text    string `json:"text"`
 	Warning bool   `json:"warning"` // nothing is refused for it
+	// Unread: it looks like a part of the configuration and is not read, so that somebody's intention is not carried out.
+	// Nothing is refused for it either, but it is no mere warning.
+	Unread bool `json:"unread,omitempty"`
 }
 
 // String is one line for people.
@@ -21,7 +24,7 @@ func (p Problem) String() string {
 	if p.Line > 0 {
 		where = fmt.Sprintf("%s:%d", p.Object, p.Line)
 	}
-	if p.Warning {
+	if p.Warning && !p.Unread {
 		return where + ": warning: " + p.Text
 	}
 	return where + ": " + p.Text
@@ -49,15 +52,15 @@ func properties(object, text string) ([]property, []Problem) {
 		key, value, ok := strings.Cut(line, "=")
 		key = strings.ReplaceAll(strings.TrimSpace(key), "-", "_")
 		if !ok || !isWord(key) {
-			problems = append(problems, Problem{object, i + 1, "this is no KEY=VALUE with a key of letters, digits and underscores", false})
+			problems = append(problems, Problem{object, i + 1, "this is no KEY=VALUE with a key of letters, digits and underscores", false, false})
 			continue
 		}
 		if right := misspelt[key]; right != "" {
-			problems = append(problems, Problem{object, i + 1, fmt.Sprintf("%s is spelt %s: it is taken for that", key, right), true})
+			problems = append(problems, Problem{object, i + 1, fmt.Sprintf("%s is spelt %s: it is taken for that", key, right), true, false})
 			key = right
 		}
 		if slices.ContainsFunc(list, func(p property) bool { return p.key == key }) {
-			problems = append(problems, Problem{object, i + 1, key + " is given twice: remove one of them", false})
+			problems = append(problems, Problem{object, i + 1, key + " is given twice: remove one of them", false, false})
 			continue
 		}
 		list = append(list, property{i + 1, key, strings.TrimSpace(value)})
@@ -85,11 +88,11 @@ func newReader(object, text string) *reader {
 }
 
 func (r *reader) add(line int, format string, args ...any) {
-	r.problems = append(r.problems, Problem{r.object, line, fmt.Sprintf(format, args...), false})
+	r.problems = append(r.problems, Problem{r.object, line, fmt.Sprintf(format, args...), false, false})
 }
 
 func (r *reader) warn(line int, format string, args ...any) {
-	r.problems = append(r.problems, Problem{r.object, line, fmt.Sprintf(format, args...), true})
+	r.problems = append(r.problems, Problem{r.object, line, fmt.Sprintf(format, args...), true, false})
 }
 
 // take returns a key's value and line; the line is 0 if it is not given.

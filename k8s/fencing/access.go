@@ -7,6 +7,7 @@ type Access struct {
 	Verbs           []string
 	Cluster         bool // of the cluster, or of all namespaces; else of the namespace of the ConfigMaps
 	Leases          bool // in kube-node-lease, and nowhere else
+	System          bool // in kube-system
 	Why             string
 }
 
@@ -20,5 +21,6 @@ func Accesses() []Access {
 		{Group: "", Resource: "configmaps", Verbs: []string{"list"}, Why: "how nodes are fenced"},
 		{Group: "batch", Resource: "jobs", Verbs: []string{"list", "create", "patch", "delete"}, Why: "each runs one fence agent once"},
 		{Group: "", Resource: "pods", Verbs: []string{"list"}, Why: "what an executor has said"},
+		{Group: "", Resource: "pods", Verbs: []string{"list"}, System: true, Why: "how many members of etcd are Ready, before a node of the control plane is fenced"},
 	}
 }

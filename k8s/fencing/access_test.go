@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"reflect"
@@ -66,7 +67,7 @@ func TestRoles(t *testing.T) {
 			continue
 		}
 		for _, r := range d.Rules {
-			got = append(got, Access{Group: r.APIGroups[0], Resource: strings.Join(r.Resources, ","), Verbs: r.Verbs, Cluster: d.Kind == "ClusterRole", Leases: d.Metadata.Namespace == "kube-node-lease"})
+			got = append(got, Access{Group: r.APIGroups[0], Resource: strings.Join(r.Resources, ","), Verbs: r.Verbs, Cluster: d.Kind == "ClusterRole", Leases: d.Metadata.Namespace == "kube-node-lease", System: d.Metadata.Namespace == "kube-system"})
 		}
 	}
 	want := Accesses()
@@ -74,7 +75,7 @@ func TestRoles(t *testing.T) {
 		want[i].Why = ""
 	}
 	order := func(a, b Access) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource))
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource), cmp.Compare(fmt.Sprint(a.System), fmt.Sprint(b.System)))
 	}
 	slices.SortFunc(got, order)
 	slices.SortFunc(want, order)

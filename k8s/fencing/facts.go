@@ -26,6 +26,8 @@ const (
 	// leaseLasts is how long a kubelet's Lease lasts that does not say so, or is not there.
 	leaseLasts        = 40 * time.Second
 	autoscalerRemoval = "ToBeDeletedByClusterAutoscaler"
+	// usageCode is what an executor ends with, without a word, that does not know what it was asked for.
+	usageCode = 2
 )
 
 // keeps reports whether an annotation wants the node left alone: by a person, or while it is being updated. These are the
@@ -94,6 +96,12 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 	f.Crash = r.Crashes.judge(node, f.Node, f.Now)
 	if f.Crashed() {
 		survey.Proven(node) // there may be no NodeFence yet in which it could stand
+	}
+	// What others have begun is looked at after the NodeFence was read that says so of this one (storm.ControlPlane).
+	if f.Object != nil && survey.InControlPlane(node) {
+		if survey, err = r.again(ctx, c); err != nil {
+			return f, nil, err
+		}
 	}
 	f.Policy = survey.Allow(node, object.Annotations[nodefence.AnywayAnnotation])
 	// A kubelet whose Lease cannot be read may be there: nothing is given back, and all else goes on.
@@ -172,6 +180,7 @@ func jobOf(j *batchv1.Job, pods []corev1.Pod) nodefence.Job {
 		for _, s := range p.Status.ContainerStatuses {
 			if t := s.State.Terminated; t != nil && s.Name == executorContainer {
 				out.Reported = true
+				out.Unknown = t.ExitCode == usageCode && t.Message == ""
 				out.Message, out.Off, out.Barrier = said(t.Message, t.ExitCode)
 			}
 		}

@@ -18,43 +18,34 @@ const (
 	// executorContainer is the one whose word counts: some clusters add containers to pods.
 	executorContainer = "executor"
 	messagePath       = "/dev/termination-log"
-	keepJobs          = 24 * 60 * 60 // s
-	nobody            = 65532
+	// madeVariable is when a Job was made, by the clock of the controller that did.
+	madeVariable = "FENCING_MADE_AT"
+	keepJobs     = 24 * 60 * 60 // s
+	nobody       = 65532
 )
 
 // job makes the Job of an action: suspended, for one executor that runs once, on a node that is not the one to be fenced.
 func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 	labels := map[string]string{ownerLabel: string(owner.UID), "app.kubernetes.io/name": executorAccount}
+	digest, action := a.Method.Digest(), ""
+	volumes, mounts := mounted(a.Method)
+	switch a.Role {
+	case nodefence.Check, nodefence.Again:
+		action = "check"
+	case nodefence.Plan:
+		digest, action = fenceconfig.DigestOf(a.Methods), "plan"
+		volumes, mounts = planned(a.Methods)
+	}
 	args := []string{
 		"run", "--dir", mountRoot, "--message", messagePath, "--not-after", a.NotAfter.UTC().Format(time.RFC3339),
-		"--digest", a.Method.Digest(), "--node", owner.Spec.NodeName,
+		"--digest", digest, "--node", owner.Spec.NodeName,
 	}
-	if a.Role == nodefence.Check || a.Role == nodefence.Again {
-		args = append(args, "--action", "check")
-	}
-	volumes := []corev1.Volume{configMap("method", a.Method.Object), configMap("template", a.Method.Template)}
-	mounts := []corev1.VolumeMount{{Name: "method", MountPath: mountRoot + "/method", ReadOnly: true}, {Name: "template", MountPath: mountRoot + "/template", ReadOnly: true}}
-	seen := map[string]bool{}
-	for _, s := range a.Method.Secrets {
-		if seen[s.Secret] {
-			continue
-		}
-		seen[s.Secret] = true
-		v := corev1.SecretVolumeSource{SecretName: s.Secret}
-		for _, o := range a.Method.Secrets {
-			if o.Secret == s.Secret {
-				v.Items = append(v.Items, corev1.KeyToPath{Key: o.Item, Path: o.Item})
-			}
-		}
-		name := "secret-" + s.Key
-		name = volumeName(name)
-		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Secret: &v}})
-		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: mountRoot + "/secrets/" + s.Secret, ReadOnly: true})
+	if action != "" {
+		args = append(args, "--action", action)
 	}
 	pod := corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, ServiceAccountName: executorAccount, AutomountServiceAccountToken: ptr(false),
-		PriorityClassName: "system-cluster-critical", NodeSelector: r.Selector, Affinity: away(owner.Spec.NodeName, a.Avoid), Volumes: volumes,
-		Tolerations:                   []corev1.Toleration{{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}},
+		PriorityClassName: fenceconfig.ExecutorPriority, NodeSelector: r.Selector, Affinity: away(owner.Spec.NodeName, a.Avoid), Volumes: volumes,
 		TerminationGracePeriodSeconds: ptr(int64(1)),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: ptr(true), RunAsUser: ptr(int64(nobody)), RunAsGroup: ptr(int64(nobody)), FSGroup: ptr(int64(nobody)),
@@ -62,10 +53,13 @@ func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 		},
 		Containers: []corev1.Container{{
 			Name: executorContainer, Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args, VolumeMounts: mounts,
-			TerminationMessagePath: messagePath,
-			SecurityContext:        &corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+			// Not an argument, which an executor of an older version would refuse.
+			Env:                    []corev1.EnvVar{{Name: madeVariable, Value: a.NotAfter.Add(-a.Timeout).UTC().Format(time.RFC3339)}},
+			TerminationMessagePath: messagePath, Resources: resources(),
+			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 		}},
 	}
+	r.places.tolerate(&pod)
 	if a.Method.HostDevices {
 		onDevices(&pod, a.Method.Action, owner.Spec.NodeName)
 	}
@@ -119,18 +113,19 @@ func only(node string) *corev1.Affinity {
 // away keeps a pod from the node that is fenced, and has it prefer nodes where no Job has failed yet: in a small cluster
 // there are none of those left soon.
 func away(fenced string, failed []string) *corev1.Affinity {
-	not := func(names ...string) corev1.NodeSelectorTerm {
-		var t corev1.NodeSelectorTerm
-		for _, n := range names { // a list with more than one name is not allowed here
-			t.MatchFields = append(t.MatchFields, corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{n}})
-		}
-		return t
-	}
-	a := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{not(fenced)}}}
+	a := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{notOn(fenced)}}}
 	if len(failed) > 0 {
-		a.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{{Weight: 100, Preference: not(failed...)}}
+		a.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{{Weight: 100, Preference: notOn(failed...)}}
 	}
 	return &corev1.Affinity{NodeAffinity: a}
+}
+
+// notOn matches all nodes but these.
+func notOn(names ...string) (t corev1.NodeSelectorTerm) {
+	for _, n := range names { // a list with more than one name is not allowed here
+		t.MatchFields = append(t.MatchFields, corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{n}})
+	}
+	return t
 }
 
 func configMap(volume, name string) corev1.Volume {

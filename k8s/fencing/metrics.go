@@ -68,7 +68,7 @@ func (m *Metrics) ended(was, is nodefence.Status) {
 			continue
 		}
 		action := e.Action
-		if e.Role == nodefence.Check || e.Role == nodefence.Again {
+		if e.Role == nodefence.Plan || e.Role == nodefence.Check || e.Role == nodefence.Again {
 			action = checks
 		}
 		m.jobs.WithLabelValues(action, e.State).Inc()

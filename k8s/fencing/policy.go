@@ -43,8 +43,12 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 			proven[fences[i].Spec.NodeName] = p.Boot
 		}
 	}
-	nodes, owners := map[string]nodefence.Node{}, owners{}
+	nodes, owners, places := map[string]nodefence.Node{}, owners{}, places{}
 	var members []storm.Member
+	etcd, err := r.etcdMembers(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	silent, err := r.silentNodes(ctx, at)
 	if err != nil {
 		return nil, nil, err
@@ -59,10 +63,11 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 			n := nodeOf(o)
 			nodes[o.Name] = n
 			owners.add(o)
+			places.add(o, n.Ready)
 			m := storm.Member{
 				Name: o.Name, Group: o.Labels[r.GroupLabel], Managed: c.Nodes[o.Name] != nil, Ready: n.Ready, Since: n.NotReadySince,
 				Created: o.CreationTimestamp.Time, Silent: silent[o.Name], Fencing: running[o.Name], Switched: switched[o.Name], Off: off[o.Name],
-				Isolated: isolated[o.Name],
+				Isolated: isolated[o.Name], Part: partOf(o, etcd, fences),
 			}
 			m.Words = wordsOf(o, n.Boot, r.told[sightings.KeptName(o.Name)])
 			m.Dead = n.Boot != "" && (n.Fenced == n.Boot || proven[o.Name] == n.Boot)
@@ -73,7 +78,9 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 		}
 	}
 	r.Crashes.know(owners)
+	r.places = places
 	p := storm.Policy{
+		Settle: c.Cluster.Settle, Gone: gone(fences, nodes),
 		MaxUnhealthy: c.Cluster.MaxUnhealthy, MaxSilent: c.Cluster.MaxSilent, MaxConcurrent: c.Cluster.MaxConcurrent, Cooldown: c.Cluster.Cooldown,
 		MaxDeadPercent: r.MaxDeadPercent,
 		SkipLeaseHeld:  c.Cluster.SkipLeaseHeld, SkipDisconnected: c.Cluster.SkipDisconnected, OnlyWithQuorum: c.Cluster.OnlyWithQuorum,
@@ -192,7 +199,15 @@ func (r *Runner) waits(name string, f nodefence.Facts, a nodefence.Action) {
 	r.Metrics.skipped.WithLabelValues(a.Held).Inc()
 	r.Logger.Warn("fencing by devices is held up", "node", name, "policy", a.Held, "why", a.Why)
 	about := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
-	r.Events.Eventf(about, nil, corev1.EventTypeWarning, skippedReason, "FencingHeld-"+a.Held, "%s: %s; to fence it all the same: kubectl fence node %s", a.Held, clip(a.Why), name)
+	r.Events.Eventf(about, nil, corev1.EventTypeWarning, skippedReason, "FencingHeld-"+a.Held, "%s: %s; %s", a.Held, clip(a.Why), anyway(a.Held, name))
+}
+
+// anyway is what a person does who knows better.
+func anyway(reason, node string) string {
+	if reason == storm.ControlPlane {
+		return "an order waits for that, too, and then shows what overrules it: kubectl fence node " + node
+	}
+	return "to fence it all the same: kubectl fence node " + node
 }
 
 // clip cuts a note to what the API server takes.

@@ -68,11 +68,14 @@ type Runner struct {
 	unread   string                         // why remediations are not read, as logged last
 	noLease  string                         // and a Lease
 	noLeases string                         // and all of them
+	noEtcd   string                         // why members of etcd are not seen
 	listed   map[string]time.Time           // by node: when its Lease ends
 	listedAt time.Time                      // when that look began
 	renewals map[string]renewal             // by node: how the looks have seen its Lease
 	storms   storm.History
 	told     map[string]*sightings.Sighting // what agents have told, by the ConfigMap's name
+
+	places places // where executors may run, as the last look has seen
 
 	schemaNext time.Time       // when it is asked about
 	unstored   string          // what the schema of NodeFences lacks, as the API server said last

@@ -30,7 +30,7 @@ func TestRound(t *testing.T) {
 	if f.OwnerReferences[0].Name != "n4" || f.Finalizers[0] != finalizer || f.Status.Jobs[0].Node != "n2" {
 		t.Errorf("object: %+v", f)
 	}
-	for action, want := range map[string][2]float64{"check": {0, 1}, "off": {1, 0}, "on": {1, 0}} { // the plug was on
+	for action, want := range map[string][2]float64{"check": {2, 1}, "off": {1, 0}, "on": {1, 0}} { // the plug was on; each step was looked at first
 		got := [2]float64{testutil.ToFloat64(s.r.Metrics.jobs.WithLabelValues(action, "succeeded")), testutil.ToFloat64(s.r.Metrics.jobs.WithLabelValues(action, "failed"))}
 		if got != want {
 			t.Errorf("%s: %v Jobs have succeeded and failed, want %v", action, got, want)
@@ -110,7 +110,8 @@ func TestClusterConfigWithProblems(t *testing.T) {
 func TestOptionsThatAgentsDoNotKnow(t *testing.T) {
 	for text, serious := range map[string]float64{
 		`{"fence_ipmilan": {"actions": ["on", "off", "status"], "parameters": [{"name": "ip", "getopt": "a"}, {"name": "password", "getopt": "p"}]}}`: 0,
-		`{"fence_ipmilan": {"actions": ["on", "off", "status"], "parameters": [{"name": "ip", "getopt": "a"}]}}`:                                      2, // in both methods
+		`{"fence_ipmilan": {"actions": ["on", "off", "status"], "parameters": [{"name": "ip", "getopt": "a"}]}}`:                                      0, // it is run without it
+		`{"fence_ipmilan": {"actions": ["on", "off", "status"], "parameters": [{"name": "ip", "getopt": "a"}, {"name": "passwort", "getopt": "p"}]}}`: 2, // in both methods
 		`{"fence_apc": {}}`: 1,
 		"[]":                1,
 	} {
@@ -196,7 +197,7 @@ func TestJob(t *testing.T) {
 			t.Errorf("no %q in %s", want, args)
 		}
 	}
-	if len(pod.Volumes) != 3 || pod.Volumes[2].Secret.SecretName != "bmc" || pod.Volumes[2].Secret.Items[0].Key != "password" || len(pod.Containers[0].Env) != 0 {
+	if len(pod.Volumes) != 3 || pod.Volumes[2].Secret.SecretName != "bmc" || pod.Volumes[2].Secret.Items[0].Key != "password" || len(pod.Containers[0].Env) != 1 || pod.Containers[0].Env[0].Name != madeVariable {
 		t.Errorf("volumes: %+v", pod.Volumes)
 	}
 	if j.Annotations[notAfterAnnotation] == "" || j.OwnerReferences[0].Kind != "NodeFence" {

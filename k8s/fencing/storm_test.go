@@ -287,6 +287,7 @@ func (p *park) execute() {
 		}
 		ok := true
 		switch method := j.Annotations["fencing-agent.io/method"]; {
+		case method == "plan":
 		case strings.Contains(strings.Join(j.Spec.Template.Spec.Containers[0].Args, " "), "--action check"):
 			ok = !m.on
 		case method == "off":

@@ -106,6 +106,9 @@ func (d *decision) observe() {
 			e.Node, d.changed = j.Node, true
 		}
 		switch {
+		// Where the image is older, the method itself is refused when its turn comes.
+		case j.Finished && e.Role == Plan && j.Unknown:
+			d.end(e, Succeeded, "nodeFence.image is older than the controller: whether each method is possible is not known", false)
 		case j.Finished && j.Succeeded && e.Confirm && !j.Off:
 			d.end(e, Failed, "its Job is complete, but its executor has not said that the plug is off: is nodeFence.image the executor?", !j.Reported)
 		case j.Finished && j.Succeeded && e.Barrier && !j.Barrier:
@@ -113,9 +116,9 @@ func (d *decision) observe() {
 		case j.Finished && j.Succeeded:
 			d.end(e, Succeeded, j.Message, false)
 		case j.Finished:
-			d.end(e, Failed, j.Message, !j.Reported)
+			d.end(e, Failed, j.Message+unplaced(j), !j.Reported)
 		case d.Now.After(e.NotAfter.Add(slack)):
-			d.end(e, Failed, "it did not end in time", true)
+			d.end(e, Failed, "it did not end in time"+unplaced(j), true)
 		}
 	}
 	d.hear()
@@ -132,6 +135,14 @@ func (d *decision) observe() {
 			s.Message = "a message said that the node's crash kernel ran, and its kubelet was heard after that in the same boot: somebody sends in its name"
 		}
 	}
+}
+
+// unplaced says where to look when no node has run a Job: it fails by its time, which tells nobody why.
+func unplaced(j *Job) string {
+	if j.Node != "" || j.Reported {
+		return ""
+	}
+	return ": no node has run its pod, for a quota, a limit range, taints or an executorNodeSelector; kubectl describe job " + j.Name + " says which"
 }
 
 func (d *decision) end(e *Entry, state, message string, unclear bool) {
@@ -171,7 +182,8 @@ func (d *decision) job() (Action, bool) {
 		e := d.status.entry(j.Name)
 		switch {
 		case e != nil && e.UID == j.UID && e.State == Recorded && j.Suspended:
-			if !d.held() {
+			// One that is not started fails when its time is over, and the next try asks again.
+			if !d.held() && !(d.atRisk() && e.Role == Main && e.Action == fenceconfig.Off && !d.wasOff()) {
 				return Action{Kind: StartJob, Name: j.Name, UID: j.UID, Why: e.Method}, true
 			}
 		case e != nil && e.UID == j.UID && e.State == Failed && !j.Finished:

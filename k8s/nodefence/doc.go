@@ -10,6 +10,8 @@
 //   - No Job runs twice for one try. A Job is made suspended, its UID is written into the NodeFence under a precondition on
 //     its resourceVersion, and only a Job whose UID stands there is started. One that a late controller makes again has
 //     another UID and never runs.
+//   - Nothing is cut off before the image has said that each method of the node is possible: its program, options and Secrets
+//     are there. What is only found when its turn comes would leave a node without its storage, and with its power and its pods.
 //   - No on before the last off. An on is made only after each off of the same try has succeeded, and another try begins
 //     only when nothing of the one before can run any more.
 //   - The storage of a boot that was isolated is given back only when that boot has ended: the Node is Ready with another

@@ -14,6 +14,7 @@ import (
 type item struct {
 	name    string
 	method  fenceconfig.Method
+	methods []fenceconfig.Method // of the role plan
 	role    Role
 	timeout time.Duration
 }
@@ -29,10 +30,17 @@ func (d *decision) plan() []item {
 			if asks(role) {
 				timeout = d.Cluster.CheckTimeout
 			}
-			items = append(items, item{jobName(d.Object.UID, s.Step, s.Retries, role, m), m, role, timeout})
+			items = append(items, item{jobName(d.Object.UID, s.Step, s.Retries, role, m.Name, m.Digest()), m, nil, role, timeout})
 		}
 	}
 	power, firstOn := fenceconfig.Steps(n.Power)
+	// What is impossible is to be known before the first of several steps: else the node would lose its storage, and neither
+	// its power nor its pods.
+	if s.Step != Recovery && !s.Isolated && !s.Switched {
+		all := n.Methods()
+		name := jobName(d.Object.UID, s.Step, s.Retries, Plan, string(Plan), fenceconfig.DigestOf(all))
+		items = append(items, item{name, fenceconfig.Method{Name: string(Plan)}, all, Plan, d.Cluster.JobTimeout})
+	}
 	switch s.Step {
 	case Isolation:
 		if confirmed(power[:firstOn]) {
@@ -69,10 +77,9 @@ func confirmed(offs []fenceconfig.Method) bool {
 }
 
 // jobName is the same for all controllers: one Job for each NodeFence, step, try, role and method.
-func jobName(uid string, step Step, try int, role Role, m fenceconfig.Method) string {
+func jobName(uid string, step Step, try int, role Role, name, digest string) string {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s %s %d %s %s %s", uid, step, try, role, m.Name, m.Digest())
-	name := m.Name
+	fmt.Fprintf(h, "%s %s %d %s %s %s", uid, step, try, role, name, digest)
 	if len(name) > 40 {
 		name = name[:40]
 	}
@@ -117,10 +124,14 @@ func (d *decision) asked(items []item, role Role) asked {
 // look goes through the plan.
 func (d *decision) look(items []item) progress {
 	var p progress
-	checks := d.asked(items, Check)
-	p.next, p.off = checks.next, checks.all > 0 && checks.off == checks.all
-	if p.off || checks.runs {
+	plan, checks := d.asked(items, Plan), d.asked(items, Check)
+	p.next, p.off = append(plan.next, checks.next...), checks.all > 0 && checks.off == checks.all
+	switch {
+	case p.off, plan.runs, checks.runs:
 		p.complete = p.off
+		return p
+	case plan.off < plan.all: // nothing is cut off
+		p.failed = true
 		return p
 	}
 	p.cut = d.status.Step == Power
@@ -132,7 +143,7 @@ func (d *decision) look(items []item) progress {
 		e := d.status.entry(it.name)
 		off := it.role == Main && it.method.Action == fenceconfig.Off
 		switch {
-		case it.role == Check:
+		case it.role == Check || it.role == Plan:
 			continue
 		case it.role == Again && again.runs:
 			p.next, p.cut = again.next, false

@@ -2,25 +2,63 @@ package nodefence
 
 import (
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
+	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
 // AnywayAnnotation of a NodeFence is the word of a person who has looked at the Nodes that are not Ready, and wants it to go
 // on all the same.
 const AnywayAnnotation = "fencing-agent.io/fence-anyway"
 
-// gate is asked before each step that isolates the node or cuts its power, before each try of one, and before the first
-// method of it. What has begun goes on: a supply that is off would stay so, and half an isolation is of use to nobody.
-// What a person has ordered is not held up either: the step that the NodeFence was made for.
+// gate is asked before each step that isolates the node or cuts its power, before each try of one, and before each method of
+// it. What has begun goes on: a supply that is off would stay so, and half an isolation is of use to nobody. What a person
+// has ordered is not held up either: the step that the NodeFence was made for.
+//
+// Invariant: a node of the control plane is asked about before each off of it, ordered or begun or not, until all supplies of
+// it have been off: half of its supplies leave it running. That it is not held up any more is written before it goes on:
+// others go by it ([storm.ControlPlane]).
 func (d *decision) gate(step Step) (Action, bool) {
 	s := &d.status
 	switch {
-	case step == Recovery, step == Power && s.Switched, step == Isolation && s.Isolated, d.ordered(step), d.Object.Deleting:
+	case step == Recovery, d.Object.Deleting:
+	case d.atRisk() && !(step == Power && d.wasOff()):
+		return d.hold(step), true
+	case step == Power && s.Switched, step == Isolation && s.Isolated, d.ordered(step):
 	case !d.Policy.Allowed:
 		return d.hold(step), true
 	}
-	d.free()
+	was := s.Held()
+	if d.free(); was == storm.ControlPlane {
+		s.Message = ""
+		return d.update("the rest of the control plane is Ready again: looks once more"), true
+	}
 	return Action{}, false
+}
+
+// atRisk reports whether the control plane does not do without this node now.
+func (d *decision) atRisk() bool {
+	return !d.Policy.Allowed && d.Policy.Reason == storm.ControlPlane
+}
+
+// wasOff reports whether each supply of the node was switched off, and none on after that.
+func (d *decision) wasOff() bool {
+	if d.Config == nil || !d.status.Switched {
+		return false
+	}
+	off := map[string]bool{}
+	for _, e := range d.status.Jobs {
+		switch {
+		case e.Action == fenceconfig.On && (e.Role == Main || e.Role == Restore) && e.Step != Isolation:
+			clear(off)
+		case e.Step == Power && e.Role == Main && e.State == Succeeded:
+			off[e.Method] = true
+		}
+	}
+	power, firstOn := fenceconfig.Steps(d.Config.Power)
+	return firstOn > 0 && !slices.ContainsFunc(power[:firstOn], func(m fenceconfig.Method) bool { return !off[m.Name] })
 }
 
 // ordered reports whether a person has made the NodeFence for this step. Where nothing isolates the node, its power is

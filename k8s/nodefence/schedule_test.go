@@ -34,6 +34,7 @@ type world struct {
 	boot     int
 	up       bool // it has power and runs a boot
 	storage  bool
+	cutOff   string    // the boot from which its storage was taken last
 	lands    time.Time // until when writes that the storage had accepted before it was cut off may land
 	takers   []taker
 	taken    int
@@ -193,6 +194,8 @@ func (w *world) strike(j *worldJob) {
 		}
 	}
 	switch {
+	case j.role == Plan:
+		j.ok = true
 	case j.method.Agent != "fence_apc_snmp":
 		on := j.method.Action == "on"
 		if w.storage && !on {
@@ -203,7 +206,11 @@ func (w *world) strike(j *worldJob) {
 			j.ends = w.lands
 		}
 		j.Barrier = j.method.Storage.Reset
-		if on && !w.storage && w.up && bootName(w.boot) == j.fenced {
+		if !on {
+			w.cutOff = bootName(w.boot)
+		}
+		// Of another boot than it was taken from, whichever NodeFence gives it back.
+		if on && !w.storage && w.up && bootName(w.boot) == j.fenced && w.cutOff == j.fenced {
 			w.bad("%s gives storage back to the boot that was fenced", j.Name)
 		}
 		w.storage, j.ok = on, true

@@ -49,6 +49,7 @@ type Role string
 
 // The roles.
 const (
+	Plan    Role = "plan"    // looks whether each method of the node is possible at all, before anything is cut off
 	Check   Role = "check"   // asks whether the plug is off, and switches nothing
 	Again   Role = "again"   // asks all supplies once more, at one time, after the last off
 	Main    Role = "main"    // a method of the step
@@ -203,6 +204,7 @@ type Job struct {
 	NotAfter            time.Time
 	Finished, Succeeded bool
 	Reported            bool // its executor has said how it ended
+	Unknown             bool // and that is: it does not know what it was asked for, as one of an older version
 	Off                 bool // and that is: the plug is off
 	Barrier             bool // and each logical unit was reset after that
 	Node, Message       string
@@ -251,6 +253,7 @@ type Action struct {
 	Spec               Spec
 	Status             Status
 	Method             fenceconfig.Method
+	Methods            []fenceconfig.Method // of the role plan: all of the node
 	Role               Role
 	Timeout            time.Duration
 	NotAfter           time.Time

@@ -180,7 +180,8 @@ func (d *decision) run() Action {
 	case (p.next[0].role == Unfence || s.Step == Recovery && p.next[0].role == Main) && !d.unfenceable():
 		return d.rest(time.Time{}, "gives storage back when the boot that it was taken from has ended")
 	}
-	if p.next[0].role == Main { // before it, only plugs are asked
+	// Before it, only plugs are asked; and what is off is to be on again.
+	if next := p.next[0]; next.role == Main && next.method.Action == fenceconfig.Off {
 		if a, held := d.gate(s.Step); held {
 			return a
 		}
@@ -199,7 +200,7 @@ func (d *decision) make(next []item) Action {
 		if j == nil {
 			avoid := s.Failed
 			return Action{
-				Kind: CreateJob, Name: it.name, Method: it.method, Role: it.role, Timeout: it.timeout,
+				Kind: CreateJob, Name: it.name, Method: it.method, Methods: it.methods, Role: it.role, Timeout: it.timeout,
 				NotAfter: d.Now.Add(it.timeout).Truncate(time.Second), Avoid: avoid, Why: it.method.Name,
 			}
 		}

@@ -39,13 +39,13 @@ func TestStorageWaitsForTheLease(t *testing.T) {
 // A node that dies with the executor on it leaves no pod behind: where it ran was noted before.
 func TestNodeOfAnExecutorThatDies(t *testing.T) {
 	d := begun(t, Power, New).settle()
-	j := &d.f.Jobs[0]
+	j := d.jobs()[0]
 	j.Node = "n1"
 	d.settle()
-	j = &d.f.Jobs[0]
+	j = d.jobs()[0]
 	j.Node, j.Finished, j.Message = "", true, "Job was active longer than specified deadline"
 	d.settle().is(Power, Error)
-	if s := d.status(); s.Jobs[0].Node != "n1" || len(s.Failed) != 1 || s.Failed[0] != "n1" {
+	if s := d.status(); s.Jobs[1].Node != "n1" || len(s.Failed) != 1 || s.Failed[0] != "n1" {
 		t.Errorf("%+v", s)
 	}
 }

@@ -17,6 +17,9 @@
 // never permits anything, and holds up nothing that is proven. It goes by one look at the API server; that there was a
 // storm, and since when somebody says something, is remembered as well ([History]), and may be forgotten.
 //
+// Nodes of the control plane are held back by more still, and a person's order with them: one at a time, and none while
+// another is not Ready ([ControlPlane]).
+//
 // Each refusal has a reason in one word and a sentence for people ([Verdict]).
 //
 // [Pace] is state without a clock: the time is an argument. It is not safe for concurrent use; k8s/reconcile guards

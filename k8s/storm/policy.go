@@ -26,7 +26,7 @@ const (
 
 // Reasons lists all that a [Survey] may say, for metrics.
 func Reasons() []string {
-	return []string{ConfigProblems, Blind, TooManyUnhealthy, Cooldown, TooManyDead, LeaseHeld, Disconnected, QuorumLost, TooManyAtOnce}
+	return []string{ControlPlane, ConfigProblems, Blind, TooManyUnhealthy, Cooldown, TooManyDead, LeaseHeld, Disconnected, QuorumLost, TooManyAtOnce}
 }
 
 // Policy is what the operator decides about fencing by devices.
@@ -37,6 +37,8 @@ type Policy struct {
 	MaxConcurrent  int           // nodes of which a step runs at one time
 	Cooldown       time.Duration // after a storm
 	MaxDeadPercent int           // of a group, as in [Settings]
+	Settle         time.Duration // for which other nodes of the control plane have to have been Ready
+	Gone           []string      // nodes that have no Node, and a NodeFence that may have cut them off
 
 	// What agents say holds a node up: that its slot on the LUN moves; that it lives and has lost the LUN; that the group has
 	// lost quorum.
@@ -57,6 +59,7 @@ type Member struct {
 	Isolated    bool      // its NodeFence has cut it off from networks or storage
 	Words       *Words    // what its agent says, in the boot that the Node shows; nil: nothing
 	Off         bool      // its power may be off, by a step that runs or has failed, and nothing proves it
+	Part        Part      // of the control plane
 }
 
 // failed reports whether it was not Ready at a moment, as far as the last change tells.
@@ -156,11 +159,14 @@ func (s *Survey) Unhealthy() map[string]int {
 // Allow is asked before each step that isolates this node or cuts its power. Anyway is what a person has said who wants it
 // fenced all the same ([Verdict]): it holds as long as the same Nodes are not Ready, and no others.
 func (s *Survey) Allow(node, anyway string) Verdict {
+	m, word := s.members[node], anyway != "" && anyway == s.digest
+	if v := s.controlPlane(m, word); !v.Allowed {
+		return v
+	}
 	if s.policy.Broken != "" { // defaults may be less careful than what was meant
 		return Verdict{Reason: ConfigProblems, Text: s.policy.Broken}
 	}
-	if anyway == "" || anyway != s.digest {
-		m := s.members[node]
+	if !word {
 		for _, rule := range []func(Member) Verdict{s.storm, s.dead, s.leaseHeld, s.disconnected, s.withoutQuorum} {
 			if v := rule(m); !v.Allowed {
 				v.Anyway = s.digest

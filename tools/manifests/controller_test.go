@@ -35,7 +35,7 @@ func healthyController() map[string]float64 {
 	for _, device := range []string{"fence_ipmilan 192.0.2.4", "fence_ipmilan 192.0.2.5"} {
 		w[`fencing_controller_device_reachable{device="`+device+`"}`] = 1
 	}
-	for _, policy := range []string{"ConfigProblems", "ControlPlaneBlind", "TooManyUnhealthy", "Cooldown", "TooManyDead", "TooManyAtOnce"} {
+	for _, policy := range []string{"ControlPlaneAtRisk", "ConfigProblems", "ControlPlaneBlind", "TooManyUnhealthy", "Cooldown", "TooManyDead", "TooManyAtOnce"} {
 		w[`fencing_controller_fencing_skipped_total{policy="`+policy+`"}`] = 0
 	}
 	return w

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// mostSkew is by how much this machine's clock may differ from the API server's before it is said. Jobs allow for 15 s.
+	mostSkew = 5 * time.Second
+	// skewAgain is how often it is said at most.
+	skewAgain = 10 * time.Minute
+)
+
+// dates compares this machine's clock with the Date of the API server's answers: executors begin nothing after a time that this
+// replica has named, by the clocks of their own machines. Nothing rests on it; it is told before a node fails.
+type dates struct {
+	next http.RoundTripper
+	log  *slog.Logger
+	now  func() time.Time
+
+	mu   sync.Mutex
+	said time.Time
+}
+
+// RoundTrip is for http.RoundTripper.
+func (d *dates) RoundTrip(r *http.Request) (*http.Response, error) {
+	before := d.now()
+	resp, err := d.next.RoundTrip(r)
+	if err == nil {
+		if date, parsed := http.ParseTime(resp.Header.Get("Date")); parsed == nil {
+			d.compare(date, before, d.now())
+		}
+	}
+	return resp, err
+}
+
+// compare says once in a while that the clocks differ. The date was true at some moment of the request, and has no fractions.
+func (d *dates) compare(date, before, after time.Time) {
+	skew := time.Duration(0)
+	switch {
+	case before.Sub(date) > mostSkew+time.Second:
+		skew = before.Sub(date)
+	case date.Sub(after) > mostSkew:
+		skew = after.Sub(date)
+	default:
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.said.IsZero() && after.Sub(d.said) < skewAgain {
+		return
+	}
+	d.said = after
+	d.log.Warn("this machine's clock differs from the API server's: executors on machines with another clock may refuse their Jobs; run NTP on all of them",
+		"aheadBy", skew.Truncate(time.Second), "allowed", mostSkew)
+}

@@ -1,0 +1,131 @@
+package nodefence
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// planning is a NodeFence whose look at all methods ends when the test says so.
+func planning(t *testing.T, step Step) *desk {
+	d := begun(t, step, New)
+	d.plans = true
+	return d.settle()
+}
+
+func planOf(d *desk) *Job {
+	i := slices.IndexFunc(d.f.Jobs, func(j Job) bool { return strings.HasPrefix(j.Name, string(Plan)) && !j.Finished })
+	if i < 0 {
+		d.t.Fatalf("nobody looks: %v", d.log)
+	}
+	return &d.f.Jobs[i]
+}
+
+func cuts(d *desk) bool {
+	return slices.ContainsFunc(d.created, func(m string) bool { return strings.HasPrefix(m, "main:") })
+}
+
+// What is impossible, in whichever step, is found before anything is cut off: storage is not taken from a node whose power
+// cannot be.
+func TestNothingIsCutBeforeAllIsPossible(t *testing.T) {
+	for _, step := range []Step{Isolation, Power} {
+		d := planning(t, step)
+		for try := range 3 {
+			for i := range d.f.Jobs {
+				if j := &d.f.Jobs[i]; !j.Suspended && !j.Finished {
+					j.Finished, j.Reported, j.Succeeded, j.Message = true, true, false, "fence_eaton_snmp has no action off"
+				}
+			}
+			if d.settle(); cuts(d) || d.status().Isolated || d.status().Switched {
+				t.Fatalf("%s, try %d: made %v", step, try, d.created)
+			}
+			d.after(d.f.Cluster.Poll)
+		}
+		if d.status().Phase != GivenUp || !strings.Contains(d.status().Message, "has no action off") {
+			t.Errorf("%s: %s, %s", step, d.status().Phase, d.status().Message)
+		}
+	}
+}
+
+// It is waited for, also when the plugs have answered; and a look that nobody hears of is a failure.
+func TestThePlanIsWaitedFor(t *testing.T) {
+	d := planning(t, Isolation)
+	for _, j := range d.jobs() {
+		j.Finished, j.Reported, j.Message = true, true, "the plug is on"
+	}
+	if d.settle(); cuts(d) {
+		t.Fatalf("made %v", d.created)
+	}
+	p := planOf(d)
+	p.Finished, p.Reported, p.Succeeded = true, true, true
+	if d.settle(); !cuts(d) {
+		t.Errorf("it is not isolated: %s", d.status().Message)
+	}
+	d = planning(t, Power)
+	if d.after(d.f.Cluster.JobTimeout + slack + time.Second); cuts(d) || d.status().Phase != Error {
+		t.Errorf("made %v: %s", d.created, d.status().Phase)
+	}
+}
+
+// All supplies are off already: that is a proof, whatever is possible.
+func TestOffAlreadyNeedsNoPlan(t *testing.T) {
+	d := planning(t, Isolation)
+	for _, j := range d.jobs() {
+		j.Finished, j.Reported, j.Succeeded, j.Off = true, true, true, true
+	}
+	if d.settle(); d.status().Proof == nil {
+		t.Errorf("%+v", d.status())
+	}
+}
+
+// An image of an older version cannot look: a node is fenced as it was with it.
+func TestAnOlderImage(t *testing.T) {
+	d := planning(t, Power)
+	p := planOf(d)
+	p.Finished, p.Reported, p.Unknown, p.Message = true, true, true, "exit code 2"
+	if d.settle(); !cuts(d) {
+		t.Errorf("it is not fenced: %s", d.status().Message)
+	}
+}
+
+// Once something is cut off there is no way back that a look could save; and the recovery cuts nothing.
+func TestThePlanComesFirstOnly(t *testing.T) {
+	for _, set := range []func(s *Status){
+		func(s *Status) { s.Isolated = true }, func(s *Status) { s.Switched = true }, func(s *Status) { s.Step = Recovery },
+	} {
+		d := begun(t, Power, Running)
+		d.plans = true
+		set(d.status())
+		if d.status().Step == Recovery {
+			d.f.Node.Ready, d.f.Node.Boot = true, newBoot
+		}
+		d.settle()
+		if slices.ContainsFunc(d.f.Jobs, func(j Job) bool { return strings.HasPrefix(j.Name, string(Plan)) }) {
+			t.Errorf("it looks: %v", d.log)
+		}
+	}
+}
+
+// jobs are all but those that look whether methods are possible.
+func (d *desk) jobs() (out []*Job) {
+	for i := range d.f.Jobs {
+		if !strings.HasPrefix(d.f.Jobs[i].Name, string(Plan)) {
+			out = append(out, &d.f.Jobs[i])
+		}
+	}
+	return out
+}
+
+// A Job that a late controller makes again never runs.
+func TestSecondJobOfOneName(t *testing.T) {
+	d := begun(t, Power, New).settle()
+	name := d.f.Jobs[0].Name
+	d.f.Jobs[0] = Job{Name: name, UID: "again", Version: "1", Suspended: true, NotAfter: start.Add(time.Hour)}
+	d.settle()
+	for _, j := range d.f.Jobs {
+		if j.UID == "again" && !j.Suspended {
+			t.Errorf("it runs: %+v", j)
+		}
+	}
+}
