@@ -90,7 +90,7 @@ func (m *Machine) note(now time.Time, l Lease) bool {
 		m.refused, m.why = now, "this boot was called dead, and was heard after that"
 	}
 	skip := m.skip
-	m.skip = false
+	m.skip, m.unnoted = false, skip
 	wrong := m.node.Note != "" && m.node.Boot != "" && !there
 	switch {
 	case m.settings.DryRun || skip:
@@ -209,13 +209,14 @@ func (m *Machine) tainted(now time.Time, l Lease) {
 }
 
 // stop ends the deletions for this boot. A new boot renews the Lease before it shows in the Node, so the taint says
-// nothing yet; but nothing is deleted either.
+// nothing yet; but nothing is deleted either. The annotation does ([Machine.note]); where that cannot be written, the taint
+// has to, since storage and NodeFences act on it: for a new boot it comes off as it would have.
 func (m *Machine) stop(now time.Time) {
 	if m.refused.IsZero() {
 		m.refused, m.why = now, "its Lease was renewed after the proof"
 	}
 	m.pace.End(m.name)
-	if now.Sub(m.refused) < disputeAfter || m.settings.DryRun {
+	if !m.unnoted && now.Sub(m.refused) < disputeAfter || m.settings.DryRun {
 		m.state.set(Held, m.why)
 		m.sleep(now, pause)
 		return

@@ -78,6 +78,7 @@ type Machine struct {
 	fails   int
 	failed  Kind // what failed last and has not worked since
 	skip    bool // the annotation could not be written: this round is about all else
+	unnoted bool // this is that round
 
 	state State
 }
