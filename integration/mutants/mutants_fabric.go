@@ -26,7 +26,7 @@ func fabricMutants() []mutant {
 		one("fenceconfig", "a storage needs no barrier", "k8s/fenceconfig/storage.go", "err != nil || seconds < 1 || seconds > 86400 || strconv.Itoa(seconds) != barrier:", "barrier != \"\" && err != nil:"),
 		one("fenceconfig", "two nodes have one key", config, "if key := m.option(\"key\"); key != \"\" {", "if key := \"\"; key != \"\" {"),
 		one("executor", "one reset is enough", "cmd/fencing-executor/barrier.go", "if err != nil {\n			return fmt.Errorf(\"reset of the logical unit %s: %s\"", "if err != nil && device == devices[0] {\n			return fmt.Errorf(\"reset of the logical unit %s: %s\""),
-		one("storagewatch", "a node is back before its fencing is over", "k8s/storagewatch/nodefences.go", "case fence == nil && ready:", "case ready:"),
+		one("storagewatch", "a node is back before its fencing is over", "k8s/storagewatch/nodefences.go", "case fence == nil && isReady:", "case isReady:"),
 	}
 	for i := range list {
 		switch rule := list[i].rule; rule {

@@ -39,9 +39,28 @@ func keeps(annotation string) bool {
 	}
 }
 
+// WordOf is whether the death of the boot that a Node shows is in force, or in dispute ([recovery.WordOf]).
+func WordOf(n *corev1.Node) recovery.Word {
+	var values, others []string
+	for _, t := range n.Spec.Taints {
+		switch {
+		case t.Key != recovery.TaintKey:
+		case t.Effect == corev1.TaintEffectNoExecute:
+			values = append(values, t.Value)
+		default:
+			others = append(others, t.Value)
+		}
+	}
+	return recovery.WordOf(deaths.Boot(n.Status.NodeInfo.BootID), n.Annotations[recovery.NoteKey], values, others)
+}
+
 // nodeOf is what matters of a Node.
 func nodeOf(n *corev1.Node) nodefence.Node {
-	out := nodefence.Node{Exists: true, UID: string(n.UID), Boot: deaths.Boot(n.Status.NodeInfo.BootID), Kept: n.DeletionTimestamp != nil}
+	word := WordOf(n)
+	out := nodefence.Node{
+		Exists: true, UID: string(n.UID), Boot: deaths.Boot(n.Status.NodeInfo.BootID), Kept: n.DeletionTimestamp != nil,
+		Fenced: word.Fenced, Disputed: word.Disputed,
+	}
 	for key := range n.Annotations {
 		out.Kept = out.Kept || keeps(key)
 	}
@@ -52,14 +71,7 @@ func nodeOf(n *corev1.Node) nodefence.Node {
 		}
 	}
 	for _, t := range n.Spec.Taints {
-		switch {
-		case t.Key == autoscalerRemoval:
-			out.Kept = true
-		case t.Key == recovery.TaintKey && t.Effect == corev1.TaintEffectNoExecute:
-			if boot, disputed := recovery.BootOf(t.Value); !disputed {
-				out.Fenced = boot
-			}
-		}
+		out.Kept = out.Kept || t.Key == autoscalerRemoval
 	}
 	return out
 }

@@ -65,7 +65,7 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 				Isolated: isolated[o.Name],
 			}
 			m.Words = wordsOf(o, n.Boot, r.told[sightings.KeptName(o.Name)])
-			m.Dead = n.Boot != "" && (n.Fenced == n.Boot || proven[o.Name] == n.Boot)
+			m.Dead = n.Boot != "" && n.Disputed != n.Boot && (n.Fenced == n.Boot || proven[o.Name] == n.Boot)
 			members = append(members, m)
 		}
 		if page = list.Continue; page == "" {

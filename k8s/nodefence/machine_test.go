@@ -212,7 +212,7 @@ func beginning() map[string]func(t *testing.T) {
 		"2 off already": func(t *testing.T) {
 			d := newDesk(t, configure(t)).settle().through(all)
 			d.is(Isolation, Done)
-			if p := d.status().Proof; p == nil || p.Kind != ByPower || p.Boot != oldBoot || len(d.created) != 2 {
+			if p := d.status().Proof; p == nil || p.Kind != ByPower || p.Boot != oldBoot || strings.Join(d.created, " ") != "check:a-off check:b-off again:a-off again:b-off" {
 				t.Errorf("proof %+v, Jobs %v", p, d.created)
 			}
 		},

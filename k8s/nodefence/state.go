@@ -50,7 +50,7 @@ type Role string
 // The roles.
 const (
 	Check   Role = "check"   // asks whether the plug is off, and switches nothing
-	Again   Role = "again"   // asks all supplies once more, at one time, after the last off
+	Again   Role = "again"   // asks all supplies once more, when all have said off
 	Main    Role = "main"    // a method of the step
 	Unfence Role = "unfence" // gives storage back between the last off and the first on
 	Restore Role = "restore" // switches on what an unfinished step has switched off
@@ -171,11 +171,6 @@ func (s *Status) entry(name string) *Entry {
 	return &s.Jobs[i]
 }
 
-// proven reports whether the boot has ended, as far as anybody knows.
-func (s *Status) proven() bool {
-	return s.Proof != nil && !s.Proof.Contradicted && s.Proof.Boot == s.Boot
-}
-
 // Object is a NodeFence as the API server shows it.
 type Object struct {
 	UID, Version string
@@ -191,9 +186,12 @@ type Node struct {
 	Ready         bool
 	NotReadySince time.Time
 	Heartbeat     string
-	Silent        bool // its Lease was not renewed for as long as it lasts, by the reader's own clock
-	Kept          bool // a person wants it left alone, or it is being removed
-	Fenced        string
+	Silent        bool   // its Lease was not renewed for as long as it lasts, by the reader's own clock
+	Kept          bool   // a person wants it left alone, or it is being removed
+	Fenced        string // the boot that it shows, if the recovery believes the agents that it has ended
+	Disputed      string // the boot that it shows, if it was called dead, and was heard after that
+	// Seen are the other nodes of its group whose agents say at present that they see the boot that it shows. One is none.
+	Seen []string
 }
 
 // Job is what it shows of a Job of this NodeFence.

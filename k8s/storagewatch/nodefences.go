@@ -3,7 +3,6 @@ package storagewatch
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -158,11 +157,9 @@ func (p *NodeFences) health(ctx context.Context, name string, fence *fencing.Nod
 	if err != nil {
 		return storagefence.Unknown, fence == nil, nil
 	}
-	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
+	isReady := ready(&node)
 	switch {
-	case fence == nil && ready:
+	case fence == nil && isReady:
 		return storagefence.Healthy, !tainted(&node), nil
 	case fence == nil:
 		return storagefence.Unknown, false, nil
@@ -172,7 +169,7 @@ func (p *NodeFences) health(ctx context.Context, name string, fence *fencing.Nod
 		return h, false, err
 	}
 	o := nodefence.Object{Deleting: fence.DeletionTimestamp != nil, Status: fence.Status}
-	n := nodefence.Node{Exists: true, UID: string(node.UID), Boot: deaths.Boot(node.Status.NodeInfo.BootID), Ready: ready, Silent: silent}
+	n := nodefence.Node{Exists: true, UID: string(node.UID), Boot: deaths.Boot(node.Status.NodeInfo.BootID), Ready: isReady, Silent: silent}
 	if o.Severed(n, p.driver, p.now()) {
 		return storagefence.Unhealthy, false, nil
 	}
