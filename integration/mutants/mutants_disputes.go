@@ -28,10 +28,16 @@ func disputeMutants() []mutant {
 		one("disputes", "a Node that is Ready is off", off, " && !ready(n)", ""),
 		one("disputes", "the annotation withdraws no pod", off, "fencing.WordOf(n).Fenced != \"\"", "fencing.WordOf(&corev1.Node{Spec: n.Spec, Status: n.Status}).Fenced != \"\""),
 		one("disputes", "where the note is refused nothing says it", "k8s/recovery/decide.go", "if !m.unnoted && now.Sub(m.refused)", "if now.Sub(m.refused)"),
+		one("clocks", "storage is given back by the clock that is ahead", "k8s/nodefence/storage.go", "if len(s.Storages) > 0 && d.Returning < ReturnWait {", "if len(s.Storages) > 0 && d.Now.Before(s.Storages[0].Returned.Add(ReturnWait)) {"),
+		one("clocks", "storage is given back at once", "k8s/nodefence/storage.go", "if len(s.Storages) > 0 && d.Returning < ReturnWait {", "if false {"),
+		one("clocks", "a look at another time counts", "k8s/fencing/facts.go", "!known || was.lease != text || was.at.After(now) {\n		if r.returns == nil {", "!known {\n		if r.returns == nil {"),
+		one("clocks", "the time that is vouched for ends by another clock", "k8s/storagewatch/nodefences.go", "p.waited(name, string(fence.UID), &o) && ", ""),
+		one("clocks", "a late Job is not waited for", decide, "case d.Now.After(e.NotAfter.Add(slack)):", "case d.Now.After(e.NotAfter):"),
+		one("clocks", "the next try does not wait for wrong clocks", decide, "if end := e.NotAfter.Add(slack); e.Unclear", "if end := e.NotAfter; e.Unclear"),
 	}
 	for i := range list {
 		switch file := list[i].edits[0].file; {
-		case file == decide:
+		case file == decide && list[i].rule == "disputes":
 			list[i].in = []string{"./k8s/fencing"}
 		case file == word:
 			list[i].in = []string{"./k8s/recovery", "./k8s/fencing"}

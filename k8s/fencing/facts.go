@@ -103,6 +103,9 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 		f.Wish, f.First = r.wish(ctx, r.wished[node], f.Node)
 	}
 	f.Now = r.Now()
+	if f.Object != nil {
+		f.Returning = r.returning(f.Object, f.Now)
+	}
 	f.Crash = r.Crashes.judge(node, f.Node, f.Now)
 	if f.Crashed() {
 		survey.Proven(node) // there may be no NodeFence yet in which it could stand
@@ -114,6 +117,26 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 		r.Logger.Warn("storage is not given back before the node is in another boot, since its Lease cannot be read: apply nodefence.yaml of this version", "node", node, "err", err)
 	}
 	return f, &object, nil
+}
+
+// returning is for how long this replica has seen that the storages of a NodeFence are about to be given back. One that has just
+// started begins again.
+func (r *Runner) returning(o *nodefence.Object, now time.Time) time.Duration {
+	text := o.Status.Returns()
+	if text == "" {
+		delete(r.returns, o.Spec.NodeName)
+		return 0
+	}
+	text = o.UID + text
+	was, known := r.returns[o.Spec.NodeName]
+	if !known || was.lease != text || was.at.After(now) {
+		if r.returns == nil {
+			r.returns = map[string]heard{}
+		}
+		was = heard{text, now}
+		r.returns[o.Spec.NodeName] = was
+	}
+	return now.Sub(was.at)
 }
 
 // heard is when a Lease was seen to be renewed last.

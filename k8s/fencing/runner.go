@@ -63,6 +63,7 @@ type Runner struct {
 	wanted   map[string]time.Time           // by node: since when this replica would write
 	wished   map[string]*FencingRemediation // by node, in this round
 	leases   map[string]heard               // by node: its Lease as this replica has seen it
+	returns  map[string]heard               // by node: that its storages are about to be given back
 	held     map[string]string              // by node: by which limit nothing begins, as told last
 	problems string                         // as logged last
 	unread   string                         // why remediations are not read, as logged last
@@ -159,6 +160,7 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 	}
 	maps.DeleteFunc(r.wanted, func(name string, _ time.Time) bool { return !work[name] })
 	maps.DeleteFunc(r.held, func(name, _ string) bool { return !work[name] })
+	maps.DeleteFunc(r.returns, func(name string, _ heard) bool { return !work[name] })
 	maps.DeleteFunc(r.leases, func(name string, _ heard) bool { return !work[name] })
 	if len(work) > 0 {
 		return busyRound, nil

@@ -51,6 +51,8 @@ type desk struct {
 	f       Facts
 	version int
 	created []string // methods of Jobs, in order
+	returns string   // the storages that are about to be given back, and since when that was seen
+	since   time.Time
 	log     []string
 }
 
@@ -70,6 +72,13 @@ func (d *desk) status() *Status { return &d.f.Object.Status }
 
 // once carries one action out, and reports whether there was one.
 func (d *desk) once() bool {
+	d.f.Returning = 0
+	if o := d.f.Object; o != nil && o.Status.Returns() != "" {
+		if text := o.Status.Returns(); text != d.returns {
+			d.returns, d.since = text, d.f.Now
+		}
+		d.f.Returning = d.f.Now.Sub(d.since)
+	}
 	a := Decide(d.f)
 	if a.Kind != Wait {
 		d.log = append(d.log, fmt.Sprint(a.Kind, " ", a.Name, " ", a.Why))

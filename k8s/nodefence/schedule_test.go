@@ -249,10 +249,13 @@ func (w *world) power(j *worldJob, plug string) {
 
 // controller is one of two: what it has read, and what it is about to write. It may be killed at any moment.
 type controller struct {
-	stage int
-	facts Facts
-	act   Action
-	until time.Time
+	ahead   time.Duration // of its clock
+	returns string        // as in desk
+	since   time.Time
+	stage   int
+	facts   Facts
+	act     Action
+	until   time.Time
 }
 
 func (c *controller) turn(w *world) {
@@ -261,11 +264,17 @@ func (c *controller) turn(w *world) {
 		if w.now.Before(c.until) {
 			return
 		}
-		c.facts = Facts{Now: w.now, Config: w.config.Nodes["n4"], Cluster: w.config.Cluster, Policy: storm.Verdict{Allowed: true}}
+		c.facts = Facts{Now: w.now.Add(c.ahead), Config: w.config.Nodes["n4"], Cluster: w.config.Cluster, Policy: storm.Verdict{Allowed: true}}
 		if w.object != nil {
 			o := *w.object
 			o.Status = o.Status.clone()
 			c.facts.Object = &o
+			if text := o.Status.Returns(); text != "" {
+				if text = o.UID + text; text != c.returns {
+					c.returns, c.since = text, w.now
+				}
+				c.facts.Returning = w.now.Sub(c.since)
+			}
 		}
 	case 1:
 		for _, j := range w.jobs {
@@ -371,12 +380,15 @@ func TestSchedules(t *testing.T) {
 	for seed := *firstOne; seed < *firstOne+uint64(*runs) && !t.Failed(); seed++ {
 		w := newWorld(t, seed, configs[seed%2])
 		var both [2]controller
+		for i := range both {
+			both[i].ahead = time.Duration(w.rng.IntN(5000)) * time.Millisecond
+		}
 		step := func() {
 			w.tick()
 			for i := range both {
 				switch {
 				case !w.calm && w.chance(0.01):
-					both[i] = controller{} // killed
+					both[i] = controller{ahead: both[i].ahead} // killed
 				case !w.calm && both[i].stage > 0 && w.chance(0.002): // stopped for a while: it goes on with what it has read
 					both[i].until = w.now.Add(time.Duration(w.rng.IntN(200)) * time.Second)
 				case w.now.Before(both[i].until):

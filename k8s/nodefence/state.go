@@ -224,6 +224,8 @@ type Facts struct {
 	Policy  storm.Verdict // whether the next step that isolates the node or cuts its power may begin
 	Wish    string        // the UID of a remediation that wants it to begin now
 	First   Step          // with which the wish wants it to begin; empty: isolation
+	// Returning is for how long this replica has seen that the storages are about to be given back ([Status.Returns]).
+	Returning time.Duration
 }
 
 // Kind is what an [Action] does.
