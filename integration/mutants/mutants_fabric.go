@@ -12,7 +12,7 @@ func fabricMutants() []mutant {
 		one("nodefence", "each storage is severed", storage, "return v.Driver == driver && v.Returned", "return v.Returned"),
 		one("nodefence", "a storage is severed while it is given back", storage, "&& v.Returned.IsZero() && !now.Before(v.From)", "&& !now.Before(v.From)"),
 		one("nodefence", "a storage is given back under those who take its volumes", step, "	if a, ok := d.givesBack(p.next[0]); ok {\n		return a\n	}\n", ""),
-		one("nodefence", "a storage is given back as soon as that was said", storage, "!last.IsZero() && d.Now.Before(end)", "false"),
+		one("nodefence", "a storage is given back as soon as that was said", storage, "len(s.Storages) > 0 && d.Returning < ReturnWait", "false"),
 		one("nodefence", "a reset needs no word of its executor", decide, "e.Barrier && !j.Barrier:", "false:"),
 		one("nodefence", "what registers its machine runs while the node is off", plan, "return m.HostDevices }))", "return false }))"),
 		one("fencing", "who asks a device checks a plug", "k8s/fencing/monitor.go", "args[len(args)-1] = \"monitor\"", "_ = args"),

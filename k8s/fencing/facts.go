@@ -96,6 +96,7 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 	switch err := r.Reader.Get(ctx, types.NamespacedName{Name: node}, &n); {
 	case err == nil:
 		f.Node = nodeOf(&n)
+		f.Node.Seen = r.Seen(node, f.Node.Boot)
 	case client.IgnoreNotFound(err) != nil:
 		return f, nil, fmt.Errorf("read Node: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -63,15 +64,17 @@ type Runner struct {
 	wanted   map[string]time.Time           // by node: since when this replica would write
 	wished   map[string]*FencingRemediation // by node, in this round
 	leases   map[string]heard               // by node: its Lease as this replica has seen it
-	returns  map[string]heard               // by node: that its storages are about to be given back
-	held     map[string]string              // by node: by which limit nothing begins, as told last
-	problems string                         // as logged last
-	unread   string                         // why remediations are not read, as logged last
-	noLease  string                         // and a Lease
-	noLeases string                         // and all of them
-	listed   map[string]time.Time           // by node: when its Lease ends
-	listedAt time.Time                      // when that look began
-	renewals map[string]renewal             // by node: how the looks have seen its Lease
+	seenLock sync.Mutex
+	seen     map[string]seen      // by node: which boot agents see; guarded by seenLock
+	returns  map[string]heard     // by node: that its storages are about to be given back
+	held     map[string]string    // by node: by which limit nothing begins, as told last
+	problems string               // as logged last
+	unread   string               // why remediations are not read, as logged last
+	noLease  string               // and a Lease
+	noLeases string               // and all of them
+	listed   map[string]time.Time // by node: when its Lease ends
+	listedAt time.Time            // when that look began
+	renewals map[string]renewal   // by node: how the looks have seen its Lease
 	storms   storm.History
 	told     map[string]*sightings.Sighting // what agents have told, by the ConfigMap's name
 

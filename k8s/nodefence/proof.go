@@ -13,9 +13,9 @@ func (d *decision) disputed() bool {
 	return d.same() && d.Node.Boot == d.status.Boot && d.Node.disputed()
 }
 
-// seen reports whether two agents see the boot that is fenced. One that lies holds nothing up.
+// seen reports whether agents see the boot that is fenced, as many as are believed.
 func (d *decision) seen() bool {
-	return d.same() && d.Node.Boot == d.status.Boot && len(d.Node.Seen) > 1
+	return d.same() && d.Node.Boot == d.status.Boot && len(d.Node.Seen) > 0
 }
 
 // withdrawn reports whether this boot was called dead, and something has spoken against that since, or speaks against it now.

@@ -190,7 +190,7 @@ type Node struct {
 	Kept          bool   // a person wants it left alone, or it is being removed
 	Fenced        string // the boot that it shows, if the recovery believes the agents that it has ended
 	Disputed      string // the boot that it shows, if it was called dead, and was heard after that
-	// Seen are the other nodes of its group whose agents say at present that they see the boot that it shows. One is none.
+	// Seen are the nodes whose agents say at present that they see the boot that it shows; none if they are not enough.
 	Seen []string
 }
 

@@ -49,13 +49,20 @@ func (m *Machine) remember() {
 }
 
 // dispute remembers what shows that the boot may run: a Lease that is renewed after the proof was taken up, a Node that
-// its kubelet has written since, or a reporter that takes its word back.
+// its kubelet has written since, a reporter that takes its word back, or agents that go on seeing a boot that is proven dead.
 func (m *Machine) dispute(now time.Time, l Lease) {
 	if m.believed && m.lease == "" && l.Exists {
 		m.lease, m.leaseAt, m.heartbeat, m.unknown = l.Version, now, m.node.Heartbeat, false
 	}
+	if len(m.verdict.Seen) == 0 {
+		m.sighted = time.Time{}
+	} else if m.sighted.IsZero() {
+		m.sighted = now
+	}
 	text := ""
 	switch {
+	case !m.sighted.IsZero() && now.Sub(m.sighted) > seenLong:
+		text = m.verdict.Missing
 	case m.lease != "" && m.spoke():
 		text = "its kubelet has written its Node after the proof"
 	case m.lease != "" && l.Exists && l.Version != m.lease:
@@ -140,7 +147,7 @@ func (m *Machine) begin(now time.Time, l Lease, believed bool) bool {
 		switch {
 		case m.noted:
 			m.hold(now, InDispute, m.why+noteHint)
-		case m.verdict.Named == 0 && m.refused.IsZero():
+		case m.verdict.Named == 0 && len(m.verdict.Seen) == 0 && m.refused.IsZero():
 			m.rest(Watching, "nobody calls this boot dead")
 		default:
 			m.hold(now, Unproven, m.verdict.Missing)
