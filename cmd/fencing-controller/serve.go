@@ -85,7 +85,7 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 	lists := newListServer(c, mgr, log, id)
 	fencer := newFencer(c, mgr, log, id, there)
 	r = reconcile.New(reconcile.Options{
-		Power: power(fencer), Reported: lists.reported(),
+		Power: power(fencer), Seen: sees(fencer), Reported: lists.reported(),
 		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Events: mgr.GetEventRecorder(userAgent), Logger: log,
 		Metrics: reconcile.NewMetrics(metrics.Registry, c.DryRun), Now: time.Now, Self: id.pod, Replicas: there,
 		Recovery:   recovery.Settings{DryRun: c.DryRun, Settle: c.Settle},
@@ -181,6 +181,14 @@ func power(f *fencing.Runner) func(ctx context.Context, node, boot string) (bool
 		return nil
 	}
 	return f.Proof
+}
+
+// sees is what the recovery asks about agents that see a boot.
+func sees(f *fencing.Runner) func(node, boot string) []string {
+	if f == nil {
+		return nil
+	}
+	return f.Seen
 }
 
 // replicaPods limits the watch of pods to those of the controller.

@@ -33,6 +33,7 @@ func allMutants() []mutant {
 		rosterMutants(),
 		kubeLeaseMutants(),
 		healMutants(),
+		disputeMutants(),
 		holdMutants(),
 		sentenceMutants(),
 		lossMutants(),

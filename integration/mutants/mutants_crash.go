@@ -14,7 +14,7 @@ func crashMutants() []mutant {
 		one("nodefence", "a message of another boot is a proof", machine, "f.Crash.Boot != \"\" && f.Crash.Boot == f.Node.Boot", "f.Crash.Boot != \"\""),
 		one("nodefence", "the power is cut while the dump is written", machine, "return d.Now.Before(over) &&", "return d.Now.Before(over) && false &&"),
 		one("nodefence", "a dump keeps the power on for ever", machine, " && d.Now.Before(s.Dump.Since.Add(d.Cluster.MostDump))", ""),
-		one("nodefence", "what a message said is not doubted", "k8s/nodefence/decide.go", "p.Kind != ByAgents && !p.Contradicted", "p.Kind == ByPower && !p.Contradicted"),
+		one("nodefence", "what a message said is not doubted", "k8s/nodefence/proof.go", "case p == nil || p.Contradicted ||", "case p == nil || p.Kind == ByKdump || p.Contradicted ||"),
 		one("fencing", "an address of two Nodes is one of them", listener, "			o[a] = \"\"\n", ""),
 	}
 	for i := range list {

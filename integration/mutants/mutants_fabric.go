@@ -12,7 +12,7 @@ func fabricMutants() []mutant {
 		one("nodefence", "each storage is severed", storage, "return v.Driver == driver && v.Returned", "return v.Returned"),
 		one("nodefence", "a storage is severed while it is given back", storage, "&& v.Returned.IsZero() && !now.Before(v.From)", "&& !now.Before(v.From)"),
 		one("nodefence", "a storage is given back under those who take its volumes", step, "	if a, ok := d.givesBack(p.next[0]); ok {\n		return a\n	}\n", ""),
-		one("nodefence", "a storage is given back as soon as that was said", storage, "!last.IsZero() && d.Now.Before(end)", "false"),
+		one("nodefence", "a storage is given back as soon as that was said", storage, "len(s.Storages) > 0 && d.Returning < ReturnWait", "false"),
 		one("nodefence", "a reset needs no word of its executor", decide, "e.Barrier && !j.Barrier:", "false:"),
 		one("nodefence", "what registers its machine runs while the node is off", plan, "return m.HostDevices }))", "return false }))"),
 		one("fencing", "who asks a device checks a plug", "k8s/fencing/monitor.go", "args[len(args)-1] = \"monitor\"", "_ = args"),
@@ -26,7 +26,7 @@ func fabricMutants() []mutant {
 		one("fenceconfig", "a storage needs no barrier", "k8s/fenceconfig/storage.go", "err != nil || seconds < 1 || seconds > 86400 || strconv.Itoa(seconds) != barrier:", "barrier != \"\" && err != nil:"),
 		one("fenceconfig", "two nodes have one key", config, "if key := m.option(\"key\"); key != \"\" {", "if key := \"\"; key != \"\" {"),
 		one("executor", "one reset is enough", "cmd/fencing-executor/barrier.go", "if err != nil {\n			return fmt.Errorf(\"reset of the logical unit %s: %s\"", "if err != nil && device == devices[0] {\n			return fmt.Errorf(\"reset of the logical unit %s: %s\""),
-		one("storagewatch", "a node is back before its fencing is over", "k8s/storagewatch/nodefences.go", "case fence == nil && ready:", "case ready:"),
+		one("storagewatch", "a node is back before its fencing is over", "k8s/storagewatch/nodefences.go", "case fence == nil && isReady:", "case isReady:"),
 	}
 	for i := range list {
 		switch rule := list[i].rule; rule {

@@ -15,8 +15,8 @@ func foundMutants() []mutant {
 	)
 	list := []mutant{
 		one("found", "what agents have found comes back to them", findings, "p.Kind != nodefence.ByPower && p.Kind != nodefence.ByKdump", "false"),
-		one("found", "a death is found while the kubelet speaks", findings, " || !p.Contradicted && !ranOut(f.Spec.NodeName) {", " {"),
-		one("found", "one that is heard waits until its Lease has run out", findings, "!p.Contradicted && !ranOut", "!ranOut"),
+		one("found", "a death is found while the kubelet speaks", findings, "(disputed || !ranOut(f.Spec.NodeName))", "disputed"),
+		one("found", "one that is heard waits until its Lease has run out", findings, "!p.Contradicted && (disputed || !ranOut(f.Spec.NodeName))", "(disputed || !ranOut(f.Spec.NodeName))"),
 		one("found", "what was found of a boot before is told", findings, " || nodes[f.Spec.NodeName].Boot != p.Boot", ""),
 		one("found", "a NodeFence of any name counts", findings, "f.Name != NameOf(f.Spec.NodeName) || ", ""),
 		one("found", "a Lease that is not there has run out", findings, "return known && r.listedAt", "return !known || r.listedAt"),

@@ -51,7 +51,7 @@ func recoveryRules() []mutant {
 		one("barrier", "the Lease is watched without the jitter of its renewals", facts, "l.Duration/4 + l.Duration/100 + renewalDelay", "l.Duration/4 + renewalDelay"),
 		one("barrier", "the Lease is watched without the time of a request", facts, "l.Duration/4 + l.Duration/100 + renewalDelay", "l.Duration/4 + l.Duration/100"),
 		one("barrier", "the Lease is not watched", decide, "	case !m.watched(l):\n		m.state.set(Proven", "	case false:\n		m.state.set(Proven"),
-		one("barrier", "what nobody counts for is rested on", decide, "case m.verdict.Named == 0 && m.refused", "case len(m.verdict.Reporters) == 0 && m.refused"),
+		one("barrier", "what nobody counts for is rested on", decide, "case m.verdict.Named == 0 && len(m.verdict.Seen) == 0 && m.refused", "case len(m.verdict.Reporters) == 0 && m.refused"),
 		one("barrier", "what waits for evictions asks the API server", machine, "now.Before(m.lookBy) && busy", "now.Before(m.lookBy) && busy && false"),
 		one("barrier", "what waits for evictions is not looked at", machine, "now.Before(m.lookBy) && busy", "busy"),
 		one("barrier", "what waits for a person polls", decide, "m.sleep(now, mediumPause) // until a person has looked", "m.sleep(now, shortPause)"),

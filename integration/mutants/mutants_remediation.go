@@ -9,7 +9,7 @@ func remediationMutants() []mutant {
 		one("remediation", "what has timed out wishes on", decide, "return !f.Deleting && !f.TimedOut && f.Finalizer", "return !f.Deleting && f.Finalizer"),
 		one("remediation", "what is being deleted wishes on", decide, "return !f.Deleting && !f.TimedOut && f.Finalizer", "return !f.TimedOut && f.Finalizer"),
 		one("remediation", "somebody else's NodeFence is deleted", decide, "f.Fence != nil && f.Fence.Mine && !f.Fence.GivenUp", "f.Fence != nil && !f.Fence.GivenUp"),
-		one("remediation", "a NodeFence that has given up is deleted", decide, "&& !f.Fence.GivenUp && !f.Fence.Contradicted", ""),
+		one("remediation", "a NodeFence that has given up is deleted", decide, "&& !f.Fence.GivenUp", ""),
 		one("remediation", "the NodeFence of a node that is back is deleted", decide, "!f.Fence.Deleting && !f.Node.Ready && !f.Others:", "!f.Fence.Deleting && !f.Others:"),
 		one("remediation", "it goes before its NodeFence", decide, "case f.Deleting && !mine:", "case f.Deleting && (!mine || f.Fence.Deleting):"),
 		one("remediation", "a proof of another boot is success", decide, "about := f.Fence != nil && f.Fence.Boot == s.Boot && s.Boot != \"\"", "about := f.Fence != nil"),

@@ -37,7 +37,7 @@ func wordsMutants() []mutant {
 		one("words", "what was so for a moment is said", said, "if now.Sub(since[name]) >= sightingSteady {", "if true {"),
 		one("words", "a loss of a moment is said", said, "s.starves && now.Sub(k.starves) >= sightingSteady,", "s.starves,"),
 		one("words", "each change is a write", said, "|| !same && now.Sub(k.wrote) < sightingPause):", "):"),
-		one("words", "it is said once", said, "|| now.Sub(k.wrote) < sightings.Again)", "|| true)"),
+		one("words", "it is said once", said, "|| now.Sub(k.wrote) < again)", "|| true)"),
 		one("words", "an agent that starts takes back what it does not know yet", said, "now.Sub(k.began) < sightingTakeover:", "false:"),
 		one("words", "all agents speak of slots", said, "return n <= sightingSpeakers ||", "return true ||"),
 		one("words", "a fenced node's slot is said to move", said, "if p == r.Self || fenced.Has(p) {", "if p == r.Self {"),

@@ -36,6 +36,7 @@ type Question struct {
 	GroupSize         int      // Nodes of the group, the dead one among them
 	Unknown           bool     // the Node's condition Ready is Unknown, which only kube-controller-manager writes
 	Before            []string // who counted as a reporter of this boot before
+	Seen              []string // whose agents say that they see this boot run, if they are enough (k8s/storm)
 	Power             bool     // the devices of the node said that it had no power, when this boot had begun (k8s/nodefence)
 }
 
@@ -47,6 +48,7 @@ type Verdict struct {
 	Need      int      // how many there have to be
 	By        string   // what it was believed by: "reporters", "unknown" or "power"
 	Missing   string   // what is missing, for people; empty if it is believed
+	Seen      []string // whose agents see it run: it would be believed without that
 	Withdrawn []string // who named this boot before, and says the opposite now by naming it no more
 }
 
@@ -60,7 +62,18 @@ func (s Settings) Need(group string, size int) int {
 }
 
 // Judge decides whether that boot of that node is believed to have ended.
+//
+// Invariant: nothing is believed of a boot that agents see run, whatever devices say: a plug may be another machine's.
 func Judge(s Settings, q Question, nodes []Node) Verdict {
+	v := judge(s, q, nodes)
+	if v.Believed && len(q.Seen) > 0 {
+		v.Believed, v.By, v.Seen = false, "", q.Seen
+		v.Missing = "the agents of " + strings.Join(q.Seen, ", ") + " see this boot run"
+	}
+	return v
+}
+
+func judge(s Settings, q Question, nodes []Node) Verdict {
 	v := Verdict{Need: s.Need(q.Group, q.GroupSize)}
 	nodes = distinct(nodes)
 	if q.Boot == "" || q.Group == "" {

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -56,6 +57,18 @@ type councillor struct {
 
 func (m *councillor) cut() bool { return !m.port || !m.supplies[0] && !m.supplies[1] }
 
+// replica is a controller with the settings of another one, which has seen nothing yet.
+func replica(r *Runner) *Runner {
+	out := &Runner{}
+	from, to := reflect.ValueOf(r).Elem(), reflect.ValueOf(out).Elem()
+	for i := range to.NumField() {
+		if f := to.Field(i); f.CanSet() {
+			f.Set(from.Field(i))
+		}
+	}
+	return out
+}
+
 func newCouncil(t *testing.T, seed uint64) *council {
 	c := &council{stage: newStage(t), rng: rand.New(rand.NewPCG(seed, 12)), seed: seed, words: map[types.UID]bool{}, read: make([]map[string]bool, 2)}
 	c.objects = map[string][]byte{}
@@ -92,11 +105,11 @@ func newCouncil(t *testing.T, seed uint64) *council {
 		}
 	}
 	for i := range 2 {
-		r := *c.r
+		r := replica(c.r)
 		at := turns{c, i}
 		r.Metrics, r.Self, r.Reader, r.Writer = NewMetrics(prometheus.NewRegistry()), fmt.Sprint("r", i), at, at
 		r.Replicas, r.Pause = func() []string { return []string{"r0", "r1"} }, 2*time.Second
-		c.runners = append(c.runners, &r)
+		c.runners = append(c.runners, r)
 	}
 	return c
 }
@@ -407,7 +420,7 @@ func (a *stopsAfterLook) List(ctx context.Context, list client.ObjectList, opts 
 // not begin with the other one by its old look.
 func TestALookAtTheControlPlaneIsNotOld(t *testing.T) {
 	c := newCouncil(t, 7)
-	a, b := *c.r, *c.r
+	a, b := replica(c.r), replica(c.r)
 	a.Self, b.Self = "a", "b"
 	a.Metrics, b.Metrics = NewMetrics(prometheus.NewRegistry()), NewMetrics(prometheus.NewRegistry())
 	for _, m := range c.machines[:3] {

@@ -41,9 +41,28 @@ func keeps(annotation string) bool {
 	}
 }
 
+// WordOf is whether the death of the boot that a Node shows is in force, or in dispute ([recovery.WordOf]).
+func WordOf(n *corev1.Node) recovery.Word {
+	var values, others []string
+	for _, t := range n.Spec.Taints {
+		switch {
+		case t.Key != recovery.TaintKey:
+		case t.Effect == corev1.TaintEffectNoExecute:
+			values = append(values, t.Value)
+		default:
+			others = append(others, t.Value)
+		}
+	}
+	return recovery.WordOf(deaths.Boot(n.Status.NodeInfo.BootID), n.Annotations[recovery.NoteKey], values, others)
+}
+
 // nodeOf is what matters of a Node.
 func nodeOf(n *corev1.Node) nodefence.Node {
-	out := nodefence.Node{Exists: true, UID: string(n.UID), Boot: deaths.Boot(n.Status.NodeInfo.BootID), Kept: n.DeletionTimestamp != nil}
+	word := WordOf(n)
+	out := nodefence.Node{
+		Exists: true, UID: string(n.UID), Boot: deaths.Boot(n.Status.NodeInfo.BootID), Kept: n.DeletionTimestamp != nil,
+		Fenced: word.Fenced, Disputed: word.Disputed,
+	}
 	for key := range n.Annotations {
 		out.Kept = out.Kept || keeps(key)
 	}
@@ -54,14 +73,7 @@ func nodeOf(n *corev1.Node) nodefence.Node {
 		}
 	}
 	for _, t := range n.Spec.Taints {
-		switch {
-		case t.Key == autoscalerRemoval:
-			out.Kept = true
-		case t.Key == recovery.TaintKey && t.Effect == corev1.TaintEffectNoExecute:
-			if boot, disputed := recovery.BootOf(t.Value); !disputed {
-				out.Fenced = boot
-			}
-		}
+		out.Kept = out.Kept || t.Key == autoscalerRemoval
 	}
 	return out
 }
@@ -86,6 +98,7 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 	switch err := r.Reader.Get(ctx, types.NamespacedName{Name: node}, &n); {
 	case err == nil:
 		f.Node = nodeOf(&n)
+		f.Node.Seen = r.Seen(node, f.Node.Boot)
 	case client.IgnoreNotFound(err) != nil:
 		return f, nil, fmt.Errorf("read Node: %w", err)
 	}
@@ -93,6 +106,9 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 		f.Wish, f.First = r.wish(ctx, r.wished[node], f.Node)
 	}
 	f.Now = r.Now()
+	if f.Object != nil {
+		f.Returning = r.returning(f.Object, f.Now)
+	}
 	f.Crash = r.Crashes.judge(node, f.Node, f.Now)
 	if f.Crashed() {
 		survey.Proven(node) // there may be no NodeFence yet in which it could stand
@@ -110,6 +126,26 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 		r.Logger.Warn("storage is not given back before the node is in another boot, since its Lease cannot be read: apply nodefence.yaml of this version", "node", node, "err", err)
 	}
 	return f, &object, nil
+}
+
+// returning is for how long this replica has seen that the storages of a NodeFence are about to be given back. One that has just
+// started begins again.
+func (r *Runner) returning(o *nodefence.Object, now time.Time) time.Duration {
+	text := o.Status.Returns()
+	if text == "" {
+		delete(r.returns, o.Spec.NodeName)
+		return 0
+	}
+	text = o.UID + text
+	was, known := r.returns[o.Spec.NodeName]
+	if !known || was.lease != text || was.at.After(now) {
+		if r.returns == nil {
+			r.returns = map[string]heard{}
+		}
+		was = heard{text, now}
+		r.returns[o.Spec.NodeName] = was
+	}
+	return now.Sub(was.at)
 }
 
 // heard is when a Lease was seen to be renewed last.

@@ -24,12 +24,17 @@ type Finding struct {
 //
 // Invariant: a death is found only when the Lease of the node has run out. A board that lies about a machine whose kubelet reaches the API
 // server would else be believed by agents that cannot reach it, and act sooner than the recovery does.
+// Nor is one told while it is in dispute.
 func findings(fences []NodeFence, nodes map[string]nodefence.Node, ranOut func(node string) bool) (out []Finding) {
 	for i := range fences {
 		f := &fences[i]
 		p := f.Status.Proof
 		if p == nil || p.Kind != nodefence.ByPower && p.Kind != nodefence.ByKdump || p.Boot == "" || p.Boot != f.Status.Boot ||
-			f.Name != NameOf(f.Spec.NodeName) || nodes[f.Spec.NodeName].Boot != p.Boot || !p.Contradicted && !ranOut(f.Spec.NodeName) {
+			f.Name != NameOf(f.Spec.NodeName) || nodes[f.Spec.NodeName].Boot != p.Boot {
+			continue
+		}
+		// In dispute for a moment is each node that boots: its Lease comes before its boot. So that is told as nothing.
+		if disputed := nodes[f.Spec.NodeName].Disputed == p.Boot; !p.Contradicted && (disputed || !ranOut(f.Spec.NodeName)) {
 			continue
 		}
 		out = append(out, Finding{f.Spec.NodeName, p.Boot, p.Kind, f.Name, p.At.UTC(), p.Contradicted})

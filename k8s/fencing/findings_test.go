@@ -54,6 +54,10 @@ func TestFindings(t *testing.T) {
 	if got := findings([]NodeFence{fence(nil)}, nodes, lives); len(got) != 0 {
 		t.Errorf("its kubelet renews its Lease: %+v", got)
 	}
+	disputed := map[string]nodefence.Node{"n4": {Boot: dead, Disputed: dead}}
+	if got := findings([]NodeFence{fence(nil)}, disputed, over); len(got) != 0 {
+		t.Errorf("it is in dispute: %+v", got)
+	}
 	contradicted := fence(func(f *NodeFence) { f.Status.Proof.Contradicted = true })
 	if got := findings([]NodeFence{contradicted}, nodes, lives); len(got) != 1 || !got[0].Contradicted {
 		t.Errorf("it was heard: %+v", got)

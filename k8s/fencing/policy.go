@@ -65,12 +65,12 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 			owners.add(o)
 			places.add(o, n.Ready)
 			m := storm.Member{
-				Name: o.Name, Group: o.Labels[r.GroupLabel], Managed: c.Nodes[o.Name] != nil, Ready: n.Ready, Since: n.NotReadySince,
+				Name: o.Name, Boot: n.Boot, Group: o.Labels[r.GroupLabel], Managed: c.Nodes[o.Name] != nil, Ready: n.Ready, Since: n.NotReadySince,
 				Created: o.CreationTimestamp.Time, Silent: silent[o.Name], Fencing: running[o.Name], Switched: switched[o.Name], Off: off[o.Name],
 				Isolated: isolated[o.Name], Part: partOf(o, etcd, fences),
 			}
 			m.Words = wordsOf(o, n.Boot, r.told[sightings.KeptName(o.Name)])
-			m.Dead = n.Boot != "" && (n.Fenced == n.Boot || proven[o.Name] == n.Boot)
+			m.Dead = n.Boot != "" && n.Disputed != n.Boot && (n.Fenced == n.Boot || proven[o.Name] == n.Boot)
 			members = append(members, m)
 		}
 		if page = list.Continue; page == "" {
@@ -89,6 +89,7 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 		p.Broken = fenceconfig.ClusterObject + " has problems: kubectl fence config check"
 	}
 	s := p.Look(members, at, &r.storms)
+	r.see(nodes, s)
 	r.Metrics.unhealthy.Reset()
 	for group, n := range s.Unhealthy() {
 		r.Metrics.unhealthy.WithLabelValues(group).Set(float64(n))
@@ -110,7 +111,7 @@ func wordsOf(n *corev1.Node, boot string, told *sightings.Sighting) *storm.Words
 	if s == nil {
 		return nil
 	}
-	return &storm.Words{Text: sightings.Encode(*s), QuorumLost: s.QuorumLost, Moves: s.SlotMoves, Still: s.SlotStill}
+	return &storm.Words{Text: sightings.Encode(*s), QuorumLost: s.QuorumLost, Moves: s.SlotMoves, Still: s.SlotStill, Sees: s.Sees}
 }
 
 // hear takes what agents have told controllers that they follow, of the ConfigMaps that were read of this program's namespace, or

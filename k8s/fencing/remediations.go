@@ -16,7 +16,6 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
-	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 	"github.com/fencing-agent/fencing-agent/k8s/remediation"
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
@@ -138,7 +137,9 @@ func (r *Runner) remediationFacts(ctx context.Context, m *FencingRemediation, c 
 	var n corev1.Node
 	switch err := r.Reader.Get(ctx, types.NamespacedName{Name: name}, &n); {
 	case err == nil:
-		f.Node = remediationNode(&n)
+		if f.Node = remediationNode(&n); f.Fence != nil && f.Node.Disputed != "" && f.Node.Disputed == f.Fence.Boot {
+			f.Fence.Proven = false
+		}
 	case client.IgnoreNotFound(err) != nil:
 		return nil, fmt.Errorf("read Node: %w", err)
 	}
@@ -157,13 +158,7 @@ func text(s nodefence.Status) string {
 
 func remediationNode(n *corev1.Node) remediation.Node {
 	is := nodeOf(n)
-	out := remediation.Node{Exists: true, UID: is.UID, Boot: is.Boot, Ready: is.Ready, Fenced: is.Fenced}
-	for _, t := range n.Spec.Taints {
-		if boot, disputed := recovery.BootOf(t.Value); t.Key == recovery.TaintKey && disputed {
-			out.Disputed = boot
-		}
-	}
-	return out
+	return remediation.Node{Exists: true, UID: is.UID, Boot: is.Boot, Ready: is.Ready, Fenced: is.Fenced, Disputed: is.Disputed}
 }
 
 // remedy carries out the next write of one remediation. All replicas may do so: each write names what it was read from.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -72,6 +73,9 @@ type Runner struct {
 	listed   map[string]time.Time           // by node: when its Lease ends
 	listedAt time.Time                      // when that look began
 	renewals map[string]renewal             // by node: how the looks have seen its Lease
+	seenLock sync.Mutex
+	seen     map[string]seen  // by node: which boot agents see; guarded by seenLock
+	returns  map[string]heard // by node: that its storages are about to be given back
 	storms   storm.History
 	told     map[string]*sightings.Sighting // what agents have told, by the ConfigMap's name
 
@@ -162,6 +166,7 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 	}
 	maps.DeleteFunc(r.wanted, func(name string, _ time.Time) bool { return !work[name] })
 	maps.DeleteFunc(r.held, func(name, _ string) bool { return !work[name] })
+	maps.DeleteFunc(r.returns, func(name string, _ heard) bool { return !work[name] })
 	maps.DeleteFunc(r.leases, func(name string, _ heard) bool { return !work[name] })
 	if len(work) > 0 {
 		return busyRound, nil

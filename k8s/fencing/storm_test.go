@@ -127,8 +127,8 @@ func newPark(t *testing.T, seed uint64) *park {
 
 func (p *park) replica(name string) *replicaOf {
 	o := &replicaOf{left: 1 + p.rng.IntN(60), pace: storm.New(storm.Settings{Evicting: 100, DeletesPerSecond: 100, MaxDeadPercent: p.mostDead})}
-	r := *p.r
-	o.r = &r
+	r := &Runner{Reader: p.r.Reader, Events: p.r.Events, Logger: p.r.Logger, Now: p.r.Now, Namespace: p.r.Namespace, Image: p.r.Image, Proven: p.r.Proven}
+	o.r = r
 	r.Metrics, r.Self, r.Writer = NewMetrics(prometheus.NewRegistry()), name, mortal{p, o}
 	r.Replicas, r.Pause = func() []string { return []string{"a", "b"} }, 3*time.Second
 	r.GroupLabel, r.MaxDeadPercent = "group", p.mostDead

@@ -12,12 +12,12 @@ const noted = 10 * time.Second
 
 // Crashed reports whether a crash kernel proves the end of the boot that the Node shows.
 func (f *Facts) Crashed() bool {
-	return f.Config != nil && f.Config.Kdump && !f.Node.Ready && f.Crash.Boot != "" && f.Crash.Boot == f.Node.Boot
+	return f.Config != nil && f.Config.Kdump && !f.Node.Ready && f.Crash.Boot != "" && f.Crash.Boot == f.Node.Boot && !f.Node.disputed()
 }
 
 // byKdump reports whether a crash kernel proves the end of this boot, which nobody has noted here yet.
 func (d *decision) byKdump() bool {
-	return d.status.Proof == nil && d.same() && d.Crashed() && d.Node.Boot == d.status.Boot
+	return d.status.Proof == nil && !d.seen() && d.same() && d.Crashed() && d.Node.Boot == d.status.Boot
 }
 
 // hear notes that a dump is written, for the replicas that do not hear it.

@@ -125,16 +125,7 @@ func (d *decision) observe() {
 	if d.same() && !d.Node.Ready && !s.NotReady {
 		s.NotReady, d.changed = true, true
 	}
-	// A device that says off while the kubelet goes on lies, or is another node's. Only the kubelet writes a heartbeat, and
-	// it does so while it is not Ready, too.
-	if p := s.Proof; p != nil && p.Kind != ByAgents && !p.Contradicted && d.same() && d.Node.Boot == p.Boot && d.Node.Heartbeat != p.Heartbeat {
-		p.Contradicted, d.changed = true, true
-		s.Phase, s.DoneAt = GivenUp, d.Now
-		s.Message = "the devices said that the node was off, and its kubelet was heard after that in the same boot: check which plugs it is on"
-		if p.Kind == ByKdump {
-			s.Message = "a message said that the node's crash kernel ran, and its kubelet was heard after that in the same boot: somebody sends in its name"
-		}
-	}
+	d.contradict()
 }
 
 // unplaced says where to look when no node has run a Job: it fails by its time, which tells nobody why.
@@ -148,7 +139,7 @@ func unplaced(j *Job) string {
 func (d *decision) end(e *Entry, state, message string, unclear bool) {
 	e.State, e.Message, e.Unclear, e.FinishedAt = state, message, unclear, d.Now
 	d.changed = true
-	if state == Failed && e.Role != Check && e.Node != "" && !slices.Contains(d.status.Failed, e.Node) {
+	if state == Failed && !e.onlyAsks() && e.Node != "" && !slices.Contains(d.status.Failed, e.Node) {
 		d.status.Failed = append(d.status.Failed, e.Node)
 		d.status.Failed = d.status.Failed[max(0, len(d.status.Failed)-mostAvoided):]
 	}
@@ -183,7 +174,7 @@ func (d *decision) job() (Action, bool) {
 		switch {
 		case e != nil && e.UID == j.UID && e.State == Recorded && j.Suspended:
 			// One that is not started fails when its time is over, and the next try asks again.
-			if !d.held() && !(d.atRisk() && e.Role == Main && e.Action == fenceconfig.Off && !d.wasOff()) {
+			if !d.held() && !(d.atRisk() && e.Role == Main && e.Action == fenceconfig.Off && !d.wasOff()) && !(e.givesStorage() && !d.unfenceable()) {
 				return Action{Kind: StartJob, Name: j.Name, UID: j.UID, Why: e.Method}, true
 			}
 		case e != nil && e.UID == j.UID && e.State == Failed && !j.Finished:
@@ -257,13 +248,6 @@ func (d *decision) enter(step Step, why string) Action {
 	}
 	s.Step, s.Phase, s.StartedAt, s.DoneAt, s.Retries, s.ReadyAt, s.Message = step, New, d.Now, time.Time{}, 0, time.Time{}, why
 	return d.update(string(step) + ": " + why)
-}
-
-// unfenceable reports whether the storage may be given back: the boot that it was taken from has ended. What a device
-// says, or a crash kernel, is not enough while the kubelet renews its Lease.
-func (d *decision) unfenceable() bool {
-	proven := d.status.proven() && (d.status.Proof.Kind == ByAgents || d.Node.Silent)
-	return !d.status.Isolated || proven || d.same() && d.Node.Boot != "" && d.Node.Boot != d.status.Boot
 }
 
 // methods reports whether the configuration has any for a step.

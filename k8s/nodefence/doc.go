@@ -15,9 +15,12 @@
 //   - No on before the last off. An on is made only after each off of the same try has succeeded, and another try begins
 //     only when nothing of the one before can run any more.
 //   - The storage of a boot that was isolated is given back only when that boot has ended: the Node is Ready with another
-//     one, or the proof says so; and if that is the word of devices, its Lease has run out.
+//     one, or a proof says so that nothing has spoken against, and its Lease has run out.
+//   - What was heard after it was called dead is never treated worse than what nothing is known of. A dispute withdraws all
+//     that rests on any proof, from the first moment; and so do two agents that see the boot, as long as
+//     they do.
 //   - Power is proof only when each method that switches it off was confirmed by its device, and all of them were off when
-//     they were asked once more at one time.
+//     they were asked once more at one time: after the last has said off, also if nothing was switched.
 //   - That nothing of a boot lands on a storage any more is said only after each method of that storage was confirmed and
 //     its barrier has ended, or the time for which the operator vouches; and nothing is switched on before all who were
 //     told so have done ([Object.Severed]).

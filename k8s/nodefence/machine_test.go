@@ -52,6 +52,8 @@ type desk struct {
 	version int
 	created []string // methods of Jobs, in order
 	plans   bool     // looks whether methods are possible do not end by themselves
+	returns string   // the storages that are about to be given back, and since when that was seen
+	since   time.Time
 	log     []string
 }
 
@@ -71,6 +73,13 @@ func (d *desk) status() *Status { return &d.f.Object.Status }
 
 // once carries one action out, and reports whether there was one.
 func (d *desk) once() bool {
+	d.f.Returning = 0
+	if o := d.f.Object; o != nil && o.Status.Returns() != "" {
+		if text := o.Status.Returns(); text != d.returns {
+			d.returns, d.since = text, d.f.Now
+		}
+		d.f.Returning = d.f.Now.Sub(d.since)
+	}
 	a := Decide(d.f)
 	if a.Kind != Wait {
 		d.log = append(d.log, fmt.Sprint(a.Kind, " ", a.Name, " ", a.Why))
@@ -218,7 +227,7 @@ func beginning() map[string]func(t *testing.T) {
 		"2 off already": func(t *testing.T) {
 			d := newDesk(t, configure(t)).settle().through(all)
 			d.is(Isolation, Done)
-			if p := d.status().Proof; p == nil || p.Kind != ByPower || p.Boot != oldBoot || len(d.created) != 2 {
+			if p := d.status().Proof; p == nil || p.Kind != ByPower || p.Boot != oldBoot || strings.Join(d.created, " ") != "check:a-off check:b-off again:a-off again:b-off" {
 				t.Errorf("proof %+v, Jobs %v", p, d.created)
 			}
 		},

@@ -45,6 +45,9 @@ func (d *decision) plan() []item {
 	case Isolation:
 		if confirmed(power[:firstOn]) {
 			add(Check, power[:firstOn])
+			if firstOn > 1 { // each was off before this and after it: so there was a moment when all were
+				add(Again, power[:firstOn])
+			}
 		}
 		add(Main, n.Isolation)
 	case Power:
@@ -54,8 +57,9 @@ func (d *decision) plan() []item {
 			add(Again, power[:firstOn])
 		}
 		// Before it boots, its storage has to be there. Without a confirmed off it might be the old boot that gets it. What
-		// registers the machine on which it runs comes when the node is back.
-		if s.Isolated && firstOn < len(power) && confirmed(power[:firstOn]) {
+		// registers the machine on which it runs comes when the node is back. A boot that was heard after it was called dead
+		// gets it then, too.
+		if s.Isolated && firstOn < len(power) && confirmed(power[:firstOn]) && !d.withdrawn() {
 			add(Unfence, slices.DeleteFunc(slices.Clone(n.Recovery), func(m fenceconfig.Method) bool { return m.HostDevices }))
 		}
 		add(Main, power[firstOn:])
@@ -70,6 +74,10 @@ func (d *decision) plan() []item {
 
 // asks reports whether a Job asks for the status, and switches nothing.
 func asks(role Role) bool { return role == Check || role == Again }
+
+// onlyAsks reports whether it is no failure that this Job has not found a supply off: before anything is switched they
+// are on.
+func (e *Entry) onlyAsks() bool { return e.Role == Check || e.Role == Again && e.Step == Isolation }
 
 // confirmed reports whether these methods together prove that the node is off.
 func confirmed(offs []fenceconfig.Method) bool {
@@ -124,8 +132,13 @@ func (d *decision) asked(items []item, role Role) asked {
 // look goes through the plan.
 func (d *decision) look(items []item) progress {
 	var p progress
-	plan, checks := d.asked(items, Plan), d.asked(items, Check)
-	p.next, p.off = append(plan.next, checks.next...), checks.all > 0 && checks.off == checks.all
+	plan, checks, again := d.asked(items, Plan), d.asked(items, Check), d.asked(items, Again)
+	p.next, p.off = checks.next, checks.all > 0 && checks.off == checks.all
+	if p.off && again.all > 0 {
+		p.next, p.off = again.next, again.off == again.all
+		checks.runs = again.runs
+	}
+	p.next = append(plan.next, p.next...)
 	switch {
 	case p.off, plan.runs, checks.runs:
 		p.complete = p.off
@@ -135,7 +148,6 @@ func (d *decision) look(items []item) progress {
 		return p
 	}
 	p.cut = d.status.Step == Power
-	again := d.asked(items, Again)
 	onlyOne := d.status.Step == Isolation && d.Config.IsolationPolicy == fenceconfig.OnlyOne ||
 		d.status.Step == Recovery && d.Config.RecoveryPolicy == fenceconfig.OnlyOne
 	tried, worked := 0, 0
@@ -143,7 +155,7 @@ func (d *decision) look(items []item) progress {
 		e := d.status.entry(it.name)
 		off := it.role == Main && it.method.Action == fenceconfig.Off
 		switch {
-		case it.role == Check || it.role == Plan:
+		case it.role == Check, it.role == Plan, it.role == Again && d.status.Step == Isolation:
 			continue
 		case it.role == Again && again.runs:
 			p.next, p.cut = again.next, false

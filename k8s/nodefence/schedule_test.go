@@ -34,8 +34,9 @@ type world struct {
 	boot     int
 	up       bool // it has power and runs a boot
 	storage  bool
-	cutOff   string    // the boot from which its storage was taken last
-	lands    time.Time // until when writes that the storage had accepted before it was cut off may land
+	lands    time.Time       // until when writes that the storage had accepted before it was cut off may land
+	isolated map[string]bool // boots from which it was cut off
+	doubts   doubts
 	takers   []taker
 	taken    int
 	readyAt  time.Time // when the kubelet of this boot is Ready, if nothing happens
@@ -75,8 +76,9 @@ func bootName(n int) string { return fmt.Sprintf("%016x", n) }
 func newWorld(t *testing.T, seed uint64, c *fenceconfig.Config) *world {
 	return &world{
 		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 18)), now: start, config: c, supply: map[string]bool{"1": true, "2": true}, boot: 1, up: true,
-		storage: true, readyAt: start, executed: map[string]int{}, lastTry: map[string]int{},
-		node: Node{Exists: true, UID: "u4", Boot: bootName(1), Ready: true, Heartbeat: "0"},
+		storage: true, readyAt: start, executed: map[string]int{}, lastTry: map[string]int{}, isolated: map[string]bool{},
+		doubts: doubts{falsely: map[string]time.Time{}, heard: map[string]time.Time{}},
+		node:   Node{Exists: true, UID: "u4", Boot: bootName(1), Ready: true, Heartbeat: "0"},
 	}
 }
 
@@ -110,6 +112,7 @@ func (w *world) tick() {
 		w.start()
 	}
 	w.kubelet()
+	w.agents()
 	w.take()
 	for _, j := range w.jobs {
 		w.execute(j)
@@ -144,7 +147,11 @@ func (w *world) kubelet() {
 	}
 	w.node.Silent = w.now.Sub(w.renewed) > 40*time.Second
 	switch {
+	case speaks && w.node.Boot == bootName(w.boot) && w.now.Before(w.doubts.mute): // it renews its Lease, and says no more
 	case speaks && (!w.node.Ready || w.node.Boot != bootName(w.boot)):
+		if w.node.Boot != bootName(w.boot) {
+			w.node.Fenced, w.node.Disputed = "", ""
+		}
 		w.node.Ready, w.node.Boot, w.node.Heartbeat = true, bootName(w.boot), w.now.String()
 	case !speaks && w.node.Ready && w.chance(0.01): // some 10 s
 		w.node.Ready, w.node.NotReadySince = false, w.now
@@ -207,15 +214,17 @@ func (w *world) strike(j *worldJob) {
 		}
 		j.Barrier = j.method.Storage.Reset
 		if !on {
-			w.cutOff = bootName(w.boot)
+			w.isolated[j.fenced] = true
 		}
-		// Of another boot than it was taken from, whichever NodeFence gives it back.
-		if on && !w.storage && w.up && bootName(w.boot) == j.fenced && w.cutOff == j.fenced {
-			w.bad("%s gives storage back to the boot that was fenced", j.Name)
+		// Whom this NodeFence is about says nothing: one before it may have cut off an earlier boot, and have given up.
+		if on && !w.storage && w.up && w.isolated[bootName(w.boot)] && !w.allowed(j, bootName(w.boot)) {
+			w.bad("%s gives storage back to the boot that was cut off", j.Name)
 		}
 		w.storage, j.ok = on, true
 	case j.role == Check || j.role == Again:
-		j.ok = !w.supply[plug]
+		if j.ok = !w.supply[plug] || w.lies(); j.ok && w.up && bootName(w.boot) == w.node.Boot {
+			w.wrong()
+		}
 	default:
 		w.power(j, plug)
 	}
@@ -242,10 +251,13 @@ func (w *world) power(j *worldJob, plug string) {
 
 // controller is one of two: what it has read, and what it is about to write. It may be killed at any moment.
 type controller struct {
-	stage int
-	facts Facts
-	act   Action
-	until time.Time
+	ahead   time.Duration // of its clock
+	returns string        // as in desk
+	since   time.Time
+	stage   int
+	facts   Facts
+	act     Action
+	until   time.Time
 }
 
 func (c *controller) turn(w *world) {
@@ -254,11 +266,17 @@ func (c *controller) turn(w *world) {
 		if w.now.Before(c.until) {
 			return
 		}
-		c.facts = Facts{Now: w.now, Config: w.config.Nodes["n4"], Cluster: w.config.Cluster, Policy: storm.Verdict{Allowed: true}}
+		c.facts = Facts{Now: w.now.Add(c.ahead), Config: w.config.Nodes["n4"], Cluster: w.config.Cluster, Policy: storm.Verdict{Allowed: true}}
 		if w.object != nil {
 			o := *w.object
 			o.Status = o.Status.clone()
 			c.facts.Object = &o
+			if text := o.Status.Returns(); text != "" {
+				if text = o.UID + text; text != c.returns {
+					c.returns, c.since = text, w.now
+				}
+				c.facts.Returning = w.now.Sub(c.since)
+			}
 		}
 	case 1:
 		for _, j := range w.jobs {
@@ -346,7 +364,7 @@ func (w *world) orphan(j *worldJob) {
 // proof is held to what happened to the machine.
 func (w *world) proof(s Status) {
 	old := w.object.Status.Proof
-	if s.Proof != nil && (old == nil || old.At != s.Proof.At) && w.up && bootName(w.boot) == s.Proof.Boot {
+	if s.Proof != nil && (old == nil || old.At != s.Proof.At) && w.up && bootName(w.boot) == s.Proof.Boot && w.doubts.falsely[s.Proof.Boot].IsZero() {
 		w.bad("boot %s is called dead, and runs", s.Proof.Boot)
 	}
 }
@@ -360,16 +378,19 @@ func TestSchedules(t *testing.T) {
 		configure(t, append(kdump, template, old, old+"\nstorage_driver=san.example\nstorage_barrier=20")...),
 		configure(t, append(kdump, template, old, "agent_name=fence_scsi\nkey=4\ndevices=/dev/sda\nhost_devices=yes\nstorage_driver=san.example\nstorage_barrier=lun-reset")...),
 	}
-	ended, switched, crashes, taken := 0, 0, 0, 0
+	ended, switched, crashes, taken, all := 0, 0, 0, 0, doubts{}
 	for seed := *firstOne; seed < *firstOne+uint64(*runs) && !t.Failed(); seed++ {
 		w := newWorld(t, seed, configs[seed%2])
 		var both [2]controller
+		for i := range both {
+			both[i].ahead = time.Duration(w.rng.IntN(5000)) * time.Millisecond
+		}
 		step := func() {
 			w.tick()
 			for i := range both {
 				switch {
 				case !w.calm && w.chance(0.01):
-					both[i] = controller{} // killed
+					both[i] = controller{ahead: both[i].ahead} // killed
 				case !w.calm && both[i].stage > 0 && w.chance(0.002): // stopped for a while: it goes on with what it has read
 					both[i].until = w.now.Add(time.Duration(w.rng.IntN(200)) * time.Second)
 				case w.now.Before(both[i].until):
@@ -385,11 +406,12 @@ func TestSchedules(t *testing.T) {
 		if !w.up && (w.supply["1"] || w.supply["2"]) && w.object == nil {
 			w.start()
 		}
-		for range 30000 {
+		w.doubts.sees = false
+		for i := range 30000 {
 			if step(); w.object == nil && w.node.Ready && w.up {
 				break
 			}
-			if s := w.object; s != nil && s.Status.Phase == GivenUp { // a person comes
+			if i == 22000 && w.waits() || w.object != nil && w.object.Status.Phase == GivenUp { // a person comes
 				w.person()
 			}
 		}
@@ -400,6 +422,12 @@ func TestSchedules(t *testing.T) {
 		switched += w.switched
 		crashes += w.crashes
 		taken += w.taken
+		all.add(&w.doubts)
+	}
+	t.Logf("proofs by agents %d, boots heard after they were called dead %d, NodeFences deleted %d, 0.1 s in which agents saw the boot %d, persons %d",
+		all.proofs, all.disputes, all.deletions, all.seen, all.persons)
+	if *runs >= 100 && (all.proofs < *runs/2 || all.disputes < *runs/20 || all.deletions < *runs/10 || all.seen < *runs*10) {
+		t.Errorf("too few proofs and disputes: %+v", all)
 	}
 	t.Logf("%d schedules: %d fencings ended, the machine lost its power %d times, crash kernels were heard %d times, volumes were taken %d times", *runs, ended, switched, crashes, taken)
 	if *runs >= 100 && (ended < *runs/2 || switched < *runs/10 || crashes < *runs/10 || taken < *runs/2) {
@@ -441,4 +469,5 @@ func (w *world) person() {
 	w.start()
 	w.object = nil
 	w.storage, w.takers = true, nil
+	w.doubts.persons++
 }

@@ -51,7 +51,7 @@ type Role string
 const (
 	Plan    Role = "plan"    // looks whether each method of the node is possible at all, before anything is cut off
 	Check   Role = "check"   // asks whether the plug is off, and switches nothing
-	Again   Role = "again"   // asks all supplies once more, at one time, after the last off
+	Again   Role = "again"   // asks all supplies once more, when all have said off
 	Main    Role = "main"    // a method of the step
 	Unfence Role = "unfence" // gives storage back between the last off and the first on
 	Restore Role = "restore" // switches on what an unfinished step has switched off
@@ -172,11 +172,6 @@ func (s *Status) entry(name string) *Entry {
 	return &s.Jobs[i]
 }
 
-// proven reports whether the boot has ended, as far as anybody knows.
-func (s *Status) proven() bool {
-	return s.Proof != nil && !s.Proof.Contradicted && s.Proof.Boot == s.Boot
-}
-
 // Object is a NodeFence as the API server shows it.
 type Object struct {
 	UID, Version string
@@ -192,9 +187,12 @@ type Node struct {
 	Ready         bool
 	NotReadySince time.Time
 	Heartbeat     string
-	Silent        bool // its Lease was not renewed for as long as it lasts, by the reader's own clock
-	Kept          bool // a person wants it left alone, or it is being removed
-	Fenced        string
+	Silent        bool   // its Lease was not renewed for as long as it lasts, by the reader's own clock
+	Kept          bool   // a person wants it left alone, or it is being removed
+	Fenced        string // the boot that it shows, if the recovery believes the agents that it has ended
+	Disputed      string // the boot that it shows, if it was called dead, and was heard after that
+	// Seen are the nodes whose agents say at present that they see the boot that it shows; none if they are not enough.
+	Seen []string
 }
 
 // Job is what it shows of a Job of this NodeFence.
@@ -228,6 +226,8 @@ type Facts struct {
 	Policy  storm.Verdict // whether the next step that isolates the node or cuts its power may begin
 	Wish    string        // the UID of a remediation that wants it to begin now
 	First   Step          // with which the wish wants it to begin; empty: isolation
+	// Returning is for how long this replica has seen that the storages are about to be given back ([Status.Returns]).
+	Returning time.Duration
 }
 
 // Kind is what an [Action] does.

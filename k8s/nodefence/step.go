@@ -12,12 +12,11 @@ import (
 // step is the table of docs/power.md.
 func (d *decision) step() Action {
 	s := &d.status
-	contradicted := s.Proof != nil && s.Proof.Contradicted
 	switch {
 	case d.Object.Deleting || !d.same():
 		return d.leave()
-	case contradicted:
-		return d.rest(time.Time{}, "%s", s.Message)
+	case d.devicesLie():
+		return d.lies()
 	case s.Step == Recovery && !d.Node.Ready && (!s.Switched || !d.methods(Recovery)):
 		return d.again()
 	case s.Step == Recovery && !d.Node.Ready: // the supplies come first
@@ -31,7 +30,7 @@ func (d *decision) step() Action {
 			return a
 		}
 	case d.byAgents():
-		s.Proof = &Proof{Kind: ByAgents, Boot: s.Boot, At: d.Now}
+		s.Proof = &Proof{Kind: ByAgents, Boot: s.Boot, At: d.Now, Heartbeat: d.Node.Heartbeat}
 		if s.Step == Isolation && s.Phase == New && len(s.Jobs) == 0 {
 			s.Phase, s.DoneAt, s.Message = Done, d.Now, "the agents have proven that the boot has ended: there is nothing to isolate"
 		}
@@ -55,11 +54,6 @@ func (d *decision) step() Action {
 	default: // GivenUp
 		return d.rest(time.Time{}, "%s", s.Message)
 	}
-}
-
-// byAgents reports whether the recovery believes the agents about this boot, which nobody has noted here yet.
-func (d *decision) byAgents() bool {
-	return d.status.Proof == nil && d.status.Boot != "" && d.Node.Fenced == d.status.Boot && d.Node.Boot == d.status.Boot
 }
 
 // leave ends the fencing of a node whose object is gone, or of a NodeFence that somebody deletes (row 13).
@@ -152,9 +146,13 @@ func (d *decision) run() Action {
 	items := d.plan()
 	p := d.look(items)
 	power, firstOn := fenceconfig.Steps(d.Config.Power)
+	off := (p.off || p.cut && confirmed(power[:firstOn])) && s.Proof == nil && d.Node.Boot == s.Boot
 	switch {
-	// No on before this is written: what is on again later cannot be called off.
-	case (p.off || p.cut && confirmed(power[:firstOn])) && s.Proof == nil && d.Node.Boot == s.Boot:
+	case off && d.seen():
+		return d.offButSeen()
+	// No on before this is written: what is on again later cannot be called off. A boot that was in dispute before it is
+	// proven by nothing, and ends when another one shows.
+	case off && !d.disputed():
 		s.Proof = &Proof{Kind: ByPower, Boot: s.Boot, At: d.Now, Heartbeat: d.Node.Heartbeat}
 		return d.update("each supply of the node is off, as its devices say")
 	case d.sever(items):
@@ -177,7 +175,7 @@ func (d *decision) run() Action {
 	case d.dumping(p.next[0]):
 		return d.rest(d.Now.Add(d.Cluster.Poll), "the node writes a dump: its power is left on until %v after its last word, %v at most",
 			max(kdump.Quiet, d.Config.DumpDelay), d.Cluster.MostDump)
-	case (p.next[0].role == Unfence || s.Step == Recovery && p.next[0].role == Main) && !d.unfenceable():
+	case givesStorage(s.Step, p.next[0].role) && !d.unfenceable():
 		return d.rest(time.Time{}, "gives storage back when the boot that it was taken from has ended")
 	}
 	// Before it, only plugs are asked; and what is off is to be on again.
@@ -228,7 +226,7 @@ func (d *decision) make(next []item) Action {
 // failure is what the last failed Job of the step said.
 func (d *decision) failure() string {
 	for _, e := range slices.Backward(d.status.Jobs) {
-		if e.State == Failed && e.Role != Check && e.Step == d.status.Step && e.Try == d.status.Retries {
+		if e.State == Failed && !e.onlyAsks() && e.Step == d.status.Step && e.Try == d.status.Retries {
 			return e.Method + ": " + e.Message
 		}
 	}
@@ -266,7 +264,7 @@ func (d *decision) isolated() Action {
 	switch {
 	case len(d.Config.Power) == 0:
 		return d.rest(time.Time{}, "isolated; no method switches the node off or on")
-	case (len(d.Config.Isolation) > 0 || s.proven()) && d.Now.Before(end):
+	case (len(d.Config.Isolation) > 0 || d.proven()) && d.Now.Before(end):
 		return d.rest(end, "waits %v for the Node to become Ready", d.Cluster.Grace)
 	case d.held():
 		return d.idle()

@@ -64,28 +64,52 @@ func storages(methods []fenceconfig.Method) (drivers []string) {
 
 // givesBack lets nobody rest on a storage any more before anything is switched on, and waits until those who still may
 // have done. A boot that is on again may take its storage itself.
+//
+// Invariant: the replica that goes on has itself seen for that long that they are told so no more. What it reads there was
+// written by the clock of another one, which may be behind by as much as those who act may be late.
 func (d *decision) givesBack(next item) (Action, bool) {
 	s := &d.status
 	if next.method.Action != fenceconfig.On {
 		return Action{}, false
 	}
-	var last time.Time
 	marked := false
 	for i := range s.Storages {
 		if s.Storages[i].Returned.IsZero() {
 			s.Storages[i].Returned, marked = d.Now, true
 		}
-		if s.Storages[i].Returned.After(last) {
-			last = s.Storages[i].Returned
-		}
 	}
 	if marked {
 		return d.update("its storage is about to be given back: nobody takes its volumes any more"), true
 	}
-	if end := last.Add(ReturnWait); !last.IsZero() && d.Now.Before(end) {
-		return d.rest(end, "waits until nobody takes volumes from the node any more"), true
+	if len(s.Storages) > 0 && d.Returning < ReturnWait {
+		return d.rest(d.Now.Add(ReturnWait-d.Returning), "waits until nobody takes volumes from the node any more"), true
 	}
 	return Action{}, false
+}
+
+// Vouched is from when on nothing lands on a storage any more, by the clock of who has written it, and how long that was then; zero
+// where nothing had to be waited for.
+func (s *Status) Vouched(driver string) (from time.Time, wait time.Duration) {
+	for _, v := range s.Storages {
+		if v.Driver == driver {
+			wait, _ = time.ParseDuration(v.Barrier) // else it is a reset, which has ended
+			return v.From, wait
+		}
+	}
+	return time.Time{}, 0
+}
+
+// Returns is what a replica goes by that has to know for how long all storages of this object are about to be given back; empty:
+// they are not.
+func (s *Status) Returns() string {
+	text := ""
+	for _, v := range s.Storages {
+		if v.Returned.IsZero() {
+			return ""
+		}
+		text += v.Driver + v.Returned.UTC().Format(time.RFC3339Nano)
+	}
+	return text
 }
 
 // Severed reports whether nothing of the boot that the Node shows lands on a storage, so that its volumes may be attached

@@ -49,3 +49,16 @@ func TestNodeOfAnExecutorThatDies(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// A Job that a late controller makes again never runs.
+func TestSecondJobOfOneName(t *testing.T) {
+	d := begun(t, Power, New).settle()
+	name := d.f.Jobs[0].Name
+	d.f.Jobs[0] = Job{Name: name, UID: "again", Version: "1", Suspended: true, NotAfter: start.Add(time.Hour)}
+	d.settle()
+	for _, j := range d.f.Jobs {
+		if j.UID == "again" && !j.Suspended {
+			t.Errorf("it runs: %+v", j)
+		}
+	}
+}

@@ -22,6 +22,7 @@ type State struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Addresses   []netip.Addr      `json:"-"` // the internal ones
+	NotReady    bool              `json:"-"` // its condition Ready is another than True
 }
 
 // StateOf keeps what the agent needs of a Node.
@@ -29,6 +30,11 @@ func StateOf(n *corev1.Node) State {
 	s := State{
 		Known: true, Exists: true, UID: string(n.UID), Deleting: n.DeletionTimestamp != nil,
 		Annotations: n.Annotations, Labels: n.Labels, Addresses: InternalAddresses(n),
+	}
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			s.NotReady = c.Status != corev1.ConditionTrue
+		}
 	}
 	for i := range n.Spec.Taints {
 		s.Taints = append(s.Taints, n.Spec.Taints[i].Key)
@@ -113,5 +119,5 @@ func (r Rules) Memory(s State) State {
 func (s State) Equal(o State) bool {
 	return s.Known == o.Known && s.Exists == o.Exists && s.UID == o.UID && s.Deleting == o.Deleting &&
 		slices.Equal(s.Taints, o.Taints) && maps.Equal(s.Annotations, o.Annotations) && maps.Equal(s.Labels, o.Labels) &&
-		slices.Equal(s.Addresses, o.Addresses)
+		slices.Equal(s.Addresses, o.Addresses) && s.NotReady == o.NotReady
 }

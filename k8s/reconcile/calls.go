@@ -190,8 +190,12 @@ func (c *calls) readReporters(ctx context.Context, r recovery.Request, q questio
 		nodes = append(nodes, beliefOf(n, told, c.options.GroupLabel, l, c.options.Now()))
 	}
 	group := c.node.Labels[c.options.GroupLabel]
+	var seen []string
+	if c.options.Seen != nil {
+		seen = c.options.Seen(c.name, r.Boot)
+	}
 	v := belief.Judge(c.options.Belief, belief.Question{
-		Node: c.name, Group: group, Boot: r.Boot, GroupSize: q.size, Unknown: r.Unknown, Before: r.Before, Power: power,
+		Node: c.name, Group: group, Boot: r.Boot, GroupSize: q.size, Unknown: r.Unknown, Before: r.Before, Power: power, Seen: seen,
 	}, nodes)
 	return recovery.Reply{Verdict: v, Group: recovery.Group{Name: group, Size: q.size, Dead: q.dead}}
 }

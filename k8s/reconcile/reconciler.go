@@ -43,6 +43,8 @@ type Options struct {
 	Replicas func() []Replica // that are there, as a cache shows them
 	// Power reports whether the devices of a node have proven the end of this boot; nil if nothing is fenced by devices.
 	Power func(ctx context.Context, node, boot string) (bool, error)
+	// Seen are the nodes whose agents see this boot run, if they are enough; nil if nobody listens to them.
+	Seen func(node, boot string) []string
 	// Reported is what the agent of a node has told of dead nodes, as the API server has it and not a cache; nil if nothing.
 	// It is nil itself if agents tell deaths in their Nodes' annotations alone.
 	Reported func(ctx context.Context, node string) (*deaths.Report, error)

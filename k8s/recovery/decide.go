@@ -49,13 +49,20 @@ func (m *Machine) remember() {
 }
 
 // dispute remembers what shows that the boot may run: a Lease that is renewed after the proof was taken up, a Node that
-// its kubelet has written since, or a reporter that takes its word back.
+// its kubelet has written since, a reporter that takes its word back, or agents that go on seeing a boot that is proven dead.
 func (m *Machine) dispute(now time.Time, l Lease) {
 	if m.believed && m.lease == "" && l.Exists {
 		m.lease, m.leaseAt, m.heartbeat, m.unknown = l.Version, now, m.node.Heartbeat, false
 	}
+	if len(m.verdict.Seen) == 0 {
+		m.sighted = time.Time{}
+	} else if m.sighted.IsZero() {
+		m.sighted = now
+	}
 	text := ""
 	switch {
+	case !m.sighted.IsZero() && now.Sub(m.sighted) > seenLong:
+		text = m.verdict.Missing
 	case m.lease != "" && m.spoke():
 		text = "its kubelet has written its Node after the proof"
 	case m.lease != "" && l.Exists && l.Version != m.lease:
@@ -90,7 +97,7 @@ func (m *Machine) note(now time.Time, l Lease) bool {
 		m.refused, m.why = now, "this boot was called dead, and was heard after that"
 	}
 	skip := m.skip
-	m.skip = false
+	m.skip, m.unnoted = false, skip
 	wrong := m.node.Note != "" && m.node.Boot != "" && !there
 	switch {
 	case m.settings.DryRun || skip:
@@ -140,7 +147,7 @@ func (m *Machine) begin(now time.Time, l Lease, believed bool) bool {
 		switch {
 		case m.noted:
 			m.hold(now, InDispute, m.why+noteHint)
-		case m.verdict.Named == 0 && m.refused.IsZero():
+		case m.verdict.Named == 0 && len(m.verdict.Seen) == 0 && m.refused.IsZero():
 			m.rest(Watching, "nobody calls this boot dead")
 		default:
 			m.hold(now, Unproven, m.verdict.Missing)
@@ -209,13 +216,14 @@ func (m *Machine) tainted(now time.Time, l Lease) {
 }
 
 // stop ends the deletions for this boot. A new boot renews the Lease before it shows in the Node, so the taint says
-// nothing yet; but nothing is deleted either.
+// nothing yet; but nothing is deleted either. The annotation does ([Machine.note]); where that cannot be written, the taint
+// has to, since storage and NodeFences act on it: for a new boot it comes off as it would have.
 func (m *Machine) stop(now time.Time) {
 	if m.refused.IsZero() {
 		m.refused, m.why = now, "its Lease was renewed after the proof"
 	}
 	m.pace.End(m.name)
-	if now.Sub(m.refused) < disputeAfter || m.settings.DryRun {
+	if !m.unnoted && now.Sub(m.refused) < disputeAfter || m.settings.DryRun {
 		m.state.set(Held, m.why)
 		m.sleep(now, pause)
 		return

@@ -100,7 +100,11 @@ func TestANoteThatIsRefused(t *testing.T) {
 	s.refuse[SetNote] = Failed
 	s.run(500 * time.Millisecond)
 	s.contradict()
-	got := writes(s.run(2 * time.Minute))
+	soon := writes(s.run(5 * time.Second))
+	if !strings.Contains(soon, "TAINT(disputed-"+bootA) { // storage and NodeFences go by what the Node says
+		t.Errorf("nothing on the Node disputes it: %s", soon)
+	}
+	got := soon + " " + writes(s.run(2*time.Minute))
 	if !strings.Contains(got, "TAINT(disputed-"+bootA) || strings.Contains(got, "DELETE") || s.m.State().Trouble == "" {
 		t.Errorf("%s, %+v", got, s.m.State())
 	}

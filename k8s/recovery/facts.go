@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,31 @@ func BootOf(value string) (boot string, isDisputed bool) {
 		return b, true
 	}
 	return "", false
+}
+
+// Word is what a Node says of the end of the boot that it shows.
+type Word struct {
+	Fenced   string // that boot: it is believed to have ended, and nothing has spoken against that
+	Disputed string // that boot: it was called dead, and was heard after that
+}
+
+// WordOf is the one place that tells a death that is in force from one that is in dispute, for all who act on what a Node
+// says: NodeFences, remediations and the storage. values are those of all its taints [TaintKey] with the effect NoExecute,
+// others those of any other effect.
+//
+// Invariant: the annotation [NoteKey] speaks from the first moment, and the taint 15 s later, or never if that patch is
+// refused. So either of them withdraws what rests on the death; and neither says anything of another boot.
+func WordOf(boot, note string, values, others []string) Word {
+	is := func(list []string, value string) bool { return slices.Contains(list, value) }
+	switch {
+	case boot == "":
+		return Word{}
+	case note == boot, is(values, Disputed(boot)), is(others, Disputed(boot)):
+		return Word{Disputed: boot}
+	case is(values, Fenced(boot)):
+		return Word{Fenced: boot}
+	}
+	return Word{}
 }
 
 // Node is what the API server shows of the Node.

@@ -15,6 +15,9 @@ const (
 	// disputeAfter is how long a Lease may be renewed before the boot that renews it shows in the Node. It comes
 	// 0.15 s before it, 3.8 s on a slow node.
 	disputeAfter = 15 * time.Second
+	// seenLong is for how long agents have to see a boot that is proven dead until it is in dispute. Meanwhile it is not believed
+	// either. What an agent says counts for 150 s (k8s/storm): so it was said again after the proof.
+	seenLong = 160 * time.Second
 	// renewalDelay is what one request of a kubelet to renew its Lease may take.
 	renewalDelay = time.Second
 	// returnSettle is for how long a new boot has to be there, Ready and without pods of before, until the taint comes
@@ -50,9 +53,10 @@ type Machine struct {
 	barrier   time.Time // when the taint was first seen
 	refused   time.Time // when something showed that the boot may run; zero: nothing has
 	why       string
-	noted     bool   // and the Node's annotation has said so
-	heartbeat string // of the Node when the proof was taken up
-	unknown   bool   // Ready was Unknown since then
+	sighted   time.Time // since when agents see it, although it is proven dead
+	noted     bool      // and the Node's annotation has said so
+	heartbeat string    // of the Node when the proof was taken up
+	unknown   bool      // Ready was Unknown since then
 	reporters []string
 	progress  time.Time // of evictions
 	awaited   int
@@ -78,6 +82,7 @@ type Machine struct {
 	fails   int
 	failed  Kind // what failed last and has not worked since
 	skip    bool // the annotation could not be written: this round is about all else
+	unnoted bool // this is that round
 
 	state State
 }
@@ -291,6 +296,7 @@ func (m *Machine) sawNode(now time.Time, n Node) {
 func (m *Machine) forget() {
 	m.uid, m.boot, m.lease, m.why, m.reporters, m.believed, m.awaited = "", "", "", "", nil, false, 0
 	m.barrier, m.refused, m.progress, m.returned, m.leaseAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	m.sighted = time.Time{}
 	m.refusals, m.noted, m.heartbeat, m.unknown = map[string]int{}, false, "", false
 }
 

@@ -166,6 +166,9 @@ func (w *world) serve(r Request, n *simNode, s belief.Settings) Reply {
 		}
 		return Reply{}
 	case SetNote:
+		if w.faults && w.noNotes { // by an admission policy, or a webhook
+			return Reply{Outcome: Failed, Error: "refused"}
+		}
 		if !n.exists || strconv.Itoa(n.uid) != r.UID || strconv.Itoa(n.version) != r.Version {
 			return Reply{Outcome: Conflict}
 		}
@@ -261,6 +264,7 @@ func schedule(seed uint64) *world {
 	if w.r.IntN(3) == 0 {
 		w.nodes[w.r.IntN(len(w.nodes))].behind = w.span(0, 2*leaseDuration)
 	}
+	w.noNotes = seed%4 == 0
 	replicas := []*replica{{name: "a"}, {name: "b"}}
 	for _, c := range replicas {
 		c.offset = w.span(0, 8*time.Second) - 4*time.Second

@@ -109,6 +109,7 @@ type world struct {
 	muted    int           // nodes that went silent after a dispute
 	grace    time.Duration // of all pods, in a story that heals nothing by itself; zero: up to 5 s
 	crashAll bool          // the replicas
+	noNotes  bool          // notes of disputes are refused while there are faults
 	down     bool          // the API server
 }
 

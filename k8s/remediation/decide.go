@@ -105,7 +105,7 @@ func (f Facts) same() bool { return f.Node.Exists && f.Node.UID == f.Status.Node
 // Decide returns the next write.
 func Decide(f Facts) Action {
 	// One that has given up is left to a person: it says what failed, and that a device has lied.
-	mine := f.Fence != nil && f.Fence.Mine && !f.Fence.GivenUp && !f.Fence.Contradicted
+	mine := f.Fence != nil && f.Fence.Mine && !f.Fence.GivenUp
 	switch {
 	case f.Deleting && !f.Finalizer:
 		return Action{Kind: Wait}

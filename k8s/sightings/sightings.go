@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -32,26 +33,35 @@ type Sighting struct {
 	SlotMoves []string `json:"slotMoves,omitempty"`
 	// SlotStill are members that the agent hears, and whose slots stand still while the agent itself reads the LUN.
 	SlotStill []string `json:"slotStill,omitempty"`
+	// Sees are nodes that run although Kubernetes does not hear them, with the boots that they run: members that this agent
+	// hears and that do not reach the API server, and its own node while that is not Ready.
+	Sees map[string]string `json:"sees,omitempty"`
 }
 
 // Empty reports whether there is nothing to say.
-func (s *Sighting) Empty() bool { return !s.QuorumLost && len(s.SlotMoves)+len(s.SlotStill) == 0 }
+func (s *Sighting) Empty() bool {
+	return !s.QuorumLost && len(s.SlotMoves)+len(s.SlotStill)+len(s.Sees) == 0
+}
 
 // Same reports whether two say the same, whenever they were said.
 func (s *Sighting) Same(o *Sighting) bool {
-	return s.QuorumLost == o.QuorumLost && slices.Equal(s.SlotMoves, o.SlotMoves) && slices.Equal(s.SlotStill, o.SlotStill)
+	return s.QuorumLost == o.QuorumLost && slices.Equal(s.SlotMoves, o.SlotMoves) && slices.Equal(s.SlotStill, o.SlotStill) &&
+		maps.Equal(s.Sees, o.Sees)
 }
 
-// Encode is the annotation. Names that do not fit are left out, from the end of the longer list.
+// Encode is the annotation. Names that do not fit are left out, from the end of the longer list; what is seen goes last.
 func Encode(s Sighting) string {
+	s.Sees = bounded(s.Sees)
 	s.SlotMoves, s.SlotStill = s.SlotMoves[:min(len(s.SlotMoves), Most)], s.SlotStill[:min(len(s.SlotStill), Most)]
 	for {
 		text, err := json.Marshal(s)
 		switch {
-		case err != nil || len(s.SlotMoves)+len(s.SlotStill) == 0: // strings and numbers always have a form
+		case err != nil || len(s.SlotMoves)+len(s.SlotStill)+len(s.Sees) == 0: // strings and numbers always have a form
 			return string(text)
 		case len(text) <= MostBytes:
 			return string(text)
+		case len(s.SlotMoves)+len(s.SlotStill) == 0:
+			s.Sees = first(s.Sees, len(s.Sees)-1)
 		case len(s.SlotMoves) >= len(s.SlotStill):
 			s.SlotMoves = s.SlotMoves[:len(s.SlotMoves)-1]
 		default:
@@ -73,5 +83,31 @@ func Decode(text string) (*Sighting, error) {
 		return nil, fmt.Errorf("annotation %s: boot %.40q is not 16 hexadecimal digits", Annotation, s.Boot)
 	}
 	s.SlotMoves, s.SlotStill = s.SlotMoves[:min(len(s.SlotMoves), Most)], s.SlotStill[:min(len(s.SlotStill), Most)]
+	s.Sees = bounded(s.Sees)
 	return &s, nil
+}
+
+// bounded leaves out what is no boot, and what is too much.
+func bounded(sees map[string]string) map[string]string {
+	out := map[string]string{}
+	for node, boot := range sees {
+		if raw, err := hex.DecodeString(boot); err == nil && len(raw) == 8 && boot == strings.ToLower(boot) {
+			out[node] = boot
+		}
+	}
+	return first(out, Most)
+}
+
+// first are the first of them, by name; nil for none.
+func first(sees map[string]string, most int) map[string]string {
+	out := map[string]string{}
+	for i, node := range slices.Sorted(maps.Keys(sees)) {
+		if i < most {
+			out[node] = sees[node]
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fencing-agent/fencing-agent/k8s/deaths"
+	"github.com/fencing-agent/fencing-agent/k8s/fencing"
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 	"github.com/fencing-agent/fencing-agent/k8s/storagefence"
 )
@@ -60,16 +60,20 @@ func (r *Runner) node(ctx context.Context, name string) (*corev1.Node, error) {
 }
 
 // off reports whether a Node is known to be off: somebody has set the taint out-of-service. One of the recovery says it
-// for one boot; disputed, it says the contrary.
+// for one boot, as long as nothing disputes that; a Node that is Ready in that boot does so as well.
 func off(n *corev1.Node) bool {
 	for _, t := range n.Spec.Taints {
-		if t.Key != recovery.TaintKey {
-			continue
+		if t.Key == recovery.TaintKey && !recovery.Ours(t.Value) { // a person's
+			return true
 		}
-		boot, disputed := recovery.BootOf(t.Value)
-		return !disputed && (boot == "" || boot == deaths.Boot(n.Status.NodeInfo.BootID))
 	}
-	return false
+	return fencing.WordOf(n).Fenced != "" && !ready(n)
+}
+
+func ready(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 func tainted(n *corev1.Node) bool {

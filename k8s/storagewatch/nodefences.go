@@ -3,7 +3,6 @@ package storagewatch
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -39,6 +38,8 @@ type NodeFences struct {
 	mu sync.Mutex
 	// heard are their Leases as this process has seen them. Guarded by mu.
 	heard map[string]renewal
+	// cut is since when this process knows that they are being cut off. Guarded by mu.
+	cut map[string]renewal
 }
 
 // renewal is when a Lease was seen to be renewed last.
@@ -129,6 +130,7 @@ func (p *NodeFences) forget(node string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.heard, node)
+	delete(p.cut, node)
 }
 
 // first finds what an earlier process has left on Nodes.
@@ -158,11 +160,9 @@ func (p *NodeFences) health(ctx context.Context, name string, fence *fencing.Nod
 	if err != nil {
 		return storagefence.Unknown, fence == nil, nil
 	}
-	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
+	isReady := ready(&node)
 	switch {
-	case fence == nil && ready:
+	case fence == nil && isReady:
 		return storagefence.Healthy, !tainted(&node), nil
 	case fence == nil:
 		return storagefence.Unknown, false, nil
@@ -172,11 +172,30 @@ func (p *NodeFences) health(ctx context.Context, name string, fence *fencing.Nod
 		return h, false, err
 	}
 	o := nodefence.Object{Deleting: fence.DeletionTimestamp != nil, Status: fence.Status}
-	n := nodefence.Node{Exists: true, UID: string(node.UID), Boot: deaths.Boot(node.Status.NodeInfo.BootID), Ready: ready, Silent: silent}
-	if o.Severed(n, p.driver, p.now()) {
+	n := nodefence.Node{Exists: true, UID: string(node.UID), Boot: deaths.Boot(node.Status.NodeInfo.BootID), Ready: isReady, Silent: silent}
+	if p.waited(name, string(fence.UID), &o) && o.Severed(n, p.driver, p.now()) {
 		return storagefence.Unhealthy, false, nil
 	}
 	return storagefence.Unknown, false, nil
+}
+
+// waited reports whether the time that an operator vouches for has passed since this process has seen that it runs. When it ends
+// stands in the NodeFence by the clock of the replica that has written it: by one that is ahead it would have ended too soon.
+func (p *NodeFences) waited(node, uid string, o *nodefence.Object) bool {
+	from, wait := o.Status.Vouched(p.driver)
+	text := uid + from.UTC().Format(time.RFC3339Nano)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	was, known := p.cut[node]
+	if !known || was.lease != text || was.at.After(now) {
+		if p.cut == nil {
+			p.cut = map[string]renewal{}
+		}
+		was = renewal{text, now}
+		p.cut[node] = was
+	}
+	return now.Sub(was.at) >= wait
 }
 
 // silent reports whether the node's Lease was not renewed for as long as it lasts, by the clock of this process alone: that of

@@ -48,6 +48,7 @@ type Policy struct {
 // Member is what the API server shows of one Node.
 type Member struct {
 	Name, Group string // "" is no group
+	Boot        string // that its Node shows
 	Managed     bool   // it may be fenced by its devices
 	Ready       bool
 	Since       time.Time // when Ready became what it is; zero: it has always been

@@ -19,6 +19,9 @@ const (
 	// wordLasts is for how long what an agent says counts, from the look at which this replica saw it first. Agents say it
 	// again each minute.
 	wordLasts = 150 * time.Second
+	// ownLasts is for how long an agent counts that says that its own node runs, which it says again every ten seconds. It ends
+	// soon, since each node whose power is cut has said so a moment before.
+	ownLasts = 25 * time.Second
 	// trusted is for how long an agent counts whose claims nobody confirms, and for how long it has to make none before it
 	// counts again.
 	trusted = 10 * time.Minute
@@ -28,10 +31,11 @@ const (
 
 // Words are what the agent of a Node says there.
 type Words struct {
-	Text       string   // other than before each time it is said again
-	QuorumLost bool     // the agent has lost quorum, and starves its watchdog
-	Moves      []string // nodes that it hears on no network, and whose slots on the LUN go on changing
-	Still      []string // nodes that it hears, and whose slots stand still
+	Text       string            // other than before each time it is said again
+	QuorumLost bool              // the agent has lost quorum, and starves its watchdog
+	Moves      []string          // nodes that it hears on no network, and whose slots on the LUN go on changing
+	Still      []string          // nodes that it hears, and whose slots stand still
+	Sees       map[string]string // boots that it sees run, by node; its own too, while its Node is not Ready
 }
 
 // heard is a text, and when this replica saw it first.
@@ -47,6 +51,7 @@ type claim struct{ first, last time.Time }
 type voices struct {
 	starves      map[string]bool     // by the Node that says so
 	moves, still map[string][]string // by the node that it is about: who says so, sorted
+	sees         map[string][]string // and of the boot that its Node shows: who sees it run
 }
 
 // listen takes the words of all Nodes.
@@ -59,7 +64,7 @@ func (s *Survey) listen() {
 	if h.words == nil {
 		h.words, h.claims = map[string]heard{}, map[string]claim{}
 	}
-	s.voices = voices{starves: map[string]bool{}, moves: map[string][]string{}, still: map[string][]string{}}
+	s.voices = voices{starves: map[string]bool{}, moves: map[string][]string{}, still: map[string][]string{}, sees: map[string][]string{}}
 	for _, m := range s.sorted {
 		if m.Words == nil {
 			delete(h.words, m.Name)
@@ -70,12 +75,20 @@ func (s *Survey) listen() {
 			was = heard{m.Words.Text, s.now}
 			h.words[m.Name] = was
 		}
+		if boot := m.Words.Sees[m.Name]; boot != "" && boot == m.Boot && s.now.Sub(was.at) <= ownLasts {
+			s.voices.sees[m.Name] = append(s.voices.sees[m.Name], m.Name)
+		}
 		if m.Silent || m.Dead || m.Group == "" || s.now.Sub(was.at) > wordLasts {
 			continue
 		}
 		s.voices.starves[m.Name] = m.Words.QuorumLost
 		s.take(m, m.Words.Moves, s.voices.moves)
 		s.take(m, m.Words.Still, s.voices.still)
+		for name, boot := range m.Words.Sees {
+			if boot == s.members[name].Boot && name != m.Name {
+				s.take(m, []string{name}, s.voices.sees)
+			}
+		}
 	}
 	maps.DeleteFunc(h.words, func(name string, _ heard) bool { return s.members[name].Name == "" })
 	s.follow()
@@ -87,6 +100,20 @@ func (s *Survey) take(speaker Member, list []string, to map[string][]string) {
 			to[name] = append(to[name], speaker.Name)
 		}
 	}
+}
+
+// Sees are those who say that they see a node run the boot that its Node shows, if they are enough: two of its group, or the
+// agent of the node itself, whom the API server knows to be there. It permits nothing: what is proven is not acted on
+// meanwhile.
+//
+// Invariant: one agent that lies says nothing of another node by that. What an agent says is as old as it is by this replica's
+// looks, and of the boot that the Node shows at present.
+func (s *Survey) Sees(node string) []string {
+	by := s.voices.sees[node]
+	if len(by) > 1 || slices.Contains(by, node) {
+		return slices.Sorted(slices.Values(by))
+	}
+	return nil
 }
 
 // follow keeps since when each agent claims what nobody confirms.

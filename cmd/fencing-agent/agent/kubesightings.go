@@ -1,6 +1,9 @@
 package agent
 
 import (
+	"maps"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -44,12 +47,16 @@ type kubeSightings struct {
 	said                 sightings.Sighting
 	starves              boottime.Instant            // since when; 0: it does not
 	moves, still         map[string]boottime.Instant // since when, by node
+	running              map[string]boottime.Instant // and by node and boot
+	node                 string                      // this one
+	unready              atomic.Bool                 // its Node is not Ready; from the watcher's goroutine
 }
 
 // sighted is what is so at one moment.
 type sighted struct {
 	starves      bool // quorum is lost, and the watchdog is not fed
 	moves, still []string
+	runs         map[string]string // boots that run although Kubernetes does not hear them, by node
 }
 
 // startSightings starts the writer.
@@ -57,7 +64,7 @@ func (a *Agent) startSightings(background spawn) error {
 	k := &a.cfg.Kubernetes
 	if a.cfg.Members.Source == config.SourceController && k.WatchNode && k.Deaths {
 		w := members.NewSightingTeller(a.cfg, hex64(a.self.boot), a.clock, a.log)
-		a.kube.sightings = newKubeSightings(w, hex64(a.self.boot))
+		a.kube.sightings = newKubeSightings(w, a.cfg.NodeName, hex64(a.self.boot))
 		background(w.Run)
 		return nil
 	}
@@ -72,7 +79,7 @@ func (a *Agent) startSightings(background spawn) error {
 	if err != nil {
 		return err
 	}
-	a.kube.sightings = newKubeSightings(w, hex64(a.self.boot))
+	a.kube.sightings = newKubeSightings(w, a.cfg.NodeName, hex64(a.self.boot))
 	background(w.Run)
 	return nil
 }
@@ -83,13 +90,14 @@ type sightingWriter interface {
 	Seen(s ownnode.State)
 }
 
-func newKubeSightings(w sightingWriter, boot string) *kubeSightings {
-	return &kubeSightings{annotation: w, boot: boot, moves: map[string]boottime.Instant{}, still: map[string]boottime.Instant{}}
+func newKubeSightings(w sightingWriter, node, boot string) *kubeSightings {
+	return &kubeSightings{annotation: w, node: node, boot: boot, running: map[string]boottime.Instant{}, moves: map[string]boottime.Instant{}, still: map[string]boottime.Instant{}}
 }
 
 // seen takes this node's Node, from the watcher's goroutine.
 func (k *kubeSightings) seen(s ownnode.State) {
 	if k != nil {
+		k.unready.Store(s.NotReady)
 		k.annotation.Seen(s)
 	}
 }
@@ -105,10 +113,41 @@ func (k *kubeSightings) note(a *Agent, now boottime.Instant, fx *watchdog.Effect
 
 // sight looks at everything.
 func (a *Agent) sight(now boottime.Instant, fx *watchdog.Effects) sighted {
-	out := sighted{starves: !fx.Decision.Quorum && a.guard.feeder.State().Status == wdt.Starved}
+	out := sighted{starves: !fx.Decision.Quorum && a.guard.feeder.State().Status == wdt.Starved, runs: a.running(fx.Fenced)}
 	if arb := a.core.Arbiter(); arb != nil {
 		writes := func(name string) (moves, still bool) { return arb.PeerWrites(now, name) }
 		out.moves, out.still = slotsSeen(a.roster, a.core.NetworkView(), fx.Fenced, writes)
+	}
+	return out
+}
+
+// running are the boots that run although Kubernetes does not hear them: of this node, if its Node is not Ready, and of members
+// that are heard and say that they do not reach the API server, where the group asks it.
+func (a *Agent) running(fenced roster.Set) map[string]string {
+	out := map[string]string{}
+	if k := a.kube.sightings; k.unready.Load() {
+		out[k.node] = k.boot
+	}
+	view, asked := a.core.NetworkView(), false
+	if !speaks(view.Counted, a.roster.Self) {
+		return out
+	}
+	lost := map[string]string{}
+	for p := range a.roster.Members {
+		if p == a.roster.Self || fenced.Has(p) || !view.Seen.Has(p) {
+			continue
+		}
+		st, _ := a.core.Merger().Statement(p)
+		switch {
+		case st == nil || st.Boot == 0:
+		case st.APIReachable:
+			asked = true
+		default:
+			lost[a.roster.Name(p)] = hex64(st.Boot)
+		}
+	}
+	if asked { // else nobody in the group asks the API server, or nobody reaches it
+		maps.Copy(out, lost)
 	}
 	return out
 }
@@ -161,11 +200,26 @@ func (k *kubeSightings) weigh(now boottime.Instant, s sighted, nodes int) {
 		Boot: k.boot, QuorumLost: s.starves && now.Sub(k.starves) >= sightingSteady,
 		SlotMoves: steady(now, s.moves, k.moves), SlotStill: steady(now, s.still, k.still),
 	}
+	var names []string
+	for node, boot := range s.runs {
+		names = append(names, node+" "+boot)
+	}
+	for _, is := range steady(now, names, k.running) {
+		if node, boot, _ := strings.Cut(is, " "); want.Sees == nil {
+			want.Sees = map[string]string{node: boot}
+		} else {
+			want.Sees[node] = boot
+		}
+	}
+	again := sightings.Again
+	if _, own := want.Sees[k.node]; own { // a controller goes by that for a short time only
+		again = sightingPause
+	}
 	same := want.Same(&k.said)
 	switch {
 	case !k.spoke && want.Empty() && now.Sub(k.began) < sightingTakeover:
 		return
-	case k.spoke && (same && (want.Empty() || now.Sub(k.wrote) < sightings.Again) || !same && now.Sub(k.wrote) < sightingPause):
+	case k.spoke && (same && (want.Empty() || now.Sub(k.wrote) < again) || !same && now.Sub(k.wrote) < sightingPause):
 		return
 	}
 	k.said, k.wrote, k.spoke = want, now, true

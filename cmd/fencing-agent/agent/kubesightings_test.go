@@ -37,7 +37,7 @@ func (w *wishes) last(t *testing.T) sightings.Sighting {
 // over is taken back; in a quiet time nothing is written but that nothing is there.
 func TestSightingsAreSaid(t *testing.T) {
 	w := &wishes{}
-	k := newKubeSightings(w, "024bc581b3a34be3")
+	k := newKubeSightings(w, "n1", "024bc581b3a34be3")
 	now := boottime.Instant(time.Hour)
 	run := func(d time.Duration, s sighted) {
 		for until := now.Add(d); now < until; now = now.Add(sightingLook) {
@@ -80,7 +80,7 @@ func TestSightingsThatFlap(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 65))
 	w := &wishes{}
-	k := newKubeSightings(w, "024bc581b3a34be3")
+	k := newKubeSightings(w, "n1", "024bc581b3a34be3")
 	var before []sighted
 	names := []string{"n2", "n3", "n4"}
 	s, written := sighted{}, 0
@@ -143,5 +143,41 @@ func TestWhichSlotsAreSaid(t *testing.T) {
 	unheard, cutOff := slotsSeen(r, view, roster.SetOf(6), writes)
 	if !slices.Equal(unheard, []string{"n5"}) || !slices.Equal(cutOff, []string{"n3"}) || asked["n1"] || asked["n7"] {
 		t.Errorf("unheard %v, cut off %v, asked for %v", unheard, cutOff, asked)
+	}
+}
+
+// Guards: that a boot runs which Kubernetes does not hear is said with the boot, and of this node itself every ten seconds,
+// since nobody goes by it for long; it is taken back when it is over.
+func TestBootsThatRunAreSaid(t *testing.T) {
+	w := &wishes{}
+	k := newKubeSightings(w, "n1", "024bc581b3a34be3")
+	now := boottime.Instant(time.Hour)
+	run := func(d time.Duration, s sighted) {
+		for until := now.Add(d); now < until; now = now.Add(sightingLook) {
+			k.weigh(now, s, 3)
+		}
+	}
+	run(time.Minute, sighted{})
+	before := len(w.list)
+	peers := sighted{runs: map[string]string{"n4": "124bc581b3a34be3"}}
+	run(10*time.Minute, peers)
+	if got := w.last(t); got.Sees["n4"] != "124bc581b3a34be3" || len(w.list)-before > 12 {
+		t.Errorf("%d writes: %+v", len(w.list)-before, got)
+	}
+	run(20*time.Second, sighted{runs: map[string]string{"n4": "224bc581b3a34be3"}})
+	if got := w.last(t); got.Sees["n4"] != "224bc581b3a34be3" {
+		t.Errorf("another boot: %+v", got)
+	}
+	before = len(w.list)
+	run(2*time.Minute, sighted{runs: map[string]string{"n1": "024bc581b3a34be3"}})
+	if n := len(w.list) - before; n < 10 || n > 13 || w.last(t).Sees["n1"] != "024bc581b3a34be3" {
+		t.Errorf("%d writes in two minutes: %+v", n, w.last(t))
+	}
+	if run(20*time.Second, sighted{}); w.list[len(w.list)-1] != nil {
+		t.Errorf("it is over: %+v", w.last(t))
+	}
+	k.seen(ownnode.State{NotReady: true})
+	if !k.unready.Load() {
+		t.Error("a Node that is not Ready is")
 	}
 }

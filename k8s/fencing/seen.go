@@ -1,0 +1,36 @@
+package fencing
+
+import (
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
+	"github.com/fencing-agent/fencing-agent/k8s/storm"
+)
+
+// seen is a boot that agents see run, and who they are.
+type seen struct {
+	boot string
+	by   []string
+}
+
+// see takes over which boots agents see in a look at all Nodes.
+func (r *Runner) see(nodes map[string]nodefence.Node, s *storm.Survey) {
+	now := map[string]seen{}
+	for name, n := range nodes {
+		if by := s.Sees(name); len(by) > 0 {
+			now[name] = seen{n.Boot, by}
+		}
+	}
+	r.seenLock.Lock()
+	defer r.seenLock.Unlock()
+	r.seen = now
+}
+
+// Seen are the nodes whose agents say at present that they see this boot, if they are enough (docs/adr/0073). It is as old as
+// the last look at all Nodes, two seconds while a NodeFence is there. Any goroutine may call it.
+func (r *Runner) Seen(node, boot string) []string {
+	r.seenLock.Lock()
+	defer r.seenLock.Unlock()
+	if s := r.seen[node]; boot != "" && s.boot == boot {
+		return s.by
+	}
+	return nil
+}

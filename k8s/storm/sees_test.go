@@ -1,0 +1,51 @@
+package storm
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Guards: two agents of the group that see the boot are believed, or that of the node itself, for a short time; one that lies
+// says nothing of another node, and nothing counts of another boot, another group, or from a Node that is silent.
+func TestSees(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name   string
+		change func(m []Member)
+		after  time.Duration
+		want   string
+	}{
+		{"two", func([]Member) {}, 0, "[n1 n2]"},
+		{"one", func(m []Member) { m[1].Words = nil }, 0, "[]"},
+		{"of another boot", func(m []Member) { m[1].Words.Sees = map[string]string{"n4": "other"} }, 0, "[]"},
+		{"the Node shows another boot", func(m []Member) { m[3].Boot = "next" }, 0, "[]"},
+		{"of another group", func(m []Member) { m[1].Group = "x" }, 0, "[]"},
+		{"silent", func(m []Member) { m[1].Silent = true }, 0, "[]"},
+		{"dead", func(m []Member) { m[1].Dead = true }, 0, "[]"},
+		{"its own agent, silent and called dead", func(m []Member) {
+			m[0].Words, m[1].Words, m[3].Words = nil, nil, &Words{Text: "4", Sees: map[string]string{"n4": "b"}}
+		}, ownLasts, "[n4]"},
+		{"its own agent a while ago", func(m []Member) {
+			m[0].Words, m[1].Words, m[3].Words = nil, nil, &Words{Text: "4", Sees: map[string]string{"n4": "b"}}
+		}, ownLasts + time.Second, "[]"},
+		{"its own agent of another boot", func(m []Member) {
+			m[0].Words, m[1].Words, m[3].Words = nil, nil, &Words{Text: "4", Sees: map[string]string{"n4": "other"}}
+		}, 0, "[]"},
+		{"two until they are too old", func([]Member) {}, wordLasts, "[n1 n2]"},
+		{"two that are too old", func([]Member) {}, wordLasts + time.Second, "[]"},
+	} {
+		m := []Member{{Name: "n1", Boot: "1"}, {Name: "n2", Boot: "2"}, {Name: "n3", Boot: "3"}, {Name: "n4", Boot: "b", Silent: true, Dead: true}}
+		for i := range m {
+			if m[i].Group = "worker"; i < 2 {
+				m[i].Words = &Words{Text: m[i].Name, Sees: map[string]string{"n4": "b"}}
+			}
+		}
+		c.change(m)
+		var h History
+		Policy{}.Look(m, at, &h)
+		if got := fmt.Sprint(Policy{}.Look(m, at.Add(c.after), &h).Sees("n4")); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
