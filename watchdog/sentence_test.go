@@ -305,7 +305,7 @@ func TestBarred(t *testing.T) {
 	}{
 		{BarSlot, reads(older), reads(heeds)},
 		{BarMember, func() { tell(r.Core, at, 3, older) }, func() { tell(r.Core, at, 3, heeds) }},
-		{BarWatchdog, func() { r.guard.Timeout = netgossip.MaxSentence }, func() { r.guard.Timeout = 2 * netgossip.MaxSentence }},
+		{BarWatchdog, func() { r.SetGuard(true, netgossip.MaxSentence) }, func() { r.SetGuard(true, 2*netgossip.MaxSentence) }},
 		{BarNoHold, func() { r.cfg.Hold = false }, func() { r.cfg.Hold = true }},
 		{BarOff, func() { r.cfg.Sentence.After = 0 }, func() { r.cfg.Sentence.After = time.Second }},
 	} {

@@ -29,7 +29,7 @@ func (c *Config) UsesLease() bool {
 // than its holders replace it: these feed no more by then, and watchdogs like this node's have fired. It is
 // longer where a holder states a longer horizon. n is the size of the group.
 func (c *Config) LeaseExpiry(n int) time.Duration {
-	return LeaseTerm + max(LeaseTerm/8, c.BudgetFor(c.Watchdog.Timeout, n).Horizon())
+	return LeaseTerm + max(LeaseTerm/8, c.BudgetFor(c.LatestReset(), n).Horizon())
 }
 
 // LongestHorizon is the horizon of a node that has not stated its own: that of the longest timeout
