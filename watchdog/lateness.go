@@ -39,6 +39,15 @@ func Latest(identity string, timeout time.Duration) time.Duration {
 	return timeout
 }
 
+// LatestOfAny is that of the latest of all drivers that are known, for a node whose driver is not.
+func LatestOfAny(timeout time.Duration) time.Duration {
+	latest := timeout
+	for identity := range late {
+		latest = max(latest, Latest(identity, timeout))
+	}
+	return latest
+}
+
 // shortest is Latest for the countdown of a sentence: a driver that does not take so short a timeout is asked for the next longer one.
 func shortest(identity string, timeout time.Duration) time.Duration {
 	return Latest(identity, max(timeout, late[identity].least))

@@ -140,7 +140,7 @@ func (w *witness) unmet() bool { return w.voiced != 0 && w.voiced != w.boot }
 
 // fires reports whether nothing speaks against the guard of the latest boot.
 //
-// Invariant: a boot that has outlived its horizon or its sentence is never proven dead by either again, whoever has seen it (L9, P9):
+// Invariant: a boot that has outlived its horizon or its sentence is never proven dead by either again, no matter which member has seen it (L9, P9):
 // what did not fire once has no time within which it fires. Another boot, another machine's word or a person's is no matter of it.
 func (w *witness) fires() bool { return w.unfired == 0 || w.unfired != w.boot }
 

@@ -99,3 +99,16 @@ func (b *bench) lastState() State {
 	defer b.mu.Unlock()
 	return b.states[len(b.states)-1]
 }
+
+// Guard: a driver that says of itself that it can do nothing is taken by what it can do, where that is known; else its timeout is tried.
+func TestDriverThatUnderstates(t *testing.T) {
+	for identity, knowsMagic := range map[string]bool{"IPMI": true, "Something else": false} {
+		d := softdog()
+		d.identity, d.options = identity, 0
+		dev := d.device(t)
+		info, err := dev.Arm(10 * time.Second)
+		if err != nil || info.Timeout != 10*time.Second || info.MagicClose != knowsMagic {
+			t.Errorf("%s: %+v, %v", identity, info, err)
+		}
+	}
+}

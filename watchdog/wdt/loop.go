@@ -280,7 +280,7 @@ func (f *Feeder) unfit(info watchdog.Info) error {
 			info.Identity, info.Pretimeout, f.interval)
 	}
 	if !info.MagicClose && !info.NoWayOut {
-		return fmt.Errorf("%q knows no magic close, so a crash of the agent would disarm it: load it with nowayout=1 or use another driver", info.Identity)
+		return fmt.Errorf("%q does not say that it knows the magic close, so a crash of the agent might disarm it, and it does not show nowayout in sysfs: load it with nowayout=1 if it is in /sys/class/watchdog, or use another driver", info.Identity)
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 const (
@@ -33,8 +35,10 @@ func (c *Config) LeaseExpiry(n int) time.Duration {
 }
 
 // LongestHorizon is the horizon of a node that has not stated its own: that of the longest timeout
-// of a watchdog.
-func (c *Config) LongestHorizon(n int) time.Duration { return c.BudgetFor(longestTimeout, n).Horizon() }
+// of a watchdog, of the latest driver.
+func (c *Config) LongestHorizon(n int) time.Duration {
+	return c.BudgetFor(watchdog.LatestOfAny(longestTimeout), n).Horizon()
+}
 
 // LeaseRequestTimeout is when a request for the Lease is given up: early enough for another
 // one, with the time to find out what became of the first, within the arbitration budget.
