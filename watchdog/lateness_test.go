@@ -63,6 +63,7 @@ func TestLateDriverIsStatedAsItFires(t *testing.T) {
 	c.SetDriver("")
 	// The kernel shows the next agent what was set, and it cannot tell 3 s from a sentence, however late the driver is.
 	c.cfg.Sentence.Timeout = time.Second
+	c.SetDriver("IB700 WDT")
 	c.SetGuard(true, netgossip.MaxSentence)
 	if c.briefly() {
 		t.Error("an ordinary countdown of 3 s looks like that of a condemned boot")

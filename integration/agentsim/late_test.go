@@ -1,6 +1,8 @@
 package agentsim
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 	"time"
 )
@@ -18,6 +20,31 @@ func TestLateWatchdogIsReckonedWith(t *testing.T) {
 		t.Logf("killed after %v, reset after %v, FENCED after %v", after, said(t, r, "RESET"), took)
 		if len(r.Violations) > 0 || r.Resets != 1 || r.Deaths != 2 || took == 0 {
 			t.Errorf("%d resets, %d deaths, FENCED after %v\n%s", r.Resets, r.Deaths, took, Explain(s, r))
+		}
+	}
+}
+
+// A watchdog that does not fire: the node is called dead after its first cut, answers when that heals, and is not called dead again. Those
+// who have seen it tell the ones who have begun since; and where all have begun since, the node itself says that nothing guards it.
+func TestWatchdogThatDoesNotFireIsNotTrustedAgain(t *testing.T) {
+	cut := split([]int{0}, []int{1, 2, 3, 4})
+	again := func(after time.Duration, node int) Event { return at(after, Event{Kind: Restart, Nodes: []int{node}}) }
+	second := 2*time.Minute + 20*time.Second
+	for name, restarts := range map[string][]Event{
+		"one begins anew after it has answered": {again(120*time.Second, 1)},
+		"all begin anew before":                 {again(50*time.Second, 1), again(60*time.Second, 2), again(70*time.Second, 3), again(80*time.Second, 4)},
+	} {
+		events := append(slices.Clone(restarts), cut, at(100*time.Second, Event{Kind: Heal}), at(second, cut))
+		slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+		s := group(5, func(s *Schedule) {
+			s.Late, s.LUN, s.Unjudged = silentDriver, false, true // nobody can judge what is said of a node that should not run
+		}, events...)
+		s.End = healthyFor + second + 3*time.Minute
+		r := run(t, s)
+		first, last := said(t, r, "FENCED "+nodeName(0)+" PROOF_TIME"), saidLast(t, r, "FENCED "+nodeName(0)+" PROOF_TIME")
+		t.Logf("%s: FENCED after %v, said for the last time after %v", name, first, last)
+		if first == 0 || last >= second {
+			t.Errorf("%s: FENCED after %v, said for the last time after %v\n%s", name, first, last, Explain(s, r))
 		}
 	}
 }

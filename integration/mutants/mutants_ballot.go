@@ -36,6 +36,7 @@ func allMutants() []mutant {
 		holdMutants(),
 		sentenceMutants(),
 		lossMutants(),
+		guardMutants(),
 		storeMutants(),
 		toldMutants(),
 		orderMutants(),

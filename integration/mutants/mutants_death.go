@@ -79,7 +79,7 @@ func conclusionMutants(of func(what, file, from, to string) mutant) []mutant {
 		of("a victim without a slot is armed", proofGo, "	if !ok || !v.guardedBySlot(p, rec) {\n		return 0, false\n	}\n", "	if !ok {\n		return 0, true\n	}\n	if !v.guardedBySlot(p, rec) {\n		return 0, false\n	}\n"),
 		of("with a Lease the slot is asked", proofGo, "	if !c.bySlots() {\n		return 0, true\n	}\n", ""),
 		of("a guard that was given up does not speak against claims", proofGo, "(w.statement == nil || kills(w.statement)) && ", ""),
-		of("who was met lately is dead by the word of others", proofGo, "kills(w.statement)) && !w.unmet() && (max(w.unseen, v.alone) == 0 || v.missed(now, w) >= ProofDelay)", "kills(w.statement))"),
+		of("who was met lately is dead by the word of others", proofGo, "kills(w.statement)) && !w.unmet() && w.fires() && (max(w.unseen, v.alone) == 0 || v.missed(now, w) >= ProofDelay)", "kills(w.statement)) && w.fires()"),
 		of("a witness that has just booted believes nobody", proofGo, "(max(w.unseen, v.alone) == 0 || v.missed(now, w) >= ProofDelay)", "now.Sub(w.unseen) >= ProofDelay"),
 		of("the claim of this node does not count", claimsGo, "	if v.lost.Has(p) {\n		n++\n	}\n", ""),
 		of("claims of a node that is merely seen count", claimsGo, "	for m := range c.view.Counted.All() {\n		if st := v.fresh(now, m, c); st != nil && st.Lost.Has(p) {", "	for m := range c.view.Seen.All() {\n		if st := v.fresh(now, m, c); st != nil && st.Lost.Has(p) {"),

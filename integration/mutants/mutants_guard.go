@@ -1,0 +1,58 @@
+package main
+
+// guardMutants are what is known of watchdogs that fire late, or not at all.
+func guardMutants() []mutant {
+	const (
+		coreGo  = "watchdog/core.go"
+		handGo  = "watchdog/facts.go"
+		lateGo  = "watchdog/lateness.go"
+		judgeGo = "watchdog/sentence.go"
+		loopGo  = "watchdog/wdt/loop.go"
+		trialGo = "cmd/fencectl/trial/trial.go"
+		wdt     = "./watchdog/wdt"
+		sim     = "./integration/agentsim"
+		configs = "./cmd/fencing-agent/config"
+	)
+	in := func(pkg, rule, what, file, from, to string) mutant {
+		m := one(rule, what, file, from, to)
+		m.in = []string{pkg}
+		return m
+	}
+	counts := in(watchdogs, "P9", "a watchdog that did not fire counts down a sentence", judgeGo, " || boot == w.defied || boot == w.unfired || timeout", " || boot == w.defied || timeout")
+	counts.edits = append(counts.edits, edit{judgeGo, "w.defied != w.boot && w.fires() && !w.twins", "w.defied != w.boot && !w.twins"})
+	return []mutant{
+		in(watchdogs, "L9", "a watchdog that did not fire is trusted again", proofGo, "	case w.death.Proof == ProofTime:\n		w.unfired = w.boot\n", ""),
+		in(watchdogs, "L9", "a watchdog that did not fire proves a death by the word of others", proofGo, "!w.unmet() && w.fires() && (max(", "!w.unmet() && (max("),
+		in(watchdogs, "L9", "a watchdog that did not fire guards", proofGo, "!w.unmet() && w.fires() && (anchor", "!w.unmet() && (anchor"),
+		in(watchdogs, "L9", "the next boot has the watchdog of the last", proofGo, "return w.unfired == 0 || w.unfired != w.boot }", "return w.unfired == 0 }"),
+		counts,
+		in(watchdogs, "P9", "a boot that has outlived its sentence is dead by time", judgeGo, "		w.unfired = w.boot\n		v.defy(p, w.boot)\n", "		v.defy(p, w.boot)\n"),
+		in(watchdogs, "L9", "nobody hears of a watchdog that did not fire", handGo, "		if boot := c.unfiredBoot(p); boot != 0 {", "		if boot := c.unfiredBoot(p); boot == 1 {"),
+		in(watchdogs, "L9", "the word of a watchdog that did not fire is not taken", handGo, "		c.proof.peers[p].unfired = boot\n", "		_ = boot\n"),
+		in(watchdogs, "L9", "a word of the boot before is taken", handGo, "boot != 0 && boot == c.proof.peers[p].boot:\n		c.proof.peers[p].unfired = boot", "boot != 0:\n		c.proof.peers[p].unfired = c.proof.peers[p].boot"),
+		in(watchdogs, "L9", "the next agent of a boot does not listen", handGo, "	case p == c.cfg.Roster.Self && boot == c.cfg.Boot:\n		c.GuardFailed()\n", "	case p == c.cfg.Roster.Self && boot == c.cfg.Boot:\n"),
+		in(watchdogs, "L9", "the next boot listens to what is said of the last", handGo, "p == c.cfg.Roster.Self && boot == c.cfg.Boot:", "p == c.cfg.Roster.Self:"),
+		in(watchdogs, "L9", "a watchdog that did not fire has a horizon", coreGo, "	case c.unfired:\n		c.guard.Horizon = 0\n", ""),
+		in(watchdogs, "L9", "nobody looks into the slot", coreGo, "	c.recallGuard()\n", ""),
+		in(watchdogs, "L9", "the slot of the boot before is this boot's", coreGo, "	if !ok || rec.Statement.Boot != c.cfg.Boot || rec", "	if !ok || rec"),
+		in(watchdogs, "L9", "an agent that states no horizon has seen its watchdog not fire", coreGo, " || rec.GrantLifetime == 0 {", " {"),
+		in(watchdogs, "L9", "a driver that does not tell its timeout has not fired", coreGo, "g.Armed && g.Timeout > 0 && g.Horizon == 0", "g.Armed && g.Horizon == 0"),
+		in(wdt, "L9", "a watchdog is seen not to fire when it is due", loopGo, "return latest + latest/50 + 2*time.Second }", "return latest }"),
+		in(wdt, "L9", "a watchdog is never seen not to fire", loopGo, "			f.unfired.Store(true)\n", "			f.overdue.Store(true)\n"),
+		in(sim, "L9", "the core does not hear of it", "cmd/fencing-agent/agent/signals.go", "		a.core.GuardFailed()\n", "		_ = b\n"),
+		in(sim, "L9", "the factor of a late driver is forgotten", lateGo, "			return d\n", "			return timeout\n"),
+		in(watchdogs, "L9", "peers are told the timeout that was set", coreGo, "Timeout: Latest(c.driver, timeout),", "Timeout: timeout,"),
+		in(sim, "L9", "the core does not hear the driver's name", "cmd/fencing-agent/agent/signals.go", "		a.core.SetDriver(b.feeder.Info.Identity)\n", ""),
+		in(watchdogs, "P3", "a late driver counts down a sentence", "watchdog/bar.go", " && shortest(c.driver, c.cfg.Sentence.Timeout) <= netgossip.MaxSentence", ""),
+		in(watchdogs, "P3", "a driver takes any sentence", "watchdog/bar.go", " && shortest(c.driver,", " && Latest(c.driver,"),
+		in(watchdogs, "P2'", "an ordinary countdown may look like a sentence", "watchdog/bar.go", "c.set > netgossip.MaxSentence && ", "c.guard.Timeout > netgossip.MaxSentence && "),
+		in(wdt, "P3", "a sentence tells what was set", "watchdog/wdt/sentence.go", "told := v.info.Latest() //", "told := got //"),
+		in(wdt, "L9", "a late driver is overdue early", loopGo, "	if l.latest > 0 && !now.Before(l.attempt.Add(l.latest)) &&", "	if l.latest > 0 && !now.Before(l.attempt.Add(l.countdown)) &&"),
+		in(configs, "K5", "the Lease expires by the timeout that was set", "cmd/fencing-agent/config/lease.go", "c.BudgetFor(c.LatestReset(), n)", "c.BudgetFor(c.Watchdog.Timeout, n)"),
+		in(configs, "K3", "who is not known has the longest timeout of a driver that keeps to it", "cmd/fencing-agent/config/lease.go", "watchdog.LatestOfAny(longestTimeout)", "longestTimeout"),
+		in("./cmd/fencectl/trial", "watchdog test", "one that fires late is given up", trialGo, "	due := 2 * info.Timeout\n", "	due := info.Timeout\n"),
+		in("./cmd/fencectl/trial", "watchdog test", "one that is known to fire late is given up", trialGo, "		due = max(due, t.Latest(info.Identity, info.Timeout))\n", "		due = max(due, info.Timeout)\n"),
+		in("./cmd/fencectl/trial", "watchdog test", "nobody keeps how late it was", trialGo, "					t.Ran(-left)\n", "					_ = left\n"),
+		in(wdt, "setup", "ipmi_watchdog can do nothing", "watchdog/wdt/device.go", "	options := support.Options | understated[identity]\n", "	options := support.Options\n"),
+	}
+}
