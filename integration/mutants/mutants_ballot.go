@@ -36,7 +36,7 @@ func allMutants() []mutant {
 		holdMutants(),
 		sentenceMutants(),
 		lossMutants(),
-		guardMutants(),
+		guardMutants(), vouchedMutants(),
 		storeMutants(),
 		toldMutants(),
 		orderMutants(),

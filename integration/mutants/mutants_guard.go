@@ -56,3 +56,25 @@ func guardMutants() []mutant {
 		in(wdt, "setup", "ipmi_watchdog can do nothing", "watchdog/wdt/device.go", "	options := support.Options | understated[identity]\n", "	options := support.Options\n"),
 	}
 }
+
+// vouchedMutants are the guards of a first list that a person vouches for, and of a memory that was removed.
+func vouchedMutants() []mutant {
+	const joinGo, cacheGo, membersGo = "netgossip/roster/succession_join.go", "cmd/fencing-agent/members/cache.go", "cmd/fencing-agent/members/members.go"
+	in := func(pkg, what, file, from, to string) mutant {
+		m := one("J", what, file, from, to)
+		m.in = []string{pkg}
+		return m
+	}
+	const rosters, members = "./netgossip/roster", "./cmd/fencing-agent/members"
+	return []mutant{
+		in(rosters, "a first list is in force by definition", joinGo, "s.vouched && s.agreed(p) {", "s.vouched {"),
+		in(rosters, "a first list is in force beside another one", joinGo, "		case !st.Fresh:\n			return false\n		}\n	}\n	if list.Self", "		}\n	}\n	if list.Self"),
+		in(rosters, "who begins with another list agrees", joinGo, "case st.Chain == [MaxChain]Ref{list.Ref()}:", "case st.Fresh || st.Chain == [MaxChain]Ref{list.Ref()}:"),
+		in(rosters, "a list of one is in force after all was forgotten", joinGo, "s.forgot && list.Size() == 1 {", "false {"),
+		in(rosters, "half of the first list puts it into force", joinGo, "return s.majority(p, list, agree) && 2*agree.And(p.Members(list)).Len() > list.Size()", "return 2*agree.And(p.Members(list)).Len() >= list.Size()"),
+		in(rosters, "a first list waits for ever for a later one", "netgossip/roster/succession_step.go", "		if rank == offered && s.vouched && s.founding() {\n			return", "		if rank == offered && s.vouched && s.founding() && s.saving {\n			return"),
+		in(members, "nobody sees that an agent has run here", cacheGo, "	return err == nil\n}\n\n// errOtherGroup", "	return err == nil && c.lock == \"\"\n}\n\n// errOtherGroup"),
+		in(members, "a node begins with its first list in force", membersGo, "	if m.unnumbered || vouched {\n", "	if m.unnumbered {\n"),
+		in(members, "a restart makes a forgotten list one that begins", membersGo, "s.Vouch(own, saved != nil || m.cache.before())", "s.Vouch(own, saved == nil && m.cache.before())"),
+	}
+}
