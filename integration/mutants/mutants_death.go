@@ -96,8 +96,8 @@ func releaseMutants(of func(what, file, from, to string) mutant) []mutant {
 		of("a release is announced in every step", disarmGo, "	if r.announced == 0 {\n		r.announced", "	{\n		r.announced"),
 		of("the slot of the time of the announcement is not noted", disarmGo, "			r.mark = c.lun.arbiter.Status(now).Sequence\n", ""),
 		of("a release that is done is undone", disarmGo, "r.done = r.done || ", "r.done = "),
-		of("a node that nobody relies on waits", disarmGo, "!c.guard.Kills() || c.removed()", "c.removed()"),
-		of("a removed node waits", disarmGo, "!c.guard.Kills() || c.removed()", "!c.guard.Kills()"),
+		of("a node that nobody relies on waits", disarmGo, "r.done || !c.guard.Kills() || c.removed()", "r.done || c.removed()"),
+		of("a removed node waits", disarmGo, "r.done || !c.guard.Kills() || c.removed()", "r.done || !c.guard.Kills()"),
 		of("a node does not know of its own release", disarmGo, "	knows.Add(c.cfg.Roster.Self)\n", ""),
 		of("no answer is late", disarmGo, "const letReach = 500 * time.Millisecond", "const letReach = 0 * time.Millisecond"),
 		of("half is one of the directory", disarmGo, "case 2*knows.Len() < c.base().Size()", "case 2*knows.Len() < c.cfg.Roster.Size()"),
@@ -109,8 +109,8 @@ func releaseMutants(of func(what, file, from, to string) mutant) []mutant {
 		of("a half is released before its slot shows it", disarmGo, "|| c.united && c.slotShows(now)", "|| c.united"),
 		of("a majority that knows is not enough", disarmGo, "		return reachMost\n", "		return reachHalf\n"),
 		of("most of the older list are enough", disarmGo, "	case c.mostOfEach(knows):\n", "	case 2*knows.Len() > c.base().Size():\n"),
-		of("a node is releasing when it has released", disarmGo, "return c.wantsDisarm() && !c.release.done }", "return c.wantsDisarm() }"),
-		of("a node is always releasing", disarmGo, "return c.wantsDisarm() && !c.release.done }", "return !c.release.done }"),
+		of("a node is releasing when it has released", disarmGo, "return c.disarmAsked() && !c.release.done }", "return c.disarmAsked() }"),
+		of("a node is always releasing", disarmGo, "return c.disarmAsked() && !c.release.done }", "return !c.release.done }"),
 		of("a release without a LUN looks at the slot", disarmGo, "	if c.lun.arbiter == nil {\n		return false\n	}\n	s :=", "	s :="),
 	}
 }

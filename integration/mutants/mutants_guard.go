@@ -53,6 +53,11 @@ func guardMutants() []mutant {
 		in("./cmd/fencectl/trial", "watchdog test", "one that fires late is given up", trialGo, "	due := 2 * info.Timeout\n", "	due := info.Timeout\n"),
 		in("./cmd/fencectl/trial", "watchdog test", "one that is known to fire late is given up", trialGo, "		due = max(due, t.Latest(info.Identity, info.Timeout))\n", "		due = max(due, info.Timeout)\n"),
 		in("./cmd/fencectl/trial", "watchdog test", "nobody keeps how late it was", trialGo, "					t.Ran(-left)\n", "					_ = left\n"),
+		in(watchdogs, "death", "a node without quorum gives its guard up", disarmGo, "	return !c.guard.Kills() || c.removed() || c.outcome == netgossip.Majority || d.Action == Feed && d.Quorum\n", "	return d != nil\n"),
+		in(watchdogs, "death", "a half that is held gives its guard up", disarmGo, "d.Action == Feed && d.Quorum\n", "d.Quorum\n"),
+		in(watchdogs, "death", "a half that has lost gives up what it announced before", disarmGo, "if d := &c.fx.Decision; d.Action != Feed || !d.Quorum {", "if d := &c.fx.Decision; d == nil {"),
+		in(watchdogs, "death", "a node without quorum says that it stops", coreGo, "Stopping:     c.leaving(),", "Stopping:     c.stopping,"),
+		in(watchdogs, "death", "a node without quorum has its slot say that it stops", "watchdog/breaker.go", "Stop: c.leaving(),", "Stop: c.stopping,"),
 		in(wdt, "setup", "ipmi_watchdog can do nothing", "watchdog/wdt/device.go", "	options := support.Options | understated[identity]\n", "	options := support.Options\n"),
 	}
 }
