@@ -31,8 +31,8 @@ func TestWatchdogThatDoesNotFireIsNotTrustedAgain(t *testing.T) {
 	again := func(after time.Duration, node int) Event { return at(after, Event{Kind: Restart, Nodes: []int{node}}) }
 	second := 2*time.Minute + 20*time.Second
 	for name, restarts := range map[string][]Event{
-		"one begins anew after it has answered": {again(120*time.Second, 1)},
-		"all begin anew before":                 {again(50*time.Second, 1), again(60*time.Second, 2), again(70*time.Second, 3), again(80*time.Second, 4)},
+		"one begins again after it has answered": {again(120*time.Second, 1)},
+		"all begin again before":                 {again(50*time.Second, 1), again(60*time.Second, 2), again(70*time.Second, 3), again(80*time.Second, 4)},
 	} {
 		events := append(slices.Clone(restarts), cut, at(100*time.Second, Event{Kind: Heal}), at(second, cut))
 		slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })

@@ -58,6 +58,10 @@ func guardMutants() []mutant {
 		in(watchdogs, "death", "a half that has lost gives up what it announced before", disarmGo, "if d := &c.fx.Decision; d.Action != Feed || !d.Quorum {", "if d := &c.fx.Decision; d == nil {"),
 		in(watchdogs, "death", "a node without quorum says that it stops", coreGo, "Stopping:     c.leaving(),", "Stopping:     c.stopping,"),
 		in(watchdogs, "death", "a node without quorum has its slot say that it stops", "watchdog/breaker.go", "Stop: c.leaving(),", "Stop: c.stopping,"),
+		in(watchdogs, "P1", "a list at hand keeps a node from condemning itself", "watchdog/hold.go", "s.Claims() && s.Base().Ref() == c.cfg.Roster.Ref()", "s.Claims() && c.rosters.standing == (roster.Standing{})"),
+		in(watchdogs, "P1", "a node that counts by two lists condemns itself", "watchdog/hold.go", "c.rostersSettled() && s.Claims() && s.Base", "s.Claims() && s.Base"),
+		in(watchdogs, "P1", "sets by another list are evidence", "watchdog/hold.go", "s.Claims() && s.Base().Ref() == c.cfg.Roster.Ref()", "s.Claims()"),
+		in(watchdogs, "N6", "who has another list at hand is counted by the LUN", "watchdog/hold.go", "	if c.cfg.LUNMode == LUNOr {\n		return c.noOther()", "	if c.cfg.LUNMode == LUNOr {\n		return c.oneList()"),
 		in(wdt, "setup", "ipmi_watchdog can do nothing", "watchdog/wdt/device.go", "	options := support.Options | understated[identity]\n", "	options := support.Options\n"),
 	}
 }
