@@ -119,7 +119,8 @@ type Core struct {
 	wall     int64
 
 	stepped  boottime.Instant // the step before
-	holdLeft boottime.Instant // no LEFT is published before
+	holdLeft boottime.Instant // nothing is done about lost quorum before
+	stall    stall
 	pub      publication
 	rosters  rosters
 
@@ -418,22 +419,3 @@ func (c *Core) state(now boottime.Instant) {
 
 // replace is apart from state so that only a changed statement costs an allocation.
 func (c *Core) replace(st netgossip.Statement) { c.fx.Statement = &st }
-
-// A step that comes stallAfter later than the one before follows a stall of this node: a
-// stopped process, a frozen VM. All evidence is old then, and says nothing of the peers.
-// Permission ends with it at once; but before every peer is called LEFT they get stallGrace
-// to answer the probes that go out now.
-const (
-	stallAfter = 2 * time.Second
-	stallGrace = time.Second
-)
-
-func (c *Core) noteStall(now boottime.Instant) {
-	if c.stepped != 0 && now.Sub(c.stepped) >= stallAfter {
-		c.holdLeft = now.Add(stallGrace)
-	}
-	c.stepped = now
-	if now < c.holdLeft {
-		c.fx.Wake = min(c.fx.Wake, c.holdLeft)
-	}
-}

@@ -468,10 +468,10 @@ func (c *Core) Strangers() roster.Set { return c.proof.strangers }
 func (c *Core) Death(p int) Death { return c.proof.peers[p].death }
 
 // ProvenIn tells how long until this node's own claim of an unseen peer's death; ok is
-// false if time proves nothing: the peer is seen, was never met, or was not guarded.
+// false if time proves nothing: the peer is seen, was never met, was not guarded, or this node knows its death already.
 func (c *Core) ProvenIn(now boottime.Instant, p int) (d time.Duration, ok bool) {
 	w := &c.proof.peers[p]
-	if w.unseen == 0 || c.view.Seen.Has(p) || !c.proof.guarded.Has(p) {
+	if w.unseen == 0 || c.view.Seen.Has(p) || !c.proof.guarded.Has(p) || c.proof.fenced.Has(p) && !w.death.handedOn() {
 		return 0, false
 	}
 	return max(0, w.statement.Guard.Horizon+ProofDelay-c.proof.missed(now, w)), true

@@ -45,6 +45,10 @@ func TestWatchdogThatDidNotFireProvesNothing(t *testing.T) {
 	}
 	s := byLUN(c, 104, time.Second)
 	c.proof.sentencedByLUN(boottime.Instant(at+time.Second), &s)
+	if got := pass(c, boottime.Instant(at+time.Second), boottime.Instant(at+20*time.Second)); got != 0 || c.Death(4) != (Death{}) {
+		t.Errorf("called dead by a sentence at %v: %+v", time.Duration(got), c.Death(4))
+	}
+	at += 20 * time.Second
 	if got := mourn(c, at+time.Second, at+2*time.Minute, roster.SetOf(4), 1, 2, 3); got != 0 {
 		t.Errorf("called dead at %v: %+v", got, c.Death(4))
 	}
@@ -138,5 +142,20 @@ func TestOwnSlotSaysThatTheWatchdogDidNotFire(t *testing.T) {
 		if r.SetGuard(true, 10*time.Second); r.unfired != tc.want {
 			t.Errorf("%s: %+v", name, r.guard)
 		}
+	}
+}
+
+// A death that this node knows is not said to be due.
+func TestKnownDeathIsNotDue(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	pass(c, 11*sec, 19*sec)
+	if _, due := c.ProvenIn(19*sec, 4); !due {
+		t.Fatal("its death is due by time")
+	}
+	s := byLUN(c, 104, time.Second)
+	c.proof.sentencedByLUN(20*sec, &s)
+	at := pass(c, 20*sec, 30*sec)
+	if in, due := c.ProvenIn(at, 4); at == 0 || due {
+		t.Errorf("FENCED at %v by a sentence, and dead for certain in %v", time.Duration(at), in)
 	}
 }

@@ -48,3 +48,21 @@ func TestWatchdogThatDoesNotFireIsNotTrustedAgain(t *testing.T) {
 		}
 	}
 }
+
+// A process that is stopped for two or three seconds says no LEFT, neither of itself nor of others: all answer as soon as it runs again. One
+// that is stopped while the network goes says LEFT soon after.
+func TestStoppedForAMoment(t *testing.T) {
+	for _, span := range []time.Duration{2100 * time.Millisecond, 2600 * time.Millisecond, 3200 * time.Millisecond} {
+		s := group(3, noLUN, Event{Kind: Freeze, Nodes: []int{0}, Span: span})
+		s.End = healthyFor + 15*time.Second
+		r := run(t, s)
+		if left := said(t, r, nodeName(0)+"   tells subscribers: LEFT"); len(r.Violations) > 0 || left != 0 {
+			t.Errorf("stopped for %v: LEFT after %v\n%s", span, left, Explain(s, r))
+		}
+	}
+	s := group(3, func(s *Schedule) { wide(s); noLUN(s) }, Event{Kind: Freeze, Nodes: []int{0}, Span: 8 * time.Second}, at(3*time.Second, split([]int{0}, []int{1, 2})))
+	r := run(t, s)
+	if left := said(t, r, nodeName(0)+"   tells subscribers: LEFT "+nodeName(1)); left < 8*time.Second || left > 8400*time.Millisecond {
+		t.Errorf("cut off while it was stopped: LEFT after %v\n%s", left, Explain(s, r))
+	}
+}

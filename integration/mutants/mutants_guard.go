@@ -62,6 +62,13 @@ func guardMutants() []mutant {
 		in(watchdogs, "P1", "a node that counts by two lists condemns itself", "watchdog/hold.go", "c.rostersSettled() && s.Claims() && s.Base", "s.Claims() && s.Base"),
 		in(watchdogs, "P1", "sets by another list are evidence", "watchdog/hold.go", "s.Claims() && s.Base().Ref() == c.cfg.Roster.Ref()", "s.Claims()"),
 		in(watchdogs, "N6", "who has another list at hand is counted by the LUN", "watchdog/hold.go", "	if c.cfg.LUNMode == LUNOr {\n		return c.noOther()", "	if c.cfg.LUNMode == LUNOr {\n		return c.oneList()"),
+		in(watchdogs, "life", "a node that was stopped for a moment says LEFT of itself", "watchdog/publication.go", "if !c.stall.brief || c.judgedByOthers() {", "if c.stall.since != 0 || c.judgedByOthers() {"),
+		in(watchdogs, "life", "a node that was stopped for long says no LEFT of itself", "watchdog/publication.go", "if !c.stall.brief || c.judgedByOthers() {", "if c.judgedByOthers() {"),
+		in(watchdogs, "life", "nobody is asked after a stall", "watchdog/stall.go", "		c.askAll(c.silentSince(now))\n", ""),
+		in(watchdogs, "life", "nobody is asked again after a stall", "watchdog/stall.go", "		c.askAll(c.silentSince(t.since))\n", ""),
+		in(watchdogs, "life", "peers are held for longer than asking takes", "watchdog/stall.go", "holdLeft: now.Add(stallWord)", "holdLeft: now.Add(stallGrace)"),
+		in(watchdogs, "life", "who is condemned and could not say so is available", "watchdog/publication.go", "avail.Minus(p.leaving).Minus(c.parted())", "avail.Minus(p.leaving)"),
+		in(watchdogs, "death", "a death that is known is due by time", proofGo, " || c.proof.fenced.Has(p) && !w.death.handedOn() {", " {"),
 		in(wdt, "setup", "ipmi_watchdog can do nothing", "watchdog/wdt/device.go", "	options := support.Options | understated[identity]\n", "	options := support.Options\n"),
 	}
 }
