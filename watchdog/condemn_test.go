@@ -64,10 +64,12 @@ func (r court) looked(pairs func(a, b int) bool) boottime.Instant {
 func TestCondemnedAfterThreeRounds(t *testing.T) {
 	r := atCourt(t, 5, 1)
 	at := r.looked(apart)
-	round := r.nodes[0].sentence.round
-	condemned, since := r.until(at+sec/4, at+20*sec, apart, nil)
-	if last := r.nodes[0].lun.arbiter.OthersLive(condemned, 3, roster.Set{}).Round; condemned == 0 || since != at || last-round < 2 {
-		t.Errorf("looked at %v, condemned at %v, in rounds %d to %d", time.Duration(at), time.Duration(condemned), round, last)
+	first, last := r.nodes[0].sentence.round, uint32(0)
+	condemned, since := r.until(at+sec/4, at+20*sec, apart, func(at boottime.Instant) {
+		last = r.nodes[0].lun.arbiter.OthersLive(at, 3, roster.Set{}).Round // as the step is about to find it
+	})
+	if condemned == 0 || since != at || last-first < 2 {
+		t.Errorf("looked at %v, condemned at %v, in rounds %d to %d", time.Duration(at), time.Duration(condemned), first, last)
 	}
 }
 
@@ -88,6 +90,15 @@ func TestGapInTheEvidenceBeginsAgain(t *testing.T) {
 				t.Fatalf("condemned at %v", time.Duration(condemned))
 			}
 			return at + 10*sec
+		},
+		"one of them heard it for a moment": func(r court, at boottime.Instant) boottime.Instant {
+			r.run(at+sec/4, at+sec/2, func(a, b int) bool { return apart(a, b) || a == 1 && b == 0 })
+			for at += 3 * sec / 4; r.nodes[0].sentence.since != 0; at += sec / 4 {
+				if r.run(at, at, apart); r.nodes[0].sentence.condemned {
+					t.Fatal("condemned although one of them has just heard it")
+				}
+			}
+			return at
 		},
 		"its guard was gone for a moment": func(r court, at boottime.Instant) boottime.Instant {
 			r.nodes[0].SetGuard(false, 0)

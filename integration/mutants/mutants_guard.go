@@ -69,6 +69,16 @@ func guardMutants() []mutant {
 		in(watchdogs, "life", "peers are held for longer than asking takes", "watchdog/stall.go", "holdLeft: now.Add(stallWord)", "holdLeft: now.Add(stallGrace)"),
 		in(watchdogs, "life", "who is condemned and could not say so is available", "watchdog/publication.go", "avail.Minus(p.leaving).Minus(c.parted())", "avail.Minus(p.leaving)"),
 		in(watchdogs, "death", "a death that is known is due by time", proofGo, " || c.proof.fenced.Has(p) && !w.death.handedOn() {", " {"),
+		in(watchdogs, "P1", "words from before the first look are evidence", judgeGo, "others.Dated > s.since && others.Round", "others.Round"),
+		in(watchdogs, "P1", "evidence may have a gap", judgeGo, "	case others.Dated == 0:\n		s.since = 0\n	case s.since == 0:", "	case others.Dated == 0:\n	case s.since == 0:"),
+		in(watchdogs, "P1", "a look goes on where the node could not have condemned itself", judgeGo, "	if !c.mayCondemn(now) {\n		s.since = 0\n		return", "	if !c.mayCondemn(now) {\n		return"),
+		in(watchdogs, "P1", "contact in one direction is none", judgeGo, "		s.quiet = max(s.quiet, c.merger.Sighted(p)) // in one direction is contact, too\n", "		_ = p\n"),
+		in(watchdogs, "P1", "the view may change", judgeGo, "c.view.Counted != s.view.Minus(c.parted()) || c.view.Seen.Intersects(others)", "c.view.Seen.Intersects(others)"),
+		in(watchdogs, "P1", "a node that stood still judges at once", judgeGo, "return !stalled && now >= c.holdLeft &&", "return (stalled || !stalled) &&"),
+		in(watchdogs, "P1", "a node that gives its guard up condemns itself", judgeGo, "c.guard.Kills() && !c.wantsDisarm() && !c.release.yielded", "c.guard.Kills() && !c.release.yielded"),
+		in(watchdogs, "P1", "a node that has given its guard up condemns itself", judgeGo, " && !c.release.yielded && c.oneList()", " && c.oneList()"),
+		in(watchdogs, "P1", "who goes by another list has parted", judgeGo, " && st.RosterDigest == c.cfg.Roster.Digest && st.RosterEpoch == c.cfg.Roster.Epoch {", " {"),
+		in(watchdogs, "P1", "who is not armed has parted", judgeGo, "st != nil && st.Guard.Armed && st.View", "st != nil && st.View"),
 		in(wdt, "setup", "ipmi_watchdog can do nothing", "watchdog/wdt/device.go", "	options := support.Options | understated[identity]\n", "	options := support.Options\n"),
 	}
 }
