@@ -157,8 +157,8 @@ func TestNodeThatStoodStillJudgesLater(t *testing.T) {
 	}
 	r := atCourt(t, 5, 3*time.Second)
 	r.run(cutAt+sec/4, due-sec/2, apart)
-	r.run(due-sec/4, due+3*sec, apart, 0)
-	awake := due + 3*sec + sec/4
+	r.run(due-sec/4, due+sec+sec/2, apart, 0)
+	awake := due + sec + 3*sec/4 // more than two seconds after its last step
 	if condemned, _ := r.until(awake, awake+20*sec, apart, nil); condemned < awake+sec {
 		t.Errorf("stood still until %v: condemned at %v", time.Duration(awake), time.Duration(condemned))
 	}
