@@ -36,7 +36,7 @@ func allMutants() []mutant {
 		holdMutants(),
 		sentenceMutants(),
 		lossMutants(),
-		guardMutants(), vouchedMutants(),
+		guardMutants(), vouchedMutants(), releaseAndJudgeMutants(),
 		storeMutants(),
 		toldMutants(),
 		orderMutants(),

@@ -53,6 +53,41 @@ func guardMutants() []mutant {
 		in("./cmd/fencectl/trial", "watchdog test", "one that fires late is given up", trialGo, "	due := 2 * info.Timeout\n", "	due := info.Timeout\n"),
 		in("./cmd/fencectl/trial", "watchdog test", "one that is known to fire late is given up", trialGo, "		due = max(due, t.Latest(info.Identity, info.Timeout))\n", "		due = max(due, info.Timeout)\n"),
 		in("./cmd/fencectl/trial", "watchdog test", "nobody keeps how late it was", trialGo, "					t.Ran(-left)\n", "					_ = left\n"),
+		in(wdt, "setup", "ipmi_watchdog can do nothing", "watchdog/wdt/device.go", "	options := support.Options | understated[identity]\n", "	options := support.Options\n"),
+	}
+}
+
+// vouchedMutants are the guards of a first list that a person vouches for, and of a memory that was removed.
+func vouchedMutants() []mutant {
+	const joinGo, cacheGo, membersGo = "netgossip/roster/succession_join.go", "cmd/fencing-agent/members/cache.go", "cmd/fencing-agent/members/members.go"
+	in := func(pkg, what, file, from, to string) mutant {
+		m := one("J", what, file, from, to)
+		m.in = []string{pkg}
+		return m
+	}
+	const rosters, members = "./netgossip/roster", "./cmd/fencing-agent/members"
+	return []mutant{
+		in(rosters, "a first list is in force by definition", joinGo, "s.vouched && s.agreed(p) {", "s.vouched {"),
+		in(rosters, "a first list is in force beside another one", joinGo, "		case !st.Fresh:\n			return false\n		}\n	}\n	if list.Self", "		}\n	}\n	if list.Self"),
+		in(rosters, "who begins with another list agrees", joinGo, "case st.Chain == [MaxChain]Ref{list.Ref()}:", "case st.Fresh || st.Chain == [MaxChain]Ref{list.Ref()}:"),
+		in(rosters, "a list of one is in force after all was forgotten", joinGo, "s.forgot && list.Size() == 1 {", "false {"),
+		in(rosters, "half of the first list puts it into force", joinGo, "return s.majority(p, list, agree) && 2*agree.And(p.Members(list)).Len() > list.Size()", "return 2*agree.And(p.Members(list)).Len() >= list.Size()"),
+		in(rosters, "a first list waits for ever for a later one", "netgossip/roster/succession_step.go", "		if rank == offered && s.vouched && s.founding() {\n			return", "		if rank == offered && s.vouched && s.founding() && s.saving {\n			return"),
+		in(members, "nobody sees that an agent has run here", cacheGo, "	return err == nil\n}\n\n// errOtherGroup", "	return err == nil && c.lock == \"\"\n}\n\n// errOtherGroup"),
+		in(members, "a node begins with its first list in force", membersGo, "	if m.unnumbered || vouched {\n", "	if m.unnumbered {\n"),
+		in(members, "a restart makes a forgotten list one that begins", membersGo, "s.Vouch(own, saved != nil || m.cache.before())", "s.Vouch(own, saved == nil && m.cache.before())"),
+	}
+}
+
+// releaseAndJudgeMutants are when a node gives its guard up, when it may condemn itself, and what it says after a stall.
+func releaseAndJudgeMutants() []mutant {
+	const coreGo, judgeGo = "watchdog/core.go", "watchdog/sentence.go"
+	in := func(pkg, rule, what, file, from, to string) mutant {
+		m := one(rule, what, file, from, to)
+		m.in = []string{pkg}
+		return m
+	}
+	return []mutant{
 		in(watchdogs, "death", "a node without quorum gives its guard up", disarmGo, "	return !c.guard.Kills() || c.removed() || c.outcome == netgossip.Majority || d.Action == Feed && d.Quorum\n", "	return d != nil\n"),
 		in(watchdogs, "death", "a half that is held gives its guard up", disarmGo, "d.Action == Feed && d.Quorum\n", "d.Quorum\n"),
 		in(watchdogs, "death", "a half that has lost gives up what it announced before", disarmGo, "if d := &c.fx.Decision; d.Action != Feed || !d.Quorum {", "if d := &c.fx.Decision; d == nil {"),
@@ -79,28 +114,5 @@ func guardMutants() []mutant {
 		in(watchdogs, "P1", "a node that has given its guard up condemns itself", judgeGo, " && !c.release.yielded && c.oneList()", " && c.oneList()"),
 		in(watchdogs, "P1", "who goes by another list has parted", judgeGo, " && st.RosterDigest == c.cfg.Roster.Digest && st.RosterEpoch == c.cfg.Roster.Epoch {", " {"),
 		in(watchdogs, "P1", "who is not armed has parted", judgeGo, "st != nil && st.Guard.Armed && st.View", "st != nil && st.View"),
-		in(wdt, "setup", "ipmi_watchdog can do nothing", "watchdog/wdt/device.go", "	options := support.Options | understated[identity]\n", "	options := support.Options\n"),
-	}
-}
-
-// vouchedMutants are the guards of a first list that a person vouches for, and of a memory that was removed.
-func vouchedMutants() []mutant {
-	const joinGo, cacheGo, membersGo = "netgossip/roster/succession_join.go", "cmd/fencing-agent/members/cache.go", "cmd/fencing-agent/members/members.go"
-	in := func(pkg, what, file, from, to string) mutant {
-		m := one("J", what, file, from, to)
-		m.in = []string{pkg}
-		return m
-	}
-	const rosters, members = "./netgossip/roster", "./cmd/fencing-agent/members"
-	return []mutant{
-		in(rosters, "a first list is in force by definition", joinGo, "s.vouched && s.agreed(p) {", "s.vouched {"),
-		in(rosters, "a first list is in force beside another one", joinGo, "		case !st.Fresh:\n			return false\n		}\n	}\n	if list.Self", "		}\n	}\n	if list.Self"),
-		in(rosters, "who begins with another list agrees", joinGo, "case st.Chain == [MaxChain]Ref{list.Ref()}:", "case st.Fresh || st.Chain == [MaxChain]Ref{list.Ref()}:"),
-		in(rosters, "a list of one is in force after all was forgotten", joinGo, "s.forgot && list.Size() == 1 {", "false {"),
-		in(rosters, "half of the first list puts it into force", joinGo, "return s.majority(p, list, agree) && 2*agree.And(p.Members(list)).Len() > list.Size()", "return 2*agree.And(p.Members(list)).Len() >= list.Size()"),
-		in(rosters, "a first list waits for ever for a later one", "netgossip/roster/succession_step.go", "		if rank == offered && s.vouched && s.founding() {\n			return", "		if rank == offered && s.vouched && s.founding() && s.saving {\n			return"),
-		in(members, "nobody sees that an agent has run here", cacheGo, "	return err == nil\n}\n\n// errOtherGroup", "	return err == nil && c.lock == \"\"\n}\n\n// errOtherGroup"),
-		in(members, "a node begins with its first list in force", membersGo, "	if m.unnumbered || vouched {\n", "	if m.unnumbered {\n"),
-		in(members, "a restart makes a forgotten list one that begins", membersGo, "s.Vouch(own, saved != nil || m.cache.before())", "s.Vouch(own, saved == nil && m.cache.before())"),
 	}
 }
