@@ -159,3 +159,16 @@ func TestKnownDeathIsNotDue(t *testing.T) {
 		t.Errorf("FENCED at %v by a sentence, and dead for certain in %v", time.Duration(at), in)
 	}
 }
+
+// Guard: M1. What this node claims ends in the very step in which it does not live, and not with the next.
+func TestGapEndsClaimsAtOnce(t *testing.T) {
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
+	for d := 11 * time.Second; !c.proof.lost.Has(4); d += time.Second {
+		if mourn(c, d, d, nobody, 1, 2, 3); d > 2*time.Minute {
+			t.Fatal("nothing is claimed")
+		}
+	}
+	if c.proof.gap(2 * 60 * sec); !c.proof.lost.IsEmpty() {
+		t.Errorf("claimed still: %v", c.proof.lost)
+	}
+}
