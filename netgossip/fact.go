@@ -15,10 +15,11 @@ const (
 	FactKdump                            // its crash kernel has answered
 	FactOperator                         // an operator vouches that it is off
 	FactOrder                            // that boot is to condemn itself, says the teller; of its own boot a node says that it is about to
+	FactUnfired                          // the watchdog of that boot was seen not to fire: time and sentences prove nothing of it
 )
 
 // Known reports whether this version knows the kind. What later ones add is not for it to judge.
-func (k FactKind) Known() bool { return k >= FactSentence && k <= FactOrder }
+func (k FactKind) Known() bool { return k >= FactSentence && k <= FactUnfired }
 
 // MaxFacts is how many facts one statement has room for: nearly the largest statement still fits its packet, see wire.Append.
 const MaxFacts = 4

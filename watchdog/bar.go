@@ -10,7 +10,7 @@ const (
 	BarNone     Bar = iota
 	BarOff          // the configuration has no sentences
 	BarNoHold       // it would not hold by the LUN: no LUN, or none with echo blocks, or a policy without holds
-	BarWatchdog     // the watchdog's timeout is no longer than a sentence may be, so that the next agent could not tell them apart
+	BarWatchdog     // its watchdog cannot count down a sentence: see briefly
 	BarMember       // a member's agent does not know sentences
 	BarSlot         // a slot of the LUN is of an agent that does not know sentences, or cannot be read
 )
@@ -25,6 +25,12 @@ func (b Bar) String() string {
 	return barNames[b]
 }
 
+// briefly reports whether the watchdog can count down a sentence: its ordinary timeout is longer than one may be, or the next agent
+// could not tell them apart by what the kernel shows; and its driver does not fire so late that what may be told does not cover it (P3).
+func (c *Core) briefly() bool {
+	return c.set > netgossip.MaxSentence && shortest(c.driver, c.cfg.Sentence.Timeout) <= netgossip.MaxSentence
+}
+
 // Barred is the first thing that keeps this node from condemning itself. All nodes of the group must be of a version whose next
 // agent looks or waits, and the countdown must be one that a sentence can shorten.
 func (c *Core) Barred() Bar {
@@ -33,7 +39,7 @@ func (c *Core) Barred() Bar {
 		return BarOff
 	case !c.Holds():
 		return BarNoHold
-	case c.guard.Timeout <= netgossip.MaxSentence:
+	case !c.briefly():
 		return BarWatchdog
 	case !c.heeding():
 		return BarMember

@@ -72,6 +72,9 @@ func TestTieBreakerIsToldOfTheStop(t *testing.T) {
 	c := splitCore(t, nil, b)
 	c.SetGuard(true, 10*time.Second)
 	c.Stop()
+	if fx := c.Step(17 * sec); fx.Wake > 17*sec {
+		t.Errorf("it hears of the stop at %v", fx.Wake)
+	}
 	if c.Step(17 * sec); !b.asked.Stop || b.asked.Released {
 		t.Errorf("while the guard is relied upon: %+v", b.asked)
 	}

@@ -184,3 +184,34 @@ func TestFreshNodeThatJoinsDoubtsGuards(t *testing.T) {
 		t.Error("it vouches for a guard by what it was told before it joined")
 	}
 }
+
+// Guard: a list that is at hand and not taken up keeps nobody from holding, nor from condemning itself, nor from being taken at its word:
+// nobody counts by it. Where the LUN counts as a network does, it keeps a node from counting and from being counted by it (N6).
+func TestListAtHandIsNotGoneBy(t *testing.T) {
+	old, next := rosterOf(t, 1, "n0", "n1", "n2"), rosterOf(t, 2, "n0", "n1", "n2", "n3")
+	c := listCore(t, old, old)
+	c.Step(10 * sec)
+	if !c.oneList() || !c.noOther() || !c.settled() {
+		t.Fatalf("one list: %v, no other %v, settled %v", c.oneList(), c.noOther(), c.settled())
+	}
+	if err := c.LearnRoster(next); err != nil {
+		t.Fatal(err)
+	}
+	c.Step(11 * sec)
+	if c.rosters.standing.Known != next.Ref() {
+		t.Fatalf("%+v", c.rosters.standing)
+	}
+	if !c.oneList() || c.noOther() || !c.settled() {
+		t.Errorf("another one is known: one list %v, no other %v, settled %v", c.oneList(), c.noOther(), c.settled())
+	}
+	if c.cfg.LUNMode = LUNOr; c.settled() {
+		t.Error("another one is known, and the LUN counts as a network")
+	}
+	for name, c := range map[string]*Core{
+		"two are gone by": listCore(t, next, old, next), "the sets are by another one": listCore(t, next, old),
+	} {
+		if c.Step(10 * sec); c.oneList() || c.settled() {
+			t.Errorf("%s: one list %v, settled %v", name, c.oneList(), c.settled())
+		}
+	}
+}

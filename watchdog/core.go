@@ -107,6 +107,9 @@ type Core struct {
 	disarm   map[string]string // why, by source
 	stopping bool
 	guard    netgossip.Guard
+	driver   string        // what the watchdog's driver calls itself
+	set      time.Duration // the watchdog's timeout as read back, which may be less than that of guard
+	unfired  bool          // the watchdog of this boot was seen not to fire
 	release  release
 	arming   bool // the watchdog is to be armed, and too few know of this agent
 	proof    prover
@@ -116,7 +119,8 @@ type Core struct {
 	wall     int64
 
 	stepped  boottime.Instant // the step before
-	holdLeft boottime.Instant // no LEFT is published before
+	holdLeft boottime.Instant // nothing is done about lost quorum before
+	stall    stall
 	pub      publication
 	rosters  rosters
 
@@ -180,16 +184,44 @@ func (c *Core) DisarmedBy() []string {
 // Stop begins the planned stop: disarm, say so to the peers, stop arbitrating. In a condemned boot nothing does that.
 func (c *Core) Stop() { c.stopping = !c.sentence.condemned }
 
+// SetDriver notes what the watchdog's driver calls itself. From the next SetGuard on peers are told when it fires at the latest.
+func (c *Core) SetDriver(identity string) { c.driver = identity }
+
 // SetGuard notes what the watchdog will do, as read back from the driver.
+//
+// Invariant: what peers are told, and what this node reckons with for itself, is when the watchdog has fired at the latest (L9). By when it
+// may fire at the earliest it is only fed.
 func (c *Core) SetGuard(armed bool, timeout time.Duration) {
 	if c.sentence.condemned {
 		return // what was stated before stands: peers reckon with it who know of no sentence
 	}
-	c.release.yielded = false
+	c.release.yielded, c.set = false, timeout
 	c.guard = netgossip.Guard{
-		Armed: armed, Fences: c.cfg.OnLoss == LossFence, Leases: c.granted && !c.cfg.LUNLostAsksAPI, Timeout: timeout,
+		Armed: armed, Fences: c.cfg.OnLoss == LossFence, Leases: c.granted && !c.cfg.LUNLostAsksAPI, Timeout: Latest(c.driver, timeout),
 	}
 	c.bound()
+}
+
+// GuardFailed says that the watchdog of this boot has counted down unfed and did not fire in time, for good: what it does after that
+// has no horizon, whether it is armed again or not. So nobody takes this boot for dead by time or by a sentence (L9, P9).
+func (c *Core) GuardFailed() {
+	c.unfired = true
+	c.bound()
+}
+
+// recallGuard finds in this node's slot what an agent before this one has said of the watchdog of this boot: that it is armed, with a timeout,
+// and that nothing is known of when it fires. Nobody else writes that there: a driver that does not tell its timeout has none.
+func (c *Core) recallGuard() {
+	if c.unfired || c.guard.Armed || c.lun.arbiter == nil {
+		return
+	}
+	rec, ok := c.lun.arbiter.PeerSlot(c.cfg.Roster.Name(c.cfg.Roster.Self))
+	if !ok || rec.Statement.Boot != c.cfg.Boot || rec.GrantLifetime == 0 { // an agent that states no lifetime states no horizon either
+		return
+	}
+	if g := &rec.Statement.Guard; g.Armed && g.Timeout > 0 && g.Horizon == 0 {
+		c.GuardFailed()
+	}
 }
 
 // bound makes the horizon that of the budget. Before the watchdog was armed for the first time it
@@ -197,6 +229,8 @@ func (c *Core) SetGuard(armed bool, timeout time.Duration) {
 // countdown runs whose length the driver does not tell.
 func (c *Core) bound() {
 	switch {
+	case c.unfired:
+		c.guard.Horizon = 0
 	case c.guard.Timeout > 0:
 		c.guard.Horizon = c.cfg.Budget.WithWatchdog(c.guard.Timeout).Horizon()
 	case c.guard.Armed:
@@ -252,6 +286,7 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	c.arbitrate(now)
 	c.followLUN(now)
 	c.followHold(now)
+	c.recallGuard()
 	c.followRelease(now)
 
 	in := c.inputs(now)
@@ -347,8 +382,8 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 		Guard:        c.statedGuard(),
 		Terms:        c.terms.own,
 		Agreed:       c.terms.own.Stated() && c.Agreed(),
-		Feeding:      (c.fx.Decision.Action == Feed || c.fx.Decision.Action == Hold) && len(c.disarm) == 0,
-		Stopping:     c.stopping,
+		Feeding:      (c.fx.Decision.Action == Feed || c.fx.Decision.Action == Hold) && !(c.wantsDisarm() && len(c.disarm) > 0),
+		Stopping:     c.leaving(),
 		LUNHealthy:   c.healthy,
 		APIReachable: c.tellsAPI(now),
 		Version:      c.cfg.Version,
@@ -384,22 +419,3 @@ func (c *Core) state(now boottime.Instant) {
 
 // replace is apart from state so that only a changed statement costs an allocation.
 func (c *Core) replace(st netgossip.Statement) { c.fx.Statement = &st }
-
-// A step that comes stallAfter later than the one before follows a stall of this node: a
-// stopped process, a frozen VM. All evidence is old then, and says nothing of the peers.
-// Permission ends with it at once; but before every peer is called LEFT they get stallGrace
-// to answer the probes that go out now.
-const (
-	stallAfter = 2 * time.Second
-	stallGrace = time.Second
-)
-
-func (c *Core) noteStall(now boottime.Instant) {
-	if c.stepped != 0 && now.Sub(c.stepped) >= stallAfter {
-		c.holdLeft = now.Add(stallGrace)
-	}
-	c.stepped = now
-	if now < c.holdLeft {
-		c.fx.Wake = min(c.fx.Wake, c.holdLeft)
-	}
-}

@@ -24,22 +24,39 @@ type release struct {
 // letReach is what an answer may be late that was made before the announcement.
 const letReach = 500 * time.Millisecond
 
-// wantsDisarm reports whether something asks for the disarmed watchdog.
-func (c *Core) wantsDisarm() bool {
+// disarmAsked reports whether something asks for the disarmed watchdog.
+func (c *Core) disarmAsked() bool {
 	if c.sentence.condemned {
 		return false // there is nothing left to give up
 	}
 	return c.stopping || len(c.disarm) > 0
 }
 
+// wantsDisarm reports whether this node is giving its guard up, and says so.
+func (c *Core) wantsDisarm() bool { return c.disarmAsked() && c.release.announced != 0 }
+
+// mayGiveUp reports whether the giving up may begin: this node lives by a majority or by what has decided for its half, or nothing kills it.
+//
+// Invariant: a node without quorum gives its guard up neither for a stop nor for maintenance, and does not say so. Where it is not decided yet
+// which half lives, a node of the one that loses would run on disarmed, and nobody might ever call it FENCED. Nor may they when it has only
+// said so: to its slot goes the same word, and a guard that is said to be given up proves nothing, though it fires.
+func (c *Core) mayGiveUp() bool {
+	d := &c.fx.Decision
+	return !c.guard.Kills() || c.removed() || c.outcome == netgossip.Majority || d.Action == Feed && d.Quorum
+}
+
 func (c *Core) followRelease(now boottime.Instant) {
 	r := &c.release
-	if !c.wantsDisarm() {
+	if !c.disarmAsked() {
 		r.announced, r.done = 0, false
+		return
+	}
+	if r.announced == 0 && !c.mayGiveUp() {
 		return
 	}
 	if r.announced == 0 {
 		r.announced = now
+		c.fx.Wake = min(c.fx.Wake, now) // the tie-breaker is to hear of a stop as well
 		if c.lun.arbiter != nil {
 			r.mark = c.lun.arbiter.Status(now).Sequence
 		}
@@ -54,11 +71,17 @@ func (c *Core) followRelease(now boottime.Instant) {
 // half of an equal split for the majorities; the other half learns it from the slot, where
 // it looks before it proves a death. No other tie-breaker has slots, and a half that is granted
 // next would take this node for dead: so with another the node waits for a majority.
+//
+// Invariant: a half gives no guard up before it is the half that lives. One that is decided against has nothing to stop it but its
+// watchdogs; a node of it that was disarmed runs on, and nobody may ever call it FENCED.
 func (c *Core) releaseKnown(now boottime.Instant) bool {
 	switch c.reach(c.release.announced) {
 	case reachMost:
 		return true
 	case reachHalf:
+		if d := &c.fx.Decision; d.Action != Feed || !d.Quorum {
+			return false // not decided, or lost
+		}
 		// A half that is at odds may write where the other one does not read.
 		return !c.guard.Leases || c.united && c.slotShows(now)
 	default:
@@ -114,8 +137,11 @@ func (r *release) written(now boottime.Instant, sequence uint64, age time.Durati
 	return sequence >= r.mark+2 && age >= 0 && now.Add(-age) > r.announced.Add(letReach)
 }
 
-// Releasing reports whether the node waits for its peers' statements to say that they know.
-func (c *Core) Releasing() bool { return c.wantsDisarm() && !c.release.done }
+// Releasing reports whether the node waits for its peers' statements to say that they know, or to live so that it may tell them.
+func (c *Core) Releasing() bool { return c.disarmAsked() && !c.release.done }
+
+// leaving reports whether others are told of a planned stop.
+func (c *Core) leaving() bool { return c.stopping && c.wantsDisarm() }
 
 // Released reports whether the watchdog may be disarmed for a planned stop: nobody relies
 // on it, or enough others know that it is given up.

@@ -34,6 +34,9 @@ func (c *Core) facts(now boottime.Instant) (facts [netgossip.MaxFacts]netgossip.
 				}
 			}
 		}
+		if boot := c.unfiredBoot(p); boot != 0 {
+			all = append(all, netgossip.Fact{Kind: netgossip.FactUnfired, Name: netgossip.NameDigest(c.cfg.Roster.Name(p)), Boot: boot})
+		}
 	}
 	c.told.all = all
 	room := len(facts) - orders
@@ -149,6 +152,10 @@ func (c *Core) takeFacts(now boottime.Instant) {
 // what was said of an earlier boot may be said again at any time.
 func (c *Core) takeFact(now boottime.Instant, m int, f *netgossip.Fact) {
 	p, member := c.proof.digests[f.Name]
+	if member && f.Kind == netgossip.FactUnfired {
+		c.takeUnfired(p, f.Boot)
+		return
+	}
 	if !member || p == c.cfg.Roster.Self || f.Boot == 0 || !c.rosters.expected.Has(p) {
 		return
 	}
@@ -171,6 +178,29 @@ func (c *Core) takeFact(now boottime.Instant, m int, f *netgossip.Fact) {
 			return
 		}
 		w.trial = trial{proof: proofOf(f.Kind), boot: f.Boot, teller: c.tellerOf(f.Teller), since: now}
+	}
+}
+
+// unfiredBoot is the latest boot of a node if its watchdog was seen not to fire, this one's included; else 0.
+func (c *Core) unfiredBoot(p int) uint64 {
+	switch w := &c.proof.peers[p]; {
+	case p == c.cfg.Roster.Self && c.unfired:
+		return c.cfg.Boot
+	case p == c.cfg.Roster.Self || w.fires():
+		return 0
+	default:
+		return w.boot
+	}
+}
+
+// takeUnfired takes from a member that the watchdog of a boot was seen not to fire, also of this one, if an agent before this one was
+// there. One word is enough: it takes a proof away and makes none. Who lies could as well say that it sees that node.
+func (c *Core) takeUnfired(p int, boot uint64) {
+	switch {
+	case p == c.cfg.Roster.Self && boot == c.cfg.Boot:
+		c.GuardFailed()
+	case p != c.cfg.Roster.Self && boot != 0 && boot == c.proof.peers[p].boot:
+		c.proof.peers[p].unfired = boot
 	}
 }
 

@@ -38,11 +38,25 @@ func (c *Core) hears() bool {
 func (c *Core) Holds() bool { return c.cfg.Hold && c.hears() && c.cfg.OnLoss == LossFence }
 
 // oneList reports whether this node goes by the list by which its sets count, and by no other. Only who does is
-// taken at its word by others, and only such a node holds: two lists that are changed to one another have majorities that
+// taken at its word by others, and only such a node holds, or condemns itself: two lists that are changed to one another have majorities that
 // meet, and any two lists need not.
+//
+// A list that is known, or stored to be taken up, is no such list: nobody counts by it. What is said by a node that has one at hand is as
+// true as what it says a moment before it hears of one, which nobody can tell from it.
 func (c *Core) oneList() bool {
 	s := c.cfg.Succession
-	return s == nil || c.rostersSettled() && s.Claims() && c.rosters.standing == (roster.Standing{})
+	return s == nil || c.rostersSettled() && s.Claims() && s.Base().Ref() == c.cfg.Roster.Ref()
+}
+
+// noOther reports whether besides no other list is at hand: who counts by the LUN as by a network asks for that of itself, and of others (N6).
+func (c *Core) noOther() bool { return c.oneList() && c.rosters.standing == (roster.Standing{}) }
+
+// settled is what the echo block says of that.
+func (c *Core) settled() bool {
+	if c.cfg.LUNMode == LUNOr {
+		return c.noOther()
+	}
+	return c.oneList()
 }
 
 // window is for how long a member may be counted for what it said.
@@ -174,7 +188,7 @@ func (c *Core) testify(now boottime.Instant) {
 	d := &c.fx.Decision
 	out := c.lun.arbiter.Testify(now, &diskquorum.Testimony{
 		Lives: c.hold.lived, Feeding: d.Action == Feed || d.Action == Hold, Holding: d.Action == Hold,
-		Settled: c.oneList(), Lately: c.lately(now), View: c.view.Counted, Seen: c.sees(), Sentence: c.sentence.timeout,
+		Settled: c.settled(), Lately: c.lately(now), View: c.view.Counted, Seen: c.sees(), Sentence: c.sentence.timeout,
 	})
 	c.fx.Ops = out.Ops
 	c.fx.Wake = min(c.fx.Wake, out.Wake)

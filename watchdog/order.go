@@ -89,7 +89,7 @@ func (e *Forbidden) Error() string {
 	const byHand = "power it off and tell that with fencectl confirm-dead"
 	switch e.Why {
 	case ForbiddenOff:
-		return "api.fence is false here, or watchdog.sentenceTimeout is too long for watchdog.timeout: " + byHand
+		return "api.fence is false here, or watchdog.sentenceTimeout is too long for watchdog.timeout, or for a driver that fires late: " + byHand
 	case ForbiddenMember:
 		return fmt.Sprintf("%q is no member of this group", e.Node)
 	case ForbiddenSelf:
@@ -340,7 +340,7 @@ func (c *Core) commander(now boottime.Instant) int {
 func (c *Core) disobeys(now boottime.Instant) Forbidding {
 	need := 2 * (c.cfg.Sentence.Timeout + 500*time.Millisecond) // as a sentence's, it has to fit into the horizon that others reckon with
 	switch {
-	case !c.cfg.Orders || c.cfg.Sentence.Timeout <= 0 || c.guard.Timeout <= netgossip.MaxSentence || c.guard.Timeout < need:
+	case !c.cfg.Orders || c.cfg.Sentence.Timeout <= 0 || !c.briefly() || c.set < need:
 		return ForbiddenOff
 	case !c.mayEnd(now): // also under maintenance, and in a dry run
 		return ForbiddenUnguarded

@@ -126,6 +126,7 @@ type witness struct {
 	over      boottime.Instant     // and when it has ended for certain
 	seers     trial                // of which the questions are used: of those who still see it
 	defied    uint64               // the boot that has outlived its sentence; 0: none
+	unfired   uint64               // the boot whose watchdog was seen not to fire; 0: none
 	voiced    uint64               // the boot that was heard on the LUN since the latest was met (N3); 0: none
 	hearsay   boottime.Instant     // when others handed that sentence on; zero: the node has told it itself
 	rumour    rumour               // of a sentence that one member alone has handed on
@@ -136,6 +137,12 @@ type witness struct {
 
 // unmet reports whether the boot that was heard last, on the LUN, is another one than was met: nothing is known of its guard.
 func (w *witness) unmet() bool { return w.voiced != 0 && w.voiced != w.boot }
+
+// fires reports whether nothing speaks against the guard of the latest boot.
+//
+// Invariant: a boot that has outlived its horizon or its sentence is never proven dead by either again, no matter which member has seen it (L9, P9):
+// what did not fire once has no time within which it fires. Another boot, another machine's word or a person's is no matter of it.
+func (w *witness) fires() bool { return w.unfired == 0 || w.unfired != w.boot }
 
 func newProver(r *roster.Roster) prover {
 	n := r.Size()
@@ -162,7 +169,7 @@ func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen roster.S
 		if w.returned > 0 {
 			v.endOfFormer(now, p, a)
 		}
-		put(&v.guarded, p, kills(st) && !w.unmet() && (anchor > v.doubted || v.carried.Has(p)))
+		put(&v.guarded, p, kills(st) && !w.unmet() && w.fires() && (anchor > v.doubted || v.carried.Has(p)))
 		if seen.Has(p) {
 			w.unseen = now
 		} else {
@@ -185,14 +192,17 @@ func (v *prover) follow(now boottime.Instant, m *netgossip.Merger, seen roster.S
 // contradict takes the death of the latest boot back if that boot has answered since. A sentence has its own rule (P9).
 //
 // Invariant: a death that was contradicted is none, and stays none. Lost again, that boot may be running, and has to be
-// proven dead again: by time, or by a slot that it has written since.
+// proven dead again: by a slot that it has written since, or from outside. Not by time: its watchdog has not fired.
 func (v *prover) contradict(p int, lived boottime.Instant) {
 	w := &v.peers[p]
 	if w.death.Boot != w.boot || w.death.Proof == 0 || w.death.Proof == ProofSentence || lived <= w.death.At {
 		return
 	}
-	if w.death.Proof.told() {
+	switch {
+	case w.death.Proof.told():
 		w.defied = w.boot // P9
+	case w.death.Proof == ProofTime:
+		w.unfired = w.boot
 	}
 	w.death, w.sequence = Death{}, 0
 	v.fenced.Remove(p)
@@ -371,7 +381,7 @@ func (v *prover) handedOn() (set roster.Set) {
 // admissible reports that nothing this node knows itself speaks against a peer's death.
 func (v *prover) admissible(now boottime.Instant, p int) bool {
 	w := &v.peers[p]
-	return (w.statement == nil || kills(w.statement)) && !w.unmet() && (max(w.unseen, v.alone) == 0 || v.missed(now, w) >= ProofDelay)
+	return (w.statement == nil || kills(w.statement)) && !w.unmet() && w.fires() && (max(w.unseen, v.alone) == 0 || v.missed(now, w) >= ProofDelay)
 }
 
 // excludedBy reports that a peer outside the granted half has had the time to die, by what it said
@@ -458,10 +468,10 @@ func (c *Core) Strangers() roster.Set { return c.proof.strangers }
 func (c *Core) Death(p int) Death { return c.proof.peers[p].death }
 
 // ProvenIn tells how long until this node's own claim of an unseen peer's death; ok is
-// false if time proves nothing: the peer is seen, was never met, or was not guarded.
+// false if time proves nothing: the peer is seen, was never met, was not guarded, or this node knows its death already.
 func (c *Core) ProvenIn(now boottime.Instant, p int) (d time.Duration, ok bool) {
 	w := &c.proof.peers[p]
-	if w.unseen == 0 || c.view.Seen.Has(p) || !c.proof.guarded.Has(p) {
+	if w.unseen == 0 || c.view.Seen.Has(p) || !c.proof.guarded.Has(p) || c.proof.fenced.Has(p) && !w.death.handedOn() {
 		return 0, false
 	}
 	return max(0, w.statement.Guard.Horizon+ProofDelay-c.proof.missed(now, w)), true

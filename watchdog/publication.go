@@ -199,6 +199,16 @@ func (p *publication) doubt(m *netgossip.Merger, seen roster.Set) {
 	}
 }
 
+// judgedByOthers reports whether this node is without quorum by what others have said, and not for want of evidence, which a node that
+// stood still lacks until it has heard somebody.
+func (c *Core) judgedByOthers() bool {
+	switch c.fx.Decision.Reason {
+	case ReasonCondemned, ReasonSplitLost, ReasonIsolated, ReasonLUNLost:
+		return true
+	}
+	return c.stopping
+}
+
 // publish computes the set of available nodes and its edges. A node that has no quorum
 // is not available on its own socket either, unless its policy is to wait. A node
 // in both edges was LEFT and has JOINed.
@@ -207,12 +217,14 @@ func (c *Core) publish(now boottime.Instant) {
 	p.follow(c.merger)
 	p.doubt(c.merger, c.view.Seen)
 	avail := c.view.Seen.And(c.rosters.expected).Minus(p.doubted)
-	if now < c.holdLeft {
-		peers := before
-		peers.Remove(c.cfg.Roster.Self) // its own verdict is known, and there is nothing to wait for
-		avail = avail.Union(peers)
+	if now < c.stall.holdLeft {
+		wait := before
+		if !c.stall.brief || c.judgedByOthers() {
+			wait.Remove(c.cfg.Roster.Self) // others may have missed it, or have said so: there is nothing to wait for
+		}
+		avail = avail.Union(wait)
 	}
-	avail = avail.Minus(p.leaving)
+	avail = avail.Minus(p.leaving).Minus(c.parted()) // who is condemned is in contact, if it could not say so, and runs for seconds only
 	if d := &c.fx.Decision; d.Quorum || d.Action == Hold || (d.Action == Feed && c.cfg.OnLoss == LossWait) {
 		avail.Add(c.cfg.Roster.Self)
 	}

@@ -282,12 +282,52 @@ func TestRandomLives(t *testing.T) {
 			for p := 1; p < 6; p++ {
 				seen := c.View().Seen.Has(p)
 				switch is := fx.Available.Has(p); {
-				case seen && is == last[p].Leaving() && at >= c.holdLeft:
+				case seen && is == last[p].Leaving() && at >= c.stall.holdLeft:
 					t.Fatalf("seed %d: %d is seen, leaving %v, available %v", seed, p, last[p].Leaving(), is)
-				case !seen && is && at >= c.holdLeft && (!last[p].Restarting() || at >= heard[p].Add(testGrace)):
+				case !seen && is && at >= c.stall.holdLeft && (!last[p].Restarting() || at >= heard[p].Add(testGrace)):
 					t.Fatalf("seed %d: %d is available %v after it was heard", seed, p, at.Sub(heard[p]))
 				}
 			}
+		}
+	}
+}
+
+// Guard: a peer that counts nobody, itself included, is condemned and could not say so. It is in contact again when a network heals, and is
+// not called JOINed for the seconds that it still runs.
+func TestSilentlyCondemnedIsNotAvailable(t *testing.T) {
+	for name, c := range map[string]struct {
+		st   netgossip.Statement
+		want bool // available
+	}{
+		"condemned":  {netgossip.Statement{Guard: killing}, false},
+		"starting":   {netgossip.Statement{}, true}, // it is not armed
+		"in quorum":  {netgossip.Statement{Guard: killing, View: roster.FullSet(4)}, true},
+		"of a half":  {netgossip.Statement{Guard: killing, View: roster.SetOf(1)}, true},
+		"other list": {netgossip.Statement{Guard: killing, RosterEpoch: 9}, true},
+	} {
+		core := lifeCore(t, 4)
+		for at := 20 * sec; at < 23*sec; at += sec / 2 { // 1 was not heard since 10 s
+			for p := 2; p < 4; p++ {
+				tell(core, at, p, netgossip.Statement{View: roster.FullSet(4)})
+			}
+			if core.Step(at); core.Available().Has(1) && at > 21*sec { // the first step comes late
+				t.Fatalf("%s: available before", name)
+			}
+		}
+		for at := 23 * sec; at < 25*sec; at += sec / 2 {
+			for p := 2; p < 4; p++ {
+				tell(core, at, p, netgossip.Statement{View: roster.FullSet(4)})
+			}
+			st := c.st
+			st.Boot, st.RosterDigest = 101, core.cfg.Roster.Digest
+			if st.RosterEpoch == 0 {
+				st.RosterEpoch = core.cfg.Roster.Epoch
+			}
+			core.Merger().Answered(netgossip.Answer{Peer: 1, SentAt: at, Statement: &st})
+			core.Step(at)
+		}
+		if core.Available().Has(1) != c.want {
+			t.Errorf("%s: available %v", name, core.Available().Has(1))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // Guard: an answer to one announcement is none to the next. Peers that have not been asked since take
@@ -56,6 +57,7 @@ func armedBy(t *testing.T, directory *roster.Roster, chain ...*roster.Roster) *C
 	}
 	c.Step(9 * sec)
 	c.SetDisarm("file", "a test")
+	won(c)
 	c.Step(10 * sec)
 	return c
 }
@@ -86,6 +88,7 @@ func TestReleaseIsKnownByEachList(t *testing.T) {
 		for _, p := range tc.knows {
 			tell(c, 11*sec, p, netgossip.Statement{Standing: standingBy(tc.chain...)})
 		}
+		won(c)
 		if c.Step(11 * sec); c.Released() != tc.want {
 			t.Errorf("%s: released %v, outcome %v", tc.name, c.Released(), c.outcome)
 		}
@@ -98,11 +101,13 @@ func TestHalfIsReleasedByItsSlot(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*Core)
+		lives  bool // by a grant
 		want   bool
 	}{
-		{"of one mind", func(*Core) {}, true},
-		{"at odds", func(c *Core) { c.SetTerms(24*sec, theirTerms, roster.Set{}) }, false},
-		{"by another tie-breaker", func(c *Core) { c.BreakTiesBy(&answer{}) }, false},
+		{"of one mind", func(*Core) {}, true, true},
+		{"at odds", func(c *Core) { c.SetTerms(24*sec, theirTerms, roster.Set{}) }, true, false},
+		{"by another tie-breaker", func(c *Core) { c.BreakTiesBy(&answer{}) }, true, false},
+		{"not decided", func(*Core) {}, false, false},
 	} {
 		r := withSlots(t, guardedCore(t, 4, func(c *Config) { c.LUN = true }))
 		r.run(10*sec, 25*sec, netgossip.Statement{Guarded: roster.SetOf(0)}, 1)
@@ -111,13 +116,22 @@ func TestHalfIsReleasedByItsSlot(t *testing.T) {
 		}
 		tc.change(r.Core)
 		r.SetDisarm("file", "a test")
+		if tc.lives {
+			won(r.Core)
+		}
 		r.step(25*sec + sec/4)
-		if r.release.mark == 0 || r.release.mark != r.lun.arbiter.Status(25*sec+sec/4).Sequence {
+		if tc.lives != (r.release.announced != 0) {
+			t.Errorf("%s: announced at %v", tc.name, r.release.announced)
+		}
+		if tc.lives && r.release.mark == 0 || tc.lives && r.release.mark != r.lun.arbiter.Status(25*sec+sec/4).Sequence {
 			t.Errorf("%s: announced at %d of %d", tc.name, r.release.mark, r.lun.arbiter.Status(25*sec).Sequence)
 		}
 		at := 25*sec + sec/2
 		for ; at < 35*sec && !r.Released(); at += sec / 4 {
 			tell(r.Core, at, 1, netgossip.Statement{})
+			if tc.lives {
+				won(r.Core)
+			}
 			r.step(at)
 		}
 		if r.Released() != tc.want {
@@ -127,6 +141,11 @@ func TestHalfIsReleasedByItsSlot(t *testing.T) {
 			r.shows(at)
 		}
 	}
+}
+
+// won makes the step before one in which this node's half lived.
+func won(c *Core) {
+	c.fx.Decision = Decision{Action: Feed, Reason: ReasonSplitWon, Until: boottime.Never, Quorum: true}
 }
 
 // shows checks that the slot of this node says unarmed on the LUN.
@@ -145,5 +164,42 @@ func (r *slotRig) shows(at boottime.Instant) {
 	}
 	if latest.Statement.Guard.Armed || at < 26*sec {
 		r.t.Errorf("released at %v, the slot says %+v", time.Duration(at), latest.Statement.Guard)
+	}
+}
+
+// Guard: a node without quorum gives its guard up neither for a planned stop nor for maintenance, and does not say so: those
+// who live without it count on the watchdog. When it has quorum again it does both.
+func TestGuardIsKeptWithoutQuorum(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ask func(*Core)
+		out tie.Output
+	}{
+		"stopped, lost":           {(*Core).Stop, tie.Output{Split: tie.Lost}},
+		"stopped, not decided":    {(*Core).Stop, tie.Output{Split: tie.Pending}},
+		"maintenance, lost":       {func(c *Core) { c.SetDisarm("file", "a test") }, tie.Output{Split: tie.Lost}},
+		"maintenance, undecided":  {func(c *Core) { c.SetDisarm("file", "a test") }, tie.Output{Split: tie.Pending}},
+		"stopped, nobody answers": {(*Core).Stop, tie.Output{Split: tie.Unavailable}},
+	} {
+		b := &answer{out: tc.out}
+		b.out.Wake = boottime.Never
+		c := splitCore(t, nil, b)
+		c.SetGuard(true, 10*time.Second)
+		tc.ask(c)
+		for at := 17 * sec; at < 40*sec; at += sec / 2 {
+			tell(c, at, 1, netgossip.Statement{}) // the other one of its half knows whatever it says
+			fx := c.Step(at)
+			if st := fx.Statement; fx.Disarm || c.Released() || b.asked.Stop || st.Stopping || !st.Guard.Kills() {
+				t.Fatalf("%s, at %v: disarm %v, released %v, says that it stops %v, %+v", name, time.Duration(at), fx.Disarm, c.Released(), st.Stopping, st.Guard)
+			}
+		}
+		for at := 40 * sec; at < 43*sec; at += sec / 2 {
+			for p := 1; p < 4; p++ {
+				tell(c, at, p, netgossip.Statement{})
+			}
+			c.Step(at)
+		}
+		if !c.Released() || c.fx.Statement.Guard.Kills() {
+			t.Errorf("%s: it has a majority again and goes on waiting: released %v, %+v", name, c.Released(), c.fx.Statement.Guard)
+		}
 	}
 }

@@ -256,7 +256,7 @@ func (c *Core) execute(now boottime.Instant, p int, w *witness) {
 		v.defy(p, w.boot)
 		return
 	}
-	if w.sentenced == w.boot && w.defied != w.boot && !w.twins && (w.death.Boot != w.boot || w.death.handedOn() && w.hearsay == 0) {
+	if w.sentenced == w.boot && w.defied != w.boot && w.fires() && !w.twins && (w.death.Boot != w.boot || w.death.handedOn() && w.hearsay == 0) {
 		if now < w.over {
 			c.fx.Wake = min(c.fx.Wake, w.over)
 			c.askSeers(now, p, w)
@@ -273,6 +273,7 @@ func (c *Core) execute(now boottime.Instant, p int, w *witness) {
 	}
 	if spoke, at, _ := c.spoke(p); w.death.Boot == w.boot && (w.lived > w.death.At || spoke == w.boot && at > w.death.At) {
 		// P9: it lives on. Either two machines are one boot, or the watchdog did not do what it said.
+		w.unfired = w.boot
 		v.defy(p, w.boot)
 		return
 	}
@@ -362,7 +363,7 @@ func (v *prover) sentencedByLUN(now boottime.Instant, s *diskquorum.Sentence) {
 // A boot that has outlived one is not believed again (P9).
 func (v *prover) sentence(now boottime.Instant, p int, boot uint64, timeout time.Duration) {
 	w := &v.peers[p]
-	if p == v.roster.Self || boot == 0 || boot != w.boot || boot == w.sentenced || boot == w.defied || timeout <= 0 || timeout > netgossip.MaxSentence {
+	if p == v.roster.Self || boot == 0 || boot != w.boot || boot == w.sentenced || boot == w.defied || boot == w.unfired || timeout <= 0 || timeout > netgossip.MaxSentence {
 		return
 	}
 	w.sentenced, w.over, w.term, w.seers = boot, now.Add(netgossip.SentenceBound(timeout)), timeout, trial{since: now}

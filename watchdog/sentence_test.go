@@ -146,6 +146,10 @@ func TestSentenceThatIsDefied(t *testing.T) {
 	if got := pass(c, at+2*sec, at+20*sec); got != 0 {
 		t.Errorf("believed again at %v", time.Duration(got))
 	}
+	if got := mourn(c, time.Duration(at+21*sec), time.Duration(at+99*sec), roster.SetOf(4), 1, 2, 3); got != 0 {
+		t.Errorf("dead by time at %v: a watchdog that did not count down its sentence does not count down its horizon", got)
+	}
+	at += 80 * sec
 	state(c, at+21*sec, 4, without4, netgossip.Statement{Boot: 200, Guard: killing, Sentence: time.Second})
 	if got := pass(c, at+21*sec, at+30*sec); got == 0 || defied(c).Has(4) {
 		t.Errorf("the next boot: %v, defied %v", time.Duration(got), defied(c).Has(4))
@@ -305,7 +309,7 @@ func TestBarred(t *testing.T) {
 	}{
 		{BarSlot, reads(older), reads(heeds)},
 		{BarMember, func() { tell(r.Core, at, 3, older) }, func() { tell(r.Core, at, 3, heeds) }},
-		{BarWatchdog, func() { r.guard.Timeout = netgossip.MaxSentence }, func() { r.guard.Timeout = 2 * netgossip.MaxSentence }},
+		{BarWatchdog, func() { r.SetGuard(true, netgossip.MaxSentence) }, func() { r.SetGuard(true, 2*netgossip.MaxSentence) }},
 		{BarNoHold, func() { r.cfg.Hold = false }, func() { r.cfg.Hold = true }},
 		{BarOff, func() { r.cfg.Sentence.After = 0 }, func() { r.cfg.Sentence.After = time.Second }},
 	} {

@@ -18,6 +18,7 @@ type slotRig struct {
 	image []byte
 
 	interval time.Duration // of heartbeats, as slots say; 0: a second
+	lifetime time.Duration // of grants, as slots say; 0: they do not
 }
 
 // withSlots opens a blank LUN for the core.
@@ -47,7 +48,7 @@ func (r *slotRig) put(p int, state diskquorum.SlotState, sequence uint64, st net
 	for _, sequence := range []uint64{sequence, sequence + 1} {
 		s := diskquorum.Slot{
 			Index: p, State: state, Sequence: sequence, NodeName: r.cfg.Roster.Name(p), Process: 7, RosterIndex: p, RosterSize: r.cfg.Roster.Size(),
-			HeartbeatInterval: cmp.Or(r.interval, time.Second), Statement: st,
+			HeartbeatInterval: cmp.Or(r.interval, time.Second), GrantLifetime: r.lifetime, Statement: st,
 		}
 		at := diskquorum.SlotOffset(p, int(sequence%2))
 		if err := diskquorum.EncodeSlot(r.image[at:at+diskquorum.BlockSize], r.sb.ID, &s, int(sequence%2)); err != nil {

@@ -41,7 +41,7 @@ func (c *Core) followVoices(now boottime.Instant) {
 	if !c.listens() || c.apart() {
 		return
 	}
-	one := c.oneList() // lists that are changed to one another are counted by the networks alone (N6)
+	one := c.noOther() // lists that are changed to one another are counted by the networks alone (N6)
 	c.lun.arbiter.Listen(now, c.cfg.Budget.Voices, v.words)
 	for p := range v.words {
 		w := &v.words[p]

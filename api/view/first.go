@@ -49,7 +49,10 @@ func Missing(st *fencingv1.Status) []Group {
 		what, level, age := m.matter(n)
 		more, proven := "", time.Duration(0)
 		if st.GetVerdict().GetQuorum() { // nobody else's word proves a death
-			more, proven = outlook(n), n.GetProvenIn().AsDuration()
+			more = outlook(n)
+			if n.GetState() != fencingv1.NodeState_NODE_STATE_FENCED { // an older agent says by when time would prove it, too
+				proven = n.GetProvenIn().AsDuration()
+			}
 		}
 		i := slices.IndexFunc(out, func(g Group) bool { return g.What == what && g.more == more })
 		if i < 0 {

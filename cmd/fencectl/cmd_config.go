@@ -232,12 +232,16 @@ func configTable(t *table, name string, r *config.Reviewed) {
 		t.row("", fmt.Sprintf("memberlist detects a crash after %v on average, %v at worst",
 			p.TypicalDetection(n).Round(100*time.Millisecond), p.WorstDetection(n).Round(100*time.Millisecond)))
 	}
-	w := c.Watchdog.Timeout
+	w := c.LatestReset()
 	if c.Watchdog.Driver == config.DriverNone {
 		t.row("watchdog", "none: decides and reports, never fences")
 		return
 	}
-	t.row("watchdog", fmt.Sprintf("%s, %v, fed every %v", c.Watchdog.Device, w, c.Watchdog.FeedInterval))
+	fires := ""
+	if w > c.Watchdog.Timeout {
+		fires = fmt.Sprintf(" (this driver fires within %v)", w)
+	}
+	t.row("watchdog", fmt.Sprintf("%s, %v%s, fed every %v", c.Watchdog.Device, c.Watchdog.Timeout, fires, c.Watchdog.FeedInterval))
 	if c.OnQuorumLoss != config.LossFence {
 		t.row("fenced after", fmt.Sprintf("never: without quorum a node lives on (onQuorumLoss: %s), and nobody may take over from it", c.OnQuorumLoss))
 		return

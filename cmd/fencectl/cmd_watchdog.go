@@ -14,6 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencectl/doctor"
 	"github.com/fencing-agent/fencing-agent/cmd/fencectl/trial"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 func newWatchdogCommand(env *environment) *cobra.Command {
@@ -35,7 +36,7 @@ func newWatchdogListCommand(env *environment) *cobra.Command {
 	cmd.RunE = func(*cobra.Command, []string) error {
 		list := (&doctor.Machine{Root: f.root}).Watchdogs()
 		if len(list) == 0 {
-			return errors.New("there is no watchdog in /sys/class/watchdog: load a driver, see \"fencectl doctor\"")
+			return errors.New("there is no watchdog: load a driver, see \"fencectl doctor\"")
 		}
 		return out.print(env.stdout, list, func(t *table) {
 			t.row("DEVICE", "DRIVER", "TIMEOUT", "STATE", "NOWAYOUT", "HELD BY")
@@ -44,7 +45,7 @@ func newWatchdogListCommand(env *environment) *cobra.Command {
 				if len(w.Holders) > 0 {
 					held = view.Clean(strings.Join(w.Holders, ", "))
 				}
-				t.row("/dev/"+view.Clean(w.Name), cmp.Or(view.Clean(w.Identity), "unknown"), view.Clean(w.Timeout)+"s", cmp.Or(view.Clean(w.State), "unknown"), map[bool]string{true: "yes", false: "no"}[w.NoWayOut], held)
+				t.row("/dev/"+view.Clean(w.Name), cmp.Or(view.Clean(w.Identity), "unknown"), shown(w.Timeout), cmp.Or(view.Clean(w.State), "unknown"), map[bool]string{true: "yes", false: "no"}[w.NoWayOut], held)
 			}
 		})
 	}
@@ -65,7 +66,10 @@ nothing guards the node, and expect no reset. They see this one as a reboot.
 What is about to happen is written to the agent's history and to the kernel's log before: after the boot, "fencectl
 history --boot -1" and the agent say that it was a test. File systems are synced.
 
-If the machine still runs 30 seconds after the timeout, the watchdog has failed; it is disarmed, and the exit code is 1.`,
+Some watchdogs fire late: iTCO_wdt after twice its timeout on many boards. So this waits for twice the timeout, or for as long
+as the driver is known to take, and says what it sees; while the machine runs on, the history notes for how long it has. If it
+still runs 30 seconds after that, the watchdog has failed; it is disarmed, and the exit code is 1. A watchdog that resets the
+machine later than its timeout, and is not called late at the beginning, is one that the agent does not know: do not use it.`,
 		Example: "  fencectl watchdog test --yes-reset-this-node\n  fencectl watchdog test --yes-reset-this-node --device /dev/watchdog1 --timeout 15s",
 		Args:    operands(),
 	}
@@ -91,10 +95,19 @@ If the machine still runs 30 seconds after the timeout, the watchdog has failed;
 		t := trial.Trial{
 			Device: &trial.Watchdog{Path: path, NoWayOut: w.NoWayOut}, Name: path, Timeout: *timeout, Now: env.clock, Sync: syncDisks,
 			Say: func(line string) { fmt.Fprintln(env.stdout, line) }, Last: chronicle.last, Failed: chronicle.failed,
+			Latest: watchdog.Latest, Ran: chronicle.ran,
 		}
 		return forRoot(t.Run(cmd.Context()))
 	}
 	return cmd
+}
+
+// shown is a timeout as sysfs shows it.
+func shown(text string) string {
+	if text == "" {
+		return "unknown"
+	}
+	return view.Clean(text) + "s"
 }
 
 // forRoot says what a permission is that lacks.
@@ -113,7 +126,7 @@ func toTest(m *doctor.Machine, device string) (w doctor.Watchdog, err error) {
 	list := m.Watchdogs()
 	switch name := strings.TrimPrefix(device, "/dev/"); {
 	case len(list) == 0:
-		return w, errors.New("there is no watchdog in /sys/class/watchdog: load a driver, see \"fencectl doctor\"")
+		return w, errors.New("there is no watchdog: load a driver, see \"fencectl doctor\"")
 	case device == "" && len(list) > 1:
 		return w, usagef("there are %d watchdogs: say which one with --device, see fencectl watchdog list", len(list))
 	case device == "":

@@ -39,9 +39,18 @@ func (r testRecord) last() error {
 	return nil
 }
 
+// ran keeps that the watchdog has not fired yet, so long after its timeout: what is on disk last tells how late it was.
+func (r testRecord) ran(after time.Duration) {
+	r.note(fmt.Sprintf("a person tries with fencectl watchdog test whether %s resets this node: its timeout passed %v ago, and it has not yet", r.path, after.Round(time.Second)), "")
+}
+
 // failed takes it back.
 func (r testRecord) failed(why string) {
-	err := appendHistory(r.file, history.Record{Kind: history.Tested, Action: history.ActionFailed, Text: why})
+	r.note(why, history.ActionFailed)
+}
+
+func (r testRecord) note(text, action string) {
+	err := appendHistory(r.file, history.Record{Kind: history.Tested, Action: action, Text: text})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.env.warn(fmt.Sprintf("%s: %v", view.Clean(r.file), err))
 	}

@@ -2,7 +2,10 @@
 
 package main
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // testRecord needs Linux.
 type testRecord struct {
@@ -15,5 +18,7 @@ func (r testRecord) last() error {
 }
 
 func (r testRecord) failed(string) {}
+
+func (r testRecord) ran(time.Duration) {}
 
 func syncDisks() {}

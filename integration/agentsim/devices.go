@@ -59,6 +59,9 @@ func (l *leash) Shorten(timeout time.Duration) (time.Duration, error) {
 	return l.p.m.dog.Shorten(timeout)
 }
 
+// Identity implements watchdog.Named.
+func (l *leash) Identity() string { return l.p.m.dog.Identity() }
+
 // Look implements watchdog.Looker.
 func (l *leash) Look() (watchdog.Countdown, bool) { return l.p.m.dog.Look() }
 

@@ -101,11 +101,37 @@ func (m *machine) powerOn() {
 	boot := m.boot
 	m.dog = watchdogtest.New(watchdogtest.Config{
 		Clock: m.now, BootFencing: m.resets > 0, NoWayOut: w.s.NoWayOut, Hides: w.s.Hides,
+		Identity: w.s.driver(m.index), Least: leastOf(w.s.driver(m.index)), Late: func(timeout time.Duration) time.Duration { return lateBy(w.s.driver(m.index), timeout) },
 		OnFire: func(boottime.Instant) { m.reset(boot) },
 	})
 	w.mu.Unlock()
 	w.conditionsChanged(func() {})
 	m.startAgent()
+}
+
+// silentDriver is a watchdog that takes everything and never fires.
+const silentDriver = "silent"
+
+// lateBy is when a watchdog fires, as it was measured: that of the chipset counts down twice, that of IB700 knows even seconds only. It
+// is not what the agents reckon with, but what that has to cover.
+func lateBy(driver string, timeout time.Duration) time.Duration {
+	switch driver {
+	case silentDriver:
+		return 24 * time.Hour
+	case "iTCO_wdt":
+		return 2 * timeout
+	case "IB700 WDT":
+		return (timeout + time.Second) / (2 * time.Second) * (2 * time.Second)
+	}
+	return timeout
+}
+
+// leastOf is the shortest timeout that a driver takes.
+func leastOf(driver string) time.Duration {
+	if driver == "iTCO_wdt" {
+		return 3 * time.Second
+	}
+	return 0
 }
 
 // reset is what the watchdog does to its machine.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 // Schedule is one run: a group, and what happens to it.
@@ -25,6 +27,7 @@ type Schedule struct {
 	Watchdog    time.Duration
 	Feed        time.Duration
 	Odd         time.Duration // the watchdog's timeout on nodes with an odd index; 0: the same
+	Late        string        // the driver of watchdogs on nodes with an even index, which fires as late as it is known to; empty: one that keeps to its timeout
 	Reboot      time.Duration // from the reset to the start of the agent
 	DryRun      bool          // driver none
 	SlowClose   time.Duration // that the sockets of an agent that stops take to close
@@ -110,8 +113,19 @@ type times struct {
 
 func (s *Schedule) timing() times {
 	c := s.agentConfig(0, "/nonexistent", 0, s.everybody(), asAll)
-	b := c.Budget(max(s.Watchdog, s.Odd))
+	b := c.Budget(s.latest())
 	return times{b.MaxAge + b.Sampling, b.Arbitrate, b.Grant, b.Feed, b.Watchdog, b.Tie()}
+}
+
+// latest is when the last of the watchdogs fires after a feed.
+func (s *Schedule) latest() time.Duration { return max(watchdog.Latest(s.Late, s.Watchdog), s.Odd) }
+
+// driver is what the driver of a node's watchdog calls itself.
+func (s *Schedule) driver(node int) string {
+	if node%2 == 1 {
+		return ""
+	}
+	return s.Late
 }
 
 func (s *Schedule) everybody() []int {
@@ -244,9 +258,13 @@ func (s *Schedule) describe() string {
 	case s.Replay:
 		attack += ", replayed"
 	}
+	late := ""
+	if s.Late != "" {
+		late = " of " + s.Late
+	}
 	t := s.timing()
-	return fmt.Sprintf("seed %d: %d nodes, %d networks (%s%s), %s, onQuorumLoss %s, watchdog %v, on odd nodes %v, fed every %v, D_max %v, A %v, T_dead %v, reboot %v",
-		s.Seed, s.Nodes, s.Networks, policy, attack, breaker, s.OnLoss, s.Watchdog, cmp.Or(s.Odd, s.Watchdog), s.Feed, t.maxAge, t.arbitrate, t.dead, s.Reboot)
+	return fmt.Sprintf("seed %d: %d nodes, %d networks (%s%s), %s, onQuorumLoss %s, watchdog %v%s, on odd nodes %v, fed every %v, D_max %v, A %v, T_dead %v, reboot %v",
+		s.Seed, s.Nodes, s.Networks, policy, attack, breaker, s.OnLoss, s.Watchdog, late, cmp.Or(s.Odd, s.Watchdog), s.Feed, t.maxAge, t.arbitrate, t.dead, s.Reboot)
 }
 
 // Random makes a schedule of a small group from a seed.
@@ -271,6 +289,7 @@ func draw(seed uint64, sizes ...int) Schedule {
 	}
 	s.drawLease()
 	s.drawOdd()
+	s.drawLate()
 	s.drawReplay()
 	if s.Lease && at == healthyFor {
 		at = s.seasoned()
@@ -332,11 +351,19 @@ func (s *Schedule) drawOdd() {
 	}
 }
 
+// drawLate gives a quarter of the groups watchdogs that fire late.
+func (s *Schedule) drawLate() {
+	rng := rand.New(rand.NewPCG(s.Seed, 0x17c0))
+	if drivers := []string{"iTCO_wdt", "iTCO_wdt", "IB700 WDT"}; rng.IntN(4) == 0 {
+		s.Late = drivers[rng.IntN(len(drivers))]
+	}
+}
+
 // seasoned is for how long a group with a Lease is let alone before a split of it is decided by
 // the first write: what is in the Lease must have been seen for its expiry.
 func (s *Schedule) seasoned() time.Duration {
 	c := s.agentConfig(0, "/nonexistent", 0, s.everybody(), asAll)
-	c.Watchdog.Timeout = max(s.Watchdog, s.Odd)
+	c.Watchdog.Timeout = s.latest()
 	return healthyFor + c.LeaseExpiry(s.Nodes)
 }
 

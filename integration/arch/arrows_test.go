@@ -103,7 +103,7 @@ var rooms = []room{
 	{pkg: "cmd/fencing-executor", may: []string{"k8s/fenceconfig"}},
 	{pkg: "cmd/fencectl", may: []string{"boottime", "api/v1", "api/client", "api/view", "api/words", "diskquorum", "diskquorum/lunadmin", "history", "watchdog", "cmd/fencing-agent/config", "k8s/deaths", "k8s/fenceconfig", "k8s/recovery", "cmd/fencectl/hookdir", "cmd/fencectl/doctor", "cmd/fencectl/trial"}},
 	{pkg: "cmd/fencectl/hookdir"},
-	{pkg: "cmd/fencectl/doctor", may: []string{"api/publish", "procfs", "netgossip/iface", "netgossip/roster", "watchdog/wdt", "cmd/fencing-agent/config"}},
+	{pkg: "cmd/fencectl/doctor", may: []string{"api/publish", "procfs", "netgossip/iface", "netgossip/roster", "watchdog", "watchdog/wdt", "cmd/fencing-agent/config"}},
 	{pkg: "cmd/fencectl/trial"},
 }
 

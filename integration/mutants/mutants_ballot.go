@@ -37,6 +37,7 @@ func allMutants() []mutant {
 		holdMutants(),
 		sentenceMutants(),
 		lossMutants(),
+		guardMutants(), vouchedMutants(), releaseAndJudgeMutants(),
 		storeMutants(),
 		toldMutants(),
 		orderMutants(),

@@ -49,6 +49,6 @@ func healMutants() []mutant {
 		in(agent, one("freeze", "this node is listed at its deadline", guardGo, "until > 0 && g.clock() >= until", "until > 0 && g.clock() > until")),
 		in(agent, one("freeze", "this node, once taken out, stays out", serveGo, "		if a.published.hub.Withdrawn() {\n", "		if false {\n")),
 		in(agent, one("freeze", "the API does not know the deadline", guardGo, "		g.deadline.Store(int64(until))\n", "")),
-		in(glue, one("freeze", "this node is listed until its peers could answer", "watchdog/publication.go", "		peers.Remove(c.cfg.Roster.Self) // its own verdict is known, and there is nothing to wait for\n", "")),
+		in(glue, one("freeze", "this node is listed until its peers could answer", "watchdog/publication.go", "			wait.Remove(c.cfg.Roster.Self) // others may have missed it, or have said so: there is nothing to wait for\n", "")),
 	}
 }

@@ -19,7 +19,7 @@ func sentenceMutants() []mutant {
 		m.in = []string{pkg}
 		return m
 	}
-	twins := in(watchdogs, "P4", "twins are shown dead", judgeGo, "w.defied != w.boot && !w.twins && (w.death.Boot", "w.defied != w.boot && (w.death.Boot")
+	twins := in(watchdogs, "P4", "twins are shown dead", judgeGo, "w.fires() && !w.twins && (w.death.Boot", "w.fires() && (w.death.Boot")
 	twins.edits = append(twins.edits, edit{judgeGo, "w.death.Boot == w.boot && !w.twins && !w.unmet()", "w.death.Boot == w.boot && !w.unmet()"})
 	unmet := in(watchdogs, "P4", "a boot that was not met is condemned", judgeGo, "		if v.peers[p].boot == s.Boot && ", "		if ")
 	unmet.edits = append(unmet.edits, edit{judgeGo, "boot == 0 || boot != w.boot || boot == w.sentenced", "boot == 0 || boot == w.sentenced"},
@@ -52,9 +52,9 @@ func sentenceMutants() []mutant {
 		in(wdt, "P2", "a condemned feeder disarms", loopGo, "	if !r.arm && !f.sentenced() {", "	if !r.arm {"),
 		in(wdt, "P2", "a condemned feeder arms", loopGo, "f.permitted() && !f.sentenced() {", "f.permitted() {"),
 		in(wdt, "P2", "a condemned feeder stops", loopGo, "	if f.sentenced() || l.open &&", "	if l.open &&"),
-		in(wdt, "P2", "what the driver did not take is told", feederGo, "	case got > watchdog.MaxSentence:", "	case false:"),
+		in(wdt, "P2", "what the driver did not take is told", feederGo, "	case told > watchdog.MaxSentence:", "	case false:"),
 		in(wdt, "P2", "a driver that refuses is not asked for more", feederGo, "; !errors.Is(err, watchdog.ErrRefused) {", "; true {"),
-		in(wdt, "P3", "the sentence outlives the horizon", feederGo, "	if now.Add(watchdog.SentenceBound(timeout)) > end {", "	if now > end {"),
+		in(wdt, "P3", "the sentence outlives the horizon", feederGo, "		if now.Add(watchdog.SentenceBound(watchdog.Latest(driver, timeout))) > end {", "	if now > end {"),
 		in(agent+"/config", "P3", "a sentence may be too long for the horizon", agent[2:]+"/config/check.go", "c.Sentencing().After > 0 && need > w.Timeout &&", "c.Sentencing().After > 0 && need > w.Timeout+time.Hour &&"),
 		in(wdt, "P9", "a call that failed is no feed", feederGo, "	if began > 0 {", "	if false && began > 0 {"),
 		in(wdt, "P2", "what is left is no matter", deviceGo, "err == nil && left > seconds:", "err == nil && left > seconds+3600:"),
@@ -76,7 +76,7 @@ func sentenceMutants() []mutant {
 		in(lun, "P1", "who is named lives by it, fed or not", lunGo, " || !p.Feeding || p.Holding {", " {"),
 		in(watchdogs, "P8", "silence takes a condemned node down", strikeGo, "	if c.sentence.condemned || c.Barred() == BarNone {", "	if false {"),
 		in(watchdogs, "P9", "a boot that outlives its sentence stays dead", judgeGo, "(w.lived > w.death.At || spoke == w.boot && at > w.death.At) {", "false && at > 0 && spoke > 0 {"),
-		in(watchdogs, "P9", "it is believed again", judgeGo, "w.defied != w.boot && !w.twins && (w.death.Boot", "!w.twins && (w.death.Boot"),
+		in(watchdogs, "P9", "it is believed again", judgeGo, "w.defied != w.boot && w.fires() && !w.twins && (w.death.Boot", "!w.twins && (w.death.Boot"),
 	}
 }
 

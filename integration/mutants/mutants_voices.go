@@ -35,7 +35,7 @@ func voiceMutants() []mutant {
 		in(sim, "N3", "a word is no sighting", voicesGo, "		w.unseen, w.voiced = now, words[p].Boot\n		v.lost.Remove(p)\n", "		w.voiced = words[p].Boot\n"),
 		in(watchdogs, "N4", "the horizon has no room for words", budgetGo, "max(b.MaxAge+b.Sampling, b.Voices)", "b.MaxAge + b.Sampling"),
 		in(watchdogs, "N5", "who is only on the LUN is not LEFT", "watchdog/publication.go", "	avail := c.view.Seen.And(", "	avail := c.view.Seen.Union(c.voices.heard).And("),
-		in(watchdogs, "N6", "words count while the list of members changes", voicesGo, "	one := c.oneList()", "	one := true"),
+		in(watchdogs, "N6", "words count while the list of members changes", voicesGo, "	one := c.noOther()", "	one := true"),
 		in(lun, "N6", "a word by two lists counts", listenGo, "Mutual: p.Settled && ", "Mutual: "),
 		in(lun, "N6", "a word by another list counts", listenGo, " || !a.sameList(&p.Echo) ||", " ||"),
 		in(watchdogs, "N2", "a boot that has ended is heard", voicesGo, " || c.proof.hasEnded(p, w.Boot) {", " {"),

@@ -82,6 +82,8 @@ type Succession struct {
 	past    Ref       // that this node lacks, and a contact says is in force; zero: none
 
 	shown     sights   // by a source that does not number its lists
+	vouched   bool     // a person vouches for the first list, by a file
+	forgot    bool     // what this node remembered is gone
 	distrusts bool     // it founds only what has all founders
 	founders  []string // names
 
@@ -139,6 +141,10 @@ var ErrEpochTaken = errors.New("another list of members has this epoch: raise me
 // is older than the newest in the chain is ignored, unless a peer goes by it. Its epoch must
 // not be that of another list.
 func (s *Succession) Learn(r *Roster) error {
+	if s.vouched && s.founding() && r.Epoch == 0 {
+		s.Vouch(r, s.forgot) // another file, and nobody has gone by the first one yet
+		return nil
+	}
 	for _, h := range s.held() {
 		switch {
 		case h.Ref() == r.Ref():

@@ -25,6 +25,9 @@ type entry struct {
 
 // entrance finds the way into a chain that goes by the list of this fresh node.
 func (s *Succession) entrance(p *Peers) (e entry) {
+	if s.founding() && s.vouched && s.agreed(p) { // stored first, as what is joined
+		return entry{chain: s.chain}
+	}
 	if !s.fresh || s.founding() || s.offer != nil {
 		return e
 	}
@@ -81,4 +84,40 @@ func (s *Succession) joined() {
 	}
 	s.version++
 	s.chain, s.fresh = chain, false
+}
+
+// Vouch says that a person vouches for a list of epoch 0, by a file, and that this node remembers none: it is fresh, and the list is in
+// force when others agree, see agreed. forgot says that an agent has run here before, so that there was something to remember.
+func (s *Succession) Vouch(list *Roster, forgot bool) {
+	if !s.founding() || s.pledged() || s.saving || list.Epoch != 0 {
+		return
+	}
+	s.vouched, s.forgot = true, forgot
+	if s.chain[0].Digest != list.Digest {
+		s.chain, s.dirty = []*Roster{list}, true
+		s.version++
+	}
+}
+
+// agreed reports whether the list that a person vouches for may come into force by what is heard of others: most of its members, this
+// node among them, go by it and by no other. That is what a quorum takes in any case, so a group that begins waits for nobody.
+//
+// Invariant: a node that remembers nothing does not put its list into force alone, nor beside one that goes by another list in force: it may
+// have gone by that itself, and have been counted by it. A list of one is that node's own affair, if nothing was forgotten.
+func (s *Succession) agreed(p *Peers) bool {
+	list := s.chain[0]
+	agree := Set{}
+	agree.Add(p.Self)
+	for i := range p.Contact.All() {
+		switch st := p.Stands(i); {
+		case st.Chain == [MaxChain]Ref{list.Ref()}:
+			agree.Add(i)
+		case !st.Fresh:
+			return false
+		}
+	}
+	if list.Self < 0 || s.forgot && list.Size() == 1 {
+		return false
+	}
+	return s.majority(p, list, agree) && 2*agree.And(p.Members(list)).Len() > list.Size()
 }

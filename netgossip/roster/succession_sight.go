@@ -112,7 +112,7 @@ func (s *Succession) Unfounded() string {
 
 // found brings the founding of the first list on.
 func (s *Succession) found(p *Peers) (done bool, pledge *Roster) {
-	if !s.founding() || s.chain[0].Self < 0 {
+	if !s.founding() || s.vouched || s.chain[0].Self < 0 {
 		return false, nil
 	}
 	// Invariant: nobody pledges itself to a list without all founders, so no such list is ever founded.

@@ -248,6 +248,9 @@ func (s *Succession) wanted(p *Peers) (want, store Ref, from int) {
 			rank < inForce && (len(s.chain) >= MaxChain || bound) || rank == offered && ref.Epoch <= s.Top().Epoch {
 			return
 		}
+		if rank == offered && s.vouched && s.founding() {
+			return // the first list comes first: nobody would ever say that one with a number is in force
+		}
 		if rank == offered && len(s.chain) > 1 && !s.giveWay(p, ref, &tried, &helps) {
 			return
 		}

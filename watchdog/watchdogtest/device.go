@@ -29,6 +29,8 @@ type Config struct {
 	Garbles     bool          // a change of the timeout works, and cannot be read back
 	Hides       bool          // what it counts down cannot be seen without opening it
 	Pretimeout  time.Duration // only told; nothing happens at it
+	// Late is when it fires, of the timeout that it tells; nil: then. Less than the timeout is a driver that fires early.
+	Late        func(timeout time.Duration) time.Duration
 	NoWayOut    bool
 	NoMagic     bool // any close disarms, the magic one and that of a crash alike
 	BootFencing bool
@@ -131,12 +133,27 @@ func (d *Device) FiredAt() (boottime.Instant, bool) {
 	return d.fired()
 }
 
+// after is how long it counts down.
+func (d *Device) after() time.Duration {
+	if d.config.Late != nil {
+		return d.config.Late(d.timeout)
+	}
+	return d.timeout
+}
+
 func (d *Device) fired() (boottime.Instant, bool) {
-	at := d.last.Add(d.timeout)
+	at := d.last.Add(d.after())
 	if !d.running || d.config.Clock().Before(at) {
 		return 0, false
 	}
 	return at, true
+}
+
+// After is how long it counts down from the last feed on.
+func (d *Device) After() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.after()
 }
 
 // Kill is the death of the process that holds the device: the kernel closes it without the
@@ -218,6 +235,9 @@ func (d *Device) Shorten(timeout time.Duration) (time.Duration, error) {
 	return d.timeout, nil
 }
 
+// Identity implements watchdog.Named.
+func (d *Device) Identity() string { return d.config.Identity }
+
 // Look implements watchdog.Looker.
 func (d *Device) Look() (watchdog.Countdown, bool) {
 	d.mu.Lock()
@@ -296,10 +316,10 @@ func (d *Device) restart() {
 		return
 	}
 	if d.timer == nil {
-		d.timer = time.AfterFunc(d.timeout, d.fire)
+		d.timer = time.AfterFunc(d.after(), d.fire)
 		return
 	}
-	d.timer.Reset(d.timeout)
+	d.timer.Reset(d.after())
 }
 
 func (d *Device) stop() {

@@ -37,6 +37,10 @@ type Device struct {
 	kept      bool        // the store was given a copy of fd, or gave it
 }
 
+// understated are drivers that can do more than their options say, by what they call themselves. ipmi_watchdog sets none at all (its
+// struct watchdog_info has options 0), and takes timeouts, keepalives and the magic close: seen with Linux 6.1 and 6.12.
+var understated = map[string]uint32{"IPMI": unix.WDIOF_MAGICCLOSE | unix.WDIOF_KEEPALIVEPING}
+
 // NewDevice describes the watchdog at path, e.g. /dev/watchdog, without touching it.
 func NewDevice(path string) *Device {
 	return &Device{path: path, kernel: linux{}, sysfs: "/sys", proc: "/proc", fd: -1}
@@ -126,19 +130,15 @@ func (d *Device) configure(timeout time.Duration, before facts) (watchdog.Info, 
 	if err := d.kernel.write(d.fd, feedByte); err != nil {
 		return watchdog.Info{NoWayOut: d.nowayout}, fmt.Errorf("first feed of %q: %w", identity, err)
 	}
+	options := support.Options | understated[identity]
 	info := watchdog.Info{
 		Identity:   identity,
 		NoWayOut:   d.nowayout,
-		MagicClose: support.Options&unix.WDIOF_MAGICCLOSE != 0,
+		MagicClose: options&unix.WDIOF_MAGICCLOSE != 0,
 	}
-	d.feedsByIO = support.Options&unix.WDIOF_KEEPALIVEPING == 0
-	if support.Options&unix.WDIOF_SETTIMEOUT != 0 {
-		seconds := int((timeout + time.Second - 1) / time.Second)
-		err := d.kernel.setTimeout(d.fd, seconds)
-		// A driver without this call has a fixed timeout; EINVAL is a refusal of the value.
-		if err != nil && !errors.Is(err, unix.ENOTTY) && !errors.Is(err, unix.EOPNOTSUPP) {
-			return info, fmt.Errorf("WDIOC_SETTIMEOUT %ds on %q: %w: choose a watchdog.timeout that the driver accepts", seconds, identity, err)
-		}
+	d.feedsByIO = options&unix.WDIOF_KEEPALIVEPING == 0
+	if err := d.setTimeout(timeout, identity); err != nil {
+		return info, err
 	}
 	seconds, err := d.kernel.timeout(d.fd)
 	if err != nil {
@@ -161,6 +161,17 @@ func (d *Device) configure(timeout time.Duration, before facts) (watchdog.Info, 
 		info.BootFencing = before.cardReset
 	}
 	return info, nil
+}
+
+// setTimeout is tried whatever the driver's options say.
+func (d *Device) setTimeout(timeout time.Duration, identity string) error {
+	seconds := int((timeout + time.Second - 1) / time.Second)
+	err := d.kernel.setTimeout(d.fd, seconds)
+	// A driver without this call has a fixed timeout; EINVAL is a refusal of the value.
+	if err != nil && !errors.Is(err, unix.ENOTTY) && !errors.Is(err, unix.EOPNOTSUPP) {
+		return fmt.Errorf("WDIOC_SETTIMEOUT %ds on %q: %w: choose a watchdog.timeout that the driver accepts", seconds, identity, err)
+	}
+	return nil
 }
 
 // Feed restarts the countdown. It returns the bare errno: wrapping it would allocate.

@@ -59,6 +59,7 @@ type Feeder struct {
 	lastFeed atomic.Int64
 	slack    atomic.Int64
 	overdue  atomic.Bool
+	unfired  atomic.Bool // for good
 	failing  atomic.Bool
 
 	// From the feeder to the goroutine that reports.
@@ -73,12 +74,13 @@ type Feeder struct {
 
 // loop is what the feeder knows about the countdown; nobody else reads it.
 type loop struct {
-	open      bool // the device is armed
-	wantArm   bool // an Arm waits for a grant
-	unsound   bool // armed, but not as it should be: stays Faulty
-	missed    bool // dry run: this starvation has been noted
-	judged    bool // the sentence was carried out
-	countdown time.Duration
+	open      bool          // the device is armed
+	wantArm   bool          // an Arm waits for a grant
+	unsound   bool          // armed, but not as it should be: stays Faulty
+	missed    bool          // dry run: this starvation has been noted
+	judged    bool          // the sentence was carried out
+	countdown time.Duration // as read back: the watchdog may fire after it,
+	latest    time.Duration // and has fired after this
 	cadence   time.Duration
 	next      boottime.Instant // of the next feed; zero: as soon as permitted
 	attempt   boottime.Instant // last moment the countdown may have been restarted
@@ -206,7 +208,7 @@ func (f *Feeder) report(end <-chan struct{}) {
 		default:
 		}
 		s := f.State()
-		same := s.Status == told.Status && s.Armed == told.Armed && s.Reason == told.Reason && text(s.Err) == text(told.Err) && s.Condemned == told.Condemned
+		same := s.Status == told.Status && s.Armed == told.Armed && s.Reason == told.Reason && text(s.Err) == text(told.Err) && s.Condemned == told.Condemned && s.Unfired == told.Unfired
 		if same && s.Obeyed == told.Obeyed {
 			return // the same feed error again
 		}

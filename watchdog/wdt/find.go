@@ -67,5 +67,14 @@ func (d *Device) resolve() error {
 	}
 }
 
+// Identity implements watchdog.Named, by sysfs.
+func (d *Device) Identity() string {
+	f, err := d.survey()
+	if err != nil {
+		return ""
+	}
+	return f.identity
+}
+
 // Path is the device node, for people.
 func (d *Device) Path() string { return d.path }

@@ -111,7 +111,7 @@ func (f *Feeder) step() time.Duration {
 		return f.interval
 	}
 	now := f.clock()
-	if l.countdown > 0 && !now.Before(l.attempt.Add(l.countdown)) && !f.ranOut() {
+	if l.latest > 0 && !now.Before(l.attempt.Add(l.latest)) && !f.ranOut(now) {
 		return f.interval
 	}
 	until := boottime.Instant(f.until.Load())
@@ -121,7 +121,7 @@ func (f *Feeder) step() time.Duration {
 		if l.countdown == 0 || l.missed {
 			return f.interval
 		}
-		return f.pause(now, l.attempt.Add(l.countdown))
+		return f.pause(now, l.attempt.Add(l.latest))
 	}
 	if now.Before(l.next) {
 		return f.pause(now, min(l.next, until))
@@ -169,10 +169,13 @@ func (f *Feeder) account(now boottime.Instant, err error) {
 
 // ranOut handles a countdown that passed unfed and tells whether feeding may resume, which
 // it may only where nothing was armed. A real driver may still reset the node, late, and
-// the peers already count on it.
-func (f *Feeder) ranOut() bool {
+// the peers already count on it. One that has not done so by failedAfter is none.
+func (f *Feeder) ranOut(now boottime.Instant) bool {
 	l := &f.loop
 	if f.dry == nil {
+		if now.Sub(l.attempt) >= failedAfter(l.latest) {
+			f.unfired.Store(true)
+		}
 		f.overdue.Store(true)
 		f.setStatus(Faulty)
 		return false
@@ -184,6 +187,12 @@ func (f *Feeder) ranOut() bool {
 	l.next = 0
 	return true
 }
+
+// failedAfter is how long after the last feed a watchdog is seen not to have fired, by when it has fired at the latest.
+//
+// Invariant: what a driver may be late by without being wrong is over by then, twice: a node that says of its watchdog that it does not
+// fire, and is reset after all, is one whose death nobody can tell by time.
+func failedAfter(latest time.Duration) time.Duration { return latest + latest/50 + 2*time.Second }
 
 // pause never exceeds the feed interval, so that nothing hangs on one lost wake-up.
 func (f *Feeder) pause(now, until boottime.Instant) time.Duration {
@@ -247,7 +256,7 @@ func (f *Feeder) arm() {
 		return
 	}
 	now := f.clock()
-	f.loop = loop{open: true, unsound: err != nil, countdown: info.Timeout, cadence: f.interval, attempt: now}
+	f.loop = loop{open: true, unsound: err != nil, countdown: info.Timeout, latest: info.Latest(), cadence: f.interval, attempt: now}
 	f.lastFeed.Store(int64(now))
 	if err == nil {
 		f.publish(v, Armed)
@@ -271,7 +280,7 @@ func (f *Feeder) unfit(info watchdog.Info) error {
 			info.Identity, info.Pretimeout, f.interval)
 	}
 	if !info.MagicClose && !info.NoWayOut {
-		return fmt.Errorf("%q knows no magic close, so a crash of the agent would disarm it: load it with nowayout=1 or use another driver", info.Identity)
+		return fmt.Errorf("%q does not say that it knows the magic close, so a crash of the agent might disarm it, and it does not show nowayout in sysfs: load it with nowayout=1 if it is in /sys/class/watchdog, or use another driver", info.Identity)
 	}
 	return nil
 }

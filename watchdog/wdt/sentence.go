@@ -42,14 +42,16 @@ func (f *Feeder) execute() {
 	if got > 0 {
 		v.info.Timeout = got
 	}
+	told := v.info.Latest() // what is told is by when it has fired (P3)
 	switch {
 	case err != nil:
 		v.err = fmt.Errorf("condemned, and the peers have to wait for the watchdog: %w", err)
-	case got > watchdog.MaxSentence:
-		v.err = fmt.Errorf("condemned, and the peers have to wait for the watchdog: the driver took a timeout of %v, at most %v can be told", got, watchdog.MaxSentence)
+	case told > watchdog.MaxSentence:
+		v.err = fmt.Errorf("condemned, and the peers have to wait for the watchdog: the driver took a timeout of %v and fires within %v, at most %v can be told", got, told, watchdog.MaxSentence)
 	default:
-		v.sentence, v.err = got, nil
-		l.countdown = watchdog.SentenceBound(got) // a node that outlives this is Faulty (P9)
+		v.sentence, v.err = told, nil
+		l.countdown = watchdog.SentenceBound(told) // a node that outlives this is Faulty (P9)
+		l.latest = l.countdown
 	}
 	f.publish(v, Starved)
 }
@@ -60,10 +62,10 @@ func (f *Feeder) execute() {
 // Invariant: the sentence does not prolong the life of this boot past the horizon that peers know, which reckons with
 // the countdown of the last feed, twice. A node may condemn itself late, just before that countdown ends.
 func (f *Feeder) shorten(timeout time.Duration) (began boottime.Instant, got time.Duration, err error) {
-	end := f.loop.attempt.Add(2 * f.loop.countdown)
+	end, driver := f.loop.attempt.Add(2*f.loop.latest), f.view.Load().info.Identity
 	for ; timeout <= watchdog.MaxSentence; timeout += time.Second {
 		now := f.clock()
-		if now.Add(watchdog.SentenceBound(timeout)) > end {
+		if now.Add(watchdog.SentenceBound(watchdog.Latest(driver, timeout))) > end {
 			return 0, 0, errors.Join(err, fmt.Errorf("%w of %v", errTooLate, timeout))
 		}
 		if got, err = f.device.Shorten(timeout); !errors.Is(err, watchdog.ErrRefused) {

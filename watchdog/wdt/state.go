@@ -45,6 +45,9 @@ type State struct {
 	// given then, as read back; 0: that is not known, see Err.
 	Condemned bool
 	Sentence  time.Duration
+	// Unfired says that the watchdog has counted down unfed and did not fire, for good: another feed or arming does not make it one
+	// that does.
+	Unfired bool
 	// Obeyed is the number of the latest Arm or Disarm that was carried out, refused, or made
 	// needless by a later one. What else the state says is not older.
 	Obeyed uint64
@@ -89,6 +92,7 @@ func (f *Feeder) State() State {
 		Reason:     v.reason,
 		Err:        v.err,
 		Condemned:  v.condemned,
+		Unfired:    f.unfired.Load(),
 		Sentence:   v.sentence,
 		Until:      boottime.Instant(f.until.Load()),
 		LastFeed:   boottime.Instant(f.lastFeed.Load()),

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/procfs"
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 // Level says how bad a finding is.
@@ -61,7 +62,7 @@ type Machine struct {
 
 // Watchdog is one device as sysfs shows it.
 type Watchdog struct {
-	Name     string   `json:"name"` // such as watchdog0
+	Name     string   `json:"name"` // such as watchdog0; watchdog: its driver is none of the watchdog core, and shows nothing in sysfs
 	Identity string   `json:"identity"`
 	State    string   `json:"state"`   // active, inactive, or empty where the kernel does not tell
 	Timeout  string   `json:"timeout"` // seconds
@@ -102,7 +103,28 @@ func (m *Machine) Watchdogs() (list []Watchdog) {
 		}
 		list = append(list, w)
 	}
+	if old, found := m.outsideOfCore(); found && len(list) == 0 {
+		old.Holders = holders["/dev/watchdog"]
+		list = append(list, old)
+	}
 	return list
+}
+
+// outsideOfCore is the watchdog of a driver that is none of the kernel's watchdog core, such as ipmi_watchdog and ib700wdt: it has
+// /dev/watchdog and nothing below /sys/class/watchdog. A device node that somebody has made has no driver behind it.
+func (m *Machine) outsideOfCore() (w Watchdog, found bool) {
+	for _, name := range []string{"/dev/watchdog", "/sys/class/misc/watchdog"} {
+		if _, err := os.Stat(filepath.Join(m.Root, name)); err != nil {
+			return w, false
+		}
+	}
+	w.Name = "watchdog"
+	for module, identity := range map[string]string{"ipmi_watchdog": "IPMI", "ib700wdt": "IB700 WDT"} {
+		if _, err := os.Stat(filepath.Join(m.Root, "/sys/module", module)); err == nil {
+			w.Identity = identity
+		}
+	}
+	return w, true
 }
 
 // holders are the processes that have a watchdog open, by its path.
@@ -144,11 +166,17 @@ const storeHolder = "systemd (1)"
 func (m *Machine) watchdogs() (out []Finding) {
 	list := m.Watchdogs()
 	if len(list) == 0 {
-		return []Finding{{Wrong, "watchdog", "there is none in /sys/class/watchdog", "load the driver of the board (ipmi_watchdog, iTCO_wdt, hpwdt, sp5100_tco) or, for want of one, softdog; see deploy/node"}}
+		return []Finding{{Wrong, "watchdog", "there is none in /sys/class/watchdog, and no driver stands behind /dev/watchdog", "load the driver of the board (ipmi_watchdog, iTCO_wdt, hpwdt, sp5100_tco) or, for want of one, softdog; see deploy/node"}}
 	}
 	feeds := m.systemd().Level != OK
 	for _, w := range list {
 		f := Finding{OK, w.Name, fmt.Sprintf("%s, timeout %s s", cmp.Or(w.Identity, "no identity"), cmp.Or(w.Timeout, "?")), ""}
+		if set, err := strconv.Atoi(w.Timeout); err == nil {
+			timeout := time.Duration(set) * time.Second
+			if latest := watchdog.Latest(w.Identity, timeout); latest > timeout {
+				f.Found += fmt.Sprintf(", fires within %v, which is what others wait for", latest)
+			}
+		}
 		foreign := slices.DeleteFunc(slices.Clone(w.Holders), func(h string) bool {
 			return strings.HasPrefix(h, "fencing-agent ") || h == storeHolder && !feeds
 		})
@@ -172,6 +200,9 @@ func (m *Machine) watchdogs() (out []Finding) {
 		}
 		if strings.Contains(strings.ToLower(w.Identity), "software watchdog") && f.Level == OK {
 			f.Level, f.Do = Warn, "softdog does not fire when the kernel hangs: use the board's own watchdog where there is one"
+		}
+		if w.Name == "watchdog" && f.Level == OK {
+			f.Level, f.Do = Warn, "the agent can use it, and knows its timeout when it has armed it; whether it counts down cannot be seen before, so an agent that starts counts nobody for some seconds, and no node with it says when it is dead: prefer a driver that is in /sys/class/watchdog"
 		}
 		out = append(out, f)
 	}

@@ -62,6 +62,8 @@ func TestFindings(t *testing.T) {
 		says    string
 	}{
 		"no watchdog":                     {map[string]string{"sys/class/watchdog/watchdog0/identity": "-", "sys/class/watchdog/watchdog0/timeout": "-", "sys/class/watchdog/watchdog0/state": "-"}, Wrong, "watchdog", "there is none"},
+		"no driver":                       {map[string]string{"sys/class/watchdog/watchdog0/identity": "-", "sys/class/watchdog/watchdog0/timeout": "-", "sys/class/watchdog/watchdog0/state": "-", "dev/watchdog": ""}, Wrong, "watchdog", "no driver stands behind /dev/watchdog"},
+		"outside of the core":             {map[string]string{"sys/class/watchdog/watchdog0/identity": "-", "sys/class/watchdog/watchdog0/timeout": "-", "sys/class/watchdog/watchdog0/state": "-", "dev/watchdog": "", "sys/class/misc/watchdog/dev": "10:130", "sys/module/ipmi_watchdog/refcnt": "0", "proc/7/fd/3": "->/dev/watchdog"}, Warn, "watchdog", "IPMI, timeout ? s, held by fencing-agent (7)"},
 		"held by another":                 {map[string]string{"proc/7/comm": "wd_keepalive"}, Wrong, "watchdog0", "held by wd_keepalive (7)"},
 		"held by two":                     {map[string]string{"proc/9/comm": "sbd", "proc/9/fd/5": "->/dev/watchdog"}, Wrong, "watchdog0", "sbd (9)"},
 		"left counting":                   {map[string]string{"proc/7/fd/3": "-"}, Warn, "watchdog0", "nobody holds it"},
@@ -166,5 +168,14 @@ func TestKeysThatOthersRead(t *testing.T) {
 	}
 	if m.KeyFile = ""; m.keys()[0].Level != Warn {
 		t.Errorf("without keys: %+v", m.keys())
+	}
+}
+
+// A driver that is known to fire late is in order, and what others wait for is said.
+func TestLateWatchdogIsSaid(t *testing.T) {
+	for _, f := range machine(t, good()).Look() {
+		if f.Subject == "watchdog0" && (f.Level != OK || !strings.Contains(f.Found, "iTCO_wdt, timeout 30 s, fires within 1m0s")) {
+			t.Errorf("%+v", f)
+		}
 	}
 }

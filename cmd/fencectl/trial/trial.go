@@ -30,8 +30,18 @@ func (e StillArmedError) Unwrap() error { return e.error }
 // ErrCalledOff says that the trial was ended before its time, and that nothing resets the machine now.
 var ErrCalledOff = errors.New("called off: the watchdog is disarmed")
 
-// Patience is how long after its timeout a watchdog is still expected to fire: drivers count in ticks, and some warn first.
+// Patience is how long after its time a watchdog is still expected to fire: drivers count in ticks, and some warn first.
 const Patience = 30 * time.Second
+
+// due is when the watchdog must have fired: as late as it is known to, and after twice its timeout in any case, since some boards count
+// down twice and nobody knows which. To disarm one that would still have fired is to call it broken, and to leave its lateness unknown.
+func (t *Trial) due(info Info) time.Duration {
+	due := 2 * info.Timeout
+	if t.Latest != nil {
+		due = max(due, t.Latest(info.Identity, info.Timeout))
+	}
+	return due
+}
 
 // every is the time between two lines while it counts down.
 const every = 10 * time.Second
@@ -45,8 +55,13 @@ type Trial struct {
 	// Last keeps what is about to happen, before the watchdog is armed; an error ends the trial. Failed takes it back.
 	Last   func() error
 	Failed func(why string)
-	Sync   func() // writes what file systems hold back
-	Now    func() time.Time
+	// Latest is when a watchdog of that driver is known to have fired at the latest; nil: when its timeout passes.
+	Latest func(identity string, timeout time.Duration) time.Duration
+	// Ran keeps that the machine still runs so long after the timeout; nil: nobody keeps it. After a reset it is all that tells of a
+	// watchdog that fires late.
+	Ran  func(after time.Duration)
+	Sync func() // writes what file systems hold back
+	Now  func() time.Time
 }
 
 // Run returns only if the machine was not reset. The watchdog is disarmed then, or the error says that it is not.
@@ -68,6 +83,11 @@ func (t *Trial) Run(ctx context.Context) error {
 	armed := t.Now()
 	t.Say(fmt.Sprintf("%s (%s) is armed with %v and is not fed any more: it resets this node at about %s",
 		t.Name, info.Identity, info.Timeout, armed.Add(info.Timeout).Format(time.TimeOnly)))
+	if t.Latest != nil {
+		if late := t.Latest(info.Identity, info.Timeout); late > info.Timeout {
+			t.Say(fmt.Sprintf("this driver is known to fire late: at about %s at the latest, which is what the agent reckons with", armed.Add(late).Format(time.TimeOnly)))
+		}
+	}
 	if info.NoWayOut {
 		t.Say("nowayout is set: nothing calls this off any more")
 	} else {
@@ -78,15 +98,15 @@ func (t *Trial) Run(ctx context.Context) error {
 		return t.disarmed(ErrCalledOff)
 	}
 	t.Failed("the watchdog did not reset the node in a test")
-	return t.disarmed(fmt.Errorf("%s (%s) did NOT reset this node: its timeout of %v passed %v ago; do not rely on it: look for another driver, or for what feeds it",
-		t.Name, info.Identity, info.Timeout, Patience))
+	return t.disarmed(fmt.Errorf("%s (%s) did NOT reset this node within %v, with a timeout of %v; do not rely on it: look for another driver, or for what feeds it",
+		t.Name, info.Identity, t.due(info)+Patience, info.Timeout))
 }
 
 // count says how much is left. It returns true when the trial was called off.
 func (t *Trial) count(ctx context.Context, info Info, armed time.Time) bool {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	end := time.NewTimer(info.Timeout + Patience)
+	end := time.NewTimer(t.due(info) + Patience)
 	defer end.Stop()
 	for {
 		select {
@@ -99,6 +119,9 @@ func (t *Trial) count(ctx context.Context, info Info, armed time.Time) bool {
 				t.Say(fmt.Sprintf("%v are left", left.Round(time.Second)))
 			} else {
 				t.Say(fmt.Sprintf("it is late by %v", (-left).Round(time.Second)))
+				if t.Ran != nil {
+					t.Ran(-left)
+				}
 			}
 		}
 	}

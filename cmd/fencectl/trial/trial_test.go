@@ -42,7 +42,7 @@ func TestAWatchdogThatDoesNotFire(t *testing.T) {
 		tr, said := trial(f)
 		began := time.Now()
 		err := tr.Run(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "did NOT reset") || time.Since(began) != tr.Timeout+Patience {
+		if err == nil || !strings.Contains(err.Error(), "did NOT reset") || time.Since(began) != 2*tr.Timeout+Patience {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		if got := strings.Join(f.did, ", "); got != "last words, arm, the watchdog did not reset the node in a test, disarm" {
@@ -91,5 +91,29 @@ func TestWhatCannotBegin(t *testing.T) {
 	tr, _ = trial(f)
 	if err := tr.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "it counts down") || len(f.did) != 2 {
 		t.Errorf("%v, %v", err, f.did)
+	}
+}
+
+// Guard: a watchdog that is known to fire late is waited for, and one of which nothing is known for twice its timeout. While it is late,
+// that the machine still runs is on record: nobody can say it after the reset.
+func TestLateWatchdogIsWaitedFor(t *testing.T) {
+	for factor, want := range map[time.Duration]time.Duration{1: 40 * time.Second, 2: 40 * time.Second, 3: time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{}
+			tr, said := trial(f)
+			tr.Latest = func(_ string, timeout time.Duration) time.Duration { return factor * timeout }
+			ran := time.Duration(0)
+			tr.Ran = func(after time.Duration) { ran = after }
+			began := time.Now()
+			if err := tr.Run(t.Context()); err == nil || time.Since(began) != want+Patience {
+				t.Errorf("%v after %v, want %v", err, time.Since(began), want+Patience)
+			}
+			if late := strings.Contains(said.String(), "known to fire late"); late != (factor > 1) {
+				t.Errorf("fires %d times as late:\n%s", factor, said)
+			}
+			if ran < want+Patience-tr.Timeout-every {
+				t.Errorf("on record: it ran for %v after its timeout", ran)
+			}
+		})
 	}
 }

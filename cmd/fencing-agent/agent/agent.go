@@ -147,7 +147,7 @@ func Run(ctx context.Context, o Options) error {
 // prepare builds everything that needs no socket and no device. It waits for the first list of
 // members where none is remembered.
 func prepare(ctx context.Context, o Options) (*Agent, error) {
-	c := o.Config
+	c := knowingDriver(&o)
 	a := &Agent{opts: o, cfg: c, log: o.Logger, clock: o.Clock, self: identity{boot: o.Boot, machine: o.Machine}}
 	a.kube.pace = apicheck.NewPace(apiSeldom, apiInterval)
 	if a.log == nil {
@@ -222,7 +222,7 @@ func bootNonce() (uint64, error) {
 func coreConfig(c *config.Config, r *roster.Roster, boot uint64, version string) watchdog.Config {
 	w := watchdog.Config{
 		Roster: r, Networks: len(c.SystemNetworks), Policy: c.Reachability.Policy(), Quorum: int(c.Quorum.Size),
-		MaxAge: c.EvidenceMaxAge(), APIMaxAge: apiMaxAge, Arbitrate: c.ArbitrationBudget(), RestartGrace: c.RestartGrace, Budget: c.BudgetFor(c.Watchdog.Timeout, r.Size()),
+		MaxAge: c.EvidenceMaxAge(), APIMaxAge: apiMaxAge, Arbitrate: c.ArbitrationBudget(), RestartGrace: c.RestartGrace, Budget: c.BudgetFor(c.LatestReset(), r.Size()),
 		Outside: c.API.ConfirmDead, Orders: c.API.Fence, Sentence: c.Sentencing(), LUNLostAsksAPI: c.LUN.UnavailableAtTie == config.AtTieKubernetes, Boot: boot, Version: version,
 	}
 	w.LUN, w.API = c.BreaksTiesBy(config.BreakerLUN), c.BreaksTiesBy(config.BreakerKubernetes)

@@ -157,7 +157,7 @@ func (a *Agent) slotFacts(now boottime.Instant) *picture.Slot {
 // reckon with who do not know of it.
 func (a *Agent) budget() watchdog.Budget {
 	if s := a.guard.feeder.State(); s.Info.Timeout > 0 && !s.Condemned {
-		return a.cfg.BudgetFor(s.Info.Timeout, a.members.Largest())
+		return a.cfg.BudgetFor(s.Info.Latest(), a.members.Largest())
 	}
-	return a.cfg.BudgetFor(a.cfg.Watchdog.Timeout, a.members.Largest())
+	return a.cfg.BudgetFor(a.cfg.LatestReset(), a.members.Largest())
 }

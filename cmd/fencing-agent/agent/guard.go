@@ -100,6 +100,22 @@ func (g *guard) open(given watchdog.Device) (dev watchdog.Device, realtime bool,
 	return real, true, nil
 }
 
+// knowingDriver is the configuration with what the watchdog's driver calls itself, if that can be seen before it is armed: what this node
+// states before its first arming depends on it, and so do the sums that it shows. What cannot be seen is known when it is armed.
+func knowingDriver(o *Options) *config.Config {
+	c := *o.Config
+	dev := o.Watchdog
+	if dev == nil && c.Watchdog.Driver == config.DriverDevice {
+		if real, err := wdt.Find(c.Watchdog.Device); err == nil {
+			dev = real
+		}
+	}
+	if named, ok := dev.(watchdog.Named); ok {
+		c.WatchdogIdentity = named.Identity()
+	}
+	return &c
+}
+
 // start starts the watchdog's feeder, unarmed. Its state goes to report.
 func (g *guard) start(given watchdog.Device, reg prometheus.Registerer, report func(wdt.State)) (stop func(cause error, abandon bool) error, err error) {
 	dev, realtime, err := g.open(given)

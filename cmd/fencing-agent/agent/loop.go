@@ -232,7 +232,7 @@ func (a *Agent) renumber(to *roster.Roster) {
 	n := roster.Renumber(a.roster, to)
 	a.core.Renumber(to)
 	if a.members.Grow(to.Size()) {
-		a.core.SetBudget(a.cfg.BudgetFor(a.cfg.Watchdog.Timeout, to.Size()))
+		a.core.SetBudget(a.cfg.BudgetFor(a.cfg.LatestReset(), to.Size()))
 	}
 	prevLeft, deaths := make([]time.Time, to.Size()), make([]watchdog.Death, to.Size())
 	for i, k := range n {

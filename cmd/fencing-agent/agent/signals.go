@@ -57,7 +57,11 @@ func (a *Agent) signalled(b *batch) {
 	if b.feeder != nil {
 		a.sentenced(b.feeder)
 	}
+	if b.feeder != nil && b.feeder.Unfired {
+		a.core.GuardFailed()
+	}
 	if b.feeder != nil && a.guard.answers(b.feeder) {
+		a.core.SetDriver(b.feeder.Info.Identity)
 		a.core.SetGuard(b.feeder.Armed, b.feeder.Info.Timeout)
 	}
 }

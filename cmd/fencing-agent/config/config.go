@@ -28,6 +28,8 @@ type Config struct {
 
 	// InCluster says that the environment offers the in-cluster Kubernetes API.
 	InCluster bool `yaml:"-"`
+	// WatchdogIdentity is what the watchdog's driver calls itself, where somebody has looked; empty: it is not known.
+	WatchdogIdentity string `yaml:"-"`
 
 	commonDevices int // of lun.devices in the file
 }

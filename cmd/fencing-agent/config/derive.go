@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -137,6 +138,13 @@ func (c *Config) RankStagger() time.Duration { return c.LUN.HeartbeatInterval }
 // BallotBudget is the time set aside for a ballot and one retry.
 func (c *Config) BallotBudget() time.Duration {
 	return (ballotAttempts * ballotIOs * c.LUN.IOTimeout / ballotIOFraction).Round(100 * time.Millisecond)
+}
+
+// LatestReset is when the watchdog fires after its last feed at the latest: what every sum reckons with. It is later than watchdog.timeout
+// where the driver is known to be late, by what it calls itself or by what watchdog.device calls it.
+func (c *Config) LatestReset() time.Duration {
+	named, _ := strings.CutPrefix(c.Watchdog.Device, identityPrefix) // else it is a path, and no driver's name
+	return watchdog.Latest(cmp.Or(c.WatchdogIdentity, named), c.Watchdog.Timeout)
 }
 
 // Budget is the time budget with the watchdog timeout w, as read back from the driver. A

@@ -267,3 +267,25 @@ func golden(t *testing.T, path string, got []byte) {
 		t.Errorf("%s differs; run with -rewrite if that is meant. Got:\n%s", path, got)
 	}
 }
+
+// Guard: sums reckon with when the watchdog has fired at the latest, by what its driver is known or said to be.
+func TestSumsOfALateDriver(t *testing.T) {
+	for _, tc := range []struct {
+		device, identity string
+		want             time.Duration
+	}{
+		{"/dev/watchdog", "", 30 * time.Second},
+		{"/dev/watchdog", "Software Watchdog", 30 * time.Second},
+		{"/dev/watchdog", "iTCO_wdt", time.Minute},
+		{"identity:iTCO_wdt", "", time.Minute},
+	} {
+		c := Default()
+		c.Watchdog.Device, c.WatchdogIdentity = tc.device, tc.identity
+		if got := c.LatestReset(); got != tc.want {
+			t.Errorf("%s, %s: fires by %v, want %v", tc.device, tc.identity, got, tc.want)
+		}
+		if c.LeaseExpiry(4) < LeaseTerm+c.BudgetFor(c.LatestReset(), 4).Horizon() {
+			t.Errorf("%s, %s: the Lease expires after %v", tc.device, tc.identity, c.LeaseExpiry(4))
+		}
+	}
+}

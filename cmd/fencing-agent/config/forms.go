@@ -103,8 +103,11 @@ func orEmpty(valid func(string) bool) func(string) bool {
 // isWWN accepts what rawdev.Open looks up below /dev/disk/by-id.
 var isWWN = matches(38, `wwn:(0x)?([0-9a-fA-F]{16}|[0-9a-fA-F]{32})`)
 
+// identityPrefix marks a watchdog that is named by what its driver calls itself, as watchdog/wdt takes it.
+const identityPrefix = "identity:"
+
 func isWatchdogDevice(s string) bool {
-	name, byIdentity := strings.CutPrefix(s, "identity:")
+	name, byIdentity := strings.CutPrefix(s, identityPrefix)
 	return byIdentity && name != "" && len(name) <= 32 || isAbsolutePath(s)
 }
 

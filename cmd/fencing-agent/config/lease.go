@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 const (
@@ -29,12 +31,14 @@ func (c *Config) UsesLease() bool {
 // than its holders replace it: these feed no more by then, and watchdogs like this node's have fired. It is
 // longer where a holder states a longer horizon. n is the size of the group.
 func (c *Config) LeaseExpiry(n int) time.Duration {
-	return LeaseTerm + max(LeaseTerm/8, c.BudgetFor(c.Watchdog.Timeout, n).Horizon())
+	return LeaseTerm + max(LeaseTerm/8, c.BudgetFor(c.LatestReset(), n).Horizon())
 }
 
 // LongestHorizon is the horizon of a node that has not stated its own: that of the longest timeout
-// of a watchdog.
-func (c *Config) LongestHorizon(n int) time.Duration { return c.BudgetFor(longestTimeout, n).Horizon() }
+// of a watchdog, of the latest driver.
+func (c *Config) LongestHorizon(n int) time.Duration {
+	return c.BudgetFor(watchdog.LatestOfAny(longestTimeout), n).Horizon()
+}
 
 // LeaseRequestTimeout is when a request for the Lease is given up: early enough for another
 // one, with the time to find out what became of the first, within the arbitration budget.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
@@ -16,6 +17,7 @@ import (
 // a restart. Forgetting a list that was taken up would let two parts of the group live.
 type cache struct {
 	path                 string
+	lock                 string // beside it; every agent leaves it
 	terms                string // the file beside it, which a node that moves has to forget, too
 	cluster, group, node string
 }
@@ -40,7 +42,7 @@ type listOnFile struct {
 }
 
 func newCache(c *config.Config) *cache {
-	return &cache{path: c.Members.CacheFile, terms: c.TermsFile(), cluster: c.Cluster, group: c.NodeGroup, node: c.NodeName}
+	return &cache{path: c.Members.CacheFile, lock: c.LockFile(), terms: c.TermsFile(), cluster: c.Cluster, group: c.NodeGroup, node: c.NodeName}
 }
 
 const forgetHint = "if no other agent of the group runs, or all have the present list in force, remove the file and start again"
@@ -63,6 +65,12 @@ func (c *cache) load() (*roster.Saved, error) {
 		return nil, fmt.Errorf("members.cacheFile %s: %w; %s", c.path, err, forgetHint)
 	}
 	return saved, nil
+}
+
+// before reports whether an agent has run here before, whatever has become of its lists: it leaves the file that it locks beside them.
+func (c *cache) before() bool {
+	_, err := os.Stat(c.lock)
+	return err == nil
 }
 
 // errOtherGroup says that the file is this node's, from its time in another group. It is not

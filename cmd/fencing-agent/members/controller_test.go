@@ -43,6 +43,7 @@ func TestFirstListOfAControllerIsFounded(t *testing.T) {
 	}
 
 	m, _ = desk(t.TempDir(), given{list: listing(0, "n1", "n2")})
+	remembers(t, m, listing(0, "n1", "n2"))
 	if s, directory, err = m.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}

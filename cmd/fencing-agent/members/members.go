@@ -180,7 +180,8 @@ func (m *Members) first(ctx context.Context, remembered bool) (*roster.Roster, e
 func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.Succession, error) {
 	quorum := func(r *roster.Roster) int { return r.Quorum(int(m.cfg.Config.Quorum.Size)) }
 	begin, numbered := saved, own
-	if m.unnumbered {
+	vouched := !m.unnumbered && own != nil && own.Epoch == 0 && (saved == nil || saved.Fresh)
+	if m.unnumbered || vouched {
 		numbered = nil
 		if saved == nil {
 			begin = &roster.Saved{Fresh: true, Chain: []*roster.Roster{own}}
@@ -189,6 +190,11 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 	s, err := roster.NewSuccession(begin, numbered, quorum)
 	if err != nil {
 		return nil, fmt.Errorf("members, and what %s remembers of them: %w", m.cache.path, err)
+	}
+	if vouched {
+		// Invariant: a node without a memory does not begin with a list in force that nobody else goes by (docs/adr/0009): somebody may have
+		// removed the file, and given the list no other epoch.
+		s.Vouch(own, saved != nil || m.cache.before())
 	}
 	if top := s.Top(); numbered != nil && top.Epoch > numbered.Epoch {
 		m.log.Warn("members: a later list than that of the configuration is in use, as the cache says; update the configuration",
@@ -199,6 +205,11 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 		s.FoundOnlyWith(m.cfg.Config.Members.Controller.Founders)
 	}
 	switch {
+	case s.Fresh() && vouched && s.Base().Size() == 1:
+		m.log.Warn("members: what this node remembered of its lists is gone, and its list names nobody else, so others may live by another one: correct members.static; "+
+			"only if this node has always been alone, remove this file and the lock, and start again", "cache", m.cache.path, "lock", m.cache.lock)
+	case s.Fresh() && vouched:
+		m.log.Info("members: this node remembers no list; it waits until most members of its list go by it, too", "members", s.Base().Size())
 	case s.Fresh() && s.Base().Epoch == 0:
 		m.log.Warn("members: this node remembers no list; it waits until another one says that this list is in force, or all its members have met",
 			"members", s.Base().Size())

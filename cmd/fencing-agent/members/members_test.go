@@ -119,6 +119,7 @@ func TestBeginNeedsAListThatCanBeKept(t *testing.T) {
 // Guard: a list that does not fit is refused with the reason, once for as long as it stays the same.
 func TestListThatDoesNotFitIsRefusedOnce(t *testing.T) {
 	m, log := desk(t.TempDir(), given{list: listing(0, "n1", "n2", "n3")})
+	remembers(t, m, listing(0, "n1", "n2", "n3"))
 	s, directory, err := m.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -146,6 +147,7 @@ func TestHandsOverWhatItGoesBy(t *testing.T) {
 	if m.HandsOver(roster.Ref{}) != nil {
 		t.Error("hands something over before it has anything")
 	}
+	remembers(t, m, listing(0, "n1", "n2"))
 	s, directory, err := m.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -192,5 +194,59 @@ func TestHoldersAreAskedInTurn(t *testing.T) {
 	case <-m.again:
 	default:
 		t.Error("the source is not asked again")
+	}
+}
+
+// remembers has a list be in force for a node that begins.
+func remembers(t *testing.T, m *Members, l List) {
+	t.Helper()
+	r, err := l.roster(m.cfg.Config.NodeName)
+	if err == nil {
+		err = m.cache.save(&roster.Saved{Chain: []*roster.Roster{r}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Guard: a file that is removed is not the beginning of a group. Somebody changes the list without another epoch, is told that another list
+// has it, and removes what is called a cache: the node waits for others who go by that list. The first start of a group of one does not.
+func TestRemovedMemoryIsNoBeginning(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after []string
+		claims        bool
+	}{
+		"alone":             {[]string{"n1", "n2", "n3"}, []string{"n1"}, false},
+		"with a new member": {[]string{"n1", "n2", "n3"}, []string{"n1", "n9"}, false},
+		"the same list":     {[]string{"n1", "n2", "n3"}, []string{"n1", "n2", "n3"}, false},
+		"a first start":     {nil, []string{"n1"}, true},
+	} {
+		dir := t.TempDir()
+		if c.before != nil {
+			m, _ := desk(dir, given{})
+			remembers(t, m, listing(0, c.before...))
+			if err := os.WriteFile(m.cfg.Config.LockFile(), nil, 0o600); err != nil { // as each agent does
+				t.Fatal(err)
+			}
+			if err := os.Remove(m.cache.path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for start := range 2 { // and a restart mends nothing
+			m, _ := desk(dir, given{list: listing(0, c.after...)})
+			s, directory, err := m.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			core := coreOf(s, directory)
+			for at := range 3 {
+				if fx := core.Step(boottime.Instant(time.Duration(at+1) * time.Second)); fx.Rosters.Save != nil {
+					core.RostersSaved(m.cache.save(fx.Rosters.Save))
+				}
+			}
+			if s.Claims() != c.claims {
+				t.Errorf("%s, start %d: claims to be in force: %v", name, start, s.Claims())
+			}
+		}
 	}
 }

@@ -89,7 +89,7 @@ func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Met
 	m.budget = vec("time_budget_seconds", "Terms and sums of this node's time budget, by its effective settings: d_max, sampling, lun_evidence, arbitration, grant, feed, "+
 		"watchdog, release, margin, horizon_majority, horizon_tie.", "term")
 	m.furthest = gauge("longest_horizon_seconds", "The longest horizon that a member says of itself: a guarded node that is lost is dead after it.")
-	b := c.Budget(c.Watchdog.Timeout)
+	b := c.Budget(c.LatestReset())
 	m.showBudget(b, b.Horizon())
 	m.left = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "left_total",
 		Help: "Published LEFTs by reason: unreachable, leaving, restart_overdue, rebooted, no_quorum, doubted."}, []string{"reason"})

@@ -31,7 +31,7 @@ func factsFromWire(list []*Fact) (facts [netgossip.MaxFacts]netgossip.Fact) {
 		switch kind {
 		case netgossip.FactSentence:
 			f.Timeout = time.Duration(w.GetTimeoutMs()) * time.Millisecond
-		case netgossip.FactContradicted:
+		case netgossip.FactContradicted, netgossip.FactUnfired:
 		default:
 			f.Teller = w.GetTeller()
 		}

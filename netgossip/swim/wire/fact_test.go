@@ -13,7 +13,7 @@ import (
 func TestFactsThatAreNotKnown(t *testing.T) {
 	got := factsFromWire([]*Fact{
 		{Kind: 0, Name: 1, Boot: 1},
-		{Kind: 7, Name: 1, Boot: 1},
+		{Kind: 8, Name: 1, Boot: 1},
 		{Kind: 256 + uint32(netgossip.FactPower), Name: 1, Boot: 1},
 		{Kind: uint32(netgossip.FactPower), Boot: 1},
 		{Kind: uint32(netgossip.FactPower), Name: 1},

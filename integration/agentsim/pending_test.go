@@ -1,0 +1,22 @@
+package agentsim
+
+import (
+	"testing"
+	"time"
+)
+
+// A list that somebody has edited in some files and that is not taken up, since others lack it, does not keep a node that is cut off from
+// saying when it is dead: it promises nothing, and nobody counts by it. It was so whether those who lost had it or those who live.
+func TestPendingListKeepsNoSentence(t *testing.T) {
+	for name, told := range map[string][]int{"where it is lost": {0}, "where it lives": {1, 2}, "at one of those who live": {2}} {
+		s := group(4, wide, split([]int{0}, []int{1, 2}))
+		s.Members = []int{0, 1, 2}
+		s.Events = append([]Event{{At: healthyFor - 10*time.Second, Kind: NewMembers, Nodes: []int{0, 1}, Parts: [][]int{told}}}, s.Events...)
+		r := run(t, s)
+		took := said(t, r, "FENCED "+nodeName(0)+" PROOF_SENTENCE")
+		t.Logf("%s: condemned after %v, FENCED after %v", name, said(t, r, "condemns its boot"), took)
+		if len(r.Violations) > 0 || r.Resets != 1 || took == 0 || took > 15*time.Second {
+			t.Errorf("%s: %d resets, FENCED after %v\n%s", name, r.Resets, took, Explain(s, r))
+		}
+	}
+}

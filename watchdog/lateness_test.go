@@ -1,0 +1,71 @@
+package watchdog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
+
+func TestLatest(t *testing.T) {
+	for _, c := range []struct {
+		identity string
+		set      time.Duration
+		want     time.Duration
+	}{
+		{"Software Watchdog", 10 * time.Second, 10 * time.Second},
+		{"", 10 * time.Second, 10 * time.Second},
+		{"iTCO_wdt", 0, 0}, // unknown stays unknown
+		{"iTCO_wdt", 3 * time.Second, 6 * time.Second},
+		{"iTCO_wdt", 30 * time.Second, time.Minute},
+		{"IB700 WDT", 9 * time.Second, 10 * time.Second},
+		{"IB700 WDT", 10 * time.Second, 10 * time.Second},
+		{"IB700 WDT", 15 * time.Second, 16 * time.Second},
+		{"i6300ESB timer", 60 * time.Second, 60 * time.Second}, // 0.42 s are within what every driver may be late by
+		{"i6300ESB timer", 1000 * time.Second, 1007 * time.Second},
+	} {
+		if got := Latest(c.identity, c.set); got != c.want {
+			t.Errorf("%s set to %v: fires by %v, want %v", c.identity, c.set, got, c.want)
+		}
+	}
+}
+
+// Guard: what peers are told is when the watchdog has fired at the latest, before it was armed and after; a sentence that a driver
+// would not keep to is none, nor is an order that ends by one.
+func TestLateDriverIsStatedAsItFires(t *testing.T) {
+	budget := Budget{MaxAge: 4 * time.Second, Arbitrate: 10 * time.Second, Grant: 5 * time.Second, Feed: 2 * time.Second, Margin: time.Second}
+	c := testCore(t, 4, func(cfg *Config) {
+		cfg.Budget = budget.WithWatchdog(10 * time.Second)
+		cfg.Sentence = Sentencing{After: 2 * time.Second, Timeout: 2 * time.Second}
+	})
+	c.SetDriver("Software Watchdog")
+	c.SetGuard(true, 10*time.Second)
+	if g := c.guard; g.Timeout != 10*time.Second || g.Horizon != budget.WithWatchdog(10*time.Second).Horizon() || !c.briefly() {
+		t.Errorf("softdog: %+v, sentences %v", g, c.briefly())
+	}
+	c.SetDriver("iTCO_wdt")
+	c.SetGuard(true, 10*time.Second)
+	if g := c.guard; g.Timeout != 20*time.Second || g.Horizon != budget.WithWatchdog(20*time.Second).Horizon() {
+		t.Errorf("iTCO: %+v, want a horizon of %v", g, budget.WithWatchdog(20*time.Second).Horizon())
+	}
+	for _, timeout := range []time.Duration{time.Second, 2 * time.Second} { // it takes 3 s at least, which are 6 s, and 3 s are the most that can be told
+		if c.cfg.Sentence.Timeout = timeout; c.briefly() {
+			t.Errorf("a sentence of %v with a driver that fires late", timeout)
+		}
+	}
+	c.SetDriver("IB700 WDT")
+	if c.cfg.Sentence.Timeout = 3 * time.Second; c.briefly() {
+		t.Error("3 s are 4 s with this driver")
+	}
+	if c.cfg.Sentence.Timeout = 2 * time.Second; !c.briefly() {
+		t.Error("2 s are 2 s with this driver")
+	}
+	c.SetDriver("")
+	// The kernel shows the next agent what was set, and it cannot tell 3 s from a sentence, however late the driver is.
+	c.cfg.Sentence.Timeout = time.Second
+	c.SetDriver("IB700 WDT")
+	c.SetGuard(true, netgossip.MaxSentence)
+	if c.briefly() {
+		t.Error("an ordinary countdown of 3 s looks like that of a condemned boot")
+	}
+}
