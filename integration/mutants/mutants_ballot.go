@@ -47,6 +47,7 @@ func allMutants() []mutant {
 		setupMutants(),
 		swimMutants(),
 		doubtMutants(),
+		dampingMutants(),
 		lookMutants(),
 		termsMutants(),
 		lateMutants(),
