@@ -11,8 +11,16 @@
 //   - nodelist: the list of members from the Nodes of the group (agent);
 //   - marks: labels, annotations and Events of this node's Node (agent);
 //   - deaths: the form in which an agent says there which nodes are dead (agent, controllers);
+//   - sightings: the form in which it says there what speaks against fencing by devices (agent, controllers);
 //   - belief, recovery, storm, ownership: the rules by which a controller acts on deaths; pure;
 //   - reconcile: the controller itself, by controller-runtime (cmd/fencing-controller, and nobody else);
+//   - nodefence, fenceconfig, remediation, kdump: the rules of fencing by devices: what comes next, by which devices, for whose
+//     wish, and what a crash kernel proves; pure; fencing carries them out (cmd/fencing-controller);
+//   - memberbook, grouppolicy: how lists of members are numbered and believed, and with what a group should run; pure
+//     (agent, controllers);
+//   - storagefence: which pods leave a node that its storage has given up; pure; storagewatch carries it out
+//     (cmd/fencing-controller storage);
+//   - distributedapp: an example of an operator without a leader (cmd/distributedapp-operator);
 //   - k8stest: an API server for tests.
 //
 // # Arrows

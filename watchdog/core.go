@@ -81,6 +81,7 @@ type Effects struct {
 	Available roster.Set // nodes to publish as available, self included while it may live
 	Left      roster.Set // edges since the step before: first all of these,
 	Joined    roster.Set // then these; a rebooted node is in both
+	Flapping  roster.Set // see Core.Flapping
 
 	Rosters RosterEffects
 

@@ -20,6 +20,7 @@ const (
 	LeftRebooted                             // it came back with another boot: what ran on it is gone
 	LeftNoQuorum                             // this node itself, for want of quorum
 	LeftDoubted                              // several members miss it, each by its own probes; evidence of it has not run out
+	LeftFlapping                             // it is back, and comes and goes too often to be published: no LEFT of its own, see Core.LeftReason
 )
 
 var leftNames = [...]string{
@@ -29,6 +30,7 @@ var leftNames = [...]string{
 	LeftRebooted:       "rebooted",
 	LeftNoQuorum:       "no_quorum",
 	LeftDoubted:        "doubted",
+	LeftFlapping:       "flapping",
 }
 
 // String is the reason's name in logs, metrics and the API.
@@ -39,11 +41,11 @@ func (r LeftReason) String() string {
 	return leftNames[r]
 }
 
-// LeftReasons lists all reasons, for metrics that must exist from the start.
+// LeftReasons lists all reasons of a LEFT that is published, for metrics that must exist from the start.
 func LeftReasons() []LeftReason {
-	out := make([]LeftReason, 0, len(leftNames)-1)
+	out := make([]LeftReason, 0, len(leftNames)-2)
 	for r := range leftNames {
-		if r > 0 {
+		if r > 0 && LeftReason(r) != LeftFlapping {
 			out = append(out, LeftReason(r))
 		}
 	}
@@ -68,6 +70,9 @@ type publication struct {
 
 	silent  []netgossip.Silence // as SetSilent was told
 	doubted roster.Set          // not available although they are seen
+
+	present  roster.Set // whom the subscribers would have if nobody were held back for its flaps
+	flapping roster.Set // JOIN of these is held, see damp
 }
 
 // peerLife is what is remembered of one peer.
@@ -75,7 +80,8 @@ type peerLife struct {
 	statement *netgossip.Statement // the one that the sets know of
 	boot      uint64
 	former    uint64     // the boot before; 0: none is known
-	why       LeftReason // of its latest LEFT
+	why       LeftReason // of its latest LEFT, or of one that was not published while it flapped
+	flaps     flaps
 }
 
 func newPublication(size int, grace time.Duration) publication {
@@ -178,8 +184,13 @@ func (c *Core) Restarting() roster.Set { return c.pub.held }
 // Twins lists the peers in whose name, from whose address, two machines answer in turns.
 func (c *Core) Twins() roster.Set { return c.pub.twins }
 
-// LeftReason says why the node was LEFT last; zero: it never was.
-func (c *Core) LeftReason(i int) LeftReason { return c.pub.peers[i].why }
+// LeftReason says why the node was LEFT last, or why it still is though it is back; zero: it never was.
+func (c *Core) LeftReason(i int) LeftReason {
+	if c.Flapping().Has(i) {
+		return LeftFlapping
+	}
+	return c.pub.peers[i].why
+}
 
 // SetSilent takes the peers that this node and others miss (netgossip/doubt). It concerns publication alone: whom the
 // node sees, counts, vouches for, claims dead and says so of in its statement rests on evidence.
@@ -213,7 +224,8 @@ func (c *Core) judgedByOthers() bool {
 // is not available on its own socket either, unless its policy is to wait. A node
 // in both edges was LEFT and has JOINed.
 func (c *Core) publish(now boottime.Instant) {
-	p, before := &c.pub, c.fx.Available
+	p, shown := &c.pub, c.fx.Available
+	before := p.present
 	p.follow(c.merger)
 	p.doubt(c.merger, c.view.Seen)
 	avail := c.view.Seen.And(c.rosters.expected).Minus(p.doubted)
@@ -230,17 +242,15 @@ func (c *Core) publish(now boottime.Instant) {
 	}
 	c.fx.Wake = min(c.fx.Wake, p.hold(c.merger, before.Minus(avail), now))
 	avail = avail.Union(p.held)
+	p.present = avail
 
-	c.fx.Joined = avail.Minus(before)
-	c.fx.Left = before.Minus(avail)
-	for i := range p.rebooted.All() {
-		if before.Has(i) {
-			c.fx.Left.Add(i)
-			if avail.Has(i) {
-				c.fx.Joined.Add(i)
-			}
-		}
-	}
-	p.noteLeft(c.fx.Left, c.cfg.Roster.Self)
-	c.fx.Available = avail
+	again := p.rebooted.And(before) // nobody has missed them
+	gone := before.Minus(avail).Union(again)
+	p.noteLeft(gone, c.cfg.Roster.Self)
+	c.fx.Wake = min(c.fx.Wake, p.damp(avail.Minus(before).Union(again.And(avail)), c.rosters.expected.Len(), now))
+	avail = avail.Minus(p.flapping)
+
+	c.fx.Joined = avail.Minus(shown.Minus(again))
+	c.fx.Left = gone.And(shown)
+	c.fx.Available, c.fx.Flapping = avail, c.Flapping()
 }

@@ -321,6 +321,7 @@ func (p *publication) renumber(n roster.Renumbering, size int) {
 	p.leaving, p.restarting = n.Set(p.leaving), n.Set(p.restarting)
 	p.rebooted, p.held, p.twins = n.Set(p.rebooted), n.Set(p.held), n.Set(p.twins)
 	p.doubted = n.Set(p.doubted)
+	p.present, p.flapping = n.Set(p.present), n.Set(p.flapping)
 	var silent []netgossip.Silence
 	for _, s := range p.silent {
 		if k := n[s.Peer]; k >= 0 {

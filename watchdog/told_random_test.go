@@ -31,7 +31,21 @@ type gossips struct {
 	caught map[[3]uint64]bool
 
 	told, believed, learnt, defied int
+
+	drill drill
 }
+
+// drill is what is sure to be tried once in a run, for chance alone hardly ever has a false word believed and then contradicted: a
+// member is cut off for so long that nobody sees it, half of the others are told that it is dead, and then it is back. In half of the runs
+// all else goes on; in the others all are well and in contact before, and nothing else happens.
+type drill struct {
+	victim        int
+	quiet         bool
+	cut, say, end boottime.Instant
+}
+
+// alone reports whether nothing else is to happen now.
+func (d *drill) alone(now boottime.Instant) bool { return d.quiet && now >= d.cut && now <= d.end }
 
 const tick = sec / 4
 
@@ -54,7 +68,48 @@ func newGossips(t *testing.T, seed uint64) *gossips {
 		}
 		g.boot(t, i)
 	}
+	g.drill = drill{victim: g.rng.IntN(n), quiet: g.rng.IntN(2) == 0, cut: g.now.Add(time.Duration(15+g.rng.IntN(150)) * time.Second)}
+	g.drill.say = g.drill.cut.Add(time.Duration(10+g.rng.IntN(5)) * time.Second)
+	g.drill.end = g.drill.say.Add(time.Duration(1+g.rng.IntN(10)) * time.Second)
 	return g
+}
+
+// follow keeps the drill's victim cut off, and has half of the others told of its death.
+func (d *drill) follow(t *testing.T, g *gossips) {
+	t.Helper()
+	v := d.victim
+	if g.now < d.cut || g.now > d.end {
+		return
+	}
+	if d.quiet && g.now == d.cut {
+		for p, c := range g.cores {
+			if c == nil && g.now > g.offAt[p]+10*sec {
+				g.boots[p] += 100
+				g.boot(t, p)
+			}
+			for q := range g.cores {
+				g.link[p][q] = p != q
+			}
+		}
+	}
+	for p := range g.cores {
+		on := p != v && g.now == d.end
+		g.link[v][p], g.link[p][v] = on, on
+	}
+	if g.now != d.say {
+		return
+	}
+	for p, c := range g.cores {
+		if p != v && c != nil && !g.old[p] && g.rng.IntN(2) == 0 { // the others hear of it from these
+			g.tell(p, v, g.boots[v])
+		}
+	}
+}
+
+// tell has somebody tell a node that a boot of another is dead.
+func (g *gossips) tell(at, victim int, boot uint64) {
+	g.told++
+	g.cores[at].Tell(uint64(g.told), Word{Node: g.list[victim].Name, Boot: boot, Proof: ProofPower + Proof(g.rng.IntN(3))})
 }
 
 func (g *gossips) boot(t *testing.T, i int) {
@@ -97,12 +152,11 @@ func (g *gossips) event(t *testing.T) {
 		g.boots[i] += 100
 		g.boot(t, i)
 	case k < 14 && g.cores[i] != nil && !g.old[i]:
-		g.told++
 		boot := g.boots[j]
 		if g.rng.IntN(8) == 0 {
 			boot -= 100
 		}
-		g.cores[i].Tell(uint64(g.told), Word{Node: g.list[j].Name, Boot: boot, Proof: ProofPower + Proof(g.rng.IntN(3))})
+		g.tell(i, j, boot)
 	}
 }
 
@@ -241,9 +295,10 @@ func TestRandomWords(t *testing.T) {
 		}
 		shown := map[[3]uint64]bool{}
 		for range 800 {
-			if g.rng.IntN(6) == 0 {
+			if g.rng.IntN(6) == 0 && !g.drill.alone(g.now) {
 				g.event(t)
 			}
+			g.drill.follow(t, g)
 			g.step()
 			if what := g.judge(); what != "" {
 				t.Fatalf("SEED=%d at %v, liar %d: %s", seed, time.Duration(g.now), g.liar, what)

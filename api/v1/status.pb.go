@@ -1955,7 +1955,8 @@ type NodeStatus struct {
 	// "rebooted" (another boot, though nobody missed it), "no_quorum" (this node itself) or
 	// "doubted": several members miss it, each by its own probes, and evidence of it has not
 	// run out yet. It is then not available while it is still reachable and counted, for some
-	// seconds: it is not known to be dead.
+	// seconds: it is not known to be dead. "flapping": it was LEFT for another reason, is back, reachable
+	// and counted, and not available because it comes and goes too often.
 	LeftReason string `protobuf:"bytes,20,opt,name=left_reason,json=leftReason,proto3" json:"left_reason,omitempty"`
 	// The latest known death of the node. It stays when the node is back under another
 	// boot, and goes when that boot answers. Absent: none is known since this agent started.

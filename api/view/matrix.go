@@ -132,6 +132,9 @@ func (m *matrix) state(n *fencingv1.NodeStatus) Span {
 		if doubted(n) {
 			return Span{"DOUBTED", Bad}
 		}
+		if !n.GetAvailable() && n.GetLeftReason() == "flapping" {
+			return Span{"FLAPPING", Bad}
+		}
 		if n.GetSuspect() {
 			return Span{"suspect", Warn}
 		}

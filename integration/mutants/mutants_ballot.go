@@ -49,6 +49,7 @@ func allMutants() []mutant {
 		setupMutants(),
 		swimMutants(),
 		doubtMutants(),
+		dampingMutants(),
 		lookMutants(),
 		termsMutants(),
 		lateMutants(), lunadminMutants(),

@@ -51,6 +51,10 @@ func listMutants() []mutant {
 		one("lists", "a version out of range is newer than all others", cluster, "if v, err := strconv.ParseUint(n.ResourceVersion, 10, 64); err == nil {", "if v, _ := strconv.ParseUint(n.ResourceVersion, 10, 64); true {"),
 		one("lists", "what cannot be looked at takes a no back", looker, "		f.none = was\n", ""),
 		one("lists", "an off that cannot be read is maintenance", looker, "if err != nil && was {", "if false {"),
+		one("lists", "what the unit wrote when the machine went down outlives a soft reboot", looker, "	f.endGoingDown()\n", ""),
+		one("lists", "a start ends what somebody else wrote", looker, "	if err != nil || !ours {\n", "	if _, before = ours, \"\"; err != nil {\n"),
+		one("lists", "a no of before a soft reboot is lost", looker, "	if err = f.remove(f.path); err == nil && before != \"\" {\n", "	if err = f.remove(f.path); false {\n"),
+		one("lists", "a file of the stop that stays is not told of", looker, "		f.log.Warn(\"disable file: it says that the machine goes down", "		f.log.Debug(\"disable file: it says that the machine goes down"),
 		one("lists", "an off is removed by fencectl", looker, "if saysOff(text) || err != nil && f.none {", "if false && (saysOff(text) || err != nil) {"),
 		one("lists", "a node is told of another group", hub, "!(there && n.Group == group) && !listed", "!(there && n.Group != \"\") && !listed"),
 	}

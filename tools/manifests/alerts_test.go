@@ -159,6 +159,7 @@ func TestCoursesCatchWeakerAlerts(t *testing.T) {
 		{"FencingAgentsAbsent", "does not look at groups", "          group by (job, group) (up{job=\"fencing-agent\"})\n", "          vector(1)\n"},
 		{"FencingMembersMissing", "counts the greatest state alone", "sum without (state) (fencing_agent_members{", "max without (state) (fencing_agent_members{"},
 		{"FencingMembersMissing", "believes a node that is cut off", " and fencing_agent_has_quorum == 1\n", "\n"},
+		{"FencingMemberFlaps", "misses a member that is away at the scrape", "max_over_time(fencing_agent_members{state=\"flapping\"}[10m])", "fencing_agent_members{state=\"flapping\"}"},
 		{"FencingGossipRefused", "takes a late answer for a stranger", "unmatched|cut|overflow\"}[10m]", "cut|overflow\"}[10m]"},
 		{"FencingGossipRefused", "takes a stream that was given up for a stranger", "unmatched|cut|overflow\"}[10m]", "unmatched|overflow\"}[10m]"},
 		{"FencingGossipLossy", "does not see late answers", "reason=~\"unmatched|cut|overflow\"", "reason=~\"cut|overflow\""},

@@ -133,7 +133,7 @@ func healthy() map[string]float64 {
 	for _, le := range []string{"0.004", "0.128", "0.256", "0.512", "1.024", "4.096"} {
 		w[`fencing_agent_lun_io_seconds_bucket{device="/dev/mapper/fence",op="write",le="`+le+`"}`] = 1
 	}
-	for state, n := range map[string]float64{"reachable": 4, "restarting": 0, "unreachable": 0, "fenced": 0} {
+	for state, n := range map[string]float64{"reachable": 4, "flapping": 0, "restarting": 0, "unreachable": 0, "fenced": 0} {
 		w[`fencing_agent_members{state="`+state+`"}`] = n
 	}
 	for _, network := range []string{"mgmt", "data"} {

@@ -64,6 +64,7 @@ const (
 // for a moment.
 func (a *Agent) startDisableFile(background spawn) {
 	f := a.guard.disable
+	f.endGoingDown()
 	f.look()
 	a.guard.maintenances.take(config.DisableFile, f.says(), f.why, a.disarmNow)
 	background(func(ctx context.Context) {
@@ -111,6 +112,36 @@ func (a *Agent) maintain(_ context.Context, m publish.Maintenance) (ends time.Ti
 			"the node would stay armed; take the annotation off, or, while nobody shows the Node, restart the agent with [file, controller]", by)
 	}
 	return a.guard.disable.set(m)
+}
+
+// goingDown is the first line of a file by which the unit has the node leave when the machine goes down (ExecStop of
+// fencing-agent.service). After it stands what the file said before.
+const goingDown = "going down\n"
+
+// endGoingDown takes back what the unit wrote when the machine went down: it is up again, or this agent would not start.
+//
+// Invariant: such a file ends with the stop for which it was written, however the machine comes back. Neither the boot nor /run tells:
+// both outlive systemctl soft-reboot, and the node would be in maintenance for ever. Any other file is somebody's wish, and stays.
+func (f *disableFile) endGoingDown() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if info, err := os.Lstat(f.path); err != nil || !info.Mode().IsRegular() || info.Size() > maxMaintenanceText {
+		return
+	}
+	text, err := f.text(f.path)
+	before, ours := strings.CutPrefix(string(text), goingDown)
+	if err != nil || !ours {
+		return
+	}
+	if err = f.remove(f.path); err == nil && before != "" {
+		err = statefile.Write(f.path, []byte(before))
+	}
+	if err != nil {
+		f.log.Warn("disable file: it says that the machine goes down, which it does not, and cannot be removed: the watchdog stays disarmed until you remove it",
+			"path", f.path, "error", err)
+		return
+	}
+	f.log.Info("disable file: what was written when the machine went down is removed", "path", f.path, "says", strings.TrimSpace(before))
 }
 
 // set writes or removes the file. The watcher sees that within disableInterval.
@@ -214,6 +245,9 @@ func (f *disableFile) read(info fs.FileInfo) (string, error) {
 		return "", nil // it has just gone
 	}
 	f.none = err == nil && saysOff(text)
+	if err == nil && strings.HasPrefix(string(text), goingDown) {
+		why = "the machine goes down (" + why + ")"
+	}
 	if err != nil || json.Unmarshal(text, &m) != nil || m.Version != maintenanceVersion || m.Boot == "" || m.Until <= 0 ||
 		m.Written != 0 && info.ModTime().Sub(time.Unix(0, m.Written)).Abs() > touched {
 		f.ends(nil)

@@ -20,14 +20,15 @@ import (
 
 // published is what subscribers and readers of the status are served.
 type published struct {
-	parts   *parts.List // what is missing of this agent
-	unsaved *unsaved
-	hub     *publish.Hub
-	server  *publish.Server
-	opened  bool                          // the hub serves
-	left    []time.Time                   // when members were published as gone, by roster index
-	facts   atomic.Pointer[picture.Facts] // as the loop saw them last; any goroutine may read them
-	at      boottime.Instant              // of the facts; 0: others are due
+	parts    *parts.List // what is missing of this agent
+	unsaved  *unsaved
+	hub      *publish.Hub
+	server   *publish.Server
+	opened   bool                          // the hub serves
+	left     []time.Time                   // when members were published as gone, by roster index
+	flapping roster.Set                    // whose JOIN is held, as was logged last
+	facts    atomic.Pointer[picture.Facts] // as the loop saw them last; any goroutine may read them
+	at       boottime.Instant              // of the facts; 0: others are due
 
 	history chronicle // what is kept of it over a reset
 }
@@ -117,6 +118,7 @@ func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
 		a.published.hub.Update(a.available(fx), nil)
 		return
 	}
+	a.noteFlapping(fx.Flapping)
 	if fx.Joined.IsEmpty() && fx.Left.IsEmpty() {
 		if a.published.hub.Withdrawn() {
 			a.published.hub.Update(a.available(fx), nil)
@@ -138,6 +140,14 @@ func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
 	}
 	a.published.hub.Update(a.available(fx), edges)
 	a.log.Info("membership", "left", a.roster.Names(fx.Left), "why", why, "joined", a.roster.Names(fx.Joined))
+}
+
+// noteFlapping says whose JOIN is held from now on. That it is held no more is the JOIN itself.
+func (a *Agent) noteFlapping(held roster.Set) {
+	for p := range held.Minus(a.published.flapping).All() {
+		a.log.Warn("a node comes and goes: it is kept out though it is back", "node", a.roster.Name(p), "for_at_most", a.core.FlappingFor(p).Round(time.Second))
+	}
+	a.published.flapping = held
 }
 
 // source says who noticed: this node, and the network on which the member was lost, or found, last, if that is why. By

@@ -253,7 +253,7 @@ var retired = map[string]string{
 var elsewhere = map[string]string{
 	"adaptivethreshold": "memberlist has no threshold of this kind; gossip.overrides.evidenceMaxAge is how long a silent peer counts, and gossip.profile how fast it is missed",
 	"lifeguardenabled":  "the key is gossip.lifeguard",
-	"suspiciontimeout":  "it follows from gossip.overrides.suspicionMult and probeInterval, and fencectl config check prints it",
+	"suspiciontimeout":  "it follows from gossip.overrides.suspicionMult and probeInterval, and fencectl config check prints how long memberlist takes with it",
 	"equalsplit":        "with a LUN among quorum.tieBreakers the LUN decides, and the order of the list has no effect",
 	"arbitrate":         "only an equal split is arbitrated; without a majority in any part all stop, but lun.hold and lun.mode: or keep nodes alive that reach the LUN",
 	"k8scheckinterval":  "the key is members.checkInterval",

@@ -61,7 +61,7 @@ func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Met
 		return g
 	}
 	m := &Metrics{
-		members:    vec("members", "Members of the roster by state: reachable, restarting, unreachable, fenced.", "state"),
+		members:    vec("members", "Members of the roster by state: reachable, flapping (reachable too, and not published because it comes and goes), restarting, unreachable, fenced.", "state"),
 		reachable:  gauge("reachable_nodes", "Nodes that count for the quorum, this one included."),
 		suspects:   gauge("suspect_nodes", "Members that are reachable and owe this node the answer to a probe on every network that reaches them. They are counted."),
 		byLUN:      gauge("lun_counted_nodes", "Nodes that count for the quorum by the LUN alone, as no network reaches them (lun.mode: or)."),
@@ -127,7 +127,7 @@ func (m *Metrics) init(c *config.Config) {
 	for _, p := range []watchdog.Proof{watchdog.ProofTime, watchdog.ProofBoot, watchdog.ProofSentence, watchdog.ProofPower, watchdog.ProofKdump, watchdog.ProofOperator} {
 		m.deaths.WithLabelValues(p.String())
 	}
-	for _, s := range []string{"reachable", "restarting", "unreachable", "fenced"} {
+	for _, s := range []string{"reachable", "flapping", "restarting", "unreachable", "fenced"} {
 		m.members.WithLabelValues(s)
 	}
 	for _, n := range c.SystemNetworks {
@@ -192,8 +192,11 @@ func (m *Metrics) showMembers(f *Facts) {
 	seen := f.View.Seen.And(f.Expected)
 	restarting, fenced := f.Restarting.Len(), f.Fenced.Minus(seen).Len()
 	m.reachable.Set(float64(f.View.Counted.Len()))
-	suspects := 0
+	suspects, flapping := 0, 0
 	for p := range f.Nodes {
+		if seen.Has(p) && f.Nodes[p].LeftReason == watchdog.LeftFlapping {
+			flapping++
+		}
 		if f.Suspect(p) {
 			suspects++
 		}
@@ -201,7 +204,7 @@ func (m *Metrics) showMembers(f *Facts) {
 	m.suspects.Set(float64(suspects))
 	m.byLUN.Set(float64(f.Verdict.Tally.ByLUN))
 	for state, n := range map[string]int{
-		"reachable": seen.Len() + 1, "restarting": restarting, "fenced": fenced,
+		"reachable": seen.Len() + 1 - flapping, "flapping": flapping, "restarting": restarting, "fenced": fenced,
 		"unreachable": max(0, f.Verdict.Tally.Expected-seen.Len()-1-restarting-fenced),
 	} {
 		m.members.WithLabelValues(state).Set(float64(n))

@@ -156,3 +156,22 @@ func TestSuspects(t *testing.T) {
 		}
 	}
 }
+
+// A node that is kept from subscribers for its flaps is there and counted, and everybody is shown why it is not listed.
+func TestFlapping(t *testing.T) {
+	c := config.Default()
+	m := NewMetrics(prometheus.NewRegistry(), c, "test")
+	f := group(t, c, c.Budget(10*time.Second), 0)
+	f.Nodes[1].LeftReason, f.Nodes[2].LeftReason = watchdog.LeftFlapping, watchdog.LeftFlapping // n3 is away at the moment
+	f.Available.Remove(1)
+	m.Show(f)
+	for state, want := range map[string]float64{"reachable": 1, "flapping": 1, "fenced": 1, "restarting": 1, "unreachable": 0} {
+		if got := testutil.ToFloat64(m.members.WithLabelValues(state)); got != want {
+			t.Errorf("%v %s, want %v", got, state, want)
+		}
+	}
+	n := f.nodes()[1]
+	if !n.GetReachable() || !n.GetCounted() || n.GetAvailable() || n.GetLeftReason() != "flapping" {
+		t.Errorf("%v", n)
+	}
+}
