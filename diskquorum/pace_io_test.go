@@ -48,9 +48,9 @@ func TestBallotUnderWayIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Guard: L5. Where I/O is slow, phase 1 may be written before the half has settled, and is read until it has: no value
-// before.
-func TestEarlyPhaseOnePutsNothingForward(t *testing.T) {
+// earlyBallot has node 0 of 2 | 2 write phase 1 with its second heartbeat, before node 1 has written its own.
+func earlyBallot(t *testing.T) *rig {
+	t.Helper()
 	r := startedRig(t, 4)
 	for _, g := range [][]int{{0, 1}, {2, 3}} {
 		for _, i := range g {
@@ -69,6 +69,14 @@ func TestEarlyPhaseOnePutsNothingForward(t *testing.T) {
 	}
 	r.now = max(r.now, n.arb.writeDue())
 	r.drive(t, 0, phaseRead1)
+	return r
+}
+
+// Guard: L5. Where I/O is slow, phase 1 may be written before the half has settled, and is read until it has: no value
+// before.
+func TestEarlyPhaseOnePutsNothingForward(t *testing.T) {
+	r := earlyBallot(t)
+	n := r.nodes[0]
 	for range 3 {
 		r.now = r.now.Add(200 * time.Millisecond)
 		if r.step(0); n.ios[0] != nil {
@@ -89,6 +97,24 @@ func TestEarlyPhaseOnePutsNothingForward(t *testing.T) {
 	if n.arb.prop.phase != phaseWrite2 || n.arb.ballot.Value == nil {
 		t.Errorf("phase %d, value %v: %s", n.arb.prop.phase, n.arb.ballot.Value, n.arb.assess(n.view).why)
 	}
+}
+
+// A member that does not write again holds a ballot that came early up no longer than a ballot takes: the heartbeats of
+// this node wait meanwhile.
+func TestEarlyPhaseOneIsGivenUp(t *testing.T) {
+	r := earlyBallot(t)
+	n := r.nodes[0]
+	limit := n.arb.prop.begun.Add(n.arb.ballotTime())
+	for r.now < limit.Add(300*time.Millisecond) {
+		r.now = r.now.Add(200 * time.Millisecond)
+		if r.step(0); n.ios[0] != nil {
+			r.finish(0)
+		}
+		if end := n.out.Ended; end != nil && !end.Decided {
+			return
+		}
+	}
+	t.Errorf("phase %d, value %v, %v after the ballot was to be over", n.arb.prop.phase, n.arb.ballot.Value, r.now.Sub(limit))
 }
 
 // A LUN that answers, but too slowly for an equal split to be decided within A, is in trouble, and is not lost: the node
