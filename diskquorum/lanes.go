@@ -301,7 +301,7 @@ func (a *Arbiter) conclude(now boottime.Instant) {
 	}
 	a.inFlight = false
 	if a.ioErr = c.Err; c.Err == nil {
-		a.pace.note(now, t.kind, c.Ended.Sub(a.submitted))
+		a.pace.note(now, t.kind, min(c.Ended.Sub(a.submitted), a.timing.IOTimeout)) // one that hung is one that was slow
 	}
 	if t.kind == OpWrite {
 		a.wrote(now, &c)

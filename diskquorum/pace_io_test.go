@@ -138,6 +138,27 @@ func TestTooSlowIsNotLost(t *testing.T) {
 	}
 }
 
+// One I/O that hung says nothing of those after it: a path that failed over is in order as soon as it works.
+func TestOneHungIOIsNotSlow(t *testing.T) {
+	s := newSlow(5 * time.Millisecond)
+	for s.now < boottime.Instant(time.Hour+60*time.Second) {
+		s.step()
+	}
+	for s.op == nil {
+		s.step()
+	}
+	for s.latency = 30 * time.Second; s.op != nil && s.now < s.began.Add(s.latency); {
+		s.step()
+	}
+	s.latency = 5 * time.Millisecond
+	for end := s.now.Add(time.Second); s.now < end; {
+		s.step()
+	}
+	if why := s.a.DeviceTrouble(0, s.now); why != "" || s.a.pace.slowest() < 100*time.Millisecond {
+		t.Errorf("%s, slowest %v", why, s.a.pace.slowest())
+	}
+}
+
 // The longest round fits into A, with the time that a half without the API leaves to the other one, and with both copies.
 func TestSlowestRound(t *testing.T) {
 	tm := Timing{Heartbeat: time.Second, Arbitrate: 10 * time.Second, PreferenceDelay: 2 * time.Second}
