@@ -95,6 +95,9 @@ type Arbiter struct {
 	lastEnd proposalEnd
 	ended   bool
 	retryAt boottime.Instant
+	pace    pace
+	others  underWay
+	ready   boottime.Instant // since when this node could have proposed; zero: it cannot
 
 	echo         echoes
 	judged       sentences
@@ -113,7 +116,8 @@ type Arbiter struct {
 	silent     bool             // the token has moved on because that is longer ago than G
 	lastWrite  boottime.Instant // start of the last write, landed or not
 	lastRead   boottime.Instant
-	sinceRead  int // writes since the last read
+	sinceRead  int  // writes since the last read
+	passed     bool // a write that others wait for has gone before a read that was due
 	lastGood   boottime.Instant
 
 	lastWriteOK bool
@@ -156,7 +160,7 @@ func NewArbiter(c ArbiterConfig) *Arbiter {
 	}
 	a.echo = newEchoes(c.Process, a.table.Slots(), len(c.Devices))
 	for d, sb := range c.Devices {
-		a.lanes[d] = lane{present: sb != nil, buf: make([]byte, BlockSize)}
+		a.lanes[d] = lane{present: sb != nil, buf: make([]byte, BlockSize), block: make([]byte, BlockSize)}
 		if sb != nil {
 			a.lanes[d].place = sb.Device
 		}
@@ -350,7 +354,7 @@ func (a *Arbiter) maybePropose(now boottime.Instant, in *Input) {
 		return
 	}
 	turn := in.TieSince.Add(a.delay(in))
-	if at := max(turn, a.retryAt); now < at {
+	if at := max(turn, a.retryAt, a.yieldsUntil()); now < at {
 		a.out.Wake = min(a.out.Wake, at)
 		return
 	}
@@ -368,11 +372,19 @@ func (a *Arbiter) maybePropose(now boottime.Instant, in *Input) {
 		return
 	}
 	h := a.assess(a.view)
-	if !h.settled || h.view.Len()*2 != a.expected {
+	if !h.settled && !a.early(now, &h) || h.view.Len()*2 != a.expected {
+		a.ready = 0
 		return
 	}
 	if who := a.rivalUnaware(a.view); who != "" {
 		a.out.Why = who + " has not noticed the split yet"
+		return
+	}
+	if a.ready == 0 {
+		a.ready = now
+	}
+	if at := a.ready.Add(time.Duration(a.rank()) * a.patience()); now < at {
+		a.out.Wake = min(a.out.Wake, at)
 		return
 	}
 	a.retryAt = now.Add(a.timing.Stagger + time.Duration(a.rng.Int64N(int64(a.timing.Arbitrate/8)+1)))
@@ -386,6 +398,11 @@ func (a *Arbiter) delay(in *Input) time.Duration {
 	if a.prefer && !a.halfReachesAPI(in) {
 		d = a.timing.PreferenceDelay
 	}
+	return d + time.Duration(a.rank())*a.timing.Stagger
+}
+
+// rank is how many of this half come before this node: the slots below its own whose LUN is healthy.
+func (a *Arbiter) rank() (n int) {
 	for slot := range a.slot {
 		e := &a.table.entries[slot]
 		if e.status != slotKnown || e.record().State != SlotActive {
@@ -393,11 +410,18 @@ func (a *Arbiter) delay(in *Input) time.Duration {
 		}
 		if idx, ok := a.roster.Index(e.record().NodeName); ok && a.view.Has(idx) {
 			if st, _ := a.evidence.Statement(idx); st != nil && st.LUNHealthy {
-				d += a.timing.Stagger
+				n++
 			}
 		}
 	}
-	return d
+	return n
+}
+
+// early reports whether this node may begin a ballot with a heartbeat that is due, though some member of the half has shown
+// its view only once: on a slow LUN the write that shows it again for this node is phase 1 as well. No value is put forward
+// before the half has settled (L5): phase 1 is read until then, see proposalRead.
+func (a *Arbiter) early(now boottime.Instant, h *half) bool {
+	return h.near && a.sluggish() && now >= a.writeDue()
 }
 
 func (a *Arbiter) halfReachesAPI(in *Input) bool {

@@ -31,6 +31,7 @@ type proposal struct {
 	copies   int // of so many
 	ios      int
 	begun    boottime.Instant
+	again    boottime.Instant // phase 1 is read again then
 }
 
 // Outcome of the last attempt, for people and metrics.
@@ -116,6 +117,10 @@ func (a *Arbiter) proposalRead() {
 		return
 	}
 	value, adopted := a.valueFor()
+	if value == nil && a.waits() {
+		a.prop.again = a.table.end.Add(a.timing.Heartbeat / 10)
+		return
+	}
 	if value == nil {
 		a.endProposal(proposalEnd{reason: "nothing to adopt and the half is not settled: " + a.prop.view.why})
 		return
@@ -123,6 +128,13 @@ func (a *Arbiter) proposalRead() {
 	a.prop.phase, a.prop.writes, a.prop.copies = phaseWrite2, a.copiesPerPhase(), a.copiesPerPhase()
 	a.ballot.Bal, a.ballot.Value = a.prop.number, value
 	a.adopted = adopted
+}
+
+// waits reports whether phase 1 is read again: the half lacks nothing but a second heartbeat of some member, and this node
+// came early (see early). Each such read began after the write of phase 1 had completed, as the first one did (B2, B5).
+func (a *Arbiter) waits() bool {
+	h := a.assess(a.prop.view.view)
+	return a.view == h.view && h.near && !h.settled && a.mayPropose() && a.table.end < a.prop.begun.Add(a.ballotTime())
 }
 
 // overtaken makes the checks of B5, which both reads of a ballot must pass.

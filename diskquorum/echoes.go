@@ -88,9 +88,7 @@ func (a *Arbiter) Testify(now boottime.Instant, t *Testimony) *Output {
 		return &a.out
 	}
 	e.spoken = true
-	if e.round == 0 || now >= e.began.Add(a.echoPace()) {
-		e.round, e.began = e.round+1, now
-	}
+	a.beginRound(now)
 	a.wakeAt(e.began.Add(a.echoPace()))
 	last := e.composed[e.count%pingsKept]
 	switch {
@@ -107,6 +105,27 @@ func (a *Arbiter) Testify(now boottime.Instant, t *Testimony) *Output {
 	}
 	a.out.Ops = a.ops
 	return &a.out
+}
+
+// beginRound begins the next round of reads when it is due.
+func (a *Arbiter) beginRound(now boottime.Instant) {
+	if e := &a.echo; e.round == 0 || now >= e.began.Add(a.echoPace()) {
+		e.round, e.began = e.round+1, now
+	}
+}
+
+// readLength is how much of a device the read of the table is to bring: with the echo blocks, which stand behind it, if
+// they are to be read by now. One I/O takes as long as another on a device that is slow.
+func (a *Arbiter) readLength(now boottime.Instant, d int) int {
+	e, slots := &a.echo, a.Slots()
+	if !e.spoken || !a.table.devices[d].echoes {
+		return TableSize(slots)
+	}
+	if a.beginRound(now); e.lanes[d].read == e.round {
+		return TableSize(slots)
+	}
+	e.lanes[d].read = e.round
+	return int(DeviceSize(slots))
 }
 
 // turns reports whether others wait for what a node says now (M3).
@@ -136,11 +155,16 @@ func (a *Arbiter) testify(now boottime.Instant, t *Testimony) {
 func (a *Arbiter) dispatchEcho(now boottime.Instant, d int) {
 	l, e, slots := &a.lanes[d], &a.echo, a.Slots()
 	p := &e.lanes[d]
-	if !l.usable() || l.inFlight || !a.table.devices[d].echoes {
+	if !l.usable() || !a.table.devices[d].echoes {
+		return
+	}
+	if l.inFlight {
+		a.takeAlong(d)
 		return
 	}
 	switch {
-	case p.wrote != e.count:
+	case a.inFlight && a.sluggish(): // the transfer, or the next one, would have to wait for this device
+	case p.wrote != e.count && !(a.sluggish() && now.Add(a.pace.write) >= a.writeDue()): // else it goes with the slot
 		if err := EncodeEcho(l.buf, a.table.devices[d].id, slots, &e.own, e.echoed); err != nil {
 			return // impossible: the slot is one of the table's
 		}
@@ -152,17 +176,30 @@ func (a *Arbiter) dispatchEcho(now boottime.Instant, d int) {
 	}
 }
 
+// takeAlong writes the latest block together with the slot, if the write of that is being handed out in this step.
+func (a *Arbiter) takeAlong(d int) {
+	l, e, slots := &a.lanes[d], &a.echo, a.Slots()
+	if p := &e.lanes[d]; p.wrote != e.count && l.op.Kind == OpWrite && !l.echo {
+		for i := range a.ops {
+			if op := &a.ops[i]; op.ID == l.op.ID && EncodeEcho(l.block, a.table.devices[d].id, slots, &e.own, e.echoed) == nil {
+				op.Beside, op.BesideAt = l.block, EchoOffset(slots, a.slot)
+				l.op, p.wrote = *op, e.count
+			}
+		}
+	}
+}
+
 // yields reports whether the next heartbeat of the slot waits for one I/O on the echo blocks, which Testify hands out: on
 // a slow device slots would else be written and read without end. A write is never parted from the read that follows it
 // (L6); what others wait for waits for nothing, nor does a grant, which lives by these writes.
 func (a *Arbiter) yields(now boottime.Instant, in *Input) bool {
 	e := &a.echo
-	if !e.spoken || a.dirty || a.granted || a.sinceRead > 0 && now >= a.readDue(in) {
+	if !e.spoken || a.dirty || a.granted || a.readsFollow(in) || a.sinceRead > 0 && now >= a.readDue(in) {
 		return false
 	}
 	for d := range a.lanes {
 		l, p := &a.lanes[d], &e.lanes[d]
-		due := p.wrote != e.count || p.read != e.round || now >= e.began.Add(a.echoPace())
+		due := p.read != e.round || now >= e.began.Add(a.echoPace())
 		if l.usable() && !l.inFlight && a.table.devices[d].echoes && due && !p.last {
 			a.wakeAt(now.Add(a.timing.Heartbeat / 10)) // if Testify is called no more
 			return true

@@ -18,6 +18,7 @@ type bounds struct {
 	groups    [][]int
 	idle      []int           // nodes that propose nothing
 	stained   []int           // copies to which a write of node 0 failed before and may still land
+	early     bool            // I/O is slow, and each half has shown its view only once
 	asleep    bool            // node 0 holds a grant, slept through its end and is about to wake
 	jumps     []time.Duration // by which time moves on, in this order, each at any moment
 	kills     int             // of agents; each is started again at any later moment
@@ -52,6 +53,8 @@ var exhaustive = []bounds{
 	{name: "late writes of both copies", groups: halves, stained: []int{0, 1}, jumps: []time.Duration{again}, states: 40, short: true},
 	{name: "a late write, and torn ones", groups: halves, stained: []int{0}, parts: 1, fails: 1, states: 10000, long: true},
 	{name: "late writes of both copies, a crash", groups: halves, stained: []int{1, 0}, kills: 1, boots: 1, states: 3900},
+	{name: "early ballots", groups: halves, early: true, states: 170, short: true},
+	{name: "early ballots, then others", groups: halves, early: true, jumps: []time.Duration{again}, states: 13000, long: true},
 	{name: "two failing I/Os", groups: halves, fails: 2, states: 500},
 	{name: "a failing I/O, then another ballot", groups: halves, fails: 1, jumps: []time.Duration{again}, states: 10000, long: true},
 	{name: "a crash, then another ballot", groups: halves, kills: 1, boots: 1, jumps: []time.Duration{again}, states: 10000, long: true},
@@ -108,7 +111,11 @@ func (s *search) root() *rig {
 	for _, which := range s.b.stained {
 		r.failCopy(s.t, 0, which)
 	}
-	r.settle(s.b.groups...)
+	if s.b.early {
+		r.nearly(s.b.groups...)
+	} else {
+		r.settle(s.b.groups...)
+	}
 	for _, i := range s.b.idle {
 		r.nodes[i].arb.retryAt = boottime.Never
 	}
@@ -116,6 +123,25 @@ func (s *search) root() *rig {
 		r.sleepThroughGrant()
 	}
 	return r
+}
+
+// nearly is settle for nodes whose I/O is slow, up to where each slot has shown the view of its half once and is due.
+func (r *rig) nearly(groups ...[]int) {
+	for _, g := range groups {
+		for _, i := range g {
+			r.setView(i, g...)
+		}
+	}
+	r.hold(boottime.Never)
+	for slices.ContainsFunc(r.nodes, func(n *rigNode) bool { h := n.arb.assess(n.view); return !h.near }) {
+		r.run(10 * time.Millisecond)
+	}
+	r.now = r.now.Add(r.timing.Heartbeat)
+	for _, n := range r.nodes {
+		n.slowed(r.now, r.timing.Heartbeat)
+		n.arb.ready = 0
+	}
+	r.hold(0)
 }
 
 // sleepThroughGrant lets node 0 win, and then do nothing until node 1 may take over.

@@ -1,6 +1,7 @@
 package diskquorum
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -27,6 +28,7 @@ type lane struct {
 	op        Op
 	echo      bool   // op is one of the echo blocks, which have no part in a transfer
 	buf       []byte // of the record being written
+	block     []byte // of the echo block that is written beside it
 	inFlight  bool
 	submitted boottime.Instant
 	transfer  uint64 // the transfer a read was handed out for
@@ -113,7 +115,7 @@ func (a *Arbiter) dispatch(now boottime.Instant) {
 			a.handOutWrite(now, d, rec)
 		case a.inFlight && a.cur.kind == OpRead && !a.cur.done.has(d) && !a.cur.failed.has(d):
 			l.transfer = a.cur.id
-			a.handOut(now, d, Op{Kind: OpRead, Length: TableSize(a.table.Slots())})
+			a.handOut(now, d, Op{Kind: OpRead, Length: a.readLength(now, d)})
 		}
 	}
 	a.out.Ops = a.ops
@@ -179,9 +181,19 @@ func (a *Arbiter) Complete(now boottime.Instant, c *Completion) {
 		l.echo = false
 		a.echoed(c)
 	case c.Kind == OpWrite:
+		if l.op.Beside != nil {
+			a.echoed(&Completion{Device: c.Device, Kind: OpWrite, Started: c.Started, Ended: c.Ended, Err: cmp.Or(c.BesideErr, c.Err)})
+		}
 		a.laneWrote(c)
 	default:
 		a.laneRead(c)
+		if whole := int(DeviceSize(a.Slots())); l.op.Length == whole {
+			blocks := *c
+			if c.Err == nil {
+				blocks.Data = c.Data[EchoOffset(a.Slots(), 0):whole]
+			}
+			a.echoed(&blocks)
+		}
 	}
 	a.conclude(now)
 }
@@ -288,7 +300,9 @@ func (a *Arbiter) conclude(now boottime.Instant) {
 		return
 	}
 	a.inFlight = false
-	a.ioErr = c.Err
+	if a.ioErr = c.Err; c.Err == nil {
+		a.pace.note(now, t.kind, min(c.Ended.Sub(a.submitted), a.timing.IOTimeout)) // one that hung is one that was slow
+	}
 	if t.kind == OpWrite {
 		a.wrote(now, &c)
 	} else {
@@ -332,9 +346,9 @@ func (a *Arbiter) DeviceTrouble(d int, now boottime.Instant) string {
 		return fmt.Sprintf("slot %d is damaged on this device; see fencectl lun inspect, and \"a damaged slot\" in docs/troubleshooting.md", slot)
 	}
 	if len(a.lanes) == 1 || a.claim != claimActive {
-		return a.trouble(now)
+		return cmp.Or(a.trouble(now), a.TooSlow())
 	}
-	return ""
+	return a.TooSlow()
 }
 
 // InFlight is the age of the I/O that is under way on a device; 0: none.

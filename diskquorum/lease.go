@@ -115,12 +115,13 @@ type half struct {
 	digest  uint64
 	tokens  []Token // by slots
 	settled bool    // every member shows its present token and the view, freshly, twice
+	near    bool    // or once: nothing else is missing
 	why     string  // what is missing, for people
 }
 
 // assess builds the half for view from the latest read and the network's evidence (L3, L5).
 func (a *Arbiter) assess(view roster.Set) half {
-	h := half{view: view, epoch: a.roster.Epoch, digest: a.roster.Digest, settled: true}
+	h := half{view: view, epoch: a.roster.Epoch, digest: a.roster.Digest, settled: true, near: true}
 	for slot := range a.table.entries {
 		e := &a.table.entries[slot]
 		if e.status != slotKnown || e.record().State == SlotFree {
@@ -133,16 +134,20 @@ func (a *Arbiter) assess(view roster.Set) half {
 		h.slots = append(h.slots, slot)
 		h.tokens = append(h.tokens, e.record().Statement.Token)
 		if why := a.unsettled(slot, idx, view); why != "" {
+			h.near = false
 			h.settled, h.why = false, why
+		} else if a.table.entries[slot].beats < 2 {
+			h.settled, h.why = false, a.table.entries[slot].record().NodeName+": its slot showed this view only once"
 		}
 	}
 	if len(h.slots) != view.Len() {
+		h.near = false
 		h.settled, h.why = false, "a member of this half has no slot"
 	}
 	return h
 }
 
-// unsettled says what keeps one member from being part of a grant, or "".
+// unsettled says what keeps one member from being part of a grant, beside a second heartbeat with this view, or "".
 func (a *Arbiter) unsettled(slot, idx int, view roster.Set) string {
 	e := &a.table.entries[slot]
 	rec := e.record()
@@ -164,10 +169,8 @@ func (a *Arbiter) unsettled(slot, idx int, view roster.Set) string {
 		return rec.NodeName + ": its slot does not show its present token yet"
 	case st.View != view:
 		return rec.NodeName + ": its slot shows another view"
-	case e.beats < 2:
-		return rec.NodeName + ": its slot showed this view only once"
 	}
-	if at, ok := e.arrived(); !ok || a.table.start.Sub(at) > a.timing.fresh() {
+	if at, ok := e.arrived(); !ok || a.table.start.Sub(at) > a.fresh() {
 		return rec.NodeName + ": its slot does not move"
 	}
 	return ""
@@ -201,7 +204,7 @@ func (a *Arbiter) rivalUnaware(view roster.Set) string {
 			continue // by another roster its view would be read wrong
 		}
 		at, moved := e.arrived()
-		if moved && a.table.start.Sub(at) <= a.timing.fresh() && e.record().Statement.View.Intersects(view) {
+		if moved && a.table.start.Sub(at) <= a.fresh() && e.record().Statement.View.Intersects(view) {
 			return e.record().NodeName
 		}
 	}
@@ -216,7 +219,7 @@ func (a *Arbiter) holdersMove(g *Grant) bool {
 		}
 		e := &a.table.entries[h.Slot]
 		at, moved := e.arrived()
-		if e.status == slotKnown && moved && e.record().Statement.Boot == h.Token.Nonce && a.table.start.Sub(at) <= a.timing.fresh() {
+		if e.status == slotKnown && moved && e.record().Statement.Boot == h.Token.Nonce && a.table.start.Sub(at) <= a.fresh() {
 			return true
 		}
 	}

@@ -22,6 +22,11 @@ type Op struct {
 	Offset int64  // bytes, a multiple of BlockSize
 	Length int    // OpRead: bytes, a multiple of BlockSize
 	Data   []byte // OpWrite: whole blocks; the engine copies it before Submit returns
+
+	// Beside is one more block that an OpWrite writes, at BesideAt, at the same time: the operation ends when both
+	// writes have. Nothing orders the two, and neither says anything of the other. Nil: there is none.
+	Beside   []byte
+	BesideAt int64
 }
 
 // Completion is the end of an Op.
@@ -33,6 +38,8 @@ type Completion struct {
 	Ended   boottime.Instant // after the kernel returned
 	Err     error            // a failed read says nothing about the LUN, a failed write may still land
 	Data    []byte           // OpRead: owned by the receiver until the next Submit on this device
+
+	BesideErr error // of the write of Op.Beside, as Err is of the other one
 }
 
 // Device is a LUN as the tools and the engine use it: aligned, uncached, synchronous.

@@ -38,12 +38,19 @@ func (a *Arbiter) pick(now boottime.Instant, in *Input) {
 		a.submitWrite(now)
 		return
 	case phaseRead1, phaseRead2:
+		if at := a.prop.again; now < at {
+			a.wakeAt(at)
+			return
+		}
 		a.submitRead(now)
 		return
 	}
 	switch {
+	case a.sinceRead > 0 && now >= a.readDue(in) && (!a.dirty || a.passed):
+		a.submitRead(now) // or a LUN on which an I/O takes a heartbeat is written and never read
 	case now >= a.writeDue():
 		if !a.yields(now, in) {
+			a.passed = a.sinceRead > 0 && now >= a.readDue(in)
 			a.submitWrite(now)
 		}
 	case now >= a.readDue(in):
@@ -102,13 +109,18 @@ func (a *Arbiter) readWanted(in *Input) boottime.Instant {
 		return a.lastRead.Add(a.timing.Heartbeat)
 	case in.Tie:
 		return min(afterWrite, a.lastRead.Add(a.timing.Heartbeat/2))
-	case a.view.Len() < a.expected || in.Look:
+	case a.readsFollow(in):
 		return afterWrite
 	case a.sinceRead >= fullViewReadEvery:
 		return 0
 	default:
 		return boottime.Never
 	}
+}
+
+// readsFollow reports whether each write of the slot is followed by a read of the table.
+func (a *Arbiter) readsFollow(in *Input) bool {
+	return in.Tie || a.view.Len() < a.expected || in.Look
 }
 
 func (a *Arbiter) submitWrite(now boottime.Instant) {
@@ -148,7 +160,7 @@ func (a *Arbiter) compose(now boottime.Instant) Slot {
 }
 
 func (a *Arbiter) submitRead(now boottime.Instant) {
-	a.lastRead = now
+	a.lastRead, a.passed = now, false
 	a.begin(now, OpRead)
 }
 
@@ -196,6 +208,7 @@ func (a *Arbiter) read(now boottime.Instant, c *Completion) {
 		a.proposalRead()
 	}
 	a.updateLease()
+	a.followBallots()
 }
 
 func (a *Arbiter) abort(reason string) {

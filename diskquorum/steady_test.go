@@ -89,7 +89,11 @@ func (s *steady) step() {
 			if op.Kind == OpWrite {
 				copy(s.images[op.Device][op.Offset:], op.Data)
 				s.writes[op.Device]++
-				s.bytes[op.Device] += len(op.Data)
+				s.bytes[op.Device] += len(op.Data) + len(op.Beside)
+				if op.Beside != nil {
+					copy(s.images[op.Device][op.BesideAt:], op.Beside)
+					s.writes[op.Device]++
+				}
 			} else {
 				c.Data = s.images[op.Device][op.Offset : op.Offset+int64(op.Length)]
 				s.reads[op.Device]++

@@ -3,7 +3,7 @@ package diskquorum
 // moves reports whether the latest read showed that the owner of a slot is at work.
 func (a *Arbiter) moves(e *entry) bool {
 	at, moved := e.arrived()
-	return moved && a.table.start.Sub(at) <= a.timing.fresh() && e.status == slotKnown && e.record().State == SlotActive
+	return moved && a.table.start.Sub(at) <= a.fresh() && e.status == slotKnown && e.record().State == SlotActive
 }
 
 // Strangers names the owners of slots that move and are not on the roster: nodes of another group

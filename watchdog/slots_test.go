@@ -66,6 +66,7 @@ func (r *slotRig) step(at boottime.Instant) *Effects {
 			done.Data = append([]byte(nil), r.image[op.Offset:op.Offset+int64(op.Length)]...)
 		} else {
 			copy(r.image[op.Offset:], op.Data)
+			copy(r.image[op.BesideAt:], op.Beside)
 		}
 		r.IOCompleted(at, &done)
 	}

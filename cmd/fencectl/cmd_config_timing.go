@@ -19,6 +19,7 @@ type timingRow struct {
 	G        string        `json:"g"`
 	F        string        `json:"f"`
 	W        string        `json:"w"`
+	IO       string        `json:"slowestIO"` // with which an equal split is decided within A
 	Majority string        `json:"deadAfterMajority"`
 	Tie      string        `json:"deadAfterTie,omitempty"` // N even
 	Fenced   string        `json:"fencedAfter"`            // the later of the two, and the time to prove it; since the others have missed the node
@@ -29,7 +30,7 @@ func newTimingRow(t config.Timing, n int) timingRow {
 	w := c.Watchdog.Timeout
 	b := c.Budget(w)
 	r := timingRow{
-		Timing: t, Nodes: n, DMax: b.MaxAge.String(), A: b.Arbitrate.String(), G: b.Grant.String(), F: b.Feed.String(), W: w.String(),
+		Timing: t, Nodes: n, DMax: b.MaxAge.String(), A: b.Arbitrate.String(), G: b.Grant.String(), F: b.Feed.String(), W: w.String(), IO: c.SlowestIO().String(),
 		Majority: b.Majority().String(), Fenced: (b.Horizon() + watchdog.ProofDelay).Round(100 * time.Millisecond).String(),
 	}
 	if n%2 == 0 {
@@ -48,7 +49,8 @@ DEAD is the time from the loss of a node, to a majority or in an equal split, un
 running any more: D_max + F + 2 W + 1s, or max(D_max + A, G) + F + 2 W + 1s. FENCED is when its
 death is proven to consumers: the longer of the two and 7 s. That counts from when the others miss the
 node, some 2 s after the loss and D_max at the latest, in an equal split from the grant; groups so large
-that peers are sampled need some 5 s more. What a configuration file comes to is said by "fencectl config check".`,
+that peers are sampled need some 5 s more. I/O is how long each I/O on the LUN may take for an equal split
+to be decided within A. What a configuration file comes to is said by "fencectl config check".`,
 		Example: `  fencectl config timing
   fencectl config timing 4 16 -o json`,
 	}
@@ -72,13 +74,13 @@ that peers are sampled need some 5 s more. What a configuration file comes to is
 			}
 		}
 		return out.print(env.stdout, rows, func(t *table) {
-			t.row("TIMING", "N", "D_MAX", "A", "G", "F", "W", "DEAD, MAJORITY", "DEAD, TIE", "FENCED")
+			t.row("TIMING", "N", "D_MAX", "A", "G", "F", "W", "I/O", "DEAD, MAJORITY", "DEAD, TIE", "FENCED")
 			for _, r := range rows {
 				tie := r.Tie
 				if tie == "" {
 					tie = "-"
 				}
-				t.row(r.Timing, r.Nodes, r.DMax, r.A, r.G, r.F, r.W, r.Majority, tie, r.Fenced)
+				t.row(r.Timing, r.Nodes, r.DMax, r.A, r.G, r.F, r.W, r.IO, r.Majority, tie, r.Fenced)
 			}
 		})
 	}

@@ -40,7 +40,7 @@ type Engine struct {
 	closed    bool
 	abandoned bool // Close gave up: deliver nothing any more
 
-	rbuf, wbuf []byte // belong to the goroutine while inFlight, to Submit else
+	rbuf, wbuf, bbuf []byte // belong to the goroutine while inFlight, to Submit else
 }
 
 // NewEngine starts an engine on dev, which stays the caller's to close, after Close.
@@ -73,6 +73,10 @@ func (e *Engine) Submit(op diskquorum.Op) error {
 	if op.Kind == diskquorum.OpWrite {
 		e.wbuf = append(e.wbuf[:0], op.Data...)
 		op.Data = e.wbuf
+		if op.Beside != nil {
+			e.bbuf = append(e.bbuf[:0], op.Beside...)
+			op.Beside = e.bbuf
+		}
 	}
 	e.op, e.inFlight, e.since = op, true, now
 	e.signal()
@@ -87,6 +91,10 @@ func checkOp(op *diskquorum.Op) error {
 		length = len(op.Data)
 	default:
 		return fmt.Errorf("submit I/O %d: kind %d is not known", op.ID, op.Kind)
+	}
+	if op.Beside != nil && (op.Kind != diskquorum.OpWrite || len(op.Beside)%diskquorum.BlockSize != 0 || len(op.Beside) == 0 ||
+		op.BesideAt < 0 || op.BesideAt%diskquorum.BlockSize != 0) {
+		return fmt.Errorf("submit I/O %d: %d bytes beside it at %d: %w", op.ID, len(op.Beside), op.BesideAt, ErrBadRange)
 	}
 	if length <= 0 || length%diskquorum.BlockSize != 0 || op.Offset < 0 || op.Offset%diskquorum.BlockSize != 0 {
 		return fmt.Errorf("submit I/O %d: %d bytes at %d: %w", op.ID, length, op.Offset, ErrBadRange)
@@ -159,11 +167,7 @@ func (e *Engine) run() {
 func (e *Engine) perform(op *diskquorum.Op) diskquorum.Completion {
 	c := diskquorum.Completion{ID: op.ID, Kind: op.Kind, Started: e.clock()}
 	if op.Kind == diskquorum.OpWrite {
-		n, err := e.dev.WriteAt(op.Data, op.Offset)
-		c.Ended, c.Err = e.clock(), err
-		if err == nil && n != len(op.Data) {
-			c.Err = fmt.Errorf("write at %d: %d of %d bytes", op.Offset, n, len(op.Data))
-		}
+		e.write(op, &c)
 		return c
 	}
 	if cap(e.rbuf) < op.Length {
@@ -179,6 +183,28 @@ func (e *Engine) perform(op *diskquorum.Op) diskquorum.Completion {
 		c.Data = buf
 	}
 	return c
+}
+
+// write does both writes of an operation at once, so that together they take no longer than one does.
+func (e *Engine) write(op *diskquorum.Op, c *diskquorum.Completion) {
+	if op.Beside == nil {
+		c.Err = e.writeAt(op.Data, op.Offset)
+		c.Ended = e.clock()
+		return
+	}
+	beside := make(chan error, 1)
+	go func() { beside <- e.writeAt(op.Beside, op.BesideAt) }() // ends before the operation does
+	c.Err = e.writeAt(op.Data, op.Offset)
+	c.BesideErr = <-beside
+	c.Ended = e.clock()
+}
+
+func (e *Engine) writeAt(p []byte, off int64) error {
+	n, err := e.dev.WriteAt(p, off)
+	if err == nil && n != len(p) {
+		err = fmt.Errorf("write at %d: %d of %d bytes", off, n, len(p))
+	}
+	return err
 }
 
 func (e *Engine) deliver(c diskquorum.Completion) {

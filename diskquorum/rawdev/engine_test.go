@@ -72,6 +72,30 @@ func TestEngineReadsAndWrites(t *testing.T) {
 	})
 }
 
+// Two writes of one operation take as long as one does, and each has its own end.
+func TestEngineWritesABlockBeside(t *testing.T) {
+	bubble(t, func(t *testing.T, e *Engine, dev *diskquorumtest.MemDevice, done chan diskquorum.Completion) {
+		dev.SetFaults(diskquorumtest.Faults{WriteDelay: diskquorumtest.Span{Min: time.Second, Max: time.Second}})
+		op := write(1, 7)
+		op.Beside, op.BesideAt = bytes.Repeat([]byte{8}, block), 0
+		submit(t, e, op)
+		clear(op.Beside)
+		if c := <-done; c.Err != nil || c.BesideErr != nil || c.Ended.Sub(c.Started) != time.Second {
+			t.Errorf("write: %+v", c)
+		}
+		submit(t, e, read(2))
+		if c, want := <-done, append(bytes.Repeat([]byte{8}, block), bytes.Repeat([]byte{7}, block)...); !bytes.Equal(c.Data, want) {
+			t.Errorf("read %v", c.Data)
+		}
+		dev.SetFaults(diskquorumtest.Dead())
+		op.ID, op.Beside = 3, bytes.Repeat([]byte{8}, block)
+		submit(t, e, op)
+		if c := <-done; c.Err == nil || c.BesideErr == nil {
+			t.Errorf("write to a dead device: %+v", c)
+		}
+	})
+}
+
 func TestEngineHungDevice(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine, dev *diskquorumtest.MemDevice, done chan diskquorum.Completion) {
 		if _, ok := e.InFlight(); ok {
@@ -116,14 +140,16 @@ func TestEngineErrors(t *testing.T) {
 			}
 		}
 		for name, op := range map[string]diskquorum.Op{
-			"no kind":          {},
-			"empty read":       {Kind: diskquorum.OpRead},
-			"half block":       {Kind: diskquorum.OpRead, Length: 512},
-			"negative length":  {Kind: diskquorum.OpRead, Length: -block},
-			"unaligned offset": {Kind: diskquorum.OpRead, Length: block, Offset: 512},
-			"negative offset":  {Kind: diskquorum.OpWrite, Data: make([]byte, block), Offset: -block},
-			"half block write": {Kind: diskquorum.OpWrite, Data: make([]byte, 512)},
-			"empty write":      {Kind: diskquorum.OpWrite, Length: block},
+			"no kind":             {},
+			"empty read":          {Kind: diskquorum.OpRead},
+			"half block":          {Kind: diskquorum.OpRead, Length: 512},
+			"negative length":     {Kind: diskquorum.OpRead, Length: -block},
+			"unaligned offset":    {Kind: diskquorum.OpRead, Length: block, Offset: 512},
+			"negative offset":     {Kind: diskquorum.OpWrite, Data: make([]byte, block), Offset: -block},
+			"half block write":    {Kind: diskquorum.OpWrite, Data: make([]byte, 512)},
+			"half block beside":   {Kind: diskquorum.OpWrite, Data: make([]byte, block), Beside: make([]byte, 512)},
+			"block beside, askew": {Kind: diskquorum.OpWrite, Data: make([]byte, block), Beside: make([]byte, block), BesideAt: 512},
+			"empty write":         {Kind: diskquorum.OpWrite, Length: block},
 		} {
 			if err := e.Submit(op); err == nil {
 				t.Errorf("%s was accepted", name)

@@ -2,6 +2,7 @@ package agentsim
 
 import (
 	"syscall"
+	"time"
 
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 )
@@ -163,7 +164,7 @@ func (w *world) storage(e Event) {
 	case LUNReadOnly:
 		l.faults = diskquorumtest.Faults{WriteError: 1}
 	case LUNSlow:
-		slow := diskquorumtest.Span{Max: e.Span}
+		slow := diskquorumtest.Span{Min: time.Duration(e.Share * float64(e.Span)), Max: e.Span}
 		l.faults = diskquorumtest.Faults{ReadDelay: slow, WriteDelay: slow}
 	}
 	for _, i := range e.Nodes {

@@ -68,7 +68,7 @@ const (
 	LUNHang          // operations of Nodes hang
 	LUNError         // Share of the operations of Nodes fails
 	LUNReadOnly      // writes of Nodes fail
-	LUNSlow          // operations of Nodes take up to Span
+	LUNSlow          // operations of Nodes take up to Span, and Share of it at least
 	LUNBack          // for everybody; what hung lands, fails, or both
 	APIDown          // of Nodes: refuses or is slow
 	APIBack          // of everybody

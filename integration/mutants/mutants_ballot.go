@@ -52,7 +52,7 @@ func allMutants() []mutant {
 		dampingMutants(),
 		lookMutants(),
 		termsMutants(),
-		lateMutants(), lunadminMutants(),
+		lateMutants(), lunadminMutants(), slowMutants(),
 		probingMutants(),
 		recoveryMutants(),
 		nodefenceMutants(), fabricMutants(), watchdogMutants(), wordsMutants(),

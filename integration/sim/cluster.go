@@ -66,7 +66,7 @@ type Times struct {
 func DefaultConfig(n int, seed uint64) Config {
 	t := diskquorum.Timing{
 		Heartbeat: time.Second, IOTimeout: 2 * time.Second, MaxAge: 4 * time.Second,
-		Grant: 5 * time.Second, Arbitrate: 10 * time.Second,
+		Grant: 10 * time.Second, Arbitrate: 10 * time.Second,
 		PreferenceDelay: 2 * time.Second, Stagger: time.Second, Takeover: 15 * time.Second,
 	}
 	c := Config{

@@ -31,6 +31,7 @@ type Faults struct {
 	Writes  bool          // Down, Hung and Fail concern writes only: reads work
 	Down    bool          // every I/O fails, after a while
 	Hung    bool          // I/O does not complete until the fault is lifted
+	Takes   time.Duration // added to each I/O
 	Slow    time.Duration // added to each I/O at random, up to this
 	Fail    float64       // share of I/O that fails
 	LateOf  float64       // share of failed writes that land nevertheless, up to LateBy after
@@ -100,6 +101,7 @@ type transfer struct {
 	faults  *Faults
 	started boottime.Instant
 	err     error
+	beside  *transfer // of the block that is written at the same time
 }
 
 // submit runs one I/O. A write lands somewhere between its start and its completion, a
@@ -110,12 +112,22 @@ func (l *lun) submit(n *Node, op *diskquorum.Op) {
 	if op.Kind == diskquorum.OpWrite {
 		t.Data = append(l.buffer(), op.Data...)
 	}
+	if op.Beside != nil {
+		beside := diskquorum.Op{ID: op.ID, Device: op.Device, Kind: op.Kind, Offset: op.BesideAt, Data: append(l.buffer(), op.Beside...)}
+		t.beside = &transfer{Op: beside, node: n, faults: t.faults, started: t.started}
+	}
 	if l.forge != nil && op.Kind == diskquorum.OpWrite && op.Offset < diskquorum.ScratchOffset(l.sbs[0].Slots) {
 		l.rewrite(&t.Op)
 	}
 	l.noteBegun(n, &t.Op)
+	if t.beside != nil {
+		l.noteBegun(n, &t.beside.Op)
+	}
 	if f := l.faults[path{n.Index, op.Device}]; f != nil {
 		t.faults = f
+		if t.beside != nil {
+			t.beside.faults = f
+		}
 		if f.Hung && f.concerns(&t.Op) {
 			f.waiting = append(f.waiting, func() { l.run(t) })
 			return
@@ -154,10 +166,20 @@ func (f *Faults) concerns(o *diskquorum.Op) bool { return !f.Writes || o.Kind ==
 
 func (l *lun) run(t *transfer) {
 	c, f := l.c, t.faults
-	total := 500*time.Microsecond + time.Duration(c.rng.Int64N(int64(5*time.Millisecond)))
+	total := 500*time.Microsecond + time.Duration(c.rng.Int64N(int64(5*time.Millisecond))) + f.Takes
 	if f.Slow > 0 {
 		total += time.Duration(c.rng.Int64N(int64(f.Slow)))
 	}
+	l.carry(t, total)
+	if t.beside != nil {
+		l.carry(t.beside, total)
+	}
+	c.during(t.node, total, func() { l.complete(t) })
+}
+
+// carry has an I/O take effect within the time that it takes, or not.
+func (l *lun) carry(t *transfer, total time.Duration) {
+	c, f := l.c, t.faults
 	mid := time.Duration(c.rng.Int64N(int64(total)))
 	if f.concerns(&t.Op) && (f.Down || c.rng.Float64() < f.Fail) {
 		t.err = errIO
@@ -172,12 +194,14 @@ func (l *lun) run(t *transfer) {
 			l.noteRead(t.node, &t.Op)
 		})
 	}
-	c.during(t.node, total, func() { l.complete(t) })
 }
 
 func (l *lun) complete(t *transfer) {
 	c := l.c
 	done := diskquorum.Completion{ID: t.ID, Device: t.Device, Kind: t.Kind, Started: t.started, Ended: c.now, Err: t.err}
+	if t.beside != nil {
+		done.BesideErr = t.beside.err
+	}
 	if t.Kind == diskquorum.OpRead {
 		done.Data = l.lend(t.node, t.Device, t.Data)
 	}

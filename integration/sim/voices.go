@@ -65,7 +65,7 @@ func (l *lun) noteLanded(o *diskquorum.Op, whole bool) {
 }
 
 func (l *lun) noteRead(n *Node, o *diskquorum.Op) {
-	if _, ok := l.slotOf(o); !ok {
+	if o.Offset+int64(o.Length) <= diskquorum.EchoOffset(l.sbs[o.Device].Slots, 0) {
 		return
 	}
 	for at, w := range l.ledger.stand {

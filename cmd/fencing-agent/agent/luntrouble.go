@@ -69,6 +69,8 @@ func (a *Agent) noteTrouble(now boottime.Instant, device int, trouble string) {
 	switch {
 	case ended:
 		a.log.Info("LUN is in order again", "device", k.Path)
+	case began != "" && a.core.Arbiter() != nil && began == a.core.Arbiter().TooSlow():
+		a.log.Error("LUN is too slow to decide an equal split in time", "device", k.Path, "error", began)
 	case began != "" && began != k.Trouble():
 		a.log.Error("LUN in trouble: this device does not count for the arbitration of equal splits until that is over", "device", k.Path, "error", began)
 	}

@@ -12,7 +12,7 @@ func (a *Agent) timing() diskquorum.Timing {
 		Heartbeat: c.LUN.HeartbeatInterval, IOTimeout: c.LUN.IOTimeout, MaxAge: c.EvidenceMaxAge(),
 		Grant: c.GrantLifetime(), Arbitrate: c.ArbitrationBudget(), Expire: c.GrantExpiry(0),
 		PreferenceDelay: c.PreferenceDelay(), Stagger: c.RankStagger(),
-		Takeover: c.GrantLifetime() + 10*c.LUN.HeartbeatInterval,
+		Takeover: c.TakeoverDelay(),
 	}
 }
 

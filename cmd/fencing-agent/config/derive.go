@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
@@ -25,6 +26,7 @@ const (
 	ballotIOs        = 7
 	ballotAttempts   = 2
 	ballotIOFraction = 6
+	grantIOs         = 5
 )
 
 // Params returns the effective gossip parameters for the configured members.
@@ -122,9 +124,27 @@ func (c *Config) ArbitrationBudget() time.Duration {
 
 // GrantLifetime is G: a granted node feeds for no longer than this after the start of
 // its own last write that landed (L6). It outlives three heartbeats, of which the last
-// one is slow, and is no shorter than the evidence it rests on.
+// one is slow, and is no shorter than the evidence it rests on. Each write is followed by the
+// read that makes it count, so with I/O of ioTimeout a grant is renewed after four of them;
+// one more is to spare. That is no longer than a half may feed undecided, so
+// no node is dead later for it.
 func (c *Config) GrantLifetime() time.Duration {
-	return max(c.EvidenceMaxAge(), 3*c.LUN.HeartbeatInterval+c.LUN.IOTimeout)
+	slow := min(grantIOs*c.LUN.IOTimeout, c.EvidenceMaxAge()+c.ArbitrationBudget())
+	return max(c.EvidenceMaxAge(), 3*c.LUN.HeartbeatInterval+c.LUN.IOTimeout, slow)
+}
+
+// TakeoverDelay is how long a half that was excluded leaves the LUN to the holders after they renounced: the restart of an
+// agent, which publishes its new token and seeks the grant again.
+func (c *Config) TakeoverDelay() time.Duration {
+	return max(c.EvidenceMaxAge(), 3*c.LUN.HeartbeatInterval+c.LUN.IOTimeout) + 10*c.LUN.HeartbeatInterval
+}
+
+// SlowestIO is the longest that each I/O on the LUN may take for an equal split to be decided within A, by agents that have
+// taken up the slot of an earlier one: their ballots go to both copies. A half that leaves the LUN to one that reaches the
+// API server has less.
+func (c *Config) SlowestIO() time.Duration {
+	t := diskquorum.Timing{Heartbeat: c.LUN.HeartbeatInterval, Arbitrate: c.ArbitrationBudget()}
+	return (t.SlowestRound(2, false) / 2).Truncate(10 * time.Millisecond)
 }
 
 // PreferenceDelay is how long a half that does not reach the Kubernetes API leaves the

@@ -41,10 +41,10 @@ func ExampleConfig_Budget() {
 	//         of it: preference delay      2s
 	//                rank stagger          1s
 	//                ballot and one retry  4.7s
-	// G       grant lifetime               5s
+	// G       grant lifetime               10s
 	// F + W   last feeding, watchdog       35s
 	// R       agent killed while starved   30s
-	// T_expire                             41s
+	// T_expire                             46s
 	// T_dead  against a majority           1m10s
 	// T_dead  after an equal split         1m20s
 }

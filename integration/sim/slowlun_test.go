@@ -1,0 +1,158 @@
+package sim
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/watchdog"
+)
+
+// timed is a group of n with the times of a preset.
+func timed(preset config.Timing, n, devices int, seed uint64) Config {
+	f := config.ForTiming(preset, n)
+	c := DefaultConfig(n, seed)
+	c.Times = Times{Feed: f.Watchdog.FeedInterval, Watchdog: f.Watchdog.Timeout, Timing: diskquorum.Timing{
+		Heartbeat: f.LUN.HeartbeatInterval, IOTimeout: f.LUN.IOTimeout, MaxAge: f.EvidenceMaxAge(), Grant: f.GrantLifetime(),
+		Arbitrate: f.ArbitrationBudget(), Expire: f.GrantExpiry(0), PreferenceDelay: f.PreferenceDelay(), Stagger: f.RankStagger(),
+		Takeover: f.TakeoverDelay(),
+	}}
+	c.Evidence, c.Devices = f.Params().EvidenceInterval, devices
+	c.Sentence = watchdog.Sentencing{After: time.Duration(f.Watchdog.SentenceAfter), Timeout: time.Second, Strike: f.LUN.IOTimeout}
+	return c
+}
+
+// slowSplit is what comes of an equal split over a slow LUN.
+type slowSplit struct {
+	*Cluster
+	fed     []int         // who feeds in the end
+	verdict time.Duration // from the cut until one half, and nobody else, feeds by a grant; 0: never
+	ballots []diskquorum.Attempt
+	starved bool // nobody fed for a moment before that
+}
+
+// splitSlowly cuts a group in half while each I/O of each node takes so long. again: every agent has been started again, so
+// that ballots go to both copies.
+func splitSlowly(cfg Config, takes time.Duration, again bool) slowSplit {
+	r := slowSplit{Cluster: New(cfg)}
+	halves := make([][]int, 2)
+	for i := range cfg.Nodes {
+		halves[i*2/cfg.Nodes] = append(halves[i*2/cfg.Nodes], i)
+	}
+	r.Run(20 * time.Second)
+	for i := range cfg.Nodes {
+		if again {
+			r.RestartAgent(i)
+			r.Run(8 * time.Second)
+		}
+	}
+	for i := range cfg.Nodes {
+		r.LUNFaults(i, &Faults{Takes: takes})
+	}
+	r.Run(40*time.Second + 20*takes + time.Duration(r.rng.Int64N(int64(time.Second))))
+	before, cut := len(r.Attempts()), r.Now()
+	r.Split(halves)
+	for end := cut + cfg.Budget().Tie() + 10*time.Second; r.Now() < end; {
+		r.Run(20 * time.Millisecond)
+		if r.verdict > 0 {
+			continue
+		}
+		r.fed = r.Feeding()
+		r.starved = r.starved || len(r.fed) < cfg.Nodes/2
+		if (slices.Equal(r.fed, halves[0]) || slices.Equal(r.fed, halves[1])) &&
+			!slices.ContainsFunc(r.fed, func(i int) bool { return r.reason(i) != watchdog.ReasonSplitWon }) {
+			r.verdict, r.ballots = r.Now()-cut, r.Attempts()[before:]
+		}
+	}
+	r.fed = r.Feeding()
+	return r
+}
+
+func (r *slowSplit) ios() (n int) {
+	for _, a := range r.ballots {
+		n += a.IOs
+	}
+	return n
+}
+
+// Survival: whatever an I/O takes up to lun.ioTimeout, an equal split leaves exactly one half alive, and it feeds without a
+// pause if no I/O takes longer than "fencectl config timing" says. SLOWLUN=10 plays so many of each, and prints the table
+// of docs/measurements/verification.md.
+func TestSlowLUNDecidesASplit(t *testing.T) {
+	runs, _ := strconv.Atoi(os.Getenv("SLOWLUN"))
+	for _, devices := range []int{1, 3} {
+		for _, preset := range config.Timings() {
+			for _, ms := range []int{0, 100, 300, 500, 700, 1000, 1500, 2000} {
+				takes, f := time.Duration(ms)*time.Millisecond, config.ForTiming(preset, 4)
+				if takes >= f.LUN.IOTimeout && runs == 0 {
+					continue
+				}
+				slowRow(t, timed(preset, 4, devices, uint64(ms)), fmt.Sprintf("%d %-7s %4d ms", devices, preset, ms), takes, max(1, runs), f)
+			}
+		}
+	}
+}
+
+func slowRow(t *testing.T, cfg Config, what string, takes time.Duration, runs int, f *config.Config) {
+	t.Helper()
+	var verdicts []time.Duration
+	ballots, ios, starved := 0, 0, 0
+	for run := range 2 * runs {
+		cfg.Seed++
+		r := splitSlowly(cfg, takes, run%2 == 1)
+		one := r.verdict > 0 && len(r.fed) == cfg.Nodes/2 && r.Resets() == cfg.Nodes/2
+		if r.verdict > 0 && one {
+			verdicts, ballots, ios = append(verdicts, r.verdict), ballots+len(r.ballots), ios+r.ios()
+		}
+		if r.starved {
+			starved++
+		}
+		switch {
+		case !one && takes < f.LUN.IOTimeout:
+			t.Errorf("%s, seed %d: fed %v, verdict %v, %d resets\n%s", what, cfg.Seed, r.fed, r.verdict, r.Resets(), r.Report())
+		case r.starved && takes <= f.SlowestIO():
+			t.Errorf("%s, seed %d: nobody fed for a moment, until %v after the cut", what, cfg.Seed, r.verdict)
+		}
+		noViolations(t, r.Cluster)
+	}
+	if slices.Sort(verdicts); len(verdicts) > 0 {
+		k := len(verdicts)
+		t.Logf("%s: one half lives in %d of %d, after %.1f s, %.1f s at most; %d starved for a moment; %.1f ballots, %.1f I/Os", what, k, 2*runs,
+			verdicts[k/2].Seconds(), verdicts[k-1].Seconds(), starved, float64(ballots)/float64(k), float64(ios)/float64(k))
+	} else {
+		t.Logf("%s: no half lives in %d runs", what, 2*runs)
+	}
+}
+
+// Survival: the hold works on a LUN that decides a split: in an outage of all networks nobody is reset, and nobody starves.
+func TestSlowLUNHolds(t *testing.T) {
+	for _, preset := range config.Timings() {
+		for _, tenths := range []int{2, 5, 8, 10, 12, 15} {
+			f := config.ForTiming(preset, 4)
+			takes := f.SlowestIO() * time.Duration(tenths) / 10
+			c := New(timed(preset, 4, 1, uint64(tenths)))
+			c.Run(20 * time.Second)
+			for i := range 4 {
+				c.LUNFaults(i, &Faults{Takes: takes})
+			}
+			c.Run(40*time.Second + 20*takes)
+			c.Silence()
+			starved := 0
+			for range 1800 {
+				if c.Run(100 * time.Millisecond); len(c.Feeding()) < 4 {
+					starved++
+				}
+			}
+			t.Logf("%s, %v: %d resets, not all fed for %d s of 180", preset, takes, c.Resets(), starved/10)
+			if tenths <= 10 && (c.Resets() > 0 || starved > 0) {
+				t.Errorf("%s, %v: %d resets, not all fed for %d looks\n%s", preset, takes, c.Resets(), starved, c.Report())
+			}
+			noViolations(t, c)
+		}
+	}
+}
