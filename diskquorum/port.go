@@ -22,6 +22,7 @@ type Op struct {
 	Offset int64  // bytes, a multiple of BlockSize
 	Length int    // OpRead: bytes, a multiple of BlockSize
 	Data   []byte // OpWrite: whole blocks; the engine copies it before Submit returns
+	Own    bool   // the superblock is read at the same time, so that the next write need not wait for it (B10)
 }
 
 // Completion is the end of an Op.
@@ -33,7 +34,11 @@ type Completion struct {
 	Ended   boottime.Instant // after the kernel returned
 	Err     error            // a failed read says nothing about the LUN, a failed write may still land
 	Data    []byte           // OpRead: owned by the receiver until the next Submit on this device
+	Own     []byte           // what Op.Own asked for, owned likewise; nil if that read failed
 }
+
+// OwnSize is the number of bytes that Op.Own reads, from the start of the device.
+const OwnSize = superblockBlocks * BlockSize
 
 // Device is a LUN as the tools and the engine use it: aligned, uncached, synchronous.
 // A call blocks for as long as the kernel does; there is no deadline and no cancellation.

@@ -19,6 +19,7 @@ type lun struct {
 	buffers   [][]byte // free for the next transfers
 	lent      [][]byte // [node*devices + device], what the latest completion brought
 	ledger    ledger
+	shown     map[path]shown // what reads have shown of the superblocks
 
 	forge func(*diskquorum.Slot) // changes what is written; nil: nothing does
 }
@@ -42,7 +43,7 @@ type Faults struct {
 var errIO = errors.New("input/output error")
 
 func newLUN(c *Cluster) *lun {
-	l := &lun{c: c, faults: map[path]*Faults{}, ledger: newLedger()}
+	l := &lun{c: c, faults: map[path]*Faults{}, ledger: newLedger(), shown: map[path]shown{}}
 	devices := max(1, c.cfg.Devices)
 	for d := range devices {
 		sb := &diskquorum.Superblock{Version: diskquorum.FormatVersion, Cluster: "sim", NodeGroup: "sim", Slots: max(2, c.cfg.Nodes), Echoes: !c.cfg.OldLUN}
@@ -100,6 +101,7 @@ type transfer struct {
 	faults  *Faults
 	started boottime.Instant
 	err     error
+	own     []byte
 }
 
 // submit runs one I/O. A write lands somewhere between its start and its completion, a
@@ -114,6 +116,7 @@ func (l *lun) submit(n *Node, op *diskquorum.Op) {
 		l.rewrite(&t.Op)
 	}
 	l.noteBegun(n, &t.Op)
+	l.checkOurs(n, &t.Op)
 	if f := l.faults[path{n.Index, op.Device}]; f != nil {
 		t.faults = f
 		if f.Hung && f.concerns(&t.Op) {
@@ -172,12 +175,18 @@ func (l *lun) run(t *transfer) {
 			l.noteRead(t.node, &t.Op)
 		})
 	}
+	if t.Own && !f.Down && (f.Fail == 0 || c.rng.Float64() >= f.Fail) { // a command of its own
+		c.at(mid, func() { t.own = append([]byte(nil), l.images[t.Device][:diskquorum.OwnSize]...) })
+	}
 	c.during(t.node, total, func() { l.complete(t) })
 }
 
 func (l *lun) complete(t *transfer) {
 	c := l.c
-	done := diskquorum.Completion{ID: t.ID, Device: t.Device, Kind: t.Kind, Started: t.started, Ended: c.now, Err: t.err}
+	done := diskquorum.Completion{ID: t.ID, Device: t.Device, Kind: t.Kind, Started: t.started, Ended: c.now, Err: t.err, Own: t.own}
+	if start := t.start(); start != nil {
+		l.noteShown(t.node, t.Device, start)
+	}
 	if t.Kind == diskquorum.OpRead {
 		done.Data = l.lend(t.node, t.Device, t.Data)
 	}
