@@ -49,7 +49,7 @@ func allMutants() []mutant {
 		doubtMutants(),
 		lookMutants(),
 		termsMutants(),
-		lateMutants(),
+		lateMutants(), oursMutants(),
 		probingMutants(),
 		recoveryMutants(),
 		nodefenceMutants(), fabricMutants(), watchdogMutants(), wordsMutants(),
