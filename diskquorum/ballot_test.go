@@ -299,6 +299,8 @@ func TestLostWriteEndsTheBallot(t *testing.T) {
 	for _, at := range []phase{phaseWrite1, phaseWrite2} {
 		r := duel(t)
 		r.drive(t, 0, at)
+		a := r.nodes[0].arb
+		a.lanes[0].failed[a.recorded%copiesPerSlot] = r.now // a late write may be why (B3), and not that the LUN went back (B11)
 		r.nodes[0].ios[0].todo = 0
 		r.complete(0)
 		r.step(0)

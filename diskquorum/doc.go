@@ -11,7 +11,7 @@
 //
 // # State and invariants
 //
-// The rule numbers B1-B9 and L1-L13 in the comments are those of docs/lease.md.
+// The rule numbers B1-B11 and L1-L14 in the comments are those of docs/lease.md.
 //
 //	I1  a slot's blocks have one writer for life; no block is ever written by two nodes
 //	I2  one value per instance of the log, whatever the delays (B1-B6)

@@ -164,12 +164,13 @@ func (a *Arbiter) dispatchEcho(now boottime.Instant, d int) {
 	}
 	switch {
 	case a.inFlight && a.sluggish(): // the transfer, or the next one, would have to wait for this device
-	case p.wrote != e.count && !(a.sluggish() && now.Add(a.pace.write) >= a.writeDue()): // else it goes with the slot
+	case p.wrote != e.count && !a.barred(now, d) && !(a.sluggish() && now.Add(a.pace.write) >= a.writeDue()): // else it goes with the slot
 		if err := EncodeEcho(l.buf, a.table.devices[d].id, slots, &e.own, e.echoed); err != nil {
 			return // impossible: the slot is one of the table's
 		}
-		p.wrote, l.echo = e.count, true
-		a.handOut(now, d, Op{Kind: OpWrite, Offset: EchoOffset(slots, a.slot), Data: l.buf})
+		if l.echo = true; a.handOut(now, d, Op{Kind: OpWrite, Offset: EchoOffset(slots, a.slot), Data: l.buf}) {
+			p.wrote = e.count
+		}
 	case p.read != e.round:
 		p.read, l.echo = e.round, true
 		a.handOut(now, d, Op{Kind: OpRead, Offset: EchoOffset(slots, 0), Length: EchoSize(slots)})
@@ -200,7 +201,7 @@ func (a *Arbiter) yields(now boottime.Instant, in *Input) bool {
 	for d := range a.lanes {
 		l, p := &a.lanes[d], &e.lanes[d]
 		due := p.read != e.round || now >= e.began.Add(a.echoPace())
-		if l.usable() && !l.inFlight && a.table.devices[d].echoes && due && !p.last {
+		if l.usable() && !l.inFlight && a.table.devices[d].echoes && due && !p.last && !a.barred(now, d) {
 			a.wakeAt(now.Add(a.timing.Heartbeat / 10)) // if Testify is called no more
 			return true
 		}

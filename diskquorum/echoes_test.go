@@ -40,6 +40,9 @@ func newChoir(t *testing.T, n, devices int) *choir {
 func (c *choir) start(i int, process uint64) {
 	a := NewArbiter(ArbiterConfig{Devices: c.sbs, Roster: rigRoster(len(c.nodes), i), Timing: rigTiming(), Boot: uint64(i + 1), Process: process})
 	a.slot, a.claim = i, claimActive
+	for d := range a.lanes {
+		a.lanes[d].ours = boottime.Never // the choir has no superblocks
+	}
 	c.nodes[i] = a
 }
 

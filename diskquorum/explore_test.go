@@ -111,6 +111,8 @@ type explorer struct {
 	// Chances in percent; drawn again for each schedule, so that some are calm and some are not.
 	pFail, pLate, pLand, pPart, pKill, pNet, pPause, pJump, pGossip, pPath int
 
+	foreign *rand.Rand // of the LUN that becomes somebody else's; nil: it does not
+
 	paused    int // node that is not scheduled, -1: none
 	ios, late int
 	end       ending
@@ -138,6 +140,9 @@ func newExplorer(seed uint64) *explorer {
 	if rng.IntN(8) == 0 {
 		e.stain()
 	}
+	if other := rand.New(rand.NewPCG(seed, 0xb10)); other.IntN(4) == 0 {
+		e.foreign = other // apart, so that the other schedules stay what they were
+	}
 	return e
 }
 
@@ -152,6 +157,10 @@ func (e *explorer) run() {
 			return
 		}
 		e.act()
+		e.replace()
+	}
+	for d := range e.rig.images {
+		e.rig.giveBack(d)
 	}
 	e.spare()
 }

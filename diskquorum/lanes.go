@@ -41,13 +41,21 @@ type lane struct {
 
 	lastGood boottime.Instant
 	err      error // of the last operation
-	failure  error // why the device is out for good
+
+	ours     boottime.Instant // END of the last read, if it showed this group's superblock (B10)
+	foreign  error            // what the last one that could tell showed in its place
+	took     time.Duration    // by the latest operations, the longest of them
+	asks     bool             // op asks for the superblock
+	askAgain boottime.Instant // not before
+	back     bool             // it was seen to go back to an older state (B11)
+
+	right [copiesPerSlot]boottime.Instant // when the copy of the slot was last known to hold what had landed in it
 }
 
 // newest is the sequence of the newest record that has landed on the lane.
 func (l *lane) newest() uint64 { return max(l.landed[0], l.landed[1]) }
 
-func (l *lane) usable() bool { return l.present && l.failure == nil }
+func (l *lane) usable() bool { return l.present }
 
 // transfer is one write of this node's record, or one read of the table, as the rest of the
 // arbiter sees it: it goes to all devices at once and is done when a majority of them has
@@ -77,7 +85,7 @@ func (a *Arbiter) alsoWrite(s uint64) {
 	a.cur.also = s
 	for d := range a.lanes {
 		l := &a.lanes[d]
-		if which := s % copiesPerSlot; l.tried[which] == s && l.landed[which] != s && (!l.inFlight || l.echo) {
+		if which := s % copiesPerSlot; l.tried[which] == s && l.landed[which] != s && (!l.inFlight || l.echo || l.asks) {
 			a.cur.failed.add(d)
 			a.cur.err = l.err
 		}
@@ -148,17 +156,30 @@ func (a *Arbiter) handOutWrite(now boottime.Instant, d int, rec *Slot) {
 		a.fail(fmt.Errorf("encode own slot: %w", err))
 		return
 	}
-	l.sequence, l.tried[which] = rec.Sequence, rec.Sequence
-	a.handOut(now, d, Op{Kind: OpWrite, Offset: SlotOffset(a.slot, which), Data: l.buf})
+	if a.handOut(now, d, Op{Kind: OpWrite, Offset: SlotOffset(a.slot, which), Data: l.buf}) {
+		l.sequence, l.tried[which] = rec.Sequence, rec.Sequence
+	}
 }
 
-func (a *Arbiter) handOut(now boottime.Instant, d int, op Op) {
+// handOut hands out an I/O of a device that has none. A write waits until it is known that the LUN is ours (B10); false:
+// that is asked first.
+func (a *Arbiter) handOut(now boottime.Instant, d int, op Op) bool {
+	if op.Kind == OpWrite && !a.mayWrite(now, d) {
+		a.ask(now, d)
+		return false
+	}
+	a.give(now, d, op)
+	return true
+}
+
+func (a *Arbiter) give(now boottime.Instant, d int, op Op) {
 	l := &a.lanes[d]
 	if !l.echo && a.inFlight && !a.cur.handed {
 		a.cur.handed, a.submitted = true, now // the time before that was another I/O's
 	}
 	a.nextID++
 	op.ID, op.Device = a.nextID, d
+	a.askBeside(now, d, &op)
 	l.op, l.inFlight, l.submitted = op, true, now
 	a.ops = append(a.ops, op)
 	a.wakeAt(now.Add(a.timing.IOTimeout + 1))
@@ -174,9 +195,15 @@ func (a *Arbiter) Complete(now boottime.Instant, c *Completion) {
 	if !l.inFlight || c.ID != l.op.ID {
 		return
 	}
-	l.inFlight = false
+	l.inFlight, l.took = false, max(c.Ended.Sub(c.Started), l.took*7/8)
+	if c.Own != nil {
+		_ = a.showed(c, c.Own) // the lane has what it says
+	}
 	a.echo.lanes[c.Device].last = l.echo
 	switch {
+	case l.asks:
+		l.asks = false
+		a.asked(c)
 	case l.echo:
 		l.echo = false
 		a.echoed(c)
@@ -208,7 +235,7 @@ func (a *Arbiter) laneWrote(c *Completion) {
 	} else {
 		a.leap = a.leap || l.failing
 		l.failing, l.lastGood = false, c.Ended
-		l.landed[which] = l.sequence
+		l.landed[which], l.right[which] = l.sequence, c.Started
 	}
 	t := &a.cur
 	if !a.inFlight || t.kind != OpWrite {
@@ -231,12 +258,16 @@ func (a *Arbiter) laneWrote(c *Completion) {
 func (a *Arbiter) laneRead(c *Completion) {
 	l := &a.lanes[c.Device]
 	if c.Err == nil {
+		c.Err = a.showed(c, c.Data)
+	}
+	if c.Err == nil {
 		c.Err = a.table.take(c)
+	}
+	if c.Err == nil {
+		c.Err = a.noteBack(c)
 	}
 	if l.err = c.Err; c.Err == nil {
 		l.lastGood = c.Ended
-	} else if errors.Is(c.Err, ErrIdentity) {
-		l.failure = c.Err
 	}
 	switch t := &a.cur; {
 	case !a.inFlight || t.kind != OpRead || l.transfer != t.id:
@@ -313,7 +344,7 @@ func (a *Arbiter) conclude(now boottime.Instant) {
 // laneFailure says why there are too few devices.
 func (a *Arbiter) laneFailure() error {
 	for d := range a.lanes {
-		if err := a.lanes[d].failure; err != nil {
+		if err := a.lanes[d].foreign; err != nil {
 			return err
 		}
 	}
@@ -335,8 +366,8 @@ func (a *Arbiter) DeviceTrouble(d int, now boottime.Instant) string {
 	switch l := &a.lanes[d]; {
 	case !l.present:
 		return "not opened yet"
-	case l.failure != nil:
-		return l.failure.Error()
+	case l.foreign != nil:
+		return l.foreign.Error()
 	case l.inFlight && now.Sub(l.submitted) > a.timing.IOTimeout:
 		return fmt.Sprintf("an I/O has been under way for more than %v", a.timing.IOTimeout)
 	case l.err != nil:

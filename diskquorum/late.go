@@ -46,6 +46,9 @@ func mayLand(failed, now boottime.Instant) bool {
 // device (B3). The agent before this one may have left a failed write that it could not
 // tell of, of one copy: it would have said so in the next record else.
 func (a *Arbiter) doubtful(d int, now boottime.Instant) bool {
+	if a.lanes[d].back {
+		return true
+	}
 	copies := 0
 	for _, at := range a.lanes[d].failed {
 		if mayLand(at, now) {
@@ -79,7 +82,7 @@ func (a *Arbiter) enoughSure(now boottime.Instant) bool {
 func (a *Arbiter) lateDevices(now boottime.Instant) (late uint8) {
 	for d := range a.lanes {
 		l := &a.lanes[d]
-		if mayLand(l.failed[0], now) || mayLand(l.failed[1], now) {
+		if l.back || mayLand(l.failed[0], now) || mayLand(l.failed[1], now) {
 			late |= a.place(d)
 		}
 	}

@@ -1,6 +1,7 @@
 package diskquorum
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -59,6 +60,14 @@ type nodeTruth struct {
 	readStart boottime.Instant
 	latest    uint64 // greatest instance this process took for decided
 	lapsed    Token  // this process let a grant to it run out
+
+	start [MaxDevices]shownStart // by device
+}
+
+// shownStart is what the reads of a device have shown of its first blocks.
+type shownStart struct {
+	ours bool // the last one that ended showed this group's superblock,
+	at   boottime.Instant
 }
 
 // state is what a node's token and view were from an instant on. No boot: it did not run. No token: it
@@ -102,6 +111,10 @@ func (o *oracle) submitted(n *rigNode, op *Op) {
 		o.add("n%d: a second I/O while one is in flight", n.index)
 	}
 	t := &o.nodes[n.index]
+	if seen := &t.start[op.Device]; op.Kind == OpWrite && (!seen.ours || n.r.now.Sub(seen.at) > n.r.timing.Heartbeat) {
+		o.add("n%d: begins a write of device %d, which it saw last %v ago, ours %v", n.index, op.Device, n.r.now.Sub(seen.at), seen.ours)
+		return
+	}
 	if op.Kind == OpRead {
 		if t.reading != n.arb.cur.id {
 			t.reading, t.readStart = n.arb.cur.id, n.r.now
@@ -128,6 +141,7 @@ func (o *oracle) submitted(n *rigNode, op *Op) {
 // from a read what the latest decision is.
 func (o *oracle) completed(n *rigNode, io *rigIO, c *Completion, renewed bool) {
 	t := &o.nodes[n.index]
+	o.sawStart(n, io, c)
 	if c.Kind == OpWrite {
 		if recordSequence(io.data) != t.writing || t.landed != 0 {
 			return
@@ -153,6 +167,31 @@ func (o *oracle) completed(n *rigNode, io *rigIO, c *Completion, renewed bool) {
 		}
 	}
 	o.believes(n, a.lease.latest, a.lease.grant)
+}
+
+// sawStart notes what an I/O has shown of the first blocks of a device. Schedules put something else into both of them.
+func (o *oracle) sawStart(n *rigNode, io *rigIO, c *Completion) {
+	start := c.Own
+	if c.Kind == OpRead && io.op.Offset == 0 {
+		start = c.Data
+	}
+	if start == nil {
+		return
+	}
+	seen := &o.nodes[n.index].start[c.Device]
+	own, blank := 0, make([]byte, BlockSize)
+	seen.ours = true
+	for at := 0; at < OwnSize; at += BlockSize { // a read may come upon one block zeroed and the other not yet
+		switch block := start[at : at+BlockSize]; {
+		case bytes.Equal(block, n.r.own[c.Device][at:at+BlockSize]):
+			own++
+		case !bytes.Equal(block, blank):
+			seen.ours = false
+		}
+	}
+	if seen.ours = seen.ours && own > 0; seen.ours {
+		seen.at = c.Ended
+	}
 }
 
 func recordSequence(block []byte) uint64 { return binary.LittleEndian.Uint64(block[trailerSequence:]) }

@@ -22,6 +22,7 @@ type Op struct {
 	Offset int64  // bytes, a multiple of BlockSize
 	Length int    // OpRead: bytes, a multiple of BlockSize
 	Data   []byte // OpWrite: whole blocks; the engine copies it before Submit returns
+	Own    bool   // the superblock is read at the same time, so that the next write need not wait for it (B10)
 
 	// Beside is one more block that an OpWrite writes, at BesideAt, at the same time: the operation ends when both
 	// writes have. Nothing orders the two, and neither says anything of the other. Nil: there is none.
@@ -38,9 +39,13 @@ type Completion struct {
 	Ended   boottime.Instant // after the kernel returned
 	Err     error            // a failed read says nothing about the LUN, a failed write may still land
 	Data    []byte           // OpRead: owned by the receiver until the next Submit on this device
+	Own     []byte           // what Op.Own asked for, owned likewise; nil if that read failed
 
 	BesideErr error // of the write of Op.Beside, as Err is of the other one
 }
+
+// OwnSize is the number of bytes that Op.Own reads, from the start of the device.
+const OwnSize = superblockBlocks * BlockSize
 
 // Device is a LUN as the tools and the engine use it: aligned, uncached, synchronous.
 // A call blocks for as long as the kernel does; there is no deadline and no cancellation.

@@ -40,7 +40,8 @@ type rig struct {
 	sb     *Superblock   // of the first device
 	sbs    []*Superblock // of all
 	images [][]byte
-	image  []byte // of the first device
+	image  []byte   // of the first device
+	own    [][]byte // the superblocks, by device
 	nodes  []*rigNode
 	late   []*rigIO // writes nobody waits for that may still land
 	oracle oracle
@@ -135,6 +136,7 @@ func newSetRig(n, devices int, timing Timing) *rig {
 			}
 		}
 		r.sbs, r.images = append(r.sbs, sb), append(r.images, image)
+		r.own = append(r.own, slices.Clone(image[:OwnSize]))
 	}
 	r.sb, r.image = r.sbs[0], r.images[0]
 	r.oracle = newOracle(n, devices)
@@ -409,6 +411,9 @@ func (r *rig) completeOn(i, d int) {
 	c := &Completion{ID: io.op.ID, Device: d, Kind: io.op.Kind, Started: io.started, Ended: r.now}
 	if io.op.Kind == OpRead {
 		c.Data = io.data
+	}
+	if io.op.Own {
+		c.Own = append([]byte(nil), r.images[d][:OwnSize]...)
 	}
 	anchor, latest := n.arb.anchor, n.arb.lease.latest
 	n.arb.Complete(r.now, c)

@@ -85,7 +85,7 @@ const repeatAtOnce = 3
 // readDue is when the table is to be read next. A device that fails at once would otherwise
 // be read again at once, for as long as writes succeed or none is due.
 func (a *Arbiter) readDue(in *Input) boottime.Instant {
-	due := a.readWanted(in)
+	due := a.afterStranded(a.readWanted(in))
 	if a.readFailures >= repeatAtOnce {
 		due = max(due, a.lastRead.Add(a.timing.Heartbeat/10))
 	}
@@ -184,9 +184,6 @@ func (a *Arbiter) wrote(now boottime.Instant, c *Completion) {
 
 func (a *Arbiter) read(now boottime.Instant, c *Completion) {
 	if c.Err != nil {
-		if errors.Is(c.Err, ErrIdentity) {
-			a.fail(c.Err)
-		}
 		a.abort("read of the slot table: " + c.Err.Error())
 		a.readFailures = min(repeatAtOnce, a.readFailures+1)
 		return
@@ -255,6 +252,10 @@ func (a *Arbiter) trouble(now boottime.Instant) string {
 	switch {
 	case a.failure != nil:
 		return a.failure.Error()
+	case a.lost() != nil:
+		return a.lost().Error()
+	case a.stranded() && a.gone():
+		return errBack.Error()
 	case a.inFlight && now.Sub(a.submitted) > a.timing.IOTimeout:
 		return fmt.Sprintf("an I/O has been under way for more than %v", a.timing.IOTimeout)
 	case a.ioErr != nil:

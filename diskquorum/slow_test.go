@@ -52,6 +52,9 @@ func (s *slow) step() tie.State {
 		} else {
 			c.Data = slices.Clone(s.image[s.op.Offset : s.op.Offset+int64(s.op.Length)])
 		}
+		if s.op.Own {
+			c.Own = slices.Clone(s.image[:OwnSize])
+		}
 		s.op = nil
 		s.a.Complete(s.now, &c)
 	}

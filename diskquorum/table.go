@@ -26,6 +26,7 @@ type sighting struct {
 	current int    // index of the newest valid copy
 	tearing uint64 // sequence of a write that has landed in one copy only in part, or 0
 	unread  int    // reads in a row that could make nothing of the slot
+	past    past
 }
 
 func (s *sighting) record() *Slot { return &s.copies[s.current] }
@@ -153,6 +154,7 @@ func (s *sighting) update(i int, id [16]byte, data []byte) {
 			tearing, _ = unseal(block, kindSlot, id, slotBlock(i, copy))
 		}
 	}
+	s.past.follow(&errs, &s.copies)
 	status, current := judge(errs, &s.copies, tearing, s.tearing)
 	s.status, s.tearing = status, tearing
 	switch status {

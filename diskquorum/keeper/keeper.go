@@ -1,8 +1,9 @@
 // Package keeper keeps one device of the LUN open: it opens it, checks that it is the group's, gives it an
 // engine and the lock of this node's slot, and opens it again when it was away.
 //
-// A device that is missing or does not answer is tried again for ever. One that can be read and is something
-// else than the LUN is an error at the start, which somebody has to correct.
+// A device that is missing, does not answer or has no superblock of ours is tried again for ever, and is written to
+// only when it has one. One that can be read and is the LUN of another group, or not fit for this one, is an error at
+// the start, which somebody has to correct.
 package keeper
 
 import (
@@ -24,11 +25,23 @@ import (
 // is a mistake to be corrected; a device that is merely away is not.
 var errContent = errors.New("not the LUN of this group")
 
-// wipedError is an errContent of a device that nobody's format can be read from. Two others of a
-// set do without it.
-type wipedError struct{ error }
+// errNoLonger is an errContent of a device that was the LUN when this agent opened it.
+var errNoLonger error = formerError{}
 
-func (e wipedError) Unwrap() error { return e.error }
+type formerError struct{}
+
+func (formerError) Error() string { return "the LUN is no longer ours" }
+func (formerError) Unwrap() error { return errContent }
+
+// absentError is an errContent of a device on which no superblock of ours stands, and no other group's either: it was
+// formatted by somebody else, zeroed or cut, or nobody has formatted it yet. It need not be the configuration that is
+// wrong, so the agent starts without it (adr/0076).
+type absentError struct{ error }
+
+func (e absentError) Unwrap() error { return e.error }
+
+// errEmpty is what a device without any size is: the storage has mapped it and has not told yet how large it is.
+var errEmpty = fmt.Errorf("it has no bytes yet: %w", syscall.ENODATA)
 
 const superblockSize = 2 * diskquorum.BlockSize
 
@@ -66,6 +79,7 @@ type Config struct {
 	Log     *slog.Logger
 	Open    func(path string) (LUN, error) // Open
 	Metrics *rawdev.Metrics                // nil: none
+	Stands  func(diskquorum.Device) string // what stands on a device that has no superblock of ours, for people; nil: not said
 
 	Opened func(Opened)
 	Locked func(device int, err error) // the outcome of Lock
@@ -132,7 +146,7 @@ func Open(spec string) (LUN, error) {
 }
 
 // Run keeps the device open until ctx ends, and then waits for an I/O that hangs, but not for ever. It returns
-// before if its first attempt ends with an error that is neither Away nor Spares, which First gives away.
+// before if its first attempt ends with an error that is neither Away nor Absent, which First gives away.
 func (k *Keeper) Run(ctx context.Context) { patiently(ctx, k.run) }
 
 // First gives away the result of the first attempt to open the device. Run waits until it is taken, or
@@ -151,7 +165,7 @@ func (k *Keeper) run(ctx context.Context) {
 	err := k.openOnce()
 	select {
 	case k.first <- err:
-		if err != nil && !Away(err) && !k.Spares(err) {
+		if err != nil && !Away(err) && !Absent(err) {
 			return // the start of the agent ends with it
 		}
 	case <-k.notFirst:
@@ -185,7 +199,7 @@ func (k *Keeper) waitForWork(ctx context.Context, open bool) bool {
 	select {
 	case <-ctx.Done():
 	case <-k.reopen:
-		k.Log.Warn("opening the LUN again after repeated failures", "device", k.Path)
+		k.Log.Warn("opening the LUN again: I/O failed repeatedly, or something else was read on it", "device", k.Path)
 	}
 	k.close(ctx)
 	return ctx.Err() == nil
@@ -206,11 +220,11 @@ func (k *Keeper) noteFault(err error) {
 	k.Log.Error(what, "device", k.Path, "error", err, "retry", k.Retry)
 }
 
-// Spares reports whether the agent may start although opening the device ended with err: one of
-// a set that was wiped. Nothing is written to it while its format cannot be read.
-func (k *Keeper) Spares(err error) bool {
-	var wiped wipedError
-	return k.Set && errors.As(err, &wiped)
+// Absent reports whether the agent may start although opening the device ended with err: no superblock of ours stands on
+// it, and no other group's. Nothing is written to it until one of ours does.
+func Absent(err error) bool {
+	var absent absentError
+	return errors.As(err, &absent)
 }
 
 // openOnce opens the device, checks that it is the group's LUN and starts its engine.
@@ -241,39 +255,64 @@ func (k *Keeper) openOnce() error {
 
 // identify reads the superblock and compares it with the configuration.
 func (k *Keeper) identify(dev LUN) (*diskquorum.Superblock, error) {
-	if dev.Size() < superblockSize {
-		return nil, wipedError{fmt.Errorf("lun %s: %w: it has only %d bytes; was it truncated?", k.Path, errContent, dev.Size())}
+	switch size := dev.Size(); {
+	case size == 0:
+		return nil, fmt.Errorf("lun %s: %w", k.Path, errEmpty)
+	case size < superblockSize:
+		return nil, k.absent("it has only %d bytes; was it truncated?", size)
 	}
 	data := make([]byte, superblockSize)
 	if _, err := dev.ReadAt(data, 0); err != nil {
 		return nil, fmt.Errorf("read superblock of %s: %w", k.Path, err)
 	}
 	sb, err := diskquorum.ReadSuperblock(data)
-	if err != nil {
-		err = fmt.Errorf("lun %s: %w: %w; %s", k.Path, errContent, err, k.formatAdvice())
-		if !errors.Is(err, diskquorum.ErrVersion) {
-			err = wipedError{err}
-		}
-		return nil, err
-	}
 	switch {
+	case errors.Is(err, diskquorum.ErrVersion):
+		return nil, fmt.Errorf("lun %s: %w: %w; %s", k.Path, errContent, err, k.formatAdvice())
+	case err != nil:
+		return nil, k.absent("%s stands there now (%w); %s", k.stands(dev), err, k.formatAdvice())
 	case sb.Cluster != k.Cluster || sb.NodeGroup != k.Group:
-		return nil, fmt.Errorf("lun %s: %w: it is formatted for cluster %q, node group %q, and this agent belongs to cluster %q, node group %q; correct lun.devices, cluster or nodeGroup",
-			k.Path, errContent, sb.Cluster, sb.NodeGroup, k.Cluster, k.Group)
+		return nil, k.wrong("it is formatted for cluster %q, node group %q, and this agent belongs to cluster %q, node group %q; correct lun.devices, cluster or nodeGroup",
+			sb.Cluster, sb.NodeGroup, k.Cluster, k.Group)
 	case sb.Slots < k.Members:
-		return nil, fmt.Errorf("lun %s: %w: it has %d slots for %d members; format it with more --slots", k.Path, errContent, sb.Slots, k.Members)
+		return nil, k.wrong("it has %d slots for %d members; format it with more --slots", sb.Slots, k.Members)
 	case k.known && sb.ID != k.lastID:
-		return nil, fmt.Errorf("lun %s: %w: it was formatted again since this agent started; restart the agents of this group one by one", k.Path, errContent)
+		return nil, k.wrong("it was formatted again since this agent started; restart the agents of this group one by one")
 	case k.wwid != "" && wwid(dev) != "" && wwid(dev) != k.wwid:
 		// A clone or a snapshot has the same superblock, and nobody else writes to it: each half
 		// of the group could be granted on a copy of its own.
-		return nil, fmt.Errorf("lun %s: %w: the path leads to another device, %s, than when this agent started, %s; map the LUN itself to this node, or restart all agents of the group where it was replaced",
-			k.Path, errContent, wwid(dev), k.wwid)
+		return nil, k.wrong("the path leads to another device, %s, than when this agent started, %s; map the LUN itself to this node, or restart all agents of the group where it was replaced",
+			wwid(dev), k.wwid)
 	case dev.Size() < sb.Bytes():
-		return nil, fmt.Errorf("lun %s: %w: it is formatted for %d slots, which need %d bytes, but has only %d; was it truncated?",
-			k.Path, errContent, sb.Slots, sb.Bytes(), dev.Size())
+		return nil, k.absent("it is formatted for %d slots, which need %d bytes, but has only %d; was it truncated?", sb.Slots, sb.Bytes(), dev.Size())
+	}
+	// Copies of which one is ours and the other one overwritten are not ours (B10).
+	if err := diskquorum.OwnSuperblock(data, sb.ID, sb.Slots); err != nil {
+		return nil, k.absent("%s stands there now (%w); %s", k.stands(dev), err, k.formatAdvice())
 	}
 	return &sb, nil
+}
+
+// wrong says what a device is that can be read and is not the LUN of this group.
+func (k *Keeper) wrong(format string, args ...any) error {
+	what := errContent
+	if k.known {
+		what = errNoLonger
+	}
+	return fmt.Errorf("lun %s: %w: %w", k.Path, what, fmt.Errorf(format, args...))
+}
+
+// absent is wrong of a device that somebody may bring back.
+func (k *Keeper) absent(format string, args ...any) error {
+	return absentError{k.wrong(format, args...)}
+}
+
+// stands says what stands on a device in place of a superblock of ours.
+func (k *Keeper) stands(dev LUN) string {
+	if k.Stands == nil {
+		return "something else"
+	}
+	return k.Stands(dev)
 }
 
 // wwid is the storage's name of a device, or "".
@@ -365,11 +404,7 @@ func (k *Keeper) Observe(c *diskquorum.Completion) {
 	if c.Err != nil {
 		k.failures++
 		if k.failures >= reopenAfter {
-			k.failures = 0
-			select {
-			case k.reopen <- struct{}{}:
-			default:
-			}
+			k.LookAgain()
 		}
 		return
 	}
@@ -378,6 +413,15 @@ func (k *Keeper) Observe(c *diskquorum.Completion) {
 		k.writeLatency = d
 	} else {
 		k.readLatency = d
+	}
+}
+
+// LookAgain has the device opened again, and so its superblock be read, because I/O failed or showed another one.
+func (k *Keeper) LookAgain() {
+	k.failures = 0
+	select {
+	case k.reopen <- struct{}{}:
+	default:
 	}
 }
 

@@ -90,7 +90,7 @@ var rooms = []room{
 	{pkg: "cmd/fencing-agent/picture", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "watchdog", "watchdog/wdt", "api/v1", "api/publish", "api/words", "history", "cmd/fencing-agent/config", "cmd/fencing-agent/gossip", "cmd/fencing-agent/parts"}},
 	{pkg: "cmd/fencing-agent/statuspage", may: []string{"api/page", "api/v1", "api/view", "history"}},
 	{pkg: "cmd/fencing-agent/agent", may: []string{
-		"boottime", "procfs", "netgossip", "netgossip/roster", "netgossip/tie", "netgossip/swim", "diskquorum", "diskquorum/keeper", "diskquorum/rawdev",
+		"boottime", "procfs", "netgossip", "netgossip/roster", "netgossip/tie", "netgossip/swim", "diskquorum", "diskquorum/keeper", "diskquorum/lunadmin", "diskquorum/rawdev",
 		"watchdog", "watchdog/wdt", "api/page", "api/v1", "api/publish", "k8s/apicheck", "k8s/client", "k8s/deaths", "k8s/leaseregister", "k8s/marks", "k8s/memberbook", "k8s/ownnode", "k8s/sightings", "k8s/leasequorum",
 		"cmd/fencing-agent/config", "cmd/fencing-agent/gossip", "cmd/fencing-agent/members", "cmd/fencing-agent/parts", "cmd/fencing-agent/picture", "cmd/fencing-agent/recorder", "cmd/fencing-agent/statefile", "cmd/fencing-agent/statuspage", "history",
 	}},

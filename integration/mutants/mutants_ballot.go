@@ -52,7 +52,7 @@ func allMutants() []mutant {
 		dampingMutants(),
 		lookMutants(),
 		termsMutants(),
-		lateMutants(), lunadminMutants(), slowMutants(),
+		lateMutants(), lunadminMutants(), oursMutants(), slowMutants(),
 		probingMutants(),
 		recoveryMutants(),
 		nodefenceMutants(), fabricMutants(), watchdogMutants(), wordsMutants(),

@@ -49,6 +49,6 @@ func holdMutants() []mutant {
 		in(sim, "hold", "a busy device writes no echo blocks", echoesGo, "	if !e.spoken || a.dirty ||", "	if true || a.dirty ||"),
 		in(lun, "hold", "a write is parted from its read", echoesGo, " || a.sinceRead > 0 && now >= a.readDue(in) {", " {"),
 		in(lun, "hold", "a grant waits for echo blocks", echoesGo, "a.dirty || a.granted ||", "a.dirty ||"),
-		in(lun, "B3", "a phase waits for ever for a copy that failed, while echo blocks are read", lanesGo, "(!l.inFlight || l.echo) {", "!l.inFlight {"),
+		in(lun, "B3", "a phase waits for ever for a copy that failed, while echo blocks are read", lanesGo, "(!l.inFlight || l.echo || l.asks) {", "!l.inFlight {"),
 	}
 }

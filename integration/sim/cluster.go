@@ -53,6 +53,7 @@ type Config struct {
 
 	outages *rand.Rand // draws when all networks are silent; nil: they never are
 	often   bool       // they are half of the time
+	foreign *rand.Rand // draws when a device is somebody else's; nil: it never is
 }
 
 // Times are the settings that enter the time budget.

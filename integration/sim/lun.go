@@ -19,6 +19,7 @@ type lun struct {
 	buffers   [][]byte // free for the next transfers
 	lent      [][]byte // [node*devices + device], what the latest completion brought
 	ledger    ledger
+	shown     map[path]shown // what reads have shown of the superblocks
 
 	forge func(*diskquorum.Slot) // changes what is written; nil: nothing does
 }
@@ -43,7 +44,7 @@ type Faults struct {
 var errIO = errors.New("input/output error")
 
 func newLUN(c *Cluster) *lun {
-	l := &lun{c: c, faults: map[path]*Faults{}, ledger: newLedger()}
+	l := &lun{c: c, faults: map[path]*Faults{}, ledger: newLedger(), shown: map[path]shown{}}
 	devices := max(1, c.cfg.Devices)
 	for d := range devices {
 		sb := &diskquorum.Superblock{Version: diskquorum.FormatVersion, Cluster: "sim", NodeGroup: "sim", Slots: max(2, c.cfg.Nodes), Echoes: !c.cfg.OldLUN}
@@ -102,6 +103,7 @@ type transfer struct {
 	started boottime.Instant
 	err     error
 	beside  *transfer // of the block that is written at the same time
+	own     []byte
 }
 
 // submit runs one I/O. A write lands somewhere between its start and its completion, a
@@ -120,8 +122,10 @@ func (l *lun) submit(n *Node, op *diskquorum.Op) {
 		l.rewrite(&t.Op)
 	}
 	l.noteBegun(n, &t.Op)
+	l.checkOurs(n, &t.Op)
 	if t.beside != nil {
 		l.noteBegun(n, &t.beside.Op)
+		l.checkOurs(n, &t.beside.Op)
 	}
 	if f := l.faults[path{n.Index, op.Device}]; f != nil {
 		t.faults = f
@@ -194,11 +198,17 @@ func (l *lun) carry(t *transfer, total time.Duration) {
 			l.noteRead(t.node, &t.Op)
 		})
 	}
+	if t.Own && !f.Down && (f.Fail == 0 || c.rng.Float64() >= f.Fail) { // a command of its own
+		c.at(mid, func() { t.own = append([]byte(nil), l.images[t.Device][:diskquorum.OwnSize]...) })
+	}
 }
 
 func (l *lun) complete(t *transfer) {
 	c := l.c
-	done := diskquorum.Completion{ID: t.ID, Device: t.Device, Kind: t.Kind, Started: t.started, Ended: c.now, Err: t.err}
+	done := diskquorum.Completion{ID: t.ID, Device: t.Device, Kind: t.Kind, Started: t.started, Ended: c.now, Err: t.err, Own: t.own}
+	if start := t.start(); start != nil {
+		l.noteShown(t.node, t.Device, start)
+	}
 	if t.beside != nil {
 		done.BesideErr = t.beside.err
 	}

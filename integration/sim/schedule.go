@@ -37,6 +37,9 @@ func (c Config) withOutages(seed uint64) Config {
 	if rng.IntN(5) == 0 {
 		c.Before = 1 + rng.IntN(c.Nodes)
 	}
+	if other := rand.New(rand.NewPCG(seed, 0xb10)); other.IntN(4) == 0 {
+		c.foreign = other // apart, so that the other schedules stay what they were
+	}
 	if c.Mode == watchdog.LUNOr && rng.IntN(5) == 0 {
 		c.Others = 1 + rng.IntN(c.Nodes)
 	}
@@ -92,6 +95,9 @@ func play(cfg Config, rng *rand.Rand, trace bool, logf func(format string, args 
 			c.Silence()
 		} else {
 			disturb(c, rng)
+		}
+		if cfg.foreign != nil {
+			c.turnOver(cfg.foreign)
 		}
 		lull := 12 * time.Second
 		if rng.IntN(4) == 0 {

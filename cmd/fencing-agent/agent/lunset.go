@@ -2,13 +2,13 @@ package agent
 
 import (
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/diskquorum/keeper"
+	"github.com/fencing-agent/fencing-agent/diskquorum/lunadmin"
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 )
 
@@ -25,8 +25,8 @@ type lunSet struct {
 }
 
 // startLUN opens the devices of the LUN, each with a keeper, an engine and a thread of its
-// own. A device that is away is tried again for ever, since network quorum does not need
-// it; one that can be read and is the wrong one is an error.
+// own. A device that is away, or on which no superblock of ours stands, is tried again for ever, since network quorum does
+// not need it; one that can be read and is the wrong one is an error.
 func (a *Agent) startLUN(background spawn) error {
 	paths := a.cfg.LUN.Devices
 	if len(paths) == 0 {
@@ -37,7 +37,7 @@ func (a *Agent) startLUN(background spawn) error {
 	for d, path := range paths {
 		k := keeper.New(keeper.Config{
 			Device: d, Path: path, Cluster: a.cfg.Cluster, Group: a.cfg.NodeGroup, Members: a.roster.Size(), Set: len(paths) > 1,
-			Retry: lunRetry, Clock: a.clock, Log: a.log, Open: a.opts.OpenLUN, Metrics: meters,
+			Retry: lunRetry, Clock: a.clock, Log: a.log, Open: a.opts.OpenLUN, Metrics: meters, Stands: lunadmin.Stands,
 			Opened: func(o keeper.Opened) { a.box.put(func(b *batch) { b.lun = append(b.lun, o) }) },
 			Locked: func(device int, err error) {
 				a.box.put(func(b *batch) { b.locked = append(b.locked, lunLocked{device, err}) })
@@ -51,8 +51,7 @@ func (a *Agent) startLUN(background spawn) error {
 	limit := time.NewTimer(a.cfg.LUN.IOTimeout)
 	defer limit.Stop()
 	late := false
-	opened, found := make([]*diskquorum.Superblock, len(paths)), 0
-	var wiped error
+	opened := make([]*diskquorum.Superblock, len(paths))
 	for d, k := range a.lun.keepers {
 		if late {
 			k.StartWithout(a.cfg.LUN.IOTimeout)
@@ -60,12 +59,7 @@ func (a *Agent) startLUN(background spawn) error {
 		}
 		select {
 		case err := <-k.First():
-			switch {
-			case err == nil:
-				found++
-			case k.Spares(err):
-				wiped = errors.Join(wiped, err)
-			case !keeper.Away(err):
+			if err != nil && !keeper.Absent(err) && !keeper.Away(err) {
 				return err
 			}
 			opened[d] = k.Superblock()
@@ -73,9 +67,6 @@ func (a *Agent) startLUN(background spawn) error {
 			late = true
 			k.StartWithout(a.cfg.LUN.IOTimeout)
 		}
-	}
-	if wiped != nil && 2*found <= len(paths) {
-		return wiped // the others do not show that this is the set it was
 	}
 	if err := diskquorum.CheckSet(opened); err != nil {
 		return fmt.Errorf("lun.devices %v: %w", paths, err)
@@ -133,5 +124,8 @@ func (a *Agent) lunAnswered(now boottime.Instant, ended []diskquorum.Completion)
 	for i := range ended {
 		a.lun.keepers[ended[i].Device].Observe(&ended[i])
 		a.core.IOCompleted(now, &ended[i])
+		if arb := a.core.Arbiter(); arb != nil && ended[i].Err == nil && arb.Foreign(ended[i].Device) != nil {
+			a.lun.keepers[ended[i].Device].LookAgain() // it closes what is not ours, and says what stands there
+		}
 	}
 }

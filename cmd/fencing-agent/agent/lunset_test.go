@@ -269,16 +269,29 @@ func TestWipedDeviceIsLeftOut(t *testing.T) {
 	})
 }
 
-// With a wiped device and not both others in sight, nothing shows that this is the set it was.
-func TestWipedDeviceWithOneOtherIsRefused(t *testing.T) {
+// With a wiped device and not both others in sight nothing is arbitrated, but the agent starts, and says how to restore it.
+func TestStartsWithOneSoundDeviceOfThree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
 		r := newSetRig(t, nil)
+		r.a.log = slog.New(slog.NewTextHandler(&log, nil))
 		r.put("/dev/a", diskquorumtest.NewLUN(diskquorum.DeviceSize(2), 1))
-		r.take("/dev/c")
-		const advice = "format all devices of the set together, once, with fencectl lun init, or restore this one from its export with: fencectl lun import /dev/a FILE"
-		if err := r.start(); err == nil || !strings.Contains(err.Error(), advice) {
-			t.Errorf("started, or without advice: %v", err)
+		away := r.take("/dev/c")
+		if err := r.start(); err != nil {
+			t.Fatal(err)
+		}
+		if r.handle(); r.a.core.Arbiter() != nil {
+			t.Error("an arbiter with one device of three")
+		}
+		r.put("/dev/c", away)
+		time.Sleep(lunRetry + time.Second)
+		if r.handle(); r.a.core.Arbiter() == nil {
+			t.Error("no arbiter with two devices of three")
 		}
 		r.stop()
+		const advice = "zeros stands there now (superblock copy 0: block was never written); format all devices of the set together, once, with fencectl lun init, or restore this one from its export with: fencectl lun import /dev/a FILE"
+		if !strings.Contains(log.String(), advice) {
+			t.Errorf("the log has no advice:\n%s", log.String())
+		}
 	})
 }

@@ -1,0 +1,29 @@
+package lunadmin
+
+import (
+	"slices"
+
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+)
+
+// Stands says what stands on a device where a LUN of this format was expected, for people. What is left of the LUN behind
+// it does not count where there is something else.
+func Stands(dev diskquorum.Device) string {
+	im := newImage(dev)
+	found, err := scan(im)
+	others := slices.DeleteFunc(slices.Clone(found), func(f Finding) bool {
+		return f.Name == "fencing-agent slots" || f.Name == "fencing-agent LUN"
+	})
+	head := im.at(0, int(min(imageHead, dev.Size()&^(diskquorum.BlockSize-1))))
+	switch {
+	case len(others) > 0:
+		return findingNames(others)
+	case err != nil:
+		return "something that cannot be read whole (" + err.Error() + ")"
+	case !slices.ContainsFunc(head, func(b byte) bool { return b != 0 }):
+		return "zeros"
+	case len(found) > 0:
+		return "the rest of a LUN of this format without its superblock (" + findingNames(found) + ")"
+	}
+	return "data without a signature that is known"
+}

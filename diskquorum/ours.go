@@ -1,0 +1,160 @@
+package diskquorum
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// A LUN can become somebody else's while agents run: it is formatted on another host, zeroed, mapped to another
+// group. Nobody believes what they write then, and it destroys what stands there now. So no write is begun unless a
+// read that ended within the last heartbeat has shown this group's superblock (B10). Every I/O of an arbiter is
+// handed out by handOut, and that is where this is asked, of each device by itself: slots, echo blocks, sentences,
+// the record of a stop, and what a device that was away is given later all pass there.
+//
+// A read of the table shows the superblock, too; else it is read beside another I/O, for the writes that follow, or a read
+// of the superblock alone goes before the write: right before, but on a device so slow that each I/O counts. On a device
+// that has shown something else it is asked once a heartbeat, until it shows the right superblock again. B1 to B9 take
+// that for an outage: they know of nothing but writes that do not land.
+//
+// A read that fails shows nothing, and neither does a superblock both of whose copies are damaged (B9). That is no
+// reason to call the LUN another one, nor one to write: a node that cannot read cannot be granted anything, live by
+// a grant or know what its writes hit, and its slot would only keep others waiting for it.
+
+// ErrNotOurs says that something else than this group's superblock stands on the device. It wraps ErrIdentity.
+var ErrNotOurs = fmt.Errorf("the LUN is no longer ours: %w", ErrIdentity)
+
+// OwnSuperblock judges the start of a device, both copies of the superblock, by what its superblock was. Nil: it is
+// still that one. The error wraps ErrNotOurs if it is another one or gone, and does not where nobody can tell.
+//
+// One copy is enough if the other is damaged or blank: a bad block or an interrupted upgrade does that. It is
+// not beside one that was overwritten by something else, for partition tables, md and LVM touch only one of them.
+func OwnSuperblock(data []byte, id [16]byte, slots int) error {
+	if len(data) < superblockBlocks*BlockSize {
+		return fmt.Errorf("read superblock: %d bytes", len(data))
+	}
+	ours, blank, last := 0, 0, error(nil)
+	for copy := range superblockBlocks {
+		block := data[copy*BlockSize : (copy+1)*BlockSize]
+		sb, err := DecodeSuperblock(block, copy)
+		switch {
+		case err == nil && (sb.ID != id || sb.Slots != slots):
+			return fmt.Errorf("%w: format id %x, expected %x", ErrNotOurs, sb.ID, id)
+		case err == nil:
+			ours++
+		case errors.Is(err, ErrBlank):
+			blank++
+		case errors.Is(err, ErrNoSuperblock), errors.Is(err, ErrVersion):
+			return fmt.Errorf("%w: superblock copy %d was overwritten by something else", ErrNotOurs, copy)
+		}
+		last = err
+	}
+	switch {
+	case ours > 0:
+		return nil
+	case blank == superblockBlocks:
+		return fmt.Errorf("%w: the superblock was zeroed", ErrNotOurs)
+	}
+	return fmt.Errorf("read superblock: %w", last)
+}
+
+// showed notes what the start of a device, as a read that ended well brought it, shows of its superblock.
+func (a *Arbiter) showed(c *Completion, start []byte) error {
+	l := &a.lanes[c.Device]
+	err := OwnSuperblock(start, a.table.devices[c.Device].id, a.table.Slots())
+	switch {
+	case err == nil:
+		l.ours, l.foreign = c.Ended, nil
+	case errors.Is(err, ErrNotOurs):
+		l.ours, l.foreign = 0, err
+	default:
+		l.ours = 0
+	}
+	return err
+}
+
+// mayWrite reports whether a write of a device may be begun at now (B10).
+func (a *Arbiter) mayWrite(now boottime.Instant, d int) bool {
+	l := &a.lanes[d]
+	return !l.ours.IsZero() && now.Sub(l.ours) <= a.trusted(d)
+}
+
+// barred reports whether a device can be given no write now, nor be asked yet whether it may.
+func (a *Arbiter) barred(now boottime.Instant, d int) bool {
+	return !a.mayWrite(now, d) && now < a.lanes[d].askAgain
+}
+
+// ask reads the superblock of a device that may be given no write else.
+func (a *Arbiter) ask(now boottime.Instant, d int) {
+	l := &a.lanes[d]
+	if l.echo = false; now < l.askAgain {
+		a.wakeAt(l.askAgain)
+		return
+	}
+	l.asks = true
+	a.give(now, d, Op{Kind: OpRead, Length: OwnSize})
+}
+
+// slow reports whether a device takes a good part of a heartbeat for an I/O, by the latest ones.
+func (a *Arbiter) slow(d int) bool { return a.lanes[d].took > a.timing.Heartbeat/10 }
+
+// trusted is how long a read of the superblock counts for the writes after it. While all are in view a device that is not
+// slow is read right before: what a write may still hit is what somebody formats in that moment. Else each I/O counts, and
+// the table is read after each write anyway.
+func (a *Arbiter) trusted(d int) time.Duration {
+	if a.slow(d) || a.claim != claimActive || a.view.Len() < a.expected {
+		return a.timing.Heartbeat
+	}
+	return a.timing.Heartbeat / 10
+}
+
+// askBeside has the superblock read together with an I/O that does not show it, for the writes that follow: after the read of
+// echo blocks comes a write of one, and on a slow device each I/O that need not be waited for counts.
+func (a *Arbiter) askBeside(now boottime.Instant, d int, op *Op) {
+	l := &a.lanes[d]
+	late := now.Sub(l.ours) > a.timing.Heartbeat/10
+	op.Own = op.Kind == OpRead && op.Offset > 0 && late || (op.Kind == OpWrite || op.Offset > 0) && a.slow(d)
+}
+
+// asked takes the answer. What was to be written is handed out by the next dispatch, or has failed without having been
+// begun: it will not land.
+func (a *Arbiter) asked(c *Completion) {
+	l := &a.lanes[c.Device]
+	err := c.Err
+	if err == nil {
+		err = a.showed(c, c.Data)
+	}
+	if err == nil {
+		l.askAgain = 0
+		return
+	}
+	l.err = err
+	if l.askAgain = c.Ended.Add(a.timing.Heartbeat / 10); l.foreign != nil {
+		l.askAgain = c.Ended.Add(a.timing.Heartbeat)
+	}
+	if a.inFlight && a.cur.kind == OpWrite && !a.cur.done.has(c.Device) {
+		a.cur.failed.add(c.Device)
+		a.cur.err = err
+	}
+}
+
+// lost is what most devices show in place of this group's superblock, or nil.
+func (a *Arbiter) lost() (err error) {
+	usable := 0
+	for d := range a.lanes {
+		if l := &a.lanes[d]; l.foreign != nil {
+			err = l.foreign
+		} else {
+			usable++
+		}
+	}
+	if usable >= a.majority() {
+		return nil
+	}
+	return err
+}
+
+// Foreign says what the latest read that could tell showed in place of this group's superblock, or nil.
+func (a *Arbiter) Foreign(d int) error { return a.lanes[d].foreign }

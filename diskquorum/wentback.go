@@ -1,0 +1,141 @@
+package diskquorum
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+)
+
+// Storage that lies can show a node an older LUN than the one it knows: a snapshot is restored, a path leads to a copy,
+// or zeros stand where slots were. What the others have written since, promises and decisions, is missing there, and a
+// ballot on it decides once more what is decided elsewhere. So a device that a node has seen go back counts for nothing
+// with this node (B11): no read of it is done, so no grant is renewed or taken and no ballot goes on, and none begins.
+//
+// It has gone back if a copy of this node's slot shows an older record than has landed in it, or both copies of another
+// slot show older ones than they did. One copy alone may be taken back by a write that failed and landed late, and both,
+// where their owner says that writes of it may (B3): that is no sign.
+//
+// It ends when this node counts a majority, and one read shows this node's latest record and that a majority of the list
+// writes this very device since. Until then the slot says that writes to it may be taken back, as it says it of failed
+// ones: the next agent of this node reckons with that for two minutes, so a restart is no way around.
+
+var errBack = errors.New("the LUN went back to an older state than this node has read or written (a snapshot, a copy, or a cache in between): " +
+	"this node decides nothing by it until it counts a majority and sees most of the group write it again")
+
+// past is what the reads of a device have shown of a slot, to tell whether it goes back.
+type past struct {
+	shown [copiesPerSlot]uint64 // sequence by copy, as read last; 0: blank
+	late  bool                  // its owner said of failed writes that they may land
+	older bool                  // the latest read showed older records than the one before, in both copies
+	base  uint64                // the greatest sequence when the device was seen to go back
+}
+
+// follow compares the latest read of a slot with those before.
+func (p *past) follow(errs *[copiesPerSlot]error, copies *[copiesPerSlot]Slot) {
+	older, late := 0, false
+	for which, err := range errs {
+		now := uint64(0)
+		switch {
+		case err == nil:
+			now = copies[which].Sequence
+			late = late || copies[which].Late != 0
+		case !errors.Is(err, ErrBlank):
+			continue // torn or damaged: it tells nothing
+		}
+		if now < p.shown[which] {
+			older++
+		}
+		p.shown[which] = now
+	}
+	p.older, p.late = older == copiesPerSlot && !p.late, late
+}
+
+func (p *past) newest() uint64 { return max(p.shown[0], p.shown[1]) }
+
+// noteBack judges a read of a device that has been taken, and says so if the device counts for nothing (B11).
+func (a *Arbiter) noteBack(c *Completion) error {
+	l, dev := &a.lanes[c.Device], &a.table.devices[c.Device]
+	back := a.ownOlder(c)
+	for i := range dev.slots {
+		back = back || dev.slots[i].past.older
+	}
+	switch {
+	case back && a.claim == claimActive: // before that it arbitrates nothing, and has to claim by what there is
+		l.back = true
+		for i := range dev.slots {
+			p := &dev.slots[i].past
+			p.base = p.newest()
+		}
+	case l.back && a.shared(c.Device):
+		l.back = false
+	}
+	if l.back {
+		return errBack
+	}
+	return nil
+}
+
+// ownOlder reports whether a copy of this node's slot shows less than what has landed in it, and no late write can be why:
+// none of that copy had failed that could land after it was right last.
+func (a *Arbiter) ownOlder(c *Completion) (back bool) {
+	l := &a.lanes[c.Device]
+	if a.slot < 0 {
+		return false
+	}
+	s := &a.table.devices[c.Device].slots[a.slot]
+	for which := range copiesPerSlot {
+		switch right := l.right[which]; {
+		case s.past.shown[which] >= l.landed[which]:
+			l.right[which] = c.Started
+		case mayLand(l.failed[which], right):
+		case s.past.shown[which] > 0 && s.copies[which].Process != a.process && mayLand(a.claimSince, right): // an earlier agent's
+		default:
+			back = true
+		}
+	}
+	return back
+}
+
+// shared reports whether most of the list is in view and has written a device since it went back.
+func (a *Arbiter) shared(d int) bool {
+	own := &a.table.devices[d].slots[a.slot]
+	if own.status != slotKnown || own.record().Sequence != a.lanes[d].newest() {
+		return false
+	}
+	writing := 0
+	for i := range a.table.devices[d].slots {
+		s := &a.table.devices[d].slots[i]
+		if s.status != slotKnown || s.past.newest() <= s.past.base {
+			continue
+		}
+		if idx, ok := a.roster.Index(s.record().NodeName); ok && a.view.Has(idx) {
+			writing++
+		}
+	}
+	return writing >= a.quorum
+}
+
+// stranded reports whether too few devices are ours and have not gone back.
+func (a *Arbiter) stranded() bool {
+	good := 0
+	for d := range a.lanes {
+		if l := &a.lanes[d]; l.usable() && l.foreign == nil && !l.back {
+			good++
+		}
+	}
+	return good < a.majority()
+}
+
+// gone reports whether some device has gone back.
+func (a *Arbiter) gone() bool {
+	return slices.ContainsFunc(a.lanes, func(l lane) bool { return l.back })
+}
+
+// afterStranded is when the table may be read again where that can only show whether the LUN is itself again.
+func (a *Arbiter) afterStranded(due boottime.Instant) boottime.Instant {
+	if a.stranded() {
+		return max(due, a.lastRead.Add(a.timing.Heartbeat))
+	}
+	return due
+}

@@ -1,0 +1,143 @@
+package diskquorum
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
+)
+
+// restore puts the slots of a device back to what they were.
+func (r *rig) restore(d int, slots []byte) {
+	copy(r.images[d][OwnSize:], slots[OwnSize:])
+	r.trace("device %d goes back", d)
+}
+
+// Guard: B11. The LUN goes back, or its slots are zeroed, in the middle of arbitration: who has read or written something newer
+// takes no part in the tie any more, not after a restart of its agent either, until it counts a majority and the group
+// writes the device again.
+func TestNobodyDecidesOnALUNThatWentBack(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		older time.Duration
+		wrote bool // node 0 writes once before it reads what it is
+		again bool // the agent restarts
+	}{
+		{"30 s", 30 * time.Second, false, false},
+		{"30 s, and one write", 30 * time.Second, true, false},
+		{"3 s", 3 * time.Second, false, false},
+		{"3 s, and one write", 3 * time.Second, true, false},
+		{"zeroed", 0, false, false},
+		{"the agent restarts", 30 * time.Second, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := startedRig(t, 2)
+			was := slices.Clone(r.images[0])
+			if c.older == 0 {
+				clear(was)
+			}
+			r.run(c.older)
+			r.settle([]int{0}, []int{1})
+			r.hold(1 << 62)
+			r.kill(1) // it goes on elsewhere, on the LUN itself
+			n := r.nodes[0]
+			if c.wrote {
+				r.until(t, 0, OpWrite)
+			}
+			r.restore(0, was)
+			if c.wrote {
+				r.completeOn(0, 0)
+			}
+			r.hold(0)
+			r.run(4 * time.Second)
+			if c.again {
+				r.kill(0)
+				r.start(0)
+			}
+			for end := r.now.Add(100 * time.Second); r.now < end; {
+				if r.run(100 * time.Millisecond); n.out.Split == tie.Won || n.arb.prop.phase != phaseIdle {
+					t.Fatalf("takes part: %v, %v before the end", n.out.Split, end.Sub(r.now))
+				}
+			}
+			if trouble := n.arb.trouble(r.now); !c.again && !strings.Contains(trouble, "the LUN went back") {
+				t.Errorf("trouble %q", trouble)
+			}
+			r.start(1)
+			for i := range r.nodes {
+				r.setView(i, 0, 1)
+			}
+			r.run(20 * time.Second)
+			if !n.out.Healthy {
+				t.Errorf("with a majority: %s", n.arb.trouble(r.now))
+			}
+		})
+	}
+}
+
+// Guard: B11. A grant is not renewed by a LUN that went back: another half may hold the next one.
+func TestGrantEndsWhenTheLUNGoesBack(t *testing.T) {
+	r := startedRig(t, 2)
+	was := slices.Clone(r.images[0])
+	r.run(10 * time.Second)
+	r.kill(1)
+	r.setView(0, 0)
+	r.run(30 * time.Second)
+	n := r.nodes[0]
+	if n.out.Split != tie.Won {
+		t.Fatalf("%v: %s", n.out.Split, n.out.Why)
+	}
+	r.restore(0, was)
+	if r.run(r.timing.Grant + time.Second); n.out.Split == tie.Won || n.arb.trouble(r.now) != errBack.Error() {
+		t.Errorf("%v, %q", n.out.Split, n.arb.trouble(r.now))
+	}
+}
+
+// Guard: B11, B8. Of three devices the one that went back does not count, and the others do.
+func TestDeviceOfASetGoesBack(t *testing.T) {
+	r := startedSet(t)
+	was := slices.Clone(r.images[1])
+	r.run(10 * time.Second)
+	r.setView(0, 0)
+	r.setView(1, 1)
+	r.restore(1, was)
+	r.run(8 * time.Second)
+	won := 0
+	for _, n := range r.nodes {
+		if n.out.Split == tie.Won {
+			won++
+		}
+		if !strings.Contains(n.arb.DeviceTrouble(1, r.now), "the LUN went back") || n.arb.DeviceTrouble(0, r.now) != "" {
+			t.Errorf("n%d: device 1 %q, device 0 %q", n.index, n.arb.DeviceTrouble(1, r.now), n.arb.DeviceTrouble(0, r.now))
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d have won", won)
+	}
+}
+
+// Guard: B11, B3. A failed write that lands late takes one copy back, or both where the slot says so: that is no sign.
+func TestLateWritesAreNoGoingBack(t *testing.T) {
+	r := startedRig(t, 2)
+	for range 2 {
+		r.until(t, 0, OpWrite)
+		r.lose(0, true)
+		r.until(t, 0, OpWrite)
+		r.complete(0)
+		r.until(t, 0, OpWrite)
+		r.complete(0)
+	}
+	r.setView(0, 0)
+	r.setView(1, 1)
+	r.run(3 * time.Second)
+	for len(r.late) > 0 {
+		r.landLate(0, wholeIO)
+		r.run(3 * time.Second)
+		for _, n := range r.nodes {
+			if n.arb.lanes[0].back {
+				t.Errorf("n%d calls a late write a LUN that went back", n.index)
+			}
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package sim
+
+import (
+	"bytes"
+	"math/rand/v2"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+)
+
+// shown is what a node's reads of a device have shown of its first blocks.
+type shown struct {
+	ours bool
+	at   boottime.Instant // the end of the last read that showed them to be ours
+}
+
+// Replace puts something else where the superblock of a device stands, as mkfs, a partition table or zeros do.
+func (c *Cluster) Replace(device int, with byte) {
+	c.trace("device %d is somebody else's", device)
+	copy(c.lun.images[device], bytes.Repeat([]byte{with}, diskquorum.OwnSize))
+}
+
+// GiveBack puts the superblock of a device back.
+func (c *Cluster) GiveBack(device int) {
+	c.trace("device %d is ours again", device)
+	c.lun.giveBack(device)
+}
+
+func (l *lun) giveBack(device int) {
+	for which := range 2 {
+		if err := diskquorum.EncodeSuperblock(l.images[device][which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], l.sbs[device], which); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// noteShown follows what a node has been shown of a device.
+func (l *lun) noteShown(n *Node, device int, start []byte) {
+	sb, err := diskquorum.ReadSuperblock(start)
+	s := shown{ours: err == nil && sb.ID == l.sbs[device].ID, at: l.c.now}
+	if !s.ours {
+		s.at = l.shown[path{n.Index, device}].at
+	}
+	l.shown[path{n.Index, device}] = s
+}
+
+// checkOurs judges a write that is begun: what was read last has to have been ours, within a heartbeat (B10).
+func (l *lun) checkOurs(n *Node, op *diskquorum.Op) {
+	s := l.shown[path{n.Index, op.Device}]
+	if age := l.c.now.Sub(s.at); op.Kind == diskquorum.OpWrite && (!s.ours || age > l.c.times(n).Timing.Heartbeat) {
+		l.c.check.add("%s begins a write of device %d at %d, whose superblock it saw %v ago, ours %v", n.Name, op.Device, op.Offset, age, s.ours)
+	}
+}
+
+// turnOver makes a device somebody else's, or gives all back.
+func (c *Cluster) turnOver(rng *rand.Rand) {
+	if c.lun == nil || rng.IntN(6) > 0 {
+		return
+	}
+	if d := rng.IntN(len(c.lun.images)); rng.IntN(2) == 0 {
+		c.Replace(d, byte(rng.IntN(3)))
+		return
+	}
+	for d := range c.lun.images {
+		c.GiveBack(d)
+	}
+}
+
+// start is what an I/O has read of the first blocks, or nil.
+func (t *transfer) start() []byte {
+	if t.Kind == diskquorum.OpRead && t.Offset == 0 && t.err == nil {
+		return t.Data
+	}
+	return t.own
+}
