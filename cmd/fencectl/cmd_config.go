@@ -31,17 +31,17 @@ If the file is good, a table tells what follows from it: quorum, tie-breakers, a
 a lost node counts as fenced if the watchdog driver takes the timeout as configured. With -o yaml or
 -o json, it is the effective configuration, every default filled in.
 
-With --here it also looks at this machine as the agent's start does, up to the point before it binds or opens anything:
-addresses, ports, sockets, watchdog, the folder of the lists. What is missing is a warning, since the agent starts
-without it, unless it would not start; fencectl doctor says more.
+With --here it also looks at this machine as the agent's start does, up to the point before it binds or
+opens anything: addresses, ports, sockets, watchdog, the folder of the lists. What is missing is a
+warning, since the agent starts without it, unless it would not start; fencectl doctor says more.
 
 FILE may be - for standard input. $NODE_NAME and $NODE_GROUP fill empty keys, as they do for the agent.
 Where neither says which node it is, and this machine is no member, the file is checked for each member.
 
 With --namespace and without FILE it checks instead how fencing-controller would fence nodes: the
-ConfigMaps of that namespace, which it reads by kubectl. The fence agents' own options are checked by the ConfigMap
-fence-agents there, if there is one, or by --agents. Whether an executor would start there is asked by a dry run of its
-pod, for which you need the right to create pods.
+ConfigMaps of that namespace, which it reads by kubectl. The fence agents' own options are checked by
+the ConfigMap fence-agents there, if there is one, or by --agents. Whether an executor would start there
+is asked by a dry run of its pod, for which you need the right to create pods.
 
 With --all-nodes it compares the effective configurations of the nodes of each group, and shows which node differs in
 which key; the exit code is 1 if it is a key that must be the same on all. With several FILEs each is one node's.
