@@ -33,6 +33,7 @@ func cmdCluster(ts *testscript.TestScript, neg bool, args []string) {
 	for i := 1; i <= n; i++ {
 		remembered := ts.MkAbs(name(i) + ".members.json")
 		_ = os.Remove(remembered) // of another cluster of this script, if there was one
+		_ = os.Remove(ts.MkAbs(name(i) + ".members-running"))
 		file := map[string]any{
 			"cluster": "main", "nodeName": name(i), "nodeGroup": "worker",
 			"members":        map[string]any{"static": members, "cacheFile": remembered},
