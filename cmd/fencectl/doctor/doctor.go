@@ -65,6 +65,7 @@ type Machine struct {
 	Unread       bool // there is no configuration: what follows from one is not looked at
 	// Config has the parts of the agent be looked at as its start does; nil: they are not.
 	Config *config.Config
+	writes func(folder string) error // nil if this process may write there; nil: access(2) is asked
 }
 
 // Watchdog is one device as sysfs shows it.

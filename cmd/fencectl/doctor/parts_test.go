@@ -37,6 +37,15 @@ func TestPartsOfTheAgent(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	keeps := func(name, text string) func(*config.Config) {
+		return func(c *config.Config) {
+			c.Cluster, c.NodeGroup, c.Members.CacheFile = "prod", "g", filepath.Join(dir, name)
+			if err := os.WriteFile(c.Members.CacheFile, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const known = `{"version":1,"cluster":"prod","nodeGroup":"g","node":"n1","chain":[]}`
 	for name, c := range map[string]struct {
 		edit    func(*config.Config)
 		level   Level
@@ -64,6 +73,11 @@ func TestPartsOfTheAgent(t *testing.T) {
 		"no such identity":     {func(c *config.Config) { c.Watchdog.Device = "identity:none" }, Wrong, "watchdog.device", "watchdog \"none\"", false},
 		"lists can be kept":    {func(*config.Config) {}, OK, "members.cacheFile", "is writable", false},
 		"lists cannot be kept": {func(c *config.Config) { c.Members.CacheFile = filepath.Join(dir, "file", "x", "members.json") }, Wrong, "members.cacheFile", "not a directory", true},
+		"a list is remembered": {keeps("known", known), OK, "members.cacheFile", "is writable", false},
+		"a list is damaged":    {keeps("damaged", `{"x":`), Wrong, "members.cacheFile", "is damaged", true},
+		"the file is empty":    {keeps("void", ""), Wrong, "members.cacheFile", "is damaged", true},
+		"lists of another":     {keeps("other", strings.Replace(known, "n1", "n2", 1)), Wrong, "members.cacheFile", `is of node "n2"`, true},
+		"lists are a folder":   {func(c *config.Config) { c.Members.CacheFile = dir }, Wrong, "members.cacheFile", "no regular file", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config.Default()
@@ -92,6 +106,23 @@ func TestPartsOfTheAgent(t *testing.T) {
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "empty")); err != nil || len(left) > 0 {
 		t.Errorf("the folder is %v, %v: a look has changed something", left, err)
+	}
+}
+
+// Guard: an agent that remembers a list starts where it cannot write, and the doctor says the same.
+func TestListThatCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	cfg := config.Default()
+	cfg.Cluster, cfg.NodeGroup, cfg.NodeName, cfg.Members.CacheFile = "prod", "g", "n1", filepath.Join(dir, "members.json")
+	m := &Machine{Config: cfg, writes: func(string) error { return os.ErrPermission }}
+	if f := m.memory(); f.Level != Wrong || !f.Ends() {
+		t.Errorf("nothing is remembered: %+v", f)
+	}
+	if err := os.WriteFile(cfg.Members.CacheFile, []byte(`{"cluster":"prod","nodeGroup":"g","node":"n1"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f := m.memory(); f.Level != Wrong || f.Ends() || !strings.Contains(f.Do, "starts with the list that it remembers") {
+		t.Errorf("a list is remembered: %+v", f)
 	}
 }
 
