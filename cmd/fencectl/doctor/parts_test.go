@@ -37,15 +37,6 @@ func TestPartsOfTheAgent(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	keeps := func(name, text string) func(*config.Config) {
-		return func(c *config.Config) {
-			c.Cluster, c.NodeGroup, c.Members.CacheFile = "prod", "g", filepath.Join(dir, name)
-			if err := os.WriteFile(c.Members.CacheFile, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	const known = `{"version":1,"cluster":"prod","nodeGroup":"g","node":"n1","chain":[]}`
 	for name, c := range map[string]struct {
 		edit    func(*config.Config)
 		level   Level
@@ -73,11 +64,6 @@ func TestPartsOfTheAgent(t *testing.T) {
 		"no such identity":     {func(c *config.Config) { c.Watchdog.Device = "identity:none" }, Wrong, "watchdog.device", "watchdog \"none\"", false},
 		"lists can be kept":    {func(*config.Config) {}, OK, "members.cacheFile", "is writable", false},
 		"lists cannot be kept": {func(c *config.Config) { c.Members.CacheFile = filepath.Join(dir, "file", "x", "members.json") }, Wrong, "members.cacheFile", "not a directory", true},
-		"a list is remembered": {keeps("known", known), OK, "members.cacheFile", "is writable", false},
-		"a list is damaged":    {keeps("damaged", `{"x":`), Wrong, "members.cacheFile", "is damaged", true},
-		"the file is empty":    {keeps("void", ""), Wrong, "members.cacheFile", "is damaged", true},
-		"lists of another":     {keeps("other", strings.Replace(known, "n1", "n2", 1)), Wrong, "members.cacheFile", `is of node "n2"`, true},
-		"lists are a folder":   {func(c *config.Config) { c.Members.CacheFile = dir }, Wrong, "members.cacheFile", "no regular file", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config.Default()
@@ -106,6 +92,30 @@ func TestPartsOfTheAgent(t *testing.T) {
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "empty")); err != nil || len(left) > 0 {
 		t.Errorf("the folder is %v, %v: a look has changed something", left, err)
+	}
+}
+
+// Guard: the doctor says of the file of lists what the agent's start does, whatever the folder is.
+func TestFileOfLists(t *testing.T) {
+	dir := t.TempDir()
+	const known = `{"version":1,"cluster":"prod","nodeGroup":"g","node":"n1","chain":[]}`
+	for name, c := range map[string]struct{ text, says string }{
+		"remembered": {known, ""},
+		"damaged":    {`{"x":`, "is damaged"},
+		"empty":      {"", "is damaged"},
+		"another's":  {strings.Replace(known, "n1", "n2", 1), `is of node "n2"`},
+		"a folder":   {"/", "no regular file"},
+	} {
+		cfg := config.Default()
+		cfg.Cluster, cfg.NodeGroup, cfg.NodeName, cfg.Members.CacheFile = "prod", "g", "n1", filepath.Join(dir, "members.json")
+		if c.text == "/" {
+			cfg.Members.CacheFile = dir
+		} else if err := os.WriteFile(cfg.Members.CacheFile, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if f := (&Machine{Config: cfg}).memory(); f.Ends() != (c.says != "") || !strings.Contains(f.Found, c.says) {
+			t.Errorf("%s: %+v, want %q", name, f, c.says)
+		}
 	}
 }
 
