@@ -53,7 +53,11 @@ func (s *Server) SetMaintenance(ctx context.Context, req *fencingv1.SetMaintenan
 		s.log.Error("maintenance cannot be set", peerOf(ctx), "error", err)
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
-	s.log.Warn("maintenance was set", peerOf(ctx), "for", m.For, "by", m.By, "reason", m.Reason)
+	if m.For == 0 {
+		s.log.Warn("maintenance was ended", peerOf(ctx), "by", m.By)
+	} else {
+		s.log.Warn("maintenance was set", peerOf(ctx), "for", m.For, "by", m.By, "reason", m.Reason)
+	}
 	out := &fencingv1.SetMaintenanceResponse{}
 	if !ends.IsZero() {
 		out.Ends = timestamppb.New(ends)

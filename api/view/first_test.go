@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,21 @@ import (
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
+
+// A watchdog that is not there has no timeout that could be too short.
+func TestFaultyWatchdogIsNotTooShort(t *testing.T) {
+	for state, short := range map[fencingv1.WatchdogState]bool{
+		fencingv1.WatchdogState_WATCHDOG_STATE_ARMED: true, fencingv1.WatchdogState_WATCHDOG_STATE_FAULTY: false,
+	} {
+		var p Page
+		watchdogItem(&p, &fencingv1.Status{Watchdog: &fencingv1.WatchdogStatus{
+			Driver: "device", State: state, SentenceBar: fencingv1.SentenceBar_SENTENCE_BAR_WATCHDOG,
+		}})
+		if text := fmt.Sprint(p); strings.Contains(text, "its timeout is too short") != short {
+			t.Errorf("%v: %s", state, text)
+		}
+	}
+}
 
 // A node that is FENCED is dead for certain now, also where an agent says as well by when time would prove it.
 func TestFencedIsNotDueToDie(t *testing.T) {

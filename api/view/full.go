@@ -291,7 +291,7 @@ func watchdogItem(p *Page, st *fencingv1.Status) {
 	} else if w.GetDisarmReason() != "" {
 		spans = append(spans, Span{"for " + w.GetDisarmReason(), Plain})
 	}
-	if text := barTexts[w.GetSentenceBar()]; text != "" {
+	if text := barTexts[w.GetSentenceBar()]; text != "" && w.GetState() != fencingv1.WatchdogState_WATCHDOG_STATE_FAULTY {
 		spans = append(spans, Span{"- does not condemn itself: " + text, Warn})
 	}
 	if w.GetNowayout() {

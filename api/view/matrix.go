@@ -132,7 +132,7 @@ func (m *matrix) state(n *fencingv1.NodeStatus) Span {
 		if doubted(n) {
 			return Span{"DOUBTED", Bad}
 		}
-		if !n.GetAvailable() && n.GetLeftReason() == "flapping" {
+		if flaps(n) {
 			return Span{"FLAPPING", Bad}
 		}
 		if n.GetSuspect() {
@@ -227,9 +227,12 @@ func works(ok bool) Span {
 	return Span{"ok", Plain}
 }
 
+// flaps reports whether a node that answers is kept from consumers because it comes and goes.
+func flaps(n *fencingv1.NodeStatus) bool { return !n.GetAvailable() && n.GetLeftReason() == "flapping" }
+
 // trouble reports whether a person should see the node.
 func (m *matrix) trouble(n *fencingv1.NodeStatus) bool {
-	if n.GetState() != fencingv1.NodeState_NODE_STATE_REACHABLE || doubted(n) || n.GetSuspect() || !n.GetCounted() || !n.GetSameRoster() || n.GetStopping() ||
+	if n.GetState() != fencingv1.NodeState_NODE_STATE_REACHABLE || doubted(n) || flaps(n) || n.GetSuspect() || !n.GetCounted() || !n.GetSameRoster() || n.GetStopping() ||
 		(m.lun && !n.GetLunHealthy()) || (m.api && !n.GetApiReachable()) ||
 		(m.guarded && !n.GetWatchdogArmed()) || (n.GetWatchdogArmed() && !n.GetFeeding()) {
 		return true

@@ -111,17 +111,17 @@ be - for standard output.`,
 
 // meetLUNs takes the cluster's name from a LUN that is formatted, and refuses one that is of others: the agent would end
 // with that. One that cannot be read, or is not formatted yet, says nothing.
-func (w *wishes) meetLUNs(formattedFor func(string) (string, string, error)) error {
+func (w *wishes) meetLUNs(formattedFor func(string) (doctor.Format, error)) error {
 	for _, device := range w.luns {
-		cluster, group, err := formattedFor(device)
+		f, err := formattedFor(device)
 		if err != nil {
 			continue
 		}
 		if w.cluster == "" {
-			w.cluster = cluster
+			w.cluster = f.Cluster
 		}
-		if cluster != w.cluster || group != w.group {
-			return fmt.Errorf("nothing was written: %s", wrongLUN(device, cluster, group, w.cluster, w.group))
+		if f.Cluster != w.cluster || f.NodeGroup != w.group {
+			return fmt.Errorf("nothing was written: %s", wrongLUN(device, f.Cluster, f.NodeGroup, w.cluster, w.group))
 		}
 	}
 	return nil
@@ -135,11 +135,15 @@ func wrongLUN(device, cluster, group, ownCluster, ownGroup string) string {
 
 // checkLUNs refuses a configuration with which the agent would not start on this machine. A device that is not here, or
 // cannot be read, says nothing.
-func checkLUNs(c *config.Config, formattedFor func(string) (string, string, error)) error {
+func checkLUNs(c *config.Config, formattedFor func(string) (doctor.Format, error)) error {
 	for _, device := range c.LUN.Devices {
-		cluster, group, err := formattedFor(device)
-		if err == nil && (cluster != c.Cluster || group != c.NodeGroup) {
-			return errors.New(wrongLUN(device, cluster, group, c.Cluster, c.NodeGroup))
+		f, err := formattedFor(device)
+		switch {
+		case err != nil:
+		case f.Cluster != c.Cluster || f.NodeGroup != c.NodeGroup:
+			return errors.New(wrongLUN(device, f.Cluster, f.NodeGroup, c.Cluster, c.NodeGroup))
+		case f.Slots < len(c.Members.Static):
+			return fmt.Errorf("the LUN %s has %d slots for %d members; format it with more --slots", device, f.Slots, len(c.Members.Static))
 		}
 	}
 	return nil

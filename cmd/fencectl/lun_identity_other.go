@@ -2,8 +2,12 @@
 
 package main
 
-import "errors"
+import (
+	"errors"
 
-func formattedFor(string) (cluster, group string, err error) {
-	return "", "", errors.New("LUNs are read on Linux only")
+	"github.com/fencing-agent/fencing-agent/cmd/fencectl/doctor"
+)
+
+func formattedFor(string) (doctor.Format, error) {
+	return doctor.Format{}, errors.New("LUNs are read on Linux only")
 }

@@ -19,7 +19,7 @@ var absences = []struct {
 	edit  func(image []byte)
 	wants []string
 }{
-	{"zeroed", false, 0, func(b []byte) { clear(b) }, []string{"a file system stands there now", "format it once with: fencectl lun init /dev/lun --cluster main --node-group worker --slots N, N at least 2"}},
+	{"zeroed", false, 0, func(b []byte) { clear(b) }, []string{"a file system stands there now", "lun init"}},
 	{"formatted by somebody else", false, 0, func(b []byte) { copy(b, bytes.Repeat([]byte("garbage"), 2000)) }, []string{"a file system stands there now"}},
 	{"one copy overwritten", false, 0, func(b []byte) { copy(b, "partition table") }, []string{"a file system stands there now", "superblock copy 0 was overwritten by something else"}},
 	{"cut within the slots", false, 5 * diskquorum.BlockSize, nil, []string{"which need 45056 bytes, but has only 20480; was it truncated?"}},
@@ -47,6 +47,14 @@ func (r *lunRig) spoil(size int64, edit func([]byte)) (spoiled, sound *diskquoru
 	return spoiled, sound
 }
 
+// advises checks what is to be done about a device on which something else stands. One that is cut or away needs another remedy.
+func advises(t *testing.T, trouble, want string) {
+	t.Helper()
+	if strings.Contains(trouble, "stands there now") && !strings.Contains(trouble, want) {
+		t.Errorf("trouble %q, want the advice %q", trouble, want)
+	}
+}
+
 func aFileSystem(diskquorum.Device) string { return "a file system" }
 
 // Guard: adr/0076. The agent starts without such a device, says once and loudly what stands there, writes nothing, and takes
@@ -71,6 +79,7 @@ func TestStartsWithoutASuperblockOfOurs(t *testing.T) {
 						t.Errorf("trouble %q, want %q", got, want)
 					}
 				}
+				advises(t, r.keeper.Trouble(), "format it once with: fencectl lun init /dev/lun --cluster main --node-group worker --slots N, N at least 2")
 				if r.errors() != 1 || len(r.taken().opened) != 0 || !bytes.Equal(before, spoiled.Bytes()) {
 					t.Errorf("%d errors logged, or opened, or written:\n%s", r.errors(), r.log.String())
 				}
@@ -105,6 +114,8 @@ func TestLUNIsNoLongerOurs(t *testing.T) {
 						t.Errorf("trouble %q, want %q", got, want)
 					}
 				}
+				advises(t, r.keeper.Trouble(), "find out who uses it now; if nobody may, restore it from its export with: fencectl lun import /dev/lun FILE, "+
+					"or format it again with: fencectl lun init --force /dev/lun --cluster main --node-group worker")
 				r.keeper.Lock(1)
 				r.keeper.Submit(1, write(7))
 				if b := r.taken(); len(b.completed) != 1 || b.completed[0].Err == nil {

@@ -104,32 +104,42 @@ func openLUN(dev diskquorum.Device) (*diskquorum.Superblock, error) {
 	return &sb, nil
 }
 
-// Identity is the superblock of a LUN, which is opened for reading and soon given up.
-func Identity(ctx context.Context, spec string) (*diskquorum.Superblock, error) {
+// Identity is the superblock of a LUN, which is opened for reading and soon given up, and which copies of it are damaged.
+func Identity(ctx context.Context, spec string) (sb *diskquorum.Superblock, damaged []string, err error) {
 	path, err := Find(spec)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	type result struct {
-		sb  *diskquorum.Superblock
-		err error
+		sb      *diskquorum.Superblock
+		damaged []string
+		err     error
 	}
 	done := make(chan result, 1)
 	go func() { // to open a device can take as long as to read it
 		dev, err := rawdev.Open(path, rawdev.Options{ReadOnly: true})
 		if err != nil {
-			done <- result{nil, err}
+			done <- result{err: err}
 			return
 		}
 		defer func() { _ = dev.Close() }() // opened for reading: nothing can be lost
 		sb, err := openLUN(dev)
-		done <- result{sb, err}
+		if err != nil {
+			done <- result{err: err}
+			return
+		}
+		head, err := readAll(dev, int64(diskquorum.TableSize(0)))
+		if err != nil {
+			done <- result{err: err}
+			return
+		}
+		done <- result{sb: sb, damaged: damagedCopies(head, sb)}
 	}()
 	select {
 	case r := <-done:
-		return r.sb, r.err
+		return r.sb, r.damaged, r.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("read %s: %w", path, ctx.Err())
+		return nil, nil, fmt.Errorf("read %s: %w", path, ctx.Err())
 	}
 }
 

@@ -97,17 +97,7 @@ func readTable(ctx context.Context, dev diskquorum.Device, sb *diskquorum.Superb
 
 // damage says what of superblock and slots agents cannot read, in words.
 func damage(table []byte, sb *diskquorum.Superblock) []string {
-	out := []string{}
-	for which := range 2 {
-		found, err := diskquorum.DecodeSuperblock(table[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], which)
-		found.Echoes = sb.Echoes // an upgrade may be under way
-		switch {
-		case err != nil:
-			out = append(out, fmt.Sprintf("superblock copy %c is %s", 'A'+which, copyHealth(err)))
-		case found != *sb:
-			out = append(out, fmt.Sprintf("superblock copy %c is of another LUN", 'A'+which))
-		}
-	}
+	out := damagedCopies(table, sb)
 	views := readSlots(table, sb)
 	for _, i := range diskquorum.UnreadableSlots(table, sb) {
 		name := ""
@@ -115,6 +105,22 @@ func damage(table []byte, sb *diskquorum.Superblock) []string {
 			name = " of " + clean(r.NodeName)
 		}
 		out = append(out, fmt.Sprintf("slot %d%s cannot be told, its copies are %s and %s", i, name, views[i].copies[0], views[i].copies[1]))
+	}
+	return out
+}
+
+// damagedCopies says which copies of the superblock, with which head begins, do not say what sb says.
+func damagedCopies(head []byte, sb *diskquorum.Superblock) []string {
+	out := []string{}
+	for which := range 2 {
+		found, err := diskquorum.DecodeSuperblock(head[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], which)
+		found.Echoes = sb.Echoes // an upgrade may be under way
+		switch {
+		case err != nil:
+			out = append(out, fmt.Sprintf("superblock copy %c is %s", 'A'+which, copyHealth(err)))
+		case found != *sb:
+			out = append(out, fmt.Sprintf("superblock copy %c is of another LUN", 'A'+which))
+		}
 	}
 	return out
 }

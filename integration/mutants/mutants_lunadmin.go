@@ -39,7 +39,9 @@ func lunadminMutants() []mutant {
 	}
 	for _, m := range []mutant{
 		one("lun", "config init does not read the LUN", "cmd/fencectl/cmd_config_init.go", "		if err := w.meetLUNs(formattedFor); err != nil {", "		if err := w.meetLUNs(formattedFor); false {"),
-		one("lun", "config init takes no name from the LUN", "cmd/fencectl/cmd_config_init.go", "			w.cluster = cluster\n", ""),
+		one("lun", "config init takes no name from the LUN", "cmd/fencectl/cmd_config_init.go", "			w.cluster = f.Cluster\n", ""),
+		one("lun", "too few slots are in order for config check", "cmd/fencectl/cmd_config_init.go", "		case f.Slots < len(c.Members.Static):", "		case false:"),
+		one("lun", "a damaged copy of the superblock is in order for the doctor", "cmd/fencectl/doctor/doctor.go", "	case len(f.Damaged) > 0:", "	case false:"),
 		one("lun", "config check does not read the LUN", "cmd/fencectl/cmd_config.go", "			err = checkLUNs(r.Config, formattedFor)\n", ""),
 		one("lun", "damage is no error", "cmd/fencectl/cmd_lun.go", "	if len(damage) == 0 {", "	if true {"),
 	} {

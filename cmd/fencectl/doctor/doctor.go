@@ -43,6 +43,13 @@ const noStart = "the agent does not start"
 // Ends reports whether the agent does not start because of it.
 func (f Finding) Ends() bool { return f.Level == Wrong && strings.HasPrefix(f.Do, noStart) }
 
+// Format is what the superblock of a LUN says.
+type Format struct {
+	Cluster, NodeGroup string
+	Slots              int
+	Damaged            []string // which of its copies are, in words
+}
+
 // Machine is what is looked at.
 type Machine struct {
 	Root      string   // of the file system; empty: the machine's own
@@ -50,14 +57,15 @@ type Machine struct {
 	Devices   []string // lun.devices
 	Cluster   string   // cluster and nodeGroup, for which a LUN has to be formatted
 	NodeGroup string
-	// FormattedFor reads for which cluster and node group a LUN is formatted; nil: LUNs are not read.
-	FormattedFor func(device string) (cluster, group string, err error)
+	// FormattedFor reads for whom a LUN is formatted; nil: LUNs are not read.
+	FormattedFor func(device string) (Format, error)
 	Interfaces   []string // of systemNetworks
 	Ports        []int    // of systemNetworks
 	IOTimeout    time.Duration
 	Unread       bool // there is no configuration: what follows from one is not looked at
 	// Config has the parts of the agent be looked at as its start does; nil: they are not.
 	Config *config.Config
+	writes func(folder string) error // nil if this process may write there; nil: access(2) is asked
 }
 
 // Watchdog is one device as sysfs shows it.
@@ -321,15 +329,25 @@ func (m *Machine) lun(device string) Finding {
 	if m.FormattedFor == nil || m.Root != "" && m.Root != "/" { // the devices are not those of this machine
 		return Finding{OK, "LUN", device + " is there", ""}
 	}
-	cluster, group, err := m.FormattedFor(device)
+	f, err := m.FormattedFor(device)
+	members := 0
+	if m.Config != nil {
+		members = len(m.Config.Members.Static)
+	}
 	switch {
 	case err != nil:
 		return Finding{Warn, "LUN", device + " is there, and for which cluster it is formatted cannot be told: " + cause(err), "run this as root; else see fencectl lun inspect"}
-	case cluster != m.Cluster || group != m.NodeGroup:
-		return Finding{Wrong, "LUN", fmt.Sprintf("%s is formatted for cluster %q, node group %q, and the configuration is of cluster %q, node group %q", device, cluster, group, m.Cluster, m.NodeGroup),
+	case f.Cluster != m.Cluster || f.NodeGroup != m.NodeGroup:
+		return Finding{Wrong, "LUN", fmt.Sprintf("%s is formatted for cluster %q, node group %q, and the configuration is of cluster %q, node group %q", device, f.Cluster, f.NodeGroup, m.Cluster, m.NodeGroup),
 			"correct lun.devices, cluster or nodeGroup: the agent ends with that"}
+	case f.Slots < members:
+		return Finding{Wrong, "LUN", fmt.Sprintf("%s has %d slots for %d members", device, f.Slots, members),
+			"format it with more --slots: the agent ends with that"}
+	case len(f.Damaged) > 0:
+		return Finding{Warn, "LUN", device + " is damaged: " + strings.Join(f.Damaged, ", "),
+			"the agents go by the other copy; find out who wrote there, then restore it with fencectl lun import"}
 	}
-	return Finding{OK, "LUN", fmt.Sprintf("%s is there, of cluster %s, node group %s", device, cluster, group), ""}
+	return Finding{OK, "LUN", fmt.Sprintf("%s is there, of cluster %s, node group %s", device, f.Cluster, f.NodeGroup), ""}
 }
 
 // storage looks at what makes an I/O to the LUN hang for longer than the agent waits.

@@ -141,12 +141,55 @@ func (m *Machine) device() Finding {
 	return Finding{Wrong, subject, err.Error(), later + "; until then the node counts unguarded, and its death is not proven by time"}
 }
 
-// memory looks whether the agent can keep its lists. It is the one file without which it does not start.
+// memory looks whether the agent can read its lists, and keep others. An agent that remembers a list starts with that.
 func (m *Machine) memory() Finding {
 	const subject = "members.cacheFile"
+	remembers, do, err := m.remembers()
+	if do != "" {
+		return Finding{Wrong, subject, err.Error(), noStart + ": " + do}
+	}
+	f := m.writable(subject)
+	if f.Level == Wrong && (remembers || errors.Is(err, unix.EACCES)) {
+		f.Do = "the agent starts with the list that it remembers, and takes no other one up until it can write: make it writable for the agent"
+	}
+	return f
+}
+
+// remembers reads of the file of lists whose it is. What is to be done is said where the agent ends with that file.
+func (m *Machine) remembers() (yes bool, do string, err error) {
+	const forget = "if no other agent of the group runs, or all have the present list in force, remove the file"
+	path, c := m.Config.Members.CacheFile, m.Config
+	info, err := os.Stat(path)
+	switch {
+	case err != nil: // nothing is remembered, or somebody else than root looks
+		return false, "", err
+	case !info.Mode().IsRegular():
+		return false, "give the agent a file of its own", fmt.Errorf("%s is no regular file", path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return false, "", err
+	}
+	var whose struct{ Cluster, NodeGroup, Node string }
+	switch err := json.Unmarshal(text, &whose); {
+	case err != nil:
+		return false, forget, fmt.Errorf("%s is damaged: %w", path, err)
+	case whose.Cluster != c.Cluster || whose.NodeGroup != c.NodeGroup || whose.Node != c.NodeName:
+		return false, "give each agent a file of its own, or correct nodeName, nodeGroup or cluster",
+			fmt.Errorf("%s is of node %q, group %q, cluster %q", path, whose.Node, whose.NodeGroup, whose.Cluster)
+	}
+	return true, "", nil
+}
+
+// writable looks whether the agent can keep a list.
+func (m *Machine) writable(subject string) Finding {
 	folder := filepath.Dir(m.Config.Members.CacheFile)
+	writes := m.writes
+	if writes == nil {
+		writes = func(folder string) error { return unix.Access(folder, unix.W_OK) }
+	}
 	for there := folder; ; there = filepath.Dir(there) {
-		err := unix.Access(there, unix.W_OK)
+		err := writes(there)
 		if info, none := os.Stat(there); none == nil && !info.IsDir() {
 			err = unix.ENOTDIR
 		}

@@ -95,4 +95,45 @@ func TestPartsOfTheAgent(t *testing.T) {
 	}
 }
 
+// Guard: the doctor says of the file of lists what the agent's start does, whatever the folder is.
+func TestFileOfLists(t *testing.T) {
+	dir := t.TempDir()
+	const known = `{"version":1,"cluster":"prod","nodeGroup":"g","node":"n1","chain":[]}`
+	for name, c := range map[string]struct{ text, says string }{
+		"remembered": {known, ""},
+		"damaged":    {`{"x":`, "is damaged"},
+		"empty":      {"", "is damaged"},
+		"another's":  {strings.Replace(known, "n1", "n2", 1), `is of node "n2"`},
+		"a folder":   {"/", "no regular file"},
+	} {
+		cfg := config.Default()
+		cfg.Cluster, cfg.NodeGroup, cfg.NodeName, cfg.Members.CacheFile = "prod", "g", "n1", filepath.Join(dir, "members.json")
+		if c.text == "/" {
+			cfg.Members.CacheFile = dir
+		} else if err := os.WriteFile(cfg.Members.CacheFile, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if f := (&Machine{Config: cfg}).memory(); f.Ends() != (c.says != "") || !strings.Contains(f.Found, c.says) {
+			t.Errorf("%s: %+v, want %q", name, f, c.says)
+		}
+	}
+}
+
+// Guard: an agent that remembers a list starts where it cannot write, and the doctor says the same.
+func TestListThatCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	cfg := config.Default()
+	cfg.Cluster, cfg.NodeGroup, cfg.NodeName, cfg.Members.CacheFile = "prod", "g", "n1", filepath.Join(dir, "members.json")
+	m := &Machine{Config: cfg, writes: func(string) error { return os.ErrPermission }}
+	if f := m.memory(); f.Level != Wrong || !f.Ends() {
+		t.Errorf("nothing is remembered: %+v", f)
+	}
+	if err := os.WriteFile(cfg.Members.CacheFile, []byte(`{"cluster":"prod","nodeGroup":"g","node":"n1"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f := m.memory(); f.Level != Wrong || f.Ends() || !strings.Contains(f.Do, "starts with the list that it remembers") {
+		t.Errorf("a list is remembered: %+v", f)
+	}
+}
+
 func portText(at netip.AddrPort) string { return at.String()[strings.LastIndex(at.String(), ":")+1:] }
