@@ -64,7 +64,7 @@ func leaseMutants() []mutant {
 		one("L12", "members of the other half are waited for", arbiterGo, "ok && a.view.Has(idx) {\n			if st", "ok {\n			if st"),
 		one("L12", "a failed ballot is repeated at once", arbiterGo, "max(turn, a.retryAt, a.yieldsUntil())", "max(turn, a.yieldsUntil())"),
 		one("calm", "decides before the other half has noticed the split", arbiterGo, "	if who := a.rivalUnaware(a.view); who != \"\" {", "	if who := \"\"; who != \"\" {"),
-		one("calm", "waits for a node of the other half that is dead", leaseGo, "		if e.after != 0 && a.table.start.Sub(e.after) <= a.fresh() && e.record()", "		if e.record()"),
+		one("calm", "waits for a node of the other half that is dead", leaseGo, "		if e.after != 0 && a.table.start.Sub(e.after) <= a.fresh() && e.record()", "		if e.after != 0 && e.record()"),
 		one("calm", "a change counts from the read that shows it, however old the one before is", leaseGo, "a.table.start.Sub(e.after) <= a.fresh()", "a.table.start.Sub(e.since) <= a.fresh()"),
 		one("calm", "the excluded half takes the grant as soon as it is renounced", arbiterGo, "a.lostTo != 0 && a.lostTo == l.latest && now < at && a.holdersMove(l.grant)", "a.lostTo != 0 && false && now < at"),
 		one("calm", "a holder that renounced waits for itself", arbiterGo, "a.lease.grant.token(a.slot); !named {", "a.lease.grant.token(a.slot); !named || a.slot >= 0 {"),
