@@ -134,31 +134,39 @@ func slowRow(t *testing.T, cfg Config, what string, takes time.Duration, runs in
 // "fencectl config timing" says, less a fifth.
 func TestSlowLUNDecidesForTheHalfThatLives(t *testing.T) {
 	for _, preset := range config.Timings() {
-		f := config.ForTiming(preset, 4)
-		for _, takes := range []time.Duration{0, f.SlowestIO() / 2, f.SlowestIO() * 8 / 10, f.LUN.IOTimeout * 3 / 4} {
-			for seed := range uint64(3) {
-				c, starved := New(timed(preset, 4, 1, seed)), false
-				c.Run(20 * time.Second)
-				for i := range 4 {
-					c.RestartAgent(i) // ballots go to both copies
-					c.Run(8 * time.Second)
+		for _, n := range []int{2, 4} {
+			f := config.ForTiming(preset, n)
+			for _, takes := range []time.Duration{0, f.SlowestIO() / 2, f.SlowestIO() * 8 / 10, f.LUN.IOTimeout * 3 / 4} {
+				for seed := range uint64(3) {
+					loseHalfSlowly(t, timed(preset, n, 1, seed), fmt.Sprintf("%s, %d nodes, %v, seed %d", preset, n, takes, seed), takes, f)
 				}
-				for i := range 4 {
-					c.LUNFaults(i, &Faults{Takes: takes})
-				}
-				c.Run(40*time.Second + 20*takes)
-				c.Kill(2)
-				c.Kill(3)
-				for end := c.Now() + f.Budget(f.Watchdog.Timeout).Tie() + 5*time.Second; c.Now() < end; c.Run(50 * time.Millisecond) {
-					starved = starved || len(c.Feeding()) < 2
-				}
-				if fed := c.Feeding(); !slices.Equal(fed, []int{0, 1}) || c.Resets() != 2 || starved && takes <= f.SlowestIO() {
-					t.Errorf("%s, %v, seed %d: fed %v, %d resets, starved %v\n%s", preset, takes, seed, fed, c.Resets(), starved, c.Report())
-				}
-				noViolations(t, c)
 			}
 		}
 	}
+}
+
+func loseHalfSlowly(t *testing.T, cfg Config, what string, takes time.Duration, f *config.Config) {
+	t.Helper()
+	c, starved, half := New(cfg), false, cfg.Nodes/2
+	c.Run(20 * time.Second)
+	for i := range cfg.Nodes {
+		c.RestartAgent(i) // ballots go to both copies
+		c.Run(8 * time.Second)
+	}
+	for i := range cfg.Nodes {
+		c.LUNFaults(i, &Faults{Takes: takes})
+	}
+	c.Run(40*time.Second + 20*takes)
+	for i := half; i < cfg.Nodes; i++ {
+		c.Kill(i)
+	}
+	for end := c.Now() + f.Budget(f.Watchdog.Timeout).Tie() + 5*time.Second; c.Now() < end; c.Run(50 * time.Millisecond) {
+		starved = starved || len(c.Feeding()) < half
+	}
+	if fed := c.Feeding(); len(fed) != half || fed[half-1] != half-1 || c.Resets() != half || starved && takes <= f.SlowestIO() {
+		t.Errorf("%s: fed %v, %d resets, starved %v\n%s", what, fed, c.Resets(), starved, c.Report())
+	}
+	noViolations(t, c)
 }
 
 // Survival: the hold works on a LUN that decides a split: in an outage of all networks nobody is reset, and nobody starves.
