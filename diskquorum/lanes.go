@@ -197,7 +197,7 @@ func (a *Arbiter) Complete(now boottime.Instant, c *Completion) {
 	}
 	l.inFlight, l.took = false, max(c.Ended.Sub(c.Started), l.took*7/8)
 	if c.Own != nil {
-		_ = a.showed(c, c.Own) // the lane has what it says
+		_ = a.showed(c.Device, cmp.Or(c.OwnEnded, c.Ended), c.Own) // the lane has what it says
 	}
 	a.echo.lanes[c.Device].last = l.echo
 	switch {
@@ -258,7 +258,7 @@ func (a *Arbiter) laneWrote(c *Completion) {
 func (a *Arbiter) laneRead(c *Completion) {
 	l := &a.lanes[c.Device]
 	if c.Err == nil {
-		c.Err = a.showed(c, c.Data)
+		c.Err = a.showed(c.Device, c.Ended, c.Data)
 	}
 	if c.Err == nil {
 		c.Err = a.table.take(c)

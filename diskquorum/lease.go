@@ -192,7 +192,8 @@ func (h *half) grant() *Grant {
 // rivalUnaware names a node outside the view whose slot moves and still counts a member
 // of it. It has not noticed the split; deciding now would only lengthen the time in
 // which both halves feed. A node that is dead or has no LUN does not move and cannot
-// hold anybody up.
+// hold anybody up: a change counts from the read that did not show it yet. While all are in
+// view that one is old, and a node that has died since would be waited for else, longer than a slow LUN leaves time for.
 func (a *Arbiter) rivalUnaware(view roster.Set) string {
 	for slot := range a.table.entries {
 		e := &a.table.entries[slot]
@@ -203,8 +204,7 @@ func (a *Arbiter) rivalUnaware(view roster.Set) string {
 		if !ok || view.Has(idx) || !a.sameRoster(&e.record().Statement) {
 			continue // by another roster its view would be read wrong
 		}
-		at, moved := e.arrived()
-		if moved && a.table.start.Sub(at) <= a.fresh() && e.record().Statement.View.Intersects(view) {
+		if e.after != 0 && a.table.start.Sub(e.after) <= a.fresh() && e.record().Statement.View.Intersects(view) {
 			return e.record().NodeName
 		}
 	}

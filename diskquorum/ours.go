@@ -61,12 +61,12 @@ func OwnSuperblock(data []byte, id [16]byte, slots int) error {
 }
 
 // showed notes what the start of a device, as a read that ended well brought it, shows of its superblock.
-func (a *Arbiter) showed(c *Completion, start []byte) error {
-	l := &a.lanes[c.Device]
-	err := OwnSuperblock(start, a.table.devices[c.Device].id, a.table.Slots())
+func (a *Arbiter) showed(d int, ended boottime.Instant, start []byte) error {
+	l := &a.lanes[d]
+	err := OwnSuperblock(start, a.table.devices[d].id, a.table.Slots())
 	switch {
 	case err == nil:
-		l.ours, l.foreign = c.Ended, nil
+		l.ours, l.foreign = ended, nil
 	case errors.Is(err, ErrNotOurs):
 		l.ours, l.foreign = 0, err
 	default:
@@ -124,7 +124,7 @@ func (a *Arbiter) asked(c *Completion) {
 	l := &a.lanes[c.Device]
 	err := c.Err
 	if err == nil {
-		err = a.showed(c, c.Data)
+		err = a.showed(c.Device, c.Ended, c.Data)
 	}
 	if err == nil {
 		l.askAgain = 0

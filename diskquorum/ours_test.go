@@ -234,3 +234,24 @@ func TestNoWriteOnADamagedSuperblock(t *testing.T) {
 		}
 	}
 }
+
+// Guard: B10. A write hangs for longer than a heartbeat, and the superblock was read when it began: what stands there by now
+// nobody has looked at.
+func TestALookFromBeforeAWriteThatHungIsOld(t *testing.T) {
+	r := startedRig(t, 2)
+	n := r.nodes[0]
+	n.arb.lanes[0].took = r.timing.Heartbeat
+	r.hold(1 << 62)
+	r.until(t, 0, OpWrite)
+	io := n.ios[0]
+	if !io.op.Own {
+		t.Fatalf("nothing is read beside %+v", io.op)
+	}
+	looked := io.started.Add(time.Millisecond)
+	r.now = looked.Add(r.timing.Heartbeat + 1)
+	n.ios[0] = nil
+	n.arb.Complete(r.now, &Completion{ID: io.op.ID, Kind: OpWrite, Started: io.started, Ended: r.now, Own: r.images[0][:OwnSize], OwnEnded: looked})
+	if n.arb.mayWrite(r.now, 0) {
+		t.Errorf("a write may follow a look from %v ago", r.now.Sub(looked))
+	}
+}

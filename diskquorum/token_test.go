@@ -263,7 +263,10 @@ func TestRivalThatHasNotNoticedTheSplitIsWaitedFor(t *testing.T) {
 		{"it counts a member of this half", func(rec *Slot) { rec.Statement.View = roster.SetOf(1, 2, 3) }, "n2"},
 		{"it is not active", func(rec *Slot) { rec.Statement.View, rec.State = roster.SetOf(1, 2), SlotStopped }, ""},
 		{"it does not move", func(rec *Slot) {
-			rec.Statement.View, rival.since = roster.SetOf(1, 2), a.table.start-boottime.Instant(r.timing.fresh())-1
+			rec.Statement.View, rival.after = roster.SetOf(1, 2), a.table.start-boottime.Instant(r.timing.fresh())-1
+		}, ""},
+		{"it may have moved long before a read showed it", func(rec *Slot) {
+			rec.Statement.View, rival.since, rival.after = roster.SetOf(1, 2), a.table.start-1, a.table.start-boottime.Instant(r.timing.fresh())-1
 		}, ""},
 		{"it never moved", func(rec *Slot) { rec.Statement.View, rival.after = roster.SetOf(1, 2), 0 }, ""},
 		{"it cannot be read", func(rec *Slot) { rec.Statement.View, rival.status = roster.SetOf(1, 2), slotUnknown }, ""},

@@ -169,7 +169,7 @@ func (e *Engine) perform(op *diskquorum.Op) diskquorum.Completion {
 	if !op.Own {
 		return e.do(op)
 	}
-	own := make(chan error, 1)
+	own, ended := make(chan error, 1), boottime.Instant(0)
 	if e.obuf == nil {
 		e.obuf = make([]byte, diskquorum.OwnSize)
 	}
@@ -178,11 +178,12 @@ func (e *Engine) perform(op *diskquorum.Op) diskquorum.Completion {
 		if err == nil && n != len(e.obuf) {
 			err = io.ErrUnexpectedEOF
 		}
+		ended = e.clock()
 		own <- err
 	}()
 	c := e.do(op)
 	if err := <-own; err == nil {
-		c.Own = e.obuf
+		c.Own, c.OwnEnded = e.obuf, ended
 	}
 	c.Ended = e.clock()
 	return c

@@ -96,6 +96,19 @@ func TestEngineWritesABlockBeside(t *testing.T) {
 	})
 }
 
+// The superblock is read at the same time as a write; it tells what stood there when that read ended.
+func TestEngineSaysWhenTheSuperblockWasRead(t *testing.T) {
+	bubble(t, func(t *testing.T, e *Engine, dev *diskquorumtest.MemDevice, done chan diskquorum.Completion) {
+		dev.SetFaults(diskquorumtest.Faults{WriteDelay: diskquorumtest.Span{Min: time.Second, Max: time.Second}})
+		op := write(1, 7)
+		op.Own = true
+		submit(t, e, op)
+		if c := <-done; c.Own == nil || c.OwnEnded != c.Started || c.Ended.Sub(c.Started) != time.Second {
+			t.Errorf("%d bytes, read at %v of %v to %v", len(c.Own), c.OwnEnded, c.Started, c.Ended)
+		}
+	})
+}
+
 func TestEngineHungDevice(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine, dev *diskquorumtest.MemDevice, done chan diskquorum.Completion) {
 		if _, ok := e.InFlight(); ok {

@@ -129,6 +129,46 @@ func slowRow(t *testing.T, cfg Config, what string, takes time.Duration, runs in
 	}
 }
 
+// Survival: half of the group loses its power at once, over a slow LUN. Its slots stand still, and nobody waits for them longer
+// than the others have: they live with I/O of three quarters of lun.ioTimeout, and feed without a pause with what
+// "fencectl config timing" says, less a fifth.
+func TestSlowLUNDecidesForTheHalfThatLives(t *testing.T) {
+	for _, preset := range config.Timings() {
+		for _, n := range []int{2, 4} {
+			f := config.ForTiming(preset, n)
+			for _, takes := range []time.Duration{0, f.SlowestIO() / 2, f.SlowestIO() * 8 / 10, f.LUN.IOTimeout * 3 / 4} {
+				for seed := range uint64(3) {
+					loseHalfSlowly(t, timed(preset, n, 1, seed), fmt.Sprintf("%s, %d nodes, %v, seed %d", preset, n, takes, seed), takes, f)
+				}
+			}
+		}
+	}
+}
+
+func loseHalfSlowly(t *testing.T, cfg Config, what string, takes time.Duration, f *config.Config) {
+	t.Helper()
+	c, starved, half := New(cfg), false, cfg.Nodes/2
+	c.Run(20 * time.Second)
+	for i := range cfg.Nodes {
+		c.RestartAgent(i) // ballots go to both copies
+		c.Run(8 * time.Second)
+	}
+	for i := range cfg.Nodes {
+		c.LUNFaults(i, &Faults{Takes: takes})
+	}
+	c.Run(40*time.Second + 20*takes)
+	for i := half; i < cfg.Nodes; i++ {
+		c.Kill(i)
+	}
+	for end := c.Now() + f.Budget(f.Watchdog.Timeout).Tie() + 5*time.Second; c.Now() < end; c.Run(50 * time.Millisecond) {
+		starved = starved || len(c.Feeding()) < half
+	}
+	if fed := c.Feeding(); len(fed) != half || fed[half-1] != half-1 || c.Resets() != half || starved && takes <= f.SlowestIO() {
+		t.Errorf("%s: fed %v, %d resets, starved %v\n%s", what, fed, c.Resets(), starved, c.Report())
+	}
+	noViolations(t, c)
+}
+
 // Survival: the hold works on a LUN that decides a split: in an outage of all networks nobody is reset, and nobody starves.
 func TestSlowLUNHolds(t *testing.T) {
 	for _, preset := range config.Timings() {

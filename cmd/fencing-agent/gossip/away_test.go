@@ -284,3 +284,14 @@ func TestAnAddressThatComesBackIsTaken(t *testing.T) {
 		})
 	})
 }
+
+// The addresses of two nodes were exchanged while both were down. The lists that they remember are older; where others learn
+// addresses from Nodes, each has to start, or no Node would ever say where it is now.
+func TestAnAddressThatWasAnotherNodesIsNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(list(t, 1, "10.0.0.1", "10.1.0.1"))
+		h.cfg.AddressesFollow = true
+		h.come("data", "10.1.0.2")
+		h.run(t, func() { h.expect(t, time.Minute, "10.0.0.1", "10.1.0.2") })
+	})
+}

@@ -95,7 +95,8 @@ func (n *Networks) explainTaken(at netip.AddrPort, err error) error {
 const agentProgram = "fencing-agent"
 
 // checkAddress compares the address that was found with that of the list of members. One that is not the listed one is
-// another node's, which ends the start, or waits until the listed one comes: a virtual address may be all there is.
+// another node's, which ends the start, or waits until the listed one comes: a virtual address may be all there is. Where
+// addresses follow, a remembered list may be older than both, and only who starts says where it is now.
 func (n *Networks) checkAddress(sn *config.SystemNetwork, found iface.Local, r *roster.Roster) error {
 	self, at := &r.Members[r.Self], found.Address.String()
 	want := self.Addresses[sn.Name]
@@ -103,7 +104,7 @@ func (n *Networks) checkAddress(sn *config.SystemNetwork, found iface.Local, r *
 		return n.checkApart(sn, found)
 	}
 	for i := range r.Members {
-		if m := &r.Members[i]; i != r.Self && m.Addresses[sn.Name] == at {
+		if m := &r.Members[i]; i != r.Self && m.Addresses[sn.Name] == at && !n.cfg.AddressesFollow {
 			return &wrongError{fmt.Errorf("network %s: this node's address is %s (%s), which the list of members has for %q, and nodeName is %q; correct the list, nodeName or the network, or two nodes will run under one name",
 				sn.Name, at, found.Interface, m.Name, self.Name)}
 		}
