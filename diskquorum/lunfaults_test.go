@@ -90,3 +90,19 @@ func TestTwoDevicesAreExchanged(t *testing.T) {
 		}
 	}
 }
+
+// Guard: B11. A node has written both copies of its slot on a LUN that went back before it reads: the slots of the others tell.
+func TestSlotsOfOthersTellThatTheLUNWentBack(t *testing.T) {
+	r := startedRig(t, 2)
+	was := slices.Clone(r.images[0])
+	r.run(30 * time.Second)
+	r.kill(1)
+	r.hold(1 << 62)
+	copy(was[SlotOffset(0, 0):], r.images[0][SlotOffset(0, 0):SlotOffset(1, 0)])
+	r.restore(0, was)
+	r.setView(0, 0)
+	r.hold(0)
+	if r.run(3 * time.Second); !r.nodes[0].arb.lanes[0].back {
+		t.Error("not noticed")
+	}
+}
