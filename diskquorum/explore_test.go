@@ -103,6 +103,7 @@ func fromEnv(t *testing.T, key string, otherwise uint64) uint64 {
 // explorer is a seeded scheduler of a rig.
 type explorer struct {
 	rig    *rig
+	seed   uint64
 	rng    *rand.Rand
 	steps  int
 	groups [][]int // what the network is to look like; nodes notice one by one
@@ -112,6 +113,7 @@ type explorer struct {
 	pFail, pLate, pLand, pPart, pKill, pNet, pPause, pJump, pGossip, pPath int
 
 	foreign *rand.Rand // of the LUN that becomes somebody else's; nil: it does not
+	lies    *lies      // of the storage; nil: it keeps its word
 
 	paused    int // node that is not scheduled, -1: none
 	ios, late int
@@ -126,7 +128,7 @@ func newExplorer(seed uint64) *explorer {
 		timing.Takeover = 5 * time.Second
 	}
 	nodes, devices := []int{2, 2, 4}[rng.IntN(3)], 1+rng.IntN(2)*2
-	e := &explorer{rng: rng, steps: devices * (60 + rng.IntN(300)), paused: -1, risen: -1}
+	e := &explorer{seed: seed, rng: rng, steps: devices * (60 + rng.IntN(300)), paused: -1, risen: -1}
 	e.groups = deal(rng, nodes)
 	e.rig = raced(nodes, devices, timing, e.groups)
 	for _, n := range e.rig.nodes {
@@ -142,6 +144,8 @@ func newExplorer(seed uint64) *explorer {
 	}
 	if other := rand.New(rand.NewPCG(seed, 0xb10)); other.IntN(4) == 0 {
 		e.foreign = other // apart, so that the other schedules stay what they were
+	} else if other.IntN(3) == 0 {
+		e.lies = &lies{rng: other}
 	}
 	return e
 }
@@ -158,6 +162,10 @@ func (e *explorer) run() {
 		}
 		e.act()
 		e.replace()
+		e.lie()
+	}
+	if e.lies != nil {
+		return // B11 may leave a half that could have lived undecided
 	}
 	for d := range e.rig.images {
 		e.rig.giveBack(d)

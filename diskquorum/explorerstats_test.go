@@ -12,6 +12,8 @@ type explorerStats struct {
 	Relayed                      int // steps in which a node fed by the writes of another holder
 	Bridged                      int // steps in which it fed with one that had given the grant up for a majority (L14)
 
+	Lied, Older, Known, Unpromised int // schedules in which storage lied; times a node was shown an older device, and could tell; schedules that came to promise nothing
+
 	Spared    [fates]int // schedules in which the premise of the test of survival held, by the fate of the other half,
 	SparedWon [fates]int // and of those the ones in which the spared half won
 	Damaged   int        // schedules in which it did not, for a slot was damaged
@@ -37,6 +39,13 @@ func (s *explorerStats) add(e *explorer, seed uint64) {
 		s.Triples++
 		s.TripleWon += o.won
 		s.Outvoted += o.outvoted
+	}
+	if e.lies != nil {
+		s.Lied++
+		s.Older, s.Known = s.Older+o.back.events, s.Known+o.back.known
+		if o.back.unpromised != "" {
+			s.Unpromised++
+		}
 	}
 	if e.end.damaged {
 		s.Damaged++
@@ -71,6 +80,10 @@ func (s *explorerStats) sum(o *explorerStats) {
 	s.Triples += o.Triples
 	s.TripleWon += o.TripleWon
 	s.Outvoted += o.Outvoted
+	s.Lied += o.Lied
+	s.Older += o.Older
+	s.Known += o.Known
+	s.Unpromised += o.Unpromised
 	for f := range s.Spared {
 		s.Spared[f] += o.Spared[f]
 		s.SparedWon[f] += o.SparedWon[f]

@@ -26,6 +26,8 @@ type oracle struct {
 
 	majority int // of the devices
 
+	back backTruth
+
 	adoptions, lost, won, outvoted, relayed, bridged int
 }
 
@@ -80,10 +82,18 @@ type state struct {
 }
 
 func newOracle(n, devices int) oracle {
-	return oracle{majority: devices/2 + 1, decided: map[uint64]decision{}, ballots: map[[2]uint64]int{}, tokens: map[Token]life{}, named: map[Token]life{}, backing: map[backing]boottime.Instant{}, nodes: make([]nodeTruth, n)}
+	return oracle{majority: devices/2 + 1, decided: map[uint64]decision{}, ballots: map[[2]uint64]int{}, tokens: map[Token]life{}, named: map[Token]life{}, backing: map[backing]boottime.Instant{}, nodes: make([]nodeTruth, n), back: backTruth{lost: make([]deviceSet, n), unread: map[[2]int]boottime.Instant{}}}
 }
 
+// add notes a violation of what storage that keeps its word is needed for (see wentBack).
 func (o *oracle) add(format string, args ...any) {
+	if o.back.unpromised == "" {
+		o.must(format, args...)
+	}
+}
+
+// must notes a violation of what is promised whatever the storage does.
+func (o *oracle) must(format string, args ...any) {
 	if o.violation == "" {
 		o.violation = fmt.Sprintf(format, args...)
 		if o.trace != nil {
@@ -108,11 +118,11 @@ func (o *oracle) killed(n *rigNode) {
 // submitted judges an I/O: one at a time, and writes in this node's slot only.
 func (o *oracle) submitted(n *rigNode, op *Op) {
 	if n.ios[op.Device] != nil {
-		o.add("n%d: a second I/O while one is in flight", n.index)
+		o.must("n%d: a second I/O while one is in flight", n.index)
 	}
 	t := &o.nodes[n.index]
 	if seen := &t.start[op.Device]; op.Kind == OpWrite && (!seen.ours || n.r.now.Sub(seen.at) > n.r.timing.Heartbeat) {
-		o.add("n%d: begins a write of device %d, which it saw last %v ago, ours %v", n.index, op.Device, n.r.now.Sub(seen.at), seen.ours)
+		o.must("n%d: begins a write of device %d, which it saw last %v ago, ours %v", n.index, op.Device, n.r.now.Sub(seen.at), seen.ours)
 		return
 	}
 	if op.Kind == OpRead {
@@ -122,7 +132,7 @@ func (o *oracle) submitted(n *rigNode, op *Op) {
 		return
 	}
 	if len(op.Data) != BlockSize || op.Offset != SlotOffset(n.index, 0) && op.Offset != SlotOffset(n.index, 1) {
-		o.add("n%d: writes %d bytes at %d, outside its slot", n.index, len(op.Data), op.Offset)
+		o.must("n%d: writes %d bytes at %d, outside its slot", n.index, len(op.Data), op.Offset)
 		return
 	}
 	if seq := recordSequence(op.Data); seq > t.writing {
@@ -158,7 +168,9 @@ func (o *oracle) completed(n *rigNode, io *rigIO, c *Completion, renewed bool) {
 		t.shown = t.landed
 	}
 	a := n.arb
-	if renewed && a.anchor != 0 {
+	// An agent that was restarted on a device that went back believes what it reads, and is granted nothing and vouches for
+	// nobody: its token has moved on, and it begins no ballot (B11).
+	if renewed && a.anchor != 0 && (o.back.lost[n.index] == 0 || a.legacy.late == 0) {
 		o.backing[backing{n.index, a.lease.latest}] = t.shown
 		for inst, d := range o.decided {
 			if inst > a.lease.latest && d.since < t.readStart {

@@ -42,11 +42,13 @@ type rig struct {
 	images [][]byte
 	image  []byte   // of the first device
 	own    [][]byte // the superblocks, by device
-	nodes  []*rigNode
-	late   []*rigIO // writes nobody waits for that may still land
-	oracle oracle
-	logf   func(format string, args ...any) // nil: no trace
-	nonce  uint64
+
+	elsewhere []elsewhere // by device
+	nodes     []*rigNode
+	late      []*rigIO // writes nobody waits for that may still land
+	oracle    oracle
+	logf      func(format string, args ...any) // nil: no trace
+	nonce     uint64
 }
 
 // rigNode is one machine. It is the Evidence of its arbiter.
@@ -87,6 +89,7 @@ type heard struct {
 // rigIO is an I/O under way.
 type rigIO struct {
 	op      Op
+	node    int
 	started boottime.Instant
 	data    []byte // of a write, or what a read has seen so far
 	todo    uint32 // write: sectors that have not landed; read: blocks not looked at
@@ -138,7 +141,7 @@ func newSetRig(n, devices int, timing Timing) *rig {
 		r.sbs, r.images = append(r.sbs, sb), append(r.images, image)
 		r.own = append(r.own, slices.Clone(image[:OwnSize]))
 	}
-	r.sb, r.image = r.sbs[0], r.images[0]
+	r.sb, r.image, r.elsewhere = r.sbs[0], r.images[0], make([]elsewhere, devices)
 	r.oracle = newOracle(n, devices)
 	for i := range n {
 		list := rigRoster(n, i)
@@ -203,6 +206,7 @@ func (r *rig) start(i int) {
 	n.out, n.tie = Output{}, false
 	clear(n.locked)
 	r.oracle.started(n)
+	r.oracle.startedBack(n)
 	r.trace("n%d starts, boot %x process %x", i, n.boot, n.process)
 }
 
@@ -308,6 +312,7 @@ func (r *rig) step(i int) *Output {
 	if n.out.Ended != nil {
 		r.trace("n%d: ballot ended: %+v", i, *n.out.Ended)
 	}
+	r.oracle.steppedBack(n)
 	r.oracle.stepped(n, &before)
 	for k := range n.out.Ops {
 		r.submit(n, &n.out.Ops[k])
@@ -339,7 +344,7 @@ func (r *rig) grantLock(n *rigNode) {
 func (r *rig) submit(n *rigNode, op *Op) {
 	r.oracle.submitted(n, op)
 	d := op.Device
-	io := &rigIO{op: *op, started: r.now}
+	io := &rigIO{op: *op, node: n.index, started: r.now}
 	io.op.Data = nil
 	if op.Kind == OpRead {
 		io.data, io.todo = n.readBufs[d], 1<<(len(r.image)/BlockSize)-1
@@ -373,7 +378,7 @@ func (r *rig) traceWrite(io *rigIO, format string, args ...any) {
 
 // progress lands the sectors of a write, or looks at the blocks of a read, that mask names.
 func (r *rig) progress(io *rigIO, mask uint32) {
-	size, image := SectorSize, r.images[io.op.Device]
+	size, image := SectorSize, r.imageOf(io.node, io.op.Device)
 	if io.op.Kind == OpRead {
 		size = BlockSize
 	}
@@ -413,10 +418,11 @@ func (r *rig) completeOn(i, d int) {
 		c.Data = io.data
 	}
 	if io.op.Own {
-		c.Own = append([]byte(nil), r.images[d][:OwnSize]...)
+		c.Own = append([]byte(nil), r.imageOf(i, d)[:OwnSize]...)
 	}
 	anchor, latest := n.arb.anchor, n.arb.lease.latest
 	n.arb.Complete(r.now, c)
+	r.oracle.endedBack(n, io, c)
 	// One and the same write may stand behind a newer decision, too.
 	r.oracle.completed(n, io, c, n.arb.anchor != anchor || n.arb.lease.latest != latest)
 }

@@ -86,12 +86,14 @@ func (c *Cluster) checkStep() {
 	c.checkGrants()
 	c.checkLinks()
 	for _, n := range c.nodes {
-		c.checkLog(n)
+		if !c.older.unpromised {
+			c.checkLog(n)
+		}
 		if n.judged && c.feeding(n) {
 			k.add("%v: %s is condemned, and has permission to feed: %v", c.Now(), n.Name, n.decision.Reason)
 		}
 	}
-	if c.cfg.OnLoss != watchdog.LossFence {
+	if c.cfg.OnLoss != watchdog.LossFence || c.older.unpromised {
 		return
 	}
 	if k.moved {

@@ -54,6 +54,7 @@ type Config struct {
 	outages *rand.Rand // draws when all networks are silent; nil: they never are
 	often   bool       // they are half of the time
 	foreign *rand.Rand // draws when a device is somebody else's; nil: it never is
+	back    *rand.Rand // draws when a device goes back; nil: it never does
 }
 
 // Times are the settings that enter the time budget.
@@ -116,6 +117,7 @@ func (c *Cluster) times(n *Node) *Times {
 
 // Cluster is a running simulation. It is not safe for concurrent use.
 type Cluster struct {
+	older older
 	cfg   Config
 	rng   *rand.Rand
 	now   boottime.Instant
@@ -230,7 +232,7 @@ func (c *Cluster) Start(i int) {
 		return
 	}
 	r, succession := c.rostersOf(n)
-	n.up, n.process = true, c.rng.Uint64()|1
+	n.up, n.process, c.older.unpromised = true, c.rng.Uint64()|1, c.older.unpromised || c.older.began
 	n.life++
 	own := c.times(n)
 	n.core = watchdog.NewCore(watchdog.Config{

@@ -12,6 +12,11 @@ import (
 // restarts, disable files and LUN faults on a random group and returns it as it stands in
 // the end. With trace every step is printed through logf.
 func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...any)) *Cluster {
+	return randomSchedule(seed, false, trace, logf)
+}
+
+// randomSchedule is RandomSchedule; goesBack: with a LUN that goes back again and again, in each one.
+func randomSchedule(seed uint64, goesBack, trace bool, logf func(format string, args ...any)) *Cluster {
 	rng := rand.New(rand.NewPCG(seed, 0x5eed))
 	cfg := DefaultConfig([]int{2, 3, 4, 4, 4, 5, 6}[rng.IntN(7)], seed)
 	cfg.Devices = 1 + 2*rng.IntN(2)
@@ -24,7 +29,11 @@ func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...an
 	if rng.IntN(3) == 0 {
 		cfg.Odd = cfg.otherTimes(rng)
 	}
-	return play(cfg.withOutages(seed).withSentences(seed), rng, trace, logf)
+	cfg = cfg.withOutages(seed).withSentences(seed)
+	if goesBack {
+		cfg.back, cfg.foreign = rand.New(rand.NewPCG(seed, 0xb11)), nil
+	}
+	return play(cfg, rng, trace, logf)
 }
 
 // withOutages adds outages of all networks, LUNs without echo blocks and agents of before there was a hold.
@@ -39,6 +48,8 @@ func (c Config) withOutages(seed uint64) Config {
 	}
 	if other := rand.New(rand.NewPCG(seed, 0xb10)); other.IntN(4) == 0 {
 		c.foreign = other // apart, so that the other schedules stay what they were
+	} else if other.IntN(4) == 0 {
+		c.back = other
 	}
 	if c.Mode == watchdog.LUNOr && rng.IntN(5) == 0 {
 		c.Others = 1 + rng.IntN(c.Nodes)
@@ -98,6 +109,9 @@ func play(cfg Config, rng *rand.Rand, trace bool, logf func(format string, args 
 		}
 		if cfg.foreign != nil {
 			c.turnOver(cfg.foreign)
+		}
+		if cfg.back != nil {
+			c.goesBack(cfg.back)
 		}
 		lull := 12 * time.Second
 		if rng.IntN(4) == 0 {

@@ -1,0 +1,98 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+)
+
+// older is a LUN that goes back under all nodes. What can be promised then is stated at diskquorum's TestStorageThatLies,
+// whose oracle knows what each agent has read; here it is taken more narrowly.
+type older struct {
+	kept       [][]byte // snapshots, by device
+	at         boottime.Instant
+	known      int  // times that all nodes could know that the LUN went back
+	began      bool // a device has gone back
+	unpromised bool // so that some node cannot know: no decision of the LUN is judged from there on
+}
+
+// Snapshot keeps what stands on all devices.
+func (c *Cluster) Snapshot() {
+	c.trace("a snapshot is taken of the LUN")
+	c.older.kept, c.older.at = nil, c.now
+	for _, image := range c.lun.images {
+		c.older.kept = append(c.older.kept, slices.Clone(image))
+	}
+}
+
+// Restore puts the snapshot back on these devices, or zeros where the slots were if there is none.
+func (c *Cluster) Restore(devices ...int) {
+	c.trace("devices %v go back", devices)
+	o := &c.older
+	for _, n := range c.nodes {
+		// It has to have written its slot and read the others' since, and to run on: the next agent cannot know.
+		knows := n.up && !n.paused && n.resumed <= o.at && c.now.Sub(o.at) >= 15*c.times(n).Timing.Heartbeat
+		o.unpromised = o.unpromised || !knows || len(c.lun.faults) > 0
+	}
+	if o.began = true; !o.unpromised {
+		o.known++
+	}
+	for _, d := range devices {
+		image := c.lun.images[d]
+		clear(image[diskquorum.OwnSize:])
+		if o.kept != nil {
+			copy(image[diskquorum.OwnSize:], o.kept[d][diskquorum.OwnSize:])
+		}
+	}
+}
+
+// calm ends all faults for as long as it takes until all nodes count each other and write the LUN. What the LUN says then
+// all of them know, and from then on it is promised again.
+func (c *Cluster) calm() {
+	c.Heal()
+	for k := range c.cfg.Networks {
+		c.SetWeather(k, Weather{})
+	}
+	for i := range c.nodes {
+		c.Resume(i)
+		c.LUNFaults(i, nil)
+		c.Start(i)
+	}
+	for d := range c.lun.images {
+		c.GiveBack(d)
+	}
+	c.Run(time.Minute)
+	for _, n := range c.nodes {
+		if !n.up || n.paused || n.counts.Len() < len(c.nodes) {
+			return
+		}
+	}
+	c.older.began, c.older.unpromised, c.check.decided = false, false, map[uint64]*diskquorum.Grant{}
+	for _, n := range c.nodes {
+		n.logged = logged{}
+	}
+}
+
+// goesBack takes a snapshot of the LUN, or puts it back: on all devices, or on one.
+func (c *Cluster) goesBack(rng *rand.Rand) {
+	if c.lun == nil || rng.IntN(5) > 0 {
+		return
+	}
+	devices := rng.Perm(len(c.lun.images))
+	switch rng.IntN(6) {
+	case 0, 1:
+		c.calm()
+		c.Snapshot()
+		c.Run(20 * time.Second)
+	case 2:
+		c.Restore(devices...)
+	case 3, 4:
+		c.Restore(devices[0])
+	case 5:
+		c.older.kept, c.older.at = nil, c.now.Add(-15*c.cfg.Timing.Heartbeat) // it is zeroed
+		c.Restore(devices[0])
+	}
+}
