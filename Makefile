@@ -8,6 +8,8 @@ COUNT    ?= 6
 ROUNDS   ?= 50
 HUNG     ?= 30s
 SIZES    ?= 3,7
+# How long an I/O on the LUN takes in the equal splits of test-netns; the table: SLOW=0s,100ms,300ms,500ms,700ms,1s,1500ms,2s
+SLOW     ?= 0s,700ms
 DURATION ?= 30m
 STEADY   ?= 1h
 AGENTS   ?= 300
@@ -179,7 +181,7 @@ test-watchdog: build tools ## fencectl watchdog test in machines of User-mode Li
 test-netns: build tools ## the real programs in network namespaces, ROUNDS=50 equal splits, scenarios with SIZES=3,7 agents; needs root (about 15 min)
 	@test "$$(id -u)" = 0 || { echo "test-netns: needs root: it makes network namespaces and loop devices; run: sudo make test-netns" >&2; exit 1; }
 	@echo "test-netns: real programs, real partitions, loop devices; $(ROUNDS) equal splits, scenarios with $(SIZES) agents; about 15 minutes"
-	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m ./integration/netns -rounds $(ROUNDS) -sizes $(SIZES)
+	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m ./integration/netns -rounds $(ROUNDS) -sizes $(SIZES) -slow $(SLOW)
 
 test-versions: build tools ## agents of the commit OLD and of this one in one group: equal splits, a node cut off, an upgrade in a split; needs root and git (about 4 min)
 	@test "$$(id -u)" = 0 || { echo "test-versions: needs root: it makes network namespaces and loop devices; run: sudo make test-versions" >&2; exit 1; }

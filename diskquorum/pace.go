@@ -56,10 +56,14 @@ const (
 	roundsToDecide = 3
 )
 
+// RoundsToFeed is how many rounds of I/O, a write and a read each, there are from an equal split until a half feeds under a
+// grant, in the worst case, with phases that are written to so many copies.
+func RoundsToFeed(copies int) int { return roundsToShow + roundsToDecide + copies - 1 }
+
 // SlowestRound is the longest that a write and the read after it may take if an equal split is to be decided within A, with
 // phases that are written to so many copies. delayed is for a half that leaves the LUN to the other one first (L12).
 func (t *Timing) SlowestRound(copies int, delayed bool) time.Duration {
-	left, rounds := t.Arbitrate, time.Duration(roundsToDecide+copies-1)
+	left, rounds := t.Arbitrate, time.Duration(RoundsToFeed(copies)-roundsToShow)
 	if delayed {
 		left -= t.PreferenceDelay
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/diskquorum/lunadmin"
 )
 
@@ -29,8 +31,10 @@ Of a SCSI device it also asks, and tells, whether persistent reservations and CO
 offered. Agents need neither.
 
 It is safe while the LUN is in use, and may run on several nodes at once; run it on each node, for each
-can have a bad path. An uncontended decision in an equal split takes five I/Os: the arbitration budget
-must leave room for that, and lun.ioTimeout for the slowest single one.
+can have a bad path. From an equal split until a half feeds by the grant it takes up to six writes, each
+with a read after it. Whether that is in time depends on lun.heartbeatInterval and lun.ioTimeout, as in
+"fencectl config timing", and is said here for each timing with its defaults. lun.ioTimeout must leave
+room for the slowest single I/O.
 
 That two nodes really see one LUN, without a cache in between and without half written blocks, is
 checked by both together:
@@ -73,6 +77,9 @@ Repeat it with each further node as the second one.
 		p.done()
 		if err != nil {
 			return err
+		}
+		if len(decidedInTime(r)) == 0 {
+			r.Warnings = append(r.Warnings, "the I/O is so slow that an equal split is decided in time with no timing: see docs/tuning.md")
 		}
 		for _, w := range r.Warnings {
 			env.warn("warning: " + w)
@@ -130,6 +137,17 @@ func lunShare(cmd *cobra.Command, env *environment, out *printer, device, share,
 	})
 }
 
+// decidedInTime lists the timings with whose defaults an equal split is decided within A on a bad day, as "fencectl config timing"
+// reckons it.
+func decidedInTime(r *lunadmin.CheckReport) (out []string) {
+	for _, t := range config.Timings() {
+		if r.Round() <= 2*float64(config.ForTiming(t, 2).SlowestIO())/float64(time.Millisecond) {
+			out = append(out, string(t))
+		}
+	}
+	return out
+}
+
 func lunCheckTable(t *table, r *lunadmin.CheckReport) {
 	t.row("device", fmt.Sprintf("%s (%s)", r.Device.Path, r.Device.Kind))
 	if r.Set != nil {
@@ -141,7 +159,8 @@ func lunCheckTable(t *table, r *lunadmin.CheckReport) {
 	}
 	t.row("damage", cmp.Or(strings.Join(r.Damage, "; "), "none: superblock and slots can be read"))
 	t.row("wrote", cmp.Or(r.Wrote, "nothing"))
-	t.row("decision", fmt.Sprintf("%.3f ms on a bad day: five times the slower p99", r.Decision))
+	t.row("decision", fmt.Sprintf("%.3f ms of I/O on a bad day: %d writes and reads at their p99", r.Decision, diskquorum.RoundsToFeed(2)))
+	t.row("", "in time with timing: "+cmp.Or(strings.Join(decidedInTime(r), ", "), "none"))
 	if r.SCSI != nil {
 		t.row("scsi", r.SCSI.Summary())
 	}

@@ -22,8 +22,8 @@ type CheckReport struct {
 	Wrote  string        `json:"wrote"`         // what was written, in words; empty: nothing
 	Read   Latency       `json:"read"`
 	Write  Latency       `json:"write"`
-	// Decision is five times the slower p99: what an uncontended decision in an equal
-	// split takes on a bad day.
+	// Decision is what an equal split takes on a bad day until a half feeds by the grant, in I/O alone: as many writes and
+	// reads as agents reckon with, at their p99.
 	Decision float64 `json:"decisionMs"`
 	Others   int     `json:"others"` // rounds in which a check of another node got in between
 	// SCSI is missing where the device does not take SCSI commands.
@@ -38,6 +38,14 @@ type Latency struct {
 	P90 float64 `json:"p90Ms"`
 	P99 float64 `json:"p99Ms"`
 	Max float64 `json:"maxMs"`
+}
+
+// Round is a write and a read at their p99, in milliseconds. Where nothing was written, a write counts as a read.
+func (r *CheckReport) Round() float64 {
+	if r.Wrote == "" {
+		return 2 * r.Read.P99
+	}
+	return r.Read.P99 + r.Write.P99
 }
 
 // CheckPath opens a device and checks it, by reads alone if readOnly.
@@ -98,7 +106,7 @@ func Check(ctx context.Context, dev diskquorum.Device, n int, progress func(done
 		return nil, errors.New("the block read back half old, half new, and no other check runs: the device tears single writes")
 	}
 	r := &CheckReport{Count: n, Read: latency(c.reads), Write: latency(c.writes), Others: c.others, Warnings: []string{}, Wrote: scratchWords(sb), Set: setPlace(sb)}
-	r.Decision = 5 * max(r.Read.P99, r.Write.P99)
+	r.Decision = float64(diskquorum.RoundsToFeed(2)) * r.Round()
 	r.warnSlow()
 	return r, r.findDamage(ctx, dev, sb)
 }
@@ -131,7 +139,7 @@ func CheckReads(ctx context.Context, dev diskquorum.Device, n int, progress func
 		}
 	}
 	r := &CheckReport{Count: n, Read: latency(reads), Warnings: []string{}, Set: setPlace(sb)}
-	r.Decision = 5 * r.Read.P99
+	r.Decision = float64(diskquorum.RoundsToFeed(2)) * r.Round()
 	r.warnSlow()
 	return r, r.findDamage(ctx, dev, sb)
 }

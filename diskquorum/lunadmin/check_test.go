@@ -27,7 +27,7 @@ func TestCheck(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Count != 5 || r.Read != (Latency{1, 1, 1, 1}) || r.Write != (Latency{3000, 3000, 3000, 3000}) || r.Decision != 15000 || len(told) != 5 || r.Others != 0 {
+		if r.Count != 5 || r.Read != (Latency{1, 1, 1, 1}) || r.Write != (Latency{3000, 3000, 3000, 3000}) || r.Decision != 18006 || len(told) != 5 || r.Others != 0 {
 			t.Errorf("report %+v, progress %v", r, told)
 		}
 		if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "took 3000 ms: beyond lun.ioTimeout") {

@@ -16,7 +16,7 @@ type LoopSet struct {
 }
 
 // loopAttempts bounds the race for a free device against other programs.
-const loopAttempts = 16
+const loopAttempts = 256
 
 // LoopDevices attaches n loop devices with the logical sector size (512 or 4096) to
 // the file, with direct I/O, so that what one device wrote the others read. It needs
@@ -34,10 +34,12 @@ func LoopDevices(file string, n, sectorSize int) (_ *LoopSet, err error) {
 	defer control.Close()
 	// O_DIRECT: what this descriptor wrote or read through the page cache would not be
 	// what the device sees.
-	backing, err := os.OpenFile(file, os.O_RDWR|unix.O_DIRECT, 0)
+	// Not by os.OpenFile: its poller would ask a SlowFile of this process, and keep its server from answering.
+	fd, err := unix.Open(file, unix.O_RDWR|unix.O_DIRECT|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("lab: loop devices over file: %w", err)
+		return nil, fmt.Errorf("lab: loop devices over file %s: %w", file, err)
 	}
+	backing := os.NewFile(uintptr(fd), file)
 	defer backing.Close()
 	set := &LoopSet{}
 	defer func() {
@@ -68,7 +70,10 @@ func attachLoop(control, backing *os.File, sectorSize int) (*os.File, error) {
 		}
 		err = configureLoop(device, backing, sectorSize)
 		if err == nil {
-			return device, nil
+			// Who has a device open for writing keeps fencectl from formatting it.
+			held, err := os.Open(device.Name())
+			device.Close()
+			return held, err
 		}
 		device.Close()
 		if !errors.Is(err, unix.EBUSY) {
