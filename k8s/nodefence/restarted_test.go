@@ -38,7 +38,7 @@ func TestAnotherBootThatRunsIsNotCut(t *testing.T) {
 	}
 }
 
-// Guard: what has rebooted by itself before its turn came is neither isolated nor cut, whoever asked for that.
+// Guard: what has rebooted by itself before its turn came is neither isolated nor cut, by an order neither.
 func TestARebootByItselfIsEnough(t *testing.T) {
 	for _, step := range []Step{Isolation, Power} {
 		for _, ordered := range []Step{"", step} {
