@@ -78,7 +78,10 @@ type Statement struct {
 	Facts        [MaxFacts]Fact
 	LUNHealthy   bool
 	APIReachable bool
-	Version      string
+	// Unheard says that its agent follows its Node, and that who shows it that answers no more: Kubernetes may not hear
+	// the node either. It decides nothing here.
+	Unheard bool
+	Version string
 	// Stated is when it was made, since the boot of its node, by the clock of that. It orders the
 	// statements of one boot, which overtake each other on two networks, and tells how old the
 	// boot is; zero: it is not known.

@@ -118,6 +118,7 @@ type Core struct {
 	united   bool             // the view agrees on how to break a tie
 	starving boottime.Instant // for want of quorum since; zero: it does not
 	wall     int64
+	kubeAway bool // SetUnheard
 
 	stepped  boottime.Instant // the step before
 	holdLeft boottime.Instant // nothing is done about lost quorum before
@@ -243,6 +244,9 @@ func (c *Core) bound() {
 
 // SetWallTime sets the wall clock for records that people read; nothing is decided by it.
 func (c *Core) SetWallTime(unixMilli int64) { c.wall = unixMilli }
+
+// SetUnheard says whether who shows this node its Node answers no more, for others to say; nothing is decided by it here.
+func (c *Core) SetUnheard(is bool) { c.kubeAway = is }
 
 // View is the latest evaluation.
 func (c *Core) View() netgossip.View { return c.view }
@@ -387,6 +391,7 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 		Stopping:     c.leaving(),
 		LUNHealthy:   c.healthy,
 		APIReachable: c.tellsAPI(now),
+		Unheard:      c.kubeAway,
 		Version:      c.cfg.Version,
 		Sentence:     c.sentence.timeout,
 		Heeds:        true,

@@ -35,7 +35,10 @@ type SightingsReport struct {
 	// Members that the agent hears on no network, and whose slots on the LUN go on changing. At most 64.
 	SlotMoves []string `protobuf:"bytes,4,rep,name=slot_moves,json=slotMoves,proto3" json:"slot_moves,omitempty"`
 	// Members that the agent hears, and whose slots stand still while the agent itself reads the LUN. At most 64.
-	SlotStill     []string `protobuf:"bytes,5,rep,name=slot_still,json=slotStill,proto3" json:"slot_still,omitempty"`
+	SlotStill []string `protobuf:"bytes,5,rep,name=slot_still,json=slotStill,proto3" json:"slot_still,omitempty"`
+	// Boots that the agent sees run although Kubernetes does not hear their nodes, as 16 hexadecimal digits, by node; its own too, while
+	// its Node is not Ready. At most 64.
+	Sees          map[string]string `protobuf:"bytes,6,rep,name=sees,proto3" json:"sees,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -101,6 +104,13 @@ func (x *SightingsReport) GetSlotMoves() []string {
 func (x *SightingsReport) GetSlotStill() []string {
 	if x != nil {
 		return x.SlotStill
+	}
+	return nil
+}
+
+func (x *SightingsReport) GetSees() map[string]string {
+	if x != nil {
+		return x.Sees
 	}
 	return nil
 }
@@ -871,7 +881,9 @@ type OwnNode struct {
 	// Those that the agent has asked for.
 	Annotations map[string]string `protobuf:"bytes,5,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Grows with each change of the Node, its deletion included. 0: not known.
-	Version       uint64 `protobuf:"varint,6,opt,name=version,proto3" json:"version,omitempty"`
+	Version uint64 `protobuf:"varint,6,opt,name=version,proto3" json:"version,omitempty"`
+	// Its condition Ready is another than True.
+	NotReady      bool `protobuf:"varint,7,opt,name=not_ready,json=notReady,proto3" json:"not_ready,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -948,12 +960,19 @@ func (x *OwnNode) GetVersion() uint64 {
 	return 0
 }
 
+func (x *OwnNode) GetNotReady() bool {
+	if x != nil {
+		return x.NotReady
+	}
+	return false
+}
+
 var File_fencing_agent_api_v1_members_proto protoreflect.FileDescriptor
 
 const file_fencing_agent_api_v1_members_proto_rawDesc = "" +
 	"\n" +
 	"\"fencing-agent/api/v1/members.proto\x12\n" +
-	"fencing.v1\"\x9c\x01\n" +
+	"fencing.v1\"\x90\x02\n" +
 	"\x0fSightingsReport\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\tR\x04boot\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1f\n" +
@@ -962,7 +981,11 @@ const file_fencing_agent_api_v1_members_proto_rawDesc = "" +
 	"\n" +
 	"slot_moves\x18\x04 \x03(\tR\tslotMoves\x12\x1d\n" +
 	"\n" +
-	"slot_still\x18\x05 \x03(\tR\tslotStill\"\x0f\n" +
+	"slot_still\x18\x05 \x03(\tR\tslotStill\x129\n" +
+	"\x04sees\x18\x06 \x03(\v2%.fencing.v1.SightingsReport.SeesEntryR\x04sees\x1a7\n" +
+	"\tSeesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x0f\n" +
 	"\rSightingsKept\"u\n" +
 	"\fDeathsReport\x12\x10\n" +
 	"\x03ask\x18\x01 \x01(\bR\x03ask\x12\x12\n" +
@@ -1020,14 +1043,15 @@ const file_fencing_agent_api_v1_members_proto_rawDesc = "" +
 	"\taddresses\x18\x02 \x03(\v2'.fencing.v1.ListedMember.AddressesEntryR\taddresses\x1a<\n" +
 	"\x0eAddressesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x89\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa6\x02\n" +
 	"\aOwnNode\x12\x16\n" +
 	"\x06exists\x18\x01 \x01(\bR\x06exists\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1a\n" +
 	"\bdeleting\x18\x03 \x01(\bR\bdeleting\x12\x16\n" +
 	"\x06taints\x18\x04 \x03(\tR\x06taints\x12F\n" +
 	"\vannotations\x18\x05 \x03(\v2$.fencing.v1.OwnNode.AnnotationsEntryR\vannotations\x12\x18\n" +
-	"\aversion\x18\x06 \x01(\x04R\aversion\x1a>\n" +
+	"\aversion\x18\x06 \x01(\x04R\aversion\x12\x1b\n" +
+	"\tnot_ready\x18\a \x01(\bR\bnotReady\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\xde\x01\n" +
@@ -1049,7 +1073,7 @@ func file_fencing_agent_api_v1_members_proto_rawDescGZIP() []byte {
 	return file_fencing_agent_api_v1_members_proto_rawDescData
 }
 
-var file_fencing_agent_api_v1_members_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_fencing_agent_api_v1_members_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_fencing_agent_api_v1_members_proto_goTypes = []any{
 	(*SightingsReport)(nil), // 0: fencing.v1.SightingsReport
 	(*SightingsKept)(nil),   // 1: fencing.v1.SightingsKept
@@ -1064,34 +1088,36 @@ var file_fencing_agent_api_v1_members_proto_goTypes = []any{
 	(*NumberedList)(nil),    // 10: fencing.v1.NumberedList
 	(*ListedMember)(nil),    // 11: fencing.v1.ListedMember
 	(*OwnNode)(nil),         // 12: fencing.v1.OwnNode
-	nil,                     // 13: fencing.v1.MembersReport.AddressesEntry
-	nil,                     // 14: fencing.v1.ListedMember.AddressesEntry
-	nil,                     // 15: fencing.v1.OwnNode.AnnotationsEntry
+	nil,                     // 13: fencing.v1.SightingsReport.SeesEntry
+	nil,                     // 14: fencing.v1.MembersReport.AddressesEntry
+	nil,                     // 15: fencing.v1.ListedMember.AddressesEntry
+	nil,                     // 16: fencing.v1.OwnNode.AnnotationsEntry
 }
 var file_fencing_agent_api_v1_members_proto_depIdxs = []int32{
-	3,  // 0: fencing.v1.DeathsReport.deaths:type_name -> fencing.v1.ProvenDeath
-	3,  // 1: fencing.v1.DeathsKnown.deaths:type_name -> fencing.v1.ProvenDeath
-	13, // 2: fencing.v1.MembersReport.addresses:type_name -> fencing.v1.MembersReport.AddressesEntry
-	9,  // 3: fencing.v1.MembersReport.running:type_name -> fencing.v1.GroupPolicy
-	10, // 4: fencing.v1.MembersUpdate.list:type_name -> fencing.v1.NumberedList
-	12, // 5: fencing.v1.MembersUpdate.node:type_name -> fencing.v1.OwnNode
-	9,  // 6: fencing.v1.MembersUpdate.policy:type_name -> fencing.v1.GroupPolicy
-	7,  // 7: fencing.v1.MembersUpdate.found:type_name -> fencing.v1.FoundDeaths
-	8,  // 8: fencing.v1.FoundDeaths.deaths:type_name -> fencing.v1.FoundDeath
-	11, // 9: fencing.v1.NumberedList.members:type_name -> fencing.v1.ListedMember
-	14, // 10: fencing.v1.ListedMember.addresses:type_name -> fencing.v1.ListedMember.AddressesEntry
-	15, // 11: fencing.v1.OwnNode.annotations:type_name -> fencing.v1.OwnNode.AnnotationsEntry
-	5,  // 12: fencing.v1.FencingMembers.Follow:input_type -> fencing.v1.MembersReport
-	2,  // 13: fencing.v1.FencingMembers.TellDeaths:input_type -> fencing.v1.DeathsReport
-	0,  // 14: fencing.v1.FencingMembers.TellSightings:input_type -> fencing.v1.SightingsReport
-	6,  // 15: fencing.v1.FencingMembers.Follow:output_type -> fencing.v1.MembersUpdate
-	4,  // 16: fencing.v1.FencingMembers.TellDeaths:output_type -> fencing.v1.DeathsKnown
-	1,  // 17: fencing.v1.FencingMembers.TellSightings:output_type -> fencing.v1.SightingsKept
-	15, // [15:18] is the sub-list for method output_type
-	12, // [12:15] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	13, // 0: fencing.v1.SightingsReport.sees:type_name -> fencing.v1.SightingsReport.SeesEntry
+	3,  // 1: fencing.v1.DeathsReport.deaths:type_name -> fencing.v1.ProvenDeath
+	3,  // 2: fencing.v1.DeathsKnown.deaths:type_name -> fencing.v1.ProvenDeath
+	14, // 3: fencing.v1.MembersReport.addresses:type_name -> fencing.v1.MembersReport.AddressesEntry
+	9,  // 4: fencing.v1.MembersReport.running:type_name -> fencing.v1.GroupPolicy
+	10, // 5: fencing.v1.MembersUpdate.list:type_name -> fencing.v1.NumberedList
+	12, // 6: fencing.v1.MembersUpdate.node:type_name -> fencing.v1.OwnNode
+	9,  // 7: fencing.v1.MembersUpdate.policy:type_name -> fencing.v1.GroupPolicy
+	7,  // 8: fencing.v1.MembersUpdate.found:type_name -> fencing.v1.FoundDeaths
+	8,  // 9: fencing.v1.FoundDeaths.deaths:type_name -> fencing.v1.FoundDeath
+	11, // 10: fencing.v1.NumberedList.members:type_name -> fencing.v1.ListedMember
+	15, // 11: fencing.v1.ListedMember.addresses:type_name -> fencing.v1.ListedMember.AddressesEntry
+	16, // 12: fencing.v1.OwnNode.annotations:type_name -> fencing.v1.OwnNode.AnnotationsEntry
+	5,  // 13: fencing.v1.FencingMembers.Follow:input_type -> fencing.v1.MembersReport
+	2,  // 14: fencing.v1.FencingMembers.TellDeaths:input_type -> fencing.v1.DeathsReport
+	0,  // 15: fencing.v1.FencingMembers.TellSightings:input_type -> fencing.v1.SightingsReport
+	6,  // 16: fencing.v1.FencingMembers.Follow:output_type -> fencing.v1.MembersUpdate
+	4,  // 17: fencing.v1.FencingMembers.TellDeaths:output_type -> fencing.v1.DeathsKnown
+	1,  // 18: fencing.v1.FencingMembers.TellSightings:output_type -> fencing.v1.SightingsKept
+	16, // [16:19] is the sub-list for method output_type
+	13, // [13:16] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_api_v1_members_proto_init() }
@@ -1105,7 +1131,7 @@ func file_fencing_agent_api_v1_members_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_api_v1_members_proto_rawDesc), len(file_fencing_agent_api_v1_members_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

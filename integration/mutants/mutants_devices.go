@@ -20,7 +20,7 @@ func deviceMutants() []mutant {
 		one("devices", "the second supply goes with the first", gate, "case d.atRisk() && !(step == Power && d.wasOff()):", "case d.atRisk() && !(step == Power && d.status.Switched):"),
 		one("devices", "what may be on again counts as off", gate, "			clear(off)\n", ""),
 		one("devices", "it is free and goes on in one write", gate, "was == storm.ControlPlane {", "was == storm.ControlPlane && false {"),
-		one("devices", "a Job that was recorded is started in any case", decide, "if !d.held() && !(d.atRisk() && ", "if !d.held() && !(false && "),
+		one("devices", "a Job that was recorded is started in any case", decide, "(d.restarted() || d.atRisk() && !d.wasOff())", "d.restarted()"),
 		one("devices", "what is off waits to be switched on", step, "next.role == Main && next.method.Action == fenceconfig.Off {", "next.role == Main {"),
 		one("devices", "it begins by an old look at the others", facts, "if f.Object != nil && survey.InControlPlane(node) {", "if false {"),
 		one("devices", "what waits claims its node", part, "touched(f) || f.Status.Held() != storm.ControlPlane", "true"),

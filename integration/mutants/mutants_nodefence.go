@@ -43,7 +43,7 @@ func nodefenceMutants() []mutant {
 		one("fencing", "a node in maintenance is fenced: the autoscaler removes it", facts, "out.Kept = out.Kept || t.Key == autoscalerRemoval", "_ = t"),
 		one("fencing", "a node in maintenance is fenced: it is being deleted", facts, "Kept: n.DeletionTimestamp != nil,", ""),
 		one("fencing", "maintenance is asked about when a step is planned, and not before each Job", step, "	case d.held():\n		return d.idle()\n	case d.dumping", "	case d.dumping"),
-		one("fencing", "a Job that was recorded starts in maintenance", decide, "if !d.held() && !(d", "if !(d"),
+		one("fencing", "a Job that was recorded starts in maintenance", decide, "if !d.held() && !(off", "if !(off"),
 		one("fencing", "a node fences itself", pod, "NodeSelectorTerms: []corev1.NodeSelectorTerm{notOn(fenced)}", "NodeSelectorTerms: []corev1.NodeSelectorTerm{notOn()}"),
 		one("fencing", "nodes on which a Job failed are forbidden", pod, "	if len(failed) > 0 {\n", "	a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0] = notOn(append([]string{fenced}, failed...)...)\n	if len(failed) > 0 {\n"),
 		one("nodefence", "a pause stops nothing", decide, "return d.Object.Spec.Paused || d.Node.Kept }", "return false }"),

@@ -137,14 +137,26 @@ func (r *Runner) remediationFacts(ctx context.Context, m *FencingRemediation, c 
 	var n corev1.Node
 	switch err := r.Reader.Get(ctx, types.NamespacedName{Name: name}, &n); {
 	case err == nil:
-		if f.Node = remediationNode(&n); f.Fence != nil && f.Node.Disputed != "" && f.Node.Disputed == f.Fence.Boot {
-			f.Fence.Proven = false
+		if f.Node = remediationNode(&n); f.Fence != nil {
+			r.doubt(f, fence.Status.Proof, nodeOf(&n).Heartbeat)
 		}
 	case client.IgnoreNotFound(err) != nil:
 		return nil, fmt.Errorf("read Node: %w", err)
 	}
 	f.Now = r.Now().Truncate(time.Second)
 	return f, nil
+}
+
+// doubt is what speaks against the proof of a NodeFence, before the NodeFence itself has noted it: an answer of devices that lie
+// would be lost with it.
+func (r *Runner) doubt(f *remediation.Facts, p *nodefence.Proof, heartbeat string) {
+	boot := f.Fence.Boot
+	if p == nil || p.Boot != boot {
+		return
+	}
+	is, devices := f.Node.Boot == boot, p.Kind != nodefence.ByAgents
+	spoken := p.Contradicted || is && (f.Node.Disputed == boot || len(r.Seen(f.Name, boot)) > 0 || devices && heartbeat != p.Heartbeat)
+	f.Fence.Lies, f.Fence.Proven = spoken && devices, f.Fence.Proven && !spoken
 }
 
 // text is where a NodeFence is, for people.

@@ -29,6 +29,8 @@ type NodeFence struct {
 
 	Spec   nodefence.Spec   `json:"spec"`
 	Status nodefence.Status `json:"status,omitzero"`
+
+	read []byte // as it came; nil: it was not read. See unknown.go
 }
 
 // NodeFenceList is several of them.

@@ -174,7 +174,8 @@ func (d *decision) job() (Action, bool) {
 		switch {
 		case e != nil && e.UID == j.UID && e.State == Recorded && j.Suspended:
 			// One that is not started fails when its time is over, and the next try asks again.
-			if !d.held() && !(d.atRisk() && e.Role == Main && e.Action == fenceconfig.Off && !d.wasOff()) && !(e.givesStorage() && !d.unfenceable()) {
+			off := e.Role == Main && e.Action == fenceconfig.Off
+			if !d.held() && !(off && (d.restarted() || d.atRisk() && !d.wasOff())) && !(e.givesStorage() && !d.unfenceable()) {
 				return Action{Kind: StartJob, Name: j.Name, UID: j.UID, Why: e.Method}, true
 			}
 		case e != nil && e.UID == j.UID && e.State == Failed && !j.Finished:

@@ -19,11 +19,13 @@ const AnywayAnnotation = "fencing-agent.io/fence-anyway"
 //
 // Invariant: a node of the control plane is asked about before each off of it, ordered or begun or not, until all supplies of
 // it have been off: half of its supplies leave it running. That it is not held up any more is written before it goes on:
-// others go by it ([storm.ControlPlane]).
+// others go by it ([storm.ControlPlane]). Neither does anything begin against another boot that runs ([decision.restarted]).
 func (d *decision) gate(step Step) (Action, bool) {
 	s := &d.status
 	switch {
 	case step == Recovery, d.Object.Deleting:
+	case d.restarted():
+		return d.rest(time.Time{}, "%s waits: the Node shows another boot than the one that failed, which runs and is not Ready: look at its kubelet", step), true
 	case d.atRisk() && !(step == Power && d.wasOff()):
 		return d.hold(step), true
 	case step == Power && s.Switched, step == Isolation && s.Isolated, d.ordered(step):
@@ -36,6 +38,12 @@ func (d *decision) gate(step Step) (Action, bool) {
 		return d.update("the rest of the control plane is Ready again: looks once more"), true
 	}
 	return Action{}, false
+}
+
+// restarted reports whether the boot that is fenced has ended, and another one runs, as its kubelet or its agents show. Another
+// try would cut a machine that has done what was asked of it; when nobody hears that boot either, it goes on.
+func (d *decision) restarted() bool {
+	return d.same() && d.Node.Boot != "" && d.Node.Boot != d.status.Boot && (!d.Node.Silent || len(d.Node.Seen) > 0)
 }
 
 // atRisk reports whether the control plane does not do without this node now.

@@ -41,6 +41,9 @@ type Config struct {
 	Remembered State
 	// OnState is told of each change of what is known, from Run's goroutine.
 	OnState func(State)
+	// OnReach is told whether the API server has answered the last request, each time that this changes; nil: nobody wants to know. It
+	// is called as OnState is, and once at the start.
+	OnReach func(bool)
 	// Rand spreads the requests of many nodes over time. It is used by Run's goroutine only.
 	Rand *rand.Rand
 }
@@ -52,6 +55,7 @@ type Watcher struct {
 	state   State
 	version string // of what is known; empty: it has to be asked for
 	failing bool
+	reach   *bool // as OnReach was told; nil: not yet
 }
 
 // New returns a watcher that has asked nothing yet.
@@ -81,12 +85,29 @@ func (w *Watcher) Run(ctx context.Context) {
 			pause = backoff.Next(err)
 		}
 		w.note(err, pause)
+		if err != nil {
+			w.reached(answers(err))
+		}
 		t := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 		case <-t.C:
 		}
 		t.Stop()
+	}
+}
+
+// answers reports whether an error is a word of the API server, and not its silence.
+func answers(err error) bool {
+	var said apierrors.APIStatus
+	return errors.Is(err, errShort) || errors.As(err, &said)
+}
+
+// reached tells whether the API server has answered.
+func (w *Watcher) reached(is bool) {
+	if w.cfg.OnReach != nil && (w.reach == nil || *w.reach != is) {
+		w.reach = &is
+		w.cfg.OnReach(is)
 	}
 }
 
@@ -128,6 +149,7 @@ func (w *Watcher) ask(ctx context.Context) error {
 	if err := w.request().Do(ctx).Into(list); err != nil {
 		return err
 	}
+	w.reached(true)
 	w.version = list.ResourceVersion
 	for i := range list.Items {
 		if list.Items[i].Name == w.cfg.Node {
@@ -169,6 +191,7 @@ func (w *Watcher) watch(ctx context.Context) error {
 		return w.outdated(err)
 	}
 	defer stream.Stop()
+	w.reached(true)
 	for {
 		limit.Reset(quiet)
 		select {

@@ -106,11 +106,13 @@ type world struct {
 	deleted  int // without grace, by the controllers
 	tainted  int
 	untaint  int
-	muted    int           // nodes that went silent after a dispute
-	grace    time.Duration // of all pods, in a story that heals nothing by itself; zero: up to 5 s
-	crashAll bool          // the replicas
-	noNotes  bool          // notes of disputes are refused while there are faults
-	down     bool          // the API server
+	muted    int             // nodes that went silent after a dispute
+	boards   map[string]bool // by boot: whether its board says off while agents see it run
+	withheld int             // answers in which such a word counts for nothing
+	grace    time.Duration   // of all pods, in a story that heals nothing by itself; zero: up to 5 s
+	crashAll bool            // the replicas
+	noNotes  bool            // notes of disputes are refused while there are faults
+	down     bool            // the API server
 }
 
 func (w *world) log(format string, args ...any) {

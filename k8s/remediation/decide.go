@@ -56,6 +56,7 @@ type Fence struct {
 	GivenUp      bool
 	Proven       bool // that its boot has ended
 	Contradicted bool // and the kubelet was heard after that
+	Lies         bool // devices, or a message, have called that boot dead, and something speaks against it: a person has to look
 	Message      string
 }
 
@@ -104,8 +105,9 @@ func (f Facts) same() bool { return f.Node.Exists && f.Node.UID == f.Status.Node
 
 // Decide returns the next write.
 func Decide(f Facts) Action {
-	// One that has given up is left to a person: it says what failed, and that a device has lied.
-	mine := f.Fence != nil && f.Fence.Mine && !f.Fence.GivenUp
+	// One that has given up, or whose devices lie, is left to a person: it says what failed, and another one would do the same.
+	// Where only the agents were wrong there is nothing to look at: it goes, as one of which nothing is known.
+	mine := f.Fence != nil && f.Fence.Mine && !f.Fence.GivenUp && !f.Fence.Lies
 	switch {
 	case f.Deleting && !f.Finalizer:
 		return Action{Kind: Wait}
@@ -155,7 +157,7 @@ func (f Facts) conditions() []Condition {
 	}
 	about := f.Fence != nil && f.Fence.Boot == s.Boot && s.Boot != ""
 	switch {
-	case about && f.Fence.Contradicted:
+	case about && (f.Fence.Contradicted || f.Fence.Lies):
 		return is(False, False, "Contradicted", "%s", f.Fence.Message)
 	case s.Boot != "" && f.same() && f.Node.Disputed == s.Boot:
 		return is(False, False, "Contradicted", "the boot was believed to have ended, and that is in dispute")

@@ -34,7 +34,7 @@ type Sighting struct {
 	// SlotStill are members that the agent hears, and whose slots stand still while the agent itself reads the LUN.
 	SlotStill []string `json:"slotStill,omitempty"`
 	// Sees are nodes that run although Kubernetes does not hear them, with the boots that they run: members that this agent
-	// hears and that do not reach the API server, and its own node while that is not Ready.
+	// hears and that nobody shows their Nodes, and its own node while that is not Ready.
 	Sees map[string]string `json:"sees,omitempty"`
 }
 

@@ -128,6 +128,7 @@ type kube struct {
 	deaths *kubeDeaths    // nil: deaths are not said there
 	lease  *kubeLease     // nil: no Lease breaks ties
 
+	unheard   atomic.Bool    // who shows this node its Node answers no more; from the goroutine that follows it
 	sightings *kubeSightings // nil: nothing is said that holds fencing up
 	finds     *members.Finds // what a controller has found out about dead nodes
 	pace      *apicheck.Pace // how often it is asked whether it is there

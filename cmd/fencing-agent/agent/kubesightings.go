@@ -122,7 +122,7 @@ func (a *Agent) sight(now boottime.Instant, fx *watchdog.Effects) sighted {
 }
 
 // running are the boots that run although Kubernetes does not hear them: of this node, if its Node is not Ready, and of members
-// that are heard and say that they do not reach the API server, where the group asks it.
+// that are heard and say that nobody shows them their Nodes any more, or that they do not reach the API server where the group asks it.
 func (a *Agent) running(fenced roster.Set) map[string]string {
 	out := map[string]string{}
 	if k := a.kube.sightings; k.unready.Load() {
@@ -140,6 +140,8 @@ func (a *Agent) running(fenced roster.Set) map[string]string {
 		st, _ := a.core.Merger().Statement(p)
 		switch {
 		case st == nil || st.Boot == 0:
+		case st.Unheard:
+			out[a.roster.Name(p)] = hex64(st.Boot)
 		case st.APIReachable:
 			asked = true
 		default:

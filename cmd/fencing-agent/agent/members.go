@@ -22,6 +22,7 @@ func (a *Agent) newMembers() *members.Members {
 			return l.Address, err
 		},
 		Node:     func(s ownnode.State) { a.kube.node.learn(s) },
+		Reached:  func(is bool) { a.kube.unheard.Store(!is) },
 		NodeUID:  func() string { return a.kube.node.uid() },
 		Found:    a.kube.finds.Want,
 		Registry: a.opts.Registry, Version: a.opts.Version,

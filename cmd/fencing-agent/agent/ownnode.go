@@ -91,7 +91,7 @@ func (a *Agent) startOwnNode(background spawn) error {
 	if err != nil {
 		return err
 	}
-	w, err := ownnode.New(ownnode.Config{Client: core, Node: a.cfg.NodeName, Logger: a.log, Remembered: known, OnState: n.learn})
+	w, err := ownnode.New(ownnode.Config{Client: core, Node: a.cfg.NodeName, Logger: a.log, Remembered: known, OnState: n.learn, OnReach: func(is bool) { a.kube.unheard.Store(!is) }})
 	if err != nil {
 		return err
 	}

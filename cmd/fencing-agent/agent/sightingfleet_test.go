@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -84,4 +85,61 @@ func (f *fleet) wait(what string, is func() bool) {
 			f.t.Fatalf("it is not so that %s", what)
 		}
 	}
+}
+
+// Agents in a group that asks the API server for nothing: of one that lost it the others say that they see its boot run, until it
+// is shown its Node again, and no longer than it runs.
+func TestAgentsSeeWhomKubernetesDoesNot(t *testing.T) {
+	f := newFleet(t)
+	s, lost := k8stest.New(t), k8stest.New(t)
+	f.kube = func() *client.Client { return s.Client(t, nil) }
+	three := []string{"n1", "n2", "n3"}
+	for _, n := range three {
+		s.Put(k8stest.Node(n, groupLabel, "127.0.0.1"))
+		lost.Put(k8stest.Node(n, groupLabel, "127.0.0.1"))
+		f.configure(n, 0, three...)
+		text, err := os.ReadFile(f.path(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(f.path(n), append(text, "kubernetes: {kubeconfig: /none}\nquorum: {tieBreakers: []}\n"...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.start("n1", "n2")
+	f.kube = func() *client.Client { return lost.Client(t, nil) }
+	f.start("n3")
+	f.await(0, three...)
+	both := func(want map[string]string) func() bool {
+		return func() bool {
+			for _, n := range []string{"n1", "n2"} {
+				got := map[string]string(nil)
+				if text, there := s.Get(n).Annotations[sightings.Annotation]; there {
+					said, err := sightings.Decode(text)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got = said.Sees
+				}
+				if !maps.Equal(got, want) {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	if !both(nil)() {
+		t.Error("they speak while all are shown their Nodes")
+	}
+	sees := map[string]string{"n3": hex64(uint64('3'))}
+	lost.Refuse(true)
+	lost.EndWatches()
+	f.wait("both see the boot of n3", both(sees))
+	lost.Refuse(false)
+	f.wait("both take it back when n3 is shown its Node", both(nil))
+	lost.Refuse(true)
+	lost.EndWatches()
+	f.wait("both see it again", both(sees))
+	f.stop("n3", ErrAbandon)
+	f.wait("both take it back when n3 is gone", both(nil))
 }

@@ -46,6 +46,7 @@ type controllerSource struct {
 	waiting func(problem *atomic.Pointer[string]) (stop func())
 	node    func(ownnode.State)
 	nodeUID func() string
+	reached func(bool)
 	finds   func([]FoundDeath)
 	metrics *controllerMetrics
 	connect func(context.Context, string) (net.Conn, error) // in tests; nil: TCP
@@ -76,7 +77,7 @@ var _ Source = (*controllerSource)(nil)
 
 func newControllerSource(c *Config) *controllerSource {
 	s := &controllerSource{
-		cfg: c.Config, log: c.Logger, clock: c.Clock, version: c.Version, waiting: c.Waiting, node: c.Node, nodeUID: c.NodeUID, finds: c.Found,
+		cfg: c.Config, log: c.Logger, clock: c.Clock, version: c.Version, waiting: c.Waiting, node: c.Node, nodeUID: c.NodeUID, reached: c.Reached, finds: c.Found,
 		metrics: newControllerMetrics(c.Registry), gate: memberbook.Gate{Group: c.Config.NodeGroup, Self: c.Config.NodeName},
 	}
 	s.found = func() (map[string]netip.Addr, error) { return addressesBy(c.Config, c.Local, s.present.Load()) }
@@ -127,6 +128,7 @@ func (c *controllerSource) run(ctx context.Context, again <-chan struct{}, troub
 		if ctx.Err() != nil {
 			return
 		}
+		c.answers(false)
 		pause := c.pause(answered, err, &backoff)
 		trouble(told(err))
 		if !c.failing {
@@ -134,6 +136,13 @@ func (c *controllerSource) run(ctx context.Context, again <-chan struct{}, troub
 			c.log.Warn("members: the controller cannot be followed; what is known stands", "controller", c.cfg.Members.Controller.Address, "error", told(err), "retry", pause)
 		}
 		boottime.Wait(ctx, pause)
+	}
+}
+
+// answers tells whether the controller does.
+func (c *controllerSource) answers(is bool) {
+	if c.reached != nil {
+		c.reached(is)
 	}
 }
 
@@ -169,12 +178,13 @@ var errSilent = errors.New("nothing was heard for " + controllerSilence.String()
 
 // updated takes what the controller says.
 func (c *controllerSource) updated(u *fencingv1.MembersUpdate, trouble func(string), found func(List)) {
+	c.answers(true)
 	if c.failing {
 		c.failing = false
 		c.log.Info("members: the controller is followed again")
 	}
 	if n := u.GetNode(); n != nil && c.node != nil {
-		s := ownnode.State{Known: true, Exists: n.GetExists(), UID: n.GetUid(), Version: n.GetVersion(), Deleting: n.GetDeleting(), Taints: n.GetTaints(), Annotations: n.GetAnnotations()}
+		s := ownnode.State{Known: true, Exists: n.GetExists(), UID: n.GetUid(), Version: n.GetVersion(), Deleting: n.GetDeleting(), Taints: n.GetTaints(), Annotations: n.GetAnnotations(), NotReady: n.GetNotReady()}
 		if same := s.Equal(c.state); !same || s.Version != c.state.Version {
 			c.state = s
 			c.node(s)

@@ -192,6 +192,11 @@ func TestFollowerTellsOfTheNode(t *testing.T) {
 	if len(f.states) != 1 || !f.states[0].Known || !f.states[0].Exists || len(f.states[0].Annotations) != 1 {
 		t.Errorf("%+v", f.states)
 	}
+	f.told(&fencingv1.MembersUpdate{Node: &fencingv1.OwnNode{Exists: true, Uid: "u", Annotations: map[string]string{"off": ""}, NotReady: true}})
+	if len(f.states) != 2 || !f.states[1].NotReady {
+		t.Errorf("it is not Ready any more: %+v", f.states)
+	}
+	f.states = f.states[:1]
 	f.told(&fencingv1.MembersUpdate{Node: &fencingv1.OwnNode{Uid: "u"}})
 	if len(f.states) != 2 || !f.states[1].Known || f.states[1].Exists {
 		t.Errorf("%+v", f.states)

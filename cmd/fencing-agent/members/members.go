@@ -34,6 +34,8 @@ type Config struct {
 	// Node takes what the controller tells of this node's Node, where the list comes from there. It is called from a
 	// goroutine that Start has started, and must not block; nil: nobody wants to know.
 	Node func(ownnode.State)
+	// Reached takes whether the controller answers, each time that this may have changed. It is called as Node is; nil: nobody wants to know.
+	Reached func(bool)
 	// NodeUID is the UID of the Node that Node was told of last, also before a restart. The same goroutine calls it; nil: none.
 	NodeUID func() string
 	// Found takes which deaths the controller has found by now, all of them, where the list comes from there. It is called as Node is.

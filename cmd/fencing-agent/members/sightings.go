@@ -123,7 +123,7 @@ func (t *SightingTeller) report(value string) *fencingv1.SightingsReport {
 		return r
 	}
 	if s, err := sightings.Decode(value); err == nil {
-		r.QuorumLost, r.SlotMoves, r.SlotStill = s.QuorumLost, s.SlotMoves, s.SlotStill
+		r.QuorumLost, r.SlotMoves, r.SlotStill, r.Sees = s.QuorumLost, s.SlotMoves, s.SlotStill, s.Sees
 	}
 	return r
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -161,4 +162,13 @@ func TestSightingTellerWithoutAController(t *testing.T) {
 		s.Renew(sees(sightings.Sighting{SlotMoves: []string{"n9"}}), time.Hour)
 		e.want(2*time.Hour, "n9/")
 	})
+}
+
+// Guard: what an agent sees run is told with the rest.
+func TestWhoIsSeenIsTold(t *testing.T) {
+	s := &SightingTeller{boot: tellerBoot, clock: func() boottime.Instant { return 1 }}
+	sees := map[string]string{"n4": tellerBoot}
+	if got := s.report(sightings.Encode(sightings.Sighting{Boot: tellerBoot, Sees: sees})).GetSees(); !maps.Equal(got, sees) {
+		t.Errorf("%v", got)
+	}
 }

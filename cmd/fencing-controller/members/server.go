@@ -278,7 +278,7 @@ func (t *teller) tell(v view, always bool) error {
 		}
 	}
 	if v.node != nil {
-		n := &fencingv1.OwnNode{Version: v.node.Version, Exists: v.node.Exists, Uid: v.node.UID, Deleting: v.node.Deleting, Taints: v.node.Taints, Annotations: map[string]string{}}
+		n := &fencingv1.OwnNode{Version: v.node.Version, Exists: v.node.Exists, Uid: v.node.UID, Deleting: v.node.Deleting, Taints: v.node.Taints, Annotations: map[string]string{}, NotReady: v.node.NotReady}
 		for _, k := range t.keys {
 			if value, there := v.node.Annotations[k]; there {
 				n.Annotations[k] = value
@@ -310,6 +310,6 @@ func (t *teller) tell(v view, always bool) error {
 }
 
 func sameNode(a, b *fencingv1.OwnNode) bool {
-	return b != nil && a.GetExists() == b.GetExists() && a.GetUid() == b.GetUid() && a.GetDeleting() == b.GetDeleting() &&
+	return b != nil && a.GetExists() == b.GetExists() && a.GetUid() == b.GetUid() && a.GetDeleting() == b.GetDeleting() && a.GetNotReady() == b.GetNotReady() &&
 		slices.Equal(a.GetTaints(), b.GetTaints()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }

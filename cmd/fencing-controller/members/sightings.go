@@ -100,8 +100,16 @@ func sightingOf(r *fencingv1.SightingsReport) (*sightings.Sighting, error) {
 			}
 		}
 	}
+	if len(r.GetSees()) > sightings.Most {
+		return nil, status.Error(codes.InvalidArgument, "there are more nodes than a report may have")
+	}
+	for name, boot := range r.GetSees() {
+		if name == "" || len(name) > longestNode || !deaths.IsBoot(boot) {
+			return nil, status.Errorf(codes.InvalidArgument, "%.60q is the name of no node, or has no boot", name)
+		}
+	}
 	return &sightings.Sighting{
-		Boot: r.GetBoot(), Number: r.GetNumber(), QuorumLost: r.GetQuorumLost(), SlotMoves: r.GetSlotMoves(), SlotStill: r.GetSlotStill(),
+		Boot: r.GetBoot(), Number: r.GetNumber(), QuorumLost: r.GetQuorumLost(), SlotMoves: r.GetSlotMoves(), SlotStill: r.GetSlotStill(), Sees: r.GetSees(),
 	}, nil
 }
 

@@ -83,6 +83,8 @@ func TestTellSightings(t *testing.T) {
 			"of nobody":            {"n1", moves(boot1, 9, ""), codes.InvalidArgument},
 			"too long a name":      {"n1", &fencingv1.SightingsReport{Boot: boot1, Number: 9, SlotStill: []string{long}}, codes.InvalidArgument},
 			"too many":             {"n1", moves(boot1, 9, strings.Split(strings.Repeat("n ", sightings.Most), " ")...), codes.InvalidArgument},
+			"a boot that is none":  {"n1", &fencingv1.SightingsReport{Boot: boot1, Number: 9, Sees: map[string]string{"n4": "x"}}, codes.InvalidArgument},
+			"of nobody's boot":     {"n1", &fencingv1.SightingsReport{Boot: boot1, Number: 9, Sees: map[string]string{"": boot2}}, codes.InvalidArgument},
 			"the token is of none": {"", moves(boot1, 9), codes.Unauthenticated},
 		} {
 			if err := d.sees(1, c.node, c.r); status.Code(err) != c.want || d.seen("n1") != before {
@@ -125,6 +127,35 @@ func TestSightingsHaveTheirPace(t *testing.T) {
 		d.replicas[0].Sightings = nil
 		if _, err := d.replicas[0].TellSightings(ctx, moves(boot1, 3)); status.Code(err) != codes.Unimplemented {
 			t.Error(err)
+		}
+	})
+}
+
+// Guard: who is seen to run is kept as well, and taken back as the rest.
+func TestTellWhoIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, "n1", "n2")
+		sees := func() map[string]string {
+			m := d.object("n1")
+			if m == nil {
+				return nil
+			}
+			return sightings.Kept(m.Labels, m.Data).Sees
+		}
+		many := map[string]string{}
+		for i := range sightings.Most + 1 {
+			many[fmt.Sprint("n", i)] = boot2
+		}
+		if err := d.sees(0, "n1", &fencingv1.SightingsReport{Boot: boot1, Number: 4, Sees: many}); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("too many: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if err := d.sees(0, "n1", &fencingv1.SightingsReport{Boot: boot1, Number: 5, Sees: map[string]string{"n2": boot2}}); err != nil || len(sees()) != 1 || sees()["n2"] != boot2 {
+			t.Errorf("%v: %v", err, sees())
+		}
+		time.Sleep(time.Minute)
+		if err := d.sees(1, "n1", moves(boot1, 6)); err != nil || len(sees()) > 0 {
+			t.Errorf("taken back: %v, %v", err, sees())
 		}
 	})
 }

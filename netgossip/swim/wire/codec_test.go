@@ -51,6 +51,7 @@ func fullStatement(r *roster.Roster) *netgossip.Statement {
 		Stopping:     true,
 		LUNHealthy:   true,
 		APIReachable: true,
+		Unheard:      true,
 		Version:      "v1.2.3",
 		Stated:       1234567890123,
 		Machine:      1<<64 - 1,

@@ -968,6 +968,7 @@ type Statement struct {
 	Heeds             bool                   `protobuf:"varint,27,opt,name=heeds,proto3" json:"heeds,omitempty"`                             // an agent of the sender's version looks for that, or waits, before it counts or arms
 	Lately            []byte                 `protobuf:"bytes,28,opt,name=lately,proto3" json:"lately,omitempty"`                            // netgossip.Statement.Lost without those in lost
 	Facts             []*Fact                `protobuf:"bytes,30,rep,name=facts,proto3" json:"facts,omitempty"`                              // netgossip.Statement.Facts
+	Unheard           bool                   `protobuf:"varint,31,opt,name=unheard,proto3" json:"unheard,omitempty"`                         // netgossip.Statement.Unheard
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1205,6 +1206,13 @@ func (x *Statement) GetFacts() []*Fact {
 	return nil
 }
 
+func (x *Statement) GetUnheard() bool {
+	if x != nil {
+		return x.Unheard
+	}
+	return false
+}
+
 // Standing is roster.Standing.
 type Standing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1394,7 +1402,7 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x05Relay\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\x06R\x03log\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\x04R\binstance\x12\x15\n" +
-	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\"\xe7\x06\n" +
+	"\x06age_ms\x18\x03 \x01(\rR\x05ageMs\"\x81\a\n" +
 	"\tStatement\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\x06R\x04boot\x12!\n" +
 	"\froster_epoch\x18\x02 \x01(\x04R\vrosterEpoch\x12#\n" +
@@ -1429,7 +1437,8 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"sentenceMs\x12\x14\n" +
 	"\x05heeds\x18\x1b \x01(\bR\x05heeds\x12\x16\n" +
 	"\x06lately\x18\x1c \x01(\fR\x06lately\x12-\n" +
-	"\x05facts\x18\x1e \x03(\v2\x17.fencing.gossip.v1.FactR\x05facts\"\xbc\x01\n" +
+	"\x05facts\x18\x1e \x03(\v2\x17.fencing.gossip.v1.FactR\x05facts\x12\x18\n" +
+	"\aunheard\x18\x1f \x01(\bR\aunheard\"\xbc\x01\n" +
 	"\bStanding\x12\x14\n" +
 	"\x05fresh\x18\x01 \x01(\bR\x05fresh\x122\n" +
 	"\x05chain\x18\x02 \x03(\v2\x1c.fencing.gossip.v1.RosterRefR\x05chain\x122\n" +

@@ -1,0 +1,97 @@
+package fencing
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// A later version of the controller notes more in a NodeFence than this one knows, and both run beside each other while it is
+// upgraded.
+//
+// Invariant: what this version does not know of a spec or status stays as it was read, in each object of it, as long as that object
+// is there. Else a Job would be confirmed without what its record asks for, and limits would be forgotten.
+
+// plain is a NodeFence without its methods.
+type plain NodeFence
+
+// UnmarshalJSON keeps what was read, too.
+func (n *NodeFence) UnmarshalJSON(text []byte) error {
+	var p plain
+	if err := json.Unmarshal(text, &p); err != nil {
+		return err
+	}
+	*n = NodeFence(p)
+	n.read = bytes.Clone(text)
+	return nil
+}
+
+// MarshalJSON is the object as it has become, with what this version does not know of what was read.
+func (n NodeFence) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(plain(n))
+	if err != nil || n.read == nil {
+		return text, err
+	}
+	var p plain
+	if err := json.Unmarshal(n.read, &p); err != nil {
+		return nil, fmt.Errorf("what was read of a NodeFence: %w", err)
+	}
+	known, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	var was, is, now map[string]any
+	for from, to := range map[*map[string]any][]byte{&was: n.read, &is: known, &now: text} {
+		d := json.NewDecoder(bytes.NewReader(to))
+		d.UseNumber()
+		if err := d.Decode(from); err != nil {
+			return nil, fmt.Errorf("what was read of a NodeFence: %w", err)
+		}
+	}
+	for _, part := range []string{"spec", "status"} {
+		if now[part] != nil {
+			now[part] = carry(was[part], is[part], now[part])
+		}
+	}
+	return json.Marshal(now)
+}
+
+// carry adds to now what was has and known, which is the same as this version understands it, has not.
+func carry(was, known, now any) any {
+	switch now := now.(type) {
+	case map[string]any:
+		was, _ := was.(map[string]any)
+		known, _ := known.(map[string]any)
+		for name, value := range was {
+			understood, there := known[name]
+			switch later, stays := now[name]; {
+			case stays:
+				now[name] = carry(value, understood, later)
+			case !there:
+				now[name] = value
+			}
+		}
+	case []any:
+		was, _ := was.([]any)
+		known, _ := known.([]any)
+		for i, one := range now {
+			for j := range min(len(was), len(known)) {
+				if key := keyOf(one); key != "" && key == keyOf(known[j]) {
+					now[i] = carry(was[j], known[j], one)
+				}
+			}
+		}
+	}
+	return now
+}
+
+// keyOf tells an object of a list from the others: a Job, a storage, a condition. Empty: it is none.
+func keyOf(one any) string {
+	o, _ := one.(map[string]any)
+	for _, name := range []string{"name", "driver", "type"} {
+		if key, ok := o[name].(string); ok {
+			return fmt.Sprint(name, "=", key, " ", o["uid"])
+		}
+	}
+	return ""
+}
