@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ncw/directio"
+	"golang.org/x/sys/unix"
 )
 
 // DirectDir returns a temporary directory whose file system takes O_DIRECT, or skips the
@@ -61,9 +62,15 @@ func File(t testing.TB, size int64) string {
 	return path
 }
 
+// loopAttempts is how many devices are tried.
+const loopAttempts = 8
+
 // LoopDevice returns a loop device over a file, with that logical sector size, or skips
 // the test. More calls over the same file are more nodes' views of the same LUN: each
 // loop device has a page cache of its own. It needs root.
+//
+// Others use loop devices too, and detach them by name: one that is held open here stays the file's whatever they do, and
+// is let go through this descriptor alone.
 func LoopDevice(t testing.TB, file string, sector int, extra ...string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -74,15 +81,54 @@ func LoopDevice(t testing.TB, file string, sector int, extra ...string) string {
 		t.Skip("losetup is not installed")
 	}
 	args := append([]string{"--find", "--show", "--direct-io=on", "--sector-size", strconv.Itoa(sector)}, extra...)
-	out, err := exec.Command(losetup, append(args, file)...).CombinedOutput()
-	if err != nil {
-		t.Skipf("no loop device with sectors of %d bytes here: %v: %s", sector, err, strings.TrimSpace(string(out)))
-	}
-	dev := strings.TrimSpace(string(out))
-	t.Cleanup(func() {
-		if out, err := exec.Command(losetup, "--detach", dev).CombinedOutput(); err != nil {
-			t.Error(fmt.Errorf("detach %s: %w: %s", dev, err, out))
+	for range loopAttempts {
+		out, err := exec.Command(losetup, append(args, file)...).CombinedOutput()
+		if err != nil {
+			t.Skipf("no loop device with sectors of %d bytes here: %v: %s", sector, err, strings.TrimSpace(string(out)))
 		}
+		dev := strings.TrimSpace(string(out))
+		problem := hold(t, dev, file)
+		if problem == "" {
+			return dev
+		}
+		t.Logf("%s is not used: %s", dev, problem)
+	}
+	t.Skipf("%d loop devices, and none of them for this test alone", loopAttempts)
+	return ""
+}
+
+// hold keeps the device until the test ends, or says what is wrong with it. Until then nobody else is given it.
+func hold(t testing.TB, dev, file string) (problem string) {
+	t.Helper()
+	f, err := os.Open(dev)
+	if err != nil {
+		return err.Error()
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(file, &st); err != nil {
+		t.Fatal(err)
+	}
+	if !backs(f, &st) {
+		_ = f.Close()
+		return "it was detached before it could be held"
+	}
+	t.Cleanup(func() {
+		if backs(f, &st) { // the file may be gone by now
+			if err := unix.IoctlSetInt(int(f.Fd()), unix.LOOP_CLR_FD, 0); err != nil {
+				t.Errorf("detach %s: %v", dev, err)
+			}
+		}
+		_ = f.Close()
 	})
-	return dev
+	name := filepath.Base(dev)
+	if left, _ := filepath.Glob(filepath.Join("/sys/block", name, name+"p*")); len(left) > 0 {
+		return fmt.Sprintf("its last user has left %s behind", filepath.Base(left[0]))
+	}
+	return ""
+}
+
+// backs reports whether the loop device is over the file.
+func backs(device *os.File, file *unix.Stat_t) bool {
+	info, err := unix.IoctlLoopGetStatus64(int(device.Fd()))
+	return err == nil && info.Inode == file.Ino && info.Device == file.Dev
 }
