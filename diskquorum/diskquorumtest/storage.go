@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/ncw/directio"
-	"golang.org/x/sys/unix"
 )
 
 // DirectDir returns a temporary directory whose file system takes O_DIRECT, or skips the
@@ -69,8 +68,8 @@ const loopAttempts = 8
 // the test. More calls over the same file are more nodes' views of the same LUN: each
 // loop device has a page cache of its own. It needs root.
 //
-// Others use loop devices too, and detach them by name: one that is held open here stays the file's whatever they do, and
-// is let go through this descriptor alone.
+// Others use loop devices too, and detach them by name: one that is held open here stays the file's whatever they do,
+// until the test ends.
 func LoopDevice(t testing.TB, file string, sector int, extra ...string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -87,7 +86,7 @@ func LoopDevice(t testing.TB, file string, sector int, extra ...string) string {
 			t.Skipf("no loop device with sectors of %d bytes here: %v: %s", sector, err, strings.TrimSpace(string(out)))
 		}
 		dev := strings.TrimSpace(string(out))
-		problem := hold(t, dev, file)
+		problem := hold(t, losetup, dev, file)
 		if problem == "" {
 			return dev
 		}
@@ -98,37 +97,30 @@ func LoopDevice(t testing.TB, file string, sector int, extra ...string) string {
 }
 
 // hold keeps the device until the test ends, or says what is wrong with it. Until then nobody else is given it.
-func hold(t testing.TB, dev, file string) (problem string) {
+func hold(t testing.TB, losetup, dev, file string) (problem string) {
 	t.Helper()
 	f, err := os.Open(dev)
 	if err != nil {
 		return err.Error()
 	}
-	var st unix.Stat_t
-	if err := unix.Stat(file, &st); err != nil {
-		t.Fatal(err)
+	name := filepath.Base(dev)
+	backing := func() string {
+		path, _ := os.ReadFile(filepath.Join("/sys/block", name, "loop/backing_file"))
+		return strings.TrimSuffix(strings.TrimSpace(string(path)), " (deleted)")
 	}
-	if !backs(f, &st) {
+	if path, err := filepath.EvalSymlinks(file); err != nil || backing() != path {
 		_ = f.Close()
-		return "it was detached before it could be held"
+		return fmt.Sprintf("it is over %q, and was detached before it could be held (%v)", backing(), err)
 	}
 	t.Cleanup(func() {
-		if backs(f, &st) { // the file may be gone by now
-			if err := unix.IoctlSetInt(int(f.Fd()), unix.LOOP_CLR_FD, 0); err != nil {
-				t.Errorf("detach %s: %v", dev, err)
-			}
+		// It is open here, so that the name is still this device's: the detach takes effect when it is closed.
+		if out, err := exec.Command(losetup, "--detach", dev).CombinedOutput(); err != nil {
+			t.Error(fmt.Errorf("detach %s: %w: %s", dev, err, out))
 		}
 		_ = f.Close()
 	})
-	name := filepath.Base(dev)
 	if left, _ := filepath.Glob(filepath.Join("/sys/block", name, name+"p*")); len(left) > 0 {
 		return fmt.Sprintf("its last user has left %s behind", filepath.Base(left[0]))
 	}
 	return ""
-}
-
-// backs reports whether the loop device is over the file.
-func backs(device *os.File, file *unix.Stat_t) bool {
-	info, err := unix.IoctlLoopGetStatus64(int(device.Fd()))
-	return err == nil && info.Inode == file.Ino && info.Device == file.Dev
 }
