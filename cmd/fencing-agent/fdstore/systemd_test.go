@@ -16,6 +16,7 @@ import (
 
 const (
 	systemdEnv = "FENCING_TEST_SYSTEMD"
+	rootEnv    = "FENCING_TEST_SYSTEMD_ROOT" // a root file system with another systemd, such as of Debian 13; empty: the machine's
 	systemdBin = "/lib/systemd/systemd"
 	unitName   = "fencing-agent.service"
 )
@@ -95,6 +96,7 @@ type system struct {
 	t      *testing.T
 	dir    string
 	path   string // of what the agent opens
+	agent  string // a real one's unit is written already
 	cgroup string // of its own
 	pid    int    // of systemd, seen from here
 	last   int
@@ -117,12 +119,12 @@ func bootOn(t *testing.T, last int, path string) *system {
 //
 // Invariant: where any of this cannot be had, or another file system of the machine is still to be seen, systemd is not started.
 const rig = `set -eu
-dir=$1; systemd=$2
+dir=$1; systemd=$2; lower=${3:-/}
 mount --make-rprivate /
 base=$dir/rig; mkdir -p "$base"; mount -t tmpfs tmpfs "$base"
 mkdir "$base/upper" "$base/work" "$base/root"; root=$base/root
 cd "$base" # paths with commas are no options
-mount -t overlay -o "lowerdir=/,upperdir=upper,workdir=work" overlay root
+mount -t overlay -o "lowerdir=$lower,upperdir=upper,workdir=work" overlay root
 for private in tmp var/tmp run dev etc/systemd/system; do mkdir -p "$root/$private"; mount -t tmpfs tmpfs "$root/$private"; done
 chmod 1777 "$root/tmp" "$root/var/tmp"
 mknod -m 666 "$root/dev/null" c 1 3; mknod -m 666 "$root/dev/zero" c 1 5; mknod -m 666 "$root/dev/console" c 1 3
@@ -134,7 +136,7 @@ for kernel in sys sysrq-trigger; do
 done
 mount -t sysfs -o ro sysfs "$root/sys"; mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
 mkdir -p "$root$dir"; mount --bind "$dir" "$root$dir"; mount --make-private "$root$dir"
-mkdir -p "$root/run/systemd/system"; mount --bind "$dir/units" "$root/run/systemd/system"
+mkdir -p "$root/run/systemd/system"; cp "$dir"/units/* "$root/run/systemd/system/"; mount --bind "$dir/units" "$root/run/systemd/system"
 mkdir "$root/run/old"; cd "$root"; pivot_root . run/old; cd /; umount -l /run/old
 while read -r _ _ _ _ at options rest; do
   case "$at:${rest#*- }" in
@@ -151,9 +153,11 @@ func run(t *testing.T, s *system) *system {
 	if err := os.MkdirAll(filepath.Join(s.dir, "units"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s.unit(func(text string) string { return text })
+	if s.agent == "" {
+		s.unit(func(text string) string { return text })
+	}
 	s.cgroup = cgroupOf(t)
-	cmd := exec.Command("sh", "-c", `echo $$ >"$1/cgroup.procs"; shift; exec "$@"`, "cgroup", s.cgroup, "unshare", "--pid", "--mount", "--fork", "--mount-proc", "--uts", "--ipc", "--net", "--cgroup", "--kill-child", "sh", "-c", rig, "rig", s.dir, systemdBin)
+	cmd := exec.Command("sh", "-c", `echo $$ >"$1/cgroup.procs"; shift; exec "$@"`, "cgroup", s.cgroup, "unshare", "--pid", "--mount", "--fork", "--mount-proc", "--uts", "--ipc", "--net", "--cgroup", "--kill-child", "sh", "-c", rig, "rig", s.dir, systemdBin, os.Getenv(rootEnv))
 	cmd.Stderr, cmd.Stdout = os.Stderr, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
