@@ -169,7 +169,7 @@ func run(t *testing.T, s *system) *system {
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		for end := time.Now().Add(ownDemand); removeCgroup(s.cgroup) != nil; time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(ownDemand); removeCgroup(s.cgroup) != nil; <-time.After(20 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Errorf("%s is left", s.cgroup)
 				return
