@@ -169,8 +169,8 @@ test-formats: tools ## fencectl lun init among some forty formats, by the tools 
 	@echo "test-formats: each tool makes its format, lun init refuses it, and --force leaves nothing of it; about 2 minutes"
 	@FENCING_TEST_FORMATS=1 $(TESTRUN) -log -- -count=1 -timeout 20m -run '^TestInitAmongRealFormats$$' ./diskquorum/lunadmin
 
-test-systemd: tools ## what systemd keeps of a killed agent's descriptor: a real systemd in a PID namespace (root, systemd)
-	@FENCING_TEST_SYSTEMD=1 $(TESTRUN) -log -- -count=1 -timeout 5m -run '^TestSystemd$$' ./cmd/fencing-agent/fdstore
+test-systemd: build tools ## a real systemd in namespaces and on a root of its own: what it keeps of a killed agent's descriptor, a soft-reboot (root; systemd 254, or SYSTEMD_ROOT=FOLDER)
+	@FENCING_TEST_SYSTEMD=1 FENCING_TEST_SYSTEMD_ROOT='$(SYSTEMD_ROOT)' FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 5m -run '^TestSystemd' ./cmd/fencing-agent/fdstore
 
 test-watchdog: build tools ## fencectl watchdog test in machines of User-mode Linux: one is reset by its softdog, one refuses; needs root, user-mode-linux, kmod and gcc (about 2 min)
 	@test "$$(id -u)" = 0 || { echo "test-watchdog: needs root: the machines make device nodes; run: sudo make test-watchdog" >&2; exit 1; }

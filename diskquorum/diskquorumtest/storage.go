@@ -61,9 +61,15 @@ func File(t testing.TB, size int64) string {
 	return path
 }
 
+// loopAttempts is how many devices are tried.
+const loopAttempts = 8
+
 // LoopDevice returns a loop device over a file, with that logical sector size, or skips
 // the test. More calls over the same file are more nodes' views of the same LUN: each
 // loop device has a page cache of its own. It needs root.
+//
+// Others use loop devices too, and detach them by name: one that is held open here stays the file's whatever they do,
+// until the test ends.
 func LoopDevice(t testing.TB, file string, sector int, extra ...string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -74,15 +80,47 @@ func LoopDevice(t testing.TB, file string, sector int, extra ...string) string {
 		t.Skip("losetup is not installed")
 	}
 	args := append([]string{"--find", "--show", "--direct-io=on", "--sector-size", strconv.Itoa(sector)}, extra...)
-	out, err := exec.Command(losetup, append(args, file)...).CombinedOutput()
-	if err != nil {
-		t.Skipf("no loop device with sectors of %d bytes here: %v: %s", sector, err, strings.TrimSpace(string(out)))
+	for range loopAttempts {
+		out, err := exec.Command(losetup, append(args, file)...).CombinedOutput()
+		if err != nil {
+			t.Skipf("no loop device with sectors of %d bytes here: %v: %s", sector, err, strings.TrimSpace(string(out)))
+		}
+		dev := strings.TrimSpace(string(out))
+		problem := hold(t, losetup, dev, file)
+		if problem == "" {
+			return dev
+		}
+		t.Logf("%s is not used: %s", dev, problem)
 	}
-	dev := strings.TrimSpace(string(out))
+	t.Skipf("%d loop devices, and none of them for this test alone", loopAttempts)
+	return ""
+}
+
+// hold keeps the device until the test ends, or says what is wrong with it. Until then nobody else is given it.
+func hold(t testing.TB, losetup, dev, file string) (problem string) {
+	t.Helper()
+	f, err := os.Open(dev)
+	if err != nil {
+		return err.Error()
+	}
+	name := filepath.Base(dev)
+	backing := func() string {
+		path, _ := os.ReadFile(filepath.Join("/sys/block", name, "loop/backing_file"))
+		return strings.TrimSuffix(strings.TrimSpace(string(path)), " (deleted)")
+	}
+	if path, err := filepath.EvalSymlinks(file); err != nil || backing() != path {
+		_ = f.Close()
+		return fmt.Sprintf("it is over %q, and was detached before it could be held (%v)", backing(), err)
+	}
 	t.Cleanup(func() {
+		// It is open here, so that the name is still this device's: the detach takes effect when it is closed.
 		if out, err := exec.Command(losetup, "--detach", dev).CombinedOutput(); err != nil {
 			t.Error(fmt.Errorf("detach %s: %w: %s", dev, err, out))
 		}
+		_ = f.Close()
 	})
-	return dev
+	if left, _ := filepath.Glob(filepath.Join("/sys/block", name, name+"p*")); len(left) > 0 {
+		return fmt.Sprintf("its last user has left %s behind", filepath.Base(left[0]))
+	}
+	return ""
 }

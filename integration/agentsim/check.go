@@ -5,6 +5,7 @@ import (
 	"time"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 // checker judges by what the simulated networks let through. All methods need the world's
@@ -291,6 +292,15 @@ func (c *checker) fired(m *machine) {
 	}
 }
 
+// stillHeard is how long a node may be heard after its LEFT. One that has condemned itself, of which its half says LEFT at once, and
+// rightly, is heard until its last countdown of a second ends, which is later with an IB700.
+func (c *checker) stillHeard(y int) time.Duration {
+	if dog := c.w.machines[y].dog; dog != nil && dog.Stats().Shortened > 0 {
+		return watchdog.LatestOfAny(time.Second) + 500*time.Millisecond
+	}
+	return time.Second
+}
+
 // tick looks for what does not happen. It takes mu.
 func (c *checker) tick() {
 	c.w.mu.Lock()
@@ -315,7 +325,7 @@ func (c *checker) tick() {
 		switch x, y := pair[0], pair[1]; {
 		case !c.conn[x][y] || c.since[x][y] > at || !c.conn[y][x] || c.since[y][x] > at:
 			delete(c.left, pair)
-		case c.w.now()-at > time.Second:
+		case c.w.now()-at > c.stillHeard(y):
 			c.failed("left: %s said LEFT %s at %v, and both could hear each other for 15s", c.w.machines[x].name, c.w.machines[y].name, at)
 		}
 	}

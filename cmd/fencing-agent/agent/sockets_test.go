@@ -31,14 +31,19 @@ func serving(t *testing.T, edit func(*config.Config)) (*Agent, error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	stop, err := a.startServing(func(f func(context.Context)) { wg.Go(func() { f(ctx) }) })
-	t.Cleanup(func() {
-		if err == nil {
-			stop()
-		}
+	end := func() {
 		cancel()
 		wg.Wait()
+	}
+	if err != nil {
+		end() // as [Agent.run] does before it returns: a socket that was made before is closed by who was to serve it
+		return a, err
+	}
+	t.Cleanup(func() {
+		stop()
+		end()
 	})
-	return a, err
+	return a, nil
 }
 
 // await waits until something is so, for as long as a missing part may take to be taken up.

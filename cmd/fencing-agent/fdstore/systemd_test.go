@@ -16,6 +16,7 @@ import (
 
 const (
 	systemdEnv = "FENCING_TEST_SYSTEMD"
+	rootEnv    = "FENCING_TEST_SYSTEMD_ROOT" // a root file system with another systemd, such as of Debian 13; empty: the machine's
 	systemdBin = "/lib/systemd/systemd"
 	unitName   = "fencing-agent.service"
 )
@@ -28,6 +29,26 @@ func TestSystemd(t *testing.T) {
 	if os.Getenv(systemdEnv) == "" {
 		t.Skipf("set %s=1, as root, on a host that has %s", systemdEnv, systemdBin)
 	}
+	t.Run("nothing of the machine can be written", func(t *testing.T) {
+		s := boot(t, 9)
+		hear(t, s.lines, "1 opened")
+		for _, dir := range []string{"/", "/tmp", "/var", "/var/tmp", "/run", "/etc", "/usr", "/dev"} {
+			mark := filepath.Join(dir, filepath.Base(s.cgroup))
+			cmd := exec.Command("nsenter", "-t", strconv.Itoa(s.pid), "-m", "touch", mark)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+			if _, err := os.Lstat(mark); err == nil {
+				_ = os.Remove(mark)
+				t.Errorf("what systemd writes to %s is on this machine", dir)
+			}
+		}
+		for _, path := range []string{"/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger"} {
+			if exec.Command("nsenter", "-t", strconv.Itoa(s.pid), "-m", "sh", "-c", "exec 3>>"+path).Run() == nil {
+				t.Errorf("%s can be opened for writing", path)
+			}
+		}
+	})
 	t.Run("killed, reexecuted, given up", func(t *testing.T) {
 		s := boot(t, 3)
 		hear(t, s.lines, "1 opened")
@@ -72,12 +93,14 @@ func TestSystemd(t *testing.T) {
 }
 
 type system struct {
-	t     *testing.T
-	dir   string
-	path  string // of what the agent opens
-	pid   int    // of systemd, seen from here
-	last  int
-	lines <-chan string
+	t      *testing.T
+	dir    string
+	path   string // of what the agent opens
+	agent  string // a real one's unit is written already
+	cgroup string // of its own
+	pid    int    // of systemd, seen from here
+	last   int
+	lines  <-chan string
 }
 
 func boot(t *testing.T, last int) *system {
@@ -90,21 +113,51 @@ func bootOn(t *testing.T, last int, path string) *system {
 	return run(t, &system{t: t, dir: t.TempDir(), path: path, last: last})
 }
 
-// run starts systemd. What it needs to see of the host it sees; what it writes goes to folders of its own.
+// rig makes the root of a systemd that is to write nothing of the machine: neither its target nor a tmpfiles rule that it
+// follows can reach a file outside. The machine's root is the lower half of an overlay; /tmp, /var/tmp, /run and /dev, without
+// disks, are its own; what configures the kernel is read-only. Only DIR, the test's folder, is the same inside and outside.
+//
+// Invariant: where any of this cannot be had, or another file system of the machine is still to be seen, systemd is not started.
+const rig = `set -eu
+dir=$1; systemd=$2; lower=${3:-/}
+mount --make-rprivate /
+base=$dir/rig; mkdir -p "$base"; mount -t tmpfs tmpfs "$base"
+mkdir "$base/upper" "$base/work" "$base/root"; root=$base/root
+cd "$base" # paths with commas are no options
+mount -t overlay -o "lowerdir=$lower,upperdir=upper,workdir=work" overlay root
+for private in tmp var/tmp run dev etc/systemd/system; do mkdir -p "$root/$private"; mount -t tmpfs tmpfs "$root/$private"; done
+chmod 1777 "$root/tmp" "$root/var/tmp"
+mknod -m 666 "$root/dev/null" c 1 3; mknod -m 666 "$root/dev/zero" c 1 5; mknod -m 666 "$root/dev/console" c 1 3
+mknod -m 666 "$root/dev/random" c 1 8; mknod -m 666 "$root/dev/urandom" c 1 9
+mkdir -p "$root/proc" "$root/sys"; mount -t proc proc "$root/proc"
+for kernel in sys sysrq-trigger; do
+  test -e "$root/proc/$kernel" || continue
+  mount --bind "$root/proc/$kernel" "$root/proc/$kernel"; mount -o remount,bind,ro "$root/proc/$kernel"
+done
+mount -t sysfs -o ro sysfs "$root/sys"; mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
+mkdir -p "$root$dir"; mount --bind "$dir" "$root$dir"; mount --make-private "$root$dir"
+mkdir -p "$root/run/systemd/system"; cp "$dir"/units/* "$root/run/systemd/system/"; mount --bind "$dir/units" "$root/run/systemd/system"
+mkdir "$root/run/old"; cd "$root"; pivot_root . run/old; cd /; umount -l /run/old
+while read -r _ _ _ _ at options rest; do
+  case "$at:${rest#*- }" in
+  "$dir:"*|/run/systemd/system:*|*:tmpfs\ *|*:overlay\ *|*:proc\ *|*:cgroup2\ *) ;;
+  *:sysfs\ *) case ",$options," in *,ro,*) ;; *) echo "rig: $at can be written" >&2; exit 1;; esac ;;
+  *) echo "rig: $at of the machine is still there" >&2; exit 1;;
+  esac
+done </proc/self/mountinfo
+exec env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin "$systemd" --system --unit=test.target --log-target=console --show-status=0`
+
+// run starts systemd in a rig of its own, in a cgroup of its own.
 func run(t *testing.T, s *system) *system {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(s.dir, "units"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s.unit(func(text string) string { return text })
-	script := `set -e
-mount -t tmpfs tmpfs /run
-mkdir -p /run/systemd/system
-cp ` + s.dir + `/units/* /run/systemd/system/
-mount --bind ` + s.dir + `/units /run/systemd/system
-mount -t tmpfs tmpfs /etc/systemd/system
-exec env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin ` + systemdBin + ` --system --unit=test.target --log-target=console --show-status=0`
-	cmd := exec.Command("unshare", "--pid", "--mount", "--fork", "--mount-proc", "--uts", "--ipc", "--cgroup", "--kill-child", "sh", "-c", script)
+	if s.agent == "" {
+		s.unit(func(text string) string { return text })
+	}
+	s.cgroup = cgroupOf(t)
+	cmd := exec.Command("sh", "-c", `echo $$ >"$1/cgroup.procs"; shift; exec "$@"`, "cgroup", s.cgroup, "unshare", "--pid", "--mount", "--fork", "--mount-proc", "--uts", "--ipc", "--net", "--cgroup", "--kill-child", "sh", "-c", rig, "rig", s.dir, systemdBin, os.Getenv(rootEnv))
 	cmd.Stderr, cmd.Stdout = os.Stderr, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -116,6 +169,12 @@ exec env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin ` + systemdBin + `
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
+		for end := time.Now().Add(ownDemand); removeCgroup(s.cgroup) != nil; <-time.After(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Errorf("%s is left", s.cgroup)
+				return
+			}
+		}
 	})
 	s.until("systemd runs", func() bool {
 		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", cmd.Process.Pid))
@@ -124,6 +183,39 @@ exec env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin ` + systemdBin + `
 		return s.pid > 0 && strings.TrimSpace(string(comm)) == "systemd"
 	})
 	return s
+}
+
+// cgroupOf makes a cgroup, so that systemd, which makes its slices where it is, is not in that of the machine.
+func cgroupOf(t *testing.T) string {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); strings.Contains(line, " - cgroup2 ") {
+			path, err := os.MkdirTemp(fields[4], "fencing-test-systemd-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}
+	}
+	t.Skip("no cgroup2 is mounted here")
+	return ""
+}
+
+// removeCgroup removes a cgroup and those below it, which no process is in.
+func removeCgroup(path string) error {
+	below, _ := os.ReadDir(path)
+	for _, b := range below {
+		if b.IsDir() {
+			if err := removeCgroup(filepath.Join(path, b.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return unix.Rmdir(path)
 }
 
 // unit writes the unit of this repository, with this program in place of the agent, and a target that wants it.

@@ -97,4 +97,5 @@ none
 {{- if and (or $m.podMonitor.enabled $m.serviceMonitor.enabled) (not $m.expose) -}}
 {{- fail "monitoring: a monitor scrapes the node's address, the agents listen on the loopback: set monitoring.expose" -}}
 {{- end -}}
+{{- if and .Release.IsInstall .Values.portCheck }}{{ include "fencing-agent.portCheck" . }}{{ end -}}
 {{- end -}}
