@@ -174,7 +174,11 @@ const storeHolder = "systemd (1)"
 func (m *Machine) watchdogs() (out []Finding) {
 	list := m.Watchdogs()
 	if len(list) == 0 {
-		return []Finding{{Wrong, "watchdog", "there is none in /sys/class/watchdog, and no driver stands behind /dev/watchdog", "load the driver of the board (ipmi_watchdog, iTCO_wdt, hpwdt, sp5100_tco) or, for want of one, softdog; see deploy/node"}}
+		level := Wrong
+		if m.Config != nil && m.Config.Watchdog.Driver == config.DriverNone {
+			level = Warn // it decides and reports, and needs none until the driver is set
+		}
+		return []Finding{{level, "watchdog", "there is none in /sys/class/watchdog, and no driver stands behind /dev/watchdog", "load the driver of the board (ipmi_watchdog, iTCO_wdt, hpwdt, sp5100_tco) or, for want of one, softdog; see deploy/node"}}
 	}
 	feeds := m.systemd().Level != OK
 	for _, w := range list {

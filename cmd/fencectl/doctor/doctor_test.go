@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
 
 // machine makes a root of files; a value that begins with -> is a link.
@@ -100,6 +102,22 @@ func TestFindings(t *testing.T) {
 			}
 			t.Errorf("not found: %+v", m.Look())
 		})
+	}
+}
+
+// With watchdog.driver none, as one begins, a machine without a watchdog is not wrong yet.
+func TestNoWatchdogIsNeeded(t *testing.T) {
+	files := good()
+	for _, file := range []string{"identity", "timeout", "state"} {
+		delete(files, "sys/class/watchdog/watchdog0/"+file)
+	}
+	for driver, want := range map[config.Driver]Level{config.DriverNone: Warn, config.DriverDevice: Wrong} {
+		m := machine(t, files)
+		m.Config = &config.Config{}
+		m.Config.Watchdog.Driver = driver
+		if f := m.watchdogs()[0]; f.Level != want || f.Do == "" {
+			t.Errorf("driver %s: %+v, want %v", driver, f, want)
+		}
 	}
 }
 
