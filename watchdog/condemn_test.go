@@ -64,10 +64,9 @@ func (r court) looked(pairs func(a, b int) bool) boottime.Instant {
 func TestCondemnedAfterThreeRounds(t *testing.T) {
 	r := atCourt(t, 5, 1)
 	at := r.looked(apart)
-	first, last := r.nodes[0].sentence.round, uint32(0)
-	condemned, since := r.until(at+sec/4, at+20*sec, apart, func(at boottime.Instant) {
-		last = r.nodes[0].lun.arbiter.OthersLive(at, 3, roster.Set{}).Round // as the step is about to find it
-	})
+	first := r.nodes[0].sentence.round
+	condemned, since := r.until(at+sec/4, at+20*sec, apart, func(boottime.Instant) {})
+	last := r.nodes[0].lun.arbiter.OthersLive(condemned, 3, roster.Set{}).Round
 	if condemned == 0 || since != at || last-first < 2 {
 		t.Errorf("looked at %v, condemned at %v, in rounds %d to %d", time.Duration(at), time.Duration(condemned), first, last)
 	}

@@ -251,7 +251,7 @@ type late struct {
 // lie has the board of some boots say off while they run, and two agents or more hear that very boot and say so: nobody else could
 // know better.
 func (w *world) lie(q *belief.Question, n *simNode) {
-	if !n.on || !n.gossip || n.real != q.Boot {
+	if !w.faults || !n.on || !n.gossip || n.real != q.Boot {
 		return
 	}
 	lies, known := w.boards[q.Boot]

@@ -15,7 +15,7 @@ func TestSentenceIsBehindWhatOlderAgentsRead(t *testing.T) {
 	r := listOf(t, 4)
 	s := fullStatement(r)
 	s.Sentence, s.Heeds = 2*time.Second, true
-	s.LongLost, s.Facts = s.Lost, [netgossip.MaxFacts]netgossip.Fact{} // what is behind both has a test of its own
+	s.LongLost, s.Facts, s.Unheard = s.Lost, [netgossip.MaxFacts]netgossip.Fact{}, false // what is behind both has a test of its own
 	marshal := func() []byte {
 		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(statementToWire(s))
 		if err != nil {
