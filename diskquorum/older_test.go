@@ -1,6 +1,7 @@
 package diskquorum
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"slices"
 
@@ -214,8 +215,8 @@ func knowsBack(n *rigNode, d int, image []byte) bool {
 			at := SlotOffset(i, which)
 			seq := recordSequence(image[at : at+BlockSize])
 			var s Slot
-			if err := DecodeSlot(image[at:at+BlockSize], n.r.sbs[d].ID, i, which, &s); err != nil && seq != 0 {
-				seq = ^uint64(0) // torn: it tells nothing
+			if err := DecodeSlot(image[at:at+BlockSize], n.r.sbs[d].ID, i, which, &s); err != nil && bytes.ContainsFunc(image[at:at+BlockSize], func(b rune) bool { return b != 0 }) {
+				seq = ^uint64(0) // torn, also where the sector with the sequence is missing: it tells nothing
 			}
 			late = late || seq != 0 && s.Late != 0
 			if seq < p.shown[which] {
