@@ -181,7 +181,7 @@ func (v *Prover) takeFact(now boottime.Instant, m int, f *netgossip.Fact) {
 		if !v.cfg.Outside || w.trial.since != 0 || w.death.Proof != 0 && w.death.Boot == f.Boot || now < w.trial.again || v.objection(now, p, w, f.Boot) != nil {
 			return
 		}
-		w.trial = trial{proof: proofOf(f.Kind), boot: f.Boot, teller: v.tellerOf(f.Teller), since: now}
+		w.trial = trial{Death: Death{Proof: proofOf(f.Kind), Boot: f.Boot, Teller: v.tellerOf(f.Teller)}, question: question{since: now}}
 	}
 }
 

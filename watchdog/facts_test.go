@@ -84,9 +84,11 @@ func TestSentencesAreHandedOn(t *testing.T) {
 		"of a boot that was never met": {nil, 104, time.Second, time.Second, without4, 0},
 		"without a LUN":                {func(c *Core) { c.cfg.Hold, c.proof.cfg.Hold = false, false }, 104, time.Second, time.Second, without4, 0},
 		"the other one told it long ago": {func(c *Core) {
-			c.proof.peers[4].rumour = rumour{104, time.Second, 3, 20*sec - boottime.Instant(sentenceNews)}
+			c.proof.peers[4].rumour = rumour{Death{Boot: 104, At: 20*sec - boottime.Instant(sentenceNews), Teller: "n0003"}, time.Second}
 		}, 104, time.Second, 0, without4, 0},
-		"the other one told it before": {func(c *Core) { c.proof.peers[4].rumour = rumour{104, time.Second, 3, 15 * sec} }, 104, time.Second, 0, without4, 23 * sec},
+		"the other one told it before": {func(c *Core) {
+			c.proof.peers[4].rumour = rumour{Death{Boot: 104, At: 15 * sec, Teller: "n0003"}, time.Second}
+		}, 104, time.Second, 0, without4, 23 * sec},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := settled(t)
@@ -328,7 +330,7 @@ func TestDeathsAreAnnouncedOnce(t *testing.T) {
 	c, pass := crowd(t)
 	pass(12*sec, 20*sec, func() {})
 	for p := 8; p < 15; p++ {
-		c.proof.Tell(uint64(p), Word{Node: c.cfg.Roster.Name(p), Boot: 100 + uint64(p), Proof: ProofPower})
+		c.proof.Tell(uint64(p), Word{Node: c.cfg.Roster.Name(p), Death: Death{Boot: 100 + uint64(p), Proof: ProofPower}})
 	}
 	early, late := 0, 0
 	count := func(n *int) func() {

@@ -139,7 +139,7 @@ type orders struct {
 	heard boottime.Instant // of the step after that, by which all could hear it; zero: there was none
 	why   Forbidding       // it does not obey
 	rest  boottime.Instant // it obeys nothing before
-	t     trial            // of which the questions are used: whether all have heard it
+	q     question         // whether all have heard it
 }
 
 type wish struct {
@@ -383,15 +383,15 @@ func (v *Prover) prepare(now boottime.Instant) {
 	}
 	switch {
 	case o.taken == 0:
-		o.taken, o.heard, o.t = now, 0, trial{since: now}
+		o.taken, o.heard, o.q = now, 0, question{since: now}
 	case o.heard == 0:
 		o.heard = now
 	}
 	switch silent := v.unheard(); {
 	case !silent.IsEmpty():
-		v.askWhether(now, &o.t, orderAsk, silent)
+		v.askWhether(now, &o.q, orderAsk, silent)
 	case rival:
-		v.askWhether(now, &o.t, orderAsk, v.others()) // until it has given way, or has ended
+		v.askWhether(now, &o.q, orderAsk, v.others()) // until it has given way, or has ended
 	default:
 		v.out.Wake = min(v.out.Wake, now) // judge decides
 	}

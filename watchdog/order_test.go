@@ -218,7 +218,7 @@ func TestOrderWaitsForAll(t *testing.T) {
 		}
 		if fx := c.Step(at); fx.Condemn > 0 {
 			t.Fatalf("condemned at %v", time.Duration(at))
-		} else if at == 22*sec && c.fx.Ask == nil && c.proof.orders.t.asked == 0 {
+		} else if at == 22*sec && c.fx.Ask == nil && c.proof.orders.q.asked == 0 {
 			t.Error("it is not asked")
 		}
 	}

@@ -131,7 +131,7 @@ type witness struct {
 	sentenced uint64               // the boot that has condemned itself; 0: none is known to have
 	term      time.Duration        // the timeout that it told,
 	over      boottime.Instant     // and when it has ended for certain
-	seers     trial                // of which the questions are used: of those who still see it
+	seers     question             // to those who still see it
 	defied    uint64               // the boot that has outlived its sentence; 0: none
 	unfired   uint64               // the boot whose watchdog was seen not to fire; 0: none
 	voiced    uint64               // the boot that was heard on the LUN since the latest was met (N3); 0: none
@@ -175,7 +175,7 @@ func (v *Prover) renumber(n roster.Renumbering, to *roster.Roster) {
 	for i, k := range n {
 		if k >= 0 {
 			peers[k] = v.peers[i]
-			peers[k].rumour = rumour{} // it is by index
+			peers[k].rumour = rumour{} // of two members of one list
 		}
 	}
 	v.roster, v.peers = to, peers

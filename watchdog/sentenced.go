@@ -157,7 +157,7 @@ func (v *Prover) sentence(now boottime.Instant, p int, boot uint64, timeout time
 	if p == v.roster.Self || boot == 0 || boot != w.boot || boot == w.sentenced || boot == w.defied || boot == w.unfired || timeout <= 0 || timeout > netgossip.MaxSentence {
 		return
 	}
-	w.sentenced, w.over, w.term, w.seers = boot, now.Add(netgossip.SentenceBound(timeout)), timeout, trial{since: now}
+	w.sentenced, w.over, w.term, w.seers = boot, now.Add(netgossip.SentenceBound(timeout)), timeout, question{since: now}
 }
 
 // SentenceState is what is known of a condemned boot.
@@ -180,10 +180,8 @@ func (v *Prover) sentenceOf(now boottime.Instant, p int) *SentenceState {
 
 // rumour is a sentence that one member has handed on, until a second one says the same.
 type rumour struct {
-	boot    uint64
+	Death   // At is when it was told
 	timeout time.Duration
-	by      int
-	at      boottime.Instant
 }
 
 // hearsay takes a sentence that member m hands on (P4). Its time begins now, by this node's clock. The node has not told it
@@ -200,8 +198,9 @@ func (v *Prover) hearsay(now boottime.Instant, m, p int, f *netgossip.Fact) {
 	if _, sees := v.whoSees(now, p); sees {
 		return
 	}
-	if r := &w.rumour; r.boot != f.Boot || r.timeout != f.Timeout || r.by == m || now.Sub(r.at) > sentenceNews {
-		*r = rumour{f.Boot, f.Timeout, m, now}
+	teller := v.roster.Name(m)
+	if r := &w.rumour; r.Boot != f.Boot || r.timeout != f.Timeout || r.Teller == teller || now.Sub(r.At) > sentenceNews {
+		*r = rumour{Death{Proof: ProofSentence, Boot: f.Boot, At: now, Teller: teller}, f.Timeout}
 		return
 	}
 	if v.sentence(now, p, f.Boot, f.Timeout); w.sentenced == f.Boot {

@@ -11,11 +11,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Word is a death that was proven elsewhere, as somebody on this node tells it.
+// Word is a death that was proven elsewhere, as somebody on this node tells it: its Proof is ProofPower, ProofKdump or ProofOperator.
 type Word struct {
-	Node  string
-	Boot  uint64
-	Proof Proof // ProofPower, ProofKdump or ProofOperator
+	ID   uint64 // of the Answer; Tell sets it
+	Node string
+	Death
 	// Contradicted: that boot was heard after somebody had told its death. The answer is RefusedContradicted.
 	Contradicted bool
 }
@@ -135,14 +135,17 @@ func (e *Refused) Error() string {
 // not see the node; in all of that time nothing of that boot was heard, and its slot on the LUN stood still. So a node that is
 // in contact with anybody who counts, or with the LUN, is not called dead.
 type trial struct {
-	proof  Proof
-	boot   uint64
-	teller string
-	since  boottime.Instant // when the word came; zero: there is none
-	asked  boottime.Instant // of the members that have not answered
-	turn   int
-	ids    []uint64         // of Core.Tell; none: others have handed it on
-	again  boottime.Instant // one that others hand on is not tried before
+	Death
+	question                  // since the word came; zero: there is none
+	ids      []uint64         // of the words; none: others have handed it on
+	again    boottime.Instant // one that others hand on is not tried before
+}
+
+// question is one to members that have not answered since, on another network each time.
+type question struct {
+	since boottime.Instant
+	asked boottime.Instant // the latest time; zero: not yet
+	turn  int
 }
 
 const (
@@ -153,18 +156,16 @@ const (
 
 // told is what is told from outside, and handed on.
 type told struct {
-	words []asked
+	words []Word
 	all   []netgossip.Fact // scratch
-}
-
-type asked struct {
-	id   uint64
-	word Word
 }
 
 // Tell takes a death that was proven elsewhere, from somebody who may tell it. The answer is in the Effects of this step or of
 // one of those to come.
-func (v *Prover) Tell(id uint64, w Word) { v.told.words = append(v.told.words, asked{id, w}) }
+func (v *Prover) Tell(id uint64, w Word) {
+	w.ID = id
+	v.told.words = append(v.told.words, w)
+}
 
 // followTold takes what was told from outside and handed on by peers, and finds what may be believed.
 func (v *Prover) followTold(now boottime.Instant) {
@@ -185,40 +186,40 @@ func (v *Prover) followTold(now boottime.Instant) {
 }
 
 // hear opens the trial of a word that was told on this node, or answers at once.
-func (v *Prover) hear(now boottime.Instant, a *asked) {
-	p, member := v.roster.Index(a.word.Node)
+func (v *Prover) hear(now boottime.Instant, said *Word) {
+	p, member := v.roster.Index(said.Node)
 	switch {
-	case !a.word.Proof.told():
-		v.answer(a.id, Death{}, &Refused{Why: RefusedKind, Node: a.word.Node})
+	case !said.Proof.told():
+		v.answer(said.ID, Death{}, &Refused{Why: RefusedKind, Node: said.Node})
 		return
 	case !v.cfg.Outside:
-		v.answer(a.id, Death{}, &Refused{Why: RefusedOff, Node: a.word.Node})
+		v.answer(said.ID, Death{}, &Refused{Why: RefusedOff, Node: said.Node})
 		return
 	case !member || !v.in.Expected.Has(p):
-		v.answer(a.id, Death{}, &Refused{Why: RefusedMember, Node: a.word.Node})
+		v.answer(said.ID, Death{}, &Refused{Why: RefusedMember, Node: said.Node})
 		return
 	}
 	w := &v.peers[p]
-	if a.word.Contradicted {
-		v.takeBack(p, w, a.word.Boot)
-		v.answer(a.id, Death{}, &Refused{Why: RefusedContradicted, Node: a.word.Node, Boot: a.word.Boot})
+	if said.Contradicted {
+		v.takeBack(p, w, said.Boot)
+		v.answer(said.ID, Death{}, &Refused{Why: RefusedContradicted, Node: said.Node, Boot: said.Boot})
 		return
 	}
-	if w.death.Proof != 0 && w.death.Boot == a.word.Boot && a.word.Boot != 0 && v.fenced.Has(p) {
-		v.answer(a.id, w.death, nil) // it is known already
+	if w.death.Proof != 0 && w.death.Boot == said.Boot && said.Boot != 0 && v.fenced.Has(p) {
+		v.answer(said.ID, w.death, nil) // it is known already
 		return
 	}
-	if err := v.objection(now, p, w, a.word.Boot); err != nil {
-		v.answer(a.id, Death{}, err)
+	if err := v.objection(now, p, w, said.Boot); err != nil {
+		v.answer(said.ID, Death{}, err)
 		return
 	}
-	if w.trial.since != 0 && w.trial.boot != a.word.Boot {
+	if w.trial.since != 0 && w.trial.Boot != said.Boot {
 		v.try(now, p, w) // it ends: the latest boot is another one by now
 	}
 	if len(w.trial.ids) == 0 {
-		w.trial = trial{proof: a.word.Proof, boot: a.word.Boot, teller: v.roster.Name(v.roster.Self), since: now}
+		w.trial = trial{Death: Death{Proof: said.Proof, Boot: said.Boot, Teller: v.roster.Name(v.roster.Self)}, question: question{since: now}}
 	}
-	w.trial.ids = append(w.trial.ids, a.id)
+	w.trial.ids = append(w.trial.ids, said.ID)
 }
 
 // takeBack gives up what was told of a boot by its devices, since who has told it has heard that boot.
@@ -232,7 +233,7 @@ func (v *Prover) takeBack(p int, w *witness, boot uint64) {
 		}
 		return
 	}
-	if t := &w.trial; t.since != 0 && t.boot == boot && t.proof.ofDevices() {
+	if t := &w.trial; t.since != 0 && t.Boot == boot && t.Proof.ofDevices() {
 		v.defy(p, boot)
 	}
 }
@@ -245,7 +246,7 @@ func (v *Prover) retell(n roster.Renumbering) {
 	for p, k := range n {
 		if t := &v.peers[p].trial; k < 0 {
 			for _, id := range t.ids {
-				v.Tell(id, Word{Node: v.roster.Name(p), Boot: t.boot, Proof: t.proof})
+				v.Tell(id, Word{Node: v.roster.Name(p), Death: t.Death})
 			}
 		}
 	}
@@ -355,7 +356,7 @@ func (v *Prover) signs(now boottime.Instant, p int, w *witness, boot uint64, sin
 // try goes on with a trial.
 func (v *Prover) try(now boottime.Instant, p int, w *witness) {
 	t := &w.trial
-	if w.death.Proof != 0 && w.death.Boot == t.boot && v.fenced.Has(p) {
+	if w.death.Proof != 0 && w.death.Boot == t.Boot && v.fenced.Has(p) {
 		v.end(now, w, w.death, nil)
 		return
 	}
@@ -363,10 +364,10 @@ func (v *Prover) try(now boottime.Instant, p int, w *witness) {
 		v.end(now, w, Death{}, &Refused{Why: RefusedMember, Node: v.roster.Name(p)})
 		return
 	}
-	err := v.objection(now, p, w, t.boot)
+	err := v.objection(now, p, w, t.Boot)
 	if err == nil {
-		if why := v.signs(now, p, w, t.boot, t.since); why != 0 {
-			err = &Refused{Why: why, Node: v.roster.Name(p), Boot: t.boot}
+		if why := v.signs(now, p, w, t.Boot, t.since); why != 0 {
+			err = &Refused{Why: why, Node: v.roster.Name(p), Boot: t.Boot}
 		}
 	}
 	if err != nil {
@@ -379,16 +380,17 @@ func (v *Prover) try(now boottime.Instant, p int, w *witness) {
 	switch {
 	case !silent.IsEmpty() && over:
 		for m := range silent.All() {
-			v.end(now, w, Death{}, &Refused{Why: RefusedUnanswered, Node: v.roster.Name(p), Boot: t.boot, Other: v.roster.Name(m)})
+			v.end(now, w, Death{}, &Refused{Why: RefusedUnanswered, Node: v.roster.Name(p), Boot: t.Boot, Other: v.roster.Name(m)})
 			return
 		}
 	case !silent.IsEmpty():
-		v.askWhether(now, t, inquiryDelay, silent)
+		v.askWhether(now, &t.question, inquiryDelay, silent)
 	case verdict == slotRefuses && over:
 		v.end(now, w, Death{}, &why)
 		return
 	case verdict == slotAgrees || verdict == slotSilent && over:
-		w.death = Death{Proof: t.proof, Boot: t.boot, At: now, Teller: t.teller}
+		w.death = t.Death
+		w.death.At = now
 		v.fenced.Add(p)
 		v.end(now, w, w.death, nil)
 		return
@@ -416,18 +418,18 @@ func (v *Prover) unanswered(since boottime.Instant) (set roster.Set) {
 }
 
 // askWhether asks for the statements of members, as an inquiry does, for the first time after so long.
-func (v *Prover) askWhether(now boottime.Instant, t *trial, after time.Duration, members roster.Set) {
-	next := t.since.Add(after)
-	if t.asked != 0 {
-		next = t.asked.Add(trialAsk)
+func (v *Prover) askWhether(now boottime.Instant, q *question, after time.Duration, members roster.Set) {
+	next := q.since.Add(after)
+	if q.asked != 0 {
+		next = q.asked.Add(trialAsk)
 	}
 	if now < next {
 		v.out.Wake = min(v.out.Wake, next)
 		return
 	}
-	v.askToo(now, members, t.turn)
-	t.asked = now
-	t.turn++
+	v.askToo(now, members, q.turn)
+	q.asked = now
+	q.turn++
 	v.out.Wake = min(v.out.Wake, now.Add(trialAsk))
 }
 

@@ -12,7 +12,7 @@ import (
 func TestToldDeathIsTakenBack(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
-	told := Word{Node: "n0004", Boot: 104, Proof: ProofPower}
+	told := Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofPower}}
 	back := told
 	back.Contradicted = true
 	c.proof.Tell(1, told)
@@ -41,8 +41,8 @@ func TestToldDeathIsTakenBack(t *testing.T) {
 
 // Guard: another's word stands: a person who has pulled the plug after the devices were wrong is not contradicted by what they said before.
 func TestAnothersWordIsNotTakenBack(t *testing.T) {
-	back := Word{Node: "n0004", Boot: 104, Proof: ProofPower, Contradicted: true}
-	person := Word{Node: "n0004", Boot: 104, Proof: ProofOperator}
+	back := Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofPower}, Contradicted: true}
+	person := Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofOperator}}
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
 	c.proof.Tell(1, person)
@@ -61,7 +61,7 @@ func TestAnothersWordIsNotTakenBack(t *testing.T) {
 func TestTrialIsTakenBack(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
-	told := Word{Node: "n0004", Boot: 104, Proof: ProofPower}
+	told := Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofPower}}
 	back := told
 	back.Contradicted = true
 	c.proof.Tell(1, told)
@@ -74,7 +74,7 @@ func TestTrialIsTakenBack(t *testing.T) {
 
 // Guard: what the agents have found themselves stands, and what was never told is not taken back: nobody can keep a death from being told that way.
 func TestWhatWasFoundIsNotTakenBack(t *testing.T) {
-	back := Word{Node: "n0004", Boot: 104, Proof: ProofPower, Contradicted: true}
+	back := Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofPower}, Contradicted: true}
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
 	c.proof.Tell(1, back)

@@ -109,7 +109,7 @@ func (d *drill) follow(t *testing.T, g *gossips) {
 // tell has somebody tell a node that a boot of another is dead.
 func (g *gossips) tell(at, victim int, boot uint64) {
 	g.told++
-	g.cores[at].proof.Tell(uint64(g.told), Word{Node: g.list[victim].Name, Boot: boot, Proof: ProofPower + Proof(g.rng.IntN(3))})
+	g.cores[at].proof.Tell(uint64(g.told), Word{Node: g.list[victim].Name, Death: Death{Boot: boot, Proof: ProofPower + Proof(g.rng.IntN(3))}})
 }
 
 func (g *gossips) boot(t *testing.T, i int) {

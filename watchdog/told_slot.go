@@ -24,7 +24,7 @@ const slotLimit = 2 * time.Minute
 // Invariant: no word is believed of a slot that cannot be read. It may be being written at that moment. Nor does a
 // node believe without the slot what a member could look up there: then that one is to be told.
 func (v *Prover) askSlot(now boottime.Instant, p int, t *trial) (slotVerdict, Refused) {
-	why := Refused{Why: RefusedUnread, Node: v.roster.Name(p), Boot: t.boot}
+	why := Refused{Why: RefusedUnread, Node: v.roster.Name(p), Boot: t.Boot}
 	if a := v.slots; a != nil {
 		slot := a.PeerPause(now, why.Node, t.since)
 		switch {

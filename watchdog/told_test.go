@@ -34,7 +34,7 @@ func unacquainted(t *testing.T) *Core {
 	return c
 }
 
-var off = Word{Node: "n0004", Boot: 104, Proof: ProofOperator}
+var off = Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofOperator}}
 
 // A death that was told is believed when all others have said that they do not see the node.
 func TestTold(t *testing.T) {
@@ -99,14 +99,14 @@ func TestWordsThatAreRefused(t *testing.T) {
 	}{
 		"never met":       {tellIt(off), RefusedUnknownBoot},
 		"believed":        {tellIt(off), 0},
-		"a proof of time": {tellIt(Word{Node: "n0004", Boot: 104, Proof: ProofTime}), RefusedKind},
-		"a sentence":      {tellIt(Word{Node: "n0004", Boot: 104, Proof: ProofSentence}), RefusedKind},
-		"no proof":        {tellIt(Word{Node: "n0004", Boot: 104}), RefusedKind},
-		"no member":       {tellIt(Word{Node: "n0009", Boot: 104, Proof: ProofPower}), RefusedMember},
-		"itself":          {tellIt(Word{Node: "n0000", Boot: 100, Proof: ProofPower}), RefusedSelf},
-		"another boot":    {tellIt(Word{Node: "n0004", Boot: 105, Proof: ProofPower}), RefusedOtherBoot},
-		"no boot":         {tellIt(Word{Node: "n0004", Boot: 0, Proof: ProofPower}), RefusedOtherBoot},
-		"in contact":      {tellIt(Word{Node: "n0003", Boot: 103, Proof: ProofPower}), RefusedSeen},
+		"a proof of time": {tellIt(Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofTime}}), RefusedKind},
+		"a sentence":      {tellIt(Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofSentence}}), RefusedKind},
+		"no proof":        {tellIt(Word{Node: "n0004", Death: Death{Boot: 104}}), RefusedKind},
+		"no member":       {tellIt(Word{Node: "n0009", Death: Death{Boot: 104, Proof: ProofPower}}), RefusedMember},
+		"itself":          {tellIt(Word{Node: "n0000", Death: Death{Boot: 100, Proof: ProofPower}}), RefusedSelf},
+		"another boot":    {tellIt(Word{Node: "n0004", Death: Death{Boot: 105, Proof: ProofPower}}), RefusedOtherBoot},
+		"no boot":         {tellIt(Word{Node: "n0004", Death: Death{Boot: 0, Proof: ProofPower}}), RefusedOtherBoot},
+		"in contact":      {tellIt(Word{Node: "n0003", Death: Death{Boot: 103, Proof: ProofPower}}), RefusedSeen},
 		"of former boot":  {after(func(_ *testing.T, c *Core) { c.proof.peers[4].boot = 204; c.proof.Tell(1, off) }), RefusedOtherBoot},
 		"two machines":    {after(func(_ *testing.T, c *Core) { c.proof.peers[4].twins = true; c.proof.Tell(1, off) }), RefusedTwins},
 		"contradicted":    {after(func(_ *testing.T, c *Core) { c.proof.defy(4, 104); c.proof.Tell(1, off) }), RefusedContradicted},
@@ -199,7 +199,7 @@ func TestMemberThatDoesNotAnswerEndsATrial(t *testing.T) {
 	w := &c.proof.peers[4]
 	for late, want := range map[time.Duration]bool{trialLimit - 1: false, trialLimit: true} {
 		v := judging(c, 20*sec)
-		w.trial, v.out.Answers = trial{proof: ProofOperator, boot: 104, since: 20 * sec, ids: []uint64{1}}, nil
+		w.trial, v.out.Answers = trial{Death: Death{Proof: ProofOperator, Boot: 104}, question: question{since: 20 * sec}, ids: []uint64{1}}, nil
 		v.try((20 * sec).Add(late), 4, w)
 		over := len(v.out.Answers) == 1
 		if over != want || over && (v.out.Answers[0].Err == nil || v.out.Answers[0].Err.Why != RefusedUnanswered || v.out.Answers[0].Err.Other != "n0001") {
@@ -214,7 +214,7 @@ func TestWordAboutOneThatIsNotExpected(t *testing.T) {
 	pass(c, 11*sec, 20*sec)
 	c.rosters.expected.Remove(4)
 	v := judging(c, 20*sec)
-	if v.hear(20*sec, &asked{1, off}); len(v.out.Answers) != 1 || v.out.Answers[0].Err == nil || v.out.Answers[0].Err.Why != RefusedMember {
+	if v.hear(20*sec, &off); len(v.out.Answers) != 1 || v.out.Answers[0].Err == nil || v.out.Answers[0].Err.Why != RefusedMember {
 		t.Errorf("%+v", v.out.Answers)
 	}
 }
@@ -350,7 +350,7 @@ func TestToldDeathIsContradicted(t *testing.T) {
 			state(c, 61*sec, 4, without4, netgossip.Statement{Boot: 204, Guard: killing})
 			c.Step(61 * sec)
 			pass(c, 62*sec, 80*sec)
-			c.proof.Tell(3, Word{Node: "n0004", Boot: 204, Proof: ProofPower})
+			c.proof.Tell(3, Word{Node: "n0004", Death: Death{Boot: 204, Proof: ProofPower}})
 			if a, _ := verdicts(c, 80*sec+sec/4, 90*sec); len(a) != 1 || a[0].Err != nil {
 				t.Errorf("another boot: %+v", a)
 			}
@@ -386,7 +386,7 @@ func TestTrialThatIsContradictedIsAnswered(t *testing.T) {
 	state(c, 61*sec, 4, without4, netgossip.Statement{Boot: 204, Guard: killing})
 	c.Step(61 * sec)
 	pass(c, 62*sec, 80*sec)
-	c.proof.Tell(3, Word{Node: "n0004", Boot: 204, Proof: ProofPower})
+	c.proof.Tell(3, Word{Node: "n0004", Death: Death{Boot: 204, Proof: ProofPower}})
 	if a, _ := verdicts(c, 80*sec+sec/4, 120*sec); len(a) != 1 || a[0].Err != nil {
 		t.Errorf("the next boot: %+v", a)
 	}

@@ -59,7 +59,7 @@ func TestWatchdogThatDidNotFireAndAWordFromOutside(t *testing.T) {
 	c, at := unfired(t)
 	now := boottime.Instant(at)
 	pass(c, now+sec, now+30*sec)
-	c.proof.Tell(1, Word{Node: "n0004", Boot: 104, Proof: ProofOperator})
+	c.proof.Tell(1, Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofOperator}})
 	if got := pass(c, now+31*sec, now+90*sec); got == 0 || c.proof.Of(4).Proof != ProofOperator {
 		t.Errorf("an operator vouches that it is off: %v, %+v", time.Duration(got), c.proof.Of(4))
 	}

@@ -20,7 +20,7 @@ func toldMutants() []mutant {
 		belief    = "./k8s/belief"
 	)
 	return []mutant{
-		told("any proof can be told", toldGo, "	case !a.word.Proof.told():", "	case false:"),
+		told("any proof can be told", toldGo, "	case !said.Proof.told():", "	case false:"),
 		told("who is configured to believe nothing believes", toldGo, "	case !v.cfg.Outside:", "	case false:"),
 		told("a node that is no member is looked up", toldGo, "	case !member || !v.in.Expected.Has(p):", "	case !member:"),
 		told("a node is told of its own death", toldGo, "	case p == v.roster.Self:\n		return no(", "	case false:\n		return no("),
@@ -37,10 +37,10 @@ func toldMutants() []mutant {
 		told("what others see is no matter", toldGo, "	if m, sees := v.whoSees(now, p); sees {\n		return no(", "	if m, sees := v.whoSees(now, p); sees && false {\n		return no("),
 		told("whom others count is no matter", toldGo, "(st.Seen.Has(p) || st.View.Has(p))", "st.Seen.Has(p)"),
 		told("what was heard before the word is no matter", toldGo, "heard > 0 && now.Sub(heard) <= v.cfg.MaxAge {", "heard > 0 && now < heard {"),
-		told("what is heard during a trial is no matter", toldGo, "		if why := v.signs(now, p, w, t.boot, t.since); why != 0 {", "		if why := v.signs(now, p, w, t.boot, now); why != 0 {"),
+		told("what is heard during a trial is no matter", toldGo, "		if why := v.signs(now, p, w, t.Boot, t.since); why != 0 {", "		if why := v.signs(now, p, w, t.Boot, now); why != 0 {"),
 		told("what is written during a trial is no matter", toldGo, "since).Moved {", "since).Moved && false {"),
 		told("a word is believed on the spot", toldGo, "	silent := v.unanswered(t.since)", "	silent := v.unanswered(0)"),
-		told("members that have not answered are not asked", toldGo, "	v.askToo(now, members, t.turn)\n	t.asked = now", "	t.asked = now"),
+		told("members that have not answered are not asked", toldGo, "	v.askToo(now, members, q.turn)\n	q.asked = now", "	q.asked = now"),
 		told("who has not answered agrees", toldGo, "	case !silent.IsEmpty() && over:", "	case !silent.IsEmpty() && over && false:"),
 		told("the slot is not watched", toldGo, "	case verdict == slotAgrees || verdict == slotSilent && over:", "	default:"),
 		told("a moment is enough for the slot", slotGo, "		case slot.Looked && slot.Still:", "		case slot.Looked:"),
