@@ -35,7 +35,7 @@ func (c *Core) API() (reachable bool, at boottime.Instant) { return c.api.reacha
 // followAPI finds out whether the API server should be asked often: it is where
 // an equal split is, or may be next. While a majority is safe nobody needs its answer.
 func (c *Core) followAPI(now boottime.Instant) {
-	n, counted := c.base().Size(), c.view.Counted.Len()
+	n, counted := c.rosters.base().Size(), c.view.Counted.Len()
 	urgent := c.outcome != netgossip.Majority || counted < n && counted-n/2 <= max(1, n/10)
 	switch {
 	case !urgent:

@@ -91,7 +91,6 @@ type Effects struct {
 // Core owns the state of the decision. It is not safe for concurrent use.
 type Core struct {
 	cfg     Config
-	quorum  int
 	merger  *netgossip.Merger
 	lun     lun
 	breaker tie.Breaker // decides equal splits: lun, or another; never nil
@@ -124,7 +123,7 @@ type Core struct {
 	holdLeft boottime.Instant // nothing is done about lost quorum before
 	stall    stall
 	pub      publication
-	rosters  rosters
+	rosters  Rosters
 
 	split   tie.Output
 	healthy bool // the LUN, as its arbiter said last
@@ -142,8 +141,7 @@ type Core struct {
 // NewCore returns a core that has seen nobody yet.
 func NewCore(cfg Config) *Core {
 	c := &Core{
-		cfg:    cfg,
-		quorum: cfg.Roster.Quorum(cfg.Quorum),
+		cfg: cfg,
 		merger: netgossip.NewMerger(netgossip.MergerConfig{
 			Roster: cfg.Roster, Networks: cfg.Networks, Policy: cfg.Policy, MaxAge: cfg.MaxAge, Countable: countable(cfg.Succession),
 		}),
@@ -156,11 +154,15 @@ func NewCore(cfg Config) *Core {
 	c.proof = newProver(proverConfig{
 		Boot: cfg.Boot, MaxAge: cfg.MaxAge, LUN: cfg.LUN, Hold: cfg.Hold, Outside: cfg.Outside, Orders: cfg.Orders, ListsChange: cfg.Succession != nil,
 	}, cfg.Roster, c.merger)
+	c.rosters = Rosters{cfg: &c.cfg, merger: c.merger, quorum: cfg.Roster.Quorum(cfg.Quorum)}
 	c.breaker, c.granted = &c.lun, cfg.LUN
 	c.SetGuard(false, 0)
-	c.recount()
+	c.rosters.recount()
 	return c
 }
+
+// Rosters are the lists of members that this node goes by.
+func (c *Core) Rosters() *Rosters { return &c.rosters }
 
 // Merger gives the reachability state, for events and for display.
 func (c *Core) Merger() *netgossip.Merger { return c.merger }
@@ -258,14 +260,8 @@ func (c *Core) Decision() Decision { return c.fx.Decision }
 // Available is the latest set of nodes to publish.
 func (c *Core) Available() roster.Set { return c.fx.Available }
 
-// Size is N, the number of expected nodes.
-func (c *Core) Size() int { return c.base().Size() }
-
 // Outcome is how the latest view stands against the roster.
 func (c *Core) Outcome() netgossip.Outcome { return c.outcome }
-
-// Quorum is the number of counted members that are needed.
-func (c *Core) Quorum() int { return c.quorum }
 
 // Since is when the present decision was first made.
 func (c *Core) Since() boottime.Instant { return c.changed }
@@ -282,7 +278,7 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	c.followVoices(now)
 	c.fx.Wake = min(c.view.NextExpiry, c.rosters.wake)
 	c.judge(now)
-	c.outcome = c.tally()
+	c.outcome = c.rosters.tally(c.view.Counted)
 	c.proof.follow(now, c.view.Seen)
 	c.proof.sight(now, c.voices.heard, c.voices.words)
 	c.followMajority(now)

@@ -35,7 +35,7 @@ func (f *flapping) run(d time.Duration) {
 	f.t.Helper()
 	for end := f.now.Add(d); f.now < end; {
 		f.now += sec / 4
-		for p := 1; p < f.c.Size(); p++ {
+		for p := 1; p < f.c.rosters.Size(); p++ {
 			if !f.away.Has(p) {
 				st := netgossip.Statement{}
 				if f.say != nil {
@@ -50,7 +50,7 @@ func (f *flapping) run(d time.Duration) {
 		if f.has != fx.Available {
 			f.t.Fatalf("at %v a subscriber has %v, the node %v", f.now, f.has, fx.Available)
 		}
-		for p := 1; p < f.c.Size(); p++ {
+		for p := 1; p < f.c.rosters.Size(); p++ {
 			is := f.c.View().Seen.Has(p)
 			if !is && fx.Available.Has(p) && !f.c.Restarting().Has(p) {
 				f.t.Fatalf("at %v n%d is missing, and published", time.Duration(f.now), p)

@@ -14,7 +14,7 @@ func (c *Core) situation(now boottime.Instant) *proverInput {
 	won := d.Reason == ReasonSplitWon
 	c.known = proverInput{
 		View: c.view, Heard: c.voices.heard, Restarting: c.pub.held,
-		Expected: c.rosters.expected, Electorate: c.rosters.electorate, Quorum: c.quorum, Base: c.base(), Settled: c.rostersSettled(),
+		Expected: c.rosters.expected, Electorate: c.rosters.electorate, Quorum: c.rosters.quorum, Base: c.rosters.base(), Settled: c.rosters.settled(),
 		Apart: c.apart(), Condemned: c.sentence.condemned, Unfired: c.unfired,
 		Sole: c.soleSide(now), Leads: c.leads(), Majority: d.Quorum && c.outcome == netgossip.Majority,
 		Granted: won && c.guard.Leases && !c.split.Relayed, // who lives by another holder's writes does not see what the victim wrote last

@@ -42,7 +42,7 @@ func (c *Core) wantsDisarm() bool { return c.disarmAsked() && c.release.announce
 // said so: to its slot goes the same word, and a guard that is said to be given up proves nothing, though it fires.
 func (c *Core) mayGiveUp() bool {
 	d := &c.fx.Decision
-	return !c.guard.Kills() || c.removed() || c.outcome == netgossip.Majority || d.Action == Feed && d.Quorum
+	return !c.guard.Kills() || c.rosters.removed() || c.outcome == netgossip.Majority || d.Action == Feed && d.Quorum
 }
 
 func (c *Core) followRelease(now boottime.Instant) {
@@ -61,7 +61,7 @@ func (c *Core) followRelease(now boottime.Instant) {
 			r.mark = c.lun.arbiter.Status(now).Sequence
 		}
 	}
-	if r.done = r.done || !c.guard.Kills() || c.removed() || c.releaseKnown(now); r.done {
+	if r.done = r.done || !c.guard.Kills() || c.rosters.removed() || c.releaseKnown(now); r.done {
 		r.yielded = c.guard.Armed
 	}
 }
@@ -115,7 +115,7 @@ func (c *Core) reach(since boottime.Instant) reach {
 	switch {
 	case mostOfEach(c.rosters.electorate, knows):
 		return reachMost
-	case 2*knows.Len() < c.base().Size() || c.outcome != netgossip.EqualSplit:
+	case 2*knows.Len() < c.rosters.base().Size() || c.outcome != netgossip.EqualSplit:
 		return reachFew
 	default:
 		return reachHalf

@@ -94,7 +94,7 @@ func (c *Core) apart() bool { return c.sentence.blind || c.sentence.condemned }
 // nobody sees or counts a boot that is condemned (P5).
 func (c *Core) look(now boottime.Instant) netgossip.View {
 	c.merger.Bar(c.proof.barred())
-	v := c.merger.Evaluate(now, c.quorum)
+	v := c.merger.Evaluate(now, c.rosters.quorum)
 	s := &c.sentence
 	if s.blind && s.sight != 0 && now >= s.sight {
 		s.blind = false
@@ -140,7 +140,7 @@ func (c *Core) judge(now boottime.Instant) {
 		s.since = 0
 		return
 	}
-	others := c.lun.arbiter.OthersLive(now, c.quorum, c.proof.parted())
+	others := c.lun.arbiter.OthersLive(now, c.rosters.quorum, c.proof.parted())
 	switch {
 	case others.Dated == 0:
 		s.since = 0
@@ -163,7 +163,7 @@ func (c *Core) condemn(now boottime.Instant) {
 // else each of them would wait for the one before it.
 func (c *Core) followQuiet(now boottime.Instant) {
 	s := &c.sentence
-	if c.tally() == netgossip.Majority {
+	if c.rosters.tally(c.view.Counted) == netgossip.Majority {
 		s.majority = max(s.majority, c.view.QuorumUntil)
 	}
 	others := c.rosters.expected.Minus(c.view.Counted).Minus(c.proof.parted())
@@ -205,7 +205,7 @@ func (c *Core) heeding() bool {
 func (c *Core) mayCondemn(now boottime.Instant) bool {
 	d := &c.fx.Decision
 	lost := d.Action == Starve && (d.Reason == ReasonIsolated || d.Reason == ReasonSplitLost) // by a LUN: no other tie-breaker has one beside it
-	return lost && c.tally() != netgossip.Majority && c.mayLose(now)
+	return lost && c.rosters.tally(c.view.Counted) != netgossip.Majority && c.mayLose(now)
 }
 
 // mayLose is what P1 asks for whatever the evidence.
@@ -214,5 +214,5 @@ func (c *Core) mayLose(now boottime.Instant) bool { return c.mayEnd(now) && c.Ba
 // mayEnd is what is asked of this node itself before it condemns its boot, on its own evidence or by an order.
 func (c *Core) mayEnd(now boottime.Instant) bool {
 	stalled := c.stepped != 0 && now.Sub(c.stepped) >= stallAfter
-	return !stalled && now >= c.holdLeft && c.hadQuorum && c.guard.Kills() && !c.wantsDisarm() && !c.release.yielded && c.oneList()
+	return !stalled && now >= c.holdLeft && c.hadQuorum && c.guard.Kills() && !c.wantsDisarm() && !c.release.yielded && c.rosters.oneList()
 }

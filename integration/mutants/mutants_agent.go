@@ -22,9 +22,9 @@ func agentMutants() []mutant {
 			{disarmGo, "	default:\n		return false\n	}\n}\n\n// Arming", "	default:\n		return true\n	}\n}\n\n// Arming"},
 		}},
 		{rule: "quorum", what: "N is the number of live members", edits: []edit{
-			{rostersGo, "Quorum: h.Quorum(c.cfg.Quorum)}", "Quorum: 1}"},
-			{rostersGo, "		o := netgossip.TallyOf(c.view.Counted.And(e.Members), chain[i].Size(), e.Quorum)\n",
-				"		_, live := i, c.view.Seen.Len()+1\n		o := netgossip.TallyOf(c.view.Counted.And(e.Members), live, live/2+1)\n"},
+			{rostersGo, "Quorum: h.Quorum(r.cfg.Quorum)}", "Quorum: 1}"},
+			{rostersGo, "		o := netgossip.TallyOf(counted.And(e.Members), chain[i].Size(), e.Quorum)\n",
+				"		_, live := i, counted.Len()\n		o := netgossip.TallyOf(counted.And(e.Members), live, live/2+1)\n"},
 		}},
 		{rule: "rosters", what: "a majority of the new list alone puts it into force", edits: []edit{
 			{advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, counted) {", "	for _, r := range s.chain[:0] {\n		if !s.majority(p, r, counted) {"},

@@ -88,15 +88,15 @@ func releaseAndJudgeMutants() []mutant {
 		return m
 	}
 	return []mutant{
-		in(watchdogs, "death", "a node without quorum gives its guard up", disarmGo, "	return !c.guard.Kills() || c.removed() || c.outcome == netgossip.Majority || d.Action == Feed && d.Quorum\n", "	return d != nil\n"),
+		in(watchdogs, "death", "a node without quorum gives its guard up", disarmGo, "	return !c.guard.Kills() || c.rosters.removed() || c.outcome == netgossip.Majority || d.Action == Feed && d.Quorum\n", "	return d != nil\n"),
 		in(watchdogs, "death", "a half that is held gives its guard up", disarmGo, "d.Action == Feed && d.Quorum\n", "d.Quorum\n"),
 		in(watchdogs, "death", "a half that has lost gives up what it announced before", disarmGo, "if d := &c.fx.Decision; d.Action != Feed || !d.Quorum {", "if d := &c.fx.Decision; d == nil {"),
 		in(watchdogs, "death", "a node without quorum says that it stops", coreGo, "Stopping:     c.leaving(),", "Stopping:     c.stopping,"),
 		in(watchdogs, "death", "a node without quorum has its slot say that it stops", "watchdog/breaker.go", "Stop: c.leaving(),", "Stop: c.stopping,"),
-		in(watchdogs, "P1", "a list at hand keeps a node from condemning itself", "watchdog/hold.go", "s.Claims() && s.Base().Ref() == c.cfg.Roster.Ref()", "s.Claims() && c.rosters.standing == (roster.Standing{})"),
-		in(watchdogs, "P1", "a node that counts by two lists condemns itself", "watchdog/hold.go", "c.rostersSettled() && s.Claims() && s.Base", "s.Claims() && s.Base"),
-		in(watchdogs, "P1", "sets by another list are evidence", "watchdog/hold.go", "s.Claims() && s.Base().Ref() == c.cfg.Roster.Ref()", "s.Claims()"),
-		in(watchdogs, "N6", "who has another list at hand is counted by the LUN", "watchdog/hold.go", "	if c.cfg.LUNMode == LUNOr {\n		return c.noOther()", "	if c.cfg.LUNMode == LUNOr {\n		return c.oneList()"),
+		in(watchdogs, "P1", "a list at hand keeps a node from condemning itself", "watchdog/rosters.go", "s.Claims() && s.Base().Ref() == r.cfg.Roster.Ref()", "s.Claims() && r.standing == (roster.Standing{})"),
+		in(watchdogs, "P1", "a node that counts by two lists condemns itself", "watchdog/rosters.go", "r.settled() && s.Claims() && s.Base", "s.Claims() && s.Base"),
+		in(watchdogs, "P1", "sets by another list are evidence", "watchdog/rosters.go", "s.Claims() && s.Base().Ref() == r.cfg.Roster.Ref()", "s.Claims()"),
+		in(watchdogs, "N6", "who has another list at hand is counted by the LUN", "watchdog/hold.go", "	if c.cfg.LUNMode == LUNOr {\n		return c.rosters.noOther()", "	if c.cfg.LUNMode == LUNOr {\n		return c.rosters.oneList()"),
 		in(watchdogs, "life", "a node that was stopped for a moment says LEFT of itself", "watchdog/publication.go", "if !c.stall.brief || c.judgedByOthers() {", "if c.stall.since != 0 || c.judgedByOthers() {"),
 		in(watchdogs, "life", "a node that was stopped for long says no LEFT of itself", "watchdog/publication.go", "if !c.stall.brief || c.judgedByOthers() {", "if c.judgedByOthers() {"),
 		in(watchdogs, "life", "nobody is asked after a stall", "watchdog/stall.go", "		c.askAll(c.silentSince(now))\n", ""),
@@ -111,7 +111,7 @@ func releaseAndJudgeMutants() []mutant {
 		in(watchdogs, "P1", "the view may change", judgeGo, "c.view.Counted != s.view.Minus(c.proof.parted()) || c.view.Seen.Intersects(others)", "c.view.Seen.Intersects(others)"),
 		in(watchdogs, "P1", "a node that stood still judges at once", judgeGo, "return !stalled && now >= c.holdLeft &&", "return (stalled || !stalled) &&"),
 		in(watchdogs, "P1", "a node that gives its guard up condemns itself", judgeGo, "c.guard.Kills() && !c.wantsDisarm() && !c.release.yielded", "c.guard.Kills() && !c.release.yielded"),
-		in(watchdogs, "P1", "a node that has given its guard up condemns itself", judgeGo, " && !c.release.yielded && c.oneList()", " && c.oneList()"),
+		in(watchdogs, "P1", "a node that has given its guard up condemns itself", judgeGo, " && !c.release.yielded && c.rosters.oneList()", " && c.rosters.oneList()"),
 		in(watchdogs, "P1", "who goes by another list has parted", "watchdog/sentenced.go", " && st.RosterDigest == v.roster.Digest && st.RosterEpoch == v.roster.Epoch {", " {"),
 		in(watchdogs, "P1", "who is not armed has parted", "watchdog/sentenced.go", "st != nil && st.Guard.Armed && st.View", "st != nil && st.View"),
 	}

@@ -90,7 +90,7 @@ func lossMutants() []mutant {
 	}
 	return []mutant{
 		in(watchdogs, "peers that a hub counts show that others live", lossGo, "			if !set.Minus(other.View).IsEmpty() {", "			if other == nil {"),
-		in(watchdogs, "a few that have the LUN are a majority", lossGo, "set.Len() < c.quorum {", "set.Len() < 1 {"),
+		in(watchdogs, "a few that have the LUN are a majority", lossGo, "set.Len() < c.rosters.quorum {", "set.Len() < 1 {"),
 		in(watchdogs, "who has lost the LUN shows that others have it", lossGo, " && st.LUNHealthy && st.Feeding", " && st.Feeding"),
 		in(watchdogs, "who is not fed shows that others live", lossGo, " && st.Feeding &&", " &&"),
 		in(watchdogs, "old words show that others live", lossGo, "			now.Sub(anchor) <= c.cfg.MaxAge && st.Roster", "			anchor <= now && st.Roster"),
