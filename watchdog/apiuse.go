@@ -46,19 +46,19 @@ func (c *Core) followAPI(now boottime.Instant) {
 	c.fx.AskAPI = urgent
 }
 
-// apiUntil is how long the latest answer counts for a verdict.
-func (c *Core) apiUntil() boottime.Instant {
-	if !c.api.asked {
+// until is how long the latest answer counts for a verdict.
+func (a *apiState) until(maxAge time.Duration) boottime.Instant {
+	if !a.asked {
 		return 0
 	}
-	return c.api.at.Add(c.cfg.APIMaxAge)
+	return a.at.Add(maxAge)
 }
 
-// tellsAPI reports whether this node says that it reaches the API server.
-func (c *Core) tellsAPI(now boottime.Instant) bool {
-	if !c.api.asked || !c.api.reachable {
+// tells reports whether this node says that it reaches the API server.
+func (a *apiState) tells(now boottime.Instant, maxAge time.Duration) bool {
+	if !a.asked || !a.reachable {
 		return false
 	}
-	lately := now < c.api.at.Add(apiIdleAge) && (c.api.urgent == 0 || now < c.api.urgent.Add(apiFirst))
-	return lately || now < c.apiUntil()
+	lately := now < a.at.Add(apiIdleAge) && (a.urgent == 0 || now < a.urgent.Add(apiFirst))
+	return lately || now < a.until(maxAge)
 }

@@ -48,7 +48,7 @@ func (c *Core) bySlots() bool { return c.breaker == tie.Breaker(&c.lun) }
 func (c *Core) ask() tie.Input {
 	return tie.Input{
 		View: c.view.Counted, Tie: c.outcome == netgossip.EqualSplit && c.united, TieSince: c.tieSince, Quorum: c.rosters.quorum,
-		Stop: c.leaving(), Released: c.stopping && c.release.done, Horizon: c.guard.Horizon,
+		Stop: c.guarding.leaving(), Released: c.stopping && c.release.done, Horizon: c.guard.Horizon,
 	}
 }
 

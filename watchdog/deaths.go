@@ -13,7 +13,7 @@ func (c *Core) situation(now boottime.Instant) *proverInput {
 	d := &c.fx.Decision
 	won := d.Reason == ReasonSplitWon
 	c.known = proverInput{
-		View: c.view, Heard: c.voices.heard, Restarting: c.pub.held,
+		View: c.view, Heard: c.voices.heard, Restarting: c.publication.held,
 		Expected: c.rosters.expected, Electorate: c.rosters.electorate, Quorum: c.rosters.quorum, Base: c.rosters.base(), Settled: c.rosters.settled(),
 		Apart: c.apart(), Condemned: c.sentence.condemned, Unfired: c.unfired,
 		Sole: c.soleSide(now), Leads: c.leads(), Majority: d.Quorum && c.outcome == netgossip.Majority,
@@ -47,7 +47,7 @@ func (c *Core) unfit(now boottime.Instant) Forbidding {
 		return ForbiddenOff
 	case !c.mayEnd(now): // also under maintenance, and in a dry run
 		return ForbiddenUnguarded
-	case !c.heeding() || c.lun.arbiter != nil && !c.lun.arbiter.Heeding():
+	case !c.rosters.heeding() || c.lun.arbiter != nil && !c.lun.arbiter.Heeding():
 		return ForbiddenOld
 	case !c.leads():
 		return ForbiddenNoMajority

@@ -24,17 +24,6 @@ type release struct {
 // letReach is what an answer may be late that was made before the announcement.
 const letReach = 500 * time.Millisecond
 
-// disarmAsked reports whether something asks for the disarmed watchdog.
-func (c *Core) disarmAsked() bool {
-	if c.sentence.condemned {
-		return false // there is nothing left to give up
-	}
-	return c.stopping || len(c.disarm) > 0
-}
-
-// wantsDisarm reports whether this node is giving its guard up, and says so.
-func (c *Core) wantsDisarm() bool { return c.disarmAsked() && c.release.announced != 0 }
-
 // mayGiveUp reports whether the giving up may begin: this node lives by a majority or by what has decided for its half, or nothing kills it.
 //
 // Invariant: a node without quorum gives its guard up neither for a stop nor for maintenance, and does not say so. Where it is not decided yet
@@ -137,24 +126,6 @@ func (r *release) written(now boottime.Instant, sequence uint64, age time.Durati
 	return sequence >= r.mark+2 && age >= 0 && now.Add(-age) > r.announced.Add(letReach)
 }
 
-// Releasing reports whether the node waits for its peers' statements to say that they know, or to live so that it may tell them.
-func (c *Core) Releasing() bool { return c.disarmAsked() && !c.release.done }
-
-// leaving reports whether others are told of a planned stop.
-func (c *Core) leaving() bool { return c.stopping && c.wantsDisarm() }
-
-// Released reports whether the watchdog may be disarmed for a planned stop: nobody relies
-// on it, or enough others know that it is given up.
-func (c *Core) Released() bool { return c.release.done }
-
-// statedGuard is what the peers are told of the guard. What was given up is not claimed
-// again before the feeder has said what became of it.
-func (c *Core) statedGuard() netgossip.Guard {
-	g := c.guard
-	g.Armed = g.Armed && !c.wantsDisarm() && !c.release.yielded
-	return g
-}
-
 // mayArm holds up the first arming of an agent while too few have its word. Those who have not may
 // take the node for guarded still, by the word of an agent that crashed: with the horizon of that
 // one, which may have been shorter. The countdown of that one runs until then, and resets the node as
@@ -180,7 +151,3 @@ func (c *Core) mayArm() bool {
 		return false
 	}
 }
-
-// Arming reports whether the watchdog is to be armed and waits for the word of the peers that they know of
-// this agent.
-func (c *Core) Arming() bool { return c.arming }

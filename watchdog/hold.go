@@ -45,18 +45,10 @@ func (c *Core) settled() bool {
 	return c.rosters.oneList()
 }
 
-// window is for how long a member may be counted for what it said.
-func (c *Core) window() time.Duration {
-	if c.cfg.Window != nil {
-		return c.cfg.Window(c.rosters.base().Size())
-	}
-	return c.cfg.MaxAge + c.cfg.Budget.Sampling
-}
-
 // lately are the members by whom this node may still be counted for having been seen. What they know of that
 // is what it stated while it saw them, and they know it for as long as evidence lasts (H2).
 func (c *Core) lately(now boottime.Instant) (set roster.Set) {
-	window := c.window()
+	window := c.rosters.window()
 	if c.listens() {
 		window = max(window, c.cfg.Budget.Voices) // whom this node tells on the LUN that it sees them may count it by that
 	}
@@ -69,8 +61,8 @@ func (c *Core) lately(now boottime.Instant) (set roster.Set) {
 }
 
 // dated is D_lun: how long a dated word counts. It is no longer than what the horizon reckons with (M4).
-func (c *Core) dated() time.Duration {
-	return c.cfg.MaxAge + c.cfg.Budget.Sampling + c.cfg.Arbitrate
+func (cfg *Config) dated() time.Duration {
+	return cfg.MaxAge + cfg.Budget.Sampling + cfg.Arbitrate
 }
 
 // followHold reads what the LUN says of who lives.
@@ -87,7 +79,7 @@ func (c *Core) followHold(now boottime.Instant) {
 	}
 	h.heard, h.excluded = diskquorum.Hearing{}, false
 	if c.outcome != netgossip.Majority && c.hears() && c.rosters.oneList() {
-		h.heard = c.lun.arbiter.Hear(now, c.lately(now), c.rosters.quorum, c.dated())
+		h.heard = c.lun.arbiter.Hear(now, c.lately(now), c.rosters.quorum, c.cfg.dated())
 		h.excluded = c.lun.arbiter.Excluded(h.lost)
 	}
 	if !c.Holds() {
@@ -127,14 +119,14 @@ func (h *holding) linger(now boottime.Instant) {
 	}
 }
 
-// condemned reports whether the others live without this node for certain, by their own words (H6).
+// certain reports whether the others live without this node for certain, by their own words (H6).
 //
 // Invariant: not by silence, and not by what is true of a moment only. Where an outage of all networks reaches this node
 // first, the others live until theirs is as old as evidence may be; so what they say has to be true for longer, and by
 // words that date from after that. A grant can be the last thing that a half did before it came apart, so all whom it
 // names have to live by it.
-func (c *Core) condemned() bool {
-	return c.hold.ground != 0 && c.hold.heard.Ground >= c.hold.ground.Add(c.window())
+func (h *holding) certain(window time.Duration) bool {
+	return h.ground != 0 && h.heard.Ground >= h.ground.Add(window)
 }
 
 // lives reports whether this node lives by a right that is its own, and not by holding.

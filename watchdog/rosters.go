@@ -1,6 +1,8 @@
 package watchdog
 
 import (
+	"time"
+
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
@@ -286,7 +288,7 @@ func (c *Core) Renumber(to *roster.Roster) {
 	n := roster.Renumber(c.cfg.Roster, to)
 	c.merger.Renumber(to)
 	c.cfg.Roster = to
-	c.pub.renumber(n, to.Size())
+	c.publication.renumber(n, to.Size())
 	c.proof.renumber(n, to)
 	c.proof.doubt(c.stepped)
 	c.hold.seen = renumbered(n, c.hold.seen, to.Size())
@@ -352,3 +354,24 @@ func (r *Rosters) Size() int { return r.base().Size() }
 
 // Quorum is the number of counted members that are needed.
 func (r *Rosters) Quorum() int { return r.quorum }
+
+// window is for how long a member may be counted for what it said.
+func (r *Rosters) window() time.Duration {
+	if r.cfg.Window != nil {
+		return r.cfg.Window(r.base().Size())
+	}
+	return r.cfg.MaxAge + r.cfg.Budget.Sampling
+}
+
+// heeding reports whether the latest statement of every other member is of an agent that heeds sentences.
+func (r *Rosters) heeding() bool {
+	for p := range r.expected.All() {
+		if p == r.cfg.Roster.Self {
+			continue
+		}
+		if st, _ := r.merger.Statement(p); st != nil && !st.Heeds {
+			return false
+		}
+	}
+	return true
+}

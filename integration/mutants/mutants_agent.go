@@ -19,7 +19,7 @@ func agentMutants() []mutant {
 			{decideGo, " && in.OnLoss != LossFence && in.HadQuorum {", " && in.OnLoss != LossFence {"},
 			{coreGo, "	wanted := c.hadQuorum && !c.fx.Disarm", "	wanted := !c.fx.Disarm"},
 			// Since an agent waits for its peers to have its word, that covers the gate as well.
-			{disarmGo, "	default:\n		return false\n	}\n}\n\n// Arming", "	default:\n		return true\n	}\n}\n\n// Arming"},
+			{disarmGo, "Reason == ReasonSplitWon\n	default:\n		return false\n", "Reason == ReasonSplitWon\n	default:\n		return true\n"},
 		}},
 		{rule: "quorum", what: "N is the number of live members", edits: []edit{
 			{rostersGo, "Quorum: h.Quorum(r.cfg.Quorum)}", "Quorum: 1}"},

@@ -90,8 +90,8 @@ func conclusionMutants(of func(what, file, from, to string) mutant) []mutant {
 // releaseMutants are the guards of the giving up of a guard.
 func releaseMutants(of func(what, file, from, to string) mutant) []mutant {
 	return []mutant{
-		of("a planned stop is not announced", disarmGo, "return c.stopping || len(c.disarm) > 0", "return len(c.disarm) > 0"),
-		of("a disarm signal is not announced", disarmGo, "return c.stopping || len(c.disarm) > 0", "return c.stopping"),
+		of("a planned stop is not announced", "watchdog/guard.go", "return g.stopping || len(g.disarm) > 0", "return len(g.disarm) > 0"),
+		of("a disarm signal is not announced", "watchdog/guard.go", "return g.stopping || len(g.disarm) > 0", "return g.stopping"),
 		of("an answer to one announcement is one to the next", disarmGo, "r.announced, r.done = 0, false", "r.done = false"),
 		of("a release is announced in every step", disarmGo, "	if r.announced == 0 {\n		r.announced", "	{\n		r.announced"),
 		of("the slot of the time of the announcement is not noted", disarmGo, "			r.mark = c.lun.arbiter.Status(now).Sequence\n", ""),
@@ -109,8 +109,8 @@ func releaseMutants(of func(what, file, from, to string) mutant) []mutant {
 		of("a half is released before its slot shows it", disarmGo, "|| c.united && c.slotShows(now)", "|| c.united"),
 		of("a majority that knows is not enough", disarmGo, "		return reachMost\n", "		return reachHalf\n"),
 		of("most of the older list are enough", disarmGo, "	case mostOfEach(c.rosters.electorate, knows):\n", "	case 2*knows.Len() > c.rosters.base().Size():\n"),
-		of("a node is releasing when it has released", disarmGo, "return c.disarmAsked() && !c.release.done }", "return c.disarmAsked() }"),
-		of("a node is always releasing", disarmGo, "return c.disarmAsked() && !c.release.done }", "return !c.release.done }"),
+		of("a node is releasing when it has released", "watchdog/guard.go", "return g.disarmAsked() && !g.release.done }", "return g.disarmAsked() }"),
+		of("a node is always releasing", "watchdog/guard.go", "return g.disarmAsked() && !g.release.done }", "return !g.release.done }"),
 		of("a release without a LUN looks at the slot", disarmGo, "	if c.lun.arbiter == nil {\n		return false\n	}\n	s :=", "	s :="),
 	}
 }
