@@ -197,15 +197,34 @@ func (c *Core) Since() boottime.Instant { return c.changed }
 // Split is the tie-breaker's latest word.
 func (c *Core) Split() *tie.Output { return &c.split }
 
-// Step evaluates everything at now. In steady state it does not allocate.
+// Step evaluates everything at now: whom this node sees, whether its own boot is over, what it lives by, what becomes of its watchdog,
+// who else is dead, and what is said of all that. In steady state it does not allocate.
 func (c *Core) Step(now boottime.Instant) *Effects {
+	c.see(now)
+	c.judge(now)
+	c.weigh(now)
+	permitted := c.fx.Decision.Until
+	c.decide(now)
+	c.followDeaths(now, c.claimsBegin(now, permitted))
+	c.state(now)
+	c.noteStall(now)
+	c.followStrike(now)
+	c.publish(now)
+	return &c.fx
+}
+
+// see finds whom this node sees and counts.
+func (c *Core) see(now boottime.Instant) {
 	c.view = c.look(now)
 	c.followRosters(now)
 	// Who was removed, or is about to join, may be in contact and of one mind.
 	c.view.Counted = c.view.Counted.And(c.rosters.expected)
 	c.followVoices(now)
 	c.fx.Wake = min(c.view.NextExpiry, c.rosters.wake)
-	c.judge(now)
+}
+
+// weigh finds what this node lives by: a majority, what breaks a tie, or that nobody else can live.
+func (c *Core) weigh(now boottime.Instant) {
 	c.outcome = c.rosters.tally(c.view.Counted)
 	c.proof.follow(now, c.view.Seen)
 	c.proof.sight(now, c.voices.heard, c.voices.words)
@@ -218,13 +237,15 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	c.followHold(now)
 	c.recallGuard()
 	c.followRelease(now)
+}
 
-	in := c.inputs(now)
+// decide decides by that, and says what becomes of the watchdog.
+func (c *Core) decide(now boottime.Instant) {
+	in, prev := c.inputs(now), c.fx.Decision
 	d := Decide(&in)
 	if d.Quorum && d.Action == Feed {
 		c.hadQuorum = true
 	}
-	prev := c.fx.Decision
 	c.fx.Changed = d.Action != prev.Action || d.Reason != prev.Reason || d.Quorum != prev.Quorum
 	if c.fx.Changed {
 		c.changed = now
@@ -240,14 +261,6 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	if d.Until > now {
 		c.fx.Wake = min(c.fx.Wake, d.Until)
 	}
-	gap := c.claimsBegin(now, prev.Until)
-	c.testify(now)
-	c.followDeaths(now, gap)
-	c.state(now)
-	c.noteStall(now)
-	c.followStrike(now)
-	c.publish(now)
-	return &c.fx
 }
 
 // followMajority keeps the clock of L8: it is restarted by a counted majority only.

@@ -71,8 +71,9 @@ func (c *Core) SentenceOf(now boottime.Instant, p int) *SentenceState {
 	return own
 }
 
-// followDeaths has the prover find who is dead, and take and give orders.
+// followDeaths tells by the LUN whether this node lives, finds who is dead, and takes and gives orders; gap: claims begin again.
 func (c *Core) followDeaths(now boottime.Instant, gap bool) {
+	c.testify(now)
 	in := c.situation(now)
 	in.Gap = gap
 	if c.proof.step(now, in).Unfired {
