@@ -89,6 +89,9 @@ verify: tools ## format, vet, staticcheck, govulncheck, generated code, go.mod, 
 	@echo "verify: all checks, about 5 minutes the first time"
 	@$(VERIFY) . $(CHECKS)
 
+counts: ## writes figures that fell into docs/development/counts.tsv; make verify fails when one rose
+	@$(GO) test -count=1 -run '^TestCounts$$' ./integration/arch -update
+
 test: tools ## the tests; no root, no network but loopback (about 3 min the first time)
 	@echo "test: go test -short ./..., about 3 minutes the first time"
 	@$(TESTRUN) -- -short ./...

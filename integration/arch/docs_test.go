@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/fencing-agent/fencing-agent/watchdog"
@@ -177,26 +178,62 @@ func commandProblems(d *document, help func(words ...string) (output string, ok 
 	return problems
 }
 
-func TestCommands(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "fencectl")
+// toolHelp is the help of a fencectl that is built once for all tests, and run once for the same words.
+func toolHelp(t *testing.T) func(words ...string) (output string, ok bool) {
+	t.Helper()
+	helpOnce.Do(func() { helpOf, helpErr = buildHelp() })
+	if helpErr != nil {
+		t.Fatal(helpErr)
+	}
+	return helpOf
+}
+
+var (
+	helpOnce sync.Once
+	helpOf   func(words ...string) (string, bool)
+	helpErr  error
+)
+
+func buildHelp() (func(words ...string) (string, bool), error) {
+	folder, err := os.MkdirTemp("", "arch-")
+	if err != nil {
+		return nil, err
+	}
+	toolFolder = folder
+	program := filepath.Join(folder, "fencectl")
 	build := exec.Command("go", "build", "-o", program, "./cmd/fencectl")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build fencectl: %v\n%s", err, out)
+		return nil, fmt.Errorf("build fencectl: %w\n%s", err, out)
 	}
 	type answer struct {
 		output string
 		ok     bool
 	}
 	known := map[string]answer{}
-	help := func(words ...string) (string, bool) {
+	return func(words ...string) (string, bool) {
 		key := strings.Join(words, " ")
 		if _, ok := known[key]; !ok {
 			out, err := exec.Command(program, append([]string{"help"}, words...)...).CombinedOutput()
 			known[key] = answer{string(out), err == nil}
 		}
 		return known[key].output, known[key].ok
+	}, nil
+}
+
+// toolFolder has the program of the tests.
+var toolFolder string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if toolFolder != "" {
+		os.RemoveAll(toolFolder)
 	}
+	os.Exit(code)
+}
+
+func TestCommands(t *testing.T) {
+	help := toolHelp(t)
 	for _, d := range documents(t) {
 		report(t, commandProblems(d, help))
 	}
