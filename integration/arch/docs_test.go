@@ -30,7 +30,7 @@ type document struct {
 var (
 	codeSpan    = regexp.MustCompile("`([^`]+)`")
 	linkPattern = regexp.MustCompile(`\[[^\]]*\]\(([^)\s]+)\)`)
-	makePattern = regexp.MustCompile(`(?:^|[;&|(] ?|sudo )make ([a-z][a-z-]*)`)
+	makePattern = regexp.MustCompile(`(?:^|[;&|(] ?|sudo )make ([a-z][a-z-]*)(?: KIND=([a-z]+))?`)
 	toolPattern = regexp.MustCompile(`(?:fencectl|kubectl fence)((?: [a-z]+(?:-[a-z]+)*)+)`)
 	metric      = regexp.MustCompile(`fencing_agent_([a-z_]+)`)
 )
@@ -142,8 +142,14 @@ func makeProblems(d *document, makefile string) []string {
 	var problems []string
 	for _, line := range d.code {
 		for _, m := range makePattern.FindAllStringSubmatch(line, -1) {
-			if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(m[1]) + `:`).MatchString(makefile) {
+			rule := func(name string) bool {
+				return regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + `:`).MatchString(makefile)
+			}
+			switch {
+			case !rule(m[1]):
 				problems = append(problems, fmt.Sprintf("%s: `make %s`: the Makefile has no such target", d.path, m[1]))
+			case m[2] != "" && m[2] != "uml" && !rule(m[1]+"."+m[2]): // uml is a kind of nodes
+				problems = append(problems, fmt.Sprintf("%s: `make %s KIND=%s`: the Makefile has no %s.%s", d.path, m[1], m[2], m[1], m[2]))
 			}
 		}
 	}
@@ -428,6 +434,10 @@ func TestDocumentRulesCanFail(t *testing.T) {
 		t.Errorf("link problems %q, want 2", problems)
 	}
 	if got := makeProblems(d, "build:\n"); len(got) != 1 || !strings.Contains(got[0], "make all") {
+		t.Errorf("make problems %q", got)
+	}
+	kinds := takeApart("docs/a.md", "`make run KIND=one`, `make run KIND=two`, `make run KIND=uml`, `make run`\n")
+	if got := makeProblems(kinds, "run: run.one\nrun.one:\n"); len(got) != 1 || !strings.Contains(got[0], "no run.two") {
 		t.Errorf("make problems %q", got)
 	}
 	help := func(words ...string) (string, bool) {

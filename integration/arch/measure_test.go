@@ -213,7 +213,7 @@ func makeTargets(makefile string) (listed, total int) {
 			continue
 		}
 		total++
-		if strings.Contains(m[2], "## ") {
+		if strings.Contains(m[2], " ## ") {
 			listed++
 		}
 	}
@@ -346,7 +346,7 @@ func TestMeasuresCount(t *testing.T) {
 	if verbs, flags := toolWords(help); verbs != 3 || flags != 2 {
 		t.Errorf("%d verbs, %d flags", verbs, flags)
 	}
-	if listed, total := makeTargets("A := b\na: b ## what\nb-c:\n\tx: y\nd:=1\n"); listed != 1 || total != 2 {
+	if listed, total := makeTargets("A := b\na: b ## what\nb-c: ### more\na.x: ### of a\n\tx: y\nd:=1\n"); listed != 1 || total != 2 {
 		t.Errorf("%d of %d targets", listed, total)
 	}
 	if n := glossaryRows("| a | b |\n|---|---|\n| c | d |\n| e | f |\n"); n != 2 {
