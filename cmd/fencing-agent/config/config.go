@@ -144,12 +144,8 @@ type API struct {
 	MoreSockets []string `yaml:"moreSockets" form:"socket path"` // the same API, mode and group at other paths
 	SocketMode  FileMode `yaml:"socketMode"`
 	SocketGroup string   `yaml:"socketGroup" form:"group or empty"` // empty: the agent's own group
-	// ConfirmDead: root on this node may tell that another one is dead, and what other members were told is believed.
-	ConfirmDead bool `yaml:"confirmDead"`
-	// Fence: root on this node may order that another one ends, and this node obeys such an order.
-	Fence bool `yaml:"fence"`
-	// RootFrom is which root may do either.
-	RootFrom RootFrom `yaml:"rootFrom"`
+	// Commands is who may tell that another node is dead, or order that it ends, and whether this node believes and obeys.
+	Commands Commands `yaml:"commands"`
 }
 
 // HTTP is the listener for metrics, health and the status page.
@@ -207,7 +203,7 @@ func Default() *Config {
 			SentenceAfter: Patience(5200 * time.Millisecond), SentenceTimeout: time.Second,
 			DisableFile: "/var/run/fencing-agent/disable",
 		},
-		API:  API{Socket: "/var/run/fencing-agent.sock", SocketMode: 0o660, ConfirmDead: true, Fence: true, RootFrom: RootOfAgent},
+		API:  API{Socket: "/var/run/fencing-agent.sock", SocketMode: 0o660, Commands: CommandsRoot},
 		HTTP: HTTP{Address: "127.0.0.1:9110", Page: PageLoopback},
 
 		History: History{Megabytes: 4},

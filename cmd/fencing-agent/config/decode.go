@@ -267,6 +267,10 @@ var elsewhere = map[string]string{
 // meant counts as refused too: that it is missing is no second problem.
 func (r *report) unknownKey(path, key string, names []string) {
 	at := child(path, key)
+	if what, ok := r.wasKey(at); ok {
+		r.refuse(at, what, "", "")
+		return
+	}
 	if hint := retired[at]; hint != "" {
 		r.refuse(at, "is not a known key any more: "+hint, "", "")
 		return

@@ -82,6 +82,7 @@ func parse(name string, data []byte, env func(string) string, hostname func() (s
 
 func (r *report) parse(name string, data []byte, env func(string) string, hostname func() (string, error)) (*Config, []Problem, error) {
 	c := Default()
+	r.name = name
 	if len(data) > maxFileSize {
 		r.refuse("", "is too large", fmt.Sprintf("more than %d bytes", maxFileSize), "a configuration file")
 	} else {
@@ -128,6 +129,7 @@ func (r *report) decodeFile(data []byte, c *Config) {
 		return
 	}
 	if len(doc.Content) == 1 {
+		r.root = doc.Content[0]
 		r.decode("", doc.Content[0], reflect.ValueOf(c).Elem(), "")
 	}
 }

@@ -108,13 +108,14 @@ const (
 	OnFenceCrash  OnFence = "crash"  // sysrq-c, for kdump
 )
 
-// RootFrom says which root may tell deaths and give orders.
-type RootFrom string
+// Commands says who may tell deaths and give orders.
+type Commands string
 
-// Where root may be.
+// Who may command.
 const (
-	RootOfAgent  RootFrom = "agent"    // in the agent's own PID namespace: on the machine, or in its pod
-	RootAnywhere RootFrom = "anywhere" // in any container that has the socket, too
+	CommandsNone     Commands = "none"     // nobody: no death that is told is believed, no order is given or obeyed
+	CommandsRoot     Commands = "root"     // root in the agent's own PID namespace: on the machine, or in its pod
+	CommandsAnywhere Commands = "anywhere" // root in any container that has the socket, too
 )
 
 // Page says to whom the status page is shown.
@@ -141,7 +142,7 @@ type enum interface{ values() []string }
 
 func (MemberSource) values() []string  { return []string{"static", "kubernetes", "controller"} }
 func (DisableSource) values() []string { return []string{"file", "controller"} }
-func (RootFrom) values() []string      { return []string{"agent", "anywhere"} }
+func (Commands) values() []string      { return []string{"none", "root", "anywhere"} }
 func (APITieBreak) values() []string   { return []string{"reachability", "lease"} }
 func (BindToDevice) values() []string  { return []string{"auto", "true", "false"} }
 func (Profile) values() []string       { return []string{"auto", "adr", "fast", "calm", "fixed"} }
