@@ -29,7 +29,7 @@ var agreements = map[string]Agreement{
 	"watchdog": MayDiffer, "watchdog.device": OfANode, "watchdog.disableFile": OfANode,
 	"kubernetes": MayDiffer, "kubernetes.tieBreak": MustAgree, "kubernetes.groupLabel": MustAgree, "kubernetes.kubeconfig": OfANode,
 	"api": OfANode, "api.commands": MustAgree,
-	"http": OfANode, "history": OfANode,
+	"experimental": MayDiffer, "http": OfANode, "history": OfANode,
 }
 
 var inBrackets = regexp.MustCompile(`\[[^]]*\]`)

@@ -100,7 +100,7 @@ func (r *report) parse(name string, data []byte, env func(string) string, hostna
 			c.Quorum.TieBreakers = []Breaker{BreakerKubernetes}
 		}
 		c.applyTiming(r.given)
-		c.fitFeeding(r.given)
+		c.applyExperimental()
 		check(c, r)
 	}
 	if warnings := sorted(r.warnings); len(r.problems) > 0 {
@@ -236,6 +236,7 @@ func check(c *Config, r *report) {
 	checkLUN(c, r)
 	checkNodeDevices(c, r)
 	checkWatchdog(c, r)
+	checkExperimental(c, r)
 	checkPaths(c, r)
 	checkSupported(c, r)
 }

@@ -15,6 +15,14 @@ var oldFiles = []struct{ name, old, now, lost string }{
 	{"commands from anywhere", "api: {socket: /run/a.sock, rootFrom: anywhere, socketGroup: g}\n", "api: {socket: /run/a.sock, commands: anywhere, socketGroup: g}\n", ""},
 	{"no commands", "# who may\napi:\n  # not even root\n  confirmDead: false # for now\n  fence: false\n  rootFrom: anywhere\n", "# who may\napi:\n  # not even root\n  commands: none # for now\n", ""},
 	{"no deaths that are told", "api:\n  confirmDead: false\n", "api:\n  commands: none\n", "api.confirmDead and api.fence differ"},
+	{"no self-fence", "watchdog: {sentenceAfter: off, sentenceOnLUNLoss: true}\n", "watchdog: {selfFence: none}\n", ""},
+	{"no self-fence, as Helm writes it", "watchdog:\n  sentenceAfter: false\n", "watchdog:\n  selfFence: none\n", ""},
+	{"self-fence for the LUN", "lun: {mode: and}\nwatchdog:\n  sentenceOnLUNLoss: true\n", "lun: {mode: and}\nwatchdog:\n  selfFence: quorum-or-lun\n", ""},
+	{"the default self-fence", "timing: fast\nwatchdog: {sentenceAfter: 1500ms, sentenceTimeout: 1s, sentenceOnLUNLoss: false}\n", "timing: fast\n", ""},
+	{"a late self-fence", "watchdog:\n  # slow hosts\n  sentenceAfter: 7s\n  sentenceTimeout: 2s\n", "experimental:\n  # slow hosts\n  selfFenceAfter: 7s\n", "watchdog.sentenceTimeout: 2s: the agent takes"},
+	{"feedings that follow", "watchdog: {timeout: 20s, feedInterval: 5s}\n", "watchdog: {timeout: 20s}\n", ""},
+	{"feedings that follow from a short timeout", "watchdog: {timeout: 10s, feedInterval: 2s}\n", "watchdog: {timeout: 10s}\n", ""},
+	{"feedings of one's own", "watchdog:\n  timeout: 60s # long\n  feedInterval: 10s # enough\n", "watchdog:\n  timeout: 60s # long\nexperimental:\n  feedInterval: 10s # enough\n", ""},
 	{"no orders", "api:\n  fence: false\n", "api:\n  commands: none\n", "api.confirmDead and api.fence differ"},
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -30,6 +31,8 @@ type setting struct {
 func movedKeys() []moved {
 	return []moved{
 		{[]string{"api.confirmDead", "api.fence", "api.rootFrom"}, carryCommands},
+		{[]string{"watchdog.sentenceAfter", "watchdog.sentenceTimeout", "watchdog.sentenceOnLUNLoss"}, carrySelfFence},
+		{[]string{"watchdog.feedInterval"}, carryFeedInterval},
 	}
 }
 
@@ -58,6 +61,51 @@ func carryCommands(b before) carried {
 		c.lost = "api.confirmDead and api.fence differ, and api.commands is for both: none of them is allowed now"
 	}
 	return c
+}
+
+// carrySelfFence: the shortest timeout that the driver takes needs no key any more.
+func carrySelfFence(b before) carried {
+	after, on := b.text("watchdog.sentenceAfter", ""), SelfFenceQuorum
+	switch {
+	case after == "off" || after == "false": // as Helm wrote it
+		after, on = "", SelfFenceNone
+	case b.text("watchdog.sentenceOnLUNLoss", "false") == "true":
+		on = SelfFenceLUN
+	}
+	c := to("watchdog.selfFence", string(on), string(SelfFenceQuorum))
+	if after != "" && !means(after, b.derived().Watchdog.SentenceAfter) {
+		c.set = append(c.set, setting{key: "experimental.selfFenceAfter", value: word(after)})
+	}
+	if t := b.text("watchdog.sentenceTimeout", "1s"); !means(t, SentenceTimeout) {
+		c.lost = "watchdog.sentenceTimeout: " + t + ": the agent takes the shortest of 1s to 3s that the driver takes"
+	}
+	return c
+}
+
+func carryFeedInterval(b before) carried {
+	const key = "experimental.feedInterval"
+	if means(b.text("watchdog.feedInterval", ""), b.derived().Watchdog.FeedInterval) {
+		return carried{set: []setting{{key: key}}}
+	}
+	return carried{set: []setting{{key: key, value: b.at("watchdog.feedInterval")}}}
+}
+
+// derived is what the new file would have without the old keys that are carried to experimental.
+func (b before) derived() *Config {
+	c := Default()
+	c.Timing = Timing(b.text("timing", string(c.Timing)))
+	c.applyTiming(func(string) bool { return false })
+	if w, err := time.ParseDuration(b.text("watchdog.timeout", "")); err == nil {
+		c.Watchdog.Timeout = w
+	}
+	c.applyExperimental()
+	return c
+}
+
+// means reports whether a text is a duration.
+func means(text string, d time.Duration) bool {
+	given, err := time.ParseDuration(text)
+	return err == nil && given == d
 }
 
 // says prints what stands in place of the old keys, for a refusal.
