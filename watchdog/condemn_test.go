@@ -60,7 +60,7 @@ func (r court) looked(pairs func(a, b int) bool) boottime.Instant {
 	return 0
 }
 
-// Guard: P1. Three rounds of reads show it, the first included, however short sentenceAfter is.
+// Guard: P1. Three rounds of reads show it, the first included, however short the patience is.
 func TestCondemnedAfterThreeRounds(t *testing.T) {
 	r := atCourt(t, 5, 1)
 	at := r.looked(apart)

@@ -89,7 +89,7 @@ func (e *Forbidden) Error() string {
 	const byHand = "power it off and tell that with fencectl confirm-dead"
 	switch e.Why {
 	case ForbiddenOff:
-		return "api.fence is false here, or watchdog.sentenceTimeout is too long for watchdog.timeout, or for a driver that fires late: " + byHand
+		return "api.commands is none here, or watchdog.timeout is too short to end by an order, or its driver fires late: " + byHand
 	case ForbiddenMember:
 		return fmt.Sprintf("%q is no member of this group", e.Node)
 	case ForbiddenSelf:

@@ -93,7 +93,7 @@ func (e *Refused) Error() string {
 	case RefusedKind:
 		return "only the proofs power, kdump and operator can be told; the agents find all others themselves"
 	case RefusedOff:
-		return "api.confirmDead is false here: this agent believes no death that is told"
+		return "api.commands is none here: this agent believes no death that is told"
 	case RefusedMember:
 		return fmt.Sprintf("%q is no member of this group", e.Node)
 	case RefusedSelf:

@@ -95,7 +95,7 @@ func (a *Agent) mayTell() func(context.Context) error {
 	switch {
 	case a.opts.MayTell != nil:
 		return a.opts.MayTell
-	case a.cfg.API.RootFrom == config.RootAnywhere:
+	case a.cfg.API.Commands == config.CommandsAnywhere:
 		return publish.RootOnly
 	}
 	return publish.RootHere
