@@ -187,7 +187,7 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int, breaks b
 	}
 	b.WriteString("history: {megabytes: 0}\nsystemNetworks:\n")
 	for k := range s.Networks {
-		fmt.Fprintf(&b, "  - {name: %s, address: %s, port: 7946}\n", networkNames[k], addressOf(k, node))
+		fmt.Fprintf(&b, "  - {name: %s, at: %s, port: 7946}\n", networkNames[k], addressOf(k, node))
 	}
 	if s.AllNetworks {
 		b.WriteString("reachability: all\n")

@@ -22,7 +22,7 @@ var agreements = map[string]Agreement{
 	"members.cacheFile": OfANode, "members.controller": MayDiffer, "members.controller.caFile": OfANode, "members.controller.tokenFile": OfANode,
 	"members.controller.founders": MustAgree, // two lists with no name in common can found two groups
 	"systemNetworks[].name":       MustAgree, "systemNetworks[].port": MustAgree,
-	"systemNetworks[].interface": OfANode, "systemNetworks[].cidr": OfANode, "systemNetworks[].address": OfANode, "systemNetworks[].bindToDevice": OfANode,
+	"systemNetworks[].at": OfANode, "systemNetworks[].bindToDevice": OfANode,
 	"reachability": MustAgree, "gossip": MustAgree, "gossip.keyFile": OfANode, "gossip.sources": MayDiffer, "gossip.leftByDoubt": MayDiffer,
 	"quorum": MustAgree, "onQuorumLoss": MustAgree, "restartGrace": MayDiffer, "timing": MayDiffer,
 	"lun": MayDiffer, "lun.mode": MustAgree, "lun.hold": MustAgree, "lun.unavailableAtTie": MustAgree, "lun.devices": OfANode,

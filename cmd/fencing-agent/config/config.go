@@ -82,15 +82,19 @@ type Kubernetes struct {
 	TieBreak           APITieBreak `yaml:"tieBreak"`
 }
 
-// SystemNetwork is one network that carries a gossip instance of its own. Exactly one
-// of Interface, CIDR and Address is set.
+// SystemNetwork is one network that carries a gossip instance of its own.
 type SystemNetwork struct {
 	Name         string       `yaml:"name" form:"network name"`
-	Interface    string       `yaml:"interface" form:"interface name"`
-	CIDR         netip.Prefix `yaml:"cidr"`
-	Address      netip.Addr   `yaml:"address"`
+	At           Place        `yaml:"at"`
 	Port         int          `yaml:"port" range:"1..65535"`
 	BindToDevice BindToDevice `yaml:"bindToDevice"`
+}
+
+// Place is where a network is on this node: at one of these.
+type Place struct {
+	Interface string
+	CIDR      netip.Prefix
+	Address   netip.Addr
 }
 
 // Gossip tunes the membership protocol and its encryption.

@@ -68,8 +68,6 @@ func (r *report) decodeKnown(path string, n *yaml.Node, v reflect.Value, constra
 		r.decodeDuration(path, n, p, constraint)
 	case *netip.Addr:
 		decodeText(r, path, n, p, parseAddress, "one IP address without zone, such as 10.0.0.1")
-	case *netip.Prefix:
-		decodeText(r, path, n, p, parsePrefix, "a network such as 10.0.0.0/24, with no bits set behind the mask")
 	case *int:
 		r.decodeInt(path, n, p, constraint)
 	case *bool:
@@ -309,6 +307,28 @@ func found(n *yaml.Node) string {
 	default:
 		return shown(n.Value)
 	}
+}
+
+// parse reads an interface's name, a network or an address. What has a slash is a network, which no interface's name has, and
+// what is written like an address is one.
+func (p *Place) parse(n *yaml.Node) (string, bool) {
+	const allowed = "the name of an interface (1 to 15 characters without blanks, '/' or ':'), a network such as 10.0.0.0/24 with no bits set behind the mask, " +
+		"or one IP address without zone"
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
+		return allowed, false
+	}
+	if strings.Contains(n.Value, "/") {
+		cidr, ok := parsePrefix(n.Value)
+		*p = Place{CIDR: cidr}
+		return allowed, ok
+	}
+	if _, err := netip.ParseAddr(n.Value); err == nil {
+		address, ok := parseAddress(n.Value)
+		*p = Place{Address: address}
+		return allowed, ok
+	}
+	*p = Place{Interface: n.Value}
+	return allowed, isInterfaceName(n.Value)
 }
 
 // parse reads auto or a number of nodes; what the number may be depends on the roster.

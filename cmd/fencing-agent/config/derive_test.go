@@ -160,7 +160,7 @@ func TestTieBreakers(t *testing.T) {
 
 func TestGossipLabelFits(t *testing.T) {
 	long := strings.Repeat("x", 63)
-	c, _ := mustParse(t, with("cluster: "+long, "nodeGroup: "+long, network("name: "+long+", interface: e"),
+	c, _ := mustParse(t, with("cluster: "+long, "nodeGroup: "+long, network("name: "+long+", at: e"),
 		"members: {static: [{name: n1, addresses: {"+long+": 10.0.0.1}}]}"), noEnv)
 	if label := c.GossipLabel(c.SystemNetworks[0].Name); len(label) > 200 {
 		t.Errorf("the longest label has %d bytes", len(label))

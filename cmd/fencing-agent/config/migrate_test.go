@@ -23,6 +23,8 @@ var oldFiles = []struct{ name, old, now, lost string }{
 	{"feedings that follow", "watchdog: {timeout: 20s, feedInterval: 5s}\n", "watchdog: {timeout: 20s}\n", ""},
 	{"feedings that follow from a short timeout", "watchdog: {timeout: 10s, feedInterval: 2s}\n", "watchdog: {timeout: 10s}\n", ""},
 	{"feedings of one's own", "watchdog:\n  timeout: 60s # long\n  feedInterval: 10s # enough\n", "watchdog:\n  timeout: 60s # long\nexperimental:\n  feedInterval: 10s # enough\n", ""},
+	{"networks", "systemNetworks:\n  - name: a # one\n    # the card\n    interface: eth0 # here\n    port: 1\n  - {name: b, cidr: 10.0.0.0/24}\n  - address: 10.1.0.1\n    name: c\n",
+		"systemNetworks:\n  - name: a # one\n    # the card\n    at: eth0 # here\n    port: 1\n  - {name: b, at: 10.0.0.0/24}\n  - at: 10.1.0.1\n    name: c\n", ""},
 	{"no orders", "api:\n  fence: false\n", "api:\n  commands: none\n", "api.confirmDead and api.fence differ"},
 }
 

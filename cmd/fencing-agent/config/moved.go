@@ -33,6 +33,7 @@ func movedKeys() []moved {
 		{[]string{"api.confirmDead", "api.fence", "api.rootFrom"}, carryCommands},
 		{[]string{"watchdog.sentenceAfter", "watchdog.sentenceTimeout", "watchdog.sentenceOnLUNLoss"}, carrySelfFence},
 		{[]string{"watchdog.feedInterval"}, carryFeedInterval},
+		{[]string{"systemNetworks[].interface", "systemNetworks[].cidr", "systemNetworks[].address"}, carryPlace},
 	}
 }
 
@@ -82,6 +83,16 @@ func carrySelfFence(b before) carried {
 	return c
 }
 
+// carryPlace: with more than one of them the agent did not start.
+func carryPlace(b before) carried {
+	for _, old := range []string{"interface", "cidr", "address"} {
+		if n := b.at("systemNetworks[]." + old); n != nil {
+			return carried{set: []setting{{key: "systemNetworks[].at", value: n}}}
+		}
+	}
+	return carried{set: []setting{{key: "systemNetworks[].at"}}}
+}
+
 func carryFeedInterval(b before) carried {
 	const key = "experimental.feedInterval"
 	if means(b.text("watchdog.feedInterval", ""), b.derived().Watchdog.FeedInterval) {
@@ -109,14 +120,14 @@ func means(text string, d time.Duration) bool {
 }
 
 // says prints what stands in place of the old keys, for a refusal.
-func (c carried) says() string {
+func (c carried) says(b before) string {
 	var parts []string
 	for _, s := range c.set {
 		if s.value == nil {
-			parts = append(parts, s.key+", whose default says the same")
+			parts = append(parts, b.path(s.key)+", whose default says the same")
 			continue
 		}
-		parts = append(parts, s.key+": "+shown(inline(s.value)))
+		parts = append(parts, b.path(s.key)+": "+shown(inline(s.value)))
 	}
 	switch {
 	case len(parts) == 0:

@@ -24,7 +24,7 @@ func TestNamesAreDefaults(t *testing.T) {
 }
 
 func TestNodesHaveDevicesOfTheirOwn(t *testing.T) {
-	file := with("lun: {devices: [/dev/mapper/fence]}", "nodeName:-", "systemNetworks: [{name: mgmt, interface: eth0}]", `nodeDevices:
+	file := with("lun: {devices: [/dev/mapper/fence]}", "nodeName:-", "systemNetworks: [{name: mgmt, at: eth0}]", `nodeDevices:
   - {node: n1, watchdog: "identity:hpwdt"}
   - {node: n2, lun: ["wwn:0x6001405aaaaaaaaaaaaaaaaaaaaaaaaa"]}`)
 	for _, c := range []struct{ node, watchdog, lun string }{
@@ -101,7 +101,7 @@ func TestOneNetworkOnTheNodesAddress(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if n := got.SystemNetworks; len(n) != 1 || n[0].Name != "node" || n[0].Address.String() != c.want || n[0].Port != DefaultPort {
+		if n := got.SystemNetworks; len(n) != 1 || n[0].Name != "node" || n[0].At.Address.String() != c.want || n[0].Port != DefaultPort {
 			t.Errorf("%s: %+v", name, n)
 		}
 	}

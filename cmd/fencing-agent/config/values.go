@@ -232,34 +232,29 @@ func (r Reachability) MarshalYAML() (any, error) {
 	return map[string]int{"atLeast": r.AtLeast}, nil
 }
 
-// MarshalYAML leaves out the two of interface, cidr and address that are not set.
-func (n SystemNetwork) MarshalYAML() (any, error) {
-	out := struct {
-		Name         string       `yaml:"name"`
-		Interface    string       `yaml:"interface,omitempty"`
-		CIDR         string       `yaml:"cidr,omitempty"`
-		Address      string       `yaml:"address,omitempty"`
-		Port         int          `yaml:"port"`
-		BindToDevice BindToDevice `yaml:"bindToDevice"`
-	}{Name: n.Name, Interface: n.Interface, Port: n.Port, BindToDevice: n.BindToDevice}
-	if n.CIDR.IsValid() {
-		out.CIDR = n.CIDR.String()
+// MarshalYAML prints the place as the file spells it.
+func (p Place) MarshalYAML() (any, error) { return p.text(), nil }
+
+// text is the place as the file spells it; empty: there is none.
+func (p Place) text() string {
+	switch {
+	case p.CIDR.IsValid():
+		return p.CIDR.String()
+	case p.Address.IsValid():
+		return p.Address.String()
 	}
-	if n.Address.IsValid() {
-		out.Address = n.Address.String()
-	}
-	return out, nil
+	return p.Interface
 }
 
 // Where says in words what the network is bound to.
-func (n SystemNetwork) Where() string {
+func (p Place) Where() string {
 	switch {
-	case n.Interface != "":
-		return "interface " + n.Interface
-	case n.CIDR.IsValid():
-		return "cidr " + n.CIDR.String()
-	case n.Address.IsValid():
-		return "address " + n.Address.String()
+	case p.Interface != "":
+		return "interface " + p.Interface
+	case p.CIDR.IsValid():
+		return "cidr " + p.CIDR.String()
+	case p.Address.IsValid():
+		return "address " + p.Address.String()
 	default:
 		return ""
 	}
