@@ -45,7 +45,7 @@ func TestEachKeyHasAnAgreement(t *testing.T) {
 	}
 	for key, want := range map[string]Agreement{
 		"cluster": MustAgree, "systemNetworks[mgmt].port": MustAgree, "systemNetworks[mgmt].at": OfANode, "members.static[n1].addresses.mgmt": MustAgree,
-		"gossip.overrides.probeInterval": MustAgree, "gossip.keyFile": OfANode, "watchdog.timeout": MayDiffer, "nodeDevices[n1].lun": MayDiffer,
+		"experimental.probeInterval": MustAgree, "gossip.keyFile": OfANode, "watchdog.timeout": MayDiffer, "nodeDevices[n1].lun": MayDiffer,
 		"members.controller.founders": MustAgree, "members.controller.address": MayDiffer,
 	} {
 		if got, known := AgreementOn(key); got != want || !known {

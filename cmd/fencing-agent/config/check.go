@@ -273,7 +273,7 @@ func checkLUN(c *Config, r *report) {
 	if need := c.EvidenceMaxAge() + c.LUN.HeartbeatInterval; c.LUN.Hold && len(c.LUN.Devices) > 0 && c.ArbitrationBudget() <= need {
 		r.warn("lun.hold", fmt.Sprintf("leaves a gap: in an outage of all networks nodes may stop for a moment before they can hold, "+
 			"since D_max and a heartbeat are %v, and the arbitration budget is %v; make lun.heartbeatInterval or lun.ioTimeout longer, "+
-			"or gossip.overrides.evidenceMaxAge shorter", need, c.ArbitrationBudget()), c.LUN.Hold)
+			"or experimental.evidenceMaxAge shorter", need, c.ArbitrationBudget()), c.LUN.Hold)
 	}
 	if c.LUN.UnavailableAtTie == AtTieKubernetes && !c.BreaksTiesBy(BreakerKubernetes) {
 		r.warn("lun.unavailableAtTie", "has no effect: the kubernetes tie-breaker is not listed, or has neither "+
@@ -322,7 +322,7 @@ func checkSelfFence(c *Config, r *report) {
 
 // checkExperimental says once that what stands there is not for everybody.
 func checkExperimental(c *Config, r *report) {
-	if c.Experimental != (Experimental{}) {
+	if c.Experimental != Default().Experimental {
 		r.warn(Laboratory, "is for measurements: its keys may change with each version, and values that were never run together can call healthy nodes dead (docs/tuning.md)", nil)
 	}
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"net/netip"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
 // Config is the whole configuration of one agent.
@@ -99,13 +101,10 @@ type Place struct {
 
 // Gossip tunes the membership protocol and its encryption.
 type Gossip struct {
-	Profile   Profile   `yaml:"profile"`
-	Lifeguard bool      `yaml:"lifeguard"` // false: a node that is slow neither slows down nor is given more time
-	Overrides Overrides `yaml:"overrides"`
-	KeyFile   string    `yaml:"keyFile" form:"absolute path or empty"`
-	Sources   Sources   `yaml:"sources"`
-	// LeftByDoubt: a peer that several members miss is LEFT before its evidence has run out.
-	LeftByDoubt bool `yaml:"leftByDoubt"`
+	KeyFile string  `yaml:"keyFile" form:"absolute path or empty"`
+	Sources Sources `yaml:"sources"`
+
+	Profile netgossip.Profile `yaml:"-"` // as the timing has it
 }
 
 // Quorum says how many nodes are enough, and what decides when exactly half are left. The order
@@ -145,6 +144,9 @@ type Watchdog struct {
 
 // Experimental is what only a measurement or a laboratory sets. A key that is nil follows from the others.
 type Experimental struct {
+	Gossip         Overrides      `yaml:",inline"`
+	Lifeguard      bool           `yaml:"lifeguard"`                                  // false: a node that is slow neither slows down nor is given more time
+	LeftByDoubt    bool           `yaml:"leftByDoubt"`                                // a peer that several members miss is LEFT before its evidence has run out
 	FeedInterval   *time.Duration `yaml:"feedInterval,omitempty" range:"100ms..30m"`  // of the watchdog
 	SelfFenceAfter *time.Duration `yaml:"selfFenceAfter,omitempty" range:"500ms..1h"` // for how long the loss must be certain
 }
@@ -193,7 +195,8 @@ func Default() *Config {
 			TieBreak:           TieBreakReachability,
 		},
 		Reachability: Reachability{Networks: ReachableAny},
-		Gossip:       Gossip{Profile: ProfileAuto, Lifeguard: true, Sources: SourcesMembers, LeftByDoubt: true},
+		Gossip:       Gossip{Profile: netgossip.ProfileAuto, Sources: SourcesMembers},
+		Experimental: Experimental{Lifeguard: true, LeftByDoubt: true},
 		Quorum:       Quorum{TieBreakers: []Breaker{BreakerKubernetes, BreakerLUN}},
 		OnQuorumLoss: LossFence,
 		RestartGrace: 30 * time.Second,

@@ -208,7 +208,7 @@ func (r *report) decodeStruct(path string, n *yaml.Node, v reflect.Value) {
 	}
 	r.eachKey(path, n, "a mapping with keys of "+strings.Join(names, ", "), func(key string, keyNode, value *yaml.Node) {
 		if i := slices.Index(names, key); i >= 0 {
-			r.decode(child(path, key), value, v.Field(fields[i].index), fields[i].tag)
+			r.decode(child(path, key), value, v.FieldByIndex(fields[i].index), fields[i].tag)
 			return
 		}
 		r.unknownKey(path, key, names)
@@ -249,16 +249,16 @@ var retired = map[string]string{
 
 // elsewhere says for settings that other programs and documents have, in lower case, what this agent has in their place.
 var elsewhere = map[string]string{
-	"adaptivethreshold": "memberlist has no threshold of this kind; gossip.overrides.evidenceMaxAge is how long a silent peer counts, and gossip.profile how fast it is missed",
-	"lifeguardenabled":  "the key is gossip.lifeguard",
-	"suspiciontimeout":  "it follows from gossip.overrides.suspicionMult and probeInterval, and fencectl config check prints how long memberlist takes with it",
+	"adaptivethreshold": "memberlist has no threshold of this kind; experimental.evidenceMaxAge is how long a silent peer counts, and timing how fast it is missed",
+	"lifeguardenabled":  "the key is experimental.lifeguard",
+	"suspiciontimeout":  "it follows from experimental.suspicionMult and probeInterval, and fencectl config check prints how long memberlist takes with it",
 	"equalsplit":        "with a LUN among quorum.tieBreakers the LUN decides, and the order of the list has no effect",
 	"arbitrate":         "only an equal split is arbitrated; without a majority in any part all stop, but lun.hold and lun.mode: or keep nodes alive that reach the LUN",
 	"k8scheckinterval":  "the key is members.checkInterval",
 	"watchdoginterval":  "it follows from timing and watchdog.timeout, and experimental.feedInterval sets it",
 	"watchdogdevice":    "the key is watchdog.device",
 	"grpcsocketpath":    "the keys are api.socket and api.moreSockets",
-	"countsuspects":     "a suspect counts until the evidence of it has run out (gossip.overrides.evidenceMaxAge)",
+	"countsuspects":     "a suspect counts until the evidence of it has run out (experimental.evidenceMaxAge)",
 }
 
 // unknownKey refuses a key that the section does not have. The key that was probably

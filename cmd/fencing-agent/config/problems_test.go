@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
 // refused parses a configuration that must be refused.
@@ -244,20 +242,17 @@ func TestRefusesImpossibleTimes(t *testing.T) {
 
 func TestRefusesUnsafeGossip(t *testing.T) {
 	expectProblems(t, []problemCase{
-		{"unknown override", with("gossip: {overrides: {probeIntervall: 1s}}"), "gossip.overrides.probeIntervall: is not a known key, did you mean probeInterval?"},
-		{"override out of range", with("gossip: {overrides: {gossipNodes: 0}}"), "gossip.overrides.gossipNodes: is out of range, found 0; allowed: 1..32"},
-		{"probe timeout", with("gossip: {overrides: {probeInterval: 1s, probeTimeout: 1s}}"), "gossip.overrides.probeTimeout: is too long: the probe would be over before a helper is asked, found 1s; allowed: at most 0.4 probeInterval = 400ms"},
-		{"probe timeout of the profile", with("gossip: {overrides: {probeInterval: 100ms}}"), "gossip.overrides.probeTimeout: is too long: the probe would be over before a helper is asked, found 120ms; allowed: at most 0.4 probeInterval = 40ms"},
-		{"suspicion", with(members(4), "systemNetworks: [{name: mgmt, at: e}]", "gossip: {overrides: {suspicionMult: 2}}"), "gossip.overrides.suspicionMult: is too small: a suspicion would need no second opinion, found 2; allowed: at least 3 with more than 3 members (there are 4)"},
-		{"slow gossip", with(members(4), "systemNetworks: [{name: mgmt, at: e}]", "gossip: {overrides: {gossipInterval: 1s}}"), "gossip.overrides.gossipInterval: is too long: a suspicion ends after 1.2s, and its refutation takes 2s, found 1s; allowed: less than 600ms with these probeInterval, suspicionMult and gossipNodes"},
-		{"awareness beyond the bound", with("gossip: {overrides: {awarenessMaxMultiplier: 9}}"), "gossip.overrides.awarenessMaxMultiplier: is out of range, found 9; allowed: 1..8"},
-		{"suspicion beyond the bound", with("gossip: {overrides: {suspicionMaxTimeoutMult: 7}}"), "gossip.overrides.suspicionMaxTimeoutMult: is out of range, found 7; allowed: 1..6"},
-		{"profile unknown", with("gossip: {profile: slow}"), "gossip.profile: is not a choice, found slow; allowed: auto, adr, fast, calm, fixed"},
-		{"fixed without values", with("gossip: {profile: fixed}"), "gossip.overrides: must give every parameter with the profile fixed, it lacks " + strings.Join(fieldNames(Overrides{}), ", ") + "; allowed: these keys as well, or another profile"},
-		{"fixed without one value", with("gossip: {profile: fixed, overrides: {" + allBut("tcpTimeout") + "}}"), "gossip.overrides: must give every parameter with the profile fixed, it lacks tcpTimeout; allowed: these keys as well, or another profile"},
-		{"evidence timeout", with("gossip: {overrides: {evidenceTimeout: 1s}}"), "gossip.overrides.evidenceTimeout: is too long"},
-		{"evidence age", with("gossip: {overrides: {evidenceMaxAge: 2999ms}}"), "gossip.overrides.evidenceMaxAge: is too short: two lost packets would make a healthy peer unreachable, found 2.999s; allowed: at least 3 evidenceInterval = 3s"},
-		{"no cascade from a refused interval", with("gossip: {overrides: {probeInterval: fast, probeTimeout: 1s, evidenceInterval: slow, evidenceMaxAge: 1s}}"), "gossip.overrides.probeInterval: is not a duration\ngossip.overrides.evidenceInterval: is not a duration"},
+		{"unknown override", with("experimental: {probeIntervall: 1s}"), "experimental.probeIntervall: is not a known key, did you mean probeInterval?"},
+		{"override out of range", with("experimental: {gossipNodes: 0}"), "experimental.gossipNodes: is out of range, found 0; allowed: 1..32"},
+		{"probe timeout", with("experimental: {probeInterval: 1s, probeTimeout: 1s}"), "experimental.probeTimeout: is too long: the probe would be over before a helper is asked, found 1s; allowed: at most 0.4 probeInterval = 400ms"},
+		{"probe timeout of the profile", with("experimental: {probeInterval: 100ms}"), "experimental.probeTimeout: is too long: the probe would be over before a helper is asked, found 120ms; allowed: at most 0.4 probeInterval = 40ms"},
+		{"suspicion", with(members(4), "systemNetworks: [{name: mgmt, at: e}]", "experimental: {suspicionMult: 2}"), "experimental.suspicionMult: is too small: a suspicion would need no second opinion, found 2; allowed: at least 3 with more than 3 members (there are 4)"},
+		{"slow gossip", with(members(4), "systemNetworks: [{name: mgmt, at: e}]", "experimental: {gossipInterval: 1s}"), "experimental.gossipInterval: is too long: a suspicion ends after 1.2s, and its refutation takes 2s, found 1s; allowed: less than 600ms with these probeInterval, suspicionMult and gossipNodes"},
+		{"awareness beyond the bound", with("experimental: {awarenessMaxMultiplier: 9}"), "experimental.awarenessMaxMultiplier: is out of range, found 9; allowed: 1..8"},
+		{"suspicion beyond the bound", with("experimental: {suspicionMaxTimeoutMult: 7}"), "experimental.suspicionMaxTimeoutMult: is out of range, found 7; allowed: 1..6"},
+		{"evidence timeout", with("experimental: {evidenceTimeout: 1s}"), "experimental.evidenceTimeout: is too long"},
+		{"evidence age", with("experimental: {evidenceMaxAge: 2999ms}"), "experimental.evidenceMaxAge: is too short: two lost packets would make a healthy peer unreachable, found 2.999s; allowed: at least 3 evidenceInterval = 3s"},
+		{"no cascade from a refused interval", with("experimental: {probeInterval: fast, probeTimeout: 1s, evidenceInterval: slow, evidenceMaxAge: 1s}"), "experimental.probeInterval: is not a duration\nexperimental.evidenceInterval: is not a duration"},
 		{"no cascade from a refused timeout", with("watchdog: {timeout: long}", "experimental: {feedInterval: 20s}"), "watchdog.timeout: is not a duration"},
 	})
 }
@@ -399,7 +394,7 @@ func TestTags(t *testing.T) {
 	var walk func(path string, typ reflect.Type)
 	walk = func(path string, typ reflect.Type) {
 		for _, f := range fieldsOf(typ) {
-			at, ft := child(path, f.key), typ.Field(f.index).Type
+			at, ft := child(path, f.key), typ.FieldByIndex(f.index).Type
 			for ft.Kind() == reflect.Pointer || ft.Kind() == reflect.Slice {
 				ft = ft.Elem()
 			}
@@ -442,40 +437,27 @@ func fieldNames(section any) []string {
 	return out
 }
 
-// allBut writes every override but one, with the values that auto has for three members.
-func allBut(key string) string {
-	p := netgossip.Tune(3)
-	var out []string
-	for _, q := range p.List() {
-		if q.Name != key {
-			out = append(out, fmt.Sprintf("%s: %v", q.Name, q.Value()))
-		}
-	}
-	return strings.Join(out, ", ")
-}
-
 // TestGossipWarnings are settings that work, but not well.
 func TestGossipWarnings(t *testing.T) {
 	for _, c := range []struct{ name, gossip, want string }{
-		{"probe timeout", "{overrides: {probeInterval: 1s, probeTimeout: 401ms}}",
-			"gossip.overrides.probeTimeout: is above 0.4 probeInterval = 400ms: the helpers' nacks come too late, and each crash slows the probing of healthy nodes, found 401ms"},
-		{"probe timeout at the limit", "{overrides: {probeInterval: 1s, probeTimeout: 400ms}}", ""},
-		{"few retransmissions", "{overrides: {retransmitMult: 7}}",
-			"gossip.overrides.retransmitMult: is small: with 4 members a piece of news is sent 7 times, and a lossy network loses refutations below 8, found 7"},
-		{"enough retransmissions", "{overrides: {retransmitMult: 8}}", ""},
-		{"the whole truth", "{profile: fixed, overrides: {" + allBut("") + "}}", ""},
-		{"adr", "{profile: adr}", ""},
-		{"fast", "{profile: fast}", ""},
-		{"calm", "{profile: calm}", ""},
+		{"probe timeout", "experimental: {probeInterval: 1s, probeTimeout: 401ms}",
+			"experimental.probeTimeout: is above 0.4 probeInterval = 400ms: the helpers' nacks come too late, and each crash slows the probing of healthy nodes, found 401ms"},
+		{"probe timeout at the limit", "experimental: {probeInterval: 1s, probeTimeout: 400ms}", ""},
+		{"few retransmissions", "experimental: {retransmitMult: 7}",
+			"experimental.retransmitMult: is small: with 4 members a piece of news is sent 7 times, and a lossy network loses refutations below 8, found 7"},
+		{"enough retransmissions", "experimental: {retransmitMult: 8}", ""},
+		{"adr", "timing: adr", ""},
+		{"fast", "timing: fast", ""},
+		{"wan", "timing: wan", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, warnings, err := parse("f", []byte(with(members(4), network("name: mgmt, at: e"), "gossip: "+c.gossip)), noEnv, hostname)
+			_, warnings, err := parse("f", []byte(with(members(4), network("name: mgmt, at: e"), c.gossip)), noEnv, hostname)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got []string
 			for _, w := range warnings {
-				if strings.HasPrefix(w.Path, "gossip") {
+				if strings.HasPrefix(w.Path, "experimental.") {
 					got = append(got, w.String())
 				}
 			}

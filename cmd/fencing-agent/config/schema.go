@@ -36,7 +36,7 @@ func withDefaults(schema map[string]any, v reflect.Value) {
 		return
 	}
 	for _, f := range fieldsOf(v.Type()) {
-		of, fv := keys[f.key].(map[string]any), v.Field(f.index)
+		of, fv := keys[f.key].(map[string]any), v.FieldByIndex(f.index)
 		switch {
 		case isSection(fv.Type()):
 			withDefaults(of, fv)
@@ -79,7 +79,7 @@ func schemaOf(t reflect.Type, constraint reflect.StructTag) map[string]any {
 	case reflect.Struct:
 		keys := make(map[string]any)
 		for _, f := range fieldsOf(t) {
-			keys[f.key] = schemaOf(t.Field(f.index).Type, f.tag)
+			keys[f.key] = schemaOf(t.FieldByIndex(f.index).Type, f.tag)
 		}
 		return section(keys)
 	case reflect.Slice:

@@ -38,18 +38,6 @@ const (
 	BindOff  BindToDevice = "false"
 )
 
-// Profile says where gossip parameters start from.
-type Profile string
-
-// The gossip profiles.
-const (
-	ProfileAuto  = Profile(netgossip.ProfileAuto)
-	ProfileADR   = Profile(netgossip.ProfileADR)
-	ProfileFast  = Profile(netgossip.ProfileFast)
-	ProfileCalm  = Profile(netgossip.ProfileCalm)
-	ProfileFixed = Profile("fixed") // nothing but the overrides, all of which must be given
-)
-
 // Sources says from which addresses gossip is read.
 type Sources string
 
@@ -154,7 +142,6 @@ func (DisableSource) values() []string { return []string{"file", "controller"} }
 func (Commands) values() []string      { return []string{"none", "root", "anywhere"} }
 func (APITieBreak) values() []string   { return []string{"reachability", "lease"} }
 func (BindToDevice) values() []string  { return []string{"auto", "true", "false"} }
-func (Profile) values() []string       { return []string{"auto", "adr", "fast", "calm", "fixed"} }
 func (Sources) values() []string       { return []string{"members", "any"} }
 func (OnQuorumLoss) values() []string  { return []string{"fence", "exclude", "wait"} }
 func (LUNMode) values() []string       { return []string{"tiebreaker", "or", "and"} }

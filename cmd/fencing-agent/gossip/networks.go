@@ -142,7 +142,7 @@ func (n *Networks) Start(background func(func(context.Context))) (stop func(), e
 		background(func(ctx context.Context) { swim.FollowKeyring(ctx, file, n.keys, keyInterval, n.log) })
 	}
 	background(n.alarms.run)
-	if settings.Gossip.LeftByDoubt {
+	if settings.Experimental.LeftByDoubt {
 		n.doubts = swim.NewDoubts(swim.DoubtsConfig{
 			Networks: len(settings.SystemNetworks), Policy: settings.Reachability.Policy(), Clock: n.cfg.Clock,
 			Left: func(r *roster.Roster, silent []netgossip.Silence) { n.cfg.Reports(r).Silent(silent) },
