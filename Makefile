@@ -28,7 +28,9 @@ ifndef VERSION
 VERSION  := $(if $(GIT_OK),$(shell git describe --tags --always --dirty --match 'v*' 2>/dev/null),dev)
 endif
 BUILDVCS := $(if $(GIT_OK),,-buildvcs=false)
-LDFLAGS  := -s -w -X main.version=$(VERSION)
+# Half of the program is what the linker cannot prove to be unused: docs/adr/0082-what-the-agent-links.md.
+GOTAGS   := grpcnotrace
+LDFLAGS  := -s -w -funcalign=16 -X main.version=$(VERSION)
 
 TESTRUN  := bin/tools/testrun
 VERIFY   := bin/tools/verify
@@ -51,7 +53,7 @@ NOKIND    = @echo "$(1): there is no KIND=$(2); it has: $$(sed -n 's/^$(1)\.\([a
 build: ## the programs into bin, static (about 1 min the first time)
 	@echo "build: version $(VERSION)"
 	@mkdir -p bin
-	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -tags $(GOTAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 	@ln -sf fencectl bin/kubectl-fence
 
 release: ## programs, deb, rpm, images, charts, checksums of this commit into dist/release (first time: about 10 min)
@@ -314,7 +316,7 @@ test-cilium: tools ### the subscriber in Cilium's load balancer, and cilium-agen
 laboratory:
 	@echo "laboratory: bin/laboratory"
 	@mkdir -p bin
-	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./integration/laboratory
+	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -tags $(GOTAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./integration/laboratory
 
 soak: build laboratory ### real agents, random faults and replayed packets in network namespaces for DURATION=30m; SEED=N replays a schedule; SOAK_FLAGS="--nodes 7" or "--armed --busy 2 --blink"; needs root
 	@test "$$(id -u)" = 0 || { echo "soak: needs root: it makes network namespaces and loop devices; run: sudo make soak" >&2; exit 1; }
