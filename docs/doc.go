@@ -4,7 +4,11 @@ package docs
 
 import _ "embed"
 
-// Configuration is configuration.md: sections, and a table row for each key of the agent.
-//
-//go:embed configuration.md
-var Configuration string
+// Configuration and Tuning are the pages with a table row for each key of the agent; those below experimental are in
+// tuning.md.
+var (
+	//go:embed configuration.md
+	Configuration string
+	//go:embed tuning.md
+	Tuning string
+)

@@ -38,7 +38,7 @@ Without KEY it lists all keys by section; with the beginning of keys, such as lu
 	}
 	out := newPrinter(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		pages := keyPages(docs.Configuration)
+		pages := keyPages(docs.Configuration + docs.Tuning)
 		if len(args) == 0 {
 			return out.print(env.stdout, pages, func(t *table) { listKeys(t, pages) })
 		}

@@ -12,7 +12,7 @@ import (
 
 // TestConfigExplainHasEveryKey: no key is without a page, and each page fits a terminal and has no mark of Markdown.
 func TestConfigExplainHasEveryKey(t *testing.T) {
-	pages := keyPages(docs.Configuration)
+	pages := keyPages(docs.Configuration + docs.Tuning)
 	for _, key := range config.Keys() {
 		has := func(p keyPage) bool { return p.Key == key }
 		below := func(p keyPage) bool { return strings.HasPrefix(p.Key, key+".") || strings.HasPrefix(p.Key, key+"[].") }
