@@ -43,10 +43,16 @@ Without KEY it lists all keys by section; with the beginning of keys, such as lu
 			return out.print(env.stdout, pages, func(t *table) { listKeys(t, pages) })
 		}
 		key := plainKey(args[0])
+		below := slices.DeleteFunc(slices.Clone(pages), func(p keyPage) bool { return !strings.HasPrefix(plainKey(p.Key), key+".") })
 		if i := slices.IndexFunc(pages, func(p keyPage) bool { return plainKey(p.Key) == key }); i >= 0 {
-			return out.print(env.stdout, pages[i], func(t *table) { t.row(pages[i].text()) })
+			return out.print(env.stdout, pages[i], func(t *table) {
+				t.row(pages[i].text())
+				if len(below) > 0 {
+					t.row("")
+					listKeys(t, below)
+				}
+			})
 		}
-		below := slices.DeleteFunc(pages, func(p keyPage) bool { return !strings.HasPrefix(plainKey(p.Key), key+".") })
 		if len(below) == 0 {
 			return usagef("%q is no key; %s config explain lists them", args[0], env.command())
 		}
