@@ -73,9 +73,9 @@ func vouchedMutants() []mutant {
 		in(rosters, "a list of one is in force after all was forgotten", joinGo, "s.forgot && list.Size() == 1 {", "false {"),
 		in(rosters, "half of the first list puts it into force", joinGo, "return s.majority(p, list, agree) && 2*agree.And(p.Members(list)).Len() > list.Size()", "return 2*agree.And(p.Members(list)).Len() >= list.Size()"),
 		in(rosters, "a first list waits for ever for a later one", "netgossip/roster/succession_step.go", "		if rank == offered && s.vouched && s.founding() {\n			return", "		if rank == offered && s.vouched && s.founding() && s.saving {\n			return"),
-		in(members, "nobody sees that an agent has run here", cacheGo, "	return err == nil\n}\n\n// errOtherGroup", "	return err == nil && c.lock == \"\"\n}\n\n// errOtherGroup"),
+		in(members, "nobody sees that an agent has run here", cacheGo, "	return !first && !errors.Is(err, fs.ErrNotExist), first", "	return !first && !errors.Is(err, fs.ErrNotExist) && c.lock == \"\", first"),
 		in(members, "a node begins with its first list in force", membersGo, "	if m.unnumbered || vouched {\n", "	if m.unnumbered {\n"),
-		in(members, "a restart makes a forgotten list one that begins", membersGo, "s.Vouch(own, saved != nil || m.cache.before())", "s.Vouch(own, saved == nil && m.cache.before())"),
+		in(members, "a restart makes a forgotten list one that begins", membersGo, "s.Vouch(own, before || saved != nil && !first)", "s.Vouch(own, before && saved == nil && !first)"),
 	}
 }
 

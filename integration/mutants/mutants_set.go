@@ -16,6 +16,7 @@ func setMutants() []mutant {
 		one("B8", "one device that fails fails the transfer", lanesGo, "	case possible < a.majority():", "	case t.failed != 0:"),
 		one("B8", "a read does not wait for the device that can tell", lanesGo, "!a.table.resolved(t.done)", "false"),
 		one("B8", "a device that lacks the latest record is not given it", lanesGo, "	if s := a.recorded; s != 0 && l.tried", "	if s := a.recorded; s != 0 && a.inFlight && a.cur.kind == OpWrite && l.tried"),
+		one("L6", "a write begins with the devices that count", lanesGo, "		c.Started = min(t.start, a.submitted)", "		c.Started = t.start"),
 		one("B8", "a device that acknowledged a write need not show it", claimGo, " || a.misread() {", " {"),
 		one("B3", "the two copies may be on different devices", scheduleGo, "		a.alsoWrite(before)\n", "		_ = before\n"),
 		one("B3", "a device with the second copy alone counts", lanesGo, "(t.also == 0 || l.landed[t.also%copiesPerSlot] == t.also)", "true"),

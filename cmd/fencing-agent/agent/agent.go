@@ -265,6 +265,9 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	if err := a.startLUN(background); err != nil {
 		return err
 	}
+	if err := a.members.Keep(); err != nil {
+		return err
+	}
 	if err := a.startBreaker(background); err != nil {
 		return err
 	}

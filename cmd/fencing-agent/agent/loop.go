@@ -218,6 +218,7 @@ func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
 		a.alarmNames(a.core.Twins(), gossip.OtherAddress)
 		a.reportStrangers(now)
 		a.noteBar(now)
+		a.noteWorn()
 		a.show(now, fx.Changed)
 	}
 }

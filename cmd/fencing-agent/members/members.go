@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
@@ -74,6 +75,8 @@ type Members struct {
 	complained boottime.Instant
 	handing    handing
 	largest    int
+	begun      *roster.Saved // what Keep has to store; nil: all is
+	alone      bool          // the first list names this node alone
 }
 
 // New prepares everything, and reads nothing yet.
@@ -196,7 +199,8 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 	if vouched {
 		// Invariant: a node without a memory does not begin with a list in force that nobody else goes by (docs/adr/0009): somebody may have
 		// removed the file, and given the list no other epoch.
-		s.Vouch(own, saved != nil || m.cache.before())
+		before, first := m.cache.past()
+		s.Vouch(own, before || saved != nil && !first)
 	}
 	if top := s.Top(); numbered != nil && top.Epoch > numbered.Epoch {
 		m.log.Warn("members: a later list than that of the configuration is in use, as the cache says; update the configuration",
@@ -219,15 +223,37 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 		m.log.Warn("members: this node waits until another one says that its list is in force; the first list of a group has epoch 0",
 			"epoch", s.Base().Epoch)
 	}
-	if saved != nil {
-		return s, nil
-	}
-	// Who forgets its list goes by whatever the configuration says after the next restart: two
-	// parts of a group could be quorate by two lists of one epoch.
-	if err := m.cache.save(&roster.Saved{Fresh: s.Fresh(), Chain: s.Chain()}); err != nil {
-		return nil, fmt.Errorf("%w; the list must be remembered over a restart: make the folder writable for the agent, or set members.cacheFile", err)
+	m.alone = vouched && s.Base().Size() == 1
+	if saved == nil {
+		m.begun = &roster.Saved{Fresh: s.Fresh(), Chain: s.Chain()}
+		if before, first := m.cache.past(); !before && !first {
+			// One of two that start at once makes it. Where it cannot be made, Keep says so.
+			_ = statefile.Create(m.cache.lock, []byte(firstStart))
+		}
 	}
 	return s, nil
+}
+
+// Keep stores the first list that Begin has found out, if it is one. It comes before anybody hears of this node, and after all that
+// may refuse the configuration: a start that never ran leaves no list behind that the next one is held to.
+//
+// Who forgets its list goes by whatever the configuration says after the next restart: two parts of a group could be quorate by two
+// lists of one epoch.
+//
+// Invariant: an agent that others hear of may be counted by them before it has a list in force, so it has something to forget.
+func (m *Members) Keep() error {
+	var err error
+	if !m.alone {
+		err = m.cache.settle()
+	}
+	if err == nil && m.begun != nil {
+		err = m.cache.save(m.begun)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; the list must be remembered over a restart: make the folder writable for the agent, or set members.cacheFile", err)
+	}
+	m.begun = nil
+	return nil
 }
 
 // Start starts the goroutine that stores lists and the one that follows their source.
