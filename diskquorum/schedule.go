@@ -132,6 +132,9 @@ func (a *Arbiter) submitWrite(now boottime.Instant) {
 	a.dirty = false
 	a.records[a.seq%copiesPerSlot] = a.compose(now)
 	a.recorded = a.seq
+	if a.carried.IsZero() {
+		a.carried = now
+	}
 	a.lastWrite, a.lastWriteOK, a.readBack = now, false, false
 	a.begin(now, OpWrite)
 	if a.prop.secondCopy() {
@@ -236,7 +239,7 @@ func (a *Arbiter) updateLease() {
 		return
 	}
 	a.lease = l
-	if a.lastWriteOK && a.readBack {
+	if a.lastWriteOK && a.readBack && !a.stranded() { // an agent that claims its slot reads what went back, too (B11)
 		a.anchor = a.writeStart
 	}
 }
