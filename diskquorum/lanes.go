@@ -44,6 +44,7 @@ type lane struct {
 
 	ours     boottime.Instant // END of the last read, if it showed this group's superblock (B10)
 	foreign  error            // what the last one that could tell showed in its place
+	worn     error            // why one copy of it does not count
 	took     time.Duration    // by the latest operations, the longest of them
 	asks     bool             // op asks for the superblock
 	askAgain boottime.Instant // not before

@@ -185,7 +185,7 @@ func tableMutants() []mutant {
 		one("B9", "a copy that stays torn makes its slot unknown for good", tableGo, "tearing > newest+1 && tearing != seen,", "tearing > newest+1,"),
 		one("B9", "the older copy wins", tableGo, "			if valid++; copies[i].Sequence > newest {", "			if valid++; newest == 0 || copies[i].Sequence < newest {"),
 		one("B9", "a short read counts", tableGo, "	if want := TableSize(len(t.entries)); len(c.Data) < want {", "	if want := TableSize(len(t.entries)); len(c.Data) < want && want < 0 {"),
-		one("B9", "an exchanged LUN is read on", tableGo, "	if err := t.checkIdentity(dev, c.Data); err != nil {", "	if err := t.checkIdentity(dev, c.Data); err != nil && false {"),
+		one("B9", "an exchanged LUN is read on", lanesGo, "		c.Err = a.showed(c.Device, c.Ended, c.Data)\n", "		_ = a.showed(c.Device, c.Ended, c.Data)\n"),
 		one("B9", "a failed read refreshes the table", lanesGo, "	if c.Err == nil {\n		c.Err = a.table.take(c)\n	}\n", "	if err := a.table.take(c); c.Err == nil {\n		c.Err = err\n	} else {\n		a.table.merge(1<<c.Device, c.Started, c.Ended)\n	}\n"),
 		one("L5", "an unreadable slot ends the age of its record", tableGo, "		e.unread++\n		return\n", "		e.unread++\n		e.since = end\n		return\n"),
 		one("L5", "a record's age begins with the start of the read that showed it", tableGo, "			e.changed(now, end)", "			e.changed(now, start)"),

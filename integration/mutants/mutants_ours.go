@@ -27,7 +27,7 @@ func oursMutants() []mutant {
 		one("B11", "a restart of the agent ends it", lateGo, "		if l.back || mayLand(l.failed[0], now)", "		if mayLand(l.failed[0], now)"),
 		one("start", "a LUN that somebody else has formatted ends the start", keeperGo, "	if err != nil && !Away(err) && !Absent(err) {", "	if err != nil && !Away(err) {"),
 		one("start", "a LUN of 0 bytes is the wrong one", keeperGo, "	case size == 0:\n", "	case size < 0:\n"),
-		one("start", "one copy of the superblock is enough beside somebody else's data", keeperGo, "	if err := diskquorum.OwnSuperblock(data, sb.ID, sb.Slots); err != nil {", "	if err := diskquorum.OwnSuperblock(data, sb.ID, sb.Slots); false {"),
+		one("start", "one copy of the superblock is enough beside somebody else's data", keeperGo, "	if _, err := diskquorum.OwnSuperblock(data, sb.ID, sb.Slots); err != nil {", "	if _, err := diskquorum.OwnSuperblock(data, sb.ID, sb.Slots); false {"),
 	}
 	for i := range list {
 		list[i].in = []string{"./diskquorum", "./diskquorum/keeper"}

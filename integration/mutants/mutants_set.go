@@ -35,9 +35,9 @@ func modeMutants() []mutant {
 	for _, m := range []mutant{
 		one("isolated", "an isolated node goes on", decideGo, "	case in.LUNIsolated:", "	case false:"),
 		one("mode and", "the loss of the LUN stops nobody", decideGo, "	case in.Outcome == netgossip.Majority && in.LUNLost:", "	case false:"),
-		one("mode and", "an outage for all stops everybody", senseGo, "c.healthyPeers() < c.quorum", "false"),
+		one("mode and", "an outage for all stops everybody", senseGo, "c.healthyPeers() < c.rosters.quorum", "false"),
 		one("mode and", "an outage stops who notices it first", senseGo, "	if s.lost = now >= end; !s.lost {", "	if s.lost = true; now < end {"),
-		one("mode and", "fewer than a quorum with LUN stop the others", senseGo, "c.healthyPeers() < c.quorum", "c.healthyPeers() < 1"),
+		one("mode and", "fewer than a quorum with LUN stop the others", senseGo, "c.healthyPeers() < c.rosters.quorum", "c.healthyPeers() < 1"),
 	} {
 		m.in = []string{"./watchdog", "./integration/sim"}
 		all = append(all, m)
