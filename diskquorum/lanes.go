@@ -319,6 +319,9 @@ func (a *Arbiter) conclude(now boottime.Instant) {
 		possible -= slow
 	}
 	c := Completion{Kind: t.kind, Started: t.start, Ended: t.end}
+	if t.kind == OpWrite {
+		c.Started = min(t.start, a.submitted) // a device that does not count, or failed, may have shown the record first (L6)
+	}
 	switch {
 	case t.done.len() >= a.majority():
 		if t.kind == OpRead && waiting && (a.claim == claimRereading || !a.table.resolved(t.done)) {

@@ -162,7 +162,7 @@ func claimMutants() []mutant {
 		one("claim", "a slot that another node took meanwhile is kept", claimGo, "		a.chooseSlot(now) // somebody else took it meanwhile\n", "		a.startClaim(nil)\n"),
 		one("claim", "a foreign writer in this node's slot is not noticed", claimGo, "	if foreign := a.foreignWriter(); foreign != nil {", "	if foreign := a.foreignWriter(); foreign != nil && a.seq == 0 {"),
 		one("L1", "two agents leap to the same token", claimGo, "unseenTokens+a.rng.Uint32N(strayTokens)", "unseenTokens"),
-		one("L1", "a token that late writes took back comes back", claimGo, " || rec.Late != 0 {", " {"),
+		one("L1", "a token that late writes took back comes back", claimGo, " || rec.Late != 0 || a.gone() {", " || a.gone() {"),
 		one("claim", "a late write of a predecessor is taken for a rival", claimGo, "rec.Process != a.process && rec.Sequence >= a.seq {", "rec.Process != a.process {"),
 		one("claim", "a record that changes while it is watched is no rival", claimGo, "	if e.last != a.watched {", "	if false {"),
 		one("claim", "a record is watched for no time", claimGo, "	if a.table.start.Sub(a.claimSince) >= a.watchTime(rec) {", "	if true {"),

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
@@ -146,7 +145,7 @@ func (w *Watcher) round(ctx context.Context) error {
 func (w *Watcher) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	list := &corev1.NodeList{}
+	list := &client.NodeList{}
 	if err := w.request().Do(ctx).Into(list); err != nil {
 		return err
 	}
@@ -221,7 +220,7 @@ func (w *Watcher) take(e watch.Event) error {
 	if e.Type == watch.Error {
 		return apierrors.FromObject(e.Object)
 	}
-	n, ok := e.Object.(*corev1.Node)
+	n, ok := e.Object.(*client.Node)
 	if !ok {
 		return fmt.Errorf("watch sent a %T", e.Object)
 	}

@@ -154,7 +154,7 @@ func (s *snapshot) byCIDR(p netip.Prefix, listed netip.Addr) (Local, error) {
 		return Local{}, fmt.Errorf("several local addresses are inside %s: %s; none is %s, which the list of members has for this node: give the node that address, or correct the list",
 			p, s.list(inside), listed)
 	default:
-		return Local{}, fmt.Errorf("several local addresses are inside %s: %s; choose one with a narrower cidr, an interface or an address", p, s.list(inside))
+		return Local{}, fmt.Errorf("several local addresses are inside %s: %s; choose one with a narrower network, an interface or an address", p, s.list(inside))
 	}
 }
 

@@ -272,7 +272,7 @@ func (m *Machine) networks() (out []Finding) {
 		state, err := m.read("/sys/class/net/" + name + "/operstate")
 		switch {
 		case err != nil:
-			out = append(out, Finding{Wrong, "network " + name, "there is no such interface", "correct systemNetworks[].interface"})
+			out = append(out, Finding{Wrong, "network " + name, "there is no such interface", "correct systemNetworks[].at"})
 		case state != "up" && state != "unknown":
 			out = append(out, Finding{Wrong, "network " + name, "its state is " + state, "bring it up: peers are not heard there"})
 		default:

@@ -72,7 +72,7 @@ func newHost(r *roster.Roster) *host {
 	h.come("data", "10.1.0.1")
 	c := config.Default()
 	c.SystemNetworks = []config.SystemNetwork{
-		{Name: "mgmt", CIDR: netip.MustParsePrefix("10.0.0.0/24"), Port: 7946}, {Name: "data", CIDR: netip.MustParsePrefix("10.1.0.0/24"), Port: 7946},
+		{Name: "mgmt", At: config.Place{CIDR: netip.MustParsePrefix("10.0.0.0/24")}, Port: 7946}, {Name: "data", At: config.Place{CIDR: netip.MustParsePrefix("10.1.0.0/24")}, Port: 7946},
 	}
 	wire := netgossiptest.NewNetwork(1)
 	h.Networks = New(Config{

@@ -128,7 +128,7 @@ func (n *Networks) checkAddress(sn *config.SystemNetwork, found iface.Local, r *
 	}
 	err := fmt.Errorf("network %s: this node's address is %s (%s), but the list of members has %s for %q; correct the list, nodeName or the network, or give the node that address",
 		sn.Name, at, found.Interface, want, self.Name)
-	if sn.Address.IsValid() {
+	if sn.At.Address.IsValid() {
 		return &wrongError{err} // both are written down
 	}
 	return err
@@ -139,7 +139,7 @@ func (n *Networks) checkApart(sn *config.SystemNetwork, found iface.Local) error
 	for i, w := range n.all {
 		other := &n.cfg.Config.SystemNetworks[i]
 		if in := w.now(); in != nil && other.Name != sn.Name && other.Port == sn.Port && in.local.Address == found.Address {
-			return fmt.Errorf("network %s: it is at %v (%s), where network %s is already: one interface is one network; correct interface, cidr or address of one of them",
+			return fmt.Errorf("network %s: it is at %v (%s), where network %s is already: one interface is one network; correct systemNetworks[].at of one of them",
 				sn.Name, found.Address, found.Interface, other.Name)
 		}
 	}

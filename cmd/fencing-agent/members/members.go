@@ -280,7 +280,7 @@ func (m *Members) Start(background func(func(context.Context))) {
 func (m *Members) Learn(core *watchdog.Core, l List) {
 	// Invariant: a list that nobody vouches for is founded, or recognised as the one that others go by. Its number alone would keep
 	// a group waiting for ever that begins with it.
-	sighted := !l.Numbered || l.Founded && core.Succession().Fresh() && core.Succession().Base().Epoch == 0
+	sighted := !l.Numbered || l.Founded && core.Rosters().Succession().Fresh() && core.Rosters().Succession().Base().Epoch == 0
 	if l.Waiting && !sighted {
 		return // the source looks at it again
 	}
@@ -292,7 +292,7 @@ func (m *Members) Learn(core *watchdog.Core, l List) {
 		err = m.fits(core, r)
 	}
 	if err == nil && !sighted {
-		err = core.LearnRoster(r)
+		err = core.Rosters().Learn(r)
 	}
 	switch {
 	case err == nil:
@@ -302,7 +302,7 @@ func (m *Members) Learn(core *watchdog.Core, l List) {
 		m.log.Error("a list of members is not taken up", "epoch", l.Epoch, "members", len(l.Members), "error", err)
 	}
 	if err == nil && sighted {
-		core.SightRoster(r, l.ReadAt)
+		core.Rosters().Sight(r, l.ReadAt)
 	}
 }
 
@@ -331,7 +331,7 @@ func (m *Members) readAgain(now boottime.Instant) {
 
 // Follow carries out what a step wants done about the list of members. Peers are numbered by the directory.
 func (m *Members) Follow(now boottime.Instant, core *watchdog.Core, directory *roster.Roster, r *watchdog.RosterEffects) {
-	s := core.Succession()
+	s := core.Rosters().Succession()
 	if r.Save != nil {
 		if o := r.Save.Offer; o != nil {
 			m.log.Info("members: storing a list, to be taken up when all counted nodes have stored it", "epoch", o.Epoch,
@@ -341,7 +341,7 @@ func (m *Members) Follow(now boottime.Instant, core *watchdog.Core, directory *r
 	}
 	if r.Changed {
 		m.log.Info("members: "+Standing(s), "in_force", s.Base().Ref().String(), "newest", s.Top().Ref().String(),
-			"members", s.Top().Size(), "quorum", core.Quorum())
+			"members", s.Top().Size(), "quorum", core.Rosters().Quorum())
 		if s.Removed() {
 			m.log.Warn("members: this node was removed from the group: it counts no more, and its watchdog is disarmed; stop the agent")
 		}
@@ -362,7 +362,7 @@ func (m *Members) Follow(now boottime.Instant, core *watchdog.Core, directory *r
 			m.complain(now, "members: this node founds no group with the list that the controller shows, and waits for one that is in force; "+
 				"at a first start name the group's nodes in members.controller.founders", "problem", bad, "members", s.Base().Size())
 		}
-		if w := core.WaitingFor(); !w.IsEmpty() {
+		if w := core.Rosters().WaitingFor(); !w.IsEmpty() {
 			m.complain(now, "members: a change of the list is under way", "stage", Standing(s), "waiting_for", directory.Names(w))
 		}
 	}
