@@ -2,10 +2,11 @@ package diskquorum
 
 import (
 	"errors"
-	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
 // The tests of this file are about a LUN of three devices (B8): what counts on a majority,
