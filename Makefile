@@ -32,6 +32,7 @@ LDFLAGS  := -s -w -funcalign=16 -X main.version=$(VERSION)
 
 TESTRUN  := bin/tools/testrun
 VERIFY   := bin/tools/verify
+MODELS   := GOWORK=off $(TESTRUN) -C integration/model
 KUBETEST := bin/tools/kubetest
 HELM     := bin/tools/helm
 
@@ -143,15 +144,19 @@ model: exhaustive spec mutants ## exhaustive search of the lease, spin, and ever
 
 exhaustive: tools ## every order of I/O and faults within bounds, on the real arbiter and on the model of a heal in pieces (about 15 min)
 	@echo "exhaustive: about fifteen minutes; each line is one search with its number of states"
-	@DISKQUORUM_EXHAUSTIVE=1 REJOIN_EXHAUSTIVE=1 $(TESTRUN) -log -- -count=1 -timeout 60m -run '^(TestExhaustive|TestSearch|TestMissingRulesAreFound)$$' ./diskquorum ./integration/rejoin
+	@DISKQUORUM_EXHAUSTIVE=1 $(TESTRUN) -log -- -count=1 -timeout 60m -run '^TestExhaustive$$' ./diskquorum
+	@REJOIN_EXHAUSTIVE=1 $(MODELS) -log -- -count=1 -timeout 60m -run '^TestSearch$$' ./rejoin
+
+models: tools ## the models of rules, within small bounds (about 1 min); make exhaustive, lunhold and sentence go on
+	@$(MODELS) -- -short ./...
 
 lunhold: tools ## every state of the model of a hold by the LUN, within bounds, and 100000 random walks; LIMIT=3000000 states each (about 1 h)
 	@echo "lunhold: about an hour; a line every ten seconds, and one for each search with its number of states"
-	@LUNHOLD_LONG=1 LUNHOLD_LIMIT='$(LIMIT)' $(TESTRUN) -log -- -count=1 -timeout 120m -run '^(TestSearch|TestListsChange|TestDevices|TestStrikes|TestStrikesInAnOutage|TestNetwork|TestMutants|TestCalm|TestPartsLive|TestRandomWalks)$$' ./integration/lunhold
+	@LUNHOLD_LONG=1 LUNHOLD_LIMIT='$(LIMIT)' $(MODELS) -log -- -count=1 -timeout 120m -run '^(TestSearch|TestListsChange|TestDevices|TestStrikes|TestStrikesInAnOutage|TestNetwork|TestMutants|TestCalm|TestPartsLive|TestRandomWalks)$$' ./lunhold
 
 sentence: tools ## every state of the models of a node that condemns itself, within bounds (about 10 min)
 	@echo "sentence: about ten minutes, and one line for each search with its number of states"
-	@SENTENCE_LONG=1 $(TESTRUN) -log -- -count=1 -timeout 60m ./integration/sentence
+	@SENTENCE_LONG=1 $(MODELS) -log -- -count=1 -timeout 60m ./sentence
 
 spec: ## docs/spec/lease.pml and docs/spec/sentence.pml under spin; needs spin and gcc (about 5 min)
 	@echo "spec: 10 searches and 23 models without a rule, about 5 minutes"
