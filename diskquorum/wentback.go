@@ -26,6 +26,7 @@ var errBack = errors.New("the LUN went back to an older state than this node has
 // past is what the reads of a device have shown of a slot, to tell whether it goes back.
 type past struct {
 	shown [copiesPerSlot]uint64 // sequence by copy, as read last; 0: blank
+	told  [copiesPerSlot]bool   // the latest read could tell it: it was neither torn nor damaged
 	late  bool                  // its owner said of failed writes that they may land
 	older bool                  // the latest read showed older records than the one before, in both copies
 	base  uint64                // the greatest sequence when the device was seen to go back
@@ -36,12 +37,13 @@ func (p *past) follow(errs *[copiesPerSlot]error, copies *[copiesPerSlot]Slot) {
 	older, late := 0, false
 	for which, err := range errs {
 		now := uint64(0)
+		p.told[which] = err == nil || errors.Is(err, ErrBlank)
 		switch {
 		case err == nil:
 			now = copies[which].Sequence
 			late = late || copies[which].Late != 0
-		case !errors.Is(err, ErrBlank):
-			continue // torn or damaged: it tells nothing
+		case !p.told[which]:
+			continue
 		}
 		if now < p.shown[which] {
 			older++
@@ -86,6 +88,7 @@ func (a *Arbiter) ownOlder(c *Completion) (back bool) {
 	s := &a.table.devices[c.Device].slots[a.slot]
 	for which := range copiesPerSlot {
 		switch right := l.right[which]; {
+		case !s.past.told[which]: // what is known of it is from the read before, and a write may have landed since
 		case s.past.shown[which] >= l.landed[which]:
 			l.right[which] = c.Started
 		case mayLand(l.failed[which], right):

@@ -141,3 +141,27 @@ func TestLateWritesAreNoGoingBack(t *testing.T) {
 		}
 	}
 }
+
+// Guard: B11. A copy of this node's slot that a read cannot tell is no sign, though a write has landed in it since the read that
+// could. A late write of the agent before it, of the boot before, tears it.
+func TestTornCopyIsNoGoingBack(t *testing.T) {
+	r := startedRig(t, 2)
+	r.nextWrite(t, 0)
+	r.kill(0)
+	r.reboot(0, true)
+	r.start(0)
+	r.run(20 * time.Second)
+	n := r.nodes[0]
+	if n.arb.claim != claimActive || len(r.late) != 1 {
+		t.Fatalf("claim %d, %d late writes", n.arb.claim, len(r.late))
+	}
+	for r.late[0].op.Offset != SlotOffset(0, int(r.nodes[0].arb.recorded%copiesPerSlot)) {
+		r.run(r.timing.Heartbeat)
+	}
+	r.landLate(0, 1)
+	r.setView(0, 0)
+	r.until(t, 0, OpRead)
+	if r.complete(0); n.arb.lanes[0].back {
+		t.Error("a torn copy is called a LUN that went back")
+	}
+}

@@ -119,7 +119,7 @@ func TestClaimsOfOneListAlone(t *testing.T) {
 		if p > 0 {
 			tell(c, 10*sec, p, netgossip.Statement{Lost: lost, Standing: st})
 		}
-		if got := c.proof.fresh(10*sec, p, c) != nil; got != (p == 1) {
+		if got := judging(c, 10*sec).fresh(10*sec, p) != nil; got != (p == 1) {
 			t.Errorf("peer %d: its claims count: %v", p, got)
 		}
 	}

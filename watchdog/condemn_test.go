@@ -60,7 +60,7 @@ func (r court) looked(pairs func(a, b int) bool) boottime.Instant {
 	return 0
 }
 
-// Guard: P1. Three rounds of reads show it, the first included, however short sentenceAfter is.
+// Guard: P1. Three rounds of reads show it, the first included, however short the patience is.
 func TestCondemnedAfterThreeRounds(t *testing.T) {
 	r := atCourt(t, 5, 1)
 	at := r.looked(apart)
@@ -199,8 +199,8 @@ func TestWhoHasParted(t *testing.T) {
 		tc.change(&st)
 		c.Merger().Answered(netgossip.Answer{Peer: 4, SentAt: 20 * sec, Statement: &st})
 		c.Step(20 * sec)
-		if c.parted().Has(4) != tc.want {
-			t.Errorf("%s: parted %v", name, c.parted().Has(4))
+		if c.proof.parted().Has(4) != tc.want {
+			t.Errorf("%s: parted %v", name, c.proof.parted().Has(4))
 		}
 	}
 }

@@ -113,7 +113,7 @@ type Core struct {
 	unfired  bool          // the watchdog of this boot was seen not to fire
 	release  release
 	arming   bool // the watchdog is to be armed, and too few know of this agent
-	proof    prover
+	proof    Prover
 	terms    agreement
 	united   bool             // the view agrees on how to break a tie
 	starving boottime.Instant // for want of quorum since; zero: it does not
@@ -133,8 +133,7 @@ type Core struct {
 	voices  voices
 
 	sentence sentence
-	told     told
-	orders   orders
+	known    proverInput
 	fx       Effects
 	changed  boottime.Instant
 	asked    tie.Input
@@ -150,11 +149,13 @@ func NewCore(cfg Config) *Core {
 		}),
 		disarm: make(map[string]string),
 		pub:    newPublication(cfg.Roster.Size(), cfg.RestartGrace),
-		proof:  newProver(cfg.Roster),
 		hold:   holding{seen: make([]boottime.Instant, cfg.Roster.Size())},
 		voices: newVoices(cfg.Roster.Size()),
 		fx:     Effects{Lock: -1},
 	}
+	c.proof = newProver(proverConfig{
+		Boot: cfg.Boot, MaxAge: cfg.MaxAge, LUN: cfg.LUN, Hold: cfg.Hold, Outside: cfg.Outside, Orders: cfg.Orders, ListsChange: cfg.Succession != nil,
+	}, cfg.Roster, c.merger)
 	c.breaker, c.granted = &c.lun, cfg.LUN
 	c.SetGuard(false, 0)
 	c.recount()
@@ -282,7 +283,7 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	c.fx.Wake = min(c.view.NextExpiry, c.rosters.wake)
 	c.judge(now)
 	c.outcome = c.tally()
-	c.proof.follow(now, c.merger, c.view.Seen, c.lun.arbiter)
+	c.proof.follow(now, c.view.Seen)
 	c.proof.sight(now, c.voices.heard, c.voices.words)
 	c.followMajority(now)
 	c.followTerms()
@@ -315,14 +316,9 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	if d.Until > now {
 		c.fx.Wake = min(c.fx.Wake, d.Until)
 	}
-	c.followClaims(now, prev.Until)
+	gap := c.claimsBegin(now, prev.Until)
 	c.testify(now)
-	c.fx.Ask = nil
-	c.proof.conclude(now, c)
-	c.followSentences(now)
-	c.followTold(now)
-	c.followOrders(now)
-	c.fx.Fenced = c.proof.fenced
+	c.followDeaths(now, gap)
 	c.state(now)
 	c.noteStall(now)
 	c.followStrike(now)
@@ -395,8 +391,10 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 		Version:      c.cfg.Version,
 		Sentence:     c.sentence.timeout,
 		Heeds:        true,
-		Facts:        c.facts(now),
 	}
+	var again boottime.Instant
+	st.Facts, again = c.proof.facts(now)
+	c.fx.Wake = min(c.fx.Wake, again)
 	if c.sentence.condemned || c.sentence.blind {
 		st.Seen, st.View, st.Lost, st.LongLost = roster.Set{}, roster.Set{}, roster.Set{}, roster.Set{} // nothing that it could say is to count for anybody
 		st.Facts = [netgossip.MaxFacts]netgossip.Fact{}
@@ -417,7 +415,7 @@ func (c *Core) state(now boottime.Instant) {
 		}
 	}
 	st.Stated = boottime.Instant(now.Sub(c.cfg.Booted))
-	c.fx.Spread = c.spreads(&st.Facts)
+	c.fx.Spread = c.proof.spreads(&st.Facts)
 	c.fx.Nudge = old == nil || old.Token != st.Token || old.View != st.View || old.Seen != st.Seen || old.Stopping != st.Stopping || old.Sentence != st.Sentence ||
 		old.Guard != st.Guard || old.Terms != st.Terms || old.Agreed != st.Agreed || old.Lost != st.Lost || old.Standing != st.Standing
 	c.replace(st)

@@ -113,7 +113,7 @@ func (c *Core) reach(since boottime.Instant) reach {
 		}
 	}
 	switch {
-	case c.mostOfEach(knows):
+	case mostOfEach(c.rosters.electorate, knows):
 		return reachMost
 	case 2*knows.Len() < c.base().Size() || c.outcome != netgossip.EqualSplit:
 		return reachFew

@@ -165,17 +165,16 @@ func (c *Core) lives(now boottime.Instant) bool {
 // less than [settle], which claims stand for as well.
 const lapse = time.Second
 
-// followClaims begins this node's claims of deaths again wherever it did not live (M1), or nobody can tell whether
+// claimsBegin reports whether this node's claims of deaths begin again: wherever it did not live (M1), or nobody can tell whether
 // it did, since it was stopped for longer than it was permitted to run (M2).
 //
 // Invariant: a claim covers only time in which its node lived without a gap. A node that holds does so on the word of
 // most of the list that they did not live, so no majority can have claimed its death by then.
-func (c *Core) followClaims(now, permitted boottime.Instant) {
+func (c *Core) claimsBegin(now, permitted boottime.Instant) (again bool) {
 	lives := c.lives(now)
-	if (c.cfg.Hold || c.cfg.LUNMode == LUNOr) && (c.cfg.LUN || c.lun.arbiter != nil) && (!lives || c.hold.lived && now >= permitted.Add(lapse)) {
-		c.proof.gap(now)
-	}
+	again = (c.cfg.Hold || c.cfg.LUNMode == LUNOr) && (c.cfg.LUN || c.lun.arbiter != nil) && (!lives || c.hold.lived && now >= permitted.Add(lapse))
 	c.hold.lived = lives
+	return again
 }
 
 // testify tells by the LUN whether this node lives, while somebody is missing who may have to know; always where the LUN

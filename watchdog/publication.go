@@ -236,7 +236,7 @@ func (c *Core) publish(now boottime.Instant) {
 		}
 		avail = avail.Union(wait)
 	}
-	avail = avail.Minus(p.leaving).Minus(c.parted()) // who is condemned is in contact, if it could not say so, and runs for seconds only
+	avail = avail.Minus(p.leaving).Minus(c.proof.parted()) // who is condemned is in contact, if it could not say so, and runs for seconds only
 	if d := &c.fx.Decision; d.Quorum || d.Action == Hold || (d.Action == Feed && c.cfg.OnLoss == LossWait) {
 		avail.Add(c.cfg.Roster.Self)
 	}

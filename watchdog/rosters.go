@@ -102,6 +102,7 @@ func (c *Core) recount() {
 	r, s := &c.rosters, c.cfg.Succession
 	if s == nil {
 		r.expected = roster.FullSet(c.cfg.Roster.Size())
+		r.electorate = []netgossip.Electorate{{Members: r.expected, Quorum: c.quorum}}
 		return
 	}
 	r.members = map[*roster.Roster]roster.Set{}
@@ -255,11 +256,8 @@ func (c *Core) RostersMove() bool {
 func (c *Core) removed() bool { return c.cfg.Succession != nil && c.cfg.Succession.Removed() }
 
 // mostOfEach reports whether a set has more than half of each list that this node goes by.
-func (c *Core) mostOfEach(set roster.Set) bool {
-	if c.cfg.Succession == nil {
-		return 2*set.Len() > c.cfg.Roster.Size()
-	}
-	for _, e := range c.rosters.electorate {
+func mostOfEach(lists []netgossip.Electorate, set roster.Set) bool {
+	for _, e := range lists {
 		if 2*set.And(e.Members).Len() <= e.Members.Len() {
 			return false
 		}
@@ -281,7 +279,6 @@ func (c *Core) WaitingFor() roster.Set {
 // Renumber makes to the directory: all sets count by it from now on. Between two steps only.
 func (c *Core) Renumber(to *roster.Roster) {
 	n := roster.Renumber(c.cfg.Roster, to)
-	c.retell(n)
 	c.merger.Renumber(to)
 	c.cfg.Roster = to
 	c.pub.renumber(n, to.Size())

@@ -79,25 +79,3 @@ func (c *Core) ByLUN() (members roster.Set) {
 
 // NetworkView is what the networks alone show: by it the peers are probed, and it is whom they reach.
 func (c *Core) NetworkView() netgossip.View { return c.voices.networks }
-
-// sight takes whom the LUN shows. A claim of a death begins again with each sighting, whatever it is by.
-func (v *prover) sight(now boottime.Instant, heard roster.Set, words []diskquorum.Voice) {
-	for p := range heard.All() {
-		w := &v.peers[p]
-		w.unseen, w.voiced = now, words[p].Boot
-		v.lost.Remove(p)
-		if now > w.death.At {
-			v.fenced.Remove(p)
-		}
-		if w.voiced == w.boot && (w.death.Proof == ProofTime || w.death.Proof.told()) {
-			v.contradict(p, now)
-		}
-	}
-}
-
-// hasEnded reports whether that boot of a peer is proven to have ended by another one, or is condemned. What it wrote last
-// says nothing of the one that runs.
-func (v *prover) hasEnded(p int, boot uint64) bool {
-	w := &v.peers[p]
-	return w.death.Proof == ProofBoot && w.death.Boot == boot || w.sentenced != 0 && w.sentenced == boot && w.hearsay == 0
-}

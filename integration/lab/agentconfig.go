@@ -75,7 +75,7 @@ func (c *AgentConfig) file(node string) map[string]any {
 		// No device is armed. The timeout still enters the time budget, which is what an
 		// observer measures the agents by.
 		"watchdog": map[string]any{
-			"driver": "none", "timeout": "10s", "feedInterval": "2s",
+			"driver": "none", "timeout": "10s",
 			"disableFile": c.DisablePath(node),
 		},
 		"api":  map[string]any{"socket": c.SocketPath(node)},

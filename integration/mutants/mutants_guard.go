@@ -18,20 +18,20 @@ func guardMutants() []mutant {
 		m.in = []string{pkg}
 		return m
 	}
-	counts := in(watchdogs, "P9", "a watchdog that did not fire counts down a sentence", judgeGo, " || boot == w.defied || boot == w.unfired || timeout", " || boot == w.defied || timeout")
-	counts.edits = append(counts.edits, edit{judgeGo, "w.defied != w.boot && w.fires() && !w.twins", "w.defied != w.boot && !w.twins"})
+	counts := in(watchdogs, "P9", "a watchdog that did not fire counts down a sentence", "watchdog/sentenced.go", " || boot == w.defied || boot == w.unfired || timeout", " || boot == w.defied || timeout")
+	counts.edits = append(counts.edits, edit{"watchdog/sentenced.go", "w.defied != w.boot && w.fires() && !w.twins", "w.defied != w.boot && !w.twins"})
 	return []mutant{
 		in(watchdogs, "L9", "a watchdog that did not fire is trusted again", proofGo, "	case w.death.Proof == ProofTime:\n		w.unfired = w.boot\n", ""),
 		in(watchdogs, "L9", "a watchdog that did not fire proves a death by the word of others", proofGo, "!w.unmet() && w.fires() && (max(", "!w.unmet() && (max("),
 		in(watchdogs, "L9", "a watchdog that did not fire guards", proofGo, "!w.unmet() && w.fires() && (anchor", "!w.unmet() && (anchor"),
-		in(watchdogs, "L9", "the next boot has the watchdog of the last", proofGo, "return w.unfired == 0 || w.unfired != w.boot }", "return w.unfired == 0 }"),
+		in(watchdogs, "L9", "the next boot has the watchdog of the last", "watchdog/prover.go", "return w.unfired == 0 || w.unfired != w.boot }", "return w.unfired == 0 }"),
 		counts,
-		in(watchdogs, "P9", "a boot that has outlived its sentence is dead by time", judgeGo, "		w.unfired = w.boot\n		v.defy(p, w.boot)\n", "		v.defy(p, w.boot)\n"),
-		in(watchdogs, "L9", "nobody hears of a watchdog that did not fire", handGo, "		if boot := c.unfiredBoot(p); boot != 0 {", "		if boot := c.unfiredBoot(p); boot == 1 {"),
-		in(watchdogs, "L9", "the word of a watchdog that did not fire is not taken", handGo, "		c.proof.peers[p].unfired = boot\n", "		_ = boot\n"),
-		in(watchdogs, "L9", "a word of the boot before is taken", handGo, "boot != 0 && boot == c.proof.peers[p].boot:\n		c.proof.peers[p].unfired = boot", "boot != 0:\n		c.proof.peers[p].unfired = c.proof.peers[p].boot"),
-		in(watchdogs, "L9", "the next agent of a boot does not listen", handGo, "	case p == c.cfg.Roster.Self && boot == c.cfg.Boot:\n		c.GuardFailed()\n", "	case p == c.cfg.Roster.Self && boot == c.cfg.Boot:\n"),
-		in(watchdogs, "L9", "the next boot listens to what is said of the last", handGo, "p == c.cfg.Roster.Self && boot == c.cfg.Boot:", "p == c.cfg.Roster.Self:"),
+		in(watchdogs, "P9", "a boot that has outlived its sentence is dead by time", "watchdog/sentenced.go", "		w.unfired = w.boot\n		v.defy(p, w.boot)\n", "		v.defy(p, w.boot)\n"),
+		in(watchdogs, "L9", "nobody hears of a watchdog that did not fire", handGo, "		if boot := v.unfiredBoot(p); boot != 0 {", "		if boot := v.unfiredBoot(p); boot == 1 {"),
+		in(watchdogs, "L9", "the word of a watchdog that did not fire is not taken", handGo, "		v.peers[p].unfired = boot\n", "		_ = boot\n"),
+		in(watchdogs, "L9", "a word of the boot before is taken", handGo, "boot != 0 && boot == v.peers[p].boot:\n		v.peers[p].unfired = boot", "boot != 0:\n		v.peers[p].unfired = v.peers[p].boot"),
+		in(watchdogs, "L9", "the next agent of a boot does not listen", handGo, "	case p == v.roster.Self && boot == v.cfg.Boot:\n		v.out.Unfired = true\n", "	case p == v.roster.Self && boot == v.cfg.Boot:\n"),
+		in(watchdogs, "L9", "the next boot listens to what is said of the last", handGo, "p == v.roster.Self && boot == v.cfg.Boot:", "p == v.roster.Self:"),
 		in(watchdogs, "L9", "a watchdog that did not fire has a horizon", coreGo, "	case c.unfired:\n		c.guard.Horizon = 0\n", ""),
 		in(watchdogs, "L9", "nobody looks into the slot", coreGo, "	c.recallGuard()\n", ""),
 		in(watchdogs, "L9", "the slot of the boot before is this boot's", coreGo, "	if !ok || rec.Statement.Boot != c.cfg.Boot || rec", "	if !ok || rec"),
@@ -102,17 +102,17 @@ func releaseAndJudgeMutants() []mutant {
 		in(watchdogs, "life", "nobody is asked after a stall", "watchdog/stall.go", "		c.askAll(c.silentSince(now))\n", ""),
 		in(watchdogs, "life", "nobody is asked again after a stall", "watchdog/stall.go", "		c.askAll(c.silentSince(t.since))\n", ""),
 		in(watchdogs, "life", "peers are held for longer than asking takes", "watchdog/stall.go", "holdLeft: now.Add(stallWord)", "holdLeft: now.Add(stallGrace)"),
-		in(watchdogs, "life", "who is condemned and could not say so is available", "watchdog/publication.go", "avail.Minus(p.leaving).Minus(c.parted())", "avail.Minus(p.leaving)"),
-		in(watchdogs, "death", "a death that is known is due by time", proofGo, " || c.proof.fenced.Has(p) && !w.death.handedOn() {", " {"),
+		in(watchdogs, "life", "who is condemned and could not say so is available", "watchdog/publication.go", "avail.Minus(p.leaving).Minus(c.proof.parted())", "avail.Minus(p.leaving)"),
+		in(watchdogs, "death", "a death that is known is due by time", "watchdog/prover.go", " || v.fenced.Has(p) && !w.death.handedOn() {", " {"),
 		in(watchdogs, "P1", "words from before the first look are evidence", judgeGo, "others.Dated > s.since && others.Round", "others.Round"),
 		in(watchdogs, "P1", "evidence may have a gap", judgeGo, "	case others.Dated == 0:\n		s.since = 0\n	case s.since == 0:", "	case others.Dated == 0:\n	case s.since == 0:"),
 		in(watchdogs, "P1", "a look goes on where the node could not have condemned itself", judgeGo, "	if !c.mayCondemn(now) {\n		s.since = 0\n		return", "	if !c.mayCondemn(now) {\n		return"),
 		in(watchdogs, "P1", "contact in one direction is none", judgeGo, "		s.quiet = max(s.quiet, c.merger.Sighted(p)) // in one direction is contact, too\n", "		_ = p\n"),
-		in(watchdogs, "P1", "the view may change", judgeGo, "c.view.Counted != s.view.Minus(c.parted()) || c.view.Seen.Intersects(others)", "c.view.Seen.Intersects(others)"),
+		in(watchdogs, "P1", "the view may change", judgeGo, "c.view.Counted != s.view.Minus(c.proof.parted()) || c.view.Seen.Intersects(others)", "c.view.Seen.Intersects(others)"),
 		in(watchdogs, "P1", "a node that stood still judges at once", judgeGo, "return !stalled && now >= c.holdLeft &&", "return (stalled || !stalled) &&"),
 		in(watchdogs, "P1", "a node that gives its guard up condemns itself", judgeGo, "c.guard.Kills() && !c.wantsDisarm() && !c.release.yielded", "c.guard.Kills() && !c.release.yielded"),
 		in(watchdogs, "P1", "a node that has given its guard up condemns itself", judgeGo, " && !c.release.yielded && c.oneList()", " && c.oneList()"),
-		in(watchdogs, "P1", "who goes by another list has parted", judgeGo, " && st.RosterDigest == c.cfg.Roster.Digest && st.RosterEpoch == c.cfg.Roster.Epoch {", " {"),
-		in(watchdogs, "P1", "who is not armed has parted", judgeGo, "st != nil && st.Guard.Armed && st.View", "st != nil && st.View"),
+		in(watchdogs, "P1", "who goes by another list has parted", "watchdog/sentenced.go", " && st.RosterDigest == v.roster.Digest && st.RosterEpoch == v.roster.Epoch {", " {"),
+		in(watchdogs, "P1", "who is not armed has parted", "watchdog/sentenced.go", "st != nil && st.Guard.Armed && st.View", "st != nil && st.View"),
 	}
 }

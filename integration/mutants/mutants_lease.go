@@ -116,7 +116,7 @@ func relayMutants() []mutant {
 		one("L7", "what was told to one token counts for the next", arbiterGo, "	a.granted, a.grantedTo, a.relayed = false, 0, 0", "	a.granted, a.grantedTo = false, 0"),
 		one("L7", "who is not granted has something to tell", arbiterGo, "	a.takeRelays(in)\n", "	a.takeRelays(in)\n	a.out.Relay = netgossip.Relay{Log: a.log, Instance: a.lease.latest, Anchor: a.table.end}\n"),
 		one("L7", "a set of devices has as many logs", relayGo, "	case sb.Devices > 1:", "	case false:"),
-		in(one("L7", "who lives by another's writes proves deaths by old records", "watchdog/proof.go", " && c.guard.Leases && !c.split.Relayed", " && c.guard.Leases"), "./integration/sim"),
+		in(one("L7", "who lives by another's writes proves deaths by old records", "watchdog/deaths.go", " && c.guard.Leases && !c.split.Relayed", " && c.guard.Leases"), "./integration/sim"),
 		in(one("L7", "the age of a word is not counted", "netgossip/swim/evidence.go", "asked.At.Add(-m.RelayAge)", "asked.At"), "./netgossip/swim"),
 		in(one("L7", "a word counts from the end of the exchange", "netgossip/swim/evidence.go", "asked.At.Add(-m.RelayAge)", "now.Add(-m.RelayAge)"), "./netgossip/swim"),
 		in(one("L7", "the age of a word is rounded down", "netgossip/swim/wire/codec.go", "AgeMs: millisUp(m.RelayAge)", "AgeMs: uint32(m.RelayAge / time.Millisecond)"), "./netgossip/swim/wire"),

@@ -19,6 +19,7 @@ func oursMutants() []mutant {
 		one("B11", "that the slots of others went back is overlooked", backGo, "		back = back || dev.slots[i].past.older\n", "		back = back || dev.slots[i].past.older && i < 0\n"),
 		one("B11", "one copy of this node's slot that went back is none", backGo, "	default:\n			back = true\n", "	default:\n			back = which > 0\n"),
 		one("B11", "a late write is a LUN that went back", backGo, "		case mayLand(l.failed[which], right):\n", ""),
+		one("B11", "a copy that a read cannot tell shows what it did before", backGo, "		case !s.past.told[which]: //", "		case false: //"),
 		one("B11", "it ends though nobody else writes the device", backGo, "	return writing >= a.quorum\n", "	return writing >= 1\n"),
 		one("B11", "a restart of the agent ends it", lateGo, "		if l.back || mayLand(l.failed[0], now)", "		if mayLand(l.failed[0], now)"),
 		one("start", "a LUN that somebody else has formatted ends the start", keeperGo, "	if err != nil && !Away(err) && !Absent(err) {", "	if err != nil && !Away(err) {"),

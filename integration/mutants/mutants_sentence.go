@@ -19,11 +19,11 @@ func sentenceMutants() []mutant {
 		m.in = []string{pkg}
 		return m
 	}
-	twins := in(watchdogs, "P4", "twins are shown dead", judgeGo, "w.fires() && !w.twins && (w.death.Boot", "w.fires() && (w.death.Boot")
-	twins.edits = append(twins.edits, edit{judgeGo, "w.death.Boot == w.boot && !w.twins && !w.unmet()", "w.death.Boot == w.boot && !w.unmet()"})
-	unmet := in(watchdogs, "P4", "a boot that was not met is condemned", judgeGo, "		if v.peers[p].boot == s.Boot && ", "		if ")
-	unmet.edits = append(unmet.edits, edit{judgeGo, "boot == 0 || boot != w.boot || boot == w.sentenced", "boot == 0 || boot == w.sentenced"},
-		edit{judgeGo, "	if w.sentenced == w.boot && w.defied", "	if w.defied"})
+	twins := in(watchdogs, "P4", "twins are shown dead", "watchdog/sentenced.go", "w.fires() && !w.twins && (w.death.Boot", "w.fires() && (w.death.Boot")
+	twins.edits = append(twins.edits, edit{"watchdog/sentenced.go", "w.death.Boot == w.boot && !w.twins && !w.unmet()", "w.death.Boot == w.boot && !w.unmet()"})
+	unmet := in(watchdogs, "P4", "a boot that was not met is condemned", "watchdog/sentenced.go", "		if v.peers[p].boot == s.Boot && ", "		if ")
+	unmet.edits = append(unmet.edits, edit{"watchdog/sentenced.go", "boot == 0 || boot != w.boot || boot == w.sentenced", "boot == 0 || boot == w.sentenced"},
+		edit{"watchdog/sentenced.go", "	if w.sentenced == w.boot && w.defied", "	if w.defied"})
 	return []mutant{
 		in(watchdogs, "P2", "an agent tells of a countdown that nobody has read back", judgeGo, "	s.condemned, s.inherited, s.at, s.answered = true, true, now, true\n", "	s.condemned, s.inherited, s.at, s.answered, s.timeout = true, true, now, true, timeout\n"),
 		in(watchdogs, "P2'", "what was told on the LUN is not told again", judgeGo, "		s.timeout = a.OwnSentence()\n", ""),
@@ -64,19 +64,19 @@ func sentenceMutants() []mutant {
 		in(agent+"/agent", "P2'", "the lock goes before the watchdog", "cmd/fencing-agent/agent/sentence.go", "			if a.opts.Watchdog != nil { // of", "			if true { // of"),
 		in(watchdogs, "P2'", "it waits from its own start", judgeGo, "	if s.blind && s.sight != 0 && now >= s.sight {", "	if s.blind && now >= s.sight {"),
 		in(watchdogs, "P3", "a long timeout is told", judgeGo, "timeout > 0 && timeout <= netgossip.MaxSentence {\n		s.timeout", "timeout > 0 {\n		s.timeout"),
-		in(watchdogs, "P3", "a long timeout is believed", judgeGo, "timeout <= 0 || timeout > netgossip.MaxSentence {\n		return\n	}\n	w.", "timeout <= 0 {\n		return\n	}\n	w."),
+		in(watchdogs, "P3", "a long timeout is believed", "watchdog/sentenced.go", "timeout <= 0 || timeout > netgossip.MaxSentence {\n		return\n	}\n	w.", "timeout <= 0 {\n		return\n	}\n	w."),
 		in(watchdogs, "P3", "the countdown runs once", boundGo, "twice := 2 * (", "twice := ("),
 		unmet,
-		in(watchdogs, "P4", "another name is condemned", judgeGo, " && diskquorum.NameDigest(v.roster.Name(p)) == s.Name {", " {"),
+		in(watchdogs, "P4", "another name is condemned", "watchdog/sentenced.go", " && diskquorum.NameDigest(v.roster.Name(p)) == s.Name {", " {"),
 		in(lun, "P4", "a sentence counts in any slot", lunGo, "	case e.status == slotKnown && NameDigest(e.record().NodeName) == s.Name:", "	case e != nil:"),
-		in(watchdogs, "P4", "who is seen by others is shown dead", judgeGo, " && !c.seenByCounted(now, p))", ")"),
+		in(watchdogs, "P4", "who is seen by others is shown dead", "watchdog/sentenced.go", "!w.twins && !w.unmet() && !v.seenByCounted(now, p))", "!w.twins && !w.unmet())"),
 		twins,
 		in(watchdogs, "P5", "a condemned boot is counted", "netgossip/merge.go", " || m.barred.Has(p) {", " {"),
 		in(lun, "P5", "a condemned boot is evidence", lunGo, " || p.Judged.Timeout > 0 || parted", " || parted"),
 		in(lun, "P1", "who is named lives by it, fed or not", lunGo, " || !p.Feeding || p.Holding {", " {"),
 		in(watchdogs, "P8", "silence takes a condemned node down", strikeGo, "	if c.sentence.condemned || c.Barred() == BarNone {", "	if false {"),
-		in(watchdogs, "P9", "a boot that outlives its sentence stays dead", judgeGo, "(w.lived > w.death.At || spoke == w.boot && at > w.death.At) {", "false && at > 0 && spoke > 0 {"),
-		in(watchdogs, "P9", "it is believed again", judgeGo, "w.defied != w.boot && w.fires() && !w.twins && (w.death.Boot", "!w.twins && (w.death.Boot"),
+		in(watchdogs, "P9", "a boot that outlives its sentence stays dead", "watchdog/sentenced.go", "(w.lived > w.death.At || spoke == w.boot && at > w.death.At) {", "false && at > 0 && spoke > 0 {"),
+		in(watchdogs, "P9", "it is believed again", "watchdog/sentenced.go", "w.defied != w.boot && w.fires() && !w.twins && (w.death.Boot", "!w.twins && (w.death.Boot"),
 	}
 }
 

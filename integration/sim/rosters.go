@@ -81,7 +81,7 @@ func (c *Cluster) followRosters(n *Node, fx *watchdog.Effects) {
 	if directory := r.Directory; directory != nil {
 		c.during(n, 0, func() {
 			n.core.Renumber(directory)
-			n.fenced = n.core.Fenced()
+			n.fenced = n.core.Deaths().Fenced()
 			c.countBy(n, directory)
 			c.reopenGossip(n)
 			c.wakeNode(n, 0)

@@ -322,13 +322,13 @@ node.session.scan = auto
 // scenarioConfig is for many resets in a short time, on an emulation that shares its processors.
 func scenarioConfig() map[string]any {
 	watchdog := map[string]any{
-		"device": "/dev/watchdog", "timeout": watchdogTimeout.String(), "feedInterval": feedInterval.String(),
+		"device": "/dev/watchdog", "timeout": watchdogTimeout.String(),
 		"disableFile": "/run/fencing-agent/disable",
 	}
 	if os.Getenv(mutantEnv) != "" {
-		watchdog["sentenceAfter"] = "off" // a condemned boot is reset whatever else an agent lacks
+		watchdog["selfFence"] = "none" // a condemned boot is reset whatever else an agent lacks
 	}
-	return map[string]any{"timing": "careful", "watchdog": watchdog}
+	return map[string]any{"timing": "careful", "watchdog": watchdog, "experimental": map[string]any{"feedInterval": feedInterval.String()}}
 }
 
 func agentConfig(nodes []string, node string) map[string]any {

@@ -179,7 +179,7 @@ members:
 systemNetworks:
   - {name: a, address: 127.81.1.%[3]d, port: %[4]d}
   - {name: b, address: 127.81.2.%[3]d, port: %[4]d}
-watchdog: {driver: none, timeout: 10s, feedInterval: 2s, disableFile: %[2]s/%[1]s.off}
+watchdog: {driver: none, timeout: 10s, disableFile: %[2]s/%[1]s.off}
 api: {socket: %[2]s/%[1]s.sock}
 http: {address: ""}
 `, name, f.dir, f.hosts[name], f.port, c.address)

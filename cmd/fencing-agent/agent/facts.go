@@ -39,7 +39,7 @@ func (a *Agent) facts(now boottime.Instant) *picture.Facts {
 		Self:    picture.Self{Version: a.opts.Version, Boot: a.self.boot, Started: a.self.started},
 		Verdict: a.verdict(a.core.Decision()), Won: a.core.Split().Split == tie.Won, Terms: a.termsFacts(),
 		Roster: a.roster, Lists: a.listFacts(),
-		View: a.core.View(), Expected: a.core.Expected(), Available: a.core.Available(), Restarting: a.core.Restarting(), Fenced: a.core.Fenced(), ByLUN: a.core.ByLUN(),
+		View: a.core.View(), Expected: a.core.Expected(), Available: a.core.Available(), Restarting: a.core.Restarting(), Fenced: a.core.Deaths().Fenced(), ByLUN: a.core.ByLUN(),
 		Nodes: a.nodeFacts(now), Networks: a.networkFacts(now), Devices: a.deviceFacts(now), Slot: a.slotFacts(now),
 		Strangers: slices.Clone(a.lun.strangers.names), Lease: a.kube.lease != nil && a.kube.lease.answers,
 		Watchdog: a.guard.feeder.State(), Device: a.guard.device, Barred: a.core.Barred(), Missing: a.published.parts.Missing(), Budget: a.budget(),
@@ -93,11 +93,11 @@ func (a *Agent) nodeFacts(now boottime.Instant) []picture.Node {
 		}
 		n.Sighted, n.Since = a.core.Merger().Sighted(p), a.links.edges.Since(p)
 		n.Left, n.LeftReason = a.published.left[p], a.core.LeftReason(p)
-		n.Death = a.core.Death(p)
-		n.Boot = a.core.KnownBoot(p)
+		n.Death = a.core.Deaths().Of(p)
+		n.Boot = a.core.Deaths().KnownBoot(p)
 		n.Note = a.noteOf(a.roster.Name(p), n.Death)
 		n.Sentence = a.core.SentenceOf(now, p)
-		if in, ok := a.core.ProvenIn(now, p); ok {
+		if in, ok := a.core.Deaths().ProvenIn(now, p); ok {
 			n.ProvenIn = &in
 		}
 	}

@@ -242,7 +242,7 @@ func (a *Agent) renumber(to *roster.Roster) {
 		}
 	}
 	defer a.warnCrowded()
-	a.roster, a.published.left, a.deaths.known, a.deaths.fenced = to, prevLeft, deaths, a.core.Fenced()
+	a.roster, a.published.left, a.deaths.known, a.deaths.fenced = to, prevLeft, deaths, a.core.Deaths().Fenced()
 	a.published.flapping = n.Set(a.published.flapping)
 	a.links.edges = netgossip.NewEdges(len(a.cfg.SystemNetworks), to.Size())
 	a.life.work = newBatch(len(a.cfg.SystemNetworks), to.Size())

@@ -28,8 +28,8 @@ var agreements = map[string]Agreement{
 	"lun": MayDiffer, "lun.mode": MustAgree, "lun.hold": MustAgree, "lun.unavailableAtTie": MustAgree, "lun.devices": OfANode,
 	"watchdog": MayDiffer, "watchdog.device": OfANode, "watchdog.disableFile": OfANode,
 	"kubernetes": MayDiffer, "kubernetes.tieBreak": MustAgree, "kubernetes.groupLabel": MustAgree, "kubernetes.kubeconfig": OfANode,
-	"api": OfANode, "api.confirmDead": MustAgree, "api.fence": MayDiffer, "api.rootFrom": MayDiffer,
-	"http": OfANode, "history": OfANode,
+	"api": OfANode, "api.commands": MustAgree,
+	"experimental": MayDiffer, "http": OfANode, "history": OfANode,
 }
 
 var inBrackets = regexp.MustCompile(`\[[^]]*\]`)

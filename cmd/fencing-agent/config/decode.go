@@ -257,7 +257,7 @@ var elsewhere = map[string]string{
 	"equalsplit":        "with a LUN among quorum.tieBreakers the LUN decides, and the order of the list has no effect",
 	"arbitrate":         "only an equal split is arbitrated; without a majority in any part all stop, but lun.hold and lun.mode: or keep nodes alive that reach the LUN",
 	"k8scheckinterval":  "the key is members.checkInterval",
-	"watchdoginterval":  "the key is watchdog.feedInterval",
+	"watchdoginterval":  "it follows from timing and watchdog.timeout, and experimental.feedInterval sets it",
 	"watchdogdevice":    "the key is watchdog.device",
 	"grpcsocketpath":    "the keys are api.socket and api.moreSockets",
 	"countsuspects":     "a suspect counts until the evidence of it has run out (gossip.overrides.evidenceMaxAge)",
@@ -267,6 +267,10 @@ var elsewhere = map[string]string{
 // meant counts as refused too: that it is missing is no second problem.
 func (r *report) unknownKey(path, key string, names []string) {
 	at := child(path, key)
+	if what, ok := r.wasKey(at); ok {
+		r.refuse(at, what, "", "")
+		return
+	}
 	if hint := retired[at]; hint != "" {
 		r.refuse(at, "is not a known key any more: "+hint, "", "")
 		return
@@ -351,23 +355,5 @@ func (r *Reachability) parse(n *yaml.Node) (string, bool) {
 		return allowed, false
 	}
 	*r = Reachability{AtLeast: k}
-	return "", true
-}
-
-// parse reads off, or a duration.
-func (p *Patience) parse(n *yaml.Node) (string, bool) {
-	const allowed = "off, or a duration from 500ms to 1h"
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" && n.Tag != "!!bool" {
-		return allowed, false
-	}
-	if n.Value == "off" || n.Value == "false" { // Helm writes the latter for the former
-		*p = 0
-		return "", true
-	}
-	d, err := time.ParseDuration(n.Value)
-	if err != nil || d < 500*time.Millisecond || d > time.Hour {
-		return allowed, false
-	}
-	*p = Patience(d)
 	return "", true
 }

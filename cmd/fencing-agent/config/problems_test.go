@@ -106,7 +106,7 @@ func TestRefusesUnknownKeys(t *testing.T) {
 		{"unknown key", with("colour: red"), "colour: is not a known key; allowed: cluster, nodeName,"},
 		{"misspelt key", with("reachabilty: all"), "reachabilty: is not a known key, did you mean reachability?"},
 		{"swapped letters", with("lun: {mdoe: or}"), "lun.mdoe: is not a known key, did you mean mode?"},
-		{"other section", with("feedInterval: 5s"), "feedInterval: is not a known key; allowed: cluster, nodeName, nodeGroup, members, kubernetes, systemNetworks, reachability, gossip, quorum, onQuorumLoss, restartGrace, timing, lun, watchdog, nodeDevices, api, http, history (watchdog.feedInterval is a known key)"},
+		{"other section", with("ioTimeout: 5s"), "ioTimeout: is not a known key; allowed: cluster, nodeName, nodeGroup, members, kubernetes, systemNetworks, reachability, gossip, quorum, onQuorumLoss, restartGrace, timing, lun, watchdog, nodeDevices, api, http, history, experimental (lun.ioTimeout is a known key)"},
 		{"odd key", with("\"a\\nb\": c"), `["a\nb"]: is not a known key`},
 		{"key in a list", with(network(mgmt + ", prot: 1")), "systemNetworks[0].prot: is not a known key, did you mean port?"},
 		{"misspelt needed key", with(network("name: mgmt, adress: 10.0.0.1")), "systemNetworks[0].adress: is not a known key, did you mean address?"},
@@ -237,8 +237,8 @@ func TestRefusesImpossibleTimes(t *testing.T) {
 		{"two devices", with("lun: {devices: [/dev/sda, /dev/sdb]}"), "lun.devices: can form no useful majority, found 2 devices; allowed: 0, 1 or 3 devices"},
 		{"same device", with("lun: {devices: [/dev/sda, /dev/sda]}"), "lun.devices: can form no useful majority\nlun.devices[1]: is listed twice, found /dev/sda"},
 		{"no time to arbitrate", with("lun: {ioTimeout: 1s}"), "lun.ioTimeout: leaves no time to arbitrate: preference delay 2s, stagger 1s, two heartbeats and a ballot of 2.3s need 7.3s, the budget is 7s, found 1s; allowed: at least 2 heartbeatInterval = 2s"},
-		{"feeding late", with("watchdog: {feedInterval: 15s}"), "watchdog.feedInterval: is too long: one late feeding would reset the node, found 15s; allowed: less than half of watchdog.timeout = 30s"},
-		{"half seconds", with("watchdog: {timeout: 10500ms, feedInterval: 1s}"), "watchdog.timeout: is not a whole number of seconds, and the kernel takes no other, found 10.5s; allowed: 2s..1h"},
+		{"feeding late", with("experimental: {feedInterval: 15s}"), "experimental.feedInterval: is too long: one late feeding would reset the node, found 15s; allowed: less than half of watchdog.timeout = 30s"},
+		{"half seconds", with("watchdog: {timeout: 10500ms}"), "watchdog.timeout: is not a whole number of seconds, and the kernel takes no other, found 10.5s; allowed: 2s..1h"},
 		{"same device spelt differently", with("lun: {devices: [/dev/sda, /dev/b, /dev/../dev/sda]}"), "lun.devices[2]: is listed twice, found /dev/../dev/sda"},
 	})
 }
@@ -259,7 +259,7 @@ func TestRefusesUnsafeGossip(t *testing.T) {
 		{"evidence timeout", with("gossip: {overrides: {evidenceTimeout: 1s}}"), "gossip.overrides.evidenceTimeout: is too long"},
 		{"evidence age", with("gossip: {overrides: {evidenceMaxAge: 2999ms}}"), "gossip.overrides.evidenceMaxAge: is too short: two lost packets would make a healthy peer unreachable, found 2.999s; allowed: at least 3 evidenceInterval = 3s"},
 		{"no cascade from a refused interval", with("gossip: {overrides: {probeInterval: fast, probeTimeout: 1s, evidenceInterval: slow, evidenceMaxAge: 1s}}"), "gossip.overrides.probeInterval: is not a duration\ngossip.overrides.evidenceInterval: is not a duration"},
-		{"no cascade from a refused timeout", with("watchdog: {timeout: long, feedInterval: 20s}"), "watchdog.timeout: is not a duration"},
+		{"no cascade from a refused timeout", with("watchdog: {timeout: long}", "experimental: {feedInterval: 20s}"), "watchdog.timeout: is not a duration"},
 	})
 }
 
@@ -320,7 +320,7 @@ func TestLongestHorizonIsThatOfTheLongestTimeout(t *testing.T) {
 
 // Guard: K3. Whatever the budget, a grant is not replaced before nobody feeds under it.
 func TestLeaseExpiryIsLongerThanItsTerm(t *testing.T) {
-	for _, file := range []string{with(), with("timing: fast"), with("timing: careful"), with("watchdog: {timeout: 2s, feedInterval: 500ms}", "lun: {heartbeatInterval: 100ms, ioTimeout: 200ms}")} {
+	for _, file := range []string{with(), with("timing: fast"), with("timing: careful"), with("watchdog: {timeout: 2s}", "lun: {heartbeatInterval: 100ms, ioTimeout: 200ms}")} {
 		c, _ := mustParse(t, file, environment())
 		if e := c.LeaseExpiry(2); e < LeaseTerm+LeaseTerm/8 || e < LeaseTerm+c.Budget(c.Watchdog.Timeout).Horizon() {
 			t.Errorf("expiry %v, term %v", e, LeaseTerm)

@@ -69,8 +69,6 @@ func schemaOf(t reflect.Type, constraint reflect.StructTag) map[string]any {
 		return map[string]any{"type": "string"}
 	case Size:
 		return map[string]any{"anyOf": []any{map[string]any{"const": "auto"}, map[string]any{"type": "integer", "minimum": 1}}}
-	case Patience: // Helm reads off as false
-		return map[string]any{"anyOf": []any{map[string]any{"enum": []any{"off", false}}, map[string]any{"$ref": "#/definitions/duration"}}}
 	case Reachability:
 		return map[string]any{"anyOf": []any{
 			map[string]any{"enum": []any{ReachableAny, ReachableAll}},

@@ -31,8 +31,8 @@ func (t Timing) defaults() []timed {
 			{"lun.heartbeatInterval", func(c *Config) { c.LUN.HeartbeatInterval = heartbeat }},
 			{"lun.ioTimeout", func(c *Config) { c.LUN.IOTimeout = io }},
 			{"watchdog.timeout", func(c *Config) { c.Watchdog.Timeout = timeout }},
-			{"watchdog.feedInterval", func(c *Config) { c.Watchdog.FeedInterval = feed }},
-			{"watchdog.sentenceAfter", func(c *Config) { c.Watchdog.SentenceAfter = Patience(sentence) }},
+			{"experimental.feedInterval", func(c *Config) { c.Watchdog.FeedInterval = feed }},
+			{"experimental.selfFenceAfter", func(c *Config) { c.Watchdog.SentenceAfter = sentence }},
 		}
 	}
 	switch t {
@@ -54,11 +54,18 @@ func (c *Config) applyTiming(given func(key string) bool) {
 	}
 }
 
-// fitFeeding shortens the default of watchdog.feedInterval where watchdog.timeout was given and has no room for it. One that
-// the file gives is left as it is, and refused if it does not fit.
-func (c *Config) fitFeeding(given func(key string) bool) {
-	if w := &c.Watchdog; !given("watchdog.feedInterval") && 2*w.FeedInterval >= w.Timeout {
+// applyExperimental takes what experimental gives in place of what follows from other keys, and derives what it leaves out.
+// The interval of the feedings is shorter than the timing has it where watchdog.timeout has no room for that; one that the
+// file gives is left as it is, and refused if it does not fit.
+func (c *Config) applyExperimental() {
+	w, e := &c.Watchdog, &c.Experimental
+	override(&w.FeedInterval, e.FeedInterval)
+	if e.FeedInterval == nil && 2*w.FeedInterval >= w.Timeout {
 		w.FeedInterval = w.Timeout / 5
+	}
+	override(&w.SentenceAfter, e.SelfFenceAfter)
+	if w.SelfFence == SelfFenceNone {
+		w.SentenceAfter = 0
 	}
 }
 

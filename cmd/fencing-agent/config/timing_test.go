@@ -32,7 +32,7 @@ func TestAShortTimeoutAloneIsFedInTime(t *testing.T) {
 		{"timing: fast\nwatchdog: {timeout: 4s}", time.Second},
 		{"timing: fast\nwatchdog: {timeout: 2s}", 400 * time.Millisecond},
 		{"timing: careful\nwatchdog: {timeout: 10s}", 2 * time.Second},
-		{"watchdog: {timeout: 10s, feedInterval: 4s}", 4 * time.Second},
+		{"watchdog: {timeout: 10s}\nexperimental: {feedInterval: 4s}", 4 * time.Second},
 	} {
 		got, _, err := Parse("f", []byte(with(c.file)), environment("NODE_NAME", "n1"))
 		if err != nil {

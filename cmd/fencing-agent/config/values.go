@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
-	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
@@ -108,13 +107,24 @@ const (
 	OnFenceCrash  OnFence = "crash"  // sysrq-c, for kdump
 )
 
-// RootFrom says which root may tell deaths and give orders.
-type RootFrom string
+// Commands says who may tell deaths and give orders.
+type Commands string
 
-// Where root may be.
+// Who may command.
 const (
-	RootOfAgent  RootFrom = "agent"    // in the agent's own PID namespace: on the machine, or in its pod
-	RootAnywhere RootFrom = "anywhere" // in any container that has the socket, too
+	CommandsNone     Commands = "none"     // nobody: no death that is told is believed, no order is given or obeyed
+	CommandsRoot     Commands = "root"     // root in the agent's own PID namespace: on the machine, or in its pod
+	CommandsAnywhere Commands = "anywhere" // root in any container that has the socket, too
+)
+
+// SelfFence says on which loss a node fences itself, and announces it.
+type SelfFence string
+
+// What a node fences itself for.
+const (
+	SelfFenceNone   SelfFence = "none"
+	SelfFenceQuorum SelfFence = "quorum"        // of the quorum, while a LUN shows that others live
+	SelfFenceLUN    SelfFence = "quorum-or-lun" // and of the LUN, which it alone has lost, in lun.mode and
 )
 
 // Page says to whom the status page is shown.
@@ -141,7 +151,7 @@ type enum interface{ values() []string }
 
 func (MemberSource) values() []string  { return []string{"static", "kubernetes", "controller"} }
 func (DisableSource) values() []string { return []string{"file", "controller"} }
-func (RootFrom) values() []string      { return []string{"agent", "anywhere"} }
+func (Commands) values() []string      { return []string{"none", "root", "anywhere"} }
 func (APITieBreak) values() []string   { return []string{"reachability", "lease"} }
 func (BindToDevice) values() []string  { return []string{"auto", "true", "false"} }
 func (Profile) values() []string       { return []string{"auto", "adr", "fast", "calm", "fixed"} }
@@ -151,6 +161,7 @@ func (LUNMode) values() []string       { return []string{"tiebreaker", "or", "an
 func (AtTie) values() []string         { return []string{"fence", "kubernetes"} }
 func (Driver) values() []string        { return []string{"device", "none"} }
 func (OnFence) values() []string       { return []string{"expire", "reboot", "crash"} }
+func (SelfFence) values() []string     { return []string{"none", "quorum", "quorum-or-lun"} }
 func (Page) values() []string          { return []string{"loopback", "any", "none"} }
 
 // MarshalYAML prints true and false as YAML does.
@@ -252,18 +263,4 @@ func (n SystemNetwork) Where() string {
 	default:
 		return ""
 	}
-}
-
-// Patience is a time after which something is done; zero means never.
-type Patience time.Duration
-
-// MarshalYAML prints zero as off.
-func (p Patience) MarshalYAML() (any, error) { return p.String(), nil }
-
-// String prints the setting as the file spells it.
-func (p Patience) String() string {
-	if p == 0 {
-		return "off"
-	}
-	return time.Duration(p).String()
 }

@@ -72,11 +72,11 @@ var mutants = []mutant{
 func TestMutants(t *testing.T) {
 	for _, c := range mutants {
 		t.Run(c.name, func(t *testing.T) {
-			if c.big && (testing.Short()) {
+			if c.big && testing.Short() {
 				t.Skip("not in a short run")
 			}
 			if c.big && c.want == "" && !long() {
-				t.Skip("a long search: make lunhold")
+				t.Skip("a long search: make model KIND=lunhold")
 			}
 			m := c.model()
 			f := c.run(t, m, 400_000)

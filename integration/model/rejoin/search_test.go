@@ -25,7 +25,7 @@ type bounds struct {
 	left   Budget
 	orders int
 	short  bool // for all runs
-	long   bool // for make exhaustive
+	long   bool // for make model KIND=lease
 }
 
 var searches = []bounds{
@@ -48,8 +48,8 @@ func TestSearch(t *testing.T) {
 		t.Run(fmt.Sprintf("%d: %d orders, %+v", i, b.orders, b.left), func(t *testing.T) {
 			switch {
 			case b.long && !exhaustive():
-				t.Skip("a long search: set REJOIN_EXHAUSTIVE, or make exhaustive")
-			case !b.short && (testing.Short()):
+				t.Skip("a long search: set REJOIN_EXHAUSTIVE, or make model KIND=lease")
+			case !b.short && testing.Short():
 				t.Skip("not in a short run")
 			}
 			begun := time.Now()

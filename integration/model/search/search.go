@@ -2,7 +2,7 @@
 // rules, and what must not be; each searches by this package.
 //
 // It is a module of its own, since nothing of it runs in a program and nothing of a program runs in it: its tests are run by
-// make models, and by CI when a file of it has changed.
+// make model KIND=short, and by CI when a file of it has changed.
 package search
 
 import (
