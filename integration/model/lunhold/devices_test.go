@@ -35,14 +35,7 @@ func TestDevices(t *testing.T) {
 				if oldest && !c.short || !long() && (oldest || !c.short) {
 					t.Skip("a long search, or one without the mistake: make model KIND=lunhold")
 				}
-				m := c.model()
-				f := c.run(t, m, search.Env("LUNHOLD_LIMIT", 3_000_000))
-				if f.Wrong != "" {
-					t.Errorf("%s:%s\n%s", f.Wrong, m.list(f.Way), m.String(&f.State))
-				}
-				if f.Met.Lived+f.Met.Asked == 0 || f.Met.Resets == 0 {
-					t.Errorf("the search does not reach what it is to check: %+v", f.Met)
-				}
+				c.holds(t)
 			})
 		}
 	}

@@ -50,28 +50,21 @@ func graphs(texts ...string) (list []Graph) {
 }
 
 // every is all networks of n nodes in which links work both ways.
-func every(n int) (list []Graph) {
+func every(n int) []Graph {
 	var links []string
 	for y := range n {
 		for x := range y {
 			links = append(links, fmt.Sprintf("%d-%d", x+1, y+1))
 		}
 	}
-	for set := range 1 << len(links) {
-		var with []string
-		for i, l := range links {
-			if set>>i&1 == 1 {
-				with = append(with, l)
-			}
-		}
-		list = append(list, graph(strings.Join(with, " ")))
-	}
-	return list
+	return subsets(links)
 }
 
 // oneWay is all networks of three nodes.
-func oneWay() (list []Graph) {
-	links := []string{"1>2", "2>1", "1>3", "3>1", "2>3", "3>2"}
+func oneWay() []Graph { return subsets([]string{"1>2", "2>1", "1>3", "3>1", "2>3", "3>2"}) }
+
+// subsets is all networks that have some of the links.
+func subsets(links []string) (list []Graph) {
 	for set := range 1 << len(links) {
 		var with []string
 		for i, l := range links {

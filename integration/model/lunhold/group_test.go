@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/model/search"
 )
 
 func long() bool { return os.Getenv("LUNHOLD_LONG") != "" }
@@ -89,4 +91,30 @@ func (c *scenario) run(t *testing.T, m *Model, limit int) Found {
 	}
 	t.Logf("%s: %d states, %s, %d deep, %+v, in %v", c.name, f.States, all, f.Depth, f.Met, time.Since(begun).Round(10*time.Millisecond))
 	return f
+}
+
+// holds searches, and nothing must be wrong.
+func (c *scenario) holds(t *testing.T) {
+	t.Helper()
+	m := c.model()
+	f := c.run(t, m, search.Env("LUNHOLD_LIMIT", 3_000_000))
+	if f.Wrong != "" {
+		t.Errorf("%s:%s\n%s", f.Wrong, m.list(f.Way), m.String(&f.State))
+	}
+	if f.Met.Lived+f.Met.Asked == 0 || f.Met.Resets == 0 {
+		t.Errorf("the search does not reach what it is to check: %+v", f.Met)
+	}
+}
+
+// finds searches, and that must be wrong; empty: nothing.
+func (c *scenario) finds(t *testing.T, want string) {
+	t.Helper()
+	m := c.model()
+	f := c.run(t, m, search.Env("LUNHOLD_LIMIT", 3_000_000))
+	if !strings.HasPrefix(f.Wrong, want) || want == "" && f.Wrong != "" {
+		t.Errorf("found %q, want %q", f.Wrong, want)
+	}
+	if f.Wrong != "" {
+		t.Logf("%s:%s\n%s", f.Wrong, m.list(f.Way), m.String(&f.State))
+	}
 }

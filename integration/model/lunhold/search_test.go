@@ -82,14 +82,7 @@ func TestSearch(t *testing.T) {
 			if c.big && testing.Short() {
 				t.Skip("not in a short run")
 			}
-			m := c.model()
-			f := c.run(t, m, search.Env("LUNHOLD_LIMIT", 3_000_000))
-			if f.Wrong != "" {
-				t.Errorf("%s:%s\n%s", f.Wrong, m.list(f.Way), m.String(&f.State))
-			}
-			if f.Met.Lived+f.Met.Asked == 0 || f.Met.Resets == 0 {
-				t.Errorf("the search does not reach what it is to check: %+v", f.Met)
-			}
+			c.holds(t)
 		})
 	}
 }

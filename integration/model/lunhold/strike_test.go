@@ -1,7 +1,6 @@
 package lunhold
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/fencing-agent/fencing-agent/integration/model/search"
@@ -85,14 +84,7 @@ func TestStrikesInAnOutage(t *testing.T) {
 			if !c.short && !long() {
 				t.Skip("a long search: make model KIND=lunhold")
 			}
-			m := c.model()
-			f := c.run(t, m, search.Env("LUNHOLD_LIMIT", 3_000_000))
-			if !strings.HasPrefix(f.Wrong, c.want) || c.want == "" && f.Wrong != "" {
-				t.Errorf("found %q, want %q", f.Wrong, c.want)
-			}
-			if f.Wrong != "" {
-				t.Logf("%s:%s\n%s", f.Wrong, m.list(f.Way), m.String(&f.State))
-			}
+			c.finds(t, c.want)
 		})
 	}
 }

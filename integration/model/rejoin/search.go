@@ -333,13 +333,7 @@ type Found struct {
 
 func (m *Model) search(met *Met) search.Model[State, Action] {
 	return search.Model[State, Action]{
-		Next: func(s *State, yield func(Action, State, string)) {
-			m.actions(s, func(a Action) {
-				if t, ok := m.Apply(s, a); ok {
-					yield(a, t, "")
-				}
-			})
-		},
+		Next:  search.Next(m.actions, m.Apply),
 		Wrong: (*State).Wrong, Note: met.note,
 	}
 }

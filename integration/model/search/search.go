@@ -27,6 +27,17 @@ type Model[S comparable, A any] struct {
 	Level func(states, depth, next int)
 }
 
+// Next makes a Model's of what may happen and of what knows whether it can.
+func Next[S comparable, A any](may func(*S, func(A)), apply func(*S, A) (S, bool)) func(*S, func(A, S, string)) {
+	return func(s *S, yield func(A, S, string)) {
+		may(s, func(a A) {
+			if t, ok := apply(s, a); ok {
+				yield(a, t, "")
+			}
+		})
+	}
+}
+
 // Found is what a search or a walk found.
 type Found[S, A any] struct {
 	Wrong  string
