@@ -88,8 +88,8 @@ func TestOnlyWhoLivesByAMajorityProves(t *testing.T) {
 		for p := 1; p < 4; p++ {
 			tell(c, 10*sec, p, netgossip.Statement{Lost: roster.SetOf(4)})
 		}
-		c.view = c.merger.Evaluate(10*sec, c.quorum)
-		c.outcome, c.fx.Decision = c.tally(), tc.decision
+		c.view = c.merger.Evaluate(10*sec, c.rosters.quorum)
+		c.outcome, c.fx.Decision = c.rosters.tally(c.view.Counted), tc.decision
 		if judging(c, 10*sec).conclude(10 * sec); c.proof.Fenced().Has(4) != tc.want {
 			t.Errorf("%s: fenced %v", tc.name, c.proof.Fenced().Has(4))
 		}
@@ -100,7 +100,7 @@ func TestOnlyWhoLivesByAMajorityProves(t *testing.T) {
 func TestClaimsAreCountedByTheListInForce(t *testing.T) {
 	const x = 4
 	c := listCore(t, rosterOf(t, 9, "n0", "n1", "n2", "n3", "x"), rosterOf(t, 1, "n0", "n1", "x"))
-	base := standingBy(c.base())
+	base := standingBy(c.rosters.base())
 	tell(c, 10*sec, x, netgossip.Statement{Guard: killing, Standing: base})
 	c.Step(10 * sec)
 	tell(c, 100*sec, 1, netgossip.Statement{Lost: roster.SetOf(x), Standing: base})

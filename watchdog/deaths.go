@@ -13,8 +13,8 @@ func (c *Core) situation(now boottime.Instant) *proverInput {
 	d := &c.fx.Decision
 	won := d.Reason == ReasonSplitWon
 	c.known = proverInput{
-		View: c.view, Heard: c.voices.heard, Restarting: c.pub.held,
-		Expected: c.rosters.expected, Electorate: c.rosters.electorate, Quorum: c.quorum, Base: c.base(), Settled: c.rostersSettled(),
+		View: c.view, Heard: c.voices.heard, Restarting: c.publication.held,
+		Expected: c.rosters.expected, Electorate: c.rosters.electorate, Quorum: c.rosters.quorum, Base: c.rosters.base(), Settled: c.rosters.settled(),
 		Apart: c.apart(), Condemned: c.sentence.condemned, Unfired: c.unfired,
 		Sole: c.soleSide(now), Leads: c.leads(), Majority: d.Quorum && c.outcome == netgossip.Majority,
 		Granted: won && c.guard.Leases && !c.split.Relayed, // who lives by another holder's writes does not see what the victim wrote last
@@ -47,7 +47,7 @@ func (c *Core) unfit(now boottime.Instant) Forbidding {
 		return ForbiddenOff
 	case !c.mayEnd(now): // also under maintenance, and in a dry run
 		return ForbiddenUnguarded
-	case !c.heeding() || c.lun.arbiter != nil && !c.lun.arbiter.Heeding():
+	case !c.rosters.heeding() || c.lun.arbiter != nil && !c.lun.arbiter.Heeding():
 		return ForbiddenOld
 	case !c.leads():
 		return ForbiddenNoMajority
@@ -71,8 +71,9 @@ func (c *Core) SentenceOf(now boottime.Instant, p int) *SentenceState {
 	return own
 }
 
-// followDeaths has the prover find who is dead, and take and give orders.
+// followDeaths tells by the LUN whether this node lives, finds who is dead, and takes and gives orders; gap: claims begin again.
 func (c *Core) followDeaths(now boottime.Instant, gap bool) {
+	c.testify(now)
 	in := c.situation(now)
 	in.Gap = gap
 	if c.proof.step(now, in).Unfired {

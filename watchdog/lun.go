@@ -65,7 +65,7 @@ func (c *Core) LUNOpened(a *diskquorum.Arbiter) {
 	if c.sentence.condemned {
 		a.Condemn()
 	}
-	a.SetRoster(c.cfg.Roster, c.base().Size())
+	a.SetRoster(c.cfg.Roster, c.rosters.base().Size())
 }
 
 // IOCompleted takes the end of a LUN operation.

@@ -387,7 +387,7 @@ func TestEveryMemberOfAGrantedHalfClaims(t *testing.T) {
 			c.merger.Answered(netgossip.Answer{Peer: 3, SentAt: 100 * sec, Statement: &netgossip.Statement{
 				RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Lost: roster.SetOf(5),
 			}})
-			c.view = c.merger.Evaluate(100*sec, c.quorum)
+			c.view = c.merger.Evaluate(100*sec, c.rosters.quorum)
 		}, false},
 		{"halves may live without a grant", 2, func(c *Core) { c.guard.Leases = false }, false},
 	} {
@@ -402,8 +402,8 @@ func TestEveryMemberOfAGrantedHalfClaims(t *testing.T) {
 			}
 			tell(c, 100*sec, p, st)
 		}
-		c.view = c.merger.Evaluate(100*sec, c.quorum)
-		c.outcome = c.tally()
+		c.view = c.merger.Evaluate(100*sec, c.rosters.quorum)
+		c.outcome = c.rosters.tally(c.view.Counted)
 		c.fx.Decision = Decision{Action: Feed, Reason: ReasonSplitWon, Quorum: true, Until: 103 * sec}
 		c.proof.follow(100*sec, c.view.Seen)
 		c.proof.grantSince, c.proof.grantUntil = 20*sec, 101*sec
@@ -422,9 +422,9 @@ func TestNothingIsProvenByTwoLists(t *testing.T) {
 		for p := 1; p < 4; p++ {
 			tell(c, 10*sec, p, netgossip.Statement{Guard: killing, Lost: roster.SetOf(4), Standing: standingBy(old)})
 		}
-		c.recount()
-		c.view = c.merger.Evaluate(10*sec, c.quorum)
-		c.outcome = c.tally()
+		c.rosters.recount()
+		c.view = c.merger.Evaluate(10*sec, c.rosters.quorum)
+		c.outcome = c.rosters.tally(c.view.Counted)
 		c.fx.Decision = Decision{Action: Feed, Reason: ReasonNetworkQuorum, Quorum: true, Until: 13 * sec}
 		if c.outcome != netgossip.Majority {
 			t.Fatalf("%d lists: %v", len(chain), c.outcome)

@@ -140,7 +140,7 @@ func TestCrashIsLeftByEvidence(t *testing.T) {
 
 func TestWithoutGraceARestartIsLeftByEvidence(t *testing.T) {
 	c := lifeCore(t, 4)
-	c.pub.grace = 0
+	c.publication.grace = 0
 	tell(c, 11*sec, 1, restarting)
 	walk(t, c, 11*sec, 15*sec, "n1 is silent", 2, 3)
 	edges(t, c, 15*sec, "D_max", roster.SetOf(1), nobody)

@@ -43,12 +43,12 @@ const rounds = 3
 
 // Condemned reports whether this boot is condemned, since when, and the timeout that the watchdog was read back to have; 0:
 // nothing is told of it.
-func (c *Core) Condemned() (since boottime.Instant, timeout time.Duration, condemned bool) {
-	return c.sentence.at, c.sentence.timeout, c.sentence.condemned
+func (s *sentence) Condemned() (since boottime.Instant, timeout time.Duration, condemned bool) {
+	return s.at, s.timeout, s.condemned
 }
 
 // CondemnedBy is the member by whose order this boot is condemned; "": by none.
-func (c *Core) CondemnedBy() string { return c.sentence.ordered }
+func (s *sentence) CondemnedBy() string { return s.ordered }
 
 // Inherit says that a countdown of at most [netgossip.MaxSentence] runs as the agent begins: an agent before it has condemned
 // this boot. Nothing is opened and nobody is counted. Nothing is told by that alone: it may not have been read back (P2), or
@@ -66,19 +66,18 @@ func (c *Core) Inherit(now boottime.Instant, timeout time.Duration) {
 
 // Blind says that the agent cannot see what the kernel counts down. It counts nobody until PredecessorGone, and for as long as a
 // countdown may run that was begun for the last time then.
-func (c *Core) Blind() { c.sentence.blind = true }
+func (s *sentence) Blind() { s.blind = true }
 
 // PredecessorGone says that the agent before this one has ended, and that the kernel has given up its watchdog.
-func (c *Core) PredecessorGone(now boottime.Instant) {
-	if c.sentence.sight == 0 {
-		c.sentence.sight = now.Add(netgossip.MaxSentence + time.Second)
+func (s *sentence) PredecessorGone(now boottime.Instant) {
+	if s.sight == 0 {
+		s.sight = now.Add(netgossip.MaxSentence + time.Second)
 	}
 }
 
 // Sentenced takes what the feeder made of Effects.Condemn: the timeout as read back, or 0 if it is not known for certain.
 // Then nothing is told, and the boot is condemned all the same (P2, P3).
-func (c *Core) Sentenced(timeout time.Duration) {
-	s := &c.sentence
+func (s *sentence) Sentenced(timeout time.Duration) {
 	if !s.condemned || s.answered {
 		return
 	}
@@ -88,13 +87,13 @@ func (c *Core) Sentenced(timeout time.Duration) {
 }
 
 // apart reports whether this node counts nobody: it is condemned, or does not know yet whether it is.
-func (c *Core) apart() bool { return c.sentence.blind || c.sentence.condemned }
+func (s *sentence) apart() bool { return s.blind || s.condemned }
 
 // look is the view of this step. A node that is condemned, or waits, sees nobody as far as others are concerned (P2, P2'), and
 // nobody sees or counts a boot that is condemned (P5).
 func (c *Core) look(now boottime.Instant) netgossip.View {
 	c.merger.Bar(c.proof.barred())
-	v := c.merger.Evaluate(now, c.quorum)
+	v := c.merger.Evaluate(now, c.rosters.quorum)
 	s := &c.sentence
 	if s.blind && s.sight != 0 && now >= s.sight {
 		s.blind = false
@@ -140,7 +139,7 @@ func (c *Core) judge(now boottime.Instant) {
 		s.since = 0
 		return
 	}
-	others := c.lun.arbiter.OthersLive(now, c.quorum, c.proof.parted())
+	others := c.lun.arbiter.OthersLive(now, c.rosters.quorum, c.proof.parted())
 	switch {
 	case others.Dated == 0:
 		s.since = 0
@@ -163,7 +162,7 @@ func (c *Core) condemn(now boottime.Instant) {
 // else each of them would wait for the one before it.
 func (c *Core) followQuiet(now boottime.Instant) {
 	s := &c.sentence
-	if c.tally() == netgossip.Majority {
+	if c.rosters.tally(c.view.Counted) == netgossip.Majority {
 		s.majority = max(s.majority, c.view.QuorumUntil)
 	}
 	others := c.rosters.expected.Minus(c.view.Counted).Minus(c.proof.parted())
@@ -188,24 +187,11 @@ func (c *Core) steady(now boottime.Instant) bool {
 
 func (s *sentence) wake(c *Core, at boottime.Instant) { c.fx.Wake = min(c.fx.Wake, at) }
 
-// heeding reports whether the latest statement of every other member is of an agent that heeds sentences.
-func (c *Core) heeding() bool {
-	for p := range c.rosters.expected.All() {
-		if p == c.cfg.Roster.Self {
-			continue
-		}
-		if st, _ := c.merger.Statement(p); st != nil && !st.Heeds {
-			return false
-		}
-	}
-	return true
-}
-
 // mayCondemn is all of P1 but the evidence.
 func (c *Core) mayCondemn(now boottime.Instant) bool {
 	d := &c.fx.Decision
 	lost := d.Action == Starve && (d.Reason == ReasonIsolated || d.Reason == ReasonSplitLost) // by a LUN: no other tie-breaker has one beside it
-	return lost && c.tally() != netgossip.Majority && c.mayLose(now)
+	return lost && c.rosters.tally(c.view.Counted) != netgossip.Majority && c.mayLose(now)
 }
 
 // mayLose is what P1 asks for whatever the evidence.
@@ -214,5 +200,5 @@ func (c *Core) mayLose(now boottime.Instant) bool { return c.mayEnd(now) && c.Ba
 // mayEnd is what is asked of this node itself before it condemns its boot, on its own evidence or by an order.
 func (c *Core) mayEnd(now boottime.Instant) bool {
 	stalled := c.stepped != 0 && now.Sub(c.stepped) >= stallAfter
-	return !stalled && now >= c.holdLeft && c.hadQuorum && c.guard.Kills() && !c.wantsDisarm() && !c.release.yielded && c.oneList()
+	return !stalled && now >= c.holdLeft && c.hadQuorum && c.guard.Kills() && !c.wantsDisarm() && !c.release.yielded && c.rosters.oneList()
 }

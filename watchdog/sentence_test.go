@@ -267,11 +267,11 @@ func TestOlderAgentsKeepSentencesOff(t *testing.T) {
 	for p := 1; p < 5; p++ {
 		state(c, 12*sec, p, without4, netgossip.Statement{Heeds: true})
 	}
-	if !c.heeding() {
+	if !c.rosters.heeding() {
 		t.Error("all are of this version")
 	}
 	state(c, 13*sec, 3, without4, netgossip.Statement{})
-	if c.heeding() {
+	if c.rosters.heeding() {
 		t.Error("one is not")
 	}
 }

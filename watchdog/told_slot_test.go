@@ -189,7 +189,7 @@ func TestWordAndTheSlotOfAnotherBoot(t *testing.T) {
 func TestWordAboutANodeThatRestarts(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
-	c.pub.held.Add(4)
+	c.publication.held.Add(4)
 	if err := judging(c, 20*sec).objection(20*sec, 4, &c.proof.peers[4], 104); err == nil || err.Why != RefusedRestarts {
 		t.Errorf("%+v", err)
 	}

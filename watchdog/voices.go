@@ -41,7 +41,7 @@ func (c *Core) followVoices(now boottime.Instant) {
 	if !c.listens() || c.apart() {
 		return
 	}
-	one := c.noOther() // lists that are changed to one another are counted by the networks alone (N6)
+	one := c.rosters.noOther() // lists that are changed to one another are counted by the networks alone (N6)
 	c.lun.arbiter.Listen(now, c.cfg.Budget.Voices, v.words)
 	for p := range v.words {
 		w := &v.words[p]
@@ -53,9 +53,9 @@ func (c *Core) followVoices(now boottime.Instant) {
 			v.until[p] = w.Until
 		}
 	}
-	before := c.tally()
-	c.merger.Extend(&c.view, now, c.quorum, v.until)
-	v.needed = before != netgossip.Majority && c.tally() == netgossip.Majority
+	before := c.rosters.tally(c.view.Counted)
+	c.merger.Extend(&c.view, now, c.rosters.quorum, v.until)
+	v.needed = before != netgossip.Majority && c.rosters.tally(c.view.Counted) == netgossip.Majority
 }
 
 // sees are the members that this node tells on the LUN that it sees; nobody where it does not count by the LUN: then nobody

@@ -176,7 +176,7 @@ func TestVoiceOfABootThatHasEnded(t *testing.T) {
 	r.run(10*sec, 40*sec, allPairs)
 	c := r.nodes[0]
 	c.proof.peers[1].death = Death{Proof: ProofBoot, Boot: 101}
-	c.view = c.merger.Evaluate(40*sec, c.quorum)
+	c.view = c.merger.Evaluate(40*sec, c.rosters.quorum)
 	if c.followVoices(40 * sec); c.voices.heard != roster.SetOf(2) {
 		t.Errorf("heard %v", c.voices.heard)
 	}
@@ -187,7 +187,7 @@ func TestVoicesWhileListsChange(t *testing.T) {
 	r := withVoices(t, 3, nil)
 	r.run(10*sec, 40*sec, allPairs)
 	c := r.nodes[0]
-	c.view = c.merger.Evaluate(50*sec, c.quorum)
+	c.view = c.merger.Evaluate(50*sec, c.rosters.quorum)
 	if c.followVoices(50 * sec); c.view.Counted.Len() != 3 {
 		t.Fatalf("counted %v", c.view.Counted)
 	}
@@ -197,7 +197,7 @@ func TestVoicesWhileListsChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.cfg.Succession = s
-	c.view = c.merger.Evaluate(50*sec, c.quorum)
+	c.view = c.merger.Evaluate(50*sec, c.rosters.quorum)
 	if c.followVoices(50 * sec); c.view.Counted != roster.SetOf(0) || c.voices.heard != roster.SetOf(1, 2) {
 		t.Errorf("counted %v, heard %v", c.view.Counted, c.voices.heard)
 	}

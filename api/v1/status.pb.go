@@ -1517,7 +1517,7 @@ type GossipParameter struct {
 	//	*GossipParameter_Duration
 	//	*GossipParameter_Count
 	Value isGossipParameter_Value `protobuf_oneof:"value"`
-	// By gossip.overrides, not by the profile.
+	// By experimental, not by the timing.
 	Overridden    bool `protobuf:"varint,4,opt,name=overridden,proto3" json:"overridden,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1624,7 +1624,7 @@ type NetworkMember struct {
 	// Since reachable last changed. Absent: it has not since this agent started.
 	StateAge *durationpb.Duration `protobuf:"bytes,20,opt,name=state_age,json=stateAge,proto3" json:"state_age,omitempty"`
 	// Reachable, and yet it owes the answer to a probe of this node for longer than three
-	// waits for one (gossip.overrides.evidenceTimeout). Nothing is decided by it.
+	// waits for one (experimental.evidenceTimeout). Nothing is decided by it.
 	Suspect       bool `protobuf:"varint,6,opt,name=suspect,proto3" json:"suspect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -222,7 +222,7 @@ func configTable(t *table, name string, r *config.Reviewed) {
 	}
 	t.row("tie-breakers", c.TieBreakText())
 	for _, n := range c.SystemNetworks {
-		t.row("network "+n.Name, fmt.Sprintf("%s, port %d", n.Where(), n.Port))
+		t.row("network "+n.Name, fmt.Sprintf("%s, port %d", n.At.Where(), n.Port))
 	}
 	t.row("reachable on", c.Reachability)
 	p := c.Params()

@@ -187,7 +187,7 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int, breaks b
 	}
 	b.WriteString("history: {megabytes: 0}\nsystemNetworks:\n")
 	for k := range s.Networks {
-		fmt.Fprintf(&b, "  - {name: %s, address: %s, port: 7946}\n", networkNames[k], addressOf(k, node))
+		fmt.Fprintf(&b, "  - {name: %s, at: %s, port: 7946}\n", networkNames[k], addressOf(k, node))
 	}
 	if s.AllNetworks {
 		b.WriteString("reachability: all\n")
@@ -221,12 +221,13 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int, breaks b
 		driver = "none"
 	}
 	fmt.Fprintf(&b, "watchdog: {driver: %s, timeout: %v, disableFile: %s, selfFence: %s}\n", driver, timeout, disablePath(dir, node), s.selfFence())
-	fmt.Fprintf(&b, "experimental: {feedInterval: %v}\n", s.Feed)
+	fmt.Fprintf(&b, "experimental: {feedInterval: %v", s.Feed)
+	if s.MaxAge > 0 {
+		fmt.Fprintf(&b, ", evidenceMaxAge: %v", s.MaxAge)
+	}
+	b.WriteString("}\n")
 	if s.Key {
 		fmt.Fprintf(&b, "gossip: {keyFile: %s}\n", filepath.Join(dir, keyFileName))
-	}
-	if s.MaxAge > 0 {
-		fmt.Fprintf(&b, "gossip: {overrides: {evidenceMaxAge: %v}}\n", s.MaxAge)
 	}
 	b.WriteString("api: {socket: /nonexistent/fencing-agent.sock}\nhttp: {address: \"\"}\n")
 	return b.String()

@@ -115,9 +115,9 @@ func (c *AgentConfig) systemNetworks(node string) (out []map[string]any) {
 	for _, network := range c.Networks {
 		n := map[string]any{"name": network}
 		if c.ByAddress {
-			n["address"] = c.Address(node, network).String()
+			n["at"] = c.Address(node, network).String()
 		} else {
-			n["interface"] = network
+			n["at"] = network
 		}
 		if c.Port != 0 {
 			n["port"] = c.Port

@@ -19,12 +19,12 @@ func agentMutants() []mutant {
 			{decideGo, " && in.OnLoss != LossFence && in.HadQuorum {", " && in.OnLoss != LossFence {"},
 			{coreGo, "	wanted := c.hadQuorum && !c.fx.Disarm", "	wanted := !c.fx.Disarm"},
 			// Since an agent waits for its peers to have its word, that covers the gate as well.
-			{disarmGo, "	default:\n		return false\n	}\n}\n\n// Arming", "	default:\n		return true\n	}\n}\n\n// Arming"},
+			{disarmGo, "Reason == ReasonSplitWon\n	default:\n		return false\n", "Reason == ReasonSplitWon\n	default:\n		return true\n"},
 		}},
 		{rule: "quorum", what: "N is the number of live members", edits: []edit{
-			{rostersGo, "Quorum: h.Quorum(c.cfg.Quorum)}", "Quorum: 1}"},
-			{rostersGo, "		o := netgossip.TallyOf(c.view.Counted.And(e.Members), chain[i].Size(), e.Quorum)\n",
-				"		_, live := i, c.view.Seen.Len()+1\n		o := netgossip.TallyOf(c.view.Counted.And(e.Members), live, live/2+1)\n"},
+			{rostersGo, "Quorum: h.Quorum(r.cfg.Quorum)}", "Quorum: 1}"},
+			{rostersGo, "		o := netgossip.TallyOf(counted.And(e.Members), chain[i].Size(), e.Quorum)\n",
+				"		_, live := i, counted.Len()\n		o := netgossip.TallyOf(counted.And(e.Members), live, live/2+1)\n"},
 		}},
 		{rule: "rosters", what: "a majority of the new list alone puts it into force", edits: []edit{
 			{advanceGo, "	for _, r := range s.chain {\n		if !s.majority(p, r, counted) {", "	for _, r := range s.chain[:0] {\n		if !s.majority(p, r, counted) {"},

@@ -66,6 +66,7 @@ func leaseMutants() []mutant {
 		one("calm", "decides before the other half has noticed the split", arbiterGo, "	if who := a.rivalUnaware(a.view); who != \"\" {", "	if who := \"\"; who != \"\" {"),
 		one("calm", "waits for a node of the other half that is dead", leaseGo, "		if e.after != 0 && a.table.start.Sub(e.after) <= a.fresh() && e.record()", "		if e.after != 0 && e.record()"),
 		one("calm", "a change counts from the read that shows it, however old the one before is", leaseGo, "a.table.start.Sub(e.after) <= a.fresh()", "a.table.start.Sub(e.since) <= a.fresh()"),
+		one("calm", "a slot that cannot be read gives its owner another head start", arbiterGo, " || !a.table.anyUnknown() {", " || a.table.reads > 0 {"),
 		one("calm", "the excluded half takes the grant as soon as it is renounced", arbiterGo, "a.lostTo != 0 && a.lostTo == l.latest && now < at && a.holdersMove(l.grant)", "a.lostTo != 0 && false && now < at"),
 		one("calm", "a holder that renounced waits for itself", arbiterGo, "a.lease.grant.token(a.slot); !named {", "a.lease.grant.token(a.slot); !named || a.slot >= 0 {"),
 		one("calm", "the excluded half waits for dead holders", arbiterGo, " && now < at && a.holdersMove(l.grant) {", " && now < at {"),

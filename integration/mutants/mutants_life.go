@@ -18,7 +18,7 @@ func lifeMutants() []mutant {
 		one("restart", "a rebooted node that was LEFT before is LEFT again", publicationGo, "	c.fx.Left = gone.And(shown)\n", "	c.fx.Left = gone.And(shown).Union(p.rebooted)\n"),
 		one("near a tie", "the API server is asked often at all times", "watchdog/apiuse.go", "	c.fx.AskAPI = urgent\n", "	c.fx.AskAPI = true\n"),
 		one("near a tie", "the API server is asked often only in a tie", "watchdog/apiuse.go", " || counted < n && counted-n/2 <= max(1, n/10)\n", " || counted > n\n"),
-		one("near a tie", "an answer of the time when none was needed stands in a tie", "watchdog/apiuse.go", "(c.api.urgent == 0 || now < c.api.urgent.Add(apiFirst))", "true"),
+		one("near a tie", "an answer of the time when none was needed stands in a tie", "watchdog/apiuse.go", "(a.urgent == 0 || now < a.urgent.Add(apiFirst))", "true"),
 	}
 	for i := range list {
 		list[i].in = []string{"./watchdog"}

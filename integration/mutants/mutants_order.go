@@ -49,7 +49,7 @@ func orderMutants() []mutant {
 		of("O4: maintenance and a missing watchdog are no matter", "watchdog/deaths.go", "	case !c.mayEnd(now): // also", "	case false: // also"),
 		of("O5: the watchdog is no longer than a sentence", "watchdog/deaths.go", " || !c.briefly() ||", " ||"),
 		of("O5: both countdowns need not fit", "watchdog/deaths.go", " || c.set < need:", " || c.set < need-time.Hour:"),
-		of("O5: members that know no sentences are no matter", "watchdog/deaths.go", "	case !c.heeding() || c.lun", "	case c.lun"),
+		of("O5: members that know no sentences are no matter", "watchdog/deaths.go", "	case !c.rosters.heeding() || c.lun", "	case c.lun"),
 		of("O6: the others need no majority", orderGo, "	if !v.majority(rest) {", "	if false {"),
 		of("O6: what the others count is no matter", orderGo, "m != p && v.majority(view))", "m != p)"),
 		of("O6: the others may count on whom this node does not count", orderGo, "		view = view.And(stay) // others", "		// others"),

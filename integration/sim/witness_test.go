@@ -175,7 +175,7 @@ func (w *witnessed) run(d time.Duration, done func() bool) bool {
 				w.core.SetGuard(true, 30*time.Second)
 			}
 			v := w.core.NetworkView()
-			demand := w.core.Merger().Demand(&v, w.core.Quorum())
+			demand := w.core.Merger().Demand(&v, w.core.Rosters().Quorum())
 			for k, s := range w.networks {
 				s.SetDemand(demand, w.now)
 				if fx.Ask != nil {

@@ -341,7 +341,7 @@ func agentConfig(nodes []string, node string) map[string]any {
 	return map[string]any{
 		"cluster": "lab", "nodeName": node, "nodeGroup": "worker",
 		"members":        map[string]any{"source": "static", "static": members, "cacheFile": control.DiskMount + "/lib/members.json"},
-		"systemNetworks": []map[string]any{{"name": networks[0], "interface": networks[0]}, {"name": networks[1], "interface": networks[1]}},
+		"systemNetworks": []map[string]any{{"name": networks[0], "at": networks[0]}, {"name": networks[1], "at": networks[1]}},
 		"reachability":   "any",
 		"quorum":         map[string]any{"tieBreakers": []string{"lun"}},
 		"lun":            map[string]any{"devices": []string{"/dev/sda"}},

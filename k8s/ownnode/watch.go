@@ -21,8 +21,9 @@ const (
 	// openTimeout bounds the wait for the headers of a watch, which come at once.
 	openTimeout = 15 * time.Second
 	// quiet is for how long nothing may arrive on a watch. Bookmarks arrive every minute, and
-	// the kubelet writes the status at least every five; longer silence is a connection that
-	// died without a word. A shorter limit would cost requests for nothing.
+	// the kubelet writes the status at least every five. A connection that died without a word
+	// is given up after 45 s, by a ping of HTTP/2; longer silence is one that something in
+	// between keeps open. A shorter limit would cost requests for nothing.
 	quiet = 6 * time.Minute
 	// shortWatch is a watch whose end counts as a failure: ended again and again at once it
 	// would make a request storm.

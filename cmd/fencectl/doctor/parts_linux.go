@@ -46,7 +46,7 @@ func (m *Machine) Parts() (out []Finding) {
 func (m *Machine) address(sn *config.SystemNetwork) []Finding {
 	subject, all := "address "+sn.Name, m.members()
 	want := addressOf(all, m.Config.NodeName, sn.Name)
-	l, err := iface.Find(iface.Query{Network: sn.Name, Interface: sn.Interface, CIDR: sn.CIDR, Address: sn.Address, Listed: want})
+	l, err := iface.Find(iface.Query{Network: sn.Name, Interface: sn.At.Interface, CIDR: sn.At.CIDR, Address: sn.At.Address, Listed: want})
 	switch {
 	case err != nil:
 		return []Finding{{Wrong, subject, strings.TrimPrefix(err.Error(), "network "+sn.Name+": "), later}}

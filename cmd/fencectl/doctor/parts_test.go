@@ -45,7 +45,7 @@ func TestPartsOfTheAgent(t *testing.T) {
 		ends    bool // the start
 	}{
 		"all in order":    {func(*config.Config) {}, OK, "address lo", "127.0.0.1 on lo", false},
-		"no interface":    {func(c *config.Config) { c.SystemNetworks[0].Interface = "nosuch0" }, Wrong, "address lo", "does not exist", false},
+		"no interface":    {func(c *config.Config) { c.SystemNetworks[0].At.Interface = "nosuch0" }, Wrong, "address lo", "does not exist", false},
 		"another address": {func(c *config.Config) { c.Members.Static[0].Addresses["lo"] = netip.MustParseAddr("203.0.113.1") }, Wrong, "address lo", "203.0.113.1 for this node", false},
 		"another member's address": {func(c *config.Config) {
 			c.Members.Static = append(c.Members.Static, config.Member{Name: "n2", Addresses: c.Members.Static[0].Addresses})
@@ -68,7 +68,7 @@ func TestPartsOfTheAgent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := config.Default()
 			cfg.NodeName = "n1"
-			cfg.SystemNetworks = []config.SystemNetwork{{Name: "lo", Interface: "lo", Port: 1}}
+			cfg.SystemNetworks = []config.SystemNetwork{{Name: "lo", At: config.Place{Interface: "lo"}, Port: 1}}
 			cfg.Members.Source = config.SourceStatic
 			cfg.Members.Static = []config.Member{{Name: "n1", Addresses: map[string]netip.Addr{"lo": netip.MustParseAddr("127.0.0.1")}}}
 			cfg.Members.CacheFile = filepath.Join(dir, "state", "members.json")

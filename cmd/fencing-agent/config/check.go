@@ -35,40 +35,16 @@ func checkNetworks(c *Config, r *report) {
 		default:
 			names[n.Name] = i
 		}
-		checkPlace(r, at, n)
-		if n.Where() == "" {
+		if n.At.Where() == "" {
+			r.problem(at+".at", "is missing", nil, "where the network is on this node: an interface, a network such as 10.0.0.0/24, or an address")
 			continue
 		}
-		socket := fmt.Sprintf("%s, port %d", n.Where(), n.Port)
+		socket := fmt.Sprintf("%s, port %d", n.At.Where(), n.Port)
 		if first, twice := sockets[socket]; twice {
 			r.problem(at, "would use the socket of "+element(list, first)+" as well", socket, "another port, or another network")
 		} else {
 			sockets[socket] = i
 		}
-	}
-}
-
-// checkPlace checks that a network is bound to exactly one thing.
-func checkPlace(r *report, at string, n SystemNetwork) {
-	if !r.intact(at+".interface", at+".cidr", at+".address") {
-		return
-	}
-	var given []string
-	if n.Interface != "" {
-		given = append(given, "interface")
-	}
-	if n.CIDR.IsValid() {
-		given = append(given, "cidr")
-	}
-	if n.Address.IsValid() {
-		given = append(given, "address")
-	}
-	const allowed = "exactly one of interface, cidr and address"
-	switch {
-	case len(given) == 0:
-		r.problem(at, "does not say where the network is", nil, allowed)
-	case len(given) > 1:
-		r.problem(at, "says twice where the network is", strings.Join(given, " and "), allowed)
 	}
 }
 
@@ -199,11 +175,11 @@ func checkOwnAddresses(c *Config, r *report, self int) {
 		if !a.IsValid() {
 			continue
 		}
-		if n.Address.IsValid() && n.Address != a {
-			r.problem(at+".address", "is not the address that members.static gives "+own.Name, n.Address, "%s", a)
+		if n.At.Address.IsValid() && n.At.Address != a {
+			r.problem(at+".at", "is not the address that members.static gives "+own.Name, n.At.Address, "%s", a)
 		}
-		if n.CIDR.IsValid() && !n.CIDR.Contains(a) {
-			r.problem(at+".cidr", "does not contain the address that members.static gives "+own.Name, n.CIDR, "a network with %s", a)
+		if n.At.CIDR.IsValid() && !n.At.CIDR.Contains(a) {
+			r.problem(at+".at", "does not contain the address that members.static gives "+own.Name, n.At.CIDR, "a network with %s", a)
 		}
 		socket := netip.AddrPortFrom(a, uint16(n.Port)) //nolint:gosec // 1..65535, or the default in its place
 		if other, twice := sockets[socket]; twice && other != n.Name {
@@ -222,7 +198,7 @@ func checkHTTP(c *Config, r *report) {
 	a, err := netip.ParseAddr(host)
 	all := host == "" || err == nil && a.IsUnspecified()
 	for i, n := range c.SystemNetworks {
-		own := n.Address
+		own := n.At.Address
 		for _, m := range c.Members.Static {
 			if m.Name == c.NodeName && !own.IsValid() {
 				own = m.Addresses[n.Name]
@@ -297,7 +273,7 @@ func checkLUN(c *Config, r *report) {
 	if need := c.EvidenceMaxAge() + c.LUN.HeartbeatInterval; c.LUN.Hold && len(c.LUN.Devices) > 0 && c.ArbitrationBudget() <= need {
 		r.warn("lun.hold", fmt.Sprintf("leaves a gap: in an outage of all networks nodes may stop for a moment before they can hold, "+
 			"since D_max and a heartbeat are %v, and the arbitration budget is %v; make lun.heartbeatInterval or lun.ioTimeout longer, "+
-			"or gossip.overrides.evidenceMaxAge shorter", need, c.ArbitrationBudget()), c.LUN.Hold)
+			"or experimental.evidenceMaxAge shorter", need, c.ArbitrationBudget()), c.LUN.Hold)
 	}
 	if c.LUN.UnavailableAtTie == AtTieKubernetes && !c.BreaksTiesBy(BreakerKubernetes) {
 		r.warn("lun.unavailableAtTie", "has no effect: the kubernetes tie-breaker is not listed, or has neither "+
@@ -346,7 +322,7 @@ func checkSelfFence(c *Config, r *report) {
 
 // checkExperimental says once that what stands there is not for everybody.
 func checkExperimental(c *Config, r *report) {
-	if c.Experimental != (Experimental{}) {
+	if c.Experimental != Default().Experimental {
 		r.warn(Laboratory, "is for measurements: its keys may change with each version, and values that were never run together can call healthy nodes dead (docs/tuning.md)", nil)
 	}
 }

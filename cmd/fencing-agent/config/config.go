@@ -3,6 +3,8 @@ package config
 import (
 	"net/netip"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
 // Config is the whole configuration of one agent.
@@ -82,26 +84,27 @@ type Kubernetes struct {
 	TieBreak           APITieBreak `yaml:"tieBreak"`
 }
 
-// SystemNetwork is one network that carries a gossip instance of its own. Exactly one
-// of Interface, CIDR and Address is set.
+// SystemNetwork is one network that carries a gossip instance of its own.
 type SystemNetwork struct {
 	Name         string       `yaml:"name" form:"network name"`
-	Interface    string       `yaml:"interface" form:"interface name"`
-	CIDR         netip.Prefix `yaml:"cidr"`
-	Address      netip.Addr   `yaml:"address"`
+	At           Place        `yaml:"at"`
 	Port         int          `yaml:"port" range:"1..65535"`
 	BindToDevice BindToDevice `yaml:"bindToDevice"`
 }
 
+// Place is where a network is on this node: at one of these.
+type Place struct {
+	Interface string
+	CIDR      netip.Prefix
+	Address   netip.Addr
+}
+
 // Gossip tunes the membership protocol and its encryption.
 type Gossip struct {
-	Profile   Profile   `yaml:"profile"`
-	Lifeguard bool      `yaml:"lifeguard"` // false: a node that is slow neither slows down nor is given more time
-	Overrides Overrides `yaml:"overrides"`
-	KeyFile   string    `yaml:"keyFile" form:"absolute path or empty"`
-	Sources   Sources   `yaml:"sources"`
-	// LeftByDoubt: a peer that several members miss is LEFT before its evidence has run out.
-	LeftByDoubt bool `yaml:"leftByDoubt"`
+	KeyFile string  `yaml:"keyFile" form:"absolute path or empty"`
+	Sources Sources `yaml:"sources"`
+
+	Profile netgossip.Profile `yaml:"-"` // as the timing has it
 }
 
 // Quorum says how many nodes are enough, and what decides when exactly half are left. The order
@@ -141,6 +144,9 @@ type Watchdog struct {
 
 // Experimental is what only a measurement or a laboratory sets. A key that is nil follows from the others.
 type Experimental struct {
+	Gossip         Overrides      `yaml:",inline"`
+	Lifeguard      bool           `yaml:"lifeguard"`                                  // false: a node that is slow neither slows down nor is given more time
+	LeftByDoubt    bool           `yaml:"leftByDoubt"`                                // a peer that several members miss is LEFT before its evidence has run out
 	FeedInterval   *time.Duration `yaml:"feedInterval,omitempty" range:"100ms..30m"`  // of the watchdog
 	SelfFenceAfter *time.Duration `yaml:"selfFenceAfter,omitempty" range:"500ms..1h"` // for how long the loss must be certain
 }
@@ -189,7 +195,8 @@ func Default() *Config {
 			TieBreak:           TieBreakReachability,
 		},
 		Reachability: Reachability{Networks: ReachableAny},
-		Gossip:       Gossip{Profile: ProfileAuto, Lifeguard: true, Sources: SourcesMembers, LeftByDoubt: true},
+		Gossip:       Gossip{Profile: netgossip.ProfileAuto, Sources: SourcesMembers},
+		Experimental: Experimental{Lifeguard: true, LeftByDoubt: true},
 		Quorum:       Quorum{TieBreakers: []Breaker{BreakerKubernetes, BreakerLUN}},
 		OnQuorumLoss: LossFence,
 		RestartGrace: 30 * time.Second,

@@ -33,17 +33,14 @@ const (
 func (c *Config) Params() netgossip.Params { return c.ParamsFor(max(1, len(c.Members.Static))) }
 
 // ParamsFor returns the effective gossip parameters for a roster of n members: those of
-// the profile with the overrides applied. Memberlist has no switch for Lifeguard: off is the least of both of its
+// the timing with the overrides applied. Memberlist has no switch for Lifeguard: off is the least of both of its
 // parameters.
 func (c *Config) ParamsFor(n int) netgossip.Params {
-	var p netgossip.Params
-	if c.Gossip.Profile != ProfileFixed {
-		p = netgossip.Profile(c.Gossip.Profile).Params(n)
-	}
-	if !c.Gossip.Lifeguard {
+	p := c.Gossip.Profile.Params(n)
+	if !c.Experimental.Lifeguard {
 		p.AwarenessMaxMultiplier, p.SuspicionMaxTimeoutMult = 1, 1
 	}
-	c.Gossip.Overrides.Apply(&p)
+	c.Experimental.Gossip.Apply(&p)
 	return p
 }
 

@@ -70,9 +70,9 @@ func TestDocumentation(t *testing.T) {
 	tuned := reflect.ValueOf(netgossip.Tune(3))
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Overrides]()) {
 		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		row := rows["gossip.overrides."+key]
+		row := rows[Laboratory+"."+key]
 		if want := fmt.Sprint(tuned.FieldByName(f.Name)); row == nil || !strings.HasPrefix(strings.TrimSpace(row[0]), want) {
-			t.Errorf("gossip.overrides.%s: row %q, want the default %s", key, row, want)
+			t.Errorf("experimental.%s: row %q, want the default %s", key, row, want)
 		}
 	}
 	c := Default()
@@ -112,7 +112,7 @@ func TestTuningTables(t *testing.T) {
 	for _, cells := range columns {
 		want(notebook, " | "+strings.Join(cells, " / ")+" |")
 	}
-	for _, p := range Profile("").values() {
+	for _, p := range Timing("").values() {
 		want(page, "| `"+p+"` | ")
 	}
 }
@@ -132,7 +132,7 @@ func withElements() *Config {
 
 func walkKeys(path string, v reflect.Value, visit func(string, field, reflect.Value)) {
 	for _, f := range fieldsOf(v.Type()) {
-		at, fv := child(path, f.key), v.Field(f.index)
+		at, fv := child(path, f.key), v.FieldByIndex(f.index)
 		if !isSection(fv.Type()) {
 			visit(at, f, fv)
 		}
@@ -180,7 +180,7 @@ func choices(v reflect.Value) []string {
 func TestKeys(t *testing.T) {
 	keys := Keys()
 	text, _ := json.Marshal(keys)
-	for _, want := range []string{"cluster", Laboratory, "members.static[].addresses", "systemNetworks[].port", "reachability", "quorum.size", "gossip.overrides.evidenceMaxAge", "http.address"} {
+	for _, want := range []string{"cluster", Laboratory, "members.static[].addresses", "systemNetworks[].port", "reachability", "quorum.size", "experimental.evidenceMaxAge", "http.address"} {
 		if !strings.Contains(string(text), `"`+want+`"`) {
 			t.Errorf("%s is missing in %s", want, text)
 		}

@@ -9,20 +9,27 @@ import (
 // field is one key of a section.
 type field struct {
 	key   string
-	index int
+	index []int
 	tag   reflect.StructTag
 }
 
-// fieldsOf lists the keys of a section in the order of the struct.
+// fieldsOf lists the keys of a section in the order of the struct, those of a section that is written inline among them.
 func fieldsOf(t reflect.Type) []field {
 	var out []field
 	for i := range t.NumField() {
 		f := t.Field(i)
-		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		key, how, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if how == "inline" {
+			for _, inner := range fieldsOf(f.Type) {
+				inner.index = append(slices.Clone(f.Index), inner.index...)
+				out = append(out, inner)
+			}
+			continue
+		}
 		if key == "" || key == "-" {
 			continue
 		}
-		out = append(out, field{key, i, f.Tag})
+		out = append(out, field{key, f.Index, f.Tag})
 	}
 	return out
 }
@@ -51,7 +58,7 @@ func Keys() []string { return keysOf("", reflect.TypeFor[Config]()) }
 func keysOf(path string, t reflect.Type) []string {
 	var out []string
 	for _, f := range fieldsOf(t) {
-		at, ft := child(path, f.key), t.Field(f.index).Type
+		at, ft := child(path, f.key), t.FieldByIndex(f.index).Type
 		out = append(out, at)
 		if ft.Kind() == reflect.Slice {
 			at, ft = at+"[]", ft.Elem()

@@ -210,7 +210,7 @@ func fillNetwork(c *Config, r *report, env func(string) string) {
 	if !ok {
 		return // checkNetworks says what to do
 	}
-	n := SystemNetwork{Name: OnlyNetwork, Address: ip}
+	n := SystemNetwork{Name: OnlyNetwork, At: Place{Address: ip}}
 	n.setDefaults()
 	c.SystemNetworks = []SystemNetwork{n}
 }

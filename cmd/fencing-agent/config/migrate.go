@@ -82,7 +82,7 @@ func Migrate(data []byte) (*Migrated, error) {
 				i := slices.Index(at.Content, key)
 				at.Content = slices.Delete(at.Content, i, i+2)
 				from.add(at, i, key, value)
-				m.Changed = append(m.Changed, fmt.Sprintf("%s %s", e.b.path(old), e.c.says()))
+				m.Changed = append(m.Changed, fmt.Sprintf("%s %s", e.b.path(old), e.c.says(e.b)))
 			}
 		}
 		for _, s := range e.c.set {
@@ -258,7 +258,7 @@ func (r *report) wasKey(path string) (what string, ok bool) {
 		for _, s := range c.set {
 			r.refused[b.path(s.key)] = true
 		}
-		what = c.says() + "; run fencectl config migrate " + r.name
+		what = c.says(b) + "; run fencectl config migrate " + r.name
 		if c.lost != "" {
 			what += " (" + c.lost + ")"
 		}

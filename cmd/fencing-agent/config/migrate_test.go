@@ -23,6 +23,19 @@ var oldFiles = []struct{ name, old, now, lost string }{
 	{"feedings that follow", "watchdog: {timeout: 20s, feedInterval: 5s}\n", "watchdog: {timeout: 20s}\n", ""},
 	{"feedings that follow from a short timeout", "watchdog: {timeout: 10s, feedInterval: 2s}\n", "watchdog: {timeout: 10s}\n", ""},
 	{"feedings of one's own", "watchdog:\n  timeout: 60s # long\n  feedInterval: 10s # enough\n", "watchdog:\n  timeout: 60s # long\nexperimental:\n  feedInterval: 10s # enough\n", ""},
+	{"networks", "systemNetworks:\n  - name: a # one\n    # the card\n    interface: eth0 # here\n    port: 1\n  - {name: b, cidr: 10.0.0.0/24}\n  - address: 10.1.0.1\n    name: c\n",
+		"systemNetworks:\n  - name: a # one\n    # the card\n    at: eth0 # here\n    port: 1\n  - {name: b, at: 10.0.0.0/24}\n  - at: 10.1.0.1\n    name: c\n", ""},
+	{"gossip of the timing", "timing: careful # yes\ngossip: {profile: calm}\n", "timing: careful # yes\n", ""},
+	{"slow gossip", "gossip:\n  # a long way\n  profile: calm\n  keyFile: /k\n", "gossip:\n  keyFile: /k\n# a long way\ntiming: wan\n", ""},
+	{"the table of the founding text", "timing: default\ngossip: {profile: adr}\n", "timing: adr\n", ""},
+	{"careful with usual gossip", "timing: careful\ngossip: {profile: auto}\n", "timing: default\nlun:\n  heartbeatInterval: 2s\n  ioTimeout: 5s\nexperimental:\n  selfFenceAfter: 10s\n", ""},
+	{"fast gossip alone", "lun: {ioTimeout: 3s}\nwatchdog: {timeout: 8s, sentenceAfter: off}\ngossip: {profile: fast}\n",
+		"lun: {ioTimeout: 3s, heartbeatInterval: 1s}\nwatchdog: {timeout: 8s, selfFence: none}\ntiming: fast\nexperimental:\n  feedInterval: 1.6s\n", ""},
+	{"fast gossip, and a given feeding", "watchdog: {timeout: 20s, feedInterval: 1s}\ngossip: {profile: fast}\n",
+		"watchdog: {timeout: 20s}\ntiming: fast\nlun:\n  heartbeatInterval: 1s\n  ioTimeout: 2s\nexperimental:\n  selfFenceAfter: 5.2s\n", ""},
+	{"parameters", "gossip:\n  profile: fixed\n  overrides:\n    # slow\n    probeInterval: 1s # a second\n    gossipNodes: 4\n  lifeguard: false\n  leftByDoubt: true\n",
+		"experimental:\n  # slow\n  probeInterval: 1s # a second\n  gossipNodes: 4\n  lifeguard: false\n", ""},
+	{"no parameters", "gossip: {overrides: {}, sources: any}\n", "gossip: {sources: any}\n", ""},
 	{"no orders", "api:\n  fence: false\n", "api:\n  commands: none\n", "api.confirmDead and api.fence differ"},
 }
 
@@ -56,7 +69,7 @@ func TestMigrate(t *testing.T) {
 
 // Each old key is refused at the start with what stands in its place, and is none of this version.
 func TestOldKeysAreRefusedWithTheNewOne(t *testing.T) {
-	said := regexp.MustCompile(`^is (now [a-zA-Z.\[\]0-9]+(: .+|, whose default says the same)|gone).*; run fencectl config migrate agent\.yaml`)
+	said := regexp.MustCompile(`^is (now [a-zA-Z.\[\]0-9]+(: .+|, whose default says the same)|gone: .+).*; run fencectl config migrate agent\.yaml`)
 	for _, row := range movedKeys() {
 		for _, old := range row.old {
 			if slices.Contains(Keys(), old) {

@@ -17,6 +17,7 @@ type moved struct {
 // carried is what the new file says in place of the old keys of a row.
 type carried struct {
 	set  []setting
+	gone string // why nothing stands in their place
 	lost string // what of the old values no new key can say; empty: all is carried over
 }
 
@@ -30,10 +31,25 @@ type setting struct {
 // movedKeys is the table.
 func movedKeys() []moved {
 	return []moved{
+		{[]string{"gossip.profile"}, carryProfile},
+		{[]string{"gossip.overrides"}, carryOverrides},
+		same("gossip.lifeguard", "experimental.lifeguard", "true"),
+		same("gossip.leftByDoubt", "experimental.leftByDoubt", "true"),
 		{[]string{"api.confirmDead", "api.fence", "api.rootFrom"}, carryCommands},
 		{[]string{"watchdog.sentenceAfter", "watchdog.sentenceTimeout", "watchdog.sentenceOnLUNLoss"}, carrySelfFence},
 		{[]string{"watchdog.feedInterval"}, carryFeedInterval},
+		{[]string{"systemNetworks[].interface", "systemNetworks[].cidr", "systemNetworks[].address"}, carryPlace},
 	}
+}
+
+// same is a row of a key that has another name, and no other meaning.
+func same(old, now, byDefault string) moved {
+	return moved{[]string{old}, func(b before) carried {
+		if b.text(old, "") == byDefault {
+			return carried{set: []setting{{key: now}}}
+		}
+		return carried{set: []setting{{key: now, value: b.at(old)}}}
+	}}
 }
 
 // to is one new key with a word as its value; the default is left out.
@@ -82,6 +98,16 @@ func carrySelfFence(b before) carried {
 	return c
 }
 
+// carryPlace: with more than one of them the agent did not start.
+func carryPlace(b before) carried {
+	for _, old := range []string{"interface", "cidr", "address"} {
+		if n := b.at("systemNetworks[]." + old); n != nil {
+			return carried{set: []setting{{key: "systemNetworks[].at", value: n}}}
+		}
+	}
+	return carried{set: []setting{{key: "systemNetworks[].at"}}}
+}
+
 func carryFeedInterval(b before) carried {
 	const key = "experimental.feedInterval"
 	if means(b.text("watchdog.feedInterval", ""), b.derived().Watchdog.FeedInterval) {
@@ -90,11 +116,68 @@ func carryFeedInterval(b before) carried {
 	return carried{set: []setting{{key: key, value: b.at("watchdog.feedInterval")}}}
 }
 
+// timings are that of the old file, and that of the new one, which has the gossip parameters of gossip.profile. The profile
+// fixed had none: all of them are given.
+func (b before) timings() (old, now Timing) {
+	old = Timing(b.text("timing", string(TimingDefault)))
+	profile := b.text("gossip.profile", "fixed")
+	if profile == "fixed" || profile == string(old.profile()) {
+		return old, old
+	}
+	for _, now := range []Timing{TimingDefault, TimingFast, TimingWAN, TimingADR} {
+		if string(now.profile()) == profile {
+			return old, now
+		}
+	}
+	return old, old // the old file was refused
+}
+
+// carryProfile: what the old timing set and the new one does not is written out.
+func carryProfile(b before) carried {
+	old, now := b.timings()
+	if old == now {
+		return carried{gone: "timing: " + string(now) + " says the same"}
+	}
+	c := carried{set: []setting{{key: "timing", value: word(string(now)), replaces: true}}}
+	was, is := ForTiming(old, 1), b.derived()
+	write := func(key string, was, is time.Duration) {
+		if was != is {
+			c.set = append(c.set, setting{key: key, value: word(was.String())})
+		}
+	}
+	if b.at("lun.heartbeatInterval") == nil {
+		write("lun.heartbeatInterval", was.LUN.HeartbeatInterval, is.LUN.HeartbeatInterval)
+	}
+	if b.at("lun.ioTimeout") == nil {
+		write("lun.ioTimeout", was.LUN.IOTimeout, is.LUN.IOTimeout)
+	}
+	if b.at("watchdog.timeout") == nil {
+		write("watchdog.timeout", was.Watchdog.Timeout, ForTiming(now, 1).Watchdog.Timeout)
+	}
+	if b.at("watchdog.feedInterval") == nil {
+		was.Watchdog.Timeout = is.Watchdog.Timeout
+		was.applyExperimental()
+		write("experimental.feedInterval", was.Watchdog.FeedInterval, is.Watchdog.FeedInterval)
+	}
+	if b.at("watchdog.sentenceAfter") == nil {
+		write("experimental.selfFenceAfter", was.Watchdog.SentenceAfter, is.Watchdog.SentenceAfter)
+	}
+	return c
+}
+
+func carryOverrides(b before) carried {
+	value := b.at("gossip.overrides")
+	if value == nil || value.Kind != yaml.MappingNode || len(value.Content) == 0 {
+		return carried{gone: "it was empty"}
+	}
+	return carried{set: []setting{{key: Laboratory, value: value}}}
+}
+
 // derived is what the new file would have without the old keys that are carried to experimental.
 func (b before) derived() *Config {
-	c := Default()
-	c.Timing = Timing(b.text("timing", string(c.Timing)))
-	c.applyTiming(func(string) bool { return false })
+	old, now := b.timings()
+	c := ForTiming(now, 1)
+	c.Watchdog.Timeout = ForTiming(old, 1).Watchdog.Timeout
 	if w, err := time.ParseDuration(b.text("watchdog.timeout", "")); err == nil {
 		c.Watchdog.Timeout = w
 	}
@@ -109,21 +192,19 @@ func means(text string, d time.Duration) bool {
 }
 
 // says prints what stands in place of the old keys, for a refusal.
-func (c carried) says() string {
+func (c carried) says(b before) string {
 	var parts []string
 	for _, s := range c.set {
 		if s.value == nil {
-			parts = append(parts, s.key+", whose default says the same")
+			parts = append(parts, b.path(s.key)+", whose default says the same")
 			continue
 		}
-		parts = append(parts, s.key+": "+shown(inline(s.value)))
+		parts = append(parts, b.path(s.key)+": "+shown(inline(s.value)))
 	}
-	switch {
-	case len(parts) == 0:
-		return "is gone"
-	default:
-		return "is now " + strings.Join(parts, ", ")
+	if len(parts) == 0 {
+		return "is gone: " + c.gone
 	}
+	return "is now " + strings.Join(parts, ", ")
 }
 
 // inline prints a value on one line.

@@ -13,7 +13,7 @@ import (
 
 // Problem is one thing that is wrong with a configuration, or dubious about it.
 type Problem struct {
-	Path    string // of the key, e.g. systemNetworks[1].interface; empty: the whole file
+	Path    string // of the key, e.g. systemNetworks[1].at; empty: the whole file
 	Line    int    // of the key or of the section it would belong to; 0: not in the file
 	What    string // what is wrong
 	Found   string // the value, empty if What says it

@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
 
 // Timing is a set of defaults for the keys that enter the time budget.
 type Timing string
@@ -10,12 +14,28 @@ const (
 	TimingFast    Timing = "fast"    // quick local storage, hardware watchdog, quiet hosts
 	TimingDefault Timing = "default" // survives a path failover of a few seconds
 	TimingCareful Timing = "careful" // slow iSCSI: survives a TCP timeout and a login
+	TimingWAN     Timing = "wan"     // slow or lossy networks; storage and watchdog as in default
+	TimingADR     Timing = "adr"     // the founding text's table of intervals; the rest as in default
 )
 
-// Timings lists them, the quickest first.
+// Timings lists those that differ in more than gossip, the quickest first.
 func Timings() []Timing { return []Timing{TimingFast, TimingDefault, TimingCareful} }
 
-func (Timing) values() []string { return []string{"fast", "default", "careful"} }
+func (Timing) values() []string { return []string{"fast", "default", "careful", "wan", "adr"} }
+
+// profile is the set of gossip parameters of a timing.
+func (t Timing) profile() netgossip.Profile {
+	switch t {
+	case TimingFast:
+		return netgossip.ProfileFast
+	case TimingCareful, TimingWAN:
+		return netgossip.ProfileCalm
+	case TimingADR:
+		return netgossip.ProfileADR
+	default:
+		return netgossip.ProfileAuto
+	}
+}
 
 // timed is a default that a timing sets. One that the file gives wins.
 type timed struct {
@@ -25,9 +45,8 @@ type timed struct {
 
 // defaults are what the timing sets. The default one has the values of [Default].
 func (t Timing) defaults() []timed {
-	of := func(gossip Profile, heartbeat, io, timeout, feed, sentence time.Duration) []timed {
+	of := func(heartbeat, io, timeout, feed, sentence time.Duration) []timed {
 		return []timed{
-			{"gossip.profile", func(c *Config) { c.Gossip.Profile = gossip }},
 			{"lun.heartbeatInterval", func(c *Config) { c.LUN.HeartbeatInterval = heartbeat }},
 			{"lun.ioTimeout", func(c *Config) { c.LUN.IOTimeout = io }},
 			{"watchdog.timeout", func(c *Config) { c.Watchdog.Timeout = timeout }},
@@ -37,9 +56,9 @@ func (t Timing) defaults() []timed {
 	}
 	switch t {
 	case TimingFast:
-		return of(ProfileFast, 250*time.Millisecond, 500*time.Millisecond, 5*time.Second, time.Second, 1500*time.Millisecond)
+		return of(250*time.Millisecond, 500*time.Millisecond, 5*time.Second, time.Second, 1500*time.Millisecond)
 	case TimingCareful:
-		return of(ProfileCalm, 2*time.Second, 5*time.Second, 30*time.Second, 5*time.Second, 10*time.Second)
+		return of(2*time.Second, 5*time.Second, 30*time.Second, 5*time.Second, 10*time.Second)
 	default:
 		return nil
 	}
@@ -47,6 +66,7 @@ func (t Timing) defaults() []timed {
 
 // applyTiming fills the keys that the file does not give, as given tells.
 func (c *Config) applyTiming(given func(key string) bool) {
+	c.Gossip.Profile = c.Timing.profile()
 	for _, d := range c.Timing.defaults() {
 		if !given(d.key) {
 			d.set(c)

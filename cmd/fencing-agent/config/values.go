@@ -38,18 +38,6 @@ const (
 	BindOff  BindToDevice = "false"
 )
 
-// Profile says where gossip parameters start from.
-type Profile string
-
-// The gossip profiles.
-const (
-	ProfileAuto  = Profile(netgossip.ProfileAuto)
-	ProfileADR   = Profile(netgossip.ProfileADR)
-	ProfileFast  = Profile(netgossip.ProfileFast)
-	ProfileCalm  = Profile(netgossip.ProfileCalm)
-	ProfileFixed = Profile("fixed") // nothing but the overrides, all of which must be given
-)
-
 // Sources says from which addresses gossip is read.
 type Sources string
 
@@ -154,7 +142,6 @@ func (DisableSource) values() []string { return []string{"file", "controller"} }
 func (Commands) values() []string      { return []string{"none", "root", "anywhere"} }
 func (APITieBreak) values() []string   { return []string{"reachability", "lease"} }
 func (BindToDevice) values() []string  { return []string{"auto", "true", "false"} }
-func (Profile) values() []string       { return []string{"auto", "adr", "fast", "calm", "fixed"} }
 func (Sources) values() []string       { return []string{"members", "any"} }
 func (OnQuorumLoss) values() []string  { return []string{"fence", "exclude", "wait"} }
 func (LUNMode) values() []string       { return []string{"tiebreaker", "or", "and"} }
@@ -232,34 +219,29 @@ func (r Reachability) MarshalYAML() (any, error) {
 	return map[string]int{"atLeast": r.AtLeast}, nil
 }
 
-// MarshalYAML leaves out the two of interface, cidr and address that are not set.
-func (n SystemNetwork) MarshalYAML() (any, error) {
-	out := struct {
-		Name         string       `yaml:"name"`
-		Interface    string       `yaml:"interface,omitempty"`
-		CIDR         string       `yaml:"cidr,omitempty"`
-		Address      string       `yaml:"address,omitempty"`
-		Port         int          `yaml:"port"`
-		BindToDevice BindToDevice `yaml:"bindToDevice"`
-	}{Name: n.Name, Interface: n.Interface, Port: n.Port, BindToDevice: n.BindToDevice}
-	if n.CIDR.IsValid() {
-		out.CIDR = n.CIDR.String()
+// MarshalYAML prints the place as the file spells it.
+func (p Place) MarshalYAML() (any, error) { return p.text(), nil }
+
+// text is the place as the file spells it; empty: there is none.
+func (p Place) text() string {
+	switch {
+	case p.CIDR.IsValid():
+		return p.CIDR.String()
+	case p.Address.IsValid():
+		return p.Address.String()
 	}
-	if n.Address.IsValid() {
-		out.Address = n.Address.String()
-	}
-	return out, nil
+	return p.Interface
 }
 
 // Where says in words what the network is bound to.
-func (n SystemNetwork) Where() string {
+func (p Place) Where() string {
 	switch {
-	case n.Interface != "":
-		return "interface " + n.Interface
-	case n.CIDR.IsValid():
-		return "cidr " + n.CIDR.String()
-	case n.Address.IsValid():
-		return "address " + n.Address.String()
+	case p.Interface != "":
+		return "interface " + p.Interface
+	case p.CIDR.IsValid():
+		return "cidr " + p.CIDR.String()
+	case p.Address.IsValid():
+		return "address " + p.Address.String()
 	default:
 		return ""
 	}
