@@ -44,11 +44,11 @@ func Accesses() []Access {
 			Why: "k8s/marks: Events about this node's Node",
 		},
 		{
-			Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"create"}, Namespace: AgentNamespace, Optional: "kubernetes.tieBreak: lease",
+			Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"create"}, Namespace: AgentNamespace, Optional: "quorum.tieBreak: lease",
 			Why: "k8s/leaseregister: the Lease that breaks ties, when there is none",
 		},
 		{
-			Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "update"}, Namespace: AgentNamespace, Named: true, Optional: "kubernetes.tieBreak: lease",
+			Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "update"}, Namespace: AgentNamespace, Named: true, Optional: "quorum.tieBreak: lease",
 			Why: "k8s/leaseregister: that Lease",
 		},
 	}

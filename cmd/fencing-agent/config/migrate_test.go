@@ -36,6 +36,14 @@ var oldFiles = []struct{ name, old, now, lost string }{
 	{"parameters", "gossip:\n  profile: fixed\n  overrides:\n    # slow\n    probeInterval: 1s # a second\n    gossipNodes: 4\n  lifeguard: false\n  leftByDoubt: true\n",
 		"experimental:\n  # slow\n  probeInterval: 1s # a second\n  gossipNodes: 4\n  lifeguard: false\n", ""},
 	{"no parameters", "gossip: {overrides: {}, sources: any}\n", "gossip: {sources: any}\n", ""},
+	{"the usual tie-breakers", "quorum: {tieBreakers: [lun, kubernetes]}\nkubernetes: {tieBreak: reachability}\nlun: {devices: [/dev/a], unavailableAtTie: fence}\n", "lun: {devices: [/dev/a]}\n", ""},
+	{"no tie-breaker", "quorum:\n  tieBreakers: [] # both stop\n", "quorum:\n  tieBreak: none # both stop\n", ""},
+	{"the LUN alone", "quorum:\n  size: 3\n  tieBreakers: [lun]\nlun: {devices: [/dev/a], unavailableAtTie: kubernetes}\n", "quorum:\n  size: 3\n  tieBreak: lun\nlun: {devices: [/dev/a]}\n", ""},
+	{"the API server beside a LUN", "quorum: {tieBreakers: [kubernetes]}\nlun: {devices: [/dev/a]}\n", "quorum: {tieBreak: kubernetes}\nlun: {devices: [/dev/a]}\n", ""},
+	{"a Lease", "kubernetes: {tieBreak: lease}\n", "quorum:\n  tieBreak: lease\n", ""},
+	{"a Lease that has no say", "kubernetes: {tieBreak: lease}\nquorum: {tieBreakers: []}\n", "quorum: {tieBreak: none}\n", ""},
+	{"the API server without the LUN", "lun:\n  devices: [/dev/a]\n  unavailableAtTie: kubernetes\n", "lun:\n  devices: [/dev/a]\nquorum:\n  tieBreak: lun-then-kubernetes\n", ""},
+	{"the API server without a LUN", "lun: {unavailableAtTie: kubernetes, hold: false}\n", "lun: {hold: false}\n", ""},
 	{"no orders", "api:\n  fence: false\n", "api:\n  commands: none\n", "api.confirmDead and api.fence differ"},
 }
 

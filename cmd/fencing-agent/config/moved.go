@@ -35,6 +35,7 @@ func movedKeys() []moved {
 		{[]string{"gossip.overrides"}, carryOverrides},
 		same("gossip.lifeguard", "experimental.lifeguard", "true"),
 		same("gossip.leftByDoubt", "experimental.leftByDoubt", "true"),
+		{[]string{"quorum.tieBreakers", "kubernetes.tieBreak", "lun.unavailableAtTie"}, carryTieBreak},
 		{[]string{"api.confirmDead", "api.fence", "api.rootFrom"}, carryCommands},
 		{[]string{"watchdog.sentenceAfter", "watchdog.sentenceTimeout", "watchdog.sentenceOnLUNLoss"}, carrySelfFence},
 		{[]string{"watchdog.feedInterval"}, carryFeedInterval},
@@ -61,6 +62,34 @@ func to(key, value, unlessDefault string) carried {
 }
 
 func word(value string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: value} }
+
+// carryTieBreak: the list was a set; without it kubernetes and lun were in it.
+func carryTieBreak(b before) carried {
+	has := map[string]bool{"kubernetes": true, "lun": true}
+	if list := b.at("quorum.tieBreakers"); list != nil && list.Kind == yaml.SequenceNode {
+		clear(has)
+		for _, n := range list.Content {
+			has[n.Value] = true
+		}
+	}
+	says := TieBreakAuto
+	switch kubernetes, lun := has["kubernetes"], has["lun"]; {
+	case kubernetes && b.text("kubernetes.tieBreak", "") == "lease":
+		says = TieBreakLease
+	case kubernetes && lun && b.text("lun.unavailableAtTie", "") == "kubernetes":
+		if devices := b.at("lun.devices"); devices != nil && len(devices.Content) > 0 { // it had no effect without
+			says = TieBreakLUNThen
+		}
+	case kubernetes && lun:
+	case kubernetes:
+		says = TieBreakAPI
+	case lun:
+		says = TieBreakLUN
+	default:
+		says = TieBreakNone
+	}
+	return to("quorum.tieBreak", string(says), string(TieBreakAuto))
+}
 
 // carryCommands: what no single value says becomes none, which lets nobody do more than before.
 func carryCommands(b before) carried {

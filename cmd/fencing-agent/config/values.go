@@ -18,16 +18,6 @@ const (
 	SourceController MemberSource = "controller"
 )
 
-// APITieBreak says how the Kubernetes API breaks a tie.
-type APITieBreak string
-
-// The ways in which the API breaks a tie: a half that reaches it lives, or a
-// coordination.k8s.io Lease picks exactly one half.
-const (
-	TieBreakReachability APITieBreak = "reachability"
-	TieBreakLease        APITieBreak = "lease"
-)
-
 // BindToDevice says whether gossip sockets are pinned to the network's device.
 type BindToDevice string
 
@@ -65,15 +55,6 @@ const (
 	LUNTieBreaker LUNMode = "tiebreaker" // at an equal split only
 	LUNOr         LUNMode = "or"         // network or LUN
 	LUNAnd        LUNMode = "and"        // network and LUN
-)
-
-// AtTie says what an equal split does when the LUN cannot be read.
-type AtTie string
-
-// The answers to a tie without a readable LUN.
-const (
-	AtTieFence      AtTie = "fence"
-	AtTieKubernetes AtTie = "kubernetes"
 )
 
 // Driver says whether there is a watchdog.
@@ -140,12 +121,10 @@ type enum interface{ values() []string }
 func (MemberSource) values() []string  { return []string{"static", "kubernetes", "controller"} }
 func (DisableSource) values() []string { return []string{"file", "controller"} }
 func (Commands) values() []string      { return []string{"none", "root", "anywhere"} }
-func (APITieBreak) values() []string   { return []string{"reachability", "lease"} }
 func (BindToDevice) values() []string  { return []string{"auto", "true", "false"} }
 func (Sources) values() []string       { return []string{"members", "any"} }
 func (OnQuorumLoss) values() []string  { return []string{"fence", "exclude", "wait"} }
 func (LUNMode) values() []string       { return []string{"tiebreaker", "or", "and"} }
-func (AtTie) values() []string         { return []string{"fence", "kubernetes"} }
 func (Driver) values() []string        { return []string{"device", "none"} }
 func (OnFence) values() []string       { return []string{"expire", "reboot", "crash"} }
 func (SelfFence) values() []string     { return []string{"none", "quorum", "quorum-or-lun"} }
