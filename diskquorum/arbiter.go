@@ -264,8 +264,10 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 		a.out.Split, a.out.Why = tie.Unavailable, a.failure.Error()
 	case a.excluded(in.TieSince):
 		a.out.Split = tie.Lost
-		if _, named := a.lease.grant.token(a.slot); !named {
-			a.lostTo, a.lostUntil = a.lease.latest, now // whom the grant names belongs to the living half
+		if _, named := a.lease.grant.token(a.slot); !named { // whom the grant names belongs to the living half
+			if a.lostTo != a.lease.latest || !a.table.anyUnknown() { // what cannot be told keeps this node out, and shows nothing
+				a.lostTo, a.lostUntil = a.lease.latest, now
+			}
 		} else if a.out.Why = a.trouble(now); a.out.Why == "" {
 			a.out.Why = "it is decided again as soon as all who held it have"
 		}

@@ -321,6 +321,25 @@ func TestExcludedHalfLetsTheHoldersGoFirst(t *testing.T) {
 	}
 }
 
+// calm: the time for the holders runs from when a read showed that they may feed. One that cannot tell a slot keeps the excluded
+// half out (B9), and does not begin it again: a holder whose writes are torn would be waited for without end.
+func TestUnreadableSlotDoesNotRenewTheHeadStart(t *testing.T) {
+	r := duel(t)
+	r.nodes[1].arb.timing.Takeover = 7 * time.Second
+	r.decide(t, 0)
+	r.run(2 * time.Second)
+	r.nodes[0].arb.moveToken()
+	r.hold(boottime.Never)
+	r.run(2 * time.Second)
+	r.want(t, tie.Pending, 1)
+	a := r.nodes[1].arb
+	was := a.lostUntil
+	a.table.entries[0].status = slotUnknown
+	if r.step(1); a.out.Split != tie.Lost || a.lostUntil != was {
+		t.Errorf("%v, and the head start begins %v later", a.out.Split, a.lostUntil.Sub(was))
+	}
+}
+
 // calm: a holder that renounced grants its half again without waiting for itself.
 func TestHolderDoesNotWaitForItself(t *testing.T) {
 	r := duel(t)

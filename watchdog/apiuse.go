@@ -35,7 +35,7 @@ func (c *Core) API() (reachable bool, at boottime.Instant) { return c.api.reacha
 // followAPI finds out whether the API server should be asked often: it is where
 // an equal split is, or may be next. While a majority is safe nobody needs its answer.
 func (c *Core) followAPI(now boottime.Instant) {
-	n, counted := c.base().Size(), c.view.Counted.Len()
+	n, counted := c.rosters.base().Size(), c.view.Counted.Len()
 	urgent := c.outcome != netgossip.Majority || counted < n && counted-n/2 <= max(1, n/10)
 	switch {
 	case !urgent:
@@ -46,19 +46,19 @@ func (c *Core) followAPI(now boottime.Instant) {
 	c.fx.AskAPI = urgent
 }
 
-// apiUntil is how long the latest answer counts for a verdict.
-func (c *Core) apiUntil() boottime.Instant {
-	if !c.api.asked {
+// until is how long the latest answer counts for a verdict.
+func (a *apiState) until(maxAge time.Duration) boottime.Instant {
+	if !a.asked {
 		return 0
 	}
-	return c.api.at.Add(c.cfg.APIMaxAge)
+	return a.at.Add(maxAge)
 }
 
-// tellsAPI reports whether this node says that it reaches the API server.
-func (c *Core) tellsAPI(now boottime.Instant) bool {
-	if !c.api.asked || !c.api.reachable {
+// tells reports whether this node says that it reaches the API server.
+func (a *apiState) tells(now boottime.Instant, maxAge time.Duration) bool {
+	if !a.asked || !a.reachable {
 		return false
 	}
-	lately := now < c.api.at.Add(apiIdleAge) && (c.api.urgent == 0 || now < c.api.urgent.Add(apiFirst))
-	return lately || now < c.apiUntil()
+	lately := now < a.at.Add(apiIdleAge) && (a.urgent == 0 || now < a.urgent.Add(apiFirst))
+	return lately || now < a.until(maxAge)
 }

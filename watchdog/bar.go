@@ -1,7 +1,5 @@
 package watchdog
 
-import "github.com/fencing-agent/fencing-agent/netgossip"
-
 // Bar says why this node would not condemn itself, whatever it lost: then the others know of its death by time alone. Its
 // strings are the vocabulary of logs and metrics.
 type Bar uint8
@@ -25,12 +23,6 @@ func (b Bar) String() string {
 	return barNames[b]
 }
 
-// briefly reports whether the watchdog can count down a sentence: its ordinary timeout is longer than one may be, or the next agent
-// could not tell them apart by what the kernel shows; and its driver does not fire so late that what may be told does not cover it (P3).
-func (c *Core) briefly() bool {
-	return c.set > netgossip.MaxSentence && shortest(c.driver, c.cfg.Sentence.Timeout) <= netgossip.MaxSentence
-}
-
 // Barred is the first thing that keeps this node from condemning itself. All nodes of the group must be of a version whose next
 // agent looks or waits, and the countdown must be one that a sentence can shorten.
 func (c *Core) Barred() Bar {
@@ -41,7 +33,7 @@ func (c *Core) Barred() Bar {
 		return BarNoHold
 	case !c.briefly():
 		return BarWatchdog
-	case !c.heeding():
+	case !c.rosters.heeding():
 		return BarMember
 	case !c.lun.arbiter.Heeding():
 		return BarSlot

@@ -47,8 +47,8 @@ func (c *Core) bySlots() bool { return c.breaker == tie.Breaker(&c.lun) }
 // ask is what every tie-breaker is asked.
 func (c *Core) ask() tie.Input {
 	return tie.Input{
-		View: c.view.Counted, Tie: c.outcome == netgossip.EqualSplit && c.united, TieSince: c.tieSince, Quorum: c.quorum,
-		Stop: c.leaving(), Released: c.stopping && c.release.done, Horizon: c.guard.Horizon,
+		View: c.view.Counted, Tie: c.outcome == netgossip.EqualSplit && c.united, TieSince: c.tieSince, Quorum: c.rosters.quorum,
+		Stop: c.guarding.leaving(), Released: c.stopping && c.release.done, Horizon: c.guard.Horizon,
 	}
 }
 

@@ -75,7 +75,7 @@ func (c *Core) vouchedFor(x int, before lists) bool {
 		return false
 	}
 	for _, old := range before.chain {
-		if old != base && 2*most.And(c.membersOf(old)).Len() <= old.Size() {
+		if old != base && 2*most.And(c.rosters.membersOf(old)).Len() <= old.Size() {
 			return false
 		}
 	}

@@ -199,8 +199,8 @@ func TestWhoHasParted(t *testing.T) {
 		tc.change(&st)
 		c.Merger().Answered(netgossip.Answer{Peer: 4, SentAt: 20 * sec, Statement: &st})
 		c.Step(20 * sec)
-		if c.parted().Has(4) != tc.want {
-			t.Errorf("%s: parted %v", name, c.parted().Has(4))
+		if c.proof.parted().Has(4) != tc.want {
+			t.Errorf("%s: parted %v", name, c.proof.parted().Has(4))
 		}
 	}
 }

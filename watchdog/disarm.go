@@ -24,17 +24,6 @@ type release struct {
 // letReach is what an answer may be late that was made before the announcement.
 const letReach = 500 * time.Millisecond
 
-// disarmAsked reports whether something asks for the disarmed watchdog.
-func (c *Core) disarmAsked() bool {
-	if c.sentence.condemned {
-		return false // there is nothing left to give up
-	}
-	return c.stopping || len(c.disarm) > 0
-}
-
-// wantsDisarm reports whether this node is giving its guard up, and says so.
-func (c *Core) wantsDisarm() bool { return c.disarmAsked() && c.release.announced != 0 }
-
 // mayGiveUp reports whether the giving up may begin: this node lives by a majority or by what has decided for its half, or nothing kills it.
 //
 // Invariant: a node without quorum gives its guard up neither for a stop nor for maintenance, and does not say so. Where it is not decided yet
@@ -42,7 +31,7 @@ func (c *Core) wantsDisarm() bool { return c.disarmAsked() && c.release.announce
 // said so: to its slot goes the same word, and a guard that is said to be given up proves nothing, though it fires.
 func (c *Core) mayGiveUp() bool {
 	d := &c.fx.Decision
-	return !c.guard.Kills() || c.removed() || c.outcome == netgossip.Majority || d.Action == Feed && d.Quorum
+	return !c.guard.Kills() || c.rosters.removed() || c.outcome == netgossip.Majority || d.Action == Feed && d.Quorum
 }
 
 func (c *Core) followRelease(now boottime.Instant) {
@@ -61,7 +50,7 @@ func (c *Core) followRelease(now boottime.Instant) {
 			r.mark = c.lun.arbiter.Status(now).Sequence
 		}
 	}
-	if r.done = r.done || !c.guard.Kills() || c.removed() || c.releaseKnown(now); r.done {
+	if r.done = r.done || !c.guard.Kills() || c.rosters.removed() || c.releaseKnown(now); r.done {
 		r.yielded = c.guard.Armed
 	}
 }
@@ -113,9 +102,9 @@ func (c *Core) reach(since boottime.Instant) reach {
 		}
 	}
 	switch {
-	case c.mostOfEach(knows):
+	case mostOfEach(c.rosters.electorate, knows):
 		return reachMost
-	case 2*knows.Len() < c.base().Size() || c.outcome != netgossip.EqualSplit:
+	case 2*knows.Len() < c.rosters.base().Size() || c.outcome != netgossip.EqualSplit:
 		return reachFew
 	default:
 		return reachHalf
@@ -135,24 +124,6 @@ func (c *Core) slotShows(now boottime.Instant) bool {
 // written is slotShows for the sequence and the age of the latest write that landed.
 func (r *release) written(now boottime.Instant, sequence uint64, age time.Duration) bool {
 	return sequence >= r.mark+2 && age >= 0 && now.Add(-age) > r.announced.Add(letReach)
-}
-
-// Releasing reports whether the node waits for its peers' statements to say that they know, or to live so that it may tell them.
-func (c *Core) Releasing() bool { return c.disarmAsked() && !c.release.done }
-
-// leaving reports whether others are told of a planned stop.
-func (c *Core) leaving() bool { return c.stopping && c.wantsDisarm() }
-
-// Released reports whether the watchdog may be disarmed for a planned stop: nobody relies
-// on it, or enough others know that it is given up.
-func (c *Core) Released() bool { return c.release.done }
-
-// statedGuard is what the peers are told of the guard. What was given up is not claimed
-// again before the feeder has said what became of it.
-func (c *Core) statedGuard() netgossip.Guard {
-	g := c.guard
-	g.Armed = g.Armed && !c.wantsDisarm() && !c.release.yielded
-	return g
 }
 
 // mayArm holds up the first arming of an agent while too few have its word. Those who have not may
@@ -180,7 +151,3 @@ func (c *Core) mayArm() bool {
 		return false
 	}
 }
-
-// Arming reports whether the watchdog is to be armed and waits for the word of the peers that they know of
-// this agent.
-func (c *Core) Arming() bool { return c.arming }

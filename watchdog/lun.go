@@ -61,10 +61,11 @@ func (c *Core) Arbiter() *diskquorum.Arbiter { return c.lun.arbiter }
 // LUNOpened hands over the arbiter once the LUN could be opened for the first time. There is none beside
 // another tie-breaker, see BreakTiesBy.
 func (c *Core) LUNOpened(a *diskquorum.Arbiter) {
-	if c.lun.arbiter = a; c.sentence.condemned {
+	c.lun.arbiter, c.proof.slots = a, a
+	if c.sentence.condemned {
 		a.Condemn()
 	}
-	a.SetRoster(c.cfg.Roster, c.base().Size())
+	a.SetRoster(c.cfg.Roster, c.rosters.base().Size())
 }
 
 // IOCompleted takes the end of a LUN operation.

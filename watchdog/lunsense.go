@@ -25,7 +25,7 @@ type lunSense struct {
 // are in force the network alone decides.
 func (c *Core) followLUN(now boottime.Instant) {
 	s := &c.sense
-	if !c.rostersSettled() {
+	if !c.rosters.settled() {
 		s.missing, s.lost = 0, false
 		return
 	}
@@ -38,7 +38,7 @@ func (c *Core) followLUN(now boottime.Instant) {
 // The time allows for peers that have not noticed the same outage, or not said so, yet.
 func (c *Core) followLoss(now boottime.Instant) {
 	s := &c.sense
-	if c.cfg.LUNMode != LUNAnd || c.healthy || c.healthyPeers() < c.quorum {
+	if c.cfg.LUNMode != LUNAnd || c.healthy || c.healthyPeers() < c.rosters.quorum {
 		s.missing, s.lost = 0, false
 		return
 	}

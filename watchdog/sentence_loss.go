@@ -55,7 +55,7 @@ func (c *Core) othersHaveLUN(now boottime.Instant) boottime.Instant {
 	for p := range can.All() {
 		st, _ := c.merger.Statement(p)
 		set := st.View.And(can)
-		if set.Len() < c.quorum {
+		if set.Len() < c.rosters.quorum {
 			continue
 		}
 		first := boottime.Never

@@ -18,7 +18,7 @@ func (c *Core) mayStrike(now boottime.Instant) bool {
 		return c.mayExecute(now)
 	}
 	if c.hears() {
-		return c.condemned()
+		return c.hold.certain(c.rosters.window())
 	}
 	due := c.starving.Add(strikeAfter)
 	if now < due {

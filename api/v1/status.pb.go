@@ -566,7 +566,7 @@ type SentenceBar int32
 
 const (
 	SentenceBar_SENTENCE_BAR_UNSPECIFIED SentenceBar = 0
-	// watchdog.sentenceAfter is off.
+	// watchdog.selfFence is none.
 	SentenceBar_SENTENCE_BAR_OFF SentenceBar = 1
 	// It would not hold by the LUN: lun.hold is off, there is no LUN, the LUN has no echo blocks or is not
 	// open yet, or onQuorumLoss is not fence.

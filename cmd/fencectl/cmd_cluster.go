@@ -37,6 +37,7 @@ type oneWay struct {
 // cluster asks the agents by kubectl exec.
 type cluster struct {
 	namespace string
+	socket    string
 	kubectl   func(ctx context.Context, args ...string) ([]byte, error)
 }
 
@@ -62,6 +63,7 @@ asked.`,
 	kube := newKubeFlags(cmd)
 	c := &cluster{kubectl: kube.run}
 	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "", "only agents in this `namespace` (default: all)")
+	cmd.Flags().StringVar(&c.socket, "socket", "", "`path` of each agent's socket in its pod (default: where an agent of a DaemonSet listens)")
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		v, err := c.view(cmd.Context())
@@ -97,7 +99,11 @@ func (c *cluster) view(ctx context.Context) (*clusterView, error) {
 
 // ask gets one agent's status.
 func (a *agentSay) ask(ctx context.Context, c *cluster, p *agentPod) {
-	text, err := c.kubectl(ctx, p.inPod("status", "-o", "json")...)
+	args := []string{"status", "-o", "json"}
+	if c.socket != "" {
+		args = append(args, "--socket", c.socket)
+	}
+	text, err := c.kubectl(ctx, p.inPod(args...)...)
 	st := new(fencingv1.Status)
 	if err == nil {
 		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, st)

@@ -9,7 +9,7 @@ func lifeMutants() []mutant {
 		one("restart", "the grace never ends", publicationGo, "anchor.Add(p.grace) > now {", "anchor <= now {"),
 		one("restart", "nobody wakes up when the grace ends", publicationGo, "			next = min(next, anchor.Add(p.grace))\n", "			_ = anchor\n"),
 		one("restart", "who is away in its grace comes back as JOIN", publicationGo, "	c.fx.Joined = avail.Minus(shown.Minus(again))\n", "	c.fx.Joined = avail.Minus(shown.Minus(again).Minus(p.held))\n"),
-		one("restart", "a leaving node is waited for", publicationGo, "avail.Minus(p.leaving).Minus(c.parted())", "avail.Minus(c.parted())"),
+		one("restart", "a leaving node is waited for", publicationGo, "avail.Minus(p.leaving).Minus(c.proof.parted())", "avail.Minus(c.proof.parted())"),
 		one("restart", "a leave is taken for a restart", "netgossip/statement.go", "return s.Stopping && s.Feeding }", "return s.Stopping }"),
 		one("restart", "a reboot that nobody noticed is kept from subscribers", publicationGo, "			p.rebooted.Add(i)\n", ""),
 		one("restart", "an unknown boot is a reboot", publicationGo, "	case boot == 0 || boot == l.boot:\n", "	case boot == l.boot:\n"),
@@ -18,7 +18,7 @@ func lifeMutants() []mutant {
 		one("restart", "a rebooted node that was LEFT before is LEFT again", publicationGo, "	c.fx.Left = gone.And(shown)\n", "	c.fx.Left = gone.And(shown).Union(p.rebooted)\n"),
 		one("near a tie", "the API server is asked often at all times", "watchdog/apiuse.go", "	c.fx.AskAPI = urgent\n", "	c.fx.AskAPI = true\n"),
 		one("near a tie", "the API server is asked often only in a tie", "watchdog/apiuse.go", " || counted < n && counted-n/2 <= max(1, n/10)\n", " || counted > n\n"),
-		one("near a tie", "an answer of the time when none was needed stands in a tie", "watchdog/apiuse.go", "(c.api.urgent == 0 || now < c.api.urgent.Add(apiFirst))", "true"),
+		one("near a tie", "an answer of the time when none was needed stands in a tie", "watchdog/apiuse.go", "(a.urgent == 0 || now < a.urgent.Add(apiFirst))", "true"),
 	}
 	for i := range list {
 		list[i].in = []string{"./watchdog"}

@@ -3,6 +3,7 @@ package doctor
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
@@ -339,8 +340,10 @@ func (m *Machine) lun(device string) Finding {
 		members = len(m.Config.Members.Static)
 	}
 	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return Finding{Warn, "LUN", device + " is there, and for which cluster it is formatted cannot be told: " + cause(err), "run this as root"}
 	case err != nil:
-		return Finding{Warn, "LUN", device + " is there, and for which cluster it is formatted cannot be told: " + cause(err), "run this as root; else see fencectl lun inspect"}
+		return Finding{Warn, "LUN", device + " is there, and cannot be used: " + cause(err), "see fencectl lun inspect"}
 	case f.Cluster != m.Cluster || f.NodeGroup != m.NodeGroup:
 		return Finding{Wrong, "LUN", fmt.Sprintf("%s is formatted for cluster %q, node group %q, and the configuration is of cluster %q, node group %q", device, f.Cluster, f.NodeGroup, m.Cluster, m.NodeGroup),
 			"correct lun.devices, cluster or nodeGroup: the agent ends with that"}

@@ -265,6 +265,9 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	if err := a.startLUN(background); err != nil {
 		return err
 	}
+	if err := a.members.Keep(); err != nil {
+		return err
+	}
 	if err := a.startBreaker(background); err != nil {
 		return err
 	}
@@ -308,7 +311,7 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	}
 	a.members.Start(background)
 	a.warnCrowded()
-	a.log.Info("agent started", "version", a.opts.Version, "members", a.core.Size(), "quorum", a.core.Quorum(),
+	a.log.Info("agent started", "version", a.opts.Version, "members", a.core.Rosters().Size(), "quorum", a.core.Rosters().Quorum(),
 		"networks", len(a.cfg.SystemNetworks), "d_max", a.cfg.EvidenceMaxAge(), "boot", fmt.Sprintf("%016x", a.self.boot))
 	if a.opts.Ready != nil {
 		a.opts.Ready(a.cfg.API.Socket)

@@ -124,7 +124,7 @@ func (a *Agent) leaseCompleted(ended []leasequorum.Completion) {
 
 // warnCrowded says that a group is too large for all of a half to take their turns.
 func (a *Agent) warnCrowded() {
-	if n := a.core.Size(); a.cfg.UsesLease() && a.cfg.LeaseBudget(n) > a.cfg.ArbitrationBudget() {
+	if n := a.core.Rosters().Size(); a.cfg.UsesLease() && a.cfg.LeaseBudget(n) > a.cfg.ArbitrationBudget() {
 		a.log.Warn("quorum.tieBreak: lease: the arbitration budget does not last for a turn of each node of a half; raise lun.ioTimeout, or set timing: careful",
 			"members", n, "needed", a.cfg.LeaseBudget(n), "budget", a.cfg.ArbitrationBudget())
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -58,6 +59,21 @@ func (a *Agent) noteTroubles(now boottime.Instant) {
 	arb := a.core.Arbiter()
 	for d := range a.lun.keepers {
 		a.noteTrouble(now, d, a.deviceTrouble(d, arb, now))
+	}
+}
+
+// noteWorn tells that one copy of the superblock of a device is damaged or blank: the agents go by the other one alone.
+func (a *Agent) noteWorn() {
+	arb := a.core.Arbiter()
+	if arb == nil {
+		return
+	}
+	for d, k := range a.lun.keepers {
+		err := arb.Worn(d)
+		if err != nil {
+			err = fmt.Errorf("%w; the agents go by the other copy: find out who wrote there, then restore it with: fencectl lun import %s", err, k.Path)
+		}
+		a.published.parts.Note("second superblock of "+k.Path, err)
 	}
 }
 

@@ -75,20 +75,28 @@ func (n *Networks) open(i int, r *roster.Roster) (*instance, error) {
 
 // explainTaken says who has the port of a network, where it is taken. Another program may give it back.
 //
-// Invariant: another agent is not waited for. It may be one of this node that has a socket and files of its own.
+// Invariant: another agent is not waited for. It may be one of this node that has a socket and files of its own. One that was killed
+// and hangs is: it speaks no more, and the lock of the running agent is waited for until it is gone.
 func (n *Networks) explainTaken(at netip.AddrPort, err error) error {
 	if n.cfg.Listen != nil || !errors.Is(err, syscall.EADDRINUSE) {
 		return err
 	}
-	who, ok := procfs.Binds("/proc", at)
+	return takenBy("/proc", at, err)
+}
+
+func takenBy(proc string, at netip.AddrPort, err error) error {
+	who, ok := procfs.Binds(proc, at)
 	if !ok {
 		return err
 	}
 	err = fmt.Errorf("%w; it is %v that has it", err, who)
-	if who.Name == agentProgram && who.PID != os.Getpid() {
-		return &wrongError{err}
+	switch {
+	case who.Name != agentProgram || who.PID == os.Getpid():
+		return err
+	case procfs.Killed(proc, who.PID):
+		return fmt.Errorf("%w, which was killed and cannot end: a thread of it hangs in the kernel", err)
 	}
-	return err
+	return &wrongError{err}
 }
 
 // agentProgram is the name under which the kernel knows an agent.
