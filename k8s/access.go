@@ -28,7 +28,7 @@ const (
 func Accesses() []Access {
 	return []Access{
 		{
-			Resource: "nodes", Verbs: []string{"list", "watch"}, Optional: "kubernetes.watchNode",
+			Resource: "nodes", Verbs: []string{"list", "watch"}, Optional: "kubernetes.node: follow",
 			Why: "k8s/ownnode: annotations, taints and deletion of this node's Node",
 		},
 		{
@@ -36,11 +36,11 @@ func Accesses() []Access {
 			Why: "k8s/nodelist: the Nodes with the group's label",
 		},
 		{
-			Resource: "nodes", Verbs: []string{"patch"}, Own: true, Optional: "members.source: kubernetes, kubernetes.labels or kubernetes.deaths",
+			Resource: "nodes", Verbs: []string{"patch"}, Own: true, Optional: "members.source: kubernetes, or kubernetes.node: report or label",
 			Why: "k8s/marks: annotations with this node's addresses and with the deaths that its agent knows, labels",
 		},
 		{
-			Resource: "events", Verbs: []string{"create"}, Namespace: DefaultNamespace, Optional: "kubernetes.events",
+			Resource: "events", Verbs: []string{"create"}, Namespace: DefaultNamespace, Optional: "kubernetes.node: report or label",
 			Why: "k8s/marks: Events about this node's Node",
 		},
 		{

@@ -194,7 +194,7 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int, breaks b
 	}
 	api, lun := s.API || s.LUN && breaks == apiAlone, s.LUN && breaks != apiAlone
 	if api {
-		fmt.Fprintf(&b, "kubernetes: {kubeconfig: %s, watchNode: false}\n", filepath.Join(dir, kubeconfigName))
+		fmt.Fprintf(&b, "kubernetes: {kubeconfig: %s, node: ignore}\n", filepath.Join(dir, kubeconfigName))
 	}
 	devices := "[]"
 	if lun {

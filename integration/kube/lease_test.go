@@ -55,7 +55,7 @@ nodeGroup: four
 members:
   cacheFile: %[2]s/%[1]s.members.json
   static: [%[3]s]
-kubernetes: {kubeconfig: %[2]s/%[1]s.kubeconfig, watchNode: false}
+kubernetes: {kubeconfig: %[2]s/%[1]s.kubeconfig, node: ignore}
 systemNetworks: [{name: node, at: %[4]s, port: %[5]d}]
 quorum: {tieBreak: lease}
 watchdog: {driver: none, disableFile: %[2]s/%[1]s.disable}

@@ -196,7 +196,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	a.box = newMailbox(len(c.SystemNetworks), a.roster)
 	a.metrics = picture.NewMetrics(a.opts.Registry, c, o.Version)
 	a.guard.disable = a.newDisableFile()
-	a.guard.maintenances.order = a.cfg.Watchdog.DisablePriority
+	a.guard.maintenances.order = a.cfg.Watchdog.DisableOrder()
 	a.published.history.recorder = a.newRecorder()
 	a.gossip = a.newGossip()
 	a.links.edges = netgossip.NewEdges(len(c.SystemNetworks), a.roster.Size())

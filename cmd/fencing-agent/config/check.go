@@ -61,8 +61,8 @@ func checkMembers(c *Config, r *report) {
 		if c.Members.Source == SourceKubernetes && !c.UsesKubernetes() && r.intact("kubernetes", "kubernetes.kubeconfig") {
 			r.problem("members.source", "needs an API server, and this is no pod", c.Members.Source, "kubernetes with kubernetes.kubeconfig, or static")
 		}
-		if c.Members.Source == SourceKubernetes && !c.Kubernetes.WatchNode {
-			r.problem("kubernetes.watchNode", "is off although members.source is kubernetes", false, "true, or source: static")
+		if c.Members.Source == SourceKubernetes && !c.Kubernetes.Follows() {
+			r.problem("kubernetes.node", "ignores the Node although members.source is kubernetes", c.Kubernetes.Node, "follow, report or label, or source: static")
 		}
 		return
 	}

@@ -77,10 +77,7 @@ type Kubernetes struct {
 	Kubeconfig         string   `yaml:"kubeconfig" form:"absolute path or empty"` // empty: in-cluster
 	GroupLabel         string   `yaml:"groupLabel" form:"label key"`
 	DisableAnnotations []string `yaml:"disableAnnotations" form:"label key"`
-	WatchNode          bool     `yaml:"watchNode"`
-	Events             bool     `yaml:"events"` // about this node's Node
-	Labels             bool     `yaml:"labels"` // on this node's Node
-	Deaths             bool     `yaml:"deaths"` // on this node's Node
+	Node               NodeUse  `yaml:"node"` // of this node's Node
 }
 
 // SystemNetwork is one network that carries a gossip instance of its own.
@@ -130,8 +127,8 @@ type Watchdog struct {
 	// SelfFence says on which loss a node condemns itself and tells the others when it will be dead.
 	SelfFence   SelfFence `yaml:"selfFence"`
 	DisableFile string    `yaml:"disableFile" form:"absolute path"`
-	// DisablePriority says whose word about maintenance goes first; empty: any word disarms.
-	DisablePriority []DisableSource `yaml:"disablePriority"`
+	// DisableFirst says whose word about maintenance goes first.
+	DisableFirst DisableSource `yaml:"disableFirst"`
 
 	// FeedInterval and SentenceAfter follow from the timing, unless experimental gives them. For SentenceAfter a node must have
 	// lost for certain before it condemns itself; zero: never.
@@ -186,9 +183,7 @@ func Default() *Config {
 			Names:              NamesDeckhouse,
 			GroupLabel:         NamesDeckhouse.groupLabel(),
 			DisableAnnotations: NamesDeckhouse.disableAnnotations(),
-			WatchNode:          true,
-			Events:             true,
-			Deaths:             true,
+			Node:               NodeReport,
 		},
 		Reachability: Reachability{Networks: ReachableAny},
 		Gossip:       Gossip{Profile: netgossip.ProfileAuto, Sources: SourcesMembers},
@@ -211,6 +206,7 @@ func Default() *Config {
 			OnFence:       OnFenceExpire,
 			SelfFence:     SelfFenceQuorum,
 			SentenceAfter: 5200 * time.Millisecond,
+			DisableFirst:  DisableAny,
 			DisableFile:   "/var/run/fencing-agent/disable",
 		},
 		API:  API{Socket: "/var/run/fencing-agent.sock", SocketMode: 0o660, Commands: CommandsRoot},

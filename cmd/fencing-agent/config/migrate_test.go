@@ -44,6 +44,14 @@ var oldFiles = []struct{ name, old, now, lost string }{
 	{"a Lease that has no say", "kubernetes: {tieBreak: lease}\nquorum: {tieBreakers: []}\n", "quorum: {tieBreak: none}\n", ""},
 	{"the API server without the LUN", "lun:\n  devices: [/dev/a]\n  unavailableAtTie: kubernetes\n", "lun:\n  devices: [/dev/a]\nquorum:\n  tieBreak: lun-then-kubernetes\n", ""},
 	{"the API server without a LUN", "lun: {unavailableAtTie: kubernetes, hold: false}\n", "lun: {hold: false}\n", ""},
+	{"a Node of no cluster", "kubernetes:\n  kubeconfig: /k\n  watchNode: false # none\n  deaths: false\n", "kubernetes:\n  kubeconfig: /k\n  node: ignore # none\n", ""},
+	{"all about the Node", "kubernetes: {labels: true, events: true}\n", "kubernetes: {node: label}\n", ""},
+	{"nothing on the Node", "kubernetes: {events: false, deaths: false}\n", "kubernetes: {node: follow}\n", ""},
+	{"no deaths on the Node", "kubernetes: {deaths: false}\n", "kubernetes: {node: follow}\n", "kubernetes.deaths is false, and Events"},
+	{"no Events", "kubernetes: {events: false, names: deckhouse}\n", "kubernetes: {names: deckhouse}\n", "kubernetes.events is false, and kubernetes.node: report creates"},
+	{"the file first", "watchdog: {disablePriority: [file, controller]}\n", "watchdog: {disableFirst: file}\n", ""},
+	{"the Node first", "watchdog:\n  disablePriority: [controller, file]\n", "watchdog:\n  disableFirst: node\n", ""},
+	{"any of them", "watchdog: {disablePriority: [], timeout: 30s}\n", "watchdog: {timeout: 30s}\n", ""},
 	{"no orders", "api:\n  fence: false\n", "api:\n  commands: none\n", "api.confirmDead and api.fence differ"},
 }
 

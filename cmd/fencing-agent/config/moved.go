@@ -36,6 +36,8 @@ func movedKeys() []moved {
 		same("gossip.lifeguard", "experimental.lifeguard", "true"),
 		same("gossip.leftByDoubt", "experimental.leftByDoubt", "true"),
 		{[]string{"quorum.tieBreakers", "kubernetes.tieBreak", "lun.unavailableAtTie"}, carryTieBreak},
+		{[]string{"kubernetes.watchNode", "kubernetes.events", "kubernetes.deaths", "kubernetes.labels"}, carryNode},
+		{[]string{"watchdog.disablePriority"}, carryDisableFirst},
 		{[]string{"api.confirmDead", "api.fence", "api.rootFrom"}, carryCommands},
 		{[]string{"watchdog.sentenceAfter", "watchdog.sentenceTimeout", "watchdog.sentenceOnLUNLoss"}, carrySelfFence},
 		{[]string{"watchdog.feedInterval"}, carryFeedInterval},
@@ -89,6 +91,41 @@ func carryTieBreak(b before) carried {
 		says = TieBreakNone
 	}
 	return to("quorum.tieBreak", string(says), string(TieBreakAuto))
+}
+
+// carryNode: who said nothing of deaths says nothing now; who created no Events may keep them off by what the ServiceAccount may do.
+func carryNode(b before) carried {
+	says := func(key, byDefault string) bool { return b.text("kubernetes."+key, byDefault) == "true" }
+	watch, events, deaths, labels := says("watchNode", "true"), says("events", "true"), says("deaths", "true"), says("labels", "false")
+	use, lost := NodeReport, ""
+	switch {
+	case !watch:
+		use = NodeIgnore
+	case !deaths:
+		use = NodeFollow
+		if events || labels {
+			lost = "kubernetes.deaths is false, and Events and labels are not written without: kubernetes.node: report does all of it but the labels"
+		}
+	case labels:
+		use = NodeLabel
+	}
+	if use != NodeIgnore && deaths && !events {
+		lost = "kubernetes.events is false, and kubernetes.node: " + string(use) + " creates Events: forbid them to the ServiceAccount, and the agent goes on without"
+	}
+	c := to("kubernetes.node", string(use), string(NodeReport))
+	c.lost = lost
+	return c
+}
+
+func carryDisableFirst(b before) carried {
+	first := DisableAny
+	if list := b.at("watchdog.disablePriority"); list != nil && len(list.Content) > 0 {
+		first = DisableNode
+		if list.Content[0].Value == "file" {
+			first = DisableFile
+		}
+	}
+	return to("watchdog.disableFirst", string(first), string(DisableAny))
 }
 
 // carryCommands: what no single value says becomes none, which lets nobody do more than before.

@@ -120,7 +120,7 @@ func TestRefusesWrongTypes(t *testing.T) {
 		{"map is a list", with("members: {static: [{name: n1, addresses: [10.0.0.1]}]}"), "members.static[0].addresses: is not a mapping, found a list; allowed: a mapping"},
 		{"number for a string", with("cluster: 7"), "cluster: is not a string, found 7; allowed: a string; put it in quotes"},
 		{"list for a string", with("cluster: [x]"), "cluster: is not a string, found a list; allowed: a string"},
-		{"word for a bool", with("kubernetes: {events: yes}"), "kubernetes.events: is not a boolean, found yes; allowed: true or false"},
+		{"word for a bool", with("experimental: {lifeguard: yes}"), "experimental.lifeguard: is not a boolean, found yes; allowed: true or false"},
 		{"word for a number", with(network(mgmt + ", port: http")), "systemNetworks[0].port: is not a whole number, found http; allowed: 1..65535"},
 		{"fraction", with(network(mgmt + ", port: 1.5")), "systemNetworks[0].port: is not a whole number, found 1.5"},
 		{"number too large for an int", with(network(mgmt + ", port: 99999999999999999999")), "systemNetworks[0].port: is not a whole number"},
@@ -264,7 +264,7 @@ func TestRefusesWhatIsNotSupported(t *testing.T) {
 		{"source controller and a Lease", with("members: {source: controller, controller: {address: c:1}}", "quorum: {tieBreak: lease}"), "quorum.tieBreak: needs an API server, and with members.source: controller the agent talks to none, found lease; allowed: another value, or source: kubernetes"},
 		{"source and list", with(strings.Replace(base[3], "members:", "members:\n  source: kubernetes", 1)), "members.source: needs an API server, and this is no pod, found kubernetes; allowed: kubernetes with kubernetes.kubeconfig, or static\nmembers.static: is given although members.source is kubernetes"},
 		{"source kubernetes and an epoch", with("members: {source: kubernetes, epoch: 3}", "kubernetes: {kubeconfig: /k}"), "members.epoch: is given although members.source is kubernetes, found 3; allowed: no epoch: the nodes number the lists"},
-		{"source kubernetes without this node's Node", with("members: {source: kubernetes}", "kubernetes: {kubeconfig: /k, watchNode: false}"), "kubernetes.watchNode: is off although members.source is kubernetes, found false; allowed: true, or source: static"},
+		{"source kubernetes without this node's Node", with("members: {source: kubernetes}", "kubernetes: {kubeconfig: /k, node: ignore}"), "kubernetes.node: ignores the Node although members.source is kubernetes, found ignore; allowed: follow, report or label, or source: static"},
 		{"retired key", with("quorum: {lastManStanding: false}"), "quorum.lastManStanding: is not a known key any more: remove it, no version supported it"},
 		{"on fence halt", with("watchdog: {onFence: halt}"), "watchdog.onFence: is not a choice, found halt; allowed: expire, reboot, crash"},
 	})

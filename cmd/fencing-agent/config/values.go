@@ -111,15 +111,49 @@ type DisableSource string
 
 // The sources of a maintenance.
 const (
-	DisableFile       DisableSource = "file"       // watchdog.disableFile
-	DisableController DisableSource = "controller" // kubernetes.disableAnnotations, as the controller or the API server shows them
+	DisableAny  DisableSource = "any"  // none goes first: any word disarms
+	DisableFile DisableSource = "file" // watchdog.disableFile
+	DisableNode DisableSource = "node" // kubernetes.disableAnnotations, as the controller or the API server shows them
 )
+
+// DisableOrder ranks the sources of a maintenance, the first that says something decides; empty: any word disarms.
+func (w *Watchdog) DisableOrder() []DisableSource {
+	switch w.DisableFirst {
+	case DisableFile:
+		return []DisableSource{DisableFile, DisableNode}
+	case DisableNode:
+		return []DisableSource{DisableNode, DisableFile}
+	}
+	return nil
+}
+
+// NodeUse says what the agent does with this node's Node. Each value has all that the ones before it have.
+type NodeUse string
+
+// What is done with the Node.
+const (
+	NodeIgnore NodeUse = "ignore" // nothing: it may be none of this cluster
+	NodeFollow NodeUse = "follow" // its annotations, and its removal
+	NodeReport NodeUse = "report" // Events about it; on it, which nodes are fenced
+	NodeLabel  NodeUse = "label"  // Deckhouse's labels on it
+)
+
+// Follows reports whether this node's Node is followed. Where there is an API server to ask, the watchdog is then armed only
+// after it has been seen.
+func (k *Kubernetes) Follows() bool { return k.Node != NodeIgnore }
+
+// Reports reports whether Events are created, and deaths are written.
+func (k *Kubernetes) Reports() bool { return k.Node == NodeReport || k.Node == NodeLabel }
+
+// Labels reports whether Deckhouse's labels are kept.
+func (k *Kubernetes) Labels() bool { return k.Node == NodeLabel }
 
 // An enum lists its values; the decoder accepts no others.
 type enum interface{ values() []string }
 
 func (MemberSource) values() []string  { return []string{"static", "kubernetes", "controller"} }
-func (DisableSource) values() []string { return []string{"file", "controller"} }
+func (DisableSource) values() []string { return []string{"any", "file", "node"} }
+func (NodeUse) values() []string       { return []string{"ignore", "follow", "report", "label"} }
 func (Commands) values() []string      { return []string{"none", "root", "anywhere"} }
 func (BindToDevice) values() []string  { return []string{"auto", "true", "false"} }
 func (Sources) values() []string       { return []string{"members", "any"} }
