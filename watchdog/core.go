@@ -23,7 +23,7 @@ type Config struct {
 	LUN            bool          // the lun tie-breaker is configured; for any other but API see BreakTiesBy
 	API            bool          // the kubernetes tie-breaker is configured
 	APIMaxAge      time.Duration // an older result of the API probe counts for nothing
-	LUNLostAsksAPI bool          // lun.unavailableAtTie: kubernetes
+	LUNLostAsksAPI bool          // quorum.tieBreak: lun-then-kubernetes
 	LUNMode        LUNMode       // lun.mode
 	LUNGrace       time.Duration // LUNAnd: so long the LUN may be lost for this node alone
 	Hold           bool          // lun.hold: without quorum, go on while the LUN shows that nobody lives
@@ -141,9 +141,7 @@ func NewCore(cfg Config) *Core {
 		voices:      newVoices(cfg.Roster.Size()),
 		fx:          Effects{Lock: -1},
 	}
-	c.proof = newProver(proverConfig{
-		Boot: cfg.Boot, MaxAge: cfg.MaxAge, LUN: cfg.LUN, Hold: cfg.Hold, Outside: cfg.Outside, Orders: cfg.Orders, ListsChange: cfg.Succession != nil,
-	}, cfg.Roster, c.merger)
+	c.proof = newProver(&c.cfg, &c.rosters, c.merger)
 	c.guarding = guarding{cfg: &c.cfg, end: &c.sentence, disarm: make(map[string]string)}
 	c.rosters = Rosters{cfg: &c.cfg, merger: c.merger, quorum: cfg.Roster.Quorum(cfg.Quorum)}
 	c.breaker, c.granted = &c.lun, cfg.LUN

@@ -314,7 +314,7 @@ func TestFirstStartThatEnds(t *testing.T) {
 		core := coreOf(s, directory)
 		for at := range 3 {
 			if fx := core.Step(boottime.Instant(time.Duration(at+1) * time.Second)); fx.Rosters.Save != nil {
-				core.RostersSaved(m.cache.save(fx.Rosters.Save))
+				core.Rosters().Saved(m.cache.save(fx.Rosters.Save))
 			}
 		}
 		if s.Claims() == c.waits {
