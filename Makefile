@@ -189,12 +189,12 @@ test-vms.watchdog: build tools ### fencectl watchdog test in machines of User-mo
 	@echo "test-vms KIND=watchdog: three boots of kernels of their own, about two minutes"
 	@FENCING_TEST_SOFTDOG=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 15m ./integration/softdog
 
-test-netns: test-netns.$(or $(KIND),scenarios) ## the real programs in network namespaces, ROUNDS=50 equal splits, SIZES=3,7 agents; needs root (about 15 min)
+test-netns: test-netns.$(or $(KIND),scenarios) ## the real programs in network namespaces, ROUNDS=50 equal splits, SIZES=3,7 agents; RUN=REGEXP; needs root (about 15 min)
 test-netns.%: ; $(call NOKIND,test-netns,$*)
 test-netns.scenarios: build tools
 	@test "$$(id -u)" = 0 || { echo "test-netns: needs root: it makes network namespaces and loop devices; run: sudo make test-netns" >&2; exit 1; }
 	@echo "test-netns: real programs, real partitions, loop devices; $(ROUNDS) equal splits, scenarios with $(SIZES) agents; about 15 minutes"
-	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m ./integration/netns -rounds $(ROUNDS) -sizes $(SIZES) -slow $(SLOW)
+	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m $(if $(RUN),-run '$(RUN)') ./integration/netns -rounds $(ROUNDS) -sizes $(SIZES) -slow $(SLOW)
 
 test-versions: build tools ### agents of the commit OLD and of this one in one group: equal splits, a node cut off, an upgrade in a split; needs root and git (about 4 min)
 	@test "$$(id -u)" = 0 || { echo "test-versions: needs root: it makes network namespaces and loop devices; run: sudo make test-versions" >&2; exit 1; }

@@ -359,7 +359,7 @@ func (m *Machine) lun(device string) Finding {
 			"format it with more --slots: the agent ends with that"}
 	case len(f.Damaged) > 0:
 		return Finding{Warn, "LUN", device + " is damaged: " + strings.Join(f.Damaged, ", "),
-			"the agents go by the other copy; find out who wrote there, then restore it with fencectl lun import"}
+			"the agents go by the other copy; find out who wrote there, then restore it with fencectl lun repair import"}
 	}
 	return Finding{OK, "LUN", fmt.Sprintf("%s is there, of cluster %s, node group %s", device, f.Cluster, f.NodeGroup), ""}
 }

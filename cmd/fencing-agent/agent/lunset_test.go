@@ -292,7 +292,7 @@ func TestStartsWithOneSoundDeviceOfThree(t *testing.T) {
 			t.Error("no arbiter with two devices of three")
 		}
 		r.stop()
-		const advice = "it now holds zeros (superblock copy 0: block was never written); format all devices of the set together, once, with fencectl lun init, or restore this one from its export with: fencectl lun import /dev/a FILE"
+		const advice = "it now holds zeros (superblock copy 0: block was never written); format all devices of the set together, once, with fencectl lun init, or restore this one from its export with: fencectl lun repair import /dev/a FILE"
 		if !strings.Contains(log.String(), advice) {
 			t.Errorf("the log has no advice:\n%s", log.String())
 		}
