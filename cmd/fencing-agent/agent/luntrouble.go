@@ -6,6 +6,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/history"
 )
 
 // lunCalm is how long a device of the LUN has to be in order, or in another trouble, before
@@ -82,8 +83,12 @@ func (a *Agent) noteWorn() {
 func (a *Agent) noteTrouble(now boottime.Instant, device int, trouble string) {
 	k := a.lun.keepers[device]
 	began, ended := a.lun.troubles[device].note(now, trouble, a.cfg.ArbitrationBudget())
+	if began != "" {
+		a.published.history.recorder.Note(history.Record{Kind: history.LUN, Action: history.ActionFailed, Text: k.Path + ": " + began})
+	}
 	switch {
 	case ended:
+		a.published.history.recorder.Note(history.Record{Kind: history.LUN, Text: k.Path})
 		a.log.Info("LUN is in order again", "device", k.Path)
 	case began != "" && a.core.Arbiter() != nil && began == a.core.Arbiter().TooSlow():
 		a.log.Error("LUN is too slow to decide an equal split in time", "device", k.Path, "error", began)
