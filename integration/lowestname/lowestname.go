@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// Setting is what quorum.tieBreakers would call it.
+// Setting is what quorum.tieBreak would call it.
 const Setting = "lowest-name"
 
 // Terms is what a node would state that breaks ties so: a bit that no tie-breaker has.

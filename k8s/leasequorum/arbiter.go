@@ -177,7 +177,7 @@ func (a *Arbiter) half(now boottime.Instant) (Grant, string) {
 	r := a.cfg.Roster
 	g := Grant{Roster: r.Ref(), Holders: make([]Holder, 0, a.view.Len())}
 	if i := a.stranger(); i >= 0 { // K6
-		return g, r.Name(i) + ": it does not break ties by this Lease; give all nodes the same kubernetes.tieBreak, cluster, nodeGroup and namespace"
+		return g, r.Name(i) + ": it does not break ties by this Lease; give all nodes the same quorum.tieBreak, cluster, nodeGroup and namespace"
 	}
 	for i := range a.view.All() {
 		token, horizon := a.token, a.horizon
