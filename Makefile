@@ -144,6 +144,10 @@ test-controller: cluster-programs ### what fencing-controller is held to: random
 	@$(MAKE) --no-print-directory test-kube.all RUN='Controller|Takeover|Explain|Told|Slot|NodeFence|Remediation'
 	@$(MAKE) --no-print-directory test-cluster RUN='^(recovery|barrier.*|signs_.*|taint.*|unknown_.*taint.*|not_ready_then_taint|deleted_.*|cut_off_and_back|back_.*|boots_.*|delete|new_user)$$$$'
 
+simulate.short: tools ### the tests of the simulated gossip with groups of up to 60 and one of 1000, a section of CI (about 2 min)
+	@echo "simulate KIND=short: the tests of integration/gossipsim, about two minutes"
+	@GOSSIPSIM_SHORT=1 $(TESTRUN) -- -count=1 -short ./integration/gossipsim
+
 simulate.large: tools ### 1000 simulated nodes on two networks are cut into halves; 4 GB (about 6 min)
 	@echo "simulate KIND=large: 11 s of virtual time, about 6 minutes of one core and 4 GB"
 	@GOSSIPSIM_LARGE=1 $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestEqualSplitOfTheLargestGroup$$' ./integration/gossipsim

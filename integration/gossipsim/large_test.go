@@ -38,6 +38,7 @@ func TestAllStartAtOnce(t *testing.T) {
 	if race.Detector {
 		t.Skip("too many events for the race detector")
 	}
+	notInMakeTest(t, 30)
 	synctest.Test(t, func(t *testing.T) {
 		w, r, err := simulate(config(30, "auto", "start", lasting(12*time.Second)), nil)
 		if err != nil {
@@ -60,6 +61,7 @@ func TestAllStartAtOnce(t *testing.T) {
 // A thousand nodes on two networks: idle, they send what small groups do; the one that is cut off knows
 // it, and nobody else is disturbed. It takes 40 s and 3 GB, in a process of its own.
 func TestIsolatedNodeOfTheLargestGroup(t *testing.T) {
+	notInMakeTest(t, 1000)
 	if race.Detector {
 		t.Skip("too many events for the race detector")
 	}

@@ -2,6 +2,7 @@ package gossipsim
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -29,9 +30,18 @@ func seeded(seed uint64) func(*Config)      { return func(c *Config) { c.Seed = 
 // 100 s of node-time on.
 const raceBudget = 40 * time.Second
 
+// notInMakeTest leaves the larger groups to make simulate KIND=short, which is a section of CI: they take most of the time.
+func notInMakeTest(t *testing.T, nodes int) {
+	t.Helper()
+	if nodes > 10 && testing.Short() && os.Getenv("GOSSIPSIM_SHORT") == "" {
+		t.Skip("more than 10 nodes: make simulate KIND=short")
+	}
+}
+
 // run runs a simulation in a bubble of its own and checks what must hold in all of them.
 func run(t *testing.T, cfg Config) *Report {
 	t.Helper()
+	notInMakeTest(t, cfg.Nodes)
 	if race.Detector && time.Duration(cfg.Nodes)*time.Duration(cfg.Duration) > raceBudget {
 		t.Skip("too long for the race detector")
 	}
