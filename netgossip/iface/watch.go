@@ -175,7 +175,7 @@ func (w *watcher) compare(i int, st *state, s *snapshot, at boottime.Instant) {
 	if !st.down {
 		st.Index, st.Interface, st.Internal = index, s.links[index].name, s.links[index].internal
 	}
-	w.Logger.Warn("own side of a network changed", "network", st.Network, "interface", st.Interface, "index", st.Index,
+	w.Logger.Warn("this node's side of a network changed", "network", st.Network, "interface", st.Interface, "index", st.Index,
 		"address", st.Address, "up", !st.down)
 	w.Changed(Change{Network: i, Up: !st.down, Local: st.Local, At: at})
 }
@@ -188,7 +188,7 @@ func (w *watcher) tellReplaced(st *state, s *snapshot) {
 		return
 	}
 	st.replaced = now.Address
-	w.Logger.Error("address of this node on a network has changed: the network counts as down; give the interface its old address, "+
+	w.Logger.Error("this node's address on a network has changed: the network counts as down; give the interface its old address, "+
 		"or put the new one on the members' list",
 		"network", st.Network, "interface", now.Interface, "old", st.Address, "new", now.Address)
 }

@@ -226,7 +226,7 @@ func TestWatchReportsAnotherDevice(t *testing.T) {
 // The network is down, and one line says why it stays so.
 func TestWatchTellsAnotherAddress(t *testing.T) {
 	watch(t, &fakeKernel{}, func(w *watchTest) {
-		const line = "address of this node on a network has changed"
+		const line = "this node's address on a network has changed"
 		old := host().addresses
 		changed := func(from, to string) []address {
 			as := slices.Clone(old)
