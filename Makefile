@@ -1,5 +1,7 @@
-# fencing-agent. `make` lists the targets. All of them need Go and a POSIX shell; what a target needs
-# beyond that is said in its help line.
+# fencing-agent. `make` lists the targets that one needs first, `make help ALL=1` all. They need Go and a POSIX shell;
+# what a target needs beyond that is said in its help line. ## begins a line of the short list, ### one of the long.
+#
+# FAMILY.NAME is what `make FAMILY KIND=NAME` makes.
 
 GO       ?= go
 PREFIX   ?= /usr/local
@@ -26,7 +28,9 @@ ifndef VERSION
 VERSION  := $(if $(GIT_OK),$(shell git describe --tags --always --dirty --match 'v*' 2>/dev/null),dev)
 endif
 BUILDVCS := $(if $(GIT_OK),,-buildvcs=false)
-LDFLAGS  := -s -w -X main.version=$(VERSION)
+# Half of the program is what the linker cannot prove to be unused: docs/adr/0082-what-the-agent-links.md.
+GOTAGS   := grpcnotrace
+LDFLAGS  := -s -w -funcalign=16 -X main.version=$(VERSION)
 
 TESTRUN  := bin/tools/testrun
 VERIFY   := bin/tools/verify
@@ -36,35 +40,38 @@ HELM     := bin/tools/helm
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 # Every target with a line of help, and those without.
-.PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\#.*/\1/p' $(lastword $(MAKEFILE_LIST))) cluster-programs tools
+.PHONY: $(shell sed -n 's/^\([a-z0-9.-]*\):.*\#\#.*/\1/p' $(lastword $(MAKEFILE_LIST))) cluster-programs laboratory tools
 
-help: ## this list
+help: ## this list; ALL=1: with the targets of the laboratory
 	@echo "fencing-agent $(VERSION): make TARGET"
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*##+ ' '/^[a-z.-]+:.*[^#]##$(if $(ALL),\#?) / { sub(/\./, " KIND=", $$1); printf "  %-$(if $(ALL),27,13)s %s\n", $$1, $$2 }' Makefile
 
-build: ## bin/fencing-agent, bin/fencectl, bin/fencing-controller, bin/fencing-executor and bin/distributedapp-operator, static (about 1 min the first time)
+# A KIND that a family does not have.
+NOKIND    = @echo "$(1): there is no KIND=$(2); it has: $$(sed -n 's/^$(1)\.\([a-z-]*\):.*\#\#.*/\1/p' Makefile | tr '\n' ' ')" >&2; exit 2
+
+build: ## the programs into bin, static (about 1 min the first time)
 	@echo "build: version $(VERSION)"
 	@mkdir -p bin
-	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -tags $(GOTAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 	@ln -sf fencectl bin/kubectl-fence
 
-release: ## programs, deb, rpm, images, charts, SBOM, checksums, provenance of this commit into dist/release; no network but Go modules (first time: about 10 min)
+release: ## programs, deb, rpm, images, charts, checksums of this commit into dist/release (first time: about 10 min)
 	@echo "release: static programs for five platforms, packages and images; about 10 minutes the first time"
 	@mkdir -p bin/tools && cd tools/release && GOWORK=off $(GO) build $(BUILDVCS) -o ../../bin/tools/release .
 	@bin/tools/release .
 
-test-packages: tools ## what make release has made: made again, byte by byte; deb and rpm installed, upgraded and removed in roots of their own; the images in containerd if make test-cluster has compiled it, the executor from its archive; needs root and debootstrap (about 8 min)
+test-packages: tools ### what make release has made: made again, byte by byte; deb and rpm installed, upgraded and removed in roots of their own; the images in containerd if make test-cluster has compiled it, the executor from its archive; needs root and debootstrap (about 8 min)
 	@test "$$(id -u)" = 0 || { echo "test-packages: needs root: it installs packages in a root of its own; run: sudo make test-packages" >&2; exit 1; }
 	@test -e dist/release/SHA256SUMS || { echo "test-packages: there is no release: run make release first" >&2; exit 1; }
 	@command -v debootstrap >/dev/null || { echo "test-packages: needs debootstrap: apt-get install debootstrap" >&2; exit 1; }
 	@echo "test-packages: the release is made a second time, then three bare Debians; about 8 minutes"
 	@FENCING_RUNTIME=$(CURDIR)/bin/runtime FENCING_TEST_PACKAGES=$(CURDIR)/dist/release GOWORK=off $(TESTRUN) -C tools/release -log -- -count=1 -timeout 30m ./...
 
-test-deb-machine: tools ## the deb in three Debian machines of User-mode Linux with systemd and softdog: installed by apt, reset by an order and cut off, killed, upgraded, removed; needs root, debootstrap, user-mode-linux and gcc (about 8 min)
-	@test "$$(id -u)" = 0 || { echo "test-deb-machine: needs root: it makes a Debian and a network of its own; run: sudo make test-deb-machine" >&2; exit 1; }
-	@command -v linux.uml >/dev/null && command -v debootstrap >/dev/null && command -v mkfs.ext4 >/dev/null || { echo "test-deb-machine: needs more: apt-get install user-mode-linux debootstrap e2fsprogs iproute2 gcc" >&2; exit 1; }
-	@echo "test-deb-machine: two packages, a Debian, three machines; about 8 minutes, each step is told when it has ended"
+test-vms.deb: tools ### the deb in three Debian machines of User-mode Linux with systemd and softdog: installed by apt, reset by an order and cut off, killed, upgraded, removed; needs root, debootstrap, user-mode-linux and gcc (about 8 min)
+	@test "$$(id -u)" = 0 || { echo "test-vms KIND=deb: needs root: it makes a Debian and a network of its own; run: sudo make test-vms KIND=deb" >&2; exit 1; }
+	@command -v linux.uml >/dev/null && command -v debootstrap >/dev/null && command -v mkfs.ext4 >/dev/null || { echo "test-vms KIND=deb: needs more: apt-get install user-mode-linux debootstrap e2fsprogs iproute2 gcc" >&2; exit 1; }
+	@echo "test-vms KIND=deb: two packages, a Debian, three machines; about 8 minutes, each step is told when it has ended"
 	@FENCING_TEST_MACHINES=1 GOWORK=off $(TESTRUN) -C tools/release -log -- -count=1 -timeout 40m -run '^TestDebInMachines$$' .
 
 # It builds nothing: root, for whom it is mostly run, often has no Go in PATH.
@@ -81,13 +88,16 @@ install: ## what make build has built, into DESTDIR and PREFIX (/usr/local): pro
 generate: ## Go code from the .proto files
 	$(GO) run -C tools ./protogen ..
 
-manifests: ## deploy/manifests from the chart, by Helm's engine; checks alerts and dashboard (about 3 min the first time)
+manifests: ## deploy/manifests from the chart; checks alerts and dashboard (about 3 min the first time)
 	@echo "manifests: Helm's engine is built first, about 3 minutes the first time"
 	@$(GO) run -C tools/manifests . ../..
 
-verify: tools ## format, vet, staticcheck, govulncheck, generated code, go.mod, manifests, repository tests, fencectl for other systems (about 5 min the first time)
+verify: tools ## all checks that are no tests: format, vet, staticcheck, documents, counts (about 5 min the first time)
 	@echo "verify: all checks, about 5 minutes the first time"
 	@$(VERIFY) . $(CHECKS)
+
+counts: ### writes figures that fell into docs/development/counts.tsv; make verify fails when one rose
+	@$(GO) test -count=1 -run '^TestCounts$$' ./integration/arch -update
 
 test: tools ## the tests; no root, no network but loopback (about 3 min the first time)
 	@echo "test: go test -short ./..., about 3 minutes the first time"
@@ -101,7 +111,7 @@ fuzz: tools ## every fuzz target for FUZZTIME=10s
 	@echo "fuzz: every fuzz target for $(FUZZTIME)"
 	@$(TESTRUN) -fuzz $(FUZZTIME) -- ./...
 
-bench: ## all benchmarks COUNT=6 times, for benchstat, into dist/bench.txt (about 4 min)
+bench: ### all benchmarks COUNT=6 times, for benchstat, into dist/bench.txt (about 4 min)
 	@echo "bench: every benchmark $(COUNT) times, about a second each"
 	@mkdir -p dist
 	@{ $(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./...; echo $$? > dist/.bench-exit; } 2>&1 | \
@@ -110,80 +120,83 @@ bench: ## all benchmarks COUNT=6 times, for benchstat, into dist/bench.txt (abou
 	 echo "compare two files with: go tool -modfile=tools/go.mod benchstat OLD NEW"; \
 	 echo "$$(grep -c '^Benchmark' dist/bench.txt) results in dist/bench.txt"; exit $$code
 
-sim: tools ## RUNS=1000 random fault schedules over simulated groups with a LUN, as many with a Lease, as many in lun.mode or, a tenth as many of 9 to 13 nodes; SEED=N replays from N on, one run with a trace
+sim: tools ## RUNS=1000 random fault schedules over simulated groups; SEED=N replays from N on, one run with a trace
 	@echo "sim: random schedules, about 20 a second on each processor"
 	@SIM_SEED='$(SEED)' SIM_RUNS='$(or $(RUNS),$(if $(SEED),1,1000))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandom(Lease|Sampled|Voice)?Schedules$$' ./integration/sim
 
-schedules: tools ## RUNS=20000 random orders of I/O and faults on the arbiters, one or three devices; SEED=N replays (about 30 s)
+schedules: tools ### RUNS=20000 random orders of I/O and faults on the arbiters, one or three devices; SEED=N replays (about 30 s)
 	@echo "schedules: about 500 a second on each processor"
 	@GOGC=400 DISKQUORUM_SEED='$(SEED)' DISKQUORUM_RUNS='$(or $(RUNS),$(if $(SEED),1,20000))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./diskquorum
 
-agentsim: tools ## RUNS=200 random fault schedules over whole agents on virtual time; SEED=N begins with N; SAMPLED=1: groups of 9 to 13 (about 1 min)
+agentsim: tools ### RUNS=200 random fault schedules over whole agents on virtual time; SEED=N begins with N; SAMPLED=1: groups of 9 to 13 (about 1 min)
 	@echo "agentsim: whole agents on virtual time, about two schedules a second on each processor"
 	@AGENTSIM_SEED='$(or $(SEED),1)' AGENTSIM_RUNS='$(or $(RUNS),$(if $(SEED),1,200))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$(if $(SAMPLED),OfSampledGroups)$$' ./integration/agentsim
 
-recovery: tools ## RUNS=1000 random schedules of the controller's rules: replicas killed, answers late, agents that lie; SEED=N begins with N (about 1 min)
+recovery: tools ### RUNS=1000 random schedules of the controller's rules: replicas killed, answers late, agents that lie; SEED=N begins with N (about 1 min)
 	@echo "recovery: about 20 schedules a second"
 	@RECOVERY_SEED='$(SEED)' RECOVERY_RUNS='$(or $(RUNS),$(if $(SEED),1,1000))' $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestRandomSchedules$$' ./k8s/recovery
 
-test-controller: cluster-programs ## what fencing-controller is held to: random schedules, its packages, a real API server, real kubelets with a CSI volume; RUNS=1000 schedules; RECOVERIES=20 nodes cut off; needs what make cluster needs (about 40 min)
+test-controller: cluster-programs ### what fencing-controller is held to: random schedules, its packages, a real API server, real kubelets with a CSI volume; RUNS=1000 schedules; RECOVERIES=20 nodes cut off; needs what make cluster needs (about 40 min)
 	@test "$$(id -u)" = 0 || { echo "test-controller: needs root: it makes namespaces, control groups and loop devices; run: sudo make test-controller" >&2; exit 1; }
 	@$(MAKE) --no-print-directory recovery
 	@$(TESTRUN) -- -count=1 ./k8s/... ./cmd/fencing-controller/...
-	@$(MAKE) --no-print-directory test-kube RUN='Controller|Takeover|Explain|Told|Slot|NodeFence|Remediation'
+	@$(MAKE) --no-print-directory test-kube.all RUN='Controller|Takeover|Explain|Told|Slot|NodeFence|Remediation'
 	@$(MAKE) --no-print-directory test-cluster RUN='^(recovery|barrier.*|signs_.*|taint.*|unknown_.*taint.*|not_ready_then_taint|deleted_.*|cut_off_and_back|back_.*|boots_.*|delete|new_user)$$$$'
 
-large-split: tools ## 1000 simulated nodes on two networks are cut into halves; 4 GB (about 6 min)
-	@echo "large-split: 11 s of virtual time, about 6 minutes of one core and 4 GB"
+simulate.large: tools ### 1000 simulated nodes on two networks are cut into halves; 4 GB (about 6 min)
+	@echo "simulate KIND=large: 11 s of virtual time, about 6 minutes of one core and 4 GB"
 	@GOSSIPSIM_LARGE=1 $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestEqualSplitOfTheLargestGroup$$' ./integration/gossipsim
 
-model: exhaustive spec mutants ## exhaustive search of the lease, spin, and every mutant (about 40 min)
+model: $(if $(KIND),model.$(KIND),model.lease model.spin) ### exhaustive searches of the lease: on the real code and under spin (about 20 min)
+model.%: ; $(call NOKIND,model,$*)
 
-exhaustive: tools ## every order of I/O and faults within bounds, on the real arbiter and on the model of a heal in pieces (about 15 min)
-	@echo "exhaustive: about fifteen minutes; each line is one search with its number of states"
+model.lease: tools ### every order of I/O and faults within bounds, on the real arbiter and on the model of a heal in pieces (about 15 min)
+	@echo "model KIND=lease: about fifteen minutes; each line is one search with its number of states"
 	@DISKQUORUM_EXHAUSTIVE=1 REJOIN_EXHAUSTIVE=1 $(TESTRUN) -log -- -count=1 -timeout 60m -run '^(TestExhaustive|TestSearch|TestMissingRulesAreFound)$$' ./diskquorum ./integration/rejoin
 
-lunhold: tools ## every state of the model of a hold by the LUN, within bounds, and 100000 random walks; LIMIT=3000000 states each (about 1 h)
-	@echo "lunhold: about an hour; a line every ten seconds, and one for each search with its number of states"
+model.lunhold: tools ### every state of the model of a hold by the LUN, within bounds, and 100000 random walks; LIMIT=3000000 states each (about 1 h)
+	@echo "model KIND=lunhold: about an hour; a line every ten seconds, and one for each search with its number of states"
 	@LUNHOLD_LONG=1 LUNHOLD_LIMIT='$(LIMIT)' $(TESTRUN) -log -- -count=1 -timeout 120m -run '^(TestSearch|TestListsChange|TestDevices|TestStrikes|TestStrikesInAnOutage|TestNetwork|TestMutants|TestCalm|TestPartsLive|TestRandomWalks)$$' ./integration/lunhold
 
-sentence: tools ## every state of the models of a node that condemns itself, within bounds (about 10 min)
-	@echo "sentence: about ten minutes, and one line for each search with its number of states"
+model.sentence: tools ### every state of the models of a node that condemns itself, within bounds (about 10 min)
+	@echo "model KIND=sentence: about ten minutes, and one line for each search with its number of states"
 	@SENTENCE_LONG=1 $(TESTRUN) -log -- -count=1 -timeout 60m ./integration/sentence
 
-spec: ## docs/spec/lease.pml and docs/spec/sentence.pml under spin; needs spin and gcc (about 5 min)
-	@echo "spec: 10 searches and 23 models without a rule, about 5 minutes"
+model.spin: ### docs/spec/lease.pml and docs/spec/sentence.pml under spin; needs spin and gcc (about 5 min)
+	@echo "model KIND=spin: 10 searches and 23 models without a rule, about 5 minutes"
 	@docs/spec/check.sh
 
-mutants: ## takes every guard away, one by one, in copies: each must be caught; MUTANTS=REGEXP (about 30 min)
+mutants: ### takes every guard away, one by one, in copies: each must be caught; MUTANTS=REGEXP (about 30 min)
 	@echo "mutants: the tests once for every guard that is taken away, about 30 minutes"
 	@$(GO) run ./integration/mutants -run '$(MUTANTS)'
 
-test-lun: build tools ## real agents over a LUN that hangs HUNG=30s, also under a killed one, and one that refuses writes; needs root, mkfs.ext4 and fsfreeze (about 2 min)
-	@test "$$(id -u)" = 0 || { echo "test-lun: needs root: it makes loop devices, a file system on one, and freezes that; run: sudo make test-lun" >&2; exit 1; }
-	@echo "test-lun: real programs on loop devices over a file system of its own; the LUN hangs for $(HUNG), twice"
+test-netns.lun: build tools ### real agents over a LUN that hangs HUNG=30s, also under a killed one, and one that refuses writes; needs root, mkfs.ext4 and fsfreeze (about 2 min)
+	@test "$$(id -u)" = 0 || { echo "test-netns KIND=lun: needs root: it makes loop devices, a file system on one, and freezes that; run: sudo make test-netns KIND=lun" >&2; exit 1; }
+	@echo "test-netns KIND=lun: real programs on loop devices over a file system of its own; the LUN hangs for $(HUNG), twice"
 	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m -run 'TestHungLUN|TestLUNThatRefusesWrites|TestCrashWhileTheLUNHangs|TestKilledInItsOnlyThread' ./integration/netns -hung $(HUNG)
 
-test-formats: tools ## fencectl lun init among some forty formats, by the tools that make them; needs root, loop devices and the packages that it names (about 2 min)
+test-formats: tools ### fencectl lun init among some forty formats, by the tools that make them; needs root, loop devices and the packages that it names (about 2 min)
 	@test "$$(id -u)" = 0 || { echo "test-formats: needs root: it makes loop devices; run: sudo make test-formats" >&2; exit 1; }
 	@echo "test-formats: each tool makes its format, lun init refuses it, and --force leaves nothing of it; about 2 minutes"
 	@FENCING_TEST_FORMATS=1 $(TESTRUN) -log -- -count=1 -timeout 20m -run '^TestInitAmongRealFormats$$' ./diskquorum/lunadmin
 
-test-systemd: build tools ## a real systemd in namespaces and on a root of its own: what it keeps of a killed agent's descriptor, a soft-reboot (root; systemd 254, or SYSTEMD_ROOT=FOLDER)
+test-systemd: build tools ### a real systemd in namespaces and on a root of its own: what it keeps of a killed agent's descriptor, a soft-reboot (root; systemd 254, or SYSTEMD_ROOT=FOLDER)
 	@FENCING_TEST_SYSTEMD=1 FENCING_TEST_SYSTEMD_ROOT='$(SYSTEMD_ROOT)' FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 5m -run '^TestSystemd' ./cmd/fencing-agent/fdstore
 
-test-watchdog: build tools ## fencectl watchdog test in machines of User-mode Linux: one is reset by its softdog, one refuses; needs root, user-mode-linux, kmod and gcc (about 2 min)
-	@test "$$(id -u)" = 0 || { echo "test-watchdog: needs root: the machines make device nodes; run: sudo make test-watchdog" >&2; exit 1; }
-	@command -v linux.uml >/dev/null || { echo "test-watchdog: needs linux.uml: apt-get install user-mode-linux kmod gcc" >&2; exit 1; }
-	@echo "test-watchdog: three boots of kernels of their own, about two minutes"
+test-vms.watchdog: build tools ### fencectl watchdog test in machines of User-mode Linux: one is reset by its softdog, one refuses; needs root, user-mode-linux, kmod and gcc (about 2 min)
+	@test "$$(id -u)" = 0 || { echo "test-vms KIND=watchdog: needs root: the machines make device nodes; run: sudo make test-vms KIND=watchdog" >&2; exit 1; }
+	@command -v linux.uml >/dev/null || { echo "test-vms KIND=watchdog: needs linux.uml: apt-get install user-mode-linux kmod gcc" >&2; exit 1; }
+	@echo "test-vms KIND=watchdog: three boots of kernels of their own, about two minutes"
 	@FENCING_TEST_SOFTDOG=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 15m ./integration/softdog
 
-test-netns: build tools ## the real programs in network namespaces, ROUNDS=50 equal splits, scenarios with SIZES=3,7 agents; needs root (about 15 min)
+test-netns: test-netns.$(or $(KIND),scenarios) ## the real programs in network namespaces, ROUNDS=50 equal splits, SIZES=3,7 agents; RUN=REGEXP; needs root (about 15 min)
+test-netns.%: ; $(call NOKIND,test-netns,$*)
+test-netns.scenarios: build tools
 	@test "$$(id -u)" = 0 || { echo "test-netns: needs root: it makes network namespaces and loop devices; run: sudo make test-netns" >&2; exit 1; }
 	@echo "test-netns: real programs, real partitions, loop devices; $(ROUNDS) equal splits, scenarios with $(SIZES) agents; about 15 minutes"
-	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m ./integration/netns -rounds $(ROUNDS) -sizes $(SIZES) -slow $(SLOW)
+	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 60m $(if $(RUN),-run '$(RUN)') ./integration/netns -rounds $(ROUNDS) -sizes $(SIZES) -slow $(SLOW)
 
-test-versions: build tools ## agents of the commit OLD and of this one in one group: equal splits, a node cut off, an upgrade in a split; needs root and git (about 4 min)
+test-versions: build tools ### agents of the commit OLD and of this one in one group: equal splits, a node cut off, an upgrade in a split; needs root and git (about 4 min)
 	@test "$$(id -u)" = 0 || { echo "test-versions: needs root: it makes network namespaces and loop devices; run: sudo make test-versions" >&2; exit 1; }
 	@test -n '$(GIT_OK)' || { echo "test-versions: needs git and a clone that belongs to this user" >&2; exit 1; }
 	@git cat-file -e '$(OLD)^{commit}' 2>/dev/null || { echo "test-versions: commit $(OLD) is not in this clone; run: git fetch --unshallow, or say OLD=COMMIT" >&2; exit 1; }
@@ -193,84 +206,90 @@ test-versions: build tools ## agents of the commit OLD and of this one in one gr
 	  $(GO) build -C "$$old/src" -buildvcs=false -o "$$old/fencing-agent" ./cmd/fencing-agent && \
 	  FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin FENCING_OLD_AGENT="$$old/fencing-agent" $(TESTRUN) -log -- -count=1 -timeout 30m -run '^TestVersions$$' ./integration/netns
 
-outages: build tools ## all networks of real agents cut for OUTAGE=60s in groups of OUTAGES=3,4,5,8, the LUN whole; needs root (about 2 min)
-	@test "$$(id -u)" = 0 || { echo "outages: needs root: it makes network namespaces and loop devices; run: sudo make outages" >&2; exit 1; }
-	@echo "outages: real programs on loop devices; all networks are cut for $(OUTAGE) in groups of $(OUTAGES)"
+test-netns.outages: build tools ### all networks of real agents cut for OUTAGE=60s in groups of OUTAGES=3,4,5,8, the LUN whole; needs root (about 2 min)
+	@test "$$(id -u)" = 0 || { echo "test-netns KIND=outages: needs root: it makes network namespaces and loop devices; run: sudo make test-netns KIND=outages" >&2; exit 1; }
+	@echo "test-netns KIND=outages: real programs on loop devices; all networks are cut for $(OUTAGE) in groups of $(OUTAGES)"
 	@FENCING_TEST_NETNS=1 FENCING_BIN=$(CURDIR)/bin $(TESTRUN) -log -- -count=1 -timeout 0 -run 'TestOutages/clusters/^[0-9]+$$' ./integration/netns -outage $(OUTAGE) -outages $(OUTAGES)
 
-test-kube: build tools $(HELM) ## a real etcd and kube-apiserver, and what the agent does against them (about 15 min; the first time 9 min more: it compiles Kubernetes)
+test-kube: test-kube.$(or $(KIND),all) ## the agents with a real etcd and kube-apiserver; RUN=REGEXP (about 15 min; the first time 9 more: it compiles Kubernetes)
+test-kube.%: ; $(call NOKIND,test-kube,$*)
+test-kube.all: build tools $(HELM)
 	@$(KUBETEST) .
 	@echo "test-kube: go test ./... in integration/kube, about 15 minutes"
 	@FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 25m $(if $(RUN),-run '$(RUN)') ./...
 
-test-page: tools ## the status page in chromium without a window, through a split and a reset (about 3 min); SHOTS=DIR keeps pictures, as in docs/images; needs Debian's chromium
+test-page: tools ### the status page in chromium without a window, through a split and a reset (about 3 min); SHOTS=DIR keeps pictures, as in docs/images; needs Debian's chromium
 	@command -v chromium >/dev/null || test -n "$$FENCING_CHROMIUM" || { if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	   echo "test-page: apt-get install chromium"; apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
 	 else echo "test-page: needs chromium: apt-get install chromium, or set FENCING_CHROMIUM" >&2; exit 1; fi; }
 	@echo "test-page: four agents and a browser, about 3 minutes"
 	@FENCING_PAGE_SHOTS=$(if $(SHOTS),$(abspath $(SHOTS))) GOWORK=off $(TESTRUN) -C integration/page -log -- -count=1 -timeout 10m ./...
 
-kube-hour: build tools ## what three agents ask of a real API server in an hour, by default; STEADY=1h
+test-kube.hour: build tools ### what three agents ask of a real API server in an hour, by default; STEADY=1h
 	@$(KUBETEST) .
-	@echo "kube-hour: a settled group for $(STEADY)"
+	@echo "test-kube KIND=hour: a settled group for $(STEADY)"
 	@FENCING_STEADY=$(STEADY) FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 24h -run TestAgentsInSteadyState .
 
-lists-hour: build tools ## what fencing-controller asks of a real API server for 3 and for AGENTS=300 agents with members.source: controller; STEADY=1h
+test-kube.lists: build tools ### what fencing-controller asks of a real API server for 3 and for AGENTS=300 agents with members.source: controller; STEADY=1h
 	@$(KUBETEST) .
-	@echo "lists-hour: two groups for $(STEADY)"
+	@echo "test-kube KIND=lists: two groups for $(STEADY)"
 	@FENCING_LIST_HOUR=$(STEADY) FENCING_LIST_AGENTS=$(AGENTS) FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 24h -run TestRequestsOfTheControllerDoNotGrow .
 
-test-vms: tools ## four virtual machines with softdog and an iSCSI LUN; LONG=1: more scenarios; RUN=REGEXP; TIMES=3; needs QEMU and Debian's apt, no root (9 min, with LONG=1 17)
+test-vms: test-vms.$(or $(KIND),scenarios) ## four virtual machines with softdog and an iSCSI LUN, really reset; RUN=REGEXP, LONG=1, TIMES=3; needs QEMU and Debian's apt, no root (9 min, with LONG=1 17)
+test-vms.%: ; $(call NOKIND,test-vms,$*)
+test-vms.scenarios: tools
 	@echo "test-vms: real resets in emulated machines; about 9 minutes on two processors, with LONG=1 about 17; each scenario is told when it has ended"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=$(or $(TIMES),1) -timeout 0 -run '^TestScenarios$$$(if $(RUN),/($(RUN)))' ./integration/vms -outage $(OUTAGE) $(if $(LONG),-long)
 
-vms-table: ## the table of resets in docs/measurements/verification.md again, by make test-vms; LONG=1 TIMES=3 as it stands there
-	@FENCING_VMS_TABLE=$(CURDIR)/docs/measurements/verification.md $(MAKE) --no-print-directory test-vms
+test-vms.table: ### the table of resets in docs/measurements/verification.md again, by make test-vms; LONG=1 TIMES=3 as it stands there
+	@FENCING_VMS_TABLE=$(CURDIR)/docs/measurements/verification.md $(MAKE) --no-print-directory test-vms.scenarios
 
-vms-outages: tools ## all networks of machines with armed watchdogs cut for OUTAGE=60s, one lab for each size in OUTAGES=3,4,5,8, TIMING=careful, into docs/measurements/verification.md (about 12 min)
-	@echo "vms-outages: all networks are cut for $(OUTAGE) in labs of $(OUTAGES) nodes, one after the other; each takes two minutes more"
+test-vms.outages: tools ### all networks of machines with armed watchdogs cut for OUTAGE=60s, one lab for each size in OUTAGES=3,4,5,8, TIMING=careful, into docs/measurements/verification.md (about 12 min)
+	@echo "test-vms KIND=outages: all networks are cut for $(OUTAGE) in labs of $(OUTAGES) nodes, one after the other; each takes two minutes more"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms FENCING_VMS_OUTAGES=$(CURDIR)/docs/measurements/verification.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestOutages$$' ./integration/vms -outage $(OUTAGE) -outages $(OUTAGES) -timing $(or $(TIMING),careful)
 
-vms-fabric: tools ## fence_scsi on the iSCSI target of the virtual machines, with a reset of the LUN and without (5 min)
-	@echo "vms-fabric: a node is cut off from its LUN four times, about five minutes"
+test-vms.fabric: tools ### fence_scsi on the iSCSI target of the virtual machines, with a reset of the LUN and without (5 min)
+	@echo "test-vms KIND=fabric: a node is cut off from its LUN four times, about five minutes"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestFabric$$' ./integration/vms
 
-vms-crash: tools ## a machine that panics: its crash kernel runs Debian's fence_kdump_send, and fencing-controller's listener hears it; another is merely reset (3 min)
-	@echo "vms-crash: two machines of 512 MB, about three minutes; each step is told when it has ended"
+test-vms.crash: tools ### a machine that panics: its crash kernel runs Debian's fence_kdump_send, and fencing-controller's listener hears it; another is merely reset (3 min)
+	@echo "test-vms KIND=crash: two machines of 512 MB, about three minutes; each step is told when it has ended"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestCrashKernel$$' ./integration/vms
 
-vms-mutants: tools ## agents without a guard in virtual machines: each must fail its scenario (about 15 min)
-	@echo "vms-mutants: one lab for each guard that is taken away, about 3 minutes each"
+test-vms.mutants: tools ### agents without a guard in virtual machines: each must fail its scenario (about 15 min)
+	@echo "test-vms KIND=mutants: one lab for each guard that is taken away, about 3 minutes each"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestMutants$$$(if $(RUN),/($(RUN)))' ./integration/vms -mutants
 
-vms-compare: tools ## sbd, sanlock, corosync and the agent under the same faults in the same machines, into docs/comparison.md; RUN=REGEXP, FAULTS=REGEXP (about 1 h)
-	@echo "vms-compare: each of the systems three times through its faults, about an hour; RUN=corosync is one of them, FAULTS=silent the outage of all networks"
+test-vms.compare: tools ### sbd, sanlock, corosync and the agent under the same faults in the same machines, into docs/comparison.md; RUN=REGEXP, FAULTS=REGEXP (about 1 h)
+	@echo "test-vms KIND=compare: each of the systems three times through its faults, about an hour; RUN=corosync is one of them, FAULTS=silent the outage of all networks"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms FENCING_VMS_COMPARE=$(CURDIR)/docs/comparison.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestComparison$$$(if $(RUN),/($(RUN)))' ./integration/vms -faults '$(FAULTS)'
 
-cuts-compare: build tools ## cuts of all networks of one machine in three, 3 to 20 s, TIMES=10 of each, with this agent, Pacemaker and sbd on User-mode Linux, into docs/measurements/tuning.md; GONE=3 machines that do not come back, CLUSTERS=1 of each system, SYSTEMS=REGEXP; needs root, user-mode-linux, gcc and Debian's apt (about 45 min)
-	@test "$$(id -u)" = 0 || { echo "cuts-compare: needs root: it makes network namespaces; run: sudo make cuts-compare" >&2; exit 1; }
-	@echo "cuts-compare: all systems beside each other, about $$(( $(or $(TIMES),10) * 4 / $(or $(CLUSTERS),1) + 5 )) minutes; a line for each cut"
+test-vms.cuts: build tools ### cuts of all networks of one machine in three, 3 to 20 s, TIMES=10 of each, with this agent, Pacemaker and sbd on User-mode Linux, into docs/measurements/tuning.md; GONE=3 machines that do not come back, CLUSTERS=1 of each system, SYSTEMS=REGEXP; needs root, user-mode-linux, gcc and Debian's apt (about 45 min)
+	@test "$$(id -u)" = 0 || { echo "test-vms KIND=cuts: needs root: it makes network namespaces; run: sudo make test-vms KIND=cuts" >&2; exit 1; }
+	@echo "test-vms KIND=cuts: all systems beside each other, about $$(( $(or $(TIMES),10) * 4 / $(or $(CLUSTERS),1) + 5 )) minutes; a line for each cut"
 	@FENCING_TEST_CUTS=1 FENCING_BIN=$(CURDIR)/bin FENCING_CUTS_CACHE=$(CURDIR)/bin/cuts FENCING_CUTS_TABLE=$(CURDIR)/docs/measurements/tuning.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestCuts$$' ./integration/cuts -times $(or $(TIMES),10) -gone $(or $(GONE),3) -clusters $(or $(CLUSTERS),1) -systems '$(SYSTEMS)'
 
-cluster: cluster-programs ## four real nodes (kubelet, containerd) on this machine with the agents in them, to try and to break, until Ctrl-C; KIND=uml: each with its own kernel and softdog; needs root, gcc and libseccomp-dev (about 15 s; the first time 12 min: it compiles Kubernetes)
+cluster: cluster-programs ## Kubernetes with four real kubelets on this machine, until Ctrl-C; KIND=uml: with kernels and softdogs of their own; needs root, gcc and libseccomp-dev (15 s; first 12 min: it compiles Kubernetes)
 	@test "$$(id -u)" = 0 || { echo "cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make cluster" >&2; exit 1; }
 	@FENCING_CLUSTER_KIND=$(KIND) exec bin/cluster/cluster up .
 
-test-cluster: cluster-programs ## the shipped DaemonSet on real nodes: rollouts, drain, faults of nodes, kubelets and the API server; RUN=REGEXP, KIND=uml; needs what make cluster needs (about 25 min)
+test-cluster: cluster-programs ## the shipped DaemonSet on real nodes, and their faults; RUN=REGEXP, KIND=uml; needs what make cluster needs (about 25 min)
 	@test "$$(id -u)" = 0 || { echo "test-cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make test-cluster" >&2; exit 1; }
 	@echo "test-cluster: a control plane and four nodes; each scenario is told when it has ended, $(if $(RUN),those named $(RUN),about 25 minutes for all)"
 	@FENCING_TEST_CLUSTER=1 FENCING_CLUSTER_KIND=$(KIND) GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout 60m $(if $(RUN),-run '/($(RUN))') $(if $(RECOVERIES)$(BY)$(CALM)$(OVERHEAD),. $(if $(OVERHEAD),-overhead $(OVERHEAD)) $(if $(RECOVERIES),-recoveries $(RECOVERIES)) $(if $(BY),-by $(BY)) $(if $(CALM),-calm),./...)
 
-test-fence-agents: tools ## fencing by devices without a cluster: each row of its table, RUNS=1000 random schedules of two controllers that are killed, COUNCILS=20 of a control plane whose nodes fail, and Debian's fence_ipmilan, fence_apc_snmp and fence_kdump_send against simulated devices, and one agent a transport; with FENCING_EXECUTOR_ROOT each agent of that root of deploy/executor/root.sh; needs fence-agents, openipmi, ipmitool, snmp, snmpd, telnet and gnutls-bin, else it skips those (about 3 min)
-	@echo "test-fence-agents: the state machine, and the executor with Debian's fence agents, as far as they are installed: apt-get install --no-install-recommends fence-agents openipmi ipmitool snmp snmpd telnet gnutls-bin openssh-client"
+test-nodefence.devices: tools ### fencing by devices without a cluster: each row of its table, RUNS=1000 random schedules of two controllers that are killed, COUNCILS=20 of a control plane whose nodes fail, and Debian's fence_ipmilan, fence_apc_snmp and fence_kdump_send against simulated devices, and one agent a transport; with FENCING_EXECUTOR_ROOT each agent of that root of deploy/executor/root.sh; needs fence-agents, openipmi, ipmitool, snmp, snmpd, telnet and gnutls-bin, else it skips those (about 3 min)
+	@echo "test-nodefence KIND=devices: the state machine, and the executor with Debian's fence agents, as far as they are installed: apt-get install --no-install-recommends fence-agents openipmi ipmitool snmp snmpd telnet gnutls-bin openssh-client"
 	@$(TESTRUN) -log -- -count=1 -timeout 0 -run '^Test(Table|Schedules)$$' ./k8s/nodefence -runs $(or $(RUNS),1000)
 	@$(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestControlPlaneSchedules$$' ./k8s/fencing -councils $(or $(COUNCILS),20)
 	@$(TESTRUN) -log -- -count=1 -run '^TestReal' ./cmd/fencing-executor ./k8s/fencing
 
-test-nodefence: cluster-programs ## nodes of a real cluster are fenced by Debian's fence_ipmilan and boards of OpenIPMI that cut their power: the whole way, and boards that are gone, lie or are two; before that make test-fence-agents; RUN=REGEXP: of the cluster; needs what make cluster needs, openipmi and debootstrap (about 20 min)
+test-nodefence: test-nodefence.$(or $(KIND),cluster) ### nodes of a real cluster are fenced by Debian's fence_ipmilan and boards of OpenIPMI that cut their power: the whole way, and boards that are gone, lie or are two; RUN=REGEXP: of the cluster; needs what make cluster needs, openipmi and debootstrap (about 20 min)
+test-nodefence.%: ; $(call NOKIND,test-nodefence,$*)
+test-nodefence.cluster: cluster-programs
 	@test "$$(id -u)" = 0 || { echo "test-nodefence: needs root: it makes namespaces, control groups and loop devices; run: sudo make test-nodefence" >&2; exit 1; }
 	@command -v ipmi_sim >/dev/null || { echo "test-nodefence: needs ipmi_sim: apt-get install openipmi" >&2; exit 1; }
-	$(if $(RUN),,@$(MAKE) --no-print-directory test-fence-agents)
+	$(if $(RUN),,@$(MAKE) --no-print-directory test-nodefence.devices)
 	@{ cmp -s bin/fencing-executor bin/cluster/executor.program && test bin/cluster/executor.tar -nt deploy/executor/Dockerfile; } || \
 	 { $(MAKE) --no-print-directory dist/executor.oci.tar EXECUTOR=registry.example.com/fencing-executor:v0.1.0 OUT=bin/cluster/executor.tar && \
 	   cp bin/fencing-executor bin/cluster/executor.program; }
@@ -284,7 +303,7 @@ cluster-programs: build tools $(HELM)
 	@ln -sf ../kubetest bin/cluster/kubectl
 	@gcc -O2 -Wall -shared -fPIC -o bin/cluster/xstate.so integration/cluster/uml/preload/xstate.c -ldl
 
-test-cilium: tools ## the subscriber in Cilium's load balancer, and cilium-agent with it; as root on the kernel's BPF maps, too; after make test-kube with a real API server (first time: 700 MB of modules, 15 min)
+test-cilium: tools ### the subscriber in Cilium's load balancer, and cilium-agent with it; as root on the kernel's BPF maps, too; after make test-kube with a real API server (first time: 700 MB of modules, 15 min)
 	@echo "test-cilium: Cilium is compiled first; then about a minute"
 	@cd deploy/cilium && GOWORK=off $(GO) mod tidy -diff >/dev/null || { echo "test-cilium: run go mod tidy in deploy/cilium" >&2; exit 1; }
 	@cd deploy/cilium && GOWORK=off $(GO) build -o ../../bin/cilium-agent ./agent
@@ -294,42 +313,46 @@ test-cilium: tools ## the subscriber in Cilium's load balancer, and cilium-agent
 	   unshare -m sh -c 'mount -t bpf bpf /sys/fs/bpf && FENCING_TEST_BPF=1 GOWORK=off $(TESTRUN) -C deploy/cilium -- -count=1 ./subscriber'; \
 	 else echo "test-cilium: without root BPF maps are faked"; fi
 
-laboratory: ## bin/laboratory, the program behind demo, simulate and soak; bin/laboratory --help has their flags
+laboratory:
 	@echo "laboratory: bin/laboratory"
 	@mkdir -p bin
-	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./integration/laboratory
+	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -tags $(GOTAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./integration/laboratory
 
-soak: build laboratory ## real agents, random faults and replayed packets in network namespaces for DURATION=30m; SEED=N replays a schedule; SOAK_FLAGS="--nodes 7" or "--armed --busy 2 --blink"; needs root
+soak: build laboratory ### real agents, random faults and replayed packets in network namespaces for DURATION=30m; SEED=N replays a schedule; SOAK_FLAGS="--nodes 7" or "--armed --busy 2 --blink"; needs root
 	@test "$$(id -u)" = 0 || { echo "soak: needs root: it makes network namespaces and loop devices; run: sudo make soak" >&2; exit 1; }
 	@echo "soak: random faults for $(DURATION)"
 	@bin/laboratory soak --bin bin --duration $(DURATION) $(if $(SEED),--seed $(SEED)) $(SOAK_FLAGS)
 
-demo: build laboratory ## a whole cluster on this machine: splits, heals, dies, comes back (about 40 s); DEMO_FLAGS="--nodes 6 --keep"
+demo: build laboratory ## four agents, two networks, a LUN: cut, split, heal, kill (about 40 s); DEMO_FLAGS="--nodes 6 --keep"
 	@bin/laboratory demo $(DEMO_FLAGS)
 
-night: build laboratory ## a night on call on real agents with simulated watchdogs: page, status, browser, reset, history, ticket, maintenance, confirm-dead (about 40 s)
+night: build laboratory ## a night on call: a node is reset, what one sees and what one types (about 40 s)
 	@bin/laboratory night --bin bin
 
-simulate: laboratory ## the gossip of up to 1000 nodes on virtual time, measured; SIMULATE_FLAGS="--nodes 50 --scenario isolate --compare"
+simulate: simulate.$(or $(KIND),one) ### the gossip of up to 1000 nodes on virtual time, measured; SIMULATE_FLAGS="--nodes 50 --scenario isolate --compare"
+simulate.%: ; $(call NOKIND,simulate,$*)
+simulate.one: laboratory
 	@bin/laboratory simulate $(SIMULATE_FLAGS)
 
-image: build ## a static container image IMAGE=fencing-agent; needs docker, podman or buildah
+images: $(if $(KIND),images.$(KIND),images.agent images.controller images.executor) ## container images of the agent, the controller and the executor; needs docker, podman or buildah
+images.%: ; $(call NOKIND,images,$*)
+images.agent: build ### a static container image IMAGE=fencing-agent; needs docker, podman or buildah
 	@tool=$$(command -v docker || command -v podman || command -v buildah) || \
-	   { echo "image: needs docker, podman or buildah in PATH" >&2; exit 1; }; \
-	 echo "image: $$tool builds $(IMAGE):$(VERSION) from deploy/Dockerfile"; \
+	   { echo "images KIND=agent: needs docker, podman or buildah in PATH" >&2; exit 1; }; \
+	 echo "images KIND=agent: $$tool builds $(IMAGE):$(VERSION) from deploy/Dockerfile"; \
 	 "$$tool" build -f deploy/Dockerfile -t $(IMAGE):$(VERSION) .
 
-controller-image: build ## a static container image of fencing-controller, IMAGE=fencing-controller; needs docker, podman or buildah
+images.controller: build ### a static container image of fencing-controller, IMAGE=fencing-controller; needs docker, podman or buildah
 	@tool=$$(command -v docker || command -v podman || command -v buildah) || \
-	   { echo "controller-image: needs docker, podman or buildah in PATH" >&2; exit 1; }; \
+	   { echo "images KIND=controller: needs docker, podman or buildah in PATH" >&2; exit 1; }; \
 	 name=$(if $(filter fencing-agent,$(IMAGE)),fencing-controller,$(IMAGE)); \
-	 echo "controller-image: $$tool builds $$name:$(VERSION) from deploy/controller/Dockerfile"; \
+	 echo "images KIND=controller: $$tool builds $$name:$(VERSION) from deploy/controller/Dockerfile"; \
 	 "$$tool" build -f deploy/controller/Dockerfile -t $$name:$(VERSION) .
 
-executor-image: build ## Debian's fence agents and fencing-executor for this machine's architecture, IMAGE=fencing-executor; needs docker, podman or buildah, else root and debootstrap (an archive in dist); needs Debian's mirror (about 1 min)
+images.executor: build ### Debian's fence agents and fencing-executor for this machine's architecture, IMAGE=fencing-executor; needs docker, podman or buildah, else root and debootstrap (an archive in dist); needs Debian's mirror (about 1 min)
 	@name=$(if $(filter fencing-agent,$(IMAGE)),fencing-executor,$(IMAGE)); \
 	 if tool=$$(command -v docker || command -v podman || command -v buildah); then \
-	   echo "executor-image: $$tool builds $$name:$(VERSION) from deploy/executor/Dockerfile"; \
+	   echo "images KIND=executor: $$tool builds $$name:$(VERSION) from deploy/executor/Dockerfile"; \
 	   "$$tool" build -f deploy/executor/Dockerfile -t $$name:$(VERSION) .; \
 	 else $(MAKE) --no-print-directory dist/executor.oci.tar EXECUTOR=$$name:$(VERSION); fi
 
@@ -337,16 +360,16 @@ executor-image: build ## Debian's fence agents and fencing-executor for this mac
 EXECUTOR ?= fencing-executor:$(VERSION)
 .PHONY: dist/executor.oci.tar
 dist/executor.oci.tar:
-	@test "$$(id -u)" = 0 || { echo "executor-image: without docker, podman or buildah it needs root: run: sudo make executor-image" >&2; exit 1; }
-	@command -v debootstrap >/dev/null || { echo "executor-image: needs docker, podman or buildah, or debootstrap: apt-get install debootstrap" >&2; exit 1; }
-	@echo "executor-image: a bare Debian is made with what deploy/executor/Dockerfile installs, about a minute; MIRROR and SECURITY name other archives"
+	@test "$$(id -u)" = 0 || { echo "images KIND=executor: without docker, podman or buildah it needs root: run: sudo make images KIND=executor" >&2; exit 1; }
+	@command -v debootstrap >/dev/null || { echo "images KIND=executor: needs docker, podman or buildah, or debootstrap: apt-get install debootstrap" >&2; exit 1; }
+	@echo "images KIND=executor: a bare Debian is made with what deploy/executor/Dockerfile installs, about a minute; MIRROR and SECURITY name other archives"
 	@mkdir -p bin/tools dist && $(GO) build -C tools $(BUILDVCS) -o ../bin/tools/ ./ociimage
 	@root=$$(mktemp -d) && trap 'rm -rf "$$root"' EXIT && deploy/executor/root.sh "$$root" bin/fencing-executor && \
 	 bin/tools/ociimage -name $(EXECUTOR) -entrypoint /usr/local/bin/fencing-executor -user 65532:65532 "$$root" $(or $(OUT),$@) && \
-	 echo "executor-image: $(EXECUTOR) is in $(or $(OUT),$@): skopeo copy oci-archive:..., podman load -i, or ctr -n k8s.io images import"
+	 echo "images KIND=executor: $(EXECUTOR) is in $(or $(OUT),$@): skopeo copy oci-archive:..., podman load -i, or ctr -n k8s.io images import"
 
-simulate-table: laboratory ## the simulated tables of docs/measurements/performance.md again (about 30 min); ONLY="--scenario idle": those whose command has that
-	@echo "simulate-table: every command in docs/measurements/performance.md, about 30 minutes; ONLY=TEXT for some of them"
+simulate.tables: laboratory ### the simulated tables of docs/measurements/performance.md again (about 30 min); ONLY="--scenario idle": those whose command has that
+	@echo "simulate KIND=tables: every command in docs/measurements/performance.md, about 30 minutes; ONLY=TEXT for some of them"
 	@mkdir -p dist
 	@awk -v only='$(ONLY)' ' \
 	   /^<!-- simulate / { print; c = $$0; sub(/^<!-- simulate/, "bin/laboratory simulate", c); sub(/ -->$$/, " -o markdown", c); \
@@ -359,9 +382,9 @@ simulate-table: laboratory ## the simulated tables of docs/measurements/performa
 	   END { print tables + 0 " tables simulated" > "/dev/stderr" }' docs/measurements/performance.md > dist/performance.md
 	@mv dist/performance.md docs/measurements/performance.md
 
-nightly: ## the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc, libseccomp-dev and root)
+nightly: ### the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc, libseccomp-dev and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "large-split" "model" "test-lun HUNG=10m" "test-formats" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "test-nodefence" "kube-hour" "lists-hour" "test-cilium" "test-vms LONG=1" "vms-fabric" "vms-crash" "test-watchdog" "test-deb-machine" "soak" "demo" "night"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "simulate KIND=large" "model" "mutants" "test-netns KIND=lun HUNG=10m" "test-formats" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "test-nodefence" "test-kube KIND=hour" "test-kube KIND=lists" "test-cilium" "test-vms LONG=1" "test-vms KIND=fabric" "test-vms KIND=crash" "test-vms KIND=watchdog" "test-vms KIND=deb" "soak" "demo" "night"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

@@ -170,9 +170,9 @@ func (a *Arbiter) startClaim(now boottime.Instant, rec *Slot) {
 		a.seq = a.firstSequence(rec.Sequence) - 1
 		if last := rec.Statement.Token; last.Nonce == a.boot {
 			a.token = last
-			if a.table.from.len() < len(a.lanes) || rec.Late != 0 {
-				// A later token may stand on a device that was not read, or have stood in what late writes of
-				// both copies took back: a grant may name it.
+			if a.table.from.len() < len(a.lanes) || rec.Late != 0 || a.gone() {
+				// A later token may stand on a device that was not read, or have stood in what late writes of both
+				// copies, or a device that went back, took back: a grant may name it.
 				a.token.Counter += min(unseenTokens+a.rng.Uint32N(strayTokens), ^a.token.Counter-1)
 			}
 			a.moveToken() // L1: the agent has restarted

@@ -44,6 +44,7 @@ type lane struct {
 
 	ours     boottime.Instant // END of the last read, if it showed this group's superblock (B10)
 	foreign  error            // what the last one that could tell showed in its place
+	worn     error            // why one copy of it does not count
 	took     time.Duration    // by the latest operations, the longest of them
 	asks     bool             // op asks for the superblock
 	askAgain boottime.Instant // not before
@@ -318,6 +319,9 @@ func (a *Arbiter) conclude(now boottime.Instant) {
 		possible -= slow
 	}
 	c := Completion{Kind: t.kind, Started: t.start, Ended: t.end}
+	if t.kind == OpWrite {
+		c.Started = min(t.start, a.submitted) // a device that does not count, or failed, may have shown the record first (L6)
+	}
 	switch {
 	case t.done.len() >= a.majority():
 		if t.kind == OpRead && waiting && (a.claim == claimRereading || !a.table.resolved(t.done)) {

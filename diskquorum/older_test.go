@@ -151,11 +151,10 @@ type backTruth struct {
 
 // wentBack judges a device that shows nodes something else than before. B11 promises less than B1 to B9 do of storage that
 // keeps its word: one value an instance, and no grant that others do not know, while each node that lost something runs
-// an agent that can tell: it arbitrates, and records are missing that it has written or read, and no failed write can
-// be why. Who has read and written nothing since the snapshot cannot tell, nor can an agent that is still claiming, nor
-// the next agent of a node whose slot does not say it, nor one that is led to a copy which lacks nothing yet, nor one that writes
-// both copies of its slot before it reads: from there on nothing but B10 is promised, for the storage has
-// taken back what was promised to it, and nobody is left who knows.
+// an agent that can tell: records are missing that it has written or read, and no failed write can be why. Who has read
+// and written nothing since the snapshot cannot tell, nor can the next agent of a node whose slot does not say it, nor one that is
+// led to a copy which lacks nothing yet, nor one that writes both copies of its slot before it reads: from there on nothing but B10
+// is promised, for the storage has taken back what was promised to it, and nobody is left who knows.
 func (o *oracle) wentBack(n *rigNode, d int, was, is []byte) {
 	t := &o.back
 	delete(t.unread, [2]int{n.index, d})
@@ -169,8 +168,8 @@ func (o *oracle) wentBack(n *rigNode, d int, was, is []byte) {
 	t.events++
 	t.lost[n.index].add(d)
 	switch {
-	case n.arb == nil || n.arb.claim != claimActive:
-		o.promiseNothing(n, "no agent that arbitrates runs on it")
+	case n.arb == nil:
+		o.promiseNothing(n, "no agent runs on it")
 	case !knowsBack(n, d, is):
 		o.promiseNothing(n, "its agent cannot tell")
 	default:

@@ -23,50 +23,61 @@ import (
 // reason to call the LUN another one, nor one to write: a node that cannot read cannot be granted anything, live by
 // a grant or know what its writes hit, and its slot would only keep others waiting for it.
 
-// ErrNotOurs says that something else than this group's superblock stands on the device. It wraps ErrIdentity.
-var ErrNotOurs = fmt.Errorf("the LUN is no longer ours: %w", ErrIdentity)
+// ErrNotOurs says that something else than this group's superblock stands on the device.
+var ErrNotOurs = errors.New("the LUN is no longer ours")
 
-// OwnSuperblock judges the start of a device, both copies of the superblock, by what its superblock was. Nil: it is
+// Own is what a superblock that is still this group's says beside that.
+type Own struct {
+	Echoes bool  // the LUN has echo blocks
+	Worn   error // why one copy does not count; nil: both do
+}
+
+// OwnSuperblock judges the start of a device, both copies of the superblock, by what its superblock was. No error: it is
 // still that one. The error wraps ErrNotOurs if it is another one or gone, and does not where nobody can tell.
 //
 // One copy is enough if the other is damaged or blank: a bad block or an interrupted upgrade does that. It is
 // not beside one that was overwritten by something else, for partition tables, md and LVM touch only one of them.
-func OwnSuperblock(data []byte, id [16]byte, slots int) error {
+func OwnSuperblock(data []byte, id [16]byte, slots int) (Own, error) {
 	if len(data) < superblockBlocks*BlockSize {
-		return fmt.Errorf("read superblock: %d bytes", len(data))
+		return Own{}, fmt.Errorf("read superblock: %d bytes", len(data))
 	}
-	ours, blank, last := 0, 0, error(nil)
+	ours, blank, own := 0, 0, Own{Echoes: true}
 	for copy := range superblockBlocks {
 		block := data[copy*BlockSize : (copy+1)*BlockSize]
 		sb, err := DecodeSuperblock(block, copy)
 		switch {
 		case err == nil && (sb.ID != id || sb.Slots != slots):
-			return fmt.Errorf("%w: format id %x, expected %x", ErrNotOurs, sb.ID, id)
+			return Own{}, fmt.Errorf("%w: format id %x, expected %x", ErrNotOurs, sb.ID, id)
 		case err == nil:
+			own.Echoes = own.Echoes && sb.Echoes
 			ours++
+			continue
 		case errors.Is(err, ErrBlank):
 			blank++
 		case errors.Is(err, ErrNoSuperblock), errors.Is(err, ErrVersion):
-			return fmt.Errorf("%w: superblock copy %d was overwritten by something else", ErrNotOurs, copy)
+			return Own{}, fmt.Errorf("%w: superblock copy %c was overwritten by something else", ErrNotOurs, 'A'+copy)
 		}
-		last = err
+		own.Worn = err
 	}
 	switch {
 	case ours > 0:
-		return nil
+		return own, nil
 	case blank == superblockBlocks:
-		return fmt.Errorf("%w: the superblock was zeroed", ErrNotOurs)
+		return Own{}, fmt.Errorf("%w: the superblock was zeroed", ErrNotOurs)
 	}
-	return fmt.Errorf("read superblock: %w", last)
+	return Own{}, fmt.Errorf("read superblock: %w", own.Worn)
 }
 
 // showed notes what the start of a device, as a read that ended well brought it, shows of its superblock.
 func (a *Arbiter) showed(d int, ended boottime.Instant, start []byte) error {
 	l := &a.lanes[d]
-	err := OwnSuperblock(start, a.table.devices[d].id, a.table.Slots())
+	dev := &a.table.devices[d]
+	own, err := OwnSuperblock(start, dev.id, a.table.Slots())
 	switch {
 	case err == nil:
 		l.ours, l.foreign = ended, nil
+		l.worn = own.Worn
+		dev.echoes = dev.echoes || own.Echoes // they may come while agents run, and do not go
 	case errors.Is(err, ErrNotOurs):
 		l.ours, l.foreign = 0, err
 	default:
@@ -155,6 +166,9 @@ func (a *Arbiter) lost() (err error) {
 	}
 	return err
 }
+
+// Worn says why one copy of the superblock of a device does not count, while the other one does; nil: both do.
+func (a *Arbiter) Worn(d int) error { return a.lanes[d].worn }
 
 // Foreign says what the latest read that could tell showed in place of this group's superblock, or nil.
 func (a *Arbiter) Foreign(d int) error { return a.lanes[d].foreign }

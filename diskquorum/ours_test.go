@@ -2,6 +2,7 @@ package diskquorum
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -94,6 +95,22 @@ func TestNoWriteOnAForeignLUN(t *testing.T) {
 	}
 }
 
+// Guard: B9. The read that shows another superblock says nothing of the slots.
+func TestTableOfAForeignLUNIsNotTaken(t *testing.T) {
+	for kind := range replacements {
+		r := startedRig(t, 2)
+		arb := r.nodes[0].arb
+		data := slices.Clone(r.images[0])
+		copy(data, replaced(r, 0, kind))
+		clear(data[OwnSize:])
+		before := fmt.Sprintf("%+v", arb.table.devices[0])
+		c := &Completion{Kind: OpRead, Started: r.now, Ended: r.now, Data: data}
+		if arb.laneRead(c); !errors.Is(c.Err, ErrNotOurs) || fmt.Sprintf("%+v", arb.table.devices[0]) != before {
+			t.Errorf("kind %d: %v, or its slots count", kind, c.Err)
+		}
+	}
+}
+
 // Guard: B10, B9. What cannot be read is not another LUN, and nothing is written either. One damaged or zeroed copy of the
 // superblock is neither.
 func TestOwnSuperblock(t *testing.T) {
@@ -120,12 +137,12 @@ func TestOwnSuperblock(t *testing.T) {
 		{"a partition table over the first copy", replaced(r, 0, 3), false, true},
 		{"something over the second copy", replaced(r, 0, 4), false, true},
 	} {
-		err := OwnSuperblock(c.start, r.sb.ID, r.sb.Slots)
-		if (err == nil) != c.ours || errors.Is(err, ErrNotOurs) != c.foreign {
-			t.Errorf("%s: %v", c.name, err)
+		own, err := OwnSuperblock(c.start, r.sb.ID, r.sb.Slots)
+		if (err == nil) != c.ours || errors.Is(err, ErrNotOurs) != c.foreign || (own.Worn != nil) != (c.ours && c.name != "ours") {
+			t.Errorf("%s: %+v, %v", c.name, own, err)
 		}
 	}
-	if err := OwnSuperblock(r.own[0], r.sb.ID, 3); !errors.Is(err, ErrNotOurs) {
+	if _, err := OwnSuperblock(r.own[0], r.sb.ID, 3); !errors.Is(err, ErrNotOurs) {
 		t.Errorf("another number of slots: %v", err)
 	}
 }

@@ -89,28 +89,13 @@ func NewTable(devices ...*Superblock) *Table {
 	return t
 }
 
-// ErrIdentity says that the device under the path is not the LUN it was.
-var ErrIdentity = errors.New("the LUN changed its identity under the same path")
-
-// Update takes a completed read of the only device.
-func (t *Table) Update(c *Completion) error {
-	if err := t.take(c); err != nil {
-		return err
-	}
-	t.merge(1<<c.Device, c.Started, c.Ended)
-	return nil
-}
-
-// take notes what one device says. The superblock is part of the read, so a LUN that was
-// exchanged or formatted again is noticed by the read that would mislead.
+// take notes what one device says that has shown its superblock in the same read: a LUN that was exchanged or
+// formatted again is noticed by the read that would mislead ([Arbiter.showed]).
 func (t *Table) take(c *Completion) error {
 	if want := TableSize(len(t.entries)); len(c.Data) < want {
 		return fmt.Errorf("read slot table: %d of %d bytes", len(c.Data), want)
 	}
 	dev := &t.devices[c.Device]
-	if err := t.checkIdentity(dev, c.Data); err != nil {
-		return err
-	}
 	for i := range dev.slots {
 		dev.slots[i].update(i, dev.id, c.Data)
 	}
@@ -124,23 +109,6 @@ func (t *Table) merge(from deviceSet, start, end boottime.Instant) {
 	}
 	t.start, t.end, t.from = start, end, from
 	t.reads++
-}
-
-func (t *Table) checkIdentity(dev *deviceTable, data []byte) error {
-	var last error
-	for copy := range superblockBlocks {
-		sb, err := DecodeSuperblock(data[copy*BlockSize:(copy+1)*BlockSize], copy)
-		if err != nil {
-			last = err
-			continue
-		}
-		if sb.ID != dev.id || sb.Slots != len(t.entries) {
-			return fmt.Errorf("%w: format id %x, expected %x", ErrIdentity, sb.ID, dev.id)
-		}
-		dev.echoes = dev.echoes || sb.Echoes // they may come while agents run, and do not go
-		return nil
-	}
-	return fmt.Errorf("read superblock: %w", last)
 }
 
 // update takes slot i out of a read of the device with that id.

@@ -128,6 +128,26 @@ func TestSlowWriteDoesNotMakeUpForSilence(t *testing.T) {
 	}
 }
 
+// Guard: L1. The token that came with the silence is shown by the next write. If that one takes longer than G, too, it has stood still
+// on the LUN for as long as the one before, and a grant may name it.
+func TestWritesThatTakeLongerThanGRenounceEachTime(t *testing.T) {
+	r := duel(t)
+	n := r.nodes[0]
+	n.arb.retryAt = boottime.Never
+	for range 3 {
+		r.nextWrite(t, 0)
+		r.progress(n.ios[0], wholeIO)
+		shown := n.out.Token
+		for range 2 * r.timing.Grant / time.Second {
+			r.now = r.now.Add(time.Second)
+			r.step(0)
+		}
+		if r.finish(0); n.out.Token.Counter != shown.Counter+1 {
+			t.Errorf("token %v, and the write that took %v has shown %v", n.out.Token, 2*r.timing.Grant, shown)
+		}
+	}
+}
+
 // Silence moves the token once, not with every step: the counter is finite.
 func TestSilenceMovesTheTokenOnce(t *testing.T) {
 	r := won(t)
@@ -318,6 +338,25 @@ func TestExcludedHalfLetsTheHoldersGoFirst(t *testing.T) {
 		if took := r.now.Sub(from); took < c.least || took > c.most {
 			t.Errorf("%s: n1 is %v (%s) after %v, want from %v to %v", name, r.nodes[1].out.Split, r.nodes[1].out.Why, took, c.least, c.most)
 		}
+	}
+}
+
+// calm: the time for the holders runs from when a read showed that they may feed. One that cannot tell a slot keeps the excluded
+// half out (B9), and does not begin it again: a holder whose writes are torn would be waited for without end.
+func TestUnreadableSlotDoesNotRenewTheHeadStart(t *testing.T) {
+	r := duel(t)
+	r.nodes[1].arb.timing.Takeover = 7 * time.Second
+	r.decide(t, 0)
+	r.run(2 * time.Second)
+	r.nodes[0].arb.moveToken()
+	r.hold(boottime.Never)
+	r.run(2 * time.Second)
+	r.want(t, tie.Pending, 1)
+	a := r.nodes[1].arb
+	was := a.lostUntil
+	a.table.entries[0].status = slotUnknown
+	if r.step(1); a.out.Split != tie.Lost || a.lostUntil != was {
+		t.Errorf("%v, and the head start begins %v later", a.out.Split, a.lostUntil.Sub(was))
 	}
 }
 

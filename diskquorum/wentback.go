@@ -26,9 +26,11 @@ var errBack = errors.New("the LUN went back to an older state than this node has
 // past is what the reads of a device have shown of a slot, to tell whether it goes back.
 type past struct {
 	shown [copiesPerSlot]uint64 // sequence by copy, as read last; 0: blank
+	told  [copiesPerSlot]bool   // the latest read could tell it: it was neither torn nor damaged
 	late  bool                  // its owner said of failed writes that they may land
 	older bool                  // the latest read showed older records than the one before, in both copies
-	base  uint64                // the greatest sequence when the device was seen to go back
+	base  uint64                // the greatest sequence when the device was seen to go back,
+	lost  uint64                // and the greatest that was known of the slot by then; 0: none that counts
 }
 
 // follow compares the latest read of a slot with those before.
@@ -36,12 +38,13 @@ func (p *past) follow(errs *[copiesPerSlot]error, copies *[copiesPerSlot]Slot) {
 	older, late := 0, false
 	for which, err := range errs {
 		now := uint64(0)
+		p.told[which] = err == nil || errors.Is(err, ErrBlank)
 		switch {
 		case err == nil:
 			now = copies[which].Sequence
 			late = late || copies[which].Late != 0
-		case !errors.Is(err, ErrBlank):
-			continue // torn or damaged: it tells nothing
+		case !p.told[which]:
+			continue
 		}
 		if now < p.shown[which] {
 			older++
@@ -61,16 +64,19 @@ func (a *Arbiter) noteBack(c *Completion) error {
 		back = back || dev.slots[i].past.older
 	}
 	switch {
-	case back && a.claim == claimActive: // before that it arbitrates nothing, and has to claim by what there is
+	case back:
 		l.back = true
 		for i := range dev.slots {
 			p := &dev.slots[i].past
-			p.base = p.newest()
+			p.base, p.lost = p.newest(), a.table.entries[i].last.sequence
 		}
-	case l.back && a.shared(c.Device):
+	case l.back && a.claim == claimActive && a.shared(c.Device):
 		l.back = false
 	}
-	if l.back {
+	switch {
+	case !l.back:
+		a.table.forget(c.Device)
+	case a.claim == claimActive: // before that it arbitrates nothing, and has to claim by what there is
 		return errBack
 	}
 	return nil
@@ -86,6 +92,7 @@ func (a *Arbiter) ownOlder(c *Completion) (back bool) {
 	s := &a.table.devices[c.Device].slots[a.slot]
 	for which := range copiesPerSlot {
 		switch right := l.right[which]; {
+		case !s.past.told[which]: // what is known of it is from the read before, and a write may have landed since
 		case s.past.shown[which] >= l.landed[which]:
 			l.right[which] = c.Started
 		case mayLand(l.failed[which], right):
@@ -114,6 +121,22 @@ func (a *Arbiter) shared(d int) bool {
 		}
 	}
 	return writing >= a.quorum
+}
+
+// forget drops what was known of a slot from before the device went back once its owner has written less since: its agent was
+// restarted on the older state, and goes on from there. On a set of three the greater record would stay the newest known else
+// (B8), and this node would read no promise and no decision of that slot any more.
+func (t *Table) forget(d int) {
+	for i := range t.entries {
+		p, known := &t.devices[d].slots[i].past, t.entries[i].last.sequence
+		if p.lost == 0 || p.newest() <= p.base {
+			continue
+		}
+		if p.newest() < known && known <= p.lost {
+			t.entries[i] = entry{}
+		}
+		p.lost = 0
+	}
 }
 
 // stranded reports whether too few devices are ours and have not gone back.

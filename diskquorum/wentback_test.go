@@ -141,3 +141,88 @@ func TestLateWritesAreNoGoingBack(t *testing.T) {
 		}
 	}
 }
+
+// Guard: B11. A copy of this node's slot that a read cannot tell is no sign, though a write has landed in it since the read that
+// could. A late write of the agent before it, of the boot before, tears it.
+func TestTornCopyIsNoGoingBack(t *testing.T) {
+	r := startedRig(t, 2)
+	r.nextWrite(t, 0)
+	r.kill(0)
+	r.reboot(0, true)
+	r.start(0)
+	r.run(20 * time.Second)
+	n := r.nodes[0]
+	if n.arb.claim != claimActive || len(r.late) != 1 {
+		t.Fatalf("claim %d, %d late writes", n.arb.claim, len(r.late))
+	}
+	for r.late[0].op.Offset != SlotOffset(0, int(r.nodes[0].arb.recorded%copiesPerSlot)) {
+		r.run(r.timing.Heartbeat)
+	}
+	r.landLate(0, 1)
+	r.setView(0, 0)
+	r.until(t, 0, OpRead)
+	if r.complete(0); n.arb.lanes[0].back {
+		t.Error("a torn copy is called a LUN that went back")
+	}
+}
+
+// Guard: B11, B8. When a set of three counts again a node reads what the others write there now, also one whose agent is started
+// on the older state later, and whose sequences are below those that were read before.
+func TestSlotThatGoesOnFromAnOlderStateIsRead(t *testing.T) {
+	r := newSetRig(3, 3, rigTiming())
+	r.oracle.fatal = t.Fatalf
+	r.startAll()
+	was := [][]byte{slices.Clone(r.images[0]), slices.Clone(r.images[1]), slices.Clone(r.images[2])}
+	for range 2 { // its sequence leaps each time
+		r.kill(1)
+		r.start(1)
+		r.run(20 * time.Second)
+	}
+	r.kill(1)
+	for d := range r.images {
+		r.restore(d, was[d])
+	}
+	n := r.nodes[0]
+	for end := r.now.Add(time.Minute); !n.arb.stranded() && r.now < end; r.run(100 * time.Millisecond) {
+	}
+	for end := r.now.Add(time.Minute); n.arb.stranded() && r.now < end; r.run(time.Second) {
+	}
+	r.start(1)
+	r.run(30 * time.Second)
+	if e := &n.arb.table.entries[1]; e.record().Process != r.nodes[1].process || !n.out.Healthy {
+		t.Errorf("%s: slot 1 is read as that of process %x, and process %x writes it", n.arb.trouble(r.now), e.record().Process, r.nodes[1].process)
+	}
+}
+
+// Guard: B11. An agent that is starting has read something newer, too, and takes no part in the tie once it has claimed its slot.
+func TestLUNGoesBackUnderAnAgentThatStarts(t *testing.T) {
+	r := startedRig(t, 2)
+	was := slices.Clone(r.images[0])
+	r.run(30 * time.Second)
+	r.kill(1) // it goes on elsewhere, on the LUN itself
+	r.kill(0)
+	r.start(0)
+	n := r.nodes[0]
+	r.setView(0, 0)
+	counter := r.onLUN(t, 0).Statement.Token.Counter
+	for n.arb.table.reads == 0 {
+		if r.step(0); n.ios[0] != nil {
+			r.complete(0)
+		}
+	}
+	if n.arb.claim == claimActive {
+		t.Fatal("it has claimed its slot")
+	}
+	r.restore(0, was)
+	for end := r.now.Add(5 * time.Minute); r.now < end; {
+		if r.run(100 * time.Millisecond); n.out.Split == tie.Won || n.arb.prop.phase != phaseIdle {
+			t.Fatalf("takes part: %v, %v before the end", n.out.Split, end.Sub(r.now))
+		}
+	}
+	if n.arb.claim != claimActive || n.arb.trouble(r.now) != errBack.Error() {
+		t.Errorf("claim %d, %q", n.arb.claim, n.arb.trouble(r.now))
+	}
+	if n.arb.token.Counter < counter+unseenTokens {
+		t.Errorf("token %v: one that the LUN does not show any more may have been granted", n.arb.token)
+	}
+}

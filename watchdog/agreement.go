@@ -51,9 +51,9 @@ func (c *Core) Agreed() bool {
 	}
 	heard := a.heard
 	heard.Add(c.cfg.Roster.Self)
-	n := c.base().Size()
+	n := c.rosters.base().Size()
 	if c.cfg.Succession != nil {
-		heard = heard.And(c.membersOf(c.base()))
+		heard = heard.And(c.rosters.membersOf(c.rosters.base()))
 	}
 	return a.own.Settled() && 2*heard.Len() > n
 }

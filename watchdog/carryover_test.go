@@ -86,7 +86,7 @@ func TestWhoVouchesForAGuard(t *testing.T) {
 			}
 			c.Merger().Answered(netgossip.Answer{Peer: i + 1, SentAt: 10 * sec, Statement: &st, Sees: true})
 		}
-		c.view = c.merger.Evaluate(10*sec, c.quorum)
+		c.view = c.merger.Evaluate(10*sec, c.rosters.quorum)
 		before := lists{[]*roster.Roster{old, next}, tc.fresh}
 		if tc.fresh {
 			before.chain = before.chain[1:]
@@ -119,7 +119,7 @@ func TestClaimsOfOneListAlone(t *testing.T) {
 		if p > 0 {
 			tell(c, 10*sec, p, netgossip.Statement{Lost: lost, Standing: st})
 		}
-		if got := c.proof.fresh(10*sec, p, c) != nil; got != (p == 1) {
+		if got := judging(c, 10*sec).fresh(10*sec, p) != nil; got != (p == 1) {
 			t.Errorf("peer %d: its claims count: %v", p, got)
 		}
 	}
@@ -170,11 +170,11 @@ func TestFreshNodeThatJoinsDoubtsGuards(t *testing.T) {
 		c.Step(at)
 		if fx := c.fx.Rosters; !handed && fx.Fetch != (roster.Ref{}) {
 			handed = true
-			if err := c.HandRoster(old); err != nil {
+			if err := c.rosters.Hand(old); err != nil {
 				t.Fatal(err)
 			}
 		}
-		c.RostersSaved(nil)
+		c.rosters.Saved(nil)
 	}
 	c.Step(14 * sec)
 	if n := len(s.Chain()); !handed || s.Fresh() || n != 2 {
@@ -191,18 +191,18 @@ func TestListAtHandIsNotGoneBy(t *testing.T) {
 	old, next := rosterOf(t, 1, "n0", "n1", "n2"), rosterOf(t, 2, "n0", "n1", "n2", "n3")
 	c := listCore(t, old, old)
 	c.Step(10 * sec)
-	if !c.oneList() || !c.noOther() || !c.settled() {
-		t.Fatalf("one list: %v, no other %v, settled %v", c.oneList(), c.noOther(), c.settled())
+	if !c.rosters.oneList() || !c.rosters.noOther() || !c.settled() {
+		t.Fatalf("one list: %v, no other %v, settled %v", c.rosters.oneList(), c.rosters.noOther(), c.settled())
 	}
-	if err := c.LearnRoster(next); err != nil {
+	if err := c.rosters.Learn(next); err != nil {
 		t.Fatal(err)
 	}
 	c.Step(11 * sec)
 	if c.rosters.standing.Known != next.Ref() {
 		t.Fatalf("%+v", c.rosters.standing)
 	}
-	if !c.oneList() || c.noOther() || !c.settled() {
-		t.Errorf("another one is known: one list %v, no other %v, settled %v", c.oneList(), c.noOther(), c.settled())
+	if !c.rosters.oneList() || c.rosters.noOther() || !c.settled() {
+		t.Errorf("another one is known: one list %v, no other %v, settled %v", c.rosters.oneList(), c.rosters.noOther(), c.settled())
 	}
 	if c.cfg.LUNMode = LUNOr; c.settled() {
 		t.Error("another one is known, and the LUN counts as a network")
@@ -210,8 +210,8 @@ func TestListAtHandIsNotGoneBy(t *testing.T) {
 	for name, c := range map[string]*Core{
 		"two are gone by": listCore(t, next, old, next), "the sets are by another one": listCore(t, next, old),
 	} {
-		if c.Step(10 * sec); c.oneList() || c.settled() {
-			t.Errorf("%s: one list %v, settled %v", name, c.oneList(), c.settled())
+		if c.Step(10 * sec); c.rosters.oneList() || c.settled() {
+			t.Errorf("%s: one list %v, settled %v", name, c.rosters.oneList(), c.settled())
 		}
 	}
 }

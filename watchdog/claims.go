@@ -30,7 +30,7 @@ func chanceDelay(n int) time.Duration {
 }
 
 // longLost are the claimed peers that have been missed for so long that older agents may count the claim, too.
-func (v *prover) longLost(now boottime.Instant) roster.Set {
+func (v *Prover) longLost(now boottime.Instant) roster.Set {
 	long := v.lost
 	for p := range v.lost.All() {
 		w := &v.peers[p]
@@ -41,28 +41,28 @@ func (v *prover) longLost(now boottime.Instant) roster.Set {
 
 // fresh is a peer's statement if its claims count, or nil. They do not while it goes by another
 // list, too: it has not doubted yet what was said under that one.
-func (v *prover) fresh(now boottime.Instant, m int, c *Core) *netgossip.Statement {
+func (v *Prover) fresh(now boottime.Instant, m int) *netgossip.Statement {
 	if m == v.roster.Self {
 		return nil
 	}
-	st, anchor := c.merger.Statement(m)
+	st, anchor := v.merger.Statement(m)
 	if st == nil || now.Sub(anchor) > claimAge {
 		return nil
 	}
-	if stands := st.Stands(); c.cfg.Succession != nil && !goesBy(&stands, c.base()) {
+	if stands := st.Stands(); v.cfg.Succession != nil && !goesBy(&stands, v.lists.base()) {
 		return nil
 	}
 	return st
 }
 
 // claims counts the fresh claims of a peer among the counted members, this node included.
-func (v *prover) claims(now boottime.Instant, p int, c *Core) int {
+func (v *Prover) claims(now boottime.Instant, p int) int {
 	n := 0
 	if v.lost.Has(p) {
 		n++
 	}
-	for m := range c.view.Counted.All() {
-		if st := v.fresh(now, m, c); st != nil && st.Lost.Has(p) {
+	for m := range v.in.View.Counted.All() {
+		if st := v.fresh(now, m); st != nil && st.Lost.Has(p) {
 			n++
 		}
 	}
@@ -70,9 +70,9 @@ func (v *prover) claims(now boottime.Instant, p int, c *Core) int {
 }
 
 // claimants are the counted members whose claim of one of these counts.
-func (v *prover) claimants(now boottime.Instant, of roster.Set, c *Core) (by roster.Set) {
-	for m := range c.view.Counted.All() {
-		if st := v.fresh(now, m, c); st != nil && st.Lost.Intersects(of) {
+func (v *Prover) claimants(now boottime.Instant, of roster.Set) (by roster.Set) {
+	for m := range v.in.View.Counted.All() {
+		if st := v.fresh(now, m); st != nil && st.Lost.Intersects(of) {
 			by.Add(m)
 		}
 	}
@@ -112,16 +112,16 @@ const (
 )
 
 // inquire asks for claims that the proof of open deaths lacks.
-func (v *prover) inquire(now boottime.Instant, open roster.Set, c *Core) {
+func (v *Prover) inquire(now boottime.Instant, open roster.Set) {
 	q := &v.inquiry
 	if open.IsEmpty() {
 		if !q.about.IsEmpty() {
 			q.about, q.heard = roster.Set{}, roster.Set{}
-			c.fx.Ask = c.merger.Ways(now, roster.Set{}, q.turn) // who was not asked yet need not be
+			v.out.Ask = v.merger.Ways(now, roster.Set{}, q.turn) // who was not asked yet need not be
 		}
 		return
 	}
-	heard := q.heard.Union(v.claimants(now, open, c))
+	heard := q.heard.Union(v.claimants(now, open))
 	if fresh := !open.Minus(q.about).IsEmpty(); fresh || !heard.Minus(q.heard).IsEmpty() {
 		soon := now.Add(inquiryDelay)
 		if q.last != 0 {
@@ -134,17 +134,17 @@ func (v *prover) inquire(now boottime.Instant, open roster.Set, c *Core) {
 	}
 	q.about, q.heard = open, heard
 	if now < q.next {
-		c.fx.Wake = min(c.fx.Wake, q.next)
+		v.out.Wake = min(v.out.Wake, q.next)
 		return
 	}
 	var wanted roster.Set
-	for m := range c.view.Counted.All() {
-		st, anchor := c.merger.Statement(m)
+	for m := range v.in.View.Counted.All() {
+		st, anchor := v.merger.Statement(m)
 		put(&wanted, m, m != v.roster.Self && (st == nil || now.Sub(anchor) > claimAge/2 || !open.Minus(st.Lost).IsEmpty()))
 	}
-	c.fx.Ask = c.merger.Ways(now, wanted, q.turn)
+	v.out.Ask = v.merger.Ways(now, wanted, q.turn)
 	q.turn++
 	q.last, q.next = now, now.Add(q.pause)
 	q.pause = min(2*q.pause, inquirySlowest)
-	c.fx.Wake = min(c.fx.Wake, q.next)
+	v.out.Wake = min(v.out.Wake, q.next)
 }

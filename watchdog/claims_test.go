@@ -29,8 +29,8 @@ func TestProofStandsUntilTheNodeIsSeenAgain(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	at := mourn(c, 11*time.Second, 2*time.Minute, roster.SetOf(4), 1, 2, 3)
 	for d := at + time.Second; d < at+10*time.Second; d += time.Second {
-		if mourn(c, d, d, roster.SetOf(4), 1, 2, 3) == 0 || c.Death(4).At != boottime.Instant(at) {
-			t.Fatalf("at %v: fenced %v, %+v, proven at %v", d, c.Fenced().Has(4), c.Death(4), at)
+		if mourn(c, d, d, roster.SetOf(4), 1, 2, 3) == 0 || c.proof.Of(4).At != boottime.Instant(at) {
+			t.Fatalf("at %v: fenced %v, %+v, proven at %v", d, c.proof.Fenced().Has(4), c.proof.Of(4), at)
 		}
 	}
 	back := boottime.Instant(at + 10*time.Second)
@@ -45,7 +45,7 @@ func TestProofStandsUntilTheNodeIsSeenAgain(t *testing.T) {
 func TestClaimsOfOneselfAndOfNobody(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	mourn(c, 11*time.Second, 2*time.Minute, roster.SetOf(0, 4, 9), 1, 2, 3)
-	if got := c.Fenced(); got != roster.SetOf(4) {
+	if got := c.proof.Fenced(); got != roster.SetOf(4) {
 		t.Errorf("fenced %v", got)
 	}
 }
@@ -88,10 +88,10 @@ func TestOnlyWhoLivesByAMajorityProves(t *testing.T) {
 		for p := 1; p < 4; p++ {
 			tell(c, 10*sec, p, netgossip.Statement{Lost: roster.SetOf(4)})
 		}
-		c.view = c.merger.Evaluate(10*sec, c.quorum)
-		c.outcome, c.fx.Decision = c.tally(), tc.decision
-		if c.proof.conclude(10*sec, c); c.Fenced().Has(4) != tc.want {
-			t.Errorf("%s: fenced %v", tc.name, c.Fenced().Has(4))
+		c.view = c.merger.Evaluate(10*sec, c.rosters.quorum)
+		c.outcome, c.fx.Decision = c.rosters.tally(c.view.Counted), tc.decision
+		if judging(c, 10*sec).conclude(10 * sec); c.proof.Fenced().Has(4) != tc.want {
+			t.Errorf("%s: fenced %v", tc.name, c.proof.Fenced().Has(4))
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestOnlyWhoLivesByAMajorityProves(t *testing.T) {
 func TestClaimsAreCountedByTheListInForce(t *testing.T) {
 	const x = 4
 	c := listCore(t, rosterOf(t, 9, "n0", "n1", "n2", "n3", "x"), rosterOf(t, 1, "n0", "n1", "x"))
-	base := standingBy(c.base())
+	base := standingBy(c.rosters.base())
 	tell(c, 10*sec, x, netgossip.Statement{Guard: killing, Standing: base})
 	c.Step(10 * sec)
 	tell(c, 100*sec, 1, netgossip.Statement{Lost: roster.SetOf(x), Standing: base})
@@ -126,11 +126,11 @@ func TestGrantOfAnotherTimeProvesNothing(t *testing.T) {
 	} {
 		c := testCore(t, 4, nil)
 		c.fx.Decision = won(15 * sec)
-		c.proof.conclude(10*sec, c)
+		judging(c, 10*sec).conclude(10 * sec)
 		c.fx.Decision = tc.then
-		c.proof.conclude(12*sec, c)
+		judging(c, 12*sec).conclude(12 * sec)
 		c.fx.Decision = won(22 * sec)
-		if c.proof.conclude(15*sec, c); c.proof.grantSince != tc.want {
+		if judging(c, 15*sec).conclude(15 * sec); c.proof.grantSince != tc.want {
 			t.Errorf("%s: in force since %v, want %v", tc.name, time.Duration(c.proof.grantSince), time.Duration(tc.want))
 		}
 	}
@@ -153,11 +153,11 @@ func TestProofsFollowTheirNodes(t *testing.T) {
 	if v.guarded != want || v.fenced != roster.SetOf(5) || v.carried != roster.SetOf(4) || !v.lost.IsEmpty() {
 		t.Errorf("guarded %v, fenced %v, carried %v, lost %v", v.guarded, v.fenced, v.carried, v.lost)
 	}
-	if c.Death(5).Boot != 103 || c.Death(3).Proof != 0 || v.peers[4].boot != 102 {
-		t.Errorf("%+v %+v, boot %d", c.Death(5), c.Death(3), v.peers[4].boot)
+	if c.proof.Of(5).Boot != 103 || c.proof.Of(3).Proof != 0 || v.peers[4].boot != 102 {
+		t.Errorf("%+v %+v, boot %d", c.proof.Of(5), c.proof.Of(3), v.peers[4].boot)
 	}
 	for p := range 6 {
-		if _, ok := c.ProvenIn(20*sec, p); ok != (p == 5) && !c.view.Seen.Has(p) {
+		if _, ok := c.proof.ProvenIn(20*sec, p); ok != (p == 5) && !c.view.Seen.Has(p) {
 			t.Errorf("%s: about to be proven dead: %v", c.cfg.Roster.Name(p), ok)
 		}
 	}
@@ -188,4 +188,10 @@ func TestClaimsBeginAgainWithOtherIndices(t *testing.T) {
 	if got := c.Step(101 * sec).Statement.Lost; !got.IsEmpty() || c.proof.admissible(101*sec, 3) || c.proof.admissible(101*sec, 2) {
 		t.Errorf("claimed %v", got)
 	}
+}
+
+// judging is the prover of a core, by what that knows now.
+func judging(c *Core, now boottime.Instant) *Prover {
+	c.proof.in = *c.situation(now)
+	return &c.proof
 }

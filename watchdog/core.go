@@ -1,8 +1,6 @@
 package watchdog
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -90,12 +88,14 @@ type Effects struct {
 
 // Core owns the state of the decision. It is not safe for concurrent use.
 type Core struct {
+	guarding // of the watchdog,
+	sentence // and of the boot;
+	publication
+
 	cfg     Config
-	quorum  int
 	merger  *netgossip.Merger
 	lun     lun
 	breaker tie.Breaker // decides equal splits: lun, or another; never nil
-	granted bool        // they are decided by what it answers
 
 	view      netgossip.View
 	outcome   netgossip.Outcome
@@ -105,15 +105,7 @@ type Core struct {
 	tieSince  boottime.Instant
 
 	api      apiState
-	disarm   map[string]string // why, by source
-	stopping bool
-	guard    netgossip.Guard
-	driver   string        // what the watchdog's driver calls itself
-	set      time.Duration // the watchdog's timeout as read back, which may be less than that of guard
-	unfired  bool          // the watchdog of this boot was seen not to fire
-	release  release
-	arming   bool // the watchdog is to be armed, and too few know of this agent
-	proof    prover
+	proof    Prover
 	terms    agreement
 	united   bool             // the view agrees on how to break a tie
 	starving boottime.Instant // for want of quorum since; zero: it does not
@@ -123,8 +115,7 @@ type Core struct {
 	stepped  boottime.Instant // the step before
 	holdLeft boottime.Instant // nothing is done about lost quorum before
 	stall    stall
-	pub      publication
-	rosters  rosters
+	rosters  Rosters
 
 	split   tie.Output
 	healthy bool // the LUN, as its arbiter said last
@@ -132,84 +123,38 @@ type Core struct {
 	hold    holding
 	voices  voices
 
-	sentence sentence
-	told     told
-	orders   orders
-	fx       Effects
-	changed  boottime.Instant
-	asked    tie.Input
+	known   proverInput
+	fx      Effects
+	changed boottime.Instant
+	asked   tie.Input
 }
 
 // NewCore returns a core that has seen nobody yet.
 func NewCore(cfg Config) *Core {
 	c := &Core{
-		cfg:    cfg,
-		quorum: cfg.Roster.Quorum(cfg.Quorum),
+		cfg: cfg,
 		merger: netgossip.NewMerger(netgossip.MergerConfig{
 			Roster: cfg.Roster, Networks: cfg.Networks, Policy: cfg.Policy, MaxAge: cfg.MaxAge, Countable: countable(cfg.Succession),
 		}),
-		disarm: make(map[string]string),
-		pub:    newPublication(cfg.Roster.Size(), cfg.RestartGrace),
-		proof:  newProver(cfg.Roster),
-		hold:   holding{seen: make([]boottime.Instant, cfg.Roster.Size())},
-		voices: newVoices(cfg.Roster.Size()),
-		fx:     Effects{Lock: -1},
+		publication: newPublication(cfg.Roster.Size(), cfg.RestartGrace),
+		hold:        holding{seen: make([]boottime.Instant, cfg.Roster.Size())},
+		voices:      newVoices(cfg.Roster.Size()),
+		fx:          Effects{Lock: -1},
 	}
+	c.proof = newProver(&c.cfg, &c.rosters, c.merger)
+	c.guarding = guarding{cfg: &c.cfg, end: &c.sentence, disarm: make(map[string]string)}
+	c.rosters = Rosters{cfg: &c.cfg, merger: c.merger, quorum: cfg.Roster.Quorum(cfg.Quorum)}
 	c.breaker, c.granted = &c.lun, cfg.LUN
 	c.SetGuard(false, 0)
-	c.recount()
+	c.rosters.recount()
 	return c
 }
 
+// Rosters are the lists of members that this node goes by.
+func (c *Core) Rosters() *Rosters { return &c.rosters }
+
 // Merger gives the reachability state, for events and for display.
 func (c *Core) Merger() *netgossip.Merger { return c.merger }
-
-// SetDisarm raises the disarm signal of a source, and says why in words for people; "" lowers it. Any raised
-// one disarms. The core knows no source but the list of members: a new one is another caller of this.
-func (c *Core) SetDisarm(source, why string) {
-	if why != "" {
-		c.disarm[source] = why
-	} else {
-		delete(c.disarm, source)
-	}
-}
-
-// DisarmedBy is why each of the disarm signals is raised, in the order of their sources' names.
-func (c *Core) DisarmedBy() []string {
-	var why []string
-	for _, source := range slices.Sorted(maps.Keys(c.disarm)) {
-		why = append(why, c.disarm[source])
-	}
-	return why
-}
-
-// Stop begins the planned stop: disarm, say so to the peers, stop arbitrating. In a condemned boot nothing does that.
-func (c *Core) Stop() { c.stopping = !c.sentence.condemned }
-
-// SetDriver notes what the watchdog's driver calls itself. From the next SetGuard on peers are told when it fires at the latest.
-func (c *Core) SetDriver(identity string) { c.driver = identity }
-
-// SetGuard notes what the watchdog will do, as read back from the driver.
-//
-// Invariant: what peers are told, and what this node reckons with for itself, is when the watchdog has fired at the latest (L9). By when it
-// may fire at the earliest it is only fed.
-func (c *Core) SetGuard(armed bool, timeout time.Duration) {
-	if c.sentence.condemned {
-		return // what was stated before stands: peers reckon with it who know of no sentence
-	}
-	c.release.yielded, c.set = false, timeout
-	c.guard = netgossip.Guard{
-		Armed: armed, Fences: c.cfg.OnLoss == LossFence, Leases: c.granted && !c.cfg.LUNLostAsksAPI, Timeout: Latest(c.driver, timeout),
-	}
-	c.bound()
-}
-
-// GuardFailed says that the watchdog of this boot has counted down unfed and did not fire in time, for good: what it does after that
-// has no horizon, whether it is armed again or not. So nobody takes this boot for dead by time or by a sentence (L9, P9).
-func (c *Core) GuardFailed() {
-	c.unfired = true
-	c.bound()
-}
 
 // recallGuard finds in this node's slot what an agent before this one has said of the watchdog of this boot: that it is armed, with a timeout,
 // and that nothing is known of when it fires. Nobody else writes that there: a driver that does not tell its timeout has none.
@@ -223,22 +168,6 @@ func (c *Core) recallGuard() {
 	}
 	if g := &rec.Statement.Guard; g.Armed && g.Timeout > 0 && g.Horizon == 0 {
 		c.GuardFailed()
-	}
-}
-
-// bound makes the horizon that of the budget. Before the watchdog was armed for the first time it
-// is that of the timeout which will be asked for: a grant may come first. It is none while a
-// countdown runs whose length the driver does not tell.
-func (c *Core) bound() {
-	switch {
-	case c.unfired:
-		c.guard.Horizon = 0
-	case c.guard.Timeout > 0:
-		c.guard.Horizon = c.cfg.Budget.WithWatchdog(c.guard.Timeout).Horizon()
-	case c.guard.Armed:
-		c.guard.Horizon = 0
-	default:
-		c.guard.Horizon = c.cfg.Budget.Horizon()
 	}
 }
 
@@ -257,14 +186,8 @@ func (c *Core) Decision() Decision { return c.fx.Decision }
 // Available is the latest set of nodes to publish.
 func (c *Core) Available() roster.Set { return c.fx.Available }
 
-// Size is N, the number of expected nodes.
-func (c *Core) Size() int { return c.base().Size() }
-
 // Outcome is how the latest view stands against the roster.
 func (c *Core) Outcome() netgossip.Outcome { return c.outcome }
-
-// Quorum is the number of counted members that are needed.
-func (c *Core) Quorum() int { return c.quorum }
 
 // Since is when the present decision was first made.
 func (c *Core) Since() boottime.Instant { return c.changed }
@@ -272,17 +195,36 @@ func (c *Core) Since() boottime.Instant { return c.changed }
 // Split is the tie-breaker's latest word.
 func (c *Core) Split() *tie.Output { return &c.split }
 
-// Step evaluates everything at now. In steady state it does not allocate.
+// Step evaluates everything at now: whom this node sees, whether its own boot is over, what it lives by, what becomes of its watchdog,
+// who else is dead, and what is said of all that. In steady state it does not allocate.
 func (c *Core) Step(now boottime.Instant) *Effects {
+	c.see(now)
+	c.judge(now)
+	c.weigh(now)
+	permitted := c.fx.Decision.Until
+	c.decide(now)
+	c.followDeaths(now, c.claimsBegin(now, permitted))
+	c.state(now)
+	c.noteStall(now)
+	c.followStrike(now)
+	c.publish(now)
+	return &c.fx
+}
+
+// see finds whom this node sees and counts.
+func (c *Core) see(now boottime.Instant) {
 	c.view = c.look(now)
 	c.followRosters(now)
 	// Who was removed, or is about to join, may be in contact and of one mind.
 	c.view.Counted = c.view.Counted.And(c.rosters.expected)
 	c.followVoices(now)
 	c.fx.Wake = min(c.view.NextExpiry, c.rosters.wake)
-	c.judge(now)
-	c.outcome = c.tally()
-	c.proof.follow(now, c.merger, c.view.Seen, c.lun.arbiter)
+}
+
+// weigh finds what this node lives by: a majority, what breaks a tie, or that nobody else can live.
+func (c *Core) weigh(now boottime.Instant) {
+	c.outcome = c.rosters.tally(c.view.Counted)
+	c.proof.follow(now, c.view.Seen)
 	c.proof.sight(now, c.voices.heard, c.voices.words)
 	c.followMajority(now)
 	c.followTerms()
@@ -293,13 +235,15 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	c.followHold(now)
 	c.recallGuard()
 	c.followRelease(now)
+}
 
-	in := c.inputs(now)
+// decide decides by that, and says what becomes of the watchdog.
+func (c *Core) decide(now boottime.Instant) {
+	in, prev := c.inputs(now), c.fx.Decision
 	d := Decide(&in)
 	if d.Quorum && d.Action == Feed {
 		c.hadQuorum = true
 	}
-	prev := c.fx.Decision
 	c.fx.Changed = d.Action != prev.Action || d.Reason != prev.Reason || d.Quorum != prev.Quorum
 	if c.fx.Changed {
 		c.changed = now
@@ -315,19 +259,6 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 	if d.Until > now {
 		c.fx.Wake = min(c.fx.Wake, d.Until)
 	}
-	c.followClaims(now, prev.Until)
-	c.testify(now)
-	c.fx.Ask = nil
-	c.proof.conclude(now, c)
-	c.followSentences(now)
-	c.followTold(now)
-	c.followOrders(now)
-	c.fx.Fenced = c.proof.fenced
-	c.state(now)
-	c.noteStall(now)
-	c.followStrike(now)
-	c.publish(now)
-	return &c.fx
 }
 
 // followMajority keeps the clock of L8: it is restarted by a counted majority only.
@@ -360,7 +291,7 @@ func (c *Core) inputs(now boottime.Instant) Inputs {
 		API: c.cfg.API, LUNLostAsksAPI: c.cfg.LUNLostAsksAPI,
 		OnLoss: c.cfg.OnLoss, LossLease: c.cfg.MaxAge,
 	}
-	if until := c.apiUntil(); until > now {
+	if until := c.api.until(c.cfg.APIMaxAge); until > now {
 		in.APIAsked = true
 		if c.api.reachable {
 			in.APIUntil = until
@@ -388,15 +319,17 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 		Terms:        c.terms.own,
 		Agreed:       c.terms.own.Stated() && c.Agreed(),
 		Feeding:      (c.fx.Decision.Action == Feed || c.fx.Decision.Action == Hold) && !(c.wantsDisarm() && len(c.disarm) > 0),
-		Stopping:     c.leaving(),
+		Stopping:     c.guarding.leaving(),
 		LUNHealthy:   c.healthy,
-		APIReachable: c.tellsAPI(now),
+		APIReachable: c.api.tells(now, c.cfg.APIMaxAge),
 		Unheard:      c.kubeAway,
 		Version:      c.cfg.Version,
 		Sentence:     c.sentence.timeout,
 		Heeds:        true,
-		Facts:        c.facts(now),
 	}
+	var again boottime.Instant
+	st.Facts, again = c.proof.facts(now)
+	c.fx.Wake = min(c.fx.Wake, again)
 	if c.sentence.condemned || c.sentence.blind {
 		st.Seen, st.View, st.Lost, st.LongLost = roster.Set{}, roster.Set{}, roster.Set{}, roster.Set{} // nothing that it could say is to count for anybody
 		st.Facts = [netgossip.MaxFacts]netgossip.Fact{}
@@ -417,7 +350,7 @@ func (c *Core) state(now boottime.Instant) {
 		}
 	}
 	st.Stated = boottime.Instant(now.Sub(c.cfg.Booted))
-	c.fx.Spread = c.spreads(&st.Facts)
+	c.fx.Spread = c.proof.spreads(&st.Facts)
 	c.fx.Nudge = old == nil || old.Token != st.Token || old.View != st.View || old.Seen != st.Seen || old.Stopping != st.Stopping || old.Sentence != st.Sentence ||
 		old.Guard != st.Guard || old.Terms != st.Terms || old.Agreed != st.Agreed || old.Lost != st.Lost || old.Standing != st.Standing
 	c.replace(st)

@@ -98,12 +98,12 @@ func (p *publication) suppress(members int, now boottime.Instant) {
 }
 
 // Flapping lists the peers that are back, and whose JOIN is held because they come and go.
-func (c *Core) Flapping() roster.Set { return c.pub.flapping.And(c.pub.present) }
+func (p *publication) Flapping() roster.Set { return p.flapping.And(p.present) }
 
 // FlappingFor is for how long at most the JOIN of a peer is held, if it does not go again.
-func (c *Core) FlappingFor(i int) time.Duration {
-	if !c.Flapping().Has(i) {
+func (p *publication) FlappingFor(i int) time.Duration {
+	if !p.Flapping().Has(i) {
 		return 0
 	}
-	return c.pub.peers[i].flaps.until.Sub(c.stepped)
+	return p.peers[i].flaps.until.Sub(p.stepped)
 }

@@ -35,7 +35,7 @@ func (f *flapping) run(d time.Duration) {
 	f.t.Helper()
 	for end := f.now.Add(d); f.now < end; {
 		f.now += sec / 4
-		for p := 1; p < f.c.Size(); p++ {
+		for p := 1; p < f.c.rosters.Size(); p++ {
 			if !f.away.Has(p) {
 				st := netgossip.Statement{}
 				if f.say != nil {
@@ -50,12 +50,12 @@ func (f *flapping) run(d time.Duration) {
 		if f.has != fx.Available {
 			f.t.Fatalf("at %v a subscriber has %v, the node %v", f.now, f.has, fx.Available)
 		}
-		for p := 1; p < f.c.Size(); p++ {
+		for p := 1; p < f.c.rosters.Size(); p++ {
 			is := f.c.View().Seen.Has(p)
 			if !is && fx.Available.Has(p) && !f.c.Restarting().Has(p) {
 				f.t.Fatalf("at %v n%d is missing, and published", time.Duration(f.now), p)
 			}
-			if is && seen.Has(p) && !fx.Available.Has(p) && !f.c.pub.rebooted.Has(p) && !f.c.pub.leaving.Has(p) {
+			if is && seen.Has(p) && !fx.Available.Has(p) && !f.c.publication.rebooted.Has(p) && !f.c.publication.leaving.Has(p) {
 				f.t.Fatalf("at %v n%d is LEFT, and is there", time.Duration(f.now), p)
 			}
 			if fx.Left.Has(p) {
@@ -122,7 +122,7 @@ func TestANodeThatFlapsIsKeptOut(t *testing.T) {
 func TestTheEndOfAHoldWakes(t *testing.T) {
 	f := newFlapping(t, 4)
 	f.flap(3, 1)
-	until := f.c.pub.peers[1].flaps.until
+	until := f.c.publication.peers[1].flaps.until
 	f.run((until - sec/2).Sub(f.now)) // evidence lasts longer than the hold
 	if fx := f.c.Step(f.now + 1); fx.Wake != until {
 		t.Fatalf("wake at %v, the hold ends at %v", fx.Wake, until)
@@ -168,8 +168,8 @@ func TestDampingDoesNotEnterTheVerdict(t *testing.T) {
 
 // undamped has a core forget all flaps.
 func undamped(c *Core) {
-	for p := range c.pub.peers {
-		c.pub.peers[p].flaps = flaps{}
+	for p := range c.publication.peers {
+		c.publication.peers[p].flaps = flaps{}
 	}
 }
 
@@ -269,8 +269,8 @@ func TestAnotherOnesFlapsMakeNoLEFT(t *testing.T) {
 	f.flap(2, 1, 2, 3, 4)
 	f.wants("published with the others", 1, 3, 3)
 	f.run(117 * time.Second)
-	if level := f.c.pub.peers[1].flaps.level(f.now); level < flapSuppress+0.1 || f.c.pub.peers[3].flaps.level(f.now) > flapReuse {
-		t.Fatalf("penalties of %v and %v: the test shows nothing", level, f.c.pub.peers[3].flaps.level(f.now))
+	if level := f.c.publication.peers[1].flaps.level(f.now); level < flapSuppress+0.1 || f.c.publication.peers[3].flaps.level(f.now) > flapReuse {
+		t.Fatalf("penalties of %v and %v: the test shows nothing", level, f.c.publication.peers[3].flaps.level(f.now))
 	}
 	f.flap(1, 2)
 	f.wants("it has not moved", 1, 3, 3)

@@ -142,5 +142,5 @@ func TestTheVerdictDoesNotInherit(t *testing.T) {
 // Demands is what the networks are asked for.
 func (c *Core) Demands() netgossip.Demand {
 	v := c.NetworkView()
-	return c.Merger().Demand(&v, c.Quorum())
+	return c.Merger().Demand(&v, c.rosters.Quorum())
 }

@@ -1,6 +1,7 @@
 package watchdog
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -21,12 +22,15 @@ const (
 //
 // Invariant: what is handed on is what was told, never a conclusion of this node, and never the rest of a countdown (P4). A sentence
 // is handed on by those alone to whom the node itself, or its block on the LUN, has told it.
-func (c *Core) facts(now boottime.Instant) (facts [netgossip.MaxFacts]netgossip.Fact) {
-	all, urgent := c.told.all[:0], 0
-	orders := c.orderFacts(&facts) // two at most, for seconds
-	for p := range c.proof.peers {
-		if w := &c.proof.peers[p]; w.sentenced != 0 || w.defied != 0 || w.death.Proof.told() {
-			if f := c.factOf(now, p, w); f.Kind != 0 {
+//
+// Where they take turns, the next ones are shown from again on.
+func (v *Prover) facts(now boottime.Instant) (facts [netgossip.MaxFacts]netgossip.Fact, again boottime.Instant) {
+	again = boottime.Never
+	all, urgent := v.told.all[:0], 0
+	orders := v.orderFacts(&facts) // two at most, for seconds
+	for p := range v.peers {
+		if w := &v.peers[p]; w.sentenced != 0 || w.defied != 0 || w.death.Proof.told() {
+			if f := v.factOf(now, p, w); f.Kind != 0 {
 				all = append(all, f)
 				if f.Kind == netgossip.FactContradicted {
 					all[urgent], all[len(all)-1] = f, all[urgent]
@@ -34,48 +38,49 @@ func (c *Core) facts(now boottime.Instant) (facts [netgossip.MaxFacts]netgossip.
 				}
 			}
 		}
-		if boot := c.unfiredBoot(p); boot != 0 {
-			all = append(all, netgossip.Fact{Kind: netgossip.FactUnfired, Name: netgossip.NameDigest(c.cfg.Roster.Name(p)), Boot: boot})
+		if boot := v.unfiredBoot(p); boot != 0 {
+			all = append(all, netgossip.Fact{Kind: netgossip.FactUnfired, Name: netgossip.NameDigest(v.roster.Name(p)), Boot: boot})
 		}
 	}
-	c.told.all = all
+	v.told.all = all
 	room := len(facts) - orders
 	if urgent < len(all) {
 		room-- // contradictions stay until another boot answers: they must not keep everything else out for ever
 	}
 	rest := facts[orders:]
-	shown := c.takeTurns(now, rest[:room], all[:urgent]) // first: somebody may act on a death that is none
-	c.takeTurns(now, rest[shown:], all[urgent:])
-	return facts
+	shown := v.takeTurns(now, rest[:room], all[:urgent]) // first: somebody may act on a death that is none
+	if others := v.takeTurns(now, rest[shown:], all[urgent:]); shown < urgent || others < len(all)-urgent {
+		again = boottime.Instant((int64(now)/int64(factsTurn) + 1) * int64(factsTurn))
+	}
+	return facts, again
 }
 
 // takeTurns fills the room that there is with facts, which take turns if it is too small, and returns for how many there was room.
-func (c *Core) takeTurns(now boottime.Instant, room, all []netgossip.Fact) int {
+func (v *Prover) takeTurns(now boottime.Instant, room, all []netgossip.Fact) int {
 	if len(all) <= len(room) {
 		return copy(room, all)
 	}
-	turn := int64(now)/int64(factsTurn) + int64(c.cfg.Roster.Self)
+	turn := int64(now)/int64(factsTurn) + int64(v.roster.Self)
 	from := int(turn % int64(len(all)) * int64(len(room)) % int64(len(all)))
 	for i := range room {
 		room[i] = all[(from+i)%len(all)]
 	}
-	c.fx.Wake = min(c.fx.Wake, boottime.Instant((int64(now)/int64(factsTurn)+1)*int64(factsTurn)))
 	return len(room)
 }
 
 // factOf is what this node hands on about a peer; of kind 0: nothing.
-func (c *Core) factOf(now boottime.Instant, p int, w *witness) (f netgossip.Fact) {
-	known := c.knownBoot(p)
-	f = netgossip.Fact{Name: netgossip.NameDigest(c.cfg.Roster.Name(p)), Boot: known}
+func (v *Prover) factOf(now boottime.Instant, p int, w *witness) (f netgossip.Fact) {
+	known := v.knownBoot(p)
+	f = netgossip.Fact{Name: netgossip.NameDigest(v.roster.Name(p)), Boot: known}
 	switch d := &w.death; {
-	case known == 0 || p == c.cfg.Roster.Self:
+	case known == 0 || p == v.roster.Self:
 		return netgossip.Fact{}
 	case w.defied == known && d.Proof != 0 && d.Boot == known && !d.handedOn(): // it has died since, and this node has found that itself
 		return netgossip.Fact{}
 	case w.defied == known:
 		f.Kind = netgossip.FactContradicted
 	case d.Proof.told() && d.Boot == known:
-		f.Kind = factKind(d.Proof)
+		f.Kind = netgossip.FactKind(slices.Index(outside[:], d.Proof)) //nolint:gosec // it is in there
 		f.Teller = netgossip.TellerDigest(d.Teller)
 	case w.sentenced == known && w.boot == known && w.hearsay == 0 && now.Sub(w.over) < sentenceNews:
 		f.Kind, f.Timeout = netgossip.FactSentence, w.term
@@ -85,42 +90,28 @@ func (c *Core) factOf(now boottime.Instant, p int, w *witness) (f netgossip.Fact
 	return f
 }
 
-func factKind(p Proof) netgossip.FactKind {
-	switch p {
-	case ProofPower:
-		return netgossip.FactPower
-	case ProofKdump:
-		return netgossip.FactKdump
-	default:
-		return netgossip.FactOperator
-	}
-}
+// outside are the proofs that are told from outside, by the kind of their facts.
+var outside = [...]Proof{netgossip.FactPower: ProofPower, netgossip.FactKdump: ProofKdump, netgossip.FactOperator: ProofOperator}
 
 func proofOf(k netgossip.FactKind) Proof {
-	switch k {
-	case netgossip.FactPower:
-		return ProofPower
-	case netgossip.FactKdump:
-		return ProofKdump
-	case netgossip.FactOperator:
-		return ProofOperator
-	default:
+	if int(k) >= len(outside) {
 		return 0
 	}
+	return outside[k]
 }
 
 // spreads reports whether the statement begins to hand on a death that this node itself was told. All peers are to hear that at once,
 // and once: where facts take turns they come back. What others have told spreads with the answers to ordinary questions: were all
 // who know a thing to announce it, a large group would send a million packets.
-func (c *Core) spreads(facts *[netgossip.MaxFacts]netgossip.Fact) (news bool) {
-	news = c.spreadsOrder(facts)
-	own := netgossip.TellerDigest(c.cfg.Roster.Name(c.cfg.Roster.Self))
+func (v *Prover) spreads(facts *[netgossip.MaxFacts]netgossip.Fact) (news bool) {
+	news = v.spreadsOrder(facts)
+	own := netgossip.TellerDigest(v.roster.Name(v.roster.Self))
 	for _, f := range facts {
 		if proofOf(f.Kind) == 0 || f.Teller != own {
 			continue
 		}
-		if p, member := c.proof.digests[f.Name]; member && c.proof.peers[p].spread != f.Boot {
-			c.proof.peers[p].spread, news = f.Boot, true
+		if p, member := v.digests[f.Name]; member && v.peers[p].spread != f.Boot {
+			v.peers[p].spread, news = f.Boot, true
 		}
 	}
 	return news
@@ -128,21 +119,21 @@ func (c *Core) spreads(facts *[netgossip.MaxFacts]netgossip.Fact) (news bool) {
 
 // takeFacts takes what the members hand on that this node counts. What they said under another list they may say, too: it is by
 // name. A node that is condemned, or waits, counts nobody and takes nothing.
-func (c *Core) takeFacts(now boottime.Instant) {
-	if c.apart() {
+func (v *Prover) takeFacts(now boottime.Instant) {
+	if v.in.Apart {
 		return
 	}
-	for m := range c.view.Counted.All() {
-		if m == c.cfg.Roster.Self {
+	for m := range v.in.View.Counted.All() {
+		if m == v.roster.Self {
 			continue
 		}
-		st, anchor := c.merger.Statement(m)
-		if st == nil || st.Facts[0].Kind == 0 || now.Sub(anchor) > c.cfg.MaxAge {
+		st, anchor := v.merger.Statement(m)
+		if st == nil || st.Facts[0].Kind == 0 || now.Sub(anchor) > v.cfg.MaxAge {
 			continue
 		}
 		for i := range st.Facts {
 			if f := &st.Facts[i]; f.Kind != 0 {
-				c.takeFact(now, m, f)
+				v.takeFact(now, m, f)
 			}
 		}
 	}
@@ -150,43 +141,43 @@ func (c *Core) takeFacts(now boottime.Instant) {
 
 // takeFact judges one by what this node knows itself. It is of a boot that this node knows as the latest one, or it is nothing:
 // what was said of an earlier boot may be said again at any time.
-func (c *Core) takeFact(now boottime.Instant, m int, f *netgossip.Fact) {
-	p, member := c.proof.digests[f.Name]
+func (v *Prover) takeFact(now boottime.Instant, m int, f *netgossip.Fact) {
+	p, member := v.digests[f.Name]
 	if member && f.Kind == netgossip.FactUnfired {
-		c.takeUnfired(p, f.Boot)
+		v.takeUnfired(p, f.Boot)
 		return
 	}
-	if !member || p == c.cfg.Roster.Self || f.Boot == 0 || !c.rosters.expected.Has(p) {
+	if !member || p == v.roster.Self || f.Boot == 0 || !v.lists.expected.Has(p) {
 		return
 	}
-	w := &c.proof.peers[p]
-	if f.Boot != c.knownBoot(p) || w.defied == f.Boot {
+	w := &v.peers[p]
+	if f.Boot != v.knownBoot(p) || w.defied == f.Boot {
 		return
 	}
 	switch f.Kind {
 	case netgossip.FactContradicted:
 		if w.death.Proof == 0 || w.death.Proof.told() || w.death.Proof == ProofSentence {
-			c.proof.defy(p, f.Boot)
+			v.defy(p, f.Boot)
 		} else {
 			w.defied = f.Boot // the proofs of this node itself stand
 		}
 	case netgossip.FactSentence:
-		c.hearsay(now, m, p, f)
+		v.hearsay(now, m, p, f)
 	case netgossip.FactOrder: // it is for that node alone
 	default:
-		if !c.cfg.Outside || w.trial.since != 0 || w.death.Proof != 0 && w.death.Boot == f.Boot || now < w.trial.again || c.objection(now, p, w, f.Boot) != nil {
+		if !v.cfg.Outside || w.trial.since != 0 || w.death.Proof != 0 && w.death.Boot == f.Boot || now < w.trial.again || v.objection(now, p, w, f.Boot) != nil {
 			return
 		}
-		w.trial = trial{proof: proofOf(f.Kind), boot: f.Boot, teller: c.tellerOf(f.Teller), since: now}
+		w.trial = trial{Death: Death{Proof: proofOf(f.Kind), Boot: f.Boot, Teller: v.tellerOf(f.Teller)}, question: question{since: now}}
 	}
 }
 
 // unfiredBoot is the latest boot of a node if its watchdog was seen not to fire, this one's included; else 0.
-func (c *Core) unfiredBoot(p int) uint64 {
-	switch w := &c.proof.peers[p]; {
-	case p == c.cfg.Roster.Self && c.unfired:
-		return c.cfg.Boot
-	case p == c.cfg.Roster.Self || w.fires():
+func (v *Prover) unfiredBoot(p int) uint64 {
+	switch w := &v.peers[p]; {
+	case p == v.roster.Self && v.in.Unfired:
+		return v.cfg.Boot
+	case p == v.roster.Self || w.fires():
 		return 0
 	default:
 		return w.boot
@@ -195,25 +186,25 @@ func (c *Core) unfiredBoot(p int) uint64 {
 
 // takeUnfired takes from a member that the watchdog of a boot was seen not to fire, also of this one, if an agent before this one was
 // there. One word is enough: it takes a proof away and makes none. Who lies could as well say that it sees that node.
-func (c *Core) takeUnfired(p int, boot uint64) {
+func (v *Prover) takeUnfired(p int, boot uint64) {
 	switch {
-	case p == c.cfg.Roster.Self && boot == c.cfg.Boot:
-		c.GuardFailed()
-	case p != c.cfg.Roster.Self && boot != 0 && boot == c.proof.peers[p].boot:
-		c.proof.peers[p].unfired = boot
+	case p == v.roster.Self && boot == v.cfg.Boot:
+		v.out.Unfired = true
+	case p != v.roster.Self && boot != 0 && boot == v.peers[p].boot:
+		v.peers[p].unfired = boot
 	}
 }
 
 // TakenBack reports whether that boot of a member has answered after it was called dead, as this node or a member that it counts
 // says at present. This node need not have met it. Nobody's word stands in the way of another's.
-func (c *Core) TakenBack(now boottime.Instant, p int, boot uint64) bool {
-	if boot == 0 || boot == c.proof.peers[p].defied {
+func (v *Prover) TakenBack(now boottime.Instant, p int, boot uint64) bool {
+	if boot == 0 || boot == v.peers[p].defied {
 		return boot != 0
 	}
-	name := netgossip.NameDigest(c.cfg.Roster.Name(p))
-	for m := range c.view.Counted.All() {
-		st, anchor := c.merger.Statement(m)
-		if m == c.cfg.Roster.Self || st == nil || now.Sub(anchor) > c.cfg.MaxAge {
+	name := netgossip.NameDigest(v.roster.Name(p))
+	for m := range v.in.View.Counted.All() {
+		st, anchor := v.merger.Statement(m)
+		if m == v.roster.Self || st == nil || now.Sub(anchor) > v.cfg.MaxAge {
 			continue
 		}
 		for i := range st.Facts {
@@ -223,55 +214,4 @@ func (c *Core) TakenBack(now boottime.Instant, p int, boot uint64) bool {
 		}
 	}
 	return false
-}
-
-// rumour is a sentence that one member has handed on, until a second one says the same.
-type rumour struct {
-	boot    uint64
-	timeout time.Duration
-	by      int
-	at      boottime.Instant
-}
-
-// hearsay takes a sentence that member m hands on (P4). Its time begins now, by this node's clock. The node has not told it
-// itself, so this one goes on seeing and counting it if it answers, and does not believe it of a node that somebody sees. There are no
-// sentences without a LUN: who has none believes none.
-//
-// Invariant: two different members say the same, each from what the node itself has told it. So one that lies has nobody called
-// dead. All others read a sentence where they have a LUN; who hears of it from one alone waits for the proof by time.
-func (c *Core) hearsay(now boottime.Instant, m, p int, f *netgossip.Fact) {
-	w := &c.proof.peers[p]
-	if !c.cfg.Hold || f.Boot == w.sentenced || f.Timeout < leastSentence || c.view.Seen.Has(p) || c.view.Counted.Has(p) || c.voices.heard.Has(p) {
-		return
-	}
-	if _, sees := c.whoSees(now, p); sees {
-		return
-	}
-	if r := &w.rumour; r.boot != f.Boot || r.timeout != f.Timeout || r.by == m || now.Sub(r.at) > sentenceNews {
-		*r = rumour{f.Boot, f.Timeout, m, now}
-		return
-	}
-	if c.proof.sentence(now, p, f.Boot, f.Timeout); w.sentenced == f.Boot {
-		w.hearsay = now
-	}
-}
-
-// firstHand takes a sentence that the node tells itself, whatever others have said of it before.
-func (v *prover) firstHand(now boottime.Instant, p int, boot uint64, timeout time.Duration) {
-	if w := &v.peers[p]; w.hearsay > 0 && w.sentenced == boot && timeout > 0 && timeout <= netgossip.MaxSentence {
-		w.sentenced, w.hearsay = 0, 0 // it counts from now
-	}
-	v.sentence(now, p, boot, timeout)
-}
-
-// ownWord takes what the latest boot says of itself. If it answers and tells no sentence, then it has none, whatever others have
-// handed on.
-func (v *prover) ownWord(now boottime.Instant, p int, st *netgossip.Statement) {
-	w := &v.peers[p]
-	if st.Sentence == 0 && w.hearsay > 0 && w.sentenced == st.Boot && w.lived > w.hearsay {
-		w.sentenced, w.hearsay = 0, 0
-		v.defy(p, st.Boot)
-		return
-	}
-	v.firstHand(now, p, st.Boot, st.Sentence)
 }

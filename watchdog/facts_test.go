@@ -47,7 +47,7 @@ func TestDeathsAreHandedOn(t *testing.T) {
 		if (got != 0) != tc.want || got > 22*sec || spread != 0 {
 			t.Errorf("%s: FENCED at %v, said at once %d times", name, time.Duration(got), spread)
 		}
-		if d := c.Death(4); tc.want && (d.Proof != ProofPower || d.Teller != "n0001" || c.fx.Statement.Facts != handed(netgossip.FactPower, 104, 0)) {
+		if d := c.proof.Of(4); tc.want && (d.Proof != ProofPower || d.Teller != "n0001" || c.fx.Statement.Facts != handed(netgossip.FactPower, 104, 0)) {
 			t.Errorf("%s: %+v, %+v", name, d, c.fx.Statement.Facts)
 		}
 	}
@@ -84,9 +84,11 @@ func TestSentencesAreHandedOn(t *testing.T) {
 		"of a boot that was never met": {nil, 104, time.Second, time.Second, without4, 0},
 		"without a LUN":                {func(c *Core) { c.cfg.Hold = false }, 104, time.Second, time.Second, without4, 0},
 		"the other one told it long ago": {func(c *Core) {
-			c.proof.peers[4].rumour = rumour{104, time.Second, 3, 20*sec - boottime.Instant(sentenceNews)}
+			c.proof.peers[4].rumour = rumour{Death{Boot: 104, At: 20*sec - boottime.Instant(sentenceNews), Teller: "n0003"}, time.Second}
 		}, 104, time.Second, 0, without4, 0},
-		"the other one told it before": {func(c *Core) { c.proof.peers[4].rumour = rumour{104, time.Second, 3, 15 * sec} }, 104, time.Second, 0, without4, 23 * sec},
+		"the other one told it before": {func(c *Core) {
+			c.proof.peers[4].rumour = rumour{Death{Boot: 104, At: 15 * sec, Teller: "n0003"}, time.Second}
+		}, 104, time.Second, 0, without4, 23 * sec},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := settled(t)
@@ -117,7 +119,7 @@ func TestSentencesAreHandedOn(t *testing.T) {
 			if w := &c.proof.peers[4]; tc.want == 0 && w.sentenced != 0 {
 				t.Errorf("taken: %+v", w)
 			}
-			if d := c.Death(4); tc.want != 0 && (d.Proof != ProofSentence || !d.Hearsay || c.fx.Statement.Facts != none) {
+			if d := c.proof.Of(4); tc.want != 0 && (d.Proof != ProofSentence || !d.Hearsay || c.fx.Statement.Facts != none) {
 				t.Errorf("%+v, handed on %+v", d, c.fx.Statement.Facts)
 			}
 		})
@@ -130,14 +132,14 @@ func TestSentenceOfTheNodeItselfIsHandedOn(t *testing.T) {
 	c.cfg.Hold = true
 	pass(c, 11*sec, 20*sec)
 	sentenced(c, 20*sec+1)
-	if _, fenced := verdicts(c, 20*sec+sec/4, 25*sec); fenced == 0 || !c.Death(4).Hearsay {
-		t.Fatalf("%+v", c.Death(4))
+	if _, fenced := verdicts(c, 20*sec+sec/4, 25*sec); fenced == 0 || !c.proof.Of(4).Hearsay {
+		t.Fatalf("%+v", c.proof.Of(4))
 	}
 	s := byLUN(c, 104, 2*time.Second)
 	c.proof.sentencedByLUN(25*sec, &s)
 	for at := 25*sec + sec/4; at < 40*sec; at += sec / 4 {
-		if verdicts(c, at, at); !c.Fenced().Has(4) || c.Death(4).Hearsay == (at > 30*sec) {
-			t.Errorf("at %v: FENCED %v, %+v", time.Duration(at), c.Fenced().Has(4), c.Death(4))
+		if verdicts(c, at, at); !c.proof.Fenced().Has(4) || c.proof.Of(4).Hearsay == (at > 30*sec) {
+			t.Errorf("at %v: FENCED %v, %+v", time.Duration(at), c.proof.Fenced().Has(4), c.proof.Of(4))
 		}
 	}
 	if c.fx.Statement.Facts != handed(netgossip.FactSentence, 104, 2*time.Second) {
@@ -154,7 +156,7 @@ func TestHearsayIsDeniedOnTheLUN(t *testing.T) {
 		r.run(40*sec, 50*sec, without2)
 		c := r.nodes[0].Core
 		w := &c.proof.peers[2]
-		if boot, at, sentence := c.spoke(2); boot != w.boot || at < 40*sec || sentence {
+		if boot, at, sentence := c.proof.spoke(2); boot != w.boot || at < 40*sec || sentence {
 			t.Fatalf("it spoke of %d at %v, sentence %v", boot, time.Duration(at), sentence)
 		}
 		w.sentenced, w.hearsay, w.over = w.boot, 50*sec, 1000*sec
@@ -193,8 +195,8 @@ func TestSentenceByHearsayBarsNobody(t *testing.T) {
 		}
 		state(c, tc.after+2, 4, roster.FullSet(5), netgossip.Statement{Guard: killing, Sentence: tc.says})
 		c.Step(tc.after + 2)
-		if c.proof.barred().Has(4) != tc.barred || c.view.Counted.Has(4) == tc.barred || c.Fenced().Has(4) {
-			t.Errorf("%s: barred %v, counted %v, fenced %v", name, c.proof.barred().Has(4), c.view.Counted.Has(4), c.Fenced().Has(4))
+		if c.proof.barred().Has(4) != tc.barred || c.view.Counted.Has(4) == tc.barred || c.proof.Fenced().Has(4) {
+			t.Errorf("%s: barred %v, counted %v, fenced %v", name, c.proof.barred().Has(4), c.view.Counted.Has(4), c.proof.Fenced().Has(4))
 		}
 		if (c.proof.peers[4].defied == 104) == tc.barred {
 			t.Errorf("%s: defied %v", name, c.proof.peers[4].defied)
@@ -257,8 +259,8 @@ func TestHearsayIsContradictedByASign(t *testing.T) {
 		t.Fatal("never FENCED")
 	}
 	c.Merger().Heard(0, 4, 26*sec)
-	if fx := c.Step(26 * sec); fx.Fenced.Has(4) || c.Death(4).Proof != 0 || c.proof.peers[4].defied != 104 {
-		t.Errorf("it stands: %+v", c.Death(4))
+	if fx := c.Step(26 * sec); fx.Fenced.Has(4) || c.proof.Of(4).Proof != 0 || c.proof.peers[4].defied != 104 {
+		t.Errorf("it stands: %+v", c.proof.Of(4))
 	}
 }
 
@@ -271,15 +273,15 @@ func TestHearsayIsContradictedByTheSlot(t *testing.T) {
 	for at := 30 * sec; at < 45*sec; at += sec / 4 {
 		r.others(at, netgossip.Statement{})
 		r.step(at)
-		if at == 35*sec && !r.Fenced().Has(4) {
+		if at == 35*sec && !r.proof.Fenced().Has(4) {
 			t.Fatal("never FENCED")
 		}
 		if at >= 36*sec && at%sec == 0 {
 			r.write(4, uint64(at/sec))
 		}
 	}
-	if r.Fenced().Has(4) || r.Death(4).Proof != 0 || w.defied != 104 {
-		t.Errorf("it stands: %+v", r.Death(4))
+	if r.proof.Fenced().Has(4) || r.proof.Of(4).Proof != 0 || w.defied != 104 {
+		t.Errorf("it stands: %+v", r.proof.Of(4))
 	}
 }
 
@@ -288,11 +290,12 @@ func TestFactsOfLongAgoAndOfTheCondemned(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
 	state(c, 20*sec+1, 1, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactOperator, 104, 0)})
-	c.takeFacts(20*sec + 1 + boottime.Instant(c.cfg.MaxAge) + 1)
+	late := 20*sec + 1 + boottime.Instant(c.cfg.MaxAge)
+	judging(c, late).takeFacts(late + 1)
 	if c.proof.peers[4].trial.since != 0 {
 		t.Error("it is old, and is tried")
 	}
-	c.takeFacts(20*sec + 1 + boottime.Instant(c.cfg.MaxAge))
+	judging(c, late).takeFacts(late)
 	if c.proof.peers[4].trial.since == 0 {
 		t.Error("it is not old, and is not tried")
 	}
@@ -327,7 +330,7 @@ func TestDeathsAreAnnouncedOnce(t *testing.T) {
 	c, pass := crowd(t)
 	pass(12*sec, 20*sec, func() {})
 	for p := 8; p < 15; p++ {
-		c.Tell(uint64(p), Word{Node: c.cfg.Roster.Name(p), Boot: 100 + uint64(p), Proof: ProofPower})
+		c.proof.Tell(uint64(p), Word{Node: c.cfg.Roster.Name(p), Death: Death{Boot: 100 + uint64(p), Proof: ProofPower}})
 	}
 	early, late := 0, 0
 	count := func(n *int) func() {

@@ -21,7 +21,7 @@ func TestArbitersAreToldTheQuorum(t *testing.T) {
 	for quorum, want := range map[int]Reason{3: ReasonSplitWon, 4: ReasonSplitPending} {
 		r := newLeaseRig(t)
 		r.won()
-		r.quorum = quorum
+		r.rosters.quorum = quorum
 		r.say(roster.SetOf(0, 1, 2), 1)
 		r.step()
 		if d := r.fx.Decision; d.Reason != want {

@@ -37,40 +37,18 @@ func (c *Core) hears() bool {
 // Holds reports whether this node may hold by the LUN. Under another policy it is fed anyway.
 func (c *Core) Holds() bool { return c.cfg.Hold && c.hears() && c.cfg.OnLoss == LossFence }
 
-// oneList reports whether this node goes by the list by which its sets count, and by no other. Only who does is
-// taken at its word by others, and only such a node holds, or condemns itself: two lists that are changed to one another have majorities that
-// meet, and any two lists need not.
-//
-// A list that is known, or stored to be taken up, is no such list: nobody counts by it. What is said by a node that has one at hand is as
-// true as what it says a moment before it hears of one, which nobody can tell from it.
-func (c *Core) oneList() bool {
-	s := c.cfg.Succession
-	return s == nil || c.rostersSettled() && s.Claims() && s.Base().Ref() == c.cfg.Roster.Ref()
-}
-
-// noOther reports whether besides no other list is at hand: who counts by the LUN as by a network asks for that of itself, and of others (N6).
-func (c *Core) noOther() bool { return c.oneList() && c.rosters.standing == (roster.Standing{}) }
-
 // settled is what the echo block says of that.
 func (c *Core) settled() bool {
 	if c.cfg.LUNMode == LUNOr {
-		return c.noOther()
+		return c.rosters.noOther()
 	}
-	return c.oneList()
-}
-
-// window is for how long a member may be counted for what it said.
-func (c *Core) window() time.Duration {
-	if c.cfg.Window != nil {
-		return c.cfg.Window(c.base().Size())
-	}
-	return c.cfg.MaxAge + c.cfg.Budget.Sampling
+	return c.rosters.oneList()
 }
 
 // lately are the members by whom this node may still be counted for having been seen. What they know of that
 // is what it stated while it saw them, and they know it for as long as evidence lasts (H2).
 func (c *Core) lately(now boottime.Instant) (set roster.Set) {
-	window := c.window()
+	window := c.rosters.window()
 	if c.listens() {
 		window = max(window, c.cfg.Budget.Voices) // whom this node tells on the LUN that it sees them may count it by that
 	}
@@ -83,8 +61,8 @@ func (c *Core) lately(now boottime.Instant) (set roster.Set) {
 }
 
 // dated is D_lun: how long a dated word counts. It is no longer than what the horizon reckons with (M4).
-func (c *Core) dated() time.Duration {
-	return c.cfg.MaxAge + c.cfg.Budget.Sampling + c.cfg.Arbitrate
+func (cfg *Config) dated() time.Duration {
+	return cfg.MaxAge + cfg.Budget.Sampling + cfg.Arbitrate
 }
 
 // followHold reads what the LUN says of who lives.
@@ -100,8 +78,8 @@ func (c *Core) followHold(now boottime.Instant) {
 		}
 	}
 	h.heard, h.excluded = diskquorum.Hearing{}, false
-	if c.outcome != netgossip.Majority && c.hears() && c.oneList() {
-		h.heard = c.lun.arbiter.Hear(now, c.lately(now), c.quorum, c.dated())
+	if c.outcome != netgossip.Majority && c.hears() && c.rosters.oneList() {
+		h.heard = c.lun.arbiter.Hear(now, c.lately(now), c.rosters.quorum, c.cfg.dated())
 		h.excluded = c.lun.arbiter.Excluded(h.lost)
 	}
 	if !c.Holds() {
@@ -126,7 +104,7 @@ func (c *Core) followHold(now boottime.Instant) {
 // over within seconds; that is no reason to be fed beside them. Once they say that they do not live, everybody asks again: the half
 // that was granted may have come apart as well.
 func (c *Core) asking() bool {
-	return c.Holds() && c.oneList() && c.healthy && !(c.hold.overruled && c.hold.heard.Others)
+	return c.Holds() && c.rosters.oneList() && c.healthy && !(c.hold.overruled && c.hold.heard.Others)
 }
 
 // linger has a permission outlive the news that somebody lives again, by healGrace. A decision that names others ends it.
@@ -141,14 +119,14 @@ func (h *holding) linger(now boottime.Instant) {
 	}
 }
 
-// condemned reports whether the others live without this node for certain, by their own words (H6).
+// certain reports whether the others live without this node for certain, by their own words (H6).
 //
 // Invariant: not by silence, and not by what is true of a moment only. Where an outage of all networks reaches this node
 // first, the others live until theirs is as old as evidence may be; so what they say has to be true for longer, and by
 // words that date from after that. A grant can be the last thing that a half did before it came apart, so all whom it
 // names have to live by it.
-func (c *Core) condemned() bool {
-	return c.hold.ground != 0 && c.hold.heard.Ground >= c.hold.ground.Add(c.window())
+func (h *holding) certain(window time.Duration) bool {
+	return h.ground != 0 && h.heard.Ground >= h.ground.Add(window)
 }
 
 // lives reports whether this node lives by a right that is its own, and not by holding.
@@ -165,17 +143,16 @@ func (c *Core) lives(now boottime.Instant) bool {
 // less than [settle], which claims stand for as well.
 const lapse = time.Second
 
-// followClaims begins this node's claims of deaths again wherever it did not live (M1), or nobody can tell whether
+// claimsBegin reports whether this node's claims of deaths begin again: wherever it did not live (M1), or nobody can tell whether
 // it did, since it was stopped for longer than it was permitted to run (M2).
 //
 // Invariant: a claim covers only time in which its node lived without a gap. A node that holds does so on the word of
 // most of the list that they did not live, so no majority can have claimed its death by then.
-func (c *Core) followClaims(now, permitted boottime.Instant) {
+func (c *Core) claimsBegin(now, permitted boottime.Instant) (again bool) {
 	lives := c.lives(now)
-	if (c.cfg.Hold || c.cfg.LUNMode == LUNOr) && (c.cfg.LUN || c.lun.arbiter != nil) && (!lives || c.hold.lived && now >= permitted.Add(lapse)) {
-		c.proof.gap(now)
-	}
+	again = (c.cfg.Hold || c.cfg.LUNMode == LUNOr) && (c.cfg.LUN || c.lun.arbiter != nil) && (!lives || c.hold.lived && now >= permitted.Add(lapse))
 	c.hold.lived = lives
+	return again
 }
 
 // testify tells by the LUN whether this node lives, while somebody is missing who may have to know; always where the LUN

@@ -97,7 +97,7 @@ func TestCondemned(t *testing.T) {
 		want      bool
 	}{{0, 0, false}, {0, 50 * sec, false}, {50 * sec, 52 * sec, false}, {50 * sec, 54*sec - 1, false}, {50 * sec, 54 * sec, true}, {50 * sec, 0, false}} {
 		c.hold.ground, c.hold.heard = s.since, diskquorum.Hearing{Ground: s.by}
-		if got := c.condemned(); got != s.want {
+		if got := c.hold.certain(c.rosters.window()); got != s.want {
 			t.Errorf("ground since %v, by words of %v: %v", s.since, s.by, got)
 		}
 	}

@@ -289,8 +289,8 @@ func TestInquiryWaitsForTheGrant(t *testing.T) {
 		c.proof.lost = roster.FullSet(40).Minus(roster.FullSet(20))
 		c.proof.grantSince, c.proof.grantUntil = now.Add(-tc.granted), now.Add(time.Minute)
 		c.fx.Decision = Decision{Action: Feed, Reason: ReasonSplitWon, Quorum: true, Until: now.Add(time.Minute)}
-		if c.proof.conclude(now, c); c.proof.inquiry.about != tc.want || !c.Fenced().IsEmpty() {
-			t.Errorf("granted for %v: asks about %v, fenced %v", tc.granted, c.proof.inquiry.about, c.Fenced())
+		if judging(c, now).conclude(now); c.proof.inquiry.about != tc.want || !c.proof.Fenced().IsEmpty() {
+			t.Errorf("granted for %v: asks about %v, fenced %v", tc.granted, c.proof.inquiry.about, c.proof.Fenced())
 		}
 	}
 }

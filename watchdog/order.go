@@ -58,23 +58,10 @@ var forbiddingNames = [...]string{
 }
 
 // String is its name in logs and metrics.
-func (f Forbidding) String() string {
-	if f == 0 || int(f) >= len(forbiddingNames) {
-		return "none"
-	}
-	return forbiddingNames[f]
-}
+func (f Forbidding) String() string { return nameOf(forbiddingNames[:], f, "none") }
 
 // Forbiddings lists all of them, for metrics that must exist from the start.
-func Forbiddings() []Forbidding {
-	var out []Forbidding
-	for f := range forbiddingNames {
-		if f > 0 {
-			out = append(out, Forbidding(f))
-		}
-	}
-	return out
-}
+func Forbiddings() []Forbidding { return allOf[Forbidding](forbiddingNames[:]) }
 
 // Forbidden is why an order comes to nothing, and what to do.
 type Forbidden struct {
@@ -89,7 +76,7 @@ func (e *Forbidden) Error() string {
 	const byHand = "power it off and tell that with fencectl confirm-dead"
 	switch e.Why {
 	case ForbiddenOff:
-		return "api.fence is false here, or watchdog.sentenceTimeout is too long for watchdog.timeout, or for a driver that fires late: " + byHand
+		return "api.commands is none here, or watchdog.timeout is too short to end by an order, or its driver fires late: " + byHand
 	case ForbiddenMember:
 		return fmt.Sprintf("%q is no member of this group", e.Node)
 	case ForbiddenSelf:
@@ -139,7 +126,7 @@ type orders struct {
 	heard boottime.Instant // of the step after that, by which all could hear it; zero: there was none
 	why   Forbidding       // it does not obey
 	rest  boottime.Instant // it obeys nothing before
-	t     trial            // of which the questions are used: whether all have heard it
+	q     question         // whether all have heard it
 }
 
 type wish struct {
@@ -148,21 +135,21 @@ type wish struct {
 }
 
 // Order has another node end its present boot. The answer is in the Effects of this step or of one of those to come.
-func (c *Core) Order(id uint64, o Order) { c.orders.wishes = append(c.orders.wishes, wish{id, o}) }
+func (v *Prover) Order(id uint64, o Order) { v.orders.wishes = append(v.orders.wishes, wish{id, o}) }
 
 // Ordered is who has ordered that this node ends, and why it does not obey; "": nobody has.
-func (c *Core) Ordered() (by string, why Forbidding) { return c.orders.by, c.orders.why }
+func (v *Prover) Ordered() (by string, why Forbidding) { return v.orders.by, v.orders.why }
 
-// followOrders gives the orders that are wished for, and prepares to obey one.
-func (c *Core) followOrders(now boottime.Instant) {
-	c.fx.Obeyed = nil
-	o := &c.orders
+// followOrders gives the orders that are wished for, and prepares to obey one. It is part of the step, by what that has made known.
+func (v *Prover) followOrders(now boottime.Instant, in *proverInput) *proverOutput {
+	v.in = *in
+	o := &v.orders
 	for _, w := range o.wishes {
-		switch err := c.forbids(now, w.Node, w.Boot); {
+		switch err := v.forbids(now, w.Node, w.Boot); {
 		case err != nil:
-			c.fx.Obeyed = append(c.fx.Obeyed, Obeyed{w.id, err})
+			v.out.Obeyed = append(v.out.Obeyed, Obeyed{w.id, err})
 		case o.since != 0 && (o.node != w.Node || o.boot != w.Boot):
-			c.fx.Obeyed = append(c.fx.Obeyed, Obeyed{w.id, &Forbidden{Why: ForbiddenBusy, Node: w.Node, Other: o.node}})
+			v.out.Obeyed = append(v.out.Obeyed, Obeyed{w.id, &Forbidden{Why: ForbiddenBusy, Node: w.Node, Other: o.node}})
 		default:
 			if o.since == 0 {
 				o.node, o.boot, o.since = w.Node, w.Boot, now
@@ -171,84 +158,80 @@ func (c *Core) followOrders(now boottime.Instant) {
 		}
 	}
 	if o.wishes = o.wishes[:0]; o.since != 0 {
-		c.pursue(now)
+		v.pursue(now)
 	}
-	c.prepare(now)
+	v.prepare(now)
+	return &v.out
 }
 
 // pursue goes on with the order that this node gives.
-func (c *Core) pursue(now boottime.Instant) {
-	o := &c.orders
+func (v *Prover) pursue(now boottime.Instant) {
+	o := &v.orders
 	end := func(err *Forbidden) {
 		for _, id := range o.ids {
-			c.fx.Obeyed = append(c.fx.Obeyed, Obeyed{id, err})
+			v.out.Obeyed = append(v.out.Obeyed, Obeyed{id, err})
 		}
 		o.node, o.boot, o.since, o.ids = "", 0, 0, nil
 	}
-	p, member := c.cfg.Roster.Index(o.node)
+	p, member := v.roster.Index(o.node)
 	switch {
-	case member && c.hasEnded(p, o.boot):
+	case member && v.isOver(p, o.boot):
 		end(nil)
-	case !member || c.apart() || now.Sub(o.since) >= orderLimit:
+	case !member || v.in.Apart || now.Sub(o.since) >= orderLimit:
 		end(&Forbidden{Why: ForbiddenDisobeyed, Node: o.node, Boot: o.boot})
 	default:
-		c.fx.Wake = min(c.fx.Wake, o.since.Add(orderLimit))
+		v.out.Wake = min(v.out.Wake, o.since.Add(orderLimit))
 	}
 }
 
-// hasEnded reports whether a boot has condemned itself, as it says itself, or is known to have ended.
-func (c *Core) hasEnded(p int, boot uint64) bool {
-	w := &c.proof.peers[p]
-	return w.sentenced == boot && w.hearsay == 0 && w.defied != boot || w.death.Boot == boot && w.death.Proof != 0 && c.proof.fenced.Has(p)
+// isOver reports whether a boot has condemned itself, as it says itself, or is known to have ended.
+func (v *Prover) isOver(p int, boot uint64) bool {
+	w := &v.peers[p]
+	return w.sentenced == boot && w.hearsay == 0 && w.defied != boot || w.death.Boot == boot && w.death.Proof != 0 && v.fenced.Has(p)
 }
 
 // forbids is what this node knows against an order. The node that is to end decides by itself; this spares people the wait.
-func (c *Core) forbids(now boottime.Instant, node string, boot uint64) *Forbidden {
-	p, member := c.cfg.Roster.Index(node)
-	if !c.cfg.Orders {
+func (v *Prover) forbids(now boottime.Instant, node string, boot uint64) *Forbidden {
+	p, member := v.roster.Index(node)
+	if !v.cfg.Orders {
 		return &Forbidden{Why: ForbiddenOff, Node: node}
 	}
-	if !member || !c.rosters.expected.Has(p) {
+	if !member || !v.lists.expected.Has(p) {
 		return &Forbidden{Why: ForbiddenMember, Node: node}
 	}
-	known, w := c.KnownBoot(p), &c.proof.peers[p]
+	known, w := v.KnownBoot(p), &v.peers[p]
 	no := func(why Forbidding, other string) *Forbidden {
 		return &Forbidden{Why: why, Node: node, Boot: known, Other: other}
 	}
 	switch {
-	case p == c.cfg.Roster.Self:
+	case p == v.roster.Self:
 		return no(ForbiddenSelf, "")
-	case !c.leads(): // nor does one that is condemned, or waits
+	case !v.in.Leads: // nor does one that is condemned, or waits
 		return no(ForbiddenNoMajority, "")
 	case known == 0:
 		return no(ForbiddenUnknownBoot, "")
 	case boot != known || w.unmet():
 		return no(ForbiddenOtherBoot, "")
-	case c.hasEnded(p, boot):
+	case v.isOver(p, boot):
 		return nil
 	case w.twins || w.returned > 0:
 		return no(ForbiddenTwins, "")
-	case !c.view.Counted.Has(p):
-		if m, sees := c.whoSees(now, p); sees {
-			return no(ForbiddenUnreached, c.cfg.Roster.Name(m))
+	case !v.in.View.Counted.Has(p):
+		if m, sees := v.whoSees(now, p); sees {
+			return no(ForbiddenUnreached, v.roster.Name(m))
 		}
 		return no(ForbiddenUnreached, "")
 	}
-	switch st, _ := c.merger.Statement(p); {
+	switch st, _ := v.merger.Statement(p); {
 	case st == nil || !st.Heeds:
 		return no(ForbiddenOld, "")
 	case !st.Guard.Kills() || st.Stopping:
 		return no(ForbiddenUnguarded, "")
 	}
-	if why, other := c.spares(now, p); why != 0 {
+	if why, other := v.spares(now, p); why != 0 {
 		return no(why, other)
 	}
 	return nil
-}
-
-// leads reports whether this node counts a majority, not half of an equal split.
-func (c *Core) leads() bool {
-	return !c.apart() && c.fx.Decision.Quorum && c.fx.Decision.Action == Feed && c.mostOfEach(c.view.Counted)
 }
 
 // spares is what keeps one member more from being ended.
@@ -256,32 +239,32 @@ func (c *Core) leads() bool {
 // Invariant: a majority of the members counts a majority without it, of those whom this node counts and who stay, and no member is
 // known to be ended now or a moment ago. So orders alone, also those of a member that lies, take one node after the other down to
 // a bare majority, and never quorum.
-func (c *Core) spares(now boottime.Instant, p int) (why Forbidding, other string) {
+func (v *Prover) spares(now boottime.Instant, p int) (why Forbidding, other string) {
 	var rest roster.Set
-	stay := c.stay()
+	stay := v.stay()
 	for m := range stay.All() {
-		view := c.view.Counted
-		if m != c.cfg.Roster.Self {
-			st, _ := c.merger.Statement(m)
+		view := v.in.View.Counted
+		if m != v.roster.Self {
+			st, _ := v.merger.Statement(m)
 			if view = (roster.Set{}); st != nil {
 				view = st.View
 			}
 		}
 		view = view.And(stay) // others may be about to obey, too, unseen
 		view.Remove(p)
-		put(&rest, m, m != p && c.majority(view))
+		put(&rest, m, m != p && v.majority(view))
 	}
-	if !c.majority(rest) {
+	if !v.majority(rest) {
 		return ForbiddenQuorum, ""
 	}
-	for m := range c.parted().All() {
-		if w := &c.proof.peers[m]; m != p && (w.death.Proof == 0 || w.death.Boot != w.boot) {
-			return ForbiddenBusy, c.cfg.Roster.Name(m)
+	for m := range v.parted().All() {
+		if w := &v.peers[m]; m != p && (w.death.Proof == 0 || w.death.Boot != w.boot) {
+			return ForbiddenBusy, v.roster.Name(m)
 		}
 	}
-	for m := range c.proof.peers {
-		if d := &c.proof.peers[m].death; m != p && d.Proof == ProofSentence && now.Sub(d.At) < orderPause {
-			return ForbiddenSoon, c.cfg.Roster.Name(m)
+	for m := range v.peers {
+		if d := &v.peers[m].death; m != p && d.Proof == ProofSentence && now.Sub(d.At) < orderPause {
+			return ForbiddenSoon, v.roster.Name(m)
 		}
 	}
 	return 0, ""
@@ -289,15 +272,17 @@ func (c *Core) spares(now boottime.Instant, p int) (why Forbidding, other string
 
 // stay are the counted members that are not about to go by themselves. One whose watchdog runs and is not fed will be reset, and
 // one whose agent stops will count nobody. One under maintenance stays.
-func (c *Core) stay() (set roster.Set) {
-	for m := range c.view.Counted.All() {
-		st, _ := c.merger.Statement(m)
-		put(&set, m, m == c.cfg.Roster.Self || st != nil && !st.Stopping && (st.Feeding || !st.Guard.Armed))
+func (v *Prover) stay() (set roster.Set) {
+	for m := range v.in.View.Counted.All() {
+		st, _ := v.merger.Statement(m)
+		put(&set, m, m == v.roster.Self || st != nil && !st.Stopping && (st.Feeding || !st.Guard.Armed))
 	}
 	return set
 }
 
-func (c *Core) majority(set roster.Set) bool { return c.mostOfEach(set) && set.Len() >= c.quorum }
+func (v *Prover) majority(set roster.Set) bool {
+	return v.lists.mostOfEach(set) && set.Len() >= v.lists.quorum
+}
 
 // orderFact is the order of a statement for this node or, with itself, what a member says of its own boot; nil: there is none.
 func orderFact(st *netgossip.Statement, name, boot uint64) *netgossip.Fact {
@@ -315,21 +300,21 @@ func orderFact(st *netgossip.Statement, name, boot uint64) *netgossip.Fact {
 // a majority with this node in it. Nobody hands an order on, so an old packet, another's word and an order for an earlier boot are
 // none. (A member may be counted longer than its statement is fresh. O8 asks for fresh ones, too, but only since this node is about
 // to obey, and a rival may have kept it there.)
-func (c *Core) commander(now boottime.Instant) int {
-	own := netgossip.NameDigest(c.cfg.Roster.Name(c.cfg.Roster.Self))
-	for m := range c.view.Counted.All() {
-		if m == c.cfg.Roster.Self {
+func (v *Prover) commander(now boottime.Instant) int {
+	own := netgossip.NameDigest(v.roster.Name(v.roster.Self))
+	for m := range v.in.View.Counted.All() {
+		if m == v.roster.Self {
 			continue
 		}
-		st, anchor := c.merger.Statement(m)
-		if st == nil || st.Facts[0].Kind != netgossip.FactOrder || now.Sub(anchor) > c.cfg.MaxAge {
+		st, anchor := v.merger.Statement(m)
+		if st == nil || st.Facts[0].Kind != netgossip.FactOrder || now.Sub(anchor) > v.cfg.MaxAge {
 			continue
 		}
-		f := orderFact(st, own, c.cfg.Boot)
-		if f == nil || f.Teller != netgossip.TellerDigest(c.cfg.Roster.Name(m)) {
+		f := orderFact(st, own, v.cfg.Boot)
+		if f == nil || f.Teller != netgossip.TellerDigest(v.roster.Name(m)) {
 			continue
 		}
-		if st.Feeding && !st.Stopping && st.Sentence == 0 && st.View.Has(c.cfg.Roster.Self) && c.mostOfEach(st.View) {
+		if st.Feeding && !st.Stopping && st.Sentence == 0 && st.View.Has(v.roster.Self) && v.lists.mostOfEach(st.View) {
 			return m
 		}
 	}
@@ -337,33 +322,26 @@ func (c *Core) commander(now boottime.Instant) int {
 }
 
 // disobeys is why this node does not obey an order; 0: it may.
-func (c *Core) disobeys(now boottime.Instant) Forbidding {
-	need := 2 * (c.cfg.Sentence.Timeout + 500*time.Millisecond) // as a sentence's, it has to fit into the horizon that others reckon with
+func (v *Prover) disobeys(now boottime.Instant) Forbidding {
 	switch {
-	case !c.cfg.Orders || c.cfg.Sentence.Timeout <= 0 || !c.briefly() || c.set < need:
-		return ForbiddenOff
-	case !c.mayEnd(now): // also under maintenance, and in a dry run
-		return ForbiddenUnguarded
-	case !c.heeding() || c.lun.arbiter != nil && !c.lun.arbiter.Heeding():
-		return ForbiddenOld
-	case !c.leads():
-		return ForbiddenNoMajority
-	case now < c.orders.rest:
+	case v.in.Unfit != 0:
+		return v.in.Unfit
+	case now < v.orders.rest:
 		return ForbiddenSoon
 	}
-	why, _ := c.spares(now, c.cfg.Roster.Self)
+	why, _ := v.spares(now, v.roster.Self)
 	return why
 }
 
 // rival is whether a counted member says that it is about to obey an order, too; first: and it goes first.
-func (c *Core) rival() (rival, first bool) {
-	self := netgossip.NameDigest(c.cfg.Roster.Name(c.cfg.Roster.Self))
-	for m := range c.view.Counted.All() {
-		st, _ := c.merger.Statement(m)
-		if m == c.cfg.Roster.Self || st == nil {
+func (v *Prover) rival() (rival, first bool) {
+	self := netgossip.NameDigest(v.roster.Name(v.roster.Self))
+	for m := range v.in.View.Counted.All() {
+		st, _ := v.merger.Statement(m)
+		if m == v.roster.Self || st == nil {
 			continue
 		}
-		if name := netgossip.NameDigest(c.cfg.Roster.Name(m)); orderFact(st, name, st.Boot) != nil {
+		if name := netgossip.NameDigest(v.roster.Name(m)); orderFact(st, name, st.Boot) != nil {
 			rival, first = true, first || name < self
 		}
 	}
@@ -371,18 +349,18 @@ func (c *Core) rival() (rival, first bool) {
 }
 
 // prepare says to the others that this node is about to obey, and has all of them answer since.
-func (c *Core) prepare(now boottime.Instant) {
-	o := &c.orders
+func (v *Prover) prepare(now boottime.Instant) {
+	o := &v.orders
 	m := -1
-	if !c.apart() {
-		m = c.commander(now)
+	if !v.in.Apart {
+		m = v.commander(now)
 	}
 	if m < 0 {
 		o.by, o.why, o.taken = "", 0, 0
 		return
 	}
-	o.by, o.why = c.cfg.Roster.Name(m), c.disobeys(now)
-	rival, first := c.rival()
+	o.by, o.why = v.roster.Name(m), v.disobeys(now)
+	rival, first := v.rival()
 	if first {
 		o.rest = now.Add(orderPause)
 	}
@@ -392,32 +370,32 @@ func (c *Core) prepare(now boottime.Instant) {
 	}
 	switch {
 	case o.taken == 0:
-		o.taken, o.heard, o.t = now, 0, trial{since: now}
+		o.taken, o.heard, o.q = now, 0, question{since: now}
 	case o.heard == 0:
 		o.heard = now
 	}
-	switch silent := c.unheard(); {
+	switch silent := v.unheard(); {
 	case !silent.IsEmpty():
-		c.askWhether(now, &o.t, orderAsk, silent)
+		v.askWhether(now, &o.q, orderAsk, silent)
 	case rival:
-		c.askWhether(now, &o.t, orderAsk, c.others()) // until it has given way, or has ended
+		v.askWhether(now, &o.q, orderAsk, v.others()) // until it has given way, or has ended
 	default:
-		c.fx.Wake = min(c.fx.Wake, now) // judge decides
+		v.out.Wake = min(v.out.Wake, now) // judge decides
 	}
 }
 
 // unheard are the counted members that may not have answered since they could hear that this node is about to obey: it has said so
 // for certain when the next step begins. The one that decided it may have been held up before its statement was handed over.
-func (c *Core) unheard() roster.Set {
-	if c.orders.heard == 0 {
-		return c.others()
+func (v *Prover) unheard() roster.Set {
+	if v.orders.heard == 0 {
+		return v.others()
 	}
-	return c.unanswered(max(c.orders.heard, c.orders.taken.Add(letReach)))
+	return v.silent(v.in.View.Counted, max(v.orders.heard, v.orders.taken.Add(letReach)))
 }
 
-func (c *Core) others() roster.Set {
-	set := c.view.Counted
-	set.Remove(c.cfg.Roster.Self)
+func (v *Prover) others() roster.Set {
+	set := v.in.View.Counted
+	set.Remove(v.roster.Self)
 	return set
 }
 
@@ -427,38 +405,38 @@ func (c *Core) others() roster.Set {
 // Invariant: no two nodes that count each other obey at once, and what is left by one does not rest on those whom it does not
 // count. Each says first that it is about to, and condemns itself only when all that it counts have
 // answered since and none says the same, or is condemned: of two one has seen the other.
-func (c *Core) obeys(now boottime.Instant) bool {
-	if c.orders.taken == 0 || c.commander(now) < 0 || c.disobeys(now) != 0 || !c.unheard().IsEmpty() {
+func (v *Prover) obeys(now boottime.Instant) bool {
+	if v.orders.taken == 0 || v.commander(now) < 0 || v.disobeys(now) != 0 || !v.unheard().IsEmpty() {
 		return false
 	}
-	rival, _ := c.rival()
+	rival, _ := v.rival()
 	return !rival
 }
 
 // orderFacts are what this node says of orders: first the one that it gives, then that it is about to obey one.
-func (c *Core) orderFacts(facts *[netgossip.MaxFacts]netgossip.Fact) (n int) {
-	o := &c.orders
+func (v *Prover) orderFacts(facts *[netgossip.MaxFacts]netgossip.Fact) (n int) {
+	o := &v.orders
 	if o.since != 0 {
-		own := c.cfg.Roster.Name(c.cfg.Roster.Self)
+		own := v.roster.Name(v.roster.Self)
 		facts[n] = netgossip.Fact{Kind: netgossip.FactOrder, Name: netgossip.NameDigest(o.node), Boot: o.boot, Teller: netgossip.TellerDigest(own)}
 		n++
 	}
 	if o.taken != 0 {
-		facts[n] = netgossip.Fact{Kind: netgossip.FactOrder, Name: netgossip.NameDigest(c.cfg.Roster.Name(c.cfg.Roster.Self)), Boot: c.cfg.Boot, Teller: netgossip.TellerDigest(o.by)}
+		facts[n] = netgossip.Fact{Kind: netgossip.FactOrder, Name: netgossip.NameDigest(v.roster.Name(v.roster.Self)), Boot: v.cfg.Boot, Teller: netgossip.TellerDigest(o.by)}
 		n++
 	}
 	return n
 }
 
 // spreadsOrder reports whether the statement begins to give an order, or to say that one is obeyed.
-func (c *Core) spreadsOrder(facts *[netgossip.MaxFacts]netgossip.Fact) (news bool) {
-	o := &c.orders
+func (v *Prover) spreadsOrder(facts *[netgossip.MaxFacts]netgossip.Fact) (news bool) {
+	o := &v.orders
 	for _, f := range facts {
 		if f.Kind != netgossip.FactOrder {
 			break
 		}
 		k := 0
-		if f.Boot == c.cfg.Boot {
+		if f.Boot == v.cfg.Boot {
 			k = 1
 		}
 		news = news || o.told[k] != f.Boot

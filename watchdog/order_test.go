@@ -107,7 +107,7 @@ func TestOrderIsNotObeyed(t *testing.T) {
 		"no watchdog":             alone(func(c *Core) { c.SetGuard(false, 0) }),
 		"maintenance":             alone(func(c *Core) { c.SetDisarm("file", "maintenance") }),
 		"it stops":                alone(func(c *Core) { c.Stop() }),
-		"it has given way":        alone(func(c *Core) { c.orders.rest = 40 * sec }),
+		"it has given way":        alone(func(c *Core) { c.proof.orders.rest = 40 * sec }),
 		"of an earlier boot":      first(func(c *Core, st *statement) { st.Facts[0] = orderTo(c, 0, 99, 1) }),
 		"of another node":         first(func(c *Core, st *statement) { st.Facts[0] = orderTo(c, 2, 100, 1) }),
 		"handed on":               first(func(c *Core, st *statement) { st.Facts[0] = orderTo(c, 0, 100, 2) }),
@@ -218,7 +218,7 @@ func TestOrderWaitsForAll(t *testing.T) {
 		}
 		if fx := c.Step(at); fx.Condemn > 0 {
 			t.Fatalf("condemned at %v", time.Duration(at))
-		} else if at == 22*sec && c.fx.Ask == nil && c.orders.t.asked == 0 {
+		} else if at == 22*sec && c.fx.Ask == nil && c.proof.orders.q.asked == 0 {
 			t.Error("it is not asked")
 		}
 	}
@@ -237,7 +237,7 @@ func TestConsentIsFromAfterTheWordIsOut(t *testing.T) {
 		}
 	}
 	answer(21 * sec)
-	if c.Step(21 * sec); c.orders.taken != 21*sec {
+	if c.Step(21 * sec); c.proof.orders.taken != 21*sec {
 		t.Fatal("it is not about to obey")
 	}
 	answer(22 * sec) // to questions of other goroutines of this node
@@ -263,7 +263,7 @@ func TestConsentIsAskedForAtOnce(t *testing.T) {
 		if fx := c.Step(at); fx.Ask == nil && at < 24*sec {
 			continue
 		}
-		if due := c.orders.taken.Add(letReach); at <= due || at > due+sec/10 || c.fx.Ask[0] != roster.SetOf(1, 2, 3, 4) {
+		if due := c.proof.orders.taken.Add(letReach); at <= due || at > due+sec/10 || c.fx.Ask[0] != roster.SetOf(1, 2, 3, 4) {
 			t.Errorf("asked at %v, due at %v: %v", time.Duration(at), time.Duration(due), c.fx.Ask)
 		}
 		return
@@ -274,10 +274,10 @@ func TestConsentIsAskedForAtOnce(t *testing.T) {
 func TestQuestionsOfOneStepAreAllAsked(t *testing.T) {
 	c := servant(t)
 	serve(c, 10*sec, 20*sec, nil)
-	c.fx.Ask = nil
-	c.askToo(20*sec, roster.SetOf(1), 0)
-	if c.askToo(20*sec, roster.SetOf(3), 0); c.fx.Ask[0] != roster.SetOf(1, 3) {
-		t.Errorf("asked: %v", c.fx.Ask)
+	c.proof.out.Ask = nil
+	c.proof.askToo(20*sec, roster.SetOf(1), 0)
+	if c.proof.askToo(20*sec, roster.SetOf(3), 0); c.proof.out.Ask[0] != roster.SetOf(1, 3) {
+		t.Errorf("asked: %v", c.proof.out.Ask)
 	}
 }
 
@@ -305,8 +305,8 @@ func TestOldOrderIsNone(t *testing.T) {
 				state(c, at, p, roster.FullSet(5), st)
 			}
 			obeyed = c.Step(at).Condemn > 0 || obeyed
-			if at == 25*sec && (c.orders.taken == 0 || !c.unheard().IsEmpty()) {
-				t.Errorf("it is not about to obey: since %v, unheard %v", c.orders.taken, c.unheard())
+			if at == 25*sec && (c.proof.orders.taken == 0 || !c.proof.unheard().IsEmpty()) {
+				t.Errorf("it is not about to obey: since %v, unheard %v", c.proof.orders.taken, c.proof.unheard())
 			}
 			if !obeyed && !c.view.Counted.Has(1) {
 				t.Fatalf("at %v the member that orders is not counted", time.Duration(at))
@@ -323,11 +323,11 @@ func TestOrderEnds(t *testing.T) {
 	c := servant(t)
 	serve(c, 10*sec, 20*sec, nil)
 	serve(c, 21*sec, 21*sec, by1(c))
-	if by, _ := c.Ordered(); by != "n0001" {
+	if by, _ := c.proof.Ordered(); by != "n0001" {
 		t.Fatalf("by %q", by)
 	}
-	if at := serve(c, 21*sec+sec/4, 30*sec, nil); at != 0 || c.orders.taken != 0 {
-		t.Errorf("condemned at %v, still about to %v", time.Duration(at), c.orders.taken)
+	if at := serve(c, 21*sec+sec/4, 30*sec, nil); at != 0 || c.proof.orders.taken != 0 {
+		t.Errorf("condemned at %v, still about to %v", time.Duration(at), c.proof.orders.taken)
 	}
 }
 
@@ -345,7 +345,7 @@ func TestOrderIsForbidden(t *testing.T) {
 		"no boot":          {nil, Order{"n0004", 0}, ForbiddenOtherBoot},
 		"two machines":     {func(c *Core) { c.proof.peers[4].twins = true }, Order{"n0004", 104}, ForbiddenTwins},
 		"not obeyed":       {nil, Order{"n0004", 104}, ForbiddenDisobeyed},
-		"while one stands": {func(c *Core) { c.Order(2, Order{"n0003", 103}) }, Order{"n0004", 104}, ForbiddenBusy},
+		"while one stands": {func(c *Core) { c.proof.Order(2, Order{"n0003", 103}) }, Order{"n0004", 104}, ForbiddenBusy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := servant(t)
@@ -353,7 +353,7 @@ func TestOrderIsForbidden(t *testing.T) {
 			if tc.before != nil {
 				tc.before(c)
 			}
-			c.Order(1, tc.order)
+			c.proof.Order(1, tc.order)
 			var got *Forbidden
 			for at := 21 * sec; at < 33*sec; at += sec / 4 {
 				serve(c, at, at, nil)
@@ -379,7 +379,7 @@ func TestOrderIsForbidden(t *testing.T) {
 func TestOrderIsGiven(t *testing.T) {
 	c := servant(t)
 	serve(c, 10*sec, 20*sec, nil)
-	c.Order(1, Order{"n0004", 104})
+	c.proof.Order(1, Order{"n0004", 104})
 	serve(c, 21*sec, 21*sec, nil)
 	if c.fx.Statement.Facts[0] != orderTo(c, 4, 104, 0) || !c.fx.Spread {
 		t.Fatalf("%+v, at once %v", c.fx.Statement.Facts, c.fx.Spread)

@@ -51,8 +51,8 @@ func mourn(c *Core, from, to time.Duration, lost roster.Set, peers ...int) time.
 func TestContradictedDeathIsNone(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	at := mourn(c, 11*time.Second, 2*time.Minute, roster.SetOf(4), 1, 2, 3)
-	if at == 0 || c.Death(4).Proof != ProofTime {
-		t.Fatalf("at %v: %+v", at, c.Death(4))
+	if at == 0 || c.proof.Of(4).Proof != ProofTime {
+		t.Fatalf("at %v: %+v", at, c.proof.Of(4))
 	}
 	took := at - lastSeen
 	lost := at + 20*time.Second
@@ -60,17 +60,17 @@ func TestContradictedDeathIsNone(t *testing.T) {
 		tell(c, boottime.Instant(d), 4, netgossip.Statement{Guard: killing})
 		mourn(c, d, d, roster.Set{}, 1, 2, 3)
 	}
-	if c.Death(4) != (Death{}) || c.Fenced().Has(4) {
-		t.Errorf("it answers: fenced %v, %+v", c.Fenced().Has(4), c.Death(4))
+	if c.proof.Of(4) != (Death{}) || c.proof.Fenced().Has(4) {
+		t.Errorf("it answers: fenced %v, %+v", c.proof.Fenced().Has(4), c.proof.Of(4))
 	}
-	if again := mourn(c, lost+time.Second, lost+3*took, roster.SetOf(4), 1, 2, 3); again != 0 || c.Death(4) != (Death{}) {
-		t.Errorf("lost again at %v, called dead at %v by a watchdog that was seen not to fire: %+v", lost, again, c.Death(4))
+	if again := mourn(c, lost+time.Second, lost+3*took, roster.SetOf(4), 1, 2, 3); again != 0 || c.proof.Of(4) != (Death{}) {
+		t.Errorf("lost again at %v, called dead at %v by a watchdog that was seen not to fire: %+v", lost, again, c.proof.Of(4))
 	}
 	// The next boot is another matter: its watchdog may be another one, or mended.
 	next := lost + 4*took
 	tell(c, boottime.Instant(next), 4, netgossip.Statement{Boot: 999, Guard: killing})
-	if again := mourn(c, next, next+2*took, roster.SetOf(4), 1, 2, 3); again == 0 || c.Death(4).Proof != ProofTime || c.Death(4).Boot != 999 {
-		t.Errorf("the next boot is lost, and dead at %v: %+v", again, c.Death(4))
+	if again := mourn(c, next, next+2*took, roster.SetOf(4), 1, 2, 3); again == 0 || c.proof.Of(4).Proof != ProofTime || c.proof.Of(4).Boot != 999 {
+		t.Errorf("the next boot is lost, and dead at %v: %+v", again, c.proof.Of(4))
 	}
 }
 
@@ -82,8 +82,8 @@ func TestWordOnTheLUNContradictsADeath(t *testing.T) {
 		words := make([]diskquorum.Voice, 5)
 		words[4].Boot = boot
 		c.proof.sight(boottime.Instant(at+time.Second), roster.SetOf(4), words)
-		if got := c.Death(4) == (Death{}); at == 0 || got != contradicts || c.Fenced().Has(4) {
-			t.Errorf("boot %d: fenced %v, %+v", boot, c.Fenced().Has(4), c.Death(4))
+		if got := c.proof.Of(4) == (Death{}); at == 0 || got != contradicts || c.proof.Fenced().Has(4) {
+			t.Errorf("boot %d: fenced %v, %+v", boot, c.proof.Fenced().Has(4), c.proof.Of(4))
 		}
 	}
 }
@@ -95,14 +95,14 @@ func TestSlotFromBeforeAContradiction(t *testing.T) {
 	c.proof.look(11*sec, 4, &slot)
 	slot.Sequence, slot.Statement.Boot = 9, 999
 	c.proof.look(12*sec, 4, &slot)
-	if c.Death(4).Proof != ProofBoot {
-		t.Fatalf("%+v", c.Death(4))
+	if c.proof.Of(4).Proof != ProofBoot {
+		t.Fatalf("%+v", c.proof.Of(4))
 	}
 	tell(c, 13*sec, 4, netgossip.Statement{Guard: killing})
 	c.Step(13 * sec)
 	c.proof.look(14*sec, 4, &slot)
-	if c.Death(4) != (Death{}) || c.Fenced().Has(4) {
-		t.Errorf("fenced %v, %+v", c.Fenced().Has(4), c.Death(4))
+	if c.proof.Of(4) != (Death{}) || c.proof.Fenced().Has(4) {
+		t.Errorf("fenced %v, %+v", c.proof.Fenced().Has(4), c.proof.Of(4))
 	}
 }
 
@@ -154,7 +154,7 @@ func TestDeathByTime(t *testing.T) {
 			if at != want {
 				t.Errorf("proven at %v, want %v", at, want)
 			}
-			if d := c.Death(4); d.Proof != ProofTime || d.Boot != 104 {
+			if d := c.proof.Of(4); d.Proof != ProofTime || d.Boot != 104 {
 				t.Errorf("%+v", d)
 			}
 		})
@@ -217,7 +217,7 @@ func TestRestartedWitnessBelievesTheMajority(t *testing.T) {
 	if at := mourn(c, 13*time.Second, 14*time.Second, roster.SetOf(4), 1, 2, 3); at == 0 {
 		t.Error("three of five claim, not fenced")
 	}
-	if d := c.Death(4); d.Proof != ProofTime || d.Boot != 0 {
+	if d := c.proof.Of(4); d.Proof != ProofTime || d.Boot != 0 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -236,35 +236,35 @@ func TestDeathByBootAndReturn(t *testing.T) {
 	if fx := c.Step(back); fx.Fenced.Has(4) || !fx.Available.Has(4) {
 		t.Fatal("still fenced when it is back")
 	}
-	if d := c.Death(4); d != (Death{Proof: ProofBoot, Boot: 104, At: back}) {
+	if d := c.proof.Of(4); d != (Death{Proof: ProofBoot, Boot: 104, At: back}) {
 		t.Errorf("%+v", d)
 	}
 	c = mourners(t, netgossip.Statement{}, nil) // never armed
 	tell(c, 11*sec, 4, netgossip.Statement{Boot: 999})
-	if c.Step(11 * sec); c.Death(4).Proof != ProofBoot {
-		t.Errorf("unarmed and rebooted: %+v", c.Death(4))
+	if c.Step(11 * sec); c.proof.Of(4).Proof != ProofBoot {
+		t.Errorf("unarmed and rebooted: %+v", c.proof.Of(4))
 	}
 	tell(c, 12*sec, 4, netgossip.Statement{Boot: 999})
-	if c.Step(12 * sec); c.Death(4).At != 11*sec {
-		t.Errorf("one reboot, two deaths: %+v", c.Death(4))
+	if c.Step(12 * sec); c.proof.Of(4).At != 11*sec {
+		t.Errorf("one reboot, two deaths: %+v", c.proof.Of(4))
 	}
 }
 
 func TestProvenIn(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
-	if _, ok := c.ProvenIn(10*sec, 4); ok {
+	if _, ok := c.proof.ProvenIn(10*sec, 4); ok {
 		t.Error("a seen node is not about to be proven dead")
 	}
 	mourn(c, 11*time.Second, 20*time.Second, nobody, 1, 2, 3)
-	if d, ok := c.ProvenIn(20*sec, 4); !ok || d != testClaim-7*time.Second {
+	if d, ok := c.proof.ProvenIn(20*sec, 4); !ok || d != testClaim-7*time.Second {
 		t.Errorf("%v %v", d, ok)
 	}
-	if d, ok := c.ProvenIn(1000*sec, 4); !ok || d != 0 {
+	if d, ok := c.proof.ProvenIn(1000*sec, 4); !ok || d != 0 {
 		t.Errorf("it is claimed, and the others do not yet: %v %v", d, ok)
 	}
 	c = mourners(t, netgossip.Statement{}, nil)
 	mourn(c, 11*time.Second, 20*time.Second, nobody, 1, 2, 3)
-	if _, ok := c.ProvenIn(20*sec, 4); ok {
+	if _, ok := c.proof.ProvenIn(20*sec, 4); ok {
 		t.Error("an unarmed node is never proven dead by time")
 	}
 }
@@ -306,8 +306,8 @@ func TestSlotOfAnotherBoot(t *testing.T) {
 		for _, rec := range tc.slots {
 			c.proof.look(20*sec, 4, rec)
 		}
-		if c.Fenced().Has(4) != tc.dead || tc.dead && c.Death(4) != (Death{Proof: ProofBoot, Boot: 104, At: 20 * sec}) {
-			t.Errorf("%s: fenced %v, %+v", tc.name, c.Fenced().Has(4), c.Death(4))
+		if c.proof.Fenced().Has(4) != tc.dead || tc.dead && c.proof.Of(4) != (Death{Proof: ProofBoot, Boot: 104, At: 20 * sec}) {
+			t.Errorf("%s: fenced %v, %+v", tc.name, c.proof.Fenced().Has(4), c.proof.Of(4))
 		}
 	}
 }
@@ -362,7 +362,7 @@ func TestSlotSpeaksAgainstADeath(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, got)
 		}
 	}
-	if c := mourners(t, netgossip.Statement{Guard: killing}, nil); c.proof.excludedBy(1000*sec, 4, c) {
+	if c := mourners(t, netgossip.Statement{Guard: killing}, nil); judging(c, 1000*sec).excludedBy(1000*sec, 4) {
 		t.Error("without LUN no slot agrees")
 	}
 }
@@ -387,7 +387,7 @@ func TestEveryMemberOfAGrantedHalfClaims(t *testing.T) {
 			c.merger.Answered(netgossip.Answer{Peer: 3, SentAt: 100 * sec, Statement: &netgossip.Statement{
 				RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Lost: roster.SetOf(5),
 			}})
-			c.view = c.merger.Evaluate(100*sec, c.quorum)
+			c.view = c.merger.Evaluate(100*sec, c.rosters.quorum)
 		}, false},
 		{"halves may live without a grant", 2, func(c *Core) { c.guard.Leases = false }, false},
 	} {
@@ -402,14 +402,14 @@ func TestEveryMemberOfAGrantedHalfClaims(t *testing.T) {
 			}
 			tell(c, 100*sec, p, st)
 		}
-		c.view = c.merger.Evaluate(100*sec, c.quorum)
-		c.outcome = c.tally()
+		c.view = c.merger.Evaluate(100*sec, c.rosters.quorum)
+		c.outcome = c.rosters.tally(c.view.Counted)
 		c.fx.Decision = Decision{Action: Feed, Reason: ReasonSplitWon, Quorum: true, Until: 103 * sec}
-		c.proof.follow(100*sec, c.merger, c.view.Seen, nil)
+		c.proof.follow(100*sec, c.view.Seen)
 		c.proof.grantSince, c.proof.grantUntil = 20*sec, 101*sec
 		tc.change(c)
-		if c.proof.conclude(100*sec, c); c.Fenced().Has(5) != tc.want {
-			t.Errorf("%s: fenced %v", tc.name, c.Fenced().Has(5))
+		if judging(c, 100*sec).conclude(100 * sec); c.proof.Fenced().Has(5) != tc.want {
+			t.Errorf("%s: fenced %v", tc.name, c.proof.Fenced().Has(5))
 		}
 	}
 }
@@ -422,15 +422,15 @@ func TestNothingIsProvenByTwoLists(t *testing.T) {
 		for p := 1; p < 4; p++ {
 			tell(c, 10*sec, p, netgossip.Statement{Guard: killing, Lost: roster.SetOf(4), Standing: standingBy(old)})
 		}
-		c.recount()
-		c.view = c.merger.Evaluate(10*sec, c.quorum)
-		c.outcome = c.tally()
+		c.rosters.recount()
+		c.view = c.merger.Evaluate(10*sec, c.rosters.quorum)
+		c.outcome = c.rosters.tally(c.view.Counted)
 		c.fx.Decision = Decision{Action: Feed, Reason: ReasonNetworkQuorum, Quorum: true, Until: 13 * sec}
 		if c.outcome != netgossip.Majority {
 			t.Fatalf("%d lists: %v", len(chain), c.outcome)
 		}
-		if c.proof.conclude(10*sec, c); c.Fenced().Has(4) != (len(chain) == 1) {
-			t.Errorf("%d lists: fenced %v", len(chain), c.Fenced().Has(4))
+		if judging(c, 10*sec).conclude(10 * sec); c.proof.Fenced().Has(4) != (len(chain) == 1) {
+			t.Errorf("%d lists: fenced %v", len(chain), c.proof.Fenced().Has(4))
 		}
 	}
 }

@@ -20,7 +20,7 @@ const (
 	LeftRebooted                             // it came back with another boot: what ran on it is gone
 	LeftNoQuorum                             // this node itself, for want of quorum
 	LeftDoubted                              // several members miss it, each by its own probes; evidence of it has not run out
-	LeftFlapping                             // it is back, and comes and goes too often to be published: no LEFT of its own, see Core.LeftReason
+	LeftFlapping                             // it is back, and comes and goes too often to be published: no LEFT of its own, see LeftReason
 )
 
 var leftNames = [...]string{
@@ -34,23 +34,10 @@ var leftNames = [...]string{
 }
 
 // String is the reason's name in logs, metrics and the API.
-func (r LeftReason) String() string {
-	if r == 0 || int(r) >= len(leftNames) {
-		return "none"
-	}
-	return leftNames[r]
-}
+func (r LeftReason) String() string { return nameOf(leftNames[:], r, "none") }
 
 // LeftReasons lists all reasons of a LEFT that is published, for metrics that must exist from the start.
-func LeftReasons() []LeftReason {
-	out := make([]LeftReason, 0, len(leftNames)-2)
-	for r := range leftNames {
-		if r > 0 && LeftReason(r) != LeftFlapping {
-			out = append(out, LeftReason(r))
-		}
-	}
-	return out
-}
+func LeftReasons() []LeftReason { return allOf[LeftReason](leftNames[:LeftFlapping]) }
 
 // publication follows what the peers say of their own going and coming: a node that
 // restarts its agent is not LEFT, one that leaves is LEFT before evidence of it runs out,
@@ -59,8 +46,9 @@ func LeftReasons() []LeftReason {
 // Nothing here enters the quorum. A node that is held back from LEFT by its grace is seen
 // by nobody and counted by nobody; the grace concerns subscribers alone.
 type publication struct {
-	grace time.Duration
-	peers []peerLife
+	stepped boottime.Instant
+	grace   time.Duration
+	peers   []peerLife
 
 	leaving    roster.Set
 	restarting roster.Set
@@ -179,25 +167,25 @@ func (p *publication) noteLeft(left roster.Set, self int) {
 
 // Restarting lists the nodes that are published as available although nothing is heard of
 // them, because they announced a restart of their agent.
-func (c *Core) Restarting() roster.Set { return c.pub.held }
+func (p *publication) Restarting() roster.Set { return p.held }
 
 // Twins lists the peers in whose name, from whose address, two machines answer in turns.
-func (c *Core) Twins() roster.Set { return c.pub.twins }
+func (p *publication) Twins() roster.Set { return p.twins }
 
 // LeftReason says why the node was LEFT last, or why it still is though it is back; zero: it never was.
-func (c *Core) LeftReason(i int) LeftReason {
-	if c.Flapping().Has(i) {
+func (p *publication) LeftReason(i int) LeftReason {
+	if p.Flapping().Has(i) {
 		return LeftFlapping
 	}
-	return c.pub.peers[i].why
+	return p.peers[i].why
 }
 
 // SetSilent takes the peers that this node and others miss (netgossip/doubt). It concerns publication alone: whom the
 // node sees, counts, vouches for, claims dead and says so of in its statement rests on evidence.
-func (c *Core) SetSilent(peers []netgossip.Silence) { c.pub.silent = slices.Clone(peers) }
+func (p *publication) SetSilent(peers []netgossip.Silence) { p.silent = slices.Clone(peers) }
 
 // Doubted lists the nodes that are seen, and published as LEFT all the same.
-func (c *Core) Doubted() roster.Set { return c.pub.doubted }
+func (p *publication) Doubted() roster.Set { return p.doubted }
 
 // doubt picks those of the silent that are in doubt still. A peer that has answered since its silence began is not,
 // whatever is said of it and however late that comes.
@@ -224,8 +212,9 @@ func (c *Core) judgedByOthers() bool {
 // is not available on its own socket either, unless its policy is to wait. A node
 // in both edges was LEFT and has JOINed.
 func (c *Core) publish(now boottime.Instant) {
-	p, shown := &c.pub, c.fx.Available
+	p, shown := &c.publication, c.fx.Available
 	before := p.present
+	p.stepped = now
 	p.follow(c.merger)
 	p.doubt(c.merger, c.view.Seen)
 	avail := c.view.Seen.And(c.rosters.expected).Minus(p.doubted)
@@ -236,7 +225,7 @@ func (c *Core) publish(now boottime.Instant) {
 		}
 		avail = avail.Union(wait)
 	}
-	avail = avail.Minus(p.leaving).Minus(c.parted()) // who is condemned is in contact, if it could not say so, and runs for seconds only
+	avail = avail.Minus(p.leaving).Minus(c.proof.parted()) // who is condemned is in contact, if it could not say so, and runs for seconds only
 	if d := &c.fx.Decision; d.Quorum || d.Action == Hold || (d.Action == Feed && c.cfg.OnLoss == LossWait) {
 		avail.Add(c.cfg.Roster.Self)
 	}

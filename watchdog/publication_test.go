@@ -140,7 +140,7 @@ func TestCrashIsLeftByEvidence(t *testing.T) {
 
 func TestWithoutGraceARestartIsLeftByEvidence(t *testing.T) {
 	c := lifeCore(t, 4)
-	c.pub.grace = 0
+	c.publication.grace = 0
 	tell(c, 11*sec, 1, restarting)
 	walk(t, c, 11*sec, 15*sec, "n1 is silent", 2, 3)
 	edges(t, c, 15*sec, "D_max", roster.SetOf(1), nobody)
@@ -187,8 +187,8 @@ func TestTwinsAreNoStormOfReboots(t *testing.T) {
 	c := lifeCore(t, 4)
 	tell(c, 11*sec, 1, netgossip.Statement{Boot: 7})
 	edges(t, c, 11*sec, "another boot", roster.SetOf(1), roster.SetOf(1))
-	if c.Death(1).Proof != ProofBoot || !c.Twins().IsEmpty() {
-		t.Fatalf("it looks like a reboot: %+v, twins %v", c.Death(1), c.Twins())
+	if c.proof.Of(1).Proof != ProofBoot || !c.Twins().IsEmpty() {
+		t.Fatalf("it looks like a reboot: %+v, twins %v", c.proof.Of(1), c.Twins())
 	}
 	for i, boot := range []uint64{101, 7, 101, 7} {
 		at := boottime.Instant(12+i) * sec
@@ -197,8 +197,8 @@ func TestTwinsAreNoStormOfReboots(t *testing.T) {
 		}
 		tell(c, at, 1, netgossip.Statement{Boot: boot})
 		edges(t, c, at, "a boot that had ended", nobody, nobody)
-		if c.Twins() != roster.SetOf(1) || c.Death(1).Proof != 0 {
-			t.Fatalf("twins %v, death %+v", c.cfg.Roster.Names(c.Twins()), c.Death(1))
+		if c.Twins() != roster.SetOf(1) || c.proof.Of(1).Proof != 0 {
+			t.Fatalf("twins %v, death %+v", c.cfg.Roster.Names(c.Twins()), c.proof.Of(1))
 		}
 	}
 	tell(c, 16*sec, 1, netgossip.Statement{Boot: 8})

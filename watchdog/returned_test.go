@@ -23,20 +23,20 @@ func TestAnotherMachineProvesNoEnd(t *testing.T) {
 		c.Step(10 * sec)
 		tell(c, 11*sec, 1, netgossip.Statement{Boot: 999, Machine: tc.second})
 		c.Step(11 * sec)
-		if got := c.Death(1).Proof == ProofBoot; got != tc.dead || c.Strangers().Has(1) == tc.dead {
-			t.Errorf("%s: dead %v, strangers %v", tc.name, got, c.cfg.Roster.Names(c.Strangers()))
+		if got := c.proof.Of(1).Proof == ProofBoot; got != tc.dead || c.proof.Strangers().Has(1) == tc.dead {
+			t.Errorf("%s: dead %v, strangers %v", tc.name, got, c.cfg.Roster.Names(c.proof.Strangers()))
 		}
 		tell(c, 12*sec, 1, netgossip.Statement{Boot: 1000, Machine: tc.second})
-		if c.Step(12 * sec); c.Death(1).Boot != 999 || !c.Strangers().IsEmpty() {
-			t.Errorf("%s: the next boot of the same machine: %+v", tc.name, c.Death(1))
+		if c.Step(12 * sec); c.proof.Of(1).Boot != 999 || !c.proof.Strangers().IsEmpty() {
+			t.Errorf("%s: the next boot of the same machine: %+v", tc.name, c.proof.Of(1))
 		}
 		// The slot tells the same of a node that nobody hears.
 		c = mourners(t, netgossip.Statement{Guard: killing, Machine: tc.first}, nil)
 		uid := diskquorum.MachineUID
 		c.proof.look(20*sec, 4, &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: 9, NodeUID: uid(tc.first), Statement: netgossip.Statement{Boot: 104}})
 		c.proof.look(20*sec, 4, &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: 11, NodeUID: uid(tc.second), Statement: netgossip.Statement{Boot: 105}})
-		if c.Fenced().Has(4) != tc.dead {
-			t.Errorf("%s: by its slot fenced %v", tc.name, c.Fenced().Has(4))
+		if c.proof.Fenced().Has(4) != tc.dead {
+			t.Errorf("%s: by its slot fenced %v", tc.name, c.proof.Fenced().Has(4))
 		}
 	}
 }
@@ -46,10 +46,10 @@ func TestEndIsNotToldTwice(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	c.proof.look(20*sec, 4, &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: 9, Statement: netgossip.Statement{Boot: 104}})
 	c.proof.look(20*sec, 4, &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: 11, Statement: netgossip.Statement{Boot: 105}})
-	was := c.Death(4)
+	was := c.proof.Of(4)
 	tell(c, 30*sec, 4, netgossip.Statement{Boot: 105})
-	if c.Step(30 * sec); was.Proof != ProofBoot || c.Death(4) != was {
-		t.Errorf("%+v, then %+v", was, c.Death(4))
+	if c.Step(30 * sec); was.Proof != ProofBoot || c.proof.Of(4) != was {
+		t.Errorf("%+v, then %+v", was, c.proof.Of(4))
 	}
 }
 
@@ -71,14 +71,14 @@ func TestBootThatHadBegunBeforeIsNone(t *testing.T) {
 		c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 		tell(c, 30*sec, 4, netgossip.Statement{Boot: 999, Stated: boottime.Instant(tc.age)})
 		c.Step(30 * sec)
-		if got := c.Death(4).Proof == ProofBoot; got != tc.dead || c.Strangers().Has(4) == tc.dead {
-			t.Errorf("%s: dead %v, strangers %v", tc.name, got, c.cfg.Roster.Names(c.Strangers()))
+		if got := c.proof.Of(4).Proof == ProofBoot; got != tc.dead || c.proof.Strangers().Has(4) == tc.dead {
+			t.Errorf("%s: dead %v, strangers %v", tc.name, got, c.cfg.Roster.Names(c.proof.Strangers()))
 		}
 		c = mourners(t, netgossip.Statement{Guard: killing}, nil)
 		for i, st := range []netgossip.Statement{{Boot: 104}, {Boot: 105, Stated: boottime.Instant(tc.age)}} {
 			c.proof.look(30*sec, 4, &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: uint64(9 + 2*i), Statement: st})
 		}
-		if got := c.Fenced().Has(4); got != tc.dead {
+		if got := c.proof.Fenced().Has(4); got != tc.dead {
 			t.Errorf("%s: by its slot fenced %v", tc.name, got)
 		}
 	}
@@ -101,8 +101,8 @@ func TestMachineThatIsToldLater(t *testing.T) {
 	tell(c, 11*sec, 1, netgossip.Statement{Machine: 7})
 	c.Step(11 * sec)
 	tell(c, 12*sec, 1, netgossip.Statement{Boot: 999, Machine: 8})
-	if c.Step(12 * sec); c.Death(1).Proof != 0 || !c.Strangers().Has(1) {
-		t.Errorf("by a later statement: %+v", c.Death(1))
+	if c.Step(12 * sec); c.proof.Of(1).Proof != 0 || !c.proof.Strangers().Has(1) {
+		t.Errorf("by a later statement: %+v", c.proof.Of(1))
 	}
 
 	c = mourners(t, netgossip.Statement{Guard: killing}, nil)
@@ -110,8 +110,8 @@ func TestMachineThatIsToldLater(t *testing.T) {
 		uid := diskquorum.MachineUID(uint64(7 + i))
 		c.proof.look(20*sec, 4, &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: uint64(9 + 2*i), NodeUID: uid, Statement: netgossip.Statement{Boot: boot}})
 	}
-	if c.Fenced().Has(4) || !c.Strangers().Has(4) {
-		t.Errorf("by its slot: %+v", c.Death(4))
+	if c.proof.Fenced().Has(4) || !c.proof.Strangers().Has(4) {
+		t.Errorf("by its slot: %+v", c.proof.Of(4))
 	}
 }
 
@@ -121,8 +121,8 @@ func TestStatementWithoutABootProvesNoEnd(t *testing.T) {
 	c.Merger().Answered(netgossip.Answer{Peer: 4, SentAt: 11 * sec, Statement: &netgossip.Statement{
 		RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Seen: roster.FullSet(5),
 	}})
-	if c.Step(11 * sec); c.Death(4).Proof != 0 || c.proof.peers[4].boot != 104 {
-		t.Errorf("%+v, met boot %d", c.Death(4), c.proof.peers[4].boot)
+	if c.Step(11 * sec); c.proof.Of(4).Proof != 0 || c.proof.peers[4].boot != 104 {
+		t.Errorf("%+v, met boot %d", c.proof.Of(4), c.proof.peers[4].boot)
 	}
 }
 
@@ -136,8 +136,8 @@ func TestSequencesAreOfOneBoot(t *testing.T) {
 	c.proof.look(20*sec, 4, record(104, 9))
 	tell(c, 30*sec, 4, netgossip.Statement{Boot: 105})
 	c.Step(30 * sec)
-	if c.proof.look(40*sec, 4, record(104, 10)); c.Fenced().Has(4) || c.Death(4).Boot != 104 {
-		t.Errorf("fenced %v, %+v", c.Fenced().Has(4), c.Death(4))
+	if c.proof.look(40*sec, 4, record(104, 10)); c.proof.Fenced().Has(4) || c.proof.Of(4).Boot != 104 {
+		t.Errorf("fenced %v, %+v", c.proof.Fenced().Has(4), c.proof.Of(4))
 	}
 }
 
@@ -148,7 +148,7 @@ func TestSlotTellsOneEndOnce(t *testing.T) {
 		rec := &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: uint64(9 + i), Statement: netgossip.Statement{Boot: boot}}
 		c.proof.look((20+boottime.Instant(i))*sec, 4, rec)
 	}
-	if d := c.Death(4); d != (Death{Proof: ProofBoot, Boot: 104, At: 21 * sec}) {
+	if d := c.proof.Of(4); d != (Death{Proof: ProofBoot, Boot: 104, At: 21 * sec}) {
 		t.Errorf("%+v", d)
 	}
 }
@@ -157,7 +157,7 @@ func TestSlotTellsOneEndOnce(t *testing.T) {
 func TestFirstMeetingIsNoReturn(t *testing.T) {
 	c := testCore(t, 3, nil)
 	tell(c, 10*sec, 1, netgossip.Statement{Stated: boottime.Instant(time.Hour)})
-	if c.Step(10 * sec); c.Death(1).Proof != 0 || !c.Strangers().IsEmpty() {
-		t.Errorf("%+v, strangers %v", c.Death(1), c.cfg.Roster.Names(c.Strangers()))
+	if c.Step(10 * sec); c.proof.Of(1).Proof != 0 || !c.proof.Strangers().IsEmpty() {
+		t.Errorf("%+v, strangers %v", c.proof.Of(1), c.cfg.Roster.Names(c.proof.Strangers()))
 	}
 }

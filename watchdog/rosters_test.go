@@ -75,7 +75,7 @@ func TestNoTieWhileTwoListsAreInForce(t *testing.T) {
 		}
 		core := testCore(t, 2, func(cfg *Config) { cfg.Roster, cfg.Succession = next, s })
 		core.view.Counted = c.counted
-		if got := core.tally(); got != c.want {
+		if got := core.rosters.tally(core.view.Counted); got != c.want {
 			t.Errorf("%d lists, counted %v: %v, want %v", len(c.chain), c.counted, got, c.want)
 		}
 	}

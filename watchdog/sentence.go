@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
@@ -44,12 +43,12 @@ const rounds = 3
 
 // Condemned reports whether this boot is condemned, since when, and the timeout that the watchdog was read back to have; 0:
 // nothing is told of it.
-func (c *Core) Condemned() (since boottime.Instant, timeout time.Duration, condemned bool) {
-	return c.sentence.at, c.sentence.timeout, c.sentence.condemned
+func (s *sentence) Condemned() (since boottime.Instant, timeout time.Duration, condemned bool) {
+	return s.at, s.timeout, s.condemned
 }
 
 // CondemnedBy is the member by whose order this boot is condemned; "": by none.
-func (c *Core) CondemnedBy() string { return c.sentence.ordered }
+func (s *sentence) CondemnedBy() string { return s.ordered }
 
 // Inherit says that a countdown of at most [netgossip.MaxSentence] runs as the agent begins: an agent before it has condemned
 // this boot. Nothing is opened and nobody is counted. Nothing is told by that alone: it may not have been read back (P2), or
@@ -67,19 +66,18 @@ func (c *Core) Inherit(now boottime.Instant, timeout time.Duration) {
 
 // Blind says that the agent cannot see what the kernel counts down. It counts nobody until PredecessorGone, and for as long as a
 // countdown may run that was begun for the last time then.
-func (c *Core) Blind() { c.sentence.blind = true }
+func (s *sentence) Blind() { s.blind = true }
 
 // PredecessorGone says that the agent before this one has ended, and that the kernel has given up its watchdog.
-func (c *Core) PredecessorGone(now boottime.Instant) {
-	if c.sentence.sight == 0 {
-		c.sentence.sight = now.Add(netgossip.MaxSentence + time.Second)
+func (s *sentence) PredecessorGone(now boottime.Instant) {
+	if s.sight == 0 {
+		s.sight = now.Add(netgossip.MaxSentence + time.Second)
 	}
 }
 
 // Sentenced takes what the feeder made of Effects.Condemn: the timeout as read back, or 0 if it is not known for certain.
 // Then nothing is told, and the boot is condemned all the same (P2, P3).
-func (c *Core) Sentenced(timeout time.Duration) {
-	s := &c.sentence
+func (s *sentence) Sentenced(timeout time.Duration) {
 	if !s.condemned || s.answered {
 		return
 	}
@@ -89,13 +87,13 @@ func (c *Core) Sentenced(timeout time.Duration) {
 }
 
 // apart reports whether this node counts nobody: it is condemned, or does not know yet whether it is.
-func (c *Core) apart() bool { return c.sentence.blind || c.sentence.condemned }
+func (s *sentence) apart() bool { return s.blind || s.condemned }
 
 // look is the view of this step. A node that is condemned, or waits, sees nobody as far as others are concerned (P2, P2'), and
 // nobody sees or counts a boot that is condemned (P5).
 func (c *Core) look(now boottime.Instant) netgossip.View {
 	c.merger.Bar(c.proof.barred())
-	v := c.merger.Evaluate(now, c.quorum)
+	v := c.merger.Evaluate(now, c.rosters.quorum)
 	s := &c.sentence
 	if s.blind && s.sight != 0 && now >= s.sight {
 		s.blind = false
@@ -117,6 +115,7 @@ func (c *Core) look(now boottime.Instant) netgossip.View {
 // evidence shows a side that lives without this node, which every condemned one leaves behind.
 func (c *Core) judge(now boottime.Instant) {
 	s := &c.sentence
+	c.proof.in = *c.situation(now)
 	if a := c.lun.arbiter; a != nil && a.OwnSentence() > 0 && s.timeout == 0 && (s.inherited || !s.condemned) {
 		c.Inherit(now, a.OwnSentence()) // carried on: another agent of this boot has told it
 		s.timeout = a.OwnSentence()
@@ -127,8 +126,8 @@ func (c *Core) judge(now boottime.Instant) {
 		return
 	}
 	c.followQuiet(now)
-	if c.obeys(now) {
-		s.ordered = c.orders.by
+	if c.proof.obeys(now) {
+		s.ordered = c.proof.orders.by
 		c.condemn(now)
 		return
 	}
@@ -140,7 +139,7 @@ func (c *Core) judge(now boottime.Instant) {
 		s.since = 0
 		return
 	}
-	others := c.lun.arbiter.OthersLive(now, c.quorum, c.parted())
+	others := c.lun.arbiter.OthersLive(now, c.rosters.quorum, c.proof.parted())
 	switch {
 	case others.Dated == 0:
 		s.since = 0
@@ -163,11 +162,11 @@ func (c *Core) condemn(now boottime.Instant) {
 // else each of them would wait for the one before it.
 func (c *Core) followQuiet(now boottime.Instant) {
 	s := &c.sentence
-	if c.tally() == netgossip.Majority {
+	if c.rosters.tally(c.view.Counted) == netgossip.Majority {
 		s.majority = max(s.majority, c.view.QuorumUntil)
 	}
-	others := c.rosters.expected.Minus(c.view.Counted).Minus(c.parted())
-	if c.view.Counted != s.view.Minus(c.parted()) || c.view.Seen.Intersects(others) {
+	others := c.rosters.expected.Minus(c.view.Counted).Minus(c.proof.parted())
+	if c.view.Counted != s.view.Minus(c.proof.parted()) || c.view.Seen.Intersects(others) {
 		s.quiet = now
 	}
 	s.view = c.view.Counted
@@ -176,49 +175,21 @@ func (c *Core) followQuiet(now boottime.Instant) {
 	}
 }
 
-// parted are the members that have condemned themselves, also those that have not told it yet: they are armed and count nobody,
-// not even themselves.
-func (c *Core) parted() roster.Set {
-	set := c.proof.barred()
-	for p := range c.rosters.expected.Minus(c.view.Counted).All() {
-		st, _ := c.merger.Statement(p)
-		if st != nil && st.Guard.Armed && st.View.IsEmpty() && st.RosterDigest == c.cfg.Roster.Digest && st.RosterEpoch == c.cfg.Roster.Epoch {
-			set.Add(p)
-		}
-	}
-	return set
-}
-
 // steady reports whether contact has been what it is for long enough, and the last majority is as long ago.
 func (c *Core) steady(now boottime.Instant) bool {
 	after := c.cfg.Sentence.After
 	due := max(c.sentence.quiet, c.sentence.majority).Add(after)
 	if now < due {
-		c.sentence.wake(c, due)
+		c.fx.Wake = min(c.fx.Wake, due)
 	}
 	return now >= due
-}
-
-func (s *sentence) wake(c *Core, at boottime.Instant) { c.fx.Wake = min(c.fx.Wake, at) }
-
-// heeding reports whether the latest statement of every other member is of an agent that heeds sentences.
-func (c *Core) heeding() bool {
-	for p := range c.rosters.expected.All() {
-		if p == c.cfg.Roster.Self {
-			continue
-		}
-		if st, _ := c.merger.Statement(p); st != nil && !st.Heeds {
-			return false
-		}
-	}
-	return true
 }
 
 // mayCondemn is all of P1 but the evidence.
 func (c *Core) mayCondemn(now boottime.Instant) bool {
 	d := &c.fx.Decision
 	lost := d.Action == Starve && (d.Reason == ReasonIsolated || d.Reason == ReasonSplitLost) // by a LUN: no other tie-breaker has one beside it
-	return lost && c.tally() != netgossip.Majority && c.mayLose(now)
+	return lost && c.rosters.tally(c.view.Counted) != netgossip.Majority && c.mayLose(now)
 }
 
 // mayLose is what P1 asks for whatever the evidence.
@@ -227,172 +198,167 @@ func (c *Core) mayLose(now boottime.Instant) bool { return c.mayEnd(now) && c.Ba
 // mayEnd is what is asked of this node itself before it condemns its boot, on its own evidence or by an order.
 func (c *Core) mayEnd(now boottime.Instant) bool {
 	stalled := c.stepped != 0 && now.Sub(c.stepped) >= stallAfter
-	return !stalled && now >= c.holdLeft && c.hadQuorum && c.guard.Kills() && !c.wantsDisarm() && !c.release.yielded && c.oneList()
+	return !stalled && now >= c.holdLeft && c.hadQuorum && c.guard.Kills() && !c.wantsDisarm() && !c.release.yielded && c.rosters.oneList()
 }
 
-// followSentences takes the sentences of others that were read or stated, and finds which nodes are dead by them.
-func (c *Core) followSentences(now boottime.Instant) {
-	if c.lun.arbiter != nil {
-		for _, s := range c.lun.arbiter.TakeSentences() {
-			c.proof.sentencedByLUN(now, &s)
-		}
-	}
-	if c.sentence.condemned { // it claims nobody's death
-		return
-	}
-	for p := range c.proof.peers {
-		if w := &c.proof.peers[p]; w.sentenced != 0 && p != c.cfg.Roster.Self {
-			c.execute(now, p, w)
-		}
-	}
+// lossProof is what speaks for a node that has lost the LUN while the others have it (lun.mode: and, lease.md P1, E3).
+type lossProof struct {
+	since  boottime.Instant // others show that they live with the LUN, at each step since; zero: they do not
+	mark   boottime.Instant // all of them have shown it again since
+	rounds int              // how often they have
 }
 
-// execute proves the death of a condemned boot when its time is over, and shows it while nobody speaks against it. A death that
-// was handed on gives way to what the node has told itself.
-func (c *Core) execute(now boottime.Instant, p int, w *witness) {
-	v := &c.proof
-	if c.denies(p, w) {
-		w.sentenced, w.hearsay = 0, 0
-		v.defy(p, w.boot)
-		return
-	}
-	if w.sentenced == w.boot && w.defied != w.boot && w.fires() && !w.twins && (w.death.Boot != w.boot || w.death.handedOn() && w.hearsay == 0) {
-		if now < w.over {
-			c.fx.Wake = min(c.fx.Wake, w.over)
-			c.askSeers(now, p, w)
-		} else {
-			w.death = Death{Proof: ProofSentence, Boot: w.boot, At: now, Hearsay: w.hearsay > 0}
-		}
-	}
-	if w.death.Proof != ProofSentence {
-		return
-	}
-	if w.death.Hearsay && w.death.Boot == w.boot && (c.merger.Sighted(p) > w.death.At || c.wroteSlot(now, p, &w.death)) {
-		v.defy(p, w.boot)
-		return
-	}
-	if spoke, at, _ := c.spoke(p); w.death.Boot == w.boot && (w.lived > w.death.At || spoke == w.boot && at > w.death.At) {
-		// P9: it lives on. Either two machines are one boot, or the watchdog did not do what it said.
-		w.unfired = w.boot
-		v.defy(p, w.boot)
-		return
-	}
-	put(&v.fenced, p, w.death.Boot == w.boot && !w.twins && !w.unmet() && !c.seenByCounted(now, p))
-	if !v.fenced.Has(p) && w.death.Boot == w.boot && now.Sub(w.death.At) < trialLimit {
-		c.askSeers(now, p, w)
-	}
-}
-
-// seersLead is how long before its time is over a sentence's seers are asked: long enough for their answers.
-const seersLead = 500 * time.Millisecond
-
-// askSeers asks the members for news whose word that they see a condemned node would hold up its FENCED: where samples are taken,
-// it is from before the sentence as a rule, and lasts for MaxAge. It makes nothing believed: they are heard like at any other time.
-func (c *Core) askSeers(now boottime.Instant, p int, w *witness) {
-	var seers roster.Set
-	for m := range c.view.Counted.All() {
-		st, anchor := c.merger.Statement(m)
-		put(&seers, m, m != c.cfg.Roster.Self && st != nil && st.Seen.Has(p) && max(now, w.over).Sub(anchor) <= c.cfg.MaxAge)
-	}
-	if !seers.IsEmpty() {
-		c.askWhether(now, &w.seers, netgossip.SentenceBound(w.term)-seersLead, seers)
-	}
-}
-
-// denies reports whether a boot has spoken on the LUN since others have handed its sentence on, and bears none.
-func (c *Core) denies(p int, w *witness) bool {
-	if w.hearsay == 0 || w.sentenced != w.boot {
+// judgeLoss reports whether this node condemns its boot because it alone has lost the LUN. It starves already, and the others have
+// it, say so over the networks, and are a majority without this node.
+//
+// Invariant: not by what this node lacks. If the LUN fails for all, each of them lacks it; the others go on then, and say that they
+// lack it, too. Nor by how many have it: those that a hub counts may count nobody but the hub, and live by it.
+func (c *Core) judgeLoss(now boottime.Instant) bool {
+	l := &c.sentence.loss
+	d := &c.fx.Decision
+	if !c.cfg.Sentence.LUNLoss || d.Action != Starve || d.Reason != ReasonLUNLost || c.healthy || !c.mayLose(now) {
+		*l = lossProof{}
 		return false
 	}
-	boot, at, sentenced := c.spoke(p)
-	return boot == w.boot && at > w.hearsay && !sentenced
-}
-
-func (c *Core) spoke(p int) (boot uint64, at boottime.Instant, sentenced bool) {
-	if c.lun.arbiter == nil {
-		return 0, 0, false
+	switch dated := c.othersHaveLUN(now); {
+	case dated == 0:
+		*l = lossProof{}
+		return false
+	case l.since == 0:
+		l.since, l.mark = now, now
+	case dated > l.mark:
+		l.rounds, l.mark = l.rounds+1, now
 	}
-	return c.lun.arbiter.Spoke(p)
-}
-
-// wroteSlot reports whether a boot that was called dead has written its slot since. A LUN may have no echo blocks, and who goes by
-// another list speaks in none that this node can read.
-func (c *Core) wroteSlot(now boottime.Instant, p int, d *Death) bool {
-	if c.lun.arbiter == nil {
+	// Not shorter than words stay fresh: who was fed by its latest word then, has not starved for so long itself.
+	due := max(l.since, c.sentence.quiet).Add(max(c.cfg.Sentence.After, c.cfg.MaxAge))
+	if now < due {
+		c.fx.Wake = min(c.fx.Wake, due)
 		return false
 	}
-	slot := c.lun.arbiter.PeerPause(now, c.cfg.Roster.Name(p), d.At)
-	return slot.Moved && slot.Record.Statement.Boot == d.Boot
+	return l.rounds >= rounds-1
 }
 
-// seenByCounted reports whether a counted member's fresh statement has a peer among the seen: it may have met a later boot.
-func (c *Core) seenByCounted(now boottime.Instant, p int) bool {
-	for m := range c.view.Counted.All() {
-		if m == c.cfg.Roster.Self {
+// othersHaveLUN is the instant after which all words were composed of a set of at least a quorum, without this node, each
+// of which says that it has the LUN, and is fed, and counts all of the set; 0: there is none.
+func (c *Core) othersHaveLUN(now boottime.Instant) boottime.Instant {
+	var can roster.Set
+	for p := range c.view.Counted.All() {
+		st, anchor := c.merger.Statement(p)
+		put(&can, p, p != c.cfg.Roster.Self && st != nil && st.LUNHealthy && st.Feeding && !st.Stopping && st.Sentence == 0 &&
+			now.Sub(anchor) <= c.cfg.MaxAge && st.RosterDigest == c.cfg.Roster.Digest && st.RosterEpoch == c.cfg.Roster.Epoch)
+	}
+	var found boottime.Instant
+	for p := range can.All() {
+		st, _ := c.merger.Statement(p)
+		set := st.View.And(can)
+		if set.Len() < c.rosters.quorum {
 			continue
 		}
-		if st, anchor := c.merger.Statement(m); st != nil && now.Sub(anchor) <= c.cfg.MaxAge && st.Seen.Has(p) {
-			return true
+		first := boottime.Never
+		for m := range set.All() {
+			other, anchor := c.merger.Statement(m)
+			if !set.Minus(other.View).IsEmpty() {
+				first = 0
+				break
+			}
+			first = min(first, anchor)
 		}
+		found = max(found, first)
 	}
-	return false
+	return found
 }
 
-// barred are the peers whose latest boot is condemned, as far as this node knows: it is neither seen nor counted,
-// whatever it says (P5).
-func (v *prover) barred() (set roster.Set) {
-	for p := range v.peers {
-		if w := &v.peers[p]; w.sentenced != 0 && w.sentenced == w.boot && w.hearsay == 0 {
-			set.Add(p)
-		}
+// Bar says why this node would not condemn itself, whatever it lost: then the others know of its death by time alone. Its
+// strings are the vocabulary of logs and metrics.
+type Bar uint8
+
+const (
+	BarNone     Bar = iota
+	BarOff          // the configuration has no sentences
+	BarNoHold       // it would not hold by the LUN: no LUN, or none with echo blocks, or a policy without holds
+	BarWatchdog     // its watchdog cannot count down a sentence: see briefly
+	BarMember       // a member's agent does not know sentences
+	BarSlot         // a slot of the LUN is of an agent that does not know sentences, or cannot be read
+)
+
+var barNames = [...]string{BarNone: "none", BarOff: "off", BarNoHold: "no_hold", BarWatchdog: "watchdog", BarMember: "member", BarSlot: "slot"}
+
+// String is the bar's name in logs, metrics and the API.
+func (b Bar) String() string {
+	if int(b) >= len(barNames) {
+		return "invalid"
 	}
-	return set
+	return barNames[b]
 }
 
-// sentencedByLUN takes the sentence of an echo block.
-func (v *prover) sentencedByLUN(now boottime.Instant, s *diskquorum.Sentence) {
-	for p := range v.peers {
-		if v.peers[p].boot == s.Boot && diskquorum.NameDigest(v.roster.Name(p)) == s.Name {
-			v.firstHand(now, p, s.Boot, s.Timeout)
-		}
+// Barred is the first thing that keeps this node from condemning itself. All nodes of the group must be of a version whose next
+// agent looks or waits, and the countdown must be one that a sentence can shorten.
+func (c *Core) Barred() Bar {
+	switch {
+	case c.cfg.Sentence.After <= 0:
+		return BarOff
+	case !c.Holds():
+		return BarNoHold
+	case !c.briefly():
+		return BarWatchdog
+	case !c.rosters.heeding():
+		return BarMember
+	case !c.lun.arbiter.Heeding():
+		return BarSlot
 	}
+	return BarNone
 }
 
-// sentence begins the time of a boot that is condemned. It is told by that boot itself, which this node has met, and no later
-// one; it begins when it has been read, by this node's clock (P4). What is longer than a sentence may be is none (P3).
-// A boot that has outlived one is not believed again (P9).
-func (v *prover) sentence(now boottime.Instant, p int, boot uint64, timeout time.Duration) {
-	w := &v.peers[p]
-	if p == v.roster.Self || boot == 0 || boot != w.boot || boot == w.sentenced || boot == w.defied || boot == w.unfired || timeout <= 0 || timeout > netgossip.MaxSentence {
+// strikeAfter is how long a node must have starved before it is taken down at once where
+// that is configured. The loss of quorum is steady by then; evidence that was merely late
+// has arrived.
+const strikeAfter = time.Second
+
+// mayStrike reports whether there is a ground to take a starving node down. Where the LUN tells who lives, silence
+// is none: a switch that takes all networks with it would take the whole group down.
+func (c *Core) mayStrike(now boottime.Instant) bool {
+	if c.sentence.condemned || c.Barred() == BarNone {
+		return c.mayExecute(now)
+	}
+	if c.hears() {
+		return c.hold.certain(c.rosters.window())
+	}
+	due := c.starving.Add(strikeAfter)
+	if now < due {
+		c.fx.Wake = min(c.fx.Wake, due)
+	}
+	return now >= due
+}
+
+// followStrike decides whether a node that is to be taken down may be taken down now.
+//
+// Invariant: only a node that its peers count dead anyway is struck, one that starves for want
+// of quorum with its watchdog armed. A node that was never armed, as after its boot, or that
+// is disarmed, is not; nor is one under a policy that lets it live, nor one that stood
+// still itself and has not heard its peers since.
+func (c *Core) followStrike(now boottime.Instant) {
+	d := &c.fx.Decision
+	c.fx.Strike = false
+	if d.Action != Starve || d.Reason == ReasonStarting || !c.hadQuorum || !c.guard.Kills() || c.wantsDisarm() || now < c.holdLeft {
+		c.starving = 0
 		return
 	}
-	w.sentenced, w.over, w.term, w.seers = boot, now.Add(netgossip.SentenceBound(timeout)), timeout, trial{since: now}
+	if c.starving == 0 {
+		c.starving = now
+	}
+	c.fx.Strike = c.mayStrike(now)
 }
 
-// SentenceState is what is known of a condemned boot.
-type SentenceState struct {
-	Boot    uint64
-	Timeout time.Duration // of its watchdog, as it tells; 0: it tells nothing
-	Age     time.Duration // since this node knows of it
-	Left    time.Duration // until it has ended for certain; 0: it has
-}
-
-// SentenceOf tells of a node whose latest boot is condemned, this node included; nil: it is not, as far as is known.
-func (c *Core) SentenceOf(now boottime.Instant, p int) *SentenceState {
-	if s := &c.sentence; p == c.cfg.Roster.Self {
-		if !s.condemned {
-			return nil
-		}
-		own := &SentenceState{Boot: c.cfg.Boot, Timeout: s.timeout, Age: now.Sub(s.at)}
-		if s.timeout > 0 {
-			own.Left = max(0, netgossip.SentenceBound(s.timeout)-own.Age)
-		}
-		return own
+// mayExecute reports whether a condemned node may be taken down: its word is on the LUN, so that the others know when it has
+// ended, or it has had the time of an I/O to get there. Where nodes condemn themselves, no other one is struck (P8).
+func (c *Core) mayExecute(now boottime.Instant) bool {
+	s := &c.sentence
+	if !s.condemned {
+		return false
 	}
-	w := &c.proof.peers[p]
-	if w.sentenced == 0 || w.sentenced != w.boot || w.unmet() {
-		return nil
+	due := s.at.Add(c.cfg.Sentence.Strike)
+	if now < due {
+		c.fx.Wake = min(c.fx.Wake, due)
 	}
-	bound, left := netgossip.SentenceBound(w.term), w.over.Sub(now)
-	return &SentenceState{Boot: w.boot, Timeout: w.term, Age: bound - left, Left: max(0, left)}
+	return now >= due || c.lun.arbiter != nil && c.lun.arbiter.SentenceLanded()
 }

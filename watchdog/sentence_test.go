@@ -79,7 +79,7 @@ func TestSentenceOfAPeer(t *testing.T) {
 			if c.want == 0 && got != 0 || c.want != 0 && (got < c.want+sec/100 || got > c.want+sec/4) {
 				t.Errorf("FENCED at %v, want a moment after %v", time.Duration(got), time.Duration(c.want))
 			}
-			if d := core.Death(4); c.want != 0 && (d.Proof != ProofSentence || d.Boot != 104) {
+			if d := core.proof.Of(4); c.want != 0 && (d.Proof != ProofSentence || d.Boot != 104) {
 				t.Errorf("%+v", d)
 			}
 		})
@@ -105,8 +105,8 @@ func TestCondemnedBootIsNotCounted(t *testing.T) {
 	if c.Step(22*sec + 1); !c.view.Counted.Has(4) {
 		t.Errorf("the next boot: %+v", c.view)
 	}
-	if pass(c, 23*sec, 40*sec); c.Death(4).Proof == ProofSentence {
-		t.Errorf("the former boot ended by another proof: %+v", c.Death(4))
+	if pass(c, 23*sec, 40*sec); c.proof.Of(4).Proof == ProofSentence {
+		t.Errorf("the former boot ended by another proof: %+v", c.proof.Of(4))
 	}
 }
 
@@ -123,8 +123,8 @@ func TestFencedBySentenceWaitsForThoseWhoSeeIt(t *testing.T) {
 			t.Fatalf("FENCED at %v", time.Duration(at))
 		}
 	}
-	if c.Death(4).Proof != ProofSentence {
-		t.Errorf("%+v", c.Death(4))
+	if c.proof.Of(4).Proof != ProofSentence {
+		t.Errorf("%+v", c.proof.Of(4))
 	}
 	if pass(c, 31*sec, 40*sec) == 0 {
 		t.Error("never FENCED")
@@ -139,8 +139,8 @@ func TestSentenceThatIsDefied(t *testing.T) {
 	c.proof.sentencedByLUN(20*sec, &s)
 	at := pass(c, 20*sec, 30*sec)
 	state(c, at+sec, 4, without4, netgossip.Statement{Guard: killing, Sentence: time.Second})
-	if fx := c.Step(at + sec); fx.Fenced.Has(4) || c.Death(4).Proof != 0 || !defied(c).Has(4) {
-		t.Errorf("fenced %v, %+v, defied %v", fx.Fenced.Has(4), c.Death(4), defied(c).Has(4))
+	if fx := c.Step(at + sec); fx.Fenced.Has(4) || c.proof.Of(4).Proof != 0 || !defied(c).Has(4) {
+		t.Errorf("fenced %v, %+v, defied %v", fx.Fenced.Has(4), c.proof.Of(4), defied(c).Has(4))
 	}
 	c.proof.sentencedByLUN(at+2*sec, &s)
 	if got := pass(c, at+2*sec, at+20*sec); got != 0 {
@@ -267,11 +267,11 @@ func TestOlderAgentsKeepSentencesOff(t *testing.T) {
 	for p := 1; p < 5; p++ {
 		state(c, 12*sec, p, without4, netgossip.Statement{Heeds: true})
 	}
-	if !c.heeding() {
+	if !c.rosters.heeding() {
 		t.Error("all are of this version")
 	}
 	state(c, 13*sec, 3, without4, netgossip.Statement{})
-	if c.heeding() {
+	if c.rosters.heeding() {
 		t.Error("one is not")
 	}
 }

@@ -126,7 +126,7 @@ func TestSlotOfTheVictimIsAsked(t *testing.T) {
 		r := withSlots(t, mourners(t, netgossip.Statement{Guard: killing}, func(c *Config) { c.LUN = true }))
 		tc.put(r)
 		r.read(11 * sec)
-		if _, got := r.proof.slotHorizon(4, r.Core); got != tc.want {
+		if _, got := judging(r.Core, r.Core.stepped).slotHorizon(4); got != tc.want {
 			t.Errorf("%s: %v", tc.name, got)
 		}
 	}
@@ -142,11 +142,11 @@ func TestSlotOfANodeInContactProvesNothing(t *testing.T) {
 	for end := at + 5*sec; at < end; at += sec / 4 {
 		tell(r.Core, at, 4, netgossip.Statement{Guard: killing})
 		if fx := r.step(at); fx.Fenced.Has(4) {
-			t.Fatalf("in contact, and fenced: %+v", r.Death(4))
+			t.Fatalf("in contact, and fenced: %+v", r.proof.Of(4))
 		}
 	}
 	r.run(at, at+5*sec, netgossip.Statement{})
-	if d := r.Death(4); d.Proof != ProofBoot || d.Boot != 104 {
+	if d := r.proof.Of(4); d.Proof != ProofBoot || d.Boot != 104 {
 		t.Errorf("nobody hears it, and its slot shows another boot: %+v", d)
 	}
 }
@@ -159,8 +159,8 @@ func TestOriginalHasTheTimeToAnswer(t *testing.T) {
 	await := func(t *testing.T) *slotRig {
 		r := withSlots(t, mourners(t, netgossip.Statement{Guard: killing, Machine: 7}, nil))
 		tell(r.Core, back, 4, netgossip.Statement{Boot: 105, Machine: 7})
-		if r.Step(back); r.Death(4).Proof != 0 || !r.proof.waits {
-			t.Fatalf("at once, with a LUN that was not read: %+v, waits %v", r.Death(4), r.proof.waits)
+		if r.Step(back); r.proof.Of(4).Proof != 0 || !r.proof.waits {
+			t.Fatalf("at once, with a LUN that was not read: %+v, waits %v", r.proof.Of(4), r.proof.waits)
 		}
 		if r.Step(back + 1); !r.lun.input.Look {
 			t.Error("nobody looks at the slot that is waited for")
@@ -169,26 +169,26 @@ func TestOriginalHasTheTimeToAnswer(t *testing.T) {
 	}
 	late := back.Add(ProofDelay)
 	r := await(t)
-	if r.Step(late); r.Death(4) != (Death{Proof: ProofBoot, Boot: 104, At: late}) {
-		t.Errorf("nobody has answered: %+v", r.Death(4))
+	if r.Step(late); r.proof.Of(4) != (Death{Proof: ProofBoot, Boot: 104, At: late}) {
+		t.Errorf("nobody has answered: %+v", r.proof.Of(4))
 	}
 	r.Step(late + 1)
-	if r.Step(late + 2); r.proof.waits || r.lun.input.Look || r.Death(4).At != late {
-		t.Errorf("the end is proven: waits %v, looks %v, at %v", r.proof.waits, r.lun.input.Look, r.Death(4).At)
+	if r.Step(late + 2); r.proof.waits || r.lun.input.Look || r.proof.Of(4).At != late {
+		t.Errorf("the end is proven: waits %v, looks %v, at %v", r.proof.waits, r.lun.input.Look, r.proof.Of(4).At)
 	}
 
 	r = await(t)
 	tell(r.Core, back+sec, 4, netgossip.Statement{Boot: 104, Machine: 7})
 	r.Step(back + sec)
-	if r.Step(late.Add(time.Minute)); r.Death(4).Proof != 0 {
-		t.Errorf("the original has answered: %+v", r.Death(4))
+	if r.Step(late.Add(time.Minute)); r.proof.Of(4).Proof != 0 {
+		t.Errorf("the original has answered: %+v", r.proof.Of(4))
 	}
 
 	r = await(t) // another machine comes while the end of the first boot is awaited: neither is proven
 	tell(r.Core, back+sec, 4, netgossip.Statement{Boot: 106, Machine: 8})
 	r.Step(back + sec)
-	if r.Step(late.Add(time.Minute)); r.Death(4).Proof != 0 {
-		t.Errorf("another machine has answered: %+v", r.Death(4))
+	if r.Step(late.Add(time.Minute)); r.proof.Of(4).Proof != 0 {
+		t.Errorf("another machine has answered: %+v", r.proof.Of(4))
 	}
 }
 
@@ -199,7 +199,7 @@ func TestBootThatHasTheSlotIsBelievedAtOnce(t *testing.T) {
 	r.put(4, diskquorum.SlotActive, 8, netgossip.Statement{Boot: 105})
 	at := r.read(15*sec) + 1
 	tell(r.Core, at, 4, netgossip.Statement{Boot: 105})
-	if r.Step(at); r.Death(4) != (Death{Proof: ProofBoot, Boot: 104, At: at}) {
-		t.Errorf("%+v", r.Death(4))
+	if r.Step(at); r.proof.Of(4) != (Death{Proof: ProofBoot, Boot: 104, At: at}) {
+		t.Errorf("%+v", r.proof.Of(4))
 	}
 }

@@ -9,14 +9,13 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
-	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// Word is a death that was proven elsewhere, as somebody on this node tells it.
+// Word is a death that was proven elsewhere, as somebody on this node tells it: its Proof is ProofPower, ProofKdump or ProofOperator.
 type Word struct {
-	Node  string
-	Boot  uint64
-	Proof Proof // ProofPower, ProofKdump or ProofOperator
+	ID   uint64 // of the Answer; Tell sets it
+	Node string
+	Death
 	// Contradicted: that boot was heard after somebody had told its death. The answer is RefusedContradicted.
 	Contradicted bool
 }
@@ -62,23 +61,10 @@ var refusalNames = [...]string{
 }
 
 // String is the refusal's name in logs and metrics.
-func (r Refusal) String() string {
-	if r == 0 || int(r) >= len(refusalNames) {
-		return "none"
-	}
-	return refusalNames[r]
-}
+func (r Refusal) String() string { return nameOf(refusalNames[:], r, "none") }
 
 // Refusals lists all of them, for metrics that must exist from the start.
-func Refusals() []Refusal {
-	out := make([]Refusal, 0, len(refusalNames)-1)
-	for r := range refusalNames {
-		if r > 0 {
-			out = append(out, Refusal(r))
-		}
-	}
-	return out
-}
+func Refusals() []Refusal { return allOf[Refusal](refusalNames[:]) }
 
 // Refused is why a word is not believed, and what to do.
 type Refused struct {
@@ -94,7 +80,7 @@ func (e *Refused) Error() string {
 	case RefusedKind:
 		return "only the proofs power, kdump and operator can be confirmed externally; the agents find all others themselves"
 	case RefusedOff:
-		return "api.confirmDead is false here: this agent accepts no external confirmation of a death"
+		return "api.commands is none here: this agent accepts no external confirmation of a death"
 	case RefusedMember:
 		return fmt.Sprintf("%q is no member of this group", e.Node)
 	case RefusedSelf:
@@ -136,14 +122,17 @@ func (e *Refused) Error() string {
 // not see the node; in all of that time nothing of that boot was heard, and its slot on the LUN stood still. So a node that is
 // in contact with anybody who counts, or with the LUN, is not called dead.
 type trial struct {
-	proof  Proof
-	boot   uint64
-	teller string
-	since  boottime.Instant // when the word came; zero: there is none
-	asked  boottime.Instant // of the members that have not answered
-	turn   int
-	ids    []uint64         // of Core.Tell; none: others have handed it on
-	again  boottime.Instant // one that others hand on is not tried before
+	Death
+	question                  // since the word came; zero: there is none
+	ids      []uint64         // of the words; none: others have handed it on
+	again    boottime.Instant // one that others hand on is not tried before
+}
+
+// question is one to members that have not answered since, on another network each time.
+type question struct {
+	since boottime.Instant
+	asked boottime.Instant // the latest time; zero: not yet
+	turn  int
 }
 
 const (
@@ -154,88 +143,85 @@ const (
 
 // told is what is told from outside, and handed on.
 type told struct {
-	words []asked
+	words []Word
 	all   []netgossip.Fact // scratch
-}
-
-type asked struct {
-	id   uint64
-	word Word
 }
 
 // Tell takes a death that was proven elsewhere, from somebody who may tell it. The answer is in the Effects of this step or of
 // one of those to come.
-func (c *Core) Tell(id uint64, w Word) { c.told.words = append(c.told.words, asked{id, w}) }
+func (v *Prover) Tell(id uint64, w Word) {
+	w.ID = id
+	v.told.words = append(v.told.words, w)
+}
 
 // followTold takes what was told from outside and handed on by peers, and finds what may be believed.
-func (c *Core) followTold(now boottime.Instant) {
-	c.fx.Told = nil
-	for i := range c.told.words {
-		c.hear(now, &c.told.words[i])
+func (v *Prover) followTold(now boottime.Instant) {
+	for i := range v.told.words {
+		v.hear(now, &v.told.words[i])
 	}
-	c.told.words = c.told.words[:0]
-	c.takeFacts(now)
-	for p := range c.proof.peers {
-		w := &c.proof.peers[p]
+	v.told.words = v.told.words[:0]
+	v.takeFacts(now)
+	for p := range v.peers {
+		w := &v.peers[p]
 		if w.trial.since != 0 {
-			c.try(now, p, w)
+			v.try(now, p, w)
 		}
 		if w.death.Proof.told() {
-			c.showTold(now, p, w)
+			v.showTold(now, p, w)
 		}
 	}
 }
 
 // hear opens the trial of a word that was told on this node, or answers at once.
-func (c *Core) hear(now boottime.Instant, a *asked) {
-	p, member := c.cfg.Roster.Index(a.word.Node)
+func (v *Prover) hear(now boottime.Instant, said *Word) {
+	p, member := v.roster.Index(said.Node)
 	switch {
-	case !a.word.Proof.told():
-		c.answer(a.id, Death{}, &Refused{Why: RefusedKind, Node: a.word.Node})
+	case !said.Proof.told():
+		v.answer(said.ID, Death{}, &Refused{Why: RefusedKind, Node: said.Node})
 		return
-	case !c.cfg.Outside:
-		c.answer(a.id, Death{}, &Refused{Why: RefusedOff, Node: a.word.Node})
+	case !v.cfg.Outside:
+		v.answer(said.ID, Death{}, &Refused{Why: RefusedOff, Node: said.Node})
 		return
-	case !member || !c.rosters.expected.Has(p):
-		c.answer(a.id, Death{}, &Refused{Why: RefusedMember, Node: a.word.Node})
-		return
-	}
-	w := &c.proof.peers[p]
-	if a.word.Contradicted {
-		c.takeBack(p, w, a.word.Boot)
-		c.answer(a.id, Death{}, &Refused{Why: RefusedContradicted, Node: a.word.Node, Boot: a.word.Boot})
+	case !member || !v.lists.expected.Has(p):
+		v.answer(said.ID, Death{}, &Refused{Why: RefusedMember, Node: said.Node})
 		return
 	}
-	if w.death.Proof != 0 && w.death.Boot == a.word.Boot && a.word.Boot != 0 && c.proof.fenced.Has(p) {
-		c.answer(a.id, w.death, nil) // it is known already
+	w := &v.peers[p]
+	if said.Contradicted {
+		v.takeBack(p, w, said.Boot)
+		v.answer(said.ID, Death{}, &Refused{Why: RefusedContradicted, Node: said.Node, Boot: said.Boot})
 		return
 	}
-	if err := c.objection(now, p, w, a.word.Boot); err != nil {
-		c.answer(a.id, Death{}, err)
+	if w.death.Proof != 0 && w.death.Boot == said.Boot && said.Boot != 0 && v.fenced.Has(p) {
+		v.answer(said.ID, w.death, nil) // it is known already
 		return
 	}
-	if w.trial.since != 0 && w.trial.boot != a.word.Boot {
-		c.try(now, p, w) // it ends: the latest boot is another one by now
+	if err := v.objection(now, p, w, said.Boot); err != nil {
+		v.answer(said.ID, Death{}, err)
+		return
+	}
+	if w.trial.since != 0 && w.trial.Boot != said.Boot {
+		v.try(now, p, w) // it ends: the latest boot is another one by now
 	}
 	if len(w.trial.ids) == 0 {
-		w.trial = trial{proof: a.word.Proof, boot: a.word.Boot, teller: c.cfg.Roster.Name(c.cfg.Roster.Self), since: now}
+		w.trial = trial{Death: Death{Proof: said.Proof, Boot: said.Boot, Teller: v.roster.Name(v.roster.Self)}, question: question{since: now}}
 	}
-	w.trial.ids = append(w.trial.ids, a.id)
+	w.trial.ids = append(w.trial.ids, said.ID)
 }
 
 // takeBack gives up what was told of a boot by its devices, since who has told it has heard that boot.
 //
 // Invariant: what agents have found themselves stands, and what a person says: nobody's word makes a dead node run. Who pulls the
 // plug after the devices were wrong is not contradicted by what they said before, which is said again to each agent that starts.
-func (c *Core) takeBack(p int, w *witness, boot uint64) {
+func (v *Prover) takeBack(p int, w *witness, boot uint64) {
 	if w.death.Proof != 0 && w.death.Boot == boot {
 		if w.death.Proof.ofDevices() {
-			c.proof.defy(p, boot)
+			v.defy(p, boot)
 		}
 		return
 	}
-	if t := &w.trial; t.since != 0 && t.boot == boot && t.proof.ofDevices() {
-		c.proof.defy(p, boot)
+	if t := &w.trial; t.since != 0 && t.Boot == boot && t.Proof.ofDevices() {
+		v.defy(p, boot)
 	}
 }
 
@@ -243,28 +229,28 @@ func (c *Core) takeBack(p int, w *witness, boot uint64) {
 func (p Proof) ofDevices() bool { return p == ProofPower || p == ProofKdump }
 
 // retell has words be heard again whose trial ends because the node is renumbered away: they are refused then.
-func (c *Core) retell(n roster.Renumbering) {
+func (v *Prover) retell(n roster.Renumbering) {
 	for p, k := range n {
-		if t := &c.proof.peers[p].trial; k < 0 {
+		if t := &v.peers[p].trial; k < 0 {
 			for _, id := range t.ids {
-				c.Tell(id, Word{Node: c.cfg.Roster.Name(p), Boot: t.boot, Proof: t.proof})
+				v.Tell(id, Word{Node: v.roster.Name(p), Death: t.Death})
 			}
 		}
 	}
 }
 
-func (c *Core) answer(id uint64, d Death, err *Refused) {
-	c.fx.Told = append(c.fx.Told, Answer{id, d, err})
+func (v *Prover) answer(id uint64, d Death, err *Refused) {
+	v.out.Answers = append(v.out.Answers, Answer{id, d, err})
 }
 
 // knownBoot is the latest boot of a peer that this node knows of: by its statements or, for a node that was never met, by its
 // slot on the LUN.
-func (c *Core) knownBoot(p int) uint64 {
-	if w := &c.proof.peers[p]; w.boot != 0 {
+func (v *Prover) knownBoot(p int) uint64 {
+	if w := &v.peers[p]; w.boot != 0 {
 		return w.boot
 	}
-	if c.lun.arbiter != nil {
-		if rec, ok := c.lun.arbiter.PeerSlot(c.cfg.Roster.Name(p)); ok {
+	if v.slots != nil {
+		if rec, ok := v.slots.PeerSlot(v.roster.Name(p)); ok {
 			return rec.Statement.Boot
 		}
 	}
@@ -272,23 +258,23 @@ func (c *Core) knownBoot(p int) uint64 {
 }
 
 // KnownBoot is the latest boot of a member that this node knows of; 0: none.
-func (c *Core) KnownBoot(p int) uint64 {
-	if p == c.cfg.Roster.Self {
-		return c.cfg.Boot
+func (v *Prover) KnownBoot(p int) uint64 {
+	if p == v.roster.Self {
+		return v.cfg.Boot
 	}
-	return c.knownBoot(p)
+	return v.knownBoot(p)
 }
 
 // objection is what this node knows at this moment against a word.
-func (c *Core) objection(now boottime.Instant, p int, w *witness, boot uint64) *Refused {
-	known := c.knownBoot(p)
+func (v *Prover) objection(now boottime.Instant, p int, w *witness, boot uint64) *Refused {
+	known := v.knownBoot(p)
 	no := func(why Refusal, other string) *Refused {
-		return &Refused{Why: why, Node: c.cfg.Roster.Name(p), Boot: known, Other: other}
+		return &Refused{Why: why, Node: v.roster.Name(p), Boot: known, Other: other}
 	}
 	switch {
-	case p == c.cfg.Roster.Self:
+	case p == v.roster.Self:
 		return no(RefusedSelf, "")
-	case !c.soleSide(now): // nor has one that is condemned, or waits
+	case !v.in.Sole: // nor has one that is condemned, or waits
 		return no(RefusedNoQuorum, "")
 	case known == 0:
 		return no(RefusedUnknownBoot, "")
@@ -298,40 +284,29 @@ func (c *Core) objection(now boottime.Instant, p int, w *witness, boot uint64) *
 		return no(RefusedTwins, "")
 	case w.defied == boot:
 		return no(RefusedContradicted, "")
-	case c.view.Seen.Has(p) || c.view.Counted.Has(p) || c.voices.heard.Has(p):
+	case v.in.View.Seen.Has(p) || v.in.View.Counted.Has(p) || v.in.Heard.Has(p):
 		return no(RefusedSeen, "")
-	case c.pub.held.Has(p):
+	case v.in.Restarting.Has(p):
 		return no(RefusedRestarts, "")
 	}
-	if later := c.wroteAsAnother(now, p, w, boot); later != 0 {
-		return &Refused{Why: RefusedOtherBoot, Node: c.cfg.Roster.Name(p), Boot: later}
+	if later := v.wroteAsAnother(now, p, w, boot); later != 0 {
+		return &Refused{Why: RefusedOtherBoot, Node: v.roster.Name(p), Boot: later}
 	}
-	if m, sees := c.whoSees(now, p); sees {
-		return no(RefusedSeenByOthers, c.cfg.Roster.Name(m))
+	if m, sees := v.whoSees(now, p); sees {
+		return no(RefusedSeenByOthers, v.roster.Name(m))
 	}
-	if heard := c.merger.Sighted(p); heard > 0 && now.Sub(heard) <= c.cfg.MaxAge {
+	if heard := v.merger.Sighted(p); heard > 0 && now.Sub(heard) <= v.cfg.MaxAge {
 		return no(RefusedHeard, "")
 	}
 	return nil
 }
 
-// soleSide reports whether nobody else can live: this node counts a majority, or is in the half that a grant names.
-//
-// Invariant: in an equal split that is not decided yet, or that is left to who reaches the API server, both halves may live.
-// Neither believes that the other one is dead; it would be told so by who sees one half alone.
-func (c *Core) soleSide(now boottime.Instant) bool {
-	if d := &c.fx.Decision; !d.Quorum || d.Action == Hold || c.apart() {
-		return false
-	}
-	return c.outcome == netgossip.Majority || c.granted && c.split.Split == tie.Won && c.split.Until > now
-}
-
 // wroteAsAnother is another boot that has written the node's slot since the one that was met answered last; 0: none has.
-func (c *Core) wroteAsAnother(now boottime.Instant, p int, w *witness, boot uint64) uint64 {
-	if c.lun.arbiter == nil || w.boot == 0 {
+func (v *Prover) wroteAsAnother(now boottime.Instant, p int, w *witness, boot uint64) uint64 {
+	if v.slots == nil || w.boot == 0 {
 		return 0
 	}
-	slot := c.lun.arbiter.PeerPause(now, c.cfg.Roster.Name(p), w.lived)
+	slot := v.slots.PeerPause(now, v.roster.Name(p), w.lived)
 	if slot.Moved && slot.Record.State == diskquorum.SlotActive && slot.Record.Statement.Boot != boot {
 		return slot.Record.Statement.Boot
 	}
@@ -339,12 +314,12 @@ func (c *Core) wroteAsAnother(now boottime.Instant, p int, w *witness, boot uint
 }
 
 // whoSees is a member whose fresh statement has a peer among those that it sees or counts.
-func (c *Core) whoSees(now boottime.Instant, p int) (member int, sees bool) {
-	for m := range c.view.Counted.Union(c.view.Seen).All() {
-		if m == c.cfg.Roster.Self {
+func (v *Prover) whoSees(now boottime.Instant, p int) (member int, sees bool) {
+	for m := range v.in.View.Counted.Union(v.in.View.Seen).All() {
+		if m == v.roster.Self {
 			continue
 		}
-		if st, anchor := c.merger.Statement(m); st != nil && now.Sub(anchor) <= c.cfg.MaxAge && (st.Seen.Has(p) || st.View.Has(p)) {
+		if st, anchor := v.merger.Statement(m); st != nil && now.Sub(anchor) <= v.cfg.MaxAge && (st.Seen.Has(p) || st.View.Has(p)) {
 			return m, true
 		}
 	}
@@ -352,127 +327,128 @@ func (c *Core) whoSees(now boottime.Instant, p int) (member int, sees bool) {
 }
 
 // signs are what this node has of that boot from after an instant.
-func (c *Core) signs(now boottime.Instant, p int, w *witness, boot uint64, since boottime.Instant) Refusal {
-	if w.boot == boot && w.lived > since || c.merger.Sighted(p) > since {
+func (v *Prover) signs(now boottime.Instant, p int, w *witness, boot uint64, since boottime.Instant) Refusal {
+	if w.boot == boot && w.lived > since || v.merger.Sighted(p) > since {
 		return RefusedHeard
 	}
-	if spoke, at, _ := c.spoke(p); spoke == boot && at > since {
+	if spoke, at, _ := v.spoke(p); spoke == boot && at > since {
 		return RefusedWrites
 	}
-	if a := c.lun.arbiter; a != nil && a.PeerPause(now, c.cfg.Roster.Name(p), since).Moved {
+	if a := v.slots; a != nil && a.PeerPause(now, v.roster.Name(p), since).Moved {
 		return RefusedWrites
 	}
 	return 0
 }
 
 // try goes on with a trial.
-func (c *Core) try(now boottime.Instant, p int, w *witness) {
+func (v *Prover) try(now boottime.Instant, p int, w *witness) {
 	t := &w.trial
-	if w.death.Proof != 0 && w.death.Boot == t.boot && c.proof.fenced.Has(p) {
-		c.end(now, w, w.death, nil)
+	if w.death.Proof != 0 && w.death.Boot == t.Boot && v.fenced.Has(p) {
+		v.end(now, w, w.death, nil)
 		return
 	}
-	if !c.rosters.expected.Has(p) {
-		c.end(now, w, Death{}, &Refused{Why: RefusedMember, Node: c.cfg.Roster.Name(p)})
+	if !v.lists.expected.Has(p) {
+		v.end(now, w, Death{}, &Refused{Why: RefusedMember, Node: v.roster.Name(p)})
 		return
 	}
-	err := c.objection(now, p, w, t.boot)
+	err := v.objection(now, p, w, t.Boot)
 	if err == nil {
-		if why := c.signs(now, p, w, t.boot, t.since); why != 0 {
-			err = &Refused{Why: why, Node: c.cfg.Roster.Name(p), Boot: t.boot}
+		if why := v.signs(now, p, w, t.Boot, t.since); why != 0 {
+			err = &Refused{Why: why, Node: v.roster.Name(p), Boot: t.Boot}
 		}
 	}
 	if err != nil {
-		c.end(now, w, Death{}, err)
+		v.end(now, w, Death{}, err)
 		return
 	}
-	silent := c.unanswered(t.since)
+	silent := v.silent(v.in.View.Counted, t.since)
 	over := now.Sub(t.since) >= trialLimit
-	verdict, why := c.askSlot(now, p, t)
+	verdict, why := v.askSlot(now, p, t)
 	switch {
 	case !silent.IsEmpty() && over:
 		for m := range silent.All() {
-			c.end(now, w, Death{}, &Refused{Why: RefusedUnanswered, Node: c.cfg.Roster.Name(p), Boot: t.boot, Other: c.cfg.Roster.Name(m)})
+			v.end(now, w, Death{}, &Refused{Why: RefusedUnanswered, Node: v.roster.Name(p), Boot: t.Boot, Other: v.roster.Name(m)})
 			return
 		}
 	case !silent.IsEmpty():
-		c.askWhether(now, t, inquiryDelay, silent)
+		v.askWhether(now, &t.question, inquiryDelay, silent)
 	case verdict == slotRefuses && over:
-		c.end(now, w, Death{}, &why)
+		v.end(now, w, Death{}, &why)
 		return
 	case verdict == slotAgrees || verdict == slotSilent && over:
-		w.death = Death{Proof: t.proof, Boot: t.boot, At: now, Teller: t.teller}
-		c.proof.fenced.Add(p)
-		c.end(now, w, w.death, nil)
+		w.death = t.Death
+		w.death.At = now
+		v.fenced.Add(p)
+		v.end(now, w, w.death, nil)
 		return
 	}
 	if !over {
-		c.fx.Wake = min(c.fx.Wake, t.since.Add(trialLimit))
+		v.out.Wake = min(v.out.Wake, t.since.Add(trialLimit))
 	}
 }
 
 // end closes a trial.
-func (c *Core) end(now boottime.Instant, w *witness, d Death, err *Refused) {
+func (v *Prover) end(now boottime.Instant, w *witness, d Death, err *Refused) {
 	for _, id := range w.trial.ids {
-		c.answer(id, d, err)
+		v.answer(id, d, err)
 	}
 	w.trial = trial{again: now.Add(trialPause)}
 }
 
-// unanswered are the counted members whose latest statement answers a question from before an instant.
-func (c *Core) unanswered(since boottime.Instant) (set roster.Set) {
-	for m := range c.view.Counted.All() {
-		_, anchor := c.merger.Statement(m)
-		put(&set, m, m != c.cfg.Roster.Self && anchor <= since)
+// silent are those of the members who have not answered a question from after an instant.
+func (v *Prover) silent(members roster.Set, since boottime.Instant) (set roster.Set) {
+	for m := range members.All() {
+		_, anchor := v.merger.Statement(m)
+		put(&set, m, m != v.roster.Self && anchor <= since)
 	}
 	return set
 }
 
 // askWhether asks for the statements of members, as an inquiry does, for the first time after so long.
-func (c *Core) askWhether(now boottime.Instant, t *trial, after time.Duration, members roster.Set) {
-	next := t.since.Add(after)
-	if t.asked != 0 {
-		next = t.asked.Add(trialAsk)
+func (v *Prover) askWhether(now boottime.Instant, q *question, after time.Duration, members roster.Set) {
+	next := q.since.Add(after)
+	if q.asked != 0 {
+		next = q.asked.Add(trialAsk)
 	}
 	if now < next {
-		c.fx.Wake = min(c.fx.Wake, next)
+		v.out.Wake = min(v.out.Wake, next)
 		return
 	}
-	c.askToo(now, members, t.turn)
-	t.asked = now
-	t.turn++
-	c.fx.Wake = min(c.fx.Wake, now.Add(trialAsk))
+	v.askToo(now, members, q.turn)
+	q.asked = now
+	q.turn++
+	v.out.Wake = min(v.out.Wake, now.Add(trialAsk))
 }
 
 // askToo asks for statements beside those that another question of this step wants.
-func (c *Core) askToo(now boottime.Instant, members roster.Set, turn int) {
-	ways := c.merger.Ways(now, members, turn)
-	for k := range c.fx.Ask {
-		ways[k] = ways[k].Union(c.fx.Ask[k])
+func (v *Prover) askToo(now boottime.Instant, members roster.Set, turn int) {
+	ways := v.merger.Ways(now, members, turn)
+	for k := range v.out.Ask {
+		ways[k] = ways[k].Union(v.out.Ask[k])
 	}
-	c.fx.Ask = ways
+	v.out.Ask = ways
 }
 
 // showTold keeps a death that was told among the fenced, unless something speaks against it now.
 //
 // Invariant: a boot that was told dead and lives on is an alarm; its death is withdrawn, and until another boot answers nothing
 // is believed that is told of that node (P9).
-func (c *Core) showTold(now boottime.Instant, p int, w *witness) {
+func (v *Prover) showTold(now boottime.Instant, p int, w *witness) {
 	d := &w.death
-	if known := c.knownBoot(p); d.Boot != known {
-		c.proof.fenced.Remove(p) // it is back
+	if known := v.knownBoot(p); d.Boot != known {
+		v.fenced.Remove(p) // it is back
 		return
 	}
-	spoke, at, _ := c.spoke(p)
-	if w.boot == d.Boot && w.lived > d.At || c.merger.Sighted(p) > d.At || spoke == d.Boot && at > d.At || c.wroteSlot(now, p, d) {
-		c.proof.defy(p, d.Boot)
+	spoke, at, _ := v.spoke(p)
+	if w.boot == d.Boot && w.lived > d.At || v.merger.Sighted(p) > d.At || spoke == d.Boot && at > d.At || v.wroteSlot(now, p, d) {
+		v.defy(p, d.Boot)
 		return
 	}
-	put(&c.proof.fenced, p, !w.twins && !w.unmet() && !c.view.Seen.Has(p) && !c.voices.heard.Has(p) && !c.seenByCounted(now, p))
+	put(&v.fenced, p, !w.twins && !w.unmet() && !v.in.View.Seen.Has(p) && !v.in.Heard.Has(p) && !v.seenByCounted(now, p))
 }
 
 // defy takes the death of a boot back that lives on, for good.
-func (v *prover) defy(p int, boot uint64) {
+func (v *Prover) defy(p int, boot uint64) {
 	w := &v.peers[p]
 	w.defied = boot // a trial of it ends by that, see objection: who has told it is answered
 	if w.death.Boot == boot {
@@ -490,10 +466,10 @@ func digestsOf(r *roster.Roster) map[uint64]int {
 }
 
 // tellerOf names the member that a short digest stands for.
-func (c *Core) tellerOf(digest uint32) string {
-	i := slices.IndexFunc(c.cfg.Roster.Members, func(m roster.Member) bool { return netgossip.TellerDigest(m.Name) == digest })
+func (v *Prover) tellerOf(digest uint32) string {
+	i := slices.IndexFunc(v.roster.Members, func(m roster.Member) bool { return netgossip.TellerDigest(m.Name) == digest })
 	if digest == 0 || i < 0 {
 		return ""
 	}
-	return c.cfg.Roster.Name(i)
+	return v.roster.Name(i)
 }

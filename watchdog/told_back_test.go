@@ -12,28 +12,28 @@ import (
 func TestToldDeathIsTakenBack(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
-	told := Word{Node: "n0004", Boot: 104, Proof: ProofPower}
+	told := Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofPower}}
 	back := told
 	back.Contradicted = true
-	c.Tell(1, told)
+	c.proof.Tell(1, told)
 	if _, fenced := verdicts(c, 20*sec+sec/4, 25*sec); fenced == 0 {
 		t.Fatal("not believed")
 	}
 	other := back
 	other.Boot = 103
-	c.Tell(2, other)
+	c.proof.Tell(2, other)
 	if a, fenced := verdicts(c, 26*sec, 26*sec); len(a) != 1 || a[0].Err == nil || fenced == 0 {
 		t.Errorf("another boot is heard: %+v, FENCED %v", a, fenced)
 	}
-	c.Tell(3, back)
+	c.proof.Tell(3, back)
 	a, fenced := verdicts(c, 27*sec, 30*sec)
-	if len(a) != 1 || a[0].ID != 3 || a[0].Err == nil || a[0].Err.Why != RefusedContradicted || fenced != 0 || c.Death(4).Proof != 0 {
+	if len(a) != 1 || a[0].ID != 3 || a[0].Err == nil || a[0].Err.Why != RefusedContradicted || fenced != 0 || c.proof.Of(4).Proof != 0 {
 		t.Errorf("%+v, FENCED %v", a, fenced)
 	}
 	if f := c.fx.Statement.Facts[0]; f.Kind != netgossip.FactContradicted || f.Boot != 104 {
 		t.Errorf("handed on: %+v", f)
 	}
-	c.Tell(4, told)
+	c.proof.Tell(4, told)
 	if a, fenced := verdicts(c, 31*sec, 50*sec); len(a) != 1 || a[0].Err == nil || a[0].Err.Why != RefusedContradicted || fenced != 0 {
 		t.Errorf("told again: %+v", a)
 	}
@@ -41,19 +41,19 @@ func TestToldDeathIsTakenBack(t *testing.T) {
 
 // Guard: another's word stands: a person who has pulled the plug after the devices were wrong is not contradicted by what they said before.
 func TestAnothersWordIsNotTakenBack(t *testing.T) {
-	back := Word{Node: "n0004", Boot: 104, Proof: ProofPower, Contradicted: true}
-	person := Word{Node: "n0004", Boot: 104, Proof: ProofOperator}
+	back := Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofPower}, Contradicted: true}
+	person := Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofOperator}}
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
-	c.Tell(1, person)
-	c.Tell(2, back) // while it is tried
+	c.proof.Tell(1, person)
+	c.proof.Tell(2, back) // while it is tried
 	a, fenced := verdicts(c, 20*sec+sec/4, 25*sec)
 	if len(a) != 2 || a[0].ID != 2 || a[0].Err == nil || a[1].Err != nil || fenced == 0 {
 		t.Fatalf("%+v, FENCED %v", a, fenced)
 	}
-	c.Tell(3, back) // when it is believed
-	if a, fenced := verdicts(c, 26*sec, 40*sec); len(a) != 1 || a[0].Err == nil || fenced == 0 || c.Death(4).Proof != ProofOperator {
-		t.Errorf("%+v, FENCED %v, %+v", a, fenced, c.Death(4))
+	c.proof.Tell(3, back) // when it is believed
+	if a, fenced := verdicts(c, 26*sec, 40*sec); len(a) != 1 || a[0].Err == nil || fenced == 0 || c.proof.Of(4).Proof != ProofOperator {
+		t.Errorf("%+v, FENCED %v, %+v", a, fenced, c.proof.Of(4))
 	}
 }
 
@@ -61,11 +61,11 @@ func TestAnothersWordIsNotTakenBack(t *testing.T) {
 func TestTrialIsTakenBack(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
-	told := Word{Node: "n0004", Boot: 104, Proof: ProofPower}
+	told := Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofPower}}
 	back := told
 	back.Contradicted = true
-	c.Tell(1, told)
-	c.Tell(2, back)
+	c.proof.Tell(1, told)
+	c.proof.Tell(2, back)
 	a, fenced := verdicts(c, 20*sec+sec/4, 60*sec)
 	if len(a) != 2 || a[0].Err == nil || a[1].Err == nil || fenced != 0 {
 		t.Errorf("%+v, FENCED %v", a, fenced)
@@ -74,14 +74,14 @@ func TestTrialIsTakenBack(t *testing.T) {
 
 // Guard: what the agents have found themselves stands, and what was never told is not taken back: nobody can keep a death from being told that way.
 func TestWhatWasFoundIsNotTakenBack(t *testing.T) {
-	back := Word{Node: "n0004", Boot: 104, Proof: ProofPower, Contradicted: true}
+	back := Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofPower}, Contradicted: true}
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
-	c.Tell(1, back)
+	c.proof.Tell(1, back)
 	if a, _ := verdicts(c, 20*sec+sec/4, 20*sec+sec/4); len(a) != 1 || a[0].Err == nil {
 		t.Errorf("%+v", a)
 	}
-	c.Tell(2, off)
+	c.proof.Tell(2, off)
 	if a, fenced := verdicts(c, 21*sec, 30*sec); len(a) != 1 || a[0].Err != nil || fenced == 0 {
 		t.Errorf("told afterwards: %+v", a)
 	}
@@ -96,14 +96,14 @@ func TestWhatWasFoundIsNotTakenBack(t *testing.T) {
 			r.proof.sentencedByLUN(at, &s)
 		}
 		if at == 50*sec {
-			if !r.Fenced().Has(4) || r.Death(4).Proof != ProofSentence {
-				t.Fatalf("not found: %+v", r.Death(4))
+			if !r.proof.Fenced().Has(4) || r.proof.Of(4).Proof != ProofSentence {
+				t.Fatalf("not found: %+v", r.proof.Of(4))
 			}
-			r.Tell(1, back)
+			r.proof.Tell(1, back)
 		}
 		r.step(at)
 	}
-	if !r.Fenced().Has(4) || r.Death(4).Proof != ProofSentence {
-		t.Errorf("it is taken back: %+v", r.Death(4))
+	if !r.proof.Fenced().Has(4) || r.proof.Of(4).Proof != ProofSentence {
+		t.Errorf("it is taken back: %+v", r.proof.Of(4))
 	}
 }

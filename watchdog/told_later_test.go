@@ -18,7 +18,7 @@ func TestLongTrialDoesNotSpin(t *testing.T) {
 		r.others(at, netgossip.Statement{})
 		r.step(at)
 	}
-	r.Tell(1, off)
+	r.proof.Tell(1, off)
 	for at := 40 * sec; at < 70*sec; at += sec / 4 {
 		r.others(at, netgossip.Statement{})
 		if fx := r.step(at); len(fx.Told) > 0 {
@@ -44,10 +44,10 @@ func TestTimeKeepsTheBootOfADeathThatWasTold(t *testing.T) {
 		}
 		r.others(at, st)
 		if at == 20*sec || at == 60*sec {
-			r.Tell(uint64(at/sec), off)
+			r.proof.Tell(uint64(at/sec), off)
 		}
 		r.step(at)
-		if d := r.Death(4); told.Boot != 0 && d.Boot != told.Boot {
+		if d := r.proof.Of(4); told.Boot != 0 && d.Boot != told.Boot {
 			t.Fatalf("at %v the death is %+v, and was %+v", time.Duration(at), d, told)
 		} else {
 			told = d
@@ -62,7 +62,7 @@ func TestTimeKeepsTheBootOfADeathThatWasTold(t *testing.T) {
 func TestBootThatWasDefiedMayDie(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
-	c.Tell(1, off)
+	c.proof.Tell(1, off)
 	verdicts(c, 20*sec+sec/4, 35*sec)
 	live := func(from, to boottime.Instant, last int, seen, lost roster.Set) {
 		for at := from; at < to; at += sec / 4 {
@@ -78,7 +78,7 @@ func TestBootThatWasDefiedMayDie(t *testing.T) {
 	}
 	live(40*sec, 70*sec, 4, without4, roster.Set{})
 	live(70*sec, 90*sec, 4, without4, roster.SetOf(4))
-	if d, f := c.Death(4), c.fx.Statement.Facts[0]; d.Proof != ProofTime || f.Kind != 0 {
+	if d, f := c.proof.Of(4), c.fx.Statement.Facts[0]; d.Proof != ProofTime || f.Kind != 0 {
 		t.Errorf("proven %+v, and handed on as %+v", d, f)
 	}
 }
@@ -91,14 +91,14 @@ func TestTrialOfAMemberThatLeaves(t *testing.T) {
 	} {
 		c := settled(t)
 		pass(c, 11*sec, 20*sec)
-		c.Tell(7, off)
+		c.proof.Tell(7, off)
 		c.Step(20*sec + sec/4)
 		if got := c.fx.Told; len(got) > 0 || c.proof.peers[4].trial.since == 0 {
 			t.Fatalf("%s: no trial, %+v", name, got)
 		}
 		leave(c)
-		c.followTold(20*sec + sec/2)
-		if got := c.fx.Told; len(got) != 1 || got[0].ID != 7 || got[0].Err == nil || got[0].Err.Why != RefusedMember || got[0].Err.Node != "n0004" {
+		judging(c, 20*sec+sec/2).followTold(20*sec + sec/2)
+		if got := c.proof.out.Answers; len(got) != 1 || got[0].ID != 7 || got[0].Err == nil || got[0].Err.Why != RefusedMember || got[0].Err.Node != "n0004" {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

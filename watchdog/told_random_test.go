@@ -109,7 +109,7 @@ func (d *drill) follow(t *testing.T, g *gossips) {
 // tell has somebody tell a node that a boot of another is dead.
 func (g *gossips) tell(at, victim int, boot uint64) {
 	g.told++
-	g.cores[at].Tell(uint64(g.told), Word{Node: g.list[victim].Name, Boot: boot, Proof: ProofPower + Proof(g.rng.IntN(3))})
+	g.cores[at].proof.Tell(uint64(g.told), Word{Node: g.list[victim].Name, Death: Death{Boot: boot, Proof: ProofPower + Proof(g.rng.IntN(3))}})
 }
 
 func (g *gossips) boot(t *testing.T, i int) {
@@ -226,13 +226,13 @@ func (g *gossips) judge() string {
 			continue
 		}
 		for v := range g.cores {
-			d := c.Death(v)
+			d := c.proof.Of(v)
 			outside := d.Proof == ProofPower || d.Proof == ProofKdump || d.Proof == ProofOperator
 			key := [3]uint64{uint64(x), uint64(v), d.Boot}
 			if d.Proof == ProofSentence {
 				return fmt.Sprintf("n%d calls n%d dead by a sentence, and nobody has condemned itself", x, v)
 			}
-			if outside && c.Fenced().Has(v) {
+			if outside && c.proof.Fenced().Has(v) {
 				if d.Teller != "" && d.Teller != g.list[x].Name {
 					g.learnt++
 				}
@@ -305,8 +305,8 @@ func TestRandomWords(t *testing.T) {
 			}
 			for x, c := range g.cores {
 				for v := range g.cores {
-					if c != nil && x != g.liar && c.Fenced().Has(v) && c.Death(v).Proof.told() {
-						shown[[3]uint64{uint64(x), uint64(v), c.Death(v).Boot}] = true
+					if c != nil && x != g.liar && c.proof.Fenced().Has(v) && c.proof.Of(v).Proof.told() {
+						shown[[3]uint64{uint64(x), uint64(v), c.proof.Of(v).Boot}] = true
 					}
 				}
 			}

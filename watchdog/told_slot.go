@@ -23,9 +23,9 @@ const slotLimit = 2 * time.Minute
 //
 // Invariant: no word is believed of a slot that cannot be read. It may be being written at that moment. Nor does a
 // node believe without the slot what a member could look up there: then that one is to be told.
-func (c *Core) askSlot(now boottime.Instant, p int, t *trial) (slotVerdict, Refused) {
-	why := Refused{Why: RefusedUnread, Node: c.cfg.Roster.Name(p), Boot: t.boot}
-	if a := c.lun.arbiter; a != nil {
+func (v *Prover) askSlot(now boottime.Instant, p int, t *trial) (slotVerdict, Refused) {
+	why := Refused{Why: RefusedUnread, Node: v.roster.Name(p), Boot: t.Boot}
+	if a := v.slots; a != nil {
 		slot := a.PeerPause(now, why.Node, t.since)
 		switch {
 		case slot.Looked && slot.Still:
@@ -38,20 +38,20 @@ func (c *Core) askSlot(now boottime.Instant, p int, t *trial) (slotVerdict, Refu
 			return slotSilent, why // it has none
 		}
 	}
-	if m, reads := c.whoReads(); reads {
-		why.Why, why.Other = RefusedBlind, c.cfg.Roster.Name(m)
+	if m, reads := v.whoReads(); reads {
+		why.Why, why.Other = RefusedBlind, v.roster.Name(m)
 		return slotRefuses, why
 	}
-	if c.lun.arbiter == nil && !c.cfg.LUN {
+	if v.slots == nil && !v.cfg.LUN {
 		return slotAgrees, why
 	}
 	return slotSilent, why
 }
 
 // whoReads is a counted member whose path to the LUN is in order, as it says.
-func (c *Core) whoReads() (member int, reads bool) {
-	for m := range c.view.Counted.All() {
-		if st, _ := c.merger.Statement(m); m != c.cfg.Roster.Self && st != nil && st.LUNHealthy {
+func (v *Prover) whoReads() (member int, reads bool) {
+	for m := range v.in.View.Counted.All() {
+		if st, _ := v.merger.Statement(m); m != v.roster.Self && st != nil && st.LUNHealthy {
 			return m, true
 		}
 	}

@@ -53,7 +53,7 @@ func TestUnreadableSlotDoesNotStandStill(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := shelf(t, false)
-			r.Tell(1, off)
+			r.proof.Tell(1, off)
 			for passed := boottime.Instant(0); passed < 20*sec; passed += sec / 4 {
 				switch {
 				case passed == sec/2:
@@ -66,7 +66,7 @@ func TestUnreadableSlotDoesNotStandStill(t *testing.T) {
 				if len(got) == 0 {
 					continue
 				}
-				if got[0].Err == nil || got[0].Err.Why != tc.want || passed < tc.after || r.Fenced().Has(4) {
+				if got[0].Err == nil || got[0].Err.Why != tc.want || passed < tc.after || r.proof.Fenced().Has(4) {
 					t.Errorf("after %v: %+v", time.Duration(passed), got[0])
 				}
 				return
@@ -81,7 +81,7 @@ func TestWordWaitsForALUNThatIsNotOpen(t *testing.T) {
 	c := settled(t)
 	c.cfg.LUN = true
 	pass(c, 11*sec, 20*sec)
-	c.Tell(1, off)
+	c.proof.Tell(1, off)
 	if _, fenced := verdicts(c, 20*sec+sec/4, 50*sec); fenced < 35*sec || fenced > 36*sec {
 		t.Errorf("FENCED at %v", time.Duration(fenced))
 	}
@@ -96,7 +96,7 @@ func TestTellerThatHasLostTheLUN(t *testing.T) {
 			r.others(at, netgossip.Statement{LUNHealthy: healthy})
 			r.Step(at)
 		}
-		r.Tell(1, off)
+		r.proof.Tell(1, off)
 		var got []Answer
 		for end := at + 20*sec; at < end && len(got) == 0; at += sec / 4 {
 			r.others(at, netgossip.Statement{LUNHealthy: healthy})
@@ -129,7 +129,7 @@ func TestSlotThatIsWrittenSeldomIsWatchedForLonger(t *testing.T) {
 				r.others(at, netgossip.Statement{})
 				r.step(at)
 			}
-			r.Tell(1, off)
+			r.proof.Tell(1, off)
 			for passed := boottime.Instant(0); passed < 200*sec; passed += sec / 4 {
 				if tc.writes != 0 && passed == tc.writes {
 					r.write(4, 20)
@@ -171,7 +171,7 @@ func TestWordAndTheSlotOfAnotherBoot(t *testing.T) {
 				case at == 20*sec && tc.later != tc.first:
 					r.put(4, tc.state, 10, netgossip.Statement{Boot: tc.later, Guard: killing})
 				case at == 30*sec:
-					r.Tell(1, off)
+					r.proof.Tell(1, off)
 				}
 				if r.others(at, netgossip.Statement{}); at < 13*sec {
 					state(r.Core, at, 4, without4, netgossip.Statement{Guard: killing})
@@ -189,8 +189,8 @@ func TestWordAndTheSlotOfAnotherBoot(t *testing.T) {
 func TestWordAboutANodeThatRestarts(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
-	c.pub.held.Add(4)
-	if err := c.objection(20*sec, 4, &c.proof.peers[4], 104); err == nil || err.Why != RefusedRestarts {
+	c.publication.held.Add(4)
+	if err := judging(c, 20*sec).objection(20*sec, 4, &c.proof.peers[4], 104); err == nil || err.Why != RefusedRestarts {
 		t.Errorf("%+v", err)
 	}
 }

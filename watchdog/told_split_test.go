@@ -52,7 +52,7 @@ func TestWordInAnEqualSplit(t *testing.T) {
 				c.APIChecked(true, at)
 				if !told && at >= 18*sec {
 					told = true
-					c.Tell(1, Word{Node: "n0003", Boot: 103, Proof: ProofPower})
+					c.proof.Tell(1, Word{Node: "n0003", Death: Death{Boot: 103, Proof: ProofPower}})
 				}
 				fx := c.Step(at)
 				for _, a := range fx.Told {

@@ -34,7 +34,7 @@ func unacquainted(t *testing.T) *Core {
 	return c
 }
 
-var off = Word{Node: "n0004", Boot: 104, Proof: ProofOperator}
+var off = Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofOperator}}
 
 // A death that was told is believed when all others have said that they do not see the node.
 func TestTold(t *testing.T) {
@@ -43,7 +43,7 @@ func TestTold(t *testing.T) {
 		pass(c, 11*sec, 20*sec)
 		word := off
 		word.Proof = proof
-		c.Tell(7, word)
+		c.proof.Tell(7, word)
 		answers, fenced, spread := []Answer(nil), boottime.Instant(0), 0
 		for at := 20*sec + sec/4; at < 30*sec; at += sec / 4 {
 			a, f := verdicts(c, at, at)
@@ -54,19 +54,19 @@ func TestTold(t *testing.T) {
 				spread++
 			}
 		}
-		if len(answers) != 1 || answers[0].ID != 7 || answers[0].Err != nil || answers[0].Death != c.Death(4) || fenced == 0 || fenced > 21*sec {
+		if len(answers) != 1 || answers[0].ID != 7 || answers[0].Err != nil || answers[0].Death != c.proof.Of(4) || fenced == 0 || fenced > 21*sec {
 			t.Errorf("%v: %+v, FENCED at %v", proof, answers, time.Duration(fenced))
 		}
-		if d := c.Death(4); d.Proof != proof || d.Boot != 104 || d.Teller != "n0000" || c.Outcome() != netgossip.Majority {
+		if d := c.proof.Of(4); d.Proof != proof || d.Boot != 104 || d.Teller != "n0000" || c.Outcome() != netgossip.Majority {
 			t.Errorf("%+v", d)
 		}
-		if f := c.fx.Statement.Facts; f[0].Kind != factKind(proof) || f[0].Boot != 104 || proofOf(f[0].Kind) != proof || f[1].Kind != 0 {
+		if f := c.fx.Statement.Facts; f[0].Boot != 104 || proofOf(f[0].Kind) != proof || f[1].Kind != 0 {
 			t.Errorf("handed on: %+v", f)
 		}
 		if spread != 1 {
 			t.Errorf("the others were told at once %d times", spread)
 		}
-		c.Tell(8, off) // it is known
+		c.proof.Tell(8, off) // it is known
 		if answers, _ = verdicts(c, 31*sec, 31*sec); len(answers) != 1 || answers[0].Err != nil || answers[0].Death.Proof != proof {
 			t.Errorf("again: %+v", answers)
 		}
@@ -78,7 +78,7 @@ func TestWordsThatAreRefused(t *testing.T) {
 	during := func(at boottime.Instant, do func(*Core, boottime.Instant)) func(*testing.T, *Core) {
 		return func(_ *testing.T, c *Core) {
 			pass(c, 11*sec, 20*sec-1)
-			c.Tell(1, off)
+			c.proof.Tell(1, off)
 			c.Step(20 * sec)
 			do(c, 20*sec+at)
 		}
@@ -91,7 +91,7 @@ func TestWordsThatAreRefused(t *testing.T) {
 		}
 	}
 	tellIt := func(w Word) func(*testing.T, *Core) {
-		return after(func(_ *testing.T, c *Core) { c.Tell(1, w) })
+		return after(func(_ *testing.T, c *Core) { c.proof.Tell(1, w) })
 	}
 	for name, tc := range map[string]struct {
 		do   func(*testing.T, *Core)
@@ -99,18 +99,18 @@ func TestWordsThatAreRefused(t *testing.T) {
 	}{
 		"never met":       {tellIt(off), RefusedUnknownBoot},
 		"believed":        {tellIt(off), 0},
-		"a proof of time": {tellIt(Word{Node: "n0004", Boot: 104, Proof: ProofTime}), RefusedKind},
-		"a sentence":      {tellIt(Word{Node: "n0004", Boot: 104, Proof: ProofSentence}), RefusedKind},
-		"no proof":        {tellIt(Word{Node: "n0004", Boot: 104}), RefusedKind},
-		"no member":       {tellIt(Word{Node: "n0009", Boot: 104, Proof: ProofPower}), RefusedMember},
-		"itself":          {tellIt(Word{Node: "n0000", Boot: 100, Proof: ProofPower}), RefusedSelf},
-		"another boot":    {tellIt(Word{Node: "n0004", Boot: 105, Proof: ProofPower}), RefusedOtherBoot},
-		"no boot":         {tellIt(Word{Node: "n0004", Boot: 0, Proof: ProofPower}), RefusedOtherBoot},
-		"in contact":      {tellIt(Word{Node: "n0003", Boot: 103, Proof: ProofPower}), RefusedSeen},
-		"of former boot":  {after(func(_ *testing.T, c *Core) { c.proof.peers[4].boot = 204; c.Tell(1, off) }), RefusedOtherBoot},
-		"two machines":    {after(func(_ *testing.T, c *Core) { c.proof.peers[4].twins = true; c.Tell(1, off) }), RefusedTwins},
-		"contradicted":    {after(func(_ *testing.T, c *Core) { c.proof.defy(4, 104); c.Tell(1, off) }), RefusedContradicted},
-		"heard by LUN":    {after(func(_ *testing.T, c *Core) { c.proof.peers[4].voiced = 204; c.Tell(1, off) }), RefusedOtherBoot},
+		"a proof of time": {tellIt(Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofTime}}), RefusedKind},
+		"a sentence":      {tellIt(Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofSentence}}), RefusedKind},
+		"no proof":        {tellIt(Word{Node: "n0004", Death: Death{Boot: 104}}), RefusedKind},
+		"no member":       {tellIt(Word{Node: "n0009", Death: Death{Boot: 104, Proof: ProofPower}}), RefusedMember},
+		"itself":          {tellIt(Word{Node: "n0000", Death: Death{Boot: 100, Proof: ProofPower}}), RefusedSelf},
+		"another boot":    {tellIt(Word{Node: "n0004", Death: Death{Boot: 105, Proof: ProofPower}}), RefusedOtherBoot},
+		"no boot":         {tellIt(Word{Node: "n0004", Death: Death{Boot: 0, Proof: ProofPower}}), RefusedOtherBoot},
+		"in contact":      {tellIt(Word{Node: "n0003", Death: Death{Boot: 103, Proof: ProofPower}}), RefusedSeen},
+		"of former boot":  {after(func(_ *testing.T, c *Core) { c.proof.peers[4].boot = 204; c.proof.Tell(1, off) }), RefusedOtherBoot},
+		"two machines":    {after(func(_ *testing.T, c *Core) { c.proof.peers[4].twins = true; c.proof.Tell(1, off) }), RefusedTwins},
+		"contradicted":    {after(func(_ *testing.T, c *Core) { c.proof.defy(4, 104); c.proof.Tell(1, off) }), RefusedContradicted},
+		"heard by LUN":    {after(func(_ *testing.T, c *Core) { c.proof.peers[4].voiced = 204; c.proof.Tell(1, off) }), RefusedOtherBoot},
 		"seen by a member": {during(sec/4, func(c *Core, at boottime.Instant) {
 			state(c, at, 2, roster.FullSet(5), netgossip.Statement{Guard: killing})
 		}), RefusedSeenByOthers},
@@ -121,8 +121,8 @@ func TestWordsThatAreRefused(t *testing.T) {
 		"answers":                    {during(sec/4, func(c *Core, at boottime.Instant) { state(c, at, 4, nobody, netgossip.Statement{Guard: killing}) }), RefusedSeen},
 		"condemned itself meanwhile": {during(sec/4, func(c *Core, _ boottime.Instant) { c.sentence.condemned = true }), RefusedNoQuorum},
 		"is back under another boot": {during(sec/4, func(c *Core, _ boottime.Instant) { c.proof.peers[4].boot = 204 }), RefusedOtherBoot},
-		"heard a moment before":      {after(func(_ *testing.T, c *Core) { c.Merger().Heard(0, 4, 17*sec); c.Tell(1, off) }), RefusedHeard},
-		"heard a while before":       {after(func(_ *testing.T, c *Core) { c.Merger().Heard(0, 4, 16*sec); c.Tell(1, off) }), 0},
+		"heard a moment before":      {after(func(_ *testing.T, c *Core) { c.Merger().Heard(0, 4, 17*sec); c.proof.Tell(1, off) }), RefusedHeard},
+		"heard a while before":       {after(func(_ *testing.T, c *Core) { c.Merger().Heard(0, 4, 16*sec); c.proof.Tell(1, off) }), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := settled(t)
@@ -142,10 +142,10 @@ func TestWordsThatAreRefused(t *testing.T) {
 			switch {
 			case len(got) != 1 || got[0].ID != 1:
 				t.Fatalf("%+v", got)
-			case tc.want == 0 && (got[0].Err != nil || !c.Fenced().Has(4)):
+			case tc.want == 0 && (got[0].Err != nil || !c.proof.Fenced().Has(4)):
 				t.Errorf("%v", got[0].Err)
-			case tc.want != 0 && (got[0].Err == nil || got[0].Err.Why != tc.want || c.Fenced().Has(4) || c.Death(4).Proof != 0):
-				t.Errorf("%+v, want %v; %+v", got[0].Err, tc.want, c.Death(4))
+			case tc.want != 0 && (got[0].Err == nil || got[0].Err.Why != tc.want || c.proof.Fenced().Has(4) || c.proof.Of(4).Proof != 0):
+				t.Errorf("%+v, want %v; %+v", got[0].Err, tc.want, c.proof.Of(4))
 			case tc.want != 0 && (strings.Contains(got[0].Err.Error(), "\n") || got[0].Err.Error() == "refused"):
 				t.Errorf("%q", got[0].Err.Error())
 			}
@@ -161,7 +161,7 @@ func TestNothingIsToldWithoutQuorum(t *testing.T) {
 		state(c, at, 1, roster.SetOf(0, 1), netgossip.Statement{Guard: killing})
 		c.Step(at)
 	}
-	c.Tell(1, off)
+	c.proof.Tell(1, off)
 	fx := c.Step(20 * sec)
 	if len(fx.Told) != 1 || fx.Told[0].Err == nil || fx.Told[0].Err.Why != RefusedNoQuorum {
 		t.Errorf("told: %+v", fx.Told)
@@ -178,7 +178,7 @@ func TestNothingIsToldWithoutQuorum(t *testing.T) {
 func TestWordsAreConfiguredAway(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, func(c *Config) { c.Outside = false })
 	pass(c, 11*sec, 20*sec)
-	c.Tell(1, off)
+	c.proof.Tell(1, off)
 	if a, _ := verdicts(c, 20*sec+sec/4, 20*sec+sec/4); len(a) != 1 || a[0].Err == nil || a[0].Err.Why != RefusedOff {
 		t.Errorf("told: %+v", a)
 	}
@@ -198,11 +198,12 @@ func TestMemberThatDoesNotAnswerEndsATrial(t *testing.T) {
 	pass(c, 11*sec, 20*sec)
 	w := &c.proof.peers[4]
 	for late, want := range map[time.Duration]bool{trialLimit - 1: false, trialLimit: true} {
-		w.trial, c.fx.Told = trial{proof: ProofOperator, boot: 104, since: 20 * sec, ids: []uint64{1}}, nil
-		c.try((20 * sec).Add(late), 4, w)
-		over := len(c.fx.Told) == 1
-		if over != want || over && (c.fx.Told[0].Err == nil || c.fx.Told[0].Err.Why != RefusedUnanswered || c.fx.Told[0].Err.Other != "n0001") {
-			t.Errorf("after %v: %+v", late, c.fx.Told)
+		v := judging(c, 20*sec)
+		w.trial, v.out.Answers = trial{Death: Death{Proof: ProofOperator, Boot: 104}, question: question{since: 20 * sec}, ids: []uint64{1}}, nil
+		v.try((20 * sec).Add(late), 4, w)
+		over := len(v.out.Answers) == 1
+		if over != want || over && (v.out.Answers[0].Err == nil || v.out.Answers[0].Err.Why != RefusedUnanswered || v.out.Answers[0].Err.Other != "n0001") {
+			t.Errorf("after %v: %+v", late, v.out.Answers)
 		}
 	}
 }
@@ -212,8 +213,9 @@ func TestWordAboutOneThatIsNotExpected(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
 	c.rosters.expected.Remove(4)
-	if c.hear(20*sec, &asked{1, off}); len(c.fx.Told) != 1 || c.fx.Told[0].Err == nil || c.fx.Told[0].Err.Why != RefusedMember {
-		t.Errorf("%+v", c.fx.Told)
+	v := judging(c, 20*sec)
+	if v.hear(20*sec, &off); len(v.out.Answers) != 1 || v.out.Answers[0].Err == nil || v.out.Answers[0].Err.Why != RefusedMember {
+		t.Errorf("%+v", v.out.Answers)
 	}
 }
 
@@ -221,7 +223,7 @@ func TestWordAboutOneThatIsNotExpected(t *testing.T) {
 func TestWordWaitsForEachMember(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
-	c.Tell(1, off)
+	c.proof.Tell(1, off)
 	asked := false
 	var got []Answer
 	for at := 20*sec + sec/4; at < 40*sec && len(got) == 0; at += sec / 4 {
@@ -236,7 +238,7 @@ func TestWordWaitsForEachMember(t *testing.T) {
 		fx := c.Step(at)
 		got = fx.Told
 		asked = asked || len(fx.Ask) > 0 && fx.Ask[0].Has(3)
-		if c.Fenced().Has(4) && c.view.Counted.Has(3) {
+		if c.proof.Fenced().Has(4) && c.view.Counted.Has(3) {
 			t.Fatal("believed without the third one's answer")
 		}
 	}
@@ -278,7 +280,7 @@ func TestWordAndTheLUN(t *testing.T) {
 			}
 			word := off
 			word.Boot = tc.boot
-			r.Tell(1, word)
+			r.proof.Tell(1, word)
 			begun := at
 			var got []Answer
 			for sequence := uint64(20); at < begun+20*sec && len(got) == 0; at += sec / 4 {
@@ -292,8 +294,8 @@ func TestWordAndTheLUN(t *testing.T) {
 			if len(got) != 1 || (got[0].Err == nil) != (tc.want == 0) || got[0].Err != nil && got[0].Err.Why != tc.want {
 				t.Fatalf("%+v", got)
 			}
-			if tc.want == 0 && (at-begun < 4*sec || !r.Fenced().Has(4) || r.Death(4).Boot != 104) {
-				t.Errorf("believed after %v: %+v", time.Duration(at-begun), r.Death(4))
+			if tc.want == 0 && (at-begun < 4*sec || !r.proof.Fenced().Has(4) || r.proof.Of(4).Boot != 104) {
+				t.Errorf("believed after %v: %+v", time.Duration(at-begun), r.proof.Of(4))
 			}
 			if tc.want != 0 {
 				return
@@ -302,8 +304,8 @@ func TestWordAndTheLUN(t *testing.T) {
 			state(r.Core, at+sec, 4, without4, netgossip.Statement{Guard: killing})
 			r.step(at + sec)
 			state(r.Core, at+2*sec, 4, without4, netgossip.Statement{Guard: killing})
-			if r.step(at + 2*sec); r.Fenced().Has(4) || r.Death(4).Proof != 0 || r.proof.peers[4].defied != 104 {
-				t.Errorf("contradicted: %+v", r.Death(4))
+			if r.step(at + 2*sec); r.proof.Fenced().Has(4) || r.proof.Of(4).Proof != 0 || r.proof.peers[4].defied != 104 {
+				t.Errorf("contradicted: %+v", r.proof.Of(4))
 			}
 		})
 	}
@@ -322,13 +324,13 @@ func TestToldDeathIsContradicted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := settled(t)
 			pass(c, 11*sec, 20*sec)
-			c.Tell(1, off)
+			c.proof.Tell(1, off)
 			if _, fenced := verdicts(c, 20*sec+sec/4, 25*sec); fenced == 0 {
 				t.Fatal("not believed")
 			}
 			live(c, 26*sec)
-			if fx := c.Step(26 * sec); fx.Fenced.Has(4) || c.Death(4).Proof != 0 {
-				t.Fatalf("it stands: %+v", c.Death(4))
+			if fx := c.Step(26 * sec); fx.Fenced.Has(4) || c.proof.Of(4).Proof != 0 {
+				t.Fatalf("it stands: %+v", c.proof.Of(4))
 			}
 			if f := c.fx.Statement.Facts[0]; f.Kind != netgossip.FactContradicted || f.Boot != 104 {
 				t.Errorf("handed on: %+v", f)
@@ -341,14 +343,14 @@ func TestToldDeathIsContradicted(t *testing.T) {
 					t.Fatalf("believed again at %v", time.Duration(at))
 				}
 			}
-			c.Tell(2, off)
+			c.proof.Tell(2, off)
 			if a, _ := verdicts(c, 60*sec, 60*sec); len(a) != 1 || a[0].Err == nil || a[0].Err.Why != RefusedContradicted {
 				t.Errorf("told again: %+v", a)
 			}
 			state(c, 61*sec, 4, without4, netgossip.Statement{Boot: 204, Guard: killing})
 			c.Step(61 * sec)
 			pass(c, 62*sec, 80*sec)
-			c.Tell(3, Word{Node: "n0004", Boot: 204, Proof: ProofPower})
+			c.proof.Tell(3, Word{Node: "n0004", Death: Death{Boot: 204, Proof: ProofPower}})
 			if a, _ := verdicts(c, 80*sec+sec/4, 90*sec); len(a) != 1 || a[0].Err != nil {
 				t.Errorf("another boot: %+v", a)
 			}
@@ -360,11 +362,11 @@ func TestToldDeathIsContradicted(t *testing.T) {
 func TestToldDeathIsHiddenWhileSomebodySeesTheNode(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
-	c.Tell(1, off)
+	c.proof.Tell(1, off)
 	verdicts(c, 20*sec+sec/4, 25*sec)
 	state(c, 26*sec, 2, roster.FullSet(5), netgossip.Statement{Guard: killing})
-	if fx := c.Step(26 * sec); fx.Fenced.Has(4) || c.Death(4).Proof != ProofOperator {
-		t.Errorf("fenced %v, %+v", fx.Fenced.Has(4), c.Death(4))
+	if fx := c.Step(26 * sec); fx.Fenced.Has(4) || c.proof.Of(4).Proof != ProofOperator {
+		t.Errorf("fenced %v, %+v", fx.Fenced.Has(4), c.proof.Of(4))
 	}
 	if _, fenced := verdicts(c, 27*sec, 27*sec); fenced == 0 {
 		t.Error("never shown again")
@@ -375,7 +377,7 @@ func TestToldDeathIsHiddenWhileSomebodySeesTheNode(t *testing.T) {
 func TestTrialThatIsContradictedIsAnswered(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
-	c.Tell(1, off)
+	c.proof.Tell(1, off)
 	state(c, 20*sec+sec/4, 1, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactContradicted, 104, 0)})
 	got := append([]Answer(nil), c.Step(20*sec+sec/4).Told...)
 	if a, _ := verdicts(c, 21*sec, 60*sec); len(append(got, a...)) != 1 || append(got, a...)[0].Err == nil || append(got, a...)[0].Err.Why != RefusedContradicted {
@@ -384,7 +386,7 @@ func TestTrialThatIsContradictedIsAnswered(t *testing.T) {
 	state(c, 61*sec, 4, without4, netgossip.Statement{Boot: 204, Guard: killing})
 	c.Step(61 * sec)
 	pass(c, 62*sec, 80*sec)
-	c.Tell(3, Word{Node: "n0004", Boot: 204, Proof: ProofPower})
+	c.proof.Tell(3, Word{Node: "n0004", Death: Death{Boot: 204, Proof: ProofPower}})
 	if a, _ := verdicts(c, 80*sec+sec/4, 120*sec); len(a) != 1 || a[0].Err != nil {
 		t.Errorf("the next boot: %+v", a)
 	}
@@ -406,11 +408,11 @@ func TestToldDeathGivesWayToProofs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := shelf(t, false)
-			r.Tell(1, off)
+			r.proof.Tell(1, off)
 			for at := 30 * sec; at < 90*sec; at += sec / 4 {
 				if at == 40*sec {
-					if !r.Fenced().Has(4) || r.Death(4).Proof != ProofOperator {
-						t.Fatalf("not believed: %+v", r.Death(4))
+					if !r.proof.Fenced().Has(4) || r.proof.Of(4).Proof != ProofOperator {
+						t.Fatalf("not believed: %+v", r.proof.Of(4))
 					}
 					tc.do(r)
 				}
@@ -421,8 +423,8 @@ func TestToldDeathGivesWayToProofs(t *testing.T) {
 				}
 				r.step(at)
 			}
-			if d := r.Death(4); d.Proof != tc.want || d.Boot != 104 || !r.Fenced().Has(4) {
-				t.Errorf("%+v, FENCED %v", d, r.Fenced().Has(4))
+			if d := r.proof.Of(4); d.Proof != tc.want || d.Boot != 104 || !r.proof.Fenced().Has(4) {
+				t.Errorf("%+v, FENCED %v", d, r.proof.Fenced().Has(4))
 			}
 		})
 	}
@@ -431,9 +433,9 @@ func TestToldDeathGivesWayToProofs(t *testing.T) {
 // Guard: P9. A boot that was told dead and writes its slot lives, also where the LUN has no echo blocks.
 func TestToldDeathIsContradictedByTheSlot(t *testing.T) {
 	r := shelf(t, false)
-	r.Tell(1, off)
+	r.proof.Tell(1, off)
 	for at := 30 * sec; at < 50*sec; at += sec / 4 {
-		if at == 40*sec && !r.Fenced().Has(4) {
+		if at == 40*sec && !r.proof.Fenced().Has(4) {
 			t.Fatal("not believed")
 		}
 		if at >= 41*sec && at%sec == 0 {
@@ -442,7 +444,7 @@ func TestToldDeathIsContradictedByTheSlot(t *testing.T) {
 		r.others(at, netgossip.Statement{})
 		r.step(at)
 	}
-	if r.Fenced().Has(4) || r.Death(4).Proof != 0 || r.proof.peers[4].defied != 104 {
-		t.Errorf("it stands: %+v", r.Death(4))
+	if r.proof.Fenced().Has(4) || r.proof.Of(4).Proof != 0 || r.proof.peers[4].defied != 104 {
+		t.Errorf("it stands: %+v", r.proof.Of(4))
 	}
 }

@@ -45,12 +45,12 @@ func TestWatchdogThatDidNotFireProvesNothing(t *testing.T) {
 	}
 	s := byLUN(c, 104, time.Second)
 	c.proof.sentencedByLUN(boottime.Instant(at+time.Second), &s)
-	if got := pass(c, boottime.Instant(at+time.Second), boottime.Instant(at+20*time.Second)); got != 0 || c.Death(4) != (Death{}) {
-		t.Errorf("called dead by a sentence at %v: %+v", time.Duration(got), c.Death(4))
+	if got := pass(c, boottime.Instant(at+time.Second), boottime.Instant(at+20*time.Second)); got != 0 || c.proof.Of(4) != (Death{}) {
+		t.Errorf("called dead by a sentence at %v: %+v", time.Duration(got), c.proof.Of(4))
 	}
 	at += 20 * time.Second
 	if got := mourn(c, at+time.Second, at+2*time.Minute, roster.SetOf(4), 1, 2, 3); got != 0 {
-		t.Errorf("called dead at %v: %+v", got, c.Death(4))
+		t.Errorf("called dead at %v: %+v", got, c.proof.Of(4))
 	}
 }
 
@@ -59,9 +59,9 @@ func TestWatchdogThatDidNotFireAndAWordFromOutside(t *testing.T) {
 	c, at := unfired(t)
 	now := boottime.Instant(at)
 	pass(c, now+sec, now+30*sec)
-	c.Tell(1, Word{Node: "n0004", Boot: 104, Proof: ProofOperator})
-	if got := pass(c, now+31*sec, now+90*sec); got == 0 || c.Death(4).Proof != ProofOperator {
-		t.Errorf("an operator vouches that it is off: %v, %+v", time.Duration(got), c.Death(4))
+	c.proof.Tell(1, Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofOperator}})
+	if got := pass(c, now+31*sec, now+90*sec); got == 0 || c.proof.Of(4).Proof != ProofOperator {
+		t.Errorf("an operator vouches that it is off: %v, %+v", time.Duration(got), c.proof.Of(4))
 	}
 }
 
@@ -82,7 +82,7 @@ func TestWatchdogThatDidNotFireIsHandedOn(t *testing.T) {
 			got = mourn(c, d, d, roster.SetOf(4), 2, 3)
 		}
 		if (got != 0) != tc.want || says(c, netgossip.FactUnfired, "n0004", 104) == tc.want {
-			t.Errorf("%s: dead at %v: %+v; handed on %+v", name, got, c.Death(4), c.fx.Statement.Facts)
+			t.Errorf("%s: dead at %v: %+v; handed on %+v", name, got, c.proof.Of(4), c.fx.Statement.Facts)
 		}
 	}
 }
@@ -149,13 +149,13 @@ func TestOwnSlotSaysThatTheWatchdogDidNotFire(t *testing.T) {
 func TestKnownDeathIsNotDue(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	pass(c, 11*sec, 19*sec)
-	if _, due := c.ProvenIn(19*sec, 4); !due {
+	if _, due := c.proof.ProvenIn(19*sec, 4); !due {
 		t.Fatal("its death is due by time")
 	}
 	s := byLUN(c, 104, time.Second)
 	c.proof.sentencedByLUN(20*sec, &s)
 	at := pass(c, 20*sec, 30*sec)
-	if in, due := c.ProvenIn(at, 4); at == 0 || due {
+	if in, due := c.proof.ProvenIn(at, 4); at == 0 || due {
 		t.Errorf("FENCED at %v by a sentence, and dead for certain in %v", time.Duration(at), in)
 	}
 }

@@ -11,7 +11,7 @@ import (
 //
 // Invariant: a word on the LUN is believed for no longer than the horizon reckons with (N4), it counts only if its writer saw
 // this node when it composed it (N2), and a node that is heard is sighted: nobody claims its death for that time (N3). So the argument
-// of prover stands, with the LUN beside the networks: a node that x counts by the LUN said, no longer than D_lun ago, that it
+// of Prover stands, with the LUN beside the networks: a node that x counts by the LUN said, no longer than D_lun ago, that it
 // sees x, and its claim of the death of x begins again with that word.
 //
 // LEFT goes by the networks alone: no traffic must go to a node that only the LUN reaches (N5).
@@ -41,7 +41,7 @@ func (c *Core) followVoices(now boottime.Instant) {
 	if !c.listens() || c.apart() {
 		return
 	}
-	one := c.noOther() // lists that are changed to one another are counted by the networks alone (N6)
+	one := c.rosters.noOther() // lists that are changed to one another are counted by the networks alone (N6)
 	c.lun.arbiter.Listen(now, c.cfg.Budget.Voices, v.words)
 	for p := range v.words {
 		w := &v.words[p]
@@ -53,9 +53,9 @@ func (c *Core) followVoices(now boottime.Instant) {
 			v.until[p] = w.Until
 		}
 	}
-	before := c.tally()
-	c.merger.Extend(&c.view, now, c.quorum, v.until)
-	v.needed = before != netgossip.Majority && c.tally() == netgossip.Majority
+	before := c.rosters.tally(c.view.Counted)
+	c.merger.Extend(&c.view, now, c.rosters.quorum, v.until)
+	v.needed = before != netgossip.Majority && c.rosters.tally(c.view.Counted) == netgossip.Majority
 }
 
 // sees are the members that this node tells on the LUN that it sees; nobody where it does not count by the LUN: then nobody
@@ -79,25 +79,3 @@ func (c *Core) ByLUN() (members roster.Set) {
 
 // NetworkView is what the networks alone show: by it the peers are probed, and it is whom they reach.
 func (c *Core) NetworkView() netgossip.View { return c.voices.networks }
-
-// sight takes whom the LUN shows. A claim of a death begins again with each sighting, whatever it is by.
-func (v *prover) sight(now boottime.Instant, heard roster.Set, words []diskquorum.Voice) {
-	for p := range heard.All() {
-		w := &v.peers[p]
-		w.unseen, w.voiced = now, words[p].Boot
-		v.lost.Remove(p)
-		if now > w.death.At {
-			v.fenced.Remove(p)
-		}
-		if w.voiced == w.boot && (w.death.Proof == ProofTime || w.death.Proof.told()) {
-			v.contradict(p, now)
-		}
-	}
-}
-
-// hasEnded reports whether that boot of a peer is proven to have ended by another one, or is condemned. What it wrote last
-// says nothing of the one that runs.
-func (v *prover) hasEnded(p int, boot uint64) bool {
-	w := &v.peers[p]
-	return w.death.Proof == ProofBoot && w.death.Boot == boot || w.sentenced != 0 && w.sentenced == boot && w.hearsay == 0
-}

@@ -154,18 +154,18 @@ func TestVoiceIsASighting(t *testing.T) {
 	r.run(10*sec, 40*sec, allPairs)
 	alone := func(a, b int) bool { return a != 4 && b != 4 }
 	r.run(40*sec, 240*sec, alone)
-	if c := r.nodes[0]; c.fx.Statement.Lost.Has(4) || c.Fenced().Has(4) || c.view.Seen.Has(4) {
+	if c := r.nodes[0]; c.fx.Statement.Lost.Has(4) || c.proof.Fenced().Has(4) || c.view.Seen.Has(4) {
 		t.Fatal("n4 writes to the LUN, and is claimed dead")
 	}
 	if at := r.nodes[0].proof.peers[4].unseen; at < 239*sec {
 		t.Errorf("n4 was sighted last at %v", time.Duration(at))
 	}
 	r.run(240*sec, 270*sec, alone, 4)
-	if c := r.nodes[0]; c.fx.Statement.Lost.Has(4) || c.Fenced().Has(4) {
+	if c := r.nodes[0]; c.fx.Statement.Lost.Has(4) || c.proof.Fenced().Has(4) {
 		t.Error("n4 has been silent for 30 s, and is claimed dead")
 	}
 	r.run(270*sec, 330*sec, alone, 4)
-	if !r.nodes[0].Fenced().Has(4) {
+	if !r.nodes[0].proof.Fenced().Has(4) {
 		t.Error("n4 has been silent for 90 s, and is not fenced")
 	}
 }
@@ -176,7 +176,7 @@ func TestVoiceOfABootThatHasEnded(t *testing.T) {
 	r.run(10*sec, 40*sec, allPairs)
 	c := r.nodes[0]
 	c.proof.peers[1].death = Death{Proof: ProofBoot, Boot: 101}
-	c.view = c.merger.Evaluate(40*sec, c.quorum)
+	c.view = c.merger.Evaluate(40*sec, c.rosters.quorum)
 	if c.followVoices(40 * sec); c.voices.heard != roster.SetOf(2) {
 		t.Errorf("heard %v", c.voices.heard)
 	}
@@ -187,7 +187,7 @@ func TestVoicesWhileListsChange(t *testing.T) {
 	r := withVoices(t, 3, nil)
 	r.run(10*sec, 40*sec, allPairs)
 	c := r.nodes[0]
-	c.view = c.merger.Evaluate(50*sec, c.quorum)
+	c.view = c.merger.Evaluate(50*sec, c.rosters.quorum)
 	if c.followVoices(50 * sec); c.view.Counted.Len() != 3 {
 		t.Fatalf("counted %v", c.view.Counted)
 	}
@@ -197,7 +197,7 @@ func TestVoicesWhileListsChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.cfg.Succession = s
-	c.view = c.merger.Evaluate(50*sec, c.quorum)
+	c.view = c.merger.Evaluate(50*sec, c.rosters.quorum)
 	if c.followVoices(50 * sec); c.view.Counted != roster.SetOf(0) || c.voices.heard != roster.SetOf(1, 2) {
 		t.Errorf("counted %v, heard %v", c.view.Counted, c.voices.heard)
 	}
@@ -284,7 +284,7 @@ func TestBootHeardOnTheLUNAlone(t *testing.T) {
 		r.run(40*sec, 43*sec, cut)
 		r.run(43*sec, 60*sec, cut, 2)
 		if c := r.nodes[0]; condemned && !c.fx.Fenced.Has(2) {
-			t.Fatalf("the boot before is not FENCED: %+v", c.Death(2))
+			t.Fatalf("the boot before is not FENCED: %+v", c.proof.Of(2))
 		}
 		next := r.boot(2, 202, fences)
 		r.run(60*sec, 100*sec, cut)
@@ -293,7 +293,7 @@ func TestBootHeardOnTheLUNAlone(t *testing.T) {
 		}
 		for at := 100 * sec; at < 300*sec; at += 10 * sec { // it loses the LUN as well; it is not armed, and runs on
 			if r.run(at, at+10*sec-1, cut, 2); r.nodes[0].fx.Fenced.Has(2) {
-				t.Fatalf("condemned %v: FENCED after %v, by %+v", condemned, time.Duration(at), r.nodes[0].Death(2))
+				t.Fatalf("condemned %v: FENCED after %v, by %+v", condemned, time.Duration(at), r.nodes[0].proof.Of(2))
 			}
 		}
 	}
@@ -322,7 +322,7 @@ func TestVoiceOfACondemnedNode(t *testing.T) {
 	for at := 45 * sec; at < 60*sec; at += sec { // read a moment after 41 s, and over 3.03 s later
 		r.run(at, at+sec, noPairs, 2)
 		for i, n := range r.nodes[:2] {
-			if d := n.Death(2); !n.fx.Fenced.Has(2) || d.Proof != ProofSentence || d.Boot != 102 {
+			if d := n.proof.Of(2); !n.fx.Fenced.Has(2) || d.Proof != ProofSentence || d.Boot != 102 {
 				t.Fatalf("%v: n%d says FENCED: %v, for %+v", time.Duration(at), i, n.fx.Fenced, d)
 			}
 		}

@@ -1,20 +1,16 @@
 package page
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
 	"time"
-
-	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
 const (
@@ -29,16 +25,28 @@ var (
 	script string
 )
 
-// Model is what a page shows at one moment: the data of its template, and when that was, as the template shows it at id "at".
+// Model is what a page shows at one moment, and when that was, as it is shown.
 type Model struct {
-	Data any
-	At   string
+	Title, At string
+	Sections  []Section // in the order of the page
+}
+
+// Section is the content of the element with that id.
+type Section struct {
+	ID string
+	HTML
+}
+
+// Section begins the next section. What it returns is good until the one after it begins.
+func (m *Model) Section(id string) *HTML {
+	m.Sections = append(m.Sections, Section{ID: id})
+	return &m.Sections[len(m.Sections)-1].HTML
 }
 
 // Config is a page.
 type Config struct {
-	Whole    *template.Template // executed with a model: the whole page
-	Sections []string           // templates of Whole; each is the content of the element with that id
+	Who, Ends string   // what the script calls the program, and what its silence may mean; empty: the agent
+	Also      []string // commands that show more
 	// Model is nil as long as there is nothing to show, and Starting says so.
 	Model    func() *Model
 	Starting string
@@ -56,11 +64,6 @@ type page struct {
 	open chan struct{} // capacity mostPages
 }
 
-// Funcs are what templates of pages may call.
-func Funcs() template.FuncMap {
-	return template.FuncMap{"class": class, "mark": view.Mark, "zero": func(s view.Span) bool { return s.Text == "" }}
-}
-
 // Register serves the page on a mux.
 func Register(mux *http.ServeMux, c Config) {
 	p := &page{Config: c, open: make(chan struct{}, mostPages)}
@@ -70,8 +73,6 @@ func Register(mux *http.ServeMux, c Config) {
 	mux.Handle("GET /page.css", p.guard(asset(css, "text/css; charset=utf-8")))
 	mux.Handle("GET /page.js", p.guard(asset(script, "text/javascript; charset=utf-8")))
 }
-
-func class(s view.Style) string { return [...]string{"plain", "good", "warn", "bad"}[s&3] }
 
 func asset(text, kind string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -128,13 +129,8 @@ func (p *page) html(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, p.Starting, http.StatusServiceUnavailable)
 		return
 	}
-	var b bytes.Buffer
-	if err := p.Whole.Execute(&b, m.Data); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(b.Bytes()) // the client went away
+	_, _ = w.Write([]byte(p.whole(m))) // the client went away
 }
 
 func (p *page) ticket(w http.ResponseWriter, _ *http.Request) {
@@ -160,7 +156,7 @@ func (p *page) live(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
 	sent := map[string]string{}
 	err := p.Follow(r.Context(), func(m *Model) error {
-		text, err := p.update(m, sent)
+		text, err := update(m, sent)
 		if err != nil {
 			return err
 		}
@@ -176,15 +172,12 @@ func (p *page) live(w http.ResponseWriter, r *http.Request) {
 }
 
 // update is the JSON of what differs from what was sent.
-func (p *page) update(m *Model, sent map[string]string) ([]byte, error) {
+func update(m *Model, sent map[string]string) ([]byte, error) {
 	news := map[string]string{"at": m.At}
-	for _, name := range p.Sections {
-		var b bytes.Buffer
-		if err := p.Whole.ExecuteTemplate(&b, name, m.Data); err != nil {
-			return nil, err
-		}
-		if html := b.String(); html != sent[name] {
-			news[name], sent[name] = html, html
+	for i := range m.Sections {
+		id := m.Sections[i].ID
+		if html := m.Sections[i].String(); html != sent[id] {
+			news[id], sent[id] = html, html
 		}
 	}
 	return json.Marshal(news)

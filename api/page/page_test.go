@@ -3,10 +3,12 @@ package page
 import (
 	"context"
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+
+	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
 func TestNotTooManyPages(t *testing.T) {
@@ -42,7 +44,7 @@ func TestWhoMaySeeIt(t *testing.T) {
 	} {
 		mux := http.NewServeMux()
 		Register(mux, Config{
-			Whole: template.Must(template.New("x").Parse("{{.}}")), Model: func() *Model { return &Model{Data: "<b>"} },
+			Model:  func() *Model { return &Model{Title: "<b>"} },
 			Ticket: func() string { return "all" }, Anybody: c.anybody, Refusal: "no",
 		})
 		for _, path := range []string{"/", "/ticket", "/page.js", "/page.css"} {
@@ -53,9 +55,31 @@ func TestWhoMaySeeIt(t *testing.T) {
 			if w.Code != c.want {
 				t.Errorf("%s from %s as %s: %d, want %d", path, c.remote, c.host, w.Code, c.want)
 			}
-			if path == "/" && c.want == 200 && w.Body.String() != "&lt;b&gt;" {
+			if path == "/" && c.want == 200 && !strings.Contains(w.Body.String(), "<title>&lt;b&gt;</title>") {
 				t.Errorf("%q", w.Body)
 			}
 		}
+	}
+}
+
+// Guard: nothing that a node says is markup, wherever a page has it.
+func TestTextIsEscaped(t *testing.T) {
+	h := &HTML{}
+	h.Put(`<i class="{}" title="{}">{}</i>`, view.Bad, `a" onload='x`, "<script>&+\x00")
+	h.Chips([]view.Chip{{Name: "<n>", Text: `"`, Marks: "●", Style: view.Good}})
+	want := `<i class="bad" title="a&#34; onload=&#39;x">&lt;script&gt;&amp;&#43;` + "\uFFFD</i>" +
+		`<ul class="chips"><li class="good" title="&lt;n&gt;: &#34;"><i>●</i> &lt;n&gt;</li>` + "\n</ul>\n"
+	if h.String() != want {
+		t.Errorf("%s\nwant\n%s", h, want)
+	}
+	for _, texts := range [][]any{{}, {"1"}, {"1", "2", "3"}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%d texts for two places", len(texts))
+				}
+			}()
+			h.Put("{}{}", texts...)
+		}()
 	}
 }

@@ -65,6 +65,9 @@ func Look(path, group string) error {
 			err = noFolder(filepath.Dir(path))
 		}
 	}
+	if err == nil && errors.Is(syscall.Access(filepath.Dir(path), writes), syscall.EROFS) { // else it depends on who looks
+		err = readOnly(filepath.Dir(path), syscall.EROFS)
+	}
 	if err == nil {
 		_, err = obstacle(path)
 	}
@@ -76,6 +79,13 @@ func Look(path, group string) error {
 
 func noFolder(folder string) error {
 	return fmt.Errorf("folder %s does not exist: create it (mkdir -p %s) or change api.socket", folder, folder)
+}
+
+// writes asks access(2) whether a folder can be written to.
+const writes = 2
+
+func readOnly(folder string, err error) error {
+	return fmt.Errorf("nothing can be made in folder %s: %w; make it writable for the agent, or change api.socket", folder, err)
 }
 
 // check refuses what cannot be a socket.
@@ -108,6 +118,9 @@ func listen(path string, mode os.FileMode, group string) (*listener, error) {
 		return nil, err
 	}
 	l, err := bind(path)
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		err = readOnly(filepath.Dir(path), err)
+	}
 	if err != nil {
 		return nil, err
 	}

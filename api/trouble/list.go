@@ -240,7 +240,7 @@ var (
 		Code: "lun-old-format", Severity: Warning, Section: "held-by-the-lun",
 		Sentence: "the LUN has no echo blocks",
 		Means:    "Nobody holds by it, or is counted by it.",
-		Do:       "run fencectl lun upgrade", Unless: []string{"lun-unhealthy"},
+		Do:       "run fencectl lun repair upgrade", Unless: []string{"lun-unhealthy"},
 	}
 	LUNStrangers = &Trouble{
 		Code: "lun-strangers", Severity: Critical, Section: "another-group-writes-to-the-lun",

@@ -40,7 +40,8 @@ var placeholder = regexp.MustCompile(` ?\(?\{[a-z]+\}\)?`)
 
 // Here is the sentence as the node says it of itself.
 func (t *Trouble) Here() string {
-	text := strings.NewReplacer("{node} ({group})", "this node", "{node}", "this node", "{group}", "this group").Replace(t.Sentence)
+	text, _, _ := strings.Cut(t.Sentence, ": {value}")
+	text = strings.NewReplacer("the group {group}", "this group", "{node} ({group})", "this node", "{node}", "this node", "{group}", "this group").Replace(text)
 	return placeholder.ReplaceAllString(text, "")
 }
 

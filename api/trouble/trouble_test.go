@@ -58,6 +58,7 @@ func TestHere(t *testing.T) {
 	}{
 		{trouble.LUNUnhealthy, "this node cannot count on the LUN"},
 		{trouble.NetworkDown, "a network of this node is down on its own side"},
+		{trouble.HeldByLUN, "this group lives by its LUN alone"},
 		{trouble.DryRun, "this node runs dry: watchdog.driver is none, and nothing would reset it"},
 	} {
 		if got := c.t.Here(); got != c.want {
@@ -68,8 +69,12 @@ func TestHere(t *testing.T) {
 
 // A trouble of one network is not explained by that of another.
 func TestExplained(t *testing.T) {
-	down := func(subject string) trouble.Found { return trouble.Found{Trouble: trouble.NetworkDown, Subject: subject} }
-	part := func(subject string) trouble.Found { return trouble.Found{Trouble: trouble.PartMissing, Subject: subject} }
+	down := func(subject string) trouble.Found {
+		return trouble.Found{Trouble: trouble.NetworkDown, Subject: subject}
+	}
+	part := func(subject string) trouble.Found {
+		return trouble.Found{Trouble: trouble.PartMissing, Subject: subject}
+	}
 	for _, c := range []struct {
 		f    trouble.Found
 		by   trouble.Found

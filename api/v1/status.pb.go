@@ -1517,7 +1517,7 @@ type GossipParameter struct {
 	//	*GossipParameter_Duration
 	//	*GossipParameter_Count
 	Value isGossipParameter_Value `protobuf_oneof:"value"`
-	// By gossip.overrides, not by the profile.
+	// By experimental, not by the timing.
 	Overridden    bool `protobuf:"varint,4,opt,name=overridden,proto3" json:"overridden,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1624,7 +1624,7 @@ type NetworkMember struct {
 	// Since reachable last changed. Absent: it has not since this agent started.
 	StateAge *durationpb.Duration `protobuf:"bytes,20,opt,name=state_age,json=stateAge,proto3" json:"state_age,omitempty"`
 	// Reachable, and yet it owes the answer to a probe of this node for longer than three
-	// waits for one (gossip.overrides.evidenceTimeout). Nothing is decided by it.
+	// waits for one (experimental.evidenceTimeout). Nothing is decided by it.
 	Suspect       bool `protobuf:"varint,6,opt,name=suspect,proto3" json:"suspect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2269,7 +2269,7 @@ type LunStatus struct {
 	// Nodes that write to the LUN and are not on the list of members: another group shares the LUN.
 	Strangers []string `protobuf:"bytes,14,rep,name=strangers,proto3" json:"strangers,omitempty"`
 	// No device that can be used has echo blocks: nobody holds by the LUN, and lun.mode: or counts nobody
-	// by it. "fencectl lun upgrade" adds them.
+	// by it. "fencectl lun repair upgrade" adds them.
 	NoEchoBlocks  bool `protobuf:"varint,16,opt,name=no_echo_blocks,json=noEchoBlocks,proto3" json:"no_echo_blocks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -37,6 +37,7 @@ type oneWay struct {
 // cluster asks the agents by kubectl exec.
 type cluster struct {
 	namespace string
+	socket    string
 	kubectl   func(ctx context.Context, args ...string) ([]byte, error)
 }
 
@@ -62,6 +63,7 @@ asked.`,
 	kube := newKubeFlags(cmd)
 	c := &cluster{kubectl: kube.run}
 	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "", "only agents in this `namespace` (default: all)")
+	cmd.Flags().StringVar(&c.socket, "socket", "", "`path` of each agent's socket in its pod (default: where an agent of a DaemonSet listens)")
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		v, err := c.view(cmd.Context())
@@ -97,7 +99,11 @@ func (c *cluster) view(ctx context.Context) (*clusterView, error) {
 
 // ask gets one agent's status.
 func (a *agentSay) ask(ctx context.Context, c *cluster, p *agentPod) {
-	text, err := c.kubectl(ctx, p.inPod("status", "-o", "json")...)
+	args := []string{"status", "-o", "json"}
+	if c.socket != "" {
+		args = append(args, "--socket", c.socket)
+	}
+	text, err := c.kubectl(ctx, p.inPod(args...)...)
 	st := new(fencingv1.Status)
 	if err == nil {
 		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, st)
@@ -165,7 +171,7 @@ func (v *clusterView) rows(t *table, node string) {
 		a := &v.Agents[i]
 		cells := []any{view.Clean(a.Node), view.Clean(a.Verdict)}
 		if a.Error != "" {
-			cells[1] = "cannot be asked: " + view.Clean(a.Error)
+			cells[1] = cannotBeAsked // why is below: it would make the matrix wider than a terminal
 		}
 		for _, n := range columns {
 			cells = append(cells, v.cell(a, n))
@@ -179,6 +185,11 @@ func (v *clusterView) rows(t *table, node string) {
 					t.row("it sees", view.Clean(n), v.cell(&a, n))
 				}
 			}
+		}
+	}
+	for _, a := range v.Agents {
+		if a.Error != "" {
+			t.row(view.Clean(a.Node), cannotBeAsked+": "+view.Clean(a.Error))
 		}
 	}
 	for _, o := range v.OneWay {

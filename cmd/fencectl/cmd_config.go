@@ -17,7 +17,8 @@ import (
 func newConfigCommand(env *environment) *cobra.Command {
 	return newGroup("config COMMAND", "Work with the agent's configuration",
 		"Work with the configuration file of fencing-agent. Its keys are described in docs/configuration.md.",
-		newConfigInitCommand(env), newConfigCheckCommand(env), newConfigTimingCommand(env), newConfigSchemaCommand(env),
+		newConfigInitCommand(env), newConfigCheckCommand(env), newConfigTimingCommand(env), newConfigSchemaCommand(env), newConfigExplainCommand(env),
+		newConfigMigrateCommand(env),
 	)
 }
 
@@ -222,7 +223,7 @@ func configTable(t *table, name string, r *config.Reviewed) {
 	}
 	t.row("tie-breakers", c.TieBreakText())
 	for _, n := range c.SystemNetworks {
-		t.row("network "+n.Name, fmt.Sprintf("%s, port %d", n.Where(), n.Port))
+		t.row("network "+n.Name, fmt.Sprintf("%s, port %d", n.At.Where(), n.Port))
 	}
 	t.row("reachable on", c.Reachability)
 	p := c.Params()

@@ -18,7 +18,7 @@ func TestConfigCheckHere(t *testing.T) {
 	c.API.Socket, c.Members.CacheFile = filepath.Join(t.TempDir(), "a.sock"), filepath.Join(t.TempDir(), "members.json")
 	c.Members.Source = config.SourceStatic
 	c.Members.Static = []config.Member{{Name: "n1", Addresses: map[string]netip.Addr{"lo": netip.MustParseAddr("127.0.0.1")}}}
-	c.SystemNetworks = []config.SystemNetwork{{Name: "lo", Interface: "nosuch0", Port: 1}}
+	c.SystemNetworks = []config.SystemNetwork{{Name: "lo", At: config.Place{Interface: "nosuch0"}, Port: 1}}
 	var said strings.Builder
 	env := &environment{stderr: &said}
 	if err := lookHere(env, c); err != nil || !strings.Contains(said.String(), "warning: address lo: interface") {

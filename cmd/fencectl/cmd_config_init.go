@@ -214,7 +214,7 @@ func (w *wishes) draft(a *around) (string, error) {
 	put("nodeGroup: %q", w.group)
 	put("systemNetworks: # of nodes alone; two that share no switch are better than one")
 	for _, n := range names {
-		put("  - {name: %q, interface: %q}%s", networkName(n), n, a.addressOf(n))
+		put("  - {name: %q, at: %q}%s", networkName(n), n, a.addressOf(n))
 	}
 	if err := w.putMembers(put, a, names); err != nil {
 		return "", err

@@ -118,8 +118,8 @@ func takeConfig(m *doctor.Machine, c *config.Config) {
 	m.Config = c
 	m.KeyFile, m.Devices, m.IOTimeout = c.Gossip.KeyFile, c.LUN.Devices, c.LUN.IOTimeout
 	for _, n := range c.SystemNetworks {
-		if n.Interface != "" {
-			m.Interfaces = append(m.Interfaces, n.Interface)
+		if n.At.Interface != "" {
+			m.Interfaces = append(m.Interfaces, n.At.Interface)
 		}
 		m.Ports = append(m.Ports, n.Port)
 	}

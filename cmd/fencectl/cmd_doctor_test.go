@@ -33,7 +33,7 @@ func plant(t *testing.T, files map[string]string) string {
 const smallConfig = `nodeGroup: worker
 nodeName: n1
 members: {source: static, static: [{name: n1, addresses: {mgmt: 127.0.0.1}}, {name: n2, addresses: {mgmt: 127.0.0.2}}, {name: n3, addresses: {mgmt: 127.0.0.3}}]}
-systemNetworks: [{name: mgmt, address: 127.0.0.1, port: 7946}]
+systemNetworks: [{name: mgmt, at: 127.0.0.1, port: 7946}]
 gossip: {keyFile: /keys}
 `
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -119,12 +121,22 @@ func (m *maintenanceWish) set(ctx context.Context) error {
 	default:
 		return conn.explain(call, err)
 	}
-	text := "maintenance is off: the watchdog is armed again as soon as a majority knows of it\n"
-	if m.on {
-		text = fmt.Sprintf("maintenance until %s: nothing resets this node until then\n", answer.GetEnds().AsTime().In(m.env.zone()).Format(time.DateTime))
+	if !m.on {
+		return m.done(ctx, "", "maintenance is off: the watchdog is armed again as soon as a majority knows of it\n")
 	}
+	ends := answer.GetEnds().AsTime()
+	shown := ends.In(m.env.zone()).Format(time.DateTime)
+	text := fmt.Sprintf("maintenance until %s: nothing resets this node from when its watchdog is disarmed, for which --wait waits\n", shown)
 	if m.wait {
-		if err := m.await(ctx); err != nil {
+		text = fmt.Sprintf("maintenance until %s: the watchdog is disarmed, and nothing resets this node until then\n", shown)
+	}
+	return m.done(ctx, "maintenance until "+ends.UTC().Format(time.RFC3339), text)
+}
+
+// done prints what has been done, with --wait when the watchdog has followed. A maintenance of before has another end.
+func (m *maintenanceWish) done(ctx context.Context, by, text string) error {
+	if m.wait {
+		if err := m.await(ctx, by); err != nil {
 			return err
 		}
 	}
@@ -132,7 +144,7 @@ func (m *maintenanceWish) set(ctx context.Context) error {
 }
 
 // await waits until the watchdog is as it should be.
-func (m *maintenanceWish) await(ctx context.Context) error {
+func (m *maintenanceWish) await(ctx context.Context, by string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, m.limit, errWaited)
 	defer cancel()
 	tick := time.NewTicker(maintenancePoll)
@@ -143,7 +155,7 @@ func (m *maintenanceWish) await(ctx context.Context) error {
 		switch {
 		case err != nil && ctx.Err() == nil:
 			last = err.Error()
-		case err == nil && m.followed(st):
+		case err == nil && m.followed(st, by):
 			return nil
 		case err == nil:
 			last = fmt.Sprintf("%s: %s", view.Clean(st.GetSelf().GetName()), view.Permission(st).Text)
@@ -162,12 +174,12 @@ func (m *maintenanceWish) await(ctx context.Context) error {
 	}
 }
 
-// followed reports whether the watchdog is disarmed by the maintenance, or armed without one.
-func (m *maintenanceWish) followed(st *fencingv1.Status) bool {
+// followed reports whether the watchdog is disarmed by this maintenance, or armed without one.
+func (m *maintenanceWish) followed(st *fencingv1.Status, by string) bool {
 	armed := st.GetWatchdog().GetArmed()
 	disarmed := st.GetVerdict().GetReason() == fencingv1.Reason_REASON_MAINTENANCE
 	if m.on {
-		return disarmed && !armed
+		return disarmed && !armed && slices.ContainsFunc(st.GetVerdict().GetDisarmedBy(), func(why string) bool { return strings.Contains(why, by) })
 	}
 	return armed && !disarmed
 }

@@ -28,6 +28,7 @@ func TestMaintenance(t *testing.T) {
 			st.Verdict.Reason, st.Watchdog.Armed = fencingv1.Reason_REASON_NETWORK_QUORUM, true
 			if m.For > 0 {
 				st.Verdict.Reason, st.Watchdog.Armed = fencingv1.Reason_REASON_MAINTENANCE, false
+				st.Verdict.DisarmedBy = []string{"maintenance until " + noon.UTC().Format(time.RFC3339) + " (alice: firmware)"}
 				return
 			}
 		}))
@@ -40,6 +41,23 @@ func TestMaintenance(t *testing.T) {
 	if code != exitOK || !strings.HasPrefix(stdout, "maintenance until 2026-03-01 ") || *got != (publish.Maintenance{For: 2 * time.Hour, By: "alice", Reason: "firmware"}) {
 		t.Errorf("exit %d, %q, %q, got %+v", code, stdout, stderr, *got)
 	}
+	// The node is under maintenance already: what is waited for is the new end.
+	longer := noon.Add(time.Hour)
+	takesMaintenance(a, func(publish.Maintenance) (time.Time, error) { return longer, nil })
+	code, stdout, stderr = ask(t, a, 0, "maintenance", "on", "--for", "3h", "--reason", "firmware", "--wait", "--timeout", "300ms")
+	if code != exitTimeout || stdout != "" {
+		t.Errorf("exit %d before the new end is in force, %q, %q", code, stdout, stderr)
+	}
+	code, stdout, stderr = ask(t, a, 0, "maintenance", "on", "--for", "3h", "--reason", "firmware")
+	if code != exitOK || strings.Contains(stdout, "nothing resets this node until then") {
+		t.Errorf("exit %d, %q, %q: that is not so yet", code, stdout, stderr)
+	}
+	got = takesMaintenance(a, func(publish.Maintenance) (time.Time, error) {
+		a.set(changed(a.status.Load(), func(st *fencingv1.Status) {
+			st.Verdict.Reason, st.Watchdog.Armed = fencingv1.Reason_REASON_NETWORK_QUORUM, true
+		}))
+		return time.Time{}, nil
+	})
 	code, stdout, stderr = ask(t, a, 0, "maintenance", "off", "--by", "bob", "--wait")
 	if code != exitOK || !strings.HasPrefix(stdout, "maintenance is off") || *got != (publish.Maintenance{By: "bob"}) {
 		t.Errorf("exit %d, %q, %q, got %+v", code, stdout, stderr, *got)

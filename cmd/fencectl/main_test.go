@@ -88,7 +88,7 @@ func TestEveryVerbIsDocumented(t *testing.T) {
 func TestCheckReadsStdin(t *testing.T) {
 	const file = `
 nodeGroup: worker
-systemNetworks: [{name: mgmt, address: 10.0.0.1}]
+systemNetworks: [{name: mgmt, at: 10.0.0.1}]
 members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}]}
 `
 	code, stdout, stderr := runIn(t, file, map[string]string{"NODE_NAME": "n1"}, "config", "check", "-", "-o", "json")

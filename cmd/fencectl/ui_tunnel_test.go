@@ -20,7 +20,7 @@ import (
 func pageOf(t *testing.T, http string) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "agent.yaml")
-	text := "nodeGroup: worker\nnodeName: n1\nsystemNetworks: [{name: mgmt, address: 10.0.0.1}]\n" +
+	text := "nodeGroup: worker\nnodeName: n1\nsystemNetworks: [{name: mgmt, at: 10.0.0.1}]\n" +
 		"members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}]}\nhttp: {" + http + "}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -62,7 +62,7 @@ func TestEachMistakeIsALine(t *testing.T) {
 	const file = `
 nodeName: n1
 nodeGroup: [worker]
-systemNetworks: [{name: mgmt, interface: eth0}]
+systemNetworks: [{name: mgmt, at: eth0}]
 watchdog: {driver: none, onFence: reboot}
 members: {static: [{name: n2, addresses: {mgmt: 10.0.0.2}}]}
 colour: blue

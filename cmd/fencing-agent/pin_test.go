@@ -113,8 +113,8 @@ members:
   static: [{name: n1, addresses: {mgmt: 10.7.0.1, data: 10.8.0.1}}]
   cacheFile: %[2]s/members.json
 systemNetworks:
-  - {name: mgmt, interface: a, bindToDevice: %[1]s}
-  - {name: data, cidr: 10.8.0.0/16, bindToDevice: %[1]s}
+  - {name: mgmt, at: a, bindToDevice: %[1]s}
+  - {name: data, at: 10.8.0.0/16, bindToDevice: %[1]s}
 watchdog: {driver: none, disableFile: %[2]s/disable}
 api: {socket: %[2]s/n1.sock}
 http: {address: ""}

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 )
@@ -19,9 +21,9 @@ var absences = []struct {
 	edit  func(image []byte)
 	wants []string
 }{
-	{"zeroed", false, 0, func(b []byte) { clear(b) }, []string{"a file system stands there now", "lun init"}},
-	{"formatted by somebody else", false, 0, func(b []byte) { copy(b, bytes.Repeat([]byte("garbage"), 2000)) }, []string{"a file system stands there now"}},
-	{"one copy overwritten", false, 0, func(b []byte) { copy(b, "partition table") }, []string{"a file system stands there now", "superblock copy 0 was overwritten by something else"}},
+	{"zeroed", false, 0, func(b []byte) { clear(b) }, []string{"it now holds a file system", "lun init"}},
+	{"formatted by somebody else", false, 0, func(b []byte) { copy(b, bytes.Repeat([]byte("garbage"), 2000)) }, []string{"it now holds a file system"}},
+	{"one copy overwritten", false, 0, func(b []byte) { copy(b, "partition table") }, []string{"it now holds a file system", "superblock copy A was overwritten by something else"}},
 	{"cut within the slots", false, 5 * diskquorum.BlockSize, nil, []string{"which need 45056 bytes, but has only 20480; was it truncated?"}},
 	{"cut within the superblock", false, diskquorum.BlockSize, nil, []string{"it has only 4096 bytes; was it truncated?"}},
 	{"of 0 bytes", true, -1, nil, []string{"it has no bytes yet"}},
@@ -50,12 +52,12 @@ func (r *lunRig) spoil(size int64, edit func([]byte)) (spoiled, sound *diskquoru
 // advises checks what is to be done about a device on which something else stands. One that is cut or away needs another remedy.
 func advises(t *testing.T, trouble, want string) {
 	t.Helper()
-	if strings.Contains(trouble, "stands there now") && !strings.Contains(trouble, want) {
+	if strings.Contains(trouble, "it now holds") && !strings.Contains(trouble, want) {
 		t.Errorf("trouble %q, want the advice %q", trouble, want)
 	}
 }
 
-func aFileSystem(diskquorum.Device) string { return "a file system" }
+func aFileSystem(diskquorum.Device) (string, error) { return "a file system", nil }
 
 // Guard: adr/0076. The agent starts without such a device, says once and loudly what stands there, writes nothing, and takes
 // the LUN up when its superblock is read.
@@ -114,8 +116,11 @@ func TestLUNIsNoLongerOurs(t *testing.T) {
 						t.Errorf("trouble %q, want %q", got, want)
 					}
 				}
-				advises(t, r.keeper.Trouble(), "find out who uses it now; if nobody may, restore it from its export with: fencectl lun import /dev/lun FILE, "+
+				advises(t, r.keeper.Trouble(), "find out who uses it now; if nobody may, restore it from its export with: fencectl lun repair import /dev/lun FILE, "+
 					"or format it again with: fencectl lun init --force /dev/lun --cluster main --node-group worker")
+				if strings.Count(r.keeper.Trouble(), "no longer ours") > 1 {
+					t.Errorf("said twice: %q", r.keeper.Trouble())
+				}
 				r.keeper.Lock(1)
 				r.keeper.Submit(1, write(7))
 				if b := r.taken(); len(b.completed) != 1 || b.completed[0].Err == nil {
@@ -129,4 +134,18 @@ func TestLUNIsNoLongerOurs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where the device cannot be read beyond its superblock, nobody is told to format it.
+func TestWhatCannotBeReadIsNotToBeFormatted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startKeeper(t, func(r *lunRig) {
+			r.keeper.Stands = func(diskquorum.Device) (string, error) { return "", unix.EIO }
+			r.spoil(0, func(b []byte) { clear(b) })
+		})
+		defer r.end()
+		if err := <-r.keeper.first; !Absent(err) || strings.Contains(err.Error(), "format") || !strings.Contains(err.Error(), "see to the storage first") {
+			t.Errorf("%v", err)
+		}
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -24,14 +25,6 @@ import (
 // errContent marks a device that can be read and is not this group's LUN. At start that
 // is a mistake to be corrected; a device that is merely away is not.
 var errContent = errors.New("not the LUN of this group")
-
-// errNoLonger is an errContent of a device that was the LUN when this agent opened it.
-var errNoLonger error = formerError{}
-
-type formerError struct{}
-
-func (formerError) Error() string { return "the LUN is no longer ours" }
-func (formerError) Unwrap() error { return errContent }
 
 // absentError is an errContent of a device on which no superblock of ours stands, and no other group's either: it was
 // formatted by somebody else, zeroed or cut, or nobody has formatted it yet. It need not be the configuration that is
@@ -79,7 +72,8 @@ type Config struct {
 	Log     *slog.Logger
 	Open    func(path string) (LUN, error) // Open
 	Metrics *rawdev.Metrics                // nil: none
-	Stands  func(diskquorum.Device) string // what stands on a device that has no superblock of ours, for people; nil: not said
+	// Stands says what stands on a device that has no superblock of ours, for people; nil: that is not said.
+	Stands func(diskquorum.Device) (string, error)
 
 	Opened func(Opened)
 	Locked func(device int, err error) // the outcome of Lock
@@ -270,7 +264,7 @@ func (k *Keeper) identify(dev LUN) (*diskquorum.Superblock, error) {
 	case errors.Is(err, diskquorum.ErrVersion):
 		return nil, fmt.Errorf("lun %s: %w: %w; %s", k.Path, errContent, err, k.formatAdvice())
 	case err != nil:
-		return nil, k.absent("%s stands there now (%w); %s", k.stands(dev), err, k.formatAdvice())
+		return nil, k.replaced(dev, err)
 	case sb.Cluster != k.Cluster || sb.NodeGroup != k.Group:
 		return nil, k.wrong("it is formatted for cluster %q, node group %q, and this agent belongs to cluster %q, node group %q; correct lun.devices, cluster or nodeGroup",
 			sb.Cluster, sb.NodeGroup, k.Cluster, k.Group)
@@ -287,8 +281,8 @@ func (k *Keeper) identify(dev LUN) (*diskquorum.Superblock, error) {
 		return nil, k.absent("it is formatted for %d slots, which need %d bytes, but has only %d; was it truncated?", sb.Slots, sb.Bytes(), dev.Size())
 	}
 	// Copies of which one is ours and the other one overwritten are not ours (B10).
-	if err := diskquorum.OwnSuperblock(data, sb.ID, sb.Slots); err != nil {
-		return nil, k.absent("%s stands there now (%w); %s", k.stands(dev), err, k.formatAdvice())
+	if _, err := diskquorum.OwnSuperblock(data, sb.ID, sb.Slots); err != nil {
+		return nil, k.replaced(dev, err)
 	}
 	return &sb, nil
 }
@@ -297,7 +291,7 @@ func (k *Keeper) identify(dev LUN) (*diskquorum.Superblock, error) {
 func (k *Keeper) wrong(format string, args ...any) error {
 	what := errContent
 	if k.known {
-		what = errNoLonger
+		what = diskquorum.ErrNotOurs
 	}
 	return fmt.Errorf("lun %s: %w: %w", k.Path, what, fmt.Errorf(format, args...))
 }
@@ -307,12 +301,18 @@ func (k *Keeper) absent(format string, args ...any) error {
 	return absentError{k.wrong(format, args...)}
 }
 
-// stands says what stands on a device in place of a superblock of ours.
-func (k *Keeper) stands(dev LUN) string {
-	if k.Stands == nil {
-		return "something else"
+// replaced is absent of a device on which something else stands than the superblock.
+func (k *Keeper) replaced(dev LUN, err error) error {
+	reason := strings.TrimPrefix(err.Error(), diskquorum.ErrNotOurs.Error()+": ")
+	what := "something else"
+	if k.Stands != nil {
+		stands, err := k.Stands(dev)
+		if err != nil {
+			return k.absent("%s, and the rest of it cannot be read (%w); see to the storage first", reason, err)
+		}
+		what = stands
 	}
-	return k.Stands(dev)
+	return k.absent("it now holds %s (%s); %s", what, reason, k.formatAdvice())
 }
 
 // wwid is the storage's name of a device, or "".
@@ -328,10 +328,10 @@ func wwid(dev LUN) string {
 func (k *Keeper) formatAdvice() string {
 	if k.Set {
 		return fmt.Sprintf("format all devices of the set together, once, with fencectl lun init, "+
-			"or restore this one from its export with: fencectl lun import %s FILE", k.Path)
+			"or restore this one from its export with: fencectl lun repair import %s FILE", k.Path)
 	}
 	if k.known { // it was the LUN a moment ago, so somebody else uses it now, by mistake or not
-		return fmt.Sprintf("find out who uses it now; if nobody may, restore it from its export with: fencectl lun import %s FILE, "+
+		return fmt.Sprintf("find out who uses it now; if nobody may, restore it from its export with: fencectl lun repair import %s FILE, "+
 			"or format it again with: fencectl lun init --force %s --cluster %s --node-group %s --slots N, N at least %d, and restart the agents one by one",
 			k.Path, k.Path, k.Cluster, k.Group, max(2, k.Members))
 	}
@@ -454,7 +454,7 @@ func (k *Keeper) Trouble() string {
 // passes, in contrast to being something else than the LUN, which somebody has to correct.
 func Away(err error) bool {
 	var errno syscall.Errno
-	return errors.As(err, &errno) && errno != syscall.EINVAL && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, errContent)
+	return errors.As(err, &errno) && errno != syscall.EINVAL && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, errContent) && !errors.Is(err, diskquorum.ErrNotOurs)
 }
 
 // patiently runs f, and waits for it after the end of ctx, but not for ever: it may hang

@@ -355,7 +355,7 @@ func TestAway(t *testing.T) {
 	for err, want := range map[error]bool{
 		nil:                                false,
 		errEmpty:                           true,
-		errNoLonger:                        false,
+		diskquorum.ErrNotOurs:              false,
 		unix.ENOENT:                        true,
 		unix.EIO:                           true,
 		unix.ENXIO:                         true,

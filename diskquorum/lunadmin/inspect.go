@@ -148,16 +148,14 @@ func explain(dev diskquorum.Device, cause error) error {
 	if errors.Is(cause, diskquorum.ErrVersion) || errors.Is(cause, diskquorum.ErrSuperblocksDiffer) {
 		return cause
 	}
-	found, err := scan(newImage(dev))
+	stands, err := Stands(dev)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w; looking for something else: %w", cause, err)
-	case len(found) > 0:
-		return fmt.Errorf("no usable fencing-agent superblock (%w); found %s", cause, findingNames(found))
-	case errors.Is(cause, diskquorum.ErrBlank):
+		return fmt.Errorf("%w; what stands there instead cannot be read: %w", cause, err)
+	case stands == zeros:
 		return fmt.Errorf("not formatted yet: run `fencectl lun init` (%w)", cause)
 	}
-	return fmt.Errorf("no fencing-agent LUN, and nothing else that is known: is the path right? (%w)", cause)
+	return fmt.Errorf("no usable fencing-agent superblock (%w): it holds %s; is the path right?", cause, stands)
 }
 
 // markMoving compares with an earlier report of the same LUN.

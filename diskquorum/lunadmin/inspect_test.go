@@ -304,9 +304,9 @@ func TestInspectBadDevices(t *testing.T) {
 	}{
 		{"empty", 0, nil, "0 bytes are no LUN"},
 		{"blank", mib, func([]byte) {}, "not formatted yet: run `fencectl lun init`"},
-		{"garbage", mib, func(b []byte) { copy(b, bytes.Repeat([]byte{0xA7}, 8192)) }, "nothing else that is known"},
-		{"foreign", mib, func(b []byte) { copy(b, "SBD_SBD_") }, "no usable fencing-agent superblock (superblock copy 0: no fencing-agent superblock); found sbd device at byte 0"},
-		{"damaged", mib, func(b []byte) { copy(b, "FENCELUN") }, "found fencing-agent LUN at byte 0"},
+		{"garbage", mib, func(b []byte) { copy(b, bytes.Repeat([]byte{0xA7}, 8192)) }, "it holds data without a signature that is known; is the path right?"},
+		{"foreign", mib, func(b []byte) { copy(b, "SBD_SBD_") }, "no usable fencing-agent superblock (superblock copy 0: no fencing-agent superblock): it holds sbd device at byte 0"},
+		{"damaged", mib, func(b []byte) { copy(b, "FENCELUN") }, "it holds the rest of a LUN of this format without its superblock (fencing-agent LUN at byte 0)"},
 		{"truncated", testSB.Bytes() - 1, func(b []byte) { copy(b, newLUN(t).Bytes()[:8192]) }, "truncated: 77823 bytes, the format's 8 slots need 77824"},
 		{"two superblocks", mib, func(b []byte) {
 			other := testSB

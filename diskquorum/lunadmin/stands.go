@@ -7,8 +7,8 @@ import (
 )
 
 // Stands says what stands on a device where a LUN of this format was expected, for people. What is left of the LUN behind
-// it does not count where there is something else.
-func Stands(dev diskquorum.Device) string {
+// it does not count where there is something else. What cannot be read is an error, unless it is known all the same.
+func Stands(dev diskquorum.Device) (string, error) {
 	im := newImage(dev)
 	found, err := scan(im)
 	others := slices.DeleteFunc(slices.Clone(found), func(f Finding) bool {
@@ -17,13 +17,15 @@ func Stands(dev diskquorum.Device) string {
 	head := im.at(0, int(min(imageHead, dev.Size()&^(diskquorum.BlockSize-1))))
 	switch {
 	case len(others) > 0:
-		return findingNames(others)
+		return findingNames(others), nil
 	case err != nil:
-		return "something that cannot be read whole (" + err.Error() + ")"
+		return "", err
 	case !slices.ContainsFunc(head, func(b byte) bool { return b != 0 }):
-		return "zeros"
+		return zeros, nil
 	case len(found) > 0:
-		return "the rest of a LUN of this format without its superblock (" + findingNames(found) + ")"
+		return "the rest of a LUN of this format without its superblock (" + findingNames(found) + ")", nil
 	}
-	return "data without a signature that is known"
+	return "data without a signature that is known", nil
 }
+
+const zeros = "zeros"

@@ -1,7 +1,7 @@
 /*
  * The tie-break lease of fencing-agent, for spin. The rules are those of docs/lease.md; the
  * numbers in the comments are theirs. README.md says what is and what is not in the model,
- * and `make spec` runs it.
+ * and `make model KIND=spin` runs it.
  *
  * P proposers, each a half of its own, and one device. A slot has two copies and one writer.
  * A write lands at any time after it was begun; a failed one lands late, or never. A read

@@ -1,7 +1,7 @@
 /*
  * A node that condemns its boot, for spin. The rules are P1 to P6 of docs/lease.md; the
  * numbers in the comments are theirs. README.md says what is and what is not in the model,
- * and `make spec` runs it.
+ * and `make model KIND=spin` runs it.
  *
  * Two nodes, each a half of its own: a machine with its watchdog, its agents one after the
  * other, and a slot. Each reads the slot of the other. Time passes in ticks. Between any two

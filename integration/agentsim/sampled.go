@@ -35,12 +35,15 @@ func Sampled(seed uint64) Schedule {
 	return s
 }
 
-// sentences is what the configuration says of them beside the defaults.
-func (s *Schedule) sentences() string {
-	if s.NoSentence {
-		return ", sentenceAfter: \"off\""
+// selfFence is what the configuration says of sentences.
+func (s *Schedule) selfFence() string {
+	switch {
+	case s.NoSentence:
+		return "none"
+	case s.LUNLoss:
+		return "quorum-or-lun"
 	}
-	return ""
+	return "quorum"
 }
 
 // Where things stand in a packet of memberlist's.

@@ -33,14 +33,14 @@ type Schedule struct {
 	SlowClose   time.Duration // that the sockets of an agent that stops take to close
 	NoWayOut    bool          // watchdogs that cannot be disarmed
 	Hides       bool          // what a watchdog counts down cannot be seen without opening it
-	NoSentence  bool          // watchdog.sentenceAfter: off
+	NoSentence  bool          // watchdog.selfFence: none
 	Quiet       bool          // nobody is told that there is news; without Key
 	MaxAge      time.Duration // D_max, without Key; 0: the default
 	Replay      bool          // somebody sends again what was sent at any time
 	Key         bool          // the gossip is encrypted
 	Before      int           // so many nodes, the first ones, have lun.hold: false, as agents of before there was one
 	LUNMode     string        // lun.mode; empty: tiebreaker. A schedule with another one is not judged: it is by the networks
-	LUNLoss     bool          // watchdog.sentenceOnLUNLoss; with LUNMode and
+	LUNLoss     bool          // watchdog.selfFence: quorum-or-lun; with LUNMode and
 	Unjudged    bool          // it is looked at only: nothing that happens is a violation
 	Events      []Event
 	End         time.Duration
@@ -187,7 +187,7 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int, breaks b
 	}
 	b.WriteString("history: {megabytes: 0}\nsystemNetworks:\n")
 	for k := range s.Networks {
-		fmt.Fprintf(&b, "  - {name: %s, address: %s, port: 7946}\n", networkNames[k], addressOf(k, node))
+		fmt.Fprintf(&b, "  - {name: %s, at: %s, port: 7946}\n", networkNames[k], addressOf(k, node))
 	}
 	if s.AllNetworks {
 		b.WriteString("reachability: all\n")
@@ -220,12 +220,14 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int, breaks b
 	if s.DryRun {
 		driver = "none"
 	}
-	fmt.Fprintf(&b, "watchdog: {driver: %s, timeout: %v, feedInterval: %v, disableFile: %s%s, sentenceOnLUNLoss: %t}\n", driver, timeout, s.Feed, disablePath(dir, node), s.sentences(), s.LUNLoss)
+	fmt.Fprintf(&b, "watchdog: {driver: %s, timeout: %v, disableFile: %s, selfFence: %s}\n", driver, timeout, disablePath(dir, node), s.selfFence())
+	fmt.Fprintf(&b, "experimental: {feedInterval: %v", s.Feed)
+	if s.MaxAge > 0 {
+		fmt.Fprintf(&b, ", evidenceMaxAge: %v", s.MaxAge)
+	}
+	b.WriteString("}\n")
 	if s.Key {
 		fmt.Fprintf(&b, "gossip: {keyFile: %s}\n", filepath.Join(dir, keyFileName))
-	}
-	if s.MaxAge > 0 {
-		fmt.Fprintf(&b, "gossip: {overrides: {evidenceMaxAge: %v}}\n", s.MaxAge)
 	}
 	b.WriteString("api: {socket: /nonexistent/fencing-agent.sock}\nhttp: {address: \"\"}\n")
 	return b.String()

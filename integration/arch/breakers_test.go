@@ -30,7 +30,7 @@ var askers = map[string]string{
 	"cmd/fencing-agent/agent/facts.go":     "reaching the API server has no grant to wait for",
 	"cmd/fencing-agent/picture/metrics.go": "the Lease alone has a gauge for its API server",
 	"watchdog/agreement.go":                "slots show that two nodes use one LUN",
-	"watchdog/proof.go":                    "slots tell of guards",
+	"watchdog/deaths.go":                   "slots tell of guards",
 	"watchdog/breaker.go":                  "where the two questions above are answered",
 	"api/words/verdict.go":                 "the words for what a grant is in",
 }

@@ -10,6 +10,8 @@
 //     no file here defines.
 //   - docs_test.go: links, make targets, commands, metrics and reasons named in the
 //     documents exist, and docs/decision-table.md shows the table that is tested.
+//   - counts_test.go, measure_test.go: how much there is (docs/development/counts.tsv), and that nothing grows without a
+//     reason.
 //   - deploy_test.go: the metrics and runbook sections that the chart's alerts and dashboard
 //     name exist.
 //

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/fencing-agent/fencing-agent/watchdog"
@@ -29,7 +30,7 @@ type document struct {
 var (
 	codeSpan    = regexp.MustCompile("`([^`]+)`")
 	linkPattern = regexp.MustCompile(`\[[^\]]*\]\(([^)\s]+)\)`)
-	makePattern = regexp.MustCompile(`(?:^|[;&|(] ?|sudo )make ([a-z][a-z-]*)`)
+	makePattern = regexp.MustCompile(`(?:^|[;&|(] ?|sudo )make ([a-z][a-z-]*)(?: KIND=([a-z]+))?`)
 	toolPattern = regexp.MustCompile(`(?:fencectl|kubectl fence)((?: [a-z]+(?:-[a-z]+)*)+)`)
 	metric      = regexp.MustCompile(`fencing_agent_([a-z_]+)`)
 )
@@ -141,8 +142,14 @@ func makeProblems(d *document, makefile string) []string {
 	var problems []string
 	for _, line := range d.code {
 		for _, m := range makePattern.FindAllStringSubmatch(line, -1) {
-			if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(m[1]) + `:`).MatchString(makefile) {
+			rule := func(name string) bool {
+				return regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + `:`).MatchString(makefile)
+			}
+			switch {
+			case !rule(m[1]):
 				problems = append(problems, fmt.Sprintf("%s: `make %s`: the Makefile has no such target", d.path, m[1]))
+			case m[2] != "" && m[2] != "uml" && !rule(m[1]+"."+m[2]): // uml is a kind of nodes
+				problems = append(problems, fmt.Sprintf("%s: `make %s KIND=%s`: the Makefile has no %s.%s", d.path, m[1], m[2], m[1], m[2]))
 			}
 		}
 	}
@@ -166,8 +173,8 @@ func commandProblems(d *document, help func(words ...string) (output string, ok 
 		for _, m := range toolPattern.FindAllStringSubmatch(line, -1) {
 			words := strings.Fields(m[1])
 			output, ok := help(words[0])
-			if ok && strings.Contains(output, "\nCommands:") && len(words) > 1 { // the verb is the second word
-				_, ok = help(words[0], words[1])
+			for n := 2; ok && strings.Contains(output, "\nCommands:") && n <= len(words); n++ { // the verb is a later word
+				output, ok = help(words[:n]...)
 			}
 			if !ok {
 				problems = append(problems, fmt.Sprintf("%s: `%s`: fencectl has no such command", d.path, strings.TrimSpace(m[0])))
@@ -177,26 +184,62 @@ func commandProblems(d *document, help func(words ...string) (output string, ok 
 	return problems
 }
 
-func TestCommands(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "fencectl")
+// toolHelp is the help of a fencectl that is built once for all tests, and run once for the same words.
+func toolHelp(t *testing.T) func(words ...string) (output string, ok bool) {
+	t.Helper()
+	helpOnce.Do(func() { helpOf, helpErr = buildHelp() })
+	if helpErr != nil {
+		t.Fatal(helpErr)
+	}
+	return helpOf
+}
+
+var (
+	helpOnce sync.Once
+	helpOf   func(words ...string) (string, bool)
+	helpErr  error
+)
+
+func buildHelp() (func(words ...string) (string, bool), error) {
+	folder, err := os.MkdirTemp("", "arch-")
+	if err != nil {
+		return nil, err
+	}
+	toolFolder = folder
+	program := filepath.Join(folder, "fencectl")
 	build := exec.Command("go", "build", "-o", program, "./cmd/fencectl")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build fencectl: %v\n%s", err, out)
+		return nil, fmt.Errorf("build fencectl: %w\n%s", err, out)
 	}
 	type answer struct {
 		output string
 		ok     bool
 	}
 	known := map[string]answer{}
-	help := func(words ...string) (string, bool) {
+	return func(words ...string) (string, bool) {
 		key := strings.Join(words, " ")
 		if _, ok := known[key]; !ok {
 			out, err := exec.Command(program, append([]string{"help"}, words...)...).CombinedOutput()
 			known[key] = answer{string(out), err == nil}
 		}
 		return known[key].output, known[key].ok
+	}, nil
+}
+
+// toolFolder has the program of the tests.
+var toolFolder string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if toolFolder != "" {
+		os.RemoveAll(toolFolder)
 	}
+	os.Exit(code)
+}
+
+func TestCommands(t *testing.T) {
+	help := toolHelp(t)
 	for _, d := range documents(t) {
 		report(t, commandProblems(d, help))
 	}
@@ -391,6 +434,10 @@ func TestDocumentRulesCanFail(t *testing.T) {
 		t.Errorf("link problems %q, want 2", problems)
 	}
 	if got := makeProblems(d, "build:\n"); len(got) != 1 || !strings.Contains(got[0], "make all") {
+		t.Errorf("make problems %q", got)
+	}
+	kinds := takeApart("docs/a.md", "`make run KIND=one`, `make run KIND=two`, `make run KIND=uml`, `make run`\n")
+	if got := makeProblems(kinds, "run: run.one\nrun.one:\n"); len(got) != 1 || !strings.Contains(got[0], "no run.two") {
 		t.Errorf("make problems %q", got)
 	}
 	help := func(words ...string) (string, bool) {

@@ -33,6 +33,26 @@ func TestAgentAndToolHaveNoControllers(t *testing.T) {
 	}
 }
 
+// Guard: one import makes the agent a third larger, see docs/adr/0082-what-the-agent-links.md. Packages of others have
+// text/template in any case, and it costs nothing while nobody executes a template.
+func TestWhatTheAgentDoesNotLink(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "-tags", "grpcnotrace", "-f", `{{range .Imports}}{{$.ImportPath}} {{.}}{{"\n"}}{{end}}`, "./cmd/fencing-agent")
+	list.Dir, list.Env = root, append(os.Environ(), "GOOS=linux", "GOARCH=amd64")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		by, what, found := strings.Cut(strings.TrimSpace(line), " ")
+		if !found {
+			continue
+		}
+		if own := strings.HasPrefix(by, "github.com/fencing-agent/fencing-agent/"); what == "k8s.io/api/core/v1" || own && (what == "text/template" || what == "html/template") {
+			t.Errorf("%s imports %s", by, what)
+		}
+	}
+}
+
 // What a program links is in a file beside it, so that a change of it is seen by who reads the change, and not by
 // chance: an import in one package brings a hundred others along.
 func TestLinkedModules(t *testing.T) {

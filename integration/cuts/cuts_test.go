@@ -69,7 +69,7 @@ type outcome struct {
 // TestCuts goes through all systems at once.
 func TestCuts(t *testing.T) {
 	if os.Getenv(enableEnv) == "" {
-		t.Skipf("set %s=1 to cut machines off (make cuts-compare)", enableEnv)
+		t.Skipf("set %s=1 to cut machines off (make test-vms KIND=cuts)", enableEnv)
 	}
 	if err := missing(); err != nil {
 		t.Fatal(err)

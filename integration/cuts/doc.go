@@ -1,5 +1,5 @@
 // Package cuts tells how many cuts of the networks that end by themselves cost a node its boot: with this agent, and with
-// other systems, in the same machines, by one command ("make cuts-compare"). It has tests only:
+// other systems, in the same machines, by one command ("make test-vms KIND=cuts"). It has tests only:
 //
 //	FENCING_TEST_CUTS=1 go test ./integration/cuts -v
 //

@@ -79,7 +79,7 @@ func agentConfig(timing string, id int) map[string]any {
 		members = append(members, map[string]any{"name": name, "addresses": addresses})
 	}
 	for j, network := range networks {
-		systemNetworks = append(systemNetworks, map[string]any{"name": network, "interface": fmt.Sprintf("vec%d", j)})
+		systemNetworks = append(systemNetworks, map[string]any{"name": network, "at": fmt.Sprintf("vec%d", j)})
 	}
 	return map[string]any{
 		"cluster": "lab", "nodeName": names[id-1], "nodeGroup": "worker", "timing": timing,

@@ -86,7 +86,7 @@ func TestIsolatedNodeOfTheLargestGroup(t *testing.T) {
 // takes minutes, and runs with GOSSIPSIM_LARGE=1 only.
 func TestEqualSplitOfTheLargestGroup(t *testing.T) {
 	if os.Getenv("GOSSIPSIM_LARGE") == "" {
-		t.Skip("minutes: make large-split")
+		t.Skip("minutes: make simulate KIND=large")
 	}
 	cfg := config(MaxNodes, "auto", "split", lasting(9*time.Second), func(c *Config) { c.Warmup = Duration(time.Second) })
 	r, err := RunProcess(t.Context(), Self(roleChild), cfg, nil)

@@ -2,7 +2,7 @@
 // module of their own, because nobody who builds the agent needs what they need.
 //
 //	make test-kube
-//	make kube-hour    # only what a settled group asks of the server in an hour
+//	make test-kube KIND=hour    # only what a settled group asks of the server in an hour
 //
 // builds the control plane (integration/kube/cmd/kubetest, a third module: its
 // dependencies are those of Kubernetes) once, into bin/, and runs them. They need neither

@@ -42,7 +42,7 @@ nodeName: %[1]s
 nodeGroup: %[2]s
 members: {source: kubernetes, checkInterval: %[7]v, cacheFile: %[3]s/%[1]s.members.json}
 kubernetes: {kubeconfig: %[3]s/%[1]s.kubeconfig}
-systemNetworks: [{name: node, address: %[4]s, port: %[5]d}]
+systemNetworks: [{name: node, at: %[4]s, port: %[5]d}]
 quorum: {tieBreakers: [kubernetes]}
 watchdog: {driver: none, disableFile: %[3]s/%[1]s.disable}
 api: {socket: %[3]s/%[1]s.sock}

@@ -56,7 +56,7 @@ members:
   cacheFile: %[2]s/%[1]s.members.json
   static: [%[3]s]
 kubernetes: {kubeconfig: %[2]s/%[1]s.kubeconfig, watchNode: false, tieBreak: lease}
-systemNetworks: [{name: node, address: %[4]s, port: %[5]d}]
+systemNetworks: [{name: node, at: %[4]s, port: %[5]d}]
 quorum: {tieBreakers: [kubernetes]}
 watchdog: {driver: none, disableFile: %[2]s/%[1]s.disable}
 api: {socket: %[2]s/%[1]s.sock}

@@ -31,7 +31,7 @@ members:
   source: controller
   cacheFile: %[3]s/%[1]s.members.json
   controller: {address: "%[7]s", caFile: %[3]s/tls.crt, tokenFile: %[3]s/%[1]s.token, founders: [%[2]s-1, %[2]s-2, %[2]s-3]}
-systemNetworks: [{name: node, address: %[4]s, port: %[5]d}]
+systemNetworks: [{name: node, at: %[4]s, port: %[5]d}]
 watchdog: {driver: none, disableFile: %[3]s/%[1]s.disable}
 api: {socket: %[3]s/%[1]s.sock}
 http: {address: "%[4]s:%[6]d"}

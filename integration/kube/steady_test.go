@@ -236,7 +236,7 @@ func (r *realAgent) counted(t *testing.T) map[string]int {
 func TestAgentsInSteadyState(t *testing.T) {
 	text := os.Getenv(steadyEnv)
 	if text == "" {
-		t.Skip("takes an hour: make kube-hour")
+		t.Skip("takes an hour: make test-kube KIND=hour")
 	}
 	duration, err := time.ParseDuration(text)
 	if err != nil {

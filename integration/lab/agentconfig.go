@@ -75,7 +75,7 @@ func (c *AgentConfig) file(node string) map[string]any {
 		// No device is armed. The timeout still enters the time budget, which is what an
 		// observer measures the agents by.
 		"watchdog": map[string]any{
-			"driver": "none", "timeout": "10s", "feedInterval": "2s",
+			"driver": "none", "timeout": "10s",
 			"disableFile": c.DisablePath(node),
 		},
 		"api":  map[string]any{"socket": c.SocketPath(node)},
@@ -115,9 +115,9 @@ func (c *AgentConfig) systemNetworks(node string) (out []map[string]any) {
 	for _, network := range c.Networks {
 		n := map[string]any{"name": network}
 		if c.ByAddress {
-			n["address"] = c.Address(node, network).String()
+			n["at"] = c.Address(node, network).String()
 		} else {
-			n["interface"] = network
+			n["at"] = network
 		}
 		if c.Port != 0 {
 			n["port"] = c.Port

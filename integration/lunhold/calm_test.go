@@ -57,7 +57,7 @@ func TestCalm(t *testing.T) {
 	for _, c := range calms {
 		t.Run(c.name, func(t *testing.T) {
 			if c.big && !long() {
-				t.Skip("a long search: make lunhold")
+				t.Skip("a long search: make model KIND=lunhold")
 			}
 			c.calm = true
 			m := c.model()
@@ -85,7 +85,7 @@ func TestPartsLive(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.big && !long() {
-				t.Skip("a long search: make lunhold")
+				t.Skip("a long search: make model KIND=lunhold")
 			}
 			m := c.model()
 			m.Check = func(s *State) string {

@@ -29,7 +29,7 @@ func TestDevices(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				if oldest && !c.short || !long() && (oldest || !c.short) {
-					t.Skip("a long search, or one without the mistake: make lunhold")
+					t.Skip("a long search, or one without the mistake: make model KIND=lunhold")
 				}
 				m := c.model()
 				f := c.run(t, m, env("LUNHOLD_LIMIT", 3_000_000))

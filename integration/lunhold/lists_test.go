@@ -65,7 +65,7 @@ func TestListsChange(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				if !long() && (!c.short || joint) {
-					t.Skip("a long search: make lunhold")
+					t.Skip("a long search: make model KIND=lunhold")
 				}
 				m := c.model()
 				f := c.run(t, m, env("LUNHOLD_LIMIT", 3_000_000))

@@ -76,7 +76,7 @@ func TestMutants(t *testing.T) {
 				t.Skip("not in a short run")
 			}
 			if c.big && c.want == "" && !long() {
-				t.Skip("a long search: make lunhold")
+				t.Skip("a long search: make model KIND=lunhold")
 			}
 			m := c.model()
 			f := c.run(t, m, 400_000)

@@ -48,7 +48,7 @@ func TestNetwork(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !c.short && !long() {
-				t.Skip("a long search: make lunhold")
+				t.Skip("a long search: make model KIND=lunhold")
 			}
 			if !c.rules.Network {
 				c.rules = or

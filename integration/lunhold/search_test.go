@@ -15,7 +15,7 @@ var (
 
 type bounds struct {
 	search
-	short bool // for all runs; else for make lunhold
+	short bool // for all runs; else for make model KIND=lunhold
 }
 
 var searches = []bounds{
@@ -77,7 +77,7 @@ func TestSearch(t *testing.T) {
 	for _, c := range searches {
 		t.Run(c.name, func(t *testing.T) {
 			if !c.short && !long() {
-				t.Skip("a long search: make lunhold")
+				t.Skip("a long search: make model KIND=lunhold")
 			}
 			if c.big && (testing.Short() || race.Detector) {
 				t.Skip("not in a short run")

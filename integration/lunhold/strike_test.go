@@ -61,7 +61,7 @@ func TestStrikes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !c.short && !long() {
-				t.Skip("a long search: make lunhold")
+				t.Skip("a long search: make model KIND=lunhold")
 			}
 			c.strikes, c.times = true, times(3, 6)
 			m := c.model()
@@ -81,7 +81,7 @@ func TestStrikesInAnOutage(t *testing.T) {
 	for _, c := range outages {
 		t.Run(c.name, func(t *testing.T) {
 			if !c.short && !long() {
-				t.Skip("a long search: make lunhold")
+				t.Skip("a long search: make model KIND=lunhold")
 			}
 			m := c.model()
 			f := c.run(t, m, env("LUNHOLD_LIMIT", 3_000_000))

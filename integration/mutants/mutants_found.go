@@ -46,11 +46,11 @@ func foundMutants() []mutant {
 		one("found", "a controller keeps the loop busy", agent, "		boottime.Wait(ctx, foundLook)\n", ""),
 		one("found", "what was taken back is told again", agent, "want[i].Contradicted || !lives[back] {", "true || lives[back] {"),
 		one("found", "what was found outlives the stream", source, "			c.finds(nil)\n", ""),
-		told("what the teller takes back stands", toldGo, "		c.takeBack(p, w, a.word.Boot)\n", ""),
+		told("what the teller takes back stands", toldGo, "		v.takeBack(p, w, said.Boot)\n", ""),
 		told("what agents have found, or a person says, is taken back", toldGo, "if w.death.Proof.ofDevices() {", "if true {"),
-		told("a trial goes on that is taken back", toldGo, "t.boot == boot && t.proof.ofDevices() {", "false {"),
-		told("the trial of what a person says is taken back", toldGo, " && t.proof.ofDevices() {", " {"),
-		told("what was never told is taken back", toldGo, "if t := &w.trial; t.since != 0 && t.boot == boot && t.proof.ofDevices() {", "if true {"),
+		told("a trial goes on that is taken back", toldGo, "t.Boot == boot && t.Proof.ofDevices() {", "false {"),
+		told("the trial of what a person says is taken back", toldGo, " && t.Proof.ofDevices() {", " {"),
+		told("what was never told is taken back", toldGo, "if t := &w.trial; t.since != 0 && t.Boot == boot && t.Proof.ofDevices() {", "if true {"),
 	}
 	for i := range list {
 		if list[i].in == nil {

@@ -31,7 +31,7 @@ func healMutants() []mutant {
 		one("L14", "the word of a partner that gave the grant up is a write", relayGo, "	if a.memberEvidence(h, a.view).IsZero() {", "	if max(a.memberEvidence(h, a.view), a.rejoined(h, a.view)).IsZero() {"),
 		one("L14", "a token that has moved on goes on beside a majority", leaseGo, "	if named, ok := g.token(a.slot); !ok || named != a.token {\n		return 0\n	}\n	if len",
 			"	if named, ok := g.token(a.slot); !ok || named.Counter+1 < a.token.Counter {\n		return 0\n	}\n	if len"),
-		in(glue, one("L14", "no tie-breaker is told the quorum", "watchdog/breaker.go", "TieSince: c.tieSince, Quorum: c.quorum,", "TieSince: c.tieSince,")),
+		in(glue, one("L14", "no tie-breaker is told the quorum", "watchdog/breaker.go", "TieSince: c.tieSince, Quorum: c.rosters.quorum,", "TieSince: c.tieSince,")),
 		in(sim, one("K8", "a member that has a majority ends the grant", "k8s/leasequorum/arbiter.go", "		case out.Why != \"\" && a.bridge(now, out, &want): // K8\n", "")),
 		in(kube, one("K8", "a majority without this node counts", kubeGo, " && st.View.Has(a.cfg.Roster.Self)", "")),
 		in(kube, one("K8", "any view with this node in it counts", kubeGo, " && st.View.Len() >= a.quorum", "")),

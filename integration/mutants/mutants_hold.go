@@ -36,7 +36,7 @@ func holdMutants() []mutant {
 		in(watchdogs, "H5", "a hold is quorum", decideGo, "Reason: ReasonNobodyLives, Until: in.Vacant}", "Reason: ReasonNobodyLives, Until: in.Vacant, Quorum: true}"),
 		in(sim, "H5", "a node that holds says LEFT of itself", "watchdog/publication.go", "d.Quorum || d.Action == Hold || ", "d.Quorum || "),
 		in(sim, "H6", "silence is a ground", strikeGo, "	if c.hears() {\n", "	if false {\n"),
-		in(watchdogs, "H6", "a ground of the moment is enough", holdGo, "c.hold.heard.Ground >= c.hold.ground.Add(c.window())", "c.hold.heard.Ground > 0"),
+		in(watchdogs, "H6", "a ground of the moment is enough", holdGo, "h.heard.Ground >= h.ground.Add(window)", "h.heard.Ground > 0"),
 		in(lun, "H6", "old words are a ground", coverGo, "h.Ground = missed[len(missed)-quorum]", "h.Ground = now"),
 		in(watchdogs, "M1", "claims cover time in which the node did not live", holdGo, "(!lives || c.hold.lived", "(c.hold.lived"),
 		in(watchdogs, "M1", "claims are not what is begun again", proofGo, "now.Sub(max(w.unseen, v.alone))", "now.Sub(w.unseen)"),

@@ -4,10 +4,11 @@ package main
 func leaseMutants() []mutant {
 	return []mutant{
 		one("L1", "the token does not move on with the counted view", arbiterGo, "		a.moveToken() // L1: the counted view changed\n", ""),
-		one("L1", "the token stays when a grant's deadline passes", arbiterGo, "	if a.granted && now >= a.grantedTo || silent && !a.silent {", "	if silent && !a.silent {"),
-		one("L1", "the token stays when no own write has landed for G", arbiterGo, "	if a.granted && now >= a.grantedTo || silent && !a.silent {", "	if a.granted && now >= a.grantedTo {"),
+		one("L1", "the token stays when a grant's deadline passes", arbiterGo, "	if a.granted && now >= a.grantedTo || a.silent && !a.carried.IsZero() && now >= a.carried.Add(a.timing.Grant) {", "	if a.silent && !a.carried.IsZero() && now >= a.carried.Add(a.timing.Grant) {"),
+		one("L1", "the token stays when no own write has landed for G", arbiterGo, "	if a.granted && now >= a.grantedTo || a.silent && !a.carried.IsZero() && now >= a.carried.Add(a.timing.Grant) {", "	if a.granted && now >= a.grantedTo {"),
 		one("L1", "a write that took longer than G makes up for the silence", scheduleGo, "	a.lapse(now) // before a write that took too long makes up for the silence\n", ""),
-		one("L1", "the token moves on with every step of a silence", arbiterGo, "silent && !a.silent {", "silent {"),
+		one("L1", "the token moves on with every step of a silence", arbiterGo, "!a.carried.IsZero() && now >= a.carried.Add(a.timing.Grant) {", "!a.writeStart.IsZero() {"),
+		one("L1", "the token moves on once in a silence, however long", arbiterGo, "now >= a.carried.Add(a.timing.Grant) {", "now >= a.carried.Add(a.timing.Grant) && a.carried < a.writeStart.Add(a.timing.Grant) {"),
 		{rule: "L2", what: "the token moves on when a peer is merely seen", edits: []edit{
 			{arbiterGo, "	a.own, a.wall = in.Own, in.WallTime\n", "	seen := a.own.Seen\n	a.own, a.wall = in.Own, in.WallTime\n"},
 			{arbiterGo, "	if in.View != a.view {\n", "	if in.View != a.view || seen != a.own.Seen {\n"},
@@ -66,6 +67,7 @@ func leaseMutants() []mutant {
 		one("calm", "decides before the other half has noticed the split", arbiterGo, "	if who := a.rivalUnaware(a.view); who != \"\" {", "	if who := \"\"; who != \"\" {"),
 		one("calm", "waits for a node of the other half that is dead", leaseGo, "		if e.after != 0 && a.table.start.Sub(e.after) <= a.fresh() && e.record()", "		if e.after != 0 && e.record()"),
 		one("calm", "a change counts from the read that shows it, however old the one before is", leaseGo, "a.table.start.Sub(e.after) <= a.fresh()", "a.table.start.Sub(e.since) <= a.fresh()"),
+		one("calm", "a slot that cannot be read gives its owner another head start", arbiterGo, " || !a.table.anyUnknown() {", " || a.table.reads > 0 {"),
 		one("calm", "the excluded half takes the grant as soon as it is renounced", arbiterGo, "a.lostTo != 0 && a.lostTo == l.latest && now < at && a.holdersMove(l.grant)", "a.lostTo != 0 && false && now < at"),
 		one("calm", "a holder that renounced waits for itself", arbiterGo, "a.lease.grant.token(a.slot); !named {", "a.lease.grant.token(a.slot); !named || a.slot >= 0 {"),
 		one("calm", "the excluded half waits for dead holders", arbiterGo, " && now < at && a.holdersMove(l.grant) {", " && now < at {"),
@@ -116,7 +118,7 @@ func relayMutants() []mutant {
 		one("L7", "what was told to one token counts for the next", arbiterGo, "	a.granted, a.grantedTo, a.relayed = false, 0, 0", "	a.granted, a.grantedTo = false, 0"),
 		one("L7", "who is not granted has something to tell", arbiterGo, "	a.takeRelays(in)\n", "	a.takeRelays(in)\n	a.out.Relay = netgossip.Relay{Log: a.log, Instance: a.lease.latest, Anchor: a.table.end}\n"),
 		one("L7", "a set of devices has as many logs", relayGo, "	case sb.Devices > 1:", "	case false:"),
-		in(one("L7", "who lives by another's writes proves deaths by old records", "watchdog/proof.go", " && c.guard.Leases && !c.split.Relayed", " && c.guard.Leases"), "./integration/sim"),
+		in(one("L7", "who lives by another's writes proves deaths by old records", "watchdog/deaths.go", " && c.guard.Leases && !c.split.Relayed", " && c.guard.Leases"), "./integration/sim"),
 		in(one("L7", "the age of a word is not counted", "netgossip/swim/evidence.go", "asked.At.Add(-m.RelayAge)", "asked.At"), "./netgossip/swim"),
 		in(one("L7", "a word counts from the end of the exchange", "netgossip/swim/evidence.go", "asked.At.Add(-m.RelayAge)", "now.Add(-m.RelayAge)"), "./netgossip/swim"),
 		in(one("L7", "the age of a word is rounded down", "netgossip/swim/wire/codec.go", "AgeMs: millisUp(m.RelayAge)", "AgeMs: uint32(m.RelayAge / time.Millisecond)"), "./netgossip/swim/wire"),
@@ -145,7 +147,7 @@ func clusterMutants() []mutant {
 		}}, sim),
 		in(mutant{rule: "L6", what: "reads renew the grant while writes fail, and silence does not renounce", edits: []edit{
 			{scheduleGo, "	if a.lastWriteOK && a.readBack {\n		a.anchor = a.writeStart", "	if true {\n		a.anchor = a.table.start"},
-			{arbiterGo, "	if a.granted && now >= a.grantedTo || silent && !a.silent {", "	if a.granted && now >= a.grantedTo {"},
+			{arbiterGo, "	if a.granted && now >= a.grantedTo || a.silent && !a.carried.IsZero() && now >= a.carried.Add(a.timing.Grant) {", "	if a.granted && now >= a.grantedTo {"},
 		}}, sim),
 		in(one("L8", "an excluded node goes on with its arbitration", arbiterGo, "	case a.excluded(in.TieSince):", "	case false:"), sim),
 		in(one("L8", "a lost grant holds on like an open tie", decideGo, "			return Decision{Action: Starve, Reason: ReasonSplitLost} // at once (L8)", "			return hold(in, ReasonSplitLost, ReasonSplitLost)"), core),

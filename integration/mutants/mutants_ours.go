@@ -19,11 +19,15 @@ func oursMutants() []mutant {
 		one("B11", "that the slots of others went back is overlooked", backGo, "		back = back || dev.slots[i].past.older\n", "		back = back || dev.slots[i].past.older && i < 0\n"),
 		one("B11", "one copy of this node's slot that went back is none", backGo, "	default:\n			back = true\n", "	default:\n			back = which > 0\n"),
 		one("B11", "a late write is a LUN that went back", backGo, "		case mayLand(l.failed[which], right):\n", ""),
+		one("B11", "a copy that a read cannot tell shows what it did before", backGo, "		case !s.past.told[which]: //", "		case false: //"),
+		one("B11", "an agent that is starting overlooks that the LUN goes back", backGo, "	case back:\n", "	case back && a.claim == claimActive:\n"),
+		one("B11", "an agent that is starting takes up a token that the LUN has lost", claimGo, " || a.gone() {", " {"),
+		one("B11", "what an older state shows of a slot never counts again", backGo, "		a.table.forget(c.Device)\n", ""),
 		one("B11", "it ends though nobody else writes the device", backGo, "	return writing >= a.quorum\n", "	return writing >= 1\n"),
 		one("B11", "a restart of the agent ends it", lateGo, "		if l.back || mayLand(l.failed[0], now)", "		if mayLand(l.failed[0], now)"),
 		one("start", "a LUN that somebody else has formatted ends the start", keeperGo, "	if err != nil && !Away(err) && !Absent(err) {", "	if err != nil && !Away(err) {"),
 		one("start", "a LUN of 0 bytes is the wrong one", keeperGo, "	case size == 0:\n", "	case size < 0:\n"),
-		one("start", "one copy of the superblock is enough beside somebody else's data", keeperGo, "	if err := diskquorum.OwnSuperblock(data, sb.ID, sb.Slots); err != nil {", "	if err := diskquorum.OwnSuperblock(data, sb.ID, sb.Slots); false {"),
+		one("start", "one copy of the superblock is enough beside somebody else's data", keeperGo, "	if _, err := diskquorum.OwnSuperblock(data, sb.ID, sb.Slots); err != nil {", "	if _, err := diskquorum.OwnSuperblock(data, sb.ID, sb.Slots); false {"),
 	}
 	for i := range list {
 		list[i].in = []string{"./diskquorum", "./diskquorum/keeper"}

@@ -4,9 +4,9 @@ const (
 	proofGo    = "watchdog/proof.go"
 	claimsGo   = "watchdog/claims.go"
 	peerSlotGo = "diskquorum/peerslot.go"
-	carryGo    = "watchdog/carryover.go"
-	disarmGo   = "watchdog/disarm.go"
-	strikeGo   = "watchdog/strike.go"
+	carryGo    = "watchdog/rosters.go"
+	disarmGo   = "watchdog/guard.go"
+	strikeGo   = "watchdog/sentence.go"
 	budgetGo   = "watchdog/budget.go"
 	decideGo   = "watchdog/decide.go"
 	watchdogs  = "./watchdog"
@@ -21,11 +21,11 @@ func proofMutants() []mutant {
 		return m
 	}
 	list := []mutant{
-		of("half of the claims are enough", proofGo, "2*claims > c.base().Size()", "2*claims >= c.base().Size()-1"),
-		of("one claim is enough", proofGo, "byMajority && 2*claims > c.base().Size()", "byMajority && claims > 0"),
+		of("half of the claims are enough", proofGo, "2*claims > v.lists.base().Size()", "2*claims >= v.lists.base().Size()-1"),
+		of("one claim is enough", proofGo, "in.Majority && 2*claims > v.lists.base().Size()", "in.Majority && claims > 0"),
 		of("a claim stands for a moment", proofGo, "v.missed(now, w) >= st.Guard.Horizon+ProofDelay)", "now.Sub(w.unseen) >= ProofDelay)"),
 		of("no peer lives longer than a short watchdog", proofGo, "v.missed(now, w) >= st.Guard.Horizon+ProofDelay)", "now.Sub(w.unseen) >= min(st.Guard.Horizon, 28*time.Second)+ProofDelay)"),
-		of("a sign of life in one direction is none", proofGo, "w.unseen = max(w.unseen, m.Sighted(p)) // one way only: no contact, but life", "_ = m"),
+		of("a sign of life in one direction is none", proofGo, "w.unseen = max(w.unseen, v.merger.Sighted(p)) // one way only: no contact, but life", "_ = p"),
 		of("an unguarded node is claimed", proofGo, "v.guarded.Has(p) && v.missed(now, w", "now.Sub(w"),
 		of("a node that stops is guarded", proofGo, "st.Guard.Kills() && !st.Stopping", "st.Guard.Kills()"),
 		of("old claims count", claimsGo, "st == nil || now.Sub(anchor) > claimAge {", "st == nil || anchor < 0 {"),
@@ -40,9 +40,9 @@ func proofMutants() []mutant {
 		of("a contradicted death is remembered", proofGo, "			v.contradict(p, w.lived)\n", ""),
 		of("what was answered before a death contradicts it", proofGo, " || lived <= w.death.At {", " {"),
 		of("a slot from before a contradiction proves the death again", proofGo, "	w.death, w.sequence = Death{}, 0\n	v.fenced", "	w.death = Death{}\n	v.fenced"),
-		of("the dead boot writes on the LUN, and its death is remembered", "watchdog/voices.go", "			v.contradict(p, now)\n", ""),
-		of("a disarm is not announced", disarmGo, "g.Armed = g.Armed && !c.wantsDisarm() && !c.release.yielded", "g.Armed = g.Armed && !c.release.done && !c.release.yielded"),
-		of("a disarm waits for nobody", disarmGo, "!c.guard.Kills() || c.removed() || c.releaseKnown(now)", "true"),
+		of("the dead boot writes on the LUN, and its death is remembered", "watchdog/proof.go", "			v.contradict(p, now)\n", ""),
+		of("a disarm is not announced", "watchdog/guard.go", "said.Armed = said.Armed && !g.wantsDisarm() && !g.release.yielded", "said.Armed = said.Armed && !g.release.done && !g.release.yielded"),
+		of("a disarm waits for nobody", disarmGo, "!c.guard.Kills() || c.rosters.removed() || c.releaseKnown(now)", "true"),
 		of("an answer from before the announcement counts", disarmGo, "anchor >= since.Add(letReach) && !st", "anchor >= 0 && !st"),
 		of("a peer that takes the node for guarded knows", disarmGo, " && !st.Guarded.Has(c.cfg.Roster.Self) {\n			knows", " {\n			knows"),
 		of("a half is told by gossip alone", disarmGo, "return !c.guard.Leases || c.united && c.slotShows(now)", "return true"),
@@ -86,7 +86,7 @@ func carryMutants() []mutant {
 	never.in = whole.in
 	return []mutant{
 		whole, never,
-		sim("a copy of a machine ends the original", proofGo, "	if a != nil {\n		slot :=", "	if a != nil && false {\n		slot :="),
+		sim("a copy of a machine ends the original", proofGo, "	if v.slots != nil {\n		slot :=", "	if v.slots != nil && false {\n		slot :="),
 		sim("a witness without LUN waits for ever for the slot", proofGo, "	case !slot.Looked && late:\n", "	case false:\n"),
 		sim("a witness that lost the LUN while it looked waits for ever", peerSlotGo, "start > since && now.Sub(start) <= 3*a.timing.Heartbeat+a.timing.IOTimeout", "start > since"),
 		sim("a boot without LUN is never believed", proofGo, "Statement.Boot == w.former && !slot.Still:", "Statement.Boot == w.former:"),
@@ -106,9 +106,9 @@ func carryMutants() []mutant {
 		core("claims go on over a change of the list", proofGo, "		v.peers[p].unseen = max(v.peers[p].unseen, now)\n", "		_ = p\n"),
 		sim("nobody doubts claims when the list changes", "watchdog/rosters.go", "		c.proof.doubt(now)\n		c.carryOver", "		c.carryOver"),
 		core("a grant counts from before a change of the list", proofGo, "v.lost, v.grantSince = roster.Set{}, 0", "v.lost = roster.Set{}"),
-		core("deaths are proven while two lists are taken up", proofGo, "	if !c.rostersSettled() {\n		v.inquire(now, roster.Set{}, c)\n		return\n	}\n	byMaj", "	byMaj"),
-		core("one claim is enough in a half", proofGo, "claims == c.view.Counted.Len()", "claims > 0"),
-		core("most claims are enough in a half", proofGo, "claims == c.view.Counted.Len()", "2*claims > c.view.Counted.Len()"),
+		core("deaths are proven while two lists are taken up", proofGo, "	if !v.lists.settled() || !in", "	if !in"),
+		core("one claim is enough in a half", proofGo, "claims == in.View.Counted.Len()", "claims > 0"),
+		core("most claims are enough in a half", proofGo, "claims == in.View.Counted.Len()", "2*claims > in.View.Counted.Len()"),
 		at("./netgossip", "a statement is not read again with another list", "netgossip/merge_renumber.go", "		peers[k].understand(m)\n", ""),
 		at("./netgossip/probing", "open samples do not hold the vouch back", "netgossip/probing/sample.go", "			oldest = min(oldest, q.sampled)\n", "			_ = q\n"),
 		at("./netgossip/probing", "a vouch is as young as the moment before an open sample", "netgossip/probing/sample.go", "min(upTo, x.starts[before-1])", "min(upTo, oldest-1)"),
@@ -126,15 +126,15 @@ func carryMutants() []mutant {
 		at("./watchdog/wdt", "a wish that changes nothing is not answered", "watchdog/wdt/feeder.go", "if same && s.Obeyed == told.Obeyed {", "if same {"),
 		at("./integration/agentsim", "a node with nowayout says for ever that it is not guarded", "watchdog/wdt/feeder.go", "if same && s.Obeyed == told.Obeyed {", "if same {"),
 		at("./cmd/fencing-agent/agent", "what the feeder said before a disarm is an answer to it", "cmd/fencing-agent/agent/guard.go", "return s.Obeyed >= g.disarming", "return true"),
-		at("./watchdog", "a guard that is given up is claimed before the feeder has answered", disarmGo, " && !c.wantsDisarm() && !c.release.yielded", " && !c.wantsDisarm()"),
+		at("./watchdog", "a guard that is given up is claimed before the feeder has answered", "watchdog/sentence.go", " && !c.wantsDisarm() && !c.release.yielded", " && !c.wantsDisarm()"),
 		core("a guard is doubted for ever", proofGo, "anchor > v.doubted || v", "anchor < 0 || v.doubted == 0 || v"),
 		core("what was said before a change counts after it", proofGo, "anchor > v.doubted || v", "anchor > 0 || v"),
 		core("a node that begins vouches for itself", carryGo, "	if before.fresh {\n		return false\n	}\n", ""),
-		core("half of the old list vouches for a guard", carryGo, "2*most.And(c.membersOf(old)).Len() <= old.Size()", "2*most.And(c.membersOf(old)).Len() < old.Size()"),
+		core("half of the old list vouches for a guard", carryGo, "2*most.And(c.rosters.membersOf(old)).Len() <= old.Size()", "2*most.And(c.rosters.membersOf(old)).Len() < old.Size()"),
 		core("who goes by the old list alone vouches for a guard", carryGo, "	return took && st", "	return (took || !took) && st"),
 		core("who goes by a third list vouches for a guard", carryGo, "!ref.IsZero() && ref != base.Ref() && !slices", "false && !slices"),
 		core("a node vouches for its own guard", carryGo, "if m == x || !st.Guarded.Has(x)", "if !st.Guarded.Has(x)"),
 		core("sets by another directory vouch for a guard", carryGo, " || st.RosterEpoch != c.cfg.Roster.Epoch || st.RosterDigest != c.cfg.Roster.Digest {", " {"),
-		core("claims count of who goes by another list", claimsGo, "c.cfg.Succession != nil && !goesBy(&stands, c.base())", "false && !goesBy(&stands, c.base())"),
+		core("claims count of who goes by another list", claimsGo, "v.cfg.Succession != nil && !goesBy(&stands, v.lists.base())", "false && !goesBy(&stands, v.lists.base())"),
 	}
 }

@@ -42,7 +42,7 @@ func rosterMutants() []mutant {
 		in(one("J", "a pledge is given up for another list", sightGo, "s.founding() && !s.pledged() && !s.saving", "s.founding() && !s.saving"), list),
 		in(one("J", "a pledge is forgotten at a restart", successionGo, "	} else if saved.Offer != nil {", "	} else if false {"), list),
 		in(one("J", "a node that forgot everything is counted", successionGo, "ref.Epoch < chain[0].Epoch && !st.Fresh", "ref.Epoch < chain[0].Epoch"), list),
-		in(one("J", "a node that begins in a tie says that the list of its configuration is in force", "watchdog/rosters.go", "	defer c.stand()\n", ""), "./watchdog"),
+		in(one("J", "a node that begins in a tie says that the list of its configuration is in force", "watchdog/rosters.go", "	defer c.rosters.stand()\n", ""), "./watchdog"),
 		in(one("J", "sets that count by another roster are read by this node's", mergeGo, "	if m.sameRoster(a.Statement) {\n		p.statement", "	if true {\n		p.statement"), net),
 		in(one("J", "a fresh node puts a list into force", advanceGo, "			if !st.Fresh {\n				promised.Add(i)\n			}\n", "			promised.Add(i)\n"), list),
 		in(one("J", "a chain that was stored replaces a list that is in force", joinGo, "	if s.joining = nil; !s.fresh || s", "	if s.joining = nil; false && s"), list),

@@ -16,6 +16,7 @@ func setMutants() []mutant {
 		one("B8", "one device that fails fails the transfer", lanesGo, "	case possible < a.majority():", "	case t.failed != 0:"),
 		one("B8", "a read does not wait for the device that can tell", lanesGo, "!a.table.resolved(t.done)", "false"),
 		one("B8", "a device that lacks the latest record is not given it", lanesGo, "	if s := a.recorded; s != 0 && l.tried", "	if s := a.recorded; s != 0 && a.inFlight && a.cur.kind == OpWrite && l.tried"),
+		one("L6", "a write begins with the devices that count", lanesGo, "		c.Started = min(t.start, a.submitted)", "		c.Started = t.start"),
 		one("B8", "a device that acknowledged a write need not show it", claimGo, " || a.misread() {", " {"),
 		one("B3", "the two copies may be on different devices", scheduleGo, "		a.alsoWrite(before)\n", "		_ = before\n"),
 		one("B3", "a device with the second copy alone counts", lanesGo, "(t.also == 0 || l.landed[t.also%copiesPerSlot] == t.also)", "true"),
@@ -29,14 +30,14 @@ func setMutants() []mutant {
 
 // modeMutants are the guards of lun.mode: and, and of who is cut off in any mode.
 func modeMutants() []mutant {
-	const senseGo, decideGo = "watchdog/lunsense.go", "watchdog/decide.go"
+	const senseGo, decideGo = "watchdog/lun.go", "watchdog/decide.go"
 	var all []mutant
 	for _, m := range []mutant{
 		one("isolated", "an isolated node goes on", decideGo, "	case in.LUNIsolated:", "	case false:"),
 		one("mode and", "the loss of the LUN stops nobody", decideGo, "	case in.Outcome == netgossip.Majority && in.LUNLost:", "	case false:"),
-		one("mode and", "an outage for all stops everybody", senseGo, "c.healthyPeers() < c.quorum", "false"),
+		one("mode and", "an outage for all stops everybody", senseGo, "c.healthyPeers() < c.rosters.quorum", "false"),
 		one("mode and", "an outage stops who notices it first", senseGo, "	if s.lost = now >= end; !s.lost {", "	if s.lost = true; now < end {"),
-		one("mode and", "fewer than a quorum with LUN stop the others", senseGo, "c.healthyPeers() < c.quorum", "c.healthyPeers() < 1"),
+		one("mode and", "fewer than a quorum with LUN stop the others", senseGo, "c.healthyPeers() < c.rosters.quorum", "c.healthyPeers() < 1"),
 	} {
 		m.in = []string{"./watchdog", "./integration/sim"}
 		all = append(all, m)

@@ -171,7 +171,7 @@ func TestOwnAddressChanges(t *testing.T) {
 	need(t)
 	c := newCluster(t, 2, 512, nil)
 	c.startAll()
-	const line = "this node's address on a network has changed"
+	const line = "its address has changed from "
 	replace := func(old, fresh string) {
 		t.Helper()
 		err := c.Lab().Links("n1", func(h *netlink.Handle) error {

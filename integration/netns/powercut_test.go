@@ -34,8 +34,8 @@ func TestPowerCutWithPartsMissing(t *testing.T) {
 	dir := newDir(t)
 	const nodes = 4
 	c := newClusterIn(t, dir, nodes, lab.AgentConfig{Override: map[string]any{
-		"systemNetworks": []map[string]any{{"name": "mgmt", "cidr": "10.77.1.0/24"}, {"name": "data", "cidr": "10.77.2.0/24"}},
-		"watchdog":       map[string]any{"driver": "device", "device": filepath.Join(dir, "watchdog"), "timeout": "10s", "feedInterval": "2s"},
+		"systemNetworks": []map[string]any{{"name": "mgmt", "at": "10.77.1.0/24"}, {"name": "data", "at": "10.77.2.0/24"}},
+		"watchdog":       map[string]any{"driver": "device", "device": filepath.Join(dir, "watchdog"), "timeout": "10s"},
 	}})
 	var foreign []net.Listener
 	for i, node := range c.nodes {

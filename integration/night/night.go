@@ -94,7 +94,8 @@ func Run(ctx context.Context, o Options) (err error) {
 
 func (n *night) start(l *lab.Lab, lun string) (err error) {
 	conf := lab.AgentConfig{Dir: n.dir, LUN: func(string) string { return lun }, HTTP: page, Override: map[string]any{
-		"watchdog": map[string]any{"driver": "device", "timeout": "20s", "feedInterval": "2s", "disableFile": filepath.Join(n.dir, "NODE.disable")},
+		"watchdog":     map[string]any{"driver": "device", "timeout": "20s", "disableFile": filepath.Join(n.dir, "NODE.disable")},
+		"experimental": map[string]any{"feedInterval": "2s"},
 	}}
 	if n.agents, err = lab.NewAgents(l, filepath.Join(n.Bin, "fencing-agent"), conf); err != nil {
 		return err

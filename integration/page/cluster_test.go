@@ -56,7 +56,7 @@ func startCluster(t *testing.T, names ...string) *cluster {
 	}
 	c.InProcess, err = demo.NewInProcess(lab.AgentConfig{
 		Dir: dir, Cluster: "demo", Group: "demo", Nodes: names, Networks: []string{"mgmt", "data"}, LUN: func(string) string { return lun },
-		Override: map[string]any{"watchdog": map[string]any{"timeout": "15s", "feedInterval": "2s", "sentenceAfter": "off"}},
+		Override: map[string]any{"watchdog": map[string]any{"timeout": "15s", "selfFence": "none"}, "experimental": map[string]any{"feedInterval": "2s"}},
 	}, c.run)
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ type bounds struct {
 	left   Budget
 	orders int
 	short  bool // for all runs
-	long   bool // for make exhaustive
+	long   bool // for make model KIND=lease
 }
 
 var searches = []bounds{
@@ -56,7 +56,7 @@ func TestSearch(t *testing.T) {
 		t.Run(fmt.Sprintf("%d: %d orders, %+v", i, b.orders, b.left), func(t *testing.T) {
 			switch {
 			case b.long && !exhaustive():
-				t.Skip("a long search: set REJOIN_EXHAUSTIVE, or make exhaustive")
+				t.Skip("a long search: set REJOIN_EXHAUSTIVE, or make model KIND=lease")
 			case !b.short && (testing.Short() || race.Detector):
 				t.Skip("not in a short run")
 			}

@@ -19,7 +19,7 @@ var (
 
 type bootSearch struct {
 	name  string
-	long  bool // make sentence
+	long  bool // make model KIND=sentence
 	rules BootRules
 	left  BootBudget
 	want  string // how what is found begins; "" is nothing
@@ -52,7 +52,7 @@ func TestBoot(t *testing.T) {
 	for _, c := range bootSearches {
 		t.Run(c.name, func(t *testing.T) {
 			if c.long && !long() {
-				t.Skip("a long search: make sentence")
+				t.Skip("a long search: make model KIND=sentence")
 			}
 			m := &Boot{c.rules}
 			f := Search(m, m.Root(c.left), 3_000_000)

@@ -5,7 +5,7 @@ import "fmt"
 const (
 	most   = 5
 	maxAge = 1 // D_max, in ticks
-	after  = 3 // sentenceAfter
+	after  = 3 // the patience of P1
 	recent = 2 // so long after it ceased to live a majority still counts as one that lives
 )
 

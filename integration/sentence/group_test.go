@@ -34,7 +34,7 @@ func graphs(texts ...string) (out []Graph) {
 
 type groupSearch struct {
 	name   string
-	long   bool // make sentence
+	long   bool // make model KIND=sentence
 	size   int
 	shapes []Graph
 	left   GroupBudget
@@ -78,7 +78,7 @@ func TestGroup(t *testing.T) {
 	for _, c := range groupSearches {
 		t.Run(c.name, func(t *testing.T) {
 			if c.long && !long() {
-				t.Skip("a long search: make sentence")
+				t.Skip("a long search: make model KIND=sentence")
 			}
 			for _, reverse := range []bool{false, true} {
 				m := &Group{GroupRules: c.rules, Size: c.size, Shapes: c.shapes, Who: c.who, Reverse: reverse}

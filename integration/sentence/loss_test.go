@@ -4,7 +4,7 @@ import "testing"
 
 var lossSearches = []struct {
 	name   string
-	long   bool // make sentence
+	long   bool // make model KIND=sentence
 	size   int
 	shapes []Graph
 	left   LossBudget
@@ -31,7 +31,7 @@ func TestLoss(t *testing.T) {
 	for _, c := range lossSearches {
 		t.Run(c.name, func(t *testing.T) {
 			if c.long && !long() {
-				t.Skip("a long search: make sentence")
+				t.Skip("a long search: make model KIND=sentence")
 			}
 			m := &Loss{LossRules: c.rules, Size: c.size, Shapes: c.shapes}
 			f := Search(m, m.Root(c.left), 3_000_000)

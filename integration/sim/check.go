@@ -181,7 +181,7 @@ func (c *Cluster) checkDeaths(n *Node, fenced roster.Set) {
 		if !ok {
 			continue
 		}
-		death := n.core.Death(p)
+		death := n.core.Deaths().Of(p)
 		if (death.Proof == watchdog.ProofBoot || death.Proof == watchdog.ProofSentence) && death.Boot == victim.boot && n.ended[p] != death {
 			c.check.add("%v: %s says that the boot of %s has ended, which it has not", c.Now(), n.Name, victim.Name)
 		}
@@ -191,7 +191,7 @@ func (c *Cluster) checkDeaths(n *Node, fenced roster.Set) {
 
 func (c *Cluster) checkFenced(n *Node, fenced roster.Set) {
 	for p := range fenced.Minus(n.fenced).All() {
-		death, victim := n.core.Death(p), c.named(n.roster.Name(p))
+		death, victim := n.core.Deaths().Of(p), c.named(n.roster.Name(p))
 		c.trace("%s: %s is fenced, proof by %v", n.Name, victim.Name, death.Proof)
 		c.check.Proofs[death.Proof]++
 		if death.Boot == victim.boot || death.Boot == 0 && victim.Resets == 0 {

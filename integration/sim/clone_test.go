@@ -39,7 +39,7 @@ func (c *Cluster) impersonate(i int, st netgossip.Statement) (end func()) {
 
 func (c *Cluster) ended(witness, victim int, boot uint64) func() bool {
 	return func() bool {
-		d := c.nodes[witness].core.Death(victim)
+		d := c.nodes[witness].core.Deaths().Of(victim)
 		return d.Proof == watchdog.ProofBoot && d.Boot == boot
 	}
 }
@@ -53,7 +53,7 @@ func TestCopyOfAMachineDoesNotEndTheOriginal(t *testing.T) {
 		c.impersonate(1, netgossip.Statement{Boot: 99})
 		for c.nodes[1].Resets == 0 {
 			c.Run(100 * time.Millisecond)
-			alarm = alarm || c.nodes[0].core.Strangers().Has(1)
+			alarm = alarm || c.nodes[0].core.Deaths().Strangers().Has(1)
 			noViolations(t, c)
 		}
 		if !alarm {

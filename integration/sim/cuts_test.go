@@ -49,7 +49,7 @@ func (p *preset) simulated(nodes int, lun bool, seed uint64) Config {
 		PreferenceDelay: c.PreferenceDelay(), Stagger: c.RankStagger(), Takeover: c.GrantLifetime() + 10*c.LUN.HeartbeatInterval,
 	}
 	cfg.Evidence = min(netgossip.Tune(nodes).EvidenceInterval, c.EvidenceMaxAge()/4)
-	cfg.Sentence = watchdog.Sentencing{After: time.Duration(c.Watchdog.SentenceAfter), Timeout: c.Watchdog.SentenceTimeout, Strike: c.LUN.IOTimeout}
+	cfg.Sentence = watchdog.Sentencing{After: c.Watchdog.SentenceAfter, Timeout: config.SentenceTimeout, Strike: c.LUN.IOTimeout}
 	return cfg
 }
 

@@ -22,7 +22,7 @@ func (c *Cluster) proofTime() time.Duration {
 }
 
 func (c *Cluster) proves(witness, victim int) func() bool {
-	return func() bool { return c.nodes[witness].core.Fenced().Has(victim) }
+	return func() bool { return c.nodes[witness].core.Deaths().Fenced().Has(victim) }
 }
 
 func TestMajorityProvesTheDeathOfTheRest(t *testing.T) {
@@ -35,7 +35,7 @@ func TestMajorityProvesTheDeathOfTheRest(t *testing.T) {
 			}
 		}
 		for v := n/2 + 1; v < n; v++ {
-			if c.nodes[v].core.Fenced().Len() > 0 {
+			if c.nodes[v].core.Deaths().Fenced().Len() > 0 {
 				t.Errorf("n=%d: n%d, which was reset, proves deaths", n, v+1)
 			}
 		}
@@ -122,7 +122,7 @@ func TestProofIsWithdrawnWhenTheNodeIsBack(t *testing.T) {
 	c.Heal()
 	mustRun(t, c, "the node is back", 2*time.Minute, func() bool { return !c.proves(0, 2)() })
 	mustRun(t, c, "its former boot has ended", watchdog.ProofDelay, c.ended(0, 2, was))
-	if d := c.nodes[0].core.Death(2); d.Boot != was || d.Proof != watchdog.ProofBoot || !c.nodes[0].core.View().Seen.Has(2) {
+	if d := c.nodes[0].core.Deaths().Of(2); d.Boot != was || d.Proof != watchdog.ProofBoot || !c.nodes[0].core.View().Seen.Has(2) {
 		t.Errorf("%+v, boot was %x", d, was)
 	}
 	noViolations(t, c)

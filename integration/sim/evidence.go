@@ -73,7 +73,7 @@ func (c *Cluster) checkQuorum(n *Node) {
 	if until <= c.now || len(c.cfg.Lists) > 0 || n.roster.Size() != len(c.nodes) {
 		return
 	}
-	others := n.core.Quorum() - 1
+	others := n.core.Rosters().Quorum() - 1
 	if others == 0 {
 		return
 	}

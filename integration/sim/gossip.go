@@ -201,8 +201,8 @@ func (c *Cluster) speak(n *Node, st *netgossip.Statement, relay netgossip.Relay,
 // demandEvidence tells the networks how closely to watch the peers.
 func (c *Cluster) demandEvidence(n *Node) {
 	n.view = n.core.NetworkView()
-	d := n.core.Merger().Demand(&n.view, n.core.Quorum())
-	d.Each = n.core.Releasing() || n.core.Arming() || n.core.RostersMove()
+	d := n.core.Merger().Demand(&n.view, n.core.Rosters().Quorum())
+	d.Each = n.core.Releasing() || n.core.Arming() || n.core.Rosters().Moving()
 	if d == n.demand {
 		return
 	}

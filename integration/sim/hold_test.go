@@ -170,7 +170,7 @@ func TestMajorityThatFormsInAnOutageClaimsNothing(t *testing.T) {
 		c.Mend(1, 2)
 		for range 100 {
 			c.Run(100 * time.Millisecond)
-			if fenced := c.nodes[1].core.Fenced().Union(c.nodes[2].core.Fenced()); fenced.Has(0) && c.nodes[0].Resets == 0 {
+			if fenced := c.nodes[1].core.Deaths().Fenced().Union(c.nodes[2].core.Deaths().Fenced()); fenced.Has(0) && c.nodes[0].Resets == 0 {
 				t.Fatalf("seed %d: FENCED of n1 at %v:\n%s", seed, c.Now(), c.Report())
 			}
 		}
@@ -178,7 +178,7 @@ func TestMajorityThatFormsInAnOutageClaimsNothing(t *testing.T) {
 			t.Errorf("seed %d: a majority lives without n1:\n%s", seed, c.Report())
 		}
 		c.Run(2 * c.longest())
-		if fenced := c.nodes[1].core.Fenced(); !fenced.Has(0) || len(c.Violations()) > 0 {
+		if fenced := c.nodes[1].core.Deaths().Fenced(); !fenced.Has(0) || len(c.Violations()) > 0 {
 			t.Errorf("seed %d: n1 fenced %v, %v", seed, fenced.Has(0), c.Violations())
 		}
 	}

@@ -39,7 +39,7 @@ func dieTogether(t *testing.T, n, victims int, seed uint64) inquired {
 	if !c.RunUntil(cfg.Timing.MaxAge*3+time.Minute, func() bool {
 		proven := 0
 		for _, w := range c.nodes[:n-victims] {
-			if w.core.Fenced().And(dead) == dead {
+			if w.core.Deaths().Fenced().And(dead) == dead {
 				proven++
 			}
 		}

@@ -196,7 +196,7 @@ func TestGrantedHalfLivesByOnePathToTheLUN(t *testing.T) {
 		if !feeds(c, 0, 1, 2)() || c.Resets() != 3 {
 			t.Fatalf("seed %d: feeding %v, %d resets\n%s", seed, c.Feeding(), c.Resets(), c.Report())
 		}
-		if blind, seeing := c.nodes[0].core.Fenced(), c.nodes[1].core.Fenced(); !blind.IsEmpty() || seeing.Len() != 3 {
+		if blind, seeing := c.nodes[0].core.Deaths().Fenced(), c.nodes[1].core.Deaths().Fenced(); !blind.IsEmpty() || seeing.Len() != 3 {
 			t.Errorf("seed %d: without the LUN %d deaths are known, with it %d of 3", seed, blind.Len(), seeing.Len())
 		}
 		c.LUNFaults(1, &Faults{Hung: true})

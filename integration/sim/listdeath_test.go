@@ -73,7 +73,7 @@ func TestClaimsFromBeforeAChange(t *testing.T) {
 		mustRun(t, c, "the list is in force", 20*time.Second, goBy(c, 1, 0, 1))
 		c.Run(2 * c.proofTime())
 		n := c.nodes[0]
-		if i, listed := n.roster.Index(c.nodes[4].Name); listed && n.core.Fenced().Has(i) {
+		if i, listed := n.roster.Index(c.nodes[4].Name); listed && n.core.Deaths().Fenced().Has(i) {
 			proven++
 		}
 		noViolations(t, c)

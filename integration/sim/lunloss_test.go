@@ -22,10 +22,10 @@ func TestLosingTheLUNAloneIsTold(t *testing.T) {
 		c := losing(t, 3+int(seed), seed, true)
 		began := c.now
 		c.LUNFaults(0, &Faults{Down: seed%2 == 0, Hung: seed%2 == 1})
-		mustRun(t, c, "n1 is FENCED", time.Minute, func() bool { return c.nodes[1].core.Fenced().Has(0) })
+		mustRun(t, c, "n1 is FENCED", time.Minute, func() bool { return c.nodes[1].core.Deaths().Fenced().Has(0) })
 		t.Logf("%d nodes: FENCED after %v", len(c.nodes), c.now.Sub(began))
-		if c.Sentences() != 1 || c.nodes[1].core.Death(0).Proof != watchdog.ProofSentence {
-			t.Errorf("seed %d: %d sentences, %+v\n%s", seed, c.Sentences(), c.nodes[1].core.Death(0), c.Report())
+		if c.Sentences() != 1 || c.nodes[1].core.Deaths().Of(0).Proof != watchdog.ProofSentence {
+			t.Errorf("seed %d: %d sentences, %+v\n%s", seed, c.Sentences(), c.nodes[1].core.Deaths().Of(0), c.Report())
 		}
 		if slices.Contains(c.Feeding(), 0) || len(c.Feeding()) != len(c.nodes)-1 {
 			t.Errorf("seed %d: feeding %v", seed, c.Feeding())

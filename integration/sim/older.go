@@ -50,7 +50,8 @@ func (c *Cluster) Restore(devices ...int) {
 }
 
 // calm ends all faults for as long as it takes until all nodes count each other and write the LUN. What the LUN says then
-// all of them know, and from then on it is promised again.
+// all of them know, and from then on it is promised again. It is not where two decisions of one instance were left, in a
+// slot and in the memory of a node: all say so, feed by neither, and it ends with a new format (B7).
 func (c *Cluster) calm() {
 	c.Heal()
 	for k := range c.cfg.Networks {
@@ -65,15 +66,30 @@ func (c *Cluster) calm() {
 		c.GiveBack(d)
 	}
 	c.Run(time.Minute)
-	for _, n := range c.nodes {
-		if !n.up || n.paused || n.counts.Len() < len(c.nodes) {
-			return
-		}
+	if !c.settled() {
+		return
 	}
 	c.older.began, c.older.unpromised, c.check.decided = false, false, map[uint64]*diskquorum.Grant{}
 	for _, n := range c.nodes {
 		n.logged = logged{}
 	}
+}
+
+// settled reports whether all nodes count each other, have the LUN, and find nothing wrong with it. Then they know one decision.
+func (c *Cluster) settled() bool {
+	for _, n := range c.nodes {
+		if a := n.core.Arbiter(); !n.up || n.paused || n.counts.Len() < len(c.nodes) || a == nil || !a.Status(c.now).Healthy {
+			return false
+		}
+	}
+	first, agreed := c.nodes[0].core.Arbiter().Decision()
+	for _, n := range c.nodes[1:] {
+		if inst, grant := n.core.Arbiter().Decision(); inst != first || !grant.Equal(agreed) {
+			c.check.add("%v: after a calm %s knows the decision of instance %d, %+v, and %s that of %d, %+v, and both call the LUN healthy",
+				c.Now(), c.nodes[0].Name, first, agreed, n.Name, inst, grant)
+		}
+	}
+	return true
 }
 
 // goesBack takes a snapshot of the LUN, or puts it back: on all devices, or on one.

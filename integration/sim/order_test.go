@@ -29,8 +29,8 @@ func TestOrderedNodeIsFenced(t *testing.T) {
 				took := c.fencedAfter(time.Minute, 1, 0)
 				c.Run(2 * time.Second)
 				for i := 1; i < nodes; i++ {
-					if !c.nodes[i].core.Fenced().Has(0) || c.nodes[i].core.Death(0).Proof != watchdog.ProofSentence {
-						t.Errorf("%s, %d nodes, seed %d, n%d: %+v", breaker, nodes, seed, i+1, c.nodes[i].core.Death(0))
+					if !c.nodes[i].core.Deaths().Fenced().Has(0) || c.nodes[i].core.Deaths().Of(0).Proof != watchdog.ProofSentence {
+						t.Errorf("%s, %d nodes, seed %d, n%d: %+v", breaker, nodes, seed, i+1, c.nodes[i].core.Deaths().Of(0))
 					}
 				}
 				if took == 0 || took > 10*time.Second || c.check.ByOrder != 1 || c.check.Obeyed != 1 || c.Resets() != 1 || len(c.Violations()) > 0 {

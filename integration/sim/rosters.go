@@ -51,7 +51,7 @@ func (c *Cluster) Tell(node, epoch int) {
 		return
 	}
 	c.trace("%s reads the list of epoch %d", n.Name, epoch)
-	if err := n.core.LearnRoster(c.list(epoch, n)); err != nil {
+	if err := n.core.Rosters().Learn(c.list(epoch, n)); err != nil {
 		panic(err)
 	}
 	c.wakeNode(n, 0)
@@ -61,18 +61,18 @@ func (c *Cluster) Tell(node, epoch int) {
 func (c *Cluster) followRosters(n *Node, fx *watchdog.Effects) {
 	r := &fx.Rosters // of this step: what happens later takes what it needs out of it
 	if r.Changed {
-		c.trace("%s goes by %s", n.Name, describe(n.core.Succession()))
+		c.trace("%s goes by %s", n.Name, describe(n.core.Rosters().Succession()))
 	}
 	if save := r.Save; save != nil {
 		c.during(n, time.Duration(c.rng.Int64N(int64(50*time.Millisecond))), func() { n.memory = save })
 		c.during(n, 50*time.Millisecond, func() {
-			n.core.RostersSaved(nil)
+			n.core.Rosters().Saved(nil)
 			c.wakeNode(n, 0)
 		})
 	}
 	if fetch := r.Fetch; !fetch.IsZero() {
 		c.during(n, 10*time.Millisecond, func() {
-			if err := n.core.LearnRoster(c.list(int(fetch.Epoch), n)); err != nil {
+			if err := n.core.Rosters().Learn(c.list(int(fetch.Epoch), n)); err != nil {
 				panic(err)
 			}
 			c.wakeNode(n, 0)
@@ -81,7 +81,7 @@ func (c *Cluster) followRosters(n *Node, fx *watchdog.Effects) {
 	if directory := r.Directory; directory != nil {
 		c.during(n, 0, func() {
 			n.core.Renumber(directory)
-			n.fenced = n.core.Fenced()
+			n.fenced = n.core.Deaths().Fenced()
 			c.countBy(n, directory)
 			c.reopenGossip(n)
 			c.wakeNode(n, 0)

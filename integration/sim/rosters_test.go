@@ -14,7 +14,7 @@ import (
 func goBy(c *Cluster, epoch int, nodes ...int) func() bool {
 	return func() bool {
 		return !slices.ContainsFunc(nodes, func(i int) bool {
-			s := c.nodes[i].core.Succession()
+			s := c.nodes[i].core.Rosters().Succession()
 			return !c.nodes[i].up || s.Fresh() || len(s.Chain()) != 1 || s.Base().Epoch != uint64(epoch)
 		})
 	}
@@ -126,7 +126,7 @@ func TestRandomRosterChanges(t *testing.T) {
 			}
 		}
 		for _, node := range c.nodes {
-			if node.up && node.core.Succession().Base().Epoch > 0 && !node.core.Succession().Fresh() {
+			if node.up && node.core.Rosters().Succession().Base().Epoch > 0 && !node.core.Rosters().Succession().Fresh() {
 				settled++
 			}
 		}

@@ -48,6 +48,8 @@ func (c Config) withOutages(seed uint64) Config {
 	}
 	if other := rand.New(rand.NewPCG(seed, 0xb10)); other.IntN(4) == 0 {
 		c.foreign = other // apart, so that the other schedules stay what they were
+	} else if other.IntN(4) == 0 {
+		c.back = other
 	}
 	if c.Mode == watchdog.LUNOr && rng.IntN(5) == 0 {
 		c.Others = 1 + rng.IntN(c.Nodes)

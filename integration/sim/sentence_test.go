@@ -12,7 +12,7 @@ import (
 // fencedBy is when a node says FENCED of another one, since start; 0: it did not within limit.
 func (c *Cluster) fencedAfter(limit time.Duration, by, victim int) time.Duration {
 	start := c.Now()
-	if !c.RunUntil(limit, func() bool { return c.nodes[by].core.Fenced().Has(victim) }) {
+	if !c.RunUntil(limit, func() bool { return c.nodes[by].core.Deaths().Fenced().Has(victim) }) {
 		return 0
 	}
 	return c.Now() - start
@@ -36,8 +36,8 @@ func TestOneCutOffIsFencedBySentence(t *testing.T) {
 				t.Logf("%d nodes, %d devices: FENCED after %v", nodes, devices, took)
 				c.Run(2 * time.Second)
 				for i := 1; i < nodes; i++ {
-					if !c.nodes[i].core.Fenced().Has(0) || c.nodes[i].core.Death(0).Proof != watchdog.ProofSentence {
-						t.Errorf("n%d: %+v", i+1, c.nodes[i].core.Death(0))
+					if !c.nodes[i].core.Deaths().Fenced().Has(0) || c.nodes[i].core.Deaths().Of(0).Proof != watchdog.ProofSentence {
+						t.Errorf("n%d: %+v", i+1, c.nodes[i].core.Deaths().Of(0))
 					}
 				}
 				if took == 0 || took > 15*time.Second || c.Sentences() != 1 || c.nodes[0].Resets != 1 || c.Resets() != 1 || len(c.Violations()) > 0 {
@@ -87,7 +87,7 @@ func TestEqualSplitIsFencedBySentence(t *testing.T) {
 			start := c.Now()
 			fenced := func() bool {
 				for i := range nodes {
-					if c.nodes[i].core.Fenced().Len() == nodes/2 {
+					if c.nodes[i].core.Deaths().Fenced().Len() == nodes/2 {
 						return true
 					}
 				}
@@ -142,8 +142,8 @@ func TestLosersWithoutLUNAreFencedByTime(t *testing.T) {
 	c.LUNFaults(2, &Faults{Down: true})
 	c.LUNFaults(3, &Faults{Down: true})
 	c.Split([][]int{{0, 1}, {2, 3}})
-	if took := c.fencedAfter(3*time.Minute, 0, 2); took < time.Minute || c.Sentences() != 0 || c.nodes[0].core.Death(2).Proof != watchdog.ProofTime || len(c.Violations()) > 0 {
-		t.Errorf("after %v, %d sentences, %+v, %v", took, c.Sentences(), c.nodes[0].core.Death(2), c.Violations())
+	if took := c.fencedAfter(3*time.Minute, 0, 2); took < time.Minute || c.Sentences() != 0 || c.nodes[0].core.Deaths().Of(2).Proof != watchdog.ProofTime || len(c.Violations()) > 0 {
+		t.Errorf("after %v, %d sentences, %+v, %v", took, c.Sentences(), c.nodes[0].core.Deaths().Of(2), c.Violations())
 	}
 }
 
@@ -200,8 +200,8 @@ func TestDriverRefusesTheSentence(t *testing.T) {
 	c.Run(40 * time.Second)
 	c.Split([][]int{{0}, {1, 2}})
 	took := c.fencedAfter(3*time.Minute, 1, 0)
-	if took < time.Minute || c.Sentences() != 1 || c.nodes[1].core.Death(0).Proof != watchdog.ProofTime || len(c.Violations()) > 0 {
-		t.Errorf("after %v, %d sentences, %+v, %v", took, c.Sentences(), c.nodes[1].core.Death(0), c.Violations())
+	if took < time.Minute || c.Sentences() != 1 || c.nodes[1].core.Deaths().Of(0).Proof != watchdog.ProofTime || len(c.Violations()) > 0 {
+		t.Errorf("after %v, %d sentences, %+v, %v", took, c.Sentences(), c.nodes[1].core.Deaths().Of(0), c.Violations())
 	}
 }
 

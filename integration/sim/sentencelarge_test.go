@@ -34,7 +34,7 @@ func TestSentenceInALargeGroup(t *testing.T) {
 			}
 			said := 0
 			for _, by := range all {
-				if c.nodes[by].core.Fenced().Len() == len(lost) {
+				if c.nodes[by].core.Deaths().Fenced().Len() == len(lost) {
 					said++
 				}
 			}

@@ -23,7 +23,7 @@ func timed(preset config.Timing, n, devices int, seed uint64) Config {
 		Takeover: f.TakeoverDelay(),
 	}}
 	c.Evidence, c.Devices = f.Params().EvidenceInterval, devices
-	c.Sentence = watchdog.Sentencing{After: time.Duration(f.Watchdog.SentenceAfter), Timeout: time.Second, Strike: f.LUN.IOTimeout}
+	c.Sentence = watchdog.Sentencing{After: f.Watchdog.SentenceAfter, Timeout: time.Second, Strike: f.LUN.IOTimeout}
 	return c
 }
 

@@ -175,7 +175,7 @@ func (w *witnessed) run(d time.Duration, done func() bool) bool {
 				w.core.SetGuard(true, 30*time.Second)
 			}
 			v := w.core.NetworkView()
-			demand := w.core.Merger().Demand(&v, w.core.Quorum())
+			demand := w.core.Merger().Demand(&v, w.core.Rosters().Quorum())
 			for k, s := range w.networks {
 				s.SetDemand(demand, w.now)
 				if fx.Ask != nil {
@@ -233,7 +233,7 @@ func prove(t *testing.T, n, victims int, seed uint64, loss float64) (late time.D
 	if asked := w.asked; asked > 0 {
 		t.Errorf("%d nodes: %d asked at rest", n, asked)
 	}
-	if !w.run(10*time.Minute, func() bool { return w.core.Fenced().And(w.victims) == w.victims }) {
+	if !w.run(10*time.Minute, func() bool { return w.core.Deaths().Fenced().And(w.victims) == w.victims }) {
 		t.Errorf("%d nodes, %d dead, seed %d: not proven", n, victims, seed)
 	}
 	return w.now.Sub(w.died) - w.says[0].Guard.Horizon - watchdog.ProofDelay, w.asked, most(first.Add(-time.Second), w.now), idle

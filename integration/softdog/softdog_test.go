@@ -45,7 +45,7 @@ type machine struct {
 func needs(t *testing.T, dir string) (preload, modules string) {
 	t.Helper()
 	if os.Getenv("FENCING_TEST_SOFTDOG") == "" {
-		t.Skip("boots machines: run make test-watchdog")
+		t.Skip("boots machines: run make test-vms KIND=watchdog")
 	}
 	found, err := filepath.Glob("/usr/lib/uml/modules/*")
 	if err != nil || len(found) != 1 {

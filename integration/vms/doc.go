@@ -16,15 +16,15 @@
 // skipped, with the reason. Two parts that live beyond the horizon, a feed after a pause, a reset later than published
 // are failures however slow everything is.
 //
-// TestComparison ("make vms-compare") puts other systems into the same machines, by their programs of Debian, and the
+// TestComparison ("make test-vms KIND=compare") puts other systems into the same machines, by their programs of Debian, and the
 // agent with its defaults, and measures what the same faults do to them.
 //
-// TestOutages ("make vms-outages") has groups of several sizes ride out an outage of all networks, the LUN whole.
+// TestOutages ("make test-vms KIND=outages") has groups of several sizes ride out an outage of all networks, the LUN whole.
 //
-// TestFabric ("make vms-fabric") cuts a node off from its LUN by Debian's fence_scsi, as a Job of fencing-controller runs
+// TestFabric ("make test-vms KIND=fabric") cuts a node off from its LUN by Debian's fence_scsi, as a Job of fencing-controller runs
 // it, and looks for writes that land after that.
 //
-// TestCrashKernel ("make vms-crash") has a machine panic whose crash kernel runs Debian's fence_kdump_send, and another one
+// TestCrashKernel ("make test-vms KIND=crash") has a machine panic whose crash kernel runs Debian's fence_kdump_send, and another one
 // reset: fencing-controller's listener, in this process, hears the one and nothing of the other.
 //
 // # State and invariants

@@ -322,13 +322,13 @@ node.session.scan = auto
 // scenarioConfig is for many resets in a short time, on an emulation that shares its processors.
 func scenarioConfig() map[string]any {
 	watchdog := map[string]any{
-		"device": "/dev/watchdog", "timeout": watchdogTimeout.String(), "feedInterval": feedInterval.String(),
+		"device": "/dev/watchdog", "timeout": watchdogTimeout.String(),
 		"disableFile": "/run/fencing-agent/disable",
 	}
 	if os.Getenv(mutantEnv) != "" {
-		watchdog["sentenceAfter"] = "off" // a condemned boot is reset whatever else an agent lacks
+		watchdog["selfFence"] = "none" // a condemned boot is reset whatever else an agent lacks
 	}
-	return map[string]any{"timing": "careful", "watchdog": watchdog}
+	return map[string]any{"timing": "careful", "watchdog": watchdog, "experimental": map[string]any{"feedInterval": feedInterval.String()}}
 }
 
 func agentConfig(nodes []string, node string) map[string]any {
@@ -341,7 +341,7 @@ func agentConfig(nodes []string, node string) map[string]any {
 	return map[string]any{
 		"cluster": "lab", "nodeName": node, "nodeGroup": "worker",
 		"members":        map[string]any{"source": "static", "static": members, "cacheFile": control.DiskMount + "/lib/members.json"},
-		"systemNetworks": []map[string]any{{"name": networks[0], "interface": networks[0]}, {"name": networks[1], "interface": networks[1]}},
+		"systemNetworks": []map[string]any{{"name": networks[0], "at": networks[0]}, {"name": networks[1], "at": networks[1]}},
 		"reachability":   "any",
 		"quorum":         map[string]any{"tieBreakers": []string{"lun"}},
 		"lun":            map[string]any{"devices": []string{"/dev/sda"}},

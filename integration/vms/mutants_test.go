@@ -114,7 +114,7 @@ func chosenMutant() (*mutant, error) {
 // TestMutants runs the scenario of each mutant in a process of its own, which has to fail for the right reason.
 func TestMutants(t *testing.T) {
 	if !*mutants {
-		t.Skip("-mutants (make vms-mutants) runs agents without their guards in virtual machines")
+		t.Skip("-mutants (make test-vms KIND=mutants) runs agents without their guards in virtual machines")
 	}
 	need(t)
 	for _, m := range mutantAgents {

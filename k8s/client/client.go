@@ -11,7 +11,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,9 +32,6 @@ const (
 	namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 	protobuf      = "application/vnd.kubernetes.protobuf"
 )
-
-// Core is the API group of Nodes and Events.
-var Core = corev1.SchemeGroupVersion
 
 // Coordination is the API group of Leases.
 var Coordination = coordinationv1.SchemeGroupVersion
@@ -118,7 +114,7 @@ func NewFor(rc *rest.Config, metrics *Metrics) (*Client, error) {
 // newClient takes the configuration as it is, but for the limit of the rate.
 func newClient(rc *rest.Config, namespace string) (*Client, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{addCore, coordinationv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("kubernetes: types of the API: %w", err)
 		}

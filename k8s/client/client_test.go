@@ -16,7 +16,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 )
@@ -99,7 +98,7 @@ func TestRequestsAreCountedAndSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := func(ctx context.Context) error {
-		return core.Get().Resource("nodes").MaxRetries(0).Do(ctx).Into(&corev1.NodeList{})
+		return core.Get().Resource("nodes").MaxRetries(0).Do(ctx).Into(&NodeList{})
 	}
 	if err := list(t.Context()); err != nil {
 		t.Fatal(err)

@@ -5,8 +5,8 @@
 //
 // [New] reads the kubeconfig, or the service account of the pod, and does not connect.
 // [Client.For] gives the client of one API group; the typed clientset would bring all of
-// Kubernetes' API groups into the agent. Requests are encoded as protobuf where the server
-// can. Nothing is retried here: callers know how much a repetition is worth, and
+// Kubernetes' API groups into the agent, and k8s.io/api/core/v1 every type of that group: of a
+// Node the agent reads what [Node] has. Requests are encoded as protobuf where the server can. Nothing is retried here: callers know how much a repetition is worth, and
 // [RetryAfter] tells them what the server asked for.
 //
 // Requests that start one after the other without a pause are slowed down to [QPS] a second

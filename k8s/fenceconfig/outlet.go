@@ -2,7 +2,6 @@ package fenceconfig
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -37,7 +36,7 @@ func (m Method) outlet() string {
 		}
 	}
 	slices.Sort(parts[3:])
-	return fmt.Sprintf("%q", parts)
+	return strings.Join(parts, "\x00")
 }
 
 // sameAddress is one text for all ways to write an address, or a name.

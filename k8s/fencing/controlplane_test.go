@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -348,8 +349,9 @@ func (c *council) person() {
 }
 
 // Nodes fail at any moment, alone and together; two replicas fence them, each of which stops between any two requests; a person
-// orders some, gives their word for some, and repairs what has given up.
+// orders some, gives their word for some, and repairs what has given up. With -v it says how far it is.
 func TestControlPlaneSchedules(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // what a round reads is garbage at its end
 	base := *firstCouncil
 	if base == 0 {
 		base = rand.Uint64()
@@ -358,6 +360,7 @@ func TestControlPlaneSchedules(t *testing.T) {
 	if testing.Short() {
 		*councils = min(*councils, 3)
 	}
+	began := time.Now()
 	for i := range uint64(*councils) {
 		c := newCouncil(t, base+i)
 		for range 120 {
@@ -368,6 +371,9 @@ func TestControlPlaneSchedules(t *testing.T) {
 		sum.cuts, sum.ordered, sum.refused, sum.interleaved, sum.ends = sum.cuts+c.cuts, sum.ordered+c.ordered, sum.refused+c.refused, sum.interleaved+c.interleaved, sum.ends+c.ends
 		if t.Failed() {
 			t.FailNow()
+		}
+		if n := i + 1; n%50 == 0 {
+			t.Logf("%d of %d schedules in %v, %d cuts", n, *councils, time.Since(began).Round(time.Second), sum.cuts)
 		}
 	}
 	t.Logf("%d schedules from seed %d: nodes of the control plane were cut off %d times; %d orders; held up for %d rounds; %d times one replica stopped; %d given up", *councils, base, sum.cuts, sum.ordered, sum.refused, sum.interleaved, sum.ends)

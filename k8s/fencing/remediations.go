@@ -38,6 +38,8 @@ type FencingRemediation struct {
 
 	Spec   remediation.Spec   `json:"spec,omitzero"`
 	Status remediation.Status `json:"status,omitzero"`
+
+	read []byte // as it came; nil: it was not read. See unknown.go
 }
 
 // FencingRemediationList is several of them.

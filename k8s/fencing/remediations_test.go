@@ -2,6 +2,7 @@ package fencing
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -171,5 +172,38 @@ func TestWishIsAskedForAgain(t *testing.T) {
 	s.change("n4", func(m *FencingRemediation) { m.Annotations = map[string]string{timedOutAnnotation: "now"} })
 	if uid, _ := s.r.wish(t.Context(), stale, n); uid != "" {
 		t.Error("it begins although it has timed out")
+	}
+}
+
+// What a later version has noted in a remediation stays, whatever this one writes to it.
+func TestARemediationKeepsWhatALaterVersionHasNoted(t *testing.T) {
+	s := newStage(t)
+	var later map[string]any
+	text, err := json.Marshal(&FencingRemediation{ObjectMeta: metav1.ObjectMeta{Name: "n4", UID: "wish-n4"}, Status: remediation.Status{Conditions: []remediation.Condition{{Type: remediation.Processing}}}})
+	if err == nil {
+		err = json.Unmarshal(text, &later)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := later["status"].(map[string]any)
+	later["spec"] = map[string]any{"laterSpec": "s"}
+	status["laterStatus"] = 12345678901234567
+	status["conditions"].([]any)[0].(map[string]any)["laterCondition"] = true
+	if text, err = json.Marshal(later); err != nil {
+		t.Fatal(err)
+	}
+	m := &FencingRemediation{}
+	if err := json.Unmarshal(text, m); err != nil {
+		t.Fatal(err)
+	}
+	s.put(m)
+	version := m.ResourceVersion
+	s.rounds(5)
+	is := string(s.objects["FencingRemediation/n4"])
+	for _, field := range []string{`"laterSpec":"s"`, `"laterStatus":12345678901234567`, `"laterCondition":true`, `"nodeName":"n4"`} {
+		if !strings.Contains(is, field) || strings.Contains(is, `"resourceVersion":"`+version+`"`) {
+			t.Errorf("%s is gone, or nothing was written: %s", field, is)
+		}
 	}
 }

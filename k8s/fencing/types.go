@@ -49,7 +49,12 @@ func AddToScheme(s *runtime.Scheme) error {
 }
 
 // DeepCopyObject is for runtime.Object.
-func (n *NodeFence) DeepCopyObject() runtime.Object { return deepCopy(n, &NodeFence{}) }
+func (n *NodeFence) DeepCopyObject() runtime.Object {
+	c := *n // what was read is shared: nobody writes to it
+	n.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
+	c.Status = n.Status.Clone()
+	return &c
+}
 
 // DeepCopyObject is for runtime.Object.
 func (l *NodeFenceList) DeepCopyObject() runtime.Object { return deepCopy(l, &NodeFenceList{}) }

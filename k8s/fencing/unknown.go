@@ -6,14 +6,17 @@ import (
 	"fmt"
 )
 
-// A later version of the controller notes more in a NodeFence than this one knows, and both run beside each other while it is
-// upgraded.
+// A later version of the controller notes more in a NodeFence, or in a remediation, than this one knows, and both run beside each other
+// while it is upgraded.
 //
 // Invariant: what this version does not know of a spec or status stays as it was read, in each object of it, as long as that object
 // is there. Else a Job would be confirmed without what its record asks for, and limits would be forgotten.
 
-// plain is a NodeFence without its methods.
-type plain NodeFence
+// Both without their methods.
+type (
+	plain            NodeFence
+	plainRemediation FencingRemediation
+)
 
 // UnmarshalJSON keeps what was read, too.
 func (n *NodeFence) UnmarshalJSON(text []byte) error {
@@ -27,28 +30,49 @@ func (n *NodeFence) UnmarshalJSON(text []byte) error {
 }
 
 // MarshalJSON is the object as it has become, with what this version does not know of what was read.
-func (n NodeFence) MarshalJSON() ([]byte, error) {
-	text, err := json.Marshal(plain(n))
-	if err != nil || n.read == nil {
+func (n NodeFence) MarshalJSON() ([]byte, error) { return marshal(plain(n), n.read) }
+
+// UnmarshalJSON keeps what was read, too.
+func (m *FencingRemediation) UnmarshalJSON(text []byte) error {
+	var p plainRemediation
+	if err := json.Unmarshal(text, &p); err != nil {
+		return err
+	}
+	*m = FencingRemediation(p)
+	m.read = bytes.Clone(text)
+	return nil
+}
+
+// MarshalJSON is the object as it has become, with what this version does not know of what was read.
+func (m FencingRemediation) MarshalJSON() ([]byte, error) {
+	return marshal(plainRemediation(m), m.read)
+}
+
+func marshal[P any](p P, read []byte) ([]byte, error) {
+	text, err := json.Marshal(p)
+	if err != nil || read == nil {
 		return text, err
 	}
-	var p plain
-	if err := json.Unmarshal(n.read, &p); err != nil {
-		return nil, fmt.Errorf("what was read of a NodeFence: %w", err)
+	var before P
+	if err := json.Unmarshal(read, &before); err != nil {
+		return nil, fmt.Errorf("what was read of it: %w", err)
 	}
-	known, err := json.Marshal(p)
+	known, err := json.Marshal(before)
 	if err != nil {
 		return nil, err
 	}
 	var was, is, now map[string]any
-	for from, to := range map[*map[string]any][]byte{&was: n.read, &is: known, &now: text} {
+	for from, to := range map[*map[string]any][]byte{&was: read, &is: known, &now: text} {
 		d := json.NewDecoder(bytes.NewReader(to))
 		d.UseNumber()
 		if err := d.Decode(from); err != nil {
-			return nil, fmt.Errorf("what was read of a NodeFence: %w", err)
+			return nil, fmt.Errorf("what was read of it: %w", err)
 		}
 	}
 	for _, part := range []string{"spec", "status"} {
+		if now[part] == nil && was[part] != nil {
+			now[part] = map[string]any{} // this version knows nothing of what is in it
+		}
 		if now[part] != nil {
 			now[part] = carry(was[part], is[part], now[part])
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -46,7 +47,7 @@ type decoded struct {
 }
 
 func kindOf(o runtime.Object) string {
-	return strings.TrimSuffix(fmt.Sprintf("%T", o)[strings.Index(fmt.Sprintf("%T", o), ".")+1:], "List")
+	return strings.TrimSuffix(reflect.TypeOf(o).Elem().Name(), "List")
 }
 
 func key(o client.Object) string { return kindOf(o) + "/" + o.GetName() }
@@ -67,9 +68,15 @@ func (a *api) Get(_ context.Context, name types.NamespacedName, o client.Object,
 	if kindOf(o) == a.forbidden {
 		return apierrors.NewForbidden(group, name.Name, nil)
 	}
-	text, ok := a.objects[kindOf(o)+"/"+name.Name]
+	k := kindOf(o) + "/" + name.Name
+	text, ok := a.objects[k]
 	if !ok {
 		return apierrors.NewNotFound(group, name.Name)
+	}
+	to := reflect.ValueOf(o).Elem()
+	if was := a.decoded[k]; to.IsZero() && was.text == &text[0] && reflect.TypeOf(was.object) == reflect.TypeOf(o) {
+		to.Set(reflect.ValueOf(was.object.DeepCopyObject()).Elem())
+		return nil
 	}
 	return json.Unmarshal(text, o)
 }
@@ -81,10 +88,15 @@ func (a *api) List(_ context.Context, list client.ObjectList, opts ...client.Lis
 	var o client.ListOptions
 	o.ApplyOptions(opts)
 	var items []runtime.Object
-	for _, k := range slices.Sorted(maps.Keys(a.objects)) {
-		if !strings.HasPrefix(k, kindOf(list)+"/") {
-			continue
+	var keys []string
+	prefix := kindOf(list) + "/"
+	for k := range a.objects {
+		if strings.HasPrefix(k, prefix) {
+			keys = append(keys, k)
 		}
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
 		was := a.decoded[k]
 		if was.text != &a.objects[k][0] {
 			item := emptyOf(list)

@@ -2,11 +2,11 @@ package marks
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -131,23 +131,56 @@ func (w *Writer) send(ctx context.Context, b *bucket) (pause time.Duration, err 
 	}
 }
 
+// event is of a v1 Event what this package writes. See [client.Node] for why it is not that of k8s.io/api/core/v1.
+type event struct {
+	metav1.TypeMeta     `json:",inline"`
+	metav1.ObjectMeta   `json:"metadata"`
+	InvolvedObject      reference   `json:"involvedObject"`
+	Reason              string      `json:"reason"`
+	Message             string      `json:"message"`
+	Type                string      `json:"type"`
+	Count               int         `json:"count"`
+	FirstTimestamp      metav1.Time `json:"firstTimestamp"`
+	LastTimestamp       metav1.Time `json:"lastTimestamp"`
+	Source              source      `json:"source"`
+	ReportingController string      `json:"reportingComponent"`
+	ReportingInstance   string      `json:"reportingInstance"`
+}
+
+type reference struct {
+	Kind       string    `json:"kind"`
+	APIVersion string    `json:"apiVersion"`
+	Name       string    `json:"name"`
+	UID        types.UID `json:"uid,omitempty"`
+}
+
+type source struct {
+	Component string `json:"component"`
+	Host      string `json:"host"`
+}
+
 // create creates an Event about the Node, where those about objects without a namespace live.
 func (w *Writer) create(ctx context.Context, q queued, uid types.UID) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	kind := corev1.EventTypeNormal
+	kind := "Normal"
 	if q.reason.warns() {
-		kind = corev1.EventTypeWarning
+		kind = "Warning"
 	}
 	at := metav1.NewTime(q.at)
 	name := w.cfg.Node[:min(len(w.cfg.Node), longestName)]
-	e := &corev1.Event{
+	text, err := json.Marshal(event{
+		TypeMeta:       metav1.TypeMeta{Kind: "Event", APIVersion: "v1"},
 		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x.%x", strings.TrimRight(name, "-."), q.at.UnixNano(), q.id), Namespace: metav1.NamespaceDefault},
-		InvolvedObject: corev1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: w.cfg.Node, UID: uid},
+		InvolvedObject: reference{Kind: "Node", APIVersion: "v1", Name: w.cfg.Node, UID: uid},
 		Reason:         string(q.reason), Message: q.text, Type: kind, Count: 1, FirstTimestamp: at, LastTimestamp: at,
-		Source: corev1.EventSource{Component: "fencing-agent", Host: w.cfg.Node}, ReportingController: "fencing-agent", ReportingInstance: w.cfg.Node,
+		Source: source{Component: "fencing-agent", Host: w.cfg.Node}, ReportingController: "fencing-agent", ReportingInstance: w.cfg.Node,
+	})
+	if err != nil {
+		return fmt.Errorf("create event %s: %w", q.reason, err)
 	}
-	err := w.cfg.Client.Post().Namespace(metav1.NamespaceDefault).Resource("events").MaxRetries(0).Body(e).Do(ctx).Error()
+	err = w.cfg.Client.Post().Namespace(metav1.NamespaceDefault).Resource("events").MaxRetries(0).
+		SetHeader("Content-Type", "application/json").Body(text).Do(ctx).Error()
 	if err != nil {
 		return fmt.Errorf("create event %s: %w", q.reason, err)
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -178,7 +177,7 @@ func differing(want Wish, have map[string]string) Wish {
 }
 
 // Patch sets and removes labels and annotations of a Node, and returns what it is then.
-func Patch(ctx context.Context, c rest.Interface, node string, labels, annotations Wish) (*corev1.Node, error) {
+func Patch(ctx context.Context, c rest.Interface, node string, labels, annotations Wish) (*client.Node, error) {
 	var body struct {
 		Metadata struct {
 			Labels      Wish `json:"labels,omitempty"`
@@ -192,7 +191,7 @@ func Patch(ctx context.Context, c rest.Interface, node string, labels, annotatio
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	n := &corev1.Node{}
+	n := &client.Node{}
 	err = c.Patch(types.MergePatchType).Resource("nodes").Name(node).MaxRetries(0).Body(text).Do(ctx).Into(n)
 	if err != nil {
 		return nil, fmt.Errorf("patch node %s: %w", node, err)

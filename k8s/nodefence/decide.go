@@ -28,7 +28,7 @@ func Decide(f Facts) Action {
 	if f.Object == nil {
 		return begin(f)
 	}
-	d := &decision{Facts: f, status: f.Object.Status.clone()}
+	d := &decision{Facts: f, status: f.Object.Status.Clone()}
 	if a, ok := d.adopt(); ok {
 		return a
 	}

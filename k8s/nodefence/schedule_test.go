@@ -269,7 +269,7 @@ func (c *controller) turn(w *world) {
 		c.facts = Facts{Now: w.now.Add(c.ahead), Config: w.config.Nodes["n4"], Cluster: w.config.Cluster, Policy: storm.Verdict{Allowed: true}}
 		if w.object != nil {
 			o := *w.object
-			o.Status = o.Status.clone()
+			o.Status = o.Status.Clone()
 			c.facts.Object = &o
 			if text := o.Status.Returns(); text != "" {
 				if text = o.UID + text; text != c.returns {
@@ -305,7 +305,7 @@ func (w *world) write(f Facts, a Action) {
 	switch a.Kind {
 	case Create:
 		if w.object == nil {
-			w.object = &Object{UID: fmt.Sprint("nf", w.version), Version: fmt.Sprint(w.version), Spec: a.Spec, Status: a.Status.clone()}
+			w.object = &Object{UID: fmt.Sprint("nf", w.version), Version: fmt.Sprint(w.version), Spec: a.Spec, Status: a.Status.Clone()}
 		}
 		return
 	case CreateJob:
@@ -342,7 +342,7 @@ func (w *world) write(f Facts, a Action) {
 	switch a.Kind {
 	case Update:
 		w.proof(a.Status)
-		w.object.Status, w.object.Version = a.Status.clone(), fmt.Sprint(w.version)
+		w.object.Status, w.object.Version = a.Status.Clone(), fmt.Sprint(w.version)
 	case Delete:
 		w.object.Deleting, w.object.Version = true, fmt.Sprint(w.version)
 	case RemoveFinalizer:

@@ -148,8 +148,8 @@ func (s *Status) Held() string {
 	return ""
 }
 
-// clone has nothing in common with s.
-func (s Status) clone() Status {
+// Clone has nothing in common with s.
+func (s Status) Clone() Status {
 	s.Jobs, s.Failed = slices.Clone(s.Jobs), slices.Clone(s.Failed)
 	s.Storages, s.Conditions = slices.Clone(s.Storages), slices.Clone(s.Conditions)
 	if s.Proof != nil {

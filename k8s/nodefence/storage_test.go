@@ -75,7 +75,7 @@ func TestSeveredForOneSilentBoot(t *testing.T) {
 		"the time is ahead": func(o *Object, _ *Node) { o.Status.Storages[0].From = start.Add(time.Hour) },
 	} {
 		o, n := *d.f.Object, d.f.Node
-		o.Status = o.Status.clone()
+		o.Status = o.Status.Clone()
 		if change(&o, &n); o.Severed(n, san, d.f.Now) {
 			t.Errorf("%s: it is severed", name)
 		}

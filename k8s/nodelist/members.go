@@ -162,7 +162,7 @@ func distinct(members []roster.Member) error {
 				continue
 			}
 			if b := members[k].Addresses[network]; strings.Contains(a, ":") != strings.Contains(b, ":") {
-				return fmt.Errorf("on network %s node %s has %s and node %s has %s: a network has one family; give it a cidr", network, members[k].Name, b, m.Name, a)
+				return fmt.Errorf("on network %s node %s has %s and node %s has %s: a network has one family; give it a CIDR", network, members[k].Name, b, m.Name, a)
 			}
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 
@@ -94,7 +93,7 @@ func (s *Source) Read(ctx context.Context, cached bool) ([]Node, error) {
 	var nodes []Node
 	next := ""
 	for {
-		page := &corev1.NodeList{}
+		page := &client.NodeList{}
 		req := s.cfg.Client.Get().Resource("nodes").MaxRetries(0).
 			Param("labelSelector", labels.Set{s.cfg.Label: s.cfg.Group}.String())
 		switch {
@@ -119,7 +118,7 @@ func (s *Source) Read(ctx context.Context, cached bool) ([]Node, error) {
 }
 
 // nodeOf keeps the little that is needed of a Node.
-func nodeOf(n *corev1.Node) Node {
+func nodeOf(n *client.Node) Node {
 	out := Node{Name: n.Name, Internal: ownnode.InternalAddresses(n)}
 	for k, v := range n.Annotations {
 		if strings.HasPrefix(k, AddressAnnotation) || k == ConfirmAnnotation {

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
 )
 
 // RemovalTaint is how the cluster autoscaler says that it is about to remove a Node.
@@ -26,14 +26,14 @@ type State struct {
 }
 
 // StateOf keeps what the agent needs of a Node.
-func StateOf(n *corev1.Node) State {
+func StateOf(n *client.Node) State {
 	s := State{
 		Known: true, Exists: true, UID: string(n.UID), Deleting: n.DeletionTimestamp != nil,
 		Annotations: n.Annotations, Labels: n.Labels, Addresses: InternalAddresses(n),
 	}
 	for i := range n.Status.Conditions {
-		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady {
-			s.NotReady = c.Status != corev1.ConditionTrue
+		if c := &n.Status.Conditions[i]; c.Type == "Ready" {
+			s.NotReady = c.Status != "True"
 		}
 	}
 	for i := range n.Spec.Taints {
@@ -44,10 +44,10 @@ func StateOf(n *corev1.Node) State {
 
 // InternalAddresses are the addresses of a Node inside the cluster, in its order. What is no
 // address is left out.
-func InternalAddresses(n *corev1.Node) []netip.Addr {
+func InternalAddresses(n *client.Node) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range n.Status.Addresses {
-		if ip, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
+		if ip, err := netip.ParseAddr(a.Address); err == nil && a.Type == "InternalIP" {
 			out = append(out, ip.Unmap())
 		}
 	}

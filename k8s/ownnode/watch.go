@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
@@ -22,8 +21,9 @@ const (
 	// openTimeout bounds the wait for the headers of a watch, which come at once.
 	openTimeout = 15 * time.Second
 	// quiet is for how long nothing may arrive on a watch. Bookmarks arrive every minute, and
-	// the kubelet writes the status at least every five; longer silence is a connection that
-	// died without a word. A shorter limit would cost requests for nothing.
+	// the kubelet writes the status at least every five. A connection that died without a word
+	// is given up after 45 s, by a ping of HTTP/2; longer silence is one that something in
+	// between keeps open. A shorter limit would cost requests for nothing.
 	quiet = 6 * time.Minute
 	// shortWatch is a watch whose end counts as a failure: ended again and again at once it
 	// would make a request storm.
@@ -145,7 +145,7 @@ func (w *Watcher) round(ctx context.Context) error {
 func (w *Watcher) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	list := &corev1.NodeList{}
+	list := &client.NodeList{}
 	if err := w.request().Do(ctx).Into(list); err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (w *Watcher) take(e watch.Event) error {
 	if e.Type == watch.Error {
 		return apierrors.FromObject(e.Object)
 	}
-	n, ok := e.Object.(*corev1.Node)
+	n, ok := e.Object.(*client.Node)
 	if !ok {
 		return fmt.Errorf("watch sent a %T", e.Object)
 	}

@@ -154,7 +154,7 @@ func (s *snapshot) byCIDR(p netip.Prefix, listed netip.Addr) (Local, error) {
 		return Local{}, fmt.Errorf("several local addresses are inside %s: %s; none is %s, which the list of members has for this node: give the node that address, or correct the list",
 			p, s.list(inside), listed)
 	default:
-		return Local{}, fmt.Errorf("several local addresses are inside %s: %s; choose one with a narrower cidr, an interface or an address", p, s.list(inside))
+		return Local{}, fmt.Errorf("several local addresses are inside %s: %s; choose one with a narrower network, an interface or an address", p, s.list(inside))
 	}
 }
 
@@ -229,16 +229,22 @@ func (s *snapshot) holder(ip netip.Addr) (address, bool) {
 	return found, ok
 }
 
-// replaced returns the address that the network's query finds now, if it is another one
-// of the same family and the old one is gone.
-func (s *snapshot) replaced(l Local) (Local, bool) {
+// gone says why a network does not come back with the carrier of its interface; nil: its address is there. The members'
+// lists of all nodes have the old address, so that a new one cannot simply be taken.
+func (s *snapshot) gone(l Local) error {
 	for _, a := range s.addresses {
 		if s.holds(a, l) {
-			return Local{}, false
+			return nil
 		}
 	}
 	now, err := s.find(l.query)
-	return now, err == nil && now.Address != l.Address && now.Address.Is4() == l.Address.Is4()
+	switch {
+	case err == nil && now.Address != l.Address && now.Address.Is4() == l.Address.Is4():
+		return fmt.Errorf("its address has changed from %v to %v (%s): give the interface its old address, or put the new one on the members' list", l.Address, now.Address, now.Interface)
+	case l.Pinned && s.index(l.Interface) == 0:
+		return fmt.Errorf("interface %q does not exist any more", l.Interface)
+	}
+	return fmt.Errorf("its address %v is gone", l.Address)
 }
 
 func (s *snapshot) index(name string) int {

@@ -3,7 +3,6 @@ package iface
 import (
 	"context"
 	"log/slog"
-	"net/netip"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -22,8 +21,8 @@ type WatchConfig struct {
 	Clock    boottime.Clock
 	Logger   *slog.Logger
 	// Changed is called when this node's side of a network is lost, when it is back, and when
-	// it works on by another interface than before, a new one of the same name included.
-	// At the start every network counts as there.
+	// it works on by another interface than before, a new one of the same name included; and when one
+	// that is lost is so for another reason. At the start every network counts as there.
 	Changed func(Change)
 }
 
@@ -31,6 +30,7 @@ type WatchConfig struct {
 type Change struct {
 	Network int // its position in WatchConfig.Networks
 	Up      bool
+	Gone    error // why the network does not come back with the carrier: interface or address are gone; nil: they are there
 	// Local is the network's own side as it is now, if up, and as it was before the loss
 	// if not.
 	Local Local
@@ -57,8 +57,8 @@ type watcher struct {
 // state is what was last seen of a network.
 type state struct {
 	Local
-	down     bool
-	replaced netip.Addr // logged as the address that the network has instead
+	down bool
+	gone string // why, as reported
 }
 
 func (w *watcher) run(ctx context.Context) error {
@@ -162,35 +162,26 @@ func (w *watcher) look() bool {
 
 // compare reports what has become of one network.
 func (w *watcher) compare(i int, st *state, s *snapshot, at boottime.Instant) {
-	index := s.carrier(st.Local)
-	if index == 0 {
-		w.tellReplaced(st, s)
-	} else {
-		st.replaced = netip.Addr{}
+	index, gone := s.carrier(st.Local), ""
+	err := s.gone(st.Local)
+	if index != 0 {
+		err = nil
+	} else if err != nil {
+		gone = err.Error()
 	}
-	if index == 0 && st.down || index != 0 && !st.down && index == st.Index {
+	same := index == 0 && st.down || index != 0 && !st.down && index == st.Index
+	if same && gone == st.gone {
 		return
 	}
-	st.down = index == 0
+	st.down, st.gone = index == 0, gone
 	if !st.down {
 		st.Index, st.Interface, st.Internal = index, s.links[index].name, s.links[index].internal
 	}
-	w.Logger.Warn("this node's side of a network changed", "network", st.Network, "interface", st.Interface, "index", st.Index,
-		"address", st.Address, "up", !st.down)
-	w.Changed(Change{Network: i, Up: !st.down, Local: st.Local, At: at})
-}
-
-// tellReplaced says once why a network will not come back by itself. The members' lists
-// of all nodes have the old address, so that the new one cannot simply be taken.
-func (w *watcher) tellReplaced(st *state, s *snapshot) {
-	now, ok := s.replaced(st.Local)
-	if !ok || now.Address == st.replaced {
-		return
+	if !same {
+		w.Logger.Warn("this node's side of a network changed", "network", st.Network, "interface", st.Interface, "index", st.Index,
+			"address", st.Address, "up", !st.down)
 	}
-	st.replaced = now.Address
-	w.Logger.Error("this node's address on a network has changed: the network counts as down; give the interface its old address, "+
-		"or put the new one on the members' list",
-		"network", st.Network, "interface", now.Interface, "old", st.Address, "new", now.Address)
+	w.Changed(Change{Network: i, Up: !st.down, Gone: err, Local: st.Local, At: at})
 }
 
 func (w *watcher) complain(msg string, err error) {

@@ -129,6 +129,9 @@ func watch(t *testing.T, k *fakeKernel, scenario func(*watchTest)) {
 					if c.Up {
 						text += fmt.Sprintf(" %s %d", c.Local.Interface, c.Local.Index)
 					}
+					if c.Gone != nil {
+						text += ": " + c.Gone.Error()
+					}
 					w.reports = append(w.reports, text)
 				},
 			},
@@ -185,11 +188,11 @@ func TestWatchFollowsAddresses(t *testing.T) {
 	watch(t, &fakeKernel{}, func(w *watchTest) {
 		others := host().addresses[:12:12] // all but 10.1.0.1
 		w.replace(others, ip("10.1.0.1"))
-		w.expect(t, "1 false 0s")
+		w.expect(t, "1 false 0s: its address 10.1.0.1 is gone")
 		w.replace(append(others, address{ip: ip("10.1.0.1"), link: 3}), ip("10.1.0.1"))
-		w.expect(t, "1 false 0s", "1 true 0s eth1 3")
+		w.expect(t, "1 false 0s: its address 10.1.0.1 is gone", "1 true 0s eth1 3")
 		w.set(3, false, true) // it lives on eth1 now
-		w.expect(t, "1 false 0s", "1 true 0s eth1 3", "1 false 0s")
+		w.expect(t, "1 false 0s: its address 10.1.0.1 is gone", "1 true 0s eth1 3", "1 false 0s")
 	})
 }
 
@@ -223,10 +226,9 @@ func TestWatchReportsAnotherDevice(t *testing.T) {
 	})
 }
 
-// The network is down, and one line says why it stays so.
+// The network is down, and it is told once why it stays so.
 func TestWatchTellsAnotherAddress(t *testing.T) {
 	watch(t, &fakeKernel{}, func(w *watchTest) {
-		const line = "this node's address on a network has changed"
 		old := host().addresses
 		changed := func(from, to string) []address {
 			as := slices.Clone(old)
@@ -235,26 +237,39 @@ func TestWatchTellsAnotherAddress(t *testing.T) {
 			link := as[i].link
 			return slices.DeleteFunc(as, func(a address) bool { return a.link == link && a.ip != ip(to) })
 		}
+		const advice = ": give the interface its old address, or put the new one on the members' list"
+		want := []string{"0 false 0s: its address 10.0.0.1 is gone"}
 		w.replace(changed("10.0.0.1", "fd00::1"), ip("10.0.0.1"))
-		w.expect(t, "0 false 0s")
-		if n := w.logs.count(line); n != 0 {
-			t.Errorf("%d lines about an address of another family", n)
-		}
+		w.expect(t, want...)
 		w.mu.Lock()
 		w.state.addresses = changed("10.0.0.1", "10.0.0.7")
 		w.events <- event{index: 2, ip: ip("10.0.0.7")} // nobody's address, but on eth0
 		w.mu.Unlock()
-		w.expect(t, "0 false 0s")
+		want = append(want, "0 false 0s: its address has changed from 10.0.0.1 to 10.0.0.7 (eth0)"+advice)
+		w.expect(t, want...)
 		time.Sleep(10 * pollInterval)
-		if n := w.logs.count(line); n != 1 || w.logs.count("old=10.0.0.1 new=10.0.0.7") != 1 {
-			t.Errorf("%d lines about the new address", n)
-		}
 		w.replace(old, ip("10.0.0.1"))
-		w.expect(t, "0 false 0s", "0 true 1m40s eth0 2")
+		want = append(want, "0 true 1m40s eth0 2")
+		w.expect(t, want...)
 		w.replace(changed("10.1.0.1", "10.1.0.2"), ip("10.1.0.1"))
+		w.expect(t, append(want, "1 false 1m40s: its address has changed from 10.1.0.1 to 10.1.0.2 (eth3)"+advice)...)
+	})
+}
+
+// An interface that is renamed or gone is told from one without carrier.
+func TestWatchTellsThatAnInterfaceIsGone(t *testing.T) {
+	watch(t, &fakeKernel{}, func(w *watchTest) {
+		w.mu.Lock()
+		l := w.state.links[2]
+		l.name, l.up = "renamed", false
+		w.state.links[2] = l
+		w.events <- event{index: 2, name: "renamed"}
+		w.mu.Unlock()
 		synctest.Wait()
-		if n := w.logs.count("network=data interface=eth3 old=10.1.0.1 new=10.1.0.2"); n != 1 {
-			t.Errorf("%d lines about the new address inside the CIDR", n)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.reports) != 1 || !strings.HasPrefix(w.reports[0], `0 false 0s: interface "eth0" does not exist any more`) {
+			t.Errorf("reported %q", w.reports)
 		}
 	})
 }

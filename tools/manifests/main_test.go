@@ -46,7 +46,7 @@ func values(t *testing.T, edit string) string {
 	return path
 }
 
-const networks = "systemNetworks: [{name: node, cidr: 10.0.0.0/24}]"
+const networks = "systemNetworks: [{name: node, at: 10.0.0.0/24}]"
 
 // Contradictions are refused when the chart is rendered, and say what to do.
 func TestChartRefuses(t *testing.T) {

@@ -50,7 +50,7 @@ const (
 
 // On each node the one that comes second does not start: the chart says so before, where it can see it.
 func TestChartRefusesAPortThatMetalLBHas(t *testing.T) {
-	const another = "config: {systemNetworks: [{name: node, cidr: 10.0.0.0/24, port: 7956}]}"
+	const another = "config: {systemNetworks: [{name: node, at: 10.0.0.0/24, port: 7956}]}"
 	for _, c := range []struct {
 		name, edit string
 		daemonSets []string

@@ -51,7 +51,7 @@ func (r *release) build(ctx context.Context) error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-		args := []string{"build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version=" + r.version, "-o", dir + string(filepath.Separator)}
+		args := []string{"build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-tags", "grpcnotrace", "-ldflags", "-s -w -funcalign=16 -X main.version=" + r.version, "-o", dir + string(filepath.Separator)}
 		for _, name := range programsOf(p) {
 			args = append(args, "./cmd/"+name)
 			file := name

@@ -67,7 +67,7 @@ const (
 // because it was cut off, killed, upgraded while it guards, not removed while it does, removed.
 func TestDebInMachines(t *testing.T) {
 	if os.Getenv("FENCING_TEST_MACHINES") == "" {
-		t.Skip("boots machines: run make test-deb-machine")
+		t.Skip("boots machines: run make test-vms KIND=deb")
 	}
 	r := newRoom(t)
 	var machines []*machine

@@ -272,11 +272,11 @@ func (f *Feeder) arm() {
 // unfit says why a watchdog that armed well cannot serve as a fence.
 func (f *Feeder) unfit(info watchdog.Info) error {
 	if info.Timeout < 2*f.interval {
-		return fmt.Errorf("%q took a timeout of %v instead of %v, less than two feed intervals of %v: lower watchdog.feedInterval or use another driver",
+		return fmt.Errorf("%q took a timeout of %v instead of %v, less than two feed intervals of %v: raise watchdog.timeout or use another driver",
 			info.Identity, info.Timeout, f.timeout, f.interval)
 	}
 	if info.Timeout-info.Pretimeout < 2*f.interval {
-		return fmt.Errorf("%q has a pretimeout of %v, which leaves less than two feed intervals of %v before it takes the node down: lower it (wdctl --setpretimeout), or watchdog.feedInterval",
+		return fmt.Errorf("%q has a pretimeout of %v, which leaves less than two feed intervals of %v before it takes the node down: lower it (wdctl --setpretimeout), or raise watchdog.timeout",
 			info.Identity, info.Pretimeout, f.interval)
 	}
 	if !info.MagicClose && !info.NoWayOut {

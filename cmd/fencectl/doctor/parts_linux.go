@@ -47,7 +47,7 @@ func (m *Machine) Parts() (out []Finding) {
 func (m *Machine) address(sn *config.SystemNetwork) []Finding {
 	subject, all := "address "+sn.Name, m.members()
 	want := addressOf(all, m.Config.NodeName, sn.Name)
-	l, err := iface.Find(iface.Query{Network: sn.Name, Interface: sn.Interface, CIDR: sn.CIDR, Address: sn.Address, Listed: want})
+	l, err := iface.Find(iface.Query{Network: sn.Name, Interface: sn.At.Interface, CIDR: sn.At.CIDR, Address: sn.At.Address, Listed: want})
 	switch {
 	case err != nil:
 		return []Finding{{Wrong, subject, strings.TrimPrefix(err.Error(), "network "+sn.Name+": "), later}}
@@ -60,7 +60,11 @@ func (m *Machine) address(sn *config.SystemNetwork) []Finding {
 			"give the node that address, or correct the list, nodeName or the network; " + later}}
 	}
 	at := netip.AddrPortFrom(l.Address, uint16(sn.Port))
-	return []Finding{{OK, subject, fmt.Sprintf("%v on %s", l.Address, l.Interface), ""}, m.port("port "+strconv.Itoa(sn.Port)+" "+sn.Name, at)}
+	is := Finding{OK, subject, fmt.Sprintf("%v on %s", l.Address, l.Interface), ""}
+	if down := m.link(l.Interface); down.Level != OK {
+		is = Finding{down.Level, subject, is.Found + ": " + down.Found, down.Do}
+	}
+	return []Finding{is, m.port("port "+strconv.Itoa(sn.Port)+" "+sn.Name, at)}
 }
 
 // members are those of the configuration, or what the agent remembers of another source; nil: it remembers nothing.

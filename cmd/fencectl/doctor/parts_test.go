@@ -45,7 +45,7 @@ func TestPartsOfTheAgent(t *testing.T) {
 		ends    bool // the start
 	}{
 		"all in order":    {func(*config.Config) {}, OK, "address lo", "127.0.0.1 on lo", false},
-		"no interface":    {func(c *config.Config) { c.SystemNetworks[0].Interface = "nosuch0" }, Wrong, "address lo", "does not exist", false},
+		"no interface":    {func(c *config.Config) { c.SystemNetworks[0].At.Interface = "nosuch0" }, Wrong, "address lo", "does not exist", false},
 		"another address": {func(c *config.Config) { c.Members.Static[0].Addresses["lo"] = netip.MustParseAddr("203.0.113.1") }, Wrong, "address lo", "203.0.113.1 for this node", false},
 		"another member's address": {func(c *config.Config) {
 			c.Members.Static = append(c.Members.Static, config.Member{Name: "n2", Addresses: c.Members.Static[0].Addresses})
@@ -68,7 +68,7 @@ func TestPartsOfTheAgent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := config.Default()
 			cfg.NodeName = "n1"
-			cfg.SystemNetworks = []config.SystemNetwork{{Name: "lo", Interface: "lo", Port: 1}}
+			cfg.SystemNetworks = []config.SystemNetwork{{Name: "lo", At: config.Place{Interface: "lo"}, Port: 1}}
 			cfg.Members.Source = config.SourceStatic
 			cfg.Members.Static = []config.Member{{Name: "n1", Addresses: map[string]netip.Addr{"lo": netip.MustParseAddr("127.0.0.1")}}}
 			cfg.Members.CacheFile = filepath.Join(dir, "state", "members.json")
@@ -137,3 +137,26 @@ func TestListThatCannotBeWritten(t *testing.T) {
 }
 
 func portText(at netip.AddrPort) string { return at.String()[strings.LastIndex(at.String(), ":")+1:] }
+
+// An interface that is down is said for every way in which a network is named, by the state that the kernel shows.
+func TestInterfaceThatIsDown(t *testing.T) {
+	root := t.TempDir()
+	for name, state := range map[string]string{"eth0": "up", "eth1": "down", "eth2": "lowerlayerdown", "lo": "unknown"} {
+		file := filepath.Join(root, "sys/class/net", name, "operstate")
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(state+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := &Machine{Root: root, Interfaces: []string{"eth0", "eth1", "eth2", "lo", "eth9"}, Ports: []int{7946, 7946}}
+	var got []string
+	for _, f := range m.networks() {
+		got = append(got, string(f.Level)+" "+f.Subject)
+	}
+	want := "ok network eth0, wrong network eth1, wrong network eth2, ok network lo, wrong network eth9, ok port 7946"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("%s\nwant %s", strings.Join(got, ", "), want)
+	}
+}

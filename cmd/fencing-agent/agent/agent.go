@@ -60,7 +60,7 @@ type Options struct {
 	Booted     boottime.Instant                      // when that kernel booted, by Clock; 0: with it
 	Machine    uint64                                // its identity; 0 with Boot 0: that of the hardware
 	Ready      func(socket string)                   // called once the socket answers
-	MayTell    func(context.Context) error           // who may tell deaths and give orders; as api.rootFrom says
+	MayTell    func(context.Context) error           // who may tell deaths and give orders; as api.commands says
 	Hold       func() error                          // called by the loop before each step: blocks while a simulated process is stopped; an error ends it like a kill
 	Registry   *prometheus.Registry                  // its own
 }
@@ -224,7 +224,7 @@ func coreConfig(c *config.Config, r *roster.Roster, boot uint64, version string)
 	w := watchdog.Config{
 		Roster: r, Networks: len(c.SystemNetworks), Policy: c.Reachability.Policy(), Quorum: int(c.Quorum.Size),
 		MaxAge: c.EvidenceMaxAge(), APIMaxAge: apiMaxAge, Arbitrate: c.ArbitrationBudget(), RestartGrace: c.RestartGrace, Budget: c.BudgetFor(c.LatestReset(), r.Size()),
-		Outside: c.API.ConfirmDead, Orders: c.API.Fence, Sentence: c.Sentencing(), LUNLostAsksAPI: c.LUN.UnavailableAtTie == config.AtTieKubernetes, Boot: boot, Version: version,
+		Outside: c.API.Commands != config.CommandsNone, Orders: c.API.Commands != config.CommandsNone, Sentence: c.Sentencing(), LUNLostAsksAPI: c.LUN.UnavailableAtTie == config.AtTieKubernetes, Boot: boot, Version: version,
 	}
 	w.LUN, w.API = c.BreaksTiesBy(config.BreakerLUN), c.BreaksTiesBy(config.BreakerKubernetes)
 	if len(c.LUN.Devices) > 0 {
@@ -263,6 +263,9 @@ func (a *Agent) run(ctx context.Context) (err error) {
 		return err
 	}
 	if err := a.startLUN(background); err != nil {
+		return err
+	}
+	if err := a.members.Keep(); err != nil {
 		return err
 	}
 	if err := a.startBreaker(background); err != nil {
@@ -308,7 +311,7 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	}
 	a.members.Start(background)
 	a.warnCrowded()
-	a.log.Info("agent started", "version", a.opts.Version, "members", a.core.Size(), "quorum", a.core.Quorum(),
+	a.log.Info("agent started", "version", a.opts.Version, "members", a.core.Rosters().Size(), "quorum", a.core.Rosters().Quorum(),
 		"networks", len(a.cfg.SystemNetworks), "d_max", a.cfg.EvidenceMaxAge(), "boot", fmt.Sprintf("%016x", a.self.boot))
 	if a.opts.Ready != nil {
 		a.opts.Ready(a.cfg.API.Socket)

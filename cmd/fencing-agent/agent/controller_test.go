@@ -177,9 +177,9 @@ members:
   cacheFile: %[2]s/%[1]s.json
   controller: {address: "%[5]s", serverName: fencing-controller, caFile: %[2]s/tls.crt, tokenFile: %[2]s/%[1]s.token, founders: [n1, n2]}
 systemNetworks:
-  - {name: a, address: 127.81.1.%[3]d, port: %[4]d}
-  - {name: b, address: 127.81.2.%[3]d, port: %[4]d}
-watchdog: {driver: none, timeout: 10s, feedInterval: 2s, disableFile: %[2]s/%[1]s.off}
+  - {name: a, at: 127.81.1.%[3]d, port: %[4]d}
+  - {name: b, at: 127.81.2.%[3]d, port: %[4]d}
+watchdog: {driver: none, timeout: 10s, disableFile: %[2]s/%[1]s.off}
 api: {socket: %[2]s/%[1]s.sock}
 http: {address: ""}
 `, name, f.dir, f.hosts[name], f.port, c.address)

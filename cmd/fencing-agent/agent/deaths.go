@@ -26,7 +26,7 @@ type deaths struct {
 // status published at once: a consumer that takes over storage waits for it.
 func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 	for p := range a.roster.Members {
-		d := a.core.Death(p)
+		d := a.core.Deaths().Of(p)
 		if d == a.deaths.known[p] {
 			continue
 		}
@@ -51,7 +51,7 @@ func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 			a.log.Warn("death of a node confirmed", what...)
 		}
 	}
-	a.alarmNames(a.core.Strangers(), gossip.OtherMachine)
+	a.alarmNames(a.core.Deaths().Strangers(), gossip.OtherMachine)
 	if fx.Fenced != a.deaths.fenced {
 		a.deaths.fenced, a.published.at = fx.Fenced, 0
 	}

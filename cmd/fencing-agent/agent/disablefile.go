@@ -157,6 +157,9 @@ func (f *disableFile) set(m publish.Maintenance) (ends time.Time, err error) {
 			return time.Time{}, fmt.Errorf("%s says off: there is no maintenance by it, and it keeps annotations of the Node from beginning one; remove it by hand if that is no longer wanted", f.path)
 		}
 	}
+	if info, err := os.Stat(f.path); err == nil && info.IsDir() {
+		return time.Time{}, fmt.Errorf("%s is a folder, and the watchdog stays disarmed for as long as it is there: move it away, or correct watchdog.disableFile", f.path)
+	}
 	if m.For == 0 {
 		if err := f.remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return time.Time{}, err

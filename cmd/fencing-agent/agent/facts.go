@@ -39,7 +39,7 @@ func (a *Agent) facts(now boottime.Instant) *picture.Facts {
 		Self:    picture.Self{Version: a.opts.Version, Boot: a.self.boot, Started: a.self.started},
 		Verdict: a.verdict(a.core.Decision()), Won: a.core.Split().Split == tie.Won, Terms: a.termsFacts(),
 		Roster: a.roster, Lists: a.listFacts(),
-		View: a.core.View(), Expected: a.core.Expected(), Available: a.core.Available(), Restarting: a.core.Restarting(), Fenced: a.core.Fenced(), ByLUN: a.core.ByLUN(),
+		View: a.core.View(), Expected: a.core.Rosters().Expected(), Available: a.core.Available(), Restarting: a.core.Restarting(), Fenced: a.core.Deaths().Fenced(), ByLUN: a.core.ByLUN(),
 		Nodes: a.nodeFacts(now), Networks: a.networkFacts(now), Devices: a.deviceFacts(now), Slot: a.slotFacts(now),
 		Strangers: slices.Clone(a.lun.strangers.names), Lease: a.kube.lease != nil && a.kube.lease.answers,
 		Watchdog: a.guard.feeder.State(), Device: a.guard.device, Barred: a.core.Barred(), Missing: a.published.parts.Missing(), Budget: a.budget(),
@@ -57,7 +57,7 @@ func (a *Agent) verdict(d watchdog.Decision) picture.Verdict {
 	view, split := a.core.View(), a.core.Split()
 	return picture.Verdict{
 		Decision: d, Since: a.core.Since(), OnQuorumLoss: a.cfg.OnQuorumLoss,
-		Tally:      picture.Tally{Reachable: view.Seen.Len() + 1, Counted: view.Counted.Len(), ByLUN: view.Counted.Minus(a.core.NetworkView().Counted).Len(), Expected: a.core.Size(), Quorum: a.core.Quorum()},
+		Tally:      picture.Tally{Reachable: view.Seen.Len() + 1, Counted: view.Counted.Len(), ByLUN: view.Counted.Minus(a.core.NetworkView().Counted).Len(), Expected: a.core.Rosters().Size(), Quorum: a.core.Rosters().Quorum()},
 		TieBreaker: a.core.TieBreaker(d.Reason), Why: split.Why, Relayed: split.Relayed, WaitsForAPI: a.core.AsksAPI(d.Reason),
 		DisarmedBy: a.core.DisarmedBy(), OrderedBy: a.core.CondemnedBy(),
 	}
@@ -69,9 +69,9 @@ func (a *Agent) termsFacts() picture.Terms {
 }
 
 func (a *Agent) listFacts() picture.Lists {
-	s := a.core.Succession()
+	s := a.core.Rosters().Succession()
 	out := picture.Lists{
-		Base: s.Base().Ref(), Newest: s.Top().Epoch, Changing: !s.Settled() || s.Next() != nil, Standing: members.Standing(s), Waiting: a.core.WaitingFor(),
+		Base: s.Base().Ref(), Newest: s.Top().Epoch, Changing: !s.Settled() || s.Next() != nil, Standing: members.Standing(s), Waiting: a.core.Rosters().WaitingFor(),
 		Differs: a.members.PolicyDiffers(),
 	}
 	if o := s.Offer(); o != nil {
@@ -93,11 +93,11 @@ func (a *Agent) nodeFacts(now boottime.Instant) []picture.Node {
 		}
 		n.Sighted, n.Since = a.core.Merger().Sighted(p), a.links.edges.Since(p)
 		n.Left, n.LeftReason = a.published.left[p], a.core.LeftReason(p)
-		n.Death = a.core.Death(p)
-		n.Boot = a.core.KnownBoot(p)
+		n.Death = a.core.Deaths().Of(p)
+		n.Boot = a.core.Deaths().KnownBoot(p)
 		n.Note = a.noteOf(a.roster.Name(p), n.Death)
 		n.Sentence = a.core.SentenceOf(now, p)
-		if in, ok := a.core.ProvenIn(now, p); ok {
+		if in, ok := a.core.Deaths().ProvenIn(now, p); ok {
 			n.ProvenIn = &in
 		}
 	}

@@ -95,8 +95,8 @@ func (f *fleet) configure(name string, epoch int, members ...string) {
 	for _, m := range members {
 		fmt.Fprintf(&b, "    - {name: %s, addresses: {a: 127.81.1.%d, b: 127.81.2.%d}}\n", m, f.hosts[m], f.hosts[m])
 	}
-	fmt.Fprintf(&b, "systemNetworks:\n  - {name: a, address: 127.81.1.%d, port: %d}\n  - {name: b, address: 127.81.2.%d, port: %d}\n", f.hosts[name], f.port, f.hosts[name], f.port)
-	fmt.Fprintf(&b, "watchdog: {driver: none, timeout: 10s, feedInterval: 2s, disableFile: %s.off}\napi: {socket: %s.sock}\nhttp: {address: \"\"}\n",
+	fmt.Fprintf(&b, "systemNetworks:\n  - {name: a, at: 127.81.1.%d, port: %d}\n  - {name: b, at: 127.81.2.%d, port: %d}\n", f.hosts[name], f.port, f.hosts[name], f.port)
+	fmt.Fprintf(&b, "watchdog: {driver: none, timeout: 10s, disableFile: %s.off}\napi: {socket: %s.sock}\nhttp: {address: \"\"}\n",
 		filepath.Join(f.dir, name), filepath.Join(f.dir, name))
 	if err := os.WriteFile(f.path(name), []byte(b.String()), 0o600); err != nil {
 		f.t.Fatal(err)

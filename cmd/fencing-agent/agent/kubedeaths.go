@@ -123,7 +123,7 @@ func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) 
 	for p := range a.roster.Members {
 		name := a.roster.Name(p)
 		listed[name] = p
-		d := a.core.Death(p)
+		d := a.core.Deaths().Of(p)
 		if !fx.Fenced.Has(p) || d.Proof == 0 || d.Boot == 0 {
 			continue
 		}
@@ -144,7 +144,7 @@ func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) 
 		p, member := listed[name]
 		boot, _ := strconv.ParseUint(d.Boot, 16, 64)
 		// This agent may never have met that boot; others have, and take its death back.
-		taken := member && !k.own[name] && a.core.TakenBack(now, p, boot)
+		taken := member && !k.own[name] && a.core.Deaths().TakenBack(now, p, boot)
 		if member && fx.Fenced.Has(p) && k.own[name] || member && !k.own[name] && p != a.roster.Self && !a.core.View().Seen.Has(p) && !taken {
 			continue
 		}

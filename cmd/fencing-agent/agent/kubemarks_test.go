@@ -50,7 +50,9 @@ func TestMarksOnTheOwnNode(t *testing.T) {
 		see := func() {
 			synctest.Wait()
 			n := s.Get("n1")
-			m.seen(ownnode.State{Known: true, Exists: true, Labels: n.Labels, Annotations: n.Annotations, Addresses: ownnode.InternalAddresses(n)})
+			m.seen(ownnode.State{
+				Known: true, Exists: true, Labels: n.Labels, Annotations: n.Annotations, Addresses: []netip.Addr{netip.MustParseAddr(n.Status.Addresses[0].Address)},
+			})
 		}
 		expect := func(want string) {
 			t.Helper()

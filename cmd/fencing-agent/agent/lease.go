@@ -125,7 +125,7 @@ func (a *Agent) leaseCompleted(ended []leasequorum.Completion) {
 
 // warnCrowded says that a group is too large for all of a half to take their turns.
 func (a *Agent) warnCrowded() {
-	if n := a.core.Size(); a.cfg.UsesLease() && a.cfg.LeaseBudget(n) > a.cfg.ArbitrationBudget() {
+	if n := a.core.Rosters().Size(); a.cfg.UsesLease() && a.cfg.LeaseBudget(n) > a.cfg.ArbitrationBudget() {
 		a.log.Warn("the arbitration budget is too short for each node of a half to take its turn at the Lease; raise lun.ioTimeout, or set timing: careful",
 			"members", n, "needed", a.cfg.LeaseBudget(n), "budget", a.cfg.ArbitrationBudget())
 	}

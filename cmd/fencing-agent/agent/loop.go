@@ -173,8 +173,8 @@ func urgencyOf(old, st *netgossip.Statement, fx *watchdog.Effects) gossip.Urgenc
 // demandEvidence tells the networks how closely to watch the peers.
 func (a *Agent) demandEvidence() {
 	v := a.core.NetworkView()
-	d := a.core.Merger().Demand(&v, a.core.Quorum())
-	d.Each = a.core.Releasing() || a.core.Arming() || a.core.RostersMove()
+	d := a.core.Merger().Demand(&v, a.core.Rosters().Quorum())
+	d.Each = a.core.Releasing() || a.core.Arming() || a.core.Rosters().Moving()
 	a.gossip.SetDemand(d)
 }
 
@@ -218,6 +218,7 @@ func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
 		a.alarmNames(a.core.Twins(), gossip.OtherAddress)
 		a.reportStrangers(now)
 		a.noteBar(now)
+		a.noteWorn()
 		a.show(now, fx.Changed)
 	}
 }
@@ -242,7 +243,7 @@ func (a *Agent) renumber(to *roster.Roster) {
 		}
 	}
 	defer a.warnCrowded()
-	a.roster, a.published.left, a.deaths.known, a.deaths.fenced = to, prevLeft, deaths, a.core.Fenced()
+	a.roster, a.published.left, a.deaths.known, a.deaths.fenced = to, prevLeft, deaths, a.core.Deaths().Fenced()
 	a.published.flapping = n.Set(a.published.flapping)
 	a.links.edges = netgossip.NewEdges(len(a.cfg.SystemNetworks), to.Size())
 	a.life.work = newBatch(len(a.cfg.SystemNetworks), to.Size())

@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/api/trouble"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/history"
 )
 
 // lunCalm is how long a device of the LUN has to be in order, or in another trouble, before
@@ -62,13 +64,32 @@ func (a *Agent) noteTroubles(now boottime.Instant) {
 	}
 }
 
+// noteWorn tells that one copy of the superblock of a device is damaged or blank: the agents go by the other one alone.
+func (a *Agent) noteWorn() {
+	arb := a.core.Arbiter()
+	if arb == nil {
+		return
+	}
+	for d, k := range a.lun.keepers {
+		err := arb.Worn(d)
+		if err != nil {
+			err = fmt.Errorf("%w; the agents go by the other copy: find out who wrote there, then restore it with: fencectl lun import %s", err, k.Path)
+		}
+		a.published.parts.Note("second superblock of "+k.Path, err)
+	}
+}
+
 // noteTrouble logs what a device of the LUN suffers from since it was opened, such as a damaged slot
 // or an I/O that hangs. That it cannot be opened is logged by its keeper.
 func (a *Agent) noteTrouble(now boottime.Instant, device int, what string) {
 	k := a.lun.keepers[device]
 	began, ended := a.lun.troubles[device].note(now, what, a.cfg.ArbitrationBudget())
+	if began != "" {
+		a.published.history.recorder.Note(history.Record{Kind: history.LUN, Action: history.ActionFailed, Text: k.Path + ": " + began})
+	}
 	switch {
 	case ended:
+		a.published.history.recorder.Note(history.Record{Kind: history.LUN, Text: k.Path})
 		trouble.LUNUnhealthy.Ended(a.log, "device", k.Path)
 	case began != "" && a.core.Arbiter() != nil && began == a.core.Arbiter().TooSlow():
 		trouble.LUNTooSlow.Log(a.log, "device", k.Path, "error", began)

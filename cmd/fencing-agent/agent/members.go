@@ -47,6 +47,6 @@ func (a *Agent) listed(now boottime.Instant, b *batch) {
 		a.members.LearnHanded(now, a.core, r)
 	}
 	for _, err := range b.rosterSaved {
-		a.core.RostersSaved(err)
+		a.core.Rosters().Saved(err)
 	}
 }

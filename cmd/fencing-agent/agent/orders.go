@@ -43,7 +43,7 @@ func (a *Agent) hearOrders(list []*order) {
 		}
 		a.deaths.orders.last++
 		a.deaths.orders.waiting[a.deaths.orders.last] = w
-		a.core.Order(a.deaths.orders.last, watchdog.Order{Node: w.Node, Boot: w.Boot})
+		a.core.Deaths().Order(a.deaths.orders.last, watchdog.Order{Node: w.Node, Boot: w.Boot})
 	}
 }
 
@@ -61,7 +61,7 @@ func (a *Agent) answerOrders(fx *watchdog.Effects) {
 		a.metrics.Ordered("obeyed")
 		w.answer <- nil
 	}
-	by, why := a.core.Ordered()
+	by, why := a.core.Deaths().Ordered()
 	if by == a.deaths.orders.by && why == a.deaths.orders.why || by == "" && a.core.CondemnedBy() != "" {
 		return
 	}
@@ -95,7 +95,7 @@ func (a *Agent) mayTell() func(context.Context) error {
 	switch {
 	case a.opts.MayTell != nil:
 		return a.opts.MayTell
-	case a.cfg.API.RootFrom == config.RootAnywhere:
+	case a.cfg.API.Commands == config.CommandsAnywhere:
 		return publish.RootOnly
 	}
 	return publish.RootHere

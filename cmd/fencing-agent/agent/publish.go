@@ -111,7 +111,7 @@ func (a *Agent) show(now boottime.Instant, changed bool) {
 // serves nothing before it has seen everybody, or given everybody the time to be seen.
 func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
 	if !a.published.opened {
-		if fx.Available.Len() < a.core.Size() && now.Sub(a.life.began) < a.cfg.EvidenceMaxAge() {
+		if fx.Available.Len() < a.core.Rosters().Size() && now.Sub(a.life.began) < a.cfg.EvidenceMaxAge() {
 			return
 		}
 		a.published.opened = true

@@ -212,5 +212,5 @@ func (a *Agent) complainOfTerms(now boottime.Instant) {
 func (a *Agent) unheard() roster.Set {
 	heard, _ := a.core.TermsHeard()
 	heard.Add(a.roster.Self)
-	return a.core.Expected().Minus(heard)
+	return a.core.Rosters().Expected().Minus(heard)
 }

@@ -64,7 +64,7 @@ func (a *Agent) hearWords(words []*word) {
 		}
 		a.deaths.last++
 		a.deaths.waiting[a.deaths.last] = w
-		a.core.Tell(a.deaths.last, watchdog.Word{Node: w.Node, Boot: w.Boot, Proof: watchdog.Proof(w.Proof), Contradicted: w.contradicted}) //nolint:gosec // the numbers are the same; others were refused
+		a.core.Deaths().Tell(a.deaths.last, watchdog.Word{Node: w.Node, Death: watchdog.Death{Boot: w.Boot, Proof: watchdog.Proof(w.Proof)}, Contradicted: w.contradicted}) //nolint:gosec // the numbers are the same; others were refused
 	}
 }
 

@@ -73,7 +73,7 @@ func TestWordsGoToTheLoopAndBack(t *testing.T) {
 			t.Errorf("%v, %v", got.death, got.err)
 		}
 	}
-	if n := a.noteOf("n3", a.core.Death(2)); n != (picture.Note{By: "alice", Reference: "job", Reason: "off"}) {
+	if n := a.noteOf("n3", a.core.Deaths().Of(2)); n != (picture.Note{By: "alice", Reference: "job", Reason: "off"}) {
 		t.Errorf("noted %+v", n)
 	}
 	if n := a.noteOf("n3", watchdog.Death{Boot: 12, Teller: "n2"}); n != (picture.Note{}) {

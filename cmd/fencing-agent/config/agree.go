@@ -22,14 +22,14 @@ var agreements = map[string]Agreement{
 	"members.cacheFile": OfANode, "members.controller": MayDiffer, "members.controller.caFile": OfANode, "members.controller.tokenFile": OfANode,
 	"members.controller.founders": MustAgree, // two lists with no name in common can found two groups
 	"systemNetworks[].name":       MustAgree, "systemNetworks[].port": MustAgree,
-	"systemNetworks[].interface": OfANode, "systemNetworks[].cidr": OfANode, "systemNetworks[].address": OfANode, "systemNetworks[].bindToDevice": OfANode,
-	"reachability": MustAgree, "gossip": MustAgree, "gossip.keyFile": OfANode, "gossip.sources": MayDiffer, "gossip.leftByDoubt": MayDiffer,
-	"quorum": MustAgree, "onQuorumLoss": MustAgree, "restartGrace": MayDiffer, "timing": MayDiffer,
+	"systemNetworks[].at": OfANode, "systemNetworks[].bindToDevice": OfANode,
+	"reachability": MustAgree, "gossip": MustAgree, "gossip.keyFile": OfANode, "gossip.sources": MayDiffer,
+	"quorum": MustAgree, "onQuorumLoss": MustAgree, "restartGrace": MayDiffer, "timing": MustAgree,
 	"lun": MayDiffer, "lun.mode": MustAgree, "lun.hold": MustAgree, "lun.unavailableAtTie": MustAgree, "lun.devices": OfANode,
 	"watchdog": MayDiffer, "watchdog.device": OfANode, "watchdog.disableFile": OfANode,
 	"kubernetes": MayDiffer, "kubernetes.tieBreak": MustAgree, "kubernetes.groupLabel": MustAgree, "kubernetes.kubeconfig": OfANode,
-	"api": OfANode, "api.confirmDead": MustAgree, "api.fence": MayDiffer, "api.rootFrom": MayDiffer,
-	"http": OfANode, "history": OfANode,
+	"api": OfANode, "api.commands": MustAgree,
+	"experimental": MustAgree, "experimental.leftByDoubt": MayDiffer, "experimental.feedInterval": MayDiffer, "experimental.selfFenceAfter": MayDiffer, "http": OfANode, "history": OfANode,
 }
 
 var inBrackets = regexp.MustCompile(`\[[^]]*\]`)

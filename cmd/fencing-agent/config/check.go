@@ -35,40 +35,16 @@ func checkNetworks(c *Config, r *report) {
 		default:
 			names[n.Name] = i
 		}
-		checkPlace(r, at, n)
-		if n.Where() == "" {
+		if n.At.Where() == "" {
+			r.problem(at+".at", "is missing", nil, "where the network is on this node: an interface, a network such as 10.0.0.0/24, or an address")
 			continue
 		}
-		socket := fmt.Sprintf("%s, port %d", n.Where(), n.Port)
+		socket := fmt.Sprintf("%s, port %d", n.At.Where(), n.Port)
 		if first, twice := sockets[socket]; twice {
 			r.problem(at, "would use the socket of "+element(list, first)+" as well", socket, "another port, or another network")
 		} else {
 			sockets[socket] = i
 		}
-	}
-}
-
-// checkPlace checks that a network is bound to exactly one thing.
-func checkPlace(r *report, at string, n SystemNetwork) {
-	if !r.intact(at+".interface", at+".cidr", at+".address") {
-		return
-	}
-	var given []string
-	if n.Interface != "" {
-		given = append(given, "interface")
-	}
-	if n.CIDR.IsValid() {
-		given = append(given, "cidr")
-	}
-	if n.Address.IsValid() {
-		given = append(given, "address")
-	}
-	const allowed = "exactly one of interface, cidr and address"
-	switch {
-	case len(given) == 0:
-		r.problem(at, "does not say where the network is", nil, allowed)
-	case len(given) > 1:
-		r.problem(at, "says twice where the network is", strings.Join(given, " and "), allowed)
 	}
 }
 
@@ -199,11 +175,11 @@ func checkOwnAddresses(c *Config, r *report, self int) {
 		if !a.IsValid() {
 			continue
 		}
-		if n.Address.IsValid() && n.Address != a {
-			r.problem(at+".address", "is not the address that members.static gives "+own.Name, n.Address, "%s", a)
+		if n.At.Address.IsValid() && n.At.Address != a {
+			r.problem(at+".at", "is not the address that members.static gives "+own.Name, n.At.Address, "%s", a)
 		}
-		if n.CIDR.IsValid() && !n.CIDR.Contains(a) {
-			r.problem(at+".cidr", "does not contain the address that members.static gives "+own.Name, n.CIDR, "a network with %s", a)
+		if n.At.CIDR.IsValid() && !n.At.CIDR.Contains(a) {
+			r.problem(at+".at", "does not contain the address that members.static gives "+own.Name, n.At.CIDR, "a network with %s", a)
 		}
 		socket := netip.AddrPortFrom(a, uint16(n.Port)) //nolint:gosec // 1..65535, or the default in its place
 		if other, twice := sockets[socket]; twice && other != n.Name {
@@ -222,7 +198,7 @@ func checkHTTP(c *Config, r *report) {
 	a, err := netip.ParseAddr(host)
 	all := host == "" || err == nil && a.IsUnspecified()
 	for i, n := range c.SystemNetworks {
-		own := n.Address
+		own := n.At.Address
 		for _, m := range c.Members.Static {
 			if m.Name == c.NodeName && !own.IsValid() {
 				own = m.Addresses[n.Name]
@@ -297,7 +273,7 @@ func checkLUN(c *Config, r *report) {
 	if need := c.EvidenceMaxAge() + c.LUN.HeartbeatInterval; c.LUN.Hold && len(c.LUN.Devices) > 0 && c.ArbitrationBudget() <= need {
 		r.warn("lun.hold", fmt.Sprintf("leaves a gap: in an outage of all networks nodes may stop for a moment before they can hold, "+
 			"since D_max and a heartbeat are %v, and the arbitration budget is %v; make lun.heartbeatInterval or lun.ioTimeout longer, "+
-			"or gossip.overrides.evidenceMaxAge shorter", need, c.ArbitrationBudget()), c.LUN.Hold)
+			"or experimental.evidenceMaxAge shorter", need, c.ArbitrationBudget()), c.LUN.Hold)
 	}
 	if c.LUN.UnavailableAtTie == AtTieKubernetes && !c.BreaksTiesBy(BreakerKubernetes) {
 		r.warn("lun.unavailableAtTie", "has no effect: the kubernetes tie-breaker is not listed, or has neither "+
@@ -311,50 +287,43 @@ func checkWatchdog(c *Config, r *report) {
 		r.problem("watchdog.timeout", "is not a whole number of seconds, and the kernel takes no other", w.Timeout, "2s..1h")
 	}
 	if 2*w.FeedInterval >= w.Timeout && r.intact("watchdog.timeout") {
-		r.problem("watchdog.feedInterval", "is too long: one late feeding would reset the node", w.FeedInterval,
+		r.problem("experimental.feedInterval", "is too long: one late feeding would reset the node", w.FeedInterval,
 			"less than half of watchdog.timeout = %v", w.Timeout)
 	}
-	if w.SentenceTimeout%time.Second != 0 {
-		r.problem("watchdog.sentenceTimeout", "is not a whole number of seconds, and the kernel takes no other", w.SentenceTimeout, "1s, 2s or 3s")
-	}
-	// Both countdowns of a sentence have to fit into the second countdown that the horizon reckons with.
-	if need := 2 * (w.SentenceTimeout + 500*time.Millisecond); c.Sentencing().After > 0 && need > w.Timeout &&
-		w.SentenceTimeout != Default().Watchdog.SentenceTimeout && r.intact("watchdog.timeout") {
-		r.problem("watchdog.sentenceTimeout", fmt.Sprintf("is too long for watchdog.timeout = %v: a node that condemns itself late might outlive the time after which the others say FENCED", w.Timeout),
-			w.SentenceTimeout, "at most half of watchdog.timeout less 500ms")
-	}
-	checkSentences(c, r)
-	if given := time.Duration(w.SentenceAfter); given > 0 && given < c.SentencePatience() && w.SentenceAfter != Default().Watchdog.SentenceAfter {
-		r.warn("watchdog.sentenceAfter", fmt.Sprintf("is shorter than the others need to show on the LUN that they live: %v counts, two lun.heartbeatInterval and a quarter of lun.ioTimeout",
-			c.SentencePatience()), w.SentenceAfter)
-	}
+	checkSelfFence(c, r)
 }
 
-// checkSentences tells of sentences that the rest of the configuration keeps a node from.
-func checkSentences(c *Config, r *report) {
+// checkSelfFence tells of self-fences that the rest of the configuration keeps a node from.
+func checkSelfFence(c *Config, r *report) {
 	w := c.Watchdog
-	if w.SentenceOnLUNLoss && c.LUN.Mode != LUNAnd {
-		r.problem("watchdog.sentenceOnLUNLoss", fmt.Sprintf("needs lun.mode: and; with lun.mode: %s a node that loses the LUN goes on, and has nothing to be condemned for", c.LUN.Mode),
-			w.SentenceOnLUNLoss, "false, or lun.mode: and")
+	const key, after = "watchdog.selfFence", "experimental.selfFenceAfter"
+	if w.SelfFence == SelfFenceLUN && c.LUN.Mode != LUNAnd {
+		r.problem(key, fmt.Sprintf("needs lun.mode: and; with lun.mode: %s a node that loses the LUN goes on, and has nothing to fence itself for", c.LUN.Mode),
+			w.SelfFence, "quorum, none, or lun.mode: and")
 	}
-	if w.SentenceOnLUNLoss && (w.SentenceAfter <= 0 || c.sparesItself() != "") {
-		why := c.sparesItself()
-		if w.SentenceAfter <= 0 {
-			why = "watchdog.sentenceAfter is off"
-		}
-		r.warn("watchdog.sentenceOnLUNLoss", "has no effect: "+why, w.SentenceOnLUNLoss)
+	if given := c.Experimental.SelfFenceAfter; given != nil && *given < c.SentencePatience() && w.SelfFence != SelfFenceNone {
+		r.warn(after, fmt.Sprintf("is shorter than the others need to show on the LUN that they live: %v counts, two lun.heartbeatInterval and a quarter of lun.ioTimeout",
+			c.SentencePatience()), *given)
 	}
-	if w.SentenceAfter <= 0 {
+	if w.SelfFence == SelfFenceNone {
 		return
 	}
-	asked := w.SentenceAfter != Default().Watchdog.SentenceAfter
 	switch why := c.sparesItself(); {
-	case why != "" && asked:
-		r.warn("watchdog.sentenceAfter", "has no effect: "+why, w.SentenceAfter)
+	case why != "" && r.given(after):
+		r.warn(after, "has no effect: "+why, w.SentenceAfter)
+	case why != "" && r.given(key):
+		r.warn(key, "has no effect: "+why, w.SelfFence)
 	case why == "" && w.Timeout <= watchdog.MaxSentence:
 		r.warn("watchdog.timeout", fmt.Sprintf("is no longer than the countdown of a condemned boot may be: no node condemns itself, so the others know of a death by time alone; "+
 			"and under nowayout each restart of the agent resets the node, for the next one waits %v before it feeds; take %v or more",
 			watchdog.MaxSentence+time.Second, 2*watchdog.MaxSentence), w.Timeout)
+	}
+}
+
+// checkExperimental says once that what stands there is not for everybody.
+func checkExperimental(c *Config, r *report) {
+	if c.Experimental != Default().Experimental {
+		r.warn(Laboratory, "is for measurements: its keys may change with each version, and values that were never run together can call healthy nodes dead (docs/tuning.md)", nil)
 	}
 }
 

@@ -3,6 +3,8 @@ package config
 import (
 	"net/netip"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
 // Config is the whole configuration of one agent.
@@ -25,6 +27,7 @@ type Config struct {
 	API            API             `yaml:"api"`
 	HTTP           HTTP            `yaml:"http"`
 	History        History         `yaml:"history"`
+	Experimental   Experimental    `yaml:"experimental"`
 
 	// InCluster says that the environment offers the in-cluster Kubernetes API.
 	InCluster bool `yaml:"-"`
@@ -81,26 +84,27 @@ type Kubernetes struct {
 	TieBreak           APITieBreak `yaml:"tieBreak"`
 }
 
-// SystemNetwork is one network that carries a gossip instance of its own. Exactly one
-// of Interface, CIDR and Address is set.
+// SystemNetwork is one network that carries a gossip instance of its own.
 type SystemNetwork struct {
 	Name         string       `yaml:"name" form:"network name"`
-	Interface    string       `yaml:"interface" form:"interface name"`
-	CIDR         netip.Prefix `yaml:"cidr"`
-	Address      netip.Addr   `yaml:"address"`
+	At           Place        `yaml:"at"`
 	Port         int          `yaml:"port" range:"1..65535"`
 	BindToDevice BindToDevice `yaml:"bindToDevice"`
 }
 
+// Place is where a network is on this node: at one of these.
+type Place struct {
+	Interface string
+	CIDR      netip.Prefix
+	Address   netip.Addr
+}
+
 // Gossip tunes the membership protocol and its encryption.
 type Gossip struct {
-	Profile   Profile   `yaml:"profile"`
-	Lifeguard bool      `yaml:"lifeguard"` // false: a node that is slow neither slows down nor is given more time
-	Overrides Overrides `yaml:"overrides"`
-	KeyFile   string    `yaml:"keyFile" form:"absolute path or empty"`
-	Sources   Sources   `yaml:"sources"`
-	// LeftByDoubt: a peer that several members miss is LEFT before its evidence has run out.
-	LeftByDoubt bool `yaml:"leftByDoubt"`
+	KeyFile string  `yaml:"keyFile" form:"absolute path or empty"`
+	Sources Sources `yaml:"sources"`
+
+	Profile netgossip.Profile `yaml:"-"` // as the timing has it
 }
 
 // Quorum says how many nodes are enough, and what decides when exactly half are left. The order
@@ -122,20 +126,29 @@ type LUN struct {
 
 // Watchdog is the device that resets the node and the way it is used.
 type Watchdog struct {
-	Driver       Driver        `yaml:"driver"`
-	Device       string        `yaml:"device" form:"watchdog device"`
-	Timeout      time.Duration `yaml:"timeout" range:"2s..1h"` // whole seconds; the driver's answer is what counts
-	FeedInterval time.Duration `yaml:"feedInterval" range:"100ms..30m"`
-	OnFence      OnFence       `yaml:"onFence"`
-	// SentenceAfter is for how long a node must have lost for certain before it condemns itself, SentenceTimeout the watchdog's
-	// timeout from then on, whole seconds.
-	SentenceAfter   Patience      `yaml:"sentenceAfter"`
-	SentenceTimeout time.Duration `yaml:"sentenceTimeout" range:"1s..3s"`
-	// SentenceOnLUNLoss is whether a node condemns itself, too, that alone has lost the LUN in lun.mode and.
-	SentenceOnLUNLoss bool   `yaml:"sentenceOnLUNLoss"`
-	DisableFile       string `yaml:"disableFile" form:"absolute path"`
+	Driver  Driver        `yaml:"driver"`
+	Device  string        `yaml:"device" form:"watchdog device"`
+	Timeout time.Duration `yaml:"timeout" range:"2s..1h"` // whole seconds; the driver's answer is what counts
+	OnFence OnFence       `yaml:"onFence"`
+	// SelfFence says on which loss a node condemns itself and tells the others when it will be dead.
+	SelfFence   SelfFence `yaml:"selfFence"`
+	DisableFile string    `yaml:"disableFile" form:"absolute path"`
 	// DisablePriority says whose word about maintenance goes first; empty: any word disarms.
 	DisablePriority []DisableSource `yaml:"disablePriority"`
+
+	// FeedInterval and SentenceAfter follow from the timing, unless experimental gives them. For SentenceAfter a node must have
+	// lost for certain before it condemns itself; zero: never.
+	FeedInterval  time.Duration `yaml:"-"`
+	SentenceAfter time.Duration `yaml:"-"`
+}
+
+// Experimental is what only a measurement or a laboratory sets. A key that is nil follows from the others.
+type Experimental struct {
+	Gossip         Overrides      `yaml:",inline"`
+	Lifeguard      bool           `yaml:"lifeguard"`                                  // false: a node that is slow neither slows down nor is given more time
+	LeftByDoubt    bool           `yaml:"leftByDoubt"`                                // a peer that several members miss is LEFT before its evidence has run out
+	FeedInterval   *time.Duration `yaml:"feedInterval,omitempty" range:"100ms..30m"`  // of the watchdog
+	SelfFenceAfter *time.Duration `yaml:"selfFenceAfter,omitempty" range:"500ms..1h"` // for how long the loss must be certain
 }
 
 // API is the gRPC sockets.
@@ -144,12 +157,8 @@ type API struct {
 	MoreSockets []string `yaml:"moreSockets" form:"socket path"` // the same API, mode and group at other paths
 	SocketMode  FileMode `yaml:"socketMode"`
 	SocketGroup string   `yaml:"socketGroup" form:"group or empty"` // empty: the agent's own group
-	// ConfirmDead: root on this node may tell that another one is dead, and what other members were told is believed.
-	ConfirmDead bool `yaml:"confirmDead"`
-	// Fence: root on this node may order that another one ends, and this node obeys such an order.
-	Fence bool `yaml:"fence"`
-	// RootFrom is which root may do either.
-	RootFrom RootFrom `yaml:"rootFrom"`
+	// Commands is who may tell that another node is dead, or order that it ends, and whether this node believes and obeys.
+	Commands Commands `yaml:"commands"`
 }
 
 // HTTP is the listener for metrics, health and the status page.
@@ -186,7 +195,8 @@ func Default() *Config {
 			TieBreak:           TieBreakReachability,
 		},
 		Reachability: Reachability{Networks: ReachableAny},
-		Gossip:       Gossip{Profile: ProfileAuto, Lifeguard: true, Sources: SourcesMembers, LeftByDoubt: true},
+		Gossip:       Gossip{Profile: netgossip.ProfileAuto, Sources: SourcesMembers},
+		Experimental: Experimental{Lifeguard: true, LeftByDoubt: true},
 		Quorum:       Quorum{TieBreakers: []Breaker{BreakerKubernetes, BreakerLUN}},
 		OnQuorumLoss: LossFence,
 		RestartGrace: 30 * time.Second,
@@ -204,10 +214,11 @@ func Default() *Config {
 			Timeout:       30 * time.Second,
 			FeedInterval:  5 * time.Second,
 			OnFence:       OnFenceExpire,
-			SentenceAfter: Patience(5200 * time.Millisecond), SentenceTimeout: time.Second,
-			DisableFile: "/var/run/fencing-agent/disable",
+			SelfFence:     SelfFenceQuorum,
+			SentenceAfter: 5200 * time.Millisecond,
+			DisableFile:   "/var/run/fencing-agent/disable",
 		},
-		API:  API{Socket: "/var/run/fencing-agent.sock", SocketMode: 0o660, ConfirmDead: true, Fence: true, RootFrom: RootOfAgent},
+		API:  API{Socket: "/var/run/fencing-agent.sock", SocketMode: 0o660, Commands: CommandsRoot},
 		HTTP: HTTP{Address: "127.0.0.1:9110", Page: PageLoopback},
 
 		History: History{Megabytes: 4},

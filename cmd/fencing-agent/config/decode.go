@@ -68,8 +68,6 @@ func (r *report) decodeKnown(path string, n *yaml.Node, v reflect.Value, constra
 		r.decodeDuration(path, n, p, constraint)
 	case *netip.Addr:
 		decodeText(r, path, n, p, parseAddress, "one IP address without zone, such as 10.0.0.1")
-	case *netip.Prefix:
-		decodeText(r, path, n, p, parsePrefix, "a network such as 10.0.0.0/24, with no bits set behind the mask")
 	case *int:
 		r.decodeInt(path, n, p, constraint)
 	case *bool:
@@ -210,7 +208,7 @@ func (r *report) decodeStruct(path string, n *yaml.Node, v reflect.Value) {
 	}
 	r.eachKey(path, n, "a mapping with keys of "+strings.Join(names, ", "), func(key string, keyNode, value *yaml.Node) {
 		if i := slices.Index(names, key); i >= 0 {
-			r.decode(child(path, key), value, v.Field(fields[i].index), fields[i].tag)
+			r.decode(child(path, key), value, v.FieldByIndex(fields[i].index), fields[i].tag)
 			return
 		}
 		r.unknownKey(path, key, names)
@@ -251,22 +249,26 @@ var retired = map[string]string{
 
 // elsewhere says for settings that other programs and documents have, in lower case, what this agent has in their place.
 var elsewhere = map[string]string{
-	"adaptivethreshold": "memberlist has no threshold of this kind; gossip.overrides.evidenceMaxAge is how long a silent peer counts, and gossip.profile how fast it is missed",
-	"lifeguardenabled":  "the key is gossip.lifeguard",
-	"suspiciontimeout":  "it follows from gossip.overrides.suspicionMult and probeInterval, and fencectl config check prints how long memberlist takes with it",
+	"adaptivethreshold": "memberlist has no threshold of this kind; experimental.evidenceMaxAge is how long a silent peer counts, and timing how fast it is missed",
+	"lifeguardenabled":  "the key is experimental.lifeguard",
+	"suspiciontimeout":  "it follows from experimental.suspicionMult and probeInterval, and fencectl config check prints how long memberlist takes with it",
 	"equalsplit":        "with a LUN among quorum.tieBreakers the LUN decides, and the order of the list has no effect",
 	"arbitrate":         "only an equal split is arbitrated; without a majority in any part all stop, but lun.hold and lun.mode: or keep nodes alive that reach the LUN",
 	"k8scheckinterval":  "the key is members.checkInterval",
-	"watchdoginterval":  "the key is watchdog.feedInterval",
+	"watchdoginterval":  "it follows from timing and watchdog.timeout, and experimental.feedInterval sets it",
 	"watchdogdevice":    "the key is watchdog.device",
 	"grpcsocketpath":    "the keys are api.socket and api.moreSockets",
-	"countsuspects":     "a suspect counts until the evidence of it has run out (gossip.overrides.evidenceMaxAge)",
+	"countsuspects":     "a suspect counts until the evidence of it has run out (experimental.evidenceMaxAge)",
 }
 
 // unknownKey refuses a key that the section does not have. The key that was probably
 // meant counts as refused too: that it is missing is no second problem.
 func (r *report) unknownKey(path, key string, names []string) {
 	at := child(path, key)
+	if what, ok := r.wasKey(at); ok {
+		r.refuse(at, what, "", "")
+		return
+	}
 	if hint := retired[at]; hint != "" {
 		r.refuse(at, "is not a known key any more: "+hint, "", "")
 		return
@@ -305,6 +307,28 @@ func found(n *yaml.Node) string {
 	default:
 		return shown(n.Value)
 	}
+}
+
+// parse reads an interface's name, a network or an address. What has a slash is a network, which no interface's name has, and
+// what is written like an address is one.
+func (p *Place) parse(n *yaml.Node) (string, bool) {
+	const allowed = "the name of an interface (1 to 15 characters without blanks, '/' or ':'), a network such as 10.0.0.0/24 with no bits set behind the mask, " +
+		"or one IP address without zone"
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
+		return allowed, false
+	}
+	if strings.Contains(n.Value, "/") {
+		cidr, ok := parsePrefix(n.Value)
+		*p = Place{CIDR: cidr}
+		return allowed, ok
+	}
+	if _, err := netip.ParseAddr(n.Value); err == nil {
+		address, ok := parseAddress(n.Value)
+		*p = Place{Address: address}
+		return allowed, ok
+	}
+	*p = Place{Interface: n.Value}
+	return allowed, isInterfaceName(n.Value)
 }
 
 // parse reads auto or a number of nodes; what the number may be depends on the roster.
@@ -351,23 +375,5 @@ func (r *Reachability) parse(n *yaml.Node) (string, bool) {
 		return allowed, false
 	}
 	*r = Reachability{AtLeast: k}
-	return "", true
-}
-
-// parse reads off, or a duration.
-func (p *Patience) parse(n *yaml.Node) (string, bool) {
-	const allowed = "off, or a duration from 500ms to 1h"
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" && n.Tag != "!!bool" {
-		return allowed, false
-	}
-	if n.Value == "off" || n.Value == "false" { // Helm writes the latter for the former
-		*p = 0
-		return "", true
-	}
-	d, err := time.ParseDuration(n.Value)
-	if err != nil || d < 500*time.Millisecond || d > time.Hour {
-		return allowed, false
-	}
-	*p = Patience(d)
 	return "", true
 }

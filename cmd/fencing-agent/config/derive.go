@@ -33,17 +33,14 @@ const (
 func (c *Config) Params() netgossip.Params { return c.ParamsFor(max(1, len(c.Members.Static))) }
 
 // ParamsFor returns the effective gossip parameters for a roster of n members: those of
-// the profile with the overrides applied. Memberlist has no switch for Lifeguard: off is the least of both of its
+// the timing with the overrides applied. Memberlist has no switch for Lifeguard: off is the least of both of its
 // parameters.
 func (c *Config) ParamsFor(n int) netgossip.Params {
-	var p netgossip.Params
-	if c.Gossip.Profile != ProfileFixed {
-		p = netgossip.Profile(c.Gossip.Profile).Params(n)
-	}
-	if !c.Gossip.Lifeguard {
+	p := c.Gossip.Profile.Params(n)
+	if !c.Experimental.Lifeguard {
 		p.AwarenessMaxMultiplier, p.SuspicionMaxTimeoutMult = 1, 1
 	}
-	c.Gossip.Overrides.Apply(&p)
+	c.Experimental.Gossip.Apply(&p)
 	return p
 }
 
@@ -188,8 +185,12 @@ func (c *Config) GrantExpiry(w time.Duration) time.Duration {
 	return c.GrantLifetime() + c.Watchdog.FeedInterval + w + MarginAfterDeath
 }
 
-// SentencePatience is the least watchdog.sentenceAfter: two heartbeats, a write and a read, by which the others have shown
-// twice that they live.
+// SentenceTimeout is the watchdog's timeout once a node has condemned itself. Where the driver refuses it, the agent takes the
+// next longer one.
+const SentenceTimeout = time.Second
+
+// SentencePatience is the shortest time after which a node condemns itself: two heartbeats, a write and a read, by which the
+// others have shown twice that they live.
 func (c *Config) SentencePatience() time.Duration {
 	return 2*c.LUN.HeartbeatInterval + c.LUN.IOTimeout/4
 }
@@ -198,13 +199,13 @@ func (c *Config) SentencePatience() time.Duration {
 // anywhere, after which its word has the time to go to the others.
 func (c *Config) Sentencing() watchdog.Sentencing {
 	if c.sparesItself() != "" {
-		return watchdog.Sentencing{Timeout: c.Watchdog.SentenceTimeout, Strike: max(c.LUN.IOTimeout, time.Second)}
+		return watchdog.Sentencing{Timeout: SentenceTimeout, Strike: max(c.LUN.IOTimeout, time.Second)}
 	}
-	after := time.Duration(c.Watchdog.SentenceAfter)
+	after := c.Watchdog.SentenceAfter
 	if after > 0 {
 		after = max(after, c.SentencePatience())
 	}
-	return watchdog.Sentencing{After: after, Timeout: c.Watchdog.SentenceTimeout, Strike: c.LUN.IOTimeout, LUNLoss: c.Watchdog.SentenceOnLUNLoss}
+	return watchdog.Sentencing{After: after, Timeout: SentenceTimeout, Strike: c.LUN.IOTimeout, LUNLoss: c.Watchdog.SelfFence == SelfFenceLUN}
 }
 
 // sparesItself says what in the configuration keeps this node from condemning itself, or "".

@@ -52,7 +52,7 @@ func ExampleConfig_Budget() {
 func TestTieBudgetCountsTheLongerOfArbitrationAndGrant(t *testing.T) {
 	c := Default()
 	age := 2 * time.Minute
-	c.Gossip.Overrides.EvidenceMaxAge = &age
+	c.Experimental.Gossip.EvidenceMaxAge = &age
 	if got := c.GrantLifetime(); got != age {
 		t.Errorf("G = %v: shorter than the evidence it rests on", got)
 	}
@@ -71,19 +71,13 @@ func TestParams(t *testing.T) {
 		t.Errorf("another roster: got %+v, want %+v", got, want)
 	}
 	for _, p := range netgossip.Profiles() {
-		c.Gossip.Profile = Profile(p)
+		c.Gossip.Profile = p
 		if got, want := c.Params(), p.Params(50); got != want {
 			t.Errorf("%s: got %+v, want %+v", p, got, want)
 		}
-		if !slices.Contains(c.Gossip.Profile.values(), string(p)) {
-			t.Errorf("%s is no choice", p)
+		if !slices.ContainsFunc(Timing("").values(), func(t string) bool { return Timing(t).profile() == p }) {
+			t.Errorf("%s is that of no timing", p)
 		}
-	}
-	c.Gossip.Profile = ProfileFixed
-	tcp := 7 * time.Second
-	c.Gossip.Overrides.TCPTimeout = &tcp
-	if got, want := c.Params(), (netgossip.Params{TCPTimeout: tcp}); got != want {
-		t.Errorf("fixed: got %+v, want the overrides alone", got)
 	}
 }
 
@@ -122,7 +116,7 @@ func TestTunedParamsPassTheChecks(t *testing.T) {
 	for _, p := range netgossip.Profiles() {
 		for _, n := range []int{1, 2, 3, 4, 10, 11, 20, 50, 99, 100, 300, 500, roster.MaxNodes} {
 			c, r := Default(), newReport()
-			c.Gossip.Profile = Profile(p)
+			c.Gossip.Profile = p
 			c.Members.Static = make([]Member, n)
 			checkGossip(c, r)
 			checkLUN(c, r)
@@ -160,7 +154,7 @@ func TestTieBreakers(t *testing.T) {
 
 func TestGossipLabelFits(t *testing.T) {
 	long := strings.Repeat("x", 63)
-	c, _ := mustParse(t, with("cluster: "+long, "nodeGroup: "+long, network("name: "+long+", interface: e"),
+	c, _ := mustParse(t, with("cluster: "+long, "nodeGroup: "+long, network("name: "+long+", at: e"),
 		"members: {static: [{name: n1, addresses: {"+long+": 10.0.0.1}}]}"), noEnv)
 	if label := c.GossipLabel(c.SystemNetworks[0].Name); len(label) > 200 {
 		t.Errorf("the longest label has %d bytes", len(label))

@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,8 +25,18 @@ func TestDocumentation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tuning, err := os.ReadFile("../../../docs/tuning.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := docRow.FindAllStringSubmatch(string(text), -1)
+	for _, m := range docRow.FindAllStringSubmatch(string(tuning), -1) {
+		if strings.HasPrefix(m[1], Laboratory+".") {
+			all = append(all, m)
+		}
+	}
 	rows := make(map[string][]string)
-	for _, m := range docRow.FindAllStringSubmatch(string(text), -1) {
+	for _, m := range all {
 		if rows[m[1]] != nil {
 			t.Errorf("%s has two rows", m[1])
 		}
@@ -52,16 +63,16 @@ func TestDocumentation(t *testing.T) {
 		}
 	})
 	for path := range rows {
-		if !documented[path] {
+		if !documented[path] && path != Laboratory {
 			t.Errorf("%s is documented but is no key", path)
 		}
 	}
 	tuned := reflect.ValueOf(netgossip.Tune(3))
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Overrides]()) {
 		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		row := rows["gossip.overrides."+key]
+		row := rows[Laboratory+"."+key]
 		if want := fmt.Sprint(tuned.FieldByName(f.Name)); row == nil || !strings.HasPrefix(strings.TrimSpace(row[0]), want) {
-			t.Errorf("gossip.overrides.%s: row %q, want the default %s", key, row, want)
+			t.Errorf("experimental.%s: row %q, want the default %s", key, row, want)
 		}
 	}
 	c := Default()
@@ -101,7 +112,7 @@ func TestTuningTables(t *testing.T) {
 	for _, cells := range columns {
 		want(notebook, " | "+strings.Join(cells, " / ")+" |")
 	}
-	for _, p := range Profile("").values() {
+	for _, p := range Timing("").values() {
 		want(page, "| `"+p+"` | ")
 	}
 }
@@ -121,7 +132,7 @@ func withElements() *Config {
 
 func walkKeys(path string, v reflect.Value, visit func(string, field, reflect.Value)) {
 	for _, f := range fieldsOf(v.Type()) {
-		at, fv := child(path, f.key), v.Field(f.index)
+		at, fv := child(path, f.key), v.FieldByIndex(f.index)
 		if !isSection(fv.Type()) {
 			visit(at, f, fv)
 		}
@@ -169,9 +180,20 @@ func choices(v reflect.Value) []string {
 func TestKeys(t *testing.T) {
 	keys := Keys()
 	text, _ := json.Marshal(keys)
-	for _, want := range []string{"cluster", "members.static[].addresses", "systemNetworks[].port", "reachability", "quorum.size", "gossip.overrides.evidenceMaxAge", "http.address"} {
+	for _, want := range []string{"cluster", Laboratory, "members.static[].addresses", "systemNetworks[].port", "reachability", "quorum.size", "experimental.evidenceMaxAge", "http.address"} {
 		if !strings.Contains(string(text), `"`+want+`"`) {
 			t.Errorf("%s is missing in %s", want, text)
+		}
+	}
+	chosen := Chosen()
+	for _, key := range chosen {
+		if !slices.Contains(keys, key) || strings.HasPrefix(key, Laboratory+".") {
+			t.Errorf("%s is counted", key)
+		}
+	}
+	for key, counted := range map[string]bool{"cluster": true, "lun": false, "members.static": false, "members.static[].name": true, "lun.devices": true, Laboratory: true} {
+		if slices.Contains(chosen, key) != counted {
+			t.Errorf("%s is counted: %t", key, !counted)
 		}
 	}
 }

@@ -2,28 +2,53 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 )
 
 // field is one key of a section.
 type field struct {
 	key   string
-	index int
+	index []int
 	tag   reflect.StructTag
 }
 
-// fieldsOf lists the keys of a section in the order of the struct.
+// fieldsOf lists the keys of a section in the order of the struct, those of a section that is written inline among them.
 func fieldsOf(t reflect.Type) []field {
 	var out []field
 	for i := range t.NumField() {
 		f := t.Field(i)
-		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		key, how, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if how == "inline" {
+			for _, inner := range fieldsOf(f.Type) {
+				inner.index = append(slices.Clone(f.Index), inner.index...)
+				out = append(out, inner)
+			}
+			continue
+		}
 		if key == "" || key == "-" {
 			continue
 		}
-		out = append(out, field{key, i, f.Tag})
+		out = append(out, field{key, f.Index, f.Tag})
 	}
 	return out
+}
+
+// Laboratory is the section of what only a measurement or a laboratory sets. It counts as one key, with a page of its own.
+const Laboratory = "experimental"
+
+// Chosen lists the keys that somebody who writes a file may have to choose: those of docs/configuration.md.
+func Chosen() []string {
+	all := Keys()
+	return slices.DeleteFunc(slices.Clone(all), func(key string) bool {
+		if key == Laboratory {
+			return false
+		}
+		holds := slices.ContainsFunc(all, func(inner string) bool {
+			return strings.HasPrefix(inner, key+".") || strings.HasPrefix(inner, key+"[].")
+		})
+		return holds || strings.HasPrefix(key, Laboratory+".")
+	})
 }
 
 // Keys lists the path of every key that a file may have, in the order of the struct;
@@ -33,7 +58,7 @@ func Keys() []string { return keysOf("", reflect.TypeFor[Config]()) }
 func keysOf(path string, t reflect.Type) []string {
 	var out []string
 	for _, f := range fieldsOf(t) {
-		at, ft := child(path, f.key), t.Field(f.index).Type
+		at, ft := child(path, f.key), t.FieldByIndex(f.index).Type
 		out = append(out, at)
 		if ft.Kind() == reflect.Slice {
 			at, ft = at+"[]", ft.Elem()

@@ -82,6 +82,7 @@ func parse(name string, data []byte, env func(string) string, hostname func() (s
 
 func (r *report) parse(name string, data []byte, env func(string) string, hostname func() (string, error)) (*Config, []Problem, error) {
 	c := Default()
+	r.name = name
 	if len(data) > maxFileSize {
 		r.refuse("", "is too large", fmt.Sprintf("more than %d bytes", maxFileSize), "a configuration file")
 	} else {
@@ -99,7 +100,7 @@ func (r *report) parse(name string, data []byte, env func(string) string, hostna
 			c.Quorum.TieBreakers = []Breaker{BreakerKubernetes}
 		}
 		c.applyTiming(r.given)
-		c.fitFeeding(r.given)
+		c.applyExperimental()
 		check(c, r)
 	}
 	if warnings := sorted(r.warnings); len(r.problems) > 0 {
@@ -128,6 +129,7 @@ func (r *report) decodeFile(data []byte, c *Config) {
 		return
 	}
 	if len(doc.Content) == 1 {
+		r.root = doc.Content[0]
 		r.decode("", doc.Content[0], reflect.ValueOf(c).Elem(), "")
 	}
 }
@@ -208,7 +210,7 @@ func fillNetwork(c *Config, r *report, env func(string) string) {
 	if !ok {
 		return // checkNetworks says what to do
 	}
-	n := SystemNetwork{Name: OnlyNetwork, Address: ip}
+	n := SystemNetwork{Name: OnlyNetwork, At: Place{Address: ip}}
 	n.setDefaults()
 	c.SystemNetworks = []SystemNetwork{n}
 }
@@ -234,6 +236,7 @@ func check(c *Config, r *report) {
 	checkLUN(c, r)
 	checkNodeDevices(c, r)
 	checkWatchdog(c, r)
+	checkExperimental(c, r)
 	checkPaths(c, r)
 	checkSupported(c, r)
 }

@@ -16,7 +16,7 @@ var base = []string{
 	"nodeGroup: worker",
 	`systemNetworks:
   - name: mgmt
-    address: 10.0.0.1`,
+    at: 10.0.0.1`,
 	`members:
   static:
     - name: n1
@@ -79,7 +79,7 @@ func TestMinimalConfigurationKeepsDefaults(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if n := got.SystemNetworks[0]; n.Port != DefaultPort || n.BindToDevice != BindAuto || n.Address.String() != "10.0.0.1" {
+	if n := got.SystemNetworks[0]; n.Port != DefaultPort || n.BindToDevice != BindAuto || n.At.Address.String() != "10.0.0.1" {
 		t.Errorf("system network %+v", n)
 	}
 	if len(warnings) > 0 {
@@ -88,7 +88,7 @@ func TestMinimalConfigurationKeepsDefaults(t *testing.T) {
 }
 
 func TestNamesFromEnvironment(t *testing.T) {
-	mgmt := network("name: mgmt, interface: eth0")
+	mgmt := network("name: mgmt, at: eth0")
 	tests := []struct {
 		name, file string
 		env        []string
@@ -179,7 +179,7 @@ func TestExamplesOffTheNode(t *testing.T) {
 
 // A file is checked for one node as soon as anything says for which.
 func TestReviewTakesTheNodeThatIsNamed(t *testing.T) {
-	anywhere := network("name: mgmt, cidr: 10.0.0.0/24")
+	anywhere := network("name: mgmt, at: 10.0.0.0/24")
 	for _, tt := range []struct {
 		name, file, host string
 		env              []string

@@ -24,7 +24,7 @@ func TestNamesAreDefaults(t *testing.T) {
 }
 
 func TestNodesHaveDevicesOfTheirOwn(t *testing.T) {
-	file := with("lun: {devices: [/dev/mapper/fence]}", "nodeName:-", "systemNetworks: [{name: mgmt, interface: eth0}]", `nodeDevices:
+	file := with("lun: {devices: [/dev/mapper/fence]}", "nodeName:-", "systemNetworks: [{name: mgmt, at: eth0}]", `nodeDevices:
   - {node: n1, watchdog: "identity:hpwdt"}
   - {node: n2, lun: ["wwn:0x6001405aaaaaaaaaaaaaaaaaaaaaaaaa"]}`)
 	for _, c := range []struct{ node, watchdog, lun string }{
@@ -101,21 +101,21 @@ func TestOneNetworkOnTheNodesAddress(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if n := got.SystemNetworks; len(n) != 1 || n[0].Name != "node" || n[0].Address.String() != c.want || n[0].Port != DefaultPort {
+		if n := got.SystemNetworks; len(n) != 1 || n[0].Name != "node" || n[0].At.Address.String() != c.want || n[0].Port != DefaultPort {
 			t.Errorf("%s: %+v", name, n)
 		}
 	}
 }
 
 func TestLifeguardOff(t *testing.T) {
-	c, _ := mustParse(t, with("gossip: {lifeguard: false, profile: adr}"), noEnv)
+	c, _ := mustParse(t, with("timing: adr", "experimental: {lifeguard: false}"), noEnv)
 	if p := c.ParamsFor(50); p.AwarenessMaxMultiplier != 1 || p.SuspicionMaxTimeoutMult != 1 || p.SuspicionMult < 3 {
 		t.Errorf("%+v", p)
 	}
 	expectProblems(t, []problemCase{
-		{"Lifeguard off and on", with("gossip: {lifeguard: false, overrides: {awarenessMaxMultiplier: 4}}"), "gossip.lifeguard: is off, and overrides give it more than nothing to do, found false; allowed: true, or no"},
-		{"key of the documents", with("gossip: {adaptiveThreshold: 0.8}"), "gossip.adaptiveThreshold: is not a known key: memberlist has no threshold of this kind; gossip.overrides.evidenceMaxAge"},
-		{"struct of the documents", with("LifeguardEnabled: true"), "LifeguardEnabled: is not a known key: the key is gossip.lifeguard"},
+		{"Lifeguard off and on", with("experimental: {lifeguard: false, awarenessMaxMultiplier: 4}"), "experimental.lifeguard: is off, and other keys give it more than nothing to do, found false; allowed: true, or no"},
+		{"key of the documents", with("gossip: {adaptiveThreshold: 0.8}"), "gossip.adaptiveThreshold: is not a known key: memberlist has no threshold of this kind; experimental.evidenceMaxAge"},
+		{"struct of the documents", with("LifeguardEnabled: true"), "LifeguardEnabled: is not a known key: the key is experimental.lifeguard"},
 		{"no majority", with("quorum: {arbitrate: no-majority}"), "quorum.arbitrate: is not a known key: only an equal split is arbitrated"},
 		{"order", with("equalSplit: {order: [api, lun]}"), "equalSplit: is not a known key: with a LUN among quorum.tieBreakers"},
 		{"one socket twice", with("api: {moreSockets: [/var/run/fencing-agent.sock]}"), "api.moreSockets[0]: is the path of api.socket as well"},

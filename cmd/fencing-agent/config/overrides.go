@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Overrides replaces single gossip parameters; what is nil stays as the profile has it.
+// Overrides replaces single gossip parameters; what is nil stays as the timing has it.
 type Overrides struct {
 	GossipInterval   *time.Duration `yaml:"gossipInterval,omitempty" range:"20ms..10s"`
 	GossipNodes      *int           `yaml:"gossipNodes,omitempty" range:"1..32"`
@@ -66,34 +65,16 @@ func override[T any](to *T, with *T) {
 }
 
 // Gives reports whether the parameter with this key is overridden.
-func (o *Overrides) Gives(key string) bool { return !slices.Contains(o.missing(), key) }
-
-// missing lists the overrides that are not given.
-func (o *Overrides) missing() []string {
-	var out []string
+func (o *Overrides) Gives(key string) bool {
 	v := reflect.ValueOf(o).Elem()
-	for _, f := range fieldsOf(v.Type()) {
-		if v.Field(f.index).IsNil() {
-			out = append(out, f.key)
-		}
-	}
-	return out
+	return slices.ContainsFunc(fieldsOf(v.Type()), func(f field) bool { return f.key == key && !v.FieldByIndex(f.index).IsNil() })
 }
 
 // checkGossip checks the parameters that result, so that an override which does not
-// fit the profile's other values is found as well.
+// fit the timing's other values is found as well.
 func checkGossip(c *Config, r *report) {
-	if c.Gossip.Profile == ProfileFixed {
-		all := c.Gossip.Overrides.missing()
-		all = slices.DeleteFunc(all, func(key string) bool { return r.isRefused("gossip.overrides." + key) })
-		if len(all) > 0 {
-			r.problem("gossip.overrides", "must give every parameter with the profile fixed, it lacks "+strings.Join(all, ", "),
-				nil, "these keys as well, or another profile")
-			return
-		}
-	}
-	if p := c.Params(); !c.Gossip.Lifeguard && (p.AwarenessMaxMultiplier > 1 || p.SuspicionMaxTimeoutMult > 1) && r.intact("gossip.overrides") {
-		r.problem("gossip.lifeguard", "is off, and overrides give it more than nothing to do", false,
+	if p := c.Params(); !c.Experimental.Lifeguard && (p.AwarenessMaxMultiplier > 1 || p.SuspicionMaxTimeoutMult > 1) && r.intact("experimental") {
+		r.problem("experimental.lifeguard", "is off, and other keys give it more than nothing to do", false,
 			"true, or no awarenessMaxMultiplier and suspicionMaxTimeoutMult above 1")
 	}
 	checkSuspicion(c, r)
@@ -103,7 +84,7 @@ func checkGossip(c *Config, r *report) {
 // checkSuspicion checks what enters memberlist's formulas.
 func checkSuspicion(c *Config, r *report) {
 	n, p := len(c.Members.Static), c.Params()
-	const at = "gossip.overrides."
+	const at = "experimental."
 	if r.intact(at + "probeInterval") {
 		switch {
 		case p.ProbeTimeout >= p.ProbeInterval:
@@ -137,7 +118,7 @@ const fewTransmissions = 8
 // checkEvidence checks what the evidence protocol needs.
 func checkEvidence(c *Config, r *report) {
 	p := c.Params()
-	const at = "gossip.overrides."
+	const at = "experimental."
 	if p.EvidenceTimeout >= p.EvidenceInterval && r.intact(at+"evidenceInterval") {
 		r.problem(at+"evidenceTimeout", "is too long: a question would outlive the next one",
 			p.EvidenceTimeout, "less than evidenceInterval = %v", p.EvidenceInterval)

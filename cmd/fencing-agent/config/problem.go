@@ -7,11 +7,13 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Problem is one thing that is wrong with a configuration, or dubious about it.
 type Problem struct {
-	Path    string // of the key, e.g. systemNetworks[1].interface; empty: the whole file
+	Path    string // of the key, e.g. systemNetworks[1].at; empty: the whole file
 	Line    int    // of the key or of the section it would belong to; 0: not in the file
 	What    string // what is wrong
 	Found   string // the value, empty if What says it
@@ -59,6 +61,8 @@ func Lines(file string, problems []Problem) []string {
 // report collects problems. Keys that could not be read are remembered as refused, so
 // that the checks which follow do not complain about the default in their place.
 type report struct {
+	name     string     // of the file
+	root     *yaml.Node // what it says
 	problems []Problem
 	warnings []Problem
 	lines    map[string]int // by path, of each key that the file gives

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
 // refused parses a configuration that must be refused.
@@ -57,7 +55,7 @@ func members(n int) string {
 func network(keys string) string { return "systemNetworks: [{" + keys + "}]" }
 
 // mgmt is the base's network, as the argument of network.
-const mgmt = "name: mgmt, address: 10.0.0.1"
+const mgmt = "name: mgmt, at: 10.0.0.1"
 
 type problemCase struct {
 	name, file string
@@ -106,10 +104,10 @@ func TestRefusesUnknownKeys(t *testing.T) {
 		{"unknown key", with("colour: red"), "colour: is not a known key; allowed: cluster, nodeName,"},
 		{"misspelt key", with("reachabilty: all"), "reachabilty: is not a known key, did you mean reachability?"},
 		{"swapped letters", with("lun: {mdoe: or}"), "lun.mdoe: is not a known key, did you mean mode?"},
-		{"other section", with("feedInterval: 5s"), "feedInterval: is not a known key; allowed: cluster, nodeName, nodeGroup, members, kubernetes, systemNetworks, reachability, gossip, quorum, onQuorumLoss, restartGrace, timing, lun, watchdog, nodeDevices, api, http, history (watchdog.feedInterval is a known key)"},
+		{"other section", with("ioTimeout: 5s"), "ioTimeout: is not a known key; allowed: cluster, nodeName, nodeGroup, members, kubernetes, systemNetworks, reachability, gossip, quorum, onQuorumLoss, restartGrace, timing, lun, watchdog, nodeDevices, api, http, history, experimental (lun.ioTimeout is a known key)"},
 		{"odd key", with("\"a\\nb\": c"), `["a\nb"]: is not a known key`},
 		{"key in a list", with(network(mgmt + ", prot: 1")), "systemNetworks[0].prot: is not a known key, did you mean port?"},
-		{"misspelt needed key", with(network("name: mgmt, adress: 10.0.0.1")), "systemNetworks[0].adress: is not a known key, did you mean address?"},
+		{"misspelt needed key", with(network("name: mgmt, att: 10.0.0.1")), "systemNetworks[0].att: is not a known key, did you mean at?"},
 	})
 }
 
@@ -132,8 +130,8 @@ func TestRefusesWrongTypes(t *testing.T) {
 		{"misspelt choice", with("onQuorumLoss: fenced"), "onQuorumLoss: is not a choice, found fenced; allowed: fence, exclude, wait (did you mean fence?)"},
 		{"choice is a mapping", with("onQuorumLoss: {a: b}"), "onQuorumLoss: is not a choice, found a mapping"},
 		{"null list entry", with("quorum: {tieBreakers: [~]}"), "quorum.tieBreakers[0]: has no value"},
-		{"no cascade from a network name", with(network("name: 7, address: 10.0.0.1")), "systemNetworks[0].name: is not a string, found 7"},
-		{"no cascade from a member name", with("members: {static: [{name: 7, addresses: {mgmt: 10.0.0.1}}]}", network("name: mgmt, interface: e")), "members.static[0].name: is not a string, found 7"},
+		{"no cascade from a network name", with(network("name: 7, at: 10.0.0.1")), "systemNetworks[0].name: is not a string, found 7"},
+		{"no cascade from a member name", with("members: {static: [{name: 7, addresses: {mgmt: 10.0.0.1}}]}", network("name: mgmt, at: e")), "members.static[0].name: is not a string, found 7"},
 	})
 }
 
@@ -147,12 +145,12 @@ func TestRefusesUnusableValues(t *testing.T) {
 		{"node name", with("nodeName: N_1"), "nodeName: is not usable, found N_1; allowed: the node's name in Kubernetes"},
 		{"group", with("nodeGroup: a/b"), "nodeGroup: is not usable, found a/b; allowed: 1 to 63 letters"},
 		{"cluster too long", with("cluster: " + strings.Repeat("x", 64)), "cluster: is not usable"},
-		{"network name", with(network("name: Mgmt, address: 10.0.0.1")), "systemNetworks[0].name: is not usable, found Mgmt; allowed: 1 to 63 lower-case letters"},
-		{"interface name", with(network("name: mgmt, interface: a-very-long-name")), "systemNetworks[0].interface: is not usable"},
-		{"cidr with host bits", with(network("name: mgmt, cidr: 10.0.0.1/24")), "systemNetworks[0].cidr: is not usable, found 10.0.0.1/24; allowed: a network such as 10.0.0.0/24"},
-		{"address is a name", with(network("name: mgmt, address: localhost")), "systemNetworks[0].address: is not usable, found localhost; allowed: one IP address without zone"},
-		{"address unspecified", with(network("name: mgmt, address: 0.0.0.0")), "systemNetworks[0].address: is not usable, found 0.0.0.0"},
-		{"address with zone", with(network("name: mgmt, address: 'fe80::1%eth0'")), "systemNetworks[0].address: is not usable"},
+		{"network name", with(network("name: Mgmt, at: 10.0.0.1")), "systemNetworks[0].name: is not usable, found Mgmt; allowed: 1 to 63 lower-case letters"},
+		{"interface name", with(network("name: mgmt, at: a-very-long-name")), "systemNetworks[0].at: is not possible"},
+		{"cidr with host bits", with(network("name: mgmt, at: 10.0.0.1/24")), "systemNetworks[0].at: is not possible, found 10.0.0.1/24"},
+		{"address is a number", with(network("name: mgmt, at: 10")), "systemNetworks[0].at: is not possible, found 10; allowed: the name of an interface"},
+		{"address unspecified", with(network("name: mgmt, at: 0.0.0.0")), "systemNetworks[0].at: is not possible, found 0.0.0.0"},
+		{"address with zone", with(network("name: mgmt, at: 'fe80::1%eth0'")), "systemNetworks[0].at: is not possible"},
 		{"relative device", with("lun: {devices: [sda]}"), "lun.devices[0]: is not usable, found sda; allowed: an absolute path"},
 		{"relative watchdog", with("watchdog: {device: watchdog}"), "watchdog.device: is not usable, found watchdog; allowed: an absolute path"},
 		{"relative disable file", with("watchdog: {disableFile: off}"), "watchdog.disableFile: is not usable, found off"},
@@ -178,19 +176,18 @@ func TestRefusesUnusableValues(t *testing.T) {
 func TestRefusesMissingKeys(t *testing.T) {
 	expectProblems(t, []problemCase{
 		{"nothing at all", "", "nodeGroup: is empty; allowed: the node's group, here or in $NODE_GROUP\nsystemNetworks: is empty, and $NODE_IP is no address to take in their place; allowed: at least one network, or $NODE_IP\nmembers.static: is empty; allowed: every node of the group, this one included"},
-		{"network without name", with(network("address: 10.0.0.1")), "systemNetworks[0].name: is missing; allowed: 1 to 63 lower-case letters\nmembers.static[0].addresses.mgmt: is not a system network\nmembers.static[1].addresses.mgmt: is not a system network\nmembers.static[2].addresses.mgmt: is not a system network"},
-		{"network nowhere", with(network("name: mgmt")), "systemNetworks[0]: does not say where the network is; allowed: exactly one of interface, cidr and address"},
-		{"member without name", with("members: {static: [{addresses: {mgmt: 10.0.0.1}}, {name: n1, addresses: {mgmt: 10.0.0.2}}]}", network("name: mgmt, interface: eth0")), "members.static[0].name: is missing"},
+		{"network without name", with(network("at: 10.0.0.1")), "systemNetworks[0].name: is missing; allowed: 1 to 63 lower-case letters\nmembers.static[0].addresses.mgmt: is not a system network\nmembers.static[1].addresses.mgmt: is not a system network\nmembers.static[2].addresses.mgmt: is not a system network"},
+		{"network nowhere", with(network("name: mgmt")), "systemNetworks[0].at: is missing; allowed: where the network is on this node"},
+		{"member without name", with("members: {static: [{addresses: {mgmt: 10.0.0.1}}, {name: n1, addresses: {mgmt: 10.0.0.2}}]}", network("name: mgmt, at: eth0")), "members.static[0].name: is missing"},
 	})
 }
 
 func TestRefusesContradictoryNetworks(t *testing.T) {
 	expectProblems(t, []problemCase{
-		{"network three times", with(network(mgmt + ", interface: eth0, cidr: 10.0.0.0/24")), "systemNetworks[0]: says twice where the network is, found interface and cidr and address"},
-		{"network names", with("systemNetworks: [{name: mgmt, address: 10.0.0.1}, {name: mgmt, interface: eth0}]"), "systemNetworks[1].name: is the name of systemNetworks[0] as well, found mgmt"},
-		{"one interface and port", with("systemNetworks: [{name: mgmt, interface: e}, {name: b, interface: e}]",
+		{"network names", with("systemNetworks: [{name: mgmt, at: 10.0.0.1}, {name: mgmt, at: eth0}]"), "systemNetworks[1].name: is the name of systemNetworks[0] as well, found mgmt"},
+		{"one interface and port", with("systemNetworks: [{name: mgmt, at: e}, {name: b, at: e}]",
 			"members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, b: 10.0.0.2}}]}"), "systemNetworks[1]: would use the socket of systemNetworks[0] as well, found interface e, port 7946"},
-		{"one own address and port", with("systemNetworks: [{name: mgmt, interface: e}, {name: b, cidr: 10.0.0.0/24}]",
+		{"one own address and port", with("systemNetworks: [{name: mgmt, at: e}, {name: b, at: 10.0.0.0/24}]",
 			"members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, b: 10.0.0.1}}]}"), "systemNetworks[1]: would use the socket of network mgmt as well, found 10.0.0.1:7946"},
 		{"metrics on a gossip socket", with("http: {address: '10.0.0.1:7946'}"), "http.address: is the socket of systemNetworks[0] as well, found 10.0.0.1:7946; allowed: another port"},
 		{"metrics on all addresses", with("http: {address: ':7946'}"), "http.address: is the socket of systemNetworks[0] as well, found :7946"},
@@ -207,8 +204,8 @@ func TestRefusesContradictoryMembers(t *testing.T) {
 		{"address not an IP", with("members: {static: [{name: n1, addresses: {mgmt: n1.example.org}}]}"), "members.static[0].addresses.mgmt: is not usable, found n1.example.org"},
 		{"address taken", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n2, addresses: {mgmt: 10.0.0.1}}]}"), "members.static[1].addresses.mgmt: is the address of n1 as well, found 10.0.0.1"},
 		{"families mixed", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n2, addresses: {mgmt: 'fd00::1'}}]}"), "members.static[1].addresses.mgmt: is of another family than that of n1, found fd00::1"},
-		{"own address literal", with(network("name: mgmt, address: 10.0.0.7")), "systemNetworks[0].address: is not the address that members.static gives n1, found 10.0.0.7; allowed: 10.0.0.1"},
-		{"own address outside cidr", with(network("name: mgmt, cidr: 10.9.0.0/24")), "systemNetworks[0].cidr: does not contain the address that members.static gives n1, found 10.9.0.0/24; allowed: a network with 10.0.0.1"},
+		{"own address literal", with(network("name: mgmt, at: 10.0.0.7")), "systemNetworks[0].at: is not the address that members.static gives n1, found 10.0.0.7; allowed: 10.0.0.1"},
+		{"own address outside cidr", with(network("name: mgmt, at: 10.9.0.0/24")), "systemNetworks[0].at: does not contain the address that members.static gives n1, found 10.9.0.0/24; allowed: a network with 10.0.0.1"},
 		{"too many members", with(members(1025)), "members.static: is too long, found 1025; allowed: at most 1024 members"},
 		{"too many members for a LUN", with(members(256), "lun: {devices: [/dev/sda]}"), "lun.devices: cannot be used with that many members, found 256; allowed: at most 255 members with a LUN"},
 	})
@@ -217,7 +214,7 @@ func TestRefusesContradictoryMembers(t *testing.T) {
 func TestRefusesImpossibleQuorums(t *testing.T) {
 	expectProblems(t, []problemCase{
 		{"quorum too small", with("quorum: {size: 1}"), "quorum.size: does not fit the number of members, found 1; allowed: auto, or 2..3: more than half of 3 members"},
-		{"quorum half", with(members(4), "quorum: {size: 2}", "systemNetworks: [{name: mgmt, interface: e}]"), "quorum.size: does not fit the number of members, found 2; allowed: auto, or 3..4"},
+		{"quorum half", with(members(4), "quorum: {size: 2}", "systemNetworks: [{name: mgmt, at: e}]"), "quorum.size: does not fit the number of members, found 2; allowed: auto, or 3..4"},
 		{"quorum too large", with("quorum: {size: 4}"), "quorum.size: does not fit the number of members, found 4"},
 		{"quorum zero", with("quorum: {size: 0}"), "quorum.size: is not possible, found 0; allowed: auto, or a whole number of nodes"},
 		{"quorum a word", with("quorum: {size: half}"), "quorum.size: is not possible, found half"},
@@ -237,29 +234,26 @@ func TestRefusesImpossibleTimes(t *testing.T) {
 		{"two devices", with("lun: {devices: [/dev/sda, /dev/sdb]}"), "lun.devices: can form no useful majority, found 2 devices; allowed: 0, 1 or 3 devices"},
 		{"same device", with("lun: {devices: [/dev/sda, /dev/sda]}"), "lun.devices: can form no useful majority\nlun.devices[1]: is listed twice, found /dev/sda"},
 		{"no time to arbitrate", with("lun: {ioTimeout: 1s}"), "lun.ioTimeout: leaves no time to arbitrate: preference delay 2s, stagger 1s, two heartbeats and a ballot of 2.3s need 7.3s, the budget is 7s, found 1s; allowed: at least 2 heartbeatInterval = 2s"},
-		{"feeding late", with("watchdog: {feedInterval: 15s}"), "watchdog.feedInterval: is too long: one late feeding would reset the node, found 15s; allowed: less than half of watchdog.timeout = 30s"},
-		{"half seconds", with("watchdog: {timeout: 10500ms, feedInterval: 1s}"), "watchdog.timeout: is not a whole number of seconds, and the kernel takes no other, found 10.5s; allowed: 2s..1h"},
+		{"feeding late", with("experimental: {feedInterval: 15s}"), "experimental.feedInterval: is too long: one late feeding would reset the node, found 15s; allowed: less than half of watchdog.timeout = 30s"},
+		{"half seconds", with("watchdog: {timeout: 10500ms}"), "watchdog.timeout: is not a whole number of seconds, and the kernel takes no other, found 10.5s; allowed: 2s..1h"},
 		{"same device spelt differently", with("lun: {devices: [/dev/sda, /dev/b, /dev/../dev/sda]}"), "lun.devices[2]: is listed twice, found /dev/../dev/sda"},
 	})
 }
 
 func TestRefusesUnsafeGossip(t *testing.T) {
 	expectProblems(t, []problemCase{
-		{"unknown override", with("gossip: {overrides: {probeIntervall: 1s}}"), "gossip.overrides.probeIntervall: is not a known key, did you mean probeInterval?"},
-		{"override out of range", with("gossip: {overrides: {gossipNodes: 0}}"), "gossip.overrides.gossipNodes: is out of range, found 0; allowed: 1..32"},
-		{"probe timeout", with("gossip: {overrides: {probeInterval: 1s, probeTimeout: 1s}}"), "gossip.overrides.probeTimeout: is too long: the probe would be over before a helper is asked, found 1s; allowed: at most 0.4 probeInterval = 400ms"},
-		{"probe timeout of the profile", with("gossip: {overrides: {probeInterval: 100ms}}"), "gossip.overrides.probeTimeout: is too long: the probe would be over before a helper is asked, found 120ms; allowed: at most 0.4 probeInterval = 40ms"},
-		{"suspicion", with(members(4), "systemNetworks: [{name: mgmt, interface: e}]", "gossip: {overrides: {suspicionMult: 2}}"), "gossip.overrides.suspicionMult: is too small: a suspicion would need no second opinion, found 2; allowed: at least 3 with more than 3 members (there are 4)"},
-		{"slow gossip", with(members(4), "systemNetworks: [{name: mgmt, interface: e}]", "gossip: {overrides: {gossipInterval: 1s}}"), "gossip.overrides.gossipInterval: is too long: a suspicion ends after 1.2s, and its refutation takes 2s, found 1s; allowed: less than 600ms with these probeInterval, suspicionMult and gossipNodes"},
-		{"awareness beyond the bound", with("gossip: {overrides: {awarenessMaxMultiplier: 9}}"), "gossip.overrides.awarenessMaxMultiplier: is out of range, found 9; allowed: 1..8"},
-		{"suspicion beyond the bound", with("gossip: {overrides: {suspicionMaxTimeoutMult: 7}}"), "gossip.overrides.suspicionMaxTimeoutMult: is out of range, found 7; allowed: 1..6"},
-		{"profile unknown", with("gossip: {profile: slow}"), "gossip.profile: is not a choice, found slow; allowed: auto, adr, fast, calm, fixed"},
-		{"fixed without values", with("gossip: {profile: fixed}"), "gossip.overrides: must give every parameter with the profile fixed, it lacks " + strings.Join(fieldNames(Overrides{}), ", ") + "; allowed: these keys as well, or another profile"},
-		{"fixed without one value", with("gossip: {profile: fixed, overrides: {" + allBut("tcpTimeout") + "}}"), "gossip.overrides: must give every parameter with the profile fixed, it lacks tcpTimeout; allowed: these keys as well, or another profile"},
-		{"evidence timeout", with("gossip: {overrides: {evidenceTimeout: 1s}}"), "gossip.overrides.evidenceTimeout: is too long"},
-		{"evidence age", with("gossip: {overrides: {evidenceMaxAge: 2999ms}}"), "gossip.overrides.evidenceMaxAge: is too short: two lost packets would make a healthy peer unreachable, found 2.999s; allowed: at least 3 evidenceInterval = 3s"},
-		{"no cascade from a refused interval", with("gossip: {overrides: {probeInterval: fast, probeTimeout: 1s, evidenceInterval: slow, evidenceMaxAge: 1s}}"), "gossip.overrides.probeInterval: is not a duration\ngossip.overrides.evidenceInterval: is not a duration"},
-		{"no cascade from a refused timeout", with("watchdog: {timeout: long, feedInterval: 20s}"), "watchdog.timeout: is not a duration"},
+		{"unknown override", with("experimental: {probeIntervall: 1s}"), "experimental.probeIntervall: is not a known key, did you mean probeInterval?"},
+		{"override out of range", with("experimental: {gossipNodes: 0}"), "experimental.gossipNodes: is out of range, found 0; allowed: 1..32"},
+		{"probe timeout", with("experimental: {probeInterval: 1s, probeTimeout: 1s}"), "experimental.probeTimeout: is too long: the probe would be over before a helper is asked, found 1s; allowed: at most 0.4 probeInterval = 400ms"},
+		{"probe timeout of the profile", with("experimental: {probeInterval: 100ms}"), "experimental.probeTimeout: is too long: the probe would be over before a helper is asked, found 120ms; allowed: at most 0.4 probeInterval = 40ms"},
+		{"suspicion", with(members(4), "systemNetworks: [{name: mgmt, at: e}]", "experimental: {suspicionMult: 2}"), "experimental.suspicionMult: is too small: a suspicion would need no second opinion, found 2; allowed: at least 3 with more than 3 members (there are 4)"},
+		{"slow gossip", with(members(4), "systemNetworks: [{name: mgmt, at: e}]", "experimental: {gossipInterval: 1s}"), "experimental.gossipInterval: is too long: a suspicion ends after 1.2s, and its refutation takes 2s, found 1s; allowed: less than 600ms with these probeInterval, suspicionMult and gossipNodes"},
+		{"awareness beyond the bound", with("experimental: {awarenessMaxMultiplier: 9}"), "experimental.awarenessMaxMultiplier: is out of range, found 9; allowed: 1..8"},
+		{"suspicion beyond the bound", with("experimental: {suspicionMaxTimeoutMult: 7}"), "experimental.suspicionMaxTimeoutMult: is out of range, found 7; allowed: 1..6"},
+		{"evidence timeout", with("experimental: {evidenceTimeout: 1s}"), "experimental.evidenceTimeout: is too long"},
+		{"evidence age", with("experimental: {evidenceMaxAge: 2999ms}"), "experimental.evidenceMaxAge: is too short: two lost packets would make a healthy peer unreachable, found 2.999s; allowed: at least 3 evidenceInterval = 3s"},
+		{"no cascade from a refused interval", with("experimental: {probeInterval: fast, probeTimeout: 1s, evidenceInterval: slow, evidenceMaxAge: 1s}"), "experimental.probeInterval: is not a duration\nexperimental.evidenceInterval: is not a duration"},
+		{"no cascade from a refused timeout", with("watchdog: {timeout: long}", "experimental: {feedInterval: 20s}"), "watchdog.timeout: is not a duration"},
 	})
 }
 
@@ -320,7 +314,7 @@ func TestLongestHorizonIsThatOfTheLongestTimeout(t *testing.T) {
 
 // Guard: K3. Whatever the budget, a grant is not replaced before nobody feeds under it.
 func TestLeaseExpiryIsLongerThanItsTerm(t *testing.T) {
-	for _, file := range []string{with(), with("timing: fast"), with("timing: careful"), with("watchdog: {timeout: 2s, feedInterval: 500ms}", "lun: {heartbeatInterval: 100ms, ioTimeout: 200ms}")} {
+	for _, file := range []string{with(), with("timing: fast"), with("timing: careful"), with("watchdog: {timeout: 2s}", "lun: {heartbeatInterval: 100ms, ioTimeout: 200ms}")} {
 		c, _ := mustParse(t, file, environment())
 		if e := c.LeaseExpiry(2); e < LeaseTerm+LeaseTerm/8 || e < LeaseTerm+c.Budget(c.Watchdog.Timeout).Horizon() {
 			t.Errorf("expiry %v, term %v", e, LeaseTerm)
@@ -354,7 +348,7 @@ func TestWarnings(t *testing.T) {
 		env        []string
 		want       []string
 	}{
-		{"none about binding to devices", with("systemNetworks: [{name: mgmt, interface: eth0, bindToDevice: true}, {name: b, cidr: 10.1.0.0/16}]",
+		{"none about binding to devices", with("systemNetworks: [{name: mgmt, at: eth0, bindToDevice: true}, {name: b, at: 10.1.0.0/16}]",
 			"members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, b: 10.1.0.1}}]}"), nil, nil},
 		{"even and nothing decides", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n2, addresses: {mgmt: 10.0.0.2}}]}"), nil,
 			[]string{"quorum.tieBreakers: has nothing that could decide"}},
@@ -400,7 +394,7 @@ func TestTags(t *testing.T) {
 	var walk func(path string, typ reflect.Type)
 	walk = func(path string, typ reflect.Type) {
 		for _, f := range fieldsOf(typ) {
-			at, ft := child(path, f.key), typ.Field(f.index).Type
+			at, ft := child(path, f.key), typ.FieldByIndex(f.index).Type
 			for ft.Kind() == reflect.Pointer || ft.Kind() == reflect.Slice {
 				ft = ft.Elem()
 			}
@@ -443,40 +437,27 @@ func fieldNames(section any) []string {
 	return out
 }
 
-// allBut writes every override but one, with the values that auto has for three members.
-func allBut(key string) string {
-	p := netgossip.Tune(3)
-	var out []string
-	for _, q := range p.List() {
-		if q.Name != key {
-			out = append(out, fmt.Sprintf("%s: %v", q.Name, q.Value()))
-		}
-	}
-	return strings.Join(out, ", ")
-}
-
 // TestGossipWarnings are settings that work, but not well.
 func TestGossipWarnings(t *testing.T) {
 	for _, c := range []struct{ name, gossip, want string }{
-		{"probe timeout", "{overrides: {probeInterval: 1s, probeTimeout: 401ms}}",
-			"gossip.overrides.probeTimeout: is above 0.4 probeInterval = 400ms: the helpers' nacks come too late, and each crash slows the probing of healthy nodes, found 401ms"},
-		{"probe timeout at the limit", "{overrides: {probeInterval: 1s, probeTimeout: 400ms}}", ""},
-		{"few retransmissions", "{overrides: {retransmitMult: 7}}",
-			"gossip.overrides.retransmitMult: is small: with 4 members a piece of news is sent 7 times, and a lossy network loses refutations below 8, found 7"},
-		{"enough retransmissions", "{overrides: {retransmitMult: 8}}", ""},
-		{"the whole truth", "{profile: fixed, overrides: {" + allBut("") + "}}", ""},
-		{"adr", "{profile: adr}", ""},
-		{"fast", "{profile: fast}", ""},
-		{"calm", "{profile: calm}", ""},
+		{"probe timeout", "experimental: {probeInterval: 1s, probeTimeout: 401ms}",
+			"experimental.probeTimeout: is above 0.4 probeInterval = 400ms: the helpers' nacks come too late, and each crash slows the probing of healthy nodes, found 401ms"},
+		{"probe timeout at the limit", "experimental: {probeInterval: 1s, probeTimeout: 400ms}", ""},
+		{"few retransmissions", "experimental: {retransmitMult: 7}",
+			"experimental.retransmitMult: is small: with 4 members a piece of news is sent 7 times, and a lossy network loses refutations below 8, found 7"},
+		{"enough retransmissions", "experimental: {retransmitMult: 8}", ""},
+		{"adr", "timing: adr", ""},
+		{"fast", "timing: fast", ""},
+		{"wan", "timing: wan", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, warnings, err := parse("f", []byte(with(members(4), network("name: mgmt, interface: e"), "gossip: "+c.gossip)), noEnv, hostname)
+			_, warnings, err := parse("f", []byte(with(members(4), network("name: mgmt, at: e"), c.gossip)), noEnv, hostname)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got []string
 			for _, w := range warnings {
-				if strings.HasPrefix(w.Path, "gossip") {
+				if strings.HasPrefix(w.Path, "experimental.") {
 					got = append(got, w.String())
 				}
 			}

@@ -59,14 +59,14 @@ func (m *Members) lists(name string) bool {
 	return slices.ContainsFunc(m.Static, func(x Member) bool { return x.Name == name })
 }
 
-// bound are the members that the file can be for: all, but with systemNetworks[].address those
+// bound are the members that the file can be for: all, but with an address as systemNetworks[].at those
 // that have the address.
 func bound(c *Config) []int {
 	var all, some []int
 	for i, m := range c.Members.Static {
 		all = append(all, i)
 		if !slices.ContainsFunc(c.SystemNetworks, func(n SystemNetwork) bool {
-			return n.Address != (netip.Addr{}) && n.Address != m.Addresses[n.Name]
+			return n.At.Address != (netip.Addr{}) && n.At.Address != m.Addresses[n.Name]
 		}) {
 			some = append(some, i)
 		}

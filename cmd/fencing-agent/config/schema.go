@@ -36,7 +36,7 @@ func withDefaults(schema map[string]any, v reflect.Value) {
 		return
 	}
 	for _, f := range fieldsOf(v.Type()) {
-		of, fv := keys[f.key].(map[string]any), v.Field(f.index)
+		of, fv := keys[f.key].(map[string]any), v.FieldByIndex(f.index)
 		switch {
 		case isSection(fv.Type()):
 			withDefaults(of, fv)
@@ -65,12 +65,10 @@ func schemaOf(t reflect.Type, constraint reflect.StructTag) map[string]any {
 	switch zero.(type) {
 	case time.Duration:
 		return described(map[string]any{"$ref": "#/definitions/duration"}, constraint.Get("range"))
-	case netip.Addr, netip.Prefix, FileMode:
+	case netip.Addr, Place, FileMode:
 		return map[string]any{"type": "string"}
 	case Size:
 		return map[string]any{"anyOf": []any{map[string]any{"const": "auto"}, map[string]any{"type": "integer", "minimum": 1}}}
-	case Patience: // Helm reads off as false
-		return map[string]any{"anyOf": []any{map[string]any{"enum": []any{"off", false}}, map[string]any{"$ref": "#/definitions/duration"}}}
 	case Reachability:
 		return map[string]any{"anyOf": []any{
 			map[string]any{"enum": []any{ReachableAny, ReachableAll}},
@@ -81,7 +79,7 @@ func schemaOf(t reflect.Type, constraint reflect.StructTag) map[string]any {
 	case reflect.Struct:
 		keys := make(map[string]any)
 		for _, f := range fieldsOf(t) {
-			keys[f.key] = schemaOf(t.Field(f.index).Type, f.tag)
+			keys[f.key] = schemaOf(t.FieldByIndex(f.index).Type, f.tag)
 		}
 		return section(keys)
 	case reflect.Slice:

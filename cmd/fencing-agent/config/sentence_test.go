@@ -14,10 +14,10 @@ func TestSentence(t *testing.T) {
 		warning        bool
 	}{
 		{"default", "", "{}", 5200 * time.Millisecond, false},
-		{"off", "", "{sentenceAfter: off}", 0, false},
-		{"as Helm writes it", "", "{sentenceAfter: false}", 0, false},
-		{"longer", "", "{sentenceAfter: 7s, sentenceTimeout: 2s}", 7 * time.Second, false},
-		{"too short", "", "{sentenceAfter: 1s}", 2500 * time.Millisecond, true},
+		{"off", "", "{selfFence: none}", 0, false},
+		{"off, after", "", "{selfFence: none}\nexperimental: {selfFenceAfter: 7s}", 0, false},
+		{"longer", "", "{}\nexperimental: {selfFenceAfter: 7s}", 7 * time.Second, false},
+		{"too short", "", "{}\nexperimental: {selfFenceAfter: 1s}", 2500 * time.Millisecond, true},
 		{"slow heartbeats", ", heartbeatInterval: 3s, ioTimeout: 8s", "{}", 8 * time.Second, false},
 		{"nobody holds", ", hold: false", "{}", 0, false},
 		{"a dry run", "", "{driver: none}", 0, false},
@@ -29,7 +29,7 @@ func TestSentence(t *testing.T) {
 			}
 			warned := false
 			for _, w := range warnings {
-				warned = warned || strings.HasPrefix(w.String(), "watchdog.sentenceAfter: is shorter")
+				warned = warned || strings.HasPrefix(w.String(), "experimental.selfFenceAfter: is shorter")
 			}
 			if warned != c.warning {
 				t.Errorf("warnings %v", warnings)
@@ -40,19 +40,8 @@ func TestSentence(t *testing.T) {
 	if got := cfg.Sentencing(); got.After != 0 {
 		t.Errorf("under another policy %v", got)
 	}
-	for dog, ok := range map[string]bool{
-		"{timeout: 2s, feedInterval: 500ms}": true, "{timeout: 2s, feedInterval: 500ms, sentenceTimeout: 3s}": false,
-		"{timeout: 4s, feedInterval: 1s}": true, "{timeout: 4s, feedInterval: 1s, sentenceTimeout: 2s}": false,
-		"{timeout: 5s, feedInterval: 1s, sentenceTimeout: 2s}": true, "{timeout: 6s, feedInterval: 1s, sentenceTimeout: 3s}": false,
-		"{timeout: 7s, feedInterval: 1s, sentenceTimeout: 3s}": true, "{timeout: 6s, feedInterval: 1s, sentenceTimeout: 3s, sentenceAfter: off}": true,
-	} {
-		_, _, err := parse("f", []byte(with(strings.Replace(lun, "%s", "", 1), "watchdog: "+dog)), noEnv, hostname)
-		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "watchdog.sentenceTimeout") {
-			t.Errorf("%s: %v", dog, err)
-		}
-	}
-	for _, bad := range []string{"{sentenceAfter: 100ms}", "{sentenceAfter: 5}", "{sentenceTimeout: 1500ms}", "{sentenceTimeout: 4s}"} {
-		if _, _, err := parse("f", []byte(with("watchdog: "+bad)), noEnv, hostname); err == nil {
+	for _, bad := range []string{"watchdog: {selfFence: off}", "watchdog: {selfFence: true}", "experimental: {selfFenceAfter: 100ms}", "experimental: {selfFenceAfter: 5}"} {
+		if _, _, err := parse("f", []byte(with(bad)), noEnv, hostname); err == nil {
 			t.Errorf("%s is taken", bad)
 		}
 	}
@@ -61,11 +50,11 @@ func TestSentence(t *testing.T) {
 // The loss of the LUN is a ground only where it stops a node.
 func TestSentenceOnLUNLoss(t *testing.T) {
 	on := func(mode, more string) string {
-		return with("lun: {devices: [/dev/mapper/fence], mode: "+mode+"}", "watchdog: {sentenceOnLUNLoss: true"+more+"}")
+		return with("lun: {devices: [/dev/mapper/fence], mode: "+mode+"}", "watchdog: {selfFence: quorum-or-lun"+more+"}")
 	}
 	for mode, ok := range map[string]bool{"and": true, "or": false, "tiebreaker": false} {
 		cfg, _, err := parse("f", []byte(on(mode, "")), noEnv, hostname)
-		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "watchdog.sentenceOnLUNLoss: needs lun.mode: and") {
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "watchdog.selfFence: needs lun.mode: and") {
 			t.Errorf("%s: %v", mode, err)
 		}
 		if err == nil && !cfg.Sentencing().LUNLoss {
@@ -75,34 +64,34 @@ func TestSentenceOnLUNLoss(t *testing.T) {
 	if cfg, _ := mustParse(t, with("lun: {devices: [/dev/mapper/fence], mode: and}"), noEnv); cfg.Sentencing().LUNLoss {
 		t.Error("it is the default")
 	}
-	_, warnings, err := parse("f", []byte(on("and", ", sentenceAfter: off")), noEnv, hostname)
-	if lines := strings.Join(Lines("f", warnings), "\n"); err != nil || !strings.Contains(lines, "watchdog.sentenceOnLUNLoss: has no effect: watchdog.sentenceAfter is off") {
+	_, warnings, err := parse("f", []byte(on("and", ", driver: none")), noEnv, hostname)
+	if lines := strings.Join(Lines("f", warnings), "\n"); err != nil || !strings.Contains(lines, "watchdog.selfFence: has no effect: watchdog.driver is none") {
 		t.Errorf("%v, %s", err, lines)
 	}
 }
 
 // What keeps a node from condemning itself is told by the check, where it was asked for or makes the guard worse.
 func TestSentenceThatHasNoEffect(t *testing.T) {
-	const lun, asked = "lun: {devices: [/dev/mapper/fence]}", "watchdog: {sentenceAfter: 7s}"
+	const lun, asked = "lun: {devices: [/dev/mapper/fence]}", "experimental: {selfFenceAfter: 7s}"
 	for name, c := range map[string]struct {
 		lines []string
 		want  string // beginning of the warning; empty: none
 	}{
 		"works":           {[]string{lun, asked}, ""},
 		"default, no LUN": {nil, ""},
-		"no LUN":          {[]string{asked}, "watchdog.sentenceAfter: has no effect: there is no LUN"},
-		"no hold":         {[]string{"lun: {devices: [/dev/mapper/fence], hold: false}", asked}, "watchdog.sentenceAfter: has no effect: lun.hold is false"},
-		"policy":          {[]string{lun, "onQuorumLoss: wait", asked}, "watchdog.sentenceAfter: has no effect: onQuorumLoss is wait"},
-		"dry run":         {[]string{lun, "watchdog: {sentenceAfter: 7s, driver: none}"}, "watchdog.sentenceAfter: has no effect: watchdog.driver is none"},
-		"short":           {[]string{lun, "watchdog: {timeout: 3s, feedInterval: 1s}"}, "watchdog.timeout: is no longer than the countdown of a condemned boot"},
-		"short, off":      {[]string{lun, "watchdog: {timeout: 3s, feedInterval: 1s, sentenceAfter: off}"}, ""},
-		"a second longer": {[]string{lun, "watchdog: {timeout: 4s, feedInterval: 1s}"}, ""},
-		"short, no LUN":   {[]string{"watchdog: {timeout: 3s, feedInterval: 1s}"}, ""},
+		"no LUN":          {[]string{asked}, "experimental.selfFenceAfter: has no effect: there is no LUN"},
+		"no hold":         {[]string{"lun: {devices: [/dev/mapper/fence], hold: false}", asked}, "experimental.selfFenceAfter: has no effect: lun.hold is false"},
+		"policy":          {[]string{lun, "onQuorumLoss: wait", asked}, "experimental.selfFenceAfter: has no effect: onQuorumLoss is wait"},
+		"dry run":         {[]string{lun, "watchdog: {driver: none}", asked}, "experimental.selfFenceAfter: has no effect: watchdog.driver is none"},
+		"short":           {[]string{lun, "watchdog: {timeout: 3s}"}, "watchdog.timeout: is no longer than the countdown of a condemned boot"},
+		"short, off":      {[]string{lun, "watchdog: {timeout: 3s, selfFence: none}"}, ""},
+		"a second longer": {[]string{lun, "watchdog: {timeout: 4s}"}, ""},
+		"short, no LUN":   {[]string{"watchdog: {timeout: 3s}"}, ""},
 	} {
 		_, warnings := mustParse(t, with(c.lines...), noEnv)
 		got := ""
 		for _, w := range warnings {
-			if s := w.String(); strings.Contains(s, "has no effect") && strings.HasPrefix(s, "watchdog.") || strings.Contains(s, "condemned boot") {
+			if s := w.String(); strings.Contains(s, "has no effect") && !strings.HasPrefix(s, "lun.") || strings.Contains(s, "condemned boot") {
 				got += s
 			}
 		}

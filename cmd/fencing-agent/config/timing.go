@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
+)
 
 // Timing is a set of defaults for the keys that enter the time budget.
 type Timing string
@@ -10,12 +14,28 @@ const (
 	TimingFast    Timing = "fast"    // quick local storage, hardware watchdog, quiet hosts
 	TimingDefault Timing = "default" // survives a path failover of a few seconds
 	TimingCareful Timing = "careful" // slow iSCSI: survives a TCP timeout and a login
+	TimingWAN     Timing = "wan"     // slow or lossy networks; storage and watchdog as in default
+	TimingADR     Timing = "adr"     // the founding text's table of intervals; the rest as in default
 )
 
-// Timings lists them, the quickest first.
+// Timings lists those that differ in more than gossip, the quickest first.
 func Timings() []Timing { return []Timing{TimingFast, TimingDefault, TimingCareful} }
 
-func (Timing) values() []string { return []string{"fast", "default", "careful"} }
+func (Timing) values() []string { return []string{"fast", "default", "careful", "wan", "adr"} }
+
+// profile is the set of gossip parameters of a timing.
+func (t Timing) profile() netgossip.Profile {
+	switch t {
+	case TimingFast:
+		return netgossip.ProfileFast
+	case TimingCareful, TimingWAN:
+		return netgossip.ProfileCalm
+	case TimingADR:
+		return netgossip.ProfileADR
+	default:
+		return netgossip.ProfileAuto
+	}
+}
 
 // timed is a default that a timing sets. One that the file gives wins.
 type timed struct {
@@ -25,21 +45,20 @@ type timed struct {
 
 // defaults are what the timing sets. The default one has the values of [Default].
 func (t Timing) defaults() []timed {
-	of := func(gossip Profile, heartbeat, io, timeout, feed, sentence time.Duration) []timed {
+	of := func(heartbeat, io, timeout, feed, sentence time.Duration) []timed {
 		return []timed{
-			{"gossip.profile", func(c *Config) { c.Gossip.Profile = gossip }},
 			{"lun.heartbeatInterval", func(c *Config) { c.LUN.HeartbeatInterval = heartbeat }},
 			{"lun.ioTimeout", func(c *Config) { c.LUN.IOTimeout = io }},
 			{"watchdog.timeout", func(c *Config) { c.Watchdog.Timeout = timeout }},
-			{"watchdog.feedInterval", func(c *Config) { c.Watchdog.FeedInterval = feed }},
-			{"watchdog.sentenceAfter", func(c *Config) { c.Watchdog.SentenceAfter = Patience(sentence) }},
+			{"experimental.feedInterval", func(c *Config) { c.Watchdog.FeedInterval = feed }},
+			{"experimental.selfFenceAfter", func(c *Config) { c.Watchdog.SentenceAfter = sentence }},
 		}
 	}
 	switch t {
 	case TimingFast:
-		return of(ProfileFast, 250*time.Millisecond, 500*time.Millisecond, 5*time.Second, time.Second, 1500*time.Millisecond)
+		return of(250*time.Millisecond, 500*time.Millisecond, 5*time.Second, time.Second, 1500*time.Millisecond)
 	case TimingCareful:
-		return of(ProfileCalm, 2*time.Second, 5*time.Second, 30*time.Second, 5*time.Second, 10*time.Second)
+		return of(2*time.Second, 5*time.Second, 30*time.Second, 5*time.Second, 10*time.Second)
 	default:
 		return nil
 	}
@@ -47,6 +66,7 @@ func (t Timing) defaults() []timed {
 
 // applyTiming fills the keys that the file does not give, as given tells.
 func (c *Config) applyTiming(given func(key string) bool) {
+	c.Gossip.Profile = c.Timing.profile()
 	for _, d := range c.Timing.defaults() {
 		if !given(d.key) {
 			d.set(c)
@@ -54,11 +74,18 @@ func (c *Config) applyTiming(given func(key string) bool) {
 	}
 }
 
-// fitFeeding shortens the default of watchdog.feedInterval where watchdog.timeout was given and has no room for it. One that
-// the file gives is left as it is, and refused if it does not fit.
-func (c *Config) fitFeeding(given func(key string) bool) {
-	if w := &c.Watchdog; !given("watchdog.feedInterval") && 2*w.FeedInterval >= w.Timeout {
+// applyExperimental takes what experimental gives in place of what follows from other keys, and derives what it leaves out.
+// The interval of the feedings is shorter than the timing has it where watchdog.timeout has no room for that; one that the
+// file gives is left as it is, and refused if it does not fit.
+func (c *Config) applyExperimental() {
+	w, e := &c.Watchdog, &c.Experimental
+	override(&w.FeedInterval, e.FeedInterval)
+	if e.FeedInterval == nil && 2*w.FeedInterval >= w.Timeout {
 		w.FeedInterval = w.Timeout / 5
+	}
+	override(&w.SentenceAfter, e.SelfFenceAfter)
+	if w.SelfFence == SelfFenceNone {
+		w.SentenceAfter = 0
 	}
 }
 

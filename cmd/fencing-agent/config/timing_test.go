@@ -5,14 +5,16 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
 func TestTimingsFillWhatTheFileLeavesOut(t *testing.T) {
-	c, _, err := Parse("f", []byte(with("timing: fast\nwatchdog: {timeout: 8s}\ngossip: {profile: calm}")), environment("NODE_NAME", "n1"))
+	c, _, err := Parse("f", []byte(with("timing: fast\nwatchdog: {timeout: 8s}")), environment("NODE_NAME", "n1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Watchdog.Timeout != 8*time.Second || c.Gossip.Profile != ProfileCalm {
+	if c.Watchdog.Timeout != 8*time.Second || c.Gossip.Profile != netgossip.ProfileFast {
 		t.Errorf("explicit keys do not win: %v, %v", c.Watchdog.Timeout, c.Gossip.Profile)
 	}
 	if c.Watchdog.FeedInterval != time.Second || c.LUN.IOTimeout != 500*time.Millisecond {
@@ -32,7 +34,7 @@ func TestAShortTimeoutAloneIsFedInTime(t *testing.T) {
 		{"timing: fast\nwatchdog: {timeout: 4s}", time.Second},
 		{"timing: fast\nwatchdog: {timeout: 2s}", 400 * time.Millisecond},
 		{"timing: careful\nwatchdog: {timeout: 10s}", 2 * time.Second},
-		{"watchdog: {timeout: 10s, feedInterval: 4s}", 4 * time.Second},
+		{"watchdog: {timeout: 10s}\nexperimental: {feedInterval: 4s}", 4 * time.Second},
 	} {
 		got, _, err := Parse("f", []byte(with(c.file)), environment("NODE_NAME", "n1"))
 		if err != nil {

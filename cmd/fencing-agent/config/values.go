@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
-	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
@@ -37,18 +36,6 @@ const (
 	BindAuto BindToDevice = "auto"
 	BindOn   BindToDevice = "true"
 	BindOff  BindToDevice = "false"
-)
-
-// Profile says where gossip parameters start from.
-type Profile string
-
-// The gossip profiles.
-const (
-	ProfileAuto  = Profile(netgossip.ProfileAuto)
-	ProfileADR   = Profile(netgossip.ProfileADR)
-	ProfileFast  = Profile(netgossip.ProfileFast)
-	ProfileCalm  = Profile(netgossip.ProfileCalm)
-	ProfileFixed = Profile("fixed") // nothing but the overrides, all of which must be given
 )
 
 // Sources says from which addresses gossip is read.
@@ -108,13 +95,24 @@ const (
 	OnFenceCrash  OnFence = "crash"  // sysrq-c, for kdump
 )
 
-// RootFrom says which root may tell deaths and give orders.
-type RootFrom string
+// Commands says who may tell deaths and give orders.
+type Commands string
 
-// Where root may be.
+// Who may command.
 const (
-	RootOfAgent  RootFrom = "agent"    // in the agent's own PID namespace: on the machine, or in its pod
-	RootAnywhere RootFrom = "anywhere" // in any container that has the socket, too
+	CommandsNone     Commands = "none"     // nobody: no death that is told is believed, no order is given or obeyed
+	CommandsRoot     Commands = "root"     // root in the agent's own PID namespace: on the machine, or in its pod
+	CommandsAnywhere Commands = "anywhere" // root in any container that has the socket, too
+)
+
+// SelfFence says on which loss a node fences itself, and announces it.
+type SelfFence string
+
+// What a node fences itself for.
+const (
+	SelfFenceNone   SelfFence = "none"
+	SelfFenceQuorum SelfFence = "quorum"        // of the quorum, while a LUN shows that others live
+	SelfFenceLUN    SelfFence = "quorum-or-lun" // and of the LUN, which it alone has lost, in lun.mode and
 )
 
 // Page says to whom the status page is shown.
@@ -141,16 +139,16 @@ type enum interface{ values() []string }
 
 func (MemberSource) values() []string  { return []string{"static", "kubernetes", "controller"} }
 func (DisableSource) values() []string { return []string{"file", "controller"} }
-func (RootFrom) values() []string      { return []string{"agent", "anywhere"} }
+func (Commands) values() []string      { return []string{"none", "root", "anywhere"} }
 func (APITieBreak) values() []string   { return []string{"reachability", "lease"} }
 func (BindToDevice) values() []string  { return []string{"auto", "true", "false"} }
-func (Profile) values() []string       { return []string{"auto", "adr", "fast", "calm", "fixed"} }
 func (Sources) values() []string       { return []string{"members", "any"} }
 func (OnQuorumLoss) values() []string  { return []string{"fence", "exclude", "wait"} }
 func (LUNMode) values() []string       { return []string{"tiebreaker", "or", "and"} }
 func (AtTie) values() []string         { return []string{"fence", "kubernetes"} }
 func (Driver) values() []string        { return []string{"device", "none"} }
 func (OnFence) values() []string       { return []string{"expire", "reboot", "crash"} }
+func (SelfFence) values() []string     { return []string{"none", "quorum", "quorum-or-lun"} }
 func (Page) values() []string          { return []string{"loopback", "any", "none"} }
 
 // MarshalYAML prints true and false as YAML does.
@@ -221,49 +219,30 @@ func (r Reachability) MarshalYAML() (any, error) {
 	return map[string]int{"atLeast": r.AtLeast}, nil
 }
 
-// MarshalYAML leaves out the two of interface, cidr and address that are not set.
-func (n SystemNetwork) MarshalYAML() (any, error) {
-	out := struct {
-		Name         string       `yaml:"name"`
-		Interface    string       `yaml:"interface,omitempty"`
-		CIDR         string       `yaml:"cidr,omitempty"`
-		Address      string       `yaml:"address,omitempty"`
-		Port         int          `yaml:"port"`
-		BindToDevice BindToDevice `yaml:"bindToDevice"`
-	}{Name: n.Name, Interface: n.Interface, Port: n.Port, BindToDevice: n.BindToDevice}
-	if n.CIDR.IsValid() {
-		out.CIDR = n.CIDR.String()
+// MarshalYAML prints the place as the file spells it.
+func (p Place) MarshalYAML() (any, error) { return p.text(), nil }
+
+// text is the place as the file spells it; empty: there is none.
+func (p Place) text() string {
+	switch {
+	case p.CIDR.IsValid():
+		return p.CIDR.String()
+	case p.Address.IsValid():
+		return p.Address.String()
 	}
-	if n.Address.IsValid() {
-		out.Address = n.Address.String()
-	}
-	return out, nil
+	return p.Interface
 }
 
 // Where says in words what the network is bound to.
-func (n SystemNetwork) Where() string {
+func (p Place) Where() string {
 	switch {
-	case n.Interface != "":
-		return "interface " + n.Interface
-	case n.CIDR.IsValid():
-		return "cidr " + n.CIDR.String()
-	case n.Address.IsValid():
-		return "address " + n.Address.String()
+	case p.Interface != "":
+		return "interface " + p.Interface
+	case p.CIDR.IsValid():
+		return "cidr " + p.CIDR.String()
+	case p.Address.IsValid():
+		return "address " + p.Address.String()
 	default:
 		return ""
 	}
-}
-
-// Patience is a time after which something is done; zero means never.
-type Patience time.Duration
-
-// MarshalYAML prints zero as off.
-func (p Patience) MarshalYAML() (any, error) { return p.String(), nil }
-
-// String prints the setting as the file spells it.
-func (p Patience) String() string {
-	if p == 0 {
-		return "off"
-	}
-	return time.Duration(p).String()
 }

@@ -36,7 +36,7 @@ func TestPriceOfTheLUNAsANetwork(t *testing.T) {
 	const file = `
 nodeName: n1
 nodeGroup: storage
-systemNetworks: [{name: mgmt, cidr: 10.0.0.0/24}]
+systemNetworks: [{name: mgmt, at: 10.0.0.0/24}]
 members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n2, addresses: {mgmt: 10.0.0.2}}, {name: n3, addresses: {mgmt: 10.0.0.3}}]}
 lun: {devices: [/dev/mapper/fence], mode: MODE}
 `

@@ -16,7 +16,7 @@ const binEnv = "FENCING_BIN"
 const softConfig = `nodeGroup: g
 nodeName: n1
 members: {cacheFile: /run/lib/members.json, static: [{name: n1, addresses: {mgmt: 127.0.0.1}}, {name: n2, addresses: {mgmt: 127.0.0.2}}]}
-systemNetworks: [{name: mgmt, address: 127.0.0.1}]
+systemNetworks: [{name: mgmt, at: 127.0.0.1}]
 watchdog: {driver: none, disableFile: /run/fencing-agent/disable}
 api: {socket: /run/fencing-agent/s.sock}
 http: {address: ""}

@@ -44,6 +44,8 @@ type host struct {
 	watched []string               // locals that are watched, as text
 	up      map[int]bool           // as reported
 	away    map[string]string      // as reported; "": it is there
+	links   int                    // reports of up or down
+	changes chan iface.Change      // that the kernel tells of
 }
 
 // list has n1 at hosts 1 of 10.0.0.0/24 and 10.1.0.0/24, or elsewhere, and n2 at hosts 2.
@@ -70,7 +72,7 @@ func newHost(r *roster.Roster) *host {
 	h.come("data", "10.1.0.1")
 	c := config.Default()
 	c.SystemNetworks = []config.SystemNetwork{
-		{Name: "mgmt", CIDR: netip.MustParsePrefix("10.0.0.0/24"), Port: 7946}, {Name: "data", CIDR: netip.MustParsePrefix("10.1.0.0/24"), Port: 7946},
+		{Name: "mgmt", At: config.Place{CIDR: netip.MustParsePrefix("10.0.0.0/24")}, Port: 7946}, {Name: "data", At: config.Place{CIDR: netip.MustParsePrefix("10.1.0.0/24")}, Port: 7946},
 	}
 	wire := netgossiptest.NewNetwork(1)
 	h.Networks = New(Config{
@@ -84,7 +86,7 @@ func newHost(r *roster.Roster) *host {
 			return wire.Listen(at)
 		},
 		Links: Links{Find: h.find, Watch: h.watchLinks}, Reports: func(*roster.Roster) Reports { return nobody{} }, Stalled: func() bool { return false },
-		LinkChanged: func(network int, up bool) { h.mu.Lock(); defer h.mu.Unlock(); h.up[network] = up },
+		LinkChanged: func(network int, up bool) { h.mu.Lock(); defer h.mu.Unlock(); h.up[network] = up; h.links++ },
 		Away: func(network string, why error) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -124,7 +126,18 @@ func (h *host) watchLinks(ctx context.Context, c iface.WatchConfig) error {
 	h.mu.Lock()
 	h.watched = append(h.watched, text)
 	h.mu.Unlock()
-	<-ctx.Done()
+	changes := h.changes
+	if c.Networks[0].Network != "mgmt" {
+		changes = nil
+	}
+	for done := false; !done; {
+		select {
+		case change := <-changes:
+			c.Changed(change)
+		case <-ctx.Done():
+			done = true
+		}
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.watched = slices.DeleteFunc(h.watched, func(w string) bool { return w == text })
@@ -293,5 +306,35 @@ func TestAnAddressThatWasAnotherNodesIsNoError(t *testing.T) {
 		h.cfg.AddressesFollow = true
 		h.come("data", "10.1.0.2")
 		h.run(t, func() { h.expect(t, time.Minute, "10.0.0.1", "10.1.0.2") })
+	})
+}
+
+// A network that is lost while the agent runs is missing with a reason, and another reason is no other loss.
+func TestALostNetworkIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(list(t, 1, "10.0.0.1", "10.1.0.1"))
+		h.changes = make(chan iface.Change)
+		h.run(t, func() {
+			tell := func(up bool, gone error, away string, links int) {
+				t.Helper()
+				h.mu.Lock()
+				local := h.here["mgmt"]
+				h.mu.Unlock()
+				h.changes <- iface.Change{Up: up, Gone: gone, Local: local}
+				synctest.Wait()
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				if h.away["mgmt"] != away || h.up[0] != up || h.links != links {
+					t.Errorf("away because of %q, up %v, %d changes; want %q, %v, %d", h.away["mgmt"], h.up[0], h.links, away, up, links)
+				}
+			}
+			h.mu.Lock()
+			h.links = 0
+			h.mu.Unlock()
+			tell(false, errors.New("the interface does not exist"), "the interface does not exist", 1)
+			tell(false, errors.New("its address is gone"), "its address is gone", 1)
+			tell(true, nil, "", 2)
+			tell(false, nil, "", 3) // the cable alone
+		})
 	})
 }

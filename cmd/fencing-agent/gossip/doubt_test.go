@@ -5,17 +5,17 @@ import (
 	"testing"
 )
 
-// Guard: with gossip.leftByDoubt: false there is nobody who doubts, gives cookies or takes words.
+// Guard: with experimental.leftByDoubt: false there is nobody who doubts, gives cookies or takes words.
 func TestLeftByDoubtCanBeTurnedOff(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		n := silent(nil)
-		n.cfg.Config.Gossip.LeftByDoubt = on
+		n.cfg.Config.Experimental.LeftByDoubt = on
 		stop, err := n.Start(func(func(context.Context)) {})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if stop(); (n.doubts != nil) != on {
-			t.Errorf("gossip.leftByDoubt: %v; there are doubts: %v", on, n.doubts != nil)
+			t.Errorf("experimental.leftByDoubt: %v; there are doubts: %v", on, n.doubts != nil)
 		}
 	}
 }

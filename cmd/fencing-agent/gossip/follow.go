@@ -151,12 +151,17 @@ func (n *Networks) watch(ctx context.Context, i int) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	w.unwatch = func() { cancel(); <-ended }
+	up := true
 	c := iface.WatchConfig{Networks: []iface.Local{w.now().local}, Clock: n.cfg.Clock, Logger: n.log, Changed: func(change iface.Change) {
 		if in := w.now(); change.Up && in != nil {
 			in.swim.Rebind(change.Local.Interface, change.Local.Index)
 			n.cfg.AddressChanged(w.name, change.Local.Address)
 		}
-		n.cfg.LinkChanged(i, change.Up)
+		n.cfg.Away(w.name, change.Gone)
+		if change.Up || up {
+			n.cfg.LinkChanged(i, change.Up)
+		}
+		up = change.Up
 	}}
 	go func() {
 		defer close(ended)

@@ -75,20 +75,28 @@ func (n *Networks) open(i int, r *roster.Roster) (*instance, error) {
 
 // explainTaken says who has the port of a network, where it is taken. Another program may give it back.
 //
-// Invariant: another agent is not waited for. It may be one of this node that has a socket and files of its own.
+// Invariant: another agent is not waited for. It may be one of this node that has a socket and files of its own. One that was killed
+// and hangs is: it speaks no more, and the lock of the running agent is waited for until it is gone.
 func (n *Networks) explainTaken(at netip.AddrPort, err error) error {
 	if n.cfg.Listen != nil || !errors.Is(err, syscall.EADDRINUSE) {
 		return err
 	}
-	who, ok := procfs.Binds("/proc", at)
+	return takenBy("/proc", at, err)
+}
+
+func takenBy(proc string, at netip.AddrPort, err error) error {
+	who, ok := procfs.Binds(proc, at)
 	if !ok {
 		return err
 	}
 	err = fmt.Errorf("%w; it is %v that has it", err, who)
-	if who.Name == agentProgram && who.PID != os.Getpid() {
-		return &wrongError{err}
+	switch {
+	case who.Name != agentProgram || who.PID == os.Getpid():
+		return err
+	case procfs.Killed(proc, who.PID):
+		return fmt.Errorf("%w, which was killed and cannot end: a thread of it hangs in the kernel", err)
 	}
-	return err
+	return &wrongError{err}
 }
 
 // agentProgram is the name under which the kernel knows an agent.
@@ -120,7 +128,7 @@ func (n *Networks) checkAddress(sn *config.SystemNetwork, found iface.Local, r *
 	}
 	err := fmt.Errorf("network %s: this node's address is %s (%s), but the list of members has %s for %q; correct the list, nodeName or the network, or give the node that address",
 		sn.Name, at, found.Interface, want, self.Name)
-	if sn.Address.IsValid() {
+	if sn.At.Address.IsValid() {
 		return &wrongError{err} // both are written down
 	}
 	return err
@@ -131,7 +139,7 @@ func (n *Networks) checkApart(sn *config.SystemNetwork, found iface.Local) error
 	for i, w := range n.all {
 		other := &n.cfg.Config.SystemNetworks[i]
 		if in := w.now(); in != nil && other.Name != sn.Name && other.Port == sn.Port && in.local.Address == found.Address {
-			return fmt.Errorf("network %s: it is at %v (%s), where network %s is already: one interface is one network; correct interface, cidr or address of one of them",
+			return fmt.Errorf("network %s: it is at %v (%s), where network %s is already: one interface is one network; correct systemNetworks[].at of one of them",
 				sn.Name, found.Address, found.Interface, other.Name)
 		}
 	}

@@ -39,7 +39,7 @@ func RealLinks() Links { return Links{Find: iface.Find, Watch: iface.Watch} }
 // Local finds this node's side of a network. listed is the address that the list of members has for it there; the
 // zero Addr: none is known.
 func (l Links) Local(sn *config.SystemNetwork, listed netip.Addr) (iface.Local, error) {
-	return l.Find(iface.Query{Network: sn.Name, Interface: sn.Interface, CIDR: sn.CIDR, Address: sn.Address, Listed: listed})
+	return l.Find(iface.Query{Network: sn.Name, Interface: sn.At.Interface, CIDR: sn.At.CIDR, Address: sn.At.Address, Listed: listed})
 }
 
 // Reports takes what the instances find out, with peers by their index in a roster. The methods are called
@@ -142,7 +142,7 @@ func (n *Networks) Start(background func(func(context.Context))) (stop func(), e
 		background(func(ctx context.Context) { swim.FollowKeyring(ctx, file, n.keys, keyInterval, n.log) })
 	}
 	background(n.alarms.run)
-	if settings.Gossip.LeftByDoubt {
+	if settings.Experimental.LeftByDoubt {
 		n.doubts = swim.NewDoubts(swim.DoubtsConfig{
 			Networks: len(settings.SystemNetworks), Policy: settings.Reachability.Policy(), Clock: n.cfg.Clock,
 			Left: func(r *roster.Roster, silent []netgossip.Silence) { n.cfg.Reports(r).Silent(silent) },

@@ -255,7 +255,7 @@ func (tr *troop) step() {
 		for _, l := range box {
 			f.m.Learn(core, l)
 		}
-		s := core.Succession()
+		s := core.Rosters().Succession()
 		m := s.Advance(tr.peers(f))
 		if m.Save != nil {
 			s.Saved(nil)
@@ -274,7 +274,7 @@ func (tr *troop) peers(f *follows) *roster.Peers {
 		}
 		return set
 	}}
-	p.Stands = func(i int) roster.Standing { return tr.nodes[i].core.Succession().Standing() }
+	p.Stands = func(i int) roster.Standing { return tr.nodes[i].core.Rosters().Succession().Standing() }
 	for i, o := range tr.nodes {
 		if o == f {
 			p.Self = i
@@ -292,7 +292,7 @@ func (tr *troop) verdicts() (out []string) {
 		g := ownnode.Rules{Disable: []string{"off"}}.Judge(f.state)
 		text := fmt.Sprintf("%s: %+v", f.name, g)
 		if f.core != nil {
-			s := f.core.Succession()
+			s := f.core.Rosters().Succession()
 			text += fmt.Sprintf(" %v claims %v, %d lists", s.Base().Ref(), s.Claims(), len(s.Chain()))
 		}
 		f.mu.Unlock()
@@ -330,7 +330,7 @@ func (tr *troop) settled(a *api, n int) {
 		tr.goes(time.Second)
 		ok, book := 0, a.booked()
 		for _, f := range tr.nodes {
-			if f.core != nil && book != nil && f.core.Succession().Settled() && f.core.Succession().Base().Epoch == book.Epoch && f.core.Succession().Base().Size() == n {
+			if f.core != nil && book != nil && f.core.Rosters().Succession().Settled() && f.core.Rosters().Succession().Base().Epoch == book.Epoch && f.core.Rosters().Succession().Base().Size() == n {
 				ok++
 			}
 		}
@@ -402,7 +402,7 @@ func TestControllerThatIsAwayOrLiesChangesNothing(t *testing.T) {
 		tr.stays("lied to", 10*time.Minute, func() {
 			tr.replicas[1].hub.Booked("g", lie(rng, honest))
 			for _, f := range tr.nodes {
-				if f.core.Succession().Next() != nil {
+				if f.core.Rosters().Succession().Next() != nil {
 					believed++
 				}
 			}

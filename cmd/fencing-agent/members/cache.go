@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
@@ -64,13 +63,29 @@ func (c *cache) load() (*roster.Saved, error) {
 	case err != nil:
 		return nil, fmt.Errorf("members.cacheFile %s: %w; %s", c.path, err, forgetHint)
 	}
-	return saved, nil
+	if !saved.Fresh {
+		err = c.settle()
+	}
+	return saved, err
 }
 
-// before reports whether an agent has run here before, whatever has become of its lists: it leaves the file that it locks beside them.
-func (c *cache) before() bool {
-	_, err := os.Stat(c.lock)
-	return err == nil
+// firstStart stands in the lock file from the first start of this node's agent until anybody else hears of it or a list is in force.
+// So an agent that was killed, or refused its LUN, meanwhile has forgotten nothing.
+const firstStart = "first start: no list is in force yet\n"
+
+// past is what the lock file, which every agent leaves beside its lists, says about whether one has run here before.
+func (c *cache) past() (before, first bool) {
+	text, err := statefile.Read(c.lock)
+	first = string(text) == firstStart
+	return !first && !errors.Is(err, fs.ErrNotExist), first
+}
+
+// settle ends the first start. It comes before a list is in force: a node that had one has something to forget.
+func (c *cache) settle() error {
+	if _, first := c.past(); !first {
+		return nil
+	}
+	return statefile.Empty(c.lock)
 }
 
 // errOtherGroup says that the file is this node's, from its time in another group. It is not
@@ -145,7 +160,13 @@ func (c *cache) save(s *roster.Saved) error {
 	if err != nil {
 		return fmt.Errorf("members.cacheFile: %w", err)
 	}
-	if err := statefile.Write(c.path, append(text, '\n')); err != nil {
+	if !s.Fresh {
+		err = c.settle()
+	}
+	if err == nil {
+		err = statefile.Write(c.path, append(text, '\n'))
+	}
+	if err != nil {
 		return fmt.Errorf("members.cacheFile: %w", err)
 	}
 	return nil

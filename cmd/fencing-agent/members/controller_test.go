@@ -29,7 +29,7 @@ func founded(epoch uint64, names ...string) List {
 // a list is in force, numbers count.
 func TestFirstListOfAControllerIsFounded(t *testing.T) {
 	m, _ := desk(t.TempDir(), given{list: founded(1790000000, "n1", "n2")})
-	s, directory, err := m.Begin(t.Context())
+	s, directory, err := begin(t, m)
 	if err != nil || !s.Fresh() || s.Base().Epoch != 0 {
 		t.Fatalf("fresh %v, %v, %v", s.Fresh(), s.Base().Ref(), err)
 	}
@@ -44,7 +44,7 @@ func TestFirstListOfAControllerIsFounded(t *testing.T) {
 
 	m, _ = desk(t.TempDir(), given{list: listing(0, "n1", "n2")})
 	remembers(t, m, listing(0, "n1", "n2"))
-	if s, directory, err = m.Begin(t.Context()); err != nil {
+	if s, directory, err = begin(t, m); err != nil {
 		t.Fatal(err)
 	}
 	core = coreOf(s, directory)
@@ -83,7 +83,7 @@ func TestControllerFoundsOnlyWithTheFounders(t *testing.T) {
 	}{{nil, "no initial members are named"}, {[]string{"n1", "n2"}, ""}, {[]string{"n2", "n3"}, "it does not list n3"}} {
 		m, _ := desk(t.TempDir(), given{list: founded(1790000000, "n1", "n2")})
 		m.cfg.Config.Members.Source, m.cfg.Config.Members.Controller.Founders = config.SourceController, c.founders
-		s, _, err := m.Begin(t.Context())
+		s, _, err := begin(t, m)
 		if err != nil || s.Unfounded() != c.want || strings.Contains(Standing(s), "not founded") != (c.want != "") {
 			t.Errorf("%v: %q, %q, %v", c.founders, s.Unfounded(), Standing(s), err)
 		}
@@ -276,7 +276,7 @@ func TestListOfTheFoundingPassesAgain(t *testing.T) {
 	}
 
 	m, _ := desk(t.TempDir(), given{list: listing(0, "n1", "n2")})
-	s, directory, err := m.Begin(t.Context())
+	s, directory, err := begin(t, m)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func (m *Members) LearnHanded(now boottime.Instant, core *watchdog.Core, r *rost
 	}
 	err := m.fits(core, r)
 	if err == nil {
-		err = core.HandRoster(r)
+		err = core.Rosters().Hand(r)
 	}
 	if err != nil {
 		h.refused, h.refusedAt = r.Ref(), now

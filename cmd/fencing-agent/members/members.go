@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
@@ -74,6 +75,8 @@ type Members struct {
 	complained boottime.Instant
 	handing    handing
 	largest    int
+	begun      *roster.Saved // what Keep has to store; nil: all is
+	alone      bool          // the first list names this node alone
 }
 
 // New prepares everything, and reads nothing yet.
@@ -196,7 +199,8 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 	if vouched {
 		// Invariant: a node without a memory does not begin with a list in force that nobody else goes by (docs/adr/0009): somebody may have
 		// removed the file, and given the list no other epoch.
-		s.Vouch(own, saved != nil || m.cache.before())
+		before, first := m.cache.past()
+		s.Vouch(own, before || saved != nil && !first)
 	}
 	if top := s.Top(); numbered != nil && top.Epoch > numbered.Epoch {
 		m.log.Warn("a later list than that of the configuration is in use, as members.cacheFile says; update the configuration",
@@ -219,15 +223,37 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 		m.log.Warn("this node waits until another one says that its list is in force; the first list of a group has epoch 0",
 			"epoch", s.Base().Epoch)
 	}
-	if saved != nil {
-		return s, nil
-	}
-	// Who forgets its list goes by whatever the configuration says after the next restart: two
-	// parts of a group could be quorate by two lists of one epoch.
-	if err := m.cache.save(&roster.Saved{Fresh: s.Fresh(), Chain: s.Chain()}); err != nil {
-		return nil, fmt.Errorf("%w; the list must be remembered over a restart: make the folder writable for the agent, or set members.cacheFile", err)
+	m.alone = vouched && s.Base().Size() == 1
+	if saved == nil {
+		m.begun = &roster.Saved{Fresh: s.Fresh(), Chain: s.Chain()}
+		if before, first := m.cache.past(); !before && !first {
+			// One of two that start at once makes it. Where it cannot be made, Keep says so.
+			_ = statefile.Create(m.cache.lock, []byte(firstStart))
+		}
 	}
 	return s, nil
+}
+
+// Keep stores the first list that Begin has found out, if it is one. It comes before anybody hears of this node, and after all that
+// may refuse the configuration: a start that never ran leaves no list behind that the next one is held to.
+//
+// Who forgets its list goes by whatever the configuration says after the next restart: two parts of a group could be quorate by two
+// lists of one epoch.
+//
+// Invariant: an agent that others hear of may be counted by them before it has a list in force, so it has something to forget.
+func (m *Members) Keep() error {
+	var err error
+	if !m.alone {
+		err = m.cache.settle()
+	}
+	if err == nil && m.begun != nil {
+		err = m.cache.save(m.begun)
+	}
+	if err != nil {
+		return fmt.Errorf("%w; the list must be remembered over a restart: make the folder writable for the agent, or set members.cacheFile", err)
+	}
+	m.begun = nil
+	return nil
 }
 
 // Start starts the goroutine that stores lists and the one that follows their source.
@@ -254,7 +280,7 @@ func (m *Members) Start(background func(func(context.Context))) {
 func (m *Members) Learn(core *watchdog.Core, l List) {
 	// Invariant: a list that nobody vouches for is founded, or recognised as the one that others go by. Its number alone would keep
 	// a group waiting for ever that begins with it.
-	sighted := !l.Numbered || l.Founded && core.Succession().Fresh() && core.Succession().Base().Epoch == 0
+	sighted := !l.Numbered || l.Founded && core.Rosters().Succession().Fresh() && core.Rosters().Succession().Base().Epoch == 0
 	if l.Waiting && !sighted {
 		return // the source looks at it again
 	}
@@ -266,7 +292,7 @@ func (m *Members) Learn(core *watchdog.Core, l List) {
 		err = m.fits(core, r)
 	}
 	if err == nil && !sighted {
-		err = core.LearnRoster(r)
+		err = core.Rosters().Learn(r)
 	}
 	switch {
 	case err == nil:
@@ -276,7 +302,7 @@ func (m *Members) Learn(core *watchdog.Core, l List) {
 		m.log.Error("a list of members is not taken up", "epoch", l.Epoch, "members", len(l.Members), "error", err)
 	}
 	if err == nil && sighted {
-		core.SightRoster(r, l.ReadAt)
+		core.Rosters().Sight(r, l.ReadAt)
 	}
 }
 
@@ -305,7 +331,7 @@ func (m *Members) readAgain(now boottime.Instant) {
 
 // Follow carries out what a step wants done about the list of members. Peers are numbered by the directory.
 func (m *Members) Follow(now boottime.Instant, core *watchdog.Core, directory *roster.Roster, r *watchdog.RosterEffects) {
-	s := core.Succession()
+	s := core.Rosters().Succession()
 	if r.Save != nil {
 		if o := r.Save.Offer; o != nil {
 			m.log.Info("storing a list of members, to be taken up when all counted nodes have stored it", "epoch", o.Epoch,
@@ -315,7 +341,7 @@ func (m *Members) Follow(now boottime.Instant, core *watchdog.Core, directory *r
 	}
 	if r.Changed {
 		m.log.Info("the list of members has moved on: "+Standing(s), "in_force", s.Base().Ref().String(), "newest", s.Top().Ref().String(),
-			"members", s.Top().Size(), "quorum", core.Quorum())
+			"members", s.Top().Size(), "quorum", core.Rosters().Quorum())
 		if s.Removed() {
 			m.log.Warn("this node was removed from the group: it does not count any more, and its watchdog is disarmed; stop the agent")
 		}
@@ -336,7 +362,7 @@ func (m *Members) Follow(now boottime.Instant, core *watchdog.Core, directory *r
 			m.complain(now, "this node founds no group with the list that the controller shows, and waits for one that is in force; "+
 				"at a first start name the group's nodes in members.controller.founders", "problem", bad, "members", s.Base().Size())
 		}
-		if w := core.WaitingFor(); !w.IsEmpty() {
+		if w := core.Rosters().WaitingFor(); !w.IsEmpty() {
 			m.complain(now, "a change of the list of members is under way", "stage", Standing(s), "waiting_for", directory.Names(w))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
@@ -52,16 +53,26 @@ func coreOf(s *roster.Succession, directory *roster.Roster) *watchdog.Core {
 	return watchdog.NewCore(watchdog.Config{Roster: directory, Succession: s, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second})
 }
 
+// begin is the start of an agent, up to the point where others hear of it.
+func begin(t *testing.T, m *Members) (*roster.Succession, *roster.Roster, error) {
+	t.Helper()
+	s, directory, err := m.Begin(t.Context())
+	if err == nil {
+		err = m.Keep()
+	}
+	return s, directory, err
+}
+
 // Guard: what was gone by is remembered, whatever the source says after a restart.
 func TestListIsRememberedOverARestart(t *testing.T) {
 	dir := t.TempDir()
 	m, _ := desk(dir, given{list: listing(0, "n1", "n2")})
-	first, _, err := m.Begin(t.Context())
+	first, _, err := begin(t, m)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m, _ = desk(dir, given{})
-	again, directory, err := m.Begin(t.Context())
+	again, directory, err := begin(t, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +81,7 @@ func TestListIsRememberedOverARestart(t *testing.T) {
 	}
 	m, _ = desk(dir, given{})
 	m.cache.node = "n2"
-	if _, _, err := m.Begin(t.Context()); err == nil || !strings.Contains(err.Error(), "a file of its own") {
+	if _, _, err := begin(t, m); err == nil || !strings.Contains(err.Error(), "a file of its own") {
 		t.Errorf("with another node's file: %v", err)
 	}
 }
@@ -79,13 +90,13 @@ func TestListIsRememberedOverARestart(t *testing.T) {
 func TestListOfAnotherGroup(t *testing.T) {
 	dir := t.TempDir()
 	m, _ := desk(dir, given{list: listing(0, "n1", "n2")})
-	if _, _, err := m.Begin(t.Context()); err != nil {
+	if _, _, err := begin(t, m); err != nil {
 		t.Fatal(err)
 	}
 	moved := func() error {
 		m, _ := desk(dir, given{list: listing(0, "n1", "n3")})
 		m.cache.group, m.cache.terms = "moved", "/there/members-terms.json"
-		_, _, err := m.Begin(t.Context())
+		_, _, err := begin(t, m)
 		return err
 	}
 	err := moved()
@@ -107,11 +118,11 @@ func TestListOfAnotherGroup(t *testing.T) {
 
 func TestBeginNeedsAListThatCanBeKept(t *testing.T) {
 	m, _ := desk(t.TempDir(), given{err: errors.New("no such list")})
-	if _, _, err := m.Begin(t.Context()); err == nil || !strings.Contains(err.Error(), "no such list") {
+	if _, _, err := begin(t, m); err == nil || !strings.Contains(err.Error(), "no such list") {
 		t.Errorf("without a list: %v", err)
 	}
 	m, _ = desk("/proc/no-such-folder", given{list: listing(0, "n1", "n2")})
-	if _, _, err := m.Begin(t.Context()); err == nil || !strings.Contains(err.Error(), "make the folder writable") {
+	if _, _, err := begin(t, m); err == nil || !strings.Contains(err.Error(), "make the folder writable") {
 		t.Errorf("without a folder: %v", err)
 	}
 }
@@ -120,7 +131,7 @@ func TestBeginNeedsAListThatCanBeKept(t *testing.T) {
 func TestListThatDoesNotFitIsRefusedOnce(t *testing.T) {
 	m, log := desk(t.TempDir(), given{list: listing(0, "n1", "n2", "n3")})
 	remembers(t, m, listing(0, "n1", "n2", "n3"))
-	s, directory, err := m.Begin(t.Context())
+	s, directory, err := begin(t, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +159,7 @@ func TestHandsOverWhatItGoesBy(t *testing.T) {
 		t.Error("hands something over before it has anything")
 	}
 	remembers(t, m, listing(0, "n1", "n2"))
-	s, directory, err := m.Begin(t.Context())
+	s, directory, err := begin(t, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +182,7 @@ func TestHandsOverWhatItGoesBy(t *testing.T) {
 // One of those who have a list is asked for it at a time, and each time another one.
 func TestHoldersAreAskedInTurn(t *testing.T) {
 	m, _ := desk(t.TempDir(), given{list: listing(0, "n1", "n2", "n3")})
-	s, directory, err := m.Begin(t.Context())
+	s, directory, err := begin(t, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,19 +245,80 @@ func TestRemovedMemoryIsNoBeginning(t *testing.T) {
 		}
 		for start := range 2 { // and a restart mends nothing
 			m, _ := desk(dir, given{list: listing(0, c.after...)})
-			s, directory, err := m.Begin(t.Context())
+			s, directory, err := begin(t, m)
 			if err != nil {
 				t.Fatal(err)
 			}
 			core := coreOf(s, directory)
 			for at := range 3 {
 				if fx := core.Step(boottime.Instant(time.Duration(at+1) * time.Second)); fx.Rosters.Save != nil {
-					core.RostersSaved(m.cache.save(fx.Rosters.Save))
+					core.Rosters().Saved(m.cache.save(fx.Rosters.Save))
 				}
 			}
 			if s.Claims() != c.claims {
 				t.Errorf("%s, start %d: claims to be in force: %v", name, start, s.Claims())
 			}
+		}
+	}
+}
+
+// A start that ends before the first list is in force forgets nothing: killed at any moment, or with a LUN that is refused, in which case
+// nothing is kept of the list. A group of one begins at the next start. A node that others have heard of may be counted by them.
+func TestFirstStartThatEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		list  []string
+		kept  bool // Keep was called
+		again []string
+		waits bool
+	}{
+		"before its list is kept":           {[]string{"n1"}, false, []string{"n1"}, false},
+		"before its list is in force":       {[]string{"n1"}, true, []string{"n1"}, false},
+		"after others have heard of it":     {[]string{"n1", "n2"}, true, []string{"n1"}, true},
+		"before others have heard of it":    {[]string{"n1", "n2"}, false, []string{"n1"}, false},
+		"alone, and others hear of it then": {[]string{"n1"}, true, []string{"n1", "n2"}, true},
+	} {
+		dir := t.TempDir()
+		start := func(list []string, keep bool) *roster.Succession {
+			m, _ := desk(dir, given{list: listing(0, list...)})
+			s, _, err := m.Begin(t.Context())
+			if err == nil {
+				_, _, err = statefile.Lock(m.cache.lock) // as the agent does before it opens the LUN
+			}
+			if err == nil && keep {
+				err = m.Keep()
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if _, err := os.Stat(m.cache.path); (err == nil) != keep {
+				t.Errorf("%s: a list is stored: %v", name, err == nil)
+			}
+			return s
+		}
+		start(c.list, c.kept)
+		if m, _ := desk(dir, given{}); !c.kept {
+			if saved, err := m.cache.load(); saved != nil || err != nil {
+				t.Errorf("%s: %+v is remembered, %v", name, saved, err)
+			}
+		}
+		m, _ := desk(dir, given{list: listing(0, c.again...)})
+		if len(c.again) < len(c.list) && c.kept {
+			if err := os.Remove(m.cache.path); err != nil { // somebody takes it for a cache
+				t.Fatal(err)
+			}
+		}
+		s, directory, err := begin(t, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		core := coreOf(s, directory)
+		for at := range 3 {
+			if fx := core.Step(boottime.Instant(time.Duration(at+1) * time.Second)); fx.Rosters.Save != nil {
+				core.Rosters().Saved(m.cache.save(fx.Rosters.Save))
+			}
+		}
+		if s.Claims() == c.waits {
+			t.Errorf("%s: claims to be in force: %v", name, s.Claims())
 		}
 	}
 }

@@ -48,7 +48,7 @@ func newNodeSource(c *Config) *nodeSource {
 func networksOf(c *config.Config) []nodelist.Network {
 	var out []nodelist.Network
 	for _, n := range c.SystemNetworks {
-		out = append(out, nodelist.Network{Name: n.Name, CIDR: n.CIDR, Port: n.Port})
+		out = append(out, nodelist.Network{Name: n.Name, CIDR: n.At.CIDR, Port: n.Port})
 	}
 	return out
 }

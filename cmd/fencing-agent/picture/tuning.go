@@ -19,7 +19,7 @@ func tuning(c *config.Config, t gossip.Tuning, keys []string) *fencingv1.GossipT
 		TypicalDetection: durationpb.New(p.TypicalDetection(t.Size)), WorstDetection: durationpb.New(p.WorstDetection(t.Size)),
 	}
 	for _, q := range p.List() {
-		g := &fencingv1.GossipParameter{Name: q.Name, Overridden: c.Gossip.Overrides.Gives(q.Name)}
+		g := &fencingv1.GossipParameter{Name: q.Name, Overridden: c.Experimental.Gossip.Gives(q.Name)}
 		if q.Duration != nil {
 			g.Value = &fencingv1.GossipParameter_Duration{Duration: durationpb.New(*q.Duration)}
 		} else {

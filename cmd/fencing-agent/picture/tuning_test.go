@@ -13,9 +13,9 @@ import (
 // Every parameter is in the status with the value that the gossip runs with.
 func TestTuningStatusIsComplete(t *testing.T) {
 	c := config.Default()
-	c.Gossip.Profile = config.ProfileADR
+	c.Gossip.Profile = netgossip.ProfileADR
 	interval := 900 * time.Millisecond
-	c.Gossip.Overrides.ProbeInterval = &interval
+	c.Experimental.Gossip.ProbeInterval = &interval
 	run := gossip.Tuning{Params: c.ParamsFor(50), Size: 50}
 	got := tuning(c, run, nil)
 	if got.GetProfile() != "adr" || got.GetTunedFor() != 50 || got.GetTransmissions() != 20 || len(got.GetKeyFingerprints()) != 0 {

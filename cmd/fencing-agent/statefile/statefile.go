@@ -71,6 +71,35 @@ func Write(path string, text []byte) (err error) {
 	return syncFolder(dir)
 }
 
+// Create makes a file with all of its text, unless there is one.
+func Create(path string, text []byte) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	t, err := os.CreateTemp(dir, filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = t.Write(text)
+	if err = errors.Join(err, t.Sync(), t.Close()); err == nil {
+		err = os.Link(t.Name(), path)
+	}
+	if err = errors.Join(err, os.Remove(t.Name())); err != nil {
+		return err
+	}
+	return syncFolder(dir)
+}
+
+// Empty takes all text out of a file, whose lock stays who has it, and returns when that is durable.
+func Empty(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(0), f.Sync(), f.Close())
+}
+
 // Sync makes what Read has found durable, the name of the file included: who wrote it may have been killed before that.
 func Sync(path string) error {
 	f, err := os.Open(path)

@@ -2,8 +2,6 @@ package statuspage
 
 import (
 	"context"
-	_ "embed"
-	"html/template"
 	"net/http"
 	"time"
 
@@ -14,9 +12,6 @@ import (
 )
 
 const mostEvents = 40 // of the timeline
-
-//go:embed page.html
-var html string
 
 // Config is what the page is made of. All functions may be called from any goroutine.
 type Config struct {
@@ -38,8 +33,7 @@ func Register(mux *http.ServeMux, c Config) {
 		c.Zone = time.UTC
 	}
 	page.Register(mux, page.Config{
-		Whole:    template.Must(template.New("page.html").Funcs(page.Funcs()).Parse(html)),
-		Sections: []string{"verdict", "trouble", "nodes", "budget", "parts", "timeline"},
+		Also:     []string{"fencectl status"},
 		Starting: "The agent has no view of its group yet: it has just started. Reload in a second.",
 		Model: func() *page.Model {
 			if st := c.Status(); st != nil {
@@ -62,18 +56,19 @@ func Register(mux *http.ServeMux, c Config) {
 	})
 }
 
-// shown is what the template is made of.
-type shown struct {
-	*view.Model
-	Timeline view.Timeline
-	At       string
-}
-
 func (c *Config) model(st *fencingv1.Status) *page.Model {
 	now := c.Now()
-	s := &shown{Model: view.NewModel(st, now, c.Zone), At: now.In(c.Zone).Format("2006-01-02 15:04:05 MST")}
+	v := view.NewModel(st, now, c.Zone)
+	m := &page.Model{Title: v.Name + ": " + v.Verdict.Text, At: now.In(c.Zone).Format("2006-01-02 15:04:05 MST")}
+	verdict(m.Section("verdict"), v)
+	trouble(m.Section("trouble"), v)
+	nodes(m.Section("nodes"), v)
+	var past view.Timeline
 	if c.History != nil {
-		s.Timeline = view.NewTimeline(c.History(), now, c.Zone, mostEvents)
+		past = view.NewTimeline(c.History(), now, c.Zone, mostEvents)
 	}
-	return &page.Model{Data: s, At: s.At}
+	timeline(m.Section("timeline"), past)
+	budget(m.Section("budget"), v)
+	parts(m.Section("parts"), v)
+	return m
 }

@@ -2,7 +2,6 @@ package clusterpage
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,7 +15,7 @@ import (
 
 const mostTellers = 4 // that are named
 
-// shown is what the template is made of.
+// shown is what the page and its text are made of.
 type shown struct {
 	At, Self, Version string
 	Verdict           view.Span
@@ -95,14 +94,6 @@ func newShown(p *reconcile.Picture, version string) *shown {
 	}
 	s.Storm, s.Replicas = stormLines(p), replicaLines(p, phases)
 	return s
-}
-
-// fingerprint changes with what is shown, and not with the time alone.
-func (s *shown) fingerprint() []byte {
-	c := *s
-	c.At = ""
-	text, _ := json.Marshal(c) // nothing in it can fail
-	return text
 }
 
 func verdict(p *reconcile.Picture, phases map[string]recovery.Phase) view.Span {

@@ -159,7 +159,7 @@ func Parse(name string, data []byte) (*Config, error) {
 		bad.section("", doc.Content[0], c)
 	}
 	if c.NodeFence && c.ExecutorImage == "" {
-		bad.add(1, "nodeFence.image is not given, and nodeFence.enabled is true; allowed: an image that make executor-image has built")
+		bad.add(1, "nodeFence.image is not given, and nodeFence.enabled is true; allowed: an image that make images KIND=executor has built")
 	}
 	if c.Members && len(c.MembersAgents) == 0 {
 		bad.add(1, "members.agents is not given, and members.enabled is true; allowed: the service accounts of the agents, NAMESPACE/NAME")

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kubeclient "github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
@@ -191,12 +192,28 @@ func Watch(ctx context.Context, c cache.Cache, h *Hub, groupLabel string, log *s
 }
 
 func stateOf(n *corev1.Node) ownnode.State {
-	s := ownnode.StateOf(n)
+	s := ownnode.StateOf(read(n))
 	// 0 where it is no number: one that is out of range would be newer than all that comes after it.
 	if v, err := strconv.ParseUint(n.ResourceVersion, 10, 64); err == nil {
 		s.Version = v
 	}
 	return s
+}
+
+// read is of a Node what an agent reads of it.
+func read(n *corev1.Node) *kubeclient.Node {
+	out := &kubeclient.Node{ObjectMeta: n.ObjectMeta}
+	for i := range n.Spec.Taints {
+		out.Spec.Taints = append(out.Spec.Taints, kubeclient.Taint{Key: n.Spec.Taints[i].Key})
+	}
+	for i := range n.Status.Conditions {
+		c := &n.Status.Conditions[i]
+		out.Status.Conditions = append(out.Status.Conditions, kubeclient.NodeCondition{Type: string(c.Type), Status: string(c.Status)})
+	}
+	for _, a := range n.Status.Addresses {
+		out.Status.Addresses = append(out.Status.Addresses, kubeclient.NodeAddress{Type: string(a.Type), Address: a.Address})
+	}
+	return out
 }
 
 // Exists reports whether a Node is there now, whatever this replica has seen.

@@ -8,7 +8,7 @@
 {{- $c := deepCopy .root.Values.config -}}
 {{- $c = mergeOverwrite $c (deepCopy (default dict .group.config)) -}}
 {{- if not $c.systemNetworks -}}
-{{- fail (printf "group %s: config.systemNetworks is empty: name at least one network on which the nodes watch each other, such as {name: mgmt, cidr: 10.0.0.0/24}" .group.name) -}}
+{{- fail (printf "group %s: config.systemNetworks is empty: name at least one network on which the nodes watch each other, such as {name: mgmt, at: 10.0.0.0/24}" .group.name) -}}
 {{- end -}}
 {{- range $path := list "api.socket" "watchdog.disableFile" "members.cacheFile" "gossip.keyFile" -}}
 {{- $p := splitList "." $path -}}

@@ -38,7 +38,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- $image := mergeOverwrite (deepCopy .root.Values.image) (deepCopy $own) -}}
 {{- if and $own.tag (not $own.digest) }}{{ $_ := set $image "digest" "" }}{{ end -}}
 {{- with $image -}}
-{{- if not .repository }}{{ fail "image.repository is empty: there is no public image; push that of a release, or of make image, to a registry and name it here" }}{{ end -}}
+{{- if not .repository }}{{ fail "image.repository is empty: there is no public image; push that of a release, or of make images KIND=agent, to a registry and name it here" }}{{ end -}}
 {{- if .digest -}}
 {{ .repository }}@{{ .digest }}
 {{- else -}}

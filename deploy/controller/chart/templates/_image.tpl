@@ -1,6 +1,6 @@
 {{- define "fencing-controller.image" -}}
 {{- with .Values.image -}}
-{{- if not .repository }}{{ fail "image.repository is empty: there is no public image; push that of a release, or of make controller-image, to a registry and name it here" }}{{ end -}}
+{{- if not .repository }}{{ fail "image.repository is empty: there is no public image; push that of a release, or of make images KIND=controller, to a registry and name it here" }}{{ end -}}
 {{- if .digest -}}
 {{ .repository }}@{{ .digest }}
 {{- else -}}

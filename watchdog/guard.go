@@ -1,6 +1,8 @@
 package watchdog
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -8,11 +10,129 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
+// guarding is what the watchdog does, what peers are told of it, and what asks for it to be given up.
+type guarding struct {
+	cfg *Config   // of the core
+	end *sentence // of this node's own boot
+
+	disarm   map[string]string // why, by source
+	stopping bool
+	granted  bool // ties are decided by a grant, of the LUN or of another tie-breaker
+	guard    netgossip.Guard
+	driver   string        // what the watchdog's driver calls itself
+	set      time.Duration // the watchdog's timeout as read back, which may be less than that of guard
+	unfired  bool          // the watchdog of this boot was seen not to fire
+	release  release
+	arming   bool // the watchdog is to be armed, and too few know of this agent
+}
+
+// SetDisarm raises the disarm signal of a source, and says why in words for people; "" lowers it. Any raised
+// one disarms. The core knows no source but the list of members: a new one is another caller of this.
+func (g *guarding) SetDisarm(source, why string) {
+	if why != "" {
+		g.disarm[source] = why
+	} else {
+		delete(g.disarm, source)
+	}
+}
+
+// DisarmedBy is why each of the disarm signals is raised, in the order of their sources' names.
+func (g *guarding) DisarmedBy() []string {
+	var why []string
+	for _, source := range slices.Sorted(maps.Keys(g.disarm)) {
+		why = append(why, g.disarm[source])
+	}
+	return why
+}
+
+// Stop begins the planned stop: disarm, say so to the peers, stop arbitrating. In a condemned boot nothing does that.
+func (g *guarding) Stop() { g.stopping = !g.end.condemned }
+
+// SetDriver notes what the watchdog's driver calls itself. From the next SetGuard on peers are told when it fires at the latest.
+func (g *guarding) SetDriver(identity string) { g.driver = identity }
+
+// SetGuard notes what the watchdog will do, as read back from the driver.
+//
+// Invariant: what peers are told, and what this node reckons with for itself, is when the watchdog has fired at the latest (L9). By when it
+// may fire at the earliest it is only fed.
+func (g *guarding) SetGuard(armed bool, timeout time.Duration) {
+	if g.end.condemned {
+		return // what was stated before stands: peers reckon with it who know of no sentence
+	}
+	g.release.yielded, g.set = false, timeout
+	g.guard = netgossip.Guard{
+		Armed: armed, Fences: g.cfg.OnLoss == LossFence, Leases: g.granted && !g.cfg.LUNLostAsksAPI, Timeout: Latest(g.driver, timeout),
+	}
+	g.bound()
+}
+
+// GuardFailed says that the watchdog of this boot has counted down unfed and did not fire in time, for good: what it does after that
+// has no horizon, whether it is armed again or not. So nobody takes this boot for dead by time or by a sentence (L9, P9).
+func (g *guarding) GuardFailed() {
+	g.unfired = true
+	g.bound()
+}
+
+// bound makes the horizon that of the budget. Before the watchdog was armed for the first time it
+// is that of the timeout which will be asked for: a grant may come first. It is none while a
+// countdown runs whose length the driver does not tell.
+func (g *guarding) bound() {
+	switch {
+	case g.unfired:
+		g.guard.Horizon = 0
+	case g.guard.Timeout > 0:
+		g.guard.Horizon = g.cfg.Budget.WithWatchdog(g.guard.Timeout).Horizon()
+	case g.guard.Armed:
+		g.guard.Horizon = 0
+	default:
+		g.guard.Horizon = g.cfg.Budget.Horizon()
+	}
+}
+
+// disarmAsked reports whether something asks for the disarmed watchdog.
+func (g *guarding) disarmAsked() bool {
+	if g.end.condemned {
+		return false // there is nothing left to give up
+	}
+	return g.stopping || len(g.disarm) > 0
+}
+
+// wantsDisarm reports whether this node is giving its guard up, and says so.
+func (g *guarding) wantsDisarm() bool { return g.disarmAsked() && g.release.announced != 0 }
+
+// Releasing reports whether the node waits for its peers' statements to say that they know, or to live so that it may tell them.
+func (g *guarding) Releasing() bool { return g.disarmAsked() && !g.release.done }
+
+// leaving reports whether others are told of a planned stop.
+func (g *guarding) leaving() bool { return g.stopping && g.wantsDisarm() }
+
+// Released reports whether the watchdog may be disarmed for a planned stop: nobody relies
+// on it, or enough others know that it is given up.
+func (g *guarding) Released() bool { return g.release.done }
+
+// statedGuard is what the peers are told of the guard. What was given up is not claimed
+// again before the feeder has said what became of it.
+func (g *guarding) statedGuard() netgossip.Guard {
+	said := g.guard
+	said.Armed = said.Armed && !g.wantsDisarm() && !g.release.yielded
+	return said
+}
+
+// Arming reports whether the watchdog is to be armed and waits for the word of the peers that they know of
+// this agent.
+func (g *guarding) Arming() bool { return g.arming }
+
+// briefly reports whether the watchdog can count down a sentence: its ordinary timeout is longer than one may be, or the next agent
+// could not tell them apart by what the kernel shows; and its driver does not fire so late that what may be told does not cover it (P3).
+func (g *guarding) briefly() bool {
+	return g.set > netgossip.MaxSentence && shortest(g.driver, g.cfg.Sentence.Timeout) <= netgossip.MaxSentence
+}
+
 // release is the giving up of a guard: a disarm signal or a planned stop is announced, by a
 // statement that says unarmed, and carried out when it is known to enough others.
 //
 // Invariant: while a node's guard is given up, every set of members that could prove its
-// death by time has a member that knows (see prover). Hence a node that has lost its peers
+// death by time has a member that knows (see Prover). Hence a node that has lost its peers
 // is not disarmed: they may already count on its death.
 type release struct {
 	announced boottime.Instant // the statement says unarmed since; zero: nothing is announced
@@ -24,17 +144,6 @@ type release struct {
 // letReach is what an answer may be late that was made before the announcement.
 const letReach = 500 * time.Millisecond
 
-// disarmAsked reports whether something asks for the disarmed watchdog.
-func (c *Core) disarmAsked() bool {
-	if c.sentence.condemned {
-		return false // there is nothing left to give up
-	}
-	return c.stopping || len(c.disarm) > 0
-}
-
-// wantsDisarm reports whether this node is giving its guard up, and says so.
-func (c *Core) wantsDisarm() bool { return c.disarmAsked() && c.release.announced != 0 }
-
 // mayGiveUp reports whether the giving up may begin: this node lives by a majority or by what has decided for its half, or nothing kills it.
 //
 // Invariant: a node without quorum gives its guard up neither for a stop nor for maintenance, and does not say so. Where it is not decided yet
@@ -42,7 +151,7 @@ func (c *Core) wantsDisarm() bool { return c.disarmAsked() && c.release.announce
 // said so: to its slot goes the same word, and a guard that is said to be given up proves nothing, though it fires.
 func (c *Core) mayGiveUp() bool {
 	d := &c.fx.Decision
-	return !c.guard.Kills() || c.removed() || c.outcome == netgossip.Majority || d.Action == Feed && d.Quorum
+	return !c.guard.Kills() || c.rosters.removed() || c.outcome == netgossip.Majority || d.Action == Feed && d.Quorum
 }
 
 func (c *Core) followRelease(now boottime.Instant) {
@@ -61,7 +170,7 @@ func (c *Core) followRelease(now boottime.Instant) {
 			r.mark = c.lun.arbiter.Status(now).Sequence
 		}
 	}
-	if r.done = r.done || !c.guard.Kills() || c.removed() || c.releaseKnown(now); r.done {
+	if r.done = r.done || !c.guard.Kills() || c.rosters.removed() || c.releaseKnown(now); r.done {
 		r.yielded = c.guard.Armed
 	}
 }
@@ -113,9 +222,9 @@ func (c *Core) reach(since boottime.Instant) reach {
 		}
 	}
 	switch {
-	case c.mostOfEach(knows):
+	case c.rosters.mostOfEach(knows):
 		return reachMost
-	case 2*knows.Len() < c.base().Size() || c.outcome != netgossip.EqualSplit:
+	case 2*knows.Len() < c.rosters.base().Size() || c.outcome != netgossip.EqualSplit:
 		return reachFew
 	default:
 		return reachHalf
@@ -137,24 +246,6 @@ func (r *release) written(now boottime.Instant, sequence uint64, age time.Durati
 	return sequence >= r.mark+2 && age >= 0 && now.Add(-age) > r.announced.Add(letReach)
 }
 
-// Releasing reports whether the node waits for its peers' statements to say that they know, or to live so that it may tell them.
-func (c *Core) Releasing() bool { return c.disarmAsked() && !c.release.done }
-
-// leaving reports whether others are told of a planned stop.
-func (c *Core) leaving() bool { return c.stopping && c.wantsDisarm() }
-
-// Released reports whether the watchdog may be disarmed for a planned stop: nobody relies
-// on it, or enough others know that it is given up.
-func (c *Core) Released() bool { return c.release.done }
-
-// statedGuard is what the peers are told of the guard. What was given up is not claimed
-// again before the feeder has said what became of it.
-func (c *Core) statedGuard() netgossip.Guard {
-	g := c.guard
-	g.Armed = g.Armed && !c.wantsDisarm() && !c.release.yielded
-	return g
-}
-
 // mayArm holds up the first arming of an agent while too few have its word. Those who have not may
 // take the node for guarded still, by the word of an agent that crashed: with the horizon of that
 // one, which may have been shorter. The countdown of that one runs until then, and resets the node as
@@ -164,7 +255,7 @@ func (c *Core) statedGuard() netgossip.Guard {
 // The argument is that of release: who proves a death by a majority needs one who knows. In a
 // tie the half knows. The other half can prove it by a grant of its own only, and one follows a grant that
 // names this node when the horizon is over that is stated with the token: in the slot (see
-// prover.excluded), or to the tie-breaker, which waits itself (tie.Breaker; in the Lease K7). Without a
+// Prover.excluded), or to the tie-breaker, which waits itself (tie.Breaker; in the Lease K7). Without a
 // grant that names this node there is no such word.
 func (c *Core) mayArm() bool {
 	if c.guard.Armed {
@@ -180,7 +271,3 @@ func (c *Core) mayArm() bool {
 		return false
 	}
 }
-
-// Arming reports whether the watchdog is to be armed and waits for the word of the peers that they know of
-// this agent.
-func (c *Core) Arming() bool { return c.arming }

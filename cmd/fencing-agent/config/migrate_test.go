@@ -1,0 +1,115 @@
+package config
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// oldFiles are files of before, what stands in their place, and what is lost. An empty new file is the same as the old one.
+var oldFiles = []struct{ name, old, now, lost string }{
+	{"a file of this version", "# as it is\n\ncluster:   prod # spaces stay\n\napi: {commands: none}\n", "", ""},
+	{"an empty file", "", "", ""},
+	{"commands, the default", "cluster: prod\napi:\n  confirmDead: true\n  fence: true\n", "cluster: prod\n", ""},
+	{"commands from anywhere", "api: {socket: /run/a.sock, rootFrom: anywhere, socketGroup: g}\n", "api: {socket: /run/a.sock, commands: anywhere, socketGroup: g}\n", ""},
+	{"no commands", "# who may\napi:\n  # not even root\n  confirmDead: false # for now\n  fence: false\n  rootFrom: anywhere\n", "# who may\napi:\n  # not even root\n  commands: none # for now\n", ""},
+	{"no deaths that are told", "api:\n  confirmDead: false\n", "api:\n  commands: none\n", "api.confirmDead and api.fence differ"},
+	{"no self-fence", "watchdog: {sentenceAfter: off, sentenceOnLUNLoss: true}\n", "watchdog: {selfFence: none}\n", ""},
+	{"no self-fence, as Helm writes it", "watchdog:\n  sentenceAfter: false\n", "watchdog:\n  selfFence: none\n", ""},
+	{"self-fence for the LUN", "lun: {mode: and}\nwatchdog:\n  sentenceOnLUNLoss: true\n", "lun: {mode: and}\nwatchdog:\n  selfFence: quorum-or-lun\n", ""},
+	{"the default self-fence", "timing: fast\nwatchdog: {sentenceAfter: 1500ms, sentenceTimeout: 1s, sentenceOnLUNLoss: false}\n", "timing: fast\n", ""},
+	{"a late self-fence", "watchdog:\n  # slow hosts\n  sentenceAfter: 7s\n  sentenceTimeout: 2s\n", "experimental:\n  # slow hosts\n  selfFenceAfter: 7s\n", "watchdog.sentenceTimeout: 2s: the agent takes"},
+	{"feedings that follow", "watchdog: {timeout: 20s, feedInterval: 5s}\n", "watchdog: {timeout: 20s}\n", ""},
+	{"feedings that follow from a short timeout", "watchdog: {timeout: 10s, feedInterval: 2s}\n", "watchdog: {timeout: 10s}\n", ""},
+	{"feedings of one's own", "watchdog:\n  timeout: 60s # long\n  feedInterval: 10s # enough\n", "watchdog:\n  timeout: 60s # long\nexperimental:\n  feedInterval: 10s # enough\n", ""},
+	{"networks", "systemNetworks:\n  - name: a # one\n    # the card\n    interface: eth0 # here\n    port: 1\n  - {name: b, cidr: 10.0.0.0/24}\n  - address: 10.1.0.1\n    name: c\n",
+		"systemNetworks:\n  - name: a # one\n    # the card\n    at: eth0 # here\n    port: 1\n  - {name: b, at: 10.0.0.0/24}\n  - at: 10.1.0.1\n    name: c\n", ""},
+	{"gossip of the timing", "timing: careful # yes\ngossip: {profile: calm}\n", "timing: careful # yes\n", ""},
+	{"slow gossip", "gossip:\n  # a long way\n  profile: calm\n  keyFile: /k\n", "gossip:\n  keyFile: /k\n# a long way\ntiming: wan\n", ""},
+	{"the table of the founding text", "timing: default\ngossip: {profile: adr}\n", "timing: adr\n", ""},
+	{"careful with usual gossip", "timing: careful\ngossip: {profile: auto}\n", "timing: default\nlun:\n  heartbeatInterval: 2s\n  ioTimeout: 5s\nexperimental:\n  selfFenceAfter: 10s\n", ""},
+	{"fast gossip alone", "lun: {ioTimeout: 3s}\nwatchdog: {timeout: 8s, sentenceAfter: off}\ngossip: {profile: fast}\n",
+		"lun: {ioTimeout: 3s, heartbeatInterval: 1s}\nwatchdog: {timeout: 8s, selfFence: none}\ntiming: fast\nexperimental:\n  feedInterval: 1.6s\n", ""},
+	{"fast gossip, and a given feeding", "watchdog: {timeout: 20s, feedInterval: 1s}\ngossip: {profile: fast}\n",
+		"watchdog: {timeout: 20s}\ntiming: fast\nlun:\n  heartbeatInterval: 1s\n  ioTimeout: 2s\nexperimental:\n  selfFenceAfter: 5.2s\n", ""},
+	{"parameters", "gossip:\n  profile: fixed\n  overrides:\n    # slow\n    probeInterval: 1s # a second\n    gossipNodes: 4\n  lifeguard: false\n  leftByDoubt: true\n",
+		"experimental:\n  # slow\n  probeInterval: 1s # a second\n  gossipNodes: 4\n  lifeguard: false\n", ""},
+	{"no parameters", "gossip: {overrides: {}, sources: any}\n", "gossip: {sources: any}\n", ""},
+	{"no orders", "api:\n  fence: false\n", "api:\n  commands: none\n", "api.confirmDead and api.fence differ"},
+}
+
+func TestMigrate(t *testing.T) {
+	for _, c := range oldFiles {
+		t.Run(c.name, func(t *testing.T) {
+			m, err := Migrate([]byte(c.old))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := c.now
+			if want == "" {
+				want = c.old
+			}
+			if string(m.Text) != want {
+				t.Errorf("got\n%s\nwant\n%s", m.Text, want)
+			}
+			if lost := strings.Join(m.Lost, "\n"); !strings.HasPrefix(lost, c.lost) || c.lost == "" && lost != "" {
+				t.Errorf("lost %q, want %q", lost, c.lost)
+			}
+			if (c.now == "") != (len(m.Changed) == 0) {
+				t.Errorf("changed %q", m.Changed)
+			}
+			again, err := Migrate(m.Text)
+			if err != nil || string(again.Text) != string(m.Text) || len(again.Changed) > 0 {
+				t.Errorf("once more: %v, %v\n%s", err, again.Changed, again.Text)
+			}
+		})
+	}
+}
+
+// Each old key is refused at the start with what stands in its place, and is none of this version.
+func TestOldKeysAreRefusedWithTheNewOne(t *testing.T) {
+	said := regexp.MustCompile(`^is (now [a-zA-Z.\[\]0-9]+(: .+|, whose default says the same)|gone: .+).*; run fencectl config migrate agent\.yaml`)
+	for _, row := range movedKeys() {
+		for _, old := range row.old {
+			if slices.Contains(Keys(), old) {
+				t.Errorf("%s is a key of this version", old)
+			}
+			for _, now := range row.carry(before{root: word("")}).set {
+				if !known(now.key) {
+					t.Errorf("%s is carried to %s, which is no key", old, now.key)
+				}
+			}
+		}
+	}
+	for _, c := range oldFiles {
+		_, _, err := parse("agent.yaml", []byte(c.old), noEnv, hostname)
+		var texts []string
+		for _, p := range err.(*Invalid).Problems { //nolint:errorlint,forcetypeassert // none of them is a whole file
+			if strings.Contains(p.What, "config migrate") {
+				texts = append(texts, p.Path+": "+p.What)
+				if !said.MatchString(p.What) {
+					t.Errorf("%s: %s says %q", c.name, p.Path, p.What)
+				}
+			}
+		}
+		if m, err := Migrate([]byte(c.old)); err != nil || len(m.Changed) != len(texts) {
+			t.Errorf("%s: refused %q, migrated %q: %v", c.name, texts, m.Changed, err)
+		}
+	}
+}
+
+func known(key string) bool { return slices.Contains(Keys(), inBrackets.ReplaceAllString(key, "[]")) }
+
+func TestMigrateRefuses(t *testing.T) {
+	for file, want := range map[string]string{
+		"a: b: c\n":                             "is not YAML",
+		"- a\n":                                 "is not a mapping",
+		"a: b\n---\na: c\n":                     "has a second document",
+		"api: {commands: root, fence: false}\n": "api.commands is in the file already",
+	} {
+		if _, err := Migrate([]byte(file)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", file, err, want)
+		}
+	}
+}
