@@ -99,8 +99,8 @@ func TestConfirmDeadChecksWhatIsWritten(t *testing.T) {
 		"by: at most 64 printable ASCII characters are possible":         func(r *fencingv1.ConfirmDeadRequest) { r.By = "a\nb" },
 		"reference: at most 128 printable ASCII characters are possible": func(r *fencingv1.ConfirmDeadRequest) { r.Reference = strings.Repeat("x", 129) },
 		"reference is missing": func(r *fencingv1.ConfirmDeadRequest) { r.Proof = fencingv1.Proof_PROOF_KDUMP },
-		"boot_nonce: 16 hexadecimal digits are needed, as in NodeStatus.token.boot_nonce": func(r *fencingv1.ConfirmDeadRequest) { r.BootNonce = "0000000000000000" },
-		"proof: PROOF_OPERATOR, PROOF_POWER and PROOF_KDUMP can be confirmed externally, and no others":   func(r *fencingv1.ConfirmDeadRequest) { r.Proof = fencingv1.Proof_PROOF_SENTENCE },
+		"boot_nonce: 16 hexadecimal digits are needed, as in NodeStatus.token.boot_nonce":               func(r *fencingv1.ConfirmDeadRequest) { r.BootNonce = "0000000000000000" },
+		"proof: PROOF_OPERATOR, PROOF_POWER and PROOF_KDUMP can be confirmed externally, and no others": func(r *fencingv1.ConfirmDeadRequest) { r.Proof = fencingv1.Proof_PROOF_SENTENCE },
 	} {
 		r := wellFormed()
 		change(r)
