@@ -270,7 +270,7 @@ var (
 		Code: "ties-differ", Severity: Critical, Section: "nodes-break-ties-in-different-ways",
 		Sentence: "nodes break ties in different ways, so an equal split between them can be lost by both halves",
 		Means:    "No tie is lost before there is one.",
-		Do:       "give all nodes the same lun.devices, lun.unavailableAtTie, quorum.tieBreakers, kubernetes.tieBreak, cluster and nodeGroup",
+		Do:       "give all nodes the same lun.devices, quorum.tieBreak, cluster and nodeGroup",
 	}
 	TiesUnconfirmed = &Trouble{
 		Code: "ties-unconfirmed", Severity: Warning, Section: "nodes-break-ties-in-different-ways",

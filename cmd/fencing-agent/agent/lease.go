@@ -48,13 +48,13 @@ func (a *Agent) startLease(background spawn) (tie.Breaker, error) {
 	}
 	register, err := a.openLease(report)
 	if err != nil {
-		return nil, fmt.Errorf("kubernetes.tieBreak: %w", err)
+		return nil, fmt.Errorf("quorum.tieBreak: lease: %w", err)
 	}
 	arbiter, err := leasequorum.New(leasequorum.Config{
 		Roster: a.roster, Evidence: a.core.Merger(), Boot: a.self.boot, Process: a.self.process, Log: register.Log(), Timing: a.leaseTiming(),
 	}, a.clock()) // after the socket was taken: no agent before this one draws a token any more
 	if err != nil {
-		return nil, fmt.Errorf("kubernetes.tieBreak: %w", err)
+		return nil, fmt.Errorf("quorum.tieBreak: lease: %w", err)
 	}
 	a.kube.lease = &kubeLease{arbiter: arbiter, register: register}
 	background(register.Run)
