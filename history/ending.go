@@ -123,7 +123,7 @@ func (e *Ending) sentence(said *Record) string {
 	case EndStarved:
 		return "the watchdog was not fed any more"
 	case EndCondemned:
-		return "the node had condemned itself"
+		return "the node had announced its self-fence"
 	case EndStruck:
 		return "the agent took the node down"
 	case EndStopped:

@@ -30,7 +30,7 @@ func (r *Record) Line() string {
 	case LastWords:
 		return "LAST WORDS: the watchdog is not fed any more: " + r.Text
 	case Condemned:
-		return "LAST WORDS: this node has condemned itself: " + r.Text
+		return "LAST WORDS: this node has announced its self-fence: " + r.Text
 	case Struck:
 		return "LAST WORDS: the agent takes this node down: " + r.Text
 	case Stopped:
@@ -44,7 +44,7 @@ func (r *Record) Line() string {
 		if r.Action == ActionFailed {
 			return "ordered that " + strings.Join(r.Nodes, " ") + " ends, and was not obeyed: " + r.Text
 		}
-		return "ordered that " + strings.Join(r.Nodes, " ") + " ends, which has condemned itself: " + r.Text
+		return "ordered that " + strings.Join(r.Nodes, " ") + " ends, which has announced its self-fence: " + r.Text
 	case LUN:
 		if r.Action == ActionFailed {
 			return "LUN lost: " + r.Text

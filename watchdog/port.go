@@ -15,7 +15,7 @@ var (
 	// ErrBusy says that another process holds the watchdog.
 	ErrBusy = errors.New("held by another process")
 	// ErrCondemned says that a countdown runs which an agent before this one has made short for good.
-	ErrCondemned = errors.New("this boot is condemned: its watchdog counts down with the timeout of a sentence, and nothing may open it")
+	ErrCondemned = errors.New("this boot has announced its self-fence: its watchdog counts down, and nothing may open it")
 	// ErrRefused says that the driver took no notice of a timeout: what it counted down before, it counts on.
 	ErrRefused = errors.New("the driver refused the timeout")
 )

@@ -78,9 +78,9 @@ type Refused struct {
 func (e *Refused) Error() string {
 	switch e.Why {
 	case RefusedKind:
-		return "only the proofs power, kdump and operator can be told; the agents find all others themselves"
+		return "only the proofs power, kdump and operator can be confirmed externally; the agents find all others themselves"
 	case RefusedOff:
-		return "api.commands is none here: this agent believes no death that is told"
+		return "api.commands is none here: this agent accepts no external confirmation of a death"
 	case RefusedMember:
 		return fmt.Sprintf("%q is no member of this group", e.Node)
 	case RefusedSelf:
@@ -94,7 +94,7 @@ func (e *Refused) Error() string {
 	case RefusedTwins:
 		return fmt.Sprintf("two machines answer in the name of %s: stop one of them", e.Node)
 	case RefusedContradicted:
-		return fmt.Sprintf("boot %016x of %s has answered after it was called dead: no such word is believed before another boot of the node answers", e.Boot, e.Node)
+		return fmt.Sprintf("boot %016x of %s has answered after it was called dead: no such confirmation is accepted before another boot of the node answers", e.Boot, e.Node)
 	case RefusedSeen:
 		return fmt.Sprintf("this node sees %s: it runs", e.Node)
 	case RefusedSeenByOthers:

@@ -59,7 +59,7 @@ func RootOnly(ctx context.Context) error {
 // ConfirmDead implements fencing.v1.FencingControl.
 func (s *Server) ConfirmDead(ctx context.Context, req *fencingv1.ConfirmDeadRequest) (*fencingv1.ConfirmDeadResponse, error) {
 	if err := s.mayTell(ctx); err != nil {
-		s.log.Warn("a death was told by somebody who may not", peerOf(ctx), "peer", printable(req.GetNode(), maxNode), "error", err)
+		s.log.Warn("refused an external confirmation of death: the caller may not give one", peerOf(ctx), "peer", printable(req.GetNode(), maxNode), "error", err)
 		return nil, err
 	}
 	d, err := toldDeath(req)
@@ -82,14 +82,14 @@ func (s *Server) ConfirmDead(ctx context.Context, req *fencingv1.ConfirmDeadRequ
 	death, err := s.tell(ctx, d)
 	switch {
 	case err == nil:
-		s.log.Warn("a death was told from outside, and is believed", what...)
+		s.log.Warn("accepted external confirmation that a node is dead", what...)
 		return &fencingv1.ConfirmDeadResponse{Death: death}, nil
 	case ctx.Err() != nil && s.stopping.Err() != nil:
 		return nil, statusOf(ErrStopped)
 	case ctx.Err() != nil:
 		return nil, status.Error(codes.Unavailable, "the agent has not decided in time: look at its status before you try again")
 	}
-	s.log.Warn("a death was told from outside, and is not believed", append(what, slog.Any("error", err))...)
+	s.log.Warn("refused external confirmation that a node is dead", append(what, slog.Any("error", err))...)
 	return nil, status.Error(codes.FailedPrecondition, err.Error())
 }
 
@@ -113,7 +113,7 @@ func toldDeath(req *fencingv1.ConfirmDeadRequest) (ToldDeath, error) {
 		outside = true
 	case fencingv1.Proof_PROOF_OPERATOR:
 	default:
-		wrong = append(wrong, "proof: PROOF_OPERATOR, PROOF_POWER and PROOF_KDUMP can be told, and no others")
+		wrong = append(wrong, "proof: PROOF_OPERATOR, PROOF_POWER and PROOF_KDUMP can be confirmed externally, and no others")
 	}
 	text("node", d.Node, maxNode, true)
 	text("by", d.By, maxBy, true)

@@ -59,7 +59,7 @@ func TestConfirmDeadAsksWhoItIs(t *testing.T) {
 	if _, err := confirm(t, f, wellFormed()); status.Code(err) != codes.PermissionDenied || asked {
 		t.Errorf("%v, asked %v", err, asked)
 	}
-	if !strings.Contains(text.String(), "somebody who may not") || !strings.Contains(text.String(), "client.pid=") {
+	if !strings.Contains(text.String(), "the caller may not give one") || !strings.Contains(text.String(), "client.pid=") {
 		t.Errorf("the log: %s", text.String())
 	}
 }
@@ -84,7 +84,7 @@ func TestConfirmDead(t *testing.T) {
 	if _, err = confirm(t, f, wellFormed()); status.Code(err) != codes.FailedPrecondition || status.Convert(err).Message() != "n2 sees n4: it runs" {
 		t.Errorf("%v", err)
 	}
-	for _, want := range []string{"is believed", "is not believed", "by=alice", "proof=operator", "peer=n4", "boot=024bc581b3a34be3"} {
+	for _, want := range []string{"accepted external", "refused external", "by=alice", "proof=operator", "peer=n4", "boot=024bc581b3a34be3"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the log does not say %q: %s", want, text.String())
 		}
@@ -99,8 +99,8 @@ func TestConfirmDeadChecksWhatIsWritten(t *testing.T) {
 		"by: at most 64 printable ASCII characters are possible":         func(r *fencingv1.ConfirmDeadRequest) { r.By = "a\nb" },
 		"reference: at most 128 printable ASCII characters are possible": func(r *fencingv1.ConfirmDeadRequest) { r.Reference = strings.Repeat("x", 129) },
 		"reference is missing": func(r *fencingv1.ConfirmDeadRequest) { r.Proof = fencingv1.Proof_PROOF_KDUMP },
-		"boot_nonce: 16 hexadecimal digits are needed, as in NodeStatus.token.boot_nonce": func(r *fencingv1.ConfirmDeadRequest) { r.BootNonce = "0000000000000000" },
-		"proof: PROOF_OPERATOR, PROOF_POWER and PROOF_KDUMP can be told, and no others":   func(r *fencingv1.ConfirmDeadRequest) { r.Proof = fencingv1.Proof_PROOF_SENTENCE },
+		"boot_nonce: 16 hexadecimal digits are needed, as in NodeStatus.token.boot_nonce":               func(r *fencingv1.ConfirmDeadRequest) { r.BootNonce = "0000000000000000" },
+		"proof: PROOF_OPERATOR, PROOF_POWER and PROOF_KDUMP can be confirmed externally, and no others": func(r *fencingv1.ConfirmDeadRequest) { r.Proof = fencingv1.Proof_PROOF_SENTENCE },
 	} {
 		r := wellFormed()
 		change(r)

@@ -50,7 +50,7 @@ func (s *Server) StreamEvents(_ *emptypb.Empty, stream grpc.ServerStreamingServe
 	if err := stream.SendHeader(revisionHeader(sub.Revision)); err != nil {
 		return err
 	}
-	log.Debug("subscribed", "revision", sub.Revision)
+	log.Debug("a client has subscribed", "revision", sub.Revision)
 
 	sent := make(chan error, 1)
 	s.senders.Go(func() { sent <- s.deliver(sub, stream) })
@@ -60,9 +60,9 @@ func (s *Server) StreamEvents(_ *emptypb.Empty, stream grpc.ServerStreamingServe
 		err = ErrSlow
 	}
 	if errors.Is(err, ErrSlow) {
-		log.Warn("subscriber ended: it reads too slowly", "queue", s.hub.cfg.QueueLength)
+		log.Warn("a subscriber was cut off: it reads too slowly", "queue", s.hub.cfg.QueueLength)
 	} else {
-		log.Debug("subscriber ended", "cause", err)
+		log.Debug("a subscriber has left", "cause", err)
 	}
 	return statusOf(err)
 }

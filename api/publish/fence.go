@@ -27,7 +27,7 @@ type Order func(context.Context, FenceOrder) error
 // Fence implements fencing.v1.FencingControl.
 func (s *Server) Fence(ctx context.Context, req *fencingv1.FenceRequest) (*fencingv1.FenceResponse, error) {
 	if err := s.mayTell(ctx); err != nil {
-		s.log.Warn("an order was given by somebody who may not", peerOf(ctx), "peer", printable(req.GetNode(), maxNode), "error", err)
+		s.log.Warn("refused a fence order: the caller may not give one", peerOf(ctx), "peer", printable(req.GetNode(), maxNode), "error", err)
 		return nil, err
 	}
 	o, err := fenceOrder(req)
@@ -47,17 +47,17 @@ func (s *Server) Fence(ctx context.Context, req *fencingv1.FenceRequest) (*fenci
 	defer cancel()
 	defer context.AfterFunc(s.stopping, cancel)()
 	what := []any{peerOf(ctx), "peer", o.Node, "boot", req.GetBootNonce(), "by", o.By, "reason", o.Reason}
-	s.log.Warn("a node is ordered to end", what...)
+	s.log.Warn("a fence order is on its way to a node", what...)
 	switch err = s.order(ctx, o); {
 	case err == nil:
-		s.log.Warn("the node that was ordered to end has condemned itself", what...)
+		s.log.Warn("the node obeyed the fence order and announced its self-fence", what...)
 		return &fencingv1.FenceResponse{}, nil
 	case ctx.Err() != nil && s.stopping.Err() != nil:
 		return nil, statusOf(ErrStopped)
 	case ctx.Err() != nil:
 		return nil, status.Error(codes.Unavailable, "the agent has not decided in time: look at its status before you try again")
 	}
-	s.log.Warn("the order comes to nothing", append(what, slog.Any("error", err))...)
+	s.log.Warn("fence order expired without effect", append(what, slog.Any("error", err))...)
 	return nil, status.Error(codes.FailedPrecondition, err.Error())
 }
 

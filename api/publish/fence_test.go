@@ -36,7 +36,7 @@ func TestFenceAsksWhoItIs(t *testing.T) {
 	if err := order(t, f, goodOrder()); status.Code(err) != codes.PermissionDenied || asked {
 		t.Errorf("%v, asked %v", err, asked)
 	}
-	if !strings.Contains(text.String(), "somebody who may not") || !strings.Contains(text.String(), "client.pid=") {
+	if !strings.Contains(text.String(), "the caller may not give one") || !strings.Contains(text.String(), "client.pid=") {
 		t.Errorf("the log: %s", text.String())
 	}
 }
@@ -57,7 +57,7 @@ func TestFence(t *testing.T) {
 	if err := order(t, f, goodOrder()); status.Code(err) != codes.FailedPrecondition || status.Convert(err).Message() != refuse.Error() {
 		t.Errorf("%v", err)
 	}
-	for _, want := range []string{"a node is ordered to end", "has condemned itself", "comes to nothing", "by=alice", "peer=n4", "boot=024bc581b3a34be3"} {
+	for _, want := range []string{"a fence order is on its way", "announced its self-fence", "expired without effect", "by=alice", "peer=n4", "boot=024bc581b3a34be3"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the log does not say %q: %s", want, text.String())
 		}

@@ -28,7 +28,7 @@ type Maintain func(context.Context, Maintenance) (ends time.Time, err error)
 // SetMaintenance implements fencing.v1.FencingControl.
 func (s *Server) SetMaintenance(ctx context.Context, req *fencingv1.SetMaintenanceRequest) (*fencingv1.SetMaintenanceResponse, error) {
 	if err := s.mayTell(ctx); err != nil {
-		s.log.Warn("maintenance was asked for by somebody who may not", peerOf(ctx), "error", err)
+		s.log.Warn("refused to set maintenance: the caller may not ask for it", peerOf(ctx), "error", err)
 		return nil, err
 	}
 	m := Maintenance{For: req.GetDuration().AsDuration(), By: req.GetBy(), Reason: req.GetReason()}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/api/trouble"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
@@ -137,19 +138,27 @@ func (m *matrix) matter(n *fencingv1.NodeStatus) (what string, level Style, age 
 	return strings.Join(faults, ", "), Warn, age
 }
 
-// Faults are the items of which a person should know, beside the nodes.
-func Faults(st *fencingv1.Status, zone *time.Location) []Item {
+// Faults are the items of which a person should know, beside the nodes, each with what to do about it. What another trouble explains
+// is left out.
+func Faults(st *fencingv1.Status, zone *time.Location) (out []Item) {
 	p := &Page{}
 	allItems(p, st)
 	if st.GetSelf().GetUptime().AsDuration() < recently {
 		before(p, st, zone)
 	}
-	return slices.DeleteFunc(p.items, func(i Item) bool {
-		if strings.HasPrefix(i.Label, "network ") && !slices.ContainsFunc(i.Spans, func(s Span) bool { return s.Style == Bad }) {
-			return true // who is missing there is said of the nodes
+	var all []trouble.Found
+	if len(Missing(st)) > 0 {
+		all = append(all, trouble.Found{Trouble: trouble.MembersMissing})
+	}
+	for i := range p.items {
+		all = append(all, p.items[i].Faults...)
+	}
+	for _, i := range p.items {
+		if open := slices.DeleteFunc(slices.Clone(i.Faults), func(f trouble.Found) bool { return f.Explained(all) }); len(open) > 0 {
+			out = append(out, Item{i.Label, append(slices.Clone(i.Spans), Span{"(" + open[0].Do + ")", Plain}), open})
 		}
-		return !slices.ContainsFunc(i.Spans, func(s Span) bool { return s.Style >= Warn })
-	})
+	}
+	return out
 }
 
 // Fine says in one line what is in order.

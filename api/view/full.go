@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fencing-agent/fencing-agent/api/trouble"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/api/words"
 )
@@ -54,7 +55,10 @@ func allItems(p *Page, st *fencingv1.Status) {
 func missingItems(p *Page, st *fencingv1.Status) {
 	for _, m := range st.GetMissing() {
 		age := max(0, st.GetTime().AsTime().Sub(m.GetSince().AsTime()))
-		p.item("missing", Span{m.GetPart() + ":", Bad}, Span{strings.TrimPrefix(m.GetProblem(), m.GetPart()+": ") + " (for " + Brief(age) + ")", Warn})
+		i := Item{Label: "missing"}
+		i.fault(trouble.PartMissing, m.GetPart(), m.GetPart()+":")
+		i.say(strings.TrimPrefix(m.GetProblem(), m.GetPart()+": ") + " (for " + Brief(age) + ")")
+		p.add(i)
 	}
 }
 
@@ -64,12 +68,14 @@ func before(p *Page, st *fencingv1.Status, zone *time.Location) {
 	if b == nil {
 		return
 	}
-	level := Plain
-	if b.GetEnd() != fencingv1.BootEnd_BOOT_END_STOPPED && b.GetEnd() != fencingv1.BootEnd_BOOT_END_DISARMED {
-		level = Warn
+	const label = "last boot"
+	text := "ended " + endWords[b.GetEnd()] + " (" + b.GetBootNonce() + ", last record " +
+		b.GetLastRecord().AsTime().In(zone).Format(time.DateTime) + "): " + b.GetText()
+	if b.GetEnd() == fencingv1.BootEnd_BOOT_END_STOPPED || b.GetEnd() == fencingv1.BootEnd_BOOT_END_DISARMED {
+		p.item(label, Span{text, Plain})
+	} else {
+		p.fault(label, trouble.ResetByWatchdog, text)
 	}
-	p.item("last boot", Span{"ended " + endWords[b.GetEnd()] + " (" + b.GetBootNonce() + ", last record " +
-		b.GetLastRecord().AsTime().In(zone).Format(time.DateTime) + "): " + b.GetText(), level})
 }
 
 var endWords = map[fencingv1.BootEnd]string{
@@ -77,7 +83,7 @@ var endWords = map[fencingv1.BootEnd]string{
 	fencingv1.BootEnd_BOOT_END_STOPPED:     "after a planned stop of the agent",
 	fencingv1.BootEnd_BOOT_END_DISARMED:    "while the watchdog was disarmed",
 	fencingv1.BootEnd_BOOT_END_STARVED:     "NOT FED",
-	fencingv1.BootEnd_BOOT_END_CONDEMNED:   "CONDEMNED BY ITSELF",
+	fencingv1.BootEnd_BOOT_END_CONDEMNED:   "BY A SELF-FENCE",
 	fencingv1.BootEnd_BOOT_END_TAKEN_DOWN:  "TAKEN DOWN",
 	fencingv1.BootEnd_BOOT_END_SUDDEN:      "WITHOUT LAST WORDS",
 	fencingv1.BootEnd_BOOT_END_TESTED:      "BY A TEST of its watchdog",
@@ -123,12 +129,16 @@ func networkItems(p *Page, st *fencingv1.Status) {
 		if n.GetInterface() != "" {
 			where += " on " + n.GetInterface()
 		}
-		up, health, count := Span{"up", Plain}, Span{}, Plain
-		if !n.GetUp() {
-			up = Span{"DOWN on this node", Bad}
+		i := Item{Label: "network " + n.GetName()}
+		i.say(where + ":")
+		if n.GetUp() {
+			i.say("up")
+		} else {
+			i.fault(trouble.NetworkDown, i.Label, "DOWN on this node")
 		}
+		health := ""
 		if score := n.GetHealthScore(); score > 0 {
-			health = Span{fmt.Sprintf(", health %d (0 is good)", score), Warn}
+			health = fmt.Sprintf(", health %d (0 is good)", score)
 		}
 		reachable := 0
 		for _, m := range n.GetMembers() {
@@ -136,11 +146,13 @@ func networkItems(p *Page, st *fencingv1.Status) {
 				reachable++
 			}
 		}
+		text := fmt.Sprintf("- %d of %d others reachable", reachable, len(n.GetMembers())) + health
 		if reachable < len(n.GetMembers()) {
-			count = Warn
+			i.fault(trouble.NetworkDegraded, i.Label, text)
+		} else {
+			i.say(text)
 		}
-		p.item("network "+n.GetName(), Span{where + ":", Plain}, up,
-			Span{fmt.Sprintf("- %d of %d others reachable", reachable, len(n.GetMembers())) + health.Text, max(count, health.Style)})
+		p.add(i)
 	}
 }
 
@@ -149,16 +161,16 @@ func lunItems(p *Page, st *fencingv1.Status) {
 		p.item("LUN", Span{"none configured", Plain})
 	}
 	for _, l := range st.GetLuns() {
-		p.item("LUN", lunSpans(l)...)
+		p.add(lunItem(l))
 	}
 	countedByLUN(p, st)
 	if l := st.GetLunLease(); l != nil {
-		p.item("lease", leaseSpan(l))
+		p.add(leaseItem(l))
 	}
 	if t := st.GetTerms(); len(t.GetOthers()) > 0 {
-		p.item("ties", Span{strings.Join(t.GetOthers(), " ") + " break ties in another way than this node, which goes by " + t.GetOwn() + ": an equal split can be lost by both halves", Bad})
+		p.fault("ties", trouble.TiesDiffer, strings.Join(t.GetOthers(), " ")+" break ties in another way than this node, which goes by "+t.GetOwn()+": an equal split can be lost by both halves")
 	} else if t != nil && !t.GetAgreed() {
-		p.item("ties", Span{"no part in an equal split yet: waiting for the word of " + strings.Join(t.GetMissing(), " ") + " that ties are broken by " + t.GetOwn(), Warn})
+		p.fault("ties", trouble.TiesUnconfirmed, "no part in an equal split yet: waiting for "+strings.Join(t.GetMissing(), " ")+" to confirm that ties are broken by "+t.GetOwn())
 	}
 }
 
@@ -174,48 +186,50 @@ func countedByLUN(p *Page, st *fencingv1.Status) {
 		}
 	}
 	if len(not) > 0 {
-		p.item("", Span{"lun.mode or: not counted by the LUN: " + FewNames(not), Warn})
+		p.fault("", trouble.LUNNotCounting, "lun.mode or: not counted by the LUN: "+FewNames(not))
 		return
 	}
 	p.item("", Span{"lun.mode or: all others are counted by the LUN, too", Plain})
 }
 
-func lunSpans(l *fencingv1.LunStatus) []Span {
-	name := l.GetPath()
+func lunItem(l *fencingv1.LunStatus) Item {
+	name, i := l.GetPath(), Item{Label: "LUN"}
+	fault := func(t *trouble.Trouble, text string) { i.fault(t, l.GetPath(), text) }
 	if l.GetDevice() != "" && l.GetDevice() != filepath.Base(name) {
 		name += " (" + l.GetDevice() + ")"
 	}
-	spans := []Span{{name + ":", Plain}}
+	i.say(name + ":")
 	switch {
 	case l.GetForeignWriter():
-		spans = append(spans, Span{"FAILED, another writer in this node's slot: two agents run under one name;", Bad})
+		fault(trouble.LUNTwoWriters, "FAILED, another writer in this node's slot: two agents run under one name;")
 	case !l.GetHealthy():
-		spans = append(spans, Span{"FAILED,", Bad})
+		fault(trouble.LUNUnhealthy, "FAILED,")
 	default:
-		spans = append(spans, Span{"ok,", Plain})
+		i.say("ok,")
 	}
 	if l.GetNoEchoBlocks() {
-		spans = append(spans, Span{"no echo blocks, so nobody holds or is counted by it: fencectl lun repair upgrade adds them;", Warn})
+		fault(trouble.LUNOldFormat, "no echo blocks, so nobody holds or is counted by it;")
 	}
 	if names := l.GetStrangers(); len(names) > 0 {
-		spans = append(spans, Span{"written by nodes that are not of this group: " + strings.Join(names, " ") + ";", Bad})
+		fault(trouble.LUNStrangers, "written by nodes that are not of this group: "+strings.Join(names, " ")+";")
 	}
 	if l.GetError() != "" {
-		spans = append(spans, Span{l.GetError() + ";", Bad})
+		fault(trouble.LUNUnhealthy, l.GetError()+";")
 	}
 	switch {
 	case l.Slot == nil:
-		spans = append(spans, Span{"no slot yet,", Warn})
+		fault(trouble.LUNNotReady, "no slot yet,")
 	case !l.GetClaimed():
-		spans = append(spans, Span{fmt.Sprintf("slot %d not relied on yet,", l.GetSlot()), Warn})
+		fault(trouble.LUNNotReady, fmt.Sprintf("slot %d not relied on yet,", l.GetSlot()))
 	default:
-		spans = append(spans, Span{fmt.Sprintf("slot %d,", l.GetSlot()), Plain})
+		i.say(fmt.Sprintf("slot %d,", l.GetSlot()))
 	}
 	io := fmt.Sprintf("write %s, read %s", lastIO(l.GetLastWriteAge(), l.GetWriteLatency()), lastIO(l.GetLastReadAge(), l.GetReadLatency()))
 	if l.GetInFlightAge() != nil {
 		io += ", I/O under way for " + Ago(l.GetInFlightAge())
 	}
-	return append(spans, Span{io, Plain})
+	i.say(io)
+	return i
 }
 
 // lastIO says when an I/O ended and how long it took.
@@ -226,8 +240,8 @@ func lastIO(age, took *durationpb.Duration) string {
 	return Ago(age) + " ago (" + latency(took) + ")"
 }
 
-func leaseSpan(l *fencingv1.LunLease) Span {
-	text, level := "", Plain
+func leaseItem(l *fencingv1.LunLease) Item {
+	text, i := "", Item{Label: "lease"}
 	switch {
 	case l.GetInstance() == 0:
 		text = "nothing was ever decided"
@@ -237,9 +251,11 @@ func leaseSpan(l *fencingv1.LunLease) Span {
 		text = fmt.Sprintf("decision %d, granted to %s; this node holds no grant now", l.GetInstance(), FewNames(l.GetHolders()))
 	}
 	if l.GetPending() {
-		text, level = text+"; DECIDING NOW", Warn
+		i.fault(trouble.TiePending, "", text+"; DECIDING NOW")
+	} else {
+		i.say(text)
 	}
-	return Span{text, level}
+	return i
 }
 
 // FewNames lists nodes, at most as many as a person would read.
@@ -254,20 +270,23 @@ func FewNames(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-// watchdogStates are the words for the states; the loud ones want a person.
-var watchdogStates = map[fencingv1.WatchdogState]Span{
-	fencingv1.WatchdogState_WATCHDOG_STATE_UNARMED:  {"unarmed", Plain},
-	fencingv1.WatchdogState_WATCHDOG_STATE_ARMED:    {"armed", Plain},
-	fencingv1.WatchdogState_WATCHDOG_STATE_STARVED:  {"STARVED", Bad},
-	fencingv1.WatchdogState_WATCHDOG_STATE_DISARMED: {"disarmed", Warn},
-	fencingv1.WatchdogState_WATCHDOG_STATE_FAULTY:   {"FAULTY", Bad},
+// watchdogStates are the words for the states, and what is wrong with them.
+var watchdogStates = map[fencingv1.WatchdogState]struct {
+	text  string
+	fault *trouble.Trouble
+}{
+	fencingv1.WatchdogState_WATCHDOG_STATE_UNARMED:  {"unarmed", nil},
+	fencingv1.WatchdogState_WATCHDOG_STATE_ARMED:    {"armed", nil},
+	fencingv1.WatchdogState_WATCHDOG_STATE_STARVED:  {"STARVED", trouble.WatchdogStarved},
+	fencingv1.WatchdogState_WATCHDOG_STATE_DISARMED: {"disarmed", trouble.Maintenance},
+	fencingv1.WatchdogState_WATCHDOG_STATE_FAULTY:   {"FAULTY", trouble.WatchdogFaulty},
 }
 
 func watchdogItem(p *Page, st *fencingv1.Status) {
 	w := st.GetWatchdog()
 	state, known := watchdogStates[w.GetState()]
 	if !known {
-		state = Span{fmt.Sprintf("state %d", w.GetState()), Warn}
+		state.text = fmt.Sprintf("state %d", w.GetState())
 	}
 	what := OrUnknown(w.GetDevice())
 	switch {
@@ -278,32 +297,38 @@ func watchdogItem(p *Page, st *fencingv1.Status) {
 	case w.GetIdentity() != "":
 		what += " (" + w.GetIdentity() + ")"
 	}
-	if w.GetDriver() == driverNone {
-		state = Span{"dry run, would be " + state.Text, min(state.Style, Warn)}
+	i := Item{Label: "watchdog"}
+	fault := func(t *trouble.Trouble, text string) { i.fault(t, i.Label, text) }
+	i.say(what + ":")
+	switch {
+	case w.GetDriver() == driverNone:
+		fault(trouble.DryRun, "dry run, would be "+state.text)
+	case state.fault != nil:
+		fault(state.fault, state.text)
+	default:
+		i.say(state.text)
 	}
-	spans := []Span{{what + ":", Plain}, state}
 	if w.GetError() != "" {
-		spans = append(spans, Span{"- " + w.GetError(), Bad})
+		fault(trouble.WatchdogFaulty, "- "+w.GetError())
 	}
 	if counting(w) {
-		spans = append(spans, Span{fmt.Sprintf("- timeout %s, last feed %s ago, slack %s",
-			Exact(w.GetTimeout()), Ago(w.GetLastFeedAge()), Ago(w.GetSlack())), Plain})
+		i.say(fmt.Sprintf("- timeout %s, last feed %s ago, slack %s", Exact(w.GetTimeout()), Ago(w.GetLastFeedAge()), Ago(w.GetSlack())))
 	} else if w.GetDisarmReason() != "" {
-		spans = append(spans, Span{"for " + w.GetDisarmReason(), Plain})
+		i.say("for " + w.GetDisarmReason())
 	}
 	if text := barTexts[w.GetSentenceBar()]; text != "" && w.GetState() != fencingv1.WatchdogState_WATCHDOG_STATE_FAULTY {
-		spans = append(spans, Span{"- does not condemn itself: " + text, Warn})
+		fault(trouble.NoSelfFence, "- announces no self-fence: "+text)
 	}
 	if w.GetNowayout() {
-		spans = append(spans, Span{"- nowayout: cannot be disarmed", Warn})
+		fault(trouble.WatchdogNoWayOut, "- nowayout: cannot be disarmed")
 	}
 	if d := w.GetPretimeout().AsDuration(); d > 0 {
-		spans = append(spans, Span{fmt.Sprintf("- pretimeout %v", d), Plain})
+		i.say(fmt.Sprintf("- pretimeout %v", d))
 	}
 	if w.GetLastBootReset() {
-		spans = append(spans, Span{"- this boot follows a reset by the watchdog", Warn})
+		fault(trouble.ResetByWatchdog, "- this boot follows a reset by the watchdog")
 	}
-	p.item("watchdog", spans...)
+	p.add(i)
 }
 
 func budgetItems(p *Page, st *fencingv1.Status) {
@@ -380,27 +405,27 @@ func sum(of *durationpb.Duration, terms []addend) string {
 
 func rosterItems(p *Page, st *fencingv1.Status) {
 	if r := st.GetRoster(); r != nil {
-		p.item("roster", Span{fmt.Sprintf("%d nodes, %d needed; epoch %d, digest %s, source %s",
+		p.item("members", Span{fmt.Sprintf("%d nodes, %d needed; epoch %d, digest %s, source %s",
 			r.GetSize(), r.GetQuorum(), r.GetEpoch(), OrUnknown(r.GetDigest()), OrUnknown(r.GetSource())), Plain})
 		if r.GetChange() != "" {
 			words := r.GetChange()
 			if w := r.GetWaitingFor(); len(w) > 0 {
 				words += "; waiting for " + strings.Join(w, ", ")
 			}
-			p.item("change", Span{words, Warn})
+			p.fault("change", trouble.ListChangeStuck, words)
 		}
 		if d := r.GetPolicyDiffers(); len(d) > 0 {
-			p.item("policy", Span{strings.Join(d, "; ") + " (this agent goes by its configuration)", Warn})
+			p.fault("policy", trouble.PolicyDiffers, strings.Join(d, "; ")+" (this agent goes by its configuration)")
 		}
 	}
 	switch a := st.GetApi(); {
 	case !a.GetConfigured():
 		p.item("kube API", Span{"is no tie-breaker here", Plain})
 	case a.GetAge() == nil:
-		p.item("kube API", Span{"not asked yet", Warn})
+		p.item("kube API", Span{"not asked yet", Plain})
 	case a.GetReachable():
 		p.item("kube API", Span{"reachable " + Ago(a.GetAge()) + " ago", Plain})
 	default:
-		p.item("kube API", Span{"NOT REACHABLE " + Ago(a.GetAge()) + " ago", Warn})
+		p.fault("kube API", trouble.APIUnreachable, "NOT REACHABLE "+Ago(a.GetAge())+" ago")
 	}
 }

@@ -2,7 +2,10 @@ package view
 
 import (
 	"bytes"
+	"slices"
 	"strings"
+
+	"github.com/fencing-agent/fencing-agent/api/trouble"
 )
 
 const (
@@ -43,10 +46,28 @@ type Page struct {
 	items []Item
 }
 
-// Item is a line with a label.
+// Item is a line with a label, and what is wrong by it.
 type Item struct {
-	Label string
-	Spans []Span
+	Label  string
+	Spans  []Span
+	Faults []trouble.Found
+}
+
+// fault adds what is wrong. It is as loud as the trouble is.
+func (i *Item) fault(t *trouble.Trouble, subject, text string) {
+	i.Spans = append(i.Spans, Span{text, style(t)})
+	if !slices.ContainsFunc(i.Faults, func(f trouble.Found) bool { return f.Trouble == t }) {
+		i.Faults = append(i.Faults, trouble.Found{Trouble: t, Subject: subject})
+	}
+}
+
+func (i *Item) say(text string) { i.Spans = append(i.Spans, Span{text, Plain}) }
+
+func style(t *trouble.Trouble) Style {
+	if t.Severity == trouble.Critical {
+		return Bad
+	}
+	return Warn
 }
 
 // Say is text in a style.
@@ -111,8 +132,20 @@ func (p *Page) Text(label string, indent int, spans ...Span) {
 
 // item writes a line with a label.
 func (p *Page) item(label string, spans ...Span) {
-	p.items = append(p.items, Item{label, spans})
-	p.Text(label+strings.Repeat(" ", max(1, labelWidth-len(Clean(label)))), labelWidth, spans...)
+	p.add(Item{Label: label, Spans: spans})
+}
+
+// fault writes a line that is nothing but a trouble of the whole node.
+func (p *Page) fault(label string, t *trouble.Trouble, text string) {
+	i := Item{Label: label}
+	i.fault(t, "", text)
+	p.add(i)
+}
+
+func (p *Page) add(i Item) {
+	p.items = append(p.items, i)
+	label := i.Label
+	p.Text(label+strings.Repeat(" ", max(1, labelWidth-len(Clean(label)))), labelWidth, i.Spans...)
 }
 
 // Gap ends a line, or separates what follows what follows.

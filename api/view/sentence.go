@@ -11,7 +11,7 @@ func condemned(st *fencingv1.Status) Span {
 		switch {
 		case n.GetName() != st.GetSelf().GetName() || s == nil:
 		case s.GetTimeout().AsDuration() <= 0:
-			return Span{"nothing feeds the watchdog any more, whatever comes; the others are not told when it resets this node", Bad}
+			return Span{"nothing feeds the watchdog any more, whatever comes; the self-fence is not announced, since it is not certain when it resets this node", Bad}
 		default:
 			return Span{"nothing feeds the watchdog any more, whatever comes: this node is dead in at most " + Brief(s.GetOverIn().AsDuration()) + ", and the others know", Bad}
 		}
@@ -26,9 +26,9 @@ func Sentence(n *fencingv1.NodeStatus) string {
 	case s == nil || n.GetState() == fencingv1.NodeState_NODE_STATE_FENCED:
 		return ""
 	case s.GetOverIn().AsDuration() > 0:
-		return n.GetName() + ": condemned by itself " + Ago(s.GetAge()) + " ago, dead in " + Brief(s.GetOverIn().AsDuration())
+		return n.GetName() + ": announced its self-fence " + Ago(s.GetAge()) + " ago, dead in " + Brief(s.GetOverIn().AsDuration())
 	default:
-		return n.GetName() + ": condemned by itself " + Ago(s.GetAge()) + " ago, and must be dead by now"
+		return n.GetName() + ": announced its self-fence " + Ago(s.GetAge()) + " ago, and must be dead by now"
 	}
 }
 

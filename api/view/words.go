@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/fencing-agent/fencing-agent/api/trouble"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
@@ -27,8 +28,16 @@ func Stale(st *fencingv1.Status, now time.Time) (time.Duration, bool) {
 	return age, age > StaleAfter
 }
 
-// Permission is what the agent does, as loudly as it deserves.
+// Permission is what the agent does, as loudly as it deserves. In a dry run it only would, and is never good.
 func Permission(st *fencingv1.Status) Span {
+	s := permission(st)
+	if st.GetWatchdog().GetDriver() == driverNone && s.Style != Bad {
+		s = Span{s.Text + " (DRY RUN)", Warn}
+	}
+	return s
+}
+
+func permission(st *fencingv1.Status) Span {
 	v := st.GetVerdict()
 	switch v.GetPermission() {
 	case fencingv1.Permission_PERMISSION_FEED:
@@ -95,14 +104,14 @@ func Consequence(st *fencingv1.Status) Span {
 		case v.GetReason() == fencingv1.Reason_REASON_NOBODY_LIVES && (w.GetArmed() || dry):
 			return Span{"nobody is reset while the LUN works, and nothing fails over. Repair the networks; leave the LUN and the agents alone", Bad}
 		case dry:
-			return Span{"driver none: a dry run, nothing would reset this node", Plain}
+			return Span{"driver none: a dry run, nothing would reset this node", style(trouble.DryRun)}
 		case !w.GetArmed():
 			return Span{"but the watchdog is not armed: nothing would reset this node", Warn}
 		case v.GetReason() == fencingv1.Reason_REASON_LUN_QUORUM:
 			return Span{"the networks alone have no quorum: nothing fails over, and a node that loses the LUN, too, gives way. Repair the networks", Warn}
 		case !v.GetQuorum() && v.GetReason() == fencingv1.Reason_REASON_LUN_ASKING: // what it asks for is told by the line before
 		case !v.GetQuorum() && v.GetOnQuorumLoss() == "exclude":
-			return Span{"policy exclude: it is not reset, consumers are told that it has left", Warn}
+			return Span{"policy exclude: it is not reset, consumers hear that it has left", Warn}
 		case !v.GetQuorum():
 			return Span{"policy " + OrUnknown(v.GetOnQuorumLoss()) + ": it is not reset and goes on", Warn}
 		}

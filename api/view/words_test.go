@@ -54,7 +54,7 @@ func TestConsequences(t *testing.T) {
 		{feed, true, "fence", device(off, false, 0), "but the watchdog is not armed: nothing would reset this node"},
 		{feed, true, "fence", device(faulty, true, 0), "but the watchdog is faulty: unknown"},
 		{feed, true, "fence", dry(armed, 1), "driver none: a dry run, nothing would reset this node"},
-		{feed, false, "exclude", device(armed, true, 1), "policy exclude: it is not reset, consumers are told that it has left"},
+		{feed, false, "exclude", device(armed, true, 1), "policy exclude: it is not reset, consumers hear that it has left"},
 		{feed, false, "wait", device(armed, true, 1), "policy wait: it is not reset and goes on"},
 		{starve, false, "fence", device(armed, true, 1), "the watchdog resets this node in about 29s, unless it may feed again before"},
 		{starve, false, "fence", device(starved, true, 30), "the watchdog should have reset this node 0.0s ago"},

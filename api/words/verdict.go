@@ -44,9 +44,9 @@ func reason(v *fencingv1.Verdict) string {
 		return "less than half of the group is reachable; asking by the LUN whether anybody lives" + tally
 	case fencingv1.Reason_REASON_CONDEMNED:
 		if v.GetDetail() != "" {
-			return "this node has condemned its boot" + detail(v, ": ")
+			return "this node has announced its self-fence" + detail(v, ": ")
 		}
-		return "this node has lost for certain, and has condemned its boot: the others live without it"
+		return "this node has lost for certain, and has announced its self-fence: the others live without it"
 	case fencingv1.Reason_REASON_LUN_LOST:
 		return "this node alone has lost the LUN (lun.mode: and)" + detail(v, ": ")
 	case fencingv1.Reason_REASON_MAINTENANCE:

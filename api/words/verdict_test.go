@@ -57,7 +57,7 @@ func TestReason(t *testing.T) {
 		{"not disarmed yet", &fencingv1.Verdict{Reason: fencingv1.Reason_REASON_MAINTENANCE, TieBreaker: lun, DisarmedBy: []string{"the file /a"},
 			Permission: fencingv1.Permission_PERMISSION_FEED}, "to be disarmed for maintenance, as soon as a majority knows: the file /a"},
 		{"ordered to end", &fencingv1.Verdict{Reason: fencingv1.Reason_REASON_CONDEMNED, TieBreaker: lun, Detail: "ordered by n1"},
-			"this node has condemned its boot: ordered by n1"},
+			"this node has announced its self-fence: ordered by n1"},
 		{"expired", &fencingv1.Verdict{Reason: fencingv1.Reason_REASON_NETWORK_QUORUM, TieBreaker: lun, Expired: true, Tally: tie},
 			"the agent stands still, or did until now: its verdict has passed its deadline. It was: majority of the group is reachable (2 of 4, 3 needed)"},
 		{"a newer agent's reason", &fencingv1.Verdict{Reason: 99, TieBreaker: lun, Text: "a new rule"}, "a new rule"},

@@ -94,7 +94,7 @@ func connect(ctx context.Context, f *flags, r *operator.Runner, log *slog.Logger
 		State: r.State, Receive: r.Receive, Changed: r.Wake, Logger: log, Metrics: gossip.NewMetrics(metrics.Registry),
 	}
 	if f.keyFile == "" {
-		log.Warn("gossip is neither encrypted nor authenticated: who reaches the port makes replicas look; set --key-file")
+		log.Warn("gossip is neither encrypted nor authenticated: anybody who reaches the port can make replicas look; set --key-file")
 	} else {
 		ring, err := swim.LoadKeyring(f.keyFile, log)
 		if err != nil {

@@ -248,6 +248,6 @@ func historyText(env *environment, p *view.Page, boots []pastBoot) []byte {
 
 var endings = map[history.End]string{
 	history.EndStopped: "after a planned stop of the agent", history.EndDisarmed: "while the watchdog was disarmed", history.EndStarved: "NOT FED",
-	history.EndCondemned: "CONDEMNED BY ITSELF", history.EndStruck: "TAKEN DOWN", history.EndSudden: "WITHOUT LAST WORDS",
+	history.EndCondemned: "BY A SELF-FENCE", history.EndStruck: "TAKEN DOWN", history.EndSudden: "WITHOUT LAST WORDS",
 	history.EndTested: "BY A TEST of its watchdog",
 }

@@ -239,7 +239,7 @@ func TestWordsOfTrouble(t *testing.T) {
 	text := full(noon, false, st)
 	for _, want := range []string{
 		"FAILED, another writer in this node's slot: two agents run under one name; slot 0 not relied on yet,",
-		"lost to a majority: 1m39s in all; known parts: 4s evidence, 5s feed, ", "does not condemn itself: a member's agent is older - nowayout: cannot be disarmed - pretimeout 10s - this boot follows a reset",
+		"lost to a majority: 1m39s in all; known parts: 4s evidence, 5s feed, ", "announces no self-fence: a member's agent is older - nowayout: cannot be disarmed - pretimeout 10s - this boot follows a reset",
 		"kube API      NOT REACHABLE 7.0s ago", "answering, but not reaching this node in turn: n2", "with another list of nodes (compare the members in its configuration): n2",
 		"\nn2    stopping   ok 7.0s  -        yes      OTHER   ",
 	} {

@@ -124,13 +124,13 @@ func serve(f flags, stderr io.Writer) error {
 	log := logger(f, stderr, pipe)
 	cfg, warnings, err := config.Load(f.config, os.Getenv)
 	for _, w := range config.Lines(f.config, warnings) {
-		log.Warn("configuration", "warning", w)
+		log.Warn("the configuration has a weak point", "warning", w)
 	}
 	if err != nil {
 		return err
 	}
 	if effective, err := cfg.YAML(); err == nil {
-		log.Debug("effective configuration", "yaml", string(effective))
+		log.Debug("this configuration is in effect", "yaml", string(effective))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()

@@ -112,7 +112,7 @@ func (s *listServer) Start(ctx context.Context) error {
 			if err == nil || ctx.Err() != nil {
 				return
 			}
-			s.log.Warn("members: watch", "err", err)
+			s.log.Warn("watching Nodes failed; lists may be old", "err", err)
 			select {
 			case <-ctx.Done():
 			case <-time.After(replicasWait):
@@ -123,6 +123,6 @@ func (s *listServer) Start(ctx context.Context) error {
 		<-ctx.Done()
 		srv.Stop()
 	})
-	s.log.Info("members: lists are served", "address", s.c.MembersAddress)
+	s.log.Info("serving lists of members", "address", s.c.MembersAddress)
 	return srv.Serve(l)
 }

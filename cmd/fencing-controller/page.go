@@ -27,7 +27,7 @@ func (*pageServer) NeedLeaderElection() bool { return false }
 func (s *pageServer) Start(ctx context.Context) error {
 	l, err := net.Listen("tcp", s.c.PageAddress)
 	if err != nil {
-		s.log.Warn("there is no status page: page.address", "err", err)
+		s.log.Warn("cannot serve the status page on page.address", "err", err)
 		return nil
 	}
 	mux := http.NewServeMux()
@@ -37,9 +37,9 @@ func (s *pageServer) Start(ctx context.Context) error {
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
 	defer context.AfterFunc(ctx, func() { _ = srv.Close() })()
-	s.log.Info("status page is served", "address", l.Addr().String())
+	s.log.Info("serving the status page", "address", l.Addr().String())
 	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		s.log.Warn("the status page ended", "err", err)
+		s.log.Warn("the status page is not served any more", "err", err)
 	}
 	return nil
 }

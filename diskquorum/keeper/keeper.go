@@ -207,9 +207,9 @@ func (k *Keeper) noteFault(err error) {
 	if !changed || err == nil {
 		return
 	}
-	what := "LUN not usable; equal splits cannot be arbitrated by this node until it is back"
+	what := "LUN is not usable; equal splits cannot be arbitrated by this node until it is back"
 	if k.Set {
-		what = "LUN device not usable; both others of the set have to do until it is back"
+		what = "LUN device is not usable; both others of the set have to do until it is back"
 	}
 	k.Log.Error(what, "device", k.Path, "error", err, "retry", k.Retry)
 }
@@ -358,7 +358,7 @@ func (k *Keeper) close(ctx context.Context) {
 		return
 	}
 	if err := dev.Close(); err != nil {
-		k.Log.Warn("closing the LUN", "device", k.Path, "error", err)
+		k.Log.Warn("cannot close the LUN", "device", k.Path, "error", err)
 	}
 }
 

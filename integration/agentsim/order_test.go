@@ -79,7 +79,7 @@ func ordered(t *testing.T, s Schedule) time.Duration {
 	r := run(t, s)
 	what := "FENCED " + nodeName(e.Nodes[1]) + " PROOF_SENTENCE"
 	from := e.At - healthyFor
-	condemned, fenced := said(t, r, "was ordered to end")-from, saidLast(t, r, what)-from
+	condemned, fenced := said(t, r, "obeys a fence order")-from, saidLast(t, r, what)-from
 	t.Logf("condemned after %v, FENCED after %v to %v, said by %d", condemned, said(t, r, what)-from, fenced, sayers(r, what))
 	mostCondemned, mostFenced := orderTimes(&s)
 	if len(r.Violations) > 0 || r.Resets != 1 || r.Orders != 1 || sayers(r, what) != s.Nodes-1 || condemned > mostCondemned || fenced > mostFenced {

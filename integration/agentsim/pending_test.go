@@ -14,7 +14,7 @@ func TestPendingListKeepsNoSentence(t *testing.T) {
 		s.Events = append([]Event{{At: healthyFor - 10*time.Second, Kind: NewMembers, Nodes: []int{0, 1}, Parts: [][]int{told}}}, s.Events...)
 		r := run(t, s)
 		took := said(t, r, "FENCED "+nodeName(0)+" PROOF_SENTENCE")
-		t.Logf("%s: condemned after %v, FENCED after %v", name, said(t, r, "condemns its boot"), took)
+		t.Logf("%s: condemned after %v, FENCED after %v", name, said(t, r, "announces its self-fence"), took)
 		if len(r.Violations) > 0 || r.Resets != 1 || took == 0 || took > 15*time.Second {
 			t.Errorf("%s: %d resets, FENCED after %v\n%s", name, r.Resets, took, Explain(s, r))
 		}

@@ -50,7 +50,7 @@ func TestCutOffIsFencedBySentence(t *testing.T) {
 		s := group(nodes, wide, split([]int{0}, others))
 		r := run(t, s)
 		took := said(t, r, "FENCED "+nodeName(0)+" PROOF_SENTENCE")
-		t.Logf("%d nodes: condemned after %v, FENCED after %v", nodes, said(t, r, "condemns its boot"), took)
+		t.Logf("%d nodes: condemned after %v, FENCED after %v", nodes, said(t, r, "announces its self-fence"), took)
 		if len(r.Violations) > 0 || r.Resets != 1 || r.Deaths != nodes-1 || took == 0 || took > 15*time.Second {
 			t.Errorf("%d resets, %d deaths, FENCED after %v\n%s", r.Resets, r.Deaths, took, Explain(s, r))
 		}
@@ -62,7 +62,7 @@ func TestEqualSplitIsFencedBySentence(t *testing.T) {
 	s := group(4, wide, split([]int{0, 1}, []int{2, 3}))
 	r := run(t, s)
 	took := max(said(t, r, "FENCED "+nodeName(0)+" PROOF_SENTENCE"), said(t, r, "FENCED "+nodeName(2)+" PROOF_SENTENCE"))
-	t.Logf("condemned after %v, FENCED after %v", said(t, r, "condemns its boot"), took)
+	t.Logf("condemned after %v, FENCED after %v", said(t, r, "announces its self-fence"), took)
 	if len(r.Violations) > 0 || r.Resets != 2 || r.Deaths != 4 || took == 0 || took > 15*time.Second {
 		t.Errorf("%d resets, %d deaths, FENCED after %v\n%s", r.Resets, r.Deaths, took, Explain(s, r))
 	}
@@ -75,12 +75,12 @@ func TestLostLUNIsToldOverTheNetworks(t *testing.T) {
 	s := group(3, and, Event{Kind: LUNError, Nodes: []int{0}, Share: 1})
 	r := run(t, s)
 	took := said(t, r, "FENCED "+nodeName(0)+" PROOF_SENTENCE")
-	t.Logf("condemned after %v, FENCED after %v", said(t, r, "condemns its boot"), took)
+	t.Logf("condemned after %v, FENCED after %v", said(t, r, "announces its self-fence"), took)
 	if len(r.Violations) > 0 || r.Resets != 1 || took == 0 || took > 25*time.Second {
 		t.Errorf("%d resets, FENCED after %v\n%s", r.Resets, took, Explain(s, r))
 	}
 	s = group(3, and, Event{Kind: LUNError, Nodes: []int{0, 1, 2}, Share: 1})
-	if r := run(t, s); len(r.Violations) > 0 || r.Resets != 0 || said(t, r, "condemns its boot") != 0 {
+	if r := run(t, s); len(r.Violations) > 0 || r.Resets != 0 || said(t, r, "announces its self-fence") != 0 {
 		t.Errorf("%d resets\n%s", r.Resets, Explain(s, r))
 	}
 }
@@ -93,7 +93,7 @@ func TestShortCutsCondemnNobody(t *testing.T) {
 		"outage": group(4, wide, split([]int{0}, []int{1}, []int{2}, []int{3}), at(25*time.Second, Event{Kind: Heal})),
 	} {
 		r := run(t, s)
-		if len(r.Violations) > 0 || r.Resets != 0 || said(t, r, "condemns its boot") != 0 {
+		if len(r.Violations) > 0 || r.Resets != 0 || said(t, r, "announces its self-fence") != 0 {
 			t.Errorf("%s: %d resets\n%s", name, r.Resets, Explain(s, r))
 		}
 	}
@@ -111,7 +111,7 @@ func TestNothingSavesACondemnedNode(t *testing.T) {
 			if len(r.Violations) > 0 || r.Resets > 1 {
 				t.Errorf("%v %v later: %d resets\n%s", e.Kind, later, r.Resets, Explain(s, r))
 			}
-			t.Log(i, later, said(t, r, "condemns its boot"), said(t, r, "RESET"), said(t, r, "FENCED"))
+			t.Log(i, later, said(t, r, "announces its self-fence"), said(t, r, "RESET"), said(t, r, "FENCED"))
 		}
 	}
 }
@@ -122,7 +122,7 @@ func TestNextAgentIsBlind(t *testing.T) {
 		at9 := 9300*time.Millisecond + later
 		s := group(3, wide, split([]int{0}, []int{1, 2}), at(at9, Event{Kind: Restart, Nodes: []int{0}}), at(at9, Event{Kind: Heal}))
 		s.Reboot, s.Hides = 20*time.Second, true
-		if r := run(t, s); len(r.Violations) > 0 || r.Resets != 1 || said(t, r, "condemns its boot") == 0 {
+		if r := run(t, s); len(r.Violations) > 0 || r.Resets != 1 || said(t, r, "announces its self-fence") == 0 {
 			t.Errorf("%v later: %d resets\n%s", later, r.Resets, Explain(s, r))
 		}
 	}

@@ -9,9 +9,9 @@ import (
 
 // told are the lines of an agent's log that a timeline shows, with their attributes.
 var told = map[string][]string{
-	"decision":       {"action", "reason", "tally", "view", "split", "why", "until_s"},
-	"watchdog state": {"status", "armed", "reason", "error"},
-	"ballot ended":   {"decided", "adopted", "reason"},
+	"verdict changed":        {"action", "reason", "tally", "view", "split", "why", "until_s"},
+	"watchdog state changed": {"status", "armed", "reason", "error"},
+	"ballot ended":           {"decided", "adopted", "reason"},
 }
 
 // recorder is an agent's logger: what matters goes into the timeline.
@@ -42,7 +42,7 @@ func (r *recorder) Handle(_ context.Context, rec slog.Record) error {
 	})
 	w := r.p.m.w
 	w.mu.Lock()
-	if rec.Message == "decision" {
+	if rec.Message == "verdict changed" {
 		hold, quorum := false, false
 		rec.Attrs(func(a slog.Attr) bool {
 			hold = hold || a.Key == "action" && a.Value.String() == "hold"
@@ -51,7 +51,7 @@ func (r *recorder) Handle(_ context.Context, rec slog.Record) error {
 		})
 		w.check.decided(r.p, hold && !quorum)
 	}
-	if gone := r.p.ended; !gone && strings.HasPrefix(rec.Message, "this node was ordered to end") {
+	if gone := r.p.ended; !gone && strings.HasPrefix(rec.Message, "this node obeys a fence order") {
 		w.check.obeys(r.p)
 	}
 	gone := r.p.ended

@@ -106,7 +106,7 @@ func TestSentenceIsHandedOn(t *testing.T) {
 	s := group(5, wide, Event{Kind: LUNHang, Nodes: []int{4}}, at(5*time.Second, split([]int{0}, []int{1, 2, 3, 4})))
 	r := run(t, s)
 	what := "FENCED n1 PROOF_SENTENCE"
-	t.Logf("condemned after %v, FENCED after %v, said by %d", said(t, r, "condemns its boot"), said(t, r, what), sayers(r, what))
+	t.Logf("condemned after %v, FENCED after %v, said by %d", said(t, r, "announces its self-fence"), said(t, r, what), sayers(r, what))
 	if len(r.Violations) > 0 || sayers(r, what) != 4 {
 		t.Errorf("%s", Explain(s, r))
 	}

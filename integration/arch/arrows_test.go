@@ -48,7 +48,8 @@ var rooms = []room{
 	{pkg: "api/client", may: []string{"api/v1"}},
 	{pkg: "api/clienttest", may: []string{"api/v1", "api/publish"}},
 	{pkg: "api/words", may: []string{"api/v1"}},
-	{pkg: "api/view", may: []string{"api/v1", "api/words", "history"}},
+	{pkg: "api/trouble"},
+	{pkg: "api/view", may: []string{"api/trouble", "api/v1", "api/words", "history"}},
 	{pkg: "api/page", may: []string{"api/view"}},
 	{pkg: "api/publish", may: []string{"boottime", "procfs", "api/v1"}},
 	{pkg: "k8s"},
@@ -83,7 +84,7 @@ var rooms = []room{
 	{pkg: "cmd/fencing-agent/config", may: []string{"netgossip", "netgossip/roster", "diskquorum", "watchdog"}},
 	{pkg: "cmd/fencing-agent/gossip", may: []string{"boottime", "procfs", "netgossip", "netgossip/roster", "netgossip/swim", "netgossip/iface", "cmd/fencing-agent/config"}},
 	{pkg: "cmd/fencing-agent/statefile"},
-	{pkg: "cmd/fencing-agent/parts", may: []string{"boottime"}},
+	{pkg: "cmd/fencing-agent/parts", may: []string{"api/trouble", "boottime"}},
 	{pkg: "cmd/fencing-agent/fdstore"},
 	{pkg: "cmd/fencing-agent/recorder", may: []string{"boottime", "history"}},
 	{pkg: "cmd/fencing-agent/members", may: []string{
@@ -93,7 +94,7 @@ var rooms = []room{
 	{pkg: "cmd/fencing-agent/statuspage", may: []string{"api/page", "api/v1", "api/view", "history"}},
 	{pkg: "cmd/fencing-agent/agent", may: []string{
 		"boottime", "procfs", "netgossip", "netgossip/roster", "netgossip/tie", "netgossip/swim", "diskquorum", "diskquorum/keeper", "diskquorum/lunadmin", "diskquorum/rawdev",
-		"watchdog", "watchdog/wdt", "api/page", "api/v1", "api/publish", "k8s/apicheck", "k8s/client", "k8s/deaths", "k8s/leaseregister", "k8s/marks", "k8s/memberbook", "k8s/ownnode", "k8s/sightings", "k8s/leasequorum",
+		"watchdog", "watchdog/wdt", "api/page", "api/trouble", "api/v1", "api/words", "api/publish", "k8s/apicheck", "k8s/client", "k8s/deaths", "k8s/leaseregister", "k8s/marks", "k8s/memberbook", "k8s/ownnode", "k8s/sightings", "k8s/leasequorum",
 		"cmd/fencing-agent/config", "cmd/fencing-agent/gossip", "cmd/fencing-agent/members", "cmd/fencing-agent/parts", "cmd/fencing-agent/picture", "cmd/fencing-agent/recorder", "cmd/fencing-agent/statefile", "cmd/fencing-agent/statuspage", "history",
 	}},
 	{pkg: "cmd/fencing-agent", may: []string{"cmd/fencing-agent/agent", "cmd/fencing-agent/config", "cmd/fencing-agent/fdstore"}},
@@ -105,7 +106,7 @@ var rooms = []room{
 	{pkg: "cmd/fencing-executor", may: []string{"k8s/fenceconfig"}},
 	{pkg: "cmd/fencectl", may: []string{"boottime", "docs", "api/v1", "api/client", "api/view", "api/words", "diskquorum", "diskquorum/lunadmin", "history", "watchdog", "cmd/fencing-agent/config", "k8s/deaths", "k8s/fenceconfig", "k8s/recovery", "cmd/fencectl/hookdir", "cmd/fencectl/doctor", "cmd/fencectl/trial"}},
 	{pkg: "cmd/fencectl/hookdir"},
-	{pkg: "cmd/fencectl/doctor", may: []string{"api/publish", "procfs", "netgossip/iface", "netgossip/roster", "watchdog", "watchdog/wdt", "cmd/fencing-agent/config"}},
+	{pkg: "cmd/fencectl/doctor", may: []string{"api/publish", "api/trouble", "procfs", "netgossip/iface", "netgossip/roster", "watchdog", "watchdog/wdt", "cmd/fencing-agent/config"}},
 	{pkg: "cmd/fencectl/trial"},
 }
 

@@ -185,7 +185,7 @@ func fenced(c *cluster.Cluster, node string, since time.Time) (times []time.Time
 			}
 			for lines := bufio.NewScanner(f); lines.Scan(); {
 				begin := strings.Index(lines.Text(), "{")
-				if begin < 0 || !strings.Contains(lines.Text(), "node is dead as it was") {
+				if begin < 0 || !strings.Contains(lines.Text(), "death of a node confirmed") {
 					continue
 				}
 				var entry struct {

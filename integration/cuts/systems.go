@@ -36,9 +36,9 @@ func agent(timing string) *system {
 		// Started again when it ends, as by its unit.
 		service: "mkdir -p /var/lib/fencing-agent\nwhile :; do /programs/fencing-agent --config /etc/agent.yaml --log-format json 2>&1; sleep 1; done\n",
 		ready:   "/programs/fencectl status --check -o json --socket /run/agent.sock > /tmp/status && [ $(grep -o '\"counted\": *true' /tmp/status | wc -l) -ge 2 ] && grep -q '\"healthy\": *true' /tmp/status && grep -q '\"slot\": *[0-9]' /tmp/status",
-		idle:    `"msg":"decision"`,
+		idle:    `"msg":"verdict changed"`,
 		told: func(text string) string {
-			if !strings.Contains(text, `"msg":"node is dead as it was"`) || !strings.Contains(text, `"fenced":true`) {
+			if !strings.Contains(text, `"msg":"death of a node confirmed"`) || !strings.Contains(text, `"fenced":true`) {
 				return ""
 			}
 			return between(text, `"peer":"`, `"`)

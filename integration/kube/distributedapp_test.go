@@ -324,7 +324,7 @@ func TestOperatorConfigurationDuringAPartition(t *testing.T) {
 		r.gate.open()
 	}
 	await(t, "the one that was alone has the configuration", func() bool {
-		return strings.Contains(read(alone.log), fmt.Sprintf(`"msg":"configuration","pod":%q,"version":%s`, alone.name, version))
+		return strings.Contains(read(alone.log), fmt.Sprintf(`"msg":"a new configuration is in use","pod":%q,"version":%s`, alone.name, version))
 	})
 	w.judge()
 }

@@ -75,6 +75,6 @@ func orderMutants() []mutant {
 		of("a user orders", namespaceGo, "	if err := RootOnly(ctx); err != nil {\n		return err\n	}\n", "", publish),
 		of("root of another container orders", namespaceGo, "!ok || !who.here {", "!ok || !who.known {", publish),
 		of("a process below is here", namespaceGo, "return string(bytes.TrimSpace(rest)) == fmt.Sprint(pid)", "return bytes.HasPrefix(rest, fmt.Append(nil, \"\\t\", pid))", publish),
-		of("who may not order orders", "api/publish/fence.go", "		s.log.Warn(\"an order was given by somebody who may not\", peerOf(ctx), \"peer\", printable(req.GetNode(), maxNode), \"error\", err)\n		return nil, err\n", "", publish),
+		of("who may not order orders", "api/publish/fence.go", "		s.log.Warn(\"refused a fence order: the caller may not give one\", peerOf(ctx), \"peer\", printable(req.GetNode(), maxNode), \"error\", err)\n		return nil, err\n", "", publish),
 	}
 }

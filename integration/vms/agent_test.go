@@ -147,7 +147,7 @@ func runs(node, version string) observe.Condition {
 func (s *story) saidLeft(node string, after time.Time) (text string, found bool) {
 	_, found = s.first(node, after, func(e machine.Event) bool {
 		d, ok := agentLine(e)
-		if !ok || d.Msg != "membership" || len(without(d.Left, node)) == 0 {
+		if !ok || d.Msg != "membership changed" || len(without(d.Left, node)) == 0 {
 			return false
 		}
 		text = e.Text

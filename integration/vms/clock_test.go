@@ -110,7 +110,7 @@ func (s *story) feeds(node string, from, to time.Time) (out []time.Time) {
 
 // decidedAt is when the agent of the node first logged such a decision after a moment.
 func (s *story) decidedAt(node string, after time.Time, is func(decision) bool) (time.Time, bool) {
-	return s.saidAt(node, after, func(d decision) bool { return d.Msg == "decision" && is(d) })
+	return s.saidAt(node, after, func(d decision) bool { return d.Msg == "verdict changed" && is(d) })
 }
 
 // saidAt is when the agent of the node first logged such a line after a moment.

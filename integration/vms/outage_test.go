@@ -30,7 +30,7 @@ func (s *story) rideOut(long time.Duration) ridden {
 	s.t.Helper()
 	r := ridden{size: len(s.nodes), timing: *timing, long: long}
 	at := s.silence()
-	r.vacant = s.last(at, func(d decision) bool { return d.Msg == "decision" && d.Reason == "nobody_lives" })
+	r.vacant = s.last(at, func(d decision) bool { return d.Msg == "verdict changed" && d.Reason == "nobody_lives" })
 	s.until(at.Add(long))
 	s.alive(s.nodes, at, at.Add(long))
 	s.await(patience, "all still hold", s.nodes, held(s.nodes...))
@@ -48,7 +48,7 @@ func (s *story) rideOut(long time.Duration) ridden {
 	s.allWell("all are back")
 	s.unharmed(s.nodes, at)
 	r.joined = s.once("JOIN", healed, joined)
-	r.quorum = s.last(healed, func(d decision) bool { return d.Msg == "decision" && d.Quorum })
+	r.quorum = s.last(healed, func(d decision) bool { return d.Msg == "verdict changed" && d.Quorum })
 	s.logf("all LEFT after %s, all hold after %s; after the heal quorum after %s, all JOINed after %s, 0 resets",
 		seconds(r.left), seconds(r.vacant), hundredths(r.quorum), hundredths(r.joined))
 	if back := max(r.quorum, r.joined); back > backWithin {
@@ -85,7 +85,7 @@ func (s *story) last(after time.Time, is func(decision) bool) (last time.Duratio
 func (s *story) reports(node string, since time.Time, names func(decision) []string) (count map[string]int, last time.Time) {
 	count = map[string]int{}
 	for _, l := range s.lines(node, since) {
-		if l.Msg != "membership" {
+		if l.Msg != "membership changed" {
 			continue
 		}
 		for _, name := range names(l.decision) {

@@ -91,7 +91,7 @@ func (s *story) returned(v *observe.View) {
 func (s *story) deadTooSoon(node string, reset time.Time) {
 	s.t.Helper()
 	for _, other := range without(s.nodes, node) {
-		at, ok := s.saidAt(other, s.well, func(d decision) bool { return d.Msg == "node is dead as it was" && d.Peer == node })
+		at, ok := s.saidAt(other, s.well, func(d decision) bool { return d.Msg == "death of a node confirmed" && d.Peer == node })
 		if ok && at.Before(reset) {
 			s.t.Fatalf("%s held %s for dead %v before its reset", other, node, reset.Sub(at))
 		}

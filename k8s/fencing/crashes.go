@@ -88,7 +88,7 @@ func (c *Crashes) Start(ctx context.Context) error {
 func (c *Crashes) Serve(ctx context.Context, conn net.PacketConn) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	c.Logger.Info("listens to crash kernels", "address", conn.LocalAddr().String())
+	c.Logger.Info("listening for crash kernels", "address", conn.LocalAddr().String())
 	b := make([]byte, mostDatagram)
 	for {
 		n, from, err := conn.ReadFrom(b)
@@ -112,7 +112,7 @@ func (c *Crashes) take(b []byte, from net.Addr) {
 	}
 	c.messages.WithLabelValues(outcome).Inc()
 	if outcome != "heard" {
-		c.Logger.Debug("a message to the listener for crash kernels", "from", from.String(), "outcome", outcome)
+		c.Logger.Debug("a message to the listener for crash kernels was not used", "from", from.String(), "outcome", outcome)
 	}
 }
 

@@ -85,7 +85,7 @@ func (r *Runner) wishes(ctx context.Context, c *fenceconfig.Config, survey *stor
 	for i := range list.Items {
 		f, err := r.remediationFacts(ctx, &list.Items[i], c, survey)
 		if err != nil {
-			r.Logger.Warn("remediation", "namespace", list.Items[i].Namespace, "name", list.Items[i].Name, "err", err)
+			r.Logger.Warn("cannot handle a remediation", "namespace", list.Items[i].Namespace, "name", list.Items[i].Name, "err", err)
 			continue
 		}
 		if facts[i] = f; remediation.Wishes(*f) && out[f.Name] == nil {
@@ -99,7 +99,7 @@ func (r *Runner) wishes(ctx context.Context, c *fenceconfig.Config, survey *stor
 		}
 		f.Others = out[f.Name] != nil
 		if err := r.remedy(ctx, m, *f); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			r.Logger.Warn("remediation", "namespace", m.Namespace, "name", m.Name, "err", err)
+			r.Logger.Warn("cannot handle a remediation", "namespace", m.Namespace, "name", m.Name, "err", err)
 		}
 	}
 	return out
@@ -183,7 +183,7 @@ func (r *Runner) remedy(ctx context.Context, m *FencingRemediation, f remediatio
 	if a.Kind == remediation.Wait {
 		return nil
 	}
-	r.Logger.Info("remediation", "namespace", m.Namespace, "name", m.Name, "node", f.Name, "writes", a.Why)
+	r.Logger.Info("wrote to a remediation", "namespace", m.Namespace, "name", m.Name, "node", f.Name, "writes", a.Why)
 	switch a.Kind {
 	case remediation.Update:
 		m.Status = a.Status

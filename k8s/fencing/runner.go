@@ -161,7 +161,7 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 			}
 		}
 		if err := r.node(ctx, name, c, survey); err != nil {
-			r.Logger.Warn("fencing by devices", "node", name, "err", err)
+			r.Logger.Warn("fencing by devices failed for a node", "node", name, "err", err)
 		}
 	}
 	maps.DeleteFunc(r.wanted, func(name string, _ time.Time) bool { return !work[name] })
@@ -172,7 +172,7 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 		return busyRound, nil
 	}
 	if err := r.monitor(ctx, c); err != nil {
-		r.Logger.Warn("devices are not asked whether they answer", "err", err)
+		r.Logger.Warn("cannot ask devices whether they answer", "err", err)
 	}
 	return c.Cluster.Poll, nil
 }
@@ -213,7 +213,7 @@ func (r *Runner) config(ctx context.Context) (*fenceconfig.Config, error) {
 	if text := fmt.Sprint(problems); text != r.problems {
 		r.problems = text
 		for _, p := range problems {
-			r.Logger.Warn("configuration of fencing", "problem", p.String())
+			r.Logger.Warn("the configuration of fencing has a problem", "problem", p.String())
 		}
 	}
 	return c, nil
@@ -326,7 +326,7 @@ var reasons = map[nodefence.Kind]string{
 // tell tells people what was written. was is the NodeFence before that; nil if there was none.
 func (r *Runner) tell(node string, was *nodefence.Object, a nodefence.Action) {
 	step, phase := a.Status.Step, a.Status.Phase
-	r.Logger.Info("fencing by devices", "node", node, "wrote", a.Why, "job", a.Name, "step", string(step), "phase", string(phase))
+	r.Logger.Info("fencing by devices took a step", "node", node, "wrote", a.Why, "job", a.Name, "step", string(step), "phase", string(phase))
 	reason, note, kind := reasons[a.Kind], a.Why, corev1.EventTypeNormal
 	if a.Kind == nodefence.Update {
 		r.Metrics.ended(was.Status, a.Status)

@@ -218,7 +218,7 @@ func (a *Annotation) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.log.Debug("an annotation of this node's Node was written", "annotation", a.key)
+	a.log.Debug("wrote an annotation of this node's Node", "annotation", a.key)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.state.Annotations = n.Annotations // the watch says the same, a little later

@@ -35,11 +35,12 @@ const (
 	QuorumRegained     Reason = "QuorumRegained"
 	TieBreakWon        Reason = "TieBreakWon"
 	TieBreakLost       Reason = "TieBreakLost"
+	DryRun             Reason = "DryRun" // watchdog.driver is none: what is said of the watchdog would only be so
 )
 
 // warns reports whether an Event is a Warning.
 func (r Reason) warns() bool {
-	return r == WatchdogStarvation || r == QuorumLost || r == TieBreakLost
+	return r == DryRun || r == WatchdogStarvation || r == QuorumLost || r == TieBreakLost
 }
 
 type queued struct {
@@ -122,7 +123,7 @@ func (w *Writer) send(ctx context.Context, b *bucket) (pause time.Duration, err 
 		case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsNotFound(err):
 			// Not to be had by trying again, and the labels must not wait for it.
 			w.dropped.Inc()
-			w.log.Debug("event refused", "reason", string(q.reason), "error", err)
+			w.log.Debug("the API server refused an Event", "reason", string(q.reason), "error", err)
 		default:
 			return 0, err
 		}

@@ -158,7 +158,7 @@ func (s *Source) Run(ctx context.Context, again <-chan struct{}) {
 			return
 		case err != nil:
 			pause = backoff.Next(err)
-			s.trouble("members: the API server cannot be asked, the list that is known stands", "error", err.Error(), pause)
+			s.trouble("cannot ask the API server for Nodes; the known list of members stands", "error", err.Error(), pause)
 		case soon > 0:
 			backoff.Reset()
 			pause = soon
@@ -227,14 +227,14 @@ func (s *Source) round(ctx context.Context, urgent bool) (soon time.Duration, er
 	}
 	members, notes, err := Members(nodes, s.cfg.Networks, present)
 	if err != nil {
-		s.trouble("members: the Nodes of the group make no list, the one that is known stands", "problem", err.Error(), 0)
+		s.trouble("the Nodes of the group make no list of members; the known one stands", "problem", err.Error(), 0)
 		return 0, nil
 	}
 	if soon := s.doubt(present, members, nodes); soon != 0 {
 		return max(0, soon), nil
 	}
 	if len(notes) > 0 {
-		s.trouble("members: addresses are missing", "problem", strings.Join(notes, "; "), 0)
+		s.trouble("addresses of members are missing", "problem", strings.Join(notes, "; "), 0)
 	} else {
 		s.settled(len(members))
 	}
@@ -247,7 +247,7 @@ func (s *Source) round(ctx context.Context, urgent bool) (soon time.Duration, er
 func (s *Source) settled(members int) {
 	if s.said != "" {
 		s.said = ""
-		s.log.Info("members: the API server shows a list again", "members", members)
+		s.log.Info("the API server shows a usable list of members again", "members", members)
 	}
 }
 
@@ -268,7 +268,7 @@ func (s *Source) doubt(present, members []roster.Member, nodes []Node) time.Dura
 	if q.Again && q.Digest != "" {
 		if s.doubted != q.Digest {
 			s.doubted, s.since = q.Digest, time.Now()
-			s.log.Info("members: a list that removes nodes has to be shown for a while", "problem", q.Text, "wait", s.patience())
+			s.log.Info("a list of members that removes nodes has to be shown for a while", "problem", q.Text, "wait", s.patience())
 			return s.patience()
 		}
 		if left := s.patience() - time.Since(s.since); left > 0 {
@@ -277,7 +277,7 @@ func (s *Source) doubt(present, members []roster.Member, nodes []Node) time.Dura
 		s.doubted = ""
 		return 0
 	}
-	s.trouble("members: the list that the API server shows is not believed, the one that is known stands; if it is right, annotate a Node of the group",
+	s.trouble("the list that the API server shows is not believed, the known one stands; if it is right, annotate a Node of the group",
 		"problem", q.Text+": "+ConfirmAnnotation+"="+q.Digest, 0)
 	return -1
 }

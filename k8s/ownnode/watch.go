@@ -116,10 +116,10 @@ func (w *Watcher) note(err error, pause time.Duration) {
 	switch {
 	case err != nil && !w.failing:
 		w.failing = true
-		w.log.Warn("own Node cannot be followed; what is known of it stands", "error", err, "retry", pause)
+		w.log.Warn("cannot follow this node's Node; what is known of it stands", "error", err, "retry", pause)
 	case err == nil && w.failing:
 		w.failing = false
-		w.log.Info("own Node is followed again")
+		w.log.Info("following this node's Node again")
 	}
 }
 

@@ -66,7 +66,7 @@ func (r *Reconciler) report(name string, w *work, request recovery.Request, a re
 		m.held.WithLabelValues(s.Held).Inc()
 	}
 	m.move(name, told.Phase, s.Phase, r.options.Now().Sub(since))
-	log.Log(context.Background(), level(s.Phase), "recovery of a node", "phase", string(s.Phase), "was", string(told.Phase), "detail", s.Text,
+	log.Log(context.Background(), level(s.Phase), "recovery of a node has reached another phase", "phase", string(s.Phase), "was", string(told.Phase), "detail", s.Text,
 		"after", r.options.Now().Sub(since).Round(time.Millisecond))
 	if reason := reasons[s.Phase]; reason != "" {
 		r.event(name, boot, nil, reason, "%s", s.Text)

@@ -69,7 +69,7 @@ func (r *Reconciler) handler() handler.Funcs {
 	put := func(o client.Object, q queue) {
 		list, err := deaths.Decode(o.GetAnnotations()[deaths.Annotation])
 		if _, there := o.GetAnnotations()[deaths.Annotation]; there && err != nil {
-			r.options.Logger.Warn("deaths that a Node tells of cannot be read", "node", o.GetName(), "err", err)
+			r.options.Logger.Warn("cannot read the deaths that a Node reports", "node", o.GetName(), "err", err)
 		}
 		r.mu.Lock()
 		touched := append(r.index.put(o.GetName(), o.GetLabels()[r.options.GroupLabel], list), o.GetName())
@@ -97,7 +97,7 @@ func (r *Reconciler) reports() handler.Funcs {
 		}
 		told, err := deaths.ReportIn(m.Name, m.Labels, m.Data)
 		if err != nil {
-			r.options.Logger.Warn("deaths that an agent has told cannot be read", "err", err)
+			r.options.Logger.Warn("cannot read the deaths that an agent reported", "err", err)
 			return
 		}
 		var list []deaths.Death
@@ -140,7 +140,7 @@ func (s *sweeper) Start(ctx context.Context) error {
 	for {
 		next := tick.C
 		if err := s.sweep(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			s.r.options.Logger.Warn("look for taints of earlier times", "err", err)
+			s.r.options.Logger.Warn("looking for taints of earlier times failed", "err", err)
 			next = retry.C
 		}
 		select {

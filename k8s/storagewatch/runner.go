@@ -202,7 +202,7 @@ func (r *Runner) attempt(ctx context.Context, w storagefence.Work) storagefence.
 
 func (r *Runner) failed(node string, err error) storagefence.Attempt {
 	if !errors.Is(err, errHealthy) && !errors.Is(err, context.Canceled) {
-		r.o.Logger.Warn("storage fencing of a node", "node", node, "err", err)
+		r.o.Logger.Warn("storage fencing of a node failed", "node", node, "err", err)
 	}
 	return storagefence.Attempt{Failed: true}
 }
@@ -287,7 +287,7 @@ func (f *fence) remove(ctx context.Context, i int) error {
 	}
 	log := f.o.Logger.With("node", f.node, "pod", p.Namespace+"/"+p.Name)
 	if f.o.DryRun {
-		log.Info("dry run: a pod would be deleted, since the storage has given up its node")
+		log.Info("would delete a pod, since the storage has given up its node; this is a dry run")
 		f.o.Events.Eventf(p, nil, corev1.EventTypeNormal, "StorageFenceDryRun", actionFence, "The storage has given up node %s; this pod would be deleted without grace", f.node)
 		return nil
 	}

@@ -82,7 +82,7 @@ func subscribeKernel(stop <-chan struct{}, log *slog.Logger) (<-chan event, erro
 	links := make(chan netlink.LinkUpdate, 16)
 	addrs := make(chan netlink.AddrUpdate, 16)
 	done := make(chan struct{})
-	complain := func(err error) { log.Debug("netlink subscription", "error", err) }
+	complain := func(err error) { log.Debug("netlink reported an error to its subscriber", "error", err) }
 	if err := netlink.LinkSubscribeWithOptions(links, done, netlink.LinkSubscribeOptions{ErrorCallback: complain}); err != nil {
 		close(done)
 		return nil, fmt.Errorf("subscribe to interfaces: %w", err)

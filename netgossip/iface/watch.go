@@ -178,7 +178,7 @@ func (w *watcher) compare(i int, st *state, s *snapshot, at boottime.Instant) {
 		st.Index, st.Interface, st.Internal = index, s.links[index].name, s.links[index].internal
 	}
 	if !same {
-		w.Logger.Warn("own side of a network changed", "network", st.Network, "interface", st.Interface, "index", st.Index,
+		w.Logger.Warn("this node's side of a network changed", "network", st.Network, "interface", st.Interface, "index", st.Index,
 			"address", st.Address, "up", !st.down)
 	}
 	w.Changed(Change{Network: i, Up: !st.down, Gone: err, Local: st.Local, At: at})

@@ -43,7 +43,7 @@ func (r *Roster) Ref() Ref { return Ref{r.Epoch, r.Digest} }
 func New(epoch uint64, members []Member, self string) (*Roster, error) {
 	r, err := Of(epoch, members, self)
 	if err == nil && r.Self < 0 {
-		return nil, fmt.Errorf("roster does not list this node %q", self)
+		return nil, fmt.Errorf("the list of members lacks this node %q", self)
 	}
 	return r, err
 }
@@ -51,17 +51,17 @@ func New(epoch uint64, members []Member, self string) (*Roster, error) {
 // Of is New for a list that need not contain this node; Self is -1 then.
 func Of(epoch uint64, members []Member, self string) (*Roster, error) {
 	if len(members) == 0 {
-		return nil, errors.New("roster is empty: list at least this node")
+		return nil, errors.New("the list of members is empty: name at least this node")
 	}
 	if len(members) > MaxNodes {
-		return nil, fmt.Errorf("roster has %d members, at most %d are possible", len(members), MaxNodes)
+		return nil, fmt.Errorf("the list has %d members, at most %d are possible", len(members), MaxNodes)
 	}
 	ms := slices.Clone(members)
 	slices.SortFunc(ms, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
 	h := fnv.New64a()
 	for i, m := range ms {
 		if i > 0 && ms[i-1].Name == m.Name {
-			return nil, fmt.Errorf("roster lists %q twice", m.Name)
+			return nil, fmt.Errorf("the list of members has %q twice", m.Name)
 		}
 		fmt.Fprintf(h, "%d:%s,", len(m.Name), m.Name)
 		for _, network := range slices.Sorted(maps.Keys(m.Addresses)) {

@@ -105,11 +105,11 @@ func NewSuccession(saved *Saved, own *Roster, quorum func(*Roster) int) (*Succes
 		return s, nil
 	}
 	if len(saved.Chain) == 0 || len(saved.Chain) > MaxChain {
-		return nil, fmt.Errorf("%d rosters in force or taken up, 1 to %d are possible", len(saved.Chain), MaxChain)
+		return nil, fmt.Errorf("%d lists of members in force or taken up, 1 to %d are possible", len(saved.Chain), MaxChain)
 	}
 	s.chain, s.fresh = slices.Clone(saved.Chain), saved.Fresh
 	if !slices.IsSortedFunc(s.chain, func(a, b *Roster) int { return cmpEpoch(a.Ref(), b.Ref()) }) {
-		return nil, errors.New("rosters are not in the order of their epochs")
+		return nil, errors.New("lists of members are not in the order of their epochs")
 	}
 	if saved.Offer != nil && !s.has(saved.Offer.Ref()) {
 		s.take(saved.Offer)
@@ -150,12 +150,12 @@ func (s *Succession) Learn(r *Roster) error {
 		case h.Ref() == r.Ref():
 			return nil
 		case h.Epoch == r.Epoch && !s.founding():
-			return fmt.Errorf("roster of epoch %d: %w", r.Epoch, ErrEpochTaken)
+			return fmt.Errorf("list of members of epoch %d: %w", r.Epoch, ErrEpochTaken)
 		}
 	}
 	for ref := range s.known {
 		if ref.Epoch == r.Epoch && ref != r.Ref() {
-			return fmt.Errorf("roster of epoch %d: %w", r.Epoch, ErrEpochTaken)
+			return fmt.Errorf("list of members of epoch %d: %w", r.Epoch, ErrEpochTaken)
 		}
 	}
 	if r.Epoch > s.chain[0].Epoch || s.fresh {

@@ -78,5 +78,5 @@ func (s *Succession) Hand(r *Roster) error {
 	default:
 		return s.Learn(r)
 	}
-	return fmt.Errorf("roster of epoch %d: %w", r.Epoch, err)
+	return fmt.Errorf("list of members of epoch %d: %w", r.Epoch, err)
 }

@@ -96,7 +96,7 @@ func (s *Succession) Unfounded() string {
 		return ""
 	}
 	if len(s.founders) == 0 {
-		return "no founders are named"
+		return "no initial members are named"
 	}
 	var missing []string
 	for _, name := range s.founders {

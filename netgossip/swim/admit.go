@@ -28,26 +28,26 @@ func (l *ledger) admits(from netip.Addr) bool {
 
 // reportForeign is the ledger's foreign function of an instance.
 func (in *Instance) reportForeign(from netip.Addr) {
-	in.journal.warn("foreign source", "gossip from an address that no other member has refused: a node of this group that the list of members lacks, or has at another address? where addresses are translated between nodes, set gossip.sources to any",
+	in.journal.warn("foreign source", "refused gossip from an address that no other member has: is it a node of this group that the list of members lacks, or has at another address? where addresses are translated between nodes, set gossip.sources to any",
 		slog.String("from", from.String()))
 }
 
 // reportFrame is the ledger's report function of an instance.
 func (in *Instance) reportFrame(why refusal, from netip.Addr) {
-	msg := "undecodable gossip refused"
+	msg := "refused undecodable gossip"
 	switch why {
 	case refusedVersion:
 		msg = "gossip of encryption version 0 refused: a frame that somebody has altered to end this agent, or one of an agent without a key: give all nodes the same key file, and look for who else can send on this network"
 	case refusedKey:
-		msg = "unencrypted gossip refused: give all nodes the same key file"
+		msg = "refused unencrypted gossip: give all nodes the same key file"
 	}
 	in.journal.warn(string(why), msg, slog.String("from", from.String()))
 }
 
 var (
-	errStranger  = errors.New("it is not on the roster")
+	errStranger  = errors.New("it is not on the list of members")
 	errMeta      = errors.New("it has metadata, which no agent has")
-	errElsewhere = errors.New("the roster has it at another address")
+	errElsewhere = errors.New("the list of members has it at another address")
 )
 
 // NotifyAlive decides which nodes memberlist may know of (memberlist.AliveDelegate).
@@ -56,7 +56,7 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	want, ok := in.where(n.Name)
 	if !ok {
 		in.count.refused[refusedStranger].add(1)
-		in.journal.warn("stranger member", "gossip names a node that is not on the roster, or has no address on this network", slog.String("member", n.Name))
+		in.journal.warn("stranger member", "gossip has a node that is not on the list of members, or has no address on this network", slog.String("member", n.Name))
 		return errStranger
 	}
 	ip, _ := netip.AddrFromSlice(n.Addr)

@@ -44,7 +44,7 @@ func (d delegate) memberChanged(name string, alive bool) {
 	index, ok := in.cfg.Roster.Index(name)
 	if !ok {
 		in.count.refused[refusedStranger].add(1)
-		in.journal.warn("stranger member", "gossip lists a node that is not on the roster", slog.String("member", name))
+		in.journal.warn("stranger member", "gossip has a node that is not on the list of members", slog.String("member", name))
 		return
 	}
 	if index == in.cfg.Roster.Self {

@@ -315,7 +315,7 @@ func (e *evidence) transmit(p *peer, m wire.Message) {
 	}
 	if err != nil {
 		// What is not sent is not answered, which is how the rest of the agent learns of it.
-		e.journal.warn("send", "evidence packet not sent", slog.String("peer", p.addr.Name), slog.Any("error", err))
+		e.journal.warn("send", "an evidence packet was not sent", slog.String("peer", p.addr.Name), slog.Any("error", err))
 	}
 }
 

@@ -84,18 +84,18 @@ var complaints = []struct {
 	msg     string
 }{
 	// Before the text that it may quote. The deadline of a silent stream ends here, too.
-	{"label header cannot be empty", refusedMalformed, "undecodable gossip refused"},
+	{"label header cannot be empty", refusedMalformed, "refused undecodable gossip"},
 	{"remove the stream label header", refusedCut, "a stream ended before it said what it is: a peer that gave up, or somebody who looks for open ports"},
-	{"with unacceptable label", refusedLabel, "gossip of another cluster, group or network refused: check addresses, ports and network names"},
-	{"Decrypt packet failed", refusedKey, "gossip with an unknown key refused: give all nodes the same key file"},
-	{"no installed keys could decrypt", refusedKey, "gossip with an unknown key refused: give all nodes the same key file"},
-	{"encryption is not configured", refusedKey, "encrypted gossip refused: give all nodes the same key file"},
-	{"remote state is not encrypted", refusedKey, "unencrypted gossip refused: give all nodes the same key file"},
-	{"Failed to decode", refusedMalformed, "undecodable gossip refused"},
-	{"not supported", refusedMalformed, "undecodable gossip refused"},
-	{"invalid checksum", refusedMalformed, "undecodable gossip refused"},
-	{"cannot decode label", refusedMalformed, "undecodable gossip refused"},
-	{"missing message type", refusedMalformed, "undecodable gossip refused"},
+	{"with unacceptable label", refusedLabel, "refused gossip of another cluster, group or network: check addresses, ports and network names"},
+	{"Decrypt packet failed", refusedKey, "refused gossip with an unknown key: give all nodes the same key file"},
+	{"no installed keys could decrypt", refusedKey, "refused gossip with an unknown key: give all nodes the same key file"},
+	{"encryption is not configured", refusedKey, "refused encrypted gossip: give all nodes the same key file"},
+	{"remote state is not encrypted", refusedKey, "refused unencrypted gossip: give all nodes the same key file"},
+	{"Failed to decode", refusedMalformed, "refused undecodable gossip"},
+	{"not supported", refusedMalformed, "refused undecodable gossip"},
+	{"invalid checksum", refusedMalformed, "refused undecodable gossip"},
+	{"cannot decode label", refusedMalformed, "refused undecodable gossip"},
+	{"missing message type", refusedMalformed, "refused undecodable gossip"},
 }
 
 // Write takes one line of memberlist's logger. Nearly all of them tell in passing what
@@ -116,7 +116,7 @@ func (j *journal) Write(p []byte) (int, error) {
 		}
 	}
 	if level >= slog.LevelError {
-		j.warn("memberlist", "memberlist reports an error", slog.String("detail", text))
+		j.warn("memberlist", "memberlist reported an error", slog.String("detail", text))
 		return len(p), nil
 	}
 	j.post(entry{level: slog.LevelDebug, msg: text})

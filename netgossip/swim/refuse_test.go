@@ -156,7 +156,7 @@ func TestStrangersAreIgnored(t *testing.T) {
 			if nd.refused(t, "stranger") < 60 {
 				t.Errorf("node %d counts %v strangers", nd.index, nd.refused(t, "stranger"))
 			}
-			for text, most := range map[string]int{"not on the roster": 3, "not expected on this network": 3} {
+			for text, most := range map[string]int{"not on the list of members": 3, "not expected on this network": 3} {
 				if got := nd.logs.count(text); got < 1 || got > most {
 					t.Errorf("node %d logged %q %d times", nd.index, text, got)
 				}

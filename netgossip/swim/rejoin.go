@@ -145,7 +145,7 @@ func (r *rejoiner) join(t target) bool {
 	r.last[t.index] = time.Now()
 	_, err := r.list.Join([]string{t.addr.Name + "/" + t.addr.Addr})
 	if err != nil {
-		r.journal.post(entry{level: slog.LevelDebug, msg: "join attempt without success",
+		r.journal.post(entry{level: slog.LevelDebug, msg: "an attempt to join failed",
 			attrs: []slog.Attr{slog.String("peer", t.addr.Name), slog.Any("error", err)}})
 		return false
 	}

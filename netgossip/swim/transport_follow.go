@@ -41,7 +41,7 @@ func (in *Instance) listen() error {
 	in.transport, in.sockets = s, s
 	// The kernel grants twice what is asked for and counts with it.
 	if need, got := min(in.cfg.Roster.Size()*receiveShare, 2*receiveBuffer), s.pair.Load().buffer; got < need {
-		in.cfg.Logger.Warn("socket's receive buffer is small for this roster: raise net.core.rmem_max, or give the process CAP_NET_ADMIN",
+		in.cfg.Logger.Warn("the socket's receive buffer is small for so many members: raise net.core.rmem_max, or give the process CAP_NET_ADMIN",
 			slog.Int("bytes", got), slog.Int("wanted", need))
 	}
 	return nil
@@ -89,7 +89,7 @@ func (in *Instance) follow(ctx context.Context) {
 		}
 		in.place.wanted.CompareAndSwap(d, nil)
 		if moved {
-			in.journal.post(entry{level: slog.LevelWarn, msg: "sockets moved to another device",
+			in.journal.post(entry{level: slog.LevelWarn, msg: "moved sockets to another device",
 				attrs: []slog.Attr{slog.String("device", d.name), slog.Int("index", d.index)}})
 			in.evidence.ask(func(r *request) { r.announce = true })
 		}

@@ -117,7 +117,7 @@ func ordered(by, victim *machine) {
 	reset := victim.reset().Sub(began)
 	t.Logf("%s: reset by its softdog %.1f s after the order, and FENCED after %.1f s\n%s", victim.name, reset.Seconds(), proven.Seconds(), said)
 	comesBack(victim, "CONDEMNED BY ITSELF", "ordered by "+by.name)
-	by.must("fencectl history --boot 0", "ordered that "+victim.name+" ends, which has condemned itself", ", by root, reason: test")
+	by.must("fencectl history --boot 0", "ordered that "+victim.name+" ends, which has announced its self-fence", ", by root, reason: test")
 }
 
 // cutOff takes the victim off the network, until it boots again.

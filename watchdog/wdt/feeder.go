@@ -239,7 +239,7 @@ func (f *Feeder) logState(s State) {
 	case s.Status == Starved || s.Err != nil:
 		level = slog.LevelWarn
 	}
-	f.log.LogAttrs(context.Background(), level, "watchdog state", slog.String("status", s.Status.String()), slog.Bool("armed", s.Armed),
+	f.log.LogAttrs(context.Background(), level, "watchdog state changed", slog.String("status", s.Status.String()), slog.Bool("armed", s.Armed),
 		slog.Bool("dry_run", s.DryRun), slog.String("identity", s.Info.Identity), slog.Duration("timeout", s.Info.Timeout),
 		slog.Bool("nowayout", s.Info.NoWayOut), slog.String("reason", s.Reason), slog.Bool("condemned", s.Condemned), slog.Duration("sentence", s.Sentence), slog.String("err", text(s.Err)))
 }

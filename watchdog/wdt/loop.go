@@ -92,7 +92,7 @@ func (f *Feeder) reportHardening(failed map[string]error) {
 	}
 	f.metrics.hardening.Store(true)
 	if len(attrs) > 0 {
-		f.log.Warn("feeder not fully hardened: under heavy load this node may be reset although it is healthy; "+
+		f.log.Warn("the feeder is not fully hardened: under heavy load this node may be reset although it is healthy; "+
 			"permit CAP_IPC_LOCK, CAP_SYS_NICE and CAP_SYS_RESOURCE", attrs...)
 	}
 }

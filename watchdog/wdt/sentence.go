@@ -45,9 +45,9 @@ func (f *Feeder) execute() {
 	told := v.info.Latest() // what is told is by when it has fired (P3)
 	switch {
 	case err != nil:
-		v.err = fmt.Errorf("condemned, and the peers have to wait for the watchdog: %w", err)
+		v.err = fmt.Errorf("the self-fence is not announced, and the peers have to wait for the watchdog: %w", err)
 	case told > watchdog.MaxSentence:
-		v.err = fmt.Errorf("condemned, and the peers have to wait for the watchdog: the driver took a timeout of %v and fires within %v, at most %v can be told", got, told, watchdog.MaxSentence)
+		v.err = fmt.Errorf("the self-fence is not announced, and the peers have to wait for the watchdog: the driver took a timeout of %v and fires within %v, at most %v can be announced", got, told, watchdog.MaxSentence)
 	default:
 		v.sentence, v.err = told, nil
 		l.countdown = watchdog.SentenceBound(told) // a node that outlives this is Faulty (P9)

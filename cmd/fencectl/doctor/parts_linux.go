@@ -15,14 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
+	"github.com/fencing-agent/fencing-agent/api/trouble"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/netgossip/iface"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// later is what becomes of a part that is missing.
-const later = "the agent starts without it, and takes it up when it comes"
+// later is what becomes of a part that is missing, in the words of the agent.
+var later = strings.ToLower(trouble.PartMissing.Means[:1]) + strings.TrimSuffix(trouble.PartMissing.Means[1:], ".")
 
 // Parts looks at the parts of the agent of Config with the code that its start looks with, up to the point before it binds or opens
 // anything.

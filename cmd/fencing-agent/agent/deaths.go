@@ -45,7 +45,11 @@ func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 		if d.Teller != "" {
 			what = append(what, "told_to", d.Teller)
 		}
-		a.log.Warn("node is dead as it was", what...)
+		if was.Proof != 0 && was.Boot == d.Boot {
+			a.log.Warn("death confirmed again by another proof", what...)
+		} else {
+			a.log.Warn("death of a node confirmed", what...)
+		}
 	}
 	a.alarmNames(a.core.Deaths().Strangers(), gossip.OtherMachine)
 	if fx.Fenced != a.deaths.fenced {
@@ -59,13 +63,13 @@ func (a *Agent) contradicted(p int, was watchdog.Death) {
 	text := "the boot that had ended answers again, so two machines have one name; stop one of them"
 	switch {
 	case was.Hearsay:
-		text = "a boot whose sentence others have handed on runs; it has told none, or its watchdog did not fire: power it off, and look at the logs of those who have handed it on"
+		text = "a boot whose announced self-fence others have passed on still runs; it has announced none, or its watchdog did not fire: power it off, and look at the logs of those who have passed it on"
 	case was.Proof == watchdog.ProofTime:
 		text = "a node that must have been reset is back without a reboot: its watchdog did not fire; disarm it and check the driver"
 	case was.Proof == watchdog.ProofPower, was.Proof == watchdog.ProofKdump, was.Proof == watchdog.ProofOperator:
-		text = "a boot that was told dead lives on; it is not off, or not the machine that was switched off: stop what was taken over from it"
+		text = "a boot whose death was confirmed externally lives on; it is not off, or not the machine that was switched off: stop what was taken over from it"
 	case was.Proof == watchdog.ProofSentence:
-		text = "a boot that had condemned itself runs on; its watchdog did not fire, or two machines are one boot: power it off, and check the driver"
+		text = "a boot that had announced its self-fence runs on; its watchdog did not fire, or two machines are one boot: power it off, and check the driver"
 	}
 	a.log.Error("a proof of death is withdrawn: "+text, "peer", a.roster.Name(p), "proof", was.Proof.String(), "boot", hex64(was.Boot))
 }

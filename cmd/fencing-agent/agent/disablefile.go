@@ -137,11 +137,11 @@ func (f *disableFile) endGoingDown() {
 		err = statefile.Write(f.path, []byte(before))
 	}
 	if err != nil {
-		f.log.Warn("disable file: it says that the machine goes down, which it does not, and cannot be removed: the watchdog stays disarmed until you remove it",
+		f.log.Warn("the disable file says that the machine goes down, which it does not, and the file cannot be removed: the watchdog stays disarmed until you remove it",
 			"path", f.path, "error", err)
 		return
 	}
-	f.log.Info("disable file: what was written when the machine went down is removed", "path", f.path, "says", strings.TrimSpace(before))
+	f.log.Info("removed the disable file that was written when the machine went down", "path", f.path, "says", strings.TrimSpace(before))
 }
 
 // set writes or removes the file. The watcher sees that within disableInterval.
@@ -216,7 +216,11 @@ func (f *disableFile) look() (changed bool) {
 		return false
 	}
 	f.why = why
-	f.log.Info("disable file", "path", f.path, "present", why != "", "says", why)
+	if why == "" {
+		f.log.Info("the disable file is gone", "path", f.path)
+	} else {
+		f.log.Info("the disable file asks for the disarmed watchdog", "path", f.path, "says", why)
+	}
 	return true
 }
 
@@ -224,7 +228,7 @@ func (f *disableFile) look() (changed bool) {
 func (f *disableFile) cannotTell(err error) (changed bool) {
 	if f.fail != err.Error() { // else a line each second
 		f.fail = err.Error()
-		f.log.Warn("disable file: it cannot be looked at, so what was found last stands", "path", f.path, "error", err)
+		f.log.Warn("cannot look at the disable file; what was found last stands", "path", f.path, "error", err)
 	}
 	return false
 }
@@ -264,7 +268,7 @@ func (f *disableFile) read(info fs.FileInfo) (string, error) {
 		}
 		f.over = string(text)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			f.log.Warn("disable file: its maintenance is over, and it cannot be removed", "path", f.path, "error", err)
+			f.log.Warn("the maintenance of the disable file is over, and the file cannot be removed", "path", f.path, "error", err)
 		}
 		f.log.Warn("maintenance is over: the watchdog guards this node again", "by", m.By, "reason", m.Reason, "ended_with_boot", m.Boot != f.boot)
 		return "", nil

@@ -208,10 +208,10 @@ func (f *fleet) calm(stayed ...string) {
 			continue
 		}
 		for line := range strings.Lines(f.nodes[name].logged()[f.nodes[name].mark:]) {
-			if strings.Contains(line, "msg=decision") && strings.Contains(line, "quorum=false") && !strings.Contains(line, "reason=starting") {
+			if strings.Contains(line, `msg="verdict changed"`) && strings.Contains(line, "quorum=false") && !strings.Contains(line, "reason=starting") {
 				f.t.Errorf("%s lost its quorum: %s", name, line)
 			}
-			if _, rest, ok := strings.Cut(line, "msg=membership left="); ok && slices.ContainsFunc(stayed, func(n string) bool { return strings.Contains(strings.SplitN(rest, "why=", 2)[0], n) }) {
+			if _, rest, ok := strings.Cut(line, `msg="membership changed" left=`); ok && slices.ContainsFunc(stayed, func(n string) bool { return strings.Contains(strings.SplitN(rest, "why=", 2)[0], n) }) {
 				f.t.Errorf("%s says: %s", name, line)
 			}
 		}

@@ -33,7 +33,7 @@ func TestDeathsThatTheControllerFinds(t *testing.T) {
 	found := fencing.Finding{Node: "n3", Boot: hex64(uint64('3')), Kind: nodefence.ByPower, Reference: "node-fence-n3", At: time.Now().UTC()}
 	c.store.hub.Found([]fencing.Finding{found}) // by a board that lies
 	for _, n := range []string{"n1", "n2"} {
-		f.awaitLog(n, "is not believed yet")
+		f.awaitLog(n, "is not accepted yet")
 	}
 	f.calm(three...)
 	f.stop("n3", ErrAbandon)

@@ -248,7 +248,7 @@ func (g *guard) noteArming(now boottime.Instant, waits bool) {
 	// Without a device nothing is ever armed, and nothing counts down.
 	waits = waits && g.cfg.Watchdog.Driver == config.DriverDevice
 	if g.wait.note(now, waits, g.cfg.EvidenceMaxAge()) {
-		g.log.Warn("watchdog not armed yet: a majority has to answer first that it knows of this agent, or in an equal split a grant has to name this node; "+
+		g.log.Warn("the watchdog is not armed yet: a majority has to answer first that it knows of this agent, or in an equal split a grant has to name this node; "+
 			"if an agent before this one crashed, its countdown runs and may reset the node", "waited", g.cfg.EvidenceMaxAge())
 	}
 }

@@ -106,9 +106,17 @@ func (h *chronicle) records(fx *watchdog.Effects, dog *wdt.State, strikes bool, 
 	}
 	if dog.Status != h.dog {
 		h.dog = dog.Status
-		out = append(out, history.Record{Kind: history.Watchdog, Text: dog.Status.String(), Armed: dog.Armed, Slack: dog.Slack})
+		out = append(out, history.Record{Kind: history.Watchdog, Text: watchdogIs(dog), Armed: dog.Armed, Slack: dog.Slack})
 	}
 	return out
+}
+
+// watchdogIs says what the watchdog is, and that it would be in earnest.
+func watchdogIs(dog *wdt.State) string {
+	if dog.DryRun {
+		return dog.Status.String() + " (dry run: it resets nothing)"
+	}
+	return dog.Status.String()
 }
 
 // sample takes the worst of some seconds.

@@ -83,7 +83,7 @@ func TestOrdersInTheHistory(t *testing.T) {
 		got = append(got, r.Line())
 	}
 	want := []string{
-		"ordered that n4 ends, which has condemned itself: boot 024bc581b3a34be3, by alice, reason: it hangs",
+		"ordered that n4 ends, which has announced its self-fence: boot 024bc581b3a34be3, by alice, reason: it hangs",
 		"ordered that n4 ends, and was not obeyed: boot 024bc581b3a34be3, by alice",
 	}
 	if !slices.Equal(got, want) {

@@ -69,7 +69,7 @@ func (a *Agent) serveHTTP(mux http.Handler, background spawn) *http.Server {
 			return
 		}
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			a.log.Error("http listener", "error", err)
+			a.log.Error("cannot serve metrics", "error", err)
 		}
 	})
 	return srv

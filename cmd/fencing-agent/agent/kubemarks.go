@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/api/trouble"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
@@ -117,6 +118,11 @@ func (m *nodeMarks) noteWatchdog(s wdt.State, why func() string) {
 	was := m.state
 	m.state = s.Status
 	switch {
+	case s.DryRun && s.Status == wdt.Armed && was != wdt.Starved:
+		m.event(marks.DryRun, "%s", trouble.DryRun.Here())
+	case s.DryRun && s.Status == wdt.Starved:
+		m.event(marks.DryRun, "a watchdog would reset this node: %s", why())
+	case s.DryRun:
 	case s.Status == wdt.Armed && was != wdt.Starved:
 		m.event(marks.WatchdogArmed, "watchdog %q is armed with a timeout of %v", s.Info.Identity, s.Info.Timeout)
 	case s.Status == wdt.Disarmed && (was == wdt.Armed || was == wdt.Starved):

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/api/trouble"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
@@ -108,10 +109,10 @@ func (a *Agent) leaseCompleted(ended []leasequorum.Completion) {
 	for i := range ended {
 		c := &ended[i]
 		if c.Outcome == leasequorum.Unknown && a.kube.lease.trouble == "" {
-			a.log.Warn("the Lease that breaks ties cannot be used; equal splits cannot be won by this node alone", "error", c.Err)
+			trouble.LeaseUnusable.Log(a.log, "error", c.Err)
 		}
 		if c.Outcome != leasequorum.Unknown && a.kube.lease.trouble != "" {
-			a.log.Info("the Lease that breaks ties answers again")
+			trouble.LeaseUnusable.Ended(a.log)
 		}
 		a.kube.lease.trouble = ""
 		if c.Outcome == leasequorum.Unknown {
@@ -125,7 +126,7 @@ func (a *Agent) leaseCompleted(ended []leasequorum.Completion) {
 // warnCrowded says that a group is too large for all of a half to take their turns.
 func (a *Agent) warnCrowded() {
 	if n := a.core.Rosters().Size(); a.cfg.UsesLease() && a.cfg.LeaseBudget(n) > a.cfg.ArbitrationBudget() {
-		a.log.Warn("quorum.tieBreak: lease: the arbitration budget does not last for a turn of each node of a half; raise lun.ioTimeout, or set timing: careful",
+		a.log.Warn("the arbitration budget is too short for each node of a half to take its turn at the Lease; raise lun.ioTimeout, or set timing: careful",
 			"members", n, "needed", a.cfg.LeaseBudget(n), "budget", a.cfg.ArbitrationBudget())
 	}
 }

@@ -38,13 +38,13 @@ func (a *Agent) mayLeave() bool {
 	case s.Status != wdt.Starved:
 		if !a.core.Released() && !a.leaving.waits {
 			a.leaving.waits = true
-			a.log.Warn("not leaving yet: a majority has to know first that the watchdog will be disarmed", "timeout", s.Info.Timeout)
+			a.log.Warn("this node is not leaving yet: a majority has to know first that the watchdog will be disarmed", "timeout", s.Info.Timeout)
 		}
 		return a.core.Released()
 	}
 	if !a.leaving.lingers {
 		a.leaving.lingers = true
-		a.log.Error("not leaving: permission to feed has ended and the watchdog is about to reset this node; leaving would only delay it",
+		a.log.Error("this node is not leaving: permission to feed has ended and the watchdog is about to reset this node; leaving would only delay it",
 			"timeout", s.Info.Timeout, "last_feed_age", a.clock().Sub(s.LastFeed))
 	}
 	return false

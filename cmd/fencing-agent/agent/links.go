@@ -50,7 +50,7 @@ func (a *Agent) noteEdges(now boottime.Instant, fx *watchdog.Effects) {
 		if len(lost) > 0 {
 			level = slog.LevelWarn
 		}
-		a.log.Log(context.Background(), level, "network reachability", "network", name,
+		a.log.Log(context.Background(), level, "reachability on a network changed", "network", name,
 			"lost", len(lost), "lost_nodes", first(lost), "regained", len(regained), "regained_nodes", first(regained))
 	}
 }

@@ -41,7 +41,7 @@ func (a *Agent) loop(ctx context.Context) error {
 				return nil // a killed process says no last word
 			}
 			stopping = nil
-			a.log.Info("planned stop: telling peers and LUN, then disarming the watchdog")
+			a.log.Info("stopping as planned: telling peers and the LUN, then disarming the watchdog")
 			a.core.Stop()
 			a.published.history.recorder.Note(history.Record{Kind: history.Stopped})
 			a.leaving.by = a.clock().Add(a.stopPatience())
@@ -109,7 +109,7 @@ func (a *Agent) identityLost(now boottime.Instant) error {
 		return err
 	case !a.lun.failed:
 		a.lun.failed = true
-		a.log.Error("LUN given up until the agent is restarted", "error", err)
+		a.log.Error("the LUN is given up until the agent is restarted", "error", err)
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
 		if _, ok := a.grant(now); ok {
 			what = append(what, "split", a.core.Split().Split.String(), "why", a.core.Split().Why)
 		}
-		a.log.Log(context.Background(), level, "decision", what...)
+		a.log.Log(context.Background(), level, "verdict changed", what...)
 	}
 	a.noteTroubles(now)
 	if fx.Changed {

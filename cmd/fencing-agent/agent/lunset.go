@@ -79,7 +79,7 @@ func (a *Agent) startLUN(background spawn) error {
 func (a *Agent) lunOpened(o keeper.Opened) {
 	path := a.lun.keepers[o.Device].Path
 	if o.Warning != "" {
-		a.log.Warn("lun", "device", path, "warning", o.Warning)
+		a.log.Warn("the LUN was opened, with a warning", "device", path, "warning", o.Warning)
 	}
 	if a.lun.superblocks[o.Device] != nil {
 		a.log.Info("LUN is back", "device", path)
@@ -88,7 +88,7 @@ func (a *Agent) lunOpened(o keeper.Opened) {
 	a.lun.superblocks[o.Device] = o.Superblock
 	if err := diskquorum.CheckSet(a.lun.superblocks); err != nil {
 		a.lun.superblocks[o.Device] = nil
-		a.log.Error("LUN device left out: correct lun.devices and restart this agent", "device", path, "error", err)
+		a.log.Error("a LUN device is left out: correct lun.devices and restart this agent", "device", path, "error", err)
 		return
 	}
 	a.lunNamed(diskquorum.LogID(a.lun.superblocks), o.Superblock, o.Storage)

@@ -261,7 +261,7 @@ func TestWipedDeviceIsLeftOut(t *testing.T) {
 			t.Error("the restored device did not join")
 		}
 		r.stop()
-		if n := strings.Count(log.String(), "level=ERROR msg=\"LUN device not usable"); n != 1 || !strings.Contains(log.String(), "device=/dev/b") {
+		if n := strings.Count(log.String(), "level=ERROR msg=\"LUN device is not usable"); n != 1 || !strings.Contains(log.String(), "device=/dev/b") {
 			t.Errorf("said %d times:\n%s", n, log.String())
 		}
 		for i, b := range wiped.Bytes() {

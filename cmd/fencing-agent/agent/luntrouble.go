@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/api/trouble"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/history"
@@ -80,19 +81,19 @@ func (a *Agent) noteWorn() {
 
 // noteTrouble logs what a device of the LUN suffers from since it was opened, such as a damaged slot
 // or an I/O that hangs. That it cannot be opened is logged by its keeper.
-func (a *Agent) noteTrouble(now boottime.Instant, device int, trouble string) {
+func (a *Agent) noteTrouble(now boottime.Instant, device int, what string) {
 	k := a.lun.keepers[device]
-	began, ended := a.lun.troubles[device].note(now, trouble, a.cfg.ArbitrationBudget())
+	began, ended := a.lun.troubles[device].note(now, what, a.cfg.ArbitrationBudget())
 	if began != "" {
 		a.published.history.recorder.Note(history.Record{Kind: history.LUN, Action: history.ActionFailed, Text: k.Path + ": " + began})
 	}
 	switch {
 	case ended:
 		a.published.history.recorder.Note(history.Record{Kind: history.LUN, Text: k.Path})
-		a.log.Info("LUN is in order again", "device", k.Path)
+		trouble.LUNUnhealthy.Ended(a.log, "device", k.Path)
 	case began != "" && a.core.Arbiter() != nil && began == a.core.Arbiter().TooSlow():
-		a.log.Error("LUN is too slow to decide an equal split in time", "device", k.Path, "error", began)
+		trouble.LUNTooSlow.Log(a.log, "device", k.Path, "error", began)
 	case began != "" && began != k.Trouble():
-		a.log.Error("LUN in trouble: this device does not count for the arbitration of equal splits until that is over", "device", k.Path, "error", began)
+		trouble.LUNUnhealthy.Log(a.log, "device", k.Path, "error", began)
 	}
 }

@@ -104,7 +104,7 @@ func TestMembersFromTheAPIServer(t *testing.T) {
 	for _, e := range s.Events() {
 		reasons[e.InvolvedObject.Name+" "+e.Reason]++
 	}
-	if reasons["n2 WatchdogArmed"] != 1 || reasons["n2 QuorumLost"] != 0 || s.Get("n2").Labels["node-manager.deckhouse.io/fencing-mode"] != "Notify" {
+	if reasons["n2 DryRun"] != 1 || reasons["n2 WatchdogArmed"] != 0 || reasons["n2 QuorumLost"] != 0 || s.Get("n2").Labels["node-manager.deckhouse.io/fencing-mode"] != "Notify" {
 		t.Errorf("events %v, labels of n2 %v", reasons, s.Get("n2").Labels)
 	}
 }

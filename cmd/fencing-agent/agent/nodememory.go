@@ -60,7 +60,7 @@ func (m *nodeMemory) load() ownnode.State {
 		err = fmt.Errorf("it is of node %q, format %d", f.Node, f.Version)
 	}
 	if err != nil {
-		m.log.Warn("own Node: what was known of it before the restart cannot be used", "file", m.path, "error", err)
+		m.log.Warn("cannot use what was known of this node's Node before the restart", "file", m.path, "error", err)
 		return ownnode.State{}
 	}
 	m.saved = string(text)
@@ -119,12 +119,12 @@ func (m *nodeMemory) save(s ownnode.State) bool {
 	switch {
 	case err == nil:
 		if m.failed {
-			m.log.Info("own Node: what is known of it is remembered over a restart again", "file", m.path)
+			m.log.Info("what is known of this node's Node is stored again", "file", m.path)
 		}
 		m.saved, m.failed = string(text), false
 		return true
 	case !m.failed:
-		m.log.Warn("own Node: what is known of it cannot be remembered over a restart: this agent would not arm then before it reaches the API server",
+		m.log.Warn("cannot store what is known of this node's Node: after a restart this agent would not arm before it reaches the API server",
 			"file", m.path, "error", err, "retry", memoryRetry)
 	}
 	m.failed = true

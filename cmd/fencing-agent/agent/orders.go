@@ -69,9 +69,9 @@ func (a *Agent) answerOrders(fx *watchdog.Effects) {
 	switch {
 	case by == "":
 	case why != 0:
-		a.log.Warn("another node orders that this one ends, and it does not obey", "by", by, "reason", why.String())
+		a.log.Warn("refused the fence order of another node", "by", by, "reason", why.String())
 	default:
-		a.log.Warn("another node orders that this one ends: it obeys when all others have said that they can spare it", "by", by)
+		a.log.Warn("another node ordered a fence of this one, which obeys when all others have said that they can spare it", "by", by)
 	}
 }
 

@@ -106,7 +106,7 @@ func (n *nodeSignals) learn(s ownnode.State) {
 	}
 	if older := !n.versions.Look(s.Version, n.a.clock()); older != n.behind {
 		if n.behind = older; older {
-			n.a.log.Warn("own Node: "+n.teller+" shows an older state than what is known, which stands: a replica is behind, or the cluster was set back",
+			n.a.log.Warn(n.teller+" shows an older state of this node's Node than what is known, which stands: a replica is behind, or the cluster was set back",
 				"known", n.known.Version, "shown", s.Version, "believed_after", memberbook.SetBack)
 		}
 	}
@@ -140,10 +140,10 @@ func (n *nodeSignals) log() {
 	log, g := n.a.log, n.last
 	switch {
 	case g.Unknown:
-		log.Warn("own Node: " + n.teller + " has not shown it yet, so the watchdog is not armed")
+		log.Warn(n.teller + " has not shown this node's Node yet, so the watchdog is not armed")
 	case g.Maintenance != "" || g.Removal != "":
-		log.Info("own Node: the watchdog is to be disarmed", "maintenance", g.Maintenance, "removal", g.Removal)
+		log.Info("this node's Node asks for the disarmed watchdog", "maintenance", g.Maintenance, "removal", g.Removal)
 	default:
-		log.Info("own Node: nothing speaks against the armed watchdog")
+		log.Info("nothing on this node's Node speaks against the armed watchdog")
 	}
 }

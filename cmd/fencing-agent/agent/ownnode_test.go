@@ -186,7 +186,7 @@ func TestNodeMemoryOnAFullDisk(t *testing.T) {
 		}
 		time.Sleep(10 * memoryRetry)
 		synctest.Wait()
-		if n := strings.Count(said(), "cannot be remembered over a restart"); n != 1 {
+		if n := strings.Count(said(), "cannot store what is known of this node's Node"); n != 1 {
 			t.Errorf("it is said %d times:\n%s", n, said())
 		}
 		fill(false)

@@ -88,7 +88,7 @@ func (a *Agent) listen(path string) (net.Listener, error) {
 func (a *Agent) serveSocket(l net.Listener) func(context.Context) {
 	return func(context.Context) {
 		if err := a.published.server.Serve(l); err != nil {
-			a.log.Error("gRPC socket", "error", err)
+			a.log.Error("cannot serve the gRPC socket", "error", err)
 		}
 	}
 }
@@ -139,13 +139,13 @@ func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
 		edges = append(edges, publish.Edge{Type: fencingv1.EventType_JOIN, Node: a.node(p), Time: wall, Source: a.source(p, true, true)})
 	}
 	a.published.hub.Update(a.available(fx), edges)
-	a.log.Info("membership", "left", a.roster.Names(fx.Left), "why", why, "joined", a.roster.Names(fx.Joined))
+	a.log.Info("membership changed", "left", a.roster.Names(fx.Left), "why", why, "joined", a.roster.Names(fx.Joined))
 }
 
 // noteFlapping says whose JOIN is held from now on. That it is held no more is the JOIN itself.
 func (a *Agent) noteFlapping(held roster.Set) {
 	for p := range held.Minus(a.published.flapping).All() {
-		a.log.Warn("a node comes and goes: it is kept out though it is back", "node", a.roster.Name(p), "for_at_most", a.core.FlappingFor(p).Round(time.Second))
+		a.log.Warn("a node comes and goes: its JOIN is held though it is back", "node", a.roster.Name(p), "for_at_most", a.core.FlappingFor(p).Round(time.Second))
 	}
 	a.published.flapping = held
 }

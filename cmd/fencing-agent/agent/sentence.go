@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/api/trouble"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
@@ -28,7 +29,7 @@ func (a *Agent) beginSentence(background spawn) {
 			// Not to be seen, or not to be told from a countdown of this configuration.
 			blind = true
 			a.core.Blind()
-			a.log.Info("whether this boot is condemned cannot be seen: nobody is counted until the agent before this one is gone and its countdown is over",
+			a.log.Info("cannot see whether this boot has announced its self-fence: nobody is counted until the agent before this one is gone and its countdown is over",
 				"wait", watchdog.MaxSentence+time.Second)
 		}
 	}
@@ -38,7 +39,7 @@ func (a *Agent) beginSentence(background spawn) {
 // inherit goes on as the agent of a condemned boot.
 func (a *Agent) inherit(c watchdog.Countdown) {
 	a.core.Inherit(a.clock(), c.Timeout)
-	a.log.Error("this boot is condemned: an agent before this one has made the countdown of the watchdog short, and nothing feeds it any more", "timeout", c.Timeout)
+	a.log.Error("an agent before this one has announced the self-fence of this boot: the watchdog's countdown is short, and nothing feeds it any more", "timeout", c.Timeout)
 }
 
 // holdLock holds the lock that says that this agent runs, and reports when it has it. The kernel takes it from an agent that
@@ -67,7 +68,7 @@ func (a *Agent) holdLock(ctx context.Context, needed bool) {
 			return
 		case err != nil && needed && !told:
 			told = true
-			a.log.Error("nobody is counted: it cannot be told whether the agent before this one is gone", "error", err)
+			a.log.Error("nobody is counted: cannot see whether the agent before this one is gone", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -83,7 +84,7 @@ func (a *Agent) sentenced(s *wdt.State) {
 	case s.Condemned:
 		if _, told, _ := a.core.Condemned(); told == 0 && s.Sentence == 0 && !a.guard.mute {
 			a.guard.mute = true
-			a.log.Error("this boot is condemned, and nobody is told, since it is not certain when the watchdog resets it", "error", s.Err)
+			a.log.Error("this node fences itself and does not announce it, since it is not certain when the watchdog resets it", "error", s.Err)
 		}
 		a.core.Sentenced(s.Sentence)
 		a.published.at = 0 // this node may not live until the next second
@@ -104,9 +105,9 @@ func (g *guard) condemn(fx *watchdog.Effects, by string) bool {
 		g.condemned = true
 		g.deadline.Store(0)
 		g.feeder.Condemn(fx.Condemn)
-		why := "this node has lost for certain, and condemns its boot: the others live without it, and nothing feeds its watchdog any more"
+		why := "this node has lost for certain, and announces its self-fence: the others live without it, and nothing feeds its watchdog any more"
 		if by != "" {
-			why = "this node was ordered to end, and condemns its boot: the others live without it, and nothing feeds its watchdog any more"
+			why = "this node obeys a fence order, and announces its self-fence: the others live without it, and nothing feeds its watchdog any more"
 		}
 		g.log.Error(why, "timeout", fx.Condemn, "by", by)
 	}
@@ -123,7 +124,7 @@ func (g *guard) look() (c watchdog.Countdown, known bool) {
 
 // barTexts say what keeps nodes from condemning themselves although they are meant to.
 var barTexts = map[watchdog.Bar]string{
-	watchdog.BarWatchdog: "watchdog.timeout is no longer than the countdown of a condemned boot may be, or the watchdog's driver fires too late for one",
+	watchdog.BarWatchdog: "watchdog.timeout is no longer than the countdown of a self-fence may be, or the watchdog's driver fires too late for one",
 	watchdog.BarMember:   "the agent of a member is of a version that does not know of it",
 	watchdog.BarSlot:     "a slot on the LUN was written by an agent that does not know of it, or cannot be read; that of a node that is gone for good is freed by fencectl lun repair release-slot",
 }
@@ -133,8 +134,8 @@ func (a *Agent) noteBar(now boottime.Instant) {
 	began, ended := a.guard.bar.note(now, barTexts[a.core.Barred()], a.cfg.ArbitrationBudget())
 	switch {
 	case ended:
-		a.log.Info("this node condemns its boot again if it has lost for certain")
+		trouble.NoSelfFence.Ended(a.log)
 	case began != "":
-		a.log.Warn("this node does not condemn its boot, whatever it loses: others know of its death by time alone", "reason", began)
+		trouble.NoSelfFence.Log(a.log, "reason", began)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/api/trouble"
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
@@ -37,8 +38,7 @@ func (a *Agent) reportStrangers(now boottime.Instant) {
 		slices.Sort(s.names)
 		if s.told == 0 || now.Sub(s.told) >= repeatAfter {
 			s.told = now
-			a.log.Error("nodes that are not on the list of members write to the LUN: if they are of another group, give each group a LUN and a name of its own "+
-				"(cluster, nodeGroup), since the ties of one are lost while the other holds a grant", "nodes", s.names, "cluster", a.cfg.Cluster, "node_group", a.cfg.NodeGroup)
+			trouble.LUNStrangers.Log(a.log, "nodes", s.names, "cluster", a.cfg.Cluster, "node_group", a.cfg.NodeGroup)
 		}
 	}
 }

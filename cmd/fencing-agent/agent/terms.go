@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/api/trouble"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
@@ -104,7 +105,7 @@ func (a *Agent) runTerms(ctx context.Context) {
 			err := a.terms.file.save(k)
 			told(err)
 			if err != nil {
-				a.log.Error("the terms of tie-breaks cannot be stored; equal splits are lost until they can", "error", err, "retry", termsRetry)
+				a.log.Error("the tie-break settings cannot be stored; equal splits are lost until they can", "error", err, "retry", termsRetry)
 				boottime.Wait(ctx, termsRetry)
 			}
 			a.box.put(func(b *batch) { b.termsSaved = append(b.termsSaved, termsSaved{k, err}) })
@@ -130,7 +131,7 @@ func (a *Agent) lunNamed(log uint64, sb *diskquorum.Superblock, storage string) 
 	}
 	moved := known != "" && storage != "" && known != storage
 	if moved {
-		a.log.Warn("the LUN is on another storage device than before: its word is asked for again", "id", id, "before", known, "now", storage)
+		a.log.Warn("the LUN is on another storage device than before: other members have to confirm the tie-break settings again", "id", id, "before", known, "now", storage)
 	}
 	if next.terms != w.want.terms || moved {
 		next.heard = nil
@@ -151,7 +152,7 @@ func (a *Agent) followTerms(now boottime.Instant, saved []termsSaved) {
 		// An earlier write may have the words that were given up since.
 		if w.onFile.equal(&w.want) && a.core.Terms() != w.want.terms {
 			a.goByTerms()
-			a.log.Info("ties are broken on these terms", "terms", w.want.terms.String())
+			a.log.Info("ties are broken by these settings", "terms", w.want.terms.String())
 		}
 	}
 	if a.core.Terms() == w.want.terms {
@@ -200,13 +201,10 @@ func (a *Agent) complainOfTerms(now boottime.Instant) {
 			}
 		}
 		w.complained = now
-		a.log.Error("nodes break ties in different ways, so an equal split between them can be lost by both halves: "+
-			"give all the same lun.devices, quorum.tieBreak, cluster and nodeGroup",
-			"this_node", a.core.Terms().String(), "others", theirs)
+		trouble.TiesDiffer.Log(a.log, "this_node", a.core.Terms().String(), "others", theirs)
 	case w.since > 0 && now.Sub(w.since) >= termsPatience:
 		w.complained = now
-		a.log.Warn("this node takes no part in an equal split: it has not heard from a majority that they break ties as it does",
-			"terms", a.core.Terms().String(), "waiting_for", a.roster.Names(a.unheard()))
+		trouble.TiesUnconfirmed.Log(a.log, "settings", a.core.Terms().String(), "waiting_for", a.roster.Names(a.unheard()))
 	}
 }
 

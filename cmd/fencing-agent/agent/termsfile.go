@@ -54,11 +54,11 @@ func (f *termsFile) load() (knownTerms, error) {
 		return knownTerms{}, nil
 	}
 	if err != nil {
-		return knownTerms{}, fmt.Errorf("terms of tie-breaks: %w", err)
+		return knownTerms{}, fmt.Errorf("tie-break settings: %w", err)
 	}
 	known, err := f.decode(text)
 	if err != nil {
-		return knownTerms{}, fmt.Errorf("terms of tie-breaks, %s: %w; remove the file and start again: this node then waits for the word of a majority before it takes part in a tie", f.path, err)
+		return knownTerms{}, fmt.Errorf("tie-break settings, %s: %w; remove the file and start again: this node then waits until a majority confirms them before it takes part in a tie", f.path, err)
 	}
 	return known, nil
 }
@@ -102,7 +102,7 @@ func (f *termsFile) save(k knownTerms) error {
 		err = statefile.Write(f.path, append(text, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("terms of tie-breaks: %w", err)
+		return fmt.Errorf("tie-break settings: %w", err)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ type unsaved struct{ gauge *prometheus.GaugeVec }
 
 func newUnsaved(reg prometheus.Registerer) *unsaved {
 	u := &unsaved{gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "fencing_agent", Name: "unsaved",
-		Help: "1 while the disk does not take what the agent has to remember over a restart: a list of members, the terms of tie-breaks, its Node."}, []string{"what"})}
+		Help: "1 while the disk does not take what the agent has to remember over a restart: a list of members, the tie-break settings, its Node."}, []string{"what"})}
 	reg.MustRegister(u.gauge)
 	return u
 }

@@ -2,10 +2,12 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/api/words"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/picture"
@@ -78,7 +80,7 @@ func (a *Agent) answerWords(now boottime.Instant, fx *watchdog.Effects) {
 		}
 		if t.Err != nil {
 			a.metrics.Told(watchdog.Proof(w.Proof), t.Err.Why.String()) //nolint:gosec // as above
-			w.answer <- wordAnswer{err: t.Err}
+			w.answer <- wordAnswer{err: fmt.Errorf("%s: %w", words.Refusal(t.Err.Why.String()), t.Err)}
 			continue
 		}
 		a.metrics.Told(t.Death.Proof, "believed")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/api/words"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/picture"
@@ -85,5 +86,19 @@ func TestWordsGoToTheLoopAndBack(t *testing.T) {
 	cancel()
 	if _, err := a.tell(gone, told); !errors.Is(err, context.Canceled) {
 		t.Errorf("nobody waits any more: %v", err)
+	}
+}
+
+// A user meets one of six answers, whatever the agent's reason is.
+func TestRefusalsHaveAnAnswer(t *testing.T) {
+	answers := map[string]bool{}
+	for _, r := range watchdog.Refusals() {
+		answer := words.Refusal(r.String())
+		if answers[answer] = true; answer == "" {
+			t.Errorf("%s has no answer", r)
+		}
+	}
+	if len(answers) != 6 {
+		t.Errorf("%d answers", len(answers))
 	}
 }

@@ -166,7 +166,7 @@ func (n *Networks) watch(ctx context.Context, i int) {
 	go func() {
 		defer close(ended)
 		if err := n.cfg.Links.Watch(ctx, c); ctx.Err() == nil {
-			n.log.Error("watching a network's interface ended", "network", w.name, "error", err)
+			n.log.Error("a network's interface is not watched any more", "network", w.name, "error", err)
 		}
 	}()
 }

@@ -154,5 +154,5 @@ func (n *Networks) showTuning(network string, t Tuning) {
 		n.metrics.parameters.WithLabelValues(network, p.Name).Set(p.Number())
 		attrs = append(attrs, slog.Any(p.Name, p.Value()))
 	}
-	n.log.Info("gossip parameters", attrs...)
+	n.log.Info("gossip runs with these parameters", attrs...)
 }

@@ -95,7 +95,7 @@ func (c *controllerSource) First(ctx context.Context, remembered bool) (List, er
 	wait := func(text string) {
 		if p := problem.Load(); p == nil || *p != text {
 			problem.Store(&text)
-			c.log.Warn("members: waiting for the first list of the controller; the watchdog is not armed", "controller", c.cfg.Members.Controller.Address, "problem", text)
+			c.log.Warn("waiting for the first list of members of the controller; the watchdog is not armed", "controller", c.cfg.Members.Controller.Address, "problem", text)
 		}
 	}
 	wait("it has not answered yet")
@@ -133,7 +133,7 @@ func (c *controllerSource) run(ctx context.Context, again <-chan struct{}, troub
 		trouble(told(err))
 		if !c.failing {
 			c.failing = true
-			c.log.Warn("members: the controller cannot be followed; what is known stands", "controller", c.cfg.Members.Controller.Address, "error", told(err), "retry", pause)
+			c.log.Warn("cannot follow the controller; the known list of members stands", "controller", c.cfg.Members.Controller.Address, "error", told(err), "retry", pause)
 		}
 		boottime.Wait(ctx, pause)
 	}
@@ -181,7 +181,7 @@ func (c *controllerSource) updated(u *fencingv1.MembersUpdate, trouble func(stri
 	c.answers(true)
 	if c.failing {
 		c.failing = false
-		c.log.Info("members: the controller is followed again")
+		c.log.Info("following the controller again")
 	}
 	if n := u.GetNode(); n != nil && c.node != nil {
 		s := ownnode.State{Known: true, Exists: n.GetExists(), UID: n.GetUid(), Version: n.GetVersion(), Deleting: n.GetDeleting(), Taints: n.GetTaints(), Annotations: n.GetAnnotations(), NotReady: n.GetNotReady()}
@@ -253,7 +253,7 @@ func (c *controllerSource) note(text string) {
 		c.unsaid = text
 	default:
 		c.said, c.saidAt, c.unsaid = text, now, ""
-		c.log.Warn("members: the controller shows no list to go by, the one that is known stands", "problem", text)
+		c.log.Warn("the controller shows no usable list of members; the known one stands", "problem", text)
 	}
 }
 

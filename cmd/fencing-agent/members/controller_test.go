@@ -80,7 +80,7 @@ func TestControllerFoundsOnlyWithTheFounders(t *testing.T) {
 	for _, c := range []struct {
 		founders []string
 		want     string
-	}{{nil, "no founders are named"}, {[]string{"n1", "n2"}, ""}, {[]string{"n2", "n3"}, "it does not list n3"}} {
+	}{{nil, "no initial members are named"}, {[]string{"n1", "n2"}, ""}, {[]string{"n2", "n3"}, "it does not list n3"}} {
 		m, _ := desk(t.TempDir(), given{list: founded(1790000000, "n1", "n2")})
 		m.cfg.Config.Members.Source, m.cfg.Config.Members.Controller.Founders = config.SourceController, c.founders
 		s, _, err := begin(t, m)

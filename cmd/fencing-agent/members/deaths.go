@@ -170,7 +170,7 @@ func (t *DeathTeller) failed(ctx context.Context, err error, p *patience) {
 	pause := p.next(err)
 	if !p.told {
 		p.told = true
-		t.log.Warn("members: the controller does not take which nodes are dead: recovery does not learn it from this node", "error", told(err), "retry", pause)
+		t.log.Warn("the controller does not accept this node's reports of deaths: recovery does not learn of them from here", "error", told(err), "retry", pause)
 	}
 	boottime.Wait(ctx, pause)
 }

@@ -194,18 +194,18 @@ func (f *Finds) insist(ctx context.Context, d *FoundDeath) {
 		case d.Contradicted:
 			if said == "" {
 				said = "taken back"
-				log.Warn("members: the controller has heard that boot after it found it dead: its word is taken back")
+				log.Warn("the controller withdrew its external confirmation: it has heard from that boot since")
 			}
 			if boottime.Wait(ctx, foundAgain); ctx.Err() != nil {
 				return
 			}
 			continue
 		case err == nil:
-			log.Warn("members: the controller has found a node dead, and is believed")
+			log.Warn("accepted the controller's external confirmation that a node is dead")
 			return
 		case err.Error() != said:
 			said = err.Error()
-			log.Warn("members: the controller has found a node dead, and is not believed yet", "error", err)
+			log.Warn("the controller's external confirmation that a node is dead is not accepted yet", "error", err)
 		}
 		if boottime.Wait(ctx, backoff.Next(nil)); ctx.Err() != nil {
 			return

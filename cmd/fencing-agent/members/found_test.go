@@ -241,7 +241,7 @@ func TestFindingsAreToldUntilTheyAreBelieved(t *testing.T) {
 		if got := j.since(time.Hour); len(got) > 2*60*2 || slices.ContainsFunc(got, func(s string) bool { return !strings.HasSuffix(s, " n5") }) {
 			t.Errorf("%d: %q", len(got), got[:min(len(got), 10)])
 		}
-		if n, log := j.logged("not believed yet"); n != 2 {
+		if n, log := j.logged("is not accepted yet"); n != 2 {
 			t.Errorf("%d lines:\n%s", n, log)
 		}
 		f.Want(nil)
@@ -268,7 +268,7 @@ func TestFindingsThatAreTakenBack(t *testing.T) {
 		if got := j.since(time.Minute); len(got) < 12 || len(got) > 13 || slices.ContainsFunc(got, func(s string) bool { return !strings.HasSuffix(s, " n4 lives") }) {
 			t.Errorf("%q", got)
 		}
-		if n, log := j.logged("taken back"); n != 1 {
+		if n, log := j.logged("withdrew its external confirmation"); n != 1 {
 			t.Errorf("%d lines:\n%s", n, log)
 		}
 		f.Want(nil)

@@ -85,5 +85,5 @@ func (m *Members) LearnHanded(now boottime.Instant, core *watchdog.Core, r *rost
 		return
 	}
 	h.list = roster.Ref{}
-	m.log.Info("members: another node has handed over a list that this node's source does not show", "list", r.Ref().String(), "members", r.Size())
+	m.log.Info("another node has handed over a list of members that this node's source does not show", "list", r.Ref().String(), "members", r.Size())
 }

@@ -203,7 +203,7 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 		s.Vouch(own, before || saved != nil && !first)
 	}
 	if top := s.Top(); numbered != nil && top.Epoch > numbered.Epoch {
-		m.log.Warn("members: a later list than that of the configuration is in use, as the cache says; update the configuration",
+		m.log.Warn("a later list than that of the configuration is in use, as members.cacheFile says; update the configuration",
 			"configured_epoch", numbered.Epoch, "used_epoch", top.Epoch, "cache", m.cache.path)
 	}
 	if m.cfg.Config.Members.Source == config.SourceController {
@@ -212,15 +212,15 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 	}
 	switch {
 	case s.Fresh() && vouched && s.Base().Size() == 1:
-		m.log.Warn("members: what this node remembered of its lists is gone, and its list names nobody else, so others may live by another one: correct members.static; "+
+		m.log.Warn("what this node remembered of its lists of members is gone, and its list names nobody else, so others may live by another one: correct members.static; "+
 			"only if this node has always been alone, remove this file and the lock, and start again", "cache", m.cache.path, "lock", m.cache.lock)
 	case s.Fresh() && vouched:
-		m.log.Info("members: this node remembers no list; it waits until most members of its list go by it, too", "members", s.Base().Size())
+		m.log.Info("this node remembers no list of members; it waits until most members of its list go by it, too", "members", s.Base().Size())
 	case s.Fresh() && s.Base().Epoch == 0:
-		m.log.Warn("members: this node remembers no list; it waits until another one says that this list is in force, or all its members have met",
+		m.log.Warn("this node remembers no list of members; it waits until another one says that this list is in force, or all its members have met",
 			"members", s.Base().Size())
 	case s.Fresh():
-		m.log.Warn("members: this node waits until another one says that its list is in force; the first list of a group has epoch 0",
+		m.log.Warn("this node waits until another one says that its list is in force; the first list of a group has epoch 0",
 			"epoch", s.Base().Epoch)
 	}
 	m.alone = vouched && s.Base().Size() == 1
@@ -266,7 +266,7 @@ func (m *Members) Start(background func(func(context.Context))) {
 			case s := <-m.saves:
 				err := m.cache.save(s)
 				if err != nil {
-					m.log.Error("members: a list cannot be stored, so it is not taken up", "error", err, "retry", saveRetry)
+					m.log.Error("a list of members cannot be stored, so it is not taken up", "error", err, "retry", saveRetry)
 					boottime.Wait(ctx, saveRetry)
 				}
 				m.cfg.Saved(err)
@@ -334,16 +334,16 @@ func (m *Members) Follow(now boottime.Instant, core *watchdog.Core, directory *r
 	s := core.Rosters().Succession()
 	if r.Save != nil {
 		if o := r.Save.Offer; o != nil {
-			m.log.Info("members: storing a list, to be taken up when all counted nodes have stored it", "epoch", o.Epoch,
+			m.log.Info("storing a list of members, to be taken up when all counted nodes have stored it", "epoch", o.Epoch,
 				"digest", hex64(o.Digest), "members", o.Size())
 		}
 		m.saves <- r.Save // has room: the next is not handed out before this one is done
 	}
 	if r.Changed {
-		m.log.Info("members: "+Standing(s), "in_force", s.Base().Ref().String(), "newest", s.Top().Ref().String(),
+		m.log.Info("the list of members has moved on: "+Standing(s), "in_force", s.Base().Ref().String(), "newest", s.Top().Ref().String(),
 			"members", s.Top().Size(), "quorum", core.Rosters().Quorum())
 		if s.Removed() {
-			m.log.Warn("members: this node was removed from the group: it counts no more, and its watchdog is disarmed; stop the agent")
+			m.log.Warn("this node was removed from the group: it does not count any more, and its watchdog is disarmed; stop the agent")
 		}
 	}
 	if !r.Fetch.IsZero() {
@@ -352,18 +352,18 @@ func (m *Members) Follow(now boottime.Instant, core *watchdog.Core, directory *r
 	coming := m.ask(now, directory, r)
 	if m.mayComplain(now) {
 		if !r.Fetch.IsZero() && !coming {
-			m.complain(now, "members: another node has a list that this node's source does not show; give both the same configuration", "node", directory.Name(r.From), "list", r.Fetch.String())
+			m.complain(now, "another node has a list of members that this node's source does not show; give both the same configuration", "node", directory.Name(r.From), "list", r.Fetch.String())
 		}
 		if r.Rival >= 0 {
-			m.complain(now, "members: another list has the same epoch, and neither node counts the other; raise members.epoch with each change of the list",
+			m.complain(now, "another list of members has the same epoch, and neither node counts the other; raise members.epoch with each change of the list",
 				"node", directory.Name(r.Rival))
 		}
 		if bad := s.Unfounded(); bad != "" {
-			m.complain(now, "members: this node founds no group with the list that the controller shows, and waits for one that is in force; "+
+			m.complain(now, "this node founds no group with the list that the controller shows, and waits for one that is in force; "+
 				"at a first start name the group's nodes in members.controller.founders", "problem", bad, "members", s.Base().Size())
 		}
 		if w := core.Rosters().WaitingFor(); !w.IsEmpty() {
-			m.complain(now, "members: a change of the list is under way", "stage", Standing(s), "waiting_for", directory.Names(w))
+			m.complain(now, "a change of the list of members is under way", "stage", Standing(s), "waiting_for", directory.Names(w))
 		}
 	}
 	m.showPresent(s)

@@ -114,7 +114,7 @@ func (k *nodeSource) First(ctx context.Context, remembered bool) (List, error) {
 		if lacks != said {
 			said = lacks
 			problem.Store(&lacks)
-			k.log.Warn("members: waiting for the first list of the API server; the watchdog is not armed", "server", k.kube.Host(), "problem", lacks)
+			k.log.Warn("waiting for the first list of members of the API server; the watchdog is not armed", "server", k.kube.Host(), "problem", lacks)
 		}
 		if boottime.Wait(ctx, backoff.Next(err)); ctx.Err() != nil {
 			return List{}, fmt.Errorf("stopped while waiting for the first list of the API server: %s", lacks)
@@ -145,7 +145,7 @@ func (k *nodeSource) try(ctx context.Context, s *nodelist.Source) (list List, la
 		if _, err := marks.Patch(ctx, core, k.cfg.NodeName, nil, wishes(write)); err != nil {
 			return list, "", fmt.Errorf("tell this node's addresses: %w", err)
 		}
-		k.log.Info("members: this node's addresses were written on its Node", "annotations", write)
+		k.log.Info("wrote this node's addresses on its Node", "annotations", write)
 		if nodes[i].Annotations == nil {
 			nodes[i].Annotations = map[string]string{}
 		}
@@ -162,7 +162,7 @@ func (k *nodeSource) try(ctx context.Context, s *nodelist.Source) (list List, la
 func (k *nodeSource) Follow(ctx context.Context, again <-chan struct{}, found func(List)) {
 	s, err := k.source(found)
 	if err != nil {
-		k.log.Error("members: the API server is not asked", "error", err) // First has tried the same
+		k.log.Error("the API server is not asked for the list of members", "error", err) // First has tried the same
 		return
 	}
 	s.Run(ctx, again)

@@ -111,7 +111,7 @@ func (t *SightingTeller) failed(ctx context.Context, err error, p *patience) {
 	pause := p.next(err)
 	if !p.told {
 		p.told = true
-		t.log.Warn("members: the controller does not take what this agent sees: it holds up no fencing by devices", "error", told(err), "retry", pause)
+		t.log.Warn("the controller does not accept this agent's signs of life: they hold up no fencing by devices", "error", told(err), "retry", pause)
 	}
 	boottime.Wait(ctx, pause)
 }

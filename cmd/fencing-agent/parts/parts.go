@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/fencing-agent/fencing-agent/api/trouble"
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
@@ -50,12 +51,12 @@ func (l *List) Note(part string, err error) {
 	i, known := slices.BinarySearchFunc(l.missing, part, func(m Missing, part string) int { return cmp.Compare(m.Part, part) })
 	switch {
 	case err == nil && known:
-		l.log.Info("a missing part has come, and is in use", "part", part, "missing_for", time.Since(l.missing[i].Since).Round(time.Second))
+		trouble.PartMissing.Ended(l.log, "part", part, "missing_for", time.Since(l.missing[i].Since).Round(time.Second))
 		l.missing = slices.Delete(l.missing, i, i+1)
 	case err == nil:
 	case !known:
 		l.missing = slices.Insert(l.missing, i, Missing{Part: part, Problem: err.Error(), Since: time.Now()})
-		l.log.Error("a part is missing: the agent runs without it, and takes it up when it comes", "part", part, "error", err)
+		trouble.PartMissing.Log(l.log, "part", part, "error", err)
 	case l.missing[i].Problem != err.Error():
 		l.missing[i].Problem = err.Error()
 		l.log.Warn("a part is still missing, for another reason", "part", part, "error", err)

@@ -48,7 +48,7 @@ func TestMissingPartsAreSaidOnceAndTakenUp(t *testing.T) {
 		if since := time.Since(began); since != 3*time.Second+3*Retry || l.Lacks("network mgmt") || gauge("network mgmt") != 0 || !l.Lacks("http.address") {
 			t.Errorf("after %v missing: %+v", since, l.Missing())
 		}
-		if !strings.Contains(out.String(), "a missing part has come") {
+		if !strings.Contains(out.String(), "a missing part is there") {
 			t.Errorf("nothing is said when it comes:\n%s", &out)
 		}
 	})

@@ -61,7 +61,7 @@ func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Met
 		return g
 	}
 	m := &Metrics{
-		members:    vec("members", "Members of the roster by state: reachable, flapping (reachable too, and not published because it comes and goes), restarting, unreachable, fenced.", "state"),
+		members:    vec("members", "Members of the list by state: reachable, flapping (reachable too, and not published because it comes and goes), restarting, unreachable, fenced.", "state"),
 		reachable:  gauge("reachable_nodes", "Nodes that count for the quorum, this one included."),
 		suspects:   gauge("suspect_nodes", "Members that are reachable and owe this node the answer to a probe on every network that reaches them. They are counted."),
 		byLUN:      gauge("lun_counted_nodes", "Nodes that count for the quorum by the LUN alone, as no network reaches them (lun.mode: or)."),
@@ -71,7 +71,7 @@ func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Met
 		hasQuorum:  gauge("has_quorum", "1 while this node is part of a side that may live."),
 		agreed:     gauge("terms_agreed", "1 while this node has the word of a majority that they break ties as it does; 0: it takes no part in an equal split."),
 		atOdds:     gauge("terms_others", "Members that last said to break ties in another way than this node: on another LUN, say."),
-		sentences:  gauge("sentences_possible", "1 while this node would condemn itself if it had lost for certain, so that others know within seconds; 0: they know by time alone."),
+		sentences:  gauge("sentences_possible", "1 while this node would announce a self-fence if it had lost for certain, so that others know within seconds; 0: they know by time alone."),
 		strangers:  gauge("lun_strangers", "Nodes that write to the LUN and are not on the list of members: another group shares the LUN."),
 		verdict:    vec("verdict", "1 for the reason of the present verdict, 0 for all others.", "reason"),
 		network:    vec("network_reachable_nodes", "Peers that answer on a network.", "network"),
@@ -96,7 +96,7 @@ func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Met
 	m.deaths = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "deaths_total",
 		Help: "Proven deaths of nodes by proof: time, boot, sentence, power, kdump, operator."}, []string{"proof"})
 	m.told = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "told_deaths_total",
-		Help: "Deaths that root on this node has told to this agent, by the proof and by what became of them: believed, or why not."}, []string{"proof", "outcome"})
+		Help: "External confirmations of deaths that root on this node gave to this agent, by the proof and by what became of them: believed, or why not."}, []string{"proof", "outcome"})
 	m.maintenance = gauge("maintenance_ends_seconds", "When the maintenance ends that fencectl maintenance has begun, in seconds since 1970; 0: there is none that ends by itself.")
 	m.ordered = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "fence_orders_total",
 		Help: "Orders that root on this node has given to this agent, that another node ends, by what became of them: obeyed, or why not."}, []string{"outcome"})

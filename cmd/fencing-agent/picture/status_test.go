@@ -83,7 +83,7 @@ func TestVerdictSaysWhatTheTieBreakerDid(t *testing.T) {
 		t.Errorf("pending: %v", v)
 	}
 	ordered := Verdict{Decision: watchdog.Decision{Reason: watchdog.ReasonCondemned}, OrderedBy: "n1", Why: "why"}
-	if got, want := ordered.Text(), `this node has condemned its boot: ordered by n1, where "fencectl history" says who gave the order, and why`; got != want {
+	if got, want := ordered.Text(), `this node has announced its self-fence: ordered by n1, where "fencectl history" says who gave the order, and why`; got != want {
 		t.Errorf("condemned by an order: %s", got)
 	}
 	if ordered.OrderedBy = ""; !strings.Contains(ordered.Text(), "has lost for certain") {

@@ -169,7 +169,7 @@ func (r *Recorder) speak(ctx context.Context) {
 		case line := <-r.lines:
 			if err := r.c.Kernel(line); err != nil && !told {
 				told = true
-				r.c.Log.Warn("last words to the kernel's log", "error", err)
+				r.c.Log.Warn("cannot write the last words to the kernel's log", "error", err)
 			}
 		}
 	}
@@ -237,7 +237,7 @@ func (r *Recorder) begin(ctx context.Context) (store, uint64) {
 		if err == nil {
 			if e, ok := history.Before(f.Records, r.c.Boot); ok {
 				r.before.Store(&e)
-				r.c.Log.Info("how the boot before this one ended", "end", string(e.End), "why", e.Text, "reason", e.Reason, "boot", fmt.Sprintf("%016x", e.Boot), "last_record", e.Last)
+				r.c.Log.Info("found out how the boot before this one ended", "end", string(e.End), "why", e.Text, "reason", e.Reason, "boot", fmt.Sprintf("%016x", e.Boot), "last_record", e.Last)
 			}
 			r.recall(f.Records)
 			next := uint64(1)

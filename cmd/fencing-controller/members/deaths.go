@@ -76,7 +76,7 @@ func (s *Server) TellDeaths(ctx context.Context, r *fencingv1.DeathsReport) (*fe
 	case errors.Is(err, deaths.ErrOld), errors.Is(err, ErrConflict):
 		return nil, status.Error(codes.Aborted, err.Error())
 	default:
-		s.Logger.Warn("members: deaths that an agent tells cannot be kept", "node", node, "err", err)
+		s.Logger.Warn("cannot store the deaths that an agent reports", "node", node, "err", err)
 		return nil, status.Error(codes.Unavailable, "they cannot be kept now")
 	}
 }
@@ -102,7 +102,7 @@ func (s *Server) keep(ctx context.Context, now *deaths.Report, ask bool) ([]deat
 		now.Over, now.Heard = deaths.Digest(by.Annotation), time.Now()
 		err = s.Deaths.Report(ctx, now, by, version)
 		if err == nil {
-			s.Logger.Info("members: an agent tells which nodes are dead", "node", now.Node, "deaths", len(now.Deaths))
+			s.Logger.Info("an agent reported which nodes are dead", "node", now.Node, "deaths", len(now.Deaths))
 			return now.Deaths, nil
 		}
 		if !errors.Is(err, ErrConflict) || try == tellTries {

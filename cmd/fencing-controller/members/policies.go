@@ -61,9 +61,9 @@ func (p *Policies) round(ctx context.Context) {
 	groups, nodeGroups, err := p.Store.Policies(ctx)
 	switch {
 	case errors.Is(err, ErrNotServed):
-		p.say("read", "members: there are no FencingGroups", err.Error())
+		p.say("read", "there are no FencingGroups", err.Error())
 	case err != nil:
-		p.say("read", "members: the policies of groups cannot be read; the last ones stand", err.Error())
+		p.say("read", "cannot read the policies of groups; the last ones stand", err.Error())
 		return
 	default:
 		p.say("read", "", "")
@@ -76,7 +76,7 @@ func (p *Policies) round(ctx context.Context) {
 	p.Hub.policies(wanted)
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		w := wanted[name]
-		p.say("policy "+name, "members: something is wrong with the policy of group "+name, strings.Join(w.Problems, "; "))
+		p.say("policy "+name, "something is wrong with the policy of group "+name, strings.Join(w.Problems, "; "))
 	}
 	for i := range groups {
 		g := &groups[i]
@@ -87,7 +87,7 @@ func (p *Policies) round(ctx context.Context) {
 		switch err := p.Store.WriteStatus(ctx, g, next); {
 		case errors.Is(err, ErrConflict): // the next round reads it again
 		case err != nil:
-			p.say("write "+g.Name, "members: the status of FencingGroup "+g.Name+" cannot be written", err.Error())
+			p.say("write "+g.Name, "the status of FencingGroup "+g.Name+" cannot be written", err.Error())
 		default:
 			p.say("write "+g.Name, "", "")
 		}

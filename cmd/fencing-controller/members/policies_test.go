@@ -160,7 +160,7 @@ func TestPoliciesStandWhileNothingIsKnown(t *testing.T) {
 		t.Errorf("%v", u)
 	default:
 	}
-	if strings.Count(log.String(), "cannot be read") != 1 {
+	if strings.Count(log.String(), "cannot read the policies") != 1 {
 		t.Error(log.String())
 	}
 	s.away, s.conflict = nil, false

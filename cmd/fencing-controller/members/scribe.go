@@ -115,7 +115,7 @@ func (s *Scribe) group(ctx context.Context, group string) (again time.Duration) 
 		return gather + rand.N(gather)
 	case err != nil:
 		s.count("error")
-		s.Logger.Warn("members: the list cannot be looked at", "group", group, "err", err, "retry", retryStore)
+		s.Logger.Warn("cannot look at the group's list of members", "group", group, "err", err, "retry", retryStore)
 		return retryStore
 	}
 	s.say(group, o.Problem)
@@ -144,13 +144,13 @@ func (s *Scribe) write(ctx context.Context, group string, facts memberbook.Facts
 		return o, err
 	}
 	s.count("written")
-	s.Logger.Info("members: the book of the group was written", "group", group, "epoch", o.Write.Epoch, "members", len(o.Write.Members), "reports", len(o.Write.Reports))
+	s.Logger.Info("wrote the member-list history of the group", "group", group, "epoch", o.Write.Epoch, "members", len(o.Write.Members), "reports", len(o.Write.Reports))
 	return o, nil
 }
 
 func (s *Scribe) say(group, problem string) {
 	if s.Hub.problem(group, problem) && problem != "" {
-		s.Logger.Warn("members: no newer list", "group", group, "problem", problem)
+		s.Logger.Warn("the group gets no newer list of members", "group", group, "problem", problem)
 	}
 }
 

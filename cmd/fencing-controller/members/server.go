@@ -139,7 +139,7 @@ func (s *Server) caller(ctx context.Context) (string, error) {
 	case errors.Is(err, ErrRefused):
 		return "", status.Error(codes.Unauthenticated, err.Error())
 	case err != nil:
-		s.Logger.Warn("members: a token cannot be checked", "err", err)
+		s.Logger.Warn("cannot check an agent's token", "err", err)
 		return "", status.Error(codes.Unavailable, "the token cannot be checked now")
 	case node == "":
 		return "", status.Error(codes.Unauthenticated, "the token is bound to no node")
@@ -192,7 +192,7 @@ func (s *Server) follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 		return status.Errorf(codes.PermissionDenied, "node %s is not of group %s: compare the Node's label with nodeGroup", node, r.GetGroup())
 	}
 	defer s.Hub.leave(st)
-	s.Logger.Info("members: an agent follows", "node", node, "group", st.group, "have", r.GetHaveEpoch(), "version", r.GetVersion())
+	s.Logger.Info("an agent follows the list of members", "node", node, "group", st.group, "have", r.GetHaveEpoch(), "version", r.GetVersion())
 	s.Hub.reported(st, r.GetAddresses(), r.GetHaveEpoch())
 	s.Hub.runs(st, r.GetRunning())
 	t := teller{group: st.group, keys: r.GetAnnotations(), send: call.Send}

@@ -56,7 +56,7 @@ func (s *Server) TellSightings(ctx context.Context, r *fencingv1.SightingsReport
 	case errors.Is(err, deaths.ErrOld), errors.Is(err, ErrConflict):
 		return nil, status.Error(codes.Aborted, err.Error())
 	default:
-		s.Logger.Warn("members: what an agent sees cannot be kept", "node", node, "err", err)
+		s.Logger.Warn("cannot store the signs of life that an agent reports", "node", node, "err", err)
 		return nil, status.Error(codes.Unavailable, "it cannot be kept now")
 	}
 }

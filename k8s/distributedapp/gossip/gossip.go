@@ -177,7 +177,7 @@ func (g *Gossip) Run(ctx context.Context) error {
 		if err != nil {
 			g.o.Metrics.joins.Inc()
 			if !alone {
-				g.o.Logger.Warn("peers cannot be joined; it is tried again", "every", g.o.Rejoin, "err", err)
+				g.o.Logger.Warn("cannot join peers; trying again", "every", g.o.Rejoin, "err", err)
 			}
 		}
 		alone = err != nil

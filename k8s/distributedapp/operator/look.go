@@ -55,7 +55,7 @@ func (r *Runner) step(ctx context.Context, k distributedapp.Key, f distributedap
 	if s.Write.Kind == distributedapp.WriteStatus && d.Status.ReconciledByPod != "" && d.Status.ReconciledByPod != f.Self {
 		r.o.Metrics.moves.Inc()
 	}
-	r.o.Logger.Info(string(s.Write.Kind), "app", k.String(), "pod", s.Write.Pod)
+	r.o.Logger.Info("wrote to the cluster", "write", string(s.Write.Kind), "app", k.String(), "pod", s.Write.Pod)
 	return s, false, nil
 }
 
@@ -81,7 +81,7 @@ func (r *Runner) finish(k distributedapp.Key, s distributedapp.Step, gone bool, 
 	case err != nil:
 		o = distributedapp.Failed
 		if !errors.Is(err, context.Canceled) {
-			r.o.Logger.Warn("a look failed; it is tried again", "app", k.String(), "err", err)
+			r.o.Logger.Warn("a look failed; trying again", "app", k.String(), "err", err)
 		}
 	case s.Write != nil:
 		o = distributedapp.Wrote
@@ -212,7 +212,7 @@ func (r *Runner) configured(m *corev1.ConfigMap, now time.Time) {
 	r.complaint = ""
 	if c.Version > r.core.Config().Version {
 		r.how = how
-		r.o.Logger.Info("configuration", "version", c.Version, "digest", c.Digest)
+		r.o.Logger.Info("a new configuration is in use", "version", c.Version, "digest", c.Digest)
 	}
 	r.core.ConfigRead(c, now)
 	used := r.core.Config()
@@ -227,6 +227,6 @@ func (r *Runner) complain(err error, now time.Time) {
 		return
 	}
 	r.complaint = err.Error()
-	r.o.Logger.Warn("the operator's configuration cannot be used; that before stays, and without one nothing is done",
+	r.o.Logger.Warn("cannot use the operator's configuration; the one before stays, and without one nothing is done",
 		"configmap", r.o.Namespace+"/"+ConfigMap, "err", err)
 }

@@ -121,7 +121,7 @@ func (r *Runner) Receive(m distributedapp.Message) {
 		r.mu.Unlock()
 		if c := r.core.Config(); m.Kind == distributedapp.Configure && m.Config.Version == c.Version && m.Config.Digest != c.Digest {
 			r.o.Metrics.lies.Inc()
-			r.o.Logger.Warn("a message names this configuration with another digest", "from", m.Origin, "version", c.Version)
+			r.o.Logger.Warn("a message has this configuration with another digest", "from", m.Origin, "version", c.Version)
 		}
 		r.core.Receive(m, now)
 	})

@@ -1,0 +1,84 @@
+package trouble
+
+import (
+	"context"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Severity says how soon a person is needed.
+type Severity uint8
+
+// The severities, as the alerts name them.
+const (
+	Info     Severity = iota // worth knowing
+	Warning                  // a guard is weaker than it should be: within days
+	Critical                 // somebody may be reset, or was: now
+)
+
+// String is the label of an alert.
+func (s Severity) String() string { return [...]string{"info", "warning", "critical"}[s] }
+
+// Trouble is one thing that can be wrong.
+type Trouble struct {
+	Code     string // what programs and the document know it by
+	Severity Severity
+	// Sentence has names in braces, {node} or {device}, which an alert fills in. Here is the sentence of the node itself.
+	Sentence string
+	Means    string // one or two sentences, for an alert
+	Do       string // what a person does first
+	Section  string // the anchor of its section in docs/troubleshooting.md
+	Alert    string // of the chart; empty: none
+	Over     string // what the log says at its end; empty: nothing
+	// Unless are the codes of troubles that explain this one, of the same subject or of the whole node. It is not shown beside them.
+	Unless []string
+}
+
+var placeholder = regexp.MustCompile(` ?\(?\{[a-z]+\}\)?`)
+
+// Here is the sentence as the node says it of itself.
+func (t *Trouble) Here() string {
+	text, _, _ := strings.Cut(t.Sentence, ": {value}")
+	text = strings.NewReplacer("the group {group}", "this group", "{node} ({group})", "this node", "{node}", "this node", "{group}", "this group").Replace(text)
+	return placeholder.ReplaceAllString(text, "")
+}
+
+// labels are how Prometheus fills the names in.
+var labels = regexp.MustCompile(`\{([a-z]+)\}`)
+
+// Summary is the sentence as an alert says it.
+func (t *Trouble) Summary() string {
+	text := strings.ReplaceAll(t.Sentence, "{value}", "{{ $$value }}")
+	text = labels.ReplaceAllString(text, "{{ $$labels.$1 }}")
+	text = strings.ReplaceAll(text, "$$", "$")
+	if t == AgentsAbsent {
+		text = strings.Replace(text, "$labels.group", `or $labels.group "any group"`, 1)
+	}
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
+// Log says that the trouble has begun.
+func (t *Trouble) Log(log *slog.Logger, attrs ...any) {
+	level := [...]slog.Level{slog.LevelInfo, slog.LevelWarn, slog.LevelError}[t.Severity]
+	log.Log(context.Background(), level, t.Here(), append(attrs, "trouble", t.Code, "do", t.Do)...)
+}
+
+// Ended says that it is over.
+func (t *Trouble) Ended(log *slog.Logger, attrs ...any) {
+	log.Info(t.Over, append(attrs, "trouble", t.Code)...)
+}
+
+// Found is a trouble of a subject: a network, a device. An empty subject is the whole node.
+type Found struct {
+	*Trouble
+	Subject string
+}
+
+// Explained reports whether one of the others that were found explains f.
+func (f Found) Explained(all []Found) bool {
+	return slices.ContainsFunc(all, func(o Found) bool {
+		return slices.Contains(f.Unless, o.Code) && (o.Subject == "" || f.Subject == "" || o.Subject == f.Subject)
+	})
+}

@@ -1,0 +1,27 @@
+package words
+
+import "slices"
+
+// refusals are the six answers to an external confirmation that a node is dead which is not accepted, each with the agent's reasons
+// that it stands for. The reason itself is the detail.
+var refusals = []struct {
+	answer  string
+	reasons []string // watchdog.Refusal, as logs and metrics have it
+}{
+	{"this agent cannot take that confirmation", []string{"kind", "off", "no_member", "self"}},
+	{"this node has no majority", []string{"no_quorum"}},
+	{"that is not the boot to confirm", []string{"unknown_boot", "other_boot", "two_machines", "contradicted"}},
+	{"the node may be running", []string{"seen", "seen_by_others", "heard", "writes_lun", "restarts"}},
+	{"another member has not answered", []string{"unanswered"}},
+	{"the LUN does not show it", []string{"lun_unread", "slot_unread"}},
+}
+
+// Refusal is the answer that a user sees first for one of the agent's reasons; empty: it has none.
+func Refusal(reason string) string {
+	for _, r := range refusals {
+		if slices.Contains(r.reasons, reason) {
+			return r.answer
+		}
+	}
+	return ""
+}
