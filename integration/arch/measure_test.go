@@ -22,7 +22,7 @@ func measure(t *testing.T) []figureOf {
 	out := lineCounts(all(t))
 	add := func(name string, n int) { out = append(out, figureOf{name: name, figure: n}) }
 	add("packages", packageCount(all(t)))
-	add("keys of the agent", leaves(config.Keys()))
+	add("keys of the agent", len(config.Chosen()))
 	add("metric names", metricNames(all(t)))
 	add("reasons of a verdict", len(watchdog.Reasons()))
 	add("refusals of a reported death", constantsOf(all(t), "watchdog", "Refusal"))
@@ -49,19 +49,6 @@ func measure(t *testing.T) []figureOf {
 	add("sentences of more than 35 words in the documents", long)
 	add("table rows of more than 300 characters in the documents", wide)
 	return out
-}
-
-// leaves counts the keys that have a value, and not further keys.
-func leaves(keys []string) int {
-	n := 0
-	for _, k := range keys {
-		if !slices.ContainsFunc(keys, func(other string) bool {
-			return strings.HasPrefix(other, k+".") || strings.HasPrefix(other, k+"[].")
-		}) {
-			n++
-		}
-	}
-	return n
 }
 
 // lineCounts are the lines that somebody wrote and that are no tests, by folder. Doubles are for tests of others; they
@@ -333,9 +320,6 @@ func TestMeasuresCount(t *testing.T) {
 	kinds := file("watchdog/w.go", "package w\ntype Why int\nconst (\n\tA Why = iota + 1\n\tB\n)\nconst C = 1\n")
 	if n := constantsOf([]*source{kinds}, "watchdog", "Why"); n != 2 {
 		t.Errorf("%d constants", n)
-	}
-	if n := leaves([]string{"a", "a.b", "c", "c[].d", "c[].e", "cd"}); n != 4 {
-		t.Errorf("%d keys with a value", n)
 	}
 	help := func(words ...string) string {
 		return map[string]string{

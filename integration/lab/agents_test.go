@@ -46,7 +46,7 @@ func checkPlace(cfg *config.Config) error {
 			continue
 		}
 		for _, network := range cfg.SystemNetworks {
-			i, err := net.InterfaceByName(network.Interface)
+			i, err := net.InterfaceByName(network.At.Interface)
 			if err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ func checkPlace(cfg *config.Config) error {
 				return err
 			}
 			if want := m.Addresses[network.Name].String() + "/24"; !strings.Contains(fmt.Sprint(addresses), want) {
-				return fmt.Errorf("interface %s has %v, want %s", network.Interface, addresses, want)
+				return fmt.Errorf("interface %s has %v, want %s", network.At.Interface, addresses, want)
 			}
 		}
 		return nil

@@ -194,9 +194,9 @@ func (tr *troop) join(ctx context.Context, wg *sync.WaitGroup, dir string, i int
 	c.SystemNetworks = []config.SystemNetwork{{Name: "a"}}
 	c.Kubernetes.DisableAnnotations = []string{"off"}
 	c.Members.Controller = config.Controller{
-		Address: "c:1", ServerName: "fencing-controller", CAFile: filepath.Join(dir, "tls.crt"), TokenFile: filepath.Join(dir, f.name+".token"), Founders: []string{"n1", "n2", "n3", "n4", "n5"},
+		Address: "c:1", ServerName: "fencing-controller", Credentials: filepath.Join(dir, f.name), Founders: []string{"n1", "n2", "n3", "n4", "n5"},
 	}
-	if err := os.WriteFile(c.Members.Controller.TokenFile, []byte(f.name), 0o600); err != nil {
+	if err := os.WriteFile(c.Members.Controller.TokenFile(), []byte(f.name), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f.m = New(Config{
