@@ -113,7 +113,8 @@ type Arbiter struct {
 
 	dirty      bool             // the slot's contents changed: write without waiting for the heartbeat
 	writeStart boottime.Instant // of the last write that landed
-	silent     bool             // the token has moved on because that is longer ago than G
+	silent     bool             // that is longer ago than G
+	carried    boottime.Instant // START of the first write that carries the token; zero: none does
 	lastWrite  boottime.Instant // start of the last write, landed or not
 	lastRead   boottime.Instant
 	sinceRead  int  // writes since the last read
@@ -210,17 +211,17 @@ func (a *Arbiter) Step(now boottime.Instant, in *Input) *Output {
 }
 
 // lapse moves the token on when the announced deadline of a grant has passed, also when
-// the process merely slept through it (L1), and once whenever no own write has landed for
+// the process merely slept through it (L1), and whenever no own write has landed for
 // G: then the others may soon call this node expired, and it may be named by a grant that
 // it has not read yet. Had it not renounced, it would begin to feed under that grant with
-// its next landed write, while they have begun the next. The write of another holder, as
-// that one tells of it, does as well (L7): while one writes they are not all expired.
+// its next landed write, while they have begun the next. That holds for the token that comes with the silence as well, once a
+// write has carried it: one that takes longer than G stands as still on the LUN as the one before. The write of
+// another holder, as that one tells of it, does as well (L7): while one writes they are not all expired.
 func (a *Arbiter) lapse(now boottime.Instant) {
-	silent := !a.writeStart.IsZero() && now >= max(a.writeStart, a.relayed).Add(a.timing.Grant)
-	if a.granted && now >= a.grantedTo || silent && !a.silent {
+	a.silent = !a.writeStart.IsZero() && now >= max(a.writeStart, a.relayed).Add(a.timing.Grant)
+	if a.granted && now >= a.grantedTo || a.silent && !a.carried.IsZero() && now >= a.carried.Add(a.timing.Grant) {
 		a.moveToken()
 	}
-	a.silent = silent
 }
 
 func (a *Arbiter) moveToken() {
@@ -233,7 +234,7 @@ func (a *Arbiter) moveToken() {
 		return
 	}
 	a.token.Counter++
-	a.dirty = true
+	a.carried, a.dirty = 0, true
 }
 
 // judge says how the split stands.

@@ -58,9 +58,10 @@ func TestRandomSchedules(t *testing.T) {
 // Guard: seeds of TestRandomSchedules that showed a fault which some thousand others did not. 4766478366785314506: nobody won,
 // for a node called the LUN gone back when a late write had torn a copy of its slot (B11). 6678415192258654461: nobody won, for
 // each torn write of a holder that had renounced gave it another head start. 2525318251190177188: a grant lasted longer than G
-// from when a device that did not count was written first (L6).
+// from when a device that did not count was written first (L6). 5149989522933461294: a token that was shown in a silence only was
+// granted, and fed by beside the next grant (L1). 3817710641359958535: one that claims its slot concludes from a LUN that went back (B11).
 func TestKnownSchedules(t *testing.T) {
-	for _, seed := range []uint64{4766478366785314506, 6678415192258654461, 2525318251190177188} {
+	for _, seed := range []uint64{4766478366785314506, 6678415192258654461, 2525318251190177188, 5149989522933461294, 3817710641359958535} {
 		e := newExplorer(seed)
 		if e.run(); e.rig.oracle.violation != "" {
 			t.Errorf("seed %d: %s", seed, e.rig.oracle.violation)

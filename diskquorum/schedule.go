@@ -92,8 +92,8 @@ func (a *Arbiter) readDue(in *Input) boottime.Instant {
 	return due
 }
 
-// readWanted is when a read is of use: rarely while everybody is in view, after
-// every own write while somebody is missing (L6 needs the pair), twice per heartbeat in a
+// readWanted is when a read is of use: rarely while everybody is in view, and then right before a heartbeat, which needs a look
+// at the superblock anyway (B10); after every own write while somebody is missing (L6 needs the pair), twice per heartbeat in a
 // tie, and each heartbeat until the slot is claimed.
 func (a *Arbiter) readWanted(in *Input) boottime.Instant {
 	afterWrite := boottime.Never
@@ -112,7 +112,7 @@ func (a *Arbiter) readWanted(in *Input) boottime.Instant {
 	case a.readsFollow(in):
 		return afterWrite
 	case a.sinceRead >= fullViewReadEvery:
-		return 0
+		return a.writeDue()
 	default:
 		return boottime.Never
 	}
@@ -132,6 +132,9 @@ func (a *Arbiter) submitWrite(now boottime.Instant) {
 	a.dirty = false
 	a.records[a.seq%copiesPerSlot] = a.compose(now)
 	a.recorded = a.seq
+	if a.carried.IsZero() {
+		a.carried = now
+	}
 	a.lastWrite, a.lastWriteOK, a.readBack = now, false, false
 	a.begin(now, OpWrite)
 	if a.prop.secondCopy() {
@@ -236,7 +239,7 @@ func (a *Arbiter) updateLease() {
 		return
 	}
 	a.lease = l
-	if a.lastWriteOK && a.readBack {
+	if a.lastWriteOK && a.readBack && !a.stranded() { // an agent that claims its slot reads what went back, too (B11)
 		a.anchor = a.writeStart
 	}
 }

@@ -128,6 +128,26 @@ func TestSlowWriteDoesNotMakeUpForSilence(t *testing.T) {
 	}
 }
 
+// Guard: L1. The token that came with the silence is shown by the next write. If that one takes longer than G, too, it has stood still
+// on the LUN for as long as the one before, and a grant may name it.
+func TestWritesThatTakeLongerThanGRenounceEachTime(t *testing.T) {
+	r := duel(t)
+	n := r.nodes[0]
+	n.arb.retryAt = boottime.Never
+	for range 3 {
+		r.nextWrite(t, 0)
+		r.progress(n.ios[0], wholeIO)
+		shown := n.out.Token
+		for range 2 * r.timing.Grant / time.Second {
+			r.now = r.now.Add(time.Second)
+			r.step(0)
+		}
+		if r.finish(0); n.out.Token.Counter != shown.Counter+1 {
+			t.Errorf("token %v, and the write that took %v has shown %v", n.out.Token, 2*r.timing.Grant, shown)
+		}
+	}
+}
+
 // Silence moves the token once, not with every step: the counter is finite.
 func TestSilenceMovesTheTokenOnce(t *testing.T) {
 	r := won(t)

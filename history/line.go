@@ -45,6 +45,11 @@ func (r *Record) Line() string {
 			return "ordered that " + strings.Join(r.Nodes, " ") + " ends, and was not obeyed: " + r.Text
 		}
 		return "ordered that " + strings.Join(r.Nodes, " ") + " ends, which has condemned itself: " + r.Text
+	case LUN:
+		if r.Action == ActionFailed {
+			return "LUN lost: " + r.Text
+		}
+		return "LUN in order again: " + r.Text
 	}
 	return fmt.Sprintf("of a later version (kind %d) %s", r.Kind, r.Text)
 }

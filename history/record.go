@@ -22,15 +22,17 @@ const (
 	Stopped   Kind = 11 // planned stop of the agent
 	Tested    Kind = 12 // a person has a watchdog reset the node; Action ActionFailed: it did not, or was called off
 	Ordered   Kind = 13 // somebody on this node has ordered that Nodes end; Text says which boot, who and why; Action ActionFailed: they did not
+	LUN       Kind = 14 // a device of the LUN is in order again; Action ActionFailed: it does not count, Text says why
 )
 
-// ActionFailed takes a record of the kind Tested back, and says of one of the kind Ordered that it was not obeyed.
+// ActionFailed takes a record of the kind Tested back, and says of one of the kind Ordered that it was not obeyed, and of one of the kind
+// LUN that the device is lost.
 const ActionFailed = "failed"
 
 var kindNames = map[Kind]string{
 	Started: "started", Decision: "decision", Sample: "sample", Gone: "left", Back: "join", Fenced: "fenced", Watchdog: "watchdog",
 	LastWords: "last-words", Condemned: "condemned", Struck: "taken-down", Stopped: "stopped", Tested: "tested",
-	Ordered: "ordered",
+	Ordered: "ordered", LUN: "lun",
 }
 
 // String is the name that programs read. A kind of a later version has none.

@@ -49,7 +49,7 @@ func (v *Prover) fresh(now boottime.Instant, m int) *netgossip.Statement {
 	if st == nil || now.Sub(anchor) > claimAge {
 		return nil
 	}
-	if stands := st.Stands(); v.cfg.ListsChange && !goesBy(&stands, v.in.Base) {
+	if stands := st.Stands(); v.cfg.Succession != nil && !goesBy(&stands, v.lists.base()) {
 		return nil
 	}
 	return st

@@ -148,6 +148,28 @@ func TestUnsteadyContactCondemnsNobody(t *testing.T) {
 	}
 }
 
+// Guard: P1. What this node counts has to stay what it is: a member that is not counted any more was sighted last D_max before that,
+// and contact is not what it was from when the view changes.
+func TestChangedViewIsNoQuiet(t *testing.T) {
+	const now = 60 * sec
+	for name, tc := range map[string]struct {
+		was, counted roster.Set
+		quiet        bool
+	}{
+		"the same":                {roster.SetOf(0, 1), roster.SetOf(0, 1), true},
+		"one is not counted more": {roster.SetOf(0, 1), roster.SetOf(0), false},
+		"one is counted again":    {roster.SetOf(0), roster.SetOf(0, 1), false},
+	} {
+		r := atCourt(t, 5, 5*time.Second)
+		c := r.nodes[0].Core
+		c.sentence.view, c.sentence.quiet = tc.was, now-10*sec
+		c.view.Counted, c.view.Seen = tc.counted, tc.counted
+		if c.followQuiet(now); (c.sentence.quiet < now) != tc.quiet {
+			t.Errorf("%s: quiet since %v at %v", name, time.Duration(c.sentence.quiet), time.Duration(now))
+		}
+	}
+}
+
 // Guard: P1. A node that has just stood still looks again before it judges.
 func TestNodeThatStoodStillJudgesLater(t *testing.T) {
 	due, _ := atCourt(t, 5, 3*time.Second).until(cutAt+sec/4, cutAt+25*sec, apart, nil)

@@ -141,9 +141,7 @@ func NewCore(cfg Config) *Core {
 		voices:      newVoices(cfg.Roster.Size()),
 		fx:          Effects{Lock: -1},
 	}
-	c.proof = newProver(proverConfig{
-		Boot: cfg.Boot, MaxAge: cfg.MaxAge, LUN: cfg.LUN, Hold: cfg.Hold, Outside: cfg.Outside, Orders: cfg.Orders, ListsChange: cfg.Succession != nil,
-	}, cfg.Roster, c.merger)
+	c.proof = newProver(&c.cfg, &c.rosters, c.merger)
 	c.guarding = guarding{cfg: &c.cfg, end: &c.sentence, disarm: make(map[string]string)}
 	c.rosters = Rosters{cfg: &c.cfg, merger: c.merger, quorum: cfg.Roster.Quorum(cfg.Quorum)}
 	c.breaker, c.granted = &c.lun, cfg.LUN

@@ -14,7 +14,6 @@ func (c *Core) situation(now boottime.Instant) *proverInput {
 	won := d.Reason == ReasonSplitWon
 	c.known = proverInput{
 		View: c.view, Heard: c.voices.heard, Restarting: c.publication.held,
-		Expected: c.rosters.expected, Electorate: c.rosters.electorate, Quorum: c.rosters.quorum, Base: c.rosters.base(), Settled: c.rosters.settled(),
 		Apart: c.apart(), Condemned: c.sentence.condemned, Unfired: c.unfired,
 		Sole: c.soleSide(now), Leads: c.leads(), Majority: d.Quorum && c.outcome == netgossip.Majority,
 		Granted: won && c.guard.Leases && !c.split.Relayed, // who lives by another holder's writes does not see what the victim wrote last
@@ -36,7 +35,7 @@ func (c *Core) soleSide(now boottime.Instant) bool {
 
 // leads reports whether this node counts a majority, not half of an equal split.
 func (c *Core) leads() bool {
-	return !c.apart() && c.fx.Decision.Quorum && c.fx.Decision.Action == Feed && mostOfEach(c.rosters.electorate, c.view.Counted)
+	return !c.apart() && c.fx.Decision.Quorum && c.fx.Decision.Action == Feed && c.rosters.mostOfEach(c.view.Counted)
 }
 
 // unfit is why this node does not obey an order, by what it knows of itself; 0: it may.

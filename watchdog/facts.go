@@ -1,6 +1,7 @@
 package watchdog
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -79,7 +80,7 @@ func (v *Prover) factOf(now boottime.Instant, p int, w *witness) (f netgossip.Fa
 	case w.defied == known:
 		f.Kind = netgossip.FactContradicted
 	case d.Proof.told() && d.Boot == known:
-		f.Kind = factKind(d.Proof)
+		f.Kind = netgossip.FactKind(slices.Index(outside[:], d.Proof)) //nolint:gosec // it is in there
 		f.Teller = netgossip.TellerDigest(d.Teller)
 	case w.sentenced == known && w.boot == known && w.hearsay == 0 && now.Sub(w.over) < sentenceNews:
 		f.Kind, f.Timeout = netgossip.FactSentence, w.term
@@ -89,28 +90,14 @@ func (v *Prover) factOf(now boottime.Instant, p int, w *witness) (f netgossip.Fa
 	return f
 }
 
-func factKind(p Proof) netgossip.FactKind {
-	switch p {
-	case ProofPower:
-		return netgossip.FactPower
-	case ProofKdump:
-		return netgossip.FactKdump
-	default:
-		return netgossip.FactOperator
-	}
-}
+// outside are the proofs that are told from outside, by the kind of their facts.
+var outside = [...]Proof{netgossip.FactPower: ProofPower, netgossip.FactKdump: ProofKdump, netgossip.FactOperator: ProofOperator}
 
 func proofOf(k netgossip.FactKind) Proof {
-	switch k {
-	case netgossip.FactPower:
-		return ProofPower
-	case netgossip.FactKdump:
-		return ProofKdump
-	case netgossip.FactOperator:
-		return ProofOperator
-	default:
+	if int(k) >= len(outside) {
 		return 0
 	}
+	return outside[k]
 }
 
 // spreads reports whether the statement begins to hand on a death that this node itself was told. All peers are to hear that at once,
@@ -160,7 +147,7 @@ func (v *Prover) takeFact(now boottime.Instant, m int, f *netgossip.Fact) {
 		v.takeUnfired(p, f.Boot)
 		return
 	}
-	if !member || p == v.roster.Self || f.Boot == 0 || !v.in.Expected.Has(p) {
+	if !member || p == v.roster.Self || f.Boot == 0 || !v.lists.expected.Has(p) {
 		return
 	}
 	w := &v.peers[p]

@@ -82,7 +82,7 @@ func TestSentencesAreHandedOn(t *testing.T) {
 		"of another boot":              {nil, 105, time.Second, time.Second, without4, 0},
 		"of a node that is seen":       {nil, 104, time.Second, time.Second, roster.FullSet(5), 0},
 		"of a boot that was never met": {nil, 104, time.Second, time.Second, without4, 0},
-		"without a LUN":                {func(c *Core) { c.cfg.Hold, c.proof.cfg.Hold = false, false }, 104, time.Second, time.Second, without4, 0},
+		"without a LUN":                {func(c *Core) { c.cfg.Hold = false }, 104, time.Second, time.Second, without4, 0},
 		"the other one told it long ago": {func(c *Core) {
 			c.proof.peers[4].rumour = rumour{Death{Boot: 104, At: 20*sec - boottime.Instant(sentenceNews), Teller: "n0003"}, time.Second}
 		}, 104, time.Second, 0, without4, 0},
@@ -95,7 +95,7 @@ func TestSentencesAreHandedOn(t *testing.T) {
 			if strings.Contains(name, "never met") {
 				c = unacquainted(t)
 			}
-			c.cfg.Hold, c.proof.cfg.Hold = true, true
+			c.cfg.Hold = true
 			pass(c, 11*sec, 20*sec)
 			if tc.prepare != nil {
 				tc.prepare(c)
@@ -129,7 +129,7 @@ func TestSentencesAreHandedOn(t *testing.T) {
 // Guard: P4. What the node itself has told is handed on, and replaces what others have.
 func TestSentenceOfTheNodeItselfIsHandedOn(t *testing.T) {
 	c := settled(t)
-	c.cfg.Hold, c.proof.cfg.Hold = true, true
+	c.cfg.Hold = true
 	pass(c, 11*sec, 20*sec)
 	sentenced(c, 20*sec+1)
 	if _, fenced := verdicts(c, 20*sec+sec/4, 25*sec); fenced == 0 || !c.proof.Of(4).Hearsay {
@@ -182,7 +182,7 @@ func TestSentenceByHearsayBarsNobody(t *testing.T) {
 		"it answers after its time": {0, false, 26 * sec},
 	} {
 		c := settled(t)
-		c.cfg.Hold, c.proof.cfg.Hold = true, true
+		c.cfg.Hold = true
 		pass(c, 11*sec, 20*sec)
 		sentenced(c, 20*sec+1)
 		if c.proof.peers[4].sentenced != 104 {
@@ -238,7 +238,7 @@ func hearFrom(c *Core, at boottime.Instant, seen roster.Set, from, to int) {
 // Guard: P3, P4. What the node tells itself counts from then, and not from when others have told it, whatever timeout they said.
 func TestOwnSentenceReplacesHearsay(t *testing.T) {
 	c := settled(t)
-	c.cfg.Hold, c.proof.cfg.Hold = true, true
+	c.cfg.Hold = true
 	pass(c, 11*sec, 20*sec)
 	sentenced(c, 20*sec+1)
 	verdicts(c, 20*sec+sec/4, 21*sec)
@@ -252,7 +252,7 @@ func TestOwnSentenceReplacesHearsay(t *testing.T) {
 // Guard: P9. A boot that is called dead by hearsay and is heard after that lives.
 func TestHearsayIsContradictedByASign(t *testing.T) {
 	c := settled(t)
-	c.cfg.Hold, c.proof.cfg.Hold = true, true
+	c.cfg.Hold = true
 	pass(c, 11*sec, 20*sec)
 	sentenced(c, 20*sec+1)
 	if _, fenced := verdicts(c, 20*sec+sec/4, 25*sec); fenced == 0 {
@@ -267,7 +267,7 @@ func TestHearsayIsContradictedByASign(t *testing.T) {
 // Guard: P9. A boot that is called dead by hearsay and writes its slot after that lives.
 func TestHearsayIsContradictedByTheSlot(t *testing.T) {
 	r := shelf(t, false)
-	r.cfg.Hold, r.proof.cfg.Hold = true, true
+	r.cfg.Hold = true
 	w := &r.proof.peers[4]
 	w.sentenced, w.hearsay, w.over = 104, 30*sec, 33*sec
 	for at := 30 * sec; at < 45*sec; at += sec / 4 {

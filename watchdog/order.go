@@ -58,23 +58,10 @@ var forbiddingNames = [...]string{
 }
 
 // String is its name in logs and metrics.
-func (f Forbidding) String() string {
-	if f == 0 || int(f) >= len(forbiddingNames) {
-		return "none"
-	}
-	return forbiddingNames[f]
-}
+func (f Forbidding) String() string { return nameOf(forbiddingNames[:], f, "none") }
 
 // Forbiddings lists all of them, for metrics that must exist from the start.
-func Forbiddings() []Forbidding {
-	var out []Forbidding
-	for f := range forbiddingNames {
-		if f > 0 {
-			out = append(out, Forbidding(f))
-		}
-	}
-	return out
-}
+func Forbiddings() []Forbidding { return allOf[Forbidding](forbiddingNames[:]) }
 
 // Forbidden is why an order comes to nothing, and what to do.
 type Forbidden struct {
@@ -209,7 +196,7 @@ func (v *Prover) forbids(now boottime.Instant, node string, boot uint64) *Forbid
 	if !v.cfg.Orders {
 		return &Forbidden{Why: ForbiddenOff, Node: node}
 	}
-	if !member || !v.in.Expected.Has(p) {
+	if !member || !v.lists.expected.Has(p) {
 		return &Forbidden{Why: ForbiddenMember, Node: node}
 	}
 	known, w := v.KnownBoot(p), &v.peers[p]
@@ -294,7 +281,7 @@ func (v *Prover) stay() (set roster.Set) {
 }
 
 func (v *Prover) majority(set roster.Set) bool {
-	return mostOfEach(v.in.Electorate, set) && set.Len() >= v.in.Quorum
+	return v.lists.mostOfEach(set) && set.Len() >= v.lists.quorum
 }
 
 // orderFact is the order of a statement for this node or, with itself, what a member says of its own boot; nil: there is none.
@@ -327,7 +314,7 @@ func (v *Prover) commander(now boottime.Instant) int {
 		if f == nil || f.Teller != netgossip.TellerDigest(v.roster.Name(m)) {
 			continue
 		}
-		if st.Feeding && !st.Stopping && st.Sentence == 0 && st.View.Has(v.roster.Self) && mostOfEach(v.in.Electorate, st.View) {
+		if st.Feeding && !st.Stopping && st.Sentence == 0 && st.View.Has(v.roster.Self) && v.lists.mostOfEach(st.View) {
 			return m
 		}
 	}
@@ -403,7 +390,7 @@ func (v *Prover) unheard() roster.Set {
 	if v.orders.heard == 0 {
 		return v.others()
 	}
-	return v.unanswered(max(v.orders.heard, v.orders.taken.Add(letReach)))
+	return v.silent(v.in.View.Counted, max(v.orders.heard, v.orders.taken.Add(letReach)))
 }
 
 func (v *Prover) others() roster.Set {

@@ -100,7 +100,7 @@ func TestOrderIsNotObeyed(t *testing.T) {
 		return func(c *Core) func(int, *statement) { f(c); return by1(c) }
 	}
 	for name, prepare := range map[string]func(*Core) func(int, *statement){
-		"it takes none":           alone(func(c *Core) { c.cfg.Orders, c.proof.cfg.Orders = false, false }),
+		"it takes none":           alone(func(c *Core) { c.cfg.Orders = false }),
 		"no timeout for it":       alone(func(c *Core) { c.cfg.Sentence.Timeout = 0 }),
 		"a short watchdog":        alone(func(c *Core) { c.SetGuard(true, 3*time.Second) }),
 		"two countdowns too long": alone(func(c *Core) { c.cfg.Sentence.Timeout = 3 * time.Second; c.SetGuard(true, 6*time.Second) }),
@@ -338,7 +338,7 @@ func TestOrderIsForbidden(t *testing.T) {
 		order  Order
 		want   Forbidding
 	}{
-		"off":              {func(c *Core) { c.cfg.Orders, c.proof.cfg.Orders = false, false }, Order{"n0004", 104}, ForbiddenOff},
+		"off":              {func(c *Core) { c.cfg.Orders = false }, Order{"n0004", 104}, ForbiddenOff},
 		"no member":        {nil, Order{"n0009", 104}, ForbiddenMember},
 		"itself":           {nil, Order{"n0000", 100}, ForbiddenSelf},
 		"another boot":     {nil, Order{"n0004", 105}, ForbiddenOtherBoot},

@@ -22,25 +22,12 @@ const (
 	ProofOperator                  // told from outside: an operator vouches that it is off
 )
 
-// String is the proof's name in logs, metrics and the API.
-func (p Proof) String() string {
-	switch p {
-	case ProofTime:
-		return "time"
-	case ProofBoot:
-		return "boot"
-	case ProofSentence:
-		return "sentence"
-	case ProofPower:
-		return "power"
-	case ProofKdump:
-		return "kdump"
-	case ProofOperator:
-		return "operator"
-	default:
-		return "none"
-	}
+var proofNames = [...]string{
+	ProofTime: "time", ProofBoot: "boot", ProofSentence: "sentence", ProofPower: "power", ProofKdump: "kdump", ProofOperator: "operator",
 }
+
+// String is the proof's name in logs, metrics and the API.
+func (p Proof) String() string { return nameOf(proofNames[:], p, "none") }
 
 // Death says that one incarnation of a node, from one boot to the next, has ended.
 type Death struct {
@@ -236,7 +223,7 @@ func (v *Prover) conclude(now boottime.Instant) {
 		v.grantSince = now // it is not known to have been in force between
 	}
 	v.grantUntil = in.Until
-	if !in.Settled || !in.Majority && !in.Granted {
+	if !v.lists.settled() || !in.Majority && !in.Granted {
 		v.inquire(now, roster.Set{})
 		return
 	}
@@ -253,7 +240,7 @@ func (v *Prover) conclude(now boottime.Instant) {
 		}
 		claims := v.claims(now, p)
 		switch {
-		case in.Majority && 2*claims > in.Base.Size():
+		case in.Majority && 2*claims > v.lists.base().Size():
 		case in.Granted && claims == in.View.Counted.Len() && v.excludedBy(now, p):
 		default:
 			put(&open, p, v.lost.Has(p) && (in.Majority || v.excludedBy(now, p)))

@@ -9,28 +9,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// proverConfig is what stays as it is while the agent runs.
-type proverConfig struct {
-	Boot        uint64 // of this node
-	MaxAge      time.Duration
-	LUN         bool // the LUN breaks ties
-	Hold        bool // there are sentences
-	Outside     bool // deaths that are proven elsewhere are believed
-	Orders      bool // this node orders others to end
-	ListsChange bool
-}
-
 // proverInput is what the verdict knows at this moment, and deaths are judged by.
 type proverInput struct {
 	View       netgossip.View
 	Heard      roster.Set // members that this node sees by the LUN
 	Restarting roster.Set // nothing is heard of them, and they said that they restart
-
-	Expected   roster.Set // members of any list that this node goes by
-	Electorate []netgossip.Electorate
-	Quorum     int
-	Base       *roster.Roster // the list in force
-	Settled    bool           // and no other is taken up
 
 	Apart     bool // this node counts nobody: it is condemned, or does not know yet whether it is
 	Condemned bool
@@ -55,7 +38,7 @@ type proverOutput struct {
 	Unfired bool // a member says that this node's watchdog did not fire
 }
 
-// prover concludes who is dead. The argument, with N members, for a victim x:
+// Prover concludes who is dead. The argument, with N members, for a victim x:
 //
 // A member m *claims* x when m has, by its own clock, not seen x for longer than T, and the
 // last word of x was that its guard kills within a horizon H; T is H plus [ProofDelay].
@@ -85,9 +68,10 @@ type proverOutput struct {
 //
 // What breaks the chain is a guard that is given up while others rely on it. So an
 // armed node disarms only when everybody who could prove its death knows (see release in
-// disarm.go), and a node that does not fence itself is never proven dead by time.
+// guard.go), and a node that does not fence itself is never proven dead by time.
 type Prover struct {
-	cfg    proverConfig
+	cfg    *Config // of the core
+	lists  *Rosters
 	roster *roster.Roster
 	merger *netgossip.Merger
 	slots  *diskquorum.Arbiter // nil until the LUN was opened
@@ -151,9 +135,9 @@ func (w *witness) unmet() bool { return w.voiced != 0 && w.voiced != w.boot }
 // what did not fire once has no time within which it fires. Another boot, another machine's word or a person's is no matter of it.
 func (w *witness) fires() bool { return w.unfired == 0 || w.unfired != w.boot }
 
-func newProver(cfg proverConfig, r *roster.Roster, m *netgossip.Merger) Prover {
-	n := r.Size()
-	return Prover{cfg: cfg, roster: r, merger: m, chance: chanceDelay(n), peers: make([]witness, n), digests: digestsOf(r)}
+func newProver(cfg *Config, lists *Rosters, m *netgossip.Merger) Prover {
+	n := cfg.Roster.Size()
+	return Prover{cfg: cfg, lists: lists, roster: cfg.Roster, merger: m, chance: chanceDelay(n), peers: make([]witness, n), digests: digestsOf(cfg.Roster)}
 }
 
 // step finds who is dead, by what this node lives by now.

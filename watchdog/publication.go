@@ -34,23 +34,10 @@ var leftNames = [...]string{
 }
 
 // String is the reason's name in logs, metrics and the API.
-func (r LeftReason) String() string {
-	if r == 0 || int(r) >= len(leftNames) {
-		return "none"
-	}
-	return leftNames[r]
-}
+func (r LeftReason) String() string { return nameOf(leftNames[:], r, "none") }
 
 // LeftReasons lists all reasons of a LEFT that is published, for metrics that must exist from the start.
-func LeftReasons() []LeftReason {
-	out := make([]LeftReason, 0, len(leftNames)-2)
-	for r := range leftNames {
-		if r > 0 && LeftReason(r) != LeftFlapping {
-			out = append(out, LeftReason(r))
-		}
-	}
-	return out
-}
+func LeftReasons() []LeftReason { return allOf[LeftReason](leftNames[:LeftFlapping]) }
 
 // publication follows what the peers say of their own going and coming: a node that
 // restarts its agent is not LEFT, one that leaves is LEFT before evidence of it runs out,

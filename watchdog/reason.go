@@ -51,22 +51,25 @@ var reasonNames = [...]string{
 }
 
 // String is the reason's name in logs, metrics and the API.
-func (r Reason) String() string {
-	if r == 0 || int(r) >= len(reasonNames) {
-		return "invalid"
-	}
-	return reasonNames[r]
-}
+func (r Reason) String() string { return nameOf(reasonNames[:], r, "invalid") }
 
 // Reasons lists all reasons, for metrics that must exist from the start.
-func Reasons() []Reason {
-	out := make([]Reason, 0, len(reasonNames)-1)
-	for r := range reasonNames {
-		if r > 0 {
-			out = append(out, Reason(r))
-		}
+func Reasons() []Reason { return allOf[Reason](reasonNames[:]) }
+
+// nameOf is one of the names of a vocabulary that begins with 1; none: of what is not in it.
+func nameOf[T ~uint8](names []string, v T, none string) string {
+	if v == 0 || int(v) >= len(names) {
+		return none
 	}
-	return out
+	return names[v]
+}
+
+// allOf lists a vocabulary.
+func allOf[T ~uint8](names []string) (all []T) {
+	for v := 1; v < len(names); v++ {
+		all = append(all, T(v))
+	}
+	return all
 }
 
 // Action is what happens to the watchdog.

@@ -180,12 +180,10 @@ func (c *Core) steady(now boottime.Instant) bool {
 	after := c.cfg.Sentence.After
 	due := max(c.sentence.quiet, c.sentence.majority).Add(after)
 	if now < due {
-		c.sentence.wake(c, due)
+		c.fx.Wake = min(c.fx.Wake, due)
 	}
 	return now >= due
 }
-
-func (s *sentence) wake(c *Core, at boottime.Instant) { c.fx.Wake = min(c.fx.Wake, at) }
 
 // mayCondemn is all of P1 but the evidence.
 func (c *Core) mayCondemn(now boottime.Instant) bool {
@@ -201,4 +199,166 @@ func (c *Core) mayLose(now boottime.Instant) bool { return c.mayEnd(now) && c.Ba
 func (c *Core) mayEnd(now boottime.Instant) bool {
 	stalled := c.stepped != 0 && now.Sub(c.stepped) >= stallAfter
 	return !stalled && now >= c.holdLeft && c.hadQuorum && c.guard.Kills() && !c.wantsDisarm() && !c.release.yielded && c.rosters.oneList()
+}
+
+// lossProof is what speaks for a node that has lost the LUN while the others have it (lun.mode: and, lease.md P1, E3).
+type lossProof struct {
+	since  boottime.Instant // others show that they live with the LUN, at each step since; zero: they do not
+	mark   boottime.Instant // all of them have shown it again since
+	rounds int              // how often they have
+}
+
+// judgeLoss reports whether this node condemns its boot because it alone has lost the LUN. It starves already, and the others have
+// it, say so over the networks, and are a majority without this node.
+//
+// Invariant: not by what this node lacks. If the LUN fails for all, each of them lacks it; the others go on then, and say that they
+// lack it, too. Nor by how many have it: those that a hub counts may count nobody but the hub, and live by it.
+func (c *Core) judgeLoss(now boottime.Instant) bool {
+	l := &c.sentence.loss
+	d := &c.fx.Decision
+	if !c.cfg.Sentence.LUNLoss || d.Action != Starve || d.Reason != ReasonLUNLost || c.healthy || !c.mayLose(now) {
+		*l = lossProof{}
+		return false
+	}
+	switch dated := c.othersHaveLUN(now); {
+	case dated == 0:
+		*l = lossProof{}
+		return false
+	case l.since == 0:
+		l.since, l.mark = now, now
+	case dated > l.mark:
+		l.rounds, l.mark = l.rounds+1, now
+	}
+	// Not shorter than words stay fresh: who was fed by its latest word then, has not starved for so long itself.
+	due := max(l.since, c.sentence.quiet).Add(max(c.cfg.Sentence.After, c.cfg.MaxAge))
+	if now < due {
+		c.fx.Wake = min(c.fx.Wake, due)
+		return false
+	}
+	return l.rounds >= rounds-1
+}
+
+// othersHaveLUN is the instant after which all words were composed of a set of at least a quorum, without this node, each
+// of which says that it has the LUN, and is fed, and counts all of the set; 0: there is none.
+func (c *Core) othersHaveLUN(now boottime.Instant) boottime.Instant {
+	var can roster.Set
+	for p := range c.view.Counted.All() {
+		st, anchor := c.merger.Statement(p)
+		put(&can, p, p != c.cfg.Roster.Self && st != nil && st.LUNHealthy && st.Feeding && !st.Stopping && st.Sentence == 0 &&
+			now.Sub(anchor) <= c.cfg.MaxAge && st.RosterDigest == c.cfg.Roster.Digest && st.RosterEpoch == c.cfg.Roster.Epoch)
+	}
+	var found boottime.Instant
+	for p := range can.All() {
+		st, _ := c.merger.Statement(p)
+		set := st.View.And(can)
+		if set.Len() < c.rosters.quorum {
+			continue
+		}
+		first := boottime.Never
+		for m := range set.All() {
+			other, anchor := c.merger.Statement(m)
+			if !set.Minus(other.View).IsEmpty() {
+				first = 0
+				break
+			}
+			first = min(first, anchor)
+		}
+		found = max(found, first)
+	}
+	return found
+}
+
+// Bar says why this node would not condemn itself, whatever it lost: then the others know of its death by time alone. Its
+// strings are the vocabulary of logs and metrics.
+type Bar uint8
+
+const (
+	BarNone     Bar = iota
+	BarOff          // the configuration has no sentences
+	BarNoHold       // it would not hold by the LUN: no LUN, or none with echo blocks, or a policy without holds
+	BarWatchdog     // its watchdog cannot count down a sentence: see briefly
+	BarMember       // a member's agent does not know sentences
+	BarSlot         // a slot of the LUN is of an agent that does not know sentences, or cannot be read
+)
+
+var barNames = [...]string{BarNone: "none", BarOff: "off", BarNoHold: "no_hold", BarWatchdog: "watchdog", BarMember: "member", BarSlot: "slot"}
+
+// String is the bar's name in logs, metrics and the API.
+func (b Bar) String() string {
+	if int(b) >= len(barNames) {
+		return "invalid"
+	}
+	return barNames[b]
+}
+
+// Barred is the first thing that keeps this node from condemning itself. All nodes of the group must be of a version whose next
+// agent looks or waits, and the countdown must be one that a sentence can shorten.
+func (c *Core) Barred() Bar {
+	switch {
+	case c.cfg.Sentence.After <= 0:
+		return BarOff
+	case !c.Holds():
+		return BarNoHold
+	case !c.briefly():
+		return BarWatchdog
+	case !c.rosters.heeding():
+		return BarMember
+	case !c.lun.arbiter.Heeding():
+		return BarSlot
+	}
+	return BarNone
+}
+
+// strikeAfter is how long a node must have starved before it is taken down at once where
+// that is configured. The loss of quorum is steady by then; evidence that was merely late
+// has arrived.
+const strikeAfter = time.Second
+
+// mayStrike reports whether there is a ground to take a starving node down. Where the LUN tells who lives, silence
+// is none: a switch that takes all networks with it would take the whole group down.
+func (c *Core) mayStrike(now boottime.Instant) bool {
+	if c.sentence.condemned || c.Barred() == BarNone {
+		return c.mayExecute(now)
+	}
+	if c.hears() {
+		return c.hold.certain(c.rosters.window())
+	}
+	due := c.starving.Add(strikeAfter)
+	if now < due {
+		c.fx.Wake = min(c.fx.Wake, due)
+	}
+	return now >= due
+}
+
+// followStrike decides whether a node that is to be taken down may be taken down now.
+//
+// Invariant: only a node that its peers count dead anyway is struck, one that starves for want
+// of quorum with its watchdog armed. A node that was never armed, as after its boot, or that
+// is disarmed, is not; nor is one under a policy that lets it live, nor one that stood
+// still itself and has not heard its peers since.
+func (c *Core) followStrike(now boottime.Instant) {
+	d := &c.fx.Decision
+	c.fx.Strike = false
+	if d.Action != Starve || d.Reason == ReasonStarting || !c.hadQuorum || !c.guard.Kills() || c.wantsDisarm() || now < c.holdLeft {
+		c.starving = 0
+		return
+	}
+	if c.starving == 0 {
+		c.starving = now
+	}
+	c.fx.Strike = c.mayStrike(now)
+}
+
+// mayExecute reports whether a condemned node may be taken down: its word is on the LUN, so that the others know when it has
+// ended, or it has had the time of an I/O to get there. Where nodes condemn themselves, no other one is struck (P8).
+func (c *Core) mayExecute(now boottime.Instant) bool {
+	s := &c.sentence
+	if !s.condemned {
+		return false
+	}
+	due := s.at.Add(c.cfg.Sentence.Strike)
+	if now < due {
+		c.fx.Wake = min(c.fx.Wake, due)
+	}
+	return now >= due || c.lun.arbiter != nil && c.lun.arbiter.SentenceLanded()
 }

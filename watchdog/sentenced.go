@@ -131,7 +131,7 @@ func (v *Prover) barred() (set roster.Set) {
 // not even themselves.
 func (v *Prover) parted() roster.Set {
 	set := v.barred()
-	for p := range v.in.Expected.Minus(v.in.View.Counted).All() {
+	for p := range v.lists.expected.Minus(v.in.View.Counted).All() {
 		st, _ := v.merger.Statement(p)
 		if st != nil && st.Guard.Armed && st.View.IsEmpty() && st.RosterDigest == v.roster.Digest && st.RosterEpoch == v.roster.Epoch {
 			set.Add(p)

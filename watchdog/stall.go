@@ -37,10 +37,10 @@ func (c *Core) noteStall(now boottime.Instant) {
 			t.again, t.holdLeft = 0, c.holdLeft
 			break
 		}
-		c.askAll(c.silentSince(now))
+		c.askAll(c.proof.silent(c.rosters.expected, now))
 	case t.again != 0 && now >= t.again:
 		t.again = 0
-		c.askAll(c.silentSince(t.since))
+		c.askAll(c.proof.silent(c.rosters.expected, t.since))
 	}
 	c.stepped = now
 	for _, at := range []boottime.Instant{t.again, t.holdLeft, c.holdLeft} {
@@ -48,15 +48,6 @@ func (c *Core) noteStall(now boottime.Instant) {
 			c.fx.Wake = min(c.fx.Wake, at)
 		}
 	}
-}
-
-// silentSince are the members that have not answered a question from after an instant.
-func (c *Core) silentSince(at boottime.Instant) (set roster.Set) {
-	for m := range c.rosters.expected.All() {
-		_, anchor := c.merger.Statement(m)
-		put(&set, m, m != c.cfg.Roster.Self && anchor <= at)
-	}
-	return set
 }
 
 // askAll asks members for a word on all networks: nothing is known of any of them.

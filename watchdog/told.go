@@ -61,23 +61,10 @@ var refusalNames = [...]string{
 }
 
 // String is the refusal's name in logs and metrics.
-func (r Refusal) String() string {
-	if r == 0 || int(r) >= len(refusalNames) {
-		return "none"
-	}
-	return refusalNames[r]
-}
+func (r Refusal) String() string { return nameOf(refusalNames[:], r, "none") }
 
 // Refusals lists all of them, for metrics that must exist from the start.
-func Refusals() []Refusal {
-	out := make([]Refusal, 0, len(refusalNames)-1)
-	for r := range refusalNames {
-		if r > 0 {
-			out = append(out, Refusal(r))
-		}
-	}
-	return out
-}
+func Refusals() []Refusal { return allOf[Refusal](refusalNames[:]) }
 
 // Refused is why a word is not believed, and what to do.
 type Refused struct {
@@ -195,7 +182,7 @@ func (v *Prover) hear(now boottime.Instant, said *Word) {
 	case !v.cfg.Outside:
 		v.answer(said.ID, Death{}, &Refused{Why: RefusedOff, Node: said.Node})
 		return
-	case !member || !v.in.Expected.Has(p):
+	case !member || !v.lists.expected.Has(p):
 		v.answer(said.ID, Death{}, &Refused{Why: RefusedMember, Node: said.Node})
 		return
 	}
@@ -360,7 +347,7 @@ func (v *Prover) try(now boottime.Instant, p int, w *witness) {
 		v.end(now, w, w.death, nil)
 		return
 	}
-	if !v.in.Expected.Has(p) {
+	if !v.lists.expected.Has(p) {
 		v.end(now, w, Death{}, &Refused{Why: RefusedMember, Node: v.roster.Name(p)})
 		return
 	}
@@ -374,7 +361,7 @@ func (v *Prover) try(now boottime.Instant, p int, w *witness) {
 		v.end(now, w, Death{}, err)
 		return
 	}
-	silent := v.unanswered(t.since)
+	silent := v.silent(v.in.View.Counted, t.since)
 	over := now.Sub(t.since) >= trialLimit
 	verdict, why := v.askSlot(now, p, t)
 	switch {
@@ -408,9 +395,9 @@ func (v *Prover) end(now boottime.Instant, w *witness, d Death, err *Refused) {
 	w.trial = trial{again: now.Add(trialPause)}
 }
 
-// unanswered are the counted members whose latest statement answers a question from before an instant.
-func (v *Prover) unanswered(since boottime.Instant) (set roster.Set) {
-	for m := range v.in.View.Counted.All() {
+// silent are those of the members who have not answered a question from after an instant.
+func (v *Prover) silent(members roster.Set, since boottime.Instant) (set roster.Set) {
+	for m := range members.All() {
 		_, anchor := v.merger.Statement(m)
 		put(&set, m, m != v.roster.Self && anchor <= since)
 	}

@@ -79,7 +79,7 @@ func TestUnreadableSlotDoesNotStandStill(t *testing.T) {
 // Guard: a LUN that was never opened is no LUN that is not there.
 func TestWordWaitsForALUNThatIsNotOpen(t *testing.T) {
 	c := settled(t)
-	c.cfg.LUN, c.proof.cfg.LUN = true, true
+	c.cfg.LUN = true
 	pass(c, 11*sec, 20*sec)
 	c.proof.Tell(1, off)
 	if _, fenced := verdicts(c, 20*sec+sec/4, 50*sec); fenced < 35*sec || fenced > 36*sec {

@@ -60,7 +60,7 @@ func TestTold(t *testing.T) {
 		if d := c.proof.Of(4); d.Proof != proof || d.Boot != 104 || d.Teller != "n0000" || c.Outcome() != netgossip.Majority {
 			t.Errorf("%+v", d)
 		}
-		if f := c.fx.Statement.Facts; f[0].Kind != factKind(proof) || f[0].Boot != 104 || proofOf(f[0].Kind) != proof || f[1].Kind != 0 {
+		if f := c.fx.Statement.Facts; f[0].Boot != 104 || proofOf(f[0].Kind) != proof || f[1].Kind != 0 {
 			t.Errorf("handed on: %+v", f)
 		}
 		if spread != 1 {

@@ -11,7 +11,7 @@ import (
 //
 // Invariant: a word on the LUN is believed for no longer than the horizon reckons with (N4), it counts only if its writer saw
 // this node when it composed it (N2), and a node that is heard is sighted: nobody claims its death for that time (N3). So the argument
-// of prover stands, with the LUN beside the networks: a node that x counts by the LUN said, no longer than D_lun ago, that it
+// of Prover stands, with the LUN beside the networks: a node that x counts by the LUN said, no longer than D_lun ago, that it
 // sees x, and its claim of the death of x begins again with that word.
 //
 // LEFT goes by the networks alone: no traffic must go to a node that only the LUN reaches (N5).

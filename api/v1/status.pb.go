@@ -2269,7 +2269,7 @@ type LunStatus struct {
 	// Nodes that write to the LUN and are not on the list of members: another group shares the LUN.
 	Strangers []string `protobuf:"bytes,14,rep,name=strangers,proto3" json:"strangers,omitempty"`
 	// No device that can be used has echo blocks: nobody holds by the LUN, and lun.mode: or counts nobody
-	// by it. "fencectl lun upgrade" adds them.
+	// by it. "fencectl lun repair upgrade" adds them.
 	NoEchoBlocks  bool `protobuf:"varint,16,opt,name=no_echo_blocks,json=noEchoBlocks,proto3" json:"no_echo_blocks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

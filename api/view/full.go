@@ -195,7 +195,7 @@ func lunSpans(l *fencingv1.LunStatus) []Span {
 		spans = append(spans, Span{"ok,", Plain})
 	}
 	if l.GetNoEchoBlocks() {
-		spans = append(spans, Span{"no echo blocks, so nobody holds or is counted by it: fencectl lun upgrade adds them;", Warn})
+		spans = append(spans, Span{"no echo blocks, so nobody holds or is counted by it: fencectl lun repair upgrade adds them;", Warn})
 	}
 	if names := l.GetStrangers(); len(names) > 0 {
 		spans = append(spans, Span{"written by nodes that are not of this group: " + strings.Join(names, " ") + ";", Bad})

@@ -99,6 +99,10 @@ func eventStyle(r *history.Record) Style {
 		return Bad
 	case history.Gone, history.Ordered:
 		return Warn
+	case history.LUN:
+		if r.Action == history.ActionFailed {
+			return Warn
+		}
 	case history.Decision:
 		if r.Action != "feed" {
 			return Warn

@@ -171,7 +171,7 @@ func (v *clusterView) rows(t *table, node string) {
 		a := &v.Agents[i]
 		cells := []any{view.Clean(a.Node), view.Clean(a.Verdict)}
 		if a.Error != "" {
-			cells[1] = "cannot be asked: " + view.Clean(a.Error)
+			cells[1] = cannotBeAsked // why is below: it would make the matrix wider than a terminal
 		}
 		for _, n := range columns {
 			cells = append(cells, v.cell(a, n))
@@ -185,6 +185,11 @@ func (v *clusterView) rows(t *table, node string) {
 					t.row("it sees", view.Clean(n), v.cell(&a, n))
 				}
 			}
+		}
+	}
+	for _, a := range v.Agents {
+		if a.Error != "" {
+			t.row(view.Clean(a.Node), cannotBeAsked+": "+view.Clean(a.Error))
 		}
 	}
 	for _, o := range v.OneWay {

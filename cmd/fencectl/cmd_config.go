@@ -17,7 +17,8 @@ import (
 func newConfigCommand(env *environment) *cobra.Command {
 	return newGroup("config COMMAND", "Work with the agent's configuration",
 		"Work with the configuration file of fencing-agent. Its keys are described in docs/configuration.md.",
-		newConfigInitCommand(env), newConfigCheckCommand(env), newConfigTimingCommand(env), newConfigSchemaCommand(env), newConfigMigrateCommand(env),
+		newConfigInitCommand(env), newConfigCheckCommand(env), newConfigTimingCommand(env), newConfigSchemaCommand(env), newConfigExplainCommand(env),
+		newConfigMigrateCommand(env),
 	)
 }
 

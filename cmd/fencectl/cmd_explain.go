@@ -93,12 +93,14 @@ type explanation struct {
 	Disputed string       `json:"disputed,omitempty"` // boot that was called dead, and was heard afterwards
 	Told     []accusation `json:"told"`
 	Garbled  []string     `json:"garbled,omitempty"` // Nodes whose annotation of deaths cannot be read
+	Outlook  []string     `json:"outlook,omitempty"` // what an agent of another node says, while nobody calls it dead
 	Devices  *devicesSay  `json:"devices,omitempty"` // what is done by the devices of the node
+	Volumes  []volumeSay  `json:"volumes,omitempty"` // that are attached to it, unless it is Ready and without a taint
 	Replicas []replicaSay `json:"replicas"`
 	Events   []eventSay   `json:"events"`
 	Errors   []string     `json:"errors,omitempty"` // why some of this is missing
 
-	noReplicas, noEvents, noReports string // why they are not known
+	noReplicas, noEvents, noReports, noVolumes string // why they are not known
 }
 
 // accusation is that one Node tells of the node's death.
@@ -243,7 +245,7 @@ func (x *explainer) explain(ctx context.Context, node string) (*explanation, err
 	for _, ask := range []struct {
 		of  func(context.Context, *explanation) error
 		why *string
-	}{{x.devices, new(string)}, {x.events, &e.noEvents}, {x.replicas, &e.noReplicas}} {
+	}{{x.outlook, new(string)}, {x.devices, new(string)}, {x.volumes, &e.noVolumes}, {x.events, &e.noEvents}, {x.replicas, &e.noReplicas}} {
 		if err := ask.of(ctx, e); err != nil {
 			*ask.why = err.Error()
 			e.Errors = append(e.Errors, err.Error())
@@ -345,7 +347,14 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 	case e.Ready == "True":
 		t.row("called dead", "by nobody")
 	default: // what a person who looks at it wants to know
-		t.row("called dead", "by nobody: nothing is done until agents have proof that this boot has ended; fencectl status on a node that runs says how long that takes")
+		t.row("called dead", "by nobody: nothing is done until agents have proof that this boot has ended")
+		for _, line := range e.Outlook {
+			t.row("outlook", view.Clean(line))
+		}
+		if len(e.Outlook) == 0 {
+			t.row("outlook", "fencectl status on a node that runs says how long a proof takes")
+		}
+		t.row("faster", "switch it off, and tell that by fencectl confirm-dead (docs/fencectl.md); or have it fenced by its devices, a NodeFence (docs/power.md)")
 	}
 	for _, name := range e.Garbled {
 		t.row("called dead", "by "+view.Clean(name)+"? its annotation "+deaths.Annotation+" cannot be read")
@@ -373,6 +382,12 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 		if d.Held != "" {
 			t.row("held up", "by "+view.Clean(d.Held)+": docs/power.md, Storms")
 		}
+	}
+	for _, v := range e.Volumes {
+		t.row("volume", v.text(zone))
+	}
+	if e.noVolumes != "" {
+		t.row("volume", "unknown: "+view.Clean(e.noVolumes))
 	}
 	switch {
 	case e.noReplicas != "":

@@ -11,6 +11,10 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 )
 
@@ -42,6 +46,16 @@ END
 END
 ;;
 *"get nodefences"*) echo '{"items": [{"spec": {"nodeName": "node-3"}, "status": {"step": "recovery"}}, {"spec": {"nodeName": "node-4"}, "status": {"step": "power_management", "phase": "error", "retries": 1, "message": "a method failed", "proof": {"kind": "power", "contradicted": true}}}]}' ;;
+*"get volumeattachments"*) cat <<'END'
+{"items": [
+ {"metadata": {"name": "csi-1", "deletionTimestamp": "2026-03-01T12:00:16Z"}, "spec": {"nodeName": "node-4", "attacher": "csi.example.com", "source": {"persistentVolumeName": "pv-1"}}},
+ {"metadata": {"name": "csi-2"}, "spec": {"nodeName": "node-3", "attacher": "csi.example.com", "source": {"persistentVolumeName": "pv-2"}}},
+ {"metadata": {"name": "csi-3"}, "spec": {"nodeName": "node-4", "attacher": "csi.example.com", "source": {"persistentVolumeName": "pv-3"}}, "status": {"detachError": {"message": "the array does not answer"}}}
+]}
+END
+;;
+*"get persistentvolumes"*) echo '{"items": [{"metadata": {"name": "pv-1"}, "spec": {"claimRef": {"namespace": "shop", "name": "data-db-0"}}}]}' ;;
+*"get pods --namespace shop"*) echo '{"items": [{"metadata": {"name": "db-0"}, "spec": {"volumes": [{"name": "tmp"}, {"persistentVolumeClaim": {"claimName": "data-db-0"}}]}}]}' ;;
 *"get pods"*) echo '{"items": [{"metadata": {"name": "controller-a"}}, {"metadata": {"name": "controller-b"}}, {"metadata": {"name": "controller-c"}}]}' ;;
 *controller-a*) printf 'NODE    PHASE     SINCE  DETAIL\nnode-4  released  3s     its pods are gone; the taint stays until the node is back in another boot; called dead by 2 Nodes\n' ;;
 *controller-b*) echo 'no Node is called dead' ;;
@@ -55,6 +69,8 @@ called dead  by node-1 at 12:00:13, proof sentence, this boot
 called dead  by node-2 at 12:00:13, proof time, another boot, 111bc581b3a34be3
 called dead  by node-3 at 12:00:14, proof sentence, this boot, told to fencing-controller
 devices      power_management error, 1 retries, proof power, contradicted: a method failed
+volume       pv-1 (claim shop/data-db-0), which shop/db-0 wants, is attached here, and waits for the attacher of csi.example.com, which was asked at 12:00:16
+volume       pv-3 is attached here, and waits for kube-controller-manager, which has not asked for the detach: the array does not answer
 controller   controller-a: released 3s its pods are gone; the taint stays until the node is back in another boot; called dead by 2 Nodes
 controller   controller-b: does nothing about it
 controller   controller-c: no answer: kubectl get: Error from server (Forbidden): pods "controller-c" is forbidden
@@ -100,7 +116,7 @@ func TestExplainAsksAtOnce(t *testing.T) {
 			return []byte(`{"items": [{"metadata": {"name": "node-4", "annotations": {"fencing-agent.io/deaths": "{"}}}, {"metadata": {"name": "node-5"}}]}`), nil
 		case args[1] == "nodefences.fencing-agent.io": // nothing is fenced by devices there
 			return nil, errors.New("kubectl get: error: the server doesn't have a resource type \"nodefences\"")
-		case args[1] == "events", args[1] == "configmaps":
+		case args[1] == "events", args[1] == "configmaps", args[1] == "volumeattachments":
 			return []byte(`{}`), nil
 		case args[1] == "pods":
 			return []byte(`{"items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}`), nil
@@ -173,7 +189,7 @@ esac
 	if !strings.Contains(diag, "not everything could be asked for") || strings.Contains(out, "no replica") || strings.Contains(out, "by nobody") {
 		t.Error(diag)
 	}
-	if code, out, _ := runIn(t, "", nil, "explain", "node-4", "--kubectl", program, "-o", "json"); code != exitFailed || strings.Count(out, "is forbidden") != 5 {
+	if code, out, _ := runIn(t, "", nil, "explain", "node-4", "--kubectl", program, "-o", "json"); code != exitFailed || strings.Count(out, "is forbidden") != 6 {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 }
@@ -216,5 +232,42 @@ func TestExplainHeldUp(t *testing.T) {
 	}
 	if text := b.String(); !strings.Contains(text, "isolation new, 0 retries, proof none yet: 5 of 10") || !strings.Contains(text, "held up      by TooManyUnhealthy") {
 		t.Error(text)
+	}
+}
+
+// Of a node that is lost, and that nobody calls dead, it says what an agent of another node says, and how to be faster.
+func TestExplainOutlook(t *testing.T) {
+	x := &explainer{kubectl: func(_ context.Context, args ...string) ([]byte, error) {
+		switch {
+		case args[1] == "nodes":
+			return []byte(`{"items": [{"metadata": {"name": "n1"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}]}`), nil
+		case args[0] == "exec" && slices.Contains(args, "a1"):
+			t.Error("the agent of the node itself is asked")
+		case args[0] == "exec" && slices.Contains(args, "a2"):
+			return nil, errKubectlSlow
+		case args[0] == "exec":
+			st := scene(t, "healthy")
+			st.Self.Name, st.Verdict.Quorum = "n3", true
+			st.Nodes = []*fencingv1.NodeStatus{{Name: "n1", State: fencingv1.NodeState_NODE_STATE_UNREACHABLE, ProvenIn: durationpb.New(112 * time.Second)}, {Name: "n3"}}
+			return protojson.Marshal(st)
+		case args[1] == "pods" && slices.Contains(args, agentSelector):
+			return []byte(`{"items": [{"metadata": {"name": "a1"}, "spec": {"nodeName": "n1"}}, {"metadata": {"name": "a2"}, "spec": {"nodeName": "n2"}}, {"metadata": {"name": "a3"}, "spec": {"nodeName": "n3"}}]}`), nil
+		}
+		return []byte(`{}`), nil
+	}}
+	e, err := x.explain(t.Context(), "n1")
+	if err != nil || len(e.Errors) > 0 {
+		t.Fatal(err, e.Errors)
+	}
+	var b strings.Builder
+	rows := &table{tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)}
+	e.rows(rows, time.UTC)
+	if err := rows.tabs.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"called dead  by nobody", "dead for certain in 1m52s at the earliest (as n3 sees it)", "confirm-dead", "a NodeFence"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, b.String())
+		}
 	}
 }

@@ -236,7 +236,7 @@ func historyText(env *environment, p *view.Page, boots []pastBoot) []byte {
 			switch e.kind {
 			case history.LastWords, history.Condemned, history.Struck, history.Fenced, history.Tested:
 				level = view.Bad
-			case history.Gone, history.Ordered:
+			case history.Gone, history.Ordered, history.LUN:
 				level = view.Warn
 			}
 			at := "  " + e.Time.In(env.zone()).Format(timeLayout) + "  "

@@ -26,15 +26,25 @@ will do; a warning says so.`,
 		newLunInitCommand(env),
 		newLunInspectCommand(env),
 		newLunCheckCommand(env),
-		newLunReleaseCommand(env),
-		newLunUpgradeCommand(env),
-		newLunExportCommand(env),
-		newLunImportCommand(env),
 	)
-	for _, c := range group.Commands() {
+	repair := newLunRepairCommand(env)
+	for _, c := range append(group.Commands(), repair.Commands()...) {
 		byName(c)
 	}
+	group.AddCommand(repair)
 	return group
+}
+
+// newLunRepairCommand groups what is needed after something went wrong, or was removed, and never on a normal day.
+func newLunRepairCommand(env *environment) *cobra.Command {
+	return newGroup("repair COMMAND", "Free a slot, save, restore or upgrade a LUN",
+		`Free the slot of a node that is gone, save and restore a LUN, bring one of an older version up to date.
+On a normal day none of these is needed.`,
+		newLunReleaseCommand(env),
+		newLunExportCommand(env),
+		newLunImportCommand(env),
+		newLunUpgradeCommand(env),
+	)
 }
 
 // byName lets a verb's arguments be wwn:NAME, as in lun.devices. What the verb gets is a path, by which it can see who
@@ -59,7 +69,7 @@ func damagedError(device string, damage []string) error {
 	if len(damage) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s is damaged: %s; see \"a damaged slot\" in docs/troubleshooting.md, and fencectl lun import", device, strings.Join(damage, "; "))
+	return fmt.Errorf("%s is damaged: %s; see \"a damaged slot\" in docs/troubleshooting.md, and fencectl lun repair import", device, strings.Join(damage, "; "))
 }
 
 // exitCodes is what a job has to know of a verb that looks for damage.

@@ -15,10 +15,10 @@ func newLunExportCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export DEVICE FILE",
 		Short: "Save superblock and slots of a LUN to a file",
-		Long: `Save superblock and slots of a LUN to a new file, for fencectl lun import. The LUN is opened for reading
+		Long: `Save superblock and slots of a LUN to a new file, for fencectl lun repair import. The LUN is opened for reading
 only and may be in use. The superblock never changes after init: one export per LUN is enough.`,
-		Example: `  fencectl lun export /dev/mapper/fence fence.lun
-  fencectl lun export /dev/mapper/fence fence.lun -o json`,
+		Example: `  fencectl lun repair export /dev/mapper/fence fence.lun
+  fencectl lun repair export /dev/mapper/fence fence.lun -o json`,
 		Args: operands("DEVICE", "FILE"),
 	}
 	out := newPrinter(cmd)
@@ -44,7 +44,7 @@ func newLunImportCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import DEVICE [FILE]",
 		Short: "Restore what a LUN has lost, from an export or its other superblock",
-		Long: `Restore a LUN that was damaged, from a file of fencectl lun export: copies of the superblock that do not
+		Long: `Restore a LUN that was damaged, from a file of fencectl lun repair export: copies of the superblock that do not
 verify, and slots that cannot be read. What can be read is left as it is, for it is newer than the
 export. A restored slot is a free one: its owner takes it, or another one, when its agent starts.
 
@@ -59,10 +59,10 @@ It is refused if
 Without FILE one copy of the superblock is restored from the other one: damaged, blank, or overwritten by that of
 another LUN. Which copy is right is not guessed: it is the one with whose id the slots are sealed. The command says
 what it has found, and restores the copy only if --id says the same. Agents may run meanwhile.`,
-		Example: `  fencectl lun import /dev/mapper/fence fence.lun --dry-run
-  fencectl lun import /dev/mapper/fence fence.lun
-  fencectl lun import /dev/mapper/fence
-  fencectl lun import /dev/mapper/fence --id 2fb700d9724e2ae43b38f469906980fa`,
+		Example: `  fencectl lun repair import /dev/mapper/fence fence.lun --dry-run
+  fencectl lun repair import /dev/mapper/fence fence.lun
+  fencectl lun repair import /dev/mapper/fence
+  fencectl lun repair import /dev/mapper/fence --id 2fb700d9724e2ae43b38f469906980fa`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
 				return nil

@@ -31,9 +31,9 @@ A slot whose agent was stopped as planned needs no watchdog and no witness.
 
 --force overrides all of these but the first. Be sure that the node is switched off: two nodes in one
 slot can make both halves of an equal split live. What the slot knows of past decisions is kept.`,
-		Example: `  fencectl lun release-slot /dev/mapper/fence n7
-  fencectl lun release-slot /dev/mapper/fence n7 --horizon 50s -o json
-  fencectl lun release-slot /dev/mapper/fence --slot 6 --force`,
+		Example: `  fencectl lun repair release-slot /dev/mapper/fence n7
+  fencectl lun repair release-slot /dev/mapper/fence n7 --horizon 50s -o json
+  fencectl lun repair release-slot /dev/mapper/fence --slot 6 --force`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
 				return nil

@@ -30,8 +30,8 @@ It is refused if
   - the LUN is too small: enlarge it on the storage first
   - data lies where the blocks would be, or the copy of an old partition table at the end of the device, which
     tools would restore beside a protective MBR; --force overwrites it`,
-		Example: `  fencectl lun upgrade /dev/mapper/fence
-  fencectl lun upgrade /dev/mapper/fence -o json`,
+		Example: `  fencectl lun repair upgrade /dev/mapper/fence
+  fencectl lun repair upgrade /dev/mapper/fence -o json`,
 		Args: operands("DEVICE"),
 	}
 	o := lunadmin.UpgradeOptions{}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"syscall"
@@ -74,6 +75,10 @@ func (f *agentFlags) dial(env *environment) (*agentConn, error) {
 		return nil, usagef("the socket's path has %d bytes, %d are possible: %s", len(path), maxSocketBytes, path)
 	case f.timeout <= 0:
 		return nil, usagef("invalid argument %v for \"--timeout\" flag: more than 0 is allowed", f.timeout)
+	}
+	if filepath.Base(env.name) == pluginName && f.socket == "" && !exists(path) { // the laptop has no agent
+		return nil, fmt.Errorf("there is no agent on this machine: run this beside the agent of a node that runs, by kubectl exec --namespace NAMESPACE POD -- fencectl ...; "+
+			"kubectl get pods --all-namespaces -l %s -o wide says which pods there are", agentSelector)
 	}
 	a := &agentConn{path: path, patience: f.timeout}
 	conn, err := grpc.NewClient("passthrough:///agent",

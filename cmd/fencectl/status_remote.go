@@ -69,6 +69,9 @@ func harmless(text []byte) []byte {
 	}, text)
 }
 
+// cannotBeAsked is the verdict of an agent that does not answer.
+const cannotBeAsked = "cannot be asked"
+
 // headTrouble is above what is folded.
 const headTrouble = "NOT IN ORDER"
 
@@ -158,7 +161,7 @@ func allRows(t *table, lines []agentLine) {
 	t.row("NODE", "VERDICT", "COUNTED", headTrouble)
 	for _, l := range lines {
 		if l.Verdict == "" {
-			t.row(view.Clean(l.Node), "cannot be asked", "?", view.Clean(l.Error))
+			t.row(view.Clean(l.Node), cannotBeAsked, "?", view.Clean(l.Error))
 			continue
 		}
 		trouble := l.Trouble

@@ -328,10 +328,10 @@ func wwid(dev LUN) string {
 func (k *Keeper) formatAdvice() string {
 	if k.Set {
 		return fmt.Sprintf("format all devices of the set together, once, with fencectl lun init, "+
-			"or restore this one from its export with: fencectl lun import %s FILE", k.Path)
+			"or restore this one from its export with: fencectl lun repair import %s FILE", k.Path)
 	}
 	if k.known { // it was the LUN a moment ago, so somebody else uses it now, by mistake or not
-		return fmt.Sprintf("find out who uses it now; if nobody may, restore it from its export with: fencectl lun import %s FILE, "+
+		return fmt.Sprintf("find out who uses it now; if nobody may, restore it from its export with: fencectl lun repair import %s FILE, "+
 			"or format it again with: fencectl lun init --force %s --cluster %s --node-group %s --slots N, N at least %d, and restart the agents one by one",
 			k.Path, k.Path, k.Cluster, k.Group, max(2, k.Members))
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// The file of `fencectl lun export`: a header of one block, then superblocks and slots as
+// The file of `fencectl lun repair export`: a header of one block, then superblocks and slots as
 // they are on the LUN. Every byte of it is covered by a checksum.
 //
 //	 0  8  magic "FENCEXPT"

@@ -46,7 +46,7 @@ type ImportResult struct {
 func Import(ctx context.Context, o ImportOptions) (result *ImportResult, err error) {
 	data, err := os.ReadFile(o.File)
 	if cause := new(fs.PathError); errors.As(err, &cause) {
-		return nil, fmt.Errorf("read the export %s: %w; FILE is what fencectl lun export wrote", o.File, cause.Err)
+		return nil, fmt.Errorf("read the export %s: %w; FILE is what fencectl lun repair export wrote", o.File, cause.Err)
 	}
 	if err != nil {
 		return nil, err

@@ -114,8 +114,8 @@ func openIdle(o *InitOptions) (*idle, error) {
 	}
 	if err != nil {
 		_ = d.Close()
-		if errors.Is(err, rawdev.ErrInUse) {
-			return nil, refuse(strings.TrimPrefix(err.Error(), "lock "+o.Path+": "))
+		if errors.Is(err, rawdev.ErrInUse) { // which says what to do
+			return nil, &RefusedError{Path: o.Path, Reason: strings.TrimPrefix(err.Error(), "lock "+o.Path+": "), Forced: true, Advice: "--force does not override that"}
 		}
 		return nil, fmt.Errorf("init: %w", err)
 	}

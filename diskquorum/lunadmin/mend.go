@@ -147,7 +147,7 @@ func whichIsOurs(o *MendOptions, both *[2]candidate) (good int, err error) {
 	switch given, err := hex.DecodeString(o.ID); {
 	case o.ID == "":
 		return refuse("has lost a copy of its superblock: "+state,
-			fmt.Sprintf("if %s is the cluster and %s the group of this device, restore the copy with: fencectl lun import %s --id %s",
+			fmt.Sprintf("if %s is the cluster and %s the group of this device, restore the copy with: fencectl lun repair import %s --id %s",
 				clean(both[good].sb.Cluster), clean(both[good].sb.NodeGroup), o.Path, id))
 	case err != nil || string(given) != string(both[good].sb.ID[:]):
 		return refuse(fmt.Sprintf("is not LUN %s: %s", clean(o.ID), state), "the slots decide, not the copy that is read first: is it the right device?")

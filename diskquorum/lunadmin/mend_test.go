@@ -41,7 +41,7 @@ func TestMend(t *testing.T) {
 		{"copy B of another LUN", overwrite(t, otherSB(), 1), id, ""},
 		{"a copy that is corrupt", func(b []byte) { b[100]++ }, id, ""},
 		{"a copy that is blank", func(b []byte) { clear(b[diskquorum.BlockSize : 2*diskquorum.BlockSize]) }, id, ""},
-		{"nobody has said which", overwrite(t, otherSB(), 0), "", "if main is the cluster and worker the group of this device, restore the copy with: fencectl lun import /dev/lun --id " + id},
+		{"nobody has said which", overwrite(t, otherSB(), 0), "", "if main is the cluster and worker the group of this device, restore the copy with: fencectl lun repair import /dev/lun --id " + id},
 		{"the other one was named", overwrite(t, otherSB(), 0), fmt.Sprintf("%x", otherSB().ID), "the slots decide, not the copy that is read first"},
 		{"rubbish was named", overwrite(t, otherSB(), 0), "xyz", "is not LUN xyz"},
 		{"nothing is lost", func([]byte) {}, id, "has lost no copy of its superblock"},

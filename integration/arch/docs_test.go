@@ -173,8 +173,8 @@ func commandProblems(d *document, help func(words ...string) (output string, ok 
 		for _, m := range toolPattern.FindAllStringSubmatch(line, -1) {
 			words := strings.Fields(m[1])
 			output, ok := help(words[0])
-			if ok && strings.Contains(output, "\nCommands:") && len(words) > 1 { // the verb is the second word
-				_, ok = help(words[0], words[1])
+			for n := 2; ok && strings.Contains(output, "\nCommands:") && n <= len(words); n++ { // the verb is a later word
+				output, ok = help(words[:n]...)
 			}
 			if !ok {
 				problems = append(problems, fmt.Sprintf("%s: `%s`: fencectl has no such command", d.path, strings.TrimSpace(m[0])))

@@ -22,13 +22,16 @@ func measure(t *testing.T) []figureOf {
 	out := lineCounts(all(t))
 	add := func(name string, n int) { out = append(out, figureOf{name: name, figure: n}) }
 	add("packages", packageCount(all(t)))
-	add("keys of the agent", len(config.Chosen()))
+	inUse, experimental := leaves(config.Keys())
+	add("keys of the agent", inUse)
+	add("keys below experimental", experimental)
 	add("metric names", metricNames(all(t)))
 	add("reasons of a verdict", len(watchdog.Reasons()))
 	add("refusals of a reported death", constantsOf(all(t), "watchdog", "Refusal"))
 	help := toolHelp(t)
-	verbs, flags := toolWords(func(words ...string) string { out, _ := help(words...); return out })
+	verbs, below, flags := toolWords(func(words ...string) string { out, _ := help(words...); return out })
 	add("verbs of fencectl", verbs)
+	add("commands below a verb of fencectl", below)
 	add("flags of fencectl", flags)
 	listed, targets := makeTargets(readFile(t, "Makefile"))
 	add("make targets that make help lists", listed)
@@ -49,6 +52,27 @@ func measure(t *testing.T) []figureOf {
 	add("sentences of more than 35 words in the documents", long)
 	add("table rows of more than 300 characters in the documents", wide)
 	return out
+}
+
+// leaves counts the keys that have a value, and not further keys. What is below experimental is for laboratories: all of
+// it is one key.
+func leaves(keys []string) (inUse, experimental int) {
+	const laboratory = "experimental"
+	for _, k := range keys {
+		switch {
+		case strings.HasPrefix(k, laboratory+".") && !parent(keys, k):
+			experimental++
+		case k == laboratory, !within(strings.ReplaceAll(k, ".", "/"), laboratory) && !parent(keys, k):
+			inUse++
+		}
+	}
+	return inUse, experimental
+}
+
+func parent(keys []string, k string) bool {
+	return slices.ContainsFunc(keys, func(other string) bool {
+		return strings.HasPrefix(other, k+".") || strings.HasPrefix(other, k+"[].")
+	})
 }
 
 // lineCounts are the lines that somebody wrote and that are no tests, by folder. Doubles are for tests of others; they
@@ -165,8 +189,9 @@ var (
 	flagLine    = regexp.MustCompile(`(?m)^ +(?:-[a-zA-Z], )?--([a-z][a-z-]*)`)
 )
 
-// toolWords counts the verbs that do something and the names of flags, as the help shows them.
-func toolWords(help func(words ...string) string) (verbs, flags int) {
+// toolWords counts the verbs, which are one or two words, what is below one of them, and the names of flags, as the help
+// shows them.
+func toolWords(help func(words ...string) string) (verbs, below, flags int) {
 	names := map[string]bool{}
 	var visit func(words []string)
 	visit = func(words []string) {
@@ -178,8 +203,13 @@ func toolWords(help func(words ...string) string) (verbs, flags int) {
 				names[m[1]] = true
 			}
 		}
-		if !group {
+		switch {
+		case len(words) > 2:
+			below++
+		case !group || len(words) == 2:
 			verbs++
+		}
+		if !group {
 			return
 		}
 		for _, m := range commandLine.FindAllStringSubmatch(commands, -1) {
@@ -188,7 +218,7 @@ func toolWords(help func(words ...string) string) (verbs, flags int) {
 	}
 	visit(nil)
 	delete(names, "help")
-	return verbs, len(names)
+	return verbs, below, len(names)
 }
 
 var target = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*):(.*)$`)
@@ -321,14 +351,17 @@ func TestMeasuresCount(t *testing.T) {
 	if n := constantsOf([]*source{kinds}, "watchdog", "Why"); n != 2 {
 		t.Errorf("%d constants", n)
 	}
+	if n, x := leaves([]string{"a", "a.b", "c", "c[].d", "c[].e", "cd", "experimental", "experimental.f", "experimental.g", "experimental.g.h"}); n != 5 || x != 2 {
+		t.Errorf("%d keys with a value, %d below experimental", n, x)
+	}
 	help := func(words ...string) string {
 		return map[string]string{
 			"": "\nCommands:\n  go    away\n  sub   more\n\nFlags:\n  -h, --help   help\n\nUse", "go": "\nFlags:\n      --now   at once\n",
-			"sub": "\nCommands:\n  a   b\n  c   d\n", "sub a": "", "sub c": "\nFlags:\n      --now   x\n  -q, --quiet   y\n",
+			"sub": "\nCommands:\n  a   b\n  c   d\n", "sub a": "", "sub c": "\nFlags:\n      --now   x\n  -q, --quiet   y\n\nCommands:\n  e   f\n", "sub c e": "",
 		}[strings.Join(words, " ")]
 	}
-	if verbs, flags := toolWords(help); verbs != 3 || flags != 2 {
-		t.Errorf("%d verbs, %d flags", verbs, flags)
+	if verbs, below, flags := toolWords(help); verbs != 3 || below != 1 || flags != 2 {
+		t.Errorf("%d verbs, %d below, %d flags", verbs, below, flags)
 	}
 	if listed, total := makeTargets("A := b\na: b ## what\nb-c: ### more\na.x: ### of a\n\tx: y\nd:=1\n"); listed != 1 || total != 2 {
 		t.Errorf("%d of %d targets", listed, total)

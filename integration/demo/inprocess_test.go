@@ -37,7 +37,7 @@ func (s *shouters) run(ctx context.Context, path string, over func(netgossiptest
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for _, network := range cfg.SystemNetworks {
-		transport, err := over(swim.Listen)(netip.AddrPortFrom(network.Address, uint16(network.Port)))
+		transport, err := over(swim.Listen)(netip.AddrPortFrom(network.At.Address, uint16(network.Port)))
 		if err != nil {
 			return err
 		}

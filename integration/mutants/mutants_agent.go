@@ -38,7 +38,7 @@ func agentMutants() []mutant {
 		one("statement", "a hung loop goes on answering", aliveGo, "a.clock().Sub(at) > 3*maxIdle\n", "a.clock().Sub(at) > 3000*maxIdle\n"),
 		one("proof", "a node is taken for dead before its horizon", proofGo, "v.missed(now, w) >= st.Guard.Horizon+ProofDelay)", "now.Sub(w.unseen) >= ProofDelay)"),
 		one("proof", "nobody asks for claims", claimsGo, "	v.out.Ask = v.merger.Ways(now, wanted, q.turn)\n", "	v.out.Ask = v.merger.Ways(now, roster.Set{}, q.turn)\n"),
-		one("proof", "a proof is never given", proofGo, "in.Majority && 2*claims > in.Base.Size():", "in.Majority && false:"),
+		one("proof", "a proof is never given", proofGo, "in.Majority && 2*claims > v.lists.base().Size():", "in.Majority && false:"),
 		one("order", "an order costs the quorum", orderGo, "	if !v.majority(rest) {", "	if false {"),
 		{rule: "order", what: "two nodes end by orders at once", edits: []edit{
 			{orderGo, "	rival, _ := v.rival()\n	return !rival", "	return true"},

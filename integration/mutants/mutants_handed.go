@@ -12,7 +12,7 @@ func handedMutants() []mutant {
 		told("a death that was told hides the proof by sentence", "watchdog/sentenced.go", "w.death.handedOn() && w.hearsay == 0)", "w.death.Hearsay && w.hearsay == 0)"),
 		told("nobody hears of a contradiction", factsGo, "		f.Kind = netgossip.FactContradicted\n", ""),
 		told("nobody takes a contradiction", factsGo, "			v.defy(p, f.Boot)\n", "			w.defied = f.Boot\n"),
-		told("deaths that were told are not handed on", factsGo, "		f.Kind = factKind(d.Proof)\n", ""),
+		told("deaths that were told are not handed on", factsGo, "		f.Kind = netgossip.FactKind(slices.Index(outside[:], d.Proof)) //nolint:gosec // it is in there\n", ""),
 		told("a fact of another boot counts", factsGo, "	if f.Boot != v.knownBoot(p) || w.defied == f.Boot {", "	if w.defied == f.Boot {"),
 		told("what a member said long ago counts", factsGo, "st.Facts[0].Kind == 0 || now.Sub(anchor) > v.cfg.MaxAge {", "st.Facts[0].Kind == 0 || now.Sub(anchor) > 1000*v.cfg.MaxAge {"),
 		told("who is told by others announces it, too", factsGo, "if proofOf(f.Kind) == 0 || f.Teller != own {", "if proofOf(f.Kind) == 0 || own == 0 {"),

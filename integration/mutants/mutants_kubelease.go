@@ -64,7 +64,7 @@ func kubeLeaseMutants() []mutant {
 		in(one("live", "a grant is not renewed", schedule, "max(a.heldAt, a.anchor(want)).Add(a.cfg.Timing.Term / 4)", "boottime.Never")),
 		in(one("K2", "a token survives a change of the list of members", arbiter, "a.cfg.Roster, a.view, a.token = r, roster.Set{}, netgossip.Token{}", "a.cfg.Roster = r")),
 		in(one("live", "an API server in trouble is asked on and on", schedule, "min(t.Refresh, t.Retry<<min(a.failures-1, maxDoublings))", "t.Retry")),
-		glue(one("K3", "the half that is next does not hear of a guard given up", "watchdog/disarm.go", "!c.guard.Leases || c.united && c.slotShows(now)", "!c.guard.Leases || !c.bySlots() || c.united && c.slotShows(now)")),
+		glue(one("K3", "the half that is next does not hear of a guard given up", "watchdog/guard.go", "!c.guard.Leases || c.united && c.slotShows(now)", "!c.guard.Leases || !c.bySlots() || c.united && c.slotShows(now)")),
 		glue(one("K7", "the core does not say how long its guard takes", breakerGo, ", Horizon: c.guard.Horizon,", ",")),
 		glue(one("K7", "a node that is not armed yet states no horizon", "watchdog/guard.go", "		g.guard.Horizon = g.cfg.Budget.Horizon()\n", "		g.guard.Horizon = 0\n")),
 		glue(one("K7", "a countdown of unknown length has a horizon", "watchdog/guard.go", "	case g.guard.Armed:\n		g.guard.Horizon = 0\n", "")),

@@ -4,10 +4,11 @@ package main
 func leaseMutants() []mutant {
 	return []mutant{
 		one("L1", "the token does not move on with the counted view", arbiterGo, "		a.moveToken() // L1: the counted view changed\n", ""),
-		one("L1", "the token stays when a grant's deadline passes", arbiterGo, "	if a.granted && now >= a.grantedTo || silent && !a.silent {", "	if silent && !a.silent {"),
-		one("L1", "the token stays when no own write has landed for G", arbiterGo, "	if a.granted && now >= a.grantedTo || silent && !a.silent {", "	if a.granted && now >= a.grantedTo {"),
+		one("L1", "the token stays when a grant's deadline passes", arbiterGo, "	if a.granted && now >= a.grantedTo || a.silent && !a.carried.IsZero() && now >= a.carried.Add(a.timing.Grant) {", "	if a.silent && !a.carried.IsZero() && now >= a.carried.Add(a.timing.Grant) {"),
+		one("L1", "the token stays when no own write has landed for G", arbiterGo, "	if a.granted && now >= a.grantedTo || a.silent && !a.carried.IsZero() && now >= a.carried.Add(a.timing.Grant) {", "	if a.granted && now >= a.grantedTo {"),
 		one("L1", "a write that took longer than G makes up for the silence", scheduleGo, "	a.lapse(now) // before a write that took too long makes up for the silence\n", ""),
-		one("L1", "the token moves on with every step of a silence", arbiterGo, "silent && !a.silent {", "silent {"),
+		one("L1", "the token moves on with every step of a silence", arbiterGo, "!a.carried.IsZero() && now >= a.carried.Add(a.timing.Grant) {", "!a.writeStart.IsZero() {"),
+		one("L1", "the token moves on once in a silence, however long", arbiterGo, "now >= a.carried.Add(a.timing.Grant) {", "now >= a.carried.Add(a.timing.Grant) && a.carried < a.writeStart.Add(a.timing.Grant) {"),
 		{rule: "L2", what: "the token moves on when a peer is merely seen", edits: []edit{
 			{arbiterGo, "	a.own, a.wall = in.Own, in.WallTime\n", "	seen := a.own.Seen\n	a.own, a.wall = in.Own, in.WallTime\n"},
 			{arbiterGo, "	if in.View != a.view {\n", "	if in.View != a.view || seen != a.own.Seen {\n"},
@@ -146,7 +147,7 @@ func clusterMutants() []mutant {
 		}}, sim),
 		in(mutant{rule: "L6", what: "reads renew the grant while writes fail, and silence does not renounce", edits: []edit{
 			{scheduleGo, "	if a.lastWriteOK && a.readBack {\n		a.anchor = a.writeStart", "	if true {\n		a.anchor = a.table.start"},
-			{arbiterGo, "	if a.granted && now >= a.grantedTo || silent && !a.silent {", "	if a.granted && now >= a.grantedTo {"},
+			{arbiterGo, "	if a.granted && now >= a.grantedTo || a.silent && !a.carried.IsZero() && now >= a.carried.Add(a.timing.Grant) {", "	if a.granted && now >= a.grantedTo {"},
 		}}, sim),
 		in(one("L8", "an excluded node goes on with its arbitration", arbiterGo, "	case a.excluded(in.TieSince):", "	case false:"), sim),
 		in(one("L8", "a lost grant holds on like an open tie", decideGo, "			return Decision{Action: Starve, Reason: ReasonSplitLost} // at once (L8)", "			return hold(in, ReasonSplitLost, ReasonSplitLost)"), core),

@@ -16,9 +16,9 @@ func lifeMutants() []mutant {
 		one("restart", "two machines that answer as one are a storm of reboots", publicationGo, "	case boot == l.former:\n", "	case false:\n"),
 		one("L9", "two machines that answer as one prove each other dead", "watchdog/proof.go", "	case st.Boot == w.death.Boot && w.death.Proof == ProofBoot, (w.twins || w.returned > 0) && st.Boot == w.former:\n", "	case false:\n"),
 		one("restart", "a rebooted node that was LEFT before is LEFT again", publicationGo, "	c.fx.Left = gone.And(shown)\n", "	c.fx.Left = gone.And(shown).Union(p.rebooted)\n"),
-		one("near a tie", "the API server is asked often at all times", "watchdog/apiuse.go", "	c.fx.AskAPI = urgent\n", "	c.fx.AskAPI = true\n"),
-		one("near a tie", "the API server is asked often only in a tie", "watchdog/apiuse.go", " || counted < n && counted-n/2 <= max(1, n/10)\n", " || counted > n\n"),
-		one("near a tie", "an answer of the time when none was needed stands in a tie", "watchdog/apiuse.go", "(a.urgent == 0 || now < a.urgent.Add(apiFirst))", "true"),
+		one("near a tie", "the API server is asked often at all times", "watchdog/breaker.go", "	c.fx.AskAPI = urgent\n", "	c.fx.AskAPI = true\n"),
+		one("near a tie", "the API server is asked often only in a tie", "watchdog/breaker.go", " || counted < n && counted-n/2 <= max(1, n/10)\n", " || counted > n\n"),
+		one("near a tie", "an answer of the time when none was needed stands in a tie", "watchdog/breaker.go", "(a.urgent == 0 || now < a.urgent.Add(apiFirst))", "true"),
 	}
 	for i := range list {
 		list[i].in = []string{"./watchdog"}

@@ -4,9 +4,9 @@ const (
 	proofGo    = "watchdog/proof.go"
 	claimsGo   = "watchdog/claims.go"
 	peerSlotGo = "diskquorum/peerslot.go"
-	carryGo    = "watchdog/carryover.go"
-	disarmGo   = "watchdog/disarm.go"
-	strikeGo   = "watchdog/strike.go"
+	carryGo    = "watchdog/rosters.go"
+	disarmGo   = "watchdog/guard.go"
+	strikeGo   = "watchdog/sentence.go"
 	budgetGo   = "watchdog/budget.go"
 	decideGo   = "watchdog/decide.go"
 	watchdogs  = "./watchdog"
@@ -21,8 +21,8 @@ func proofMutants() []mutant {
 		return m
 	}
 	list := []mutant{
-		of("half of the claims are enough", proofGo, "2*claims > in.Base.Size()", "2*claims >= in.Base.Size()-1"),
-		of("one claim is enough", proofGo, "in.Majority && 2*claims > in.Base.Size()", "in.Majority && claims > 0"),
+		of("half of the claims are enough", proofGo, "2*claims > v.lists.base().Size()", "2*claims >= v.lists.base().Size()-1"),
+		of("one claim is enough", proofGo, "in.Majority && 2*claims > v.lists.base().Size()", "in.Majority && claims > 0"),
 		of("a claim stands for a moment", proofGo, "v.missed(now, w) >= st.Guard.Horizon+ProofDelay)", "now.Sub(w.unseen) >= ProofDelay)"),
 		of("no peer lives longer than a short watchdog", proofGo, "v.missed(now, w) >= st.Guard.Horizon+ProofDelay)", "now.Sub(w.unseen) >= min(st.Guard.Horizon, 28*time.Second)+ProofDelay)"),
 		of("a sign of life in one direction is none", proofGo, "w.unseen = max(w.unseen, v.merger.Sighted(p)) // one way only: no contact, but life", "_ = p"),
@@ -106,7 +106,7 @@ func carryMutants() []mutant {
 		core("claims go on over a change of the list", proofGo, "		v.peers[p].unseen = max(v.peers[p].unseen, now)\n", "		_ = p\n"),
 		sim("nobody doubts claims when the list changes", "watchdog/rosters.go", "		c.proof.doubt(now)\n		c.carryOver", "		c.carryOver"),
 		core("a grant counts from before a change of the list", proofGo, "v.lost, v.grantSince = roster.Set{}, 0", "v.lost = roster.Set{}"),
-		core("deaths are proven while two lists are taken up", proofGo, "	if !in.Settled || !in", "	if !in"),
+		core("deaths are proven while two lists are taken up", proofGo, "	if !v.lists.settled() || !in", "	if !in"),
 		core("one claim is enough in a half", proofGo, "claims == in.View.Counted.Len()", "claims > 0"),
 		core("most claims are enough in a half", proofGo, "claims == in.View.Counted.Len()", "2*claims > in.View.Counted.Len()"),
 		at("./netgossip", "a statement is not read again with another list", "netgossip/merge_renumber.go", "		peers[k].understand(m)\n", ""),
@@ -135,6 +135,6 @@ func carryMutants() []mutant {
 		core("who goes by a third list vouches for a guard", carryGo, "!ref.IsZero() && ref != base.Ref() && !slices", "false && !slices"),
 		core("a node vouches for its own guard", carryGo, "if m == x || !st.Guarded.Has(x)", "if !st.Guarded.Has(x)"),
 		core("sets by another directory vouch for a guard", carryGo, " || st.RosterEpoch != c.cfg.Roster.Epoch || st.RosterDigest != c.cfg.Roster.Digest {", " {"),
-		core("claims count of who goes by another list", claimsGo, "v.cfg.ListsChange && !goesBy(&stands, v.in.Base)", "false && !goesBy(&stands, v.in.Base)"),
+		core("claims count of who goes by another list", claimsGo, "v.cfg.Succession != nil && !goesBy(&stands, v.lists.base())", "false && !goesBy(&stands, v.lists.base())"),
 	}
 }

@@ -82,7 +82,7 @@ func sentenceMutants() []mutant {
 
 // lossMutants are the guards of the sentence of a node that alone has lost the LUN, ground E3 of P1.
 func lossMutants() []mutant {
-	const lossGo = "watchdog/sentence_loss.go"
+	const lossGo = "watchdog/sentence.go"
 	in := func(pkg, what, file, from, to string) mutant {
 		m := one("P1", what, file, from, to)
 		m.in = []string{pkg}

@@ -30,7 +30,7 @@ func setMutants() []mutant {
 
 // modeMutants are the guards of lun.mode: and, and of who is cut off in any mode.
 func modeMutants() []mutant {
-	const senseGo, decideGo = "watchdog/lunsense.go", "watchdog/decide.go"
+	const senseGo, decideGo = "watchdog/lun.go", "watchdog/decide.go"
 	var all []mutant
 	for _, m := range []mutant{
 		one("isolated", "an isolated node goes on", decideGo, "	case in.LUNIsolated:", "	case false:"),

@@ -21,6 +21,9 @@ func TestARemovalThatComesAgainIsShownAgain(t *testing.T) {
 	if o := look(Patience, 3); o.Write != nil || o.Again != Patience {
 		t.Errorf("it was taken back meanwhile: %+v", o)
 	}
+	if o := look(2*Patience-time.Millisecond, 3); o.Write != nil || o.Again != time.Millisecond {
+		t.Errorf("it was not shown for long enough: %+v", o)
+	}
 	if o := look(2*Patience, 3); o.Write == nil {
 		t.Errorf("it was shown for long enough: %+v", o)
 	}

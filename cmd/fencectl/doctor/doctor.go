@@ -162,7 +162,7 @@ func (m *Machine) Look() (out []Finding) {
 	}
 	out = append(out, m.keys()...)
 	out = append(out, m.networks()...)
-	if m.Config != nil && filepath.Clean("/"+m.Root) == "/" { // sockets, networks and devices are those of this machine
+	if m.here() {
 		out = append(out, m.Parts()...)
 	}
 	out = append(out, m.storage()...)
@@ -267,26 +267,33 @@ func cause(err error) string {
 	return err.Error()
 }
 
+// networks looks at what the configuration names, where the parts of the agent cannot be looked at.
 func (m *Machine) networks() (out []Finding) {
+	if m.here() {
+		return nil // Parts looks at them, by the address that the agent takes
+	}
 	for _, name := range m.Interfaces {
-		state, err := m.read("/sys/class/net/" + name + "/operstate")
-		switch {
-		case err != nil:
-			out = append(out, Finding{Wrong, "network " + name, "there is no such interface", "correct systemNetworks[].at"})
-		case state != "up" && state != "unknown":
-			out = append(out, Finding{Wrong, "network " + name, "its state is " + state, "bring it up: peers are not heard there"})
-		default:
-			out = append(out, Finding{OK, "network " + name, "up", ""})
-		}
+		out = append(out, m.link(name))
 	}
-	ports := m.Ports
-	if m.Config != nil && filepath.Clean("/"+m.Root) == "/" {
-		ports = nil // Parts looks at them, by the address that the agent takes
-	}
-	for _, port := range ports {
+	for _, port := range slices.Compact(slices.Sorted(slices.Values(m.Ports))) {
 		out = append(out, m.port("port "+strconv.Itoa(port), netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(port))))
 	}
 	return out
+}
+
+// here reports whether sockets, networks and devices are those of this machine.
+func (m *Machine) here() bool { return m.Config != nil && filepath.Clean("/"+m.Root) == "/" }
+
+// link looks at an interface.
+func (m *Machine) link(name string) Finding {
+	state, err := m.read("/sys/class/net/" + name + "/operstate")
+	switch {
+	case err != nil:
+		return Finding{Wrong, "network " + name, "there is no such interface", "correct systemNetworks[].interface"}
+	case state != "up" && state != "unknown":
+		return Finding{Wrong, "network " + name, "its state is " + state, "bring it up: peers are not heard there"}
+	}
+	return Finding{OK, "network " + name, "up", ""}
 }
 
 // agentProgram is the name under which the kernel knows an agent.
@@ -352,7 +359,7 @@ func (m *Machine) lun(device string) Finding {
 			"format it with more --slots: the agent ends with that"}
 	case len(f.Damaged) > 0:
 		return Finding{Warn, "LUN", device + " is damaged: " + strings.Join(f.Damaged, ", "),
-			"the agents go by the other copy; find out who wrote there, then restore it with fencectl lun import"}
+			"the agents go by the other copy; find out who wrote there, then restore it with fencectl lun repair import"}
 	}
 	return Finding{OK, "LUN", fmt.Sprintf("%s is there, of cluster %s, node group %s", device, f.Cluster, f.NodeGroup), ""}
 }

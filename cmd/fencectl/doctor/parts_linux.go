@@ -59,7 +59,11 @@ func (m *Machine) address(sn *config.SystemNetwork) []Finding {
 			"give the node that address, or correct the list, nodeName or the network; " + later}}
 	}
 	at := netip.AddrPortFrom(l.Address, uint16(sn.Port))
-	return []Finding{{OK, subject, fmt.Sprintf("%v on %s", l.Address, l.Interface), ""}, m.port("port "+strconv.Itoa(sn.Port)+" "+sn.Name, at)}
+	is := Finding{OK, subject, fmt.Sprintf("%v on %s", l.Address, l.Interface), ""}
+	if down := m.link(l.Interface); down.Level != OK {
+		is = Finding{down.Level, subject, is.Found + ": " + down.Found, down.Do}
+	}
+	return []Finding{is, m.port("port "+strconv.Itoa(sn.Port)+" "+sn.Name, at)}
 }
 
 // members are those of the configuration, or what the agent remembers of another source; nil: it remembers nothing.

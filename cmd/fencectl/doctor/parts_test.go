@@ -137,3 +137,26 @@ func TestListThatCannotBeWritten(t *testing.T) {
 }
 
 func portText(at netip.AddrPort) string { return at.String()[strings.LastIndex(at.String(), ":")+1:] }
+
+// An interface that is down is said for every way in which a network is named, by the state that the kernel shows.
+func TestInterfaceThatIsDown(t *testing.T) {
+	root := t.TempDir()
+	for name, state := range map[string]string{"eth0": "up", "eth1": "down", "eth2": "lowerlayerdown", "lo": "unknown"} {
+		file := filepath.Join(root, "sys/class/net", name, "operstate")
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(state+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := &Machine{Root: root, Interfaces: []string{"eth0", "eth1", "eth2", "lo", "eth9"}, Ports: []int{7946, 7946}}
+	var got []string
+	for _, f := range m.networks() {
+		got = append(got, string(f.Level)+" "+f.Subject)
+	}
+	want := "ok network eth0, wrong network eth1, wrong network eth2, ok network lo, wrong network eth9, ok port 7946"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("%s\nwant %s", strings.Join(got, ", "), want)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime/boottimetest"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/parts"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/recorder"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 	"github.com/fencing-agent/fencing-agent/diskquorum/keeper"
@@ -290,7 +292,7 @@ func TestStartsWithOneSoundDeviceOfThree(t *testing.T) {
 			t.Error("no arbiter with two devices of three")
 		}
 		r.stop()
-		const advice = "it now holds zeros (superblock copy 0: block was never written); format all devices of the set together, once, with fencectl lun init, or restore this one from its export with: fencectl lun import /dev/a FILE"
+		const advice = "it now holds zeros (superblock copy 0: block was never written); format all devices of the set together, once, with fencectl lun init, or restore this one from its export with: fencectl lun repair import /dev/a FILE"
 		if !strings.Contains(log.String(), advice) {
 			t.Errorf("the log has no advice:\n%s", log.String())
 		}
@@ -333,5 +335,30 @@ func TestAWipedCopyOfTheSuperblockIsSaid(t *testing.T) {
 			t.Errorf("mended, and missing %q", got)
 		}
 		r.stop()
+	})
+}
+
+// A device that is lost or foreign, and that it is in order again, stand in the history.
+func TestALostLUNIsInTheHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newSetRig(t, nil)
+		r.a.published.history.recorder = recorder.New(recorder.Config{Clock: r.a.clock, Log: r.a.log})
+		r.take("/dev/c")
+		if err := r.start(); err != nil {
+			t.Fatal(err)
+		}
+		r.handle()
+		for _, trouble := range []string{"", "the LUN is no longer ours: it now holds zeros", "the LUN is no longer ours: it now holds zeros", "", ""} {
+			r.a.noteTrouble(r.a.clock(), 0, trouble)
+			time.Sleep(lunCalm)
+		}
+		r.stop()
+		var got []string
+		for _, rec := range r.a.published.history.recorder.Recent() {
+			got = append(got, rec.Line())
+		}
+		if want := []string{"LUN lost: /dev/a: the LUN is no longer ours: it now holds zeros", "LUN in order again: /dev/a"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
 	})
 }

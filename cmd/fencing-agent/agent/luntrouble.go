@@ -6,6 +6,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/history"
 )
 
 // lunCalm is how long a device of the LUN has to be in order, or in another trouble, before
@@ -71,7 +72,7 @@ func (a *Agent) noteWorn() {
 	for d, k := range a.lun.keepers {
 		err := arb.Worn(d)
 		if err != nil {
-			err = fmt.Errorf("%w; the agents go by the other copy: find out who wrote there, then restore it with: fencectl lun import %s", err, k.Path)
+			err = fmt.Errorf("%w; the agents go by the other copy: find out who wrote there, then restore it with: fencectl lun repair import %s", err, k.Path)
 		}
 		a.published.parts.Note("second superblock of "+k.Path, err)
 	}
@@ -82,8 +83,12 @@ func (a *Agent) noteWorn() {
 func (a *Agent) noteTrouble(now boottime.Instant, device int, trouble string) {
 	k := a.lun.keepers[device]
 	began, ended := a.lun.troubles[device].note(now, trouble, a.cfg.ArbitrationBudget())
+	if began != "" {
+		a.published.history.recorder.Note(history.Record{Kind: history.LUN, Action: history.ActionFailed, Text: k.Path + ": " + began})
+	}
 	switch {
 	case ended:
+		a.published.history.recorder.Note(history.Record{Kind: history.LUN, Text: k.Path})
 		a.log.Info("LUN is in order again", "device", k.Path)
 	case began != "" && a.core.Arbiter() != nil && began == a.core.Arbiter().TooSlow():
 		a.log.Error("LUN is too slow to decide an equal split in time", "device", k.Path, "error", began)
