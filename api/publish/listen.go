@@ -96,7 +96,7 @@ func check(path string, mode os.FileMode) error {
 	case len(path) > maxPathBytes:
 		return &RefusedError{error: fmt.Errorf("the path has %d bytes, a socket's may have %d: choose a shorter api.socket", len(path), maxPathBytes)}
 	case mode&^fs.ModePerm != 0:
-		return &RefusedError{error: fmt.Errorf("mode %#o has more than permission bits: correct api.socketMode", mode)}
+		return &RefusedError{error: fmt.Errorf("mode %#o has more than permission bits", mode)}
 	}
 	return nil
 }

@@ -203,7 +203,7 @@ func explainConnect(path string, err error) error {
 	case errors.Is(err, fs.ErrPermission) && statErr != nil:
 		return errors.New("permission denied: run this as root, or as a user who may enter the socket's folder")
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("permission denied: run this as root, or as a member of %s (the socket's mode is %04o; see api.socketGroup and api.socketMode)",
+		return fmt.Errorf("permission denied: run this as root, or as a member of %s (the socket's mode is %04o; see api.socketGroup)",
 			groupOf(info), info.Mode().Perm())
 	case statErr == nil && info.Mode().Type() != fs.ModeSocket:
 		return fmt.Errorf("it is not a socket (%v): correct --socket or $%s", info.Mode(), envSocket)

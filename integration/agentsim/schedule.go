@@ -185,7 +185,7 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int, breaks b
 		}
 		b.WriteString("}\n")
 	}
-	b.WriteString("history: {megabytes: 0}\nsystemNetworks:\n")
+	b.WriteString("systemNetworks:\n")
 	for k := range s.Networks {
 		fmt.Fprintf(&b, "  - {name: %s, at: %s, port: 7946}\n", networkNames[k], addressOf(k, node))
 	}
@@ -222,7 +222,7 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int, breaks b
 		driver = "none"
 	}
 	fmt.Fprintf(&b, "watchdog: {driver: %s, timeout: %v, disableFile: %s, selfFence: %s}\n", driver, timeout, disablePath(dir, node), s.selfFence())
-	fmt.Fprintf(&b, "experimental: {feedInterval: %v", s.Feed)
+	fmt.Fprintf(&b, "experimental: {historyMegabytes: 0, feedInterval: %v", s.Feed)
 	if s.MaxAge > 0 {
 		fmt.Fprintf(&b, ", evidenceMaxAge: %v", s.MaxAge)
 	}

@@ -30,7 +30,7 @@ const (
 	groupLabel  = "node.deckhouse.io/group"
 	// tolerance is for instants that each status converts to the time of day again.
 	tolerance = time.Second
-	// checkOften is a members.checkInterval for tests that change the list.
+	// checkOften is an experimental.checkInterval for tests that change the list.
 	checkOften = 2 * time.Second
 	// standstill is how long the machine may stand still without excuse for what agents do.
 	standstill = 2 * time.Second
@@ -40,7 +40,8 @@ const (
 const agentConfig = `cluster: prod
 nodeName: %[1]s
 nodeGroup: %[2]s
-members: {source: kubernetes, checkInterval: %[7]v, cacheFile: %[3]s/%[1]s.members.json}
+members: {source: kubernetes, cacheFile: %[3]s/%[1]s.members.json}
+experimental: {checkInterval: %[7]v}
 kubernetes: {kubeconfig: %[3]s/%[1]s.kubeconfig}
 systemNetworks: [{name: node, at: %[4]s, port: %[5]d}]
 quorum: {tieBreak: kubernetes}

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -30,7 +31,7 @@ nodeGroup: %[2]s
 members:
   source: controller
   cacheFile: %[3]s/%[1]s.members.json
-  controller: {address: "%[7]s", caFile: %[3]s/tls.crt, tokenFile: %[3]s/%[1]s.token, founders: [%[2]s-1, %[2]s-2, %[2]s-3]}
+  controller: {address: "%[7]s", credentials: %[3]s/%[1]s.credentials, founders: [%[2]s-1, %[2]s-2, %[2]s-3]}
 systemNetworks: [{name: node, at: %[4]s, port: %[5]d}]
 watchdog: {driver: none, disableFile: %[3]s/%[1]s.disable}
 api: {socket: %[3]s/%[1]s.sock}
@@ -96,9 +97,15 @@ func (a *agents) follower(t *testing.T, replica string) *realAgent {
 		node: name, address: address, http: fmt.Sprintf("http://%s:%d", address, a.port+1), program: a.program,
 		config: filepath.Join(a.work, name+".yaml"), log: filepath.Join(a.plane.Dir(), name+".log"),
 	}
+	ca, err := os.ReadFile(filepath.Join(a.work, "tls.crt"))
+	folder := filepath.Join(a.work, name+".credentials")
+	if err := errors.Join(err, os.MkdirAll(folder, 0o700)); err != nil {
+		t.Fatal(err)
+	}
 	for path, text := range map[string]string{
-		r.config:                             fmt.Sprintf(followerConfig, name, a.name, a.work, address, a.port, a.port+1, replica),
-		filepath.Join(a.work, name+".token"): token.Status.Token,
+		r.config:                        fmt.Sprintf(followerConfig, name, a.name, a.work, address, a.port, a.port+1, replica),
+		filepath.Join(folder, "ca.crt"): string(ca),
+		filepath.Join(folder, "token"):  token.Status.Token,
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 const (
 	// steadyEnv is how long the long look at a settled group lasts, such as 1h.
 	steadyEnv = "FENCING_STEADY"
-	// defaultCheck is the default of members.checkInterval.
+	// defaultCheck is the default of experimental.checkInterval.
 	defaultCheck = 5 * time.Minute
 	// kubeletPause is how often a kubelet writes the status of a Node that does not change.
 	kubeletPause = 5 * time.Minute

@@ -163,7 +163,7 @@ func (s slowCase) split(t *testing.T, round int) slowSplit {
 	c, stores := s.cluster(t)
 	if s.program != "" {
 		for _, node := range c.nodes {
-			c.must(c.Use(node, s.program))
+			c.must(c.UseBefore(node, s.program))
 		}
 	}
 	c.startAll()

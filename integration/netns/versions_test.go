@@ -2,7 +2,6 @@ package netns
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +33,7 @@ func TestVersions(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, 4, 512, nil)
 			for _, node := range nodes {
-				c.must(c.Use(node, old))
+				c.must(c.UseBefore(node, old))
 			}
 			c.startAll()
 			c.halves([]string{"n1", "n2"}, []string{"n3", "n4"}, nil)
@@ -60,7 +59,7 @@ func (c *cluster) halves(a, b, upgraded []string) {
 	c.hold(max(budget.GetDMax().AsDuration(), lastFeed(budget)-time.Since(began)), "it stays so", c.always, observe.Decided(a, b))
 	for _, node := range upgraded {
 		c.must(c.Stop(node))
-		c.must(c.Use(node, filepath.Join(binaries, "fencing-agent")))
+		c.must(c.Upgrade(node))
 		c.must(c.Start(node))
 		c.await(startLimit, node+" answers", func(v *observe.View) string {
 			if v.Status[node].GetVerdict() == nil {

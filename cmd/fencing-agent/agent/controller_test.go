@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -175,7 +176,7 @@ nodeGroup: test
 members:
   source: controller
   cacheFile: %[2]s/%[1]s.json
-  controller: {address: "%[5]s", serverName: fencing-controller, caFile: %[2]s/tls.crt, tokenFile: %[2]s/%[1]s.token, founders: [n1, n2]}
+  controller: {address: "%[5]s", serverName: fencing-controller, credentials: %[2]s/%[1]s.credentials, founders: [n1, n2]}
 systemNetworks:
   - {name: a, at: 127.81.1.%[3]d, port: %[4]d}
   - {name: b, at: 127.81.2.%[3]d, port: %[4]d}
@@ -183,7 +184,12 @@ watchdog: {driver: none, timeout: 10s, disableFile: %[2]s/%[1]s.off}
 api: {socket: %[2]s/%[1]s.sock}
 http: {address: ""}
 `, name, f.dir, f.hosts[name], f.port, c.address)
-		for path, text := range map[string]string{f.path(name): text, filepath.Join(f.dir, name+".token"): "token-of-" + name + "\n"} {
+		ca, err := os.ReadFile(filepath.Join(f.dir, "tls.crt"))
+		folder := filepath.Join(f.dir, name+".credentials")
+		if err := errors.Join(err, os.MkdirAll(folder, 0o700)); err != nil {
+			f.t.Fatal(err)
+		}
+		for path, text := range map[string]string{f.path(name): text, filepath.Join(folder, "ca.crt"): string(ca), filepath.Join(folder, "token"): "token-of-" + name + "\n"} {
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				f.t.Fatal(err)
 			}

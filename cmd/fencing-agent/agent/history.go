@@ -24,11 +24,11 @@ type chronicle struct {
 
 // newRecorder makes what writes the history, if there is to be one.
 func (a *Agent) newRecorder() *recorder.Recorder {
-	if a.cfg.History.Megabytes == 0 {
+	if a.cfg.Experimental.HistoryMegabytes == 0 {
 		return nil
 	}
 	c := recorder.Config{
-		Path: a.cfg.HistoryFile(), Slots: history.SlotsFor(int64(a.cfg.History.Megabytes) << 20), Boot: a.self.boot,
+		Path: a.cfg.HistoryFile(), Slots: history.SlotsFor(int64(a.cfg.Experimental.HistoryMegabytes) << 20), Boot: a.self.boot,
 		Clock: a.clock, Log: a.log, Reg: a.opts.Registry,
 	}
 	c.Opened = func(err error) {

@@ -30,7 +30,8 @@ func (f *fleet) configureKube(names ...string) {
 	for _, name := range names {
 		text := fmt.Sprintf(`nodeName: %[1]s
 nodeGroup: test
-members: {source: kubernetes, cacheFile: %[2]s/%[1]s.json, checkInterval: 2s}
+members: {source: kubernetes, cacheFile: %[2]s/%[1]s.json}
+experimental: {checkInterval: 2s}
 kubernetes: {kubeconfig: /none, labels: true}
 quorum: {tieBreak: none}
 systemNetworks:

@@ -75,10 +75,13 @@ func (a *Agent) startServing(background spawn) (stop func(), err error) {
 // socketPart is a socket of the API among the parts of the agent.
 func socketPart(path string) string { return "socket " + path }
 
+// socketMode lets root and the group of api.socketGroup connect.
+const socketMode fs.FileMode = 0o660
+
 // listen makes a socket of the API, if that can be had.
 func (a *Agent) listen(path string) (net.Listener, error) {
 	before, _ := os.Lstat(path)
-	l, err := publish.Listen(path, fs.FileMode(a.cfg.API.SocketMode), a.cfg.API.SocketGroup)
+	l, err := publish.Listen(path, socketMode, a.cfg.API.SocketGroup)
 	if err == nil && before != nil && before.IsDir() {
 		a.log.Warn("an empty folder was at the path of the API socket and was removed: a pod that has mounted it must be made again", "path", path)
 	}

@@ -18,18 +18,19 @@ const (
 // agreements are by key; of several that fit, the longest counts. A list of what has names is NAME[].
 var agreements = map[string]Agreement{
 	"cluster": MustAgree, "nodeGroup": MustAgree, "nodeName": OfANode, "nodeDevices": MayDiffer,
-	"members.source": MustAgree, "members.static": MustAgree, "members.epoch": MustAgree, "members.checkInterval": MayDiffer,
-	"members.cacheFile": OfANode, "members.controller": MayDiffer, "members.controller.caFile": OfANode, "members.controller.tokenFile": OfANode,
+	"members.source": MustAgree, "members.static": MustAgree, "members.epoch": MustAgree,
+	"members.cacheFile": OfANode, "members.controller": MayDiffer, "members.controller.credentials": OfANode,
 	"members.controller.founders": MustAgree, // two lists with no name in common can found two groups
 	"systemNetworks[].name":       MustAgree, "systemNetworks[].port": MustAgree,
 	"systemNetworks[].at": OfANode, "systemNetworks[].bindToDevice": OfANode,
-	"reachability": MustAgree, "gossip": MustAgree, "gossip.keyFile": OfANode, "gossip.sources": MayDiffer,
+	"reachability": MustAgree, "gossip": MustAgree, "gossip.keyFile": OfANode,
 	"quorum": MustAgree, "onQuorumLoss": MustAgree, "restartGrace": MayDiffer, "timing": MustAgree,
 	"lun": MayDiffer, "lun.mode": MustAgree, "lun.hold": MustAgree, "lun.devices": OfANode,
 	"watchdog": MayDiffer, "watchdog.device": OfANode, "watchdog.disableFile": OfANode,
 	"kubernetes": MayDiffer, "kubernetes.groupLabel": MustAgree, "kubernetes.kubeconfig": OfANode,
 	"api": OfANode, "api.commands": MustAgree,
-	"experimental": MustAgree, "experimental.leftByDoubt": MayDiffer, "experimental.feedInterval": MayDiffer, "experimental.selfFenceAfter": MayDiffer, "http": OfANode, "history": OfANode,
+	"experimental": MustAgree, "experimental.leftByDoubt": MayDiffer, "experimental.gossipSources": MayDiffer, "experimental.checkInterval": MayDiffer, "experimental.historyMegabytes": OfANode,
+	"experimental.feedInterval": MayDiffer, "experimental.selfFenceAfter": MayDiffer, "http": OfANode,
 }
 
 var inBrackets = regexp.MustCompile(`\[[^]]*\]`)

@@ -328,8 +328,8 @@ func checkExperimental(c *Config, r *report) {
 func checkPaths(c *Config, r *report) {
 	type use struct{ key, path string }
 	uses := []use{
-		{"members.cacheFile", c.Members.CacheFile}, {"members.controller.caFile", c.Members.Controller.CAFile},
-		{"members.controller.tokenFile", c.Members.Controller.TokenFile}, {"kubernetes.kubeconfig", c.Kubernetes.Kubeconfig},
+		{"members.cacheFile", c.Members.CacheFile}, {"members.controller.credentials", c.Members.Controller.Credentials},
+		{"kubernetes.kubeconfig", c.Kubernetes.Kubeconfig},
 		{"gossip.keyFile", c.Gossip.KeyFile}, {"watchdog.device", c.Watchdog.Device},
 		{"watchdog.disableFile", c.Watchdog.DisableFile}, {"api.socket", c.API.Socket},
 	}

@@ -26,7 +26,6 @@ type Config struct {
 	NodeDevices    []NodeDevices   `yaml:"nodeDevices"`
 	API            API             `yaml:"api"`
 	HTTP           HTTP            `yaml:"http"`
-	History        History         `yaml:"history"`
 	Experimental   Experimental    `yaml:"experimental"`
 
 	// InCluster says that the environment offers the in-cluster Kubernetes API.
@@ -39,23 +38,19 @@ type Config struct {
 
 // Members says where the list of expected nodes comes from.
 type Members struct {
-	Source    MemberSource `yaml:"source"`
-	Epoch     int          `yaml:"epoch" range:"0..1000000000000000"` // to be raised with each change of the list
-	Static    []Member     `yaml:"static"`
-	CacheFile string       `yaml:"cacheFile" form:"absolute path"`
-	// CheckInterval is the time between two looks at the Nodes; 0: none but those that a change
-	// seen by others asks for.
-	CheckInterval time.Duration `yaml:"checkInterval" range:"0s..24h"`
-	Controller    Controller    `yaml:"controller"`
+	Source     MemberSource `yaml:"source"`
+	Epoch      int          `yaml:"epoch" range:"0..1000000000000000"` // to be raised with each change of the list
+	Static     []Member     `yaml:"static"`
+	CacheFile  string       `yaml:"cacheFile" form:"absolute path"`
+	Controller Controller   `yaml:"controller"`
 }
 
 // Controller is where fencing-controller serves lists, with source controller.
 type Controller struct {
-	Address    string   `yaml:"address" form:"host:port or empty"`
-	ServerName string   `yaml:"serverName" form:"node name or empty"` // in its certificate; empty: the host of Address
-	CAFile     string   `yaml:"caFile" form:"absolute path"`
-	TokenFile  string   `yaml:"tokenFile" form:"absolute path"`
-	Founders   []string `yaml:"founders" form:"node name"` // without whom no group is founded; empty: this node founds none
+	Address     string   `yaml:"address" form:"host:port or empty"`
+	ServerName  string   `yaml:"serverName" form:"node name or empty"` // in its certificate; empty: the host of Address
+	Credentials string   `yaml:"credentials" form:"absolute path"`     // the folder of the CA of its certificate and of the token for it
+	Founders    []string `yaml:"founders" form:"node name"`            // without whom no group is founded; empty: this node founds none
 }
 
 // Member is one expected node of a static list.
@@ -97,8 +92,7 @@ type Place struct {
 
 // Gossip tunes the membership protocol and its encryption.
 type Gossip struct {
-	KeyFile string  `yaml:"keyFile" form:"absolute path or empty"`
-	Sources Sources `yaml:"sources"`
+	KeyFile string `yaml:"keyFile" form:"absolute path or empty"`
 
 	Profile netgossip.Profile `yaml:"-"` // as the timing has it
 }
@@ -138,18 +132,20 @@ type Watchdog struct {
 
 // Experimental is what only a measurement or a laboratory sets. A key that is nil follows from the others.
 type Experimental struct {
-	Gossip         Overrides      `yaml:",inline"`
-	Lifeguard      bool           `yaml:"lifeguard"`                                  // false: a node that is slow neither slows down nor is given more time
-	LeftByDoubt    bool           `yaml:"leftByDoubt"`                                // a peer that several members miss is LEFT before its evidence has run out
-	FeedInterval   *time.Duration `yaml:"feedInterval,omitempty" range:"100ms..30m"`  // of the watchdog
-	SelfFenceAfter *time.Duration `yaml:"selfFenceAfter,omitempty" range:"500ms..1h"` // for how long the loss must be certain
+	Gossip           Overrides      `yaml:",inline"`
+	Lifeguard        bool           `yaml:"lifeguard"`   // false: a node that is slow neither slows down nor is given more time
+	LeftByDoubt      bool           `yaml:"leftByDoubt"` // a peer that several members miss is LEFT before its evidence has run out
+	Sources          Sources        `yaml:"gossipSources"`
+	CheckInterval    time.Duration  `yaml:"checkInterval" range:"0s..24h"`              // between two looks at the Nodes; 0: none but those that a change seen by others asks for
+	HistoryMegabytes int            `yaml:"historyMegabytes" range:"0..64"`             // of the file; 0: none
+	FeedInterval     *time.Duration `yaml:"feedInterval,omitempty" range:"100ms..30m"`  // of the watchdog
+	SelfFenceAfter   *time.Duration `yaml:"selfFenceAfter,omitempty" range:"500ms..1h"` // for how long the loss must be certain
 }
 
 // API is the gRPC sockets.
 type API struct {
 	Socket      string   `yaml:"socket" form:"socket path"`
-	MoreSockets []string `yaml:"moreSockets" form:"socket path"` // the same API, mode and group at other paths
-	SocketMode  FileMode `yaml:"socketMode"`
+	MoreSockets []string `yaml:"moreSockets" form:"socket path"`    // the same API, mode and group at other paths
 	SocketGroup string   `yaml:"socketGroup" form:"group or empty"` // empty: the agent's own group
 	// Commands is who may tell that another node is dead, or order that it ends, and whether this node believes and obeys.
 	Commands Commands `yaml:"commands"`
@@ -161,11 +157,6 @@ type HTTP struct {
 	Page    Page   `yaml:"page"`                              // who is shown the status page
 }
 
-// History is what the agent keeps on disk of what happened.
-type History struct {
-	Megabytes int `yaml:"megabytes" range:"0..64"` // 0: nothing
-}
-
 // DefaultPort is the gossip port of a system network that names none.
 const DefaultPort = 7946
 
@@ -175,9 +166,9 @@ func Default() *Config {
 	return &Config{
 		Cluster: "default",
 		Members: Members{
-			Source:    SourceStatic,
-			CacheFile: "/var/lib/fencing-agent/members.json", CheckInterval: 5 * time.Minute,
-			Controller: Controller{CAFile: "/etc/fencing-agent/controller/ca.crt", TokenFile: "/var/run/secrets/fencing-controller/token"},
+			Source:     SourceStatic,
+			CacheFile:  "/var/lib/fencing-agent/members.json",
+			Controller: Controller{Credentials: "/var/run/secrets/fencing-controller"},
 		},
 		Kubernetes: Kubernetes{
 			Names:              NamesDeckhouse,
@@ -186,8 +177,8 @@ func Default() *Config {
 			Node:               NodeReport,
 		},
 		Reachability: Reachability{Networks: ReachableAny},
-		Gossip:       Gossip{Profile: netgossip.ProfileAuto, Sources: SourcesMembers},
-		Experimental: Experimental{Lifeguard: true, LeftByDoubt: true},
+		Gossip:       Gossip{Profile: netgossip.ProfileAuto},
+		Experimental: Experimental{Lifeguard: true, LeftByDoubt: true, Sources: SourcesMembers, CheckInterval: 5 * time.Minute, HistoryMegabytes: 4},
 		Quorum:       Quorum{TieBreak: TieBreakAuto},
 		OnQuorumLoss: LossFence,
 		RestartGrace: 30 * time.Second,
@@ -209,10 +200,8 @@ func Default() *Config {
 			DisableFirst:  DisableAny,
 			DisableFile:   "/var/run/fencing-agent/disable",
 		},
-		API:  API{Socket: "/var/run/fencing-agent.sock", SocketMode: 0o660, Commands: CommandsRoot},
+		API:  API{Socket: "/var/run/fencing-agent.sock", Commands: CommandsRoot},
 		HTTP: HTTP{Address: "127.0.0.1:9110", Page: PageLoopback},
-
-		History: History{Megabytes: 4},
 	}
 }
 

@@ -254,7 +254,7 @@ var elsewhere = map[string]string{
 	"suspiciontimeout":  "it follows from experimental.suspicionMult and probeInterval, and fencectl config check prints how long memberlist takes with it",
 	"equalsplit":        "quorum.tieBreak says what decides; with a LUN the LUN does, unless it is kubernetes",
 	"arbitrate":         "only an equal split is arbitrated; without a majority in any part all stop, but lun.hold and lun.mode: or keep nodes alive that reach the LUN",
-	"k8scheckinterval":  "the key is members.checkInterval",
+	"k8scheckinterval":  "the key is experimental.checkInterval",
 	"watchdoginterval":  "it follows from timing and watchdog.timeout, and experimental.feedInterval sets it",
 	"watchdogdevice":    "the key is watchdog.device",
 	"grpcsocketpath":    "the keys are api.socket and api.moreSockets",
@@ -265,8 +265,7 @@ var elsewhere = map[string]string{
 // meant counts as refused too: that it is missing is no second problem.
 func (r *report) unknownKey(path, key string, names []string) {
 	at := child(path, key)
-	if what, ok := r.wasKey(at); ok {
-		r.refuse(at, what, "", "")
+	if r.wasKey(at) {
 		return
 	}
 	if hint := retired[at]; hint != "" {
@@ -343,20 +342,6 @@ func (s *Size) parse(n *yaml.Node) (string, bool) {
 		return allowed, false
 	}
 	*s = Size(i)
-	return "", true
-}
-
-// parse reads the octal digits of chmod, in quotes: YAML would read a bare 0660 as 432.
-func (m *FileMode) parse(n *yaml.Node) (string, bool) {
-	const allowed = `octal digits in quotes, "0000" to "0777"`
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
-		return allowed, false
-	}
-	bits, err := strconv.ParseUint(n.Value, 8, 9)
-	if err != nil {
-		return allowed, false
-	}
-	*m = FileMode(bits)
 	return "", true
 }
 

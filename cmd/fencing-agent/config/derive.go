@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -65,6 +66,12 @@ func (m *Members) List() []roster.Member {
 func (c *Config) GossipLabel(network string) string {
 	return c.Cluster + "/" + c.NodeGroup + "/" + network
 }
+
+// CAFile has the certificates that the controller's one has to be signed by.
+func (c *Controller) CAFile() string { return filepath.Join(c.Credentials, "ca.crt") }
+
+// TokenFile has the token by which the controller knows the node.
+func (c *Controller) TokenFile() string { return filepath.Join(c.Credentials, "token") }
 
 // UsesKubernetes reports whether there is an API server to talk to. With the controller as the source of members the
 // agent talks to none, wherever it runs.

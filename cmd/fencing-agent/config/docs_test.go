@@ -153,8 +153,6 @@ func shownDefault(v reflect.Value) string {
 	switch x := v.Interface().(type) {
 	case Size:
 		return "auto"
-	case FileMode:
-		return fmt.Sprintf("%q", x)
 	default:
 		text := fmt.Sprint(x)
 		for _, unit := range []string{"m", "h"} { // 5m0s is written 5m

@@ -242,27 +242,33 @@ func prune(n *yaml.Node) {
 	}
 }
 
-// wasKey says what to do about a key that files of before had; ok is false for any other. The keys that stand in its place
-// count as refused, too: that they are missing is no second problem.
-func (r *report) wasKey(path string) (what string, ok bool) {
+// wasKey refuses a key that files of before had, or all such keys in a section of before, with what stands in their place. What
+// does counts as refused, too: that it is missing is no second problem.
+func (r *report) wasKey(path string) (known bool) {
 	pattern := inBrackets.ReplaceAllString(path, "[]")
-	for _, row := range movedKeys() {
-		if !slices.Contains(row.old, pattern) {
-			continue
-		}
-		b := before{root: r.root}
-		if digits := inBrackets.FindString(path); digits != "" {
-			b.index, _ = strconv.Atoi(strings.Trim(digits, "[]")) // it was made of a number
-		}
-		c := row.carry(b)
-		for _, s := range c.set {
-			r.refused[b.path(s.key)] = true
-		}
-		what = c.says(b) + "; run fencectl config migrate " + r.name
-		if c.lost != "" {
-			what += " (" + c.lost + ")"
-		}
-		return what, true
+	b := before{root: r.root}
+	if digits := inBrackets.FindString(path); digits != "" {
+		b.index, _ = strconv.Atoi(strings.Trim(digits, "[]")) // it was made of a number
 	}
-	return "", false
+	for _, row := range movedKeys() {
+		for _, old := range row.old {
+			if old != pattern && (!strings.HasPrefix(old, pattern+".") || b.at(old) == nil) {
+				continue
+			}
+			known = true
+			c := row.carry(b)
+			for _, s := range c.set {
+				r.refused[b.path(s.key)] = true
+			}
+			what := c.says(b) + "; run fencectl config migrate " + r.name
+			if c.lost != "" {
+				what += " (" + c.lost + ")"
+			}
+			if _, key, _ := find(r.root, b.path(old)); key != nil {
+				r.lines[b.path(old)] = key.Line
+			}
+			r.refuse(b.path(old), what, "", "")
+		}
+	}
+	return known
 }

@@ -35,7 +35,7 @@ var oldFiles = []struct{ name, old, now, lost string }{
 		"watchdog: {timeout: 20s}\ntiming: fast\nlun:\n  heartbeatInterval: 1s\n  ioTimeout: 2s\nexperimental:\n  selfFenceAfter: 5.2s\n", ""},
 	{"parameters", "gossip:\n  profile: fixed\n  overrides:\n    # slow\n    probeInterval: 1s # a second\n    gossipNodes: 4\n  lifeguard: false\n  leftByDoubt: true\n",
 		"experimental:\n  # slow\n  probeInterval: 1s # a second\n  gossipNodes: 4\n  lifeguard: false\n", ""},
-	{"no parameters", "gossip: {overrides: {}, sources: any}\n", "gossip: {sources: any}\n", ""},
+	{"no parameters", "gossip: {overrides: {}, keyFile: /k}\n", "gossip: {keyFile: /k}\n", ""},
 	{"the usual tie-breakers", "quorum: {tieBreakers: [lun, kubernetes]}\nkubernetes: {tieBreak: reachability}\nlun: {devices: [/dev/a], unavailableAtTie: fence}\n", "lun: {devices: [/dev/a]}\n", ""},
 	{"no tie-breaker", "quorum:\n  tieBreakers: [] # both stop\n", "quorum:\n  tieBreak: none # both stop\n", ""},
 	{"the LUN alone", "quorum:\n  size: 3\n  tieBreakers: [lun]\nlun: {devices: [/dev/a], unavailableAtTie: kubernetes}\n", "quorum:\n  size: 3\n  tieBreak: lun\nlun: {devices: [/dev/a]}\n", ""},
@@ -52,6 +52,12 @@ var oldFiles = []struct{ name, old, now, lost string }{
 	{"the file first", "watchdog: {disablePriority: [file, controller]}\n", "watchdog: {disableFirst: file}\n", ""},
 	{"the Node first", "watchdog:\n  disablePriority: [controller, file]\n", "watchdog:\n  disableFirst: node\n", ""},
 	{"any of them", "watchdog: {disablePriority: [], timeout: 30s}\n", "watchdog: {timeout: 30s}\n", ""},
+	{"keys of laboratories", "gossip: {sources: any}\nmembers: {checkInterval: 7m, epoch: 2}\nhistory: {megabytes: 0}\n", "members: {epoch: 2}\nexperimental:\n  gossipSources: any\n  checkInterval: 7m\n  historyMegabytes: 0\n", ""},
+	{"keys of laboratories, by default", "gossip: {sources: members, keyFile: /k}\nmembers: {checkInterval: 5m}\nhistory: {megabytes: 4}\n", "gossip: {keyFile: /k}\n", ""},
+	{"credentials in one folder", "members:\n  controller:\n    caFile: /etc/c/ca.crt\n    tokenFile: /etc/c/token\n    address: c:1\n", "members:\n  controller:\n    credentials: /etc/c\n    address: c:1\n", ""},
+	{"credentials elsewhere", "members: {controller: {caFile: /etc/ca.pem, address: 'c:1'}}\n", "members: {controller: {address: 'c:1'}}\n", "the agent reads the CA from /var/run/secrets/fencing-controller/ca.crt"},
+	{"the usual socket", "api: {socketMode: \"0660\", socketGroup: g}\n", "api: {socketGroup: g}\n", ""},
+	{"a socket of root's", "api: {socketMode: \"0600\", socketGroup: g}\n", "api: {socketGroup: g}\n", "api.socketMode: 0600: the socket has mode 0660"},
 	{"no orders", "api:\n  fence: false\n", "api:\n  commands: none\n", "api.confirmDead and api.fence differ"},
 }
 

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -38,6 +40,11 @@ func movedKeys() []moved {
 		{[]string{"quorum.tieBreakers", "kubernetes.tieBreak", "lun.unavailableAtTie"}, carryTieBreak},
 		{[]string{"kubernetes.watchNode", "kubernetes.events", "kubernetes.deaths", "kubernetes.labels"}, carryNode},
 		{[]string{"watchdog.disablePriority"}, carryDisableFirst},
+		same("gossip.sources", "experimental.gossipSources", "members"),
+		same("members.checkInterval", "experimental.checkInterval", "5m"),
+		same("history.megabytes", "experimental.historyMegabytes", "4"),
+		{[]string{"members.controller.caFile", "members.controller.tokenFile"}, carryCredentials},
+		{[]string{"api.socketMode"}, carrySocketMode},
 		{[]string{"api.confirmDead", "api.fence", "api.rootFrom"}, carryCommands},
 		{[]string{"watchdog.sentenceAfter", "watchdog.sentenceTimeout", "watchdog.sentenceOnLUNLoss"}, carrySelfFence},
 		{[]string{"watchdog.feedInterval"}, carryFeedInterval},
@@ -126,6 +133,27 @@ func carryDisableFirst(b before) carried {
 		}
 	}
 	return to("watchdog.disableFirst", string(first), string(DisableAny))
+}
+
+// carryCredentials: the two files have to be in one folder, under the names that a pod has them by.
+func carryCredentials(b before) carried {
+	ca := b.text("members.controller.caFile", "/etc/fencing-agent/controller/ca.crt")
+	token := b.text("members.controller.tokenFile", "/var/run/secrets/fencing-controller/token")
+	folder := filepath.Dir(token)
+	c := to("members.controller.credentials", folder, Default().Members.Controller.Credentials)
+	now := Controller{Credentials: folder}
+	if ca != now.CAFile() || token != now.TokenFile() {
+		c.lost = fmt.Sprintf("the agent reads the CA from %s and the token from %s: put %s and %s there", now.CAFile(), now.TokenFile(), ca, token)
+	}
+	return c
+}
+
+func carrySocketMode(b before) carried {
+	c := carried{gone: "the socket has mode 0660, and api.socketGroup says who may use it beside root"}
+	if mode := b.text("api.socketMode", "0660"); mode != "0660" {
+		c.lost = "api.socketMode: " + mode + ": " + c.gone
+	}
+	return c
 }
 
 // carryCommands: what no single value says becomes none, which lets nobody do more than before.

@@ -65,7 +65,7 @@ func schemaOf(t reflect.Type, constraint reflect.StructTag) map[string]any {
 	switch zero.(type) {
 	case time.Duration:
 		return described(map[string]any{"$ref": "#/definitions/duration"}, constraint.Get("range"))
-	case netip.Addr, Place, FileMode:
+	case netip.Addr, Place:
 		return map[string]any{"type": "string"}
 	case Size:
 		return map[string]any{"anyOf": []any{map[string]any{"const": "auto"}, map[string]any{"type": "integer", "minimum": 1}}}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"io/fs"
 	"strconv"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
@@ -182,15 +181,6 @@ func (s Size) MarshalYAML() (any, error) {
 	}
 	return int(s), nil
 }
-
-// FileMode is the permission bits of a file, written as an octal string.
-type FileMode fs.FileMode
-
-// MarshalYAML prints the mode as chmod takes it.
-func (m FileMode) MarshalYAML() (any, error) { return m.String(), nil }
-
-// String prints the mode as chmod takes it.
-func (m FileMode) String() string { return fmt.Sprintf("%04o", uint32(m)) }
 
 // The words of reachability; a number of networks is the third choice.
 const (

@@ -62,7 +62,7 @@ func (n *Networks) open(i int, r *roster.Roster) (*instance, error) {
 	t := Tuning{settings.ParamsFor(r.Size()), r.Size()}
 	in, unpinned, err := openInstance(sn, swim.Config{
 		Network: i, Name: sn.Name, Label: settings.GossipLabel(sn.Name), Roster: r,
-		BindAddr: found.Address, Port: sn.Port, Params: t.Params, Keyring: n.keys, AnySource: settings.Gossip.Sources == config.SourcesAny,
+		BindAddr: found.Address, Port: sn.Port, Params: t.Params, Keyring: n.keys, AnySource: settings.Experimental.Sources == config.SourcesAny,
 		Transport: n.cfg.Listen, Device: n.pinTo(sn, found), Clock: n.cfg.Clock,
 		Statement: n.statement, Relay: n.relay, Sees: n.sees, HandsOver: n.cfg.HandsOver, Handed: n.cfg.Handed, Doubts: n.doubts,
 		Sink: crossing{Reports: n.cfg.Reports(r), roster: r, networks: n}, Logger: n.log, Metrics: n.metrics.swim,

@@ -194,9 +194,13 @@ func (tr *troop) join(ctx context.Context, wg *sync.WaitGroup, dir string, i int
 	c.SystemNetworks = []config.SystemNetwork{{Name: "a"}}
 	c.Kubernetes.DisableAnnotations = []string{"off"}
 	c.Members.Controller = config.Controller{
-		Address: "c:1", ServerName: "fencing-controller", CAFile: filepath.Join(dir, "tls.crt"), TokenFile: filepath.Join(dir, f.name+".token"), Founders: []string{"n1", "n2", "n3", "n4", "n5"},
+		Address: "c:1", ServerName: "fencing-controller", Credentials: filepath.Join(dir, f.name), Founders: []string{"n1", "n2", "n3", "n4", "n5"},
 	}
-	if err := os.WriteFile(c.Members.Controller.TokenFile, []byte(f.name), 0o600); err != nil {
+	ca, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
+	if err := errors.Join(err, os.MkdirAll(c.Members.Controller.Credentials, 0o700), os.WriteFile(c.Members.Controller.CAFile(), ca, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(c.Members.Controller.TokenFile(), []byte(f.name), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f.m = New(Config{
@@ -481,7 +485,7 @@ func writeCertificate(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, block := range map[string]*pem.Block{"tls.crt": {Type: "CERTIFICATE", Bytes: der}, "tls.key": {Type: "EC PRIVATE KEY", Bytes: secret}} {
+	for name, block := range map[string]*pem.Block{"tls.crt": {Type: "CERTIFICATE", Bytes: der}, "ca.crt": {Type: "CERTIFICATE", Bytes: der}, "tls.key": {Type: "EC PRIVATE KEY", Bytes: secret}} {
 		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}

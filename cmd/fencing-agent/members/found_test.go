@@ -119,7 +119,7 @@ func TestFindingsEndWithTheStream(t *testing.T) {
 		writeCertificate(t, dir) // by the clock in here
 		f, listen := newFollower(t), bufconn.Listen(1<<16)
 		f.clock = boottime.Clock(func() boottime.Instant { return boottime.Instant(time.Now().UnixNano()) })
-		f.cfg.Members.Controller = config.Controller{Address: "c:1", ServerName: "fencing-controller", CAFile: filepath.Join(dir, "tls.crt"), TokenFile: filepath.Join(dir, "token")}
+		f.cfg.Members.Controller = config.Controller{Address: "c:1", ServerName: "fencing-controller", Credentials: dir}
 		f.connect = func(ctx context.Context, _ string) (net.Conn, error) { return listen.DialContext(ctx) }
 		var last atomic.Int32
 		f.finds = func(d []FoundDeath) { last.Store(int32(len(d))) }

@@ -76,7 +76,7 @@ func (k *nodeSource) source(found func(List)) (*nodelist.Source, error) {
 	}
 	return nodelist.New(nodelist.Config{
 		Client: core, Label: k.cfg.Kubernetes.GroupLabel, Group: k.cfg.NodeGroup, Networks: k.networks,
-		Interval: k.cfg.Members.CheckInterval, Logger: k.log, Clock: k.clock,
+		Interval: k.cfg.Experimental.CheckInterval, Logger: k.log, Clock: k.clock,
 		Present: func() []roster.Member {
 			if r := k.present.Load(); r != nil {
 				return r.Members

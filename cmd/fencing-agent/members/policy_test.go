@@ -191,7 +191,7 @@ func TestPolicyEndsWithAnOlderController(t *testing.T) {
 		writeCertificate(t, dir) // by the clock in here
 		f, listen := newFollower(t), bufconn.Listen(1<<16)
 		f.clock = boottime.Clock(func() boottime.Instant { return boottime.Instant(time.Now().UnixNano()) })
-		f.cfg.Members.Controller = config.Controller{Address: "c:1", ServerName: "fencing-controller", CAFile: filepath.Join(dir, "tls.crt"), TokenFile: filepath.Join(dir, "token")}
+		f.cfg.Members.Controller = config.Controller{Address: "c:1", ServerName: "fencing-controller", Credentials: dir}
 		f.connect = func(ctx context.Context, _ string) (net.Conn, error) { return listen.DialContext(ctx) }
 		r := &ruling{told: make(chan *fencingv1.MembersReport, 2), end: make(chan struct{})}
 		srv := grpc.NewServer(lists.Options(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))...)

@@ -109,13 +109,13 @@ func (c *controllerSource) report() *fencingv1.MembersReport {
 // dial prepares a connection that trusts the CA of the configuration and nobody else.
 func (c *controllerSource) dial() (*grpc.ClientConn, error) {
 	at := &c.cfg.Members.Controller
-	ca, err := os.ReadFile(at.CAFile)
+	ca, err := os.ReadFile(at.CAFile())
 	if err != nil {
-		return nil, fmt.Errorf("members.controller.caFile: %w", err)
+		return nil, fmt.Errorf("members.controller.credentials: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(ca) {
-		return nil, fmt.Errorf("members.controller.caFile: %s has no certificate", at.CAFile)
+		return nil, fmt.Errorf("members.controller.credentials: %s has no certificate", at.CAFile())
 	}
 	name := at.ServerName
 	if name == "" {
@@ -126,7 +126,7 @@ func (c *controllerSource) dial() (*grpc.ClientConn, error) {
 	options := []grpc.DialOption{
 		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
 		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: pool, ServerName: name, MinVersion: tls.VersionTLS13})),
-		grpc.WithPerRPCCredentials(tokenFile(at.TokenFile)),
+		grpc.WithPerRPCCredentials(tokenFile(at.TokenFile())),
 	}
 	if c.connect != nil {
 		options = append(options, grpc.WithContextDialer(c.connect))
@@ -141,7 +141,7 @@ type tokenFile string
 func (t tokenFile) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	text, err := os.ReadFile(string(t))
 	if err != nil {
-		return nil, fmt.Errorf("members.controller.tokenFile: %w", err)
+		return nil, fmt.Errorf("members.controller.credentials: %w", err)
 	}
 	return map[string]string{"authorization": "Bearer " + strings.TrimSpace(string(text))}, nil
 }

@@ -70,7 +70,7 @@ func nodes(h *page.HTML, v *view.Model) {
 func timeline(h *page.HTML, past view.Timeline) {
 	h.Put("<h2>The last 24 hours</h2>\n")
 	if len(past.Spans) == 0 {
-		h.Put(`<p class="small">Nothing is on record: history.megabytes is 0, or the agent has just started.</p>`)
+		h.Put(`<p class="small">Nothing is on record: experimental.historyMegabytes is 0, or the agent has just started.</p>`)
 		return
 	}
 	h.Put(`<svg class="bar" viewBox="0 0 1000 24" preserveAspectRatio="none" role="img" aria-label="what the agent did in the last 24 hours">
