@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
@@ -485,33 +484,5 @@ func TestReadWaitsForTheDeviceThatCanTell(t *testing.T) {
 		if n.arb.cur.kind == OpRead && n.arb.inFlight || n.arb.table.anyUnknown() == third {
 			t.Errorf("third device %v: under way %v, unknown %v", third, n.arb.inFlight, n.arb.table.anyUnknown())
 		}
-	}
-}
-
-// Guard: L6. A grant is worth G from when the record of a write was begun first, on whatever device. Where that write failed, or does
-// not count, it may have landed: others have seen the record from then on, and reckon with its owner's deadline (L5).
-func TestWriteBeginsWithItsFirstDevice(t *testing.T) {
-	r := startedSet(t)
-	n := r.nodes[0]
-	r.settle([]int{0}, []int{1})
-	r.hold(boottime.Never)
-	r.run(r.timing.Heartbeat)
-	r.now = max(r.now, n.arb.writeDue())
-	n.arb.lanes[1].ours, n.arb.lanes[2].ours = 0, 0 // they are asked first, and answer late
-	r.step(0)
-	begun := r.now
-	if n.ios[0] == nil || n.ios[0].op.Kind != OpWrite || n.ios[1] == nil || n.ios[1].op.Kind != OpRead {
-		t.Fatalf("device 0 is not written first: %+v", n.ios)
-	}
-	r.loseOn(0, 0, true)
-	r.now = r.now.Add(r.timing.Heartbeat)
-	for range 2 {
-		for d := 1; d < 3; d++ {
-			r.completeOn(0, d)
-		}
-		r.step(0)
-	}
-	if !n.arb.lastWriteOK || n.arb.writeStart > begun {
-		t.Errorf("landed %v, and begun %v after its first device", n.arb.lastWriteOK, n.arb.writeStart.Sub(begun))
 	}
 }

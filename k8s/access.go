@@ -28,7 +28,7 @@ const (
 func Accesses() []Access {
 	return []Access{
 		{
-			Resource: "nodes", Verbs: []string{"list", "watch"}, Optional: "kubernetes.watchNode",
+			Resource: "nodes", Verbs: []string{"list", "watch"}, Optional: "kubernetes.node: follow",
 			Why: "k8s/ownnode: annotations, taints and deletion of this node's Node",
 		},
 		{
@@ -36,19 +36,19 @@ func Accesses() []Access {
 			Why: "k8s/nodelist: the Nodes with the group's label",
 		},
 		{
-			Resource: "nodes", Verbs: []string{"patch"}, Own: true, Optional: "members.source: kubernetes, kubernetes.labels or kubernetes.deaths",
+			Resource: "nodes", Verbs: []string{"patch"}, Own: true, Optional: "members.source: kubernetes, or kubernetes.node: report or label",
 			Why: "k8s/marks: annotations with this node's addresses and with the deaths that its agent knows, labels",
 		},
 		{
-			Resource: "events", Verbs: []string{"create"}, Namespace: DefaultNamespace, Optional: "kubernetes.events",
+			Resource: "events", Verbs: []string{"create"}, Namespace: DefaultNamespace, Optional: "kubernetes.node: report or label",
 			Why: "k8s/marks: Events about this node's Node",
 		},
 		{
-			Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"create"}, Namespace: AgentNamespace, Optional: "kubernetes.tieBreak: lease",
+			Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"create"}, Namespace: AgentNamespace, Optional: "quorum.tieBreak: lease",
 			Why: "k8s/leaseregister: the Lease that breaks ties, when there is none",
 		},
 		{
-			Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "update"}, Namespace: AgentNamespace, Named: true, Optional: "kubernetes.tieBreak: lease",
+			Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"get", "update"}, Namespace: AgentNamespace, Named: true, Optional: "quorum.tieBreak: lease",
 			Why: "k8s/leaseregister: that Lease",
 		},
 	}

@@ -23,7 +23,7 @@ type Config struct {
 	LUN            bool          // the lun tie-breaker is configured; for any other but API see BreakTiesBy
 	API            bool          // the kubernetes tie-breaker is configured
 	APIMaxAge      time.Duration // an older result of the API probe counts for nothing
-	LUNLostAsksAPI bool          // lun.unavailableAtTie: kubernetes
+	LUNLostAsksAPI bool          // quorum.tieBreak: lun-then-kubernetes
 	LUNMode        LUNMode       // lun.mode
 	LUNGrace       time.Duration // LUNAnd: so long the LUN may be lost for this node alone
 	Hold           bool          // lun.hold: without quorum, go on while the LUN shows that nobody lives

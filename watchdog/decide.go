@@ -42,7 +42,7 @@ type Inputs struct {
 	API      bool             // the kubernetes tie-breaker is configured
 	APIUntil boottime.Instant // the API answered, and that may be believed until then
 	APIAsked bool             // a fresh result is there, whatever it says
-	// LUNLostAsksAPI is lun.unavailableAtTie: kubernetes.
+	// LUNLostAsksAPI is quorum.tieBreak: lun-then-kubernetes.
 	LUNLostAsksAPI bool
 
 	OnLoss LossPolicy

@@ -566,7 +566,7 @@ type SentenceBar int32
 
 const (
 	SentenceBar_SENTENCE_BAR_UNSPECIFIED SentenceBar = 0
-	// watchdog.sentenceAfter is off.
+	// watchdog.selfFence is none.
 	SentenceBar_SENTENCE_BAR_OFF SentenceBar = 1
 	// It would not hold by the LUN: lun.hold is off, there is no LUN, the LUN has no echo blocks or is not
 	// open yet, or onQuorumLoss is not fence.
@@ -642,7 +642,7 @@ type Status struct {
 	Nodes []*NodeStatus `protobuf:"bytes,6,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// One per configured LUN, in the order of the configuration.
 	Luns []*LunStatus `protobuf:"bytes,7,rep,name=luns,proto3" json:"luns,omitempty"`
-	// The lease that decides an equal split: that of the LUN or, with kubernetes.tieBreak: lease,
+	// The lease that decides an equal split: that of the LUN or, with quorum.tieBreak: lease,
 	// that of the API server. Absent: neither is configured.
 	LunLease   *LunLease       `protobuf:"bytes,8,opt,name=lun_lease,json=lunLease,proto3" json:"lun_lease,omitempty"`
 	Watchdog   *WatchdogStatus `protobuf:"bytes,9,opt,name=watchdog,proto3" json:"watchdog,omitempty"`

@@ -294,12 +294,12 @@ func (w *wishes) putLUN(put func(string, ...any), a *around) {
 		for i, l := range w.luns {
 			quoted[i] = fmt.Sprintf("%q", l)
 		}
-		put("quorum: {tieBreakers: [lun]} # of two halves exactly one lives")
+		put("quorum: {tieBreak: lun} # of two halves exactly one lives")
 		put("lun: {devices: [%s]} # format it once, from one node: fencectl lun init", strings.Join(quoted, ", "))
 		return
 	}
-	put("quorum: {tieBreakers: []} # in an equal split both halves stop; a LUN that all nodes see lets one live:")
-	put("# lun: {devices: [...]} # one or three, and quorum: {tieBreakers: [lun]}")
+	put("quorum: {tieBreak: none} # in an equal split both halves stop; a LUN that all nodes see lets one live:")
+	put("# lun: {devices: [...]} # one or three, and quorum: {tieBreak: lun}")
 	for _, l := range a.luns {
 		put("#   %s", l)
 	}

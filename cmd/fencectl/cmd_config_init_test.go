@@ -29,7 +29,7 @@ func TestConfigInitDrafts(t *testing.T) {
 		"what was found": {wishes{group: "storage", source: "static"}, []string{"- {name: \"n1\"", "\"bond0-7\": \"10.1.0.1\"", "/dev/watchdog1", "#   wwn:6001405abcdef01234567890abcdef01", "iTCO_wdt?evil"}},
 		"all flags": {
 			wishes{group: "storage", cluster: "prod", source: "static", members: members, luns: []string{"wwn:6001405abcdef01234567890abcdef01"}, watchdog: "/dev/watchdog0", keyFile: "/etc/keys"},
-			[]string{"n3", "tieBreakers: [lun]", "/dev/watchdog0", "/etc/keys", "\"prod\""},
+			[]string{"n3", "tieBreak: lun", "/dev/watchdog0", "/etc/keys", "\"prod\""},
 		},
 		"Nodes":           {wishes{group: "worker", source: "kubernetes", networks: []string{"eth0"}}, []string{"source: kubernetes"}},
 		"no such machine": {wishes{group: "worker", source: "static", networks: []string{"eth9"}, members: []string{"a=10.9.0.1", "b=10.9.0.2"}}, []string{"eth9"}},

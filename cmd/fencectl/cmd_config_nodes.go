@@ -150,7 +150,7 @@ func (e *effective) put(path string, value any) {
 			}
 			return
 		}
-		if path == "quorum.tieBreakers" || path == "members.controller.founders" { // a set
+		if path == "members.controller.founders" { // a set
 			slices.SortFunc(v, func(a, b any) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 		}
 	}

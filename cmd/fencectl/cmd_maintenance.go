@@ -70,7 +70,7 @@ func newMaintenanceOffCommand(env *environment) *cobra.Command {
 		Use:   "off",
 		Short: "End the maintenance now",
 		Long: `Remove watchdog.disableFile, also one that was made by hand: the watchdog is armed again as soon as a majority knows of
-it. With --wait the command ends when it is. With watchdog.disablePriority a file that says "off" stays, and the command
+it. With --wait the command ends when it is. With watchdog.disableFirst a file that says "off" stays, and the command
 fails: there is no maintenance by it, and without it an annotation of the Node may begin one.
 
 Exit codes: 0 done, with --wait: armed; 1 it failed; 2 bad usage; 3 with --wait: not armed within --timeout, for

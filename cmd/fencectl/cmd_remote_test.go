@@ -278,7 +278,7 @@ nodeGroup: storage
 nodeName: %s
 systemNetworks: [{name: mgmt, at: %s, port: %s}]
 members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n2, addresses: {mgmt: 10.0.0.2}}, {name: n3, addresses: {mgmt: 10.0.0.3}}]}
-quorum: {tieBreakers: []}
+quorum: {tieBreak: none}
 restartGrace: %s
 `
 

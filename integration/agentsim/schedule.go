@@ -192,26 +192,27 @@ func (s *Schedule) yaml(node int, dir string, epoch int, members []int, breaks b
 	if s.AllNetworks {
 		b.WriteString("reachability: all\n")
 	}
-	var breakers []string
-	if s.API {
-		breakers = append(breakers, "kubernetes")
-		how := "reachability"
-		if s.Lease {
-			how = "lease"
-		}
-		fmt.Fprintf(&b, "kubernetes: {kubeconfig: %s, watchNode: false, tieBreak: %s}\n", filepath.Join(dir, kubeconfigName), how)
-	}
-	if s.LUN && breaks == apiAlone && !s.API {
-		breakers = append(breakers, "kubernetes")
-		fmt.Fprintf(&b, "kubernetes: {kubeconfig: %s, watchNode: false}\n", filepath.Join(dir, kubeconfigName))
+	api, lun := s.API || s.LUN && breaks == apiAlone, s.LUN && breaks != apiAlone
+	if api {
+		fmt.Fprintf(&b, "kubernetes: {kubeconfig: %s, node: ignore}\n", filepath.Join(dir, kubeconfigName))
 	}
 	devices := "[]"
-	if s.LUN && breaks != apiAlone {
-		breakers = append(breakers, "lun")
+	if lun {
 		devices = "[" + breaks.path() + "]"
 	}
 	fmt.Fprintf(&b, "lun: {devices: %s, heartbeatInterval: 500ms, ioTimeout: 1s, hold: %t, mode: %s}\n", devices, node >= s.Before, cmp.Or(s.LUNMode, "tiebreaker"))
-	fmt.Fprintf(&b, "quorum: {tieBreakers: [%s]}\nonQuorumLoss: %s\n", strings.Join(breakers, ", "), s.OnLoss)
+	tieBreak := "none"
+	switch {
+	case s.API && s.Lease:
+		tieBreak = "lease"
+	case api && lun:
+		tieBreak = "auto"
+	case api:
+		tieBreak = "kubernetes"
+	case lun:
+		tieBreak = "lun"
+	}
+	fmt.Fprintf(&b, "quorum: {tieBreak: %s}\nonQuorumLoss: %s\n", tieBreak, s.OnLoss)
 	timeout := s.Watchdog
 	if s.Odd > 0 && node%2 == 1 {
 		timeout = s.Odd

@@ -28,6 +28,7 @@ var rooms = []room{
 	{pkg: "netgossip/probing", may: []string{"boottime", "netgossip"}, pure: true},
 	{pkg: "netgossip/doubt", may: []string{"boottime", "netgossip", "netgossip/roster"}, pure: true},
 	{pkg: "netgossip/tie", may: []string{"boottime", "netgossip", "netgossip/roster"}, pure: true},
+	{pkg: "netgossip/tie/tietest", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/tie"}},
 	{pkg: "diskquorum", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/tie"}, pure: true},
 	{pkg: "watchdog", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "diskquorum"}, pure: true},
 

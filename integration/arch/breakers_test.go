@@ -16,13 +16,10 @@ var breakerNames = []string{
 // askers are the files that may ask, and what for: a tie-breaker that does not exist yet should not need to be
 // named in any but the first two.
 var askers = map[string]string{
-	"cmd/fencing-agent/config/breakers.go": "the list of the values of quorum.tieBreakers",
+	"cmd/fencing-agent/config/breakers.go": "the values of quorum.tieBreak",
 	"cmd/fencing-agent/agent/breaker.go":   "what starts each of them",
 	"netgossip/terms.go":                   "the bits that go over the wire",
-	"cmd/fencing-agent/config/config.go":   "the default",
-	"cmd/fencing-agent/config/load.go":     "the default without a LUN",
-	"cmd/fencing-agent/config/check.go":    "lun.unavailableAtTie is of the LUN and the API server alone",
-	"cmd/fencing-agent/config/lease.go":    "kubernetes.tieBreak is of the API server alone",
+	"cmd/fencing-agent/config/lease.go":    "quorum.tieBreak: lease is of the API server alone",
 	"cmd/fencing-agent/agent/agent.go":     "the LUN is opened for other ends, too",
 	"cmd/fencing-agent/agent/timing.go":    "reaching the API server is no arbiter",
 	"cmd/fencing-agent/agent/lease.go":     "the Lease alone takes turns",

@@ -22,7 +22,9 @@ func measure(t *testing.T) []figureOf {
 	out := lineCounts(all(t))
 	add := func(name string, n int) { out = append(out, figureOf{name: name, figure: n}) }
 	add("packages", packageCount(all(t)))
-	add("keys of the agent", leaves(config.Keys()))
+	inUse, experimental := leaves(config.Keys())
+	add("keys of the agent", inUse)
+	add("keys below experimental", experimental)
 	add("metric names", metricNames(all(t)))
 	add("reasons of a verdict", len(watchdog.Reasons()))
 	add("refusals of a reported death", constantsOf(all(t), "watchdog", "Refusal"))
@@ -52,17 +54,25 @@ func measure(t *testing.T) []figureOf {
 	return out
 }
 
-// leaves counts the keys that have a value, and not further keys.
-func leaves(keys []string) int {
-	n := 0
+// leaves counts the keys that have a value, and not further keys. What is below experimental is for laboratories: all of
+// it is one key.
+func leaves(keys []string) (inUse, experimental int) {
+	const laboratory = "experimental"
 	for _, k := range keys {
-		if !slices.ContainsFunc(keys, func(other string) bool {
-			return strings.HasPrefix(other, k+".") || strings.HasPrefix(other, k+"[].")
-		}) {
-			n++
+		switch {
+		case strings.HasPrefix(k, laboratory+".") && !parent(keys, k):
+			experimental++
+		case k == laboratory, !within(strings.ReplaceAll(k, ".", "/"), laboratory) && !parent(keys, k):
+			inUse++
 		}
 	}
-	return n
+	return inUse, experimental
+}
+
+func parent(keys []string, k string) bool {
+	return slices.ContainsFunc(keys, func(other string) bool {
+		return strings.HasPrefix(other, k+".") || strings.HasPrefix(other, k+"[].")
+	})
 }
 
 // lineCounts are the lines that somebody wrote and that are no tests, by folder. Doubles are for tests of others; they
@@ -341,8 +351,8 @@ func TestMeasuresCount(t *testing.T) {
 	if n := constantsOf([]*source{kinds}, "watchdog", "Why"); n != 2 {
 		t.Errorf("%d constants", n)
 	}
-	if n := leaves([]string{"a", "a.b", "c", "c[].d", "c[].e", "cd"}); n != 4 {
-		t.Errorf("%d keys with a value", n)
+	if n, x := leaves([]string{"a", "a.b", "c", "c[].d", "c[].e", "cd", "experimental", "experimental.f", "experimental.g", "experimental.g.h"}); n != 5 || x != 2 {
+		t.Errorf("%d keys with a value, %d below experimental", n, x)
 	}
 	help := func(words ...string) string {
 		return map[string]string{

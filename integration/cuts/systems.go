@@ -86,7 +86,7 @@ func agentConfig(timing string, id int) map[string]any {
 		"members":        map[string]any{"source": "static", "static": members, "cacheFile": "/var/lib/fencing-agent/members.json"},
 		"systemNetworks": systemNetworks,
 		"reachability":   "any",
-		"quorum":         map[string]any{"tieBreakers": []string{"lun"}},
+		"quorum":         map[string]any{"tieBreak": "lun"},
 		"lun":            map[string]any{"devices": []string{"/dev/ubda"}},
 		"watchdog":       map[string]any{"device": "/dev/watchdog", "disableFile": "/run/disable"},
 		"api":            map[string]any{"socket": "/run/agent.sock"},

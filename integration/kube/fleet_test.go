@@ -43,7 +43,7 @@ nodeGroup: %[2]s
 members: {source: kubernetes, checkInterval: %[7]v, cacheFile: %[3]s/%[1]s.members.json}
 kubernetes: {kubeconfig: %[3]s/%[1]s.kubeconfig}
 systemNetworks: [{name: node, at: %[4]s, port: %[5]d}]
-quorum: {tieBreakers: [kubernetes]}
+quorum: {tieBreak: kubernetes}
 watchdog: {driver: none, disableFile: %[3]s/%[1]s.disable}
 api: {socket: %[3]s/%[1]s.sock}
 http: {address: "%[4]s:%[6]d"}

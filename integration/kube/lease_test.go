@@ -55,9 +55,9 @@ nodeGroup: four
 members:
   cacheFile: %[2]s/%[1]s.members.json
   static: [%[3]s]
-kubernetes: {kubeconfig: %[2]s/%[1]s.kubeconfig, watchNode: false, tieBreak: lease}
+kubernetes: {kubeconfig: %[2]s/%[1]s.kubeconfig, node: ignore}
 systemNetworks: [{name: node, at: %[4]s, port: %[5]d}]
-quorum: {tieBreakers: [kubernetes]}
+quorum: {tieBreak: lease}
 watchdog: {driver: none, disableFile: %[2]s/%[1]s.disable}
 api: {socket: %[2]s/%[1]s.sock}
 http: {address: "%[4]s:%[6]d"}

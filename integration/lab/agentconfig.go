@@ -71,7 +71,7 @@ func (c *AgentConfig) file(node string) map[string]any {
 		"members":        map[string]any{"source": "static", "static": c.members(), "cacheFile": filepath.Join(c.Dir, node+".members.json")},
 		"systemNetworks": c.systemNetworks(node),
 		"reachability":   "any",
-		"quorum":         map[string]any{"tieBreakers": []string{}},
+		"quorum":         map[string]any{"tieBreak": "none"},
 		// No device is armed. The timeout still enters the time budget, which is what an
 		// observer measures the agents by.
 		"watchdog": map[string]any{
@@ -87,7 +87,7 @@ func (c *AgentConfig) file(node string) map[string]any {
 			maps.Copy(lun, c.OwnLUN(node))
 		}
 		file["lun"] = lun
-		file["quorum"] = map[string]any{"tieBreakers": []string{"lun"}}
+		file["quorum"] = map[string]any{"tieBreak": "lun"}
 	}
 	maps.Copy(file, c.Override)
 	return file

@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// Setting is what quorum.tieBreakers would call it.
+// Setting is what quorum.tieBreak would call it.
 const Setting = "lowest-name"
 
 // Terms is what a node would state that breaks ties so: a bit that no tie-breaker has.
@@ -38,7 +38,7 @@ func (*Breaker) Name() tie.Name { return tie.Name{Setting: Setting, Status: "low
 
 // SetRoster implements tie.Breaker.
 func (b *Breaker) SetRoster(directory *roster.Roster, _ int) {
-	b.roster, b.view, b.token = directory, roster.Set{}, netgossip.Token{}
+	b.roster, b.view = directory, roster.Set{} // the token moves on, and never back
 }
 
 // Grant implements tie.Breaker.
@@ -70,7 +70,7 @@ func (b *Breaker) Step(now boottime.Instant, in *tie.Input) *tie.Output {
 			continue
 		}
 		st, at := b.evidence.Statement(p)
-		if st == nil || st.View != in.View || now.Sub(at) >= b.maxAge {
+		if st == nil || st.RosterEpoch != b.roster.Epoch || st.RosterDigest != b.roster.Digest || st.View != in.View || now.Sub(at) >= b.maxAge {
 			b.out.Split, b.out.Until, b.out.Why = tie.Pending, 0, b.roster.Name(p)+": it has another view"
 			break
 		}

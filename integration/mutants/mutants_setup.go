@@ -14,7 +14,7 @@ func setupMutants() []mutant {
 		one("config check", "a missing key is kept quiet", reviewGo, `	if c.Gossip.KeyFile == "" {`, `	if c.Gossip.KeyFile == "none" {`),
 		one("config check", "a single network is kept quiet", reviewGo, "	if len(c.SystemNetworks) == 1 {", "	if len(c.SystemNetworks) == 0 {"),
 		one("config check", "a name of the kernel is kept quiet", reviewGo, "		if unstable.MatchString(filepath.Base(path)) {", "		if unstable.MatchString(filepath.Base(path) + \"/\") {"),
-		one("config check", "a tie-breaker is left out without a word", "cmd/fencing-agent/config/breakers.go", "r.given(\"quorum.tieBreakers\") && !c.UsesKubernetes()", "!r.given(\"quorum.tieBreakers\") && !c.UsesKubernetes()"),
+		one("config check", "a tie-breaker is left out without a word", "cmd/fencing-agent/config/breakers.go", "!c.UsesKubernetes() && r.intact(\"kubernetes\", \"kubernetes.kubeconfig\") {\n\t\tr.warn(key, \"cannot", "c.UsesKubernetes() && r.intact(\"kubernetes\", \"kubernetes.kubeconfig\") {\n\t\tr.warn(key, \"cannot"),
 		one("config check", "who lives on is promised to be fenced", tableGo, "	if c.OnQuorumLoss != config.LossFence {", "	if c.OnQuorumLoss != config.LossFence && w == 0 {"),
 	}
 	for i := range list {

@@ -38,14 +38,14 @@ func cmdCluster(ts *testscript.TestScript, neg bool, args []string) {
 			"cluster": "main", "nodeName": name(i), "nodeGroup": "worker",
 			"members":        map[string]any{"static": members, "cacheFile": remembered},
 			"systemNetworks": s.systemNetworks(i),
-			"quorum":         map[string]any{"tieBreakers": []string{}},
+			"quorum":         map[string]any{"tieBreak": "none"},
 			"watchdog":       map[string]any{"driver": "none", "disableFile": ts.MkAbs(name(i) + ".disable")},
 			"api":            map[string]any{"socket": ts.MkAbs(name(i) + ".sock")},
 			"http":           map[string]any{"address": fmt.Sprintf("%s:%d", s.address(0, i), s.port+1)},
 		}
 		if len(args) == 2 {
 			file["lun"] = map[string]any{"devices": []string{ts.MkAbs(args[1])}, "heartbeatInterval": "250ms"}
-			file["quorum"] = map[string]any{"tieBreakers": []string{"lun"}}
+			file["quorum"] = map[string]any{"tieBreak": "lun"}
 		}
 		ts.Check(writeYAML(ts.MkAbs(name(i)+".yaml"), file))
 	}

@@ -343,7 +343,7 @@ func agentConfig(nodes []string, node string) map[string]any {
 		"members":        map[string]any{"source": "static", "static": members, "cacheFile": control.DiskMount + "/lib/members.json"},
 		"systemNetworks": []map[string]any{{"name": networks[0], "at": networks[0]}, {"name": networks[1], "at": networks[1]}},
 		"reachability":   "any",
-		"quorum":         map[string]any{"tieBreakers": []string{"lun"}},
+		"quorum":         map[string]any{"tieBreak": "lun"},
 		"lun":            map[string]any{"devices": []string{"/dev/sda"}},
 		"api":            map[string]any{"socket": "/run/fencing-agent.sock"},
 		"http":           map[string]any{"address": "127.0.0.1:9110"},

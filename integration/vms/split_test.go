@@ -210,7 +210,7 @@ func (s *story) splitWithoutLUN() {
 	}
 }
 
-// splitLUNLostByAll: with lun.unavailableAtTie: fence neither half may live.
+// splitLUNLostByAll: with quorum.tieBreak: lun neither half may live.
 func (s *story) splitLUNLostByAll() {
 	s.cut([]string{san}, s.nodes, []string{storage})
 	s.await(lunLimit, "all miss the LUN", s.nodes, noLUN(s.nodes))

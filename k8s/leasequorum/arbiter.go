@@ -117,10 +117,15 @@ func (a *Arbiter) Name() tie.Name {
 	return tie.Name{Setting: "kubernetes", Status: "lease", Log: a.cfg.Log}
 }
 
-// Grant is what the Lease was last seen to hold.
+// Grant is what this node lives by, else what the Lease was last seen to hold: who lives by the writes of another holder may
+// have seen the grant before it.
 func (a *Arbiter) Grant(now boottime.Instant) (g tie.Grant, ok bool) {
 	g = tie.Grant{Instance: a.record.Instance, Held: a.out.Split == tie.Won, Pending: a.out.Split == tie.Pending}
-	for _, h := range a.record.Grant.Holders {
+	holders := a.record.Grant.Holders
+	if g.Held {
+		holders = a.held.Holders
+	}
+	for _, h := range holders {
 		g.Holders = append(g.Holders, h.Node)
 	}
 	slices.Sort(g.Holders)
@@ -172,7 +177,7 @@ func (a *Arbiter) half(now boottime.Instant) (Grant, string) {
 	r := a.cfg.Roster
 	g := Grant{Roster: r.Ref(), Holders: make([]Holder, 0, a.view.Len())}
 	if i := a.stranger(); i >= 0 { // K6
-		return g, r.Name(i) + ": it does not break ties by this Lease; give all nodes the same kubernetes.tieBreak, cluster, nodeGroup and namespace"
+		return g, r.Name(i) + ": it does not break ties by this Lease; give all nodes the same quorum.tieBreak, cluster, nodeGroup and namespace"
 	}
 	for i := range a.view.All() {
 		token, horizon := a.token, a.horizon

@@ -72,7 +72,7 @@ type Breaker interface {
 
 // Name is what a tie-breaker is called wherever one has to be named.
 type Name struct {
-	Setting string // its value in quorum.tieBreakers, by which metrics label it, too
+	Setting string // its name in the configuration (config.Breakers), by which metrics label it, too
 	Status  string // in the API: "lun" is TIE_BREAKER_LUN
 	Log     uint64 // names what the grants stand in, in terms and relays; 0: nothing does, or it is not known yet
 }

@@ -229,7 +229,7 @@ func TestProbesFollowTheConfiguration(t *testing.T) {
 
 // Only a group whose ties a lease breaks may write leases, and only its own.
 func TestLeasesAreGrantedWhereTheyBreakTies(t *testing.T) {
-	with := "groups: [{name: a, config: {kubernetes: {tieBreak: lease}}}, {name: b}]"
+	with := "groups: [{name: a, config: {quorum: {tieBreak: lease}}}, {name: b}]"
 	files, err := render(filepath.Join(root, chartDir), values(t, with))
 	if err != nil {
 		t.Fatal(err)

@@ -196,7 +196,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	a.box = newMailbox(len(c.SystemNetworks), a.roster)
 	a.metrics = picture.NewMetrics(a.opts.Registry, c, o.Version)
 	a.guard.disable = a.newDisableFile()
-	a.guard.maintenances.order = a.cfg.Watchdog.DisablePriority
+	a.guard.maintenances.order = a.cfg.Watchdog.DisableOrder()
 	a.published.history.recorder = a.newRecorder()
 	a.gossip = a.newGossip()
 	a.links.edges = netgossip.NewEdges(len(c.SystemNetworks), a.roster.Size())
@@ -224,7 +224,7 @@ func coreConfig(c *config.Config, r *roster.Roster, boot uint64, version string)
 	w := watchdog.Config{
 		Roster: r, Networks: len(c.SystemNetworks), Policy: c.Reachability.Policy(), Quorum: int(c.Quorum.Size),
 		MaxAge: c.EvidenceMaxAge(), APIMaxAge: apiMaxAge, Arbitrate: c.ArbitrationBudget(), RestartGrace: c.RestartGrace, Budget: c.BudgetFor(c.LatestReset(), r.Size()),
-		Outside: c.API.Commands != config.CommandsNone, Orders: c.API.Commands != config.CommandsNone, Sentence: c.Sentencing(), LUNLostAsksAPI: c.LUN.UnavailableAtTie == config.AtTieKubernetes, Boot: boot, Version: version,
+		Outside: c.API.Commands != config.CommandsNone, Orders: c.API.Commands != config.CommandsNone, Sentence: c.Sentencing(), LUNLostAsksAPI: c.LUNLostAsksAPI(), Boot: boot, Version: version,
 	}
 	w.LUN, w.API = c.BreaksTiesBy(config.BreakerLUN), c.BreaksTiesBy(config.BreakerKubernetes)
 	if len(c.LUN.Devices) > 0 {

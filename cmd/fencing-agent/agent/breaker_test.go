@@ -18,16 +18,15 @@ import (
 
 func TestTieBreakerOfTheVerdict(t *testing.T) {
 	for want, set := range map[fencingv1.TieBreaker]func(*config.Config){
-		fencingv1.TieBreaker_TIE_BREAKER_NONE: func(c *config.Config) { c.Quorum.TieBreakers = nil },
+		fencingv1.TieBreaker_TIE_BREAKER_NONE: func(c *config.Config) { c.Quorum.TieBreak = config.TieBreakNone },
 		fencingv1.TieBreaker_TIE_BREAKER_LUN: func(c *config.Config) {
-			c.Quorum.TieBreakers, c.LUN.Devices = []config.Breaker{config.BreakerLUN}, []string{"/dev/a"}
+			c.Quorum.TieBreak, c.LUN.Devices = config.TieBreakLUN, []string{"/dev/a"}
 		},
 		fencingv1.TieBreaker_TIE_BREAKER_API: func(c *config.Config) {
-			c.Quorum.TieBreakers, c.Kubernetes.Kubeconfig = []config.Breaker{config.BreakerKubernetes}, "/k"
+			c.Quorum.TieBreak, c.Kubernetes.Kubeconfig = config.TieBreakAPI, "/k"
 		},
 		fencingv1.TieBreaker_TIE_BREAKER_LEASE: func(c *config.Config) {
-			c.Quorum.TieBreakers, c.Kubernetes.Kubeconfig = []config.Breaker{config.BreakerKubernetes}, "/k"
-			c.Kubernetes.TieBreak = config.TieBreakLease
+			c.Quorum.TieBreak, c.Kubernetes.Kubeconfig = config.TieBreakLease, "/k"
 		},
 	} {
 		c := config.Default()
@@ -66,14 +65,13 @@ func brokenTies(t *testing.T, c *config.Config) *Agent {
 func TestTieBreakersGoByKnownNames(t *testing.T) {
 	for _, lease := range []bool{false, true} {
 		c := config.Default()
-		c.Quorum.TieBreakers, c.LUN.Devices = []config.Breaker{config.BreakerLUN}, []string{"/dev/a"}
+		c.Quorum.TieBreak, c.LUN.Devices = config.TieBreakLUN, []string{"/dev/a"}
 		if lease {
-			c.Quorum.TieBreakers, c.LUN.Devices, c.Kubernetes.Kubeconfig = []config.Breaker{config.BreakerKubernetes}, nil, "/k"
-			c.Kubernetes.TieBreak = config.TieBreakLease
+			c.Quorum.TieBreak, c.LUN.Devices, c.Kubernetes.Kubeconfig = config.TieBreakLease, nil, "/k"
 		}
 		n := brokenTies(t, c).core.Breaker().Name()
 		if !slices.Contains(config.Breakers(), config.Breaker(n.Setting)) {
-			t.Errorf("%+v: no value of quorum.tieBreakers", n)
+			t.Errorf("%+v: no tie-breaker of the configuration", n)
 		}
 		if _, ok := fencingv1.TieBreaker_value["TIE_BREAKER_"+strings.ToUpper(n.Status)]; !ok {
 			t.Errorf("%+v: no value of the API", n)
@@ -84,11 +82,11 @@ func TestTieBreakersGoByKnownNames(t *testing.T) {
 // The decision is shown wherever there can be one: without a LUN and a Lease there is none.
 func TestGrantIsOfTheTieBreaker(t *testing.T) {
 	c := config.Default()
-	c.Quorum.TieBreakers, c.Kubernetes.Kubeconfig = []config.Breaker{config.BreakerKubernetes}, "/k"
+	c.Quorum.TieBreak, c.Kubernetes.Kubeconfig = config.TieBreakAPI, "/k"
 	if g, ok := brokenTies(t, c).grant(1); ok {
 		t.Errorf("by reaching the API: %v", g)
 	}
-	c.Kubernetes.TieBreak = config.TieBreakLease
+	c.Quorum.TieBreak = config.TieBreakLease
 	a := brokenTies(t, c)
 	if g, ok := a.grant(1); !ok || g.Held || g.For != 0 {
 		t.Errorf("by a Lease that was not read: %v", g)

@@ -29,7 +29,7 @@ type disableFile struct {
 	log     *slog.Logger
 	clock   boottime.Clock
 	boot    string // of this kernel: a maintenance ends with it
-	ordered bool   // watchdog.disablePriority is given: a file that says "off" says that there is no maintenance
+	ordered bool   // watchdog.disableFirst is not any: a file that says "off" says that there is no maintenance
 	remove  func(path string) error
 	text    func(path string) ([]byte, error) // what is in it
 	show    func(ends *int64)                 // tells the metrics when it ends, in seconds of the wall clock; nil: it has no end, or there is none
@@ -100,7 +100,7 @@ func (f *disableFile) says() opinion {
 }
 
 func (a *Agent) newDisableFile() *disableFile {
-	return &disableFile{path: a.cfg.Watchdog.DisableFile, log: a.log, clock: a.clock, boot: hex64(a.self.boot), ordered: len(a.cfg.Watchdog.DisablePriority) > 0, remove: os.Remove, text: statefile.Read, show: a.metrics.MaintenanceEnds}
+	return &disableFile{path: a.cfg.Watchdog.DisableFile, log: a.log, clock: a.clock, boot: hex64(a.self.boot), ordered: len(a.cfg.Watchdog.DisableOrder()) > 0, remove: os.Remove, text: statefile.Read, show: a.metrics.MaintenanceEnds}
 }
 
 // maintain begins a maintenance, or ends the one of the file. Any goroutine may call it.
@@ -108,7 +108,7 @@ func (a *Agent) newDisableFile() *disableFile {
 // Invariant: nobody is promised a maintenance that another source's word outweighs: the node would stay armed.
 func (a *Agent) maintain(_ context.Context, m publish.Maintenance) (ends time.Time, err error) {
 	if by := a.guard.maintenances.outweighs(config.DisableFile); by != "" && m.For > 0 {
-		return time.Time{}, fmt.Errorf("%s says off, as this node's Node was shown last, and watchdog.disablePriority has it go before the file: "+
+		return time.Time{}, fmt.Errorf("%s says off, as this node's Node was shown last, and watchdog.disableFirst has it go before the file: "+
 			"the node would stay armed; take the annotation off, or, while nobody shows the Node, restart the agent with [file, controller]", by)
 	}
 	return a.guard.disable.set(m)

@@ -19,7 +19,7 @@ const (
 // decides returns the source whose word counts: the first one that says something; any: each of them that says there is a maintenance.
 func decides(order []config.DisableSource, says map[config.DisableSource]opinion) (of []config.DisableSource) {
 	if len(order) == 0 {
-		for _, s := range []config.DisableSource{config.DisableFile, config.DisableController} {
+		for _, s := range []config.DisableSource{config.DisableFile, config.DisableNode} {
 			if says[s] == under {
 				of = append(of, s)
 			}
@@ -37,7 +37,7 @@ func decides(order []config.DisableSource, says map[config.DisableSource]opinion
 	return nil
 }
 
-// maintenances keeps what the sources of maintenance say, and whose word counts (watchdog.disablePriority, docs/adr/0060). Any goroutine
+// maintenances keeps what the sources of maintenance say, and whose word counts (watchdog.disableFirst, docs/adr/0060). Any goroutine
 // may use it.
 //
 // Invariant: the core is told of both sources at once. Else the node would be armed for a moment while one takes over from the other.
@@ -65,7 +65,7 @@ func (m *maintenances) outweighs(source config.DisableSource) (why string) {
 }
 
 // disarmNames are the sources of the core's signals.
-var disarmNames = map[config.DisableSource]string{config.DisableFile: "file", config.DisableController: "annotation"}
+var disarmNames = map[config.DisableSource]string{config.DisableFile: "file", config.DisableNode: "annotation"}
 
 // take takes what a source says, and tells the signals of all of them. tell must not block; of two sources the later one is told last.
 func (m *maintenances) take(s config.DisableSource, o opinion, why string, tell func(map[string]string)) {

@@ -20,7 +20,7 @@ import (
 
 // Guard: whose word counts, of all words of both sources. Silence is no word: it takes nothing back.
 func TestWhoseWordAboutMaintenanceCounts(t *testing.T) {
-	const file, controller = config.DisableFile, config.DisableController
+	const file, controller = config.DisableFile, config.DisableNode
 	for _, c := range []struct {
 		order      []config.DisableSource
 		file, node opinion
@@ -49,10 +49,10 @@ func TestWhoseWordAboutMaintenanceCounts(t *testing.T) {
 
 // Guard: when one source takes over from another, the node is not armed in between: each telling has both.
 func TestMaintenanceIsTakenOverWithoutAGap(t *testing.T) {
-	m := maintenances{order: []config.DisableSource{config.DisableFile, config.DisableController}}
+	m := maintenances{order: []config.DisableSource{config.DisableFile, config.DisableNode}}
 	var told []string
 	tell := func(s map[string]string) { told = append(told, fmt.Sprint(s["file"], "|", s["annotation"], len(s))) }
-	m.take(config.DisableController, under, "annotation a", tell)
+	m.take(config.DisableNode, under, "annotation a", tell)
 	m.take(config.DisableFile, under, "the file f", tell)
 	m.take(config.DisableFile, silent, "", tell)
 	m.take(config.DisableFile, none, "the file f", tell)
@@ -70,15 +70,15 @@ func TestNoMaintenanceIsPromisedThatIsOutweighed(t *testing.T) {
 		refused bool
 	}{
 		{nil, none, false}, {nil, silent, false},
-		{[]config.DisableSource{config.DisableController, config.DisableFile}, none, true},
-		{[]config.DisableSource{config.DisableController, config.DisableFile}, silent, false},
-		{[]config.DisableSource{config.DisableController, config.DisableFile}, under, false},
-		{[]config.DisableSource{config.DisableFile, config.DisableController}, none, false},
+		{[]config.DisableSource{config.DisableNode, config.DisableFile}, none, true},
+		{[]config.DisableSource{config.DisableNode, config.DisableFile}, silent, false},
+		{[]config.DisableSource{config.DisableNode, config.DisableFile}, under, false},
+		{[]config.DisableSource{config.DisableFile, config.DisableNode}, none, false},
 	} {
 		a := &Agent{}
 		a.guard.maintenances.order = c.order
 		a.guard.disable = &disableFile{path: filepath.Join(t.TempDir(), "f"), log: slog.New(slog.DiscardHandler), clock: func() boottime.Instant { return 0 }, remove: os.Remove}
-		a.guard.maintenances.take(config.DisableController, c.node, "annotation a", func(map[string]string) {})
+		a.guard.maintenances.take(config.DisableNode, c.node, "annotation a", func(map[string]string) {})
 		_, err := a.maintain(t.Context(), publish.Maintenance{For: time.Hour, By: "ops", Reason: "HBA"})
 		_, missing := os.Stat(a.guard.disable.path)
 		if refused := err != nil; refused != c.refused || refused != (missing != nil) || refused && !strings.Contains(err.Error(), "annotation a says off") {

@@ -50,7 +50,7 @@ type deathWriter interface {
 // startDeaths starts the writer of deaths.
 func (a *Agent) startDeaths(background spawn) error {
 	k := &a.cfg.Kubernetes
-	if a.cfg.Members.Source == config.SourceController && k.WatchNode && k.Deaths {
+	if a.cfg.Members.Source == config.SourceController && k.Reports() {
 		d := newKubeDeaths(nil, a.cfg.NodeName)
 		d.told = true
 		w := members.NewDeathTeller(a.cfg, hex64(a.self.boot), a.clock, a.log, d.begin)
@@ -59,7 +59,7 @@ func (a *Agent) startDeaths(background spawn) error {
 		background(w.Run)
 		return nil
 	}
-	if a.kube.client == nil || !k.WatchNode || !k.Deaths {
+	if a.kube.client == nil || !k.Reports() {
 		return nil
 	}
 	core, err := a.kube.client.For(client.Core)

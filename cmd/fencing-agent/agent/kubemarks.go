@@ -35,7 +35,7 @@ type nodeMarks struct {
 // the caller of the marks.
 func (a *Agent) startMarks(background spawn) error {
 	k := &a.cfg.Kubernetes
-	if a.kube.client == nil || !k.WatchNode || !k.Events && !k.Labels && !a.members.FromNodes() {
+	if a.kube.client == nil || !k.Follows() || !k.Reports() && !a.members.FromNodes() {
 		return nil
 	}
 	core, err := a.kube.client.For(client.Core)
@@ -55,7 +55,7 @@ func (a *Agent) startMarks(background spawn) error {
 
 // label says whether the watchdog is armed.
 func (m *nodeMarks) label(armed bool) {
-	if !m.cfg.Kubernetes.Labels {
+	if !m.cfg.Kubernetes.Labels() {
 		return
 	}
 	mode := marks.ModeWatchdog
@@ -71,7 +71,7 @@ func (m *nodeMarks) label(armed bool) {
 }
 
 func (m *nodeMarks) event(reason marks.Reason, format string, args ...any) {
-	if m.cfg.Kubernetes.Events {
+	if m.cfg.Kubernetes.Reports() {
 		m.writer.Event(reason, fmt.Sprintf(format, args...))
 	}
 }

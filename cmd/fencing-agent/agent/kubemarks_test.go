@@ -43,7 +43,7 @@ func TestMarksOnTheOwnNode(t *testing.T) {
 			<-done
 		}()
 		cfg := config.Default()
-		cfg.Kubernetes.Labels = true
+		cfg.Kubernetes.Node = config.NodeLabel
 		m := &nodeMarks{cfg: cfg, writer: w}
 		cfg.SystemNetworks = []config.SystemNetwork{{Name: "mgmt", Port: 7946}}
 		m.addresses = members.NewAddresses(cfg, map[string]netip.Addr{"mgmt": netip.MustParseAddr("10.0.0.1")}, w)

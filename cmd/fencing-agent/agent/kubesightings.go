@@ -62,13 +62,13 @@ type sighted struct {
 // startSightings starts the writer.
 func (a *Agent) startSightings(background spawn) error {
 	k := &a.cfg.Kubernetes
-	if a.cfg.Members.Source == config.SourceController && k.WatchNode && k.Deaths {
+	if a.cfg.Members.Source == config.SourceController && k.Reports() {
 		w := members.NewSightingTeller(a.cfg, hex64(a.self.boot), a.clock, a.log)
 		a.kube.sightings = newKubeSightings(w, a.cfg.NodeName, hex64(a.self.boot))
 		background(w.Run)
 		return nil
 	}
-	if a.kube.client == nil || !k.WatchNode || !k.Deaths {
+	if a.kube.client == nil || !k.Reports() {
 		return nil
 	}
 	core, err := a.kube.client.For(client.Core)

@@ -47,13 +47,13 @@ func (a *Agent) startLease(background spawn) (tie.Breaker, error) {
 	}
 	register, err := a.openLease(report)
 	if err != nil {
-		return nil, fmt.Errorf("kubernetes.tieBreak: %w", err)
+		return nil, fmt.Errorf("quorum.tieBreak: lease: %w", err)
 	}
 	arbiter, err := leasequorum.New(leasequorum.Config{
 		Roster: a.roster, Evidence: a.core.Merger(), Boot: a.self.boot, Process: a.self.process, Log: register.Log(), Timing: a.leaseTiming(),
 	}, a.clock()) // after the socket was taken: no agent before this one draws a token any more
 	if err != nil {
-		return nil, fmt.Errorf("kubernetes.tieBreak: %w", err)
+		return nil, fmt.Errorf("quorum.tieBreak: lease: %w", err)
 	}
 	a.kube.lease = &kubeLease{arbiter: arbiter, register: register}
 	background(register.Run)
@@ -125,7 +125,7 @@ func (a *Agent) leaseCompleted(ended []leasequorum.Completion) {
 // warnCrowded says that a group is too large for all of a half to take their turns.
 func (a *Agent) warnCrowded() {
 	if n := a.core.Rosters().Size(); a.cfg.UsesLease() && a.cfg.LeaseBudget(n) > a.cfg.ArbitrationBudget() {
-		a.log.Warn("kubernetes.tieBreak: the arbitration budget does not last for a turn of each node of a half; raise lun.ioTimeout, or set timing: careful",
+		a.log.Warn("quorum.tieBreak: lease: the arbitration budget does not last for a turn of each node of a half; raise lun.ioTimeout, or set timing: careful",
 			"members", n, "needed", a.cfg.LeaseBudget(n), "budget", a.cfg.ArbitrationBudget())
 	}
 }

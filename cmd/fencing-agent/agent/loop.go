@@ -118,7 +118,7 @@ func (a *Agent) identityLost(now boottime.Instant) error {
 func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	began := time.Now()
 	a.core.SetWallTime(began.UnixMilli())
-	a.core.SetUnheard(a.kube.unheard.Load() && a.cfg.Kubernetes.WatchNode)
+	a.core.SetUnheard(a.kube.unheard.Load() && a.cfg.Kubernetes.Follows())
 	fx := a.core.Step(now)
 	a.metrics.Decided(time.Since(began))
 	a.guard.permit(now, fx, a.core.CondemnedBy())

@@ -72,7 +72,7 @@ func (a *Agent) noteWorn() {
 	for d, k := range a.lun.keepers {
 		err := arb.Worn(d)
 		if err != nil {
-			err = fmt.Errorf("%w; the agents go by the other copy: find out who wrote there, then restore it with: fencectl lun import %s", err, k.Path)
+			err = fmt.Errorf("%w; the agents go by the other copy: find out who wrote there, then restore it with: fencectl lun repair import %s", err, k.Path)
 		}
 		a.published.parts.Note("second superblock of "+k.Path, err)
 	}

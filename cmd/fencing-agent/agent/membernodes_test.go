@@ -32,7 +32,7 @@ func (f *fleet) configureKube(names ...string) {
 nodeGroup: test
 members: {source: kubernetes, cacheFile: %[2]s/%[1]s.json, checkInterval: 2s}
 kubernetes: {kubeconfig: /none, labels: true}
-quorum: {tieBreakers: []}
+quorum: {tieBreak: none}
 systemNetworks:
   - {name: a, at: 127.81.1.%[3]d, port: %[4]d}
   - {name: b, at: 127.81.2.%[3]d, port: %[4]d}

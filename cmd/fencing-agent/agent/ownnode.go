@@ -33,7 +33,7 @@ func annotated(g ownnode.Signals) (opinion, string) {
 // tell tells all disarm signals that change with the Node, at once: one of them may take over from another.
 func (n *nodeSignals) tell(g ownnode.Signals, to func(map[string]string)) {
 	o, why := annotated(g)
-	n.a.guard.maintenances.take(config.DisableController, o, why, func(signals map[string]string) {
+	n.a.guard.maintenances.take(config.DisableNode, o, why, func(signals map[string]string) {
 		maps.Copy(signals, nodeDisarms(g, n.teller))
 		to(signals)
 	})
@@ -66,7 +66,7 @@ type nodeSignals struct {
 // node may be under maintenance.
 func (a *Agent) startOwnNode(background spawn) error {
 	told := a.cfg.Members.Source == config.SourceController // then the controller shows it
-	if a.kube.client == nil && !told || !a.cfg.Kubernetes.WatchNode {
+	if a.kube.client == nil && !told || !a.cfg.Kubernetes.Follows() {
 		return nil
 	}
 	n := &nodeSignals{a: a, teller: "the API server"}
@@ -74,7 +74,7 @@ func (a *Agent) startOwnNode(background spawn) error {
 		n.teller = "the controller"
 	}
 	n.memory = newNodeMemory(a.cfg.NodeCacheFile(), a.cfg.NodeName, a.log, ownnode.Rules{
-		Disable: a.cfg.Kubernetes.DisableAnnotations, Off: len(a.cfg.Watchdog.DisablePriority) > 0,
+		Disable: a.cfg.Kubernetes.DisableAnnotations, Off: len(a.cfg.Watchdog.DisableOrder()) > 0,
 	})
 	n.memory.told = a.published.unsaved.teller("node")
 	known := n.memory.load()

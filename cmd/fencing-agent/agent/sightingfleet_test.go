@@ -34,7 +34,7 @@ func TestAgentsSayWhoseSlotMoves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		more := string(text) + "kubernetes: {kubeconfig: /none}\nquorum: {tieBreakers: [lun]}\nlun: {devices: [" + lun + "]}\n"
+		more := string(text) + "kubernetes: {kubeconfig: /none}\nquorum: {tieBreak: lun}\nlun: {devices: [" + lun + "]}\n"
 		if err := os.WriteFile(f.path(n), []byte(more), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestAgentsSeeWhomKubernetesDoesNot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(f.path(n), append(text, "kubernetes: {kubeconfig: /none}\nquorum: {tieBreakers: []}\n"...), 0o600); err != nil {
+		if err := os.WriteFile(f.path(n), append(text, "kubernetes: {kubeconfig: /none}\nquorum: {tieBreak: none}\n"...), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -201,7 +201,7 @@ func (a *Agent) complainOfTerms(now boottime.Instant) {
 		}
 		w.complained = now
 		a.log.Error("nodes break ties in different ways, so an equal split between them can be lost by both halves: "+
-			"give all the same lun.devices, lun.unavailableAtTie, quorum.tieBreakers, kubernetes.tieBreak, cluster and nodeGroup",
+			"give all the same lun.devices, quorum.tieBreak, cluster and nodeGroup",
 			"this_node", a.core.Terms().String(), "others", theirs)
 	case w.since > 0 && now.Sub(w.since) >= termsPatience:
 		w.complained = now

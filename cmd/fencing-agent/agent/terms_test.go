@@ -31,7 +31,7 @@ func newTermsRig(t *testing.T, dir string) *termsRig {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Cluster, cfg.NodeGroup, cfg.NodeName = "main", "worker", "n1"
-	cfg.LUN.Devices, cfg.Quorum.TieBreakers = []string{"/dev/a"}, []config.Breaker{config.BreakerLUN}
+	cfg.LUN.Devices, cfg.Quorum.TieBreak = []string{"/dev/a"}, config.TieBreakLUN
 	cfg.Members.CacheFile = filepath.Join(dir, "members.json")
 	members := listing(t, "n1", "n2")
 	r := &termsRig{t, &Agent{

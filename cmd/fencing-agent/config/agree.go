@@ -25,9 +25,9 @@ var agreements = map[string]Agreement{
 	"systemNetworks[].at": OfANode, "systemNetworks[].bindToDevice": OfANode,
 	"reachability": MustAgree, "gossip": MustAgree, "gossip.keyFile": OfANode, "gossip.sources": MayDiffer,
 	"quorum": MustAgree, "onQuorumLoss": MustAgree, "restartGrace": MayDiffer, "timing": MustAgree,
-	"lun": MayDiffer, "lun.mode": MustAgree, "lun.hold": MustAgree, "lun.unavailableAtTie": MustAgree, "lun.devices": OfANode,
+	"lun": MayDiffer, "lun.mode": MustAgree, "lun.hold": MustAgree, "lun.devices": OfANode,
 	"watchdog": MayDiffer, "watchdog.device": OfANode, "watchdog.disableFile": OfANode,
-	"kubernetes": MayDiffer, "kubernetes.tieBreak": MustAgree, "kubernetes.groupLabel": MustAgree, "kubernetes.kubeconfig": OfANode,
+	"kubernetes": MayDiffer, "kubernetes.groupLabel": MustAgree, "kubernetes.kubeconfig": OfANode,
 	"api": OfANode, "api.commands": MustAgree,
 	"experimental": MustAgree, "experimental.leftByDoubt": MayDiffer, "experimental.feedInterval": MayDiffer, "experimental.selfFenceAfter": MayDiffer, "http": OfANode, "history": OfANode,
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Breaker has a say in an equal split: [Config.TieBreakers] says which one decides.
+// Breaker is what can have a say in an equal split: [Config.TieBreakers] says which does.
 type Breaker string
 
 // The tie-breakers.
@@ -15,24 +15,24 @@ const (
 	BreakerLUN        Breaker = "lun"
 )
 
-// breaker is a value of quorum.tieBreakers, with all that is asked about it where only one of them is in question.
+// breaker is a tie-breaker, with all that is asked about it where only one of them is in question.
 type breaker struct {
 	value   Breaker
 	answers func(*Config) bool                     // it can be asked at all
 	terms   func(*Config) netgossip.Breakers       // what the node states where it decides
 	text    func(*Config) string                   // the same for the operator
-	check   func(c *Config, r *report, key string) // what is wrong with listing it, at that key
+	check   func(c *Config, r *report, key string) // what is wrong with naming it, at that key
 }
 
-// breakers are all values of quorum.tieBreakers. Of several that are listed and can answer the first one here decides.
+// breakers are all tie-breakers. Of several that have a say and can answer the first one here decides.
 func breakers() []breaker {
 	return []breaker{
-		{BreakerLUN, func(c *Config) bool { return len(c.LUN.Devices) > 0 }, lunTerms, lunText, checkLUNListed},
-		{BreakerKubernetes, (*Config).UsesKubernetes, apiTerms, apiText, checkAPIListed},
+		{BreakerLUN, func(c *Config) bool { return len(c.LUN.Devices) > 0 }, lunTerms, lunText, checkLUNNamed},
+		{BreakerKubernetes, (*Config).UsesKubernetes, apiTerms, apiText, checkAPINamed},
 	}
 }
 
-// Breakers lists the values of quorum.tieBreakers.
+// Breakers lists the tie-breakers.
 func Breakers() []Breaker {
 	var all []Breaker
 	for _, b := range breakers() {
@@ -42,24 +42,62 @@ func Breakers() []Breaker {
 	return all
 }
 
-func (Breaker) values() (all []string) {
-	for _, b := range Breakers() {
-		all = append(all, string(b))
+// TieBreak says what decides an equal split.
+type TieBreak string
+
+// What decides an equal split.
+const (
+	TieBreakAuto    TieBreak = "auto"                // the LUN if there is one, else the API server; a half that reaches it goes first
+	TieBreakNone    TieBreak = "none"                // nothing: both halves stop
+	TieBreakLUN     TieBreak = "lun"                 // the LUN alone
+	TieBreakLUNThen TieBreak = "lun-then-kubernetes" // as auto, and the API server decides where the LUN cannot be read
+	TieBreakAPI     TieBreak = "kubernetes"          // a half that reaches the API server lives
+	TieBreakLease   TieBreak = "lease"               // a coordination.k8s.io Lease picks exactly one half
+)
+
+// tieBreaks are the values of quorum.tieBreak, and who has a say.
+var tieBreaks = []struct {
+	value TieBreak
+	say   []Breaker
+}{
+	{TieBreakAuto, []Breaker{BreakerKubernetes, BreakerLUN}},
+	{TieBreakNone, nil},
+	{TieBreakLUN, []Breaker{BreakerLUN}},
+	{TieBreakLUNThen, []Breaker{BreakerKubernetes, BreakerLUN}},
+	{TieBreakAPI, []Breaker{BreakerKubernetes}},
+	{TieBreakLease, []Breaker{BreakerKubernetes}},
+}
+
+func (TieBreak) values() (all []string) {
+	for _, t := range tieBreaks {
+		all = append(all, string(t.value))
 	}
 	return all
 }
 
-// TieBreakers returns the breakers that can answer: kubernetes needs a kubeconfig or the
-// in-cluster API, lun needs a device. They are a set, in the order of the file. Where lun is one
-// of them it decides, and kubernetes says which half goes first; it decides as well where the
-// LUN cannot be read and lun.unavailableAtTie is kubernetes.
+// named are the breakers that have a say, whether they can answer or not.
+func (t TieBreak) named() []Breaker {
+	for _, b := range tieBreaks {
+		if b.value == t {
+			return b.say
+		}
+	}
+	return nil
+}
+
+// TieBreakers returns the breakers that have a say and can answer: kubernetes needs a kubeconfig or the in-cluster API, lun
+// needs a device. Where lun is one of them it decides, and kubernetes says which half goes first; it decides as well where the
+// LUN cannot be read, if the file says so.
 func (c *Config) TieBreakers() []Breaker {
-	return slices.DeleteFunc(slices.Clone(c.Quorum.TieBreakers), func(value Breaker) bool {
+	return slices.DeleteFunc(slices.Clone(c.Quorum.TieBreak.named()), func(value Breaker) bool {
 		return !slices.ContainsFunc(breakers(), func(b breaker) bool { return b.value == value && b.answers(c) })
 	})
 }
 
-// BreaksTiesBy reports whether a tie-breaker is listed and can answer.
+// LUNLostAsksAPI reports whether an equal split asks the API server where the LUN cannot be read.
+func (c *Config) LUNLostAsksAPI() bool { return c.Quorum.TieBreak == TieBreakLUNThen }
+
+// BreaksTiesBy reports whether a tie-breaker has a say and can answer.
 func (c *Config) BreaksTiesBy(b Breaker) bool { return slices.Contains(c.TieBreakers(), b) }
 
 // decides is the tie-breaker that decides; ok is false if there is none.
@@ -81,8 +119,7 @@ func (c *Config) Terms() netgossip.Breakers {
 	return netgossip.BreaksByNothing
 }
 
-// TieBreakText says what decides an equal split, and what the other tie-breaker is for. The
-// order in the file has no effect, so it does not show.
+// TieBreakText says what decides an equal split, and what the other tie-breaker is for.
 func (c *Config) TieBreakText() string {
 	if b, ok := c.decides(); ok {
 		return b.text(c)
@@ -99,7 +136,7 @@ func lunTerms(c *Config) netgossip.Breakers {
 
 // asksAPIForLUN reports whether reaching the API server decides where the LUN cannot be used.
 func (c *Config) asksAPIForLUN() bool {
-	return c.BreaksTiesBy(BreakerKubernetes) && c.LUN.UnavailableAtTie == AtTieKubernetes
+	return c.BreaksTiesBy(BreakerKubernetes) && c.LUNLostAsksAPI()
 }
 
 func lunText(c *Config) string {
@@ -113,9 +150,9 @@ func lunText(c *Config) string {
 	}
 }
 
-func checkLUNListed(c *Config, r *report, key string) {
+func checkLUNNamed(c *Config, r *report, key string) {
 	if len(c.LUN.Devices) == 0 && r.intact("lun.devices") {
-		r.problem(key, "is listed but lun.devices is empty", nil, "a device, or a list without lun")
+		r.problem(key, "names the LUN, and lun.devices is empty", c.Quorum.TieBreak, "a device, or another value")
 	}
 }
 
@@ -133,13 +170,13 @@ func apiText(c *Config) string {
 	return "kubernetes: a node that reaches the API server lives, which may be both halves"
 }
 
-func checkAPIListed(c *Config, r *report, key string) {
-	if c.Members.Source == SourceController && r.given("quorum.tieBreakers") {
+func checkAPINamed(c *Config, r *report, key string) {
+	if c.Members.Source == SourceController {
 		r.problem(key, "needs an API server, and with members.source: controller the agent talks to none; that the controller answers says nothing about this half",
-			BreakerKubernetes, "lun, or a list without kubernetes")
+			c.Quorum.TieBreak, "lun, none or auto")
 		return
 	}
-	if r.given("quorum.tieBreakers") && !c.UsesKubernetes() && r.intact("kubernetes", "kubernetes.kubeconfig") {
-		r.warn(key, "is left out: there is neither kubernetes.kubeconfig nor a pod around the agent", BreakerKubernetes)
+	if !c.UsesKubernetes() && r.intact("kubernetes", "kubernetes.kubeconfig") {
+		r.warn(key, "cannot ask the API server: there is neither kubernetes.kubeconfig nor a pod around the agent", c.Quorum.TieBreak)
 	}
 }

@@ -10,30 +10,47 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// A tie-breaker is one entry of one list: files may have it, the schema offers it, and what follows from it comes
-// from the entry.
-func TestTieBreakersAreOneList(t *testing.T) {
+// Each value of quorum.tieBreak is known to the file and the schema, each tie-breaker has one that it decides by alone, and
+// what follows from it comes from its entry. Values that decide otherwise are never the same terms.
+func TestTieBreaksAreOneTable(t *testing.T) {
 	config, _ := Schemas()
 	schema, _ := json.Marshal(config)
-	terms := map[netgossip.Breakers]Breaker{netgossip.BreaksByNothing: ""}
-	for _, b := range breakers() {
+	if want := fmt.Sprintf(`"enum":["%s"]`, strings.Join(TieBreak("").values(), `","`)); !strings.Contains(string(schema), want) {
+		t.Errorf("the schema has no %s", want)
+	}
+	decided := map[Breaker]bool{}
+	terms := map[netgossip.Breakers]TieBreak{}
+	for _, value := range TieBreak("").values() {
 		c := Default()
-		if c.Quorum.TieBreakers = []Breaker{b.value}; len(c.TieBreakers()) != 0 || c.Terms() != netgossip.BreaksByNothing {
-			t.Errorf("%s: answers without a device and an API server", b.value)
+		if c.Quorum.TieBreak = TieBreak(value); len(c.TieBreakers()) != 0 || c.Terms() != netgossip.BreaksByNothing {
+			t.Errorf("%s: answers without a device and an API server", value)
 		}
-		c, _ = mustParse(t, with("lun: {devices: [/dev/sda]}", "kubernetes: {kubeconfig: /k}", fmt.Sprintf("quorum: {tieBreakers: [%s]}", b.value)), noEnv)
-		if !c.BreaksTiesBy(b.value) || !slices.Contains(Breakers(), b.value) || !slices.Contains(Breaker("").values(), string(b.value)) {
-			t.Errorf("%s: is no value", b.value)
+		device := "lun: {devices: [/dev/sda]}"
+		if value == "lease" {
+			device = ""
 		}
-		if got := c.Terms(); got == 0 || got != b.terms(c) || terms[got] != "" {
-			t.Errorf("%s: states %v, as %q does", b.value, got, terms[got])
+		c, _ = mustParse(t, with(device, "kubernetes: {kubeconfig: /k}", "quorum: {tieBreak: "+value+"}"), noEnv)
+		b, ok := c.decides()
+		if ok != (value != "none") {
+			t.Errorf("%s: decided by %v", value, b.value)
 		}
-		terms[c.Terms()] = b.value
-		if got := c.TieBreakText(); !strings.HasPrefix(got, string(b.value)) {
-			t.Errorf("%s: told as %q", b.value, got)
+		if ok && len(c.TieBreakers()) == 1 {
+			decided[b.value] = true
+		}
+		if got := c.Terms(); got == 0 || ok && got != b.terms(c) {
+			t.Errorf("%s: states %v", value, got)
+		}
+		if other, twice := terms[c.Terms()]; twice && other+TieBreak(value) != TieBreakAuto+TieBreakLUN { // who goes first is not what decides
+			t.Errorf("%s: states what %s does", value, other)
+		}
+		terms[c.Terms()] = TieBreak(value)
+		if got := c.TieBreakText(); ok && !strings.HasPrefix(got, string(b.value)) {
+			t.Errorf("%s: told as %q", value, got)
 		}
 	}
-	if want := fmt.Sprintf(`"enum":["%s"]`, strings.Join(Breaker("").values(), `","`)); !strings.Contains(string(schema), want) {
-		t.Errorf("the schema has no %s", want)
+	for _, b := range breakers() {
+		if !decided[b.value] || !slices.Contains(Breakers(), b.value) {
+			t.Errorf("%s: decides alone by no value", b.value)
+		}
 	}
 }

@@ -61,8 +61,8 @@ func checkMembers(c *Config, r *report) {
 		if c.Members.Source == SourceKubernetes && !c.UsesKubernetes() && r.intact("kubernetes", "kubernetes.kubeconfig") {
 			r.problem("members.source", "needs an API server, and this is no pod", c.Members.Source, "kubernetes with kubernetes.kubeconfig, or static")
 		}
-		if c.Members.Source == SourceKubernetes && !c.Kubernetes.WatchNode {
-			r.problem("kubernetes.watchNode", "is off although members.source is kubernetes", false, "true, or source: static")
+		if c.Members.Source == SourceKubernetes && !c.Kubernetes.Follows() {
+			r.problem("kubernetes.node", "ignores the Node although members.source is kubernetes", c.Kubernetes.Node, "follow, report or label, or source: static")
 		}
 		return
 	}
@@ -221,18 +221,17 @@ func checkQuorum(c *Config, r *report) {
 		r.problem("reachability", "asks for more networks than there are", c.Reachability,
 			"any, all, or {atLeast: 1..%d}", len(c.SystemNetworks))
 	}
-	const list = "quorum.tieBreakers"
-	repeated(c.Quorum.TieBreakers, func(i, _ int) {
-		r.problem(element(list, i), "is listed twice", c.Quorum.TieBreakers[i], "each tie-breaker once")
-	})
-	for _, b := range breakers() {
-		if i := slices.Index(c.Quorum.TieBreakers, b.value); i >= 0 {
-			b.check(c, r, element(list, i))
+	const key = "quorum.tieBreak"
+	if c.Quorum.TieBreak != TieBreakAuto && c.Quorum.TieBreak != TieBreakLease { // checkLease tells of that
+		for _, b := range breakers() {
+			if slices.Contains(c.Quorum.TieBreak.named(), b.value) {
+				b.check(c, r, key)
+			}
 		}
 	}
-	if n > 0 && n%2 == 0 && len(c.TieBreakers()) == 0 && r.intact(list, "lun", "lun.devices", "kubernetes", "kubernetes.kubeconfig") {
-		r.warn(list, "has nothing that could decide: in an equal split both halves stop; give a LUN, "+
-			"or the kubernetes tie-breaker with kubernetes.kubeconfig or in a pod", nil)
+	if n > 0 && n%2 == 0 && len(c.TieBreakers()) == 0 && r.intact(key, "lun", "lun.devices", "kubernetes", "kubernetes.kubeconfig") {
+		r.warn(key, "has nothing that could decide: in an equal split both halves stop; give a LUN, "+
+			"or kubernetes.kubeconfig, or run the agent in a pod", nil)
 	}
 	repeated(c.Kubernetes.DisableAnnotations, func(i, _ int) {
 		r.problem(element("kubernetes.disableAnnotations", i), "is listed twice",
@@ -274,10 +273,6 @@ func checkLUN(c *Config, r *report) {
 		r.warn("lun.hold", fmt.Sprintf("leaves a gap: in an outage of all networks nodes may stop for a moment before they can hold, "+
 			"since D_max and a heartbeat are %v, and the arbitration budget is %v; make lun.heartbeatInterval or lun.ioTimeout longer, "+
 			"or experimental.evidenceMaxAge shorter", need, c.ArbitrationBudget()), c.LUN.Hold)
-	}
-	if c.LUN.UnavailableAtTie == AtTieKubernetes && !c.BreaksTiesBy(BreakerKubernetes) {
-		r.warn("lun.unavailableAtTie", "has no effect: the kubernetes tie-breaker is not listed, or has neither "+
-			"kubernetes.kubeconfig nor a pod around it", c.LUN.UnavailableAtTie)
 	}
 }
 

@@ -73,15 +73,11 @@ type NodeDevices struct {
 
 // Kubernetes is what the agent needs to know about the cluster's API.
 type Kubernetes struct {
-	Names              Names       `yaml:"names"`                                    // defaults for GroupLabel and DisableAnnotations
-	Kubeconfig         string      `yaml:"kubeconfig" form:"absolute path or empty"` // empty: in-cluster
-	GroupLabel         string      `yaml:"groupLabel" form:"label key"`
-	DisableAnnotations []string    `yaml:"disableAnnotations" form:"label key"`
-	WatchNode          bool        `yaml:"watchNode"`
-	Events             bool        `yaml:"events"` // about this node's Node
-	Labels             bool        `yaml:"labels"` // on this node's Node
-	Deaths             bool        `yaml:"deaths"` // on this node's Node
-	TieBreak           APITieBreak `yaml:"tieBreak"`
+	Names              Names    `yaml:"names"`                                    // defaults for GroupLabel and DisableAnnotations
+	Kubeconfig         string   `yaml:"kubeconfig" form:"absolute path or empty"` // empty: in-cluster
+	GroupLabel         string   `yaml:"groupLabel" form:"label key"`
+	DisableAnnotations []string `yaml:"disableAnnotations" form:"label key"`
+	Node               NodeUse  `yaml:"node"` // of this node's Node
 }
 
 // SystemNetwork is one network that carries a gossip instance of its own.
@@ -107,11 +103,10 @@ type Gossip struct {
 	Profile netgossip.Profile `yaml:"-"` // as the timing has it
 }
 
-// Quorum says how many nodes are enough, and what decides when exactly half are left. The order
-// of TieBreakers has no effect, see [Config.TieBreakers].
+// Quorum says how many nodes are enough, and what decides when exactly half are left.
 type Quorum struct {
-	Size        Size      `yaml:"size"`
-	TieBreakers []Breaker `yaml:"tieBreakers"`
+	Size     Size     `yaml:"size"`
+	TieBreak TieBreak `yaml:"tieBreak"`
 }
 
 // LUN is the shared storage that arbitrates equal splits.
@@ -121,7 +116,6 @@ type LUN struct {
 	Hold              bool          `yaml:"hold"`
 	HeartbeatInterval time.Duration `yaml:"heartbeatInterval" range:"100ms..10s"`
 	IOTimeout         time.Duration `yaml:"ioTimeout" range:"200ms..30s"`
-	UnavailableAtTie  AtTie         `yaml:"unavailableAtTie"`
 }
 
 // Watchdog is the device that resets the node and the way it is used.
@@ -133,8 +127,8 @@ type Watchdog struct {
 	// SelfFence says on which loss a node condemns itself and tells the others when it will be dead.
 	SelfFence   SelfFence `yaml:"selfFence"`
 	DisableFile string    `yaml:"disableFile" form:"absolute path"`
-	// DisablePriority says whose word about maintenance goes first; empty: any word disarms.
-	DisablePriority []DisableSource `yaml:"disablePriority"`
+	// DisableFirst says whose word about maintenance goes first.
+	DisableFirst DisableSource `yaml:"disableFirst"`
 
 	// FeedInterval and SentenceAfter follow from the timing, unless experimental gives them. For SentenceAfter a node must have
 	// lost for certain before it condemns itself; zero: never.
@@ -189,15 +183,12 @@ func Default() *Config {
 			Names:              NamesDeckhouse,
 			GroupLabel:         NamesDeckhouse.groupLabel(),
 			DisableAnnotations: NamesDeckhouse.disableAnnotations(),
-			WatchNode:          true,
-			Events:             true,
-			Deaths:             true,
-			TieBreak:           TieBreakReachability,
+			Node:               NodeReport,
 		},
 		Reachability: Reachability{Networks: ReachableAny},
 		Gossip:       Gossip{Profile: netgossip.ProfileAuto, Sources: SourcesMembers},
 		Experimental: Experimental{Lifeguard: true, LeftByDoubt: true},
-		Quorum:       Quorum{TieBreakers: []Breaker{BreakerKubernetes, BreakerLUN}},
+		Quorum:       Quorum{TieBreak: TieBreakAuto},
 		OnQuorumLoss: LossFence,
 		RestartGrace: 30 * time.Second,
 		Timing:       TimingDefault,
@@ -206,7 +197,6 @@ func Default() *Config {
 			Hold:              true,
 			HeartbeatInterval: time.Second,
 			IOTimeout:         2 * time.Second,
-			UnavailableAtTie:  AtTieFence,
 		},
 		Watchdog: Watchdog{
 			Driver:        DriverDevice,
@@ -216,6 +206,7 @@ func Default() *Config {
 			OnFence:       OnFenceExpire,
 			SelfFence:     SelfFenceQuorum,
 			SentenceAfter: 5200 * time.Millisecond,
+			DisableFirst:  DisableAny,
 			DisableFile:   "/var/run/fencing-agent/disable",
 		},
 		API:  API{Socket: "/var/run/fencing-agent.sock", SocketMode: 0o660, Commands: CommandsRoot},

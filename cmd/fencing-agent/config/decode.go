@@ -252,7 +252,7 @@ var elsewhere = map[string]string{
 	"adaptivethreshold": "memberlist has no threshold of this kind; experimental.evidenceMaxAge is how long a silent peer counts, and timing how fast it is missed",
 	"lifeguardenabled":  "the key is experimental.lifeguard",
 	"suspiciontimeout":  "it follows from experimental.suspicionMult and probeInterval, and fencectl config check prints how long memberlist takes with it",
-	"equalsplit":        "with a LUN among quorum.tieBreakers the LUN decides, and the order of the list has no effect",
+	"equalsplit":        "quorum.tieBreak says what decides; with a LUN the LUN does, unless it is kubernetes",
 	"arbitrate":         "only an equal split is arbitrated; without a majority in any part all stop, but lun.hold and lun.mode: or keep nodes alive that reach the LUN",
 	"k8scheckinterval":  "the key is members.checkInterval",
 	"watchdoginterval":  "it follows from timing and watchdog.timeout, and experimental.feedInterval sets it",

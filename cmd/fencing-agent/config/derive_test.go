@@ -139,8 +139,8 @@ func TestTieBreakers(t *testing.T) {
 		{"kubeconfig", with("kubernetes: {kubeconfig: /k}"), nil, []Breaker{"kubernetes"}},
 		{"device", with("lun: {devices: [/dev/sda]}"), nil, []Breaker{"lun"}},
 		{"both", with("lun: {devices: [/dev/sda]}", "kubernetes: {kubeconfig: /k}"), nil, []Breaker{"kubernetes", "lun"}},
-		{"both, other order", with("lun: {devices: [/dev/sda]}", "kubernetes: {kubeconfig: /k}", "quorum: {tieBreakers: [lun, kubernetes]}"), nil, []Breaker{"lun", "kubernetes"}},
-		{"not wanted", with("lun: {devices: [/dev/sda]}", "kubernetes: {kubeconfig: /k}", "quorum: {tieBreakers: []}"), nil, nil},
+		{"both, by name", with("lun: {devices: [/dev/sda]}", "kubernetes: {kubeconfig: /k}", "quorum: {tieBreak: lun-then-kubernetes}"), nil, []Breaker{"kubernetes", "lun"}},
+		{"not wanted", with("lun: {devices: [/dev/sda]}", "kubernetes: {kubeconfig: /k}", "quorum: {tieBreak: none}"), nil, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/watchdog"
@@ -24,7 +23,7 @@ const (
 
 // UsesLease reports whether a Lease of the API server decides ties.
 func (c *Config) UsesLease() bool {
-	return c.Kubernetes.TieBreak == TieBreakLease && c.BreaksTiesBy(BreakerKubernetes)
+	return c.Quorum.TieBreak == TieBreakLease && c.BreaksTiesBy(BreakerKubernetes)
 }
 
 // LeaseExpiry is for how long, at least, a version of the Lease must have been seen before others
@@ -58,24 +57,19 @@ func (c *Config) LeaseBudget(n int) time.Duration {
 // checkLease refuses a Lease beside a LUN: one half would win the one, the other half the
 // other.
 func checkLease(c *Config, r *report) {
-	const key = "kubernetes.tieBreak"
-	if c.Kubernetes.TieBreak != TieBreakLease || !r.intact(key, "quorum.tieBreakers", "lun.devices") {
+	const key = "quorum.tieBreak"
+	if c.Quorum.TieBreak != TieBreakLease || !r.intact(key, "lun.devices") {
 		return
 	}
 	switch {
 	case len(c.LUN.Devices) > 0:
 		r.problem(key, "cannot be combined with lun.devices: one half could win the Lease and the other half the LUN", TieBreakLease,
-			"lease without a LUN, or reachability")
-		return
-	case !slices.Contains(c.Quorum.TieBreakers, BreakerKubernetes):
-		r.warn(key, "has no effect: kubernetes is no tie-breaker", TieBreakLease)
-		return
-	case slices.Contains(c.Quorum.TieBreakers, BreakerLUN): // checkQuorum tells that it has no device
+			"lease without a LUN, or another value")
 		return
 	case c.Members.Source == SourceController:
-		r.problem(key, "needs an API server, and with members.source: controller the agent talks to none", c.Kubernetes.TieBreak, "leave it out, or source: kubernetes")
+		r.problem(key, "needs an API server, and with members.source: controller the agent talks to none", TieBreakLease, "another value, or source: kubernetes")
 	case !c.UsesKubernetes() && r.intact("kubernetes.kubeconfig"):
-		r.problem(key, "needs an API server, and this is no pod", TieBreakLease, "lease with kubernetes.kubeconfig, or reachability")
+		r.problem(key, "needs an API server, and this is no pod", TieBreakLease, "lease with kubernetes.kubeconfig, or another value")
 		return
 	}
 	n := len(c.Members.Static)

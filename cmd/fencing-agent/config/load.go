@@ -95,10 +95,6 @@ func (r *report) parse(name string, data []byte, env func(string) string, hostna
 		fillNetwork(c, r, env)
 		c.applyNodeDevices()
 		c.applyNames(r.given)
-		if !r.given("quorum.tieBreakers") && len(c.LUN.Devices) == 0 {
-			// The default list is a preference; written out it would be a claim.
-			c.Quorum.TieBreakers = []Breaker{BreakerKubernetes}
-		}
 		c.applyTiming(r.given)
 		c.applyExperimental()
 		check(c, r)

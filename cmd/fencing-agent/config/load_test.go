@@ -75,7 +75,6 @@ func TestMinimalConfigurationKeepsDefaults(t *testing.T) {
 	want := Default()
 	want.NodeName, want.NodeGroup = "n1", "worker"
 	want.SystemNetworks, want.Members.Static = got.SystemNetworks, got.Members.Static
-	want.Quorum.TieBreakers = []Breaker{BreakerKubernetes}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}

@@ -35,6 +35,9 @@ func movedKeys() []moved {
 		{[]string{"gossip.overrides"}, carryOverrides},
 		same("gossip.lifeguard", "experimental.lifeguard", "true"),
 		same("gossip.leftByDoubt", "experimental.leftByDoubt", "true"),
+		{[]string{"quorum.tieBreakers", "kubernetes.tieBreak", "lun.unavailableAtTie"}, carryTieBreak},
+		{[]string{"kubernetes.watchNode", "kubernetes.events", "kubernetes.deaths", "kubernetes.labels"}, carryNode},
+		{[]string{"watchdog.disablePriority"}, carryDisableFirst},
 		{[]string{"api.confirmDead", "api.fence", "api.rootFrom"}, carryCommands},
 		{[]string{"watchdog.sentenceAfter", "watchdog.sentenceTimeout", "watchdog.sentenceOnLUNLoss"}, carrySelfFence},
 		{[]string{"watchdog.feedInterval"}, carryFeedInterval},
@@ -61,6 +64,69 @@ func to(key, value, unlessDefault string) carried {
 }
 
 func word(value string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: value} }
+
+// carryTieBreak: the list was a set; without it kubernetes and lun were in it.
+func carryTieBreak(b before) carried {
+	has := map[string]bool{"kubernetes": true, "lun": true}
+	if list := b.at("quorum.tieBreakers"); list != nil && list.Kind == yaml.SequenceNode {
+		clear(has)
+		for _, n := range list.Content {
+			has[n.Value] = true
+		}
+	}
+	says := TieBreakAuto
+	switch kubernetes, lun := has["kubernetes"], has["lun"]; {
+	case kubernetes && b.text("kubernetes.tieBreak", "") == "lease":
+		says = TieBreakLease
+	case kubernetes && lun && b.text("lun.unavailableAtTie", "") == "kubernetes":
+		if devices := b.at("lun.devices"); devices != nil && len(devices.Content) > 0 { // it had no effect without
+			says = TieBreakLUNThen
+		}
+	case kubernetes && lun:
+	case kubernetes:
+		says = TieBreakAPI
+	case lun:
+		says = TieBreakLUN
+	default:
+		says = TieBreakNone
+	}
+	return to("quorum.tieBreak", string(says), string(TieBreakAuto))
+}
+
+// carryNode: who said nothing of deaths says nothing now; who created no Events may keep them off by what the ServiceAccount may do.
+func carryNode(b before) carried {
+	says := func(key, byDefault string) bool { return b.text("kubernetes."+key, byDefault) == "true" }
+	watch, events, deaths, labels := says("watchNode", "true"), says("events", "true"), says("deaths", "true"), says("labels", "false")
+	use, lost := NodeReport, ""
+	switch {
+	case !watch:
+		use = NodeIgnore
+	case !deaths:
+		use = NodeFollow
+		if events || labels {
+			lost = "kubernetes.deaths is false, and Events and labels are not written without: kubernetes.node: report does all of it but the labels"
+		}
+	case labels:
+		use = NodeLabel
+	}
+	if use != NodeIgnore && deaths && !events {
+		lost = "kubernetes.events is false, and kubernetes.node: " + string(use) + " creates Events: forbid them to the ServiceAccount, and the agent goes on without"
+	}
+	c := to("kubernetes.node", string(use), string(NodeReport))
+	c.lost = lost
+	return c
+}
+
+func carryDisableFirst(b before) carried {
+	first := DisableAny
+	if list := b.at("watchdog.disablePriority"); list != nil && len(list.Content) > 0 {
+		first = DisableNode
+		if list.Content[0].Value == "file" {
+			first = DisableFile
+		}
+	}
+	return to("watchdog.disableFirst", string(first), string(DisableAny))
+}
 
 // carryCommands: what no single value says becomes none, which lets nobody do more than before.
 func carryCommands(b before) carried {

@@ -117,7 +117,7 @@ func TestLifeguardOff(t *testing.T) {
 		{"key of the documents", with("gossip: {adaptiveThreshold: 0.8}"), "gossip.adaptiveThreshold: is not a known key: memberlist has no threshold of this kind; experimental.evidenceMaxAge"},
 		{"struct of the documents", with("LifeguardEnabled: true"), "LifeguardEnabled: is not a known key: the key is experimental.lifeguard"},
 		{"no majority", with("quorum: {arbitrate: no-majority}"), "quorum.arbitrate: is not a known key: only an equal split is arbitrated"},
-		{"order", with("equalSplit: {order: [api, lun]}"), "equalSplit: is not a known key: with a LUN among quorum.tieBreakers"},
+		{"order", with("equalSplit: {order: [api, lun]}"), "equalSplit: is not a known key: quorum.tieBreak says what decides"},
 		{"one socket twice", with("api: {moreSockets: [/var/run/fencing-agent.sock]}"), "api.moreSockets[0]: is the path of api.socket as well"},
 	})
 }

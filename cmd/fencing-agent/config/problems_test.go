@@ -120,7 +120,7 @@ func TestRefusesWrongTypes(t *testing.T) {
 		{"map is a list", with("members: {static: [{name: n1, addresses: [10.0.0.1]}]}"), "members.static[0].addresses: is not a mapping, found a list; allowed: a mapping"},
 		{"number for a string", with("cluster: 7"), "cluster: is not a string, found 7; allowed: a string; put it in quotes"},
 		{"list for a string", with("cluster: [x]"), "cluster: is not a string, found a list; allowed: a string"},
-		{"word for a bool", with("kubernetes: {events: yes}"), "kubernetes.events: is not a boolean, found yes; allowed: true or false"},
+		{"word for a bool", with("experimental: {lifeguard: yes}"), "experimental.lifeguard: is not a boolean, found yes; allowed: true or false"},
 		{"word for a number", with(network(mgmt + ", port: http")), "systemNetworks[0].port: is not a whole number, found http; allowed: 1..65535"},
 		{"fraction", with(network(mgmt + ", port: 1.5")), "systemNetworks[0].port: is not a whole number, found 1.5"},
 		{"number too large for an int", with(network(mgmt + ", port: 99999999999999999999")), "systemNetworks[0].port: is not a whole number"},
@@ -129,7 +129,7 @@ func TestRefusesWrongTypes(t *testing.T) {
 		{"choice", with("onQuorumLoss: reboot"), "onQuorumLoss: is not a choice, found reboot; allowed: fence, exclude, wait"},
 		{"misspelt choice", with("onQuorumLoss: fenced"), "onQuorumLoss: is not a choice, found fenced; allowed: fence, exclude, wait (did you mean fence?)"},
 		{"choice is a mapping", with("onQuorumLoss: {a: b}"), "onQuorumLoss: is not a choice, found a mapping"},
-		{"null list entry", with("quorum: {tieBreakers: [~]}"), "quorum.tieBreakers[0]: has no value"},
+		{"null list entry", with("kubernetes: {disableAnnotations: [~]}"), "kubernetes.disableAnnotations[0]: has no value"},
 		{"no cascade from a network name", with(network("name: 7, at: 10.0.0.1")), "systemNetworks[0].name: is not a string, found 7"},
 		{"no cascade from a member name", with("members: {static: [{name: 7, addresses: {mgmt: 10.0.0.1}}]}", network("name: mgmt, at: e")), "members.static[0].name: is not a string, found 7"},
 	})
@@ -218,9 +218,8 @@ func TestRefusesImpossibleQuorums(t *testing.T) {
 		{"quorum too large", with("quorum: {size: 4}"), "quorum.size: does not fit the number of members, found 4"},
 		{"quorum zero", with("quorum: {size: 0}"), "quorum.size: is not possible, found 0; allowed: auto, or a whole number of nodes"},
 		{"quorum a word", with("quorum: {size: half}"), "quorum.size: is not possible, found half"},
-		{"tie-breaker unknown", with("quorum: {tieBreakers: [disk]}"), "quorum.tieBreakers[0]: is not a choice, found disk; allowed: kubernetes, lun"},
-		{"tie-breaker twice", with("quorum: {tieBreakers: [kubernetes, kubernetes]}"), "quorum.tieBreakers[1]: is listed twice, found kubernetes"},
-		{"lun without devices", with("quorum: {tieBreakers: [kubernetes, lun]}"), "quorum.tieBreakers[1]: is listed but lun.devices is empty; allowed: a device, or a list without lun"},
+		{"tie-breaker unknown", with("quorum: {tieBreak: disk}"), "quorum.tieBreak: is not a choice, found disk; allowed: auto, none, lun, lun-then-kubernetes, kubernetes, lease"},
+		{"lun without devices", with("quorum: {tieBreak: lun}"), "quorum.tieBreak: names the LUN, and lun.devices is empty, found lun; allowed: a device, or another value"},
 		{"reachability a word", with("reachability: some"), "reachability: is not possible, found some; allowed: any, all, or {atLeast: NUMBER OF NETWORKS}"},
 		{"reachability zero", with("reachability: {atLeast: 0}"), "reachability: is not possible, found a mapping"},
 		{"reachability other key", with("reachability: {atMost: 1}"), "reachability: is not possible, found a mapping"},
@@ -261,18 +260,18 @@ func TestRefusesWhatIsNotSupported(t *testing.T) {
 	expectProblems(t, []problemCase{
 		{"source controller", with("members: {source: controller}"), "members.controller.address: is missing although members.source is controller; allowed: HOST:PORT of fencing-controller"},
 		{"source controller and an API server", with("members: {source: controller, controller: {address: c:1}}", "kubernetes: {kubeconfig: /k}"), "kubernetes.kubeconfig: is given although members.source is controller: the agent talks to no API server, found /k; allowed: none, or source: kubernetes"},
-		{"source controller and the API server's tie-breaker", with("members: {source: controller, controller: {address: c:1}}", "quorum: {tieBreakers: [kubernetes]}"), "quorum.tieBreakers[0]: needs an API server, and with members.source: controller the agent talks to none; that the controller answers says nothing about this half, found kubernetes; allowed: lun, or a list without kubernetes"},
-		{"source controller and a Lease", with("members: {source: controller, controller: {address: c:1}}", "kubernetes: {tieBreak: lease}"), "kubernetes.tieBreak: needs an API server, and with members.source: controller the agent talks to none, found lease; allowed: leave it out, or source: kubernetes"},
+		{"source controller and the API server's tie-breaker", with("members: {source: controller, controller: {address: c:1}}", "quorum: {tieBreak: kubernetes}"), "quorum.tieBreak: needs an API server, and with members.source: controller the agent talks to none; that the controller answers says nothing about this half, found kubernetes; allowed: lun, none or auto"},
+		{"source controller and a Lease", with("members: {source: controller, controller: {address: c:1}}", "quorum: {tieBreak: lease}"), "quorum.tieBreak: needs an API server, and with members.source: controller the agent talks to none, found lease; allowed: another value, or source: kubernetes"},
 		{"source and list", with(strings.Replace(base[3], "members:", "members:\n  source: kubernetes", 1)), "members.source: needs an API server, and this is no pod, found kubernetes; allowed: kubernetes with kubernetes.kubeconfig, or static\nmembers.static: is given although members.source is kubernetes"},
 		{"source kubernetes and an epoch", with("members: {source: kubernetes, epoch: 3}", "kubernetes: {kubeconfig: /k}"), "members.epoch: is given although members.source is kubernetes, found 3; allowed: no epoch: the nodes number the lists"},
-		{"source kubernetes without this node's Node", with("members: {source: kubernetes}", "kubernetes: {kubeconfig: /k, watchNode: false}"), "kubernetes.watchNode: is off although members.source is kubernetes, found false; allowed: true, or source: static"},
+		{"source kubernetes without this node's Node", with("members: {source: kubernetes}", "kubernetes: {kubeconfig: /k, node: ignore}"), "kubernetes.node: ignores the Node although members.source is kubernetes, found ignore; allowed: follow, report or label, or source: static"},
 		{"retired key", with("quorum: {lastManStanding: false}"), "quorum.lastManStanding: is not a known key any more: remove it, no version supported it"},
 		{"on fence halt", with("watchdog: {onFence: halt}"), "watchdog.onFence: is not a choice, found halt; allowed: expire, reboot, crash"},
 	})
 }
 
 func TestRefusesALeaseThatCannotDecide(t *testing.T) {
-	const kube = "kubernetes: {kubeconfig: /k, tieBreak: lease}"
+	const kube = "kubernetes: {kubeconfig: /k}\nquorum: {tieBreak: lease}"
 	many := func(n int) string {
 		text := "members:\n  static:\n"
 		for i := 1; i <= n; i++ {
@@ -281,11 +280,9 @@ func TestRefusesALeaseThatCannotDecide(t *testing.T) {
 		return text
 	}
 	expectProblems(t, []problemCase{
-		{"lease and LUN", with(kube, "lun: {devices: [/dev/sda]}"), "kubernetes.tieBreak: cannot be combined with lun.devices: one half could win the Lease and the other half the LUN, found lease; allowed: lease without a LUN, or reachability"},
-		{"lease and a LUN that has no say", with(kube, "lun: {devices: [/dev/sda]}", "quorum: {tieBreakers: [kubernetes]}"), "kubernetes.tieBreak: cannot be combined with lun.devices"},
-		{"lease and the lun tie-breaker", with(kube, "quorum: {tieBreakers: [kubernetes, lun]}"), "quorum.tieBreakers[1]: is listed but lun.devices is empty; allowed: a device, or a list without lun"},
-		{"lease without API server", with("kubernetes: {tieBreak: lease}"), "kubernetes.tieBreak: needs an API server, and this is no pod, found lease; allowed: lease with kubernetes.kubeconfig, or reachability"},
-		{"lease and many members", with(kube, many(36)), "kubernetes.tieBreak: leaves no time to arbitrate among 36 members: turns of 200ms each in a half and three requests of up to 2s need 10.1s, " +
+		{"lease and LUN", with(kube, "lun: {devices: [/dev/sda]}"), "quorum.tieBreak: cannot be combined with lun.devices: one half could win the Lease and the other half the LUN, found lease; allowed: lease without a LUN, or another value"},
+		{"lease without API server", with("quorum: {tieBreak: lease}"), "quorum.tieBreak: needs an API server, and this is no pod, found lease; allowed: lease with kubernetes.kubeconfig, or another value"},
+		{"lease and many members", with(kube, many(36)), "quorum.tieBreak: leaves no time to arbitrate among 36 members: turns of 200ms each in a half and three requests of up to 2s need 10.1s, " +
 			"the arbitration budget of 4 lun.heartbeatInterval + 3 lun.ioTimeout is 10s, found lease; allowed: lease with a greater lun.ioTimeout or timing: careful, which make the budget longer, also without a LUN"},
 	})
 	for name, file := range map[string]string{
@@ -351,17 +348,15 @@ func TestWarnings(t *testing.T) {
 		{"none about binding to devices", with("systemNetworks: [{name: mgmt, at: eth0, bindToDevice: true}, {name: b, at: 10.1.0.0/16}]",
 			"members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, b: 10.1.0.1}}]}"), nil, nil},
 		{"even and nothing decides", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n2, addresses: {mgmt: 10.0.0.2}}]}"), nil,
-			[]string{"quorum.tieBreakers: has nothing that could decide"}},
+			[]string{"quorum.tieBreak: has nothing that could decide"}},
 		{"even and the API decides", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n2, addresses: {mgmt: 10.0.0.2}}]}"),
 			[]string{"KUBERNETES_SERVICE_HOST=10.96.0.1"}, nil},
 		{"a hold with a gap", with("lun: {devices: [/dev/mapper/fence], heartbeatInterval: 200ms, ioTimeout: 400ms}"), nil,
 			[]string{"lun.hold: leaves a gap: in an outage of all networks nodes may stop for a moment"}},
 		{"no hold, no gap", with("lun: {devices: [/dev/mapper/fence], heartbeatInterval: 200ms, ioTimeout: 400ms, hold: false}"), nil, nil},
-		{"settings without effect", with("lun: {mode: or, unavailableAtTie: kubernetes}", "quorum: {tieBreakers: []}",
-			"kubernetes: {tieBreak: lease}", "watchdog: {driver: none, onFence: crash}"), nil,
+		{"settings without effect", with("lun: {mode: or}", "quorum: {tieBreak: kubernetes}", "watchdog: {driver: none, onFence: crash}"), nil,
 			[]string{
-				"kubernetes.tieBreak: has no effect: kubernetes is no tie-breaker, found lease",
-				"lun.unavailableAtTie: has no effect",
+				"quorum.tieBreak: cannot ask the API server: there is neither kubernetes.kubeconfig nor a pod around the agent, found kubernetes",
 				"lun.mode: has no effect: there is no LUN, found or",
 				"watchdog.onFence: has no effect: watchdog.driver is none, found crash",
 			}},

@@ -4,32 +4,15 @@ package config
 // effect in the given configuration is only warned of.
 func checkSupported(c *Config, r *report) {
 	checkController(c, r)
-	checkPriority(c, r)
 	checkLease(c, r)
 	if c.LUN.Mode != LUNTieBreaker && len(c.LUN.Devices) == 0 {
 		r.warn("lun.mode", "has no effect: there is no LUN", c.LUN.Mode)
 	}
+	if first := c.Watchdog.DisableFirst; first != DisableAny && c.Members.Source != SourceController && !c.UsesKubernetes() {
+		r.warn("watchdog.disableFirst", "has no effect: nobody shows the annotations of this node's Node", first)
+	}
 	if c.Watchdog.OnFence != OnFenceExpire && c.Watchdog.Driver == DriverNone {
 		r.warn("watchdog.onFence", "has no effect: watchdog.driver is none", c.Watchdog.OnFence)
-	}
-}
-
-// checkPriority refuses an order of the sources of maintenance that is none (docs/adr/0060).
-func checkPriority(c *Config, r *report) {
-	const at = "watchdog.disablePriority"
-	p := c.Watchdog.DisablePriority
-	for i := range p {
-		if !r.intact(element(at, i)) {
-			return
-		}
-	}
-	if len(p) == 0 || !r.intact(at) {
-		return
-	}
-	if len(p) != 2 || p[0] == p[1] {
-		r.problem(at, "does not name both sources, each once", p, "[file, controller], [controller, file], or [] for any")
-	} else if c.Members.Source != SourceController && !c.UsesKubernetes() {
-		r.warn(at, "has no effect: nobody shows the annotations of this node's Node", p)
 	}
 }
 
@@ -51,7 +34,7 @@ func checkController(c *Config, r *report) {
 	if c.Kubernetes.Kubeconfig != "" {
 		r.problem("kubernetes.kubeconfig", "is given although members.source is controller: the agent talks to no API server", c.Kubernetes.Kubeconfig, "none, or source: kubernetes")
 	}
-	if r.given("kubernetes.labels") && c.Kubernetes.Labels {
-		r.warn("kubernetes.labels", "has no effect: with members.source: controller the agent writes nothing on its Node", c.Kubernetes.Labels)
+	if c.Kubernetes.Labels() {
+		r.warn("kubernetes.node", "keeps no labels: with members.source: controller the agent writes nothing on its Node", c.Kubernetes.Node)
 	}
 }

@@ -72,11 +72,39 @@ func TestTimingsAreValidAndOrdered(t *testing.T) {
 }
 
 func TestOrderOfMaintenanceSignals(t *testing.T) {
-	expectProblems(t, []problemCase{
-		{"one source of maintenance", with("watchdog: {disablePriority: [file]}"), "watchdog.disablePriority: does not name both sources, each once, found [file]; allowed: [file, controller], [controller, file], or [] for any"},
-		{"a source of maintenance that is none", with("watchdog: {disablePriority: [file, node]}"), "watchdog.disablePriority[1]: is not a choice, found node; allowed: file, controller"},
-		{"a source of maintenance twice", with("watchdog: {disablePriority: [file, file]}"), "watchdog.disablePriority: does not name both sources, each once"},
-	})
+	for first, want := range map[DisableSource][]DisableSource{DisableAny: nil, DisableFile: {DisableFile, DisableNode}, DisableNode: {DisableNode, DisableFile}} {
+		c, _ := mustParse(t, with("watchdog: {disableFirst: "+string(first)+"}", "kubernetes: {kubeconfig: /k}"), noEnv)
+		if got := c.Watchdog.DisableOrder(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v", first, got)
+		}
+	}
+	if _, warnings := mustParse(t, with("watchdog: {disableFirst: node}"), noEnv); len(warnings) != 1 || warnings[0].Path != "watchdog.disableFirst" {
+		t.Errorf("without anybody who shows the Node: %v", warnings)
+	}
+}
+
+// Each use of the Node has all that those before it have. A Node that is followed is a condition for arming.
+func TestUseOfTheNode(t *testing.T) {
+	var had [3]bool
+	for i, use := range NodeUse("").values() {
+		k := Kubernetes{Node: NodeUse(use)}
+		has := [3]bool{k.Follows(), k.Reports(), k.Labels()}
+		n := 0
+		for j := range has {
+			if has[j] {
+				n++
+			} else if had[j] {
+				t.Errorf("%s: less than the one before it", use)
+			}
+		}
+		if n != i {
+			t.Errorf("%s: %v", use, has)
+		}
+		had = has
+	}
+	if !Default().Kubernetes.Reports() {
+		t.Error("nothing is reported by default")
+	}
 }
 
 // A check says that a first start needs founders; an agent of a group that runs needs none, and does not warn.

@@ -18,16 +18,6 @@ const (
 	SourceController MemberSource = "controller"
 )
 
-// APITieBreak says how the Kubernetes API breaks a tie.
-type APITieBreak string
-
-// The ways in which the API breaks a tie: a half that reaches it lives, or a
-// coordination.k8s.io Lease picks exactly one half.
-const (
-	TieBreakReachability APITieBreak = "reachability"
-	TieBreakLease        APITieBreak = "lease"
-)
-
 // BindToDevice says whether gossip sockets are pinned to the network's device.
 type BindToDevice string
 
@@ -65,15 +55,6 @@ const (
 	LUNTieBreaker LUNMode = "tiebreaker" // at an equal split only
 	LUNOr         LUNMode = "or"         // network or LUN
 	LUNAnd        LUNMode = "and"        // network and LUN
-)
-
-// AtTie says what an equal split does when the LUN cannot be read.
-type AtTie string
-
-// The answers to a tie without a readable LUN.
-const (
-	AtTieFence      AtTie = "fence"
-	AtTieKubernetes AtTie = "kubernetes"
 )
 
 // Driver says whether there is a watchdog.
@@ -130,22 +111,54 @@ type DisableSource string
 
 // The sources of a maintenance.
 const (
-	DisableFile       DisableSource = "file"       // watchdog.disableFile
-	DisableController DisableSource = "controller" // kubernetes.disableAnnotations, as the controller or the API server shows them
+	DisableAny  DisableSource = "any"  // none goes first: any word disarms
+	DisableFile DisableSource = "file" // watchdog.disableFile
+	DisableNode DisableSource = "node" // kubernetes.disableAnnotations, as the controller or the API server shows them
 )
+
+// DisableOrder ranks the sources of a maintenance, the first that says something decides; empty: any word disarms.
+func (w *Watchdog) DisableOrder() []DisableSource {
+	switch w.DisableFirst {
+	case DisableFile:
+		return []DisableSource{DisableFile, DisableNode}
+	case DisableNode:
+		return []DisableSource{DisableNode, DisableFile}
+	}
+	return nil
+}
+
+// NodeUse says what the agent does with this node's Node. Each value has all that the ones before it have.
+type NodeUse string
+
+// What is done with the Node.
+const (
+	NodeIgnore NodeUse = "ignore" // nothing: it may be none of this cluster
+	NodeFollow NodeUse = "follow" // its annotations, and its removal
+	NodeReport NodeUse = "report" // Events about it; on it, which nodes are fenced
+	NodeLabel  NodeUse = "label"  // Deckhouse's labels on it
+)
+
+// Follows reports whether this node's Node is followed. Where there is an API server to ask, the watchdog is then armed only
+// after it has been seen.
+func (k *Kubernetes) Follows() bool { return k.Node != NodeIgnore }
+
+// Reports reports whether Events are created, and deaths are written.
+func (k *Kubernetes) Reports() bool { return k.Node == NodeReport || k.Node == NodeLabel }
+
+// Labels reports whether Deckhouse's labels are kept.
+func (k *Kubernetes) Labels() bool { return k.Node == NodeLabel }
 
 // An enum lists its values; the decoder accepts no others.
 type enum interface{ values() []string }
 
 func (MemberSource) values() []string  { return []string{"static", "kubernetes", "controller"} }
-func (DisableSource) values() []string { return []string{"file", "controller"} }
+func (DisableSource) values() []string { return []string{"any", "file", "node"} }
+func (NodeUse) values() []string       { return []string{"ignore", "follow", "report", "label"} }
 func (Commands) values() []string      { return []string{"none", "root", "anywhere"} }
-func (APITieBreak) values() []string   { return []string{"reachability", "lease"} }
 func (BindToDevice) values() []string  { return []string{"auto", "true", "false"} }
 func (Sources) values() []string       { return []string{"members", "any"} }
 func (OnQuorumLoss) values() []string  { return []string{"fence", "exclude", "wait"} }
 func (LUNMode) values() []string       { return []string{"tiebreaker", "or", "and"} }
-func (AtTie) values() []string         { return []string{"fence", "kubernetes"} }
 func (Driver) values() []string        { return []string{"device", "none"} }
 func (OnFence) values() []string       { return []string{"expire", "reboot", "crash"} }
 func (SelfFence) values() []string     { return []string{"none", "quorum", "quorum-or-lun"} }

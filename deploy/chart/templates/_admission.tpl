@@ -21,7 +21,7 @@ has(request.userInfo.extra) && 'authentication.kubernetes.io/node-name' in reque
 {{/* True for a group whose ties a lease may break. */}}
 {{- define "fencing-agent.leases" -}}
 {{- $c := include "fencing-agent.config" . | fromYaml -}}
-{{- if eq (default "" (default dict $c.kubernetes).tieBreak) "lease" }}true{{ end -}}
+{{- if eq (default "" (default dict $c.quorum).tieBreak) "lease" }}true{{ end -}}
 {{- end -}}
 
 {{/* Name of the lease of a group, as the agent makes it (leaseregister.Name). */}}

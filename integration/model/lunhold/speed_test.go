@@ -1,0 +1,43 @@
+package lunhold
+
+import "testing"
+
+// slower is a heartbeat of two ticks.
+var slower = Times{Tie: 4, Dated: 6, Beat: 2, Claim: 10, Runs: 3}
+
+// Some rules are for speed alone: without them nothing is wrong, and two sides feed for longer.
+func TestOverlap(t *testing.T) {
+	for _, c := range []scenario{
+		{name: "H3", size: 4, graphs: halves, left: Budget{Cuts: 1, Grants: 1}, rules: Rules{NoH3: true}},
+		{name: "M3", size: 3, graphs: outage, left: Budget{Cuts: 2}, both: true, times: slower, rules: Rules{NoM3: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := c.model()
+			without := c.run(t, m, 400_000)
+			m.Rules = Rules{}
+			with := c.run(t, m, 400_000)
+			if without.Wrong+with.Wrong != "" || without.Cut || with.Cut {
+				t.Errorf("%q, %q", without.Wrong, with.Wrong)
+			}
+			t.Logf("%d ticks in place of %d", without.Met.Longest, with.Met.Longest)
+			if without.Met.Longest <= with.Met.Longest {
+				t.Error("the rule makes nothing shorter")
+			}
+		})
+	}
+}
+
+// The time of a claim is no longer than it has to be: with the horizon nothing is wrong, with a tick less a node runs that
+// is called FENCED. It is the bridge that lasts so long.
+func TestClaim(t *testing.T) {
+	for claim, want := range map[uint8]bool{Usual.Claim - 1: false, Usual.Claim - 2: true} {
+		c := scenario{size: 3, graphs: graphs("123", "12"), left: Budget{Cuts: 2, Hangs: 1}, times: Usual}
+		c.times.Claim = claim
+		m := c.model()
+		if f := c.run(t, m, 400_000); f.Wrong != "" != want {
+			t.Errorf("a claim of %d ticks: %q", claim, f.Wrong)
+		} else if want {
+			t.Logf("a claim of %d ticks: %s:%s", claim, f.Wrong, m.list(f.Way))
+		}
+	}
+}

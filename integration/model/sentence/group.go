@@ -1,0 +1,390 @@
+package sentence
+
+import (
+	"fmt"
+
+	"github.com/fencing-agent/fencing-agent/integration/model/search"
+)
+
+const (
+	most   = 5
+	maxAge = 1 // D_max, in ticks
+	after  = 3 // the patience of P1
+	recent = 2 // so long after it ceased to live a majority still counts as one that lives
+)
+
+// Set is a set of nodes.
+type Set = search.Set
+
+// GroupRules are the words of P1, P2, P5 and P7 that a search may leave out. The zero value has all of them.
+type GroupRules struct {
+	Silence   bool // P1: to starve is enough
+	Moving    bool // P1: a majority of slots moves and none shows me, whatever else they show
+	OneSlot   bool // P1: one slot shows a majority without me
+	OneRead   bool // P1: one read is enough
+	EverTwice bool // P1: the records have changed twice, at some time since the last majority
+	Unsteady  bool // P1: contact does not matter, before it condemns itself and in that moment (P7)
+	GrantWord bool // P1: E2 is the grant alone
+	Undecided bool // P1: a tie that nobody has decided is enough
+	States    bool // P2: the condemned goes on stating whom it sees
+	Counted   bool // P5: who knows the sentence counts the boot
+	Evidence  bool // P5: a condemned slot is evidence
+}
+
+// GroupBudget is what may happen how often.
+type GroupBudget struct{ Cuts, Hangs, Grants, Paths uint8 }
+
+// Graph is a network: who hears whom, both ways.
+type Graph struct {
+	Name  string
+	Links [most]Set
+}
+
+// Group is the model of a group whose nodes may condemn themselves.
+type Group struct {
+	GroupRules
+	Size    int
+	Shapes  []Graph
+	Who     Set // whose writes may hang; 0: of all
+	Reverse bool
+}
+
+// entry is the record of a slot.
+type entry struct {
+	seq       uint8 // modulo 8
+	view      Set
+	lives     bool
+	condemned bool
+}
+
+// member is one node.
+type member struct {
+	view, seen Set // as it stated last
+	age        [most]uint8
+	hears      [most]Set // what each peer stated as its seen, last
+	knows      Set       // whose sentence it knows
+	lived      uint8     // ticks since it lived, up to recent+1
+	lost       uint8     // ticks since its last majority, up to maxAge+after
+	steady     uint8     // ticks since its view changed, or somebody outside of it was heard, up to after
+	table      [most]entry
+	first      [most]uint8 // sequences at the first of the reads in a row,
+	second     [most]uint8 // and at the second
+	rows       uint8       // reads in a row in which E held
+	moved      [most]uint8 // how often the record changed since the last majority, up to 2
+	had        bool
+	condemned  bool
+	valid      bool // the grant names its present token
+	hang       bool // its next write hangs
+	late       entry
+	hung       bool
+}
+
+// GroupState is one state of Group.
+type GroupState struct {
+	links [most]Set
+	nodes [most]member
+	slots [most]entry
+	grant Set
+	GroupBudget
+}
+
+// Root is a group that is whole and has long been so.
+func (m *Group) Root(b GroupBudget) GroupState {
+	s := GroupState{GroupBudget: b, links: m.Shapes[0].Links}
+	for range 8 {
+		m.tick(&s)
+	}
+	return s
+}
+
+// Wrong finds nothing: what can be wrong is what a node does.
+func (m *Group) Wrong(*GroupState) string { return "" }
+
+// Next is all that can happen.
+func (m *Group) Next(s *GroupState, yield func(string, GroupState, string)) {
+	t := *s
+	wrong := m.tick(&t)
+	yield("a tick passes", t, wrong)
+	for g := range m.Shapes {
+		if t := *s; t.Cuts > 0 && t.links != m.Shapes[g].Links {
+			t.Cuts--
+			t.links = m.Shapes[g].Links
+			yield("the network is ["+m.Shapes[g].Name+"]", t, "")
+		}
+	}
+	for x := range m.Size {
+		n := &s.nodes[x]
+		if t := *s; t.Hangs > 0 && !n.hang && !n.hung && (m.Who == 0 || m.Who.Has(x)) {
+			t.Hangs--
+			t.nodes[x].hang = true
+			yield(fmt.Sprintf("the next write of %d hangs", x+1), t, "")
+		}
+		if t := *s; n.hung {
+			t.slots[x], t.nodes[x].hung, t.nodes[x].late = n.late, false, entry{}
+			yield(fmt.Sprintf("the write of %d lands", x+1), t, "")
+		}
+		if t := *s; t.Grants > 0 && m.grants(&t, x) {
+			t.Grants--
+			yield(fmt.Sprintf("%d decides for its half", x+1), t, "")
+		}
+	}
+}
+
+// grants decides for the half of a node, if the holders before are done.
+func (m *Group) grants(t *GroupState, x int) bool {
+	half := t.nodes[x].view
+	if 2*half.Len() != m.Size || t.nodes[x].condemned {
+		return false
+	}
+	for y := range m.Size {
+		if n := &t.nodes[y]; half.Has(y) && (n.view != half || n.condemned) || t.grant.Has(y) && n.valid {
+			return false
+		}
+	}
+	t.grant = half
+	for y := range m.Size {
+		t.nodes[y].valid = half.Has(y)
+	}
+	return true
+}
+
+// tick lets each node ask, read, decide and write, and reports the loss of a group that condemns itself.
+func (m *Group) tick(t *GroupState) (wrong string) {
+	for i := range m.Size {
+		x := i
+		if m.Reverse {
+			x = m.Size - 1 - i
+		}
+		if w := m.act(t, x); w != "" {
+			wrong = w
+		}
+	}
+	return wrong
+}
+
+func (m *Group) act(t *GroupState, x int) (wrong string) {
+	n := &t.nodes[x]
+	outside := m.ask(t, x)
+	majority := 2*n.view.Len() > m.Size
+	lives := majority || n.valid && n.view == t.grant
+	if n.condemned {
+		lives = false
+	}
+	n.had = n.had || lives
+	n.lived = min(recent+1, n.lived+1)
+	if lives {
+		n.lived = 0
+	}
+	if n.lost = min(maxAge+after, n.lost+1); majority {
+		n.lost, n.moved = 0, [most]uint8{}
+	}
+	if n.steady = min(after, n.steady+1); outside {
+		n.steady = 0
+	}
+	m.read(t, x)
+	if !n.condemned && n.had && !lives && m.convinced(t, x) {
+		n.condemned, n.valid = true, false
+		n.seen, n.view = 0, 0
+		if m.States {
+			n.seen, n.view = m.reach(n, x)
+		}
+		if !m.leaves(t) {
+			wrong = fmt.Sprintf("%d condemns itself, and leaves nobody who lives", x+1)
+		}
+	}
+	m.write(t, x, lives)
+	return wrong
+}
+
+// reach is whom a node sees, and whom it counts.
+func (m *Group) reach(n *member, x int) (seen, view Set) {
+	seen, view = 1<<x, 1<<x
+	for y := range m.Size {
+		if y == x || n.age[y] > maxAge || n.knows.Has(y) && !m.Counted {
+			continue
+		}
+		seen |= 1 << y
+		if n.hears[y].Has(x) {
+			view |= 1 << y
+		}
+	}
+	return seen, view
+}
+
+// ask takes the answers of those whom the network reaches, and reports whether somebody was heard whom it does not count.
+func (m *Group) ask(t *GroupState, x int) (outside bool) {
+	n := &t.nodes[x]
+	before := n.view
+	heard := Set(0)
+	for y := range m.Size {
+		if y == x {
+			continue
+		}
+		if n.age[y] = min(maxAge+1, n.age[y]+1); t.links[x].Has(y) {
+			n.age[y], n.hears[y] = 0, t.nodes[y].seen
+			heard |= 1 << y
+			if t.nodes[y].condemned {
+				n.knows |= 1 << y
+			}
+		}
+	}
+	if n.condemned && !m.States {
+		return false
+	}
+	n.seen, n.view = m.reach(n, x)
+	if n.view != before {
+		n.valid = false
+	}
+	return n.view != before&^n.knows || heard&^n.view&^n.knows != 0 // who condemned itself is no contact that comes or goes
+}
+
+// read looks at all slots, and counts the reads in a row in which E holds.
+func (m *Group) read(t *GroupState, x int) {
+	n := &t.nodes[x]
+	for y := range m.Size {
+		if y == x {
+			continue
+		}
+		if t.slots[y].seq != n.table[y].seq {
+			n.moved[y] = min(2, n.moved[y]+1)
+		}
+		if n.table[y] = t.slots[y]; n.table[y].condemned {
+			n.knows |= 1 << y
+		}
+	}
+	by := m.evidence(t, x)
+	if by == 0 {
+		n.rows = 0
+		return
+	}
+	n.rows++
+	switch {
+	case n.rows == 1:
+		for y := range m.Size {
+			n.first[y] = n.table[y].seq
+		}
+	case n.rows == 2 && m.changed(n, by, &n.first):
+		for y := range m.Size {
+			n.second[y] = n.table[y].seq
+		}
+	case n.rows == 2:
+		n.rows = 1
+	case m.changed(n, by, &n.second):
+		n.rows = 3
+	default:
+		n.rows = 2
+	}
+}
+
+func (m *Group) changed(n *member, by Set, since *[most]uint8) bool {
+	for y := range m.Size {
+		if by.Has(y) && n.table[y].seq == since[y] {
+			return false
+		}
+	}
+	return true
+}
+
+// evidence is the set that shows that it lives without this node; 0: there is none.
+func (m *Group) evidence(t *GroupState, x int) Set {
+	n := &t.nodes[x]
+	ok := Set(0)
+	for y := range m.Size {
+		if e := &n.table[y]; y != x && (!e.condemned || m.Evidence) && !e.view.Has(x) {
+			ok |= 1 << y
+		}
+	}
+	for y := range m.Size {
+		in := n.table[y].view & ok
+		if m.OneSlot && ok.Has(y) && 2*n.table[y].view.Len() > m.Size {
+			return 1 << y
+		}
+		if m.Moving {
+			in = ok
+		}
+		if 2*in.Len() <= m.Size || !ok.Has(y) {
+			continue
+		}
+		all := true
+		for z := range m.Size {
+			all = all && (!in.Has(z) || in&^n.table[z].view == 0)
+		}
+		if all || m.Moving {
+			return in
+		}
+	}
+	if t.grant == 0 || t.grant.Has(x) {
+		return 0
+	}
+	if m.GrantWord {
+		return t.grant
+	}
+	for y := range m.Size {
+		if e := &n.table[y]; t.grant.Has(y) && (e.view != t.grant || !e.lives || !ok.Has(y)) {
+			return 0
+		}
+	}
+	return t.grant
+}
+
+// convinced is P1.
+func (m *Group) convinced(t *GroupState, x int) bool {
+	n := &t.nodes[x]
+	if n.lost < maxAge+after {
+		return false
+	}
+	if n.steady < after && !m.Unsteady {
+		return false
+	}
+	switch {
+	case m.Silence:
+		return true
+	case m.Undecided && 2*n.view.Len() == m.Size:
+		return true
+	case m.OneRead:
+		return n.rows >= 1
+	case m.EverTwice:
+		by := m.evidence(t, x)
+		for y := range m.Size {
+			if by.Has(y) && n.moved[y] < 2 {
+				return false
+			}
+		}
+		return by != 0
+	default:
+		return n.rows >= 3
+	}
+}
+
+// leaves reports whether a majority, or the granted half, lives without the condemned, or did a moment ago.
+func (m *Group) leaves(t *GroupState) bool {
+	in := Set(0)
+	for y := range m.Size {
+		if n := &t.nodes[y]; !n.condemned && n.lived <= recent {
+			in |= 1 << y
+		}
+	}
+	return 2*in.Len() > m.Size || t.grant != 0 && in&t.grant == t.grant
+}
+
+func (m *Group) write(t *GroupState, x int, lives bool) {
+	n := &t.nodes[x]
+	e := entry{seq: (t.slots[x].seq + 1) % 8, view: n.view, lives: lives, condemned: n.condemned}
+	switch {
+	case n.hung: // one I/O at a time
+	case n.hang:
+		n.hang, n.hung, n.late = false, true, e
+	default:
+		t.slots[x] = e
+	}
+}
+
+// String shows a state.
+func (s *GroupState) String() string {
+	out := fmt.Sprintf("grant %b\n", s.grant)
+	for x := range s.nodes {
+		n := &s.nodes[x]
+		out += fmt.Sprintf("%d: view %05b seen %05b condemned %t lost %d steady %d rows %d slot %+v\n", x+1, n.view, n.seen, n.condemned, n.lost, n.steady, n.rows, s.slots[x])
+	}
+	return out
+}
