@@ -194,6 +194,7 @@ func (h *half) grant() *Grant {
 // which both halves feed. A node that is dead or has no LUN does not move and cannot
 // hold anybody up: a change counts from the read that did not show it yet. While all are in
 // view that one is old, and a node that has died since would be waited for else, longer than a slow LUN leaves time for.
+// On such a LUN one that lives is seen to move within two rounds, of its I/O and of this node's.
 func (a *Arbiter) rivalUnaware(view roster.Set) string {
 	for slot := range a.table.entries {
 		e := &a.table.entries[slot]
@@ -204,7 +205,7 @@ func (a *Arbiter) rivalUnaware(view roster.Set) string {
 		if !ok || view.Has(idx) || !a.sameRoster(&e.record().Statement) {
 			continue // by another roster its view would be read wrong
 		}
-		if e.after != 0 && a.table.start.Sub(e.after) <= a.fresh() && e.record().Statement.View.Intersects(view) {
+		if e.after != 0 && a.table.start.Sub(e.after) <= max(a.timing.fresh(), 2*a.pace.round()) && e.record().Statement.View.Intersects(view) {
 			return e.record().NodeName
 		}
 	}

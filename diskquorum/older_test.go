@@ -225,7 +225,7 @@ func knowsBack(n *rigNode, d int, image []byte) bool {
 				return true
 			}
 		}
-		if older == copiesPerSlot && !late && !p.late {
+		if older == copiesPerSlot && !late && !p.explained() {
 			return true
 		}
 	}

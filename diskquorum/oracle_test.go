@@ -168,12 +168,12 @@ func (o *oracle) completed(n *rigNode, io *rigIO, c *Completion, renewed bool) {
 		t.shown = t.landed
 	}
 	a := n.arb
-	// An agent that was restarted on a device that went back believes what it reads, and is granted nothing and vouches for
-	// nobody: its token has moved on, and it begins no ballot (B11).
-	if renewed && a.anchor != 0 && (o.back.lost[n.index] == 0 || a.legacy.late == 0) {
+	if renewed && a.anchor != 0 {
 		o.backing[backing{n.index, a.lease.latest}] = t.shown
+		// An agent that was restarted on a device that went back believes what it reads. Its token has moved on, and it begins no
+		// ballot by that device (B11).
 		for inst, d := range o.decided {
-			if inst > a.lease.latest && d.since < t.readStart {
+			if restarted := o.back.lost[n.index] != 0 && a.legacy.late != 0; !restarted && inst > a.lease.latest && d.since < t.readStart {
 				o.add("n%d concludes from a read that instance %d is the latest decision, and %d was decided before that", n.index, a.lease.latest, inst)
 			}
 		}

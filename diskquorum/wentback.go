@@ -27,32 +27,34 @@ var errBack = errors.New("the LUN went back to an older state than this node has
 type past struct {
 	shown [copiesPerSlot]uint64 // sequence by copy, as read last; 0: blank
 	told  [copiesPerSlot]bool   // the latest read could tell it: it was neither torn nor damaged
-	late  bool                  // its owner said of failed writes that they may land
+	late  [copiesPerSlot]bool   // its owner said in it of failed writes that they may land
 	older bool                  // the latest read showed older records than the one before, in both copies
 	base  uint64                // the greatest sequence when the device was seen to go back,
 	lost  uint64                // and the greatest that was known of the slot by then; 0: none that counts
 }
 
-// follow compares the latest read of a slot with those before.
+// follow compares the latest read of a slot with those before. What a torn copy said before is all that is known of it.
 func (p *past) follow(errs *[copiesPerSlot]error, copies *[copiesPerSlot]Slot) {
-	older, late := 0, false
+	older, explained := 0, p.explained()
 	for which, err := range errs {
-		now := uint64(0)
+		now, late := uint64(0), false
 		p.told[which] = err == nil || errors.Is(err, ErrBlank)
 		switch {
 		case err == nil:
-			now = copies[which].Sequence
-			late = late || copies[which].Late != 0
+			now, late = copies[which].Sequence, copies[which].Late != 0
 		case !p.told[which]:
 			continue
 		}
 		if now < p.shown[which] {
 			older++
 		}
-		p.shown[which] = now
+		p.shown[which], p.late[which] = now, late
 	}
-	p.older, p.late = older == copiesPerSlot && !p.late, late
+	p.older = older == copiesPerSlot && !explained
 }
+
+// explained reports whether late writes of both copies may be why they show less.
+func (p *past) explained() bool { return p.late[0] || p.late[1] }
 
 func (p *past) newest() uint64 { return max(p.shown[0], p.shown[1]) }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"text/tabwriter"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -85,5 +86,29 @@ func TestClusterAsksWhereItIsTold(t *testing.T) {
 	c.kubectl = func(context.Context, ...string) ([]byte, error) { return nil, errors.New("Forbidden") }
 	if _, err := c.view(t.Context()); err == nil || err.Error() != "Forbidden" {
 		t.Errorf("%v", err)
+	}
+}
+
+// Why an agent could not be asked is below the matrix, which stays as narrow as its names.
+func TestClusterIsAsWideAsItsMatrix(t *testing.T) {
+	v, err := fakeCluster(t, nil).view(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	rows := &table{tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)}
+	v.rows(rows, "")
+	if err := rows.tabs.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	const want = `NODE     VERDICT          n1  n2  n3
+n1       FEEDING          =   .   F
+n2       FEEDING          +!  =   F
+n3       cannot be asked  ?   ?   ?
+n3       cannot be asked: kubectl exec: no answer within 15s
+one way  n2 sees n1, which does not see n2
+`
+	if got := strings.ReplaceAll(b.String(), errKubectlSlow.Error(), "kubectl exec: no answer within 15s"); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }

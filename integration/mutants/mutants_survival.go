@@ -10,6 +10,6 @@ func survivalMutants() []mutant {
 		one("survival", "a grant that a holder gave up by its word alone is kept", arbiterGo, "		return st != nil && h.left(st.Token)\n", "		return st != nil && h.left(h.Token)\n"),
 		one("survival", "a device that hangs is waited for while another may do", lanesGo, "		possible -= slow\n", "		possible -= 0\n"),
 		one("survival", "a device that failed is given up", lanesGo, "		case a.inFlight && a.cur.kind == OpRead && !a.cur.done", "		case a.inFlight && l.err == nil && a.cur.kind == OpRead && !a.cur.done"),
-		one("survival", "the half of a node that hangs waits for it", leaseGo, "		if e.after != 0 && a.table.start.Sub(e.after) <= a.fresh() && e.record().Statement.View.Intersects(view) {", "		if e.after != 0 && e.last.view.Len() > 0 {"),
+		one("survival", "the half of a node that hangs waits for it", leaseGo, "		if e.after != 0 && a.table.start.Sub(e.after) <= max(a.timing.fresh(), 2*a.pace.round()) && e.record().Statement.View.Intersects(view) {", "		if e.after != 0 && e.last.view.Len() > 0 {"),
 	}
 }
