@@ -32,7 +32,7 @@ func (f *fleet) configureKube(names ...string) {
 nodeGroup: test
 members: {source: kubernetes, cacheFile: %[2]s/%[1]s.json}
 experimental: {checkInterval: 2s}
-kubernetes: {kubeconfig: /none, labels: true}
+kubernetes: {kubeconfig: /none, node: label}
 quorum: {tieBreak: none}
 systemNetworks:
   - {name: a, at: 127.81.1.%[3]d, port: %[4]d}
