@@ -200,7 +200,7 @@ func obstacle(path string) (stale, error) {
 		who := processOf(conn)
 		_ = conn.Close()
 		if procfs.Killed("/proc", int(who.pid)) {
-			return nothing, &RefusedError{fmt.Errorf("%v has it, which was killed and cannot end: a thread of it hangs in the kernel (see /proc/%d/task/*/stack), most likely in an I/O to the LUN; "+
+			return nothing, &RefusedError{fmt.Errorf("it is held by %v, which was killed and cannot end: a thread of it hangs in the kernel (see /proc/%d/task/*/stack), most likely in an I/O to the LUN; "+
 				"until the storage answers or gives up it keeps this socket, its ports, the watchdog and the lock of the slot, and the watchdog resets the node if its timeout is over first",
 				who, who.pid), int(who.pid)}
 		}

@@ -110,7 +110,7 @@ func shown(text string) string {
 	return view.Clean(text) + "s"
 }
 
-// forRoot says what a permission is that lacks.
+// forRoot adds to an error of permissions what to do.
 func forRoot(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: run this as root", err)

@@ -28,7 +28,7 @@ func (l *ledger) admits(from netip.Addr) bool {
 
 // reportForeign is the ledger's foreign function of an instance.
 func (in *Instance) reportForeign(from netip.Addr) {
-	in.journal.warn("foreign source", "refused gossip from an address that no other member has: is it a node of this group that the list of members lacks, or has at another address? where addresses are translated between nodes, set gossip.sources to any",
+	in.journal.warn("foreign source", "refused gossip from an address that no other member has: is it a node of this group that the list of members lacks, or has at another address? where addresses are translated between nodes, set experimental.gossipSources to any",
 		slog.String("from", from.String()))
 }
 

@@ -83,7 +83,7 @@ func (c *controllerSource) sayPolicy() {
 	c.policy.said, c.policy.saidAt = text, now
 	switch {
 	case text == "" && c.policy.want.IsZero():
-		c.log.Info("the controller shows no policy of the group any more")
+		c.log.Info("the controller has no policy for the group any more")
 		return
 	case text == "":
 		c.log.Info("this agent runs as the group's policy says")
