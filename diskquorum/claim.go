@@ -183,9 +183,8 @@ func (a *Arbiter) startClaim(now boottime.Instant, rec *Slot) {
 
 // firstSequence is the sequence to go on with after the newest record. It goes to the
 // other copy: a power failure in it must not cost the newest record. It is past every
-// write that an earlier agent may have begun, as far as that can be seen; what cannot be
-// seen is left behind by a random distance, or sectors of two writes with one sequence
-// pass for one record. Only a slot's first writes do without: a torn one among them must
+// write of an earlier agent that can be seen. A random distance leaves behind those that
+// cannot: sectors of two writes with one sequence would pass for one record. Only a slot's first writes do without: a torn one among them must
 // remain recognizable (maxTornFirst).
 func (a *Arbiter) firstSequence(newest uint64) uint64 {
 	first := newest + 3

@@ -14,8 +14,8 @@ import (
 // forgotten, and another half decides the same instance. Such a device does not count in a
 // ballot until the older writes cannot land any more.
 //
-// Neither a later write that landed nor a read that shows it ends that: nothing orders I/O on
-// two paths. Time does.
+// A later write that landed does not rule that out, nor does a read that shows it: I/O on two
+// paths has no order. Only time rules it out.
 //
 // Writes that fail after the ballot carry it (B1), so they take nothing back.
 

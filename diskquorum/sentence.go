@@ -112,7 +112,7 @@ func (a *Arbiter) Heeding() bool {
 	return true
 }
 
-// Others is what shows that others live without this node.
+// Others is the evidence on the LUN that others live without this node.
 type Others struct {
 	// Dated is the earliest date of the words of those who show it, all of them read last; 0: nobody shows it.
 	Dated boottime.Instant

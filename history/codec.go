@@ -129,7 +129,7 @@ func fitting(names []string, room int) string {
 	return out
 }
 
-// File is what a file holds.
+// File is the content of a history file.
 type File struct {
 	Slots   int
 	Records []Record // by number

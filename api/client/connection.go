@@ -53,7 +53,7 @@ func (f *follower) connect(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		f.cfg.Log.Debug("the agent gives no stream", "socket", f.cfg.Socket, "cause", err)
+		f.cfg.Log.Debug("the agent does not send its stream", "socket", f.cfg.Socket, "cause", err)
 		f.update(func() { f.connected, f.err = false, err })
 		if !sleep(ctx, backoff(tries)) {
 			return

@@ -16,8 +16,8 @@ import (
 // future is by another clock, or by one that was set back, and its age is not known.
 const staleAfter = 5 * time.Second
 
-// maxTold bounds the boots of one node that [FollowDeaths] remembers: more have not died under one name in a program's
-// life, unless the node resets itself again and again.
+// maxTold bounds the boots of one node that [FollowDeaths] remembers. Only a node that resets itself again and again has
+// more deaths than that while one program runs.
 const maxTold = 16
 
 // Why a death is not known to a program yet: waiting makes sense. [WaitFenced] tells them to its callback, and wraps

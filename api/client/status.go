@@ -120,7 +120,7 @@ func (s *statusFollower) connect(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.cfg.Log.Debug("the agent gives no status", "socket", s.cfg.Socket, "cause", err)
+		s.cfg.Log.Debug("the agent does not send its status", "socket", s.cfg.Socket, "cause", err)
 		s.tell(statusNews{err: err})
 		if !sleep(ctx, backoff(tries)) {
 			return

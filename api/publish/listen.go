@@ -85,7 +85,7 @@ func noFolder(folder string) error {
 const writes = 2
 
 func readOnly(folder string, err error) error {
-	return fmt.Errorf("nothing can be made in folder %s: %w; make it writable for the agent, or change api.socket", folder, err)
+	return fmt.Errorf("cannot create a socket in folder %s: %w; make it writable for the agent, or change api.socket", folder, err)
 }
 
 // check refuses what cannot be a socket.
@@ -200,7 +200,7 @@ func obstacle(path string) (stale, error) {
 		who := processOf(conn)
 		_ = conn.Close()
 		if procfs.Killed("/proc", int(who.pid)) {
-			return nothing, &RefusedError{fmt.Errorf("%v has it, which was killed and cannot end: a thread of it hangs in the kernel (see /proc/%d/task/*/stack), most likely in an I/O to the LUN; "+
+			return nothing, &RefusedError{fmt.Errorf("it is held by %v, which was killed and cannot end: a thread of it hangs in the kernel (see /proc/%d/task/*/stack), most likely in an I/O to the LUN; "+
 				"until the storage answers or gives up it keeps this socket, its ports, the watchdog and the lock of the slot, and the watchdog resets the node if its timeout is over first",
 				who, who.pid), int(who.pid)}
 		}
@@ -208,7 +208,7 @@ func obstacle(path string) (stale, error) {
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		// For example EAGAIN: its backlog is full, but somebody owns it.
-		return nothing, &RefusedError{error: fmt.Errorf("a socket is there already, and it cannot be told whether it is in use: %w", err)}
+		return nothing, &RefusedError{error: fmt.Errorf("a socket is there already, and nothing shows whether it is in use: %w", err)}
 	}
 	return deadSocket, nil
 }

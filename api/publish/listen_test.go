@@ -170,7 +170,7 @@ func TestListenRefusesWhatItCannotJudge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	refuses(t, path, 0o660, "", "cannot be told")
+	refuses(t, path, 0o660, "", "nothing shows whether it is in use")
 	if gone(path) {
 		t.Error("somebody else's socket was removed")
 	}

@@ -96,7 +96,7 @@ var (
 		Code: "feed-slack-low", Severity: Warning, Section: "a-node-was-reset-and-should-not-have-been", Alert: "FencingFeedSlackLow",
 		Sentence: "the watchdog of {node} ({group}) is fed late",
 		Means:    "The node stalls, or the agent is starved of CPU; it will be reset by mistake one day.",
-		Do:       "give the agent no CPU limit, the machine more air, the watchdog a longer timeout",
+		Do:       "set no CPU limit for the agent, take load off the machine, or give the watchdog a longer timeout",
 	}
 	FeederNotHardened = &Trouble{
 		Code: "feeder-not-hardened", Severity: Info, Section: "the-watchdog", Alert: "FencingFeederNotHardened",

@@ -261,7 +261,7 @@ func (w *wishes) putMembers(put func(string, ...any), a *around, networks []stri
 		for i, name := range networks {
 			k := slices.IndexFunc(a.networks, func(n foundNetwork) bool { return n.name == name })
 			if k < 0 {
-				return fmt.Errorf("%s has no address on this machine: say all nodes with --member", name)
+				return fmt.Errorf("%s has no address on this machine: name all nodes with --member", name)
 			}
 			own[i] = a.networks[k].address.Addr().String()
 		}

@@ -77,7 +77,7 @@ Exit codes: 0 nothing is wrong; 1 something is; 2 bad usage.`,
 			}
 		}
 		if wrong > 0 {
-			return fmt.Errorf("%d of %d findings are wrong: do what stands behind them", wrong, len(findings))
+			return fmt.Errorf("%d of %d checks found something wrong: do what their lines say", wrong, len(findings))
 		}
 		return nil
 	}

@@ -69,7 +69,7 @@ the project's resources where they are. What cannot be had hides nothing else; t
 			return err
 		}
 		if len(c.Errors) > 0 {
-			return fmt.Errorf("not everything could be asked for: %s", strings.Join(c.Errors, "; "))
+			return fmt.Errorf("could not ask for everything: %s", strings.Join(c.Errors, "; "))
 		}
 		return nil
 	}

@@ -63,7 +63,7 @@ cannot be asked for; then it fails in the end, for the explanation is not whole.
 			return err
 		}
 		if len(e.Errors) > 0 {
-			return fmt.Errorf("not everything could be asked for: %s", strings.Join(e.Errors, "; "))
+			return fmt.Errorf("could not ask for everything: %s", strings.Join(e.Errors, "; "))
 		}
 		return nil
 	}

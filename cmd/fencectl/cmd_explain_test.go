@@ -186,7 +186,7 @@ esac
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}
 	}
-	if !strings.Contains(diag, "not everything could be asked for") || strings.Contains(out, "no replica") || strings.Contains(out, "by nobody") {
+	if !strings.Contains(diag, "could not ask for everything") || strings.Contains(out, "no replica") || strings.Contains(out, "by nobody") {
 		t.Error(diag)
 	}
 	if code, out, _ := runIn(t, "", nil, "explain", "node-4", "--kubectl", program, "-o", "json"); code != exitFailed || strings.Count(out, "is forbidden") != 6 {

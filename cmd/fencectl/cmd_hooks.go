@@ -89,7 +89,7 @@ func remembering(path string, env *environment, r *hookdir.Runner) (tell func(ho
 	}
 	return func(d hookdir.Death) {
 		if err := m.Note(d); err != nil {
-			env.warn("what is told is not kept: " + view.Clean(err.Error()))
+			env.warn("cannot store which deaths were told: " + view.Clean(err.Error()))
 		}
 		r.Tell(d)
 	}, told

@@ -96,7 +96,7 @@ func (u *viewer) controller(ctx context.Context) (*agentPod, error) {
 			return &agentPod{name: name, namespace: namespace, port: controllerPort}, nil
 		}
 	}
-	return nil, fmt.Errorf("no replica of fencing-controller is ready in the namespace %s: say -n, or the NODE whose agent is to be shown", view.Clean(namespace))
+	return nil, fmt.Errorf("no replica of fencing-controller is ready in the namespace %s: give -n NAMESPACE, or the NODE whose agent is to be shown", view.Clean(namespace))
 }
 
 // forwarded is what kubectl says when a port can be used.

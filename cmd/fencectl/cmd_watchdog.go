@@ -110,7 +110,7 @@ func shown(text string) string {
 	return view.Clean(text) + "s"
 }
 
-// forRoot says what a permission is that lacks.
+// forRoot adds to an error of permissions what to do.
 func forRoot(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: run this as root", err)
@@ -153,7 +153,7 @@ func toTest(m *doctor.Machine, device string) (w doctor.Watchdog, err error) {
 		}
 	}
 	if m.AgentRuns() {
-		return w, errors.New("an agent runs on this machine, and would be reset without having said so to its peers: stop it first")
+		return w, errors.New("an agent runs on this machine, and would be reset before its peers know of it: stop it first")
 	}
 	return w, nil
 }

@@ -127,7 +127,7 @@ func (w *appWorld) podGC() {
 // see is whether each living replica has said that the others are there.
 func (w *appWorld) see(n int) bool {
 	for _, r := range w.replicas {
-		if !r.dead && strings.Count(read(r.log), `"msg":"a replica is there"`) < n { // itself as well
+		if !r.dead && strings.Count(read(r.log), `"msg":"a replica has joined"`) < n { // itself as well
 			return false
 		}
 	}

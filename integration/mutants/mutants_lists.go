@@ -54,7 +54,7 @@ func listMutants() []mutant {
 		one("lists", "what the unit wrote when the machine went down outlives a soft reboot", looker, "	f.endGoingDown()\n", ""),
 		one("lists", "a start ends what somebody else wrote", looker, "	if err != nil || !ours {\n", "	if _, before = ours, \"\"; err != nil {\n"),
 		one("lists", "a no of before a soft reboot is lost", looker, "	if err = f.remove(f.path); err == nil && before != \"\" {\n", "	if err = f.remove(f.path); false {\n"),
-		one("lists", "a file of the stop that stays is not told of", looker, "		f.log.Warn(\"the disable file says that the machine goes down", "		f.log.Debug(\"the disable file says that the machine goes down"),
+		one("lists", "a file of the stop that stays is not told of", looker, "		f.log.Warn(\"cannot remove the disable file of a shutdown", "		f.log.Debug(\"cannot remove the disable file of a shutdown"),
 		one("lists", "an off is removed by fencectl", looker, "if saysOff(text) || err != nil && f.none {", "if false && (saysOff(text) || err != nil) {"),
 		one("lists", "a node is told of another group", hub, "!(there && n.Group == group) && !listed", "!(there && n.Group != \"\") && !listed"),
 	}

@@ -151,7 +151,7 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 	}
 	if r.cleared = r.cleared && len(work) > 0; len(work) > 0 {
 		if err := r.clear(ctx); err != nil { // a device may answer all the same
-			r.Logger.Warn("Jobs that ask devices are in the way", "err", err)
+			r.Logger.Warn("cannot clear away the Jobs that ask devices", "err", err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(work)) {

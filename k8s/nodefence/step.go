@@ -150,7 +150,7 @@ func (d *decision) run() Action {
 	switch {
 	case off && d.seen():
 		return d.offButSeen()
-	// No on before this is written: what is on again later cannot be called off. A boot that was in dispute before it is
+	// Nothing is switched on before the proof is written: a supply that is on again later no longer shows that it was off. A boot that was in dispute before it is
 	// proven by nothing, and ends when another one shows.
 	case off && !d.disputed():
 		s.Proof = &Proof{Kind: ByPower, Boot: s.Boot, At: d.Now, Heartbeat: d.Node.Heartbeat}

@@ -24,7 +24,7 @@ const (
 	// off. A kubelet that starts has listed pods that are deleted a moment later; what it starts of them, once it sees
 	// no taint, it starts although their objects are gone.
 	returnSettle = 15 * time.Second
-	// evictionPatience is how long evictions may stand still before pods are deleted that have none yet.
+	// evictionPatience is how long evictions may make no progress before the pods that are left are deleted.
 	evictionPatience = 10 * time.Second
 
 	// The pauses between rounds. A node stays dead for days: what a change of the Node ends is looked at rarely.

@@ -36,7 +36,7 @@ type NodeFences struct {
 	nodes map[string]bool
 
 	mu sync.Mutex
-	// heard are their Leases as this process has seen them. Guarded by mu.
+	// heard has when this process saw the Lease of each of them renewed last. Guarded by mu.
 	heard map[string]renewal
 	// cut is since when this process knows that they are being cut off. Guarded by mu.
 	cut map[string]renewal

@@ -211,7 +211,7 @@ func (s *Schedule) advance() {
 		}
 		before, _ := slices.BinarySearch(x.starts, oldest)
 		if before == 0 {
-			return // nothing that young is known
+			return // every start that is known is younger
 		}
 		upTo = min(upTo, x.starts[before-1])
 	}

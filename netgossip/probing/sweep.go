@@ -10,11 +10,11 @@ import (
 const (
 	// sweepPasses is how often a silent peer is probed in a sweep.
 	sweepPasses = 3
-	// A loss of massLoss peers and of one in massShare is no matter of a few packets or
-	// nodes: a peer that stayed silent counts for nothing from that moment on.
+	// A loss of massLoss peers and of one in massShare is more than a few packets or
+	// nodes: a peer that stayed silent does not count from that moment on.
 	massLoss, massShare = 3, 10
-	// Of very many silent peers a few are probed again at first. If hardly any of those answers, it is
-	// no matter of lost packets, and the others are taken to be gone like them.
+	// Of very many silent peers a few are probed again at first. If hardly any of those answers, lost
+	// packets are not the reason, and the others are taken to be gone as well.
 	probePart, probeShare = 32, 10
 )
 

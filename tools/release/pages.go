@@ -13,7 +13,7 @@ import (
 func (r *release) document(ctx context.Context) error {
 	fencectl := r.programs[host().String()+"/fencectl"]
 	if fencectl == "" {
-		return fmt.Errorf("needs a machine that can run the programs, and this is %s: one of %v", host(), nodes)
+		return fmt.Errorf("this machine (%s) cannot run the programs that it builds: use one of %v", host(), nodes)
 	}
 	r.pages, r.shells = map[string][]byte{}, map[string][]byte{}
 	for _, shell := range []string{"bash", "zsh", "fish"} {

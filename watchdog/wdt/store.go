@@ -51,7 +51,7 @@ var (
 )
 
 // succeeds reports whether the device is to be armed by the descriptor that an agent before this one left. If there
-// is none of this watchdog, or none that is of use, it is to be opened.
+// is none for this watchdog, or none that can be used, the device is opened.
 //
 // Invariant: two agents never feed one watchdog. Where each opens the device itself, the kernel lets the second in
 // only when the first is gone. A descriptor that is handed on gets round that. An agent that was killed can hang in a

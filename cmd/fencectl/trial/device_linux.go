@@ -43,7 +43,7 @@ func (w *Watchdog) configure(timeout time.Duration) (info Info, err error) {
 	// A driver without this call has a fixed timeout.
 	err = unix.IoctlSetPointerInt(w.fd, unix.WDIOC_SETTIMEOUT, int((timeout+time.Second-1)/time.Second))
 	if err != nil && !errors.Is(err, unix.ENOTTY) && !errors.Is(err, unix.EOPNOTSUPP) {
-		return info, fmt.Errorf("WDIOC_SETTIMEOUT %v: %w: say a --timeout that the driver accepts", timeout, err)
+		return info, fmt.Errorf("WDIOC_SETTIMEOUT %v: %w: choose a --timeout that the driver accepts", timeout, err)
 	}
 	seconds, err := unix.IoctlGetUint32(w.fd, unix.WDIOC_GETTIMEOUT)
 	if err != nil || int32(seconds) <= 0 {

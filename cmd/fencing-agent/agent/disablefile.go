@@ -137,7 +137,7 @@ func (f *disableFile) endGoingDown() {
 		err = statefile.Write(f.path, []byte(before))
 	}
 	if err != nil {
-		f.log.Warn("the disable file says that the machine goes down, which it does not, and the file cannot be removed: the watchdog stays disarmed until you remove it",
+		f.log.Warn("cannot remove the disable file of a shutdown that is over: the watchdog stays disarmed until you remove it",
 			"path", f.path, "error", err)
 		return
 	}

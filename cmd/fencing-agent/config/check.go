@@ -230,8 +230,12 @@ func checkQuorum(c *Config, r *report) {
 		}
 	}
 	if n > 0 && n%2 == 0 && len(c.TieBreakers()) == 0 && r.intact(key, "lun", "lun.devices", "kubernetes", "kubernetes.kubeconfig") {
-		r.warn(key, "has nothing that could decide: in an equal split both halves stop; give a LUN, "+
-			"or kubernetes.kubeconfig, or run the agent in a pod", nil)
+		if c.Quorum.TieBreak == TieBreakNone && len(c.LUN.Devices) > 0 {
+			r.warn(key, "lets nothing decide an equal split, not even the LUN that is given: both halves stop", c.Quorum.TieBreak)
+		} else {
+			r.warn(key, "has nothing that could decide: in an equal split both halves stop; give a LUN, "+
+				"or kubernetes.kubeconfig, or run the agent in a pod", nil)
+		}
 	}
 	repeated(c.Kubernetes.DisableAnnotations, func(i, _ int) {
 		r.problem(element("kubernetes.disableAnnotations", i), "is listed twice",

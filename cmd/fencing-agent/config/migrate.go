@@ -55,7 +55,7 @@ func Migrate(data []byte) (*Migrated, error) {
 		return nil, fmt.Errorf("is not YAML: %w", err)
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("has a second document, or something that is none")
+		return nil, errors.New("has a second document, or text after the first that is no YAML")
 	}
 	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
 		return nil, errors.New("is not a mapping")

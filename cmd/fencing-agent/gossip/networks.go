@@ -130,9 +130,9 @@ func New(c Config) *Networks {
 	return &Networks{cfg: c, log: c.Logger, metrics: m, alarms: newNameAlarms(c.Logger, m.conflicts), follow: make(chan *roster.Roster, 1)}
 }
 
-// Start starts an instance on every SystemNetwork that this node has an address on. One that it has none on is away,
-// as one is whose cable is pulled later: it is looked for until it comes. Only what no waiting mends is an error. What has
-// to run in the background is handed to background, and ends with the context that it is given.
+// Start starts an instance on every SystemNetwork that this node has an address on. A network without
+// one is away, like one whose cable is pulled later, and Start keeps looking for it. An error is only what waiting does not
+// mend. Start passes what runs in the background to background; it ends with its context.
 func (n *Networks) Start(background func(func(context.Context))) (stop func(), err error) {
 	settings := n.cfg.Config
 	if file := settings.Gossip.KeyFile; file != "" {

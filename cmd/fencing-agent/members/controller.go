@@ -272,7 +272,7 @@ func (c *controllerSource) tick(trouble func(string), found func(List)) (moved b
 	case c.again != 0 && now >= c.again:
 		c.judge(trouble, found)
 	case c.taken != nil && c.taken.Waiting && !c.waits.Load():
-		// Invariant: what was let through whatever its number has to pass again, by the list that is in force now.
+		// Invariant: a list that was let through without a look at its number is judged again by the list that is in force now.
 		c.taken = nil
 		c.judge(trouble, found)
 	case c.taken != nil && now.Sub(c.shown) >= controllerAddress:

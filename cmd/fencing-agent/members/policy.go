@@ -83,13 +83,13 @@ func (c *controllerSource) sayPolicy() {
 	c.policy.said, c.policy.saidAt = text, now
 	switch {
 	case text == "" && c.policy.want.IsZero():
-		c.log.Info("the controller shows no policy of the group any more")
+		c.log.Info("the controller has no policy for the group any more")
 		return
 	case text == "":
 		c.log.Info("this agent runs as the group's policy says")
 		return
 	}
-	c.log.Warn("the configuration of this agent, which it goes by, differs from the group's policy; change one of the two", "differs", text)
+	c.log.Warn("this agent's configuration differs from the group's policy, and the agent follows its configuration; change one of the two", "differs", text)
 }
 
 // PolicyDiffers says in what this agent runs otherwise than the controller's policy of the group; nil: in nothing, or there is none.

@@ -52,7 +52,7 @@ func TestPolicyIsCompared(t *testing.T) {
 	}
 	f.now = f.now.Add(controllerLines)
 	f.policed(nil)
-	if d := m.PolicyDiffers(); len(d) != 0 || !strings.Contains(f.log.String(), "no policy of the group any more") {
+	if d := m.PolicyDiffers(); len(d) != 0 || !strings.Contains(f.log.String(), "no policy for the group any more") {
 		t.Error(d, f.log.String())
 	}
 	if d := (&Members{}).PolicyDiffers(); d != nil {

@@ -16,7 +16,8 @@ import (
 // nothing in it is changed.
 type List struct {
 	// Members are all nodes of the group, in any order. A list without this node says that it
-	// was removed. An address is written as netip.Addr does: the group compares texts.
+	// was removed. Write an address as
+	// netip.Addr prints it: members compare it as text.
 	Members []roster.Member
 	// Numbered says that the maker of the list raises Epoch with each change of it. Where it is
 	// false, Epoch is 0 and the nodes number lists themselves (roster.Succession.Sight).

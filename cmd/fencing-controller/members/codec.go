@@ -78,7 +78,7 @@ func decodeAny(text string) (*memberbook.Book, error) {
 	case f.Version != bookVersion:
 		return nil, fmt.Errorf("format %d, this version knows %d", f.Version, bookVersion)
 	case f.Epoch > latest:
-		return nil, fmt.Errorf("epoch %d is that of no list: write the one that the agents have, or a little more", f.Epoch)
+		return nil, fmt.Errorf("no list has epoch %d: write the one that the agents have, or one a little greater", f.Epoch)
 	case (f.Epoch == 0) != (len(f.Members) == 0):
 		return nil, fmt.Errorf("epoch %d with %d members", f.Epoch, len(f.Members))
 	}

@@ -40,7 +40,7 @@ func (d delegate) take(text []byte) {
 	m, err := Decode(text)
 	if err != nil {
 		d.g.o.Metrics.refused.Inc()
-		d.g.o.Logger.Debug("a message is refused", "err", err)
+		d.g.o.Logger.Debug("refused a message", "err", err)
 		return
 	}
 	d.g.o.Metrics.count(in, m.Kind, len(text))
@@ -48,7 +48,7 @@ func (d delegate) take(text []byte) {
 }
 
 func (d delegate) NotifyJoin(n *memberlist.Node) {
-	d.g.o.Logger.Info("a replica is there", "member", n.Name, "address", n.Address(), "version", string(n.Meta))
+	d.g.o.Logger.Info("a replica has joined", "member", n.Name, "address", n.Address(), "version", string(n.Meta))
 	d.g.o.Changed()
 }
 

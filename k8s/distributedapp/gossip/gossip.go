@@ -217,13 +217,13 @@ func (g *Gossip) join(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// leave says good-bye, so that nobody waits for this replica.
+// leave announces the end of this replica, so that nobody waits for it.
 func (g *Gossip) leave() error {
 	g.mu.Lock()
 	g.ended = true
 	g.mu.Unlock()
 	if err := g.list.Leave(leaveWithin); err != nil { // then the others find out by probes
-		g.o.Logger.Debug("nobody has heard the good-bye", "err", err)
+		g.o.Logger.Debug("cannot announce the end of this replica", "err", err)
 	}
 	err := g.list.Shutdown()
 	sent := make(chan struct{})

@@ -34,7 +34,7 @@ func Decode(text []byte) (m distributedapp.Message, err error) {
 	named := m.Namespace != "" && m.Name != ""
 	switch {
 	case m.Origin == "":
-		err = errors.New("it says not who sent it")
+		err = errors.New("the sender is missing")
 	case max(len(m.Origin), len(m.Namespace), len(m.Name)) > mostName:
 		err = fmt.Errorf("a name has more than %d bytes", mostName)
 	case len(m.Config.Digest) > mostDigest:

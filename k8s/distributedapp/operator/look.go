@@ -77,7 +77,7 @@ func (r *Runner) finish(k distributedapp.Key, s distributedapp.Step, gone bool, 
 	case err != nil && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)):
 		o = distributedapp.Conflict
 		r.o.Metrics.conflicts.Inc()
-		r.o.Logger.Debug("somebody else was first", "app", k.String(), "err", err)
+		r.o.Logger.Debug("another writer was first", "app", k.String(), "err", err)
 	case err != nil:
 		o = distributedapp.Failed
 		if !errors.Is(err, context.Canceled) {

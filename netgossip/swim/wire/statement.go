@@ -93,7 +93,7 @@ func standingFromWire(w *Standing) (s roster.Standing, err error) {
 		return s, nil
 	}
 	if n := len(w.GetChain()); n < 1 || n > roster.MaxChain {
-		return s, fmt.Errorf("goes by %d rosters, 1 to %d are possible", n, roster.MaxChain)
+		return s, fmt.Errorf("names %d rosters, 1 to %d are allowed", n, roster.MaxChain)
 	}
 	s.Fresh = w.GetFresh()
 	for i, ref := range w.GetChain() {
