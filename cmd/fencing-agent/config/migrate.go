@@ -32,9 +32,17 @@ func (b before) path(pattern string) string {
 // text is a plain value, or what it is without the key.
 func (b before) text(path, otherwise string) string {
 	if n := b.at(path); n != nil && n.Kind == yaml.ScalarNode {
-		return n.Value
+		return plain(n)
 	}
 	return otherwise
+}
+
+// plain is a scalar's text. A boolean may be in capitals.
+func plain(n *yaml.Node) string {
+	if n.Tag == "!!bool" {
+		return strings.ToLower(n.Value)
+	}
+	return n.Value
 }
 
 // Migrated is a file with the keys of this version.
@@ -61,6 +69,9 @@ func Migrate(data []byte) (*Migrated, error) {
 		return nil, errors.New("is not a mapping")
 	}
 	m, root := &Migrated{Text: data}, doc.Content[0]
+	if at := twice("", root); at != "" {
+		return nil, fmt.Errorf("%s is given twice", at)
+	}
 	type edit struct {
 		b   before
 		row moved
@@ -69,6 +80,9 @@ func Migrate(data []byte) (*Migrated, error) {
 	var edits []edit
 	for _, row := range movedKeys() {
 		for _, b := range row.in(root) {
+			if err := row.refuses(b); err != nil {
+				return nil, err
+			}
 			edits = append(edits, edit{b, row, row.carry(b)}) // all see the file as it was
 		}
 	}
@@ -125,6 +139,74 @@ func (row moved) in(root *yaml.Node) (all []before) {
 		}
 	}
 	return all
+}
+
+// refuses says why no agent started with what a file has at the keys of a row: it is carried to nothing that one starts with.
+func (row moved) refuses(b before) error {
+	given := 0
+	for _, old := range row.old {
+		n, at := b.at(old), b.path(old)
+		if n == nil {
+			continue
+		}
+		given++
+		kind, is := yaml.ScalarNode, "a plain value"
+		switch old {
+		case "gossip.overrides":
+			kind, is = yaml.MappingNode, "a mapping"
+		case "quorum.tieBreakers", "watchdog.disablePriority":
+			kind, is = yaml.SequenceNode, "a list"
+		}
+		switch {
+		case n.Anchor != "":
+			return fmt.Errorf("%s has an anchor, which is not supported", at)
+		case isNull(n) && kind == yaml.MappingNode:
+		case isNull(n):
+			return fmt.Errorf("%s has no value", at)
+		case n.Kind != kind:
+			return fmt.Errorf("%s is not %s: found %s", at, is, found(n))
+		case kind == yaml.ScalarNode && oldWords[old] != nil:
+			if !slices.Contains(oldWords[old], plain(n)) {
+				return fmt.Errorf("%s is not a choice: found %s, allowed: %s", at, found(n), strings.Join(oldWords[old], ", "))
+			}
+		case kind == yaml.SequenceNode:
+			for i, item := range n.Content {
+				if item.Kind != yaml.ScalarNode || !slices.Contains(oldWords[old], item.Value) {
+					return fmt.Errorf("%s is not a choice: found %s, allowed: %s", element(at, i), found(item), strings.Join(oldWords[old], ", "))
+				}
+			}
+			if c := n.Content; old == "watchdog.disablePriority" && len(c) > 0 && (len(c) != 2 || c[0].Value == c[1].Value) {
+				return fmt.Errorf("%s does not name both sources, each once", at)
+			}
+		}
+	}
+	if list, _, ok := strings.Cut(row.old[0], "[]"); ok && given > 1 {
+		return fmt.Errorf("%s says twice where the network is", element(list, b.index))
+	}
+	return nil
+}
+
+// twice names a key that a mapping has twice; empty: there is none.
+func twice(path string, n *yaml.Node) string {
+	seen := map[string]bool{}
+	for i, inner := range n.Content {
+		at := path
+		switch {
+		case n.Kind == yaml.SequenceNode:
+			at = element(path, i)
+		case i%2 == 0:
+			if at = child(path, inner.Value); seen[inner.Value] {
+				return at
+			}
+			seen[inner.Value] = true
+		default:
+			at = child(path, n.Content[i-1].Value)
+		}
+		if found := twice(at, inner); found != "" {
+			return found
+		}
+	}
+	return ""
 }
 
 // find looks up a path: the mapping that has its last key, that key and its value; nil if there is none.
