@@ -105,7 +105,7 @@ func (e *Forbidden) Error() string {
 	case ForbiddenSoon:
 		return fmt.Sprintf("%s was ended less than %v ago: try again then", e.Other, orderPause)
 	case ForbiddenDisobeyed:
-		return fmt.Sprintf("%s has not obeyed within %v; its agent may refuse orders (api.fence), be older, or know of a reason that its log names: %s", e.Node, orderLimit, byHand)
+		return fmt.Sprintf("%s has not obeyed within %v; its agent may refuse orders (api.commands), be older, or know of a reason that its log names: %s", e.Node, orderLimit, byHand)
 	}
 	return "forbidden"
 }
