@@ -244,10 +244,13 @@ func TestRemovedMemoryIsNoBeginning(t *testing.T) {
 			}
 		}
 		for start := range 2 { // and a restart mends nothing
-			m, _ := desk(dir, given{list: listing(0, c.after...)})
+			m, log := desk(dir, given{list: listing(0, c.after...)})
 			s, directory, err := begin(t, m)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if gone := strings.Contains(log.String(), "of its lists of members is gone"); gone != (name == "alone") {
+				t.Errorf("%s: the log says that a memory is gone: %v", name, gone)
 			}
 			core := coreOf(s, directory)
 			for at := range 3 {
