@@ -103,11 +103,11 @@ func Migrate(data []byte) (*Migrated, error) {
 			if s.value == nil {
 				continue
 			}
-			if err := put(root, e.b.path(s.key), s, from); err != nil {
+			if err := put(root, e.b.path(s.key), s, &from); err != nil {
 				return nil, err
 			}
-			from = origin{place: -1}
 		}
+		from.leave()
 		if e.c.lost != "" {
 			m.Lost = append(m.Lost, e.c.lost)
 		}
@@ -240,33 +240,48 @@ func find(root *yaml.Node, path string) (in, key, value *yaml.Node) {
 
 // origin is where the old keys of a row stood, and what was written beside them.
 type origin struct {
-	in         *yaml.Node
-	place      int
-	head, line string
+	in               *yaml.Node
+	place            int
+	head, line, foot string // what nobody has taken over
 }
 
 func (o *origin) add(in *yaml.Node, place int, key, value *yaml.Node) {
 	if o.in == nil {
 		o.in, o.place = in, place
 	}
-	join := func(to *string, comment, between string) {
-		if *to != "" && comment != "" {
-			*to += between
-		}
-		*to += comment
-	}
 	join(&o.head, key.HeadComment, "\n")
 	join(&o.line, strings.TrimSpace(key.LineComment+value.LineComment), " ")
+	join(&o.foot, key.FootComment, "\n")
+}
+
+func join(to *string, comment, between string) {
+	if *to != "" && comment != "" {
+		*to += between
+	}
+	*to += comment
+}
+
+// leave keeps what stood behind the old keys, which may be another key that somebody has taken out, by the key beside them.
+func (o *origin) leave() {
+	switch {
+	case o.foot == "":
+	case o.place >= 2 && o.place <= len(o.in.Content):
+		join(&o.in.Content[o.place-2].FootComment, o.foot, "\n")
+	case o.place < len(o.in.Content):
+		next := o.in.Content[o.place]
+		join(&o.foot, next.HeadComment, "\n\n")
+		next.HeadComment = o.foot
+	}
 }
 
 // put gives a key a value, in sections that are made where they are missing. A mapping is added to one that is there. The
 // comments of the old key go with it, and it stands in its place if that is in the same section.
-func put(root *yaml.Node, path string, s setting, from origin) error {
+func put(root *yaml.Node, path string, s setting, from *origin) error {
 	value := s.value
 	if value.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(value.Content); i += 2 {
 			key, inner := value.Content[i], value.Content[i+1]
-			if err := put(root, child(path, key.Value), setting{value: inner}, origin{place: -1, head: key.HeadComment}); err != nil {
+			if err := put(root, child(path, key.Value), setting{value: inner}, &origin{place: -1, head: key.HeadComment, foot: key.FootComment}); err != nil {
 				return err
 			}
 		}
@@ -303,7 +318,12 @@ func put(root *yaml.Node, path string, s setting, from origin) error {
 	place := len(in.Content)
 	if in == from.in && from.place <= place {
 		place = from.place
+		from.place += 2
 	}
+	if in == from.in || from.in == nil {
+		key.FootComment, from.foot = from.foot, ""
+	}
+	from.head, from.line = "", ""
 	in.Content = slices.Insert(in.Content, place, key, value)
 	return nil
 }

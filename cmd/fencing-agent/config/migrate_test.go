@@ -58,6 +58,11 @@ var oldFiles = []struct{ name, old, now, lost string }{
 	{"credentials elsewhere", "members: {controller: {caFile: /etc/ca.pem, address: 'c:1'}}\n", "members: {controller: {address: 'c:1'}}\n", "the agent reads the CA from /var/run/secrets/fencing-controller/ca.crt"},
 	{"the usual socket", "api: {socketMode: \"0660\", socketGroup: g}\n", "api: {socketGroup: g}\n", ""},
 	{"a socket of root's", "api: {socketMode: \"0600\", socketGroup: g}\n", "api: {socketGroup: g}\n", "api.socketMode: 0600: the socket has mode 0660"},
+	{"a comment behind a key that goes", "watchdog:\n  timeout: 30s\n  sentenceTimeout: 1s\n  # device: /dev/watchdog1\n\n# the rest\ncluster: c\n",
+		"watchdog:\n  timeout: 30s\n  # device: /dev/watchdog1\n# the rest\ncluster: c\n", ""},
+	{"a comment behind the first key", "api:\n  fence: true\n  # nobody\n\n  socketGroup: g\n", "api:\n  # nobody\n  socketGroup: g\n", ""},
+	{"a comment behind a key that moves", "systemNetworks:\n  - name: a\n    interface: eth0\n    # port: 7947\n\n  # two\n  - name: b\n    cidr: 10.0.0.0/24\n",
+		"systemNetworks:\n  - name: a\n    at: eth0\n    # port: 7947\n  # two\n  - name: b\n    at: 10.0.0.0/24\n", ""},
 	{"booleans in capitals", "kubernetes: {watchNode: True}\napi: {fence: TRUE}\nwatchdog: {sentenceOnLUNLoss: True}\n", "watchdog: {selfFence: quorum-or-lun}\n", ""},
 	{"no orders", "api:\n  fence: false\n", "api:\n  commands: none\n", "api.confirmDead and api.fence differ"},
 }
