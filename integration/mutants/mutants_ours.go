@@ -23,6 +23,8 @@ func oursMutants() []mutant {
 		one("B11", "an agent that is starting overlooks that the LUN goes back", backGo, "	case back:\n", "	case back && a.claim == claimActive:\n"),
 		one("B11", "an agent that is starting takes up a token that the LUN has lost", claimGo, " || a.gone() {", " {"),
 		one("B11", "what an older state shows of a slot never counts again", backGo, "		a.table.forget(c.Device)\n", ""),
+		one("B11", "a write that hung makes a later one of the same agent forgotten", backGo, ", s.record().Process == known.process", ""),
+		one("B11", "a write that hung makes one forgotten that another device shows", backGo, ", t.shows(i, known.sequence)", ""),
 		one("B11", "it ends though nobody else writes the device", backGo, "	return writing >= a.quorum\n", "	return writing >= 1\n"),
 		one("B11", "a restart of the agent ends it", lateGo, "		if l.back || mayLand(l.failed[0], now)", "		if mayLand(l.failed[0], now)"),
 		one("start", "a LUN that somebody else has formatted ends the start", keeperGo, "	if err != nil && !Away(err) && !Absent(err) {", "	if err != nil && !Away(err) {"),
