@@ -275,3 +275,39 @@ func TestLateWriteDoesNotMakeAReaderForget(t *testing.T) {
 		}
 	}
 }
+
+// Guard: B11. What a slot says of failed writes explains an older state for as long as a copy says it, and while a read cannot tell
+// that copy; not once it is overwritten.
+func TestWordOfFailedWritesEndsWithItsRecord(t *testing.T) {
+	type read struct {
+		a, b uint64 // sequences, 0: torn
+		late bool   // copy b says it
+	}
+	for _, c := range []struct {
+		reads []read
+		older bool
+	}{
+		{[]read{{12, 13, false}, {8, 9, false}}, true},
+		{[]read{{12, 13, true}, {8, 9, false}}, false},
+		{[]read{{12, 13, true}, {0, 0, false}, {8, 9, false}}, false},
+		{[]read{{12, 13, true}, {14, 13, true}, {14, 15, false}, {8, 9, false}}, true},
+	} {
+		var p past
+		for _, r := range c.reads {
+			var errs [copiesPerSlot]error
+			var copies [copiesPerSlot]Slot
+			for which, s := range []uint64{r.a, r.b} {
+				if copies[which].Sequence = s; s == 0 {
+					errs[which] = ErrTorn
+				}
+			}
+			if r.late {
+				copies[1].Late = 1
+			}
+			p.follow(&errs, &copies)
+		}
+		if p.older != c.older {
+			t.Errorf("%+v: older %v", c.reads, p.older)
+		}
+	}
+}

@@ -22,6 +22,8 @@ func oursMutants() []mutant {
 		one("B11", "a copy that a read cannot tell shows what it did before", backGo, "		case !s.past.told[which]: //", "		case false: //"),
 		one("B11", "an agent that is starting overlooks that the LUN goes back", backGo, "	case back:\n", "	case back && a.claim == claimActive:\n"),
 		one("B11", "an agent that is starting takes up a token that the LUN has lost", claimGo, " || a.gone() {", " {"),
+		one("B11", "failed writes explain an older state for ever", backGo, "p.late[which] = now, late", "p.late[which] = now, late || p.late[which]"),
+		one("B11", "a torn copy takes back what it said of failed writes", backGo, "		case !p.told[which]:\n			continue", "		case !p.told[which]:\n			p.late[which] = false\n			continue"),
 		one("B11", "what an older state shows of a slot never counts again", backGo, "		a.table.forget(c.Device)\n", ""),
 		one("B11", "a write that hung makes a later one of the same agent forgotten", backGo, ", s.record().Process == known.process", ""),
 		one("B11", "a write that hung makes one forgotten that another device shows", backGo, ", t.shows(i, known.sequence)", ""),
