@@ -142,8 +142,8 @@ func TestWritesThatTakeLongerThanGRenounceEachTime(t *testing.T) {
 			r.now = r.now.Add(time.Second)
 			r.step(0)
 		}
-		if r.finish(0); n.out.Token.Counter != shown.Counter+1 {
-			t.Errorf("token %v, and the write that took %v has shown %v", n.out.Token, 2*r.timing.Grant, shown)
+		if moved := n.out.Token.Counter; moved != shown.Counter+1 || r.finish(0).Token.Counter != moved {
+			t.Errorf("token %d, then %v, and the write that took %v has shown %v", moved, n.out.Token, 2*r.timing.Grant, shown)
 		}
 	}
 }
