@@ -266,7 +266,8 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 	case a.excluded(in.TieSince):
 		a.out.Split = tie.Lost
 		if _, named := a.lease.grant.token(a.slot); !named { // whom the grant names belongs to the living half
-			if a.lostTo != a.lease.latest || !a.table.anyUnknown() { // what cannot be told keeps this node out, and shows nothing
+			// A holder that cannot be told keeps this node out, and shows nothing.
+			if a.lostTo != a.lease.latest || a.table.showsHolder(a.lease.grant, &a.timing, a.ownWatchdog()) {
 				a.lostTo, a.lostUntil = a.lease.latest, now
 			}
 		} else if a.out.Why = a.trouble(now); a.out.Why == "" {

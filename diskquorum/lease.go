@@ -107,6 +107,14 @@ func (t *Table) holdersDone(g *Grant, tm *Timing, ownWatchdog time.Duration) boo
 	return true
 }
 
+// showsHolder reports whether the latest read shows a holder of g that may still feed under it. One that it cannot tell is none.
+func (t *Table) showsHolder(g *Grant, tm *Timing, ownWatchdog time.Duration) bool {
+	expiry := t.expiry(g, tm, ownWatchdog)
+	return slices.ContainsFunc(g.Holders, func(h Holder) bool {
+		return int(h.Slot) < len(t.entries) && t.entries[h.Slot].status == slotKnown && !t.holderDone(h, expiry)
+	})
+}
+
 // half is this node's half of a tie as the proposer needs it.
 type half struct {
 	view    roster.Set // roster indices, self included

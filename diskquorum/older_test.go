@@ -157,8 +157,11 @@ type backTruth struct {
 // is promised, for the storage has taken back what was promised to it, and nobody is left who knows.
 func (o *oracle) wentBack(n *rigNode, d int, was, is []byte) {
 	t := &o.back
-	delete(t.unread, [2]int{n.index, d})
 	lost := n.r.elsewhere[d].image != nil && n.r.elsewhere[d].nodes.Has(n.index) // what the others write from now on
+	if !lost && bytes.Equal(was, is) {
+		return // what it has not read yet stands there still
+	}
+	delete(t.unread, [2]int{n.index, d})
 	for at := OwnSize; at < len(is); at += BlockSize {
 		lost = lost || recordSequence(is[at:at+BlockSize]) < recordSequence(was[at:at+BlockSize])
 	}

@@ -360,6 +360,20 @@ func TestUnreadableSlotDoesNotRenewTheHeadStart(t *testing.T) {
 	}
 }
 
+// calm: a slot that cannot be told, and is no holder's, keeps nobody from seeing that the holder may feed.
+func TestUnreadableSlotOfAnotherDoesNotEndTheHeadStart(t *testing.T) {
+	r := duel(t)
+	r.decide(t, 0)
+	r.run(2 * time.Second)
+	r.want(t, tie.Lost, 1)
+	a := r.nodes[1].arb
+	a.table.entries[1].status = slotUnknown
+	r.now += 1000
+	if r.step(1); a.out.Split != tie.Lost || a.lostUntil != r.now {
+		t.Errorf("%v, and the holder was seen last %v ago", a.out.Split, r.now.Sub(a.lostUntil))
+	}
+}
+
 // calm: a holder that renounced grants its half again without waiting for itself.
 func TestHolderDoesNotWaitForItself(t *testing.T) {
 	r := duel(t)

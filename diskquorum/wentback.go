@@ -125,20 +125,30 @@ func (a *Arbiter) shared(d int) bool {
 	return writing >= a.quorum
 }
 
-// forget drops what was known of a slot from before the device went back once its owner has written less since: its agent was
-// restarted on the older state, and goes on from there. On a set of three the greater record would stay the newest known else
-// (B8), and this node would read no promise and no decision of that slot any more.
+// forget drops what was known of a slot from before the device went back once another agent of its owner has written less since: it
+// was started on the older state, and goes on from there. On a set of three the greater record would stay the newest known else
+// (B8), and this node would read no promise and no decision of that slot any more. A write of the agent that was known is one that
+// hung and has landed late, and what another device shows is not lost.
 func (t *Table) forget(d int) {
 	for i := range t.entries {
-		p, known := &t.devices[d].slots[i].past, t.entries[i].last.sequence
+		s, known := &t.devices[d].slots[i], t.entries[i].last
+		p := &s.past
 		if p.lost == 0 || p.newest() <= p.base {
 			continue
 		}
-		if p.newest() < known && known <= p.lost {
-			t.entries[i] = entry{}
+		switch {
+		case p.newest() >= known.sequence || known.sequence > p.lost:
+			p.lost = 0
+		case s.status != slotKnown, s.record().Process == known.process, t.shows(i, known.sequence):
+		default:
+			t.entries[i], p.lost = entry{}, 0
 		}
-		p.lost = 0
 	}
+}
+
+// shows reports whether the latest read of some device has shown that record of a slot, or a later one.
+func (t *Table) shows(i int, sequence uint64) bool {
+	return slices.ContainsFunc(t.devices, func(d deviceTable) bool { return d.slots[i].past.newest() >= sequence })
 }
 
 // stranded reports whether too few devices are ours and have not gone back.

@@ -226,3 +226,88 @@ func TestLUNGoesBackUnderAnAgentThatStarts(t *testing.T) {
 		t.Errorf("token %v: one that the LUN does not show any more may have been granted", n.arb.token)
 	}
 }
+
+// Guard: B11, B8. A write that hung, and lands on a device after that one has gone back, is no sign that an agent went on from the
+// older state: what its owner has written since stands, on one device at least, and is not forgotten. It is a write of this
+// agent, or of the boot before.
+func TestLateWriteDoesNotMakeAReaderForget(t *testing.T) {
+	for _, reboots := range []bool{false, true} {
+		r := newSetRig(3, 3, rigTiming())
+		r.oracle.fatal = t.Fatalf
+		r.startAll()
+		was := [][]byte{slices.Clone(r.images[0]), slices.Clone(r.images[1]), slices.Clone(r.images[2])}
+		r.run(20 * time.Second)
+		n, owner := r.nodes[0], r.nodes[1]
+		r.until(t, 1, OpWrite)
+		hung := owner.ios[0]
+		if r.hang(1, 0); reboots {
+			r.reboot(1, true)
+			r.start(1)
+		}
+		r.run(20 * time.Second)
+		r.hang(1, 0, 2) // the latest record is on device 1 alone
+		r.run(20 * time.Second)
+		goBack := []int{0}
+		if !reboots {
+			goBack = []int{0, 1} // and nowhere from now on
+		}
+		for _, d := range goBack {
+			r.restore(d, was[d])
+		}
+		r.hang(1, 0, 1, 2)
+		back := func() bool { return n.arb.lanes[0].back }
+		for end := r.now.Add(time.Minute); !back() && r.now < end; r.run(100 * time.Millisecond) {
+		}
+		noticed := back()
+		for end := r.now.Add(time.Minute); n.arb.gone() && r.now < end; r.run(time.Second) {
+		}
+		known := n.arb.table.entries[1].last.sequence
+		r.progress(hung, wholeIO)
+		if !reboots {
+			r.hang(0, 2)
+		} else {
+			r.hang(0, 1)
+		}
+		r.run(25 * time.Second)
+		p := &n.arb.table.devices[0].slots[1].past
+		if now := n.arb.table.entries[1].last.sequence; !noticed || n.arb.gone() || p.newest() <= p.base || p.newest() >= known || now < known {
+			t.Errorf("reboots %v: noticed %v, record %d was known, device 0 shows %d after %d, and %d is known", reboots, noticed, known, p.newest(), p.base, now)
+		}
+	}
+}
+
+// Guard: B11. What a slot says of failed writes explains an older state for as long as a copy says it, and while a read cannot tell
+// that copy; not once it is overwritten.
+func TestWordOfFailedWritesEndsWithItsRecord(t *testing.T) {
+	type read struct {
+		a, b uint64 // sequences, 0: torn
+		late bool   // copy b says it
+	}
+	for _, c := range []struct {
+		reads []read
+		older bool
+	}{
+		{[]read{{12, 13, false}, {8, 9, false}}, true},
+		{[]read{{12, 13, true}, {8, 9, false}}, false},
+		{[]read{{12, 13, true}, {0, 0, false}, {8, 9, false}}, false},
+		{[]read{{12, 13, true}, {14, 13, true}, {14, 15, false}, {8, 9, false}}, true},
+	} {
+		var p past
+		for _, r := range c.reads {
+			var errs [copiesPerSlot]error
+			var copies [copiesPerSlot]Slot
+			for which, s := range []uint64{r.a, r.b} {
+				if copies[which].Sequence = s; s == 0 {
+					errs[which] = ErrTorn
+				}
+			}
+			if r.late {
+				copies[1].Late = 1
+			}
+			p.follow(&errs, &copies)
+		}
+		if p.older != c.older {
+			t.Errorf("%+v: older %v", c.reads, p.older)
+		}
+	}
+}

@@ -231,7 +231,7 @@ var (
 		Do:       "wait a moment; else see what the log says of the LUN", Unless: []string{"lun-unhealthy"},
 	}
 	LUNTooSlow = &Trouble{
-		Code: "lun-too-slow", Severity: Critical, Section: "the-tie-was-not-decided",
+		Code: "lun-too-slow", Severity: Warning, Section: "the-tie-was-not-decided",
 		Sentence: "the LUN of {node} is too slow to decide an equal split in time",
 		Means:    "An equal split costs this half its life.",
 		Do:       "find what loads the storage, or choose timing: careful", Over: "the LUN is in order again", Unless: []string{"lun-unhealthy"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -67,42 +68,29 @@ Check the new file with "fencectl config check" before an agent reads it.`,
 	return cmd
 }
 
-// replaceKeeping writes a file again, and what it was beside it. Neither is ever half there.
+// replaceKeeping writes a file again, and what it was beside it. Neither is ever half there. Of a link it is the file that it leads to.
 func replaceKeeping(file string, old, text []byte) error {
+	file, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return fmt.Errorf("replace: %w", err)
+	}
 	info, err := os.Stat(file)
 	if err != nil {
 		return fmt.Errorf("replace %s: %w", file, err)
 	}
-	backup, err := os.OpenFile(file+".before", os.O_WRONLY|os.O_CREATE|os.O_EXCL, info.Mode().Perm())
-	if err != nil {
+	whole := func(text []byte) func(io.Writer) error {
+		return func(w io.Writer) error { _, err := w.Write(text); return err }
+	}
+	before, next := file+".before", file+".new"
+	if err := makeFile(before, info.Mode().Perm(), whole(old)); err != nil {
 		return fmt.Errorf("keep %s: %w", file, err)
 	}
-	_, err = backup.Write(old)
-	if closed := backup.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return fmt.Errorf("keep %s: %w", file, err)
-	}
-	next, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*")
-	if err != nil {
-		return fmt.Errorf("replace %s: %w", file, err)
-	}
-	defer func() { _ = os.Remove(next.Name()) }() // it is not there any more where all went well
-	_, err = next.Write(text)
-	for _, do := range []func() error{func() error { return next.Chmod(info.Mode().Perm()) }, next.Sync} {
-		if err == nil {
-			err = do()
-		}
-	}
-	if closed := next.Close(); err == nil {
-		err = closed
-	}
+	err = makeFile(next, info.Mode().Perm(), whole(text))
 	if err == nil {
-		err = os.Rename(next.Name(), file)
+		err = os.Rename(next, file)
 	}
 	if err != nil {
-		return fmt.Errorf("replace %s: %w", file, err)
+		return errors.Join(fmt.Errorf("replace %s: %w", file, err), os.Remove(before)) // it is as it was
 	}
-	return nil
+	return syncDir(filepath.Dir(file))
 }

@@ -71,7 +71,7 @@ func doubtMutants() []mutant {
 		at("./netgossip/swim/wire", "a word about its sender is taken", codecGo, "	case member == peer:\n", "	case false:\n"),
 		at("./netgossip/swim/wire", "a word by another list is taken", codecGo, "	case w.GetRoster() != tag:\n", "	case false:\n"),
 		at("./netgossip/swim/wire", "a word about nobody is taken", codecGo, " || peer == 0 || peer > size:", ":"),
-		at("./cmd/fencing-agent/gossip", "LEFT by doubt cannot be turned off", "cmd/fencing-agent/gossip/networks.go", "	if settings.Gossip.LeftByDoubt {\n", "	if true {\n"),
+		at("./cmd/fencing-agent/gossip", "LEFT by doubt cannot be turned off", "cmd/fencing-agent/gossip/networks.go", "	if settings.Experimental.LeftByDoubt {\n", "	if true {\n"),
 		pub("a doubt outlives an answer", " && !m.AnsweredSince(s.Peer, s.Since) {", " {"),
 		pub("a node that stood still publishes doubts", "	if now < c.stall.holdLeft {\n		wait := before\n", "	if false {\n		wait := before\n"),
 		pub("the doubted are not seen", "	avail := c.view.Seen.And(c.rosters.expected).Minus(p.doubted)\n", "	c.view.Seen = c.view.Seen.Minus(p.doubted)\n	avail := c.view.Seen.And(c.rosters.expected)\n"),

@@ -75,7 +75,7 @@ func vouchedMutants() []mutant {
 		in(rosters, "a first list waits for ever for a later one", "netgossip/roster/succession_step.go", "		if rank == offered && s.vouched && s.founding() {\n			return", "		if rank == offered && s.vouched && s.founding() && s.saving {\n			return"),
 		in(members, "nobody sees that an agent has run here", cacheGo, "	return !first && !errors.Is(err, fs.ErrNotExist), first", "	return !first && !errors.Is(err, fs.ErrNotExist) && c.lock == \"\", first"),
 		in(members, "a node begins with its first list in force", membersGo, "	if m.unnumbered || vouched {\n", "	if m.unnumbered {\n"),
-		in(members, "a restart makes a forgotten list one that begins", membersGo, "s.Vouch(own, before || saved != nil && !first)", "s.Vouch(own, before && saved == nil && !first)"),
+		in(members, "a restart makes a forgotten list one that begins", membersGo, "forgot = before || saved != nil && !first", "forgot = before && saved == nil && !first"),
 	}
 }
 

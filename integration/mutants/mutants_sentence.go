@@ -55,7 +55,6 @@ func sentenceMutants() []mutant {
 		in(wdt, "P2", "what the driver did not take is told", feederGo, "	case told > watchdog.MaxSentence:", "	case false:"),
 		in(wdt, "P2", "a driver that refuses is not asked for more", feederGo, "; !errors.Is(err, watchdog.ErrRefused) {", "; true {"),
 		in(wdt, "P3", "the sentence outlives the horizon", feederGo, "		if now.Add(watchdog.SentenceBound(watchdog.Latest(driver, timeout))) > end {", "	if now > end {"),
-		in(agent+"/config", "P3", "a sentence may be too long for the horizon", agent[2:]+"/config/check.go", "c.Sentencing().After > 0 && need > w.Timeout &&", "c.Sentencing().After > 0 && need > w.Timeout+time.Hour &&"),
 		in(wdt, "P9", "a call that failed is no feed", feederGo, "	if began > 0 {", "	if false && began > 0 {"),
 		in(wdt, "P2", "what is left is no matter", deviceGo, "err == nil && left > seconds:", "err == nil && left > seconds+3600:"),
 		in(wdt, "P2", "an old driver is believed", deviceGo, "	case err != nil && d.name == \"\":", "	case false:"),

@@ -55,7 +55,7 @@ func name(i int) string { return "n" + strconv.Itoa(i) }
 
 func (s *state) systemNetworks(node int) (out []any) {
 	for k, network := range networks {
-		out = append(out, map[string]any{"name": network, "address": s.address(k, node).String(), "port": s.port})
+		out = append(out, map[string]any{"name": network, "at": s.address(k, node).String(), "port": s.port})
 	}
 	return out
 }

@@ -26,7 +26,7 @@ func real(name string) corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, UID: types.UID("uid-" + name), ResourceVersion: "42", Generation: 3, CreationTimestamp: at, DeletionTimestamp: &at,
 			Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "", "d": "e"}, Finalizers: []string{"f"},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")}}},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1("{}")}},
 		},
 		Spec: corev1.NodeSpec{
 			PodCIDR: "10.0.0.0/24", ProviderID: "p", Unschedulable: true,

@@ -54,6 +54,15 @@ func Find(q Query) (Local, error) {
 	return l, nil
 }
 
+// Up reports whether a network works on this node now: an interface with its address can send. It is as Watch judges it.
+func Up(l Local) (bool, error) {
+	s, err := readKernel()
+	if err != nil {
+		return false, fmt.Errorf("network %s: %w", l.Network, err)
+	}
+	return s.carrier(l) != 0, nil
+}
+
 // snapshot is what the kernel has at one moment.
 type snapshot struct {
 	links     map[int]link // by index

@@ -211,6 +211,9 @@ func TestWatchRealInterfaces(t *testing.T) {
 			if moved := r.Local.Index != local.Index; moved != (step.name == "device made again") {
 				return fmt.Errorf("%s: index %d, was %d", step.name, r.Local.Index, local.Index)
 			}
+			if up, err := Up(r.Local); err != nil || up != step.up {
+				return fmt.Errorf("%s: up=%v by one look (%v)", step.name, up, err)
+			}
 			t.Logf("%s: reported after %v", step.name, r.At.Sub(began))
 		}
 		return nil

@@ -102,12 +102,6 @@ func (l *logs) Write(p []byte) (int, error) {
 	return l.buf.Write(p)
 }
 
-func (l *logs) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), text)
-}
-
 // watch runs a watcher of eth0 (network 0) and 10.1.0.0/16 (network 1) in a bubble.
 func watch(t *testing.T, k *fakeKernel, scenario func(*watchTest)) {
 	t.Helper()

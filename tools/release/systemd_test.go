@@ -116,7 +116,7 @@ func ordered(by, victim *machine) {
 	proven := time.Since(began)
 	reset := victim.reset().Sub(began)
 	t.Logf("%s: reset by its softdog %.1f s after the order, and FENCED after %.1f s\n%s", victim.name, reset.Seconds(), proven.Seconds(), said)
-	comesBack(victim, "CONDEMNED BY ITSELF", "ordered by "+by.name)
+	comesBack(victim, "BY A SELF-FENCE", "ordered by "+by.name)
 	by.must("fencectl history --boot 0", "ordered that "+victim.name+" ends, which has announced its self-fence", ", by root, reason: test")
 }
 

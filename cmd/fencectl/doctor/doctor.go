@@ -289,7 +289,7 @@ func (m *Machine) link(name string) Finding {
 	state, err := m.read("/sys/class/net/" + name + "/operstate")
 	switch {
 	case err != nil:
-		return Finding{Wrong, "network " + name, "there is no such interface", "correct systemNetworks[].interface"}
+		return Finding{Wrong, "network " + name, "there is no such interface", "correct systemNetworks[].at"}
 	case state != "up" && state != "unknown":
 		return Finding{Wrong, "network " + name, "its state is " + state, "bring it up: peers are not heard there"}
 	}

@@ -61,8 +61,8 @@ func (m *Machine) address(sn *config.SystemNetwork) []Finding {
 	}
 	at := netip.AddrPortFrom(l.Address, uint16(sn.Port))
 	is := Finding{OK, subject, fmt.Sprintf("%v on %s", l.Address, l.Interface), ""}
-	if down := m.link(l.Interface); down.Level != OK {
-		is = Finding{down.Level, subject, is.Found + ": " + down.Found, down.Do}
+	if up, err := iface.Up(l); err == nil && !up {
+		is = Finding{Wrong, subject, is.Found + ", which is down", "bring it up: peers are not heard there"}
 	}
 	return []Finding{is, m.port("port "+strconv.Itoa(sn.Port)+" "+sn.Name, at)}
 }

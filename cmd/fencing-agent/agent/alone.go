@@ -36,8 +36,7 @@ func (a *Agent) beAlone(background spawn) error {
 			if a.published.parts.Lacks(socketPart(a.cfg.API.Socket)) {
 				return fmt.Errorf("cannot tell whether another agent of this node runs: %w; make the folder of members.cacheFile writable for the agent", err)
 			}
-			a.published.parts.Note(lockPart, err)
-			return nil
+			return nil // holdLock tells of it
 		}
 		who := statefile.Holder("/proc", path)
 		running := who != 0 && who != os.Getpid() && !procfs.Killed("/proc", who)

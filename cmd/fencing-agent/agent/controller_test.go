@@ -200,6 +200,7 @@ http: {address: ""}
 // A group is founded by the list of the controller and goes on to its number; a node joins; annotations disarm; a controller that is
 // away changes nothing, over restarts of agents; and what it says after that counts again.
 func TestMembersFromTheController(t *testing.T) {
+	t.Parallel() // it mostly waits
 	f := newFleet(t)
 	c := newListController(t, f.dir)
 	three, four := []string{"n1", "n2", "n3"}, []string{"n1", "n2", "n3", "n4"}

@@ -67,12 +67,11 @@ func (c *crew) logged() string {
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	l, err := net.Listen("tcp4", "127.81.1.1:0")
+	l, err := net.Listen("tcp4", "127.81.1.250:0") // kept, so that no fleet beside this one takes the same port
 	if err != nil {
-		t.Skipf("no address 127.81.1.1 on this system: %v", err)
+		t.Skipf("no address 127.81.1.250 on this system: %v", err)
 	}
 	f := &fleet{t: t, dir: t.TempDir(), port: l.Addr().(*net.TCPAddr).Port, stalls: observe.NewStalls(), hosts: map[string]int{}, nodes: map[string]*crew{}}
-	_ = l.Close()
 	for i := range 9 {
 		f.hosts[fmt.Sprintf("n%d", i+1)] = i + 1
 	}
@@ -81,6 +80,7 @@ func newFleet(t *testing.T) *fleet {
 			f.stop(name, ErrAbandon)
 		}
 		f.stalls.Close()
+		_ = l.Close()
 	})
 	return f
 }
@@ -221,6 +221,7 @@ func (f *fleet) calm(stayed ...string) {
 // Three agents become four and three again, and one gets other addresses, by nothing but
 // another list in the files. Nobody who stays loses its quorum or is called LEFT.
 func TestMembersChangeWhileAgentsRun(t *testing.T) {
+	t.Parallel() // it mostly waits
 	f := newFleet(t)
 	three, four := []string{"n1", "n2", "n3"}, []string{"n1", "n2", "n3", "n4"}
 	for _, n := range three {

@@ -12,6 +12,7 @@ import (
 // A group of agents without watchdogs, which prove no death by themselves, learns from the controller that a member has no power any more, over real
 // sockets: not while that member runs, within seconds when it is gone, and no more when the controller has heard it.
 func TestDeathsThatTheControllerFinds(t *testing.T) {
+	t.Parallel() // it mostly waits
 	f := newFleet(t)
 	c := newListController(t, f.dir)
 	three := []string{"n1", "n2", "n3"}

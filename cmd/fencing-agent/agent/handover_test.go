@@ -12,6 +12,7 @@ import (
 // A node that was away while the others went over to another list, and whose own source shows
 // nothing, is handed that list and takes part.
 func TestMissedListIsHandedToAnAgent(t *testing.T) {
+	t.Parallel() // it mostly waits
 	f := newFleet(t)
 	three, four := []string{"n1", "n2", "n3"}, []string{"n1", "n2", "n3", "n4"}
 	s := &showcase{f: f, shown: map[string][]string{}}

@@ -32,7 +32,7 @@ func (f *fleet) configureKube(names ...string) {
 nodeGroup: test
 members: {source: kubernetes, cacheFile: %[2]s/%[1]s.json}
 experimental: {checkInterval: 2s}
-kubernetes: {kubeconfig: /none, labels: true}
+kubernetes: {kubeconfig: /none, node: label}
 quorum: {tieBreak: none}
 systemNetworks:
   - {name: a, at: 127.81.1.%[3]d, port: %[4]d}
@@ -61,6 +61,7 @@ func (f *fleet) agree(names ...string) {
 // themselves; a node joins, one leaves, by nothing but its Node. An API server that is away
 // changes nothing, not even for an agent that is restarted.
 func TestMembersFromTheAPIServer(t *testing.T) {
+	t.Parallel() // it mostly waits
 	f := newFleet(t)
 	s := k8stest.New(t)
 	f.kube = func() *client.Client { return s.Client(t, nil) }
@@ -113,6 +114,7 @@ func TestMembersFromTheAPIServer(t *testing.T) {
 // An agent that waits for its first list is healthy, not ready, and says what it waits for;
 // and what it writes of itself is what the others lack.
 func TestWaitingForTheFirstList(t *testing.T) {
+	t.Parallel() // it mostly waits
 	f := newFleet(t)
 	s := k8stest.New(t)
 	l, err := net.Listen("tcp", "127.81.3.1:0")

@@ -74,6 +74,7 @@ func (w window) Follow(ctx context.Context, again <-chan struct{}, found func(me
 // Agents whose source numbers nothing and shows them the lists one after the other: the first one
 // is founded when all have met, a fourth node joins, and one is restarted while the source is away.
 func TestGroupNumbersTheListsItIsShown(t *testing.T) {
+	t.Parallel() // it mostly waits
 	f := newFleet(t)
 	three, four := []string{"n1", "n2", "n3"}, []string{"n1", "n2", "n3", "n4"}
 	s := &showcase{f: f, shown: map[string][]string{}}

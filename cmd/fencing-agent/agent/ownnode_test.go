@@ -57,6 +57,7 @@ func disarmedWith(by string) func(*fencingv1.Status) bool {
 // Guards: the last known state stands while the API server is away, over a restart, too; and
 // a node whose Node was never seen is not armed.
 func TestMaintenanceDisarmsWithAndWithoutTheAPIServer(t *testing.T) {
+	t.Parallel() // it mostly waits
 	f := newFleet(t)
 	s := k8stest.New(t)
 	f.kube = func() *client.Client { return s.Client(t, nil) }

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/api/trouble"
@@ -66,9 +67,12 @@ func (a *Agent) holdLock(ctx context.Context, needed bool) {
 				release()
 			}
 			return
-		case err != nil && needed && !told:
-			told = true
-			a.log.Error("nobody is counted: cannot see whether the agent before this one is gone", "error", err)
+		case err != nil:
+			a.published.parts.Note(lockPart, fmt.Errorf("%w; make the folder of members.cacheFile writable for the agent", err))
+			if needed && !told {
+				told = true
+				a.log.Error("nobody is counted: cannot see whether the agent before this one is gone", "error", err)
+			}
 		}
 		select {
 		case <-ctx.Done():

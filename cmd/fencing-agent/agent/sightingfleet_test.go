@@ -19,6 +19,7 @@ import (
 // Agents on loopback networks with a LUN: one that no network shows, and that writes its slot, is said to do so by the
 // others, on their own Nodes and nowhere else, until it stops.
 func TestAgentsSayWhoseSlotMoves(t *testing.T) {
+	t.Parallel() // it mostly waits
 	f := newFleet(t)
 	s := k8stest.New(t)
 	f.kube = func() *client.Client { return s.Client(t, nil) }
@@ -90,6 +91,7 @@ func (f *fleet) wait(what string, is func() bool) {
 // Agents in a group that asks the API server for nothing: of one that lost it the others say that they see its boot run, until it
 // is shown its Node again, and no longer than it runs.
 func TestAgentsSeeWhomKubernetesDoesNot(t *testing.T) {
+	t.Parallel() // it mostly waits
 	f := newFleet(t)
 	s, lost := k8stest.New(t), k8stest.New(t)
 	f.kube = func() *client.Client { return s.Client(t, nil) }

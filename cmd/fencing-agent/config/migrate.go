@@ -32,9 +32,17 @@ func (b before) path(pattern string) string {
 // text is a plain value, or what it is without the key.
 func (b before) text(path, otherwise string) string {
 	if n := b.at(path); n != nil && n.Kind == yaml.ScalarNode {
-		return n.Value
+		return plain(n)
 	}
 	return otherwise
+}
+
+// plain is a scalar's text. A boolean may be in capitals.
+func plain(n *yaml.Node) string {
+	if n.Tag == "!!bool" {
+		return strings.ToLower(n.Value)
+	}
+	return n.Value
 }
 
 // Migrated is a file with the keys of this version.
@@ -61,6 +69,9 @@ func Migrate(data []byte) (*Migrated, error) {
 		return nil, errors.New("is not a mapping")
 	}
 	m, root := &Migrated{Text: data}, doc.Content[0]
+	if at := twice("", root); at != "" {
+		return nil, fmt.Errorf("%s is given twice", at)
+	}
 	type edit struct {
 		b   before
 		row moved
@@ -69,6 +80,9 @@ func Migrate(data []byte) (*Migrated, error) {
 	var edits []edit
 	for _, row := range movedKeys() {
 		for _, b := range row.in(root) {
+			if err := row.refuses(b); err != nil {
+				return nil, err
+			}
 			edits = append(edits, edit{b, row, row.carry(b)}) // all see the file as it was
 		}
 	}
@@ -89,11 +103,11 @@ func Migrate(data []byte) (*Migrated, error) {
 			if s.value == nil {
 				continue
 			}
-			if err := put(root, e.b.path(s.key), s, from); err != nil {
+			if err := put(root, e.b.path(s.key), s, &from); err != nil {
 				return nil, err
 			}
-			from = origin{place: -1}
 		}
+		from.leave()
 		if e.c.lost != "" {
 			m.Lost = append(m.Lost, e.c.lost)
 		}
@@ -127,6 +141,74 @@ func (row moved) in(root *yaml.Node) (all []before) {
 	return all
 }
 
+// refuses says why no agent started with what a file has at the keys of a row: it is carried to nothing that one starts with.
+func (row moved) refuses(b before) error {
+	given := 0
+	for _, old := range row.old {
+		n, at := b.at(old), b.path(old)
+		if n == nil {
+			continue
+		}
+		given++
+		kind, is := yaml.ScalarNode, "a plain value"
+		switch old {
+		case "gossip.overrides":
+			kind, is = yaml.MappingNode, "a mapping"
+		case "quorum.tieBreakers", "watchdog.disablePriority":
+			kind, is = yaml.SequenceNode, "a list"
+		}
+		switch {
+		case n.Anchor != "":
+			return fmt.Errorf("%s has an anchor, which is not supported", at)
+		case isNull(n) && kind == yaml.MappingNode:
+		case isNull(n):
+			return fmt.Errorf("%s has no value", at)
+		case n.Kind != kind:
+			return fmt.Errorf("%s is not %s: found %s", at, is, found(n))
+		case kind == yaml.ScalarNode && oldWords[old] != nil:
+			if !slices.Contains(oldWords[old], plain(n)) {
+				return fmt.Errorf("%s is not a choice: found %s, allowed: %s", at, found(n), strings.Join(oldWords[old], ", "))
+			}
+		case kind == yaml.SequenceNode:
+			for i, item := range n.Content {
+				if item.Kind != yaml.ScalarNode || !slices.Contains(oldWords[old], item.Value) {
+					return fmt.Errorf("%s is not a choice: found %s, allowed: %s", element(at, i), found(item), strings.Join(oldWords[old], ", "))
+				}
+			}
+			if c := n.Content; old == "watchdog.disablePriority" && len(c) > 0 && (len(c) != 2 || c[0].Value == c[1].Value) {
+				return fmt.Errorf("%s does not name both sources, each once", at)
+			}
+		}
+	}
+	if list, _, ok := strings.Cut(row.old[0], "[]"); ok && given > 1 {
+		return fmt.Errorf("%s says twice where the network is", element(list, b.index))
+	}
+	return nil
+}
+
+// twice names a key that a mapping has twice; empty: there is none.
+func twice(path string, n *yaml.Node) string {
+	seen := map[string]bool{}
+	for i, inner := range n.Content {
+		at := path
+		switch {
+		case n.Kind == yaml.SequenceNode:
+			at = element(path, i)
+		case i%2 == 0:
+			if at = child(path, inner.Value); seen[inner.Value] {
+				return at
+			}
+			seen[inner.Value] = true
+		default:
+			at = child(path, n.Content[i-1].Value)
+		}
+		if found := twice(at, inner); found != "" {
+			return found
+		}
+	}
+	return ""
+}
+
 // find looks up a path: the mapping that has its last key, that key and its value; nil if there is none.
 func find(root *yaml.Node, path string) (in, key, value *yaml.Node) {
 	value = root
@@ -158,33 +240,48 @@ func find(root *yaml.Node, path string) (in, key, value *yaml.Node) {
 
 // origin is where the old keys of a row stood, and what was written beside them.
 type origin struct {
-	in         *yaml.Node
-	place      int
-	head, line string
+	in               *yaml.Node
+	place            int
+	head, line, foot string // what nobody has taken over
 }
 
 func (o *origin) add(in *yaml.Node, place int, key, value *yaml.Node) {
 	if o.in == nil {
 		o.in, o.place = in, place
 	}
-	join := func(to *string, comment, between string) {
-		if *to != "" && comment != "" {
-			*to += between
-		}
-		*to += comment
-	}
 	join(&o.head, key.HeadComment, "\n")
 	join(&o.line, strings.TrimSpace(key.LineComment+value.LineComment), " ")
+	join(&o.foot, key.FootComment, "\n")
+}
+
+func join(to *string, comment, between string) {
+	if *to != "" && comment != "" {
+		*to += between
+	}
+	*to += comment
+}
+
+// leave keeps what stood behind the old keys, which may be another key that somebody has taken out, by the key beside them.
+func (o *origin) leave() {
+	switch {
+	case o.foot == "":
+	case o.place >= 2 && o.place <= len(o.in.Content):
+		join(&o.in.Content[o.place-2].FootComment, o.foot, "\n")
+	case o.place < len(o.in.Content):
+		next := o.in.Content[o.place]
+		join(&o.foot, next.HeadComment, "\n\n")
+		next.HeadComment = o.foot
+	}
 }
 
 // put gives a key a value, in sections that are made where they are missing. A mapping is added to one that is there. The
 // comments of the old key go with it, and it stands in its place if that is in the same section.
-func put(root *yaml.Node, path string, s setting, from origin) error {
+func put(root *yaml.Node, path string, s setting, from *origin) error {
 	value := s.value
 	if value.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(value.Content); i += 2 {
 			key, inner := value.Content[i], value.Content[i+1]
-			if err := put(root, child(path, key.Value), setting{value: inner}, origin{place: -1, head: key.HeadComment}); err != nil {
+			if err := put(root, child(path, key.Value), setting{value: inner}, &origin{place: -1, head: key.HeadComment, foot: key.FootComment}); err != nil {
 				return err
 			}
 		}
@@ -221,7 +318,12 @@ func put(root *yaml.Node, path string, s setting, from origin) error {
 	place := len(in.Content)
 	if in == from.in && from.place <= place {
 		place = from.place
+		from.place += 2
 	}
+	if in == from.in || from.in == nil {
+		key.FootComment, from.foot = from.foot, ""
+	}
+	from.head, from.line = "", ""
 	in.Content = slices.Insert(in.Content, place, key, value)
 	return nil
 }

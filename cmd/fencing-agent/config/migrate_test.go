@@ -58,6 +58,12 @@ var oldFiles = []struct{ name, old, now, lost string }{
 	{"credentials elsewhere", "members: {controller: {caFile: /etc/ca.pem, address: 'c:1'}}\n", "members: {controller: {address: 'c:1'}}\n", "the agent reads the CA from /var/run/secrets/fencing-controller/ca.crt"},
 	{"the usual socket", "api: {socketMode: \"0660\", socketGroup: g}\n", "api: {socketGroup: g}\n", ""},
 	{"a socket of root's", "api: {socketMode: \"0600\", socketGroup: g}\n", "api: {socketGroup: g}\n", "api.socketMode: 0600: the socket has mode 0660"},
+	{"a comment behind a key that goes", "watchdog:\n  timeout: 30s\n  sentenceTimeout: 1s\n  # device: /dev/watchdog1\n\n# the rest\ncluster: c\n",
+		"watchdog:\n  timeout: 30s\n  # device: /dev/watchdog1\n# the rest\ncluster: c\n", ""},
+	{"a comment behind the first key", "api:\n  fence: true\n  # nobody\n\n  socketGroup: g\n", "api:\n  # nobody\n  socketGroup: g\n", ""},
+	{"a comment behind a key that moves", "systemNetworks:\n  - name: a\n    interface: eth0\n    # port: 7947\n\n  # two\n  - name: b\n    cidr: 10.0.0.0/24\n",
+		"systemNetworks:\n  - name: a\n    at: eth0\n    # port: 7947\n  # two\n  - name: b\n    at: 10.0.0.0/24\n", ""},
+	{"booleans in capitals", "kubernetes: {watchNode: True}\napi: {fence: TRUE}\nwatchdog: {sentenceOnLUNLoss: True}\n", "watchdog: {selfFence: quorum-or-lun}\n", ""},
 	{"no orders", "api:\n  fence: false\n", "api:\n  commands: none\n", "api.confirmDead and api.fence differ"},
 }
 
@@ -129,6 +135,24 @@ func TestMigrateRefuses(t *testing.T) {
 		"- a\n":                                 "is not a mapping",
 		"a: b\n---\na: c\n":                     "has a second document",
 		"api: {commands: root, fence: false}\n": "api.commands is in the file already",
+
+		// What no agent ever started with becomes nothing that one starts with.
+		"kubernetes: {watchNode: ture}\n":                                  `kubernetes.watchNode is not a choice: found ture, allowed: true, false`,
+		"kubernetes: {watchNode: [true]}\n":                                "kubernetes.watchNode is not a plain value: found a list",
+		"kubernetes:\n  watchNode:\n":                                      "kubernetes.watchNode has no value",
+		"watchdog: {sentenceAfter: ~}\n":                                   "watchdog.sentenceAfter has no value",
+		"watchdog: {sentenceAfter: [off]}\n":                               "watchdog.sentenceAfter is not a plain value: found a list",
+		"watchdog: {disablePriority: [file]}\n":                            "watchdog.disablePriority does not name both",
+		"watchdog: {disablePriority: file}\n":                              "watchdog.disablePriority is not a list",
+		"quorum: {tieBreakers: [kubernets]}\n":                             `quorum.tieBreakers[0] is not a choice: found kubernets`,
+		"gossip: {profile: calmer}\n":                                      "gossip.profile is not a choice",
+		"gossip: {overrides: [1]}\n":                                       "gossip.overrides is not a mapping",
+		"a: &x true\nkubernetes: {watchNode: *x}\n":                        "kubernetes.watchNode is not a plain value: found an alias",
+		"watchdog: {feedInterval: &x 4s}\n":                                "watchdog.feedInterval has an anchor",
+		"systemNetworks: [{name: a, interface: e0, cidr: 10.0.0.0/24}]\n":  "systemNetworks[0] says twice where the network is",
+		"watchdog: {feedInterval: 4s, feedInterval: 3s}\n":                 "watchdog.feedInterval is given twice",
+		"watchdog: {feedInterval: 4s}\nwatchdog: {}\n":                     "watchdog is given twice",
+		"systemNetworks: [{name: a, interface: e0}, {port: 1, port: 2}]\n": "systemNetworks[1].port is given twice",
 	} {
 		if _, err := Migrate([]byte(file)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", file, err, want)

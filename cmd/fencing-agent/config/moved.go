@@ -52,6 +52,18 @@ func movedKeys() []moved {
 	}
 }
 
+// oldWords are what was allowed at an old key that took one of a few words, or a list of such. What else a key took is checked where
+// it is carried to.
+var oldWords = map[string][]string{
+	"gossip.profile": {"auto", "adr", "fast", "calm", "fixed"}, "gossip.lifeguard": booleans, "gossip.leftByDoubt": booleans,
+	"quorum.tieBreakers": {"kubernetes", "lun"}, "kubernetes.tieBreak": {"reachability", "lease"}, "lun.unavailableAtTie": {"fence", "kubernetes"},
+	"kubernetes.watchNode": booleans, "kubernetes.events": booleans, "kubernetes.deaths": booleans, "kubernetes.labels": booleans,
+	"watchdog.disablePriority": {"file", "controller"}, "watchdog.sentenceOnLUNLoss": booleans,
+	"api.confirmDead": booleans, "api.fence": booleans, "api.rootFrom": {"agent", "anywhere"},
+}
+
+var booleans = []string{"true", "false"}
+
 // same is a row of a key that has another name, and no other meaning.
 func same(old, now, byDefault string) moved {
 	return moved{[]string{old}, func(b before) carried {

@@ -423,15 +423,6 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// fieldNames lists the keys of a section.
-func fieldNames(section any) []string {
-	var out []string
-	for _, f := range fieldsOf(reflect.TypeOf(section)) {
-		out = append(out, f.key)
-	}
-	return out
-}
-
 // TestGossipWarnings are settings that work, but not well.
 func TestGossipWarnings(t *testing.T) {
 	for _, c := range []struct{ name, gossip, want string }{

@@ -80,7 +80,7 @@ func (c *cache) past() (before, first bool) {
 	return !first && !errors.Is(err, fs.ErrNotExist), first
 }
 
-// settle ends the first start. It comes before a list is in force: a node that had one has something to forget.
+// settle ends the first start. It comes before the node goes by a list in force: one that did has something to forget.
 func (c *cache) settle() error {
 	if _, first := c.past(); !first {
 		return nil
@@ -160,11 +160,8 @@ func (c *cache) save(s *roster.Saved) error {
 	if err != nil {
 		return fmt.Errorf("members.cacheFile: %w", err)
 	}
-	if !s.Fresh {
-		err = c.settle()
-	}
-	if err == nil {
-		err = statefile.Write(c.path, append(text, '\n'))
+	if err = statefile.Write(c.path, append(text, '\n')); err == nil && !s.Fresh {
+		err = c.settle() // who is killed before that settles at the next start, see load
 	}
 	if err != nil {
 		return fmt.Errorf("members.cacheFile: %w", err)

@@ -196,11 +196,13 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 	if err != nil {
 		return nil, fmt.Errorf("members, and what %s remembers of them: %w", m.cache.path, err)
 	}
+	forgot := false
 	if vouched {
 		// Invariant: a node without a memory does not begin with a list in force that nobody else goes by (docs/adr/0009): somebody may have
 		// removed the file, and given the list no other epoch.
 		before, first := m.cache.past()
-		s.Vouch(own, before || saved != nil && !first)
+		forgot = before || saved != nil && !first
+		s.Vouch(own, forgot)
 	}
 	if top := s.Top(); numbered != nil && top.Epoch > numbered.Epoch {
 		m.log.Warn("a later list than that of the configuration is in use, as members.cacheFile says; update the configuration",
@@ -211,6 +213,7 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 		s.FoundOnlyWith(m.cfg.Config.Members.Controller.Founders)
 	}
 	switch {
+	case s.Fresh() && vouched && s.Base().Size() == 1 && !forgot: // it begins at once
 	case s.Fresh() && vouched && s.Base().Size() == 1:
 		m.log.Warn("what this node remembered of its lists of members is gone, and its list names nobody else, so others may live by another one: correct members.static; "+
 			"only if this node has always been alone, remove this file and the lock, and start again", "cache", m.cache.path, "lock", m.cache.lock)

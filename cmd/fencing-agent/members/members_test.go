@@ -220,6 +220,35 @@ func remembers(t *testing.T, m *Members, l List) {
 	}
 }
 
+// A start that is killed while its first list is stored goes on: before the list is stored it is a first start, and after that there is a
+// list in force, whatever the lock says.
+func TestFirstStartEndsWithTheStoredList(t *testing.T) {
+	m, _ := desk(t.TempDir(), given{list: listing(0, "n1")})
+	s, _, err := begin(t, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := func() bool { _, first := m.cache.past(); return first }
+	saved := &roster.Saved{Chain: s.Chain()}
+	path := m.cache.path
+	if m.cache.path = filepath.Dir(path); m.cache.save(saved) == nil { // a folder is there
+		t.Fatal("a list was stored over a folder")
+	}
+	m.cache.path = path
+	if !first() {
+		t.Error("no list is stored, and the first start is over: the next one waits for ever")
+	}
+	if err := m.cache.save(saved); err != nil || first() {
+		t.Errorf("a list is stored (%v), and the first start goes on: %v", err, first())
+	}
+	if err := os.WriteFile(m.cache.lock, []byte(firstStart), 0o600); err != nil { // it was killed between the two
+		t.Fatal(err)
+	}
+	if again, err := m.cache.load(); err != nil || again.Fresh || first() {
+		t.Errorf("%+v is remembered (%v), and the first start goes on: %v", again, err, first())
+	}
+}
+
 // Guard: a file that is removed is not the beginning of a group. Somebody changes the list without another epoch, is told that another list
 // has it, and removes what is called a cache: the node waits for others who go by that list. The first start of a group of one does not.
 func TestRemovedMemoryIsNoBeginning(t *testing.T) {
@@ -244,10 +273,13 @@ func TestRemovedMemoryIsNoBeginning(t *testing.T) {
 			}
 		}
 		for start := range 2 { // and a restart mends nothing
-			m, _ := desk(dir, given{list: listing(0, c.after...)})
+			m, log := desk(dir, given{list: listing(0, c.after...)})
 			s, directory, err := begin(t, m)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if gone := strings.Contains(log.String(), "of its lists of members is gone"); gone != (name == "alone") {
+				t.Errorf("%s: the log says that a memory is gone: %v", name, gone)
 			}
 			core := coreOf(s, directory)
 			for at := range 3 {
