@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// Process is one by its number and the name of its program.
+// Process is a process, by its number and the name of its program.
 type Process struct {
 	PID  int // 0: it is not to be seen from here
 	Name string
 }
 
-// String names it to people.
+// String names the process in a message.
 func (p Process) String() string {
 	if p.PID == 0 {
 		return "a process that is not to be seen from here"

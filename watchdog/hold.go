@@ -121,7 +121,7 @@ func (h *holding) linger(now boottime.Instant) {
 
 // certain reports whether the others live without this node for certain, by their own words (H6).
 //
-// Invariant: not by silence, and not by what is true of a moment only. Where an outage of all networks reaches this node
+// Invariant: neither by silence, nor by what is true for a moment only. Where an outage of all networks reaches this node
 // first, the others live until theirs is as old as evidence may be; so what they say has to be true for longer, and by
 // words that date from after that. A grant can be the last thing that a half did before it came apart, so all whom it
 // names have to live by it.

@@ -64,8 +64,8 @@ func (c *Core) Inherit(now boottime.Instant, timeout time.Duration) {
 	}
 }
 
-// Blind says that the agent cannot see what the kernel counts down. It counts nobody until PredecessorGone, and for as long as a
-// countdown may run that was begun for the last time then.
+// Blind says that the agent cannot see what the kernel counts down. It counts nobody until
+// PredecessorGone, and after that for as long as a countdown may take that began at that moment.
 func (s *sentence) Blind() { s.blind = true }
 
 // PredecessorGone says that the agent before this one has ended, and that the kernel has given up its watchdog.

@@ -47,7 +47,7 @@ type Outcome uint8
 
 const (
 	Land       Outcome = iota + 1 // they are done now, late
-	Lose                          // they fail; what was held before the LUN never gets there
+	Lose                          // they fail, and nothing of them reaches the LUN
 	Tear                          // they fail; a prefix of each write lands
 	LandFailed                    // they fail; each write lands all the same
 )

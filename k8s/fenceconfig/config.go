@@ -70,7 +70,7 @@ type Node struct {
 	DumpDelay                       time.Duration // after the last word of its crash kernel, before its power is cut
 }
 
-// Config is all of it.
+// Config is the whole configuration of fencing by devices.
 type Config struct {
 	Cluster  Cluster
 	Broken   bool // what holds for all nodes has problems, and defaults stand in for it: nothing begins

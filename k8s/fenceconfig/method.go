@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Option is one that is given to a fence agent.
+// Option is an option for a fence agent.
 type Option struct{ Key, Value string }
 
 // SecretRef is where the value of an option is, in a Secret of the same namespace.

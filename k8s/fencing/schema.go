@@ -75,7 +75,7 @@ func (r *Runner) notStored(node string, err error) {
 	r.Events.Eventf(about, nil, corev1.EventTypeWarning, notStoredReason, "FencingNotStored", "%s: %v", applyFirst, err)
 }
 
-// stored is after an answer that the schema has all fields.
+// stored notes that the schema has all fields.
 func (r *Runner) stored() {
 	if r.unstored != "" {
 		r.Logger.Info("the CustomResourceDefinition of NodeFences has all fields now: fencing by devices goes on")

@@ -29,7 +29,7 @@ func (n *NodeFence) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// MarshalJSON is the object as it has become, with what this version does not know of what was read.
+// MarshalJSON prints the object as it is now, and keeps the fields that were read and that this version does not know.
 func (n NodeFence) MarshalJSON() ([]byte, error) { return marshal(plain(n), n.read) }
 
 // UnmarshalJSON keeps what was read, too.
@@ -43,7 +43,7 @@ func (m *FencingRemediation) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// MarshalJSON is the object as it has become, with what this version does not know of what was read.
+// MarshalJSON prints the object as it is now, and keeps the fields that were read and that this version does not know.
 func (m FencingRemediation) MarshalJSON() ([]byte, error) {
 	return marshal(plainRemediation(m), m.read)
 }

@@ -129,7 +129,7 @@ type Status struct {
 // PolicyAllows is the type of the condition that says whether limits for storms hold this up.
 const PolicyAllows = "PolicyAllows"
 
-// Condition is one as Kubernetes has them.
+// Condition has the form of the conditions of Kubernetes.
 type Condition struct {
 	Type               string    `json:"type"`
 	Status             string    `json:"status"`

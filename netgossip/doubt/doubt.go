@@ -171,8 +171,8 @@ func (c *Core) Restart(now boottime.Instant) {
 	c.restart(now)
 }
 
-// beat notes that the node runs. One that did not for a while stood still: its timers run before it has read
-// what came meanwhile, so its own silences are worth nothing.
+// beat notes that the node runs. If there was no beat for a while the node stood still: its timers fire before it
+// has read what came meanwhile, so the silences that it has noted are worth nothing.
 func (c *Core) beat(now boottime.Instant) {
 	if now.Sub(c.called) >= c.times(jumpTimeouts) {
 		c.restart(now)

@@ -36,8 +36,8 @@ type handover struct {
 }
 
 // Fetch asks a peer for the text of a list that it goes by and this node lacks. When it is there
-// Config.Handed is called. It may not be, ever: call it again, for this peer or another one, every
-// few seconds. It does not block.
+// Config.Handed is called. That may never happen: call Fetch again every few seconds, for this peer
+// or another one. It does not block.
 func (in *Instance) Fetch(peer string, list roster.Ref) {
 	in.evidence.ask(func(r *request) { r.fetch = fetchOf{peer, list} })
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// image is one that is made for each platform of nodes: from nothing, the programs and their bills of material.
+// image is an image for each platform of nodes, with nothing in it but the programs and their bills of material.
 type image struct {
 	name, user, description string
 	programs                []string

@@ -90,7 +90,7 @@ func (k *nodeSource) source(found func(List)) (*nodelist.Source, error) {
 }
 
 // First implements Source: without memory it waits for a list with this node on it, at
-// the addresses that the node has. It writes them on the Node where nobody else could know.
+// the addresses that the node has. It writes those on the Node that nobody else can find out.
 func (k *nodeSource) First(ctx context.Context, remembered bool) (List, error) {
 	if remembered {
 		return List{}, nil

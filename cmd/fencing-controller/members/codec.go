@@ -21,8 +21,8 @@ const (
 	bookKey     = "book.json"
 	bookVersion = 1
 	bookPrefix  = "fencing-members-"
-	// latest is more than any epoch is, which are seconds since 1970: it is in the year 2242. A slip of a hand in a book would else have
-	// every replica number its lists so high that no agent takes one.
+	// latest is greater than any epoch. Epochs are seconds since 1970, and this is in the year 2242. Without it one slip of an editor
+	// in a book would make every replica number its lists so high that no agent takes one.
 	latest = 1 << 33
 )
 

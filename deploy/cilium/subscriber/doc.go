@@ -7,7 +7,7 @@
 // The state is one set: the nodes that are out. The selection of backends is a function of
 // it, so nothing is left behind when the set is empty again or the process restarts.
 //
-//   - Kubernetes' view rules, that is the set is empty, until the agent's first good answer
+//   - Kubernetes' view applies, that is the set is empty, until the agent's first good answer
 //     and again when it has been silent for the hold time; while this node is not
 //     available to the agent, which then has no quorum; and while more of the nodes are LEFT
 //     than a limit allows, since the one that is cut off is then more likely this node.
