@@ -122,6 +122,8 @@ func (m *nodeMarks) noteWatchdog(s wdt.State, why func() string) {
 		m.event(marks.DryRun, "%s", trouble.DryRun.Here())
 	case s.DryRun && s.Status == wdt.Starved:
 		m.event(marks.DryRun, "a watchdog would reset this node: %s", why())
+	case s.DryRun && s.Status == wdt.Disarmed && (was == wdt.Armed || was == wdt.Starved):
+		m.event(marks.DryRun, "a watchdog would be disarmed: %s", why())
 	case s.DryRun:
 	case s.Status == wdt.Armed && was != wdt.Starved:
 		m.event(marks.WatchdogArmed, "watchdog %q is armed with a timeout of %v", s.Info.Identity, s.Info.Timeout)

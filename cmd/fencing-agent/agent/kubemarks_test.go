@@ -73,10 +73,11 @@ func TestMarksOnTheOwnNode(t *testing.T) {
 		see()
 		m.moved("mgmt", netip.MustParseAddr("10.0.0.1"))
 		expect("map[node-manager.deckhouse.io/fencing-mode:Watchdog] map[fencing-agent.io/address.mgmt:10.0.0.1]")
-
 		why := func() string { return "why" }
-		for _, st := range []wdt.Status{wdt.Unarmed, wdt.Armed, wdt.Armed, wdt.Starved, wdt.Armed, wdt.Disarmed} {
-			m.noteWatchdog(wdt.State{Status: st}, why)
+		for _, dry := range []bool{false, true} {
+			for _, st := range []wdt.Status{wdt.Unarmed, wdt.Armed, wdt.Armed, wdt.Starved, wdt.Armed, wdt.Disarmed} {
+				m.noteWatchdog(wdt.State{Status: st, DryRun: dry}, why)
+			}
 		}
 		for _, d := range []watchdog.Decision{
 			{Action: watchdog.Starve, Reason: watchdog.ReasonStarting},
@@ -90,11 +91,11 @@ func TestMarksOnTheOwnNode(t *testing.T) {
 			m.noteDecision(d, why)
 		}
 		time.Sleep(time.Minute)
-		var reasons []string
+		reasons := []string{}
 		for _, e := range s.Events() {
 			reasons = append(reasons, e.Reason)
 		}
-		if got := strings.Join(reasons, " "); got != "WatchdogArmed WatchdogStarvation WatchdogDisarmed TieBreakWon QuorumLost QuorumRegained" {
+		if got := strings.Join(reasons, " "); got != "WatchdogArmed WatchdogStarvation WatchdogDisarmed DryRun DryRun DryRun TieBreakWon QuorumLost QuorumRegained" {
 			t.Errorf("events: %s", got)
 		}
 	})
