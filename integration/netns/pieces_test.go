@@ -171,8 +171,15 @@ func vacant(nodes []string, parts [][]string, words []string) bool {
 	return true
 }
 
-// met is the condition for a fate that has come about.
-func (f *fate) met() observe.Condition { return f.is(observe.Starving(f.starve...)) }
+// met is the condition for a fate that has come about. Those who live count each other and nobody else by then: before that, they
+// may live by what they saw before the cut, and evidence that is as old may end in the next moment.
+func (f *fate) met() observe.Condition {
+	came := f.is(observe.Starving(f.starve...))
+	if f.live == nil {
+		return came
+	}
+	return observe.All(came, observe.Counting(f.live...))
+}
 
 // stays is the condition for one that goes on. Who starved may go back to asking for a while: the decision that named others is
 // over, or of those who lived without it one has not said so since they missed it, or ceased to. What all of them say now is
