@@ -29,15 +29,14 @@ func withCuts(faults ...fault) []fault {
 	return append(faults, oneStops)
 }
 
-// agentBy has nothing but a profile: what costs it a reset depends on that.
-func agentBy(timing string) *contender {
-	return &contender{
-		name:   "fencing-agent, timing " + timing,
-		faults: withCuts(),
-		crew:   func(*contender) (crew, error) { return agentsOn(nodes, map[string]any{"timing": timing}), nil },
-		ready:  agentsWell,
-		told:   agentsTold,
-	}
+// agentCareful has nothing but that profile: what costs an agent a reset depends on it. Emulated machines are too slow for
+// the profile fast where they share their processors.
+var agentCareful = &contender{
+	name:   "fencing-agent, timing careful",
+	faults: withCuts(),
+	crew:   func(*contender) (crew, error) { return agentsOn(nodes, map[string]any{"timing": "careful"}), nil },
+	ready:  agentsWell,
+	told:   agentsTold,
 }
 
 func agentsWell(s *story) { s.noteBoots(s.allWell("all well")) }
@@ -174,7 +173,7 @@ func TestMergeSingles(t *testing.T) {
 	} {
 		r.add("Pacemaker", "Pacemaker 2", o)
 	}
-	kept := "| fencing-agent, timing fast | 0 of 5 |\n"
+	kept := "| fencing-agent, timing careful | 0 of 5 |\n"
 	want := singlesHead() + "| Pacemaker 2 | 1 of 2 | - | - | 1 of 1 | - | - | 4.0 s | 20.0 s |\n" + kept
 	if got := r.merge("\n| system |\n| Pacemaker 1 | old |\n" + kept); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)

@@ -72,7 +72,7 @@ const (
 	peerMegabytes = 512
 )
 
-var contenders = []*contender{corosync, sbd, pacemaker, sanlock, agentBy("fast"), agentByDefault, agentBy("careful")}
+var contenders = []*contender{corosync, sbd, pacemaker, sanlock, agentByDefault, agentCareful}
 
 var chosenFaults = flag.String("faults", "", "compare only by faults that match this regular expression")
 
