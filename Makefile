@@ -306,7 +306,7 @@ cluster-programs: build tools $(HELM)
 	@cd integration/cluster && CGO_ENABLED=0 GOWORK=off $(GO) build $(BUILDVCS) -trimpath -ldflags '-s -w' -o ../../bin/cluster/ ./cmd/cluster ./cmd/node ./cmd/tool ./cmd/agent ./cmd/csi ./cmd/plugin
 	@cd integration/cluster/cmd/attacher && CGO_ENABLED=0 GOWORK=off $(GO) build $(BUILDVCS) -trimpath -ldflags '-s -w' -o ../../../../bin/cluster/csi-attacher github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher
 	@ln -sf ../kubetest bin/cluster/kubectl
-	@gcc -O2 -Wall -shared -fPIC -o bin/cluster/xstate.so integration/cluster/uml/preload/xstate.c -ldl
+	@gcc -O2 -Wall -shared -fPIC -o bin/cluster/xstate.so integration/cluster/machine/preload/xstate.c -ldl
 
 test-cilium: tools ### the subscriber in Cilium's load balancer, and cilium-agent with it; as root on the kernel's BPF maps, too; after make test-kube with a real API server (first time: 700 MB of modules, 15 min)
 	@echo "test-cilium: Cilium is compiled first; then about a minute"
