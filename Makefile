@@ -270,14 +270,9 @@ test-vms.mutants: tools ### agents without a guard in virtual machines: each mus
 	@echo "test-vms KIND=mutants: one lab for each guard that is taken away, about 3 minutes each"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestMutants$$$(if $(RUN),/($(RUN)))' ./integration/vms -mutants
 
-test-vms.compare: tools ### sbd, sanlock, corosync and the agent under the same faults in the same machines, into docs/comparison.md; RUN=REGEXP, FAULTS=REGEXP (about 1 h)
-	@echo "test-vms KIND=compare: each of the systems three times through its faults, about an hour; RUN=corosync is one of them, FAULTS=silent the outage of all networks"
+test-vms.compare: tools ### Pacemaker, sbd, sanlock, corosync and the agent under the same faults in the same machines, into docs/comparison.md; RUN=REGEXP, FAULTS=REGEXP (about 3 h)
+	@echo "test-vms KIND=compare: each of the systems three times through its faults, about three hours; RUN=corosync is one of them, FAULTS=silent the outage of all networks, FAULTS=cut.of the cuts that end by themselves"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms FENCING_VMS_COMPARE=$(CURDIR)/docs/comparison.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestComparison$$$(if $(RUN),/($(RUN)))' ./integration/vms -faults '$(FAULTS)'
-
-test-vms.cuts: build tools ### cuts of all networks of one machine in three, 3 to 20 s, TIMES=10 of each, with this agent, Pacemaker and sbd on User-mode Linux, into docs/measurements/tuning.md; GONE=3 machines that do not come back, CLUSTERS=1 of each system, SYSTEMS=REGEXP; needs root, user-mode-linux, gcc and Debian's apt (about 45 min)
-	@test "$$(id -u)" = 0 || { echo "test-vms KIND=cuts: needs root: it makes network namespaces; run: sudo make test-vms KIND=cuts" >&2; exit 1; }
-	@echo "test-vms KIND=cuts: all systems beside each other, about $$(( $(or $(TIMES),10) * 4 / $(or $(CLUSTERS),1) + 5 )) minutes; a line for each cut"
-	@FENCING_TEST_CUTS=1 FENCING_BIN=$(CURDIR)/bin FENCING_CUTS_CACHE=$(CURDIR)/bin/cuts FENCING_CUTS_TABLE=$(CURDIR)/docs/measurements/tuning.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestCuts$$' ./integration/cuts -times $(or $(TIMES),10) -gone $(or $(GONE),3) -clusters $(or $(CLUSTERS),1) -systems '$(SYSTEMS)'
 
 cluster: cluster-programs ## Kubernetes with four real kubelets on this machine, until Ctrl-C; KIND=uml: with kernels and softdogs of their own; needs root, gcc and libseccomp-dev (15 s; first 12 min: it compiles Kubernetes)
 	@test "$$(id -u)" = 0 || { echo "cluster: needs root: it makes namespaces, control groups and loop devices; run: sudo make cluster" >&2; exit 1; }
@@ -311,7 +306,7 @@ cluster-programs: build tools $(HELM)
 	@cd integration/cluster && CGO_ENABLED=0 GOWORK=off $(GO) build $(BUILDVCS) -trimpath -ldflags '-s -w' -o ../../bin/cluster/ ./cmd/cluster ./cmd/node ./cmd/tool ./cmd/agent ./cmd/csi ./cmd/plugin
 	@cd integration/cluster/cmd/attacher && CGO_ENABLED=0 GOWORK=off $(GO) build $(BUILDVCS) -trimpath -ldflags '-s -w' -o ../../../../bin/cluster/csi-attacher github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher
 	@ln -sf ../kubetest bin/cluster/kubectl
-	@gcc -O2 -Wall -shared -fPIC -o bin/cluster/xstate.so integration/cluster/uml/preload/xstate.c -ldl
+	@gcc -O2 -Wall -shared -fPIC -o bin/cluster/xstate.so integration/cluster/machine/preload/xstate.c -ldl
 
 test-cilium: tools ### the subscriber in Cilium's load balancer, and cilium-agent with it; as root on the kernel's BPF maps, too; after make test-kube with a real API server (first time: 700 MB of modules, 15 min)
 	@echo "test-cilium: Cilium is compiled first; then about a minute"

@@ -59,7 +59,7 @@ type Config struct {
 type Programs struct {
 	Kubetest, Runtime, Node, Tool string
 	Agent, Fencectl, Controller   string // bin/, as in the Dockerfiles
-	GuardedAgent                  string // the agent with the watchdog of package dog
+	GuardedAgent                  string // the agent with the simulated one
 	CSI, Attacher, Plugin         string
 	Preload                       string // for nodes of User-mode Linux
 	Executor                      string // archive of an image

@@ -14,7 +14,7 @@ import (
 )
 
 // deaths have a cluster of their own, whose nodes have watchdogs that reset them. Those of User-mode Linux are the
-// kernel's softdog. Those of namespaces are package dog's: such nodes die if they are asked for by name, for comparison.
+// kernel's softdog. Those of namespaces are simulated: such nodes die if they are asked for by name, for comparison.
 var deaths = []struct {
 	name    string
 	victims []string
@@ -90,7 +90,7 @@ func startGuarded(t *testing.T) *cluster.Cluster {
 	programs, err := cluster.ProgramsIn(root)
 	do(t, err)
 	if !kind(t, programs).OwnKernel() && !strings.Contains(flag.Lookup("test.run").Value.String(), "dies_") {
-		t.Skip("the nodes have no kernel whose watchdog could reset them: make test-cluster KIND=uml; with the watchdog of package dog they die if asked for by name, RUN='^dies_'")
+		t.Skip("the nodes have no kernel whose watchdog could reset them: make test-cluster KIND=uml; with the simulated one they die if asked for by name, RUN='^dies_'")
 	}
 	c, err := cluster.Start(t.Context(), cluster.Config{
 		Nodes: 4, Programs: programs, Room: inside, Kind: kind(t, programs), Manifest: cluster.ManifestIn(root), Guarded: true, Say: t.Logf,

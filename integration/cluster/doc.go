@@ -12,7 +12,7 @@
 //	        a watchdog that ends the node, and volumes             dog, csi (only if Guarded)
 //
 // [Start] brings it up to Ready nodes; [Cluster.Install] applies the manifest, with other names
-// of images and without a watchdog, or with the one of package dog. Faults are one call
+// of images and without a watchdog, or with a simulated one. Faults are one call
 // each (faults.go). [Cluster.Look] sees pods through the API server and agents through their
 // sockets, from inside of their nodes, so that it works during a cut, too.
 //

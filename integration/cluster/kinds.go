@@ -7,9 +7,7 @@ import (
 	"strings"
 
 	"github.com/fencing-agent/fencing-agent/integration/cluster/machine"
-	"github.com/fencing-agent/fencing-agent/integration/cluster/namespaces"
 	"github.com/fencing-agent/fencing-agent/integration/cluster/room"
-	"github.com/fencing-agent/fencing-agent/integration/cluster/uml"
 )
 
 // KindEnv is the environment variable that says what nodes are made of.
@@ -19,8 +17,8 @@ const KindEnv = "FENCING_CLUSTER_KIND"
 const DefaultKind = "namespaces"
 
 var kinds = map[string]func(*room.Room, Programs) machine.Kind{
-	DefaultKind: func(r *room.Room, _ Programs) machine.Kind { return &namespaces.Kind{Groups: r.Groups} },
-	"uml":       func(_ *room.Room, p Programs) machine.Kind { return uml.Kind{Preload: p.Preload} },
+	DefaultKind: func(r *room.Room, _ Programs) machine.Kind { return &machine.Namespaces{Groups: r.Groups} },
+	"uml":       func(_ *room.Room, p Programs) machine.Kind { return machine.UML{Preload: p.Preload} },
 }
 
 // KindOf is what nodes are made of, by its name; "" is [DefaultKind].

@@ -128,6 +128,19 @@ const (
 // wdtErrors are those that callers tell apart.
 var wdtErrors = []error{watchdog.ErrCondemned, watchdog.ErrRefused, watchdog.ErrBusy, watchdog.ErrNoWayOut}
 
+// ServeWatchdog is the watchdog of one node, in one boot, until the listener is closed. fire is called once, when a countdown
+// has ended.
+func ServeWatchdog(l net.Listener, fire func()) {
+	d := watchdogtest.New(watchdogtest.Config{Clock: boottime.Now, OnFire: func(boottime.Instant) { fire() }})
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return // closed
+		}
+		go serveWatchdog(conn, d)
+	}
+}
+
 // serveWatchdog is what the kernel does for one process.
 func serveWatchdog(conn net.Conn, d *watchdogtest.Device) {
 	defer conn.Close()
@@ -184,7 +197,7 @@ var (
 	_ watchdog.Looker = (*remoteWatchdog)(nil)
 )
 
-// DialWatchdog is the watchdog behind a path of [Watchdogs], for the agent's process. It is closed with the process.
+// DialWatchdog is the watchdog behind a path of [Watchdogs], or the socket of [ServeWatchdog], for the agent's process. It is closed with the process.
 func DialWatchdog(path string) (watchdog.Device, error) {
 	conn, err := net.Dial("unix", path)
 	if err != nil {

@@ -2,6 +2,8 @@ package lab
 
 import (
 	"errors"
+	"net"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -56,5 +58,54 @@ func TestWatchdogsOutliveTheirAgents(t *testing.T) {
 	w.Boot("n1")
 	if c, known := dial().Look(); !known || c.Running {
 		t.Errorf("after the boot the agent sees %+v, %t, want nothing that runs", c, known)
+	}
+}
+
+// What was disarmed may be opened by the next process, and a condemned boot by nobody.
+func TestServeWatchdog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "watchdog")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	fired := make(chan struct{})
+	go ServeWatchdog(l, func() { close(fired) })
+	dial := func() *remoteWatchdog {
+		d, err := DialWatchdog(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.(*remoteWatchdog)
+	}
+	first, second := dial(), dial()
+	if c, known := first.Look(); !known || c.Running {
+		t.Errorf("before anything: %+v, %v", c, known)
+	}
+	if info, err := first.Arm(time.Hour); err != nil || info.Timeout != time.Hour {
+		t.Fatal(info, err)
+	}
+	if _, err := second.Arm(time.Hour); !errors.Is(err, watchdog.ErrBusy) {
+		t.Errorf("a second one opens it: %v", err)
+	}
+	if err := errors.Join(first.Feed(), first.Disarm()); err != nil {
+		t.Fatal(err)
+	}
+	if c, _ := second.Look(); c.Running {
+		t.Error("it runs on after it was disarmed")
+	}
+	if _, err := second.Arm(time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if took, err := second.Shorten(time.Second); err != nil || took != time.Second {
+		t.Fatal(took, err)
+	}
+	if _, err := first.Arm(time.Hour); err == nil {
+		t.Error("a condemned boot was opened again")
+	}
+	select {
+	case <-fired:
+	case <-time.After(time.Minute):
+		t.Error("nobody has fed it for a minute, and it has not fired")
 	}
 }

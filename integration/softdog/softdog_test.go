@@ -52,7 +52,7 @@ func needs(t *testing.T, dir string) (preload, modules string) {
 		t.Fatalf("%q, %v: apt-get install user-mode-linux kmod", found, err)
 	}
 	preload = filepath.Join(dir, "xstate.so")
-	source, err := filepath.Abs("../cluster/uml/preload/xstate.c")
+	source, err := filepath.Abs("../cluster/machine/preload/xstate.c")
 	if err != nil {
 		t.Fatal(err)
 	}

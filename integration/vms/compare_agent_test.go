@@ -13,11 +13,12 @@ import (
 // when they know that it is dead.
 var agentByDefault = &contender{
 	name:   "fencing-agent, timing default",
-	faults: []fault{silent, networksCut, halfCutOff},
+	faults: withCuts(silent, networksCut, halfCutOff),
 	voice:  agentVoice,
 	crew:   func(*contender) (crew, error) { return agentsOn(nodes, map[string]any{"timing": "default"}), nil },
-	ready:  func(s *story) { s.noteBoots(s.allWell("all well")) },
+	ready:  agentsWell,
 	end:    knownDead,
+	told:   agentsTold,
 }
 
 // knownDead waits until one half was reset and the other knows that it is dead.

@@ -181,13 +181,19 @@ func (r *silences) merge(old string) string {
 			b.WriteString(r.rows[i].String())
 			continue
 		}
-		for line := range strings.Lines(old) {
-			if strings.HasPrefix(line, "| "+c.name+" ") {
-				b.WriteString(line)
-			}
-		}
+		b.WriteString(oldRows(old, c.name))
 	}
 	return b.String()
+}
+
+// oldRows are those of a contender in a table that is there.
+func oldRows(old, contender string) (rows string) {
+	for line := range strings.Lines(old) {
+		if strings.HasPrefix(line, "| "+contender+" ") {
+			rows += line
+		}
+	}
+	return rows
 }
 
 func (r *silences) write(path string) error {

@@ -18,7 +18,7 @@ var pacemaker = &contender{
 		"sbd", "corosync", "corosync-quorumtool", "pacemakerd", "crm_mon", "crm_node", "../lib/pacemaker/pacemaker-attrd", "../lib/pacemaker/pacemaker-based",
 		"../lib/pacemaker/pacemaker-controld", "../lib/pacemaker/pacemaker-execd", "../lib/pacemaker/pacemaker-fenced", "../lib/pacemaker/pacemaker-schedulerd",
 	},
-	faults: []fault{silent},
+	faults: withCuts(silent),
 	voice: voice{
 		idle: saying("work stopped"), quorum: saying("work started"),
 		back: func(s *story, node string, after time.Time) (time.Time, bool) {
@@ -32,6 +32,18 @@ var pacemaker = &contender{
 	ready: func(s *story) {
 		sbd.ready(s)
 		s.settled("the program runs on all", "[ -e /run/work ]", nodes...)
+	},
+	told: func(s *story, victim string, at time.Time) (took time.Duration) {
+		s.eventually(at.Add(endLimit), victim+" counts as fenced", func() string {
+			for _, node := range without(nodes, victim) {
+				if moment, ok := s.said(node, at, "fenced "+victim); ok {
+					took = moment.Sub(at)
+					return ""
+				}
+			}
+			return "nobody has fenced it"
+		})
+		return took
 	},
 }
 

@@ -32,6 +32,8 @@ type contender struct {
 	ready    func(s *story)                         // returns when all is well
 	end      func(s *story, at time.Time) []outcome // waits until the fault of that moment is dealt with
 	voice    voice                                  // in an outage of all networks
+	// told waits until the others may act in place of a node, and returns how long after the fault that was.
+	told func(s *story, victim string, at time.Time) time.Duration
 
 	tree string // of the packages
 }
@@ -42,6 +44,9 @@ type fault struct {
 	networks bool // both are cut between the halves
 	lun      bool // the second half loses the LUN
 	silent   bool // or no two nodes reach each other
+
+	cut   time.Duration // or one node is cut off from the others for so long
+	stops bool          // or one machine stops
 }
 
 var (
@@ -67,7 +72,7 @@ const (
 	peerMegabytes = 512
 )
 
-var contenders = []*contender{corosync, sbd, pacemaker, sanlock, agentByDefault}
+var contenders = []*contender{corosync, sbd, pacemaker, sanlock, agentByDefault, agentCareful}
 
 var chosenFaults = flag.String("faults", "", "compare only by faults that match this regular expression")
 
@@ -92,14 +97,17 @@ func TestComparison(t *testing.T) {
 	}
 }
 
-// measured is both tables, and the file that has them.
+// measured is all tables, and the file that has them.
 type measured struct {
 	path     string
 	ends     comparison
 	silences silences
+	singles  singles
 }
 
-func (m *measured) write() error { return errors.Join(m.ends.write(m.path), m.silences.write(m.path)) }
+func (m *measured) write() error {
+	return errors.Join(m.ends.write(m.path), m.silences.write(m.path), m.singles.write(m.path))
+}
 
 func (c *contender) compete(t *testing.T, faults []fault, table *measured) {
 	s := &story{t: t, name: c.name, began: time.Now(), stalls: observe.NewStalls()}
@@ -121,10 +129,10 @@ func (c *contender) compete(t *testing.T, faults []fault, table *measured) {
 	if c.prepare != nil {
 		c.prepare(s)
 	}
-	for range compareRuns {
+	for run := range compareRuns {
 		for _, f := range faults {
 			c.ready(s)
-			c.suffer(s, system, f, table)
+			c.suffer(s, system, f, nodes[run%len(nodes)], table)
 			if err := table.write(); err != nil { // now, so that a run that is broken off is not lost
 				t.Error(err)
 			}
@@ -133,8 +141,14 @@ func (c *contender) compete(t *testing.T, faults []fault, table *measured) {
 	}
 }
 
-// suffer is one fault and how it ends.
-func (c *contender) suffer(s *story, system string, f fault, table *measured) {
+// suffer is one fault and how it ends. A fault of one node is one of the victim.
+func (c *contender) suffer(s *story, system string, f fault, victim string, table *measured) {
+	if f.cut > 0 || f.stops {
+		o := c.blink(s, f, victim)
+		s.logf("%s, %s of %s: %s", system, f.name, victim, o)
+		table.singles.add(c.name, system, o)
+		return
+	}
 	at := s.inflict(f)
 	if f.silent {
 		o := c.sitOut(s, at)

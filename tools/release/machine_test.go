@@ -36,7 +36,7 @@ func newRoom(t *testing.T) *room {
 	t.Helper()
 	r := &room{t: t, dir: t.TempDir()}
 	r.preload = filepath.Join(r.dir, "xstate.so")
-	r.must("gcc", "-O2", "-shared", "-fPIC", "-o", r.preload, filepath.Join(checkout, "integration/cluster/uml/preload/xstate.c"), "-ldl")
+	r.must("gcc", "-O2", "-shared", "-fPIC", "-o", r.preload, filepath.Join(checkout, "integration/cluster/machine/preload/xstate.c"), "-ldl")
 	holder := exec.Command("unshare", "--net", "sh", "testdata/network.sh")
 	in, err := holder.StdinPipe()
 	if err != nil {

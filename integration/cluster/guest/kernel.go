@@ -83,7 +83,7 @@ func kernelMounts(s *machine.Spec) error {
 	if err := mount(diskDevice, disk, "ext4", 0, ""); err != nil {
 		return err
 	}
-	for _, path := range Persistent {
+	for _, path := range machine.Persistent {
 		folder := filepath.Join(disk, filepath.Base(path))
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err

@@ -23,9 +23,6 @@ var sysctls = map[string]string{
 	"kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000",
 }
 
-// Persistent are the folders that outlive a boot.
-var Persistent = []string{"/var/lib", "/var/log", "/opt"}
-
 func mount(source, target, kind string, flags uintptr, data string) error {
 	if err := unix.Mount(source, target, kind, flags, data); err != nil {
 		return fmt.Errorf("guest: mount %s: %w", target, err)
@@ -54,7 +51,7 @@ func mounts(s *machine.Spec) error {
 	if err := mount("run", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
 		return err
 	}
-	for _, path := range Persistent {
+	for _, path := range machine.Persistent {
 		folder := filepath.Join(s.Dir, filepath.Base(path))
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err

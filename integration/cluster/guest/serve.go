@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/integration/cluster/dog"
 	"github.com/fencing-agent/fencing-agent/integration/cluster/machine"
 	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
@@ -72,7 +71,7 @@ func watchdog(s *machine.Spec) error {
 	if err != nil {
 		return fmt.Errorf("guest: watchdog: %w", err)
 	}
-	go dog.Serve(l, func() {
+	go lab.ServeWatchdog(l, func() {
 		fmt.Fprintln(os.Stderr, "guest: reset by the watchdog")
 		os.Exit(1)
 	})

@@ -83,6 +83,3 @@ func (l *Line) Do(ctx context.Context, q Request) (Answer, error) {
 		return Answer{}, fmt.Errorf("node %s: %w", l.node, context.Cause(ctx))
 	}
 }
-
-// Close ends the connection.
-func (l *Line) Close() error { return l.conn.Close() }

@@ -2,7 +2,12 @@ package machine
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 )
 
 // Spec is what a node is told at its boot.
@@ -49,6 +54,9 @@ type Device struct {
 
 // Softdog is the watchdog of a kernel of a node's own. The first name belongs to another driver there.
 const Softdog = "/dev/watchdog1"
+
+// Persistent are the folders that outlive a boot.
+var Persistent = []string{"/var/lib", "/var/log", "/opt"}
 
 // AgentFolder is where the agent of a node keeps its files: on a small disk of its own in nodes of namespaces, on the
 // node's disk in others.
@@ -116,4 +124,39 @@ type Answer struct {
 	Output []byte // both outputs of Run
 	Code   int    // exit code of Run
 	Error  string
+}
+
+// write leaves the spec where the guest reads it.
+func (s *Spec) write() (path string, err error) {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(s.Dir, "spec.json")
+	return path, errors.Join(os.MkdirAll(s.Dir, 0o755), os.WriteFile(path, text, 0o600))
+}
+
+// ready is a node that has booted, or that has not, which it is killed for.
+func (s *Spec) ready(m Machine, err error) (Machine, error) {
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("node %s: %w; see %s", s.Name, err, filepath.Join(s.Dir, "node.log")), m.Kill())
+	}
+	return m, nil
+}
+
+// node is what both kinds have.
+type node struct {
+	*Process
+	line *Line
+}
+
+// Do asks the guest.
+func (n *node) Do(ctx context.Context, q Request) (Answer, error) { return n.line.Do(ctx, q) }
+
+// Kill ends process 1, and with it all that runs in the node.
+func (n *node) Kill() error {
+	err := n.Process.Kill()
+	<-n.Done()
+	_ = n.Conn.Close() // it is of no use any more
+	return err
 }

@@ -1,5 +1,5 @@
 // Agent is cmd/fencing-agent with another watchdog: that of a node that has no kernel of its own
-// (integration/cluster/dog). All else is the agent as it is shipped.
+// ([lab.ServeWatchdog]). All else is the agent as it is shipped.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/agent"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
-	"github.com/fencing-agent/fencing-agent/integration/cluster/dog"
+	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
 
 func main() {
@@ -29,9 +29,11 @@ func main() {
 		defer stop()
 		o := agent.Options{Config: cfg, ConfigPath: *path, Logger: log, Version: "cluster"}
 		if cfg.Watchdog.Driver == config.DriverDevice {
-			o.Watchdog = dog.At(cfg.Watchdog.Device)
+			o.Watchdog, err = lab.DialWatchdog(cfg.Watchdog.Device)
 		}
-		err = agent.Run(ctx, o)
+		if err == nil {
+			err = agent.Run(ctx, o)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "fencing-agent:", err)

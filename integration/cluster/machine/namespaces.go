@@ -1,9 +1,8 @@
-package namespaces
+package machine
 
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,20 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fencing-agent/fencing-agent/integration/cluster/cgroups"
-	"github.com/fencing-agent/fencing-agent/integration/cluster/guest"
-	"github.com/fencing-agent/fencing-agent/integration/cluster/machine"
 )
 
-// Kind makes nodes of namespaces.
-type Kind struct{ Groups *cgroups.Set }
+// Namespaces makes nodes of namespaces.
+type Namespaces struct{ Groups *cgroups.Set }
 
-var _ machine.Kind = (*Kind)(nil)
+var _ Kind = (*Namespaces)(nil)
 
 // Name is for people.
-func (*Kind) Name() string { return "namespaces" }
+func (*Namespaces) Name() string { return "namespaces" }
 
 // Missing says what this host lacks.
-func (*Kind) Missing(nodes int) error {
+func (*Namespaces) Missing(nodes int) error {
 	if os.Geteuid() != 0 {
 		return errors.New("nodes of namespaces need root")
 	}
@@ -64,7 +61,7 @@ func fits(nodes, limit int) error {
 
 // Hidden says of a path of the host whether nodes see something else there.
 func Hidden(path string) bool {
-	for _, top := range append([]string{"/run", "/dev", "/proc", "/sys"}, guest.Persistent...) {
+	for _, top := range append([]string{"/run", "/dev", "/proc", "/sys"}, Persistent...) {
 		if path == top || strings.HasPrefix(path, top+"/") {
 			return true
 		}
@@ -73,40 +70,33 @@ func Hidden(path string) bool {
 }
 
 // OwnKernel is false: the kernel is the host's.
-func (*Kind) OwnKernel() bool { return false }
+func (*Namespaces) OwnKernel() bool { return false }
 
 // Boot starts a node.
-func (k *Kind) Boot(ctx context.Context, s machine.Spec, ports machine.Ports) (machine.Machine, error) {
+func (k *Namespaces) Boot(ctx context.Context, s Spec, ports Ports) (Machine, error) {
 	s.Boot = newBoot()
 	for _, path := range []string{s.Dir, s.Guest, s.Runtime, s.Kubelet} {
 		if Hidden(path) {
 			return nil, fmt.Errorf("node %s: %s: a node has folders of its own there; have TMPDIR and the repository elsewhere", s.Name, path)
 		}
 	}
-	text, err := json.Marshal(s)
+	file, err := s.write()
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(s.Dir, "spec.json")
-	if err := errors.Join(os.MkdirAll(s.Dir, 0o755), os.WriteFile(file, text, 0o600)); err != nil {
-		return nil, err
-	}
-	if err := makeDisk(filepath.Join(s.Dir, "lib", filepath.Base(machine.AgentFolder))); err != nil {
+	if err := makeDisk(filepath.Join(s.Dir, "lib", filepath.Base(AgentFolder))); err != nil {
 		return nil, fmt.Errorf("node %s: %w", s.Name, err)
 	}
 	if err := errors.Join(k.Groups.Clear(s.Name), k.Groups.Make(s.Name)); err != nil {
 		return nil, err
 	}
 	const own = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
-	first, err := machine.Launch(s.Dir, exec.Command(s.Guest, append([]string{"init", file}, k.Groups.Dirs(s.Name)...)...), own)
+	first, err := Launch(s.Dir, exec.Command(s.Guest, append([]string{"init", file}, k.Groups.Dirs(s.Name)...)...), own)
 	if err != nil {
 		return nil, err
 	}
-	n := &node{Process: first, name: s.Name, groups: k.Groups}
-	if err := n.begin(ctx, ports); err != nil {
-		return nil, errors.Join(fmt.Errorf("node %s: %w; see %s", s.Name, err, filepath.Join(s.Dir, "node.log")), n.Kill())
-	}
-	return n, nil
+	n := &groupNode{node: node{Process: first}, name: s.Name, groups: k.Groups}
+	return s.ready(n, n.begin(ctx, ports))
 }
 
 // diskSize is room for a history of 4 MiB, and for small files.
@@ -134,42 +124,34 @@ func newBoot() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// node is one boot.
-type node struct {
-	*machine.Process
+// groupNode is one boot of a node of namespaces. It has a line when its process 1 has begun.
+type groupNode struct {
+	node
 	name   string
 	groups *cgroups.Set
-	line   *machine.Line // by the connection of process 1, when that has begun
 }
 
 // begin lets process 1 go on, and waits for its first answer.
-func (n *node) begin(ctx context.Context, ports machine.Ports) error {
+func (n *groupNode) begin(ctx context.Context, ports Ports) error {
 	if err := ports.Enter(n.Pid()); err != nil {
 		return err
 	}
 	if _, err := n.Conn.Write([]byte{'g'}); err != nil {
 		return err
 	}
-	n.line = machine.NewLine(n.name, n.Conn, n.Done())
+	n.line = NewLine(n.name, n.Conn, n.Done())
 	return n.line.Ready(ctx)
 }
 
-// Do asks the guest.
-func (n *node) Do(ctx context.Context, q machine.Request) (machine.Answer, error) {
-	return n.line.Do(ctx, q)
-}
-
 // Kill ends all that runs in the node.
-func (n *node) Kill() error {
-	err := n.Process.Kill()
+func (n *groupNode) Kill() error {
+	signal := n.Process.Kill()
 	_ = n.groups.Freeze(n.name, false) // what is frozen does not end; the groups may be gone
-	<-n.Done()
-	_ = n.Conn.Close() // it is of no use any more
-	return errors.Join(err, n.groups.Clear(n.name))
+	return errors.Join(signal, n.node.Kill(), n.groups.Clear(n.name))
 }
 
 // Freeze stops all processes of the node.
-func (n *node) Freeze() error { return n.groups.Freeze(n.name, true) }
+func (n *groupNode) Freeze() error { return n.groups.Freeze(n.name, true) }
 
 // Thaw has them go on.
-func (n *node) Thaw() error { return n.groups.Freeze(n.name, false) }
+func (n *groupNode) Thaw() error { return n.groups.Freeze(n.name, false) }

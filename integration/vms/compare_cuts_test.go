@@ -1,0 +1,181 @@
+package vms
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// lengths are those of the cuts of one node that end by themselves, in seconds.
+var lengths = []int{3, 5, 8, 10, 15, 20}
+
+// cutOf is a cut of one node from the others, on all networks, for so many seconds.
+func cutOf(length int) fault {
+	return fault{name: fmt.Sprintf("cut of %d s", length), cut: time.Duration(length) * time.Second}
+}
+
+// oneStops is a machine that stands still until the others may act: like one that has lost its power it says nothing,
+// also not that it is dead.
+var oneStops = fault{name: "a machine stops", stops: true}
+
+// withCuts are the faults, and all of one node.
+func withCuts(faults ...fault) []fault {
+	for _, length := range lengths {
+		faults = append(faults, cutOf(length))
+	}
+	return append(faults, oneStops)
+}
+
+// agentCareful has nothing but that profile: what costs an agent a reset depends on it. Emulated machines are too slow for
+// the profile fast where they share their processors.
+var agentCareful = &contender{
+	name:   "fencing-agent, timing careful",
+	faults: withCuts(),
+	crew:   func(*contender) (crew, error) { return agentsOn(nodes, map[string]any{"timing": "careful"}), nil },
+	ready:  agentsWell,
+	told:   agentsTold,
+}
+
+func agentsWell(s *story) { s.noteBoots(s.allWell("all well")) }
+
+// agentsTold waits until all others know that the node is dead.
+func agentsTold(s *story, victim string, at time.Time) time.Duration {
+	others := without(nodes, victim)
+	s.await(endLimit, fmt.Sprintf("%v know that %s is dead", others, victim), others, calledDead(others, []string{victim}, s.boots))
+	return time.Since(at)
+}
+
+// single is how a fault of one node ended.
+type single struct {
+	fault  string
+	reset  time.Duration // of that node; 0: it was not
+	others int           // nodes that were reset although nothing was wrong with them
+	told   time.Duration // until the others might act, of a machine that stops
+}
+
+func (o single) String() string {
+	return fmt.Sprintf("reset %s, %d others reset, the others may act %s", known(o.reset), o.others, known(o.told))
+}
+
+// blink is one fault of one node, until all are well again.
+func (c *contender) blink(s *story, f fault, victim string) single {
+	s.t.Helper()
+	o := single{fault: f.name}
+	at := time.Now()
+	if f.stops {
+		s.must(s.machines[victim].Signal(syscall.SIGSTOP))
+		s.logf("%s stops", victim)
+		o.told = c.told(s, victim, at)
+		s.must(s.machines[victim].Signal(syscall.SIGCONT))
+	} else {
+		at = s.cut(networks, []string{victim}, without(nodes, victim))
+		s.until(at.Add(f.cut))
+	}
+	s.until(s.heal().Add(afterHeal))
+	c.ready(s)
+	for _, node := range nodes {
+		moment, ok := s.resetAt(node, at)
+		switch {
+		case !ok:
+		case node == victim:
+			o.reset = moment.Sub(at)
+		default:
+			o.others++
+		}
+	}
+	return o
+}
+
+const cutsBegin, cutsEnd = "<!-- cuts in virtual machines -->\n", "<!-- end of cuts -->\n"
+
+// singles is what was measured of each contender.
+type singles struct{ rows []*singleRow }
+
+type singleRow struct {
+	contender, system string
+	runs              []single
+}
+
+func (r *singles) add(contender, system string, o single) {
+	for _, have := range r.rows {
+		if have.contender == contender {
+			have.runs = append(have.runs, o)
+			return
+		}
+	}
+	r.rows = append(r.rows, &singleRow{contender, system, []single{o}})
+}
+
+func singlesHead() string {
+	var b strings.Builder
+	b.WriteString("| system |")
+	for _, length := range lengths {
+		fmt.Fprintf(&b, " %d s |", length)
+	}
+	return b.String() + " reset after | machine stopped: the others may act after |\n" + strings.Repeat("|---", len(lengths)+3) + "|\n"
+}
+
+func (r *singleRow) String() string {
+	cells := []string{r.system}
+	var reset, told []time.Duration
+	for _, length := range lengths {
+		n, all := 0, 0
+		for _, o := range r.runs {
+			if o.fault != cutOf(length).name {
+				continue
+			}
+			all++
+			if o.reset > 0 || o.others > 0 {
+				n++
+			}
+			reset = append(reset, o.reset)
+		}
+		cells = append(cells, "-")
+		if all > 0 {
+			cells[len(cells)-1] = fmt.Sprintf("%d of %d", n, all)
+		}
+	}
+	for _, o := range r.runs {
+		told = append(told, o.told)
+	}
+	return "| " + strings.Join(append(cells, spread(reset), spread(told)), " | ") + " |\n"
+}
+
+// merge puts what was measured into a table: the rows of contenders that were not measured stay.
+func (r *singles) merge(old string) string {
+	var b strings.Builder
+	b.WriteString(singlesHead())
+	for _, c := range contenders {
+		if i := slices.IndexFunc(r.rows, func(row *singleRow) bool { return row.contender == c.name }); i >= 0 {
+			b.WriteString(r.rows[i].String())
+			continue
+		}
+		b.WriteString(oldRows(old, c.name))
+	}
+	return b.String()
+}
+
+func (r *singles) write(path string) error {
+	if len(r.rows) == 0 {
+		return nil
+	}
+	return updateTable(path, cutsBegin, cutsEnd, r.merge)
+}
+
+func TestMergeSingles(t *testing.T) {
+	var r singles
+	for _, o := range []single{
+		{fault: "cut of 3 s"}, {fault: "cut of 3 s", reset: 4 * time.Second}, {fault: "cut of 10 s", others: 1},
+		{fault: oneStops.name, reset: time.Minute, told: 20 * time.Second},
+	} {
+		r.add("Pacemaker", "Pacemaker 2", o)
+	}
+	kept := "| fencing-agent, timing careful | 0 of 5 |\n"
+	want := singlesHead() + "| Pacemaker 2 | 1 of 2 | - | - | 1 of 1 | - | - | 4.0 s | 20.0 s |\n" + kept
+	if got := r.merge("\n| system |\n| Pacemaker 1 | old |\n" + kept); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
