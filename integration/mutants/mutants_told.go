@@ -70,7 +70,7 @@ func toldMutants() []mutant {
 		told("of whom the kernel tells nothing is root", controlGo, "	case !ok || !who.known:", "	case !ok:", publish),
 		told("a sentence can be told", controlGo, "	case fencingv1.Proof_PROOF_OPERATOR:\n", "	case fencingv1.Proof_PROOF_OPERATOR, fencingv1.Proof_PROOF_SENTENCE:\n", publish),
 		told("a power switch needs no reference", controlGo, "maxReference, outside)", "maxReference, outside && false)", publish),
-		told("what was told counts once for each that repeats it", beliefGo, "voices := max(len(v.Reporters)-told, min(1, told))", "voices := len(v.Reporters)", belief),
-		told("what was told is a voice beside those who have found it", beliefGo, "voices := max(len(v.Reporters)-told, min(1, told))", "voices := len(v.Reporters) - max(0, told-1)", belief),
+		told("what was told counts once for each that repeats it", beliefGo, "voices := max(len(v.Reporters)-past-told, min(1, told))", "voices := len(v.Reporters) - past", belief),
+		told("what was told is a voice beside those who have found it", beliefGo, "voices := max(len(v.Reporters)-past-told, min(1, told))", "voices := len(v.Reporters) - past - max(0, told-1)", belief),
 	}
 }

@@ -89,7 +89,7 @@ func judge(s Settings, q Question, nodes []Node) Verdict {
 		v.Missing = "the Node has no bootID, or no group"
 		return v
 	}
-	stale, strange, told, current := 0, 0, 0, false
+	stale, strange, told, past := 0, 0, 0, 0
 	for _, n := range nodes {
 		if n.Name == q.Node {
 			continue
@@ -110,41 +110,44 @@ func judge(s Settings, q Question, nodes []Node) Verdict {
 		case accusers(n, nodes) >= v.Need:
 		default:
 			v.Reporters = append(v.Reporters, n.Name)
-			if n.wasTold(q.Node, q.Boot) {
+			switch {
+			case !n.stands(q.Node, q.Boot):
+				past++
+			case n.wasTold(q.Node, q.Boot):
 				told++
 			}
-			current = current || n.stands(q.Node, q.Boot)
 		}
 	}
 	// What was told to one agent all of them say: it is one voice, however many repeat it. It may be the voice of one that
-	// also says that it has found the death itself, so beside those who have it adds nothing.
-	voices := max(len(v.Reporters)-told, min(1, told))
+	// also says that it has found the death itself, so beside those who have it adds nothing. Nor does what was said in an earlier
+	// boot: all may have been wrong then, and with one that lies it would be two.
+	voices := max(len(v.Reporters)-past-told, min(1, told))
 	switch {
 	case len(v.Withdrawn) > 0:
 		// Agents go on naming a dead boot over restarts, and stop when it answers (k8s/deaths).
 		v.Missing = strings.Join(v.Withdrawn, ", ") + " took it back"
 	case q.Power:
 		v.Believed, v.By = true, "power"
-	case current && voices >= v.Need:
+	case voices >= v.Need:
 		v.Believed, v.By = true, "reporters"
-	case current && s.Unknown && q.Unknown:
+	case voices > 0 && s.Unknown && q.Unknown:
 		v.Believed, v.By = true, "unknown"
 	default:
-		v.Missing = missing(v, stale, strange, told, current)
+		v.Missing = missing(v, stale, strange, told, past)
 	}
 	return v
 }
 
 // missing tells people what is awaited.
-func missing(v Verdict, stale, strange, told int, current bool) string {
+func missing(v Verdict, stale, strange, told, past int) string {
 	text := fmt.Sprintf("%d of %d Nodes name this boot", len(v.Reporters), v.Need)
 	if len(v.Reporters) > 0 {
 		text += " (" + strings.Join(v.Reporters, ", ") + ")"
 	}
-	if len(v.Reporters) > 0 && !current {
-		text += ", each by an agent of an earlier boot, and nobody has looked since"
+	if past > 0 {
+		text += fmt.Sprintf("; %d of them by an agent of an earlier boot, which has not looked since", past)
 	}
-	switch own := len(v.Reporters) - told; {
+	switch own := len(v.Reporters) - past - told; {
 	case told > 0 && own > 0:
 		text += fmt.Sprintf("; %d of them were told it, which adds nothing to who has found it: %d", told, own)
 	case told > 1:

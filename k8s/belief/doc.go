@@ -12,8 +12,8 @@
 //   - names exactly the boot that is asked about;
 //   - is not itself named dead, for the boot that it runs, by as many Nodes as it takes to believe that.
 //
-// One of them must also have named it in the boot that it runs ([Death.Said]): what all others say nobody has looked at
-// since they were reset.
+// It is a voice only if it named it in the boot that it runs ([Death.Said]): else its agent has not looked at it since
+// it was reset, and all may have been wrong before.
 //
 // A boot is believed to have ended without any reporter if the devices that switch its node's power have said that it was
 // off ([Question.Power]); not if somebody who named the boot takes it back.
