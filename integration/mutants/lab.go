@@ -17,23 +17,19 @@ import (
 
 // mutant is a guard that is taken away.
 type mutant struct {
-	rule  string // of docs/lease.md
+	rule  string // of docs/lease.md, or a word for what stands in none
 	what  string // what is wrong with the mutant
 	edits []edit
-	in    []string // packages whose tests must notice; none: diskquorum
+	in    []string // packages whose tests must notice
 }
 
-// edit replaces text that occurs exactly once in a file.
-type edit struct{ file, from, to string }
+// edit replaces text, in lines, that occurs exactly once in a file.
+type edit struct {
+	file     string // by its path below the root
+	from, to []string
+}
 
 func (m *mutant) name() string { return m.rule + ": " + m.what }
-
-func (m *mutant) packages() []string {
-	if len(m.in) == 0 {
-		return []string{"./diskquorum"}
-	}
-	return m.in
-}
 
 // apply returns the changed files by their path below root.
 func (m *mutant) apply(root string) (map[string][]byte, error) {
@@ -46,10 +42,11 @@ func (m *mutant) apply(root string) (map[string][]byte, error) {
 				return nil, fmt.Errorf("mutant %q: %w", m.name(), err)
 			}
 		}
-		if n := bytes.Count(text, []byte(e.from)); n != 1 {
-			return nil, fmt.Errorf("mutant %q: %s has %d times, not once: %s", m.name(), e.file, n, e.from)
+		from, to := strings.Join(e.from, "\n"), strings.Join(e.to, "\n")
+		if n := bytes.Count(text, []byte(from)); n != 1 {
+			return nil, fmt.Errorf("mutant %q: %s has %d times, not once: %s", m.name(), e.file, n, from)
 		}
-		changed[e.file] = bytes.Replace(text, []byte(e.from), []byte(e.to), 1)
+		changed[e.file] = bytes.Replace(text, []byte(from), []byte(to), 1)
 	}
 	return changed, nil
 }
@@ -84,7 +81,8 @@ type lab struct {
 	timeout time.Duration
 }
 
-func (l *lab) open(ctx context.Context) error {
+// find looks for the module that holds the working folder.
+func (l *lab) find(ctx context.Context) error {
 	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
 		return fmt.Errorf("go env GOMOD: %w", err)
@@ -94,6 +92,13 @@ func (l *lab) open(ctx context.Context) error {
 		return errors.New("no go.mod here: run it inside the repository")
 	}
 	l.root = filepath.Dir(path)
+	return nil
+}
+
+func (l *lab) open(ctx context.Context) (err error) {
+	if err := l.find(ctx); err != nil {
+		return err
+	}
 	l.dir, err = os.MkdirTemp("", "mutants")
 	return err
 }
@@ -107,7 +112,7 @@ func (l *lab) test(ctx context.Context, m mutant) result {
 		return result{verdict: broken, tests: []string{err.Error()}}
 	}
 	args := []string{"test", "-overlay", overlay, "-vet=off", "-short", "-failfast", "-count=1", "-timeout", l.timeout.String(), "-run", l.tests}
-	cmd := exec.CommandContext(ctx, "go", append(args, m.packages()...)...)
+	cmd := exec.CommandContext(ctx, "go", append(args, m.in...)...)
 	cmd.Dir = l.root
 	out, err := cmd.CombinedOutput()
 	if err == nil {

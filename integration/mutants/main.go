@@ -37,8 +37,18 @@ func run(ctx context.Context, args []string, out, diag io.Writer) int {
 		fmt.Fprintf(diag, "mutants: -run: %v\n", err)
 		return 2
 	}
+	l := &lab{tests: *tests, timeout: *timeout}
+	if err := l.find(ctx); err != nil {
+		fmt.Fprintf(diag, "mutants: %v\n", err)
+		return 1
+	}
+	all, err := allMutants(l.root)
+	if err != nil {
+		fmt.Fprintf(diag, "mutants: %v\n", err)
+		return 1
+	}
 	var chosen []mutant
-	for _, m := range allMutants() {
+	for _, m := range all {
 		if match.MatchString(m.name()) {
 			chosen = append(chosen, m)
 		}
@@ -49,7 +59,7 @@ func run(ctx context.Context, args []string, out, diag io.Writer) int {
 		}
 		return 0
 	}
-	if err := execute(ctx, &lab{tests: *tests, timeout: *timeout}, chosen, *verbose, out); err != nil {
+	if err := execute(ctx, l, chosen, *verbose, out); err != nil {
 		fmt.Fprintf(diag, "mutants: %v\n", err)
 		return 1
 	}
@@ -89,7 +99,7 @@ func allPackages(ms []mutant) []string {
 	seen := map[string]bool{}
 	var out []string
 	for _, m := range ms {
-		for _, p := range m.packages() {
+		for _, p := range m.in {
 			if !seen[p] {
 				seen[p] = true
 				out = append(out, p)

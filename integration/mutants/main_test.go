@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -13,12 +14,16 @@ import (
 // The list must fit the source, or the next run says nothing. This is the part that can be
 // checked in no time.
 func TestMutantsApply(t *testing.T) {
+	all, err := allMutants("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
 	seen := map[string]bool{}
-	for _, m := range allMutants() {
-		if m.rule == "" || m.what == "" || len(m.edits) == 0 || seen[m.name()+m.packages()[0]] {
+	for _, m := range all {
+		if m.rule == "" || m.what == "" || len(m.edits) == 0 || seen[m.name()+m.in[0]] {
 			t.Errorf("%q has no rule, no description, no edit or a namesake", m.name())
 		}
-		seen[m.name()+m.packages()[0]] = true
+		seen[m.name()+m.in[0]] = true
 		changed, err := m.apply("../..")
 		if err != nil {
 			t.Error(err)
@@ -49,7 +54,7 @@ func TestVerdicts(t *testing.T) {
 	t.Chdir(dir)
 	t.Setenv("GOWORK", "off")
 	mutate := func(what, from, to string) mutant {
-		return mutant{rule: "X1", what: what, edits: []edit{{"p/p.go", from, to}}, in: []string{"./p"}}
+		return mutant{rule: "X1", what: what, edits: []edit{{"p/p.go", []string{from}, []string{to}}}, in: []string{"./p"}}
 	}
 	good := mutate("guard gone", "n > 0", "true")
 	var out bytes.Buffer
@@ -84,5 +89,23 @@ func TestUsage(t *testing.T) {
 	}
 	if code := run(context.Background(), []string{"-x"}, &out, &diag); code != 2 {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// What stands in a list is taken as it stands there: tabs, several lines, several files, other packages.
+func TestParse(t *testing.T) {
+	const text = "# a comment\n\nB1: two files\nin ./p ./q\nat a.go\n-\tif x {\n-\t\ty()\n+\tif false {\nat q/b.go\n-gone()\n\nlive: one\nat a.go\n-+1\n+-1\n"
+	got, err := parse(text, "p")
+	want := []mutant{
+		{"B1", "two files", []edit{{"p/a.go", []string{"\tif x {", "\t\ty()"}, []string{"\tif false {"}}, {"q/b.go", []string{"gone()"}, nil}}, []string{"./p", "./q"}},
+		{"live", "one", []edit{{"p/a.go", []string{"+1"}, []string{"-1"}}}, []string{"./p"}},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v\ngot  %q\nwant %q", err, got, want)
+	}
+	for _, wrong := range []string{"no rule\n", "at a.go\n", "-x\n", "B1: x\n-x\n", "B1: x\nB2: y\n", "B1: x\nat a.go\nstray\n"} {
+		if got, err := parse(wrong, "p"); err == nil {
+			t.Errorf("%q is taken for %q", wrong, got)
+		}
 	}
 }
