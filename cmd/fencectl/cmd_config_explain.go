@@ -53,7 +53,14 @@ Without KEY it lists all keys by section; with the beginning of keys, such as lu
 				}
 			})
 		}
-		if len(below) == 0 {
+		now, former := config.FormerKey(key)
+		switch {
+		case len(below) > 0:
+		case now != "":
+			return usagef("%q is no key any more; %s stands in its place, and %s config migrate FILE writes a file with it", args[0], now, env.command())
+		case former:
+			return usagef("%q is no key any more; %s config migrate FILE writes a file with what stands in its place", args[0], env.command())
+		default:
 			return usagef("%q is no key; %s config explain lists them", args[0], env.command())
 		}
 		return out.print(env.stdout, below, func(t *table) { listKeys(t, below) })

@@ -63,6 +63,16 @@ func TestConfigExplainFindsAKey(t *testing.T) {
 	if code != exitOK || !strings.Contains(out, "  lun.devices ") || strings.Contains(out, "watchdog.") {
 		t.Errorf("lun: exit %d, printed:\n%s", code, out)
 	}
+	for old, want := range map[string]string{
+		"gossip.lifeguard":              "experimental.lifeguard stands in its place",
+		"systemNetworks[mgmt].cidr":     "systemNetworks[].at stands in its place",
+		"quorum.tieBreakers":            "quorum.tieBreak stands in its place",
+		"gossip.overrides.probeTimeout": "writes a file with what stands in its place",
+	} {
+		if code, _, diag := runIn(t, "", nil, "config", "explain", old); code != exitUsage || !strings.Contains(diag, want) {
+			t.Errorf("%s: exit code %d, %s", old, code, diag)
+		}
+	}
 	if code, _, diag := runIn(t, "", nil, "config", "explain", "lun.nothing"); code != exitUsage || !strings.Contains(diag, `"lun.nothing" is no key`) {
 		t.Errorf("exit %d, %s", code, diag)
 	}

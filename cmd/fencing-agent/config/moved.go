@@ -52,6 +52,25 @@ func movedKeys() []moved {
 	}
 }
 
+// FormerKey reports whether files of before had that key, or keys below it, and the key that stands in its place. The key of now
+// is empty where that depends on the value. Lists have their brackets, without a number, or none.
+func FormerKey(key string) (now string, ok bool) {
+	plain := strings.NewReplacer("[]", "")
+	key = plain.Replace(key)
+	for _, row := range movedKeys() {
+		for _, old := range row.old {
+			if old = plain.Replace(old); key != old && !strings.HasPrefix(key, old+".") {
+				continue
+			}
+			if c := row.carry(before{}); len(c.set) == 1 {
+				now = inBrackets.ReplaceAllString(c.set[0].key, "[]")
+			}
+			return now, true
+		}
+	}
+	return "", false
+}
+
 // oldWords are what was allowed at an old key that took one of a few words, or a list of such. What else a key took is checked where
 // it is carried to.
 var oldWords = map[string][]string{
