@@ -227,8 +227,8 @@ func configTable(t *table, name string, r *config.Reviewed) {
 	}
 	t.row("reachable on", c.Reachability)
 	p := c.Params()
-	t.row("gossip", fmt.Sprintf("%s profile: probe %v/%v, evidence every %v, valid for %v",
-		c.Gossip.Profile, p.ProbeInterval, p.ProbeTimeout, p.EvidenceInterval, p.EvidenceMaxAge))
+	t.row("gossip", fmt.Sprintf("timing %s: probe %v/%v, evidence every %v, valid for %v",
+		c.Timing, p.ProbeInterval, p.ProbeTimeout, p.EvidenceInterval, p.EvidenceMaxAge))
 	if n := len(members); n > 1 {
 		t.row("", fmt.Sprintf("memberlist detects a crash after %v on average, %v at worst",
 			p.TypicalDetection(n).Round(100*time.Millisecond), p.WorstDetection(n).Round(100*time.Millisecond)))

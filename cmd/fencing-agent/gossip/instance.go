@@ -149,7 +149,7 @@ func (n *Networks) checkApart(sn *config.SystemNetwork, found iface.Local) error
 // showTuning puts the parameters of a network into the metrics and the log. It is called
 // whenever its gossip starts with others.
 func (n *Networks) showTuning(network string, t Tuning) {
-	attrs := []any{"network", network, "profile", string(n.cfg.Config.Gossip.Profile), "tuned_for", t.Size}
+	attrs := []any{"network", network, "timing", string(n.cfg.Config.Timing), "tuned_for", t.Size}
 	for _, p := range append(t.Params.List(), t.Params.Consequences(t.Size)...) {
 		n.metrics.parameters.WithLabelValues(network, p.Name).Set(p.Number())
 		attrs = append(attrs, slog.Any(p.Name, p.Value()))
