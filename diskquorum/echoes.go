@@ -61,16 +61,6 @@ func newEchoes(process uint64, slots, devices int) echoes {
 	return e
 }
 
-// HasEchoes reports whether a device that can be used has echo blocks.
-func (a *Arbiter) HasEchoes() bool {
-	for d := range a.lanes {
-		if a.lanes[d].usable() && a.table.devices[d].echoes {
-			return true
-		}
-	}
-	return false
-}
-
 // echoPace is the time between two pings.
 func (a *Arbiter) echoPace() time.Duration {
 	if a.Slots() > crowded {
@@ -84,7 +74,7 @@ func (a *Arbiter) echoPace() time.Duration {
 // says what is so when it is composed, after all that it echoes (E4). The answer is Step's, with these I/Os.
 func (a *Arbiter) Testify(now boottime.Instant, t *Testimony) *Output {
 	e := &a.echo
-	if a.claim != claimActive || !a.HasEchoes() {
+	if a.claim != claimActive {
 		return &a.out
 	}
 	e.spoken = true
@@ -128,7 +118,7 @@ func (a *Arbiter) beginRound(now boottime.Instant) {
 // they are to be read by now. One I/O takes as long as another on a device that is slow.
 func (a *Arbiter) readLength(now boottime.Instant, d int) int {
 	e, slots := &a.echo, a.Slots()
-	if !e.spoken || !a.table.devices[d].echoes {
+	if !e.spoken {
 		return TableSize(slots)
 	}
 	if a.beginRound(now); e.lanes[d].read == e.round {
@@ -165,7 +155,7 @@ func (a *Arbiter) testify(now boottime.Instant, t *Testimony) {
 func (a *Arbiter) dispatchEcho(now boottime.Instant, d int) {
 	l, e, slots := &a.lanes[d], &a.echo, a.Slots()
 	p := &e.lanes[d]
-	if !l.usable() || !a.table.devices[d].echoes {
+	if !l.usable() {
 		return
 	}
 	if l.inFlight {
@@ -211,7 +201,7 @@ func (a *Arbiter) yields(now boottime.Instant, in *Input) bool {
 	for d := range a.lanes {
 		l, p := &a.lanes[d], &e.lanes[d]
 		due := p.read != e.round || now >= a.roundDue()
-		if l.usable() && !l.inFlight && a.table.devices[d].echoes && due && !p.last && !a.barred(now, d) {
+		if l.usable() && !l.inFlight && due && !p.last && !a.barred(now, d) {
 			a.wakeAt(now.Add(a.timing.Heartbeat / 10)) // if Testify is called no more
 			return true
 		}

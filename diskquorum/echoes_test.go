@@ -24,11 +24,11 @@ func newChoir(t *testing.T, n, devices int) *choir {
 	t.Helper()
 	c := &choir{t: t, now: boottime.Instant(time.Hour), nodes: make([]*Arbiter, n), lives: make([]bool, n), sees: make([]roster.Set, n)}
 	for d := range devices {
-		sb := &Superblock{Version: FormatVersion, ID: [16]byte{byte(d + 1)}, Cluster: "c", NodeGroup: "g", Slots: n, Echoes: true}
+		sb := &Superblock{Version: FormatVersion, ID: [16]byte{byte(d + 1)}, Cluster: "c", NodeGroup: "g", Slots: n}
 		if devices > 1 {
 			sb.SetID[0], sb.Devices, sb.Device = 9, devices, d
 		}
-		c.sbs, c.images = append(c.sbs, sb), append(c.images, make([]byte, sb.Bytes()))
+		c.sbs, c.images = append(c.sbs, sb), append(c.images, make([]byte, DeviceSize(sb.Slots)))
 	}
 	for i := range n {
 		c.start(i, uint64(100+i))

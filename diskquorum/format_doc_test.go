@@ -91,7 +91,7 @@ func u64(v uint64) []byte {
 
 func TestFormatDocSuperblock(t *testing.T) {
 	sb := sampleSuperblock()
-	sb.SetID, sb.Devices, sb.Device, sb.Echoes = sampleID, 3, 2, true
+	sb.SetID, sb.Devices, sb.Device = sampleID, 3, 2
 	block := encodeSuperblock(t, &sb, 0)
 	checkDoc(t, "superblock", block, map[string][]byte{
 		"balance": block[440:444], "protective partition": {0, 0, 2, 0, 0xEE, 255, 255, 255, 1, 0, 0, 0, 255, 255, 255, 255},

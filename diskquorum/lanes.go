@@ -361,7 +361,7 @@ var errTooFew = errors.New("most devices of the set are not open")
 func (a *Arbiter) AddDevice(d int, sb *Superblock) {
 	if l := &a.lanes[d]; !l.present {
 		l.present, l.place = true, sb.Device
-		a.table.devices[d].id, a.table.devices[d].echoes = sb.ID, sb.Echoes
+		a.table.devices[d].id = sb.ID
 	}
 }
 

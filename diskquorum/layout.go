@@ -5,7 +5,7 @@ package diskquorum
 //	block 0, 1        superblock, copies A and B, written by `fencectl lun init` only
 //	block 2+2i, 3+2i  slot i, copies A and B, written alternately by its one owner
 //	block 2+2S        scratch of `fencectl lun check`; the protocol never reads it
-//	block 3+2S+i      echo block of slot i, where the superblock says that there are any; one copy
+//	block 3+2S+i      echo block of slot i, one copy
 const (
 	BlockSize     = 4096 // bytes; a multiple of every supported logical sector size
 	SectorSize    = 512  // bytes; every sector carries its own sequence and checksum
@@ -35,13 +35,5 @@ func EchoOffset(slots, slot int) int64 {
 // EchoSize is the number of bytes of all echo blocks.
 func EchoSize(slots int) int { return slots * BlockSize }
 
-// DeviceSize is the least size of a new LUN with that many slots, in bytes.
+// DeviceSize is the least size of a LUN with that many slots, in bytes.
 func DeviceSize(slots int) int64 { return EchoOffset(slots, slots) }
-
-// Bytes is the least size of the LUN, which may be one of before there were echo blocks.
-func (sb *Superblock) Bytes() int64 {
-	if sb.Echoes {
-		return DeviceSize(sb.Slots)
-	}
-	return EchoOffset(sb.Slots, 0)
-}

@@ -26,58 +26,51 @@ import (
 // ErrNotOurs says that something else than this group's superblock stands on the device.
 var ErrNotOurs = errors.New("the LUN is no longer ours")
 
-// Own is what a superblock that is still this group's says beside that.
-type Own struct {
-	Echoes bool  // the LUN has echo blocks
-	Worn   error // why one copy does not count; nil: both do
-}
-
 // OwnSuperblock judges the start of a device, both copies of the superblock, by what its superblock was. No error: it is
-// still that one. The error wraps ErrNotOurs if it is another one or gone, and does not where nobody can tell.
+// still that one, and worn says why one copy does not count; nil: both do. The error wraps ErrNotOurs if it is another one
+// or gone, and does not where nobody can tell.
 //
-// One copy is enough if the other is damaged or blank: a bad block or an interrupted upgrade does that. It is
+// One copy is enough if the other is damaged or blank: a bad block does that. It is
 // not beside one that was overwritten by something else, for partition tables, md and LVM touch only one of them.
-func OwnSuperblock(data []byte, id [16]byte, slots int) (Own, error) {
+func OwnSuperblock(data []byte, id [16]byte, slots int) (worn, err error) {
 	if len(data) < superblockBlocks*BlockSize {
-		return Own{}, fmt.Errorf("read superblock: %d bytes", len(data))
+		return nil, fmt.Errorf("read superblock: %d bytes", len(data))
 	}
-	ours, blank, own := 0, 0, Own{Echoes: true}
+	ours, blank := 0, 0
 	for copy := range superblockBlocks {
 		block := data[copy*BlockSize : (copy+1)*BlockSize]
 		sb, err := DecodeSuperblock(block, copy)
 		switch {
 		case err == nil && (sb.ID != id || sb.Slots != slots):
-			return Own{}, fmt.Errorf("%w: format id %x, expected %x", ErrNotOurs, sb.ID, id)
+			return nil, fmt.Errorf("%w: format id %x, expected %x", ErrNotOurs, sb.ID, id)
 		case err == nil:
-			own.Echoes = own.Echoes && sb.Echoes
 			ours++
 			continue
 		case errors.Is(err, ErrBlank):
 			blank++
 		case errors.Is(err, ErrNoSuperblock), errors.Is(err, ErrVersion):
-			return Own{}, fmt.Errorf("%w: superblock copy %c was overwritten by something else", ErrNotOurs, 'A'+copy)
+			return nil, fmt.Errorf("%w: superblock copy %c was overwritten by something else", ErrNotOurs, 'A'+copy)
 		}
-		own.Worn = err
+		worn = err
 	}
 	switch {
 	case ours > 0:
-		return own, nil
+		return worn, nil
 	case blank == superblockBlocks:
-		return Own{}, fmt.Errorf("%w: the superblock was zeroed", ErrNotOurs)
+		return nil, fmt.Errorf("%w: the superblock was zeroed", ErrNotOurs)
 	}
-	return Own{}, fmt.Errorf("read superblock: %w", own.Worn)
+	return nil, fmt.Errorf("read superblock: %w", worn)
 }
 
 // showed notes what the start of a device, as a read that ended well brought it, shows of its superblock.
 func (a *Arbiter) showed(d int, ended boottime.Instant, start []byte) error {
 	l := &a.lanes[d]
 	dev := &a.table.devices[d]
-	own, err := OwnSuperblock(start, dev.id, a.table.Slots())
+	worn, err := OwnSuperblock(start, dev.id, a.table.Slots())
 	switch {
 	case err == nil:
 		l.ours, l.foreign = ended, nil
-		l.worn = own.Worn
-		dev.echoes = dev.echoes || own.Echoes // they may come while agents run, and do not go
+		l.worn = worn
 	case errors.Is(err, ErrNotOurs):
 		l.ours, l.foreign = 0, err
 	default:

@@ -19,7 +19,6 @@ type Superblock struct {
 	NodeGroup string   // at most 64 bytes
 	Slots     int      // 2..MaxSlots
 	Created   int64    // Unix seconds, for people only
-	Echoes    bool     // there is an echo block for each slot
 
 	// A LUN of three devices is a set: they share SetID, and each knows its place. All
 	// three fields are zero for a LUN of one device.

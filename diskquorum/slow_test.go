@@ -31,8 +31,8 @@ type slow struct {
 }
 
 func newSlow(latency time.Duration) *slow {
-	sb := &Superblock{Version: FormatVersion, ID: [16]byte{1}, Cluster: "c", NodeGroup: "g", Slots: 2, Echoes: true}
-	s := &slow{image: make([]byte, sb.Bytes()), latency: latency, now: boottime.Instant(time.Hour)}
+	sb := &Superblock{Version: FormatVersion, ID: [16]byte{1}, Cluster: "c", NodeGroup: "g", Slots: 2}
+	s := &slow{image: make([]byte, DeviceSize(sb.Slots)), latency: latency, now: boottime.Instant(time.Hour)}
 	for which := range superblockBlocks {
 		if err := EncodeSuperblock(s.image[which*BlockSize:(which+1)*BlockSize], sb, which); err != nil {
 			panic(err)

@@ -21,6 +21,7 @@ type steady struct {
 	now    boottime.Instant
 	input  Input
 	out    *Output
+	echoes bool // it writes and reads echo blocks
 
 	writes, reads, bytes []int // by device
 }
@@ -43,11 +44,11 @@ func newSteady(t testing.TB, n, devices int, echoes bool) *steady {
 	}
 	s := &steady{
 		roster: list, now: boottime.Instant(time.Hour),
-		writes: make([]int, devices), reads: make([]int, devices), bytes: make([]int, devices),
+		echoes: echoes, writes: make([]int, devices), reads: make([]int, devices), bytes: make([]int, devices),
 	}
 	var sbs []*Superblock
 	for d := range devices {
-		sb := &Superblock{Version: FormatVersion, ID: sampleID, Cluster: "c", NodeGroup: "g", Slots: n, Echoes: echoes}
+		sb := &Superblock{Version: FormatVersion, ID: sampleID, Cluster: "c", NodeGroup: "g", Slots: n}
 		if sb.ID[15] += byte(d); devices > 1 {
 			sb.SetID, sb.Devices, sb.Device = sampleID, devices, d
 		}
@@ -77,8 +78,10 @@ func newSteady(t testing.TB, n, devices int, echoes bool) *steady {
 // step steps the arbiter and completes what it wants, until it wants nothing.
 func (s *steady) step() {
 	next := func() *Output {
-		s.arb.Step(s.now, &s.input)
-		return s.arb.Testify(s.now, &Testimony{Settled: true, Lives: true, View: s.input.View}) // on a LUN without echo blocks it is Step's
+		if out := s.arb.Step(s.now, &s.input); !s.echoes {
+			return out
+		}
+		return s.arb.Testify(s.now, &Testimony{Settled: true, Lives: true, View: s.input.View})
 	}
 	for s.out = next(); len(s.out.Ops) > 0 || s.out.Lock >= 0; s.out = next() {
 		if s.out.Lock >= 0 {

@@ -13,7 +13,7 @@ import (
 //
 //	  0   8  magic "FENCELUN"
 //	  8   2  format version
-//	 10   2  minor version: 1 with echo blocks, else 0; a reader ignores what a greater one adds in reserved fields
+//	 10   2  minor version: 1; a reader ignores what a greater one adds in reserved fields
 //	 12   4  block size: 4096
 //	 16  16  LUN id, random; its first 8 bytes are the sequence in the trailers
 //	 32   2  slots
@@ -21,7 +21,7 @@ import (
 //	 35   1  length of the node group name
 //	 36   1  devices of the set; 0: this one alone
 //	 37   1  device: place in the set, 0..2
-//	 38   1  flags: 1 the LUN has echo blocks
+//	 38   1  flags: 1, the LUN has echo blocks
 //	 39   1  reserved
 //	 40   8  created, Unix seconds
 //	 48  64  cluster name, zero padded
@@ -37,7 +37,7 @@ import (
 // partition of it (adr/0075). Readers ignore it, as they do all reserved bytes.
 const (
 	superblockMagic = "FENCELUN"
-	minorEchoes     = 1
+	superblockMinor = 1
 
 	sbVersion    = 8
 	sbMinor      = 10
@@ -145,10 +145,8 @@ func EncodeSuperblock(dst []byte, sb *Superblock, which int) error {
 	le.PutUint16(dst[sbSlots:], uint16(sb.Slots))
 	dst[sbClusterLen], dst[sbGroupLen] = byte(len(sb.Cluster)), byte(len(sb.NodeGroup))
 	dst[sbDevices], dst[sbDevice] = byte(sb.Devices), byte(sb.Device)
-	if sb.Echoes {
-		dst[sbFlags] |= sbFlagEchoes
-		le.PutUint16(dst[sbMinor:], minorEchoes)
-	}
+	dst[sbFlags] = sbFlagEchoes
+	le.PutUint16(dst[sbMinor:], superblockMinor)
 	copy(dst[sbSetID:], sb.SetID[:])
 	le.PutUint64(dst[sbCreated:], uint64(sb.Created))
 	copy(dst[sbCluster:], sb.Cluster)
@@ -221,11 +219,13 @@ func DecodeSuperblock(src []byte, which int) (Superblock, error) {
 	if sb.Version != FormatVersion {
 		return Superblock{}, fmt.Errorf("superblock copy %d: %w: %d, this program knows %d", which, ErrVersion, sb.Version, FormatVersion)
 	}
+	if src[sbFlags]&sbFlagEchoes == 0 {
+		return Superblock{}, fmt.Errorf("superblock copy %d: %w: formatted without echo blocks, as development versions did; format it again with fencectl lun init --force", which, ErrVersion)
+	}
 	copy(sb.ID[:], src[sbID:])
 	sb.Slots = int(le.Uint16(src[sbSlots:]))
 	sb.Created = int64(le.Uint64(src[sbCreated:]))
 	sb.Devices, sb.Device = int(src[sbDevices]), int(src[sbDevice])
-	sb.Echoes = src[sbFlags]&sbFlagEchoes != 0
 	copy(sb.SetID[:], src[sbSetID:])
 	cluster, group := int(src[sbClusterLen]), int(src[sbGroupLen])
 	if cluster > MaxNameBytes || group > MaxNameBytes {
@@ -251,17 +251,13 @@ func HasSuperblockMagic(block []byte) bool {
 }
 
 // ReadSuperblock decodes the two copies at the start of data and returns the one that
-// both agree on, or the only readable one. There are echo blocks if both say so: a LUN that
-// gets them has it written to one copy after the other.
+// both agree on, or the only readable one.
 func ReadSuperblock(data []byte) (Superblock, error) {
 	if len(data) < superblockBlocks*BlockSize {
 		return Superblock{}, fmt.Errorf("%w: %d bytes are no LUN", ErrNoSuperblock, len(data))
 	}
 	a, errA := DecodeSuperblock(data[:BlockSize], 0)
 	b, errB := DecodeSuperblock(data[BlockSize:superblockBlocks*BlockSize], 1)
-	if errA == nil && errB == nil {
-		a.Echoes, b.Echoes = a.Echoes && b.Echoes, a.Echoes && b.Echoes
-	}
 	switch {
 	case errA == nil && errB == nil && a != b:
 		return Superblock{}, ErrSuperblocksDiffer

@@ -45,7 +45,21 @@ func TestSuperblockIsAProtectiveMBR(t *testing.T) {
 	}
 }
 
-// A LUN of before has none, and is read as ever.
+// Guard: what development versions formatted has no room for echo blocks, and agents would write them over what is not the
+// LUN's. It is refused by both copies, and says what to do.
+func TestSuperblockWithoutEchoBlocks(t *testing.T) {
+	sb := sampleSuperblock()
+	for which := range superblockBlocks {
+		b := encodeSuperblock(t, &sb, which)
+		b[sbFlags] = 0
+		seal(b, kindSuperblock, [16]byte{}, uint64(which), binary.LittleEndian.Uint64(sb.ID[:]))
+		if _, err := DecodeSuperblock(b, which); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "fencectl lun init --force") {
+			t.Errorf("copy %d: %v", which, err)
+		}
+	}
+}
+
+// Readers ignore the MBR: a superblock without it is as good.
 func TestSuperblockWithoutMBR(t *testing.T) {
 	sb := sampleSuperblock()
 	a := encodeSuperblock(t, &sb, 0)

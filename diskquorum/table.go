@@ -33,9 +33,8 @@ func (s *sighting) record() *Slot { return &s.copies[s.current] }
 
 // deviceTable is the latest read of one device.
 type deviceTable struct {
-	id     [16]byte
-	echoes bool // it has echo blocks
-	slots  []sighting
+	id    [16]byte
+	slots []sighting
 }
 
 // entry follows one slot over the reads of a majority. Liveness is "the record changed,
@@ -83,7 +82,7 @@ func NewTable(devices ...*Superblock) *Table {
 	for d, sb := range devices {
 		t.devices[d].slots = make([]sighting, len(t.entries))
 		if sb != nil {
-			t.devices[d].id, t.devices[d].echoes = sb.ID, sb.Echoes
+			t.devices[d].id = sb.ID
 		}
 	}
 	return t

@@ -29,9 +29,9 @@ type holding struct {
 // the longer by so much.
 const healGrace = 2 * time.Second
 
-// hears reports whether the LUN tells this node who lives: it is meant to, and there are echo blocks.
+// hears reports whether the LUN tells this node who lives: it is meant to, and the LUN is open.
 func (c *Core) hears() bool {
-	return (c.cfg.Hold || c.listens()) && c.lun.arbiter != nil && c.lun.arbiter.HasEchoes()
+	return (c.cfg.Hold || c.listens()) && c.lun.arbiter != nil
 }
 
 // Holds reports whether this node may hold by the LUN. Under another policy it is fed anyway.

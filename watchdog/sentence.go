@@ -275,7 +275,7 @@ type Bar uint8
 const (
 	BarNone     Bar = iota
 	BarOff          // the configuration has no sentences
-	BarNoHold       // it would not hold by the LUN: no LUN, or none with echo blocks, or a policy without holds
+	BarNoHold       // it would not hold by the LUN: no LUN, or a policy without holds
 	BarWatchdog     // its watchdog cannot count down a sentence: see briefly
 	BarMember       // a member's agent does not know sentences
 	BarSlot         // a slot of the LUN is of an agent that does not know sentences, or cannot be read

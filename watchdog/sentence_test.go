@@ -282,7 +282,6 @@ func TestBarred(t *testing.T) {
 	r := withSlots(t, mourners(t, heeds, func(c *Config) {
 		c.LUN, c.Hold, c.Sentence = true, true, Sentencing{After: time.Second, Timeout: time.Second}
 	}))
-	r.sb.Echoes = true
 	for which := range 2 {
 		if err := diskquorum.EncodeSuperblock(r.image[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], r.sb, which); err != nil {
 			t.Fatal(err)

@@ -27,9 +27,9 @@ func newVoices(size int) voices {
 	return voices{words: make([]diskquorum.Voice, size), until: make([]boottime.Instant, size)}
 }
 
-// listens reports whether this node counts by the LUN: it is meant to, the horizon has room for it, and there are echo blocks.
+// listens reports whether this node counts by the LUN: it is meant to, the horizon has room for it, and the LUN is open.
 func (c *Core) listens() bool {
-	return c.cfg.LUNMode == LUNOr && c.cfg.Budget.Voices > 0 && c.lun.arbiter != nil && c.lun.arbiter.HasEchoes()
+	return c.cfg.LUNMode == LUNOr && c.cfg.Budget.Voices > 0 && c.lun.arbiter != nil
 }
 
 // followVoices adds to the view whom the LUN shows.

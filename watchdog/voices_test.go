@@ -27,7 +27,7 @@ var choirTiming = diskquorum.Timing{
 
 func withVoices(t *testing.T, n int, change func(node int, cfg *Config)) *choirRig {
 	t.Helper()
-	sb := &diskquorum.Superblock{Version: diskquorum.FormatVersion, Cluster: "c", NodeGroup: "g", Slots: n, Echoes: true}
+	sb := &diskquorum.Superblock{Version: diskquorum.FormatVersion, Cluster: "c", NodeGroup: "g", Slots: n}
 	sb.ID[0] = 1
 	r := &choirRig{t: t, sb: sb, image: make([]byte, diskquorum.DeviceSize(n))}
 	for which := range 2 {

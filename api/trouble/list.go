@@ -236,12 +236,6 @@ var (
 		Means:    "An equal split costs this half its life.",
 		Do:       "find what loads the storage, or choose timing: careful", Over: "the LUN is in order again", Unless: []string{"lun-unhealthy"},
 	}
-	LUNOldFormat = &Trouble{
-		Code: "lun-old-format", Severity: Warning, Section: "held-by-the-lun",
-		Sentence: "the LUN has no echo blocks",
-		Means:    "Nobody holds by it, or is counted by it.",
-		Do:       "run fencectl lun repair upgrade", Unless: []string{"lun-unhealthy"},
-	}
 	LUNStrangers = &Trouble{
 		Code: "lun-strangers", Severity: Critical, Section: "another-group-writes-to-the-lun",
 		Sentence: "nodes that are not on the list of members write to the LUN",
@@ -316,6 +310,6 @@ var All = []*Trouble{
 	GossipRefused, GossipLossy, NameConflict, WatchdogNotArmed, MaintenanceLong, WatchdogFaulty, FeedSlackLow, FeederNotHardened,
 	DeathContradicted, NodeFenced, LUNUnhealthy, LUNSlow, LUNErrors, LeaseUnusable, TieUndecided, ListChangeStuck, ListsDiffer,
 	APIUnreachable, SubscribersDropped, VersionsDiffer, PartMissing, NetworkDown, DryRun, Maintenance, WatchdogStarved,
-	WatchdogNoWayOut, ResetByWatchdog, NoSelfFence, LUNNotReady, LUNTooSlow, LUNOldFormat, LUNStrangers, LUNTwoWriters,
+	WatchdogNoWayOut, ResetByWatchdog, NoSelfFence, LUNNotReady, LUNTooSlow, LUNStrangers, LUNTwoWriters,
 	LUNNotCounting, TiePending, TiesDiffer, TiesUnconfirmed, NotStarted, Unsaved, ConfirmationRefused, TwoHalves, PolicyDiffers,
 }

@@ -568,7 +568,7 @@ const (
 	SentenceBar_SENTENCE_BAR_UNSPECIFIED SentenceBar = 0
 	// watchdog.selfFence is none.
 	SentenceBar_SENTENCE_BAR_OFF SentenceBar = 1
-	// It would not hold by the LUN: lun.hold is off, there is no LUN, the LUN has no echo blocks or is not
+	// It would not hold by the LUN: lun.hold is off, there is no LUN, it is not
 	// open yet, or onQuorumLoss is not fence.
 	SentenceBar_SENTENCE_BAR_NO_HOLD SentenceBar = 2
 	// The watchdog's timeout is 3 s or less: a later agent could not tell it from a sentence.
@@ -2267,10 +2267,7 @@ type LunStatus struct {
 	// takes no part in arbitration any more.
 	ForeignWriter bool `protobuf:"varint,13,opt,name=foreign_writer,json=foreignWriter,proto3" json:"foreign_writer,omitempty"`
 	// Nodes that write to the LUN and are not on the list of members: another group shares the LUN.
-	Strangers []string `protobuf:"bytes,14,rep,name=strangers,proto3" json:"strangers,omitempty"`
-	// No device that can be used has echo blocks: nobody holds by the LUN, and lun.mode: or counts nobody
-	// by it. "fencectl lun repair upgrade" adds them.
-	NoEchoBlocks  bool `protobuf:"varint,16,opt,name=no_echo_blocks,json=noEchoBlocks,proto3" json:"no_echo_blocks,omitempty"`
+	Strangers     []string `protobuf:"bytes,14,rep,name=strangers,proto3" json:"strangers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2401,13 +2398,6 @@ func (x *LunStatus) GetStrangers() []string {
 		return x.Strangers
 	}
 	return nil
-}
-
-func (x *LunStatus) GetNoEchoBlocks() bool {
-	if x != nil {
-		return x.NoEchoBlocks
-	}
-	return false
 }
 
 // LunLease is the latest decision of the log on the LUN, or of the Lease at the API server.
@@ -3227,7 +3217,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\asuspect\x18) \x01(\bR\asuspect\x1a<\n" +
 	"\x0eAddressesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe7\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc7\x04\n" +
 	"\tLunStatus\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x18\n" +
@@ -3243,9 +3233,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\fread_latency\x18\v \x01(\v2\x19.google.protobuf.DurationR\vreadLatency\x12\x18\n" +
 	"\aclaimed\x18\f \x01(\bR\aclaimed\x12%\n" +
 	"\x0eforeign_writer\x18\r \x01(\bR\rforeignWriter\x12\x1c\n" +
-	"\tstrangers\x18\x0e \x03(\tR\tstrangers\x12$\n" +
-	"\x0eno_echo_blocks\x18\x10 \x01(\bR\fnoEchoBlocksB\a\n" +
-	"\x05_slot\"\xaa\x01\n" +
+	"\tstrangers\x18\x0e \x03(\tR\tstrangersB\a\n" +
+	"\x05_slotJ\x04\b\x10\x10\x11\"\xaa\x01\n" +
 	"\bLunLease\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\x04R\binstance\x12\x18\n" +
 	"\aholders\x18\x02 \x03(\tR\aholders\x12\x12\n" +

@@ -207,9 +207,6 @@ func lunItem(l *fencingv1.LunStatus) Item {
 	default:
 		i.say("ok,")
 	}
-	if l.GetNoEchoBlocks() {
-		fault(trouble.LUNOldFormat, "no echo blocks, so nobody holds or is counted by it;")
-	}
 	if names := l.GetStrangers(); len(names) > 0 {
 		fault(trouble.LUNStrangers, "written by nodes that are not of this group: "+strings.Join(names, " ")+";")
 	}

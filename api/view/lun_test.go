@@ -40,8 +40,6 @@ func TestStatusOfTheLUNAsANetwork(t *testing.T) {
 		{"all", &fencingv1.Status{TimeBudget: budget(14 * time.Second), Nodes: nodes(false, true, true)}, "all others are counted by the LUN, too", "not counted"},
 		{"some", &fencingv1.Status{TimeBudget: budget(14 * time.Second), Nodes: nodes(false, true, false)}, "not counted by the LUN: n3", "too"},
 		{"budget", &fencingv1.Status{TimeBudget: budget(14 * time.Second)}, "14s evidence on the LUN + 10s arbitration + 5s feed + 30s watchdog + 30s release + 1s margin = 1m30s", "in all"},
-		{"old LUN", &fencingv1.Status{Luns: []*fencingv1.LunStatus{{Healthy: true, NoEchoBlocks: true}}}, "no echo blocks", "lun.mode"},
-		{"new LUN", &fencingv1.Status{Luns: []*fencingv1.LunStatus{{Healthy: true}}}, "ok,", "echo blocks"},
 	} {
 		c.st.Self = &fencingv1.NodeIdentity{Name: "n1"}
 		p := &Page{}

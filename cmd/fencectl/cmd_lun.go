@@ -37,13 +37,12 @@ will do; a warning says so.`,
 
 // newLunRepairCommand groups what is needed after something went wrong, or was removed, and never on a normal day.
 func newLunRepairCommand(env *environment) *cobra.Command {
-	return newGroup("repair COMMAND", "Free a slot, save, restore or upgrade a LUN",
-		`Free the slot of a node that is gone, save and restore a LUN, bring one of an older version up to date.
+	return newGroup("repair COMMAND", "Free a slot, save or restore a LUN",
+		`Free the slot of a node that is gone, save and restore a LUN.
 On a normal day none of these is needed.`,
 		newLunReleaseCommand(env),
 		newLunExportCommand(env),
 		newLunImportCommand(env),
-		newLunUpgradeCommand(env),
 	)
 }
 

@@ -101,12 +101,6 @@ func lunTable(t *table, r *lunadmin.Report) {
 		watched = fmt.Sprintf("watched for %s", seconds(r.WatchedSeconds))
 	}
 	t.row("slots", fmt.Sprintf("%d of %d written, %s", len(r.Slots), sb.Slots, watched))
-	if sb.SeenAs == "" {
-		t.row("seen as", "nothing: blkid, wipefs and installers take it for an empty disk; fencectl lun repair upgrade changes that")
-	}
-	if !sb.Echoes {
-		t.row("echoes", "no echo blocks, so nobody holds by this LUN; fencectl lun repair upgrade adds them")
-	}
 	if len(r.Slots) == 0 {
 		return
 	}

@@ -80,21 +80,8 @@ func (e usageError) Unwrap() error { return e.error }
 // usagef makes a usageError.
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// moved are commands that fencectl once had, and what is to be run in their place.
-var moved = map[string]string{
-	"demo": "make demo in a checkout of the source", "simulate": "make simulate in a checkout of the source",
-	"lun release-slot": "fencectl lun repair release-slot", "lun upgrade": "fencectl lun repair upgrade",
-	"lun export": "fencectl lun repair export", "lun import": "fencectl lun repair import",
-}
-
 // run executes the command line and returns the exit code.
 func run(ctx context.Context, env *environment, args []string) int {
-	for n := 1; n <= min(2, len(args)); n++ {
-		if old := strings.Join(args[:n], " "); moved[old] != "" {
-			env.warn(fmt.Sprintf("%s is no command any more: run %s", old, moved[old]))
-			return exitUsage
-		}
-	}
 	root := newRootCommand(env)
 	root.SetArgs(args)
 	started := markStart(root)

@@ -24,7 +24,7 @@ var absences = []struct {
 	{"zeroed", false, 0, func(b []byte) { clear(b) }, []string{"it now holds a file system", "lun init"}},
 	{"formatted by somebody else", false, 0, func(b []byte) { copy(b, bytes.Repeat([]byte("garbage"), 2000)) }, []string{"it now holds a file system"}},
 	{"one copy overwritten", false, 0, func(b []byte) { copy(b, "partition table") }, []string{"it now holds a file system", "superblock copy A was overwritten by something else"}},
-	{"cut within the slots", false, 5 * diskquorum.BlockSize, nil, []string{"which need 45056 bytes, but has only 20480; was it truncated?"}},
+	{"cut within the slots", false, 5 * diskquorum.BlockSize, nil, []string{"which need 61440 bytes, but has only 20480; was it truncated?"}},
 	{"cut within the superblock", false, diskquorum.BlockSize, nil, []string{"it has only 4096 bytes; was it truncated?"}},
 	{"of 0 bytes", true, -1, nil, []string{"it has no bytes yet"}},
 }

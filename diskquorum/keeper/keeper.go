@@ -277,8 +277,8 @@ func (k *Keeper) identify(dev LUN) (*diskquorum.Superblock, error) {
 		// of the group could be granted on a copy of its own.
 		return nil, k.wrong("the path leads to another device, %s, than when this agent started, %s; map the LUN itself to this node, or restart all agents of the group where it was replaced",
 			wwid(dev), k.wwid)
-	case dev.Size() < sb.Bytes():
-		return nil, k.absent("it is formatted for %d slots, which need %d bytes, but has only %d; was it truncated?", sb.Slots, sb.Bytes(), dev.Size())
+	case dev.Size() < diskquorum.DeviceSize(sb.Slots):
+		return nil, k.absent("it is formatted for %d slots, which need %d bytes, but has only %d; was it truncated?", sb.Slots, diskquorum.DeviceSize(sb.Slots), dev.Size())
 	}
 	// Copies of which one is ours and the other one overwritten are not ours (B10).
 	if _, err := diskquorum.OwnSuperblock(data, sb.ID, sb.Slots); err != nil {

@@ -101,7 +101,7 @@ func decodeExport(file []byte) (*exported, error) {
 		return bad("header and superblock disagree")
 	case len(image) != diskquorum.TableSize(sb.Slots):
 		return bad("%d bytes for %d slots", len(image), sb.Slots)
-	case e.deviceBytes < sb.Bytes():
+	case e.deviceBytes < diskquorum.DeviceSize(sb.Slots):
 		return bad("a device of %d bytes cannot hold %d slots", e.deviceBytes, sb.Slots)
 	}
 	return e, nil

@@ -241,7 +241,6 @@ func (r *restorer) plan() error {
 	sb := &r.e.superblock
 	for which, name := range []string{"A", "B"} {
 		found, err := diskquorum.DecodeSuperblock(r.table[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], which)
-		found.Echoes = sb.Echoes // a LUN may have got echo blocks since
 		if err != nil || found != *sb {
 			r.result.Superblock = append(r.result.Superblock, name)
 		}

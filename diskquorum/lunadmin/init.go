@@ -166,7 +166,7 @@ func (f *formatter) check(ctx context.Context, number devno) error {
 	}
 	old, oldErr := diskquorum.ReadSuperblock(im.at(0, 2*diskquorum.BlockSize))
 	if oldErr == nil {
-		f.end = max(f.end, min(old.Bytes(), f.dev.Size()&^(diskquorum.BlockSize-1)))
+		f.end = max(f.end, min(diskquorum.DeviceSize(old.Slots), f.dev.Size()&^(diskquorum.BlockSize-1)))
 	}
 	at, err := f.survey(number, found, im)
 	if err != nil {

@@ -36,7 +36,7 @@ func InitSet(ctx context.Context, o InitOptions, paths []string) ([]*InitResult,
 // superblocks makes those of a LUN with n devices: each has an id of its own.
 func superblocks(o *InitOptions, n int) ([]diskquorum.Superblock, error) {
 	set := diskquorum.Superblock{
-		Version: diskquorum.FormatVersion, Cluster: o.Cluster, NodeGroup: o.NodeGroup, Slots: o.Slots, Created: time.Now().Unix(), Echoes: true,
+		Version: diskquorum.FormatVersion, Cluster: o.Cluster, NodeGroup: o.NodeGroup, Slots: o.Slots, Created: time.Now().Unix(),
 	}
 	if n > 1 {
 		set.Devices = n

@@ -98,7 +98,7 @@ func openLUN(dev diskquorum.Device) (*diskquorum.Superblock, error) {
 	if err != nil {
 		return nil, explain(dev, err)
 	}
-	if need := sb.Bytes(); dev.Size() < need {
+	if need := diskquorum.DeviceSize(sb.Slots); dev.Size() < need {
 		return nil, fmt.Errorf("truncated: %d bytes, the format's %d slots need %d; enlarge it again", dev.Size(), sb.Slots, need)
 	}
 	return &sb, nil

@@ -307,7 +307,7 @@ func TestInspectBadDevices(t *testing.T) {
 		{"garbage", mib, func(b []byte) { copy(b, bytes.Repeat([]byte{0xA7}, 8192)) }, "it holds data without a signature that is known; is the path right?"},
 		{"foreign", mib, func(b []byte) { copy(b, "SBD_SBD_") }, "no usable fencing-agent superblock (superblock copy 0: no fencing-agent superblock): it holds sbd device at byte 0"},
 		{"damaged", mib, func(b []byte) { copy(b, "FENCELUN") }, "it holds the rest of a LUN of this format without its superblock (fencing-agent LUN at byte 0)"},
-		{"truncated", testSB.Bytes() - 1, func(b []byte) { copy(b, newLUN(t).Bytes()[:8192]) }, "truncated: 77823 bytes, the format's 8 slots need 77824"},
+		{"truncated", diskquorum.DeviceSize(testSB.Slots) - 1, func(b []byte) { copy(b, newLUN(t).Bytes()[:8192]) }, "truncated: 110591 bytes, the format's 8 slots need 110592"},
 		{"two superblocks", mib, func(b []byte) {
 			other := testSB
 			other.ID[5]++

@@ -129,7 +129,6 @@ func whichIsOurs(o *MendOptions, both *[2]candidate) (good int, err error) {
 	refuse := func(reason, advice string) (int, error) {
 		return 0, &RefusedError{Op: "import", Path: o.Path, Reason: reason, Forced: true, Advice: advice}
 	}
-	a.sb.Echoes, b.sb.Echoes = a.sb.Echoes && (b.err != nil || b.sb.Echoes), b.sb.Echoes && (a.err != nil || a.sb.Echoes)
 	switch {
 	case a.err != nil && b.err != nil:
 		return refuse("carries no superblock that can be read: "+state, "with an export of it, name that as FILE")

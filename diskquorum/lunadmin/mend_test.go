@@ -45,7 +45,6 @@ func TestMend(t *testing.T) {
 		{"the other one was named", overwrite(t, otherSB(), 0), fmt.Sprintf("%x", otherSB().ID), "the slots decide, not the copy that is read first"},
 		{"rubbish was named", overwrite(t, otherSB(), 0), "xyz", "is not LUN xyz"},
 		{"nothing is lost", func([]byte) {}, id, "has lost no copy of its superblock"},
-		{"an upgrade was interrupted", overwrite(t, func() *diskquorum.Superblock { sb := testSB; sb.Echoes = true; return &sb }(), 0), id, "has lost no copy of its superblock"},
 		{"both are lost", func(b []byte) { b[100]++; b[diskquorum.BlockSize+100]++ }, id, "carries no superblock that can be read"},
 		{"no slot was ever written", func(b []byte) { overwrite(t, otherSB(), 0)(b); clear(b[2*diskquorum.BlockSize:]) }, id, "carries no slot that says which copy is right"},
 		{"slots of both", func(b []byte) {

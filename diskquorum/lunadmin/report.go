@@ -36,9 +36,8 @@ type SuperblockReport struct {
 	Cluster   string    `json:"cluster"`
 	NodeGroup string    `json:"nodeGroup"`
 	Slots     int       `json:"slots"`
-	Echoes    bool      `json:"echoBlocks"` // one a slot, see lun.hold
-	Created   string    `json:"created"`    // RFC 3339
-	SeenAs    string    `json:"seenAs"`     // what blkid and wipefs call it: "PMBR"; empty: nothing, they take it for empty
+	Created   string    `json:"created"` // RFC 3339
+	SeenAs    string    `json:"seenAs"`  // what blkid and wipefs call it: "PMBR"; empty: nothing, they take it for empty
 	Copies    [2]string `json:"copies"`
 	Set       *SetPlace `json:"set,omitempty"` // nil: a LUN of one device
 }
@@ -144,7 +143,7 @@ func report(table []byte, sb *diskquorum.Superblock, now time.Time) *Report {
 	r := &Report{
 		Superblock: SuperblockReport{
 			Version: int(sb.Version), ID: fmt.Sprintf("%x", sb.ID), Cluster: clean(sb.Cluster), NodeGroup: clean(sb.NodeGroup),
-			Slots: sb.Slots, Echoes: sb.Echoes, Created: time.Unix(sb.Created, 0).UTC().Format(time.RFC3339), Set: setPlace(sb),
+			Slots: sb.Slots, Created: time.Unix(sb.Created, 0).UTC().Format(time.RFC3339), Set: setPlace(sb),
 		},
 		Slots: []SlotReport{}, Warnings: []string{},
 	}

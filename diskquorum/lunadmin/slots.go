@@ -114,7 +114,6 @@ func damagedCopies(head []byte, sb *diskquorum.Superblock) []string {
 	out := []string{}
 	for which := range 2 {
 		found, err := diskquorum.DecodeSuperblock(head[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], which)
-		found.Echoes = sb.Echoes // an upgrade may be under way
 		switch {
 		case err != nil:
 			out = append(out, fmt.Sprintf("superblock copy %c is %s", 'A'+which, copyHealth(err)))

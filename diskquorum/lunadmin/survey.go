@@ -126,7 +126,7 @@ func (f *formatter) lookAtPartition(dir string) (look, error) {
 	}
 	l.knowLUN(start)
 	if l.lun != nil {
-		if l, err = f.look(start, start+l.lun.Bytes()); err != nil {
+		if l, err = f.look(start, start+diskquorum.DeviceSize(l.lun.Slots)); err != nil {
 			return l, err
 		}
 		l.knowLUN(start)

@@ -44,7 +44,7 @@ func (w *world) formatLUNs() {
 			id[0] = 8
 		}
 		lun, err := diskquorumtest.NewFormattedLUN(&diskquorum.Superblock{
-			Version: diskquorum.FormatVersion, ID: id, Cluster: clusterName, NodeGroup: groupName, Slots: w.s.Nodes, Created: 1, Echoes: true,
+			Version: diskquorum.FormatVersion, ID: id, Cluster: clusterName, NodeGroup: groupName, Slots: w.s.Nodes, Created: 1,
 		}, w.s.Seed+uint64(b))
 		if err != nil {
 			panic("agentsim: format LUN: " + err.Error())

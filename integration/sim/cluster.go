@@ -22,7 +22,6 @@ type Config struct {
 	LUN      bool
 	Lease    bool // a Lease of an API server, in place of the LUN
 	Devices  int  // of the LUN: 1 or 3; 0: 1
-	OldLUN   bool // without echo blocks
 	Strike   bool // onFence: reboot
 	NoHold   bool // nobody holds by the LUN
 	Before   int  // so many nodes, the first ones, have agents of before there was a hold

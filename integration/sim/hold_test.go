@@ -216,19 +216,6 @@ func TestOutageWithAgentsOfBefore(t *testing.T) {
 	}
 }
 
-// On a LUN of before there were echo blocks all is as it was.
-func TestOutageOnAnOldLUN(t *testing.T) {
-	cfg := DefaultConfig(3, 3)
-	cfg.OldLUN = true
-	c := New(cfg)
-	c.Run(40 * time.Second)
-	c.Silence()
-	c.Run(time.Minute)
-	if c.Resets() != 3 || len(c.Violations()) > 0 {
-		t.Errorf("%d resets, %v\n%s", c.Resets(), c.Violations(), c.Report())
-	}
-}
-
 // A LUN whose writes land late, are torn or fail now and then does not end the hold.
 func TestOutageWithASlowLUN(t *testing.T) {
 	for seed := range uint64(10) {

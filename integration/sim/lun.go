@@ -47,7 +47,7 @@ func newLUN(c *Cluster) *lun {
 	l := &lun{c: c, faults: map[path]*Faults{}, ledger: newLedger(), shown: map[path]shown{}}
 	devices := max(1, c.cfg.Devices)
 	for d := range devices {
-		sb := &diskquorum.Superblock{Version: diskquorum.FormatVersion, Cluster: "sim", NodeGroup: "sim", Slots: max(2, c.cfg.Nodes), Echoes: !c.cfg.OldLUN}
+		sb := &diskquorum.Superblock{Version: diskquorum.FormatVersion, Cluster: "sim", NodeGroup: "sim", Slots: max(2, c.cfg.Nodes)}
 		if sb.ID[0] = byte(1 + d); devices > 1 {
 			sb.SetID[0], sb.Devices, sb.Device = 9, devices, d
 		}

@@ -36,12 +36,11 @@ func randomSchedule(seed uint64, goesBack, trace bool, logf func(format string, 
 	return play(cfg, rng, trace, logf)
 }
 
-// withOutages adds outages of all networks, LUNs without echo blocks and agents of before there was a hold.
+// withOutages adds outages of all networks, and agents of before there was a hold.
 func (c Config) withOutages(seed uint64) Config {
 	rng := rand.New(rand.NewPCG(seed, 0x51e4ce))
-	if c.outages = rng; rng.IntN(8) == 0 {
-		c.OldLUN = true
-	}
+	c.outages = rng
+	rng.IntN(8) // drawn for what is no more, so that the schedules of all seeds stay what they were
 	c.Strike = rng.IntN(3) == 0
 	if rng.IntN(5) == 0 {
 		c.Before = 1 + rng.IntN(c.Nodes)

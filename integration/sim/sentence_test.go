@@ -109,17 +109,17 @@ func TestEqualSplitIsFencedBySentence(t *testing.T) {
 	}
 }
 
-// Guard: P1. An outage of all networks condemns nobody, however long it lasts, with a LUN and without.
+// Guard: P1. An outage of all networks condemns nobody, however long it lasts, with a hold and without.
 func TestOutageCondemnsNobody(t *testing.T) {
 	for _, nodes := range []int{2, 3, 4, 5} {
-		for _, old := range []bool{false, true} {
-			for s := 5; s <= 21; s += 4 { // without echo blocks the watchdogs may fire from D_max + W - F on, 25 s after the last feed
+		for _, noHold := range []bool{false, true} {
+			for s := 5; s <= 21; s += 4 { // without a hold the watchdogs may fire from D_max + W - F on, 25 s after the last feed
 				if nodes == 2 && s > 5 {
 					break // of two nodes one is decided for, and the other one has lost for certain
 				}
-				t.Run(fmt.Sprintf("%d nodes, old LUN %v, %d s", nodes, old, s), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%d nodes, no hold %v, %d s", nodes, noHold, s), func(t *testing.T) {
 					cfg := DefaultConfig(nodes, uint64(s))
-					cfg.OldLUN = old
+					cfg.NoHold = noHold
 					c := New(cfg)
 					c.Run(40 * time.Second)
 					c.Silence()

@@ -179,19 +179,6 @@ func TestModeOrDeadNode(t *testing.T) {
 	noViolations(t, c)
 }
 
-// On a LUN without echo blocks mode or is as tieBreaker.
-func TestModeOrOnAnOldLUN(t *testing.T) {
-	cfg := byLUN(5, 3)
-	cfg.OldLUN = true
-	c := started(t, cfg)
-	c.Split([][]int{{0}, {1, 2, 3, 4}})
-	c.Run(time.Minute)
-	if got := c.Feeding(); !slices.Equal(got, []int{1, 2, 3, 4}) || c.reason(0) == watchdog.ReasonLUNQuorum {
-		t.Errorf("feeding %v\n%s", got, c.Report())
-	}
-	noViolations(t, c)
-}
-
 // Agents that do not count by the LUN, of another version or another mode, are not counted by it: those that do go on if
 // they are a majority, and else hold with the rest.
 func TestModeOrAmongOthers(t *testing.T) {

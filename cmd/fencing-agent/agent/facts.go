@@ -149,7 +149,7 @@ func (a *Agent) slotFacts(now boottime.Instant) *picture.Slot {
 	s := arb.Status(now)
 	return &picture.Slot{
 		Number: s.Slot, Claimed: s.Claimed, Sequence: s.Sequence, LastWrite: s.LastWrite, LastRead: s.LastRead,
-		Rival: errors.Is(arb.Failure(), diskquorum.ErrRival), Silent: s.Claimed && !arb.HasEchoes(),
+		Rival: errors.Is(arb.Failure(), diskquorum.ErrRival),
 	}
 }
 

@@ -157,7 +157,6 @@ type Slot struct {
 	Sequence            uint64
 	LastWrite, LastRead time.Duration // ago; negative: none
 	Rival               bool          // another node writes into it
-	Silent              bool          // no device has echo blocks
 }
 
 // API is the Kubernetes API as a tie-breaker.

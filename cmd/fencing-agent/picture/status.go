@@ -88,7 +88,7 @@ func (f *Facts) luns() []*fencingv1.LunStatus {
 			s.InFlightAge = durationpb.New(d.InFlight)
 		}
 		s.WriteLatency, s.ReadLatency = durationpb.New(d.Write), durationpb.New(d.Read)
-		s.Strangers, s.NoEchoBlocks = f.Strangers, f.Slot.Silent
+		s.Strangers = f.Strangers
 	}
 	return all
 }
