@@ -18,7 +18,7 @@
 //	-a text that stands there once, in lines            without line end: part of a line will do
 //	+what stands there instead                          no such line: nothing
 //
-// at, - and + may come several times.
+// at, - and + may come several times. That each applies and compiles is a test, which make verify runs.
 //
 // It runs the go command and needs a minute for every thirty mutants or so.
 package main

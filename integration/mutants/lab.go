@@ -95,10 +95,7 @@ func (l *lab) find(ctx context.Context) error {
 	return nil
 }
 
-func (l *lab) open(ctx context.Context) (err error) {
-	if err := l.find(ctx); err != nil {
-		return err
-	}
+func (l *lab) open() (err error) {
 	l.dir, err = os.MkdirTemp("", "mutants")
 	return err
 }

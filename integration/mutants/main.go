@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, out, diag io.Writer) int {
 
 // execute runs the tests once as they are and once for each mutant, and prints a table.
 func execute(ctx context.Context, l *lab, chosen []mutant, verbose bool, out io.Writer) error {
-	if err := l.open(ctx); err != nil {
+	if err := l.open(); err != nil {
 		return err
 	}
 	defer l.close()

@@ -51,14 +51,13 @@ func TestVerdicts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Chdir(dir)
 	t.Setenv("GOWORK", "off")
 	mutate := func(what, from, to string) mutant {
 		return mutant{rule: "X1", what: what, edits: []edit{{"p/p.go", []string{from}, []string{to}}}, in: []string{"./p"}}
 	}
 	good := mutate("guard gone", "n > 0", "true")
 	var out bytes.Buffer
-	err := execute(context.Background(), &lab{timeout: 5 * time.Minute}, []mutant{
+	err := execute(context.Background(), &lab{root: dir, timeout: 5 * time.Minute}, []mutant{
 		good, mutate("nobody cares", "return 1", "return 2"), mutate("not there", "n > 7", "true"), mutate("no Go", "n > 0", "("),
 	}, false, &out)
 	text := out.String()
@@ -74,7 +73,7 @@ func TestVerdicts(t *testing.T) {
 		t.Errorf("the failing test is not named:\n%s", text)
 	}
 	out.Reset()
-	if err := execute(context.Background(), &lab{timeout: 5 * time.Minute}, []mutant{good}, false, &out); err != nil {
+	if err := execute(context.Background(), &lab{root: dir, timeout: 5 * time.Minute}, []mutant{good}, false, &out); err != nil {
 		t.Errorf("every mutant is caught: %v\n%s", err, out.String())
 	}
 }

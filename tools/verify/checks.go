@@ -18,7 +18,7 @@ var checks = []check{
 	{"generated", "generated code is what its sources say", checkGenerated},
 	{"manifests", "deploy/manifests is what the chart renders; alerts and dashboard are PromQL", checkManifests},
 	{"tidy", "go.mod and go.sum are complete and hold nothing else", checkTidy},
-	{"repository", "imports, sizes, words, links: the tests of integration/arch", checkRepository},
+	{"repository", "imports, sizes, words, links (integration/arch), and each mutant compiles", checkRepository},
 	{"platforms", "fencectl builds for the machines that operators sit at", checkPlatforms},
 	{"vet", "go vet", checkVet},
 	{"staticcheck", "staticcheck, pinned in tools/go.mod", checkStaticcheck},
@@ -125,7 +125,7 @@ func checkTidy(ctx context.Context, root string) error {
 }
 
 func checkRepository(ctx context.Context, root string) error {
-	_, err := output(ctx, root, "go", "test", "-count=1", "./integration/arch/...")
+	_, err := output(ctx, root, "go", "test", "-count=1", "./integration/arch/...", "./integration/mutants")
 	return err
 }
 
