@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 
@@ -9,9 +10,14 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
 
-// UseBefore is Use for an agent of before fencectl config migrate: its file gets the keys of then.
+// UseBefore is Use for an agent of an earlier commit. Where that is of before fencectl config migrate, its file gets the
+// keys of then: a program that refuses those names that command.
 func (a *Agents) UseBefore(node, binary string) error {
-	if err := a.Use(node, binary); err != nil {
+	program, err := os.ReadFile(binary)
+	if err != nil {
+		return fmt.Errorf("lab: the agent of an earlier commit: %w", err)
+	}
+	if err := a.Use(node, binary); err != nil || bytes.Contains(program, []byte("fencectl config migrate")) {
 		return err
 	}
 	file := a.cfg.file(node)
