@@ -270,8 +270,8 @@ test-vms.mutants: tools ### agents without a guard in virtual machines: each mus
 	@echo "test-vms KIND=mutants: one lab for each guard that is taken away, about 3 minutes each"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestMutants$$$(if $(RUN),/($(RUN)))' ./integration/vms -mutants
 
-test-vms.compare: tools ### Pacemaker, sbd, sanlock, corosync and the agent under the same faults in the same machines, into docs/comparison.md; RUN=REGEXP, FAULTS=REGEXP (about 3 h)
-	@echo "test-vms KIND=compare: each of the systems three times through its faults, about three hours; RUN=corosync is one of them, FAULTS=silent the outage of all networks, FAULTS=cut.of the cuts that end by themselves"
+test-vms.compare: tools ### Pacemaker, sbd, sanlock, corosync and the agent under the same faults in the same machines, into docs/comparison.md; RUN=REGEXP, FAULTS=REGEXP (some hours)
+	@echo "test-vms KIND=compare: each of the systems three times through its faults, some hours; RUN=corosync is one of them, FAULTS=silent the outage of all networks, FAULTS=cut.of the cuts that end by themselves"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms FENCING_VMS_COMPARE=$(CURDIR)/docs/comparison.md $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestComparison$$$(if $(RUN),/($(RUN)))' ./integration/vms -faults '$(FAULTS)'
 
 cluster: cluster-programs ## Kubernetes with four real kubelets on this machine, until Ctrl-C; KIND=uml: with kernels and softdogs of their own; needs root, gcc and libseccomp-dev (15 s; first 12 min: it compiles Kubernetes)

@@ -90,7 +90,7 @@ func startGuarded(t *testing.T) *cluster.Cluster {
 	programs, err := cluster.ProgramsIn(root)
 	do(t, err)
 	if !kind(t, programs).OwnKernel() && !strings.Contains(flag.Lookup("test.run").Value.String(), "dies_") {
-		t.Skip("the nodes have no kernel whose watchdog could reset them: make test-cluster KIND=uml; with the simulated one they die if asked for by name, RUN='^dies_'")
+		t.Skip("needs nodes whose own kernel resets them, run make test-cluster KIND=uml; on nodes of namespaces, whose watchdog is simulated, deaths are tried if asked for by name: RUN='^dies_'")
 	}
 	c, err := cluster.Start(t.Context(), cluster.Config{
 		Nodes: 4, Programs: programs, Room: inside, Kind: kind(t, programs), Manifest: cluster.ManifestIn(root), Guarded: true, Say: t.Logf,

@@ -9,7 +9,7 @@
 //	   |- csi-attacher and the storage                            storage.go, csi (only if [Config].Guarded)
 //	   '- node-1 ... node-N, each a [machine.Kind]'s              machine, namespaces, guest
 //	        containerd, kubelet, and the pods of deploy/manifests;
-//	        a watchdog that ends the node, and volumes             dog, csi (only if Guarded)
+//	        a watchdog that ends the node, and volumes             lab, csi (only if Guarded)
 //
 // [Start] brings it up to Ready nodes; [Cluster.Install] applies the manifest, with other names
 // of images and without a watchdog, or with a simulated one. Faults are one call

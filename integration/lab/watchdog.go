@@ -197,7 +197,8 @@ var (
 	_ watchdog.Looker = (*remoteWatchdog)(nil)
 )
 
-// DialWatchdog is the watchdog behind a path of [Watchdogs], or the socket of [ServeWatchdog], for the agent's process. It is closed with the process.
+// DialWatchdog is the watchdog behind a path of [Watchdogs], or the socket of [ServeWatchdog], for the agent's process. It is
+// closed with the process.
 func DialWatchdog(path string) (watchdog.Device, error) {
 	conn, err := net.Dial("unix", path)
 	if err != nil {

@@ -174,26 +174,29 @@ func counts(all []int) string {
 
 // merge puts what was measured into a table: the rows of contenders that were not measured stay.
 func (r *silences) merge(old string) string {
-	var b strings.Builder
-	b.WriteString(silenceHead)
-	for _, c := range contenders {
-		if i := slices.IndexFunc(r.rows, func(row *silenceRow) bool { return row.contender == c.name }); i >= 0 {
-			b.WriteString(r.rows[i].String())
-			continue
-		}
-		b.WriteString(oldRows(old, c.name))
+	now := map[string]string{}
+	for _, row := range r.rows {
+		now[row.contender] = row.String()
 	}
-	return b.String()
+	return mergeRows(silenceHead, old, now)
 }
 
-// oldRows are those of a contender in a table that is there.
-func oldRows(old, contender string) (rows string) {
-	for line := range strings.Lines(old) {
-		if strings.HasPrefix(line, "| "+contender+" ") {
-			rows += line
+// mergeRows is a table with a row for each contender: that of now, by the contender's name, or the one of the old table.
+func mergeRows(head, old string, now map[string]string) string {
+	var b strings.Builder
+	b.WriteString(head)
+	for _, c := range contenders {
+		if row, measured := now[c.name]; measured {
+			b.WriteString(row)
+			continue
+		}
+		for line := range strings.Lines(old) {
+			if strings.HasPrefix(line, "| "+c.name+" ") {
+				b.WriteString(line)
+			}
 		}
 	}
-	return rows
+	return b.String()
 }
 
 func (r *silences) write(path string) error {

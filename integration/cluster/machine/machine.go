@@ -156,7 +156,12 @@ func (n *node) Do(ctx context.Context, q Request) (Answer, error) { return n.lin
 // Kill ends process 1, and with it all that runs in the node.
 func (n *node) Kill() error {
 	err := n.Process.Kill()
+	n.gone()
+	return err
+}
+
+// gone waits until a node that was killed has ended.
+func (n *node) gone() {
 	<-n.Done()
 	_ = n.Conn.Close() // it is of no use any more
-	return err
 }

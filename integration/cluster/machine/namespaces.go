@@ -145,9 +145,10 @@ func (n *groupNode) begin(ctx context.Context, ports Ports) error {
 
 // Kill ends all that runs in the node.
 func (n *groupNode) Kill() error {
-	signal := n.Process.Kill()
+	err := n.Process.Kill()
 	_ = n.groups.Freeze(n.name, false) // what is frozen does not end; the groups may be gone
-	return errors.Join(signal, n.node.Kill(), n.groups.Clear(n.name))
+	n.gone()
+	return errors.Join(err, n.groups.Clear(n.name))
 }
 
 // Freeze stops all processes of the node.
