@@ -17,8 +17,8 @@ STEADY   ?= 1h
 AGENTS   ?= 300
 OUTAGE   ?= 60s
 OUTAGES  ?= 3,4,5,8
-# The last commit before nodes condemn themselves.
-OLD      ?= f7a1110
+# What agents of now work beside, in one group.
+OLD      ?= 7d03bc8a
 IMAGE    ?= fencing-agent
 
 # git may be absent, or refuse a folder that belongs to another user; then the version is "dev" and Go must
@@ -35,7 +35,7 @@ LDFLAGS  := -s -w -funcalign=16 -X main.version=$(VERSION)
 TESTRUN  := bin/tools/testrun
 VERIFY   := bin/tools/verify
 MODELS   := GOWORK=off $(TESTRUN) -C integration/model
-KUBETEST := bin/tools/kubetest
+KUBETEST := tools/kubetest/build.sh .
 HELM     := bin/tools/helm
 
 .DEFAULT_GOAL := help
@@ -76,15 +76,13 @@ test-vms.deb: tools ### the deb in three Debian machines of User-mode Linux with
 	@FENCING_TEST_MACHINES=1 GOWORK=off $(TESTRUN) -C tools/release -log -- -count=1 -timeout 40m -run '^TestDebInMachines$$' .
 
 # It builds nothing: root, for whom it is mostly run, often has no Go in PATH.
-install: ## what make build has built, into DESTDIR and PREFIX (/usr/local): programs, systemd units
+install: ## what make build has built, into DESTDIR and PREFIX (/usr/local): programs, systemd unit
 	@test -x bin/fencing-agent && test -x bin/fencectl || \
 	   { echo "install: nothing is built yet: run make build first, as the user who has Go, then sudo make install" >&2; exit 1; }
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system
 	install -m 0755 bin/fencing-agent bin/fencectl $(DESTDIR)$(PREFIX)/bin/
 	ln -sf fencectl $(DESTDIR)$(PREFIX)/bin/kubectl-fence
-	for unit in fencing-agent fencing-hooks; do \
-	   sed 's|/usr/local/bin/|$(PREFIX)/bin/|' deploy/systemd/$$unit.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service || exit 1; \
-	 done
+	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' deploy/systemd/fencing-agent.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/fencing-agent.service
 
 generate: ## Go code from the .proto files
 	$(GO) run -C tools ./protogen ..
@@ -104,9 +102,13 @@ test: tools ## the tests; no root, no network but loopback (about 3 min the firs
 	@echo "test: go test -short ./..., about 3 minutes the first time"
 	@$(TESTRUN) -- -short ./...
 
+# Where nothing starts a goroutine there is nothing to find.
+RACED = $$(grep -lE '^\s+go (func|[a-z])|\.Go\(|httptest|synctest|exec\.Command|net\.Listen' $$($(GO) list -f '{{.Dir}}/*.go' ./...) | \
+   sed 's|^$(CURDIR)|.|; s|/[^/]*$$||' | sort -u | grep -v /integration/arch$$)
+
 race: tools ## the tests under the race detector; needs gcc (about 8 min the first time)
-	@echo "race: go test -race of all but the checks of texts, about 6 minutes the first time; needs gcc, or CC=your C compiler"
-	@CGO_ENABLED=1 $(TESTRUN) -- -race $(RACEFLAGS) $$($(GO) list ./... | grep -v /integration/arch$$)
+	@echo "race: go test -race where goroutines meet, about 6 minutes the first time; needs gcc, or CC=your C compiler"
+	@CGO_ENABLED=1 $(TESTRUN) -- -race $(RACEFLAGS) $(RACED)
 
 fuzz: tools ## every fuzz target for FUZZTIME=10s
 	@echo "fuzz: every fuzz target for $(FUZZTIME)"
@@ -173,7 +175,7 @@ model.sentence: tools ### every state of the models of a node that condemns itse
 	@SENTENCE_LONG=1 $(MODELS) -log -- -count=1 -timeout 60m ./sentence
 
 model.spin: ### docs/spec/lease.pml and docs/spec/sentence.pml under spin; needs spin and gcc (about 5 min)
-	@echo "model KIND=spin: 10 searches and 23 models without a rule, about 5 minutes"
+	@echo "model KIND=spin: 11 searches and 24 models without a rule, about 5 minutes"
 	@docs/spec/check.sh
 
 mutants: ### takes every guard away, one by one, in copies: each must be caught; MUTANTS=REGEXP (about 30 min)
@@ -224,7 +226,7 @@ test-netns.outages: build tools ### all networks of real agents cut for OUTAGE=6
 test-kube: test-kube.$(or $(KIND),all) ## the agents with a real etcd and kube-apiserver; RUN=REGEXP (about 15 min; the first time 9 more: it compiles Kubernetes)
 test-kube.%: ; $(call NOKIND,test-kube,$*)
 test-kube.all: build tools $(HELM)
-	@$(KUBETEST) .
+	@$(KUBETEST)
 	@echo "test-kube: go test ./... in integration/kube, about 15 minutes"
 	@FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 25m $(if $(RUN),-run '$(RUN)') ./...
 
@@ -236,12 +238,12 @@ test-page: tools ### the status page in chromium without a window, through a spl
 	@FENCING_PAGE_SHOTS=$(if $(SHOTS),$(abspath $(SHOTS))) GOWORK=off $(TESTRUN) -C integration/page -log -- -count=1 -timeout 10m ./...
 
 test-kube.hour: build tools ### what three agents ask of a real API server in an hour, by default; STEADY=1h
-	@$(KUBETEST) .
+	@$(KUBETEST)
 	@echo "test-kube KIND=hour: a settled group for $(STEADY)"
 	@FENCING_STEADY=$(STEADY) FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 24h -run TestAgentsInSteadyState .
 
 test-kube.lists: build tools ### what fencing-controller asks of a real API server for 3 and for AGENTS=300 agents with members.source: controller; STEADY=1h
-	@$(KUBETEST) .
+	@$(KUBETEST)
 	@echo "test-kube KIND=lists: two groups for $(STEADY)"
 	@FENCING_LIST_HOUR=$(STEADY) FENCING_LIST_AGENTS=$(AGENTS) FENCING_BIN=$(CURDIR)/bin FENCING_KUBETEST=$(CURDIR)/bin/kubetest GOWORK=off $(TESTRUN) -C integration/kube -log -- -count=1 -timeout 24h -run TestRequestsOfTheControllerDoNotGrow .
 
@@ -301,8 +303,8 @@ test-nodefence.cluster: cluster-programs
 	@FENCING_TEST_CLUSTER=1 GOWORK=off $(TESTRUN) -C integration/cluster -log -- -count=1 -timeout 60m -run '^TestNodeFence$$$(if $(RUN),/($(RUN)))' .
 
 cluster-programs: build tools $(HELM)
-	@$(KUBETEST) .
-	@$(KUBETEST) -runtime .
+	@$(KUBETEST)
+	@$(KUBETEST) runtime
 	@cd integration/cluster && CGO_ENABLED=0 GOWORK=off $(GO) build $(BUILDVCS) -trimpath -ldflags '-s -w' -o ../../bin/cluster/ ./cmd/cluster ./cmd/node ./cmd/tool ./cmd/agent ./cmd/csi ./cmd/plugin
 	@cd integration/cluster/cmd/attacher && CGO_ENABLED=0 GOWORK=off $(GO) build $(BUILDVCS) -trimpath -ldflags '-s -w' -o ../../../../bin/cluster/csi-attacher github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher
 	@ln -sf ../kubetest bin/cluster/kubectl
@@ -368,7 +370,7 @@ dist/executor.oci.tar:
 	@test "$$(id -u)" = 0 || { echo "images KIND=executor: without docker, podman or buildah it needs root: run: sudo make images KIND=executor" >&2; exit 1; }
 	@command -v debootstrap >/dev/null || { echo "images KIND=executor: needs docker, podman or buildah, or debootstrap: apt-get install debootstrap" >&2; exit 1; }
 	@echo "images KIND=executor: a bare Debian is made with what deploy/executor/Dockerfile installs, about a minute; MIRROR and SECURITY name other archives"
-	@mkdir -p bin/tools dist && $(GO) build -C tools $(BUILDVCS) -o ../bin/tools/ ./ociimage
+	@mkdir -p bin/tools dist && $(GO) build $(BUILDVCS) -o bin/tools/ ./integration/oci/ociimage
 	@root=$$(mktemp -d) && trap 'rm -rf "$$root"' EXIT && deploy/executor/root.sh "$$root" bin/fencing-executor && \
 	 bin/tools/ociimage -name $(EXECUTOR) -entrypoint /usr/local/bin/fencing-executor -user 65532:65532 "$$root" $(or $(OUT),$@) && \
 	 echo "images KIND=executor: $(EXECUTOR) is in $(or $(OUT),$@): skopeo copy oci-archive:..., podman load -i, or ctr -n k8s.io images import"
@@ -405,4 +407,4 @@ clean: ## remove what was built
 
 tools:
 	@mkdir -p bin/tools
-	@$(GO) build -C tools $(BUILDVCS) -o ../bin/tools/ ./testrun ./verify ./kubetest
+	@$(GO) build -C tools $(BUILDVCS) -o ../bin/tools/ ./testrun ./verify

@@ -109,7 +109,7 @@ func TestCompare(t *testing.T) {
 		t.Error("Before is not a strict order")
 	}
 	if !Instant(0).IsZero() || Instant(1).IsZero() || Never.IsZero() {
-		t.Error("IsZero holds for something else than zero")
+		t.Error("IsZero holds for something other than zero")
 	}
 	if !Now().Before(Never) {
 		t.Error("the present is not before Never")

@@ -82,7 +82,7 @@ type Arbiter struct {
 	token  Token
 	ballot Ballot
 	view   roster.Set
-	quorum int  // so many make a majority
+	quorum int  // how many make a majority
 	double bool // ballot changes go to both copies (B3)
 	leap   bool // the next sequence leaps: a write landed after failed ones
 	legacy legacy

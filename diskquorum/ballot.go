@@ -28,7 +28,7 @@ type proposal struct {
 	number   uint64
 	view     half
 	writes   int // copies still to be written in this phase (B3),
-	copies   int // of so many
+	copies   int // of this many
 	ios      int
 	begun    boottime.Instant
 	again    boottime.Instant // phase 1 is read again then

@@ -139,7 +139,7 @@ const (
 	flagAPIReachable
 )
 
-// Bits of slMoreFlags.
+// Bits of slMoreFlags. Agents of before the first release condemn no boot beside a slot without flagHeeds.
 const (
 	flagAgreed = 1 << iota
 	flagHeeds
@@ -195,11 +195,9 @@ func encodeIdentity(dst []byte, s *Slot) {
 	le.PutUint32(dst[slHorizon:], uint32(toMillis(st.Guard.Horizon)))
 	le.PutUint64(dst[slTermsLog:], st.Terms.Log)
 	dst[slTermsBy] = byte(st.Terms.By)
+	dst[slMoreFlags] = flagHeeds
 	if st.Agreed {
 		dst[slMoreFlags] |= flagAgreed
-	}
-	if st.Heeds {
-		dst[slMoreFlags] |= flagHeeds
 	}
 	le.PutUint16(dst[slRosterIndex:], uint16(s.RosterIndex))
 	le.PutUint16(dst[slRosterSize:], uint16(s.RosterSize))
@@ -290,7 +288,7 @@ func decodeIdentity(src []byte, old, d *Slot) error {
 	d.GrantLifetime = time.Duration(le.Uint32(src[slGrant:])) * time.Millisecond
 	st.Guard.Horizon = time.Duration(le.Uint32(src[slHorizon:])) * time.Millisecond
 	st.Terms = netgossip.Terms{By: netgossip.Breakers(src[slTermsBy]), Log: le.Uint64(src[slTermsLog:])}
-	st.Agreed, st.Heeds = src[slMoreFlags]&flagAgreed != 0, src[slMoreFlags]&flagHeeds != 0
+	st.Agreed = src[slMoreFlags]&flagAgreed != 0
 	st.Stated = ageOf(src[slAge : slAge+ageBytes])
 	d.RosterIndex = int(le.Uint16(src[slRosterIndex:]))
 	d.RosterSize = int(le.Uint16(src[slRosterSize:]))

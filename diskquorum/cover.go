@@ -24,12 +24,12 @@ type Hearing struct {
 }
 
 // Hear judges the echo blocks. lately are the members that anybody may still count because this node has seen them,
-// dated is how long a dated word counts (D_lun), and quorum is how many make a majority. The node must go by the one list
+// dated is how long a dated word counts (D_lun), and quorum is how many make a majority. The node must use the one list
 // by which its sets count, and by no other: so must each whose word counts.
 //
 // Why nobody can be dead by the word of others while this node holds: S is most of the list, and so is, or contains with
 // this half's complement, every set that claims a death; they meet in a node that said, within D_lun, that it did not live.
-// Who does not live claims nothing, and begins its claims again (M1).
+// A node that does not live claims nothing, and begins its claims again (M1).
 //
 // Why nobody lives beside it for long: let z live, by counting most of the list. z is not in S. Those whom it
 // counts, and those of S that miss it, are both most of the list, so they meet; and whom z counts has seen z

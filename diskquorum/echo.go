@@ -100,11 +100,11 @@ type Echo struct {
 
 // Testimony is what a node says of itself in its echo block, as of one instant.
 type Testimony struct {
-	Lives   bool // it counts a majority of each list it goes by, or a grant names its token, or another tie-breaker feeds it
+	Lives   bool // it counts a majority of each list it uses, or a grant names its token, or another tie-breaker feeds it
 	Granted bool // the latest decision it knows of names its token
 	Feeding bool
 	Holding bool
-	Settled bool       // it goes by one list of members, the one by which the sets count, and none is being taken up
+	Settled bool       // it uses one list of members, the one by which the sets count, and none is being taken up
 	Lately  roster.Set // members that anybody may still count because this node has seen them (H2)
 	View    roster.Set // members it counts, itself included
 	Seen    roster.Set // members it sees, by network or LUN, if it counts by such words (N); else nobody
@@ -119,7 +119,7 @@ func echoAt(slot int) int {
 	return (firstEchoSector+slot/echoesPerSector)*SectorSize + slot%echoesPerSector*pingSize
 }
 
-// EncodeEcho writes the echo block of a LUN with so many slots into dst, which holds BlockSize bytes. echoes are the
+// EncodeEcho writes the echo block of a LUN with this many slots into dst, which holds BlockSize bytes. echoes are the
 // pings last read, by slot.
 func EncodeEcho(dst []byte, id [16]byte, slots int, e *Echo, echoes []Ping) error {
 	if len(dst) != BlockSize || e.Index < 0 || e.Index >= slots || slots > MaxSlots || len(echoes) > slots {

@@ -7,7 +7,7 @@ import (
 )
 
 // What the others wrote can be dated by this node's clock alone (E1 to E3). Each write of an echo block carries a
-// ping. Who reads it says so in its next block, and that block was therefore composed after the ping was. It may
+// ping. A node that reads it says so in its next block, and that block was therefore composed after the ping was. It may
 // land any time later, but what it says was so after the instant that belongs to the ping.
 //
 // Echo blocks have no part in the lease: they are written and read between its I/Os, on each device by itself. One
@@ -70,7 +70,7 @@ func (a *Arbiter) echoPace() time.Duration {
 }
 
 // Testify reads the others' echo blocks once per heartbeat and then writes, into its own, what this node says of itself;
-// and soon when it begins or ceases to live (M3). It comes after Step and after the decision that t tells of: a block
+// and at once when it begins or stops living (M3). It comes after Step and after the decision that t tells of: a block
 // says what is so when it is composed, after all that it echoes (E4). The answer is Step's, with these I/Os.
 func (a *Arbiter) Testify(now boottime.Instant, t *Testimony) *Output {
 	e := &a.echo
@@ -191,7 +191,7 @@ func (a *Arbiter) takeAlong(d int) {
 }
 
 // yields reports whether the next heartbeat of the slot waits for one I/O on the echo blocks, which Testify hands out: on
-// a slow device slots would else be written and read without end. A write is never parted from the read that follows it
+// a slow device slots would otherwise be written and read without end. A write is never parted from the read that follows it
 // (L6); what others wait for waits for nothing, nor does a grant, which lives by these writes.
 func (a *Arbiter) yields(now boottime.Instant, in *Input) bool {
 	e := &a.echo

@@ -338,7 +338,7 @@ func TestEchoesOverThreeDevices(t *testing.T) {
 	}
 }
 
-// Who goes by another list, or by two, is not taken at its word.
+// A node that uses another list, or by two, is not taken at its word.
 func TestWordByAnotherList(t *testing.T) {
 	c := newChoir(t, 2, 1)
 	for range 2 {

@@ -138,7 +138,7 @@ func TestFormatDocSlot(t *testing.T) {
 		"flags": {1 | 2 | 4 | 16 | 32}, "process": u64(s.Process), "boot": u64(st.Boot), "token nonce": u64(st.Token.Nonce),
 		"token counter": u32(int(st.Token.Counter)), "heartbeat interval": u32(1500), "roster epoch": u64(st.RosterEpoch),
 		"roster digest": u64(st.RosterDigest), "wall clock": u64(uint64(s.WallTime)), "watchdog timeout": u32(30000), "grant lifetime": u32(6500), "horizon": u32(80000),
-		"terms: log": u64(st.Terms.Log), "terms: by": {byte(st.Terms.By)}, "more flags": {1},
+		"terms: log": u64(st.Terms.Log), "terms: by": {byte(st.Terms.By)}, "more flags": {3},
 		"roster index": u16(6), "roster size": u16(200), "seen": bitmap(0, 7, 63, 64, 199), "view": bitmap(6, 8, 128, 198),
 		"late": {0}, "age of the boot": {6, 5, 4, 3, 2, 1}, "UID length": {36}, "name length": {14}, "node UID": []byte(s.NodeUID), "node name": []byte(s.NodeName),
 		"instance": u64(9), "mbal": u64(s.Ballot.MBal), "bal": u64(s.Ballot.Bal), "decided instance": u64(8),

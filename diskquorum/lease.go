@@ -201,7 +201,7 @@ func (h *half) grant() *Grant {
 // of it. It has not noticed the split; deciding now would only lengthen the time in
 // which both halves feed. A node that is dead or has no LUN does not move and cannot
 // hold anybody up: a change counts from the read that did not show it yet. While all are in
-// view that one is old, and a node that has died since would be waited for else, longer than a slow LUN leaves time for.
+// view that one is old, and a node that has died since would be waited for otherwise, longer than a slow LUN leaves time for.
 // On such a LUN one that lives is seen to move within two rounds, of its I/O and of this node's.
 func (a *Arbiter) rivalUnaware(view roster.Set) string {
 	for slot := range a.table.entries {

@@ -149,7 +149,7 @@ type backTruth struct {
 	events, known int
 }
 
-// wentBack judges a device that shows nodes something else than before. B11 promises less than B1 to B9 do of storage that
+// wentBack judges a device that shows nodes something other than before. B11 promises less than B1 to B9 do of storage that
 // keeps its word: one value an instance, and no grant that others do not know, while each node that lost something runs
 // an agent that can tell: records are missing that it has written or read, and no failed write can be why. Who has read
 // and written nothing since the snapshot cannot tell, nor can the next agent of a node whose slot does not say it, nor one that is

@@ -23,7 +23,7 @@ import (
 // reason to call the LUN another one, nor one to write: a node that cannot read cannot be granted anything, live by
 // a grant or know what its writes hit, and its slot would only keep others waiting for it.
 
-// ErrNotOurs says that something else than this group's superblock stands on the device.
+// ErrNotOurs says that something other than this group's superblock stands on the device.
 var ErrNotOurs = errors.New("the LUN is no longer ours")
 
 // OwnSuperblock judges the start of a device, both copies of the superblock, by what its superblock was. No error: it is

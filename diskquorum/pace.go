@@ -11,7 +11,7 @@ import (
 // progress rests on it: a node that measures wrongly preempts too early or waits too long, and what is decided stays one
 // value (B1 to B9).
 
-// recent is the weight of an I/O in the mean: one in so many.
+// recent is the weight of an I/O in the mean: one in this many.
 const recent = 4
 
 // paceWindow is half of the time that slowest looks back, about.
@@ -57,7 +57,7 @@ const (
 )
 
 // RoundsToFeed is how many rounds of I/O, a write and a read each, there are from an equal split until a half feeds under a
-// grant, in the worst case, with phases that are written to so many copies.
+// grant, in the worst case, with phases that are written to this many copies.
 func RoundsToFeed(copies int) int { return roundsToShow + roundsToDecide + copies - 1 }
 
 // SlowestRound is the longest that a write and the read after it may take if an equal split is to be decided within A, with
@@ -84,7 +84,7 @@ func (a *Arbiter) TooSlow() string {
 		"see \"the tie was not decided\" in docs/troubleshooting.md", limit.Round(10*time.Millisecond), a.timing.Arbitrate)
 }
 
-// ballot is the time of a ballot whose phases are written to so many copies, from the moment at which its owner may begin
+// ballot is the time of a ballot whose phases are written to this many copies, from the moment at which its owner may begin
 // until another node has read its outcome: an I/O that is under way, two phases, the publication, and a read of the other
 // node that began too early before the one that shows it.
 func (p *pace) ballot(copies int) time.Duration {

@@ -65,7 +65,7 @@ type Slot struct {
 	Ballot Ballot
 }
 
-// MachineUID is how an identity of the machine stands in a slot.
+// MachineUID is how an identity of the machine is written in a slot.
 func MachineUID(machine uint64) string {
 	if machine == 0 {
 		return ""

@@ -16,7 +16,7 @@ import (
 //     other half is granted (L5). When it can write no more it stops after G, as under any grant (L6).
 //   - It counts half of the roster, by fresh evidence. A majority that claims its death has one of these
 //     among its members, which has seen it (L9).
-//   - A majority of which its partner is a member is no other part: they have the partner in common.
+//   - A majority with its partner in it is no other part: they share the partner.
 //
 // When the partner no longer says so the node renounces (L10), as it would have at first.
 

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// risen is a granted pair of which node 0 sees everybody again, and node 1 does not: the network heals in
+// risen is a granted pair whose node 0 sees everybody again, and node 1 does not: the network heals in
 // pieces.
 func risen(t *testing.T) *rig {
 	t.Helper()

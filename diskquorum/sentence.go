@@ -96,22 +96,6 @@ func (a *Arbiter) Spoke(member int) (boot uint64, at boottime.Instant, sentenced
 	return boot, at, sentenced
 }
 
-// Heeding reports whether every slot shows an agent that does not count or arm in a condemned boot. One that cannot be read
-// shows nothing.
-func (a *Arbiter) Heeding() bool {
-	for i := range a.table.entries {
-		e := &a.table.entries[i]
-		switch {
-		case i == a.slot:
-		case e.status == slotUnknown:
-			return false
-		case e.status == slotKnown && e.record().State != SlotFree && !e.record().Statement.Heeds:
-			return false
-		}
-	}
-	return true
-}
-
 // Others is the evidence on the LUN that others live without this node.
 type Others struct {
 	// Dated is the earliest date of the words of those who show it, all of them read last; 0: nobody shows it.

@@ -24,7 +24,7 @@ func witnesses(t *testing.T, change func(a *Arbiter)) (*Arbiter, boottime.Instan
 		}}
 		e := &a.table.entries[slot]
 		e.status, e.newest = slotKnown, Slot{Index: slot, State: SlotActive, Statement: netgossip.Statement{
-			RosterEpoch: a.roster.Epoch, RosterDigest: a.roster.Digest, Seen: rest, Token: Token{Nonce: uint64(slot), Counter: 7}, Heeds: true,
+			RosterEpoch: a.roster.Epoch, RosterDigest: a.roster.Digest, Seen: rest, Token: Token{Nonce: uint64(slot), Counter: 7},
 		}}
 	}
 	if change != nil {
@@ -198,27 +198,7 @@ func TestSentenceOnTheLUN(t *testing.T) {
 	}
 }
 
-// Guard: sentences are off while a slot shows an agent that does not heed them, or cannot be read.
-func TestHeeding(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(e *entry)
-		want   bool
-	}{
-		"all":                 {func(*entry) {}, true},
-		"one does not":        {func(e *entry) { e.newest.Statement.Heeds = false }, false},
-		"a free one":          {func(e *entry) { e.newest = Slot{} }, true},
-		"never written":       {func(e *entry) { e.status = slotBlank }, true},
-		"it cannot be read":   {func(e *entry) { e.status = slotUnknown }, false},
-		"it has been stopped": {func(e *entry) { e.newest.State, e.newest.Statement.Heeds = SlotStopped, false }, false},
-	} {
-		a, _ := witnesses(t, func(a *Arbiter) { c.change(&a.table.entries[3]) })
-		if a.Heeding() != c.want {
-			t.Errorf("%s: %v", name, !c.want)
-		}
-	}
-}
-
-// An older agent ignores what is reserved for it: a block with a sentence differs in nothing else, and a slot in one bit.
+// A block with a sentence differs from one without in what is reserved for it, and in nothing else.
 func TestSentenceIsInReservedBytes(t *testing.T) {
 	e, pings := sampleEcho(), samplePings(MaxSlots)
 	with := encodeEcho(t, MaxSlots, &e, pings)
@@ -228,23 +208,5 @@ func TestSentenceIsInReservedBytes(t *testing.T) {
 		if reserved := i >= 144 && i < 208 || i >= SectorSize-8 && i < SectorSize; with[i] != without[i] && !reserved { // 8: the seal
 			t.Errorf("byte %d differs", i)
 		}
-	}
-	s := sampleSlot()
-	block := func(heeds bool) []byte {
-		s.Statement.Heeds = heeds
-		b := make([]byte, BlockSize)
-		if err := EncodeSlot(b, sampleID, &s, int(s.Sequence%2)); err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	with, without = block(true), block(false)
-	for i := range with {
-		if with[i] != without[i] && i != slMoreFlags && (i < SectorSize-8 || i >= SectorSize) {
-			t.Errorf("slot: byte %d differs", i)
-		}
-	}
-	if with[slMoreFlags]^without[slMoreFlags] != flagHeeds {
-		t.Errorf("slot: %08b, %08b", with[slMoreFlags], without[slMoreFlags])
 	}
 }

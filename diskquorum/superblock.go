@@ -75,7 +75,7 @@ var (
 	// ErrSuperblocksDiffer says that the two copies describe two LUNs: an init was
 	// interrupted, or two ran at once. Nobody may guess which one the others believe.
 	ErrSuperblocksDiffer = errors.New("the two superblock copies differ: an init was interrupted, or something wrote over one of them; " +
-		"`fencectl lun repair import DEVICE` tells whether it can be restored from the other, else run `fencectl lun init --force` again")
+		"`fencectl lun repair restore-superblock DEVICE` tells whether it can be restored from the other, else run `fencectl lun init --force` again")
 )
 
 // Validate reports what keeps the superblock from being written.

@@ -27,14 +27,16 @@ type sighting struct {
 	tearing uint64 // sequence of a write that has landed in one copy only in part, or 0
 	unread  int    // reads in a row that could make nothing of the slot
 	past    past
+	astray  bool // see noteAstray
 }
 
 func (s *sighting) record() *Slot { return &s.copies[s.current] }
 
 // deviceTable is the latest read of one device.
 type deviceTable struct {
-	id    [16]byte
-	slots []sighting
+	id     [16]byte
+	slots  []sighting
+	looked boottime.Instant // START of it
 }
 
 // entry follows one slot over the reads of a majority. Liveness is "the record changed,
@@ -96,9 +98,33 @@ func (t *Table) take(c *Completion) error {
 	}
 	dev := &t.devices[c.Device]
 	for i := range dev.slots {
-		dev.slots[i].update(i, dev.id, c.Data)
+		s := &dev.slots[i]
+		before := identityOf(s.record())
+		s.update(i, dev.id, c.Data)
+		if len(t.devices) > 1 {
+			s.noteAstray(before, dev.looked, &t.entries[i])
+		}
 	}
+	dev.looked = c.Started
 	return nil
+}
+
+// noteAstray notes that somebody writes the slot on this device below the newest record known of it: its owner's agent was
+// started while the device with that record was out of its reach, late writes had taken back on the others what the agents
+// before it had written, and it went on from less than they had come to. Such a device does not tell the slot (B8), or the
+// record of an agent that has ended would hide the promises and decisions of the one that runs. A record that only stands
+// there is what an earlier agent left on a device which the newest one does not reach. before is what the last look showed,
+// which began at looked.
+func (s *sighting) noteAstray(before identity, looked boottime.Instant, e *entry) {
+	if s.status != slotKnown {
+		return
+	}
+	switch now := identityOf(s.record()); {
+	case now.sequence >= e.last.sequence || now.process == e.last.process:
+		s.astray = false
+	case looked >= e.since && now != before:
+		s.astray = true
+	}
 }
 
 // merge makes what a majority of devices says the picture that counts.
@@ -110,9 +136,8 @@ func (t *Table) merge(from deviceSet, start, end boottime.Instant) {
 	t.reads++
 }
 
-// update takes slot i out of a read of the device with that id.
-func (s *sighting) update(i int, id [16]byte, data []byte) {
-	var errs [copiesPerSlot]error
+// update takes slot i out of a read of the device with that id, and returns how its copies could be read.
+func (s *sighting) update(i int, id [16]byte, data []byte) (errs [copiesPerSlot]error) {
 	tearing := uint64(0)
 	for copy := range copiesPerSlot {
 		off := SlotOffset(i, copy)
@@ -127,11 +152,12 @@ func (s *sighting) update(i int, id [16]byte, data []byte) {
 	switch status {
 	case slotUnknown:
 		s.unread++
-		return
+		return errs
 	case slotKnown:
 		s.current = current
 	}
 	s.unread = 0
+	return errs
 }
 
 // combine is what the devices read say of slot i together (B8): unknown unless a majority
@@ -140,7 +166,7 @@ func (t *Table) combine(i int, from deviceSet) (status slotStatus, newest *Slot)
 	known := 0
 	for d := range t.devices {
 		s := &t.devices[d].slots[i]
-		if !from.has(d) || s.status == slotUnknown {
+		if !from.has(d) || s.status == slotUnknown || s.astray {
 			continue
 		}
 		known++
@@ -252,7 +278,7 @@ func judge(errs [copiesPerSlot]error, copies *[copiesPerSlot]Slot, tearing, seen
 		}
 	}
 	switch {
-	case valid == 1 && blank == 1 && !BesideBlank(&copies[current]):
+	case valid == 1 && blank == 1 && !besideBlank(&copies[current]):
 		return slotUnknown, 0
 	case valid+blank == 0, tearing > newest+1 && tearing != seen, tearing > newest+retries:
 		return slotUnknown, 0
@@ -263,25 +289,36 @@ func judge(errs [copiesPerSlot]error, copies *[copiesPerSlot]Slot, tearing, seen
 	}
 }
 
-// BesideBlank reports whether the other copy may be blank beside this record: it is the first
+// besideBlank reports whether the other copy may be blank beside this record: it is the first
 // that ever landed in its slot. The copies are written in turns, so that is sequence 1; or an odd
 // one, where writes of the same copy had failed before it, which the record says (B3).
-func BesideBlank(s *Slot) bool {
+func besideBlank(s *Slot) bool {
 	return s.Sequence == 1 || s.Late != 0 && s.Sequence%copiesPerSlot == 1 && s.Sequence < retries
 }
 
-// UnreadableSlots lists the slots that agents cannot tell from a table, however often they read the same (B9).
-func UnreadableSlots(table []byte, sb *Superblock) (out []int) {
-	for i := range sb.Slots {
-		var s sighting
+// SlotView is what a read of one device shows of a slot, for tools.
+type SlotView struct {
+	Copies  [copiesPerSlot]error // as DecodeSlot has read them
+	Record  *Slot                // the newest copy that can be read; nil: none
+	Unknown bool                 // agents cannot tell the slot, however often they read the same (B9)
+}
+
+// ReadSlots judges the slots that are within table, which begins at the superblock, as an agent does.
+func ReadSlots(table []byte, sb *Superblock) (views []SlotView) {
+	for i := 0; i < sb.Slots && SlotOffset(i+1, 0) <= int64(len(table)); i++ {
+		s, v := &sighting{}, SlotView{}
 		for range 2 { // a torn copy is told by the second look
-			s.update(i, sb.ID, table)
+			v.Copies = s.update(i, sb.ID, table)
 		}
-		if s.status == slotUnknown {
-			out = append(out, i)
+		v.Unknown = s.status == slotUnknown
+		for which, err := range v.Copies {
+			if err == nil && (v.Record == nil || s.copies[which].Sequence > v.Record.Sequence) {
+				v.Record = &s.copies[which]
+			}
 		}
+		views = append(views, v)
 	}
-	return out
+	return views
 }
 
 // Slots is the number of slots.

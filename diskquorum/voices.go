@@ -12,7 +12,7 @@ type Voice struct {
 	Boot uint64
 	// Until is when the word is too old to count.
 	Until boottime.Instant
-	// Mutual says that its writer saw this node when it composed it, and goes by the one list that this node goes by.
+	// Mutual says that its writer saw this node when it composed it, and uses the one list that this node uses.
 	Mutual bool
 }
 

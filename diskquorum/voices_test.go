@@ -59,7 +59,7 @@ func TestVoicesAreDated(t *testing.T) {
 }
 
 // Guard: N2. Who does not see this node, by network or LUN, is heard and not counted; nor is one of before, or of another
-// mode, which says nothing of whom it sees.
+// mode, which does not say whom it sees.
 func TestVoicesAreMutual(t *testing.T) {
 	c := sung(t, 3)
 	if v := c.listen(0); !v[1].Mutual || !v[2].Mutual || v[0] != (Voice{}) {
@@ -76,7 +76,7 @@ func TestVoicesAreMutual(t *testing.T) {
 	}
 }
 
-// Guard: N6. A word by another list has other indices; one of a member that goes by two lists is a sighting at most.
+// Guard: N6. A word by another list has other indices; one of a member that uses two lists is a sighting at most.
 func TestVoicesByOtherLists(t *testing.T) {
 	c := sung(t, 3)
 	c.nodes[0].echo.peers[1].Settled = false

@@ -29,13 +29,13 @@ type past struct {
 	told  [copiesPerSlot]bool   // the latest read could tell it: it was neither torn nor damaged
 	late  [copiesPerSlot]bool   // its owner said in it of failed writes that they may land
 	older bool                  // the latest read showed older records than the one before, in both copies
-	base  uint64                // the greatest sequence when the device was seen to go back,
+	base  uint64                // the greatest sequence when the device was seen to go back, or this slot showed less,
 	lost  uint64                // and the greatest that was known of the slot by then; 0: none that counts
 }
 
 // follow compares the latest read of a slot with those before. What a torn copy said before is all that is known of it.
 func (p *past) follow(errs *[copiesPerSlot]error, copies *[copiesPerSlot]Slot) {
-	older, explained := 0, p.explained()
+	older, explained, was := 0, p.explained(), p.newest()
 	for which, err := range errs {
 		now, late := uint64(0), false
 		p.told[which] = err == nil || errors.Is(err, ErrBlank)
@@ -51,6 +51,9 @@ func (p *past) follow(errs *[copiesPerSlot]error, copies *[copiesPerSlot]Slot) {
 		p.shown[which], p.late[which] = now, late
 	}
 	p.older = older == copiesPerSlot && !explained
+	if p.newest() < was { // whatever the reason: what it shows now is not what its owner has written here since
+		p.base = p.newest()
+	}
 }
 
 // explained reports whether late writes of both copies may be why they show less.

@@ -277,22 +277,25 @@ func TestLateWriteDoesNotMakeAReaderForget(t *testing.T) {
 }
 
 // Guard: B11. What a slot says of failed writes explains an older state for as long as a copy says it, and while a read cannot tell
-// that copy; not once it is overwritten.
+// that copy; not once it is overwritten. What an older state shows is nothing that its owner has written there since.
 func TestWordOfFailedWritesEndsWithItsRecord(t *testing.T) {
 	type read struct {
 		a, b uint64 // sequences, 0: torn
 		late bool   // copy b says it
 	}
 	for _, c := range []struct {
-		reads []read
-		older bool
+		reads  []read
+		older  bool
+		writes bool // the owner is known to write this device since it went back, at sequence 5
 	}{
-		{[]read{{12, 13, false}, {8, 9, false}}, true},
-		{[]read{{12, 13, true}, {8, 9, false}}, false},
-		{[]read{{12, 13, true}, {0, 0, false}, {8, 9, false}}, false},
-		{[]read{{12, 13, true}, {14, 13, true}, {14, 15, false}, {8, 9, false}}, true},
+		{[]read{{12, 13, false}, {8, 9, false}}, true, false},
+		{[]read{{12, 13, true}, {8, 9, false}}, false, false},
+		{[]read{{12, 13, true}, {0, 0, false}, {8, 9, false}}, false, false},
+		{[]read{{12, 13, true}, {14, 13, true}, {14, 15, false}, {8, 9, false}}, true, false},
+		{[]read{{12, 13, true}, {8, 9, false}, {10, 9, false}}, false, true},
+		{[]read{{12, 13, true}, {14, 13, true}}, false, true},
 	} {
-		var p past
+		p := past{base: 5}
 		for _, r := range c.reads {
 			var errs [copiesPerSlot]error
 			var copies [copiesPerSlot]Slot
@@ -306,8 +309,8 @@ func TestWordOfFailedWritesEndsWithItsRecord(t *testing.T) {
 			}
 			p.follow(&errs, &copies)
 		}
-		if p.older != c.older {
-			t.Errorf("%+v: older %v", c.reads, p.older)
+		if writes := p.newest() > p.base; p.older != c.older || writes != c.writes {
+			t.Errorf("%+v: older %v, writes %v", c.reads, p.older, writes)
 		}
 	}
 }

@@ -49,18 +49,18 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// SlotsFor is the number of slots of a file of so many bytes, at least one.
+// SlotsFor is the number of slots of a file of this many bytes, at least one.
 func SlotsFor(size int64) int {
 	return int(min(MaxSlots, max(1, (size-HeaderSize)/SlotSize)))
 }
 
-// Size is the length of a file of so many slots.
+// Size is the length of a file of this many slots.
 func Size(slots int) int64 { return HeaderSize + int64(slots)*SlotSize }
 
 // Offset is where a slot stands, from 0 on.
 func Offset(slot int) int64 { return HeaderSize + int64(slot)*SlotSize }
 
-// Header is the beginning of a file of so many slots.
+// Header is the beginning of a file of this many slots.
 func Header(slots int) []byte {
 	b := make([]byte, HeaderSize)
 	copy(b, magic)

@@ -36,7 +36,7 @@ type place struct {
 	slack, io time.Duration
 }
 
-// NewShelf is that of a file of so many slots, which holds f.
+// NewShelf is that of a file of this many slots, which holds f.
 func NewShelf(slots int, f *File) *Shelf {
 	s := &Shelf{share: slots - slots/4}
 	taken := make([]bool, slots)

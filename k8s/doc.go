@@ -16,11 +16,12 @@
 //   - reconcile: the controller itself, by controller-runtime (cmd/fencing-controller, and nobody else);
 //   - nodefence, fenceconfig, remediation, kdump: the rules of fencing by devices: what comes next, by which devices, for whose
 //     wish, and what a crash kernel proves; pure; fencing carries them out (cmd/fencing-controller);
-//   - memberbook, grouppolicy: how lists of members are numbered and believed, and with what a group should run; pure
+//   - memberbook: how lists of members are numbered and believed; pure
 //     (agent, controllers);
 //   - storagefence: which pods leave a node that its storage has given up; pure; storagewatch carries it out
 //     (cmd/fencing-controller storage);
 //   - distributedapp: an example of an operator without a leader (cmd/distributedapp-operator);
+//   - program: how the programs with controllers start and stop (cmd/fencing-controller, cmd/distributedapp-operator);
 //   - k8stest: an API server for tests.
 //
 // # Arrows

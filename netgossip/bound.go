@@ -35,7 +35,7 @@ func (p Params) AccusedSince() time.Duration {
 }
 
 // Confirmations is how many other members must suspect a member as well for the time to
-// shrink from SuspicionMax to SuspicionMin. It is 0 where so many others do not exist:
+// shrink from SuspicionMax to SuspicionMin. It is 0 where this many others do not exist:
 // the first suspicion then runs for SuspicionMin.
 func (p Params) Confirmations(n int) int {
 	if k := p.SuspicionMult - 2; k > 0 && n-2 >= k {

@@ -31,7 +31,7 @@ type Fact struct {
 	Name    uint64        // [NameDigest] of the node it is about
 	Boot    uint64        // of that node
 	Timeout time.Duration // of a sentence
-	Teller  uint32        // of a death that was told: [TellerDigest] of the node whose agent was told, for people; of an order: of who gives it
+	Teller  uint32        // of a reported death: [TellerDigest] of the node whose agent was told, for people; of an order: of who gives it
 }
 
 // NameDigest stands for a node's name where there is no room for that.

@@ -1,6 +1,7 @@
 package netgossip
 
 import (
+	"iter"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -13,7 +14,7 @@ type MergerConfig struct {
 	Networks int // number of SystemNetworks
 	Policy   Policy
 	MaxAge   time.Duration // D_max: evidence of this age or more counts for nothing
-	// Countable says whether a peer with this standing may be counted; nil: one that goes by
+	// Countable says whether a peer with this standing may be counted; nil: one that uses
 	// Roster and no other may. What it says changes only before a Recount.
 	Countable func(*roster.Standing) bool
 }
@@ -61,7 +62,7 @@ type peer struct {
 	said      *Statement       // what statement was made of, if that counts by another roster
 	relay     Relay            // of the same answer
 	contact   bool             // it says that it sees us
-	mutual    bool             // it says that it sees us, and goes by rosters that we go by
+	mutual    bool             // it says that it sees us, and uses rosters that we use
 }
 
 // View is one evaluation of a Merger: who is reachable, and until when that may be
@@ -221,8 +222,20 @@ func (m *Merger) Statement(p int) (*Statement, boottime.Instant) {
 	return m.peers[p].statement, m.peers[p].anchor
 }
 
+// Said yields the latest statements of those of the members that have made one which is proven for an instant not before since.
+// This node has made none.
+func (m *Merger) Said(members roster.Set, since boottime.Instant) iter.Seq2[int, *Statement] {
+	return func(yield func(int, *Statement) bool) {
+		for p := range members.All() {
+			if l := &m.peers[p]; l.statement != nil && l.anchor >= since && !yield(p, l.statement) {
+				return
+			}
+		}
+	}
+}
+
 // Ways shares peers out among the networks on which they are reachable: each is on one, with another turn on
-// another one. Who is reachable nowhere is on none.
+// another one. A node that is reachable nowhere is on none.
 func (m *Merger) Ways(now boottime.Instant, peers roster.Set, turn int) []roster.Set {
 	ways := make([]roster.Set, len(m.up))
 	for p := range peers.All() {

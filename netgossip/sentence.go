@@ -3,7 +3,7 @@ package netgossip
 import "time"
 
 // MaxSentence is T_max: a watchdog whose timeout is no longer is that of a condemned boot. It is a constant of the
-// protocol: agents of other configurations go by it, and so does one that starts after another in the same boot.
+// protocol: agents of other configurations rely on it, and so does one that starts after another in the same boot.
 const MaxSentence = 3 * time.Second
 
 // driverSlack is what a driver may be late by in one countdown: its least heartbeat, and the reset itself.

@@ -30,7 +30,7 @@ type Guard struct {
 	Fences  bool          // loss of quorum stops the feeding (onQuorumLoss: fence)
 	Leases  bool          // in an equal split only a grant, of the LUN or of the Lease, keeps it feeding
 	Timeout time.Duration // as read back from the driver
-	// Horizon bounds the node's life: so long after it last answered any member of a
+	// Horizon bounds the node's life: this long after it last answered any member of a
 	// majority that counted it, it cannot run any more. Zero: unknown or unbounded.
 	Horizon time.Duration
 }
@@ -49,7 +49,7 @@ type Statement struct {
 	// members changes, that of all who are on the old or the new one.
 	RosterEpoch  uint64
 	RosterDigest uint64
-	// Standing is what the node goes by; zero: the one roster above, which is in force.
+	// Standing is what the node uses; zero: the one roster above, which is in force.
 	Standing roster.Standing
 	Token    Token
 	Seen     roster.Set // members that answered it within its D_max, without itself
@@ -59,11 +59,8 @@ type Statement struct {
 	Guarded roster.Set
 	// Lost are guarded peers that this node has not seen for longer than their horizon: its
 	// voice in the proof of their death. It vouches for that whole time, not for a moment.
-	Lost roster.Set
-	// LongLost are those of Lost that are so for agents from before there was an inquiry, too (watchdog, claims.go):
-	// in a large group these count claims of another age.
-	LongLost roster.Set
-	Guard    Guard
+	Lost  roster.Set
+	Guard Guard
 	// Terms are how it breaks ties; Agreed says that a majority of the roster has stated the same to
 	// it since it took them up (lease.md T1).
 	Terms    Terms
@@ -71,9 +68,8 @@ type Statement struct {
 	Feeding  bool // it has permission to feed right now
 	Stopping bool // planned stop: its absence is no failure
 	// Sentence says that Boot is condemned: nothing feeds its watchdog any more, and the timeout of that is this; 0: it
-	// is not, or it is not told. Heeds says that an agent of this version does not count or arm in a condemned boot.
+	// is not, or it is not told.
 	Sentence time.Duration
-	Heeds    bool
 	// Facts are what it hands on about other nodes, those of kind 0 last. They are by name, and count by any roster.
 	Facts        [MaxFacts]Fact
 	LUNHealthy   bool
@@ -88,7 +84,7 @@ type Statement struct {
 	Stated boottime.Instant
 }
 
-// Stands returns what the node goes by.
+// Stands returns what the node uses.
 func (s *Statement) Stands() roster.Standing {
 	if !s.Standing.Chain[0].IsZero() {
 		return s.Standing
@@ -107,7 +103,7 @@ func (s *Statement) outdated(other *Statement) bool {
 func (s *Statement) foreign() *Statement {
 	f := *s
 	f.Seen, f.Guarded = roster.FullSet(roster.MaxNodes), roster.FullSet(roster.MaxNodes)
-	f.View, f.Lost, f.LongLost = roster.Set{}, roster.Set{}, roster.Set{}
+	f.View, f.Lost = roster.Set{}, roster.Set{}
 	return &f
 }
 

@@ -9,7 +9,7 @@ import (
 // disk format.
 type Breakers uint8
 
-// The bits. A node with none of them is of a version that states no terms.
+// The bits.
 const (
 	BreaksByNothing Breakers = 1 << iota // equal splits are lost
 	BreaksByLUN
@@ -20,21 +20,20 @@ const (
 )
 
 // Terms are the settings on which a node breaks ties, and which all nodes of the group must
-// have alike: two halves that go by different ones can both win. It is a value.
+// have alike: two halves that use different ones can both win. It is a value.
 type Terms struct {
 	By  Breakers
 	Log uint64 // which LUN's log, or which Lease; 0: neither, or not known
 }
 
-// Stated reports whether a node states terms at all; versions before this one do not.
+// Stated reports whether these are terms at all.
 func (t Terms) Stated() bool { return t.By != 0 }
 
-// Settled reports whether a node goes by these terms, and will after a restart.
+// Settled reports whether a node uses these terms, and will after a restart.
 func (t Terms) Settled() bool { return t.By != 0 && t.By&Unsettled == 0 }
 
-// Fit reports whether nodes with these terms may be members of one half. Who states none is
-// of a version that did not know of it.
-func (t Terms) Fit(o Terms) bool { return t.Settled() && (t == o || !o.Stated()) }
+// Fit reports whether nodes with these terms may be members of one half.
+func (t Terms) Fit(o Terms) bool { return t.Settled() && t == o }
 
 // String names the terms as logs, errors and status show them.
 func (t Terms) String() string {

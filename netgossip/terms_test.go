@@ -14,7 +14,7 @@ func TestTermsFit(t *testing.T) {
 		{"two LUNs", lun, other, false, false},
 		{"LUN and API server", lun, Terms{By: BreaksByAPI}, false, false},
 		{"one asks the API server, too", lun, Terms{By: BreaksByLUN | AsksAPI, Log: 1}, false, false},
-		{"an older version", lun, Terms{}, true, false},
+		{"none are stated", lun, Terms{}, false, false},
 		{"not settled", lun, Terms{By: BreaksByLUN | Unsettled, Log: 1}, false, false},
 		{"both not settled", Terms{By: BreaksByLUN | Unsettled}, Terms{By: BreaksByLUN | Unsettled}, false, false},
 	} {

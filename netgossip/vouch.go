@@ -192,7 +192,7 @@ func (d Demand) Pace(p Params, peers int, direct bool) Pace {
 	return Pace{Interval: max(interval, min(busy, max(slowest, p.EvidenceMaxAge*3/5)))}
 }
 
-// RoundTime is the longest that probing all of so many peers takes, one after the other.
+// RoundTime is the longest that probing all of this many peers takes, one after the other.
 func (p Params) RoundTime(peers int) time.Duration {
 	return min(time.Duration(peers)*time.Second/roundRate, p.EvidenceMaxAge*3/5)
 }

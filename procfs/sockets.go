@@ -13,7 +13,7 @@ import (
 
 // Process is a process, by its number and the name of its program.
 type Process struct {
-	PID  int // 0: it is not to be seen from here
+	PID  int // 0: it cannot be seen from here
 	Name string
 }
 

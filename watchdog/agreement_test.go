@@ -44,7 +44,7 @@ func TestTermsNeedTheWordOfAMajority(t *testing.T) {
 		{"a majority", map[int]netgossip.Terms{1: ourTerms, 2: ourTerms}, true, roster.Set{}},
 		{"half, and one that goes by others", map[int]netgossip.Terms{1: ourTerms, 2: theirTerms}, false, roster.SetOf(2)},
 		{"half, and one that is not settled", map[int]netgossip.Terms{1: ourTerms, 2: unsettled}, false, roster.Set{}},
-		{"a majority, in part of an older version", map[int]netgossip.Terms{1: ourTerms, 2: {}}, true, roster.Set{}},
+		{"half, and one that states none", map[int]netgossip.Terms{1: ourTerms, 2: {}}, false, roster.Set{}},
 	} {
 		c := agreeing(t, 4)
 		for p, terms := range tc.words {
@@ -120,7 +120,7 @@ func TestHalfAtOdds(t *testing.T) {
 		reason Reason
 	}{
 		{"of one mind", ourTerms, true, roster.SetOf(1, 2), ReasonAPIReachable},
-		{"an older version", netgossip.Terms{}, false, roster.SetOf(1, 2), ReasonAPIReachable},
+		{"the other member states none", netgossip.Terms{}, true, roster.SetOf(1, 2), ReasonSplitAtOdds},
 		{"the other member has not the word of a majority", ourTerms, false, roster.SetOf(1, 2), ReasonSplitAtOdds},
 		{"the other member goes by other terms", theirTerms, true, roster.SetOf(1, 2), ReasonSplitAtOdds},
 		{"this node has not the word of a majority", ourTerms, true, roster.Set{}, ReasonSplitAtOdds},
@@ -151,7 +151,7 @@ func TestWordWithoutASlotIsNone(t *testing.T) {
 	}
 }
 
-// A core that was told no terms is as one of before: it asks for no agreement and states none.
+// A core that was told no terms asks for no agreement and states none.
 func TestNoTermsNoAgreement(t *testing.T) {
 	c := testCore(t, 4, func(c *Config) { c.API, c.APIMaxAge = true, time.Hour })
 	c.APIChecked(true, 5*sec)

@@ -22,7 +22,7 @@ func rosterOf(t *testing.T, epoch uint64, names ...string) *roster.Roster {
 	return r
 }
 
-// listCore goes by the chain; its directory is d.
+// listCore uses the chain; its directory is d.
 func listCore(t *testing.T, d *roster.Roster, chain ...*roster.Roster) *Core {
 	t.Helper()
 	s, err := roster.NewSuccession(&roster.Saved{Chain: chain}, nil, func(r *roster.Roster) int { return r.Quorum(0) })
@@ -91,7 +91,7 @@ func TestWhoVouchesForAGuard(t *testing.T) {
 		if tc.fresh {
 			before.chain = before.chain[1:]
 		}
-		if got := c.vouchedFor(x, before); got != tc.want {
+		if got := c.rosters.vouchedFor(x, before, c.view.Contact); got != tc.want {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
 	}
@@ -110,7 +110,7 @@ func TestGuardIsSaidAgainAfterAChange(t *testing.T) {
 	}
 }
 
-// Guard: a peer that goes by another list, too, has not doubted yet what was said under that one.
+// Guard: a peer that uses another list, too, has not doubted yet what was said under that one.
 func TestClaimsOfOneListAlone(t *testing.T) {
 	old, next := rosterOf(t, 1, "n0", "n1", "n2", "n3"), rosterOf(t, 2, "n0", "n1", "n2")
 	c := listCore(t, old, next)
@@ -119,7 +119,8 @@ func TestClaimsOfOneListAlone(t *testing.T) {
 		if p > 0 {
 			tell(c, 10*sec, p, netgossip.Statement{Lost: lost, Standing: st})
 		}
-		if got := judging(c, 10*sec).fresh(10*sec, p) != nil; got != (p == 1) {
+		st, _ := c.merger.Statement(p)
+		if got := st != nil && judging(c, 10*sec).fresh(st); got != (p == 1) {
 			t.Errorf("peer %d: its claims count: %v", p, got)
 		}
 	}
@@ -170,11 +171,11 @@ func TestFreshNodeThatJoinsDoubtsGuards(t *testing.T) {
 		c.Step(at)
 		if fx := c.fx.Rosters; !handed && fx.Fetch != (roster.Ref{}) {
 			handed = true
-			if err := c.rosters.Hand(old); err != nil {
+			if err := c.cfg.Succession.Hand(old); err != nil {
 				t.Fatal(err)
 			}
 		}
-		c.rosters.Saved(nil)
+		c.cfg.Succession.Saved(nil)
 	}
 	c.Step(14 * sec)
 	if n := len(s.Chain()); !handed || s.Fresh() || n != 2 {
@@ -194,7 +195,7 @@ func TestListAtHandIsNotGoneBy(t *testing.T) {
 	if !c.rosters.oneList() || !c.rosters.noOther() || !c.settled() {
 		t.Fatalf("one list: %v, no other %v, settled %v", c.rosters.oneList(), c.rosters.noOther(), c.settled())
 	}
-	if err := c.rosters.Learn(next); err != nil {
+	if err := c.cfg.Succession.Learn(next); err != nil {
 		t.Fatal(err)
 	}
 	c.Step(11 * sec)

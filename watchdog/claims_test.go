@@ -10,15 +10,14 @@ import (
 )
 
 // The times are those of docs/consumers.md: a claim counts for some seconds in a group of any size, and a proof
-// waits for that and for what may be late. Older agents count claims for longer in a large group, and a claim is
-// theirs only when it has stood for as long.
+// waits for that and for what may be late. Within another time everybody is met by chance.
 func TestTimesOfAProof(t *testing.T) {
 	if claimAge != 5*time.Second || ProofDelay != 7*time.Second {
 		t.Errorf("claims count for %v, a proof takes %v more than the horizon", claimAge, ProofDelay)
 	}
 	for n, want := range map[int]time.Duration{3: 7 * time.Second, 25: 7 * time.Second, 100: 22 * time.Second, 1000: 202 * time.Second} {
 		if got := chanceDelay(n); got != want {
-			t.Errorf("%d nodes: older agents' claims stand for %v more than the horizon, want %v", n, got, want)
+			t.Errorf("%d nodes: all are asked by chance within %v, want %v", n, got, want)
 		}
 	}
 }
@@ -192,6 +191,6 @@ func TestClaimsBeginAgainWithOtherIndices(t *testing.T) {
 
 // judging is the prover of a core, by what that knows now.
 func judging(c *Core, now boottime.Instant) *Prover {
-	c.proof.in = *c.situation(now)
+	c.proof.in = c.situation(now)
 	return &c.proof
 }

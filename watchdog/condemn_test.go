@@ -42,7 +42,7 @@ func (r court) until(from, limit boottime.Instant, pairs func(a, b int) bool, ea
 		if c.sentence.condemned {
 			return at, since
 		}
-		since = c.sentence.since
+		since = c.judgement.since
 	}
 	return 0, since
 }
@@ -52,7 +52,7 @@ func (r court) looked(pairs func(a, b int) bool) boottime.Instant {
 	r.t.Helper()
 	for at := cutAt + sec/4; at < cutAt+30*sec; at += sec / 4 {
 		r.run(at, at, pairs)
-		if r.nodes[0].sentence.since != 0 {
+		if r.nodes[0].judgement.since != 0 {
 			return at
 		}
 	}
@@ -64,7 +64,7 @@ func (r court) looked(pairs func(a, b int) bool) boottime.Instant {
 func TestCondemnedAfterThreeRounds(t *testing.T) {
 	r := atCourt(t, 5, 1)
 	at := r.looked(apart)
-	first := r.nodes[0].sentence.round
+	first := r.nodes[0].judgement.round
 	condemned, since := r.until(at+sec/4, at+20*sec, apart, func(boottime.Instant) {})
 	last := r.nodes[0].lun.arbiter.OthersLive(condemned, 3, roster.Set{}).Round
 	if condemned == 0 || since != at || last-first < 2 {
@@ -92,7 +92,7 @@ func TestGapInTheEvidenceBeginsAgain(t *testing.T) {
 		},
 		"one of them heard it for a moment": func(r court, at boottime.Instant) boottime.Instant {
 			r.run(at+sec/4, at+sec/2, func(a, b int) bool { return apart(a, b) || a == 1 && b == 0 })
-			for at += 3 * sec / 4; r.nodes[0].sentence.since != 0; at += sec / 4 {
+			for at += 3 * sec / 4; r.nodes[0].judgement.since != 0; at += sec / 4 {
 				if r.run(at, at, apart); r.nodes[0].sentence.condemned {
 					t.Fatal("condemned although one of them has just heard it")
 				}
@@ -162,10 +162,10 @@ func TestChangedViewIsNoQuiet(t *testing.T) {
 	} {
 		r := atCourt(t, 5, 5*time.Second)
 		c := r.nodes[0].Core
-		c.sentence.view, c.sentence.quiet = tc.was, now-10*sec
+		c.judgement.view, c.judgement.quiet = tc.was, now-10*sec
 		c.view.Counted, c.view.Seen = tc.counted, tc.counted
-		if c.followQuiet(now); (c.sentence.quiet < now) != tc.quiet {
-			t.Errorf("%s: quiet since %v at %v", name, time.Duration(c.sentence.quiet), time.Duration(now))
+		if c.followQuiet(now); (c.judgement.quiet < now) != tc.quiet {
+			t.Errorf("%s: quiet since %v at %v", name, time.Duration(c.judgement.quiet), time.Duration(now))
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 // Config fixes what a Core decides by.
 type Config struct {
 	Roster *roster.Roster // the directory: everybody by whose indices sets count
-	// Succession is how the list of members changes; nil: it does not, and Roster is in force.
+	// Succession is how the list of members changes; nil: it does not.
 	Succession *roster.Succession
 	Networks   int
 	Policy     netgossip.Policy
@@ -25,12 +25,12 @@ type Config struct {
 	APIMaxAge      time.Duration // an older result of the API probe counts for nothing
 	LUNLostAsksAPI bool          // quorum.tieBreak: lun-then-kubernetes
 	LUNMode        LUNMode       // lun.mode
-	LUNGrace       time.Duration // LUNAnd: so long the LUN may be lost for this node alone
+	LUNGrace       time.Duration // LUNAnd: this long the LUN may be lost for this node alone
 	Hold           bool          // lun.hold: without quorum, go on while the LUN shows that nobody lives
 	Sentence       Sentencing    // of a node that has lost for certain; needs Hold
 	Outside        bool          // deaths that are proven elsewhere are believed, see Core.Tell
 	Orders         bool          // this node orders others to end, and obeys, see Core.Order
-	// Window is for how long a member of a group of so many may be counted for having seen this node; nil: MaxAge and
+	// Window is how long a member of a group of this many may be counted for having seen this node; nil: MaxAge and
 	// the budget's Sampling.
 	Window    func(members int) time.Duration
 	Arbitrate time.Duration // A
@@ -38,7 +38,7 @@ type Config struct {
 	// Budget is what the peers have to reckon with; the watchdog's own timeout replaces
 	// the one in it as soon as it is known.
 	Budget       Budget
-	RestartGrace time.Duration // no LEFT for so long after a peer said that it restarts
+	RestartGrace time.Duration // no LEFT for this long after a peer said that it restarts
 
 	Boot    uint64           // nonce of the kernel boot
 	Booted  boottime.Instant // of the kernel, by this node's clock; zero: with the clock, as CLOCK_BOOTTIME does
@@ -72,7 +72,7 @@ type Effects struct {
 
 	Fenced roster.Set // see Core.Fenced
 	Told   []Answer   // to Core.Tell
-	Obeyed []Obeyed   // to Core.Order
+	Obeyed []Answer   // to Core.Order
 	Spread bool       // the statement hands on a death that this node was told: all peers are to hear it at once
 	Strike bool       // a node that is not to wait for its watchdog may be taken down now
 
@@ -88,8 +88,7 @@ type Effects struct {
 
 // Core owns the state of the decision. It is not safe for concurrent use.
 type Core struct {
-	guarding // of the watchdog,
-	sentence // and of the boot;
+	guarding // of the watchdog, and of the boot
 	publication
 
 	cfg     Config
@@ -112,10 +111,11 @@ type Core struct {
 	wall     int64
 	kubeAway bool // SetUnheard
 
-	stepped  boottime.Instant // the step before
-	holdLeft boottime.Instant // nothing is done about lost quorum before
-	stall    stall
-	rosters  Rosters
+	stepped   boottime.Instant // the step before
+	holdLeft  boottime.Instant // nothing is done about lost quorum before
+	stall     stall
+	rosters   Rosters
+	judgement judgement // of this boot
 
 	split   tie.Output
 	healthy bool // the LUN, as its arbiter said last
@@ -123,7 +123,6 @@ type Core struct {
 	hold    holding
 	voices  voices
 
-	known   proverInput
 	fx      Effects
 	changed boottime.Instant
 	asked   tie.Input
@@ -131,10 +130,13 @@ type Core struct {
 
 // NewCore returns a core that has seen nobody yet.
 func NewCore(cfg Config) *Core {
+	if cfg.Succession == nil {
+		cfg.Succession = alone(cfg.Roster, cfg.Quorum)
+	}
 	c := &Core{
 		cfg: cfg,
 		merger: netgossip.NewMerger(netgossip.MergerConfig{
-			Roster: cfg.Roster, Networks: cfg.Networks, Policy: cfg.Policy, MaxAge: cfg.MaxAge, Countable: countable(cfg.Succession),
+			Roster: cfg.Roster, Networks: cfg.Networks, Policy: cfg.Policy, MaxAge: cfg.MaxAge, Countable: cfg.Succession.Countable,
 		}),
 		publication: newPublication(cfg.Roster.Size(), cfg.RestartGrace),
 		hold:        holding{seen: make([]boottime.Instant, cfg.Roster.Size())},
@@ -142,34 +144,19 @@ func NewCore(cfg Config) *Core {
 		fx:          Effects{Lock: -1},
 	}
 	c.proof = newProver(&c.cfg, &c.rosters, c.merger)
-	c.guarding = guarding{cfg: &c.cfg, end: &c.sentence, disarm: make(map[string]string)}
-	c.rosters = Rosters{cfg: &c.cfg, merger: c.merger, quorum: cfg.Roster.Quorum(cfg.Quorum)}
+	c.guarding = guarding{cfg: &c.cfg, disarm: make(map[string]string)}
+	c.rosters = Rosters{cfg: &c.cfg, merger: c.merger}
 	c.breaker, c.granted = &c.lun, cfg.LUN
 	c.SetGuard(false, 0)
 	c.rosters.recount()
 	return c
 }
 
-// Rosters are the lists of members that this node goes by.
+// Rosters are the lists of members that this node uses.
 func (c *Core) Rosters() *Rosters { return &c.rosters }
 
 // Merger gives the reachability state, for events and for display.
 func (c *Core) Merger() *netgossip.Merger { return c.merger }
-
-// recallGuard finds in this node's slot what an agent before this one has said of the watchdog of this boot: that it is armed, with a timeout,
-// and that nothing is known of when it fires. Nobody else writes that there: a driver that does not tell its timeout has none.
-func (c *Core) recallGuard() {
-	if c.unfired || c.guard.Armed || c.lun.arbiter == nil {
-		return
-	}
-	rec, ok := c.lun.arbiter.PeerSlot(c.cfg.Roster.Name(c.cfg.Roster.Self))
-	if !ok || rec.Statement.Boot != c.cfg.Boot || rec.GrantLifetime == 0 { // an agent that states no lifetime states no horizon either
-		return
-	}
-	if g := &rec.Statement.Guard; g.Armed && g.Timeout > 0 && g.Horizon == 0 {
-		c.GuardFailed()
-	}
-}
 
 // SetWallTime sets the wall clock for records that people read; nothing is decided by it.
 func (c *Core) SetWallTime(unixMilli int64) { c.wall = unixMilli }
@@ -195,11 +182,16 @@ func (c *Core) Since() boottime.Instant { return c.changed }
 // Split is the tie-breaker's latest word.
 func (c *Core) Split() *tie.Output { return &c.split }
 
+// Deaths is what is known of who is dead, and takes what is told of it.
+func (c *Core) Deaths() *Prover { return &c.proof }
+
 // Step evaluates everything at now: whom this node sees, whether its own boot is over, what it lives by, what becomes of its watchdog,
 // who else is dead, and what is said of all that. In steady state it does not allocate.
 func (c *Core) Step(now boottime.Instant) *Effects {
 	c.see(now)
-	c.judge(now)
+	if c.judge(now, c.situation(now)) {
+		c.view = c.look(now)
+	}
 	c.weigh(now)
 	permitted := c.fx.Decision.Until
 	c.decide(now)
@@ -215,10 +207,55 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 func (c *Core) see(now boottime.Instant) {
 	c.view = c.look(now)
 	c.followRosters(now)
-	// Who was removed, or is about to join, may be in contact and of one mind.
+	// A member that was removed, or is about to join, may be in contact and of one mind.
 	c.view.Counted = c.view.Counted.And(c.rosters.expected)
 	c.followVoices(now)
 	c.fx.Wake = min(c.view.NextExpiry, c.rosters.wake)
+}
+
+// followRosters goes on with a change of the list of members, and gives up what rested on another list.
+func (c *Core) followRosters(now boottime.Instant) {
+	c.fx.Rosters = RosterEffects{Moves: roster.Moves{Rival: -1}}
+	c.rosters.wake, c.rosters.stepped = boottime.Never, now
+	defer c.rosters.stand()
+	if c.rosters.waits(&c.view) {
+		return
+	}
+	moves, before, changed := c.rosters.advance(now, c.view.Contact)
+	c.fx.Rosters.Moves = moves
+	if changed {
+		c.proof.doubt(now)
+		if keep, replaced := c.rosters.carryOver(before, c.proof.guarded, c.view.Contact); replaced {
+			c.proof.doubtGuards(now, keep)
+		}
+		removed := ""
+		if c.rosters.removed() {
+			removed = "the removal of this node from the list of members"
+		}
+		c.SetDisarm("removed", removed)
+		c.view = c.look(now)
+	}
+	if c.rosters.stale {
+		c.fx.Rosters.Directory = c.rosters.directory(now, c.view.Contact)
+	}
+}
+
+// look is the view of this step. A node that is condemned, or waits, sees nobody as far as others are concerned (P2, P2'), and
+// nobody sees or counts a boot that is condemned (P5).
+func (c *Core) look(now boottime.Instant) netgossip.View {
+	c.merger.Bar(c.proof.barred())
+	v := c.merger.Evaluate(now, c.rosters.quorum)
+	s := &c.sentence
+	if s.blind && s.sight != 0 && now >= s.sight {
+		s.blind = false
+	}
+	if c.apart() {
+		v.Counted, v.Contact, v.QuorumUntil = roster.Set{}, roster.Set{}, 0
+		if s.sight > now {
+			v.NextExpiry = min(v.NextExpiry, s.sight)
+		}
+	}
+	return v
 }
 
 // weigh finds what this node lives by: a majority, what breaks a tie, or that nobody else can live.
@@ -230,11 +267,24 @@ func (c *Core) weigh(now boottime.Instant) {
 	c.followTerms()
 	c.united = c.unitedHalf()
 	c.followAPI(now)
+	c.writeSlot(now)
 	c.arbitrate(now)
 	c.followLUN(now)
 	c.followHold(now)
 	c.recallGuard()
 	c.followRelease(now)
+}
+
+// writeSlot says what the slot of this node is to tell, and whether those of the others are waited for.
+func (c *Core) writeSlot(now boottime.Instant) {
+	if c.lun.arbiter == nil {
+		return
+	}
+	in := &c.lun.input
+	in.Own = c.statement(now)
+	in.Own.Stated = boottime.Instant(now.Sub(c.cfg.Booted))
+	in.WallTime = c.wall
+	in.Look = c.proof.waits || c.termsWait()
 }
 
 // decide decides by that, and says what becomes of the watchdog.
@@ -261,25 +311,6 @@ func (c *Core) decide(now boottime.Instant) {
 	}
 }
 
-// followMajority keeps the clock of L8: it is restarted by a counted majority only.
-func (c *Core) followMajority(now boottime.Instant) {
-	if c.outcome == netgossip.Majority {
-		c.lastUntil = c.view.QuorumUntil
-		c.holdUntil, c.tieSince = 0, 0
-		return
-	}
-	if c.lastUntil != 0 {
-		// The evidence ran out at lastUntil, or was withdrawn now; a loop that was
-		// held up must not count from its own late awakening.
-		lost := min(c.lastUntil, now)
-		c.holdUntil, c.tieSince, c.lastUntil = lost.Add(c.cfg.Arbitrate), lost, 0
-		c.hold.lost = lost
-	}
-	if c.tieSince == 0 && c.outcome == netgossip.EqualSplit {
-		c.tieSince = now
-	}
-}
-
 func (c *Core) inputs(now boottime.Instant) Inputs {
 	in := Inputs{
 		Now: now, Condemned: c.sentence.condemned, Disarm: len(c.disarm) > 0, Stopping: c.stopping,
@@ -300,6 +331,83 @@ func (c *Core) inputs(now boottime.Instant) Inputs {
 	return in
 }
 
+// followDeaths tells by the LUN whether this node lives, finds who is dead, and takes and gives orders; gap: claims begin again.
+func (c *Core) followDeaths(now boottime.Instant, gap bool) {
+	c.testify(now)
+	in := c.situation(now)
+	in.Gap = gap
+	if c.proof.step(now, in).Unfired {
+		c.GuardFailed()
+	}
+	out := c.proof.followOrders(now, c.situation(now))
+	c.fx.Wake = min(c.fx.Wake, out.Wake)
+	c.fx.Ask, c.fx.Told, c.fx.Obeyed, c.fx.Fenced = out.Ask, out.Answers, out.Obeyed, c.proof.fenced
+}
+
+// situation is what deaths are judged by at this moment.
+func (c *Core) situation(now boottime.Instant) proverInput {
+	d := &c.fx.Decision
+	won := d.Reason == ReasonSplitWon
+	return proverInput{
+		View: c.view, Heard: c.voices.heard, Restarting: c.publication.held,
+		Apart: c.apart(), Condemned: c.sentence.condemned, Unfired: c.unfired,
+		Sole: c.soleSide(now), Leads: c.leads(), Majority: d.Quorum && c.outcome == netgossip.Majority,
+		Granted: won && c.guard.Leases && !c.split.Relayed, // a node that lives by another holder's writes does not see what the victim wrote last
+		Won:     won, Until: d.Until, BySlots: c.bySlots(), Unfit: c.unfit(now),
+	}
+}
+
+// soleSide reports whether nobody else can live: this node counts a majority, or is in the half that a grant names.
+//
+// Invariant: in an equal split that is not decided yet, or that is left to who reaches the API server, both halves may live.
+// Neither believes that the other one is dead; it would be told so by who sees one half alone.
+func (c *Core) soleSide(now boottime.Instant) bool {
+	if d := &c.fx.Decision; !d.Quorum || d.Action == Hold || c.apart() {
+		return false
+	}
+	return c.outcome == netgossip.Majority || c.granted && c.split.Split == tie.Won && c.split.Until > now
+}
+
+// leads reports whether this node counts a majority, not half of an equal split.
+func (c *Core) leads() bool {
+	return !c.apart() && c.fx.Decision.Quorum && c.fx.Decision.Action == Feed && c.rosters.mostOfEach(c.view.Counted)
+}
+
+// unfit is why this node does not obey an order, by what it knows of itself; 0: it may.
+func (c *Core) unfit(now boottime.Instant) Refusal {
+	need := 2 * (c.cfg.Sentence.Timeout + 500*time.Millisecond) // as a sentence's, it has to fit into the horizon that others reckon with
+	switch {
+	case !c.cfg.Orders || c.cfg.Sentence.Timeout <= 0 || !c.briefly() || c.set < need:
+		return RefusedOff
+	case !c.mayEnd(now): // also under maintenance, and in a dry run
+		return RefusedUnguarded
+	case !c.leads():
+		return RefusedNoMajority
+	}
+	return 0
+}
+
+// Renumber makes to the directory: all sets count by it from now on. Between two steps only.
+func (c *Core) Renumber(to *roster.Roster) {
+	n := roster.Renumber(c.cfg.Roster, to)
+	c.merger.Renumber(to)
+	c.cfg.Roster = to
+	c.publication.renumber(n, to.Size())
+	c.proof.retell(n)
+	c.proof.renumber(n, to)
+	c.proof.doubt(c.stepped)
+	c.hold.seen = renumbered(n, c.hold.seen, to.Size())
+	c.voices = newVoices(to.Size())
+	c.terms.heard, c.terms.unfit = n.Set(c.terms.heard), n.Set(c.terms.unfit)
+	c.view = netgossip.View{Seen: n.Set(c.view.Seen), Contact: n.Set(c.view.Contact), Counted: n.Set(c.view.Counted)}
+	c.fx.Available, c.fx.Left, c.fx.Joined = n.Set(c.fx.Available), n.Set(c.fx.Left), n.Set(c.fx.Joined)
+	c.fx.Fenced = n.Set(c.fx.Fenced)
+	c.rosters.peers.Self, c.rosters.peers.Contact = to.Self, c.view.Contact
+	c.rosters.stand()
+	c.rosters.recount()
+	c.breaker.SetRoster(to, c.rosters.base().Size())
+}
+
 // statement is what this node says about itself now. One that is about to disarm does not
 // claim to be guarded: nobody may conclude from its silence that a watchdog has reset it.
 func (c *Core) statement(now boottime.Instant) netgossip.Statement {
@@ -314,7 +422,6 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 		View:         c.view.Counted,
 		Guarded:      c.proof.guarded,
 		Lost:         c.proof.lost,
-		LongLost:     c.proof.longLost(now),
 		Guard:        c.statedGuard(),
 		Terms:        c.terms.own,
 		Agreed:       c.terms.own.Stated() && c.Agreed(),
@@ -325,13 +432,12 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 		Unheard:      c.kubeAway,
 		Version:      c.cfg.Version,
 		Sentence:     c.sentence.timeout,
-		Heeds:        true,
 	}
 	var again boottime.Instant
 	st.Facts, again = c.proof.facts(now)
 	c.fx.Wake = min(c.fx.Wake, again)
 	if c.sentence.condemned || c.sentence.blind {
-		st.Seen, st.View, st.Lost, st.LongLost = roster.Set{}, roster.Set{}, roster.Set{}, roster.Set{} // nothing that it could say is to count for anybody
+		st.Seen, st.View, st.Lost = roster.Set{}, roster.Set{}, roster.Set{} // nothing that it could say is to count for anybody
 		st.Facts = [netgossip.MaxFacts]netgossip.Fact{}
 	}
 	return st

@@ -23,13 +23,13 @@ func TestWhoIsDoubtedIsLeftBeforeTheEvidenceEnds(t *testing.T) {
 	c := lifeCore(t, 4)
 	silent(c, 10*sec+1, 1)
 	edges(t, c, 11*sec, "doubted", roster.SetOf(1), nobody)
-	if c.LeftReason(1) != LeftDoubted || c.Doubted() != roster.SetOf(1) || !c.View().Counted.Has(1) {
-		t.Fatalf("reason %v, doubted %v, counted %v", c.LeftReason(1), c.Doubted(), c.View().Counted)
+	if c.LeftReason(1) != LeftDoubted || c.doubted != roster.SetOf(1) || !c.View().Counted.Has(1) {
+		t.Fatalf("reason %v, doubted %v, counted %v", c.LeftReason(1), c.doubted, c.View().Counted)
 	}
 	walk(t, c, 12*sec, 13*sec, "evidence lasts", 2, 3)
 	edges(t, c, 14*sec, "it has run out, which is no other LEFT", nobody, nobody)
-	if c.LeftReason(1) != LeftDoubted || !c.Doubted().IsEmpty() {
-		t.Fatalf("reason %v, doubted %v", c.LeftReason(1), c.Doubted())
+	if c.LeftReason(1) != LeftDoubted || !c.doubted.IsEmpty() {
+		t.Fatalf("reason %v, doubted %v", c.LeftReason(1), c.doubted)
 	}
 	tell(c, 15*sec, 1, netgossip.Statement{})
 	edges(t, c, 15*sec, "back", nobody, roster.SetOf(1))
@@ -82,8 +82,8 @@ func TestDoubtsFollowTheList(t *testing.T) {
 	}
 	c.Renumber(to)
 	c.Step(11*sec + 1)
-	if want := roster.SetOf(4); c.Doubted() != want || c.Available().Has(4) {
-		t.Errorf("doubted %v, want %v; available %v", to.Names(c.Doubted()), to.Names(want), to.Names(c.Available()))
+	if want := roster.SetOf(4); c.doubted != want || c.Available().Has(4) {
+		t.Errorf("doubted %v, want %v; available %v", to.Names(c.doubted), to.Names(want), to.Names(c.Available()))
 	}
 }
 

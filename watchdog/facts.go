@@ -5,20 +5,22 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 const (
 	// factsTurn is how long a statement shows the same facts where there are more than it has room for.
 	factsTurn = 5 * time.Second
-	// sentenceNews is for how long a sentence is handed on. After it nobody waits for it any more: time has proven the death.
+	// sentenceNews is how long a sentence is handed on. After it nobody waits for it any more: time has proven the death.
 	sentenceNews = 2 * time.Minute
 	// leastSentence is the shortest timeout that a driver can be set to, so no node tells a shorter one.
 	leastSentence = time.Second
 )
 
 // facts are what this node hands on: the sentences that it knows, the deaths that it was told of and believes, and those of both
-// that were contradicted. They are levels and not events: who was away hears them later.
+// that were contradicted. They are levels and not events: a node that was away hears them later.
 //
 // Invariant: what is handed on is what was told, never a conclusion of this node, and never the rest of a countdown (P4). A sentence
 // is handed on by those alone to whom the node itself, or its block on the LUN, has told it.
@@ -30,7 +32,7 @@ func (v *Prover) facts(now boottime.Instant) (facts [netgossip.MaxFacts]netgossi
 	orders := v.orderFacts(&facts) // two at most, for seconds
 	for p := range v.peers {
 		if w := &v.peers[p]; w.sentenced != 0 || w.defied != 0 || w.death.Proof.told() {
-			if f := v.factOf(now, p, w); f.Kind != 0 {
+			if f := v.handsOn(now, p, w); f.Kind != 0 {
 				all = append(all, f)
 				if f.Kind == netgossip.FactContradicted {
 					all[urgent], all[len(all)-1] = f, all[urgent]
@@ -68,9 +70,9 @@ func (v *Prover) takeTurns(now boottime.Instant, room, all []netgossip.Fact) int
 	return len(room)
 }
 
-// factOf is what this node hands on about a peer; of kind 0: nothing.
-func (v *Prover) factOf(now boottime.Instant, p int, w *witness) (f netgossip.Fact) {
-	known := v.knownBoot(p)
+// handsOn is what this node hands on about a peer; of kind 0: nothing.
+func (v *Prover) handsOn(now boottime.Instant, p int, w *witness) (f netgossip.Fact) {
+	known := v.KnownBoot(p)
 	f = netgossip.Fact{Name: netgossip.NameDigest(v.roster.Name(p)), Boot: known}
 	switch d := &w.death; {
 	case known == 0 || p == v.roster.Self:
@@ -123,18 +125,9 @@ func (v *Prover) takeFacts(now boottime.Instant) {
 	if v.in.Apart {
 		return
 	}
-	for m := range v.in.View.Counted.All() {
-		if m == v.roster.Self {
-			continue
-		}
-		st, anchor := v.merger.Statement(m)
-		if st == nil || st.Facts[0].Kind == 0 || now.Sub(anchor) > v.cfg.MaxAge {
-			continue
-		}
-		for i := range st.Facts {
-			if f := &st.Facts[i]; f.Kind != 0 {
-				v.takeFact(now, m, f)
-			}
+	for m, st := range v.words(now, v.cfg.MaxAge) {
+		for i := 0; i < len(st.Facts) && st.Facts[i].Kind != 0; i++ {
+			v.takeFact(now, m, &st.Facts[i])
 		}
 	}
 }
@@ -151,7 +144,7 @@ func (v *Prover) takeFact(now boottime.Instant, m int, f *netgossip.Fact) {
 		return
 	}
 	w := &v.peers[p]
-	if f.Boot != v.knownBoot(p) || w.defied == f.Boot {
+	if f.Boot != v.KnownBoot(p) || w.defied == f.Boot {
 		return
 	}
 	switch f.Kind {
@@ -185,7 +178,7 @@ func (v *Prover) unfiredBoot(p int) uint64 {
 }
 
 // takeUnfired takes from a member that the watchdog of a boot was seen not to fire, also of this one, if an agent before this one was
-// there. One word is enough: it takes a proof away and makes none. Who lies could as well say that it sees that node.
+// there. One word is enough: it takes a proof away and makes none. Anyone who lies could as well say that it sees that node.
 func (v *Prover) takeUnfired(p int, boot uint64) {
 	switch {
 	case p == v.roster.Self && boot == v.cfg.Boot:
@@ -202,16 +195,174 @@ func (v *Prover) TakenBack(now boottime.Instant, p int, boot uint64) bool {
 		return boot != 0
 	}
 	name := netgossip.NameDigest(v.roster.Name(p))
-	for m := range v.in.View.Counted.All() {
-		st, anchor := v.merger.Statement(m)
-		if m == v.roster.Self || st == nil || now.Sub(anchor) > v.cfg.MaxAge {
-			continue
-		}
-		for i := range st.Facts {
-			if f := &st.Facts[i]; f.Kind == netgossip.FactContradicted && f.Name == name && f.Boot == boot {
-				return true
-			}
+	for _, st := range v.words(now, v.cfg.MaxAge) {
+		if factOf(st, netgossip.FactContradicted, name, boot) != nil {
+			return true
 		}
 	}
 	return false
+}
+
+// followSentences takes the sentences of others that were read or stated, and finds which nodes are dead by them.
+func (v *Prover) followSentences(now boottime.Instant) {
+	if v.slots != nil {
+		for _, s := range v.slots.TakeSentences() {
+			v.sentencedByLUN(now, &s)
+		}
+	}
+	if v.in.Condemned { // it claims nobody's death
+		return
+	}
+	for p := range v.peers {
+		if w := &v.peers[p]; w.sentenced != 0 && p != v.roster.Self {
+			v.execute(now, p, w)
+		}
+	}
+}
+
+// execute proves the death of a condemned boot when its time is over, and shows it while nobody speaks against it. A death that
+// was handed on gives way to what the node has told itself.
+func (v *Prover) execute(now boottime.Instant, p int, w *witness) {
+	if v.denies(p, w) {
+		w.sentenced, w.hearsay = 0, 0
+		v.defy(p, w.boot)
+		return
+	}
+	if w.sentenced == w.boot && w.defied != w.boot && w.fires() && !w.twins && (w.death.Boot != w.boot || w.death.handedOn() && w.hearsay == 0) {
+		if now < w.over {
+			v.out.Wake = min(v.out.Wake, w.over)
+			v.askSeers(now, p, w)
+		} else {
+			w.death = Death{Proof: ProofSentence, Boot: w.boot, At: now, Hearsay: w.hearsay > 0}
+		}
+	}
+	if w.death.Proof != ProofSentence {
+		return
+	}
+	if w.death.Hearsay && w.death.Boot == w.boot && (v.merger.Sighted(p) > w.death.At || v.wroteSlot(now, p, &w.death)) {
+		v.defy(p, w.boot)
+		return
+	}
+	if spoke, at, _ := v.spoke(p); w.death.Boot == w.boot && (w.lived > w.death.At || spoke == w.boot && at > w.death.At) {
+		// P9: it lives on. Either two machines are one boot, or the watchdog did not do what it said.
+		w.unfired = w.boot
+		v.defy(p, w.boot)
+		return
+	}
+	put(&v.fenced, p, w.death.Boot == w.boot && !w.twins && !w.unmet() && !v.seenByCounted(now, p))
+	if !v.fenced.Has(p) && w.death.Boot == w.boot && now.Sub(w.death.At) < trialLimit {
+		v.askSeers(now, p, w)
+	}
+}
+
+// seersLead is how long before its time is over a sentence's seers are asked: long enough for their answers.
+const seersLead = 500 * time.Millisecond
+
+// askSeers asks the members for news whose word that they see a condemned node would hold up its FENCED: where samples are taken,
+// it is from before the sentence as a rule, and lasts for MaxAge. It makes nothing believed: they are heard like at any other time.
+func (v *Prover) askSeers(now boottime.Instant, p int, w *witness) {
+	var seers roster.Set
+	for m, st := range v.words(max(now, w.over), v.cfg.MaxAge) {
+		put(&seers, m, st.Seen.Has(p))
+	}
+	if !seers.IsEmpty() {
+		v.askWhether(now, &w.seers, netgossip.SentenceBound(w.term)-seersLead, seers)
+	}
+}
+
+// denies reports whether a boot has spoken on the LUN since others have handed its sentence on, and bears none.
+func (v *Prover) denies(p int, w *witness) bool {
+	if w.hearsay == 0 || w.sentenced != w.boot {
+		return false
+	}
+	boot, at, sentenced := v.spoke(p)
+	return boot == w.boot && at > w.hearsay && !sentenced
+}
+
+// sentencedByLUN takes the sentence of an echo block.
+func (v *Prover) sentencedByLUN(now boottime.Instant, s *diskquorum.Sentence) {
+	for p := range v.peers {
+		if v.peers[p].boot == s.Boot && diskquorum.NameDigest(v.roster.Name(p)) == s.Name {
+			v.firstHand(now, p, s.Boot, s.Timeout)
+		}
+	}
+}
+
+// sentence begins the time of a boot that is condemned. It is told by that boot itself, which this node has met, and no later
+// one; it begins when it has been read, by this node's clock (P4). What is longer than a sentence may be is none (P3).
+// A boot that has outlived one is not believed again (P9).
+func (v *Prover) sentence(now boottime.Instant, p int, boot uint64, timeout time.Duration) {
+	w := &v.peers[p]
+	if p == v.roster.Self || boot == 0 || boot != w.boot || boot == w.sentenced || boot == w.defied || boot == w.unfired || timeout <= 0 || timeout > netgossip.MaxSentence {
+		return
+	}
+	w.sentenced, w.over, w.term, w.seers = boot, now.Add(netgossip.SentenceBound(timeout)), timeout, question{since: now}
+}
+
+// SentenceState is what is known of a condemned boot.
+type SentenceState struct {
+	Boot    uint64
+	Timeout time.Duration // of its watchdog, as it tells; 0: it tells nothing
+	Age     time.Duration // since this node knows of it
+	Left    time.Duration // until it has ended for certain; 0: it has
+}
+
+// sentenceOf is the sentence of another node whose latest boot is condemned; nil: it is not, as far as is known.
+func (v *Prover) sentenceOf(now boottime.Instant, p int) *SentenceState {
+	w := &v.peers[p]
+	if w.sentenced == 0 || w.sentenced != w.boot || w.unmet() {
+		return nil
+	}
+	bound, left := netgossip.SentenceBound(w.term), w.over.Sub(now)
+	return &SentenceState{Boot: w.boot, Timeout: w.term, Age: bound - left, Left: max(0, left)}
+}
+
+// rumour is a sentence that one member has handed on, until a second one says the same.
+type rumour struct {
+	Death   // At is when it was told
+	timeout time.Duration
+}
+
+// hearsay takes a sentence that member m hands on (P4). Its time begins now, by this node's clock. The node has not told it
+// itself, so this one goes on seeing and counting it if it answers, and does not believe it of a node that somebody sees. There are no
+// sentences without a LUN: a node that has none believes none.
+//
+// Invariant: two different members say the same, each from what the node itself has told it. So one that lies has nobody called
+// dead. All others read a sentence where they have a LUN; a node that hears of it from one alone waits for the proof by time.
+func (v *Prover) hearsay(now boottime.Instant, m, p int, f *netgossip.Fact) {
+	w := &v.peers[p]
+	if !v.cfg.Hold || f.Boot == w.sentenced || f.Timeout < leastSentence || v.in.View.Seen.Has(p) || v.in.View.Counted.Has(p) || v.in.Heard.Has(p) {
+		return
+	}
+	if _, sees := v.whoSees(now, p); sees {
+		return
+	}
+	teller := v.roster.Name(m)
+	if r := &w.rumour; r.Boot != f.Boot || r.timeout != f.Timeout || r.Teller == teller || now.Sub(r.At) > sentenceNews {
+		*r = rumour{Death{Proof: ProofSentence, Boot: f.Boot, At: now, Teller: teller}, f.Timeout}
+		return
+	}
+	if v.sentence(now, p, f.Boot, f.Timeout); w.sentenced == f.Boot {
+		w.hearsay = now
+	}
+}
+
+// firstHand takes a sentence that the node tells itself, whatever others have said of it before.
+func (v *Prover) firstHand(now boottime.Instant, p int, boot uint64, timeout time.Duration) {
+	if w := &v.peers[p]; w.hearsay > 0 && w.sentenced == boot && timeout > 0 && timeout <= netgossip.MaxSentence {
+		w.sentenced, w.hearsay = 0, 0 // it counts from now
+	}
+	v.sentence(now, p, boot, timeout)
+}
+
+// ownWord takes what the latest boot says of itself. If it answers and tells no sentence, then it has none, whatever others have
+// handed on.
+func (v *Prover) ownWord(now boottime.Instant, p int, st *netgossip.Statement) {
+	w := &v.peers[p]
+	if st.Sentence == 0 && w.hearsay > 0 && w.sentenced == st.Boot && w.lived > w.hearsay {
+		w.sentenced, w.hearsay = 0, 0
+		v.defy(p, st.Boot)
+		return
+	}
+	v.firstHand(now, p, st.Boot, st.Sentence)
 }

@@ -12,8 +12,8 @@ import (
 
 // guarding is what the watchdog does, what peers are told of it, and what asks for it to be given up.
 type guarding struct {
-	cfg *Config   // of the core
-	end *sentence // of this node's own boot
+	cfg      *Config // of the core
+	sentence         // of this node's own boot
 
 	disarm   map[string]string // why, by source
 	stopping bool
@@ -25,6 +25,54 @@ type guarding struct {
 	release  release
 	arming   bool // the watchdog is to be armed, and too few know of this agent
 }
+
+// sentence is what this node has decided about its own boot. The memory of it is the kernel's: a countdown that is no longer
+// than [netgossip.MaxSentence] says to any later agent of this boot that the boot is condemned (P2').
+type sentence struct {
+	condemned bool   // for good (P7)
+	inherited bool   // by an agent before this one
+	ordered   string // who has ordered it; "": this node has found it itself
+	at        boottime.Instant
+	timeout   time.Duration // T as read back: it may be told; 0: it may not
+	answered  bool          // the feeder has said what became of the timeout
+
+	blind bool             // what the kernel counts down could not be seen: nobody is counted before
+	sight boottime.Instant // this; zero: the agent before this one is not known to be gone yet
+}
+
+// Condemned reports whether this boot is condemned, since when, and the timeout that the watchdog was read back to have; 0:
+// nothing is told of it.
+func (s *sentence) Condemned() (since boottime.Instant, timeout time.Duration, condemned bool) {
+	return s.at, s.timeout, s.condemned
+}
+
+// CondemnedBy is the member by whose order this boot is condemned; "": by none.
+func (s *sentence) CondemnedBy() string { return s.ordered }
+
+// Blind says that the agent cannot see what the kernel counts down. It counts nobody until
+// PredecessorGone, and after that for as long as a countdown may take that began at that moment.
+func (s *sentence) Blind() { s.blind = true }
+
+// PredecessorGone says that the agent before this one has ended, and that the kernel has given up its watchdog.
+func (s *sentence) PredecessorGone(now boottime.Instant) {
+	if s.sight == 0 {
+		s.sight = now.Add(netgossip.MaxSentence + time.Second)
+	}
+}
+
+// Sentenced takes what the feeder made of Effects.Condemn: the timeout as read back, or 0 if it is not known for certain.
+// Then nothing is told, and the boot is condemned all the same (P2, P3).
+func (s *sentence) Sentenced(timeout time.Duration) {
+	if !s.condemned || s.answered {
+		return
+	}
+	if s.answered = true; timeout > 0 && timeout <= netgossip.MaxSentence {
+		s.timeout = timeout
+	}
+}
+
+// apart reports whether this node counts nobody: it is condemned, or does not know yet whether it is.
+func (s *sentence) apart() bool { return s.blind || s.condemned }
 
 // SetDisarm raises the disarm signal of a source, and says why in words for people; "" lowers it. Any raised
 // one disarms. The core knows no source but the list of members: a new one is another caller of this.
@@ -46,7 +94,7 @@ func (g *guarding) DisarmedBy() []string {
 }
 
 // Stop begins the planned stop: disarm, say so to the peers, stop arbitrating. In a condemned boot nothing does that.
-func (g *guarding) Stop() { g.stopping = !g.end.condemned }
+func (g *guarding) Stop() { g.stopping = !g.condemned }
 
 // SetDriver notes what the watchdog's driver calls itself. From the next SetGuard on peers are told when it fires at the latest.
 func (g *guarding) SetDriver(identity string) { g.driver = identity }
@@ -56,7 +104,7 @@ func (g *guarding) SetDriver(identity string) { g.driver = identity }
 // Invariant: what peers are told, and what this node reckons with for itself, is when the watchdog has fired at the latest (L9). By when it
 // may fire at the earliest it is only fed.
 func (g *guarding) SetGuard(armed bool, timeout time.Duration) {
-	if g.end.condemned {
+	if g.condemned {
 		return // what was stated before stands: peers reckon with it who know of no sentence
 	}
 	g.release.yielded, g.set = false, timeout
@@ -89,9 +137,34 @@ func (g *guarding) bound() {
 	}
 }
 
+// recallGuard finds in this node's slot what an agent before this one has said of the watchdog of this boot: that it is armed, with a timeout,
+// and that nothing is known of when it fires. Nobody else writes that there: a driver that does not tell its timeout has none.
+func (c *Core) recallGuard() {
+	if c.unfired || c.guard.Armed || c.lun.arbiter == nil {
+		return
+	}
+	rec, ok := c.lun.arbiter.PeerSlot(c.cfg.Roster.Name(c.cfg.Roster.Self))
+	if !ok || rec.Statement.Boot != c.cfg.Boot || rec.GrantLifetime == 0 { // an agent that states no lifetime states no horizon either
+		return
+	}
+	if g := &rec.Statement.Guard; g.Armed && g.Timeout > 0 && g.Horizon == 0 {
+		c.GuardFailed()
+	}
+}
+
+// SetBudget replaces the time budget when it follows the number of members. It must never
+// become shorter: peers may reckon with what they were told before.
+func (c *Core) SetBudget(b Budget) {
+	if b.Horizon() < c.cfg.Budget.Horizon() {
+		return
+	}
+	c.cfg.Budget = b
+	c.bound()
+}
+
 // disarmAsked reports whether something asks for the disarmed watchdog.
 func (g *guarding) disarmAsked() bool {
-	if g.end.condemned {
+	if g.condemned {
 		return false // there is nothing left to give up
 	}
 	return g.stopping || len(g.disarm) > 0
@@ -212,12 +285,8 @@ const (
 func (c *Core) reach(since boottime.Instant) reach {
 	var knows roster.Set
 	knows.Add(c.cfg.Roster.Self)
-	for m := range c.view.Counted.All() {
-		if m == c.cfg.Roster.Self {
-			continue
-		}
-		st, anchor := c.merger.Statement(m)
-		if st != nil && anchor >= since.Add(letReach) && !st.Guarded.Has(c.cfg.Roster.Self) {
+	for m, st := range c.merger.Said(c.view.Counted, since.Add(letReach)) {
+		if !st.Guarded.Has(c.cfg.Roster.Self) {
 			knows.Add(m)
 		}
 	}
@@ -249,10 +318,10 @@ func (r *release) written(now boottime.Instant, sequence uint64, age time.Durati
 // mayArm holds up the first arming of an agent while too few have its word. Those who have not may
 // take the node for guarded still, by the word of an agent that crashed: with the horizon of that
 // one, which may have been shorter. The countdown of that one runs until then, and resets the node as
-// they expect. What this agent would do without quorum makes no difference: the peers go by what the one
+// they expect. What this agent would do without quorum makes no difference: the peers rely on what the one
 // before it said.
 //
-// The argument is that of release: who proves a death by a majority needs one who knows. In a
+// The argument is that of release: a node that proves a death by a majority needs one that knows. In a
 // tie the half knows. The other half can prove it by a grant of its own only, and one follows a grant that
 // names this node when the horizon is over that is stated with the token: in the slot (see
 // Prover.excluded), or to the tie-breaker, which waits itself (tie.Breaker; in the Lease K7). Without a
@@ -265,9 +334,52 @@ func (c *Core) mayArm() bool {
 	case reachMost:
 		return true
 	case reachHalf:
-		// A half that is at odds may go by other tie-breakers than the other half.
+		// A half that is at odds may use other tie-breakers than the other half.
 		return !c.guard.Leases && c.united || c.fx.Decision.Reason == ReasonSplitWon
 	default:
 		return false
 	}
 }
+
+// Budget is the time budget of a node: from the moment a network or a node is lost to
+// the moment others may rely on its death (design section 7, lease.md L8, L9).
+type Budget struct {
+	MaxAge    time.Duration // D_max: evidence older than this counts for nothing
+	Sampling  time.Duration // until random samples find that a majority is gone; 0 where every peer is probed
+	Voices    time.Duration // D_lun: a dated word on the LUN counts for this long; 0: for nothing (lun.mode: or)
+	Arbitrate time.Duration // A: a tie may go on feeding undecided for this long; 0 without a tie-breaker
+	Grant     time.Duration // G: a grant outlives its last landed write by this
+	Feed      time.Duration // F: time between two feeds
+	Watchdog  time.Duration // W: as read back from the driver
+	// Release is R: what the death of a starved agent can add. The kernel restarts the
+	// countdown once when the last descriptor of an armed watchdog is closed without the
+	// magic character, which is what kill -9 and the OOM killer do.
+	Release time.Duration
+	Margin  time.Duration // rounding of drivers and timers
+}
+
+// WithWatchdog is the budget with the driver's own timeout in it.
+func (b Budget) WithWatchdog(w time.Duration) Budget {
+	b.Watchdog, b.Release = w, w
+	return b
+}
+
+// evidence is how long a node may believe in a majority that is gone, by the networks or by the LUN.
+func (b Budget) evidence() time.Duration { return max(b.MaxAge+b.Sampling, b.Voices) }
+
+// Majority is the time after which a node that lost contact to a majority is dead:
+// its samples, where it takes samples, are answered by chance for a while, its evidence runs
+// out, it is fed at the last moment, its agent is killed at the last
+// moment of the countdown, which begins once more, and its watchdog fires.
+func (b Budget) Majority() time.Duration {
+	return b.evidence() + b.Feed + b.Watchdog + b.Release + b.Margin
+}
+
+// Tie is the same for the losing half of an equal split.
+func (b Budget) Tie() time.Duration {
+	return max(b.evidence()+b.Arbitrate, b.Grant) + b.Feed + b.Watchdog + b.Release + b.Margin
+}
+
+// Horizon bounds the life of a node that nobody of a majority sees, however it lost its
+// peers; it is what the node tells them.
+func (b Budget) Horizon() time.Duration { return max(b.Majority(), b.Tie()) }

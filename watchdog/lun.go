@@ -6,6 +6,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
@@ -83,35 +84,13 @@ func (c *Core) SlotLocked(now boottime.Instant, device int, err error) {
 	}
 }
 
-// writeSlot says what the slot of this node is to tell, and whether those of the others are waited for.
-func (c *Core) writeSlot(now boottime.Instant) {
-	if c.lun.arbiter == nil {
-		return
-	}
-	in := &c.lun.input
-	in.Own = c.statement(now)
-	in.Own.Stated = boottime.Instant(now.Sub(c.cfg.Booted))
-	in.WallTime = c.wall
-	in.Look = c.proof.waits || c.termsWait()
-}
-
-// doIO takes over what the LUN wants done.
-func (c *Core) doIO() {
-	c.healthy = false
-	c.fx.Ops, c.fx.Lock, c.fx.Attempt = nil, -1, nil
-	if out := c.lun.latest; out != nil {
-		c.healthy = out.Healthy
-		c.fx.Ops, c.fx.Lock, c.fx.Attempt = out.Ops, out.Lock, out.Ended
-	}
-}
-
 // LUNMode is lun.mode: when the LUN has a say.
 type LUNMode uint8
 
 const (
 	LUNTieBreaker LUNMode = iota // at an equal split only
 	LUNOr                        // network or LUN: it is one more network for quorum, see voices
-	LUNAnd                       // network and LUN: who alone lost the LUN stops
+	LUNAnd                       // network and LUN: a node that alone lost the LUN stops
 )
 
 // lunSense is what the LUN says beside the verdict on a tie.
@@ -120,24 +99,14 @@ type lunSense struct {
 	lost    bool             // for so long that a common outage would have shown
 }
 
-// followLUN reads the signs of the LUN. It only looks at one list of members: while two
-// are in force the network alone decides.
-func (c *Core) followLUN(now boottime.Instant) {
-	s := &c.sense
-	if !c.rosters.settled() {
-		s.missing, s.lost = 0, false
-		return
-	}
-	c.followLoss(now)
-}
-
-// followLoss tells the loss of the LUN for this node from an outage for all. The peers in
+// followLUN tells the loss of the LUN for this node from an outage for all. The peers in
 // contact say whether they have it. If as many as a quorum do, this node is the one that
 // lost it; if fewer do, fencing all others would leave no quorum, so nobody is fenced.
 // The time allows for peers that have not noticed the same outage, or not said so, yet.
-func (c *Core) followLoss(now boottime.Instant) {
+// It only looks at one list of members: while two are in force the network alone decides.
+func (c *Core) followLUN(now boottime.Instant) {
 	s := &c.sense
-	if c.cfg.LUNMode != LUNAnd || c.healthy || c.healthyPeers() < c.rosters.quorum {
+	if !c.rosters.settled() || c.cfg.LUNMode != LUNAnd || c.healthy || c.healthyPeers() < c.rosters.quorum {
 		s.missing, s.lost = 0, false
 		return
 	}
@@ -153,11 +122,8 @@ func (c *Core) followLoss(now boottime.Instant) {
 // healthyPeers is how many counted peers say that they have the LUN.
 func (c *Core) healthyPeers() int {
 	n := 0
-	for p := range c.view.Counted.All() {
-		if p == c.cfg.Roster.Self {
-			continue
-		}
-		if st, _ := c.merger.Statement(p); st != nil && st.LUNHealthy {
+	for _, st := range c.merger.Said(c.view.Counted, 0) {
+		if st.LUNHealthy {
 			n++
 		}
 	}
@@ -170,3 +136,238 @@ func (c *Core) healthyPeers() int {
 func LUNGrace(heartbeat, ioTimeout, maxAge time.Duration) time.Duration {
 	return 3*heartbeat + 2*ioTimeout + maxAge
 }
+
+// holding is what a node below quorum relies on while no part of the group can live (lease.md H1 to H5).
+type holding struct {
+	seen []boottime.Instant // by peer: the latest step that had it among the seen
+	lost boottime.Instant   // when a majority was counted last
+
+	heard     diskquorum.Hearing
+	vacant    boottime.Instant // the permission that it last gave,
+	vacantAt  boottime.Instant // and when
+	excluded  bool             // the latest grant, as read since then, names others who may live by it,
+	overruled bool             // and was so in this outage
+	ground    boottime.Instant // others have lived without this node since, at each look; zero: none are known to
+	lived     bool             // in the step before
+}
+
+// healGrace is how long a permission to hold outlives the news that somebody lives again. When the networks come back,
+// that is a majority which has not found this node yet: it would say LEFT of itself for a moment. What the permission
+// rests on stays true of its time, so this makes no difference to a proof, and the overlap with those who live is
+// the longer by so much.
+const healGrace = 2 * time.Second
+
+// hears reports whether the LUN tells this node who lives: it is meant to, and the LUN is open.
+func (c *Core) hears() bool {
+	return (c.cfg.Hold || c.listens()) && c.lun.arbiter != nil
+}
+
+// Holds reports whether this node may hold by the LUN. Under another policy it is fed anyway.
+func (c *Core) Holds() bool { return c.cfg.Hold && c.hears() && c.cfg.OnLoss == LossFence }
+
+// settled is what the echo block says of that.
+func (c *Core) settled() bool {
+	if c.cfg.LUNMode == LUNOr {
+		return c.rosters.noOther()
+	}
+	return c.rosters.oneList()
+}
+
+// lately are the members by whom this node may still be counted for having been seen. What they know of that
+// is what it stated while it saw them, and they know it for as long as evidence lasts (H2).
+func (c *Core) lately(now boottime.Instant) (set roster.Set) {
+	window := c.rosters.window()
+	if c.listens() {
+		window = max(window, c.cfg.Budget.Voices) // whom this node tells on the LUN that it sees them may count it by that
+	}
+	for p, at := range c.hold.seen {
+		if at != 0 && now.Sub(at) <= window {
+			set.Add(p)
+		}
+	}
+	return set
+}
+
+// dated is D_lun: how long a dated word counts. It is no longer than what the horizon reckons with (M4).
+func (cfg *Config) dated() time.Duration {
+	return cfg.MaxAge + cfg.Budget.Sampling + cfg.Arbitrate
+}
+
+// followHold reads what the LUN says of who lives.
+func (c *Core) followHold(now boottime.Instant) {
+	h := &c.hold
+	seen := c.view.Seen
+	if c.fx.Statement != nil {
+		seen = seen.Union(c.fx.Statement.Seen) // it was answered until now
+	}
+	for p := range seen.Union(c.sees()).All() {
+		if p < len(h.seen) {
+			h.seen[p] = now
+		}
+	}
+	h.heard, h.excluded = diskquorum.Hearing{}, false
+	if c.outcome != netgossip.Majority && c.hears() && c.rosters.oneList() {
+		h.heard = c.lun.arbiter.Hear(now, c.lately(now), c.rosters.quorum, c.cfg.dated())
+		h.excluded = c.lun.arbiter.Excluded(h.lost)
+	}
+	if !c.Holds() {
+		h.heard.Vacant = 0
+	}
+	if c.outcome == netgossip.Majority {
+		h.overruled = false
+	} else {
+		h.linger(now)
+	}
+	switch {
+	case h.heard.Ground == 0:
+		h.ground = 0
+	case h.ground == 0:
+		h.ground = now
+	}
+}
+
+// asking reports whether this node may go on while it asks (H4).
+//
+// Invariant: not beside those who live by a decision that has named others, or who have given it up for a majority. A decision may be
+// over within seconds; that is no reason to be fed beside them. Once they say that they do not live, everybody asks again: the half
+// that was granted may have come apart as well.
+func (c *Core) asking() bool {
+	return c.Holds() && c.rosters.oneList() && c.healthy && !(c.hold.overruled && c.hold.heard.Others)
+}
+
+// linger has a permission outlive the news that somebody lives again, by healGrace. A decision that names others ends it.
+func (h *holding) linger(now boottime.Instant) {
+	h.overruled = h.overruled || h.excluded
+	until := min(h.vacant, h.vacantAt.Add(healGrace))
+	switch {
+	case h.heard.Vacant > now:
+		h.vacant, h.vacantAt = h.heard.Vacant, now
+	case until > now && !h.overruled:
+		h.heard = diskquorum.Hearing{Vacant: until}
+	}
+}
+
+// certain reports whether the others live without this node for certain, by their own words (H6).
+//
+// Invariant: neither by silence, nor by what is true for a moment only. Where an outage of all networks reaches this node
+// first, the others live until theirs is as old as evidence may be; so what they say has to be true for longer, and by
+// words that date from after that. A grant can be the last thing that a half did before it came apart, so all whom it
+// names have to live by it.
+func (h *holding) certain(window time.Duration) bool {
+	return h.ground != 0 && h.heard.Ground >= h.ground.Add(window)
+}
+
+// lives reports whether this node lives by a right that is its own, and not by holding.
+func (c *Core) lives(now boottime.Instant) bool {
+	if c.sentence.condemned {
+		return false
+	}
+	d := &c.fx.Decision
+	return c.outcome == netgossip.Majority && c.view.QuorumUntil > now || d.Quorum && d.Action == Feed ||
+		c.lun.arbiter != nil && c.lun.arbiter.Named()
+}
+
+// lapse is how late a step may be that renews a permission which was about to end: the evidence was there in time. It is
+// less than [settle], which claims stand for as well.
+const lapse = time.Second
+
+// claimsBegin reports whether this node's claims of deaths begin again: wherever it did not live (M1), or nobody can tell whether
+// it did, since it was stopped for longer than it was permitted to run (M2).
+//
+// Invariant: a claim covers only time in which its node lived without a gap. A node that holds does so on the word of
+// most of the list that they did not live, so no majority can have claimed its death by then.
+func (c *Core) claimsBegin(now, permitted boottime.Instant) (again bool) {
+	lives := c.lives(now)
+	again = (c.cfg.Hold || c.cfg.LUNMode == LUNOr) && (c.cfg.LUN || c.lun.arbiter != nil) && (!lives || c.hold.lived && now >= permitted.Add(lapse))
+	c.hold.lived = lives
+	return again
+}
+
+// testify tells by the LUN whether this node lives, while somebody is missing who may have to know; always where the LUN
+// counts as a network does: the evidence of one more heartbeat would come too late. A planned stop does not
+// end that before the guard is given up: the node holds until somebody can be told.
+func (c *Core) testify(now boottime.Instant) {
+	if !c.hears() || c.stopping && c.release.done || !c.listens() && !c.sentence.condemned && c.rosters.expected.Minus(c.view.Counted).IsEmpty() {
+		return
+	}
+	d := &c.fx.Decision
+	out := c.lun.arbiter.Testify(now, &diskquorum.Testimony{
+		Lives: c.hold.lived, Feeding: d.Action == Feed || d.Action == Hold, Holding: d.Action == Hold,
+		Settled: c.settled(), Lately: c.lately(now), View: c.view.Counted, Seen: c.sees(), Sentence: c.sentence.timeout,
+	})
+	c.fx.Ops = out.Ops
+	c.fx.Wake = min(c.fx.Wake, out.Wake)
+}
+
+// voices is the LUN as one more network for quorum (lun.mode: or; lease.md N1 to N6).
+//
+// Invariant: a word on the LUN is believed for no longer than the horizon reckons with (N4), it counts only if its writer saw
+// this node when it composed it (N2), and a node that is heard is sighted: nobody claims its death for that time (N3). So the argument
+// of Prover stands, with the LUN beside the networks: a node that x counts by the LUN said, no longer than D_lun ago, that it
+// sees x, and its claim of the death of x begins again with that word.
+//
+// LEFT relies on the networks alone: no traffic must go to a node that only the LUN reaches (N5).
+type voices struct {
+	words    []diskquorum.Voice // by member
+	until    []boottime.Instant // by member: it is counted by the LUN until then; 0: it is not
+	heard    roster.Set         // members that this node sees by the LUN
+	networks netgossip.View     // what the networks alone show
+	needed   bool               // these make no majority, and with the LUN there is one
+}
+
+func newVoices(size int) voices {
+	return voices{words: make([]diskquorum.Voice, size), until: make([]boottime.Instant, size)}
+}
+
+// listens reports whether this node counts by the LUN: it is meant to, the horizon has room for it, and the LUN is open.
+func (c *Core) listens() bool {
+	return c.cfg.LUNMode == LUNOr && c.cfg.Budget.Voices > 0 && c.lun.arbiter != nil
+}
+
+// followVoices adds to the view whom the LUN shows.
+func (c *Core) followVoices(now boottime.Instant) {
+	v := &c.voices
+	v.networks, v.heard, v.needed = c.view, roster.Set{}, false
+	clear(v.until)
+	// A node that is condemned, or waits, counts nobody, and a boot that is condemned is counted by nobody (P2, P2', P5).
+	if !c.listens() || c.apart() {
+		return
+	}
+	one := c.rosters.noOther() // lists that are changed to one another are counted by the networks alone (N6)
+	c.lun.arbiter.Listen(now, c.cfg.Budget.Voices, v.words)
+	for p := range v.words {
+		w := &v.words[p]
+		if w.Until <= now || !c.rosters.expected.Has(p) || c.proof.hasEnded(p, w.Boot) {
+			continue
+		}
+		v.heard.Add(p)
+		if w.Mutual && one {
+			v.until[p] = w.Until
+		}
+	}
+	before := c.rosters.tally(c.view.Counted)
+	c.merger.Extend(&c.view, now, c.rosters.quorum, v.until)
+	v.needed = before != netgossip.Majority && c.rosters.tally(c.view.Counted) == netgossip.Majority
+}
+
+// sees are the members that this node tells on the LUN that it sees; nobody where it does not count by the LUN: then nobody
+// may count it by the LUN either, for it does not take a word there for a sighting.
+func (c *Core) sees() roster.Set {
+	if !c.listens() || c.apart() {
+		return roster.Set{}
+	}
+	return c.view.Seen.Union(c.voices.heard)
+}
+
+// ByLUN are the members that this node counts by the LUN, whatever the networks say of them.
+func (c *Core) ByLUN() (members roster.Set) {
+	for p, until := range c.voices.until {
+		if c.view.Counted.Has(p) && until > c.stepped {
+			members.Add(p)
+		}
+	}
+	return members
+}
+
+// NetworkView is what the networks alone show: by it the peers are probed, and it is whom they reach.
+func (c *Core) NetworkView() netgossip.View { return c.voices.networks }

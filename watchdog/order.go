@@ -2,6 +2,8 @@ package watchdog
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -10,7 +12,7 @@ import (
 )
 
 const (
-	// orderLimit is for how long an order stands. A node that has not obeyed by then will not.
+	// orderLimit is how long an order stands. A node that has not obeyed by then will not.
 	orderLimit = 10 * time.Second
 	// orderPause is the time between two nodes that obey, and for how long a node that has given way obeys nothing.
 	orderPause = 30 * time.Second
@@ -18,101 +20,9 @@ const (
 	orderAsk = letReach + 50*time.Millisecond
 )
 
-// Order is the wish of somebody on this node that one boot of another node ends.
-type Order struct {
-	Node string
-	Boot uint64
-}
-
-// Obeyed is what became of an order.
-type Obeyed struct {
-	ID  uint64
-	Err *Forbidden // nil: that boot has condemned itself, or has ended
-}
-
-// Forbidding says why an order is not given, or not obeyed. Its strings are the vocabulary of logs and metrics.
-type Forbidding uint8
-
-// Why an order comes to nothing.
-const (
-	ForbiddenOff         Forbidding = iota + 1 // the configuration gives and takes none
-	ForbiddenMember                            // no member of the list
-	ForbiddenSelf                              // this node itself
-	ForbiddenNoMajority                        // this node does not count a majority
-	ForbiddenUnknownBoot                       // no boot of it is known
-	ForbiddenOtherBoot                         // another boot than the latest known one
-	ForbiddenTwins                             // two machines have its name
-	ForbiddenUnreached                         // this node is not in contact with it
-	ForbiddenUnguarded                         // no watchdog would reset it: maintenance, a stop, a dry run
-	ForbiddenOld                               // its agent is of a version without sentences
-	ForbiddenQuorum                            // the others would have no majority without it
-	ForbiddenBusy                              // another node is being ended
-	ForbiddenSoon                              // another one was ended a moment ago
-	ForbiddenDisobeyed                         // it has not obeyed in time
-)
-
-var forbiddingNames = [...]string{
-	ForbiddenOff: "off", ForbiddenMember: "no_member", ForbiddenSelf: "self", ForbiddenNoMajority: "no_majority", ForbiddenUnknownBoot: "unknown_boot",
-	ForbiddenOtherBoot: "other_boot", ForbiddenTwins: "two_machines", ForbiddenUnreached: "unreached", ForbiddenUnguarded: "unguarded",
-	ForbiddenOld: "old_agent", ForbiddenQuorum: "costs_quorum", ForbiddenBusy: "busy", ForbiddenSoon: "too_soon", ForbiddenDisobeyed: "not_obeyed",
-}
-
-// String is its name in logs and metrics.
-func (f Forbidding) String() string { return nameOf(forbiddingNames[:], f, "none") }
-
-// Forbiddings lists all of them, for metrics that must exist from the start.
-func Forbiddings() []Forbidding { return allOf[Forbidding](forbiddingNames[:]) }
-
-// Forbidden is why an order comes to nothing, and what to do.
-type Forbidden struct {
-	Why   Forbidding
-	Node  string
-	Boot  uint64 // the latest known one; 0: none is known
-	Other string // the member that it is about
-}
-
-// Error says it in one line.
-func (e *Forbidden) Error() string {
-	const byHand = "power it off and tell that with fencectl confirm-dead"
-	switch e.Why {
-	case ForbiddenOff:
-		return "api.commands is none here, or watchdog.timeout is too short to end by an order, or its driver fires late: " + byHand
-	case ForbiddenMember:
-		return fmt.Sprintf("%q is no member of this group", e.Node)
-	case ForbiddenSelf:
-		return fmt.Sprintf("%s is this agent's own node: order it on another node, or reboot this one", e.Node)
-	case ForbiddenNoMajority:
-		return "this node does not count a majority of the group: order it on a node that does"
-	case ForbiddenUnknownBoot:
-		return fmt.Sprintf("this agent has never met %s: %s", e.Node, byHand)
-	case ForbiddenOtherBoot:
-		return fmt.Sprintf("the latest known boot of %s is %016x: the one that was named has ended, or was never met", e.Node, e.Boot)
-	case ForbiddenTwins:
-		return fmt.Sprintf("two machines answer in the name of %s: stop one of them", e.Node)
-	case ForbiddenUnreached:
-		if e.Other != "" {
-			return fmt.Sprintf("this node cannot reach %s, and %s does: order it on %s", e.Node, e.Other, e.Other)
-		}
-		return fmt.Sprintf("%s cannot be reached: %s", e.Node, byHand)
-	case ForbiddenUnguarded:
-		return fmt.Sprintf("%s has no armed watchdog (maintenance, a planned stop, a dry run, or onQuorumLoss other than fence): nothing would reset it; %s", e.Node, byHand)
-	case ForbiddenOld:
-		return fmt.Sprintf("the agent of %s is of a version that takes no orders: %s", e.Node, byHand)
-	case ForbiddenQuorum:
-		return fmt.Sprintf("without %s the others would have no majority, and all would be reset: bring another node back first", e.Node)
-	case ForbiddenBusy:
-		return fmt.Sprintf("%s is being ended: wait until it is FENCED", e.Other)
-	case ForbiddenSoon:
-		return fmt.Sprintf("%s was ended less than %v ago: try again then", e.Other, orderPause)
-	case ForbiddenDisobeyed:
-		return fmt.Sprintf("%s has not obeyed within %v; its agent may refuse orders (api.commands), be older, or know of a reason that its log names: %s", e.Node, orderLimit, byHand)
-	}
-	return "forbidden"
-}
-
 // orders are the order that this node gives, and the one that it was given. Nodes stand in them by name: lists change.
 type orders struct {
-	wishes []wish
+	wishes []Word
 
 	node  string // that is to end
 	boot  uint64
@@ -124,37 +34,35 @@ type orders struct {
 	by    string           // who has ordered that this node ends; "": nobody
 	taken boottime.Instant // since when this node says so; zero: it does not
 	heard boottime.Instant // of the step after that, by which all could hear it; zero: there was none
-	why   Forbidding       // it does not obey
+	why   Refusal          // it does not obey
 	rest  boottime.Instant // it obeys nothing before
 	q     question         // whether all have heard it
 }
 
-type wish struct {
-	id uint64
-	Order
+// Order has another node end its present boot. The answer is in the Effects of this step or of one of those to come.
+func (v *Prover) Order(id uint64, w Word) {
+	w.ID = id
+	v.orders.wishes = append(v.orders.wishes, w)
 }
 
-// Order has another node end its present boot. The answer is in the Effects of this step or of one of those to come.
-func (v *Prover) Order(id uint64, o Order) { v.orders.wishes = append(v.orders.wishes, wish{id, o}) }
-
 // Ordered is who has ordered that this node ends, and why it does not obey; "": nobody has.
-func (v *Prover) Ordered() (by string, why Forbidding) { return v.orders.by, v.orders.why }
+func (v *Prover) Ordered() (by string, why Refusal) { return v.orders.by, v.orders.why }
 
 // followOrders gives the orders that are wished for, and prepares to obey one. It is part of the step, by what that has made known.
-func (v *Prover) followOrders(now boottime.Instant, in *proverInput) *proverOutput {
-	v.in = *in
+func (v *Prover) followOrders(now boottime.Instant, in proverInput) *proverOutput {
+	v.in = in
 	o := &v.orders
 	for _, w := range o.wishes {
 		switch err := v.forbids(now, w.Node, w.Boot); {
 		case err != nil:
-			v.out.Obeyed = append(v.out.Obeyed, Obeyed{w.id, err})
+			v.out.Obeyed = append(v.out.Obeyed, Answer{ID: w.ID, Err: err})
 		case o.since != 0 && (o.node != w.Node || o.boot != w.Boot):
-			v.out.Obeyed = append(v.out.Obeyed, Obeyed{w.id, &Forbidden{Why: ForbiddenBusy, Node: w.Node, Other: o.node}})
+			v.out.Obeyed = append(v.out.Obeyed, Answer{ID: w.ID, Err: &Refused{Why: RefusedBusy, Node: w.Node, Other: o.node}})
 		default:
 			if o.since == 0 {
 				o.node, o.boot, o.since = w.Node, w.Boot, now
 			}
-			o.ids = append(o.ids, w.id)
+			o.ids = append(o.ids, w.ID)
 		}
 	}
 	if o.wishes = o.wishes[:0]; o.since != 0 {
@@ -167,9 +75,9 @@ func (v *Prover) followOrders(now boottime.Instant, in *proverInput) *proverOutp
 // pursue goes on with the order that this node gives.
 func (v *Prover) pursue(now boottime.Instant) {
 	o := &v.orders
-	end := func(err *Forbidden) {
+	end := func(err *Refused) {
 		for _, id := range o.ids {
-			v.out.Obeyed = append(v.out.Obeyed, Obeyed{id, err})
+			v.out.Obeyed = append(v.out.Obeyed, Answer{ID: id, Err: err})
 		}
 		o.node, o.boot, o.since, o.ids = "", 0, 0, nil
 	}
@@ -178,7 +86,7 @@ func (v *Prover) pursue(now boottime.Instant) {
 	case member && v.isOver(p, o.boot):
 		end(nil)
 	case !member || v.in.Apart || now.Sub(o.since) >= orderLimit:
-		end(&Forbidden{Why: ForbiddenDisobeyed, Node: o.node, Boot: o.boot})
+		end(&Refused{Why: RefusedDisobeyed, Node: o.node, Boot: o.boot})
 	default:
 		v.out.Wake = min(v.out.Wake, o.since.Add(orderLimit))
 	}
@@ -191,42 +99,39 @@ func (v *Prover) isOver(p int, boot uint64) bool {
 }
 
 // forbids is what this node knows against an order. The node that is to end decides by itself; this spares people the wait.
-func (v *Prover) forbids(now boottime.Instant, node string, boot uint64) *Forbidden {
+func (v *Prover) forbids(now boottime.Instant, node string, boot uint64) *Refused {
 	p, member := v.roster.Index(node)
 	if !v.cfg.Orders {
-		return &Forbidden{Why: ForbiddenOff, Node: node}
+		return &Refused{Why: RefusedOff, Order: true, Node: node}
 	}
 	if !member || !v.lists.expected.Has(p) {
-		return &Forbidden{Why: ForbiddenMember, Node: node}
+		return &Refused{Why: RefusedMember, Node: node}
 	}
 	known, w := v.KnownBoot(p), &v.peers[p]
-	no := func(why Forbidding, other string) *Forbidden {
-		return &Forbidden{Why: why, Node: node, Boot: known, Other: other}
+	no := func(why Refusal, other string) *Refused {
+		return &Refused{Why: why, Order: true, Node: node, Boot: known, Other: other}
 	}
 	switch {
 	case p == v.roster.Self:
-		return no(ForbiddenSelf, "")
+		return no(RefusedSelf, "")
 	case !v.in.Leads: // nor does one that is condemned, or waits
-		return no(ForbiddenNoMajority, "")
+		return no(RefusedNoMajority, "")
 	case known == 0:
-		return no(ForbiddenUnknownBoot, "")
+		return no(RefusedUnknownBoot, "")
 	case boot != known || w.unmet():
-		return no(ForbiddenOtherBoot, "")
+		return no(RefusedOtherBoot, "")
 	case v.isOver(p, boot):
 		return nil
 	case w.twins || w.returned > 0:
-		return no(ForbiddenTwins, "")
+		return no(RefusedTwins, "")
 	case !v.in.View.Counted.Has(p):
 		if m, sees := v.whoSees(now, p); sees {
-			return no(ForbiddenUnreached, v.roster.Name(m))
+			return no(RefusedUnreached, v.roster.Name(m))
 		}
-		return no(ForbiddenUnreached, "")
+		return no(RefusedUnreached, "")
 	}
-	switch st, _ := v.merger.Statement(p); {
-	case st == nil || !st.Heeds:
-		return no(ForbiddenOld, "")
-	case !st.Guard.Kills() || st.Stopping:
-		return no(ForbiddenUnguarded, "")
+	if st, _ := v.merger.Statement(p); st == nil || !kills(st) {
+		return no(RefusedUnguarded, "")
 	}
 	if why, other := v.spares(now, p); why != 0 {
 		return no(why, other)
@@ -239,32 +144,29 @@ func (v *Prover) forbids(now boottime.Instant, node string, boot uint64) *Forbid
 // Invariant: a majority of the members counts a majority without it, of those whom this node counts and who stay, and no member is
 // known to be ended now or a moment ago. So orders alone, also those of a member that lies, take one node after the other down to
 // a bare majority, and never quorum.
-func (v *Prover) spares(now boottime.Instant, p int) (why Forbidding, other string) {
+func (v *Prover) spares(now boottime.Instant, p int) (why Refusal, other string) {
 	var rest roster.Set
 	stay := v.stay()
 	for m := range stay.All() {
 		view := v.in.View.Counted
-		if m != v.roster.Self {
-			st, _ := v.merger.Statement(m)
-			if view = (roster.Set{}); st != nil {
-				view = st.View
-			}
+		if st, _ := v.merger.Statement(m); st != nil {
+			view = st.View
 		}
 		view = view.And(stay) // others may be about to obey, too, unseen
 		view.Remove(p)
 		put(&rest, m, m != p && v.majority(view))
 	}
 	if !v.majority(rest) {
-		return ForbiddenQuorum, ""
+		return RefusedQuorum, ""
 	}
 	for m := range v.parted().All() {
 		if w := &v.peers[m]; m != p && (w.death.Proof == 0 || w.death.Boot != w.boot) {
-			return ForbiddenBusy, v.roster.Name(m)
+			return RefusedBusy, v.roster.Name(m)
 		}
 	}
 	for m := range v.peers {
 		if d := &v.peers[m].death; m != p && d.Proof == ProofSentence && now.Sub(d.At) < orderPause {
-			return ForbiddenSoon, v.roster.Name(m)
+			return RefusedSoon, v.roster.Name(m)
 		}
 	}
 	return 0, ""
@@ -273,25 +175,15 @@ func (v *Prover) spares(now boottime.Instant, p int) (why Forbidding, other stri
 // stay are the counted members that are not about to go by themselves. One whose watchdog runs and is not fed will be reset, and
 // one whose agent stops will count nobody. One under maintenance stays.
 func (v *Prover) stay() (set roster.Set) {
-	for m := range v.in.View.Counted.All() {
-		st, _ := v.merger.Statement(m)
-		put(&set, m, m == v.roster.Self || st != nil && !st.Stopping && (st.Feeding || !st.Guard.Armed))
+	set.Add(v.roster.Self)
+	for m, st := range v.merger.Said(v.in.View.Counted, 0) {
+		put(&set, m, !st.Stopping && (st.Feeding || !st.Guard.Armed))
 	}
-	return set
+	return set.And(v.in.View.Counted)
 }
 
 func (v *Prover) majority(set roster.Set) bool {
 	return v.lists.mostOfEach(set) && set.Len() >= v.lists.quorum
-}
-
-// orderFact is the order of a statement for this node or, with itself, what a member says of its own boot; nil: there is none.
-func orderFact(st *netgossip.Statement, name, boot uint64) *netgossip.Fact {
-	for i := range st.Facts {
-		if f := &st.Facts[i]; f.Kind == netgossip.FactOrder && f.Name == name && f.Boot == boot {
-			return f
-		}
-	}
-	return nil
 }
 
 // commander is the member that orders this boot to end, or -1.
@@ -302,15 +194,11 @@ func orderFact(st *netgossip.Statement, name, boot uint64) *netgossip.Fact {
 // to obey, and a rival may have kept it there.)
 func (v *Prover) commander(now boottime.Instant) int {
 	own := netgossip.NameDigest(v.roster.Name(v.roster.Self))
-	for m := range v.in.View.Counted.All() {
-		if m == v.roster.Self {
+	for m, st := range v.words(now, v.cfg.MaxAge) {
+		if st.Facts[0].Kind != netgossip.FactOrder {
 			continue
 		}
-		st, anchor := v.merger.Statement(m)
-		if st == nil || st.Facts[0].Kind != netgossip.FactOrder || now.Sub(anchor) > v.cfg.MaxAge {
-			continue
-		}
-		f := orderFact(st, own, v.cfg.Boot)
+		f := factOf(st, netgossip.FactOrder, own, v.cfg.Boot)
 		if f == nil || f.Teller != netgossip.TellerDigest(v.roster.Name(m)) {
 			continue
 		}
@@ -322,12 +210,12 @@ func (v *Prover) commander(now boottime.Instant) int {
 }
 
 // disobeys is why this node does not obey an order; 0: it may.
-func (v *Prover) disobeys(now boottime.Instant) Forbidding {
+func (v *Prover) disobeys(now boottime.Instant) Refusal {
 	switch {
 	case v.in.Unfit != 0:
 		return v.in.Unfit
 	case now < v.orders.rest:
-		return ForbiddenSoon
+		return RefusedSoon
 	}
 	why, _ := v.spares(now, v.roster.Self)
 	return why
@@ -336,12 +224,8 @@ func (v *Prover) disobeys(now boottime.Instant) Forbidding {
 // rival is whether a counted member says that it is about to obey an order, too; first: and it goes first.
 func (v *Prover) rival() (rival, first bool) {
 	self := netgossip.NameDigest(v.roster.Name(v.roster.Self))
-	for m := range v.in.View.Counted.All() {
-		st, _ := v.merger.Statement(m)
-		if m == v.roster.Self || st == nil {
-			continue
-		}
-		if name := netgossip.NameDigest(v.roster.Name(m)); orderFact(st, name, st.Boot) != nil {
+	for m, st := range v.merger.Said(v.in.View.Counted, 0) {
+		if name := netgossip.NameDigest(v.roster.Name(m)); factOf(st, netgossip.FactOrder, name, st.Boot) != nil {
 			rival, first = true, first || name < self
 		}
 	}
@@ -391,12 +275,6 @@ func (v *Prover) unheard() roster.Set {
 		return v.others()
 	}
 	return v.silent(v.in.View.Counted, max(v.orders.heard, v.orders.taken.Add(letReach)))
-}
-
-func (v *Prover) others() roster.Set {
-	set := v.in.View.Counted
-	set.Remove(v.roster.Self)
-	return set
 }
 
 // obeys reports whether this node condemns its boot because it was ordered to. See lease.md P1: it is no silence that it goes by,
@@ -449,4 +327,131 @@ func (v *Prover) spreadsOrder(facts *[netgossip.MaxFacts]netgossip.Fact) (news b
 		o.told[1] = 0
 	}
 	return news
+}
+
+// Answer is what became of a report, or of an order.
+type Answer struct {
+	ID    uint64
+	Death Death    // that is known now; zero: it was refused, or it is no word
+	Err   *Refused // why; nil of an order: that boot has condemned itself, or has ended
+}
+
+// Refusal says why a reported death is not believed, or why an order is not given or not obeyed. Its strings are the
+// vocabulary of logs and metrics.
+type Refusal uint8
+
+const (
+	RefusedOff         Refusal = iota + 1 // the configuration gives and takes none
+	RefusedMember                         // no member has that name
+	RefusedSelf                           // it is this node
+	RefusedUnknownBoot                    // no boot of the node is known here
+	RefusedOtherBoot                      // the latest known boot is another one
+	RefusedTwins                          // two machines have that name
+
+	// Of a reported death:
+	RefusedKind         // agents conclude this proof themselves
+	RefusedNoQuorum     // this node may be the one that is cut off
+	RefusedContradicted // that boot has answered after it was called dead
+	RefusedSeen         // this node sees it
+	RefusedSeenByOthers // a counted member sees it
+	RefusedHeard        // it was heard
+	RefusedWrites       // it writes to the LUN
+	RefusedUnanswered   // a counted member has not answered whether it sees the node
+	RefusedBlind        // this node does not read the LUN, and a counted member does
+	RefusedUnread       // its slot could not be read, or not for long enough
+	RefusedRestarts     // it has said that its agent restarts, and may still be back in time
+
+	// Of an order:
+	RefusedNoMajority // this node does not count a majority
+	RefusedUnreached  // this node is not in contact with it
+	RefusedUnguarded  // no watchdog would reset it: maintenance, a stop, a dry run
+	RefusedQuorum     // the others would have no majority without it
+	RefusedBusy       // another node is being ended
+	RefusedSoon       // another one was ended a moment ago
+	RefusedDisobeyed  // it has not obeyed in time
+)
+
+const byHand = "power it off and tell that with fencectl confirm-dead"
+
+// refusals have the name of each, and what an operator reads: NODE, its latest known BOOT and the OTHER member that it is about stand
+// for those of the Refused. Where an order is refused for what a word may be refused for as well, it has a text of its own.
+var refusals = [...]struct{ name, text, order string }{
+	RefusedOff: {
+		"off", "api.commands is none here: this agent accepts no external confirmation of a death",
+		"api.commands is none here, or watchdog.timeout is too short to end by an order, or its driver fires late: " + byHand,
+	},
+	RefusedMember: {name: "no_member", text: `"NODE" is no member of this group`},
+	RefusedSelf: {
+		"self", "NODE is this agent's own node, and it runs: tell the agent of another node",
+		"NODE is this agent's own node: order it on another node, or reboot this one",
+	},
+	RefusedUnknownBoot: {
+		"unknown_boot", "this agent has never met NODE and knows no boot of it: tell an agent that has run since before NODE was lost",
+		"this agent has never met NODE: " + byHand,
+	},
+	RefusedOtherBoot: {
+		"other_boot", "the latest known boot of NODE is BOOT: look whether that machine is off, then name this boot",
+		"the latest known boot of NODE is BOOT: the one that was named has ended, or was never met",
+	},
+	RefusedTwins: {name: "two_machines", text: "two machines answer in the name of NODE: stop one of them"},
+
+	RefusedKind:         {name: "kind", text: "only the proofs power, kdump and operator can be confirmed externally; the agents find all others themselves"},
+	RefusedNoQuorum:     {name: "no_quorum", text: "this node has no quorum, or has it in an equal split that no grant decides, so others may live without it: tell the agent of a node that has a majority"},
+	RefusedContradicted: {name: "contradicted", text: "boot BOOT of NODE has answered after it was called dead: no such confirmation is accepted before another boot of the node answers"},
+	RefusedSeen:         {name: "seen", text: "this node sees NODE: it runs"},
+	RefusedSeenByOthers: {name: "seen_by_others", text: "OTHER sees NODE: it runs"},
+	RefusedHeard:        {name: "heard", text: "NODE was heard a moment ago: it runs, or it was switched off only now; try again in a few seconds"},
+	RefusedWrites:       {name: "writes_lun", text: "NODE writes to the LUN: it runs, or it was switched off only now; try again in a few seconds"},
+	RefusedUnanswered:   {name: "unanswered", text: "OTHER has not answered whether it sees NODE: try again"},
+	RefusedBlind:        {name: "lun_unread", text: "this node cannot read the LUN, and OTHER can: tell the agent of OTHER"},
+	RefusedUnread:       {name: "slot_unread", text: "the slot of NODE on the LUN cannot be read, or not for long enough, so nobody knows whether NODE writes it: look at it with fencectl lun check, and try again"},
+	RefusedRestarts:     {name: "restarts", text: "NODE has said that its agent restarts, and may be back within timing.restartGrace: it runs, or it was switched off only now; try again after that"},
+
+	RefusedNoMajority: {name: "no_majority", text: "this node does not count a majority of the group: order it on a node that does"},
+	RefusedUnreached:  {name: "unreached", text: "NODE cannot be reached: " + byHand},
+	RefusedUnguarded:  {name: "unguarded", text: "NODE has no armed watchdog (maintenance, a planned stop, a dry run, or onQuorumLoss other than fence): nothing would reset it; " + byHand},
+	RefusedQuorum:     {name: "costs_quorum", text: "without NODE the others would have no majority, and all would be reset: bring another node back first"},
+	RefusedBusy:       {name: "busy", text: "OTHER is being ended: wait until it is FENCED"},
+	RefusedSoon:       {name: "too_soon", text: "OTHER was ended less than " + orderPause.String() + " ago: try again then"},
+	RefusedDisobeyed:  {name: "not_obeyed", text: "NODE has not obeyed within " + orderLimit.String() + "; its agent may refuse orders (api.commands), be older, or know of a reason that its log names: " + byHand},
+}
+
+// String is the refusal's name in logs and metrics.
+func (r Refusal) String() string {
+	if r == 0 || int(r) >= len(refusals) {
+		return "none"
+	}
+	return refusals[r].name
+}
+
+// Refusals lists all of a reported death.
+func Refusals() (all []Refusal) {
+	for r := RefusedOff; r <= RefusedRestarts; r++ {
+		all = append(all, r)
+	}
+	return all
+}
+
+// Refused is why a word is not believed or an order comes to nothing, and what to do.
+type Refused struct {
+	Why   Refusal
+	Order bool // it is an order
+	Node  string
+	Boot  uint64 // the latest known one; 0: none is known
+	Other string // the member that it is about
+}
+
+// Error says it in one line.
+func (e *Refused) Error() string {
+	if e.Why == 0 || int(e.Why) >= len(refusals) {
+		return "refused"
+	}
+	text := refusals[e.Why].text
+	switch {
+	case e.Order && refusals[e.Why].order != "":
+		text = refusals[e.Why].order
+	case e.Why == RefusedUnreached && e.Other != "":
+		text = "this node cannot reach NODE, and OTHER does: order it on OTHER"
+	}
+	return strings.NewReplacer(`"NODE"`, strconv.Quote(e.Node), "NODE", e.Node, "BOOT", fmt.Sprintf("%016x", e.Boot), "OTHER", e.Other).Replace(text)
 }

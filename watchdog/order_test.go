@@ -32,7 +32,7 @@ func serve(c *Core, from, to boottime.Instant, change func(peer int, st *netgoss
 	full := roster.FullSet(5)
 	for at := from; at <= to; at += sec / 4 {
 		for p := 1; p < 5; p++ {
-			st := netgossip.Statement{Guard: killing, Feeding: true, Heeds: true, View: full}
+			st := netgossip.Statement{Guard: killing, Feeding: true, View: full}
 			if change != nil {
 				change(p, &st)
 			}
@@ -117,7 +117,6 @@ func TestOrderIsNotObeyed(t *testing.T) {
 		"by one who is condemned, and has outlived it": first(func(c *Core, st *statement) { st.Sentence, c.proof.peers[1].defied = time.Second, 101 }), // P5 bars it no more
 		"by one without majority":                      first(func(_ *Core, st *statement) { st.View = roster.SetOf(0, 1) }),
 		"by one who does not count this node":          first(func(_ *Core, st *statement) { st.View = roster.SetOf(1, 2, 3, 4) }),
-		"an old agent is there":                        everybody(func(_ *Core, p int, st *statement) { st.Heeds = p != 3 }),
 		"the others are too few":                       everybody(func(_ *Core, p int, st *statement) { st.View = roster.SetOf(0, 1, 2) }),
 		// Each of the other three has a majority without this node only by 4, which does not see it.
 		"a majority of others rests on one whom this node does not count": everybody(func(_ *Core, p int, st *statement) {
@@ -180,7 +179,7 @@ func TestOrderRestsOnWhomTheVictimCounts(t *testing.T) {
 	serve(c, 10*sec, 20*sec, nil)
 	for at := 21 * sec; at < 26*sec; at += sec / 4 {
 		for p := 1; p < 5; p++ {
-			seen, st := roster.FullSet(5), netgossip.Statement{Guard: killing, Feeding: true, Heeds: true, View: roster.SetOf(0, p, p%3+1, 4)}
+			seen, st := roster.FullSet(5), netgossip.Statement{Guard: killing, Feeding: true, View: roster.SetOf(0, p, p%3+1, 4)}
 			if by1(c)(p, &st); p == 4 {
 				seen.Remove(0)
 			}
@@ -212,7 +211,7 @@ func TestOrderWaitsForAll(t *testing.T) {
 	full := roster.FullSet(5)
 	for at := 21 * sec; at < 24*sec; at += sec / 4 {
 		for p := 1; p < 4; p++ { // the last one has answered lately, and not since
-			st := netgossip.Statement{Guard: killing, Feeding: true, Heeds: true, View: full}
+			st := netgossip.Statement{Guard: killing, Feeding: true, View: full}
 			by1(c)(p, &st)
 			state(c, at, p, full, st)
 		}
@@ -231,7 +230,7 @@ func TestConsentIsFromAfterTheWordIsOut(t *testing.T) {
 	serve(c, 10*sec, 20*sec, nil)
 	answer := func(at boottime.Instant) {
 		for p := 1; p < 5; p++ {
-			st := netgossip.Statement{Guard: killing, Feeding: true, Heeds: true, View: roster.FullSet(5)}
+			st := netgossip.Statement{Guard: killing, Feeding: true, View: roster.FullSet(5)}
 			by1(c)(p, &st)
 			state(c, at, p, roster.FullSet(5), st)
 		}
@@ -256,7 +255,7 @@ func TestConsentIsAskedForAtOnce(t *testing.T) {
 	c := servant(t)
 	serve(c, 10*sec, 20*sec, nil)
 	full := roster.FullSet(5)
-	st := netgossip.Statement{Guard: killing, Feeding: true, Heeds: true, View: full}
+	st := netgossip.Statement{Guard: killing, Feeding: true, View: full}
 	by1(c)(1, &st)
 	state(c, 21*sec, 1, full, st)
 	for at := 21 * sec; ; at += sec / 50 {
@@ -298,7 +297,7 @@ func TestOldOrderIsNone(t *testing.T) {
 					c.Merger().Answered(netgossip.Answer{Peer: 1, SentAt: at, Sight: netgossip.SightSeen})
 					continue
 				}
-				st := netgossip.Statement{Guard: killing, Feeding: true, Heeds: true, View: roster.FullSet(5)}
+				st := netgossip.Statement{Guard: killing, Feeding: true, View: roster.FullSet(5)}
 				if by1(c)(p, &st); p == rival && at < 29*sec {
 					st.Facts[0] = orderTo(c, p, 100+uint64(p), 1)
 				}
@@ -331,21 +330,21 @@ func TestOrderEnds(t *testing.T) {
 	}
 }
 
-// Guards: each answer that the one who orders gets. What only a group can show is in integration/sim.
-func TestOrderIsForbidden(t *testing.T) {
+// Guards: each answer that the node which gives an order gets. What only a group can show is in integration/sim.
+func TestOrderIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before func(*Core)
-		order  Order
-		want   Forbidding
+		order  Word
+		want   Refusal
 	}{
-		"off":              {func(c *Core) { c.cfg.Orders = false }, Order{"n0004", 104}, ForbiddenOff},
-		"no member":        {nil, Order{"n0009", 104}, ForbiddenMember},
-		"itself":           {nil, Order{"n0000", 100}, ForbiddenSelf},
-		"another boot":     {nil, Order{"n0004", 105}, ForbiddenOtherBoot},
-		"no boot":          {nil, Order{"n0004", 0}, ForbiddenOtherBoot},
-		"two machines":     {func(c *Core) { c.proof.peers[4].twins = true }, Order{"n0004", 104}, ForbiddenTwins},
-		"not obeyed":       {nil, Order{"n0004", 104}, ForbiddenDisobeyed},
-		"while one stands": {func(c *Core) { c.proof.Order(2, Order{"n0003", 103}) }, Order{"n0004", 104}, ForbiddenBusy},
+		"off":              {func(c *Core) { c.cfg.Orders = false }, Word{Node: "n0004", Death: Death{Boot: 104}}, RefusedOff},
+		"no member":        {nil, Word{Node: "n0009", Death: Death{Boot: 104}}, RefusedMember},
+		"itself":           {nil, Word{Node: "n0000", Death: Death{Boot: 100}}, RefusedSelf},
+		"another boot":     {nil, Word{Node: "n0004", Death: Death{Boot: 105}}, RefusedOtherBoot},
+		"no boot":          {nil, Word{Node: "n0004", Death: Death{Boot: 0}}, RefusedOtherBoot},
+		"two machines":     {func(c *Core) { c.proof.peers[4].twins = true }, Word{Node: "n0004", Death: Death{Boot: 104}}, RefusedTwins},
+		"not obeyed":       {nil, Word{Node: "n0004", Death: Death{Boot: 104}}, RefusedDisobeyed},
+		"while one stands": {func(c *Core) { c.proof.Order(2, Word{Node: "n0003", Death: Death{Boot: 103}}) }, Word{Node: "n0004", Death: Death{Boot: 104}}, RefusedBusy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := servant(t)
@@ -354,7 +353,7 @@ func TestOrderIsForbidden(t *testing.T) {
 				tc.before(c)
 			}
 			c.proof.Order(1, tc.order)
-			var got *Forbidden
+			var got *Refused
 			for at := 21 * sec; at < 33*sec; at += sec / 4 {
 				serve(c, at, at, nil)
 				for _, o := range c.fx.Obeyed {
@@ -368,9 +367,10 @@ func TestOrderIsForbidden(t *testing.T) {
 			}
 		})
 	}
-	for _, f := range Forbiddings() {
-		if text := (&Forbidden{Why: f, Node: "n4", Other: "n3"}).Error(); f.String() == "none" || text == "forbidden" {
-			t.Errorf("%d: %v, %s", f, f, text)
+	for f := range refusals {
+		e := &Refused{Why: Refusal(f), Order: true, Node: "n4", Other: "n3"}
+		if text := e.Error(); f > 0 && (e.Why.String() == "none" || e.Why.String() == "" || text == "refused" || text == "") {
+			t.Errorf("%d: %v, %s", f, e.Why, text)
 		}
 	}
 }
@@ -379,12 +379,12 @@ func TestOrderIsForbidden(t *testing.T) {
 func TestOrderIsGiven(t *testing.T) {
 	c := servant(t)
 	serve(c, 10*sec, 20*sec, nil)
-	c.proof.Order(1, Order{"n0004", 104})
+	c.proof.Order(1, Word{Node: "n0004", Death: Death{Boot: 104}})
 	serve(c, 21*sec, 21*sec, nil)
 	if c.fx.Statement.Facts[0] != orderTo(c, 4, 104, 0) || !c.fx.Spread {
 		t.Fatalf("%+v, at once %v", c.fx.Statement.Facts, c.fx.Spread)
 	}
-	var answers []Obeyed
+	var answers []Answer
 	for at := 22 * sec; at < 24*sec; at += sec / 4 {
 		serve(c, at, at, func(p int, st *netgossip.Statement) {
 			if p == 4 {

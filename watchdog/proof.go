@@ -9,39 +9,19 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Proof is how the death of a node is known. Its strings are the vocabulary of logs,
-// metrics and status.
-type Proof uint8
-
-const (
-	ProofTime     Proof = iota + 1 // its guard must have reset it: a majority, or the granted half, has not seen it for its horizon
-	ProofBoot                      // another boot of the node answers, or writes its slot
-	ProofSentence                  // it has said that nothing feeds its watchdog any more, and its time is over
-	ProofPower                     // told from outside: a power switch or a management board answers that it is off
-	ProofKdump                     // told from outside: its crash kernel has answered
-	ProofOperator                  // told from outside: an operator vouches that it is off
-)
-
-var proofNames = [...]string{
-	ProofTime: "time", ProofBoot: "boot", ProofSentence: "sentence", ProofPower: "power", ProofKdump: "kdump", ProofOperator: "operator",
+// step finds who is dead, by what this node lives by now.
+func (v *Prover) step(now boottime.Instant, in proverInput) *proverOutput {
+	v.in, v.out = in, proverOutput{Wake: boottime.Never}
+	if in.Gap {
+		v.gap(now)
+	}
+	v.conclude(now)
+	v.followSentences(now)
+	v.hearWords(now)
+	v.takeFacts(now)
+	v.followTrials(now)
+	return &v.out
 }
-
-// String is the proof's name in logs, metrics and the API.
-func (p Proof) String() string { return nameOf(proofNames[:], p, "none") }
-
-// Death says that one incarnation of a node, from one boot to the next, has ended.
-type Death struct {
-	Proof Proof            // zero: no death is known
-	Boot  uint64           // of the incarnation that ended; 0: peers proved it, this node never met it
-	At    boottime.Instant // when this node concluded it
-	// Teller is the node whose agent was told from outside; empty: it is no such proof, or no member's.
-	Teller string
-	// Hearsay says of a sentence that others have handed it on: neither the node itself nor its slot has told this one.
-	Hearsay bool
-}
-
-// handedOn reports whether this node has not found the death itself.
-func (d *Death) handedOn() bool { return d.Proof.told() || d.Hearsay }
 
 // follow takes what the networks and the LUN say of the peers, and renews this node's claims.
 func (v *Prover) follow(now boottime.Instant, seen roster.Set) {
@@ -102,7 +82,7 @@ func (v *Prover) contradict(p int, lived boottime.Instant) {
 	v.fenced.Remove(p)
 }
 
-// missed is for how long this node has lived and not seen a peer.
+// missed is how long this node has lived and not seen a peer.
 func (v *Prover) missed(now boottime.Instant, w *witness) time.Duration {
 	return now.Sub(max(w.unseen, v.alone))
 }
@@ -185,9 +165,6 @@ func (v *Prover) endOfFormer(now boottime.Instant, p int) {
 	w.death, w.returned = Death{Proof: ProofBoot, Boot: w.former, At: now}, 0
 }
 
-// kills reports whether the last word of a peer is that its guard kills.
-func kills(st *netgossip.Statement) bool { return st.Guard.Kills() && !st.Stopping }
-
 // look finds in the slot of a peer that nobody hears that it has booted again. A record of
 // another boot proves that only if it was made after one of the incarnation in question:
 // else it may be of an older boot, which can come to light again when a write lands late,
@@ -228,8 +205,8 @@ func (v *Prover) conclude(now boottime.Instant) {
 		return
 	}
 	claimed := v.lost
-	for m := range in.View.Counted.All() {
-		if st := v.fresh(now, m); st != nil {
+	for _, st := range v.words(now, claimAge) {
+		if v.fresh(st) {
 			claimed = claimed.Union(st.Lost)
 		}
 	}
@@ -342,9 +319,128 @@ func (v *Prover) sight(now boottime.Instant, heard roster.Set, words []diskquoru
 	}
 }
 
-// hasEnded reports whether that boot of a peer is proven to have ended by another one, or is condemned. What it wrote last
-// says nothing of the one that runs.
-func (v *Prover) hasEnded(p int, boot uint64) bool {
+// Fresh claims are claims of statements that are proven for an instant not older than
+// claimAge; settle is what a statement may lag behind the step that made it, or an answer
+// may be late that was made before it. Both enter the time that a claim stands for.
+//
+// Neither depends on the size of the group: in a large one most statements are older, and
+// a node that lacks claims asks for them (inquiry).
+const (
+	claimAge = 5 * time.Second
+	settle   = 2 * time.Second
+)
+
+// ProofDelay is what a proof by time takes beyond the victim's horizon, but for the inquiry.
+const ProofDelay = claimAge + settle
+
+// fresh reports whether the claims of a statement count. They do not while the peer uses another
+// list, too: it has not doubted yet what was said under that one.
+func (v *Prover) fresh(st *netgossip.Statement) bool {
+	stands := st.Stands()
+	return goesBy(&stands, v.lists.base())
+}
+
+// claims counts the fresh claims of a peer among the counted members, this node included.
+func (v *Prover) claims(now boottime.Instant, p int) int {
+	n := 0
+	if v.lost.Has(p) {
+		n++
+	}
+	for _, st := range v.words(now, claimAge) {
+		if st.Lost.Has(p) && v.fresh(st) {
+			n++
+		}
+	}
+	return n
+}
+
+// claimants are the counted members whose claim of one of these counts.
+func (v *Prover) claimants(now boottime.Instant, of roster.Set) (by roster.Set) {
+	for m, st := range v.words(now, claimAge) {
+		if st.Lost.Intersects(of) && v.fresh(st) {
+			by.Add(m)
+		}
+	}
+	return by
+}
+
+// inquiry asks for the claims that a proof lacks, in rounds. In a large group the statements of most
+// members are minutes old, and claims of different moments do not add up.
+//
+// A round asks each member once that is counted and whose latest statement is too old or does not
+// claim, on one network, another one in the next round. The answer is a statement like any other:
+// first hand, to a question of this node's, dated by when that was asked. So the inquiry makes
+// nothing believed that is not believed without it. It is only a matter of time, and of traffic:
+//
+//   - Nobody asks who does not claim the death itself, could not prove it by the claims, or has proven it.
+//     A group at rest asks nothing.
+//   - The first round waits inquiryDelay for the others to notice as much. The next begins no sooner
+//     than inquiryPause after it, and each pause is twice the one before it, up to inquirySlowest: where
+//     most members still see the victim, the claims never come. Another victim, or a member that had not
+//     claimed before, begins it again, after inquiryPause at the least: a victim that most have seen until now
+//     is claimed by all of them within seconds.
+//   - A round takes as long as a sweep (Params.RoundTime): half of claimAge, or a little more in groups whose
+//     evidence lasts longer than by default. What is left of it then waits for the next one.
+type inquiry struct {
+	about roster.Set       // the victims of the present rounds
+	heard roster.Set       // the members that have claimed one of them
+	next  boottime.Instant // the next round; zero: there was none
+	last  boottime.Instant // the latest round; zero: there was none
+	pause time.Duration    // after the next round
+	turn  int              // rounds so far
+}
+
+const (
+	inquiryDelay   = time.Second
+	inquiryPause   = claimAge / 2
+	inquirySlowest = time.Minute
+)
+
+// inquire asks for claims that the proof of open deaths lacks.
+func (v *Prover) inquire(now boottime.Instant, open roster.Set) {
+	q := &v.inquiry
+	if open.IsEmpty() {
+		if !q.about.IsEmpty() {
+			q.about, q.heard = roster.Set{}, roster.Set{}
+			v.out.Ask = v.merger.Ways(now, roster.Set{}, q.turn) // who was not asked yet need not be
+		}
+		return
+	}
+	heard := q.heard.Union(v.claimants(now, open))
+	if fresh := !open.Minus(q.about).IsEmpty(); fresh || !heard.Minus(q.heard).IsEmpty() {
+		soon := now.Add(inquiryDelay)
+		if q.last != 0 {
+			soon = max(soon, q.last.Add(inquiryPause))
+		}
+		if fresh || soon < q.next {
+			q.next = soon
+		}
+		q.pause = inquiryPause
+	}
+	q.about, q.heard = open, heard
+	if now < q.next {
+		v.out.Wake = min(v.out.Wake, q.next)
+		return
+	}
+	wanted := v.others()
+	for m, st := range v.words(now, claimAge/2) {
+		if open.Minus(st.Lost).IsEmpty() {
+			wanted.Remove(m)
+		}
+	}
+	v.out.Ask = v.merger.Ways(now, wanted, q.turn)
+	q.turn++
+	q.last, q.next = now, now.Add(q.pause)
+	q.pause = min(2*q.pause, inquirySlowest)
+	v.out.Wake = min(v.out.Wake, q.next)
+}
+
+// ProvenIn tells how long until this node's own claim of an unseen peer's death; ok is
+// false if time proves nothing: the peer is seen, was never met, was not guarded, or this node knows its death already.
+func (v *Prover) ProvenIn(now boottime.Instant, p int) (d time.Duration, ok bool) {
 	w := &v.peers[p]
-	return w.death.Proof == ProofBoot && w.death.Boot == boot || w.sentenced != 0 && w.sentenced == boot && w.hearsay == 0
+	if w.unseen == 0 || v.in.View.Seen.Has(p) || !v.guarded.Has(p) || v.fenced.Has(p) && !w.death.handedOn() {
+		return 0, false
+	}
+	return max(0, w.statement.Guard.Horizon+ProofDelay-v.missed(now, w)), true
 }

@@ -1,6 +1,8 @@
 package watchdog
 
 import (
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -8,6 +10,46 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
+
+// Proof is how the death of a node is known. Its strings are the vocabulary of logs,
+// metrics and status.
+type Proof uint8
+
+const (
+	ProofTime     Proof = iota + 1 // its guard must have reset it: a majority, or the granted half, has not seen it for its horizon
+	ProofBoot                      // another boot of the node answers, or writes its slot
+	ProofSentence                  // it has said that nothing feeds its watchdog any more, and its time is over
+	ProofPower                     // told from outside: a power switch or a management board answers that it is off
+	ProofKdump                     // told from outside: its crash kernel has answered
+	ProofOperator                  // told from outside: an operator vouches that it is off
+)
+
+var proofNames = [...]string{
+	ProofTime: "time", ProofBoot: "boot", ProofSentence: "sentence", ProofPower: "power", ProofKdump: "kdump", ProofOperator: "operator",
+}
+
+// String is the proof's name in logs, metrics and the API.
+func (p Proof) String() string { return nameOf(proofNames[:], p, "none") }
+
+// told reports whether the proof comes from outside. Agents conclude the others themselves; nobody tells them.
+func (p Proof) told() bool { return p == ProofPower || p == ProofKdump || p == ProofOperator }
+
+// ofDevices reports whether a proof is one that devices or a crash kernel give.
+func (p Proof) ofDevices() bool { return p == ProofPower || p == ProofKdump }
+
+// Death says that one incarnation of a node, from one boot to the next, has ended.
+type Death struct {
+	Proof Proof            // zero: no death is known
+	Boot  uint64           // of the incarnation that ended; 0: peers proved it, this node never met it
+	At    boottime.Instant // when this node concluded it
+	// Teller is the node whose agent was told from outside; empty: it is no such proof, or no member's.
+	Teller string
+	// Hearsay says of a sentence that others have handed it on: neither the node itself nor its slot has told this one.
+	Hearsay bool
+}
+
+// handedOn reports whether this node has not found the death itself.
+func (d *Death) handedOn() bool { return d.Proof.told() || d.Hearsay }
 
 // proverInput is what the verdict knows at this moment, and deaths are judged by.
 type proverInput struct {
@@ -25,8 +67,8 @@ type proverInput struct {
 	Granted   bool // or by a grant by which the others die
 	Won       bool // a grant names it,
 	Until     boottime.Instant
-	BySlots   bool       // and is on the LUN
-	Unfit     Forbidding // why it would not obey an order, by what it knows of itself
+	BySlots   bool    // and is on the LUN
+	Unfit     Refusal // why it would not obey an order, by what it knows of itself
 }
 
 // proverOutput is what comes of a step, until the next one.
@@ -34,7 +76,7 @@ type proverOutput struct {
 	Wake    boottime.Instant
 	Ask     []roster.Set // see Effects
 	Answers []Answer
-	Obeyed  []Obeyed
+	Obeyed  []Answer
 	Unfired bool // a member says that this node's watchdog did not fire
 }
 
@@ -57,7 +99,7 @@ type proverOutput struct {
 // all of them; x cannot have counted a majority without one of them. It could feed under a
 // grant that excludes them, but not for longer than G after the present one was decided:
 // so the grant must have been in force for T, too. A node that may live in a tie without
-// a grant is never proven dead in one. Nor does a node prove it whose own path to the LUN
+// a grant is never proven dead in one. Nor is it proven by a node whose own path to the LUN
 // is lost: what it has read of the victim's slot is old.
 //
 // By a grant of another tie-breaker, such as the Lease, it is the same, with less to wait for and
@@ -121,7 +163,7 @@ type witness struct {
 	voiced    uint64               // the boot that was heard on the LUN since the latest was met (N3); 0: none
 	hearsay   boottime.Instant     // when others handed that sentence on; zero: the node has told it itself
 	rumour    rumour               // of a sentence that one member alone has handed on
-	trial     trial                // of a death that was told from outside
+	trial     trial                // of a reported death
 	spread    uint64               // the boot whose death was told here and announced to all; 0: none
 	death     Death
 }
@@ -140,21 +182,22 @@ func newProver(cfg *Config, lists *Rosters, m *netgossip.Merger) Prover {
 	return Prover{cfg: cfg, lists: lists, roster: cfg.Roster, merger: m, chance: chanceDelay(n), peers: make([]witness, n), digests: digestsOf(cfg.Roster)}
 }
 
-// step finds who is dead, by what this node lives by now.
-func (v *Prover) step(now boottime.Instant, in *proverInput) *proverOutput {
-	v.in, v.out = *in, proverOutput{Wake: boottime.Never}
-	if in.Gap {
-		v.gap(now)
+// chanceDelay is the time within which all of a roster of n answer, where samples are taken, though
+// nobody asks for them.
+func chanceDelay(n int) time.Duration {
+	return max(claimAge, time.Duration(n)*200*time.Millisecond) + settle
+}
+
+func digestsOf(r *roster.Roster) map[uint64]int {
+	m := make(map[uint64]int, r.Size())
+	for p := range r.Members {
+		m[netgossip.NameDigest(r.Name(p))] = p
 	}
-	v.conclude(now)
-	v.followSentences(now)
-	v.followTold(now)
-	return &v.out
+	return m
 }
 
 // renumber keeps what is known of those who are still listed.
 func (v *Prover) renumber(n roster.Renumbering, to *roster.Roster) {
-	v.retell(n)
 	peers := make([]witness, to.Size())
 	for i, k := range n {
 		if k >= 0 {
@@ -181,12 +224,169 @@ func (v *Prover) Strangers() roster.Set { return v.strangers }
 // Of is the latest known death of a node; Proof is zero if none is known.
 func (v *Prover) Of(p int) Death { return v.peers[p].death }
 
-// ProvenIn tells how long until this node's own claim of an unseen peer's death; ok is
-// false if time proves nothing: the peer is seen, was never met, was not guarded, or this node knows its death already.
-func (v *Prover) ProvenIn(now boottime.Instant, p int) (d time.Duration, ok bool) {
+// kills reports whether the last word of a peer is that its guard kills.
+func kills(st *netgossip.Statement) bool { return st.Guard.Kills() && !st.Stopping }
+
+// hasEnded reports whether that boot of a peer is proven to have ended by another one, or is condemned. What it wrote last
+// says nothing of the one that runs.
+func (v *Prover) hasEnded(p int, boot uint64) bool {
 	w := &v.peers[p]
-	if w.unseen == 0 || v.in.View.Seen.Has(p) || !v.guarded.Has(p) || v.fenced.Has(p) && !w.death.handedOn() {
-		return 0, false
+	return w.death.Proof == ProofBoot && w.death.Boot == boot || w.sentenced != 0 && w.sentenced == boot && w.hearsay == 0
+}
+
+// words yields the statements of the members that this node counts, but for those that are older than age.
+func (v *Prover) words(now boottime.Instant, age time.Duration) iter.Seq2[int, *netgossip.Statement] {
+	return v.merger.Said(v.in.View.Counted, now.Add(-age))
+}
+
+// KnownBoot is the latest boot of a member that this node knows of, by its statements or, if it was never met, by its slot on the
+// LUN; 0: none.
+func (v *Prover) KnownBoot(p int) uint64 {
+	w := &v.peers[p]
+	switch {
+	case p == v.roster.Self:
+		return v.cfg.Boot
+	case w.boot == 0 && v.slots != nil:
+		if rec, ok := v.slots.PeerSlot(v.roster.Name(p)); ok {
+			return rec.Statement.Boot
+		}
 	}
-	return max(0, w.statement.Guard.Horizon+ProofDelay-v.missed(now, w)), true
+	return w.boot
+}
+
+// whoSees is a member whose fresh statement has a peer among those that it sees or counts.
+func (v *Prover) whoSees(now boottime.Instant, p int) (member int, sees bool) {
+	for m, st := range v.merger.Said(v.in.View.Counted.Union(v.in.View.Seen), now.Add(-v.cfg.MaxAge)) {
+		if st.Seen.Has(p) || st.View.Has(p) {
+			return m, true
+		}
+	}
+	return 0, false
+}
+
+// seenByCounted reports whether a counted member's fresh statement has a peer among the seen: it may have met a later boot.
+func (v *Prover) seenByCounted(now boottime.Instant, p int) bool {
+	for _, st := range v.words(now, v.cfg.MaxAge) {
+		if st.Seen.Has(p) {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *Prover) spoke(p int) (boot uint64, at boottime.Instant, sentenced bool) {
+	if v.slots == nil {
+		return 0, 0, false
+	}
+	return v.slots.Spoke(p)
+}
+
+// wroteSlot reports whether a boot that was called dead has written its slot since. A LUN may have no echo blocks, and who goes by
+// another list speaks in none that this node can read.
+func (v *Prover) wroteSlot(now boottime.Instant, p int, d *Death) bool {
+	if v.slots == nil {
+		return false
+	}
+	slot := v.slots.PeerPause(now, v.roster.Name(p), d.At)
+	return slot.Moved && slot.Record.Statement.Boot == d.Boot
+}
+
+// barred are the peers whose latest boot is condemned, as far as this node knows: it is neither seen nor counted,
+// whatever it says (P5).
+func (v *Prover) barred() (set roster.Set) {
+	for p := range v.peers {
+		if w := &v.peers[p]; w.sentenced != 0 && w.sentenced == w.boot && w.hearsay == 0 {
+			set.Add(p)
+		}
+	}
+	return set
+}
+
+// parted are the members that have condemned themselves, also those that have not told it yet: they are armed and count nobody,
+// not even themselves.
+func (v *Prover) parted() roster.Set {
+	set := v.barred()
+	for p := range v.lists.expected.Minus(v.in.View.Counted).All() {
+		st, _ := v.merger.Statement(p)
+		if st != nil && st.Guard.Armed && st.View.IsEmpty() && st.RosterDigest == v.roster.Digest && st.RosterEpoch == v.roster.Epoch {
+			set.Add(p)
+		}
+	}
+	return set
+}
+
+// factOf is what a statement says of a boot in a fact of that kind; nil: nothing.
+func factOf(st *netgossip.Statement, kind netgossip.FactKind, name, boot uint64) *netgossip.Fact {
+	for i := range st.Facts {
+		if f := &st.Facts[i]; f.Kind == kind && f.Name == name && f.Boot == boot {
+			return f
+		}
+	}
+	return nil
+}
+
+func (v *Prover) others() roster.Set {
+	set := v.in.View.Counted
+	set.Remove(v.roster.Self)
+	return set
+}
+
+// silent are those of the members who have not answered a question from after an instant.
+func (v *Prover) silent(members roster.Set, since boottime.Instant) (set roster.Set) {
+	for m := range members.All() {
+		_, anchor := v.merger.Statement(m)
+		put(&set, m, m != v.roster.Self && anchor <= since)
+	}
+	return set
+}
+
+// question is one to members that have not answered since, on another network each time.
+type question struct {
+	since boottime.Instant
+	asked boottime.Instant // the latest time; zero: not yet
+	turn  int
+}
+
+// askWhether asks for the statements of members, as an inquiry does, for the first time after this long.
+func (v *Prover) askWhether(now boottime.Instant, q *question, after time.Duration, members roster.Set) {
+	next := q.since.Add(after)
+	if q.asked != 0 {
+		next = q.asked.Add(trialAsk)
+	}
+	if now < next {
+		v.out.Wake = min(v.out.Wake, next)
+		return
+	}
+	v.askToo(now, members, q.turn)
+	q.asked = now
+	q.turn++
+	v.out.Wake = min(v.out.Wake, now.Add(trialAsk))
+}
+
+// askToo asks for statements beside those that another question of this step wants.
+func (v *Prover) askToo(now boottime.Instant, members roster.Set, turn int) {
+	ways := v.merger.Ways(now, members, turn)
+	for k := range v.out.Ask {
+		ways[k] = ways[k].Union(v.out.Ask[k])
+	}
+	v.out.Ask = ways
+}
+
+// defy takes the death of a boot back that lives on, for good.
+func (v *Prover) defy(p int, boot uint64) {
+	w := &v.peers[p]
+	w.defied = boot // a trial of it ends by that, see objection: anyone who has told it is answered
+	if w.death.Boot == boot {
+		w.death, w.sequence = Death{}, 0
+		v.fenced.Remove(p)
+	}
+}
+
+// tellerOf names the member that a short digest stands for.
+func (v *Prover) tellerOf(digest uint32) string {
+	i := slices.IndexFunc(v.roster.Members, func(m roster.Member) bool { return netgossip.TellerDigest(m.Name) == digest })
+	if digest == 0 || i < 0 {
+		return ""
+	}
+	return v.roster.Name(i)
 }

@@ -1,6 +1,7 @@
 package watchdog
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -46,9 +47,8 @@ func LeftReasons() []LeftReason { return allOf[LeftReason](leftNames[:LeftFlappi
 // Nothing here enters the quorum. A node that is held back from LEFT by its grace is seen
 // by nobody and counted by nobody; the grace concerns subscribers alone.
 type publication struct {
-	stepped boottime.Instant
-	grace   time.Duration
-	peers   []peerLife
+	grace time.Duration
+	peers []peerLife
 
 	leaving    roster.Set
 	restarting roster.Set
@@ -74,6 +74,28 @@ type peerLife struct {
 
 func newPublication(size int, grace time.Duration) publication {
 	return publication{grace: grace, peers: make([]peerLife, size)}
+}
+
+// renumber keeps what is known of those who are still listed.
+func (p *publication) renumber(n roster.Renumbering, size int) {
+	peers := make([]peerLife, size)
+	for i, k := range n {
+		if k >= 0 {
+			peers[k] = p.peers[i]
+		}
+	}
+	p.peers = peers
+	p.leaving, p.restarting = n.Set(p.leaving), n.Set(p.restarting)
+	p.rebooted, p.held, p.twins = n.Set(p.rebooted), n.Set(p.held), n.Set(p.twins)
+	p.doubted = n.Set(p.doubted)
+	p.present, p.flapping = n.Set(p.present), n.Set(p.flapping)
+	var silent []netgossip.Silence
+	for _, s := range p.silent {
+		if k := n[s.Peer]; k >= 0 {
+			silent = append(silent, netgossip.Silence{Peer: k, Since: s.Since})
+		}
+	}
+	p.silent = silent
 }
 
 // follow takes the peers' new statements. It looks into those only that it does not know
@@ -110,14 +132,6 @@ func (p *publication) followBoot(i int, boot uint64) {
 		}
 		p.twins.Remove(i)
 		l.boot, l.former = boot, l.boot
-	}
-}
-
-func put(s *roster.Set, i int, in bool) {
-	if in {
-		s.Add(i)
-	} else {
-		s.Remove(i)
 	}
 }
 
@@ -169,7 +183,7 @@ func (p *publication) noteLeft(left roster.Set, self int) {
 // them, because they announced a restart of their agent.
 func (p *publication) Restarting() roster.Set { return p.held }
 
-// Twins lists the peers in whose name, from whose address, two machines answer in turns.
+// Twins lists the peers for which two machines answer in turns, under one name and address.
 func (p *publication) Twins() roster.Set { return p.twins }
 
 // LeftReason says why the node was LEFT last, or why it still is though it is back; zero: it never was.
@@ -183,9 +197,6 @@ func (p *publication) LeftReason(i int) LeftReason {
 // SetSilent takes the peers that this node and others miss (netgossip/doubt). It concerns publication alone: whom the
 // node sees, counts, vouches for, claims dead and says so of in its statement rests on evidence.
 func (p *publication) SetSilent(peers []netgossip.Silence) { p.silent = slices.Clone(peers) }
-
-// Doubted lists the nodes that are seen, and published as LEFT all the same.
-func (p *publication) Doubted() roster.Set { return p.doubted }
 
 // doubt picks those of the silent that are in doubt still. A peer that has answered since its silence began is not,
 // whatever is said of it and however late that comes.
@@ -214,7 +225,6 @@ func (c *Core) judgedByOthers() bool {
 func (c *Core) publish(now boottime.Instant) {
 	p, shown := &c.publication, c.fx.Available
 	before := p.present
-	p.stepped = now
 	p.follow(c.merger)
 	p.doubt(c.merger, c.view.Seen)
 	avail := c.view.Seen.And(c.rosters.expected).Minus(p.doubted)
@@ -225,7 +235,7 @@ func (c *Core) publish(now boottime.Instant) {
 		}
 		avail = avail.Union(wait)
 	}
-	avail = avail.Minus(p.leaving).Minus(c.proof.parted()) // who is condemned is in contact, if it could not say so, and runs for seconds only
+	avail = avail.Minus(p.leaving).Minus(c.proof.parted()) // a node that is condemned is in contact, if it could not say so, and runs for seconds only
 	if d := &c.fx.Decision; d.Quorum || d.Action == Hold || (d.Action == Feed && c.cfg.OnLoss == LossWait) {
 		avail.Add(c.cfg.Roster.Self)
 	}
@@ -242,4 +252,159 @@ func (c *Core) publish(now boottime.Instant) {
 	c.fx.Joined = avail.Minus(shown.Minus(again))
 	c.fx.Left = gone.And(shown)
 	c.fx.Available, c.fx.Flapping = avail, c.Flapping()
+}
+
+// Flap damping, as routers do it with routes that come and go (RFC 2439): each return of a peer that was not announced adds one to its
+// penalty, which halves in flapHalfLife. A return that makes it flapSuppress is not published, and from then on none is before the
+// penalty has sunk to flapReuse. The third return within a minute is the first that can be held, and two never are.
+//
+// It concerns JOIN for subscribers alone, as the grace and doubts do (adr/0072):
+//
+//   - LEFT is never late, and never made: a member that is published stays so until it is missing.
+//   - A JOIN is held for flapLongest after the latest return at most.
+//   - Only a minority is held. A node that sees half of the group flap has the fault itself, or the network between has: then nobody is, and those
+//     that were are published at once.
+const (
+	flapHalfLife = 2 * time.Minute
+	flapSuppress = 2.5
+	flapReuse    = 1.0
+	flapLongest  = 5 * time.Minute
+)
+
+// flapMost is the penalty that takes flapLongest to sink to flapReuse.
+var flapMost = flapReuse * math.Exp2(float64(flapLongest)/float64(flapHalfLife))
+
+// flaps is the penalty of one peer.
+type flaps struct {
+	penalty float64
+	at      boottime.Instant // when it was that
+	until   boottime.Instant // JOIN is held until then
+}
+
+func (f *flaps) level(now boottime.Instant) float64 {
+	if f.penalty == 0 {
+		return 0
+	}
+	return f.penalty * math.Exp2(-float64(now.Sub(f.at))/float64(flapHalfLife))
+}
+
+// charge adds a return.
+func (f *flaps) charge(now boottime.Instant) {
+	f.penalty = min(f.level(now)+1, flapMost)
+	f.at = now
+	f.until = now.Add(time.Duration(float64(flapHalfLife) * math.Log2(max(1, f.penalty/flapReuse))))
+}
+
+// damp takes the returns of this step, and tells when the first JOIN that is held is due.
+func (p *publication) damp(back roster.Set, members int, now boottime.Instant) boottime.Instant {
+	for i := range p.flapping.All() {
+		if now >= p.peers[i].flaps.until {
+			p.flapping.Remove(i)
+		}
+	}
+	if p.charge(back, now) {
+		p.suppress(members, now)
+	}
+	next := boottime.Never
+	for i := range p.flapping.All() {
+		next = min(next, p.peers[i].flaps.until)
+	}
+	return next
+}
+
+// charge counts the returns that nobody had announced: a node that said that it goes away may come back as often as it likes.
+func (p *publication) charge(back roster.Set, now boottime.Instant) (any bool) {
+	for i := range back.All() {
+		switch l := &p.peers[i]; l.why {
+		case LeftUnreachable, LeftDoubted, LeftRestartOverdue, LeftRebooted:
+			l.flaps.charge(now)
+			any = true
+		}
+	}
+	return any
+}
+
+// suppress picks those who are held from now on.
+func (p *publication) suppress(members int, now boottime.Instant) {
+	restless := 0
+	for i := range p.peers {
+		if p.peers[i].flaps.level(now) > flapReuse {
+			restless++
+		}
+	}
+	if 2*restless >= members {
+		p.flapping = roster.Set{}
+		return
+	}
+	for i := range p.peers {
+		if f := &p.peers[i].flaps; f.at == now && f.penalty >= flapSuppress {
+			p.flapping.Add(i)
+		}
+	}
+}
+
+// Flapping lists the peers that are back, and whose JOIN is held because they come and go.
+func (p *publication) Flapping() roster.Set { return p.flapping.And(p.present) }
+
+// FlappingFor is how long at most the JOIN of a peer is held, if it does not go again.
+func (c *Core) FlappingFor(i int) time.Duration {
+	if !c.Flapping().Has(i) {
+		return 0
+	}
+	return c.publication.peers[i].flaps.until.Sub(c.stepped)
+}
+
+// A step that comes stallAfter later than the one before follows a stall of this node: a
+// stopped process, a frozen VM. All evidence is old then, and says nothing of the peers.
+// Permission ends with it at once; but before this node condemns itself or is taken down the
+// peers get stallGrace, and before it or they are called LEFT they get stallWord, in which all of
+// them are asked, twice. Where samples are taken, asking takes longer, and they get stallGrace for that as well.
+const (
+	stallAfter = 2 * time.Second
+	stallGrace = time.Second
+	stallWord  = 300 * time.Millisecond
+	stallAgain = stallWord / 3
+)
+
+// stall is what is still done after one.
+type stall struct {
+	since    boottime.Instant // it ended; zero: there was none
+	again    boottime.Instant // all are asked once more then; zero: they were
+	holdLeft boottime.Instant // no LEFT is published before
+	brief    bool             // it was shorter than evidence lasts, so that nobody need have missed this node
+}
+
+func (c *Core) noteStall(now boottime.Instant) {
+	t := &c.stall
+	switch {
+	case c.stepped != 0 && now.Sub(c.stepped) >= stallAfter:
+		c.holdLeft = now.Add(stallGrace)
+		*t = stall{since: now, again: now.Add(stallAgain), holdLeft: now.Add(stallWord), brief: now.Sub(c.stepped) < c.cfg.MaxAge}
+		if c.cfg.Budget.Sampling > 0 { // nor can all be asked at once
+			t.again, t.holdLeft = 0, c.holdLeft
+			break
+		}
+		c.askAll(c.proof.silent(c.rosters.expected, now))
+	case t.again != 0 && now >= t.again:
+		t.again = 0
+		c.askAll(c.proof.silent(c.rosters.expected, t.since))
+	}
+	c.stepped = now
+	for _, at := range []boottime.Instant{t.again, t.holdLeft, c.holdLeft} {
+		if now < at {
+			c.fx.Wake = min(c.fx.Wake, at)
+		}
+	}
+}
+
+// askAll asks members for a word on all networks: nothing is known of any of them.
+func (c *Core) askAll(members roster.Set) {
+	ways := make([]roster.Set, c.cfg.Networks)
+	for k := range ways {
+		ways[k] = members
+		if k < len(c.fx.Ask) {
+			ways[k] = ways[k].Union(c.fx.Ask[k])
+		}
+	}
+	c.fx.Ask = ways
 }

@@ -47,7 +47,7 @@ func TestReleaseIsNotTakenBack(t *testing.T) {
 	}
 }
 
-// armedBy is an armed core that goes by the lists.
+// armedBy is an armed core that uses the lists.
 func armedBy(t *testing.T, directory *roster.Roster, chain ...*roster.Roster) *Core {
 	t.Helper()
 	c := listCore(t, directory, chain...)
@@ -69,7 +69,7 @@ func TestRemovedNodeIsReleased(t *testing.T) {
 	}
 }
 
-// Guard: who knows of a release is counted by each list that the node goes by, since its death could be
+// Guard: who knows of a release is counted by each list that the node uses, since its death could be
 // proven by a majority of any of them. Half is enough in an equal split alone, which two lists have not.
 func TestReleaseIsKnownByEachList(t *testing.T) {
 	old, next := rosterOf(t, 1, "n0", "n1", "n2", "n3"), rosterOf(t, 2, "n0", "n1", "n2", "n3", "n4", "n5")

@@ -11,12 +11,7 @@ import (
 
 // RosterEffects is what a step wants done about the list of members.
 type RosterEffects struct {
-	Changed bool          // the chain of rosters is another one
-	Save    *roster.Saved // to be stored; answer with Rosters.Saved
-	Fetch   roster.Ref    // that this node lacks: its source is to be asked, and one of Holders; zero: nothing
-	From    int           // a node that has it
-	Holders roster.Set    // those that can hand it over; answer with Rosters.Hand
-	Rival   int           // a node whose list is another one of the same epoch; -1: none
+	roster.Moves // answer with what the Succession has for each
 	// Directory is the roster to count by from now on: hand it to Core.Renumber when the
 	// other effects are done, and to everybody who uses indices. Nil: the present one stays.
 	Directory *roster.Roster
@@ -45,77 +40,32 @@ type Rosters struct {
 	wake       boottime.Instant // look again by then
 }
 
-func countable(s *roster.Succession) func(*roster.Standing) bool {
-	if s == nil {
-		return nil
+// alone is the Succession of a group whose list does not change.
+func alone(list *roster.Roster, quorum int) *roster.Succession {
+	s, err := roster.NewSuccession(&roster.Saved{Chain: []*roster.Roster{list}}, nil, func(r *roster.Roster) int { return r.Quorum(quorum) })
+	if err != nil {
+		panic(err) // it refuses chains only
 	}
-	return s.Countable
+	return s
 }
 
 // base is the roster in force.
-func (r *Rosters) base() *roster.Roster {
-	if s := r.cfg.Succession; s != nil {
-		return s.Base()
-	}
-	return r.cfg.Roster
-}
+func (r *Rosters) base() *roster.Roster { return r.cfg.Succession.Base() }
 
-// Succession is how the list of members changes; nil: it does not.
+// Succession is how the list of members changes.
 func (r *Rosters) Succession() *roster.Succession { return r.cfg.Succession }
-
-// Saved takes the end of the storing that Effects.Rosters.Save asked for. After a
-// failure the same is asked for again.
-func (r *Rosters) Saved(err error) {
-	if s := r.cfg.Succession; s != nil {
-		s.Saved(err)
-	}
-}
-
-// Hand makes a list of members known that a peer has handed over (roster.Succession.Hand).
-func (r *Rosters) Hand(list *roster.Roster) error {
-	if r.cfg.Succession == nil {
-		return nil
-	}
-	return r.cfg.Succession.Hand(list)
-}
-
-// Learn makes a list of members known, from the configuration.
-func (r *Rosters) Learn(list *roster.Roster) error {
-	if r.cfg.Succession == nil {
-		return nil
-	}
-	return r.cfg.Succession.Learn(list)
-}
 
 // Sight takes a list, of epoch 0, that a source without numbers shows; reading it began at
 // readAt (see roster.Succession.Sight).
 func (r *Rosters) Sight(list *roster.Roster, readAt boottime.Instant) {
-	if s := r.cfg.Succession; s != nil {
-		s.Sight(list, readAt > r.changed)
-	}
-}
-
-// SetBudget replaces the time budget when it follows the number of members. It must never
-// become shorter: peers may reckon with what they were told before.
-func (c *Core) SetBudget(b Budget) {
-	if b.Horizon() < c.cfg.Budget.Horizon() {
-		return
-	}
-	c.cfg.Budget = b
-	c.bound()
+	r.cfg.Succession.Sight(list, readAt > r.changed)
 }
 
 // recount follows a changed chain, or a changed directory.
 func (r *Rosters) recount() {
-	s := r.cfg.Succession
-	if s == nil {
-		r.expected = roster.FullSet(r.cfg.Roster.Size())
-		r.electorate = []netgossip.Electorate{{Members: r.expected, Quorum: r.quorum}}
-		return
-	}
 	r.members = map[*roster.Roster]roster.Set{}
 	r.electorate, r.expected = nil, roster.Set{}
-	for _, h := range s.Chain() {
+	for _, h := range r.cfg.Succession.Chain() {
 		e := netgossip.Electorate{Members: r.membersOf(h), Quorum: h.Quorum(r.cfg.Quorum)}
 		r.electorate = append(r.electorate, e)
 		r.expected = r.expected.Union(e.Members)
@@ -133,62 +83,42 @@ func (r *Rosters) membersOf(h *roster.Roster) roster.Set {
 	return set
 }
 
-// followRosters goes on with a change of the list of members. In an equal split no change is
-// begun: it would cost this half the grant by which it lives, and nothing could come of it, since
-// a change needs a majority. But the split may be due to a peer that has gone ahead.
-func (c *Core) followRosters(now boottime.Instant) {
-	c.fx.Rosters = RosterEffects{Rival: -1}
-	c.rosters.wake, c.rosters.stepped = boottime.Never, now
-	s := c.cfg.Succession
-	if s == nil {
-		return
-	}
-	defer c.rosters.stand()
-	if c.rosters.tally(c.view.Counted) == netgossip.EqualSplit && c.view.Contact.Minus(c.view.Counted).IsEmpty() {
-		return
-	}
-	c.rosters.peers.Contact = c.view.Contact
-	if c.rosters.peers.Stands == nil {
-		c.rosters.peers.Self = c.cfg.Roster.Self
-		c.rosters.peers.Members = c.rosters.membersOf
-		c.rosters.peers.Stands = func(i int) roster.Standing {
-			st, _ := c.merger.Statement(i)
+// waits reports whether no change of the list is begun now. In an equal split none is: it would cost this half the grant by which
+// it lives, and nothing could come of it, since a change needs a majority. But the split may be due to a peer that has gone ahead.
+func (r *Rosters) waits(view *netgossip.View) bool {
+	return r.tally(view.Counted) == netgossip.EqualSplit && view.Contact.Minus(view.Counted).IsEmpty()
+}
+
+// advance goes on with a change of the list of members, by what those in contact say; changed: this node goes by other lists than before.
+func (r *Rosters) advance(now boottime.Instant, contact roster.Set) (moves roster.Moves, before lists, changed bool) {
+	s := r.cfg.Succession
+	r.peers.Contact = contact
+	if r.peers.Stands == nil {
+		r.peers.Self = r.cfg.Roster.Self
+		r.peers.Members = r.membersOf
+		r.peers.Stands = func(i int) roster.Standing {
+			st, _ := r.merger.Statement(i)
 			return st.Stands()
 		}
 	}
-	if c.rosters.went.chain == nil {
-		c.rosters.went = listsOf(s)
+	if r.went.chain == nil {
+		r.went = listsOf(s)
 	}
-	moves := s.Advance(&c.rosters.peers)
-	fx := &c.fx.Rosters
-	fx.Changed, fx.Save, fx.Fetch, fx.From, fx.Holders, fx.Rival = moves.Changed, moves.Save, moves.Fetch, moves.From, moves.Holders, moves.Rival
-	if s.Version() != c.rosters.version {
-		c.rosters.version, c.rosters.changed, c.rosters.stale = s.Version(), now, true
-		c.rosters.recount()
-		c.proof.doubt(now)
-		c.carryOver(now, c.rosters.went)
-		c.rosters.went = listsOf(s)
-		removed := ""
-		if s.Removed() {
-			removed = "the removal of this node from the list of members"
-		}
-		c.SetDisarm("removed", removed)
-		c.view = c.look(now)
+	before, moves = r.went, s.Advance(&r.peers)
+	if s.Version() == r.version {
+		return moves, before, false
 	}
-	if c.rosters.stale {
-		fx.Directory = c.rosters.directory(now, c.view.Contact)
-	}
+	r.version, r.changed, r.stale = s.Version(), now, true
+	r.recount()
+	r.went = listsOf(s)
+	return moves, before, true
 }
 
 // stand renews what is announced. No step may leave it out, and a changed directory needs it again:
 // to say nothing is to say that the directory is in force, and that may be a list that this node
 // has merely been told of. One that began in a tie would put it into force for all who hear it.
 func (r *Rosters) stand() {
-	s := r.cfg.Succession
-	if s == nil {
-		return
-	}
-	if r.standing = s.Standing(); r.standing == (roster.Standing{Chain: [roster.MaxChain]roster.Ref{r.cfg.Roster.Ref()}}) {
+	if r.standing = r.cfg.Succession.Standing(); r.standing == (roster.Standing{Chain: [roster.MaxChain]roster.Ref{r.cfg.Roster.Ref()}}) {
 		r.standing = roster.Standing{}
 	}
 }
@@ -197,7 +127,7 @@ func (r *Rosters) stand() {
 const farewells = 3
 
 // directory returns the roster to count by, if it is to be another one. A node that is to be added
-// is added at once. Who was removed stays until it knows that: it would else be reset as one
+// is added at once. A node that was removed stays until it knows that: it would otherwise be reset as one
 // that lost its quorum, instead of disarming.
 func (r *Rosters) directory(now boottime.Instant, contact roster.Set) *roster.Roster {
 	s, present := r.cfg.Succession, r.cfg.Roster
@@ -221,16 +151,12 @@ func (r *Rosters) directory(now boottime.Instant, contact roster.Set) *roster.Ro
 	return d
 }
 
-// tally is how the counted stand against the rosters that this node goes by.
+// tally is how the counted stand against the rosters that this node uses.
 func (r *Rosters) tally(counted roster.Set) netgossip.Outcome {
-	s := r.cfg.Succession
-	if s == nil {
-		return netgossip.TallyOf(counted, r.cfg.Roster.Size(), r.quorum)
-	}
-	if !s.Claims() {
+	if !r.cfg.Succession.Claims() {
 		return netgossip.Minority
 	}
-	chain := s.Chain()
+	chain := r.cfg.Succession.Chain()
 	for i, e := range r.electorate {
 		o := netgossip.TallyOf(counted.And(e.Members), chain[i].Size(), e.Quorum)
 		if o == netgossip.Majority {
@@ -246,24 +172,22 @@ func (r *Rosters) tally(counted roster.Set) netgossip.Outcome {
 
 // settled reports whether one list of members is in force and no other is taken up.
 func (r *Rosters) settled() bool {
-	s := r.cfg.Succession
-	return s == nil || len(s.Chain()) == 1 && !s.Fresh()
+	return len(r.cfg.Succession.Chain()) == 1 && !r.cfg.Succession.Fresh()
 }
 
 // Moving reports whether a list is being changed, or was a moment ago: then what the peers
-// go by must be known of each of them, and be no older than D_max, or two parts could be
+// use must be known of each of them, and be no older than D_max, or two parts could be
 // quorate by different lists for longer than that.
 func (r *Rosters) Moving() bool {
-	s := r.cfg.Succession
-	return s != nil && (!s.Settled() || r.changed > 0 && r.stepped < r.changed.Add(farewells*r.cfg.MaxAge))
+	return !r.cfg.Succession.Settled() || r.changed > 0 && r.stepped < r.changed.Add(farewells*r.cfg.MaxAge)
 }
 
 // removed reports whether the list in force does not name this node. Nobody relies on the
 // watchdog of such a node any more: a node that could prove its death would need a majority of
 // an older list, and most of that one have gone over to the present one.
-func (r *Rosters) removed() bool { return r.cfg.Succession != nil && r.cfg.Succession.Removed() }
+func (r *Rosters) removed() bool { return r.cfg.Succession.Removed() }
 
-// mostOfEach reports whether a set has more than half of each list that this node goes by.
+// mostOfEach reports whether a set has more than half of each list that this node uses.
 func (r *Rosters) mostOfEach(set roster.Set) bool {
 	for _, e := range r.electorate {
 		if 2*set.And(e.Members).Len() <= e.Members.Len() {
@@ -273,35 +197,23 @@ func (r *Rosters) mostOfEach(set roster.Set) bool {
 	return true
 }
 
-// Expected are the members of any list that this node goes by.
+// Expected are the members of any list that this node uses.
 func (r *Rosters) Expected() roster.Set { return r.expected }
 
 // WaitingFor lists the nodes that a change of the list of members waits for.
 func (r *Rosters) WaitingFor() roster.Set {
-	if r.cfg.Succession == nil || r.peers.Stands == nil {
+	if r.peers.Stands == nil {
 		return roster.Set{}
 	}
 	return r.cfg.Succession.Waiting(&r.peers)
 }
 
-// Renumber makes to the directory: all sets count by it from now on. Between two steps only.
-func (c *Core) Renumber(to *roster.Roster) {
-	n := roster.Renumber(c.cfg.Roster, to)
-	c.merger.Renumber(to)
-	c.cfg.Roster = to
-	c.publication.renumber(n, to.Size())
-	c.proof.renumber(n, to)
-	c.proof.doubt(c.stepped)
-	c.hold.seen = renumbered(n, c.hold.seen, to.Size())
-	c.voices = newVoices(to.Size())
-	c.terms.heard, c.terms.unfit = n.Set(c.terms.heard), n.Set(c.terms.unfit)
-	c.view = netgossip.View{Seen: n.Set(c.view.Seen), Contact: n.Set(c.view.Contact), Counted: n.Set(c.view.Counted)}
-	c.fx.Available, c.fx.Left, c.fx.Joined = n.Set(c.fx.Available), n.Set(c.fx.Left), n.Set(c.fx.Joined)
-	c.fx.Fenced = n.Set(c.fx.Fenced)
-	c.rosters.peers.Self, c.rosters.peers.Contact = to.Self, c.view.Contact
-	c.rosters.stand()
-	c.rosters.recount()
-	c.breaker.SetRoster(to, c.rosters.base().Size())
+func put(s *roster.Set, i int, in bool) {
+	if in {
+		s.Add(i)
+	} else {
+		s.Remove(i)
+	}
 }
 
 func renumbered(n roster.Renumbering, old []boottime.Instant, size int) []boottime.Instant {
@@ -314,29 +226,7 @@ func renumbered(n roster.Renumbering, old []boottime.Instant, size int) []bootti
 	return made
 }
 
-// renumber keeps what is known of those who are still listed.
-func (p *publication) renumber(n roster.Renumbering, size int) {
-	peers := make([]peerLife, size)
-	for i, k := range n {
-		if k >= 0 {
-			peers[k] = p.peers[i]
-		}
-	}
-	p.peers = peers
-	p.leaving, p.restarting = n.Set(p.leaving), n.Set(p.restarting)
-	p.rebooted, p.held, p.twins = n.Set(p.rebooted), n.Set(p.held), n.Set(p.twins)
-	p.doubted = n.Set(p.doubted)
-	p.present, p.flapping = n.Set(p.present), n.Set(p.flapping)
-	var silent []netgossip.Silence
-	for _, s := range p.silent {
-		if k := n[s.Peer]; k >= 0 {
-			silent = append(silent, netgossip.Silence{Peer: k, Since: s.Since})
-		}
-	}
-	p.silent = silent
-}
-
-// oneList reports whether this node goes by the list by which its sets count, and by no other. Only who does is
+// oneList reports whether this node uses the list by which its sets count, and no other. Only who does is
 // taken at its word by others, and only such a node holds, or condemns itself: two lists that are changed to one another have majorities that
 // meet, and any two lists need not.
 //
@@ -344,10 +234,10 @@ func (p *publication) renumber(n roster.Renumbering, size int) {
 // true as what it says a moment before it hears of one, which nobody can tell from it.
 func (r *Rosters) oneList() bool {
 	s := r.cfg.Succession
-	return s == nil || r.settled() && s.Claims() && s.Base().Ref() == r.cfg.Roster.Ref()
+	return r.settled() && s.Claims() && s.Base().Ref() == r.cfg.Roster.Ref()
 }
 
-// noOther reports whether besides no other list is at hand: who counts by the LUN as by a network asks for that of itself, and of others (N6).
+// noOther reports whether besides no other list is at hand: a node that counts by the LUN as by a network asks for that of itself, and of others (N6).
 func (r *Rosters) noOther() bool { return r.oneList() && r.standing == (roster.Standing{}) }
 
 // Size is N, the number of expected nodes.
@@ -356,25 +246,12 @@ func (r *Rosters) Size() int { return r.base().Size() }
 // Quorum is the number of counted members that are needed.
 func (r *Rosters) Quorum() int { return r.quorum }
 
-// window is for how long a member may be counted for what it said.
+// window is how long a member may be counted for what it said.
 func (r *Rosters) window() time.Duration {
 	if r.cfg.Window != nil {
 		return r.cfg.Window(r.base().Size())
 	}
 	return r.cfg.MaxAge + r.cfg.Budget.Sampling
-}
-
-// heeding reports whether the latest statement of every other member is of an agent that heeds sentences.
-func (r *Rosters) heeding() bool {
-	for p := range r.expected.All() {
-		if p == r.cfg.Roster.Self {
-			continue
-		}
-		if st, _ := r.merger.Statement(p); st != nil && !st.Heeds {
-			return false
-		}
-	}
-	return true
 }
 
 // The argument of Prover has a second leg beside the claims: of those who can prove the death
@@ -387,11 +264,11 @@ func (r *Rosters) heeding() bool {
 //   - If most of each list that goes out of force have taken the next one up and take x for
 //     guarded still. x can count none of them by the old list alone any more, and one of them would
 //     know of a release that was known to most before.
-//   - If a peer that goes by the new list alone takes x for guarded, in the very step in which
+//   - If a peer that uses the new list alone takes x for guarded, in the very step in which
 //     this node follows it. It has looked already. Later it would not do: x may count as one who knows
 //     any agent that has dropped it.
 //
-// A fresh node did not go by any list before. It has but the word of such a peer.
+// A fresh node did not use any list before. It has but the word of such a peer.
 
 // lists is what a node went by before a step.
 type lists struct {
@@ -409,29 +286,27 @@ func (l *lists) base() *roster.Roster {
 	return l.chain[0]
 }
 
-// carryOver has the prover doubt the guards that nobody vouches for, if another list is in force now.
-func (c *Core) carryOver(now boottime.Instant, before lists) {
-	after := listsOf(c.cfg.Succession)
-	if after.base() == before.base() {
-		return
+// carryOver are those of the guarded that somebody vouches for, where another list is in force than before; replaced: it is.
+func (r *Rosters) carryOver(before lists, guarded, contact roster.Set) (keep roster.Set, replaced bool) {
+	if r.went.base() == before.base() {
+		return keep, false
 	}
-	keep := roster.Set{}
-	for x := range c.proof.guarded.All() {
-		if c.vouchedFor(x, before) {
+	for x := range guarded.All() {
+		if r.vouchedFor(x, before, contact) {
 			keep.Add(x)
 		}
 	}
-	c.proof.doubtGuards(now, keep)
+	return keep, true
 }
 
 // vouchedFor reports whether nobody can have missed that a peer has given up its guard.
-func (c *Core) vouchedFor(x int, before lists) bool {
-	base := c.cfg.Succession.Base()
+func (r *Rosters) vouchedFor(x int, before lists, contact roster.Set) bool {
+	base := r.cfg.Succession.Base()
 	var most roster.Set // that hold the new list beside the old ones, and take x for guarded
-	most.Add(c.cfg.Roster.Self)
-	for m := range c.view.Contact.All() {
-		st, _ := c.merger.Statement(m)
-		if m == x || !st.Guarded.Has(x) || st.RosterEpoch != c.cfg.Roster.Epoch || st.RosterDigest != c.cfg.Roster.Digest {
+	most.Add(r.cfg.Roster.Self)
+	for m := range contact.All() {
+		st, _ := r.merger.Statement(m)
+		if m == x || !st.Guarded.Has(x) || st.RosterEpoch != r.cfg.Roster.Epoch || st.RosterDigest != r.cfg.Roster.Digest {
 			continue
 		}
 		switch stands := st.Stands(); {
@@ -445,14 +320,14 @@ func (c *Core) vouchedFor(x int, before lists) bool {
 		return false
 	}
 	for _, old := range before.chain {
-		if old != base && 2*most.And(c.rosters.membersOf(old)).Len() <= old.Size() {
+		if old != base && 2*most.And(r.membersOf(old)).Len() <= old.Size() {
 			return false
 		}
 	}
 	return true
 }
 
-// holdAll reports whether a peer goes by what this node went by, and by the list that is in force now.
+// holdAll reports whether a peer uses what this node went by, and the list that is in force now.
 func (l *lists) holdAll(st *roster.Standing, base *roster.Roster) bool {
 	took := false
 	for _, ref := range st.Chain {
@@ -464,7 +339,7 @@ func (l *lists) holdAll(st *roster.Standing, base *roster.Roster) bool {
 	return took && st.Base() == l.chain[0].Ref()
 }
 
-// goesBy reports whether a peer goes by a list, and by no other.
+// goesBy reports whether a peer uses a list, and no other.
 func goesBy(st *roster.Standing, r *roster.Roster) bool {
 	return !st.Fresh && st.Chain == [roster.MaxChain]roster.Ref{r.Ref()}
 }

@@ -10,26 +10,15 @@ import (
 
 // Sentencing is when a node that has lost condemns itself (lease.md P1).
 type Sentencing struct {
-	// After is for how long all that speaks for it must have stood, since the evidence of the last majority ran out; 0: never.
+	// After is how long all that speaks for it must have stood, since the evidence of the last majority ran out; 0: never.
 	After   time.Duration
 	Timeout time.Duration // T, as asked for: the watchdog's timeout from then on; also of a node that obeys an order
-	Strike  time.Duration // where the node takes itself down, it waits so long for its word to reach the LUN
+	Strike  time.Duration // where the node takes itself down, it waits this long for its word to reach the LUN
 	LUNLoss bool          // LUNAnd: also a node that alone has lost the LUN condemns itself (E3)
 }
 
-// sentence is what this node has decided about its own boot. The memory of it is the kernel's: a countdown that is no longer
-// than [netgossip.MaxSentence] says to any later agent of this boot that the boot is condemned (P2').
-type sentence struct {
-	condemned bool   // for good (P7)
-	inherited bool   // by an agent before this one
-	ordered   string // who has ordered it; "": this node has found it itself
-	at        boottime.Instant
-	timeout   time.Duration // T as read back: it may be told; 0: it may not
-	answered  bool          // the feeder has said what became of the timeout
-
-	blind bool             // what the kernel counts down could not be seen: nobody is counted before
-	sight boottime.Instant // this; zero: the agent before this one is not known to be gone yet
-
+// judgement is what speaks for condemning this boot, and against it.
+type judgement struct {
 	majority boottime.Instant // evidence of the last majority lasted until then
 	view     roster.Set       // whom this node counts,
 	quiet    boottime.Instant // and since when that is so, and nobody else was heard
@@ -41,14 +30,21 @@ type sentence struct {
 // rounds is in how many reads in a row others must show that they live without this node, the first included.
 const rounds = 3
 
-// Condemned reports whether this boot is condemned, since when, and the timeout that the watchdog was read back to have; 0:
-// nothing is told of it.
-func (s *sentence) Condemned() (since boottime.Instant, timeout time.Duration, condemned bool) {
-	return s.at, s.timeout, s.condemned
+// SentenceOf tells of a node whose latest boot is condemned, this node included; nil: it is not, as far as is known.
+func (c *Core) SentenceOf(now boottime.Instant, p int) *SentenceState {
+	if p != c.cfg.Roster.Self {
+		return c.proof.sentenceOf(now, p)
+	}
+	s := &c.sentence
+	if !s.condemned {
+		return nil
+	}
+	own := &SentenceState{Boot: c.cfg.Boot, Timeout: s.timeout, Age: now.Sub(s.at)}
+	if s.timeout > 0 {
+		own.Left = max(0, netgossip.SentenceBound(s.timeout)-own.Age)
+	}
+	return own
 }
-
-// CondemnedBy is the member by whose order this boot is condemned; "": by none.
-func (s *sentence) CondemnedBy() string { return s.ordered }
 
 // Inherit says that a countdown of at most [netgossip.MaxSentence] runs as the agent begins: an agent before it has condemned
 // this boot. Nothing is opened and nobody is counted. Nothing is told by that alone: it may not have been read back (P2), or
@@ -64,90 +60,49 @@ func (c *Core) Inherit(now boottime.Instant, timeout time.Duration) {
 	}
 }
 
-// Blind says that the agent cannot see what the kernel counts down. It counts nobody until
-// PredecessorGone, and after that for as long as a countdown may take that began at that moment.
-func (s *sentence) Blind() { s.blind = true }
-
-// PredecessorGone says that the agent before this one has ended, and that the kernel has given up its watchdog.
-func (s *sentence) PredecessorGone(now boottime.Instant) {
-	if s.sight == 0 {
-		s.sight = now.Add(netgossip.MaxSentence + time.Second)
-	}
-}
-
-// Sentenced takes what the feeder made of Effects.Condemn: the timeout as read back, or 0 if it is not known for certain.
-// Then nothing is told, and the boot is condemned all the same (P2, P3).
-func (s *sentence) Sentenced(timeout time.Duration) {
-	if !s.condemned || s.answered {
-		return
-	}
-	if s.answered = true; timeout > 0 && timeout <= netgossip.MaxSentence {
-		s.timeout = timeout
-	}
-}
-
-// apart reports whether this node counts nobody: it is condemned, or does not know yet whether it is.
-func (s *sentence) apart() bool { return s.blind || s.condemned }
-
-// look is the view of this step. A node that is condemned, or waits, sees nobody as far as others are concerned (P2, P2'), and
-// nobody sees or counts a boot that is condemned (P5).
-func (c *Core) look(now boottime.Instant) netgossip.View {
-	c.merger.Bar(c.proof.barred())
-	v := c.merger.Evaluate(now, c.rosters.quorum)
-	s := &c.sentence
-	if s.blind && s.sight != 0 && now >= s.sight {
-		s.blind = false
-	}
-	if c.apart() {
-		v.Counted, v.Contact, v.QuorumUntil = roster.Set{}, roster.Set{}, 0
-		if s.sight > now {
-			v.NextExpiry = min(v.NextExpiry, s.sight)
-		}
-	}
-	return v
-}
-
-// judge decides whether this node condemns its boot. It goes by the decision of the step before and by what is known now,
+// judge decides whether this node condemns its boot. It relies on the decision of the step before and on what is known now,
 // and comes before anything that this step says or does: from here on nothing feeds, arms or disarms the watchdog, no grant is
-// held or taken, and no word of this node counts for anybody (P2). What is told comes later, see Sentenced.
+// held or taken, and no word of this node counts for anybody (P2). What is told comes later, see Sentenced. What it sees and counts is
+// to be found again if it was condemned now.
 //
 // Invariant: not by silence. An outage of all networks starves every node at once, and all of them would condemn themselves; the
 // evidence shows a side that lives without this node, which every condemned one leaves behind.
-func (c *Core) judge(now boottime.Instant) {
-	s := &c.sentence
-	c.proof.in = *c.situation(now)
+func (c *Core) judge(now boottime.Instant, in proverInput) (condemned bool) {
+	s, j := &c.sentence, &c.judgement
+	c.proof.in = in
 	if a := c.lun.arbiter; a != nil && a.OwnSentence() > 0 && s.timeout == 0 && (s.inherited || !s.condemned) {
 		c.Inherit(now, a.OwnSentence()) // carried on: another agent of this boot has told it
 		s.timeout = a.OwnSentence()
-		c.view = c.look(now)
-		return
+		return true
 	}
 	if s.condemned {
-		return
+		return false
 	}
 	c.followQuiet(now)
 	if c.proof.obeys(now) {
 		s.ordered = c.proof.orders.by
 		c.condemn(now)
-		return
+		return true
 	}
 	if c.judgeLoss(now) {
 		c.condemn(now)
-		return
+		return true
 	}
 	if !c.mayCondemn(now) {
-		s.since = 0
-		return
+		j.since = 0
+		return false
 	}
 	others := c.lun.arbiter.OthersLive(now, c.rosters.quorum, c.proof.parted())
 	switch {
 	case others.Dated == 0:
-		s.since = 0
-	case s.since == 0:
-		s.since, s.round = now, others.Round
-	case others.Dated > s.since && others.Round-s.round >= rounds-1 && c.steady(now):
+		j.since = 0
+	case j.since == 0:
+		j.since, j.round = now, others.Round
+	case others.Dated > j.since && others.Round-j.round >= rounds-1 && c.steady(now):
 		c.condemn(now)
+		return true
 	}
+	return false
 }
 
 func (c *Core) condemn(now boottime.Instant) {
@@ -155,30 +110,29 @@ func (c *Core) condemn(now boottime.Instant) {
 	if c.lun.arbiter != nil { // one that obeys may have no LUN
 		c.lun.arbiter.Condemn()
 	}
-	c.view = c.look(now)
 }
 
 // followQuiet notes since when contact is what it is. A member of this side that condemns itself is no contact that comes or goes:
 // else each of them would wait for the one before it.
 func (c *Core) followQuiet(now boottime.Instant) {
-	s := &c.sentence
+	j := &c.judgement
 	if c.rosters.tally(c.view.Counted) == netgossip.Majority {
-		s.majority = max(s.majority, c.view.QuorumUntil)
+		j.majority = max(j.majority, c.view.QuorumUntil)
 	}
 	others := c.rosters.expected.Minus(c.view.Counted).Minus(c.proof.parted())
-	if c.view.Counted != s.view.Minus(c.proof.parted()) || c.view.Seen.Intersects(others) {
-		s.quiet = now
+	if c.view.Counted != j.view.Minus(c.proof.parted()) || c.view.Seen.Intersects(others) {
+		j.quiet = now
 	}
-	s.view = c.view.Counted
+	j.view = c.view.Counted
 	for p := range others.All() {
-		s.quiet = max(s.quiet, c.merger.Sighted(p)) // in one direction is contact, too
+		j.quiet = max(j.quiet, c.merger.Sighted(p)) // in one direction is contact, too
 	}
 }
 
 // steady reports whether contact has been what it is for long enough, and the last majority is as long ago.
 func (c *Core) steady(now boottime.Instant) bool {
 	after := c.cfg.Sentence.After
-	due := max(c.sentence.quiet, c.sentence.majority).Add(after)
+	due := max(c.judgement.quiet, c.judgement.majority).Add(after)
 	if now < due {
 		c.fx.Wake = min(c.fx.Wake, due)
 	}
@@ -214,7 +168,7 @@ type lossProof struct {
 // Invariant: not by what this node lacks. If the LUN fails for all, each of them lacks it; the others go on then, and say that they
 // lack it, too. Nor by how many have it: those that a hub counts may count nobody but the hub, and live by it.
 func (c *Core) judgeLoss(now boottime.Instant) bool {
-	l := &c.sentence.loss
+	l := &c.judgement.loss
 	d := &c.fx.Decision
 	if !c.cfg.Sentence.LUNLoss || d.Action != Starve || d.Reason != ReasonLUNLost || c.healthy || !c.mayLose(now) {
 		*l = lossProof{}
@@ -229,8 +183,8 @@ func (c *Core) judgeLoss(now boottime.Instant) bool {
 	case dated > l.mark:
 		l.rounds, l.mark = l.rounds+1, now
 	}
-	// Not shorter than words stay fresh: who was fed by its latest word then, has not starved for so long itself.
-	due := max(l.since, c.sentence.quiet).Add(max(c.cfg.Sentence.After, c.cfg.MaxAge))
+	// Not shorter than words stay fresh: a node that was fed by its latest word then, has not starved for this long itself.
+	due := max(l.since, c.judgement.quiet).Add(max(c.cfg.Sentence.After, c.cfg.MaxAge))
 	if now < due {
 		c.fx.Wake = min(c.fx.Wake, due)
 		return false
@@ -242,14 +196,12 @@ func (c *Core) judgeLoss(now boottime.Instant) bool {
 // of which says that it has the LUN, and is fed, and counts all of the set; 0: there is none.
 func (c *Core) othersHaveLUN(now boottime.Instant) boottime.Instant {
 	var can roster.Set
-	for p := range c.view.Counted.All() {
-		st, anchor := c.merger.Statement(p)
-		put(&can, p, p != c.cfg.Roster.Self && st != nil && st.LUNHealthy && st.Feeding && !st.Stopping && st.Sentence == 0 &&
-			now.Sub(anchor) <= c.cfg.MaxAge && st.RosterDigest == c.cfg.Roster.Digest && st.RosterEpoch == c.cfg.Roster.Epoch)
+	for p, st := range c.merger.Said(c.view.Counted, now.Add(-c.cfg.MaxAge)) {
+		put(&can, p, st.LUNHealthy && st.Feeding && !st.Stopping && st.Sentence == 0 &&
+			st.RosterDigest == c.cfg.Roster.Digest && st.RosterEpoch == c.cfg.Roster.Epoch)
 	}
 	var found boottime.Instant
-	for p := range can.All() {
-		st, _ := c.merger.Statement(p)
+	for _, st := range c.merger.Said(can, 0) {
 		set := st.View.And(can)
 		if set.Len() < c.rosters.quorum {
 			continue
@@ -277,11 +229,9 @@ const (
 	BarOff          // the configuration has no sentences
 	BarNoHold       // it would not hold by the LUN: no LUN, or a policy without holds
 	BarWatchdog     // its watchdog cannot count down a sentence: see briefly
-	BarMember       // a member's agent does not know sentences
-	BarSlot         // a slot of the LUN is of an agent that does not know sentences, or cannot be read
 )
 
-var barNames = [...]string{BarNone: "none", BarOff: "off", BarNoHold: "no_hold", BarWatchdog: "watchdog", BarMember: "member", BarSlot: "slot"}
+var barNames = [...]string{BarNone: "none", BarOff: "off", BarNoHold: "no_hold", BarWatchdog: "watchdog"}
 
 // String is the bar's name in logs, metrics and the API.
 func (b Bar) String() string {
@@ -291,8 +241,7 @@ func (b Bar) String() string {
 	return barNames[b]
 }
 
-// Barred is the first thing that keeps this node from condemning itself. All nodes of the group must be of a version whose next
-// agent looks or waits, and the countdown must be one that a sentence can shorten.
+// Barred is the first thing that keeps this node from condemning itself. The countdown must be one that a sentence can shorten.
 func (c *Core) Barred() Bar {
 	switch {
 	case c.cfg.Sentence.After <= 0:
@@ -301,10 +250,6 @@ func (c *Core) Barred() Bar {
 		return BarNoHold
 	case !c.briefly():
 		return BarWatchdog
-	case !c.rosters.heeding():
-		return BarMember
-	case !c.lun.arbiter.Heeding():
-		return BarSlot
 	}
 	return BarNone
 }

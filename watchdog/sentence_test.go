@@ -184,7 +184,9 @@ func judged(t *testing.T) *Core {
 func TestCondemnedCore(t *testing.T) {
 	c := judged(t)
 	c.SetDisarm("file", "a test")
-	c.Stop()
+	if c.Stop(); c.stopping {
+		t.Error("it is stopped as planned")
+	}
 	for at := 11 * sec; at < 20*sec; at += sec / 2 {
 		hear(c, at, 1, 2, 3, 4)
 		fx := c.Step(at)
@@ -261,25 +263,10 @@ func TestBlindAgentWaits(t *testing.T) {
 	}
 }
 
-// Guard: P2' for older versions. One agent that does not heed sentences keeps all others from condemning themselves.
-func TestOlderAgentsKeepSentencesOff(t *testing.T) {
-	c := settled(t)
-	for p := 1; p < 5; p++ {
-		state(c, 12*sec, p, without4, netgossip.Statement{Heeds: true})
-	}
-	if !c.rosters.heeding() {
-		t.Error("all are of this version")
-	}
-	state(c, 13*sec, 3, without4, netgossip.Statement{})
-	if c.rosters.heeding() {
-		t.Error("one is not")
-	}
-}
-
 // What keeps a node from condemning itself is told by its first cause, and all of it has to go.
 func TestBarred(t *testing.T) {
-	heeds, older := netgossip.Statement{Guard: killing, Heeds: true}, netgossip.Statement{Guard: killing}
-	r := withSlots(t, mourners(t, heeds, func(c *Config) {
+	guarded := netgossip.Statement{Guard: killing}
+	r := withSlots(t, mourners(t, guarded, func(c *Config) {
 		c.LUN, c.Hold, c.Sentence = true, true, Sentencing{After: time.Second, Timeout: time.Second}
 	}))
 	for which := range 2 {
@@ -290,24 +277,15 @@ func TestBarred(t *testing.T) {
 	r.SetGuard(true, 2*netgossip.MaxSentence)
 	at := r.read(11 * sec)
 	for p := 1; p < 5; p++ {
-		tell(r.Core, at, p, heeds)
+		tell(r.Core, at, p, guarded)
 	}
 	if got := r.Barred(); got != BarNone {
 		t.Fatalf("barred by %v", got)
-	}
-	reads := func(st netgossip.Statement) func() {
-		return func() {
-			r.put(4, diskquorum.SlotActive, 8, st)
-			at = r.read(at + sec)
-			at = r.read(at + 20*sec)
-		}
 	}
 	for _, s := range []struct {
 		want        Bar
 		spoil, mend func()
 	}{
-		{BarSlot, reads(older), reads(heeds)},
-		{BarMember, func() { tell(r.Core, at, 3, older) }, func() { tell(r.Core, at, 3, heeds) }},
 		{BarWatchdog, func() { r.SetGuard(true, netgossip.MaxSentence) }, func() { r.SetGuard(true, 2*netgossip.MaxSentence) }},
 		{BarNoHold, func() { r.cfg.Hold = false }, func() { r.cfg.Hold = true }},
 		{BarOff, func() { r.cfg.Sentence.After = 0 }, func() { r.cfg.Sentence.After = time.Second }},

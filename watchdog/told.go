@@ -1,8 +1,6 @@
 package watchdog
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -11,108 +9,14 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Word is a death that was proven elsewhere, as somebody on this node tells it: its Proof is ProofPower, ProofKdump or ProofOperator.
+// Word is what somebody on this node says of one boot of another node: that it is dead, with the Proof ProofPower, ProofKdump or
+// ProofOperator; or that it is to end, which is an order and has none.
 type Word struct {
-	ID   uint64 // of the Answer; Tell sets it
+	ID   uint64 // of the Answer; Tell and Order set it
 	Node string
 	Death
 	// Contradicted: that boot was heard after somebody had told its death. The answer is RefusedContradicted.
 	Contradicted bool
-}
-
-// Answer is what became of a word that was told.
-type Answer struct {
-	ID    uint64
-	Death Death    // that is known now; zero: it was refused
-	Err   *Refused // why
-}
-
-// told reports whether the proof comes from outside. Agents conclude the others themselves; nobody tells them.
-func (p Proof) told() bool { return p == ProofPower || p == ProofKdump || p == ProofOperator }
-
-// Refusal says why a death that was told is not believed. Its strings are the vocabulary of logs and metrics.
-type Refusal uint8
-
-const (
-	RefusedKind         Refusal = iota + 1 // agents conclude this proof themselves
-	RefusedOff                             // this agent is configured to believe nothing that is told
-	RefusedMember                          // no member has that name
-	RefusedSelf                            // it is this node
-	RefusedNoQuorum                        // this node may be the one that is cut off
-	RefusedUnknownBoot                     // no boot of the node is known here
-	RefusedOtherBoot                       // the latest known boot is another one
-	RefusedTwins                           // two machines have that name
-	RefusedContradicted                    // that boot has answered after it was called dead
-	RefusedSeen                            // this node sees it
-	RefusedSeenByOthers                    // a counted member sees it
-	RefusedHeard                           // it was heard
-	RefusedWrites                          // it writes to the LUN
-	RefusedUnanswered                      // a counted member has not answered whether it sees the node
-	RefusedBlind                           // this node does not read the LUN, and a counted member does
-	RefusedUnread                          // its slot could not be read, or not for long enough
-	RefusedRestarts                        // it has said that its agent restarts, and may still be back in time
-)
-
-var refusalNames = [...]string{
-	RefusedKind: "kind", RefusedOff: "off", RefusedMember: "no_member", RefusedSelf: "self", RefusedNoQuorum: "no_quorum", RefusedUnknownBoot: "unknown_boot",
-	RefusedOtherBoot: "other_boot", RefusedTwins: "two_machines", RefusedContradicted: "contradicted", RefusedSeen: "seen",
-	RefusedSeenByOthers: "seen_by_others", RefusedHeard: "heard", RefusedWrites: "writes_lun", RefusedUnanswered: "unanswered",
-	RefusedBlind: "lun_unread", RefusedUnread: "slot_unread", RefusedRestarts: "restarts",
-}
-
-// String is the refusal's name in logs and metrics.
-func (r Refusal) String() string { return nameOf(refusalNames[:], r, "none") }
-
-// Refusals lists all of them, for metrics that must exist from the start.
-func Refusals() []Refusal { return allOf[Refusal](refusalNames[:]) }
-
-// Refused is why a word is not believed, and what to do.
-type Refused struct {
-	Why   Refusal
-	Node  string
-	Boot  uint64 // the latest known one; 0: none is known
-	Other string // the member that it is about
-}
-
-// Error says it in one line.
-func (e *Refused) Error() string {
-	switch e.Why {
-	case RefusedKind:
-		return "only the proofs power, kdump and operator can be confirmed externally; the agents find all others themselves"
-	case RefusedOff:
-		return "api.commands is none here: this agent accepts no external confirmation of a death"
-	case RefusedMember:
-		return fmt.Sprintf("%q is no member of this group", e.Node)
-	case RefusedSelf:
-		return fmt.Sprintf("%s is this agent's own node, and it runs: tell the agent of another node", e.Node)
-	case RefusedNoQuorum:
-		return "this node has no quorum, or has it in an equal split that no grant decides, so others may live without it: tell the agent of a node that has a majority"
-	case RefusedUnknownBoot:
-		return fmt.Sprintf("this agent has never met %s and knows no boot of it: tell an agent that has run since before %s was lost", e.Node, e.Node)
-	case RefusedOtherBoot:
-		return fmt.Sprintf("the latest known boot of %s is %016x: look whether that machine is off, then name this boot", e.Node, e.Boot)
-	case RefusedTwins:
-		return fmt.Sprintf("two machines answer in the name of %s: stop one of them", e.Node)
-	case RefusedContradicted:
-		return fmt.Sprintf("boot %016x of %s has answered after it was called dead: no such confirmation is accepted before another boot of the node answers", e.Boot, e.Node)
-	case RefusedSeen:
-		return fmt.Sprintf("this node sees %s: it runs", e.Node)
-	case RefusedSeenByOthers:
-		return fmt.Sprintf("%s sees %s: it runs", e.Other, e.Node)
-	case RefusedHeard:
-		return fmt.Sprintf("%s was heard a moment ago: it runs, or it was switched off only now; try again in a few seconds", e.Node)
-	case RefusedWrites:
-		return fmt.Sprintf("%s writes to the LUN: it runs, or it was switched off only now; try again in a few seconds", e.Node)
-	case RefusedUnanswered:
-		return fmt.Sprintf("%s has not answered whether it sees %s: try again", e.Other, e.Node)
-	case RefusedBlind:
-		return fmt.Sprintf("this node cannot read the LUN, and %s can: tell the agent of %s", e.Other, e.Other)
-	case RefusedUnread:
-		return fmt.Sprintf("the slot of %s on the LUN cannot be read, or not for long enough, so nobody knows whether %s writes it: look at it with fencectl lun check, and try again", e.Node, e.Node)
-	case RefusedRestarts:
-		return fmt.Sprintf("%s has said that its agent restarts, and may be back within timing.restartGrace: it runs, or it was switched off only now; try again after that", e.Node)
-	}
-	return "refused"
 }
 
 // trial is the time in which a word is checked. It is not believed on the spot: what members said before it was told may be
@@ -126,13 +30,6 @@ type trial struct {
 	question                  // since the word came; zero: there is none
 	ids      []uint64         // of the words; none: others have handed it on
 	again    boottime.Instant // one that others hand on is not tried before
-}
-
-// question is one to members that have not answered since, on another network each time.
-type question struct {
-	since boottime.Instant
-	asked boottime.Instant // the latest time; zero: not yet
-	turn  int
 }
 
 const (
@@ -154,13 +51,16 @@ func (v *Prover) Tell(id uint64, w Word) {
 	v.told.words = append(v.told.words, w)
 }
 
-// followTold takes what was told from outside and handed on by peers, and finds what may be believed.
-func (v *Prover) followTold(now boottime.Instant) {
+// hearWords takes what was told from outside.
+func (v *Prover) hearWords(now boottime.Instant) {
 	for i := range v.told.words {
 		v.hear(now, &v.told.words[i])
 	}
 	v.told.words = v.told.words[:0]
-	v.takeFacts(now)
+}
+
+// followTrials finds what may be believed of what was told and handed on, and what still is.
+func (v *Prover) followTrials(now boottime.Instant) {
 	for p := range v.peers {
 		w := &v.peers[p]
 		if w.trial.since != 0 {
@@ -225,9 +125,6 @@ func (v *Prover) takeBack(p int, w *witness, boot uint64) {
 	}
 }
 
-// ofDevices reports whether a proof is one that devices or a crash kernel give.
-func (p Proof) ofDevices() bool { return p == ProofPower || p == ProofKdump }
-
 // retell has words be heard again whose trial ends because the node is renumbered away: they are refused then.
 func (v *Prover) retell(n roster.Renumbering) {
 	for p, k := range n {
@@ -243,31 +140,9 @@ func (v *Prover) answer(id uint64, d Death, err *Refused) {
 	v.out.Answers = append(v.out.Answers, Answer{id, d, err})
 }
 
-// knownBoot is the latest boot of a peer that this node knows of: by its statements or, for a node that was never met, by its
-// slot on the LUN.
-func (v *Prover) knownBoot(p int) uint64 {
-	if w := &v.peers[p]; w.boot != 0 {
-		return w.boot
-	}
-	if v.slots != nil {
-		if rec, ok := v.slots.PeerSlot(v.roster.Name(p)); ok {
-			return rec.Statement.Boot
-		}
-	}
-	return 0
-}
-
-// KnownBoot is the latest boot of a member that this node knows of; 0: none.
-func (v *Prover) KnownBoot(p int) uint64 {
-	if p == v.roster.Self {
-		return v.cfg.Boot
-	}
-	return v.knownBoot(p)
-}
-
 // objection is what this node knows at this moment against a word.
 func (v *Prover) objection(now boottime.Instant, p int, w *witness, boot uint64) *Refused {
-	known := v.knownBoot(p)
+	known := v.KnownBoot(p)
 	no := func(why Refusal, other string) *Refused {
 		return &Refused{Why: why, Node: v.roster.Name(p), Boot: known, Other: other}
 	}
@@ -311,19 +186,6 @@ func (v *Prover) wroteAsAnother(now boottime.Instant, p int, w *witness, boot ui
 		return slot.Record.Statement.Boot
 	}
 	return 0
-}
-
-// whoSees is a member whose fresh statement has a peer among those that it sees or counts.
-func (v *Prover) whoSees(now boottime.Instant, p int) (member int, sees bool) {
-	for m := range v.in.View.Counted.Union(v.in.View.Seen).All() {
-		if m == v.roster.Self {
-			continue
-		}
-		if st, anchor := v.merger.Statement(m); st != nil && now.Sub(anchor) <= v.cfg.MaxAge && (st.Seen.Has(p) || st.View.Has(p)) {
-			return m, true
-		}
-	}
-	return 0, false
 }
 
 // signs are what this node has of that boot from after an instant.
@@ -395,47 +257,13 @@ func (v *Prover) end(now boottime.Instant, w *witness, d Death, err *Refused) {
 	w.trial = trial{again: now.Add(trialPause)}
 }
 
-// silent are those of the members who have not answered a question from after an instant.
-func (v *Prover) silent(members roster.Set, since boottime.Instant) (set roster.Set) {
-	for m := range members.All() {
-		_, anchor := v.merger.Statement(m)
-		put(&set, m, m != v.roster.Self && anchor <= since)
-	}
-	return set
-}
-
-// askWhether asks for the statements of members, as an inquiry does, for the first time after so long.
-func (v *Prover) askWhether(now boottime.Instant, q *question, after time.Duration, members roster.Set) {
-	next := q.since.Add(after)
-	if q.asked != 0 {
-		next = q.asked.Add(trialAsk)
-	}
-	if now < next {
-		v.out.Wake = min(v.out.Wake, next)
-		return
-	}
-	v.askToo(now, members, q.turn)
-	q.asked = now
-	q.turn++
-	v.out.Wake = min(v.out.Wake, now.Add(trialAsk))
-}
-
-// askToo asks for statements beside those that another question of this step wants.
-func (v *Prover) askToo(now boottime.Instant, members roster.Set, turn int) {
-	ways := v.merger.Ways(now, members, turn)
-	for k := range v.out.Ask {
-		ways[k] = ways[k].Union(v.out.Ask[k])
-	}
-	v.out.Ask = ways
-}
-
-// showTold keeps a death that was told among the fenced, unless something speaks against it now.
+// showTold keeps a reported death among the fenced, unless something speaks against it now.
 //
 // Invariant: a boot that was told dead and lives on is an alarm; its death is withdrawn, and until another boot answers nothing
 // is believed that is told of that node (P9).
 func (v *Prover) showTold(now boottime.Instant, p int, w *witness) {
 	d := &w.death
-	if known := v.knownBoot(p); d.Boot != known {
+	if known := v.KnownBoot(p); d.Boot != known {
 		v.fenced.Remove(p) // it is back
 		return
 	}
@@ -447,29 +275,54 @@ func (v *Prover) showTold(now boottime.Instant, p int, w *witness) {
 	put(&v.fenced, p, !w.twins && !w.unmet() && !v.in.View.Seen.Has(p) && !v.in.Heard.Has(p) && !v.seenByCounted(now, p))
 }
 
-// defy takes the death of a boot back that lives on, for good.
-func (v *Prover) defy(p int, boot uint64) {
-	w := &v.peers[p]
-	w.defied = boot // a trial of it ends by that, see objection: who has told it is answered
-	if w.death.Boot == boot {
-		w.death, w.sequence = Death{}, 0
-		v.fenced.Remove(p)
+// slotVerdict is what the LUN says of a word.
+type slotVerdict uint8
+
+const (
+	slotSilent  slotVerdict = iota // nothing yet: its word is awaited until the trial is over
+	slotWatched                    // it stands still, and not for long enough yet
+	slotAgrees                     // it has stood still for as long as a node that runs may leave it alone, or there is no LUN
+	slotRefuses                    // the trial ends with a refusal
+)
+
+// slotLimit is how long a slot is watched that may be left alone for longer than a trial takes.
+const slotLimit = 2 * time.Minute
+
+// askSlot is what the LUN says of a word at this moment.
+//
+// Invariant: no word is believed of a slot that cannot be read. It may be being written at that moment. Nor does a
+// node believe without the slot what a member could look up there: then that one is to be told.
+func (v *Prover) askSlot(now boottime.Instant, p int, t *trial) (slotVerdict, Refused) {
+	why := Refused{Why: RefusedUnread, Node: v.roster.Name(p), Boot: t.Boot}
+	if a := v.slots; a != nil {
+		slot := a.PeerPause(now, why.Node, t.since)
+		switch {
+		case slot.Looked && slot.Still:
+			return slotAgrees, why
+		case slot.Looked && now.Sub(t.since) < slotLimit:
+			return slotWatched, why
+		case slot.Looked || slot.Reads && slot.Torn:
+			return slotRefuses, why
+		case slot.Reads:
+			return slotSilent, why // it has none
+		}
 	}
+	if m, reads := v.whoReads(); reads {
+		why.Why, why.Other = RefusedBlind, v.roster.Name(m)
+		return slotRefuses, why
+	}
+	if v.slots == nil && !v.cfg.LUN {
+		return slotAgrees, why
+	}
+	return slotSilent, why
 }
 
-func digestsOf(r *roster.Roster) map[uint64]int {
-	m := make(map[uint64]int, r.Size())
-	for p := range r.Members {
-		m[netgossip.NameDigest(r.Name(p))] = p
+// whoReads is a counted member whose path to the LUN is in order, as it says.
+func (v *Prover) whoReads() (member int, reads bool) {
+	for m, st := range v.merger.Said(v.in.View.Counted, 0) {
+		if st.LUNHealthy {
+			return m, true
+		}
 	}
-	return m
-}
-
-// tellerOf names the member that a short digest stands for.
-func (v *Prover) tellerOf(digest uint32) string {
-	i := slices.IndexFunc(v.roster.Members, func(m roster.Member) bool { return netgossip.TellerDigest(m.Name) == digest })
-	if digest == 0 || i < 0 {
-		return ""
-	}
-	return v.roster.Name(i)
+	return 0, false
 }

@@ -97,7 +97,9 @@ func TestTrialOfAMemberThatLeaves(t *testing.T) {
 			t.Fatalf("%s: no trial, %+v", name, got)
 		}
 		leave(c)
-		judging(c, 20*sec+sec/2).followTold(20*sec + sec/2)
+		v := judging(c, 20*sec+sec/2)
+		v.hearWords(20*sec + sec/2)
+		v.followTrials(20*sec + sec/2)
 		if got := c.proof.out.Answers; len(got) != 1 || got[0].ID != 7 || got[0].Err == nil || got[0].Err.Why != RefusedMember || got[0].Err.Node != "n0004" {
 			t.Errorf("%s: %+v", name, got)
 		}

@@ -77,7 +77,7 @@ type DeathNews struct {
 //     an agent that is alive, and whose node has quorum and is fed, names proof and boot. What was known before ctx
 //     began comes first.
 //   - None of these is told: LEFT, an agent that was stopped, a forecast, a node that was never met.
-//   - A death that was told is withdrawn when that boot answers, or when the agent that has said it no longer does;
+//   - A reported death is withdrawn when that boot answers, or when the agent that has said it no longer does;
 //     not because an agent was restarted and has forgotten it. A withdrawal needs no quorum.
 //   - A node that leaves the list of members is forgotten. If it is listed again, what is known of it is told again.
 //

@@ -9,7 +9,7 @@ import (
 
 // State is what the agent said last, and whether that may still be used. The maps belong
 // to the follower and change after the callback has returned; the messages in them never
-// do. Who keeps a map clones it.
+// do. Anyone who keeps a map clones it.
 type State struct {
 	// InForce: the agent has answered, and has not been silent for Config.Hold. While it
 	// is false the sets are history: use what else is known, for instance Kubernetes' view.

@@ -17,7 +17,7 @@ import (
 // MinStatusHold leaves room for one status that is late: in quiet times they are some seconds apart.
 const MinStatusHold = 10 * time.Second
 
-// StatusUpdate is what a callback of [FollowStatus] is told. Its status is not to be changed.
+// StatusUpdate is what a callback of [FollowStatus] is told. Its status must not be changed.
 type StatusUpdate struct {
 	// Status is the agent's latest; nil: it has told none yet.
 	Status *fencingv1.Status
@@ -50,7 +50,7 @@ func (u *StatusUpdate) MayAct() bool {
 }
 
 // Fenced are the nodes that are fenced now, by name, with the boot that ended: what that boot had may be taken over
-// while [StatusUpdate.MayAct]. Nodes of which no boot is known are left out.
+// while [StatusUpdate.MayAct]. Nodes whose boot is not known are left out.
 func (u *StatusUpdate) Fenced() map[string]NodeDeath {
 	out := map[string]NodeDeath{}
 	for _, n := range u.Status.GetNodes() {

@@ -41,7 +41,7 @@ func Stream(ctx context.Context, conn grpc.ClientConnInterface,
 // events is a stream whose set has been told. Its next belongs to one goroutine at a time.
 type events struct {
 	stream grpc.ServerStreamingClient[fencingv1.Event]
-	known  uint64 // so many of the first are contained in the set
+	known  uint64 // this many of the first are contained in the set
 }
 
 // begin opens a stream and tells the set. The stream lives until ctx ends, also after an

@@ -171,9 +171,6 @@ func (a *Agent) Stall(age time.Duration) {
 	a.change(func(*fencingv1.Status) { a.stalled = time.Now().Add(-age) })
 }
 
-// Change does with the status whatever else a test wants.
-func (a *Agent) Change(f func(*fencingv1.Status)) { a.change(f) }
-
 // Status is what the agent says now.
 func (a *Agent) Status() *fencingv1.Status {
 	a.mu.Lock()

@@ -40,7 +40,7 @@ type ToldDeath struct {
 // the context.
 type Tell func(context.Context, ToldDeath) (*fencingv1.Death, error)
 
-// RootOnly refuses a caller that is not root on this machine, or of whom the kernel does not tell. User ids are those of the
+// RootOnly refuses a caller that is not root on this machine, or that the kernel does not identify. User ids are those of the
 // agent's own user namespace, so that the root of another one is not root here.
 func RootOnly(ctx context.Context) error {
 	p, _ := peer.FromContext(ctx)
@@ -64,33 +64,74 @@ func (s *Server) ConfirmDead(ctx context.Context, req *fencingv1.ConfirmDeadRequ
 	}
 	d, err := toldDeath(req)
 	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
+		return nil, err
 	}
 	if s.tell == nil {
 		return nil, statusOf(ErrNotReady)
 	}
+	what := []any{peerOf(ctx), "peer", d.Node, "boot", req.GetBootNonce(), "proof", proofName(d.Proof), "by", d.By, "reference", d.Reference, "reason", d.Reason, "found", d.Time.UTC()}
+	out := &fencingv1.ConfirmDeadResponse{}
+	return out, s.ask(ctx, "refused external confirmation that a node is dead", what, func(ctx context.Context) (err error) {
+		if out.Death, err = s.tell(ctx, d); err == nil {
+			s.log.Warn("accepted external confirmation that a node is dead", what...)
+		}
+		return err
+	})
+}
+
+// ask has the agent's loop decide what a caller has told, and waits for that. refused is logged, with what was told, where the loop says
+// no.
+func (s *Server) ask(ctx context.Context, refused string, what []any, decide func(context.Context) error) error {
 	select {
 	case s.telling <- struct{}{}:
 		defer func() { <-s.telling }()
 	default:
-		return nil, status.Error(codes.ResourceExhausted, "too many deaths are being told at once: try again")
+		return status.Error(codes.ResourceExhausted, "too many deaths are being told at once: try again")
 	}
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.stopping, cancel)()
-	what := []any{peerOf(ctx), "peer", d.Node, "boot", req.GetBootNonce(), "proof", proofName(d.Proof), "by", d.By, "reference", d.Reference, "reason", d.Reason, "found", d.Time.UTC()}
-	death, err := s.tell(ctx, d)
-	switch {
+	switch err := decide(ctx); {
 	case err == nil:
-		s.log.Warn("accepted external confirmation that a node is dead", what...)
-		return &fencingv1.ConfirmDeadResponse{Death: death}, nil
+		return nil
 	case ctx.Err() != nil && s.stopping.Err() != nil:
-		return nil, statusOf(ErrStopped)
+		return statusOf(ErrStopped)
 	case ctx.Err() != nil:
-		return nil, status.Error(codes.Unavailable, "the agent has not decided in time: look at its status before you try again")
+		return status.Error(codes.Unavailable, "the agent has not decided in time: look at its status before you try again")
+	default:
+		s.log.Warn(refused, append(what, slog.Any("error", err))...)
+		return status.Error(codes.FailedPrecondition, err.Error())
 	}
-	s.log.Warn("refused external confirmation that a node is dead", append(what, slog.Any("error", err))...)
-	return nil, status.Error(codes.FailedPrecondition, err.Error())
+}
+
+// complaints are all that is wrong with what a caller wrote.
+type complaints []string
+
+func (c *complaints) add(format string, args ...any) { *c = append(*c, fmt.Sprintf(format, args...)) }
+
+func (c *complaints) text(field, value string, limit int, needed bool) {
+	switch {
+	case needed && value == "":
+		c.add("%s is missing", field)
+	case value != printable(value, limit):
+		c.add("%s: at most %d printable ASCII characters are possible", field, limit)
+	}
+}
+
+func (c *complaints) boot(nonce string) uint64 {
+	boot, err := strconv.ParseUint(nonce, 16, 64)
+	if err != nil || len(nonce) != 16 || boot == 0 {
+		c.add("boot_nonce: 16 hexadecimal digits are needed, as in NodeStatus.boot_nonce")
+	}
+	return boot
+}
+
+// err refuses the call; nil: nothing is wrong.
+func (c complaints) err() error {
+	if len(c) == 0 {
+		return nil
+	}
+	return status.Error(codes.InvalidArgument, strings.Join(c, "; "))
 }
 
 // toldDeath checks what a caller wrote, and says all that is wrong with it at once.
@@ -98,41 +139,26 @@ func toldDeath(req *fencingv1.ConfirmDeadRequest) (ToldDeath, error) {
 	d := ToldDeath{
 		Node: req.GetNode(), Proof: req.GetProof(), By: req.GetBy(), Reference: req.GetReference(), Reason: req.GetReason(), Time: time.Now(),
 	}
-	var wrong []string
-	text := func(field, value string, limit int, needed bool) {
-		switch {
-		case needed && value == "":
-			wrong = append(wrong, field+" is missing")
-		case value != printable(value, limit):
-			wrong = append(wrong, fmt.Sprintf("%s: at most %d printable ASCII characters are possible", field, limit))
-		}
-	}
+	var wrong complaints
 	outside := false
 	switch d.Proof {
 	case fencingv1.Proof_PROOF_POWER, fencingv1.Proof_PROOF_KDUMP:
 		outside = true
 	case fencingv1.Proof_PROOF_OPERATOR:
 	default:
-		wrong = append(wrong, "proof: PROOF_OPERATOR, PROOF_POWER and PROOF_KDUMP can be confirmed externally, and no others")
+		wrong.add("proof: PROOF_OPERATOR, PROOF_POWER and PROOF_KDUMP can be confirmed externally, and no others")
 	}
-	text("node", d.Node, maxNode, true)
-	text("by", d.By, maxBy, true)
-	text("reference", d.Reference, maxReference, outside)
-	text("reason", d.Reason, maxReason, false)
-	boot, err := strconv.ParseUint(req.GetBootNonce(), 16, 64)
-	if err != nil || len(req.GetBootNonce()) != 16 || boot == 0 {
-		wrong = append(wrong, "boot_nonce: 16 hexadecimal digits are needed, as in NodeStatus.token.boot_nonce")
-	}
-	d.Boot = boot
+	wrong.text("node", d.Node, maxNode, true)
+	wrong.text("by", d.By, maxBy, true)
+	wrong.text("reference", d.Reference, maxReference, outside)
+	wrong.text("reason", d.Reason, maxReason, false)
+	d.Boot = wrong.boot(req.GetBootNonce())
 	if t := req.GetTime(); t != nil {
 		if d.Time = t.AsTime(); t.CheckValid() != nil {
-			wrong = append(wrong, "time is none")
+			wrong.add("time is none")
 		}
 	}
-	if len(wrong) > 0 {
-		return d, fmt.Errorf("%s", strings.Join(wrong, "; "))
-	}
-	return d, nil
+	return d, wrong.err()
 }
 
 // printable is the text without what could steer a terminal, cut to a length.

@@ -15,7 +15,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// Guard: only root, and only a caller of whom the kernel tells.
+// Guard: only root, and only a caller that the kernel identifies.
 func TestRootOnly(t *testing.T) {
 	with := func(p *peer.Peer) context.Context { return peer.NewContext(t.Context(), p) }
 	for name, c := range map[string]struct {
@@ -99,16 +99,16 @@ func TestConfirmDeadChecksWhatIsWritten(t *testing.T) {
 		"by: at most 64 printable ASCII characters are possible":         func(r *fencingv1.ConfirmDeadRequest) { r.By = "a\nb" },
 		"reference: at most 128 printable ASCII characters are possible": func(r *fencingv1.ConfirmDeadRequest) { r.Reference = strings.Repeat("x", 129) },
 		"reference is missing": func(r *fencingv1.ConfirmDeadRequest) { r.Proof = fencingv1.Proof_PROOF_KDUMP },
-		"boot_nonce: 16 hexadecimal digits are needed, as in NodeStatus.token.boot_nonce":               func(r *fencingv1.ConfirmDeadRequest) { r.BootNonce = "0000000000000000" },
+		"boot_nonce: 16 hexadecimal digits are needed, as in NodeStatus.boot_nonce":                     func(r *fencingv1.ConfirmDeadRequest) { r.BootNonce = "0000000000000000" },
 		"proof: PROOF_OPERATOR, PROOF_POWER and PROOF_KDUMP can be confirmed externally, and no others": func(r *fencingv1.ConfirmDeadRequest) { r.Proof = fencingv1.Proof_PROOF_SENTENCE },
 	} {
 		r := wellFormed()
 		change(r)
-		if _, err := toldDeath(r); err == nil || err.Error() != want {
+		if _, err := toldDeath(r); err == nil || status.Convert(err).Message() != want {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if _, err := toldDeath(&fencingv1.ConfirmDeadRequest{}); err == nil || strings.Count(err.Error(), ";") != 3 {
+	if _, err := toldDeath(&fencingv1.ConfirmDeadRequest{}); err == nil || strings.Count(status.Convert(err).Message(), ";") != 3 {
 		t.Errorf("all at once: %v", err)
 	}
 }

@@ -47,7 +47,7 @@ func Listen(path string, mode os.FileMode, group string) (net.Listener, error) {
 // agent of this node.
 type RefusedError struct {
 	error
-	PID int // of who serves it; 0: nobody does, or it is not to be seen
+	PID int // of who serves it; 0: nobody does, or it cannot be seen
 }
 
 // Unwrap returns why.
@@ -61,9 +61,7 @@ func Look(path, group string) error {
 	}
 	if err == nil {
 		_, err = os.Stat(filepath.Dir(path))
-		if errors.Is(err, fs.ErrNotExist) {
-			err = noFolder(filepath.Dir(path))
-		}
+		err = folderError(filepath.Dir(path), err)
 	}
 	if err == nil && errors.Is(syscall.Access(filepath.Dir(path), writes), syscall.EROFS) { // else it depends on who looks
 		err = readOnly(filepath.Dir(path), syscall.EROFS)
@@ -77,8 +75,15 @@ func Look(path, group string) error {
 	return nil
 }
 
-func noFolder(folder string) error {
-	return fmt.Errorf("folder %s does not exist: create it (mkdir -p %s) or change api.socket", folder, folder)
+// folderError adds what to do where there is no folder to have a socket in.
+func folderError(folder string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("folder %s does not exist: create it (mkdir -p %s) or change api.socket", folder, folder)
+	case errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%s is no folder, or not in one: move away what stands in its place, or change api.socket", folder)
+	}
+	return err
 }
 
 // writes asks access(2) whether a folder can be written to.
@@ -149,11 +154,8 @@ func groupID(group string) (int, error) {
 // a stale one. The lock is on the folder itself, so that no file is left behind.
 func lockFolder(folder string) (unlock func(), err error) {
 	f, err := os.Open(folder)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, noFolder(folder)
-	case err != nil:
-		return nil, err
+	if err != nil {
+		return nil, folderError(folder, err)
 	}
 	for deadline := time.Now().Add(lockTimeout); ; <-time.After(lockInterval) {
 		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
@@ -186,14 +188,14 @@ func obstacle(path string) (stale, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nothing, nil
 	case err != nil:
-		return nothing, err
+		return nothing, folderError(filepath.Dir(path), err)
 	case info.IsDir():
 		if entries, err := os.ReadDir(path); err != nil || len(entries) > 0 {
 			return nothing, errors.Join(errors.New("there is a folder with something in it: move it away or change api.socket"), err)
 		}
 		return emptyFolder, nil
 	case info.Mode().Type() != fs.ModeSocket:
-		return nothing, fmt.Errorf("there is something else than a socket (%v): move it away or change api.socket", info.Mode())
+		return nothing, fmt.Errorf("there is something other than a socket (%v): move it away or change api.socket", info.Mode())
 	}
 	conn, err := net.DialTimeout("unix", path, probeTimeout)
 	if err == nil {

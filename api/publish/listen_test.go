@@ -109,11 +109,12 @@ func TestListenRefuses(t *testing.T) {
 		mode              os.FileMode
 		want              []string
 	}{
-		{"file", at("file"), "", 0o660, []string{"something else than a socket", "move it away"}},
+		{"file", at("file"), "", 0o660, []string{"something other than a socket", "move it away"}},
 		{"folder", at("folder"), "", 0o660, []string{"a folder with something in it", "move it away"}},
-		{"link to a socket", at("link"), "", 0o660, []string{"something else than a socket"}},
+		{"link to a socket", at("link"), "", 0o660, []string{"something other than a socket"}},
 		{"missing folder", at("no/such/api.sock"), "", 0o660, []string{"does not exist", "mkdir -p " + at("no/such")}},
-		{"file as folder", at("file/api.sock"), "", 0o660, []string{"not a directory"}},
+		{"file as folder", at("file/api.sock"), "", 0o660, []string{at("file") + " is no folder", "change api.socket"}},
+		{"file above the folder", at("file/of/api.sock"), "", 0o660, []string{at("file/of") + " is no folder, or not in one", "change api.socket"}},
 		{"relative", "api.sock", "", 0o660, []string{"absolute"}},
 		{"abstract", "@api", "", 0o660, []string{"absolute"}},
 		{"empty", "", "", 0o660, []string{"absolute"}},

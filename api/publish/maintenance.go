@@ -2,8 +2,6 @@ package publish
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -32,18 +30,14 @@ func (s *Server) SetMaintenance(ctx context.Context, req *fencingv1.SetMaintenan
 		return nil, err
 	}
 	m := Maintenance{For: req.GetDuration().AsDuration(), By: req.GetBy(), Reason: req.GetReason()}
-	var wrong []string
-	if m.By == "" || m.By != printable(m.By, maxBy) {
-		wrong = append(wrong, fmt.Sprintf("by: 1 to %d printable ASCII characters are needed", maxBy))
-	}
-	if m.Reason != printable(m.Reason, maxReason) || m.Reason == "" && m.For != 0 {
-		wrong = append(wrong, fmt.Sprintf("reason: 1 to %d printable ASCII characters are needed", maxReason))
-	}
+	var wrong complaints
+	wrong.text("by", m.By, maxBy, true)
+	wrong.text("reason", m.Reason, maxReason, m.For != 0)
 	if m.For < 0 || m.For > maxMaintenance || req.GetDuration() != nil && req.GetDuration().CheckValid() != nil {
-		wrong = append(wrong, fmt.Sprintf("duration: more than 0 and at most %v is possible, or none to end the maintenance", maxMaintenance))
+		wrong.add("duration: more than 0 and at most %v is possible, or none to end the maintenance", maxMaintenance)
 	}
-	if len(wrong) > 0 {
-		return nil, status.Error(codes.InvalidArgument, strings.Join(wrong, "; "))
+	if err := wrong.err(); err != nil {
+		return nil, err
 	}
 	if s.maintain == nil {
 		return nil, statusOf(ErrNotReady)

@@ -16,14 +16,14 @@ import (
 // RootHere is RootOnly for callers in the agent's own PID namespace: for an agent of a package the machine itself, for one in a pod
 // that pod. Root in another container that has the socket's folder is refused: it was given the socket to read from.
 //
-// Invariant: a caller of whom it is not certain is refused.
+// Invariant: a caller is refused unless it is certain that it is in the agent's PID namespace.
 func RootHere(ctx context.Context) error {
 	if err := RootOnly(ctx); err != nil {
 		return err
 	}
 	p, _ := peer.FromContext(ctx) // RootOnly has found it
 	if who, ok := p.AuthInfo.(process); !ok || !who.here {
-		return status.Error(codes.PermissionDenied, "this is root in another container than the agent: run it on the agent's machine, or in its pod (kubectl exec); api.commands: anywhere allows it from everywhere")
+		return status.Error(codes.PermissionDenied, "this is root in a container other than the agent's: run it on the agent's machine, or in its pod (kubectl exec); api.commands: anywhere allows it from everywhere")
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ type Config struct {
 	// Nil, or a nil message: there is no status yet.
 	Status      func() *fencingv1.Status
 	MaxWatchers int // of WatchStatus at once; 0: DefaultMaxWatchers
-	// Tell takes deaths that are told, see [Server.ConfirmDead]; nil: there is nobody to take them.
+	// Tell takes reported deaths, see [Server.ConfirmDead]; nil: there is nobody to take them.
 	Tell Tell
 	// Order takes orders, see [Server.Fence]; nil: there is nobody to take them.
 	Order Order

@@ -147,7 +147,7 @@ func ProofOf(name string) fencingv1.Proof {
 	return fencingv1.Proof(fencingv1.Proof_value["PROOF_"+strings.ToUpper(name)])
 }
 
-// SentenceBarOf finds the SentenceBar with that name, for example "member"; SENTENCE_BAR_UNSPECIFIED stands for "none".
+// SentenceBarOf finds the SentenceBar with that name, for example "watchdog"; SENTENCE_BAR_UNSPECIFIED stands for "none".
 func SentenceBarOf(name string) fencingv1.SentenceBar {
 	return fencingv1.SentenceBar(fencingv1.SentenceBar_value["SENTENCE_BAR_"+strings.ToUpper(name)])
 }

@@ -154,7 +154,7 @@ var (
 	}
 	ListsDiffer = &Trouble{
 		Code: "lists-differ", Severity: Warning, Section: "the-list-of-members", Alert: "FencingListsDiffer",
-		Sentence: "the agents of {group} go by different lists of members",
+		Sentence: "the agents of {group} use different lists of members",
 		Means:    "Nodes with different lists do not count each other.",
 		Do:       "give all nodes the same list of members",
 	}
@@ -222,7 +222,7 @@ var (
 		Code: "no-self-fence", Severity: Warning, Section: "fenced-comes-late",
 		Sentence: "{node} does not announce a self-fence, whatever it loses",
 		Means:    "Others know of its death by time alone, which is later.",
-		Do:       "do what the reason says; one older agent keeps all others from it", Over: "this node would announce its self-fence again if it had lost for certain", Unless: []string{"watchdog-faulty"},
+		Do:       "do what the reason says", Over: "this node would announce its self-fence again if it had lost for certain", Unless: []string{"watchdog-faulty"},
 	}
 	LUNNotReady = &Trouble{
 		Code: "lun-not-ready", Severity: Warning, Section: "the-lun-is-not-healthy",
@@ -296,12 +296,6 @@ var (
 		Means:    "Both may have written to the same storage.",
 		Do:       "save the logs of all nodes and the LUN, and report it",
 	}
-	PolicyDiffers = &Trouble{
-		Code: "policy-differs", Severity: Warning, Section: "the-api-server",
-		Sentence: "the configuration of {node} differs from the group's policy",
-		Means:    "The agent goes by its configuration.",
-		Do:       "change one of the two",
-	}
 )
 
 // All are the troubles, those with an alert first.
@@ -311,5 +305,5 @@ var All = []*Trouble{
 	DeathContradicted, NodeFenced, LUNUnhealthy, LUNSlow, LUNErrors, LeaseUnusable, TieUndecided, ListChangeStuck, ListsDiffer,
 	APIUnreachable, SubscribersDropped, VersionsDiffer, PartMissing, NetworkDown, DryRun, Maintenance, WatchdogStarved,
 	WatchdogNoWayOut, ResetByWatchdog, NoSelfFence, LUNNotReady, LUNTooSlow, LUNStrangers, LUNTwoWriters,
-	LUNNotCounting, TiePending, TiesDiffer, TiesUnconfirmed, NotStarted, Unsaved, ConfirmationRefused, TwoHalves, PolicyDiffers,
+	LUNNotCounting, TiePending, TiesDiffer, TiesUnconfirmed, NotStarted, Unsaved, ConfirmationRefused, TwoHalves,
 }

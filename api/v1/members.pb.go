@@ -365,9 +365,7 @@ type MembersReport struct {
 	// Version of the agent, for people.
 	Version string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
 	// UID of this node's Node, if the agent has ever been shown it: where it is gone since, the agent is told so. Empty: never.
-	NodeUid string `protobuf:"bytes,6,opt,name=node_uid,json=nodeUid,proto3" json:"node_uid,omitempty"`
-	// With what the agent runs, by its own configuration. Absent: the agent is older than that.
-	Running       *GroupPolicy `protobuf:"bytes,7,opt,name=running,proto3" json:"running,omitempty"`
+	NodeUid       string `protobuf:"bytes,6,opt,name=node_uid,json=nodeUid,proto3" json:"node_uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -444,13 +442,6 @@ func (x *MembersReport) GetNodeUid() string {
 	return ""
 }
 
-func (x *MembersReport) GetRunning() *GroupPolicy {
-	if x != nil {
-		return x.Running
-	}
-	return nil
-}
-
 // MembersUpdate is what has changed. Fields that are not set have not.
 type MembersUpdate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -458,12 +449,6 @@ type MembersUpdate struct {
 	Node  *OwnNode               `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
 	// Why there is no list, or none newer, in words; empty: nothing is wrong.
 	Problem string `protobuf:"bytes,3,opt,name=problem,proto3" json:"problem,omitempty"`
-	// With what the agents of the group should run. The agent compares, and says where it differs; it takes nothing from it. One
-	// without any field: there is none any more.
-	Policy *GroupPolicy `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
-	// How many milliseconds ago the server has read the policy that holds, from the API server; with each update while there is one.
-	// 0: it does not say.
-	PolicyAgeMs uint64 `protobuf:"varint,5,opt,name=policy_age_ms,json=policyAgeMs,proto3" json:"policy_age_ms,omitempty"`
 	// What the controller has found out about dead nodes of the group, all of it each time. The agent believes none of it on the spot:
 	// it looks for what contradicts it, as for a death that root on its node tells.
 	Found         *FoundDeaths `protobuf:"bytes,6,opt,name=found,proto3" json:"found,omitempty"`
@@ -520,20 +505,6 @@ func (x *MembersUpdate) GetProblem() string {
 		return x.Problem
 	}
 	return ""
-}
-
-func (x *MembersUpdate) GetPolicy() *GroupPolicy {
-	if x != nil {
-		return x.Policy
-	}
-	return nil
-}
-
-func (x *MembersUpdate) GetPolicyAgeMs() uint64 {
-	if x != nil {
-		return x.PolicyAgeMs
-	}
-	return 0
 }
 
 func (x *MembersUpdate) GetFound() *FoundDeaths {
@@ -679,70 +650,6 @@ func (x *FoundDeath) GetContradicted() bool {
 	return false
 }
 
-// GroupPolicy is how a group treats its nodes. What is empty is not said.
-type GroupPolicy struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// "Watchdog" or "Notify".
-	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
-	// watchdog.timeout, in milliseconds.
-	WatchdogTimeoutMs int64 `protobuf:"varint,2,opt,name=watchdog_timeout_ms,json=watchdogTimeoutMs,proto3" json:"watchdog_timeout_ms,omitempty"`
-	// "fence", "exclude" or "wait".
-	OnQuorumLoss  string `protobuf:"bytes,3,opt,name=on_quorum_loss,json=onQuorumLoss,proto3" json:"on_quorum_loss,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GroupPolicy) Reset() {
-	*x = GroupPolicy{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GroupPolicy) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GroupPolicy) ProtoMessage() {}
-
-func (x *GroupPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GroupPolicy.ProtoReflect.Descriptor instead.
-func (*GroupPolicy) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *GroupPolicy) GetMode() string {
-	if x != nil {
-		return x.Mode
-	}
-	return ""
-}
-
-func (x *GroupPolicy) GetWatchdogTimeoutMs() int64 {
-	if x != nil {
-		return x.WatchdogTimeoutMs
-	}
-	return 0
-}
-
-func (x *GroupPolicy) GetOnQuorumLoss() string {
-	if x != nil {
-		return x.OnQuorumLoss
-	}
-	return ""
-}
-
 // NumberedList is a list of the members of a group.
 type NumberedList struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -758,7 +665,7 @@ type NumberedList struct {
 
 func (x *NumberedList) Reset() {
 	*x = NumberedList{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[10]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +677,7 @@ func (x *NumberedList) String() string {
 func (*NumberedList) ProtoMessage() {}
 
 func (x *NumberedList) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[10]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +690,7 @@ func (x *NumberedList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NumberedList.ProtoReflect.Descriptor instead.
 func (*NumberedList) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{10}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NumberedList) GetGroup() string {
@@ -826,7 +733,7 @@ type ListedMember struct {
 
 func (x *ListedMember) Reset() {
 	*x = ListedMember{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[11]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +745,7 @@ func (x *ListedMember) String() string {
 func (*ListedMember) ProtoMessage() {}
 
 func (x *ListedMember) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[11]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +758,7 @@ func (x *ListedMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListedMember.ProtoReflect.Descriptor instead.
 func (*ListedMember) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{11}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListedMember) GetName() string {
@@ -890,7 +797,7 @@ type OwnNode struct {
 
 func (x *OwnNode) Reset() {
 	*x = OwnNode{}
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[12]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +809,7 @@ func (x *OwnNode) String() string {
 func (*OwnNode) ProtoMessage() {}
 
 func (x *OwnNode) ProtoReflect() protoreflect.Message {
-	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[12]
+	mi := &file_fencing_agent_api_v1_members_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +822,7 @@ func (x *OwnNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnNode.ProtoReflect.Descriptor instead.
 func (*OwnNode) Descriptor() ([]byte, []int) {
-	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{12}
+	return file_fencing_agent_api_v1_members_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *OwnNode) GetExists() bool {
@@ -999,7 +906,7 @@ const file_fencing_agent_api_v1_members_proto_rawDesc = "" +
 	"\x02at\x18\x04 \x01(\x03R\x02at\x12\x12\n" +
 	"\x04said\x18\x05 \x01(\tR\x04said\">\n" +
 	"\vDeathsKnown\x12/\n" +
-	"\x06deaths\x18\x01 \x03(\v2\x17.fencing.v1.ProvenDeathR\x06deaths\"\xd4\x02\n" +
+	"\x06deaths\x18\x01 \x03(\v2\x17.fencing.v1.ProvenDeathR\x06deaths\"\xa7\x02\n" +
 	"\rMembersReport\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12F\n" +
 	"\taddresses\x18\x02 \x03(\v2(.fencing.v1.MembersReport.AddressesEntryR\taddresses\x12 \n" +
@@ -1007,18 +914,15 @@ const file_fencing_agent_api_v1_members_proto_rawDesc = "" +
 	"\n" +
 	"have_epoch\x18\x04 \x01(\x04R\thaveEpoch\x12\x18\n" +
 	"\aversion\x18\x05 \x01(\tR\aversion\x12\x19\n" +
-	"\bnode_uid\x18\x06 \x01(\tR\anodeUid\x121\n" +
-	"\arunning\x18\a \x01(\v2\x17.fencing.v1.GroupPolicyR\arunning\x1a<\n" +
+	"\bnode_uid\x18\x06 \x01(\tR\anodeUid\x1a<\n" +
 	"\x0eAddressesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x84\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\a\x10\b\"\xbb\x01\n" +
 	"\rMembersUpdate\x12,\n" +
 	"\x04list\x18\x01 \x01(\v2\x18.fencing.v1.NumberedListR\x04list\x12'\n" +
 	"\x04node\x18\x02 \x01(\v2\x13.fencing.v1.OwnNodeR\x04node\x12\x18\n" +
-	"\aproblem\x18\x03 \x01(\tR\aproblem\x12/\n" +
-	"\x06policy\x18\x04 \x01(\v2\x17.fencing.v1.GroupPolicyR\x06policy\x12\"\n" +
-	"\rpolicy_age_ms\x18\x05 \x01(\x04R\vpolicyAgeMs\x12-\n" +
-	"\x05found\x18\x06 \x01(\v2\x17.fencing.v1.FoundDeathsR\x05found\"=\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\x12-\n" +
+	"\x05found\x18\x06 \x01(\v2\x17.fencing.v1.FoundDeathsR\x05foundJ\x04\b\x04\x10\x05J\x04\b\x05\x10\x06\"=\n" +
 	"\vFoundDeaths\x12.\n" +
 	"\x06deaths\x18\x01 \x03(\v2\x16.fencing.v1.FoundDeathR\x06deaths\"\x9c\x01\n" +
 	"\n" +
@@ -1028,11 +932,7 @@ const file_fencing_agent_api_v1_members_proto_rawDesc = "" +
 	"\x05proof\x18\x03 \x01(\tR\x05proof\x12\x1c\n" +
 	"\treference\x18\x04 \x01(\tR\treference\x12\x0e\n" +
 	"\x02at\x18\x05 \x01(\x03R\x02at\x12\"\n" +
-	"\fcontradicted\x18\x06 \x01(\bR\fcontradicted\"w\n" +
-	"\vGroupPolicy\x12\x12\n" +
-	"\x04mode\x18\x01 \x01(\tR\x04mode\x12.\n" +
-	"\x13watchdog_timeout_ms\x18\x02 \x01(\x03R\x11watchdogTimeoutMs\x12$\n" +
-	"\x0eon_quorum_loss\x18\x03 \x01(\tR\fonQuorumLoss\"\x86\x01\n" +
+	"\fcontradicted\x18\x06 \x01(\bR\fcontradicted\"\x86\x01\n" +
 	"\fNumberedList\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x16\n" +
@@ -1073,7 +973,7 @@ func file_fencing_agent_api_v1_members_proto_rawDescGZIP() []byte {
 	return file_fencing_agent_api_v1_members_proto_rawDescData
 }
 
-var file_fencing_agent_api_v1_members_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_fencing_agent_api_v1_members_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_fencing_agent_api_v1_members_proto_goTypes = []any{
 	(*SightingsReport)(nil), // 0: fencing.v1.SightingsReport
 	(*SightingsKept)(nil),   // 1: fencing.v1.SightingsKept
@@ -1084,40 +984,37 @@ var file_fencing_agent_api_v1_members_proto_goTypes = []any{
 	(*MembersUpdate)(nil),   // 6: fencing.v1.MembersUpdate
 	(*FoundDeaths)(nil),     // 7: fencing.v1.FoundDeaths
 	(*FoundDeath)(nil),      // 8: fencing.v1.FoundDeath
-	(*GroupPolicy)(nil),     // 9: fencing.v1.GroupPolicy
-	(*NumberedList)(nil),    // 10: fencing.v1.NumberedList
-	(*ListedMember)(nil),    // 11: fencing.v1.ListedMember
-	(*OwnNode)(nil),         // 12: fencing.v1.OwnNode
-	nil,                     // 13: fencing.v1.SightingsReport.SeesEntry
-	nil,                     // 14: fencing.v1.MembersReport.AddressesEntry
-	nil,                     // 15: fencing.v1.ListedMember.AddressesEntry
-	nil,                     // 16: fencing.v1.OwnNode.AnnotationsEntry
+	(*NumberedList)(nil),    // 9: fencing.v1.NumberedList
+	(*ListedMember)(nil),    // 10: fencing.v1.ListedMember
+	(*OwnNode)(nil),         // 11: fencing.v1.OwnNode
+	nil,                     // 12: fencing.v1.SightingsReport.SeesEntry
+	nil,                     // 13: fencing.v1.MembersReport.AddressesEntry
+	nil,                     // 14: fencing.v1.ListedMember.AddressesEntry
+	nil,                     // 15: fencing.v1.OwnNode.AnnotationsEntry
 }
 var file_fencing_agent_api_v1_members_proto_depIdxs = []int32{
-	13, // 0: fencing.v1.SightingsReport.sees:type_name -> fencing.v1.SightingsReport.SeesEntry
+	12, // 0: fencing.v1.SightingsReport.sees:type_name -> fencing.v1.SightingsReport.SeesEntry
 	3,  // 1: fencing.v1.DeathsReport.deaths:type_name -> fencing.v1.ProvenDeath
 	3,  // 2: fencing.v1.DeathsKnown.deaths:type_name -> fencing.v1.ProvenDeath
-	14, // 3: fencing.v1.MembersReport.addresses:type_name -> fencing.v1.MembersReport.AddressesEntry
-	9,  // 4: fencing.v1.MembersReport.running:type_name -> fencing.v1.GroupPolicy
-	10, // 5: fencing.v1.MembersUpdate.list:type_name -> fencing.v1.NumberedList
-	12, // 6: fencing.v1.MembersUpdate.node:type_name -> fencing.v1.OwnNode
-	9,  // 7: fencing.v1.MembersUpdate.policy:type_name -> fencing.v1.GroupPolicy
-	7,  // 8: fencing.v1.MembersUpdate.found:type_name -> fencing.v1.FoundDeaths
-	8,  // 9: fencing.v1.FoundDeaths.deaths:type_name -> fencing.v1.FoundDeath
-	11, // 10: fencing.v1.NumberedList.members:type_name -> fencing.v1.ListedMember
-	15, // 11: fencing.v1.ListedMember.addresses:type_name -> fencing.v1.ListedMember.AddressesEntry
-	16, // 12: fencing.v1.OwnNode.annotations:type_name -> fencing.v1.OwnNode.AnnotationsEntry
-	5,  // 13: fencing.v1.FencingMembers.Follow:input_type -> fencing.v1.MembersReport
-	2,  // 14: fencing.v1.FencingMembers.TellDeaths:input_type -> fencing.v1.DeathsReport
-	0,  // 15: fencing.v1.FencingMembers.TellSightings:input_type -> fencing.v1.SightingsReport
-	6,  // 16: fencing.v1.FencingMembers.Follow:output_type -> fencing.v1.MembersUpdate
-	4,  // 17: fencing.v1.FencingMembers.TellDeaths:output_type -> fencing.v1.DeathsKnown
-	1,  // 18: fencing.v1.FencingMembers.TellSightings:output_type -> fencing.v1.SightingsKept
-	16, // [16:19] is the sub-list for method output_type
-	13, // [13:16] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	13, // 3: fencing.v1.MembersReport.addresses:type_name -> fencing.v1.MembersReport.AddressesEntry
+	9,  // 4: fencing.v1.MembersUpdate.list:type_name -> fencing.v1.NumberedList
+	11, // 5: fencing.v1.MembersUpdate.node:type_name -> fencing.v1.OwnNode
+	7,  // 6: fencing.v1.MembersUpdate.found:type_name -> fencing.v1.FoundDeaths
+	8,  // 7: fencing.v1.FoundDeaths.deaths:type_name -> fencing.v1.FoundDeath
+	10, // 8: fencing.v1.NumberedList.members:type_name -> fencing.v1.ListedMember
+	14, // 9: fencing.v1.ListedMember.addresses:type_name -> fencing.v1.ListedMember.AddressesEntry
+	15, // 10: fencing.v1.OwnNode.annotations:type_name -> fencing.v1.OwnNode.AnnotationsEntry
+	5,  // 11: fencing.v1.FencingMembers.Follow:input_type -> fencing.v1.MembersReport
+	2,  // 12: fencing.v1.FencingMembers.TellDeaths:input_type -> fencing.v1.DeathsReport
+	0,  // 13: fencing.v1.FencingMembers.TellSightings:input_type -> fencing.v1.SightingsReport
+	6,  // 14: fencing.v1.FencingMembers.Follow:output_type -> fencing.v1.MembersUpdate
+	4,  // 15: fencing.v1.FencingMembers.TellDeaths:output_type -> fencing.v1.DeathsKnown
+	1,  // 16: fencing.v1.FencingMembers.TellSightings:output_type -> fencing.v1.SightingsKept
+	14, // [14:17] is the sub-list for method output_type
+	11, // [11:14] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_api_v1_members_proto_init() }
@@ -1131,7 +1028,7 @@ func file_fencing_agent_api_v1_members_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fencing_agent_api_v1_members_proto_rawDesc), len(file_fencing_agent_api_v1_members_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

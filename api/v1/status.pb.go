@@ -195,7 +195,7 @@ const (
 	Reason_REASON_SPLIT_NO_TIEBREAKER Reason = 10
 	// Less than half of the roster is counted.
 	Reason_REASON_QUORUM_LOST Reason = 11
-	// Something asks for the disarmed watchdog; disarmed_by says what.
+	// Something asks to disarm the watchdog; disarmed_by says what.
 	Reason_REASON_MAINTENANCE Reason = 12
 	// Planned stop of the agent.
 	Reason_REASON_STOPPING Reason = 13
@@ -573,10 +573,6 @@ const (
 	SentenceBar_SENTENCE_BAR_NO_HOLD SentenceBar = 2
 	// The watchdog's timeout is 3 s or less: a later agent could not tell it from a sentence.
 	SentenceBar_SENTENCE_BAR_WATCHDOG SentenceBar = 3
-	// The agent of a member does not know sentences.
-	SentenceBar_SENTENCE_BAR_MEMBER SentenceBar = 4
-	// A slot on the LUN was written by an agent that does not know sentences, or cannot be read.
-	SentenceBar_SENTENCE_BAR_SLOT SentenceBar = 5
 )
 
 // Enum value maps for SentenceBar.
@@ -586,16 +582,12 @@ var (
 		1: "SENTENCE_BAR_OFF",
 		2: "SENTENCE_BAR_NO_HOLD",
 		3: "SENTENCE_BAR_WATCHDOG",
-		4: "SENTENCE_BAR_MEMBER",
-		5: "SENTENCE_BAR_SLOT",
 	}
 	SentenceBar_value = map[string]int32{
 		"SENTENCE_BAR_UNSPECIFIED": 0,
 		"SENTENCE_BAR_OFF":         1,
 		"SENTENCE_BAR_NO_HOLD":     2,
 		"SENTENCE_BAR_WATCHDOG":    3,
-		"SENTENCE_BAR_MEMBER":      4,
-		"SENTENCE_BAR_SLOT":        5,
 	}
 )
 
@@ -1069,7 +1061,7 @@ type Verdict struct {
 	// REASON_SPLIT_LOST although the grant names this node: why it has given the grant up.
 	// Empty: the grant names the other half.
 	GivenUp string `protobuf:"bytes,12,opt,name=given_up,json=givenUp,proto3" json:"given_up,omitempty"`
-	// REASON_MAINTENANCE: all that asks for the disarmed watchdog.
+	// REASON_MAINTENANCE: all that asks to disarm the watchdog.
 	DisarmedBy []string `protobuf:"bytes,13,rep,name=disarmed_by,json=disarmedBy,proto3" json:"disarmed_by,omitempty"`
 	// The verdict has passed its deadline and there is no newer one: the agent stands still, or did until
 	// now. The reason is that of the old verdict; the permission is PERMISSION_STARVE.
@@ -2812,10 +2804,7 @@ type RosterStatus struct {
 	// Whom that change waits for.
 	WaitingFor []string `protobuf:"bytes,7,rep,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
 	// Epoch of the newest list that is in force, taken up or ready to be taken up.
-	NewestEpoch uint64 `protobuf:"varint,8,opt,name=newest_epoch,json=newestEpoch,proto3" json:"newest_epoch,omitempty"`
-	// In what this agent runs otherwise than the policy that fencing-controller shows for its group, a line for each
-	// setting. It runs by its own configuration all the same.
-	PolicyDiffers []string `protobuf:"bytes,9,rep,name=policy_differs,json=policyDiffers,proto3" json:"policy_differs,omitempty"`
+	NewestEpoch   uint64 `protobuf:"varint,8,opt,name=newest_epoch,json=newestEpoch,proto3" json:"newest_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2904,13 +2893,6 @@ func (x *RosterStatus) GetNewestEpoch() uint64 {
 		return x.NewestEpoch
 	}
 	return 0
-}
-
-func (x *RosterStatus) GetPolicyDiffers() []string {
-	if x != nil {
-		return x.PolicyDiffers
-	}
-	return nil
 }
 
 // TermsStatus is how this node breaks ties. All nodes of a group must break them alike: two halves
@@ -3275,7 +3257,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\arelease\x18\t \x01(\v2\x19.google.protobuf.DurationR\arelease\x125\n" +
 	"\bsampling\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\bsampling\x12<\n" +
-	"\flun_evidence\x18\v \x01(\v2\x19.google.protobuf.DurationR\vlunEvidence\"\x83\x02\n" +
+	"\flun_evidence\x18\v \x01(\v2\x19.google.protobuf.DurationR\vlunEvidence\"\xe2\x01\n" +
 	"\fRosterStatus\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x12\n" +
@@ -3285,8 +3267,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x06change\x18\x06 \x01(\tR\x06change\x12\x1f\n" +
 	"\vwaiting_for\x18\a \x03(\tR\n" +
 	"waitingFor\x12!\n" +
-	"\fnewest_epoch\x18\b \x01(\x04R\vnewestEpoch\x12%\n" +
-	"\x0epolicy_differs\x18\t \x03(\tR\rpolicyDiffers\"i\n" +
+	"\fnewest_epoch\x18\b \x01(\x04R\vnewestEpochJ\x04\b\t\x10\n" +
+	"\"i\n" +
 	"\vTermsStatus\x12\x10\n" +
 	"\x03own\x18\x01 \x01(\tR\x03own\x12\x16\n" +
 	"\x06agreed\x18\x02 \x01(\bR\x06agreed\x12\x18\n" +
@@ -3368,14 +3350,12 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x14WATCHDOG_STATE_ARMED\x10\x02\x12\x1a\n" +
 	"\x16WATCHDOG_STATE_STARVED\x10\x03\x12\x1b\n" +
 	"\x17WATCHDOG_STATE_DISARMED\x10\x04\x12\x19\n" +
-	"\x15WATCHDOG_STATE_FAULTY\x10\x05*\xa6\x01\n" +
+	"\x15WATCHDOG_STATE_FAULTY\x10\x05*\x82\x01\n" +
 	"\vSentenceBar\x12\x1c\n" +
 	"\x18SENTENCE_BAR_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10SENTENCE_BAR_OFF\x10\x01\x12\x18\n" +
 	"\x14SENTENCE_BAR_NO_HOLD\x10\x02\x12\x19\n" +
-	"\x15SENTENCE_BAR_WATCHDOG\x10\x03\x12\x17\n" +
-	"\x13SENTENCE_BAR_MEMBER\x10\x04\x12\x15\n" +
-	"\x11SENTENCE_BAR_SLOT\x10\x052\x85\x01\n" +
+	"\x15SENTENCE_BAR_WATCHDOG\x10\x03\"\x04\b\x04\x10\x04\"\x04\b\x05\x10\x052\x85\x01\n" +
 	"\rFencingStatus\x127\n" +
 	"\tGetStatus\x12\x16.google.protobuf.Empty\x1a\x12.fencing.v1.Status\x12;\n" +
 	"\vWatchStatus\x12\x16.google.protobuf.Empty\x1a\x12.fencing.v1.Status0\x01B9Z7github.com/fencing-agent/fencing-agent/api/v1;fencingv1b\x06proto3"

@@ -13,6 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/trouble"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/api/words"
+	"github.com/fencing-agent/fencing-agent/history"
 )
 
 // Text shows a status on a terminal.
@@ -69,24 +70,25 @@ func before(p *Page, st *fencingv1.Status, zone *time.Location) {
 		return
 	}
 	const label = "last boot"
-	text := "ended " + endWords[b.GetEnd()] + " (" + b.GetBootNonce() + ", last record " +
+	end := history.End(strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(b.GetEnd().String(), "BOOT_END_")), "_", "-"))
+	text := "ended " + cmp.Or(EndWords[end], "in a way that this version does not know") + " (" + b.GetBootNonce() + ", last record " +
 		b.GetLastRecord().AsTime().In(zone).Format(time.DateTime) + "): " + b.GetText()
-	if b.GetEnd() == fencingv1.BootEnd_BOOT_END_STOPPED || b.GetEnd() == fencingv1.BootEnd_BOOT_END_DISARMED {
+	if end == history.EndStopped || end == history.EndDisarmed {
 		p.item(label, Span{text, Plain})
 	} else {
 		p.fault(label, trouble.ResetByWatchdog, text)
 	}
 }
 
-var endWords = map[fencingv1.BootEnd]string{
-	fencingv1.BootEnd_BOOT_END_UNSPECIFIED: "in a way that this version does not know",
-	fencingv1.BootEnd_BOOT_END_STOPPED:     "after a planned stop of the agent",
-	fencingv1.BootEnd_BOOT_END_DISARMED:    "while the watchdog was disarmed",
-	fencingv1.BootEnd_BOOT_END_STARVED:     "NOT FED",
-	fencingv1.BootEnd_BOOT_END_CONDEMNED:   "BY A SELF-FENCE",
-	fencingv1.BootEnd_BOOT_END_TAKEN_DOWN:  "TAKEN DOWN",
-	fencingv1.BootEnd_BOOT_END_SUDDEN:      "WITHOUT LAST WORDS",
-	fencingv1.BootEnd_BOOT_END_TESTED:      "BY A TEST of its watchdog",
+// EndWords say how a boot has ended.
+var EndWords = map[history.End]string{
+	history.EndStopped:   "after a planned stop of the agent",
+	history.EndDisarmed:  "while the watchdog was disarmed",
+	history.EndStarved:   "NOT FED",
+	history.EndCondemned: "BY A SELF-FENCE",
+	history.EndStruck:    "TAKEN DOWN",
+	history.EndSudden:    "WITHOUT LAST WORDS",
+	history.EndTested:    "BY A TEST of its watchdog",
 }
 
 // lasting says how long the permission is good for, unless it is a matter of course.
@@ -410,9 +412,6 @@ func rosterItems(p *Page, st *fencingv1.Status) {
 				words += "; waiting for " + strings.Join(w, ", ")
 			}
 			p.fault("change", trouble.ListChangeStuck, words)
-		}
-		if d := r.GetPolicyDiffers(); len(d) > 0 {
-			p.fault("policy", trouble.PolicyDiffers, strings.Join(d, "; ")+" (this agent goes by its configuration)")
 		}
 	}
 	switch a := st.GetApi(); {

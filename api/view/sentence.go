@@ -35,6 +35,4 @@ func Sentence(n *fencingv1.NodeStatus) string {
 // barTexts say why a node that is meant to condemn itself would not.
 var barTexts = map[fencingv1.SentenceBar]string{
 	fencingv1.SentenceBar_SENTENCE_BAR_WATCHDOG: "its timeout is too short",
-	fencingv1.SentenceBar_SENTENCE_BAR_MEMBER:   "a member's agent is older",
-	fencingv1.SentenceBar_SENTENCE_BAR_SLOT:     "an older agent's slot is on the LUN",
 }

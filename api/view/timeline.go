@@ -36,7 +36,7 @@ var stretchOf = map[string]string{"feed": "fed", "hold": "undecided", "starve": 
 // quiet is the longest time without a record, of which one comes every half minute, that is taken to be without a gap.
 const quiet = 5 * history.SampleEvery
 
-// NewTimeline is the day before now, by the records, of which at most so many events are told.
+// NewTimeline is the day before now, by the records, of which at most this many events are told.
 func NewTimeline(records []history.Record, now time.Time, zone *time.Location, events int) Timeline {
 	var t Timeline
 	begin := now.Add(-Day)
@@ -80,7 +80,7 @@ func NewTimeline(records []history.Record, now time.Time, zone *time.Location, e
 		}
 		last = r.Wall
 		if r.Kind != history.Sample {
-			t.Events = append(t.Events, Event{At: r.Wall.In(zone).Format("01-02 15:04:05"), Text: r.Line(), Style: eventStyle(r)})
+			t.Events = append(t.Events, Event{At: r.Wall.In(zone).Format("01-02 15:04:05"), Text: r.Line(), Style: EventStyle(r)})
 		}
 	}
 	put(now)
@@ -93,9 +93,10 @@ var stretchWords = map[string]string{
 	"fed": "fed", "undecided": "fed on, undecided", "starved": "NOT FED", "disarmed": "disarmed", "none": "nothing on record",
 }
 
-func eventStyle(r *history.Record) Style {
+// EventStyle is how loud a record is.
+func EventStyle(r *history.Record) Style {
 	switch r.Kind {
-	case history.LastWords, history.Condemned, history.Struck, history.Fenced:
+	case history.LastWords, history.Condemned, history.Struck, history.Fenced, history.Tested:
 		return Bad
 	case history.Gone, history.Ordered:
 		return Warn

@@ -119,7 +119,7 @@ func Consequence(st *fencingv1.Status) Span {
 	return Span{}
 }
 
-// counting reports whether the watchdog counts down, or would in earnest.
+// counting reports whether the watchdog counts down, or would if this were no dry run.
 func counting(w *fencingv1.WatchdogStatus) bool {
 	return w.GetArmed() || (w.GetDriver() == driverNone && (w.GetState() == fencingv1.WatchdogState_WATCHDOG_STATE_ARMED ||
 		w.GetState() == fencingv1.WatchdogState_WATCHDOG_STATE_STARVED))

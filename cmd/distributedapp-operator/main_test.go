@@ -16,12 +16,7 @@ func TestFlags(t *testing.T) {
 		"no namespace":    {[]string{"--name", "a", "--peers", "x:1"}, "--namespace is missing"},
 		"a word too many": {append(good, "now"), `unexpected argument "now"`},
 		"another hash":    {append(good, "--ownership", "leader"), `--ownership "leader"`},
-		"a bare peer":     {append(good[:4:4], "--peers", "gossip:7947,other"), `--peers "other": HOST:PORT`},
-		"a peer's port":   {append(good[:4:4], "--peers", "gossip:http"), `--peers "gossip:http"`},
-		"a name to bind":  {append(good, "--gossip-address", "eth0"), `--gossip-address "eth0": an IP address`},
-		"a port":          {append(good, "--gossip-port", "70000"), "port 70000"},
 		"a long timeout":  {append(good, "--probe-timeout", "11s"), "is longer than --probe-interval"},
-		"no workers":      {append(good, "--workers", "0"), "--workers 0"},
 		"a level":         {append(good, "--log-level", "loud"), `--log-level "loud"`},
 	} {
 		var out, err bytes.Buffer
@@ -30,7 +25,7 @@ func TestFlags(t *testing.T) {
 		}
 	}
 	f, err := parse(good, nil)
-	if err != nil || f.core.Self != "a" || f.port != 7947 || len(f.peerList()) != 1 {
+	if err != nil || f.gossip.Name != "a" || f.gossip.Port != 7947 || len(f.gossip.Peers) != 1 {
 		t.Errorf("%+v %v", f, err)
 	}
 }

@@ -17,8 +17,7 @@ import (
 func newConfigCommand(env *environment) *cobra.Command {
 	return newGroup("config COMMAND", "Work with the agent's configuration",
 		"Work with the configuration file of fencing-agent. Its keys are described in docs/configuration.md.",
-		newConfigInitCommand(env), newConfigCheckCommand(env), newConfigTimingCommand(env), newConfigSchemaCommand(env), newConfigExplainCommand(env),
-		newConfigMigrateCommand(env),
+		newConfigCheckCommand(env), newConfigTimingCommand(env), newConfigExplainCommand(env), newConfigMigrateCommand(env),
 	)
 }
 
@@ -42,28 +41,18 @@ Where neither says which node it is, and this machine is no member, the file is 
 With --namespace and without FILE it checks instead how fencing-controller would fence nodes: the
 ConfigMaps of that namespace, which it reads by kubectl. The fence agents' own options are checked by
 the ConfigMap fence-agents there, if there is one, or by --agents. Whether an executor would start there
-is asked by a dry run of its pod, for which you need the right to create pods.
-
-With --all-nodes it compares the effective configurations of the nodes of each group, and shows which node differs in
-which key; the exit code is 1 if it is a key that must be the same on all. With several FILEs each is one node's.
-Without, the agents of a Kubernetes cluster are asked, by kubectl exec, for the file in their pods; what a running
-agent has read before its file was changed is not seen.`
+is asked by a dry run of its pod, for which you need the right to create pods.`
 
 const configCheckExample = `  fencectl config check /etc/fencing-agent/agent.yaml
   fencectl config check agent.yaml --node-name node-3
   fencectl config check agent.yaml --node-name node-3 --in-pod
   fencectl config check /etc/fencing-agent/agent.yaml --here
   fencectl config check agent.yaml -o yaml > effective.yaml
-  kubectl fence config check -n fencing-controller
-  kubectl fence config check --all-nodes
-  fencectl config check --all-nodes n1.yaml n2.yaml n3.yaml`
+  kubectl fence config check -n fencing-controller`
 
-// configCheckOperands: with --all-nodes there are as many files as nodes, or none; with --namespace none.
+// configCheckOperands: with --namespace there is no file.
 func configCheckOperands(cmd *cobra.Command, args []string) error {
-	switch {
-	case cmd.Flags().Changed("all-nodes"):
-		return nil
-	case cmd.Flags().Changed("namespace"):
+	if cmd.Flags().Changed("namespace") {
 		return operands()(cmd, args)
 	}
 	return operands("FILE")(cmd, args)
@@ -85,7 +74,6 @@ func newConfigCheckCommand(env *environment) *cobra.Command {
 	inPod := cmd.Flags().Bool("in-pod", false, "check as in a pod, where the API server is there without a kubeconfig")
 	namespace := cmd.Flags().StringP("namespace", "n", "", "check the ConfigMaps by which nodes are fenced, in this namespace")
 	agents := cmd.Flags().String("agents", "", "with --namespace: a file that \"fencing-executor metadata\" has written")
-	every := cmd.Flags().Bool("all-nodes", false, "compare the configurations of all nodes: of each FILE, or of the agents in a cluster")
 	here := cmd.Flags().Bool("here", false, "look at this machine as well, as the agent's start does")
 	kube := newKubeFlags(cmd)
 	out := newPrinter(cmd, formatYAML)
@@ -102,16 +90,8 @@ func newConfigCheckCommand(env *environment) *cobra.Command {
 				return env.getenv(key)
 			}
 		}
-		if (*every || *namespace != "") && out.format == formatYAML {
-			return usagef("invalid argument %q for \"--output\" flag: with --all-nodes and --namespace one of table, json is allowed", formatYAML)
-		}
-		if *every {
-			n := &allNodes{env: env, kube: kube, namespace: *namespace, files: args}
-			n.review = func(file string) (*config.Config, error) {
-				_, r, err := readConfig(cmd.Context(), env.stdin, file, getenv)
-				return r.Config, err
-			}
-			return n.check(cmd.Context(), out)
+		if *namespace != "" && out.format == formatYAML {
+			return usagef("invalid argument %q for \"--output\" flag: with --namespace one of table, json is allowed", formatYAML)
 		}
 		if *namespace != "" {
 			return checkFenceConfig(cmd.Context(), env, out, kube, *namespace, *agents)
@@ -153,6 +133,23 @@ func lookHere(env *environment, c *config.Config) error {
 	return nil
 }
 
+// checkLUNs refuses a configuration with which the agent would not start on this machine. A device that is not here, or
+// cannot be read, says nothing.
+func checkLUNs(c *config.Config, formattedFor func(string) (doctor.Format, error)) error {
+	for _, device := range c.LUN.Devices {
+		f, err := formattedFor(device)
+		switch {
+		case err != nil:
+		case f.Cluster != c.Cluster || f.NodeGroup != c.NodeGroup:
+			return fmt.Errorf("the LUN %s is formatted for cluster %q, node group %q, and the agent would belong to cluster %q, node group %q; correct lun.devices, cluster or nodeGroup",
+				device, f.Cluster, f.NodeGroup, c.Cluster, c.NodeGroup)
+		case f.Slots < len(c.Members.Static):
+			return fmt.Errorf("the LUN %s has %d slots for %d members; format it with more --slots", device, f.Slots, len(c.Members.Static))
+		}
+	}
+	return nil
+}
+
 // warnOf tells what is allowed and may be wrong.
 func warnOf(env *environment, name string, r *config.Reviewed) {
 	for _, line := range config.Lines(name, r.Warnings) {
@@ -172,7 +169,10 @@ func readConfig(ctx context.Context, stdin io.Reader, file string, getenv func(s
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		name, r, err = loadConfig(stdin, file, getenv)
+		var text []byte
+		if name, text, err = readInput(stdin, file); err == nil {
+			r, err = config.Review(name, text, getenv)
+		}
 	}()
 	select {
 	case <-read:
@@ -185,18 +185,16 @@ func readConfig(ctx context.Context, stdin io.Reader, file string, getenv func(s
 	}
 }
 
-func loadConfig(stdin io.Reader, file string, getenv func(string) string) (name string, r *config.Reviewed, err error) {
+// readInput reads a file, or standard input for "-".
+func readInput(stdin io.Reader, file string) (name string, text []byte, err error) {
 	if file != "-" {
-		r, err = config.ReviewFile(file, getenv)
-		return file, r, err
+		text, err = config.Read(file)
+		return file, text, err
 	}
-	const stdinName = "stdin"
-	data, err := io.ReadAll(stdin)
-	if err != nil {
-		return stdinName, nil, fmt.Errorf("read configuration from stdin: %w", err)
+	if text, err = io.ReadAll(stdin); err != nil {
+		err = fmt.Errorf("read configuration from stdin: %w", err)
 	}
-	r, err = config.Review(stdinName, data, getenv)
-	return stdinName, r, err
+	return "stdin", text, err
 }
 
 // configTable tells what follows from a configuration.

@@ -67,7 +67,7 @@ func TestConfigExplainFindsAKey(t *testing.T) {
 		"gossip.lifeguard":              "experimental.lifeguard stands in its place",
 		"systemNetworks[mgmt].cidr":     "systemNetworks[].at stands in its place",
 		"quorum.tieBreakers":            "quorum.tieBreak stands in its place",
-		"gossip.overrides.probeTimeout": "writes a file with what stands in its place",
+		"gossip.overrides.probeTimeout": "experimental.probeTimeout stands in its place",
 	} {
 		if code, _, diag := runIn(t, "", nil, "config", "explain", old); code != exitUsage || !strings.Contains(diag, want) {
 			t.Errorf("%s: exit code %d, %s", old, code, diag)

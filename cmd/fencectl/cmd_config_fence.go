@@ -25,18 +25,14 @@ type fenceRow struct {
 // agents is a file that "fencing-executor metadata" has written; with "" the ConfigMap fence-agents says what it would, if
 // there is one.
 func checkFenceConfig(ctx context.Context, env *environment, out *printer, kube *kubeFlags, namespace, agents string) error {
-	text, err := kube.run(ctx, "get", "configmaps", "--namespace", namespace, "--output", "json")
-	if err != nil {
-		return err
-	}
 	var list struct {
 		Items []struct {
 			Metadata struct{ Name string }
 			Data     map[string]string
 		}
 	}
-	if err := json.Unmarshal(text, &list); err != nil {
-		return fmt.Errorf("read the answer of kubectl: %w", err)
+	if err := askJSON(ctx, kube.run, &list, "get", "configmaps", "--namespace", namespace, "--output", "json"); err != nil {
+		return err
 	}
 	objects := fenceconfig.Objects{}
 	for _, o := range list.Items {

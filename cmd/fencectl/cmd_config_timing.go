@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -76,11 +77,7 @@ to be decided within A. What a configuration file comes to is said by "fencectl 
 		return out.print(env.stdout, rows, func(t *table) {
 			t.row("TIMING", "N", "D_MAX", "A", "G", "F", "W", "I/O", "DEAD, MAJORITY", "DEAD, TIE", "FENCED")
 			for _, r := range rows {
-				tie := r.Tie
-				if tie == "" {
-					tie = "-"
-				}
-				t.row(r.Timing, r.Nodes, r.DMax, r.A, r.G, r.F, r.W, r.IO, r.Majority, tie, r.Fenced)
+				t.row(r.Timing, r.Nodes, r.DMax, r.A, r.G, r.F, r.W, r.IO, r.Majority, cmp.Or(r.Tie, "-"), r.Fenced)
 			}
 		})
 	}

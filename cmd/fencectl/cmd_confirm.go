@@ -3,15 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os/user"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/api/view"
@@ -25,16 +21,10 @@ var proofsToTell = map[string]fencingv1.Proof{
 	"operator": fencingv1.Proof_PROOF_OPERATOR, "power": fencingv1.Proof_PROOF_POWER, "kdump": fencingv1.Proof_PROOF_KDUMP,
 }
 
-// deathTold is one death that is told.
+// deathTold is one reported death.
 type deathTold struct {
-	env       *environment
-	agent     *agentFlags
-	node      string
-	boot      string
-	proof     string
-	by        string
-	reference string
-	reason    string
+	deathWait
+	proof, by, reference, reason string
 }
 
 func newConfirmDeadCommand(env *environment) *cobra.Command {
@@ -65,28 +55,23 @@ without --boot.`,
   fencectl confirm-dead n4 --boot 024bc581b3a34be3 --proof power --reference fence-n4-off-1 --by fencing-executor`,
 		Args: operands("NODE"),
 	}
-	d := &deathTold{env: env, agent: newSocketFlag(cmd)}
+	d := &deathTold{deathWait: deathWait{env: env, agent: newSocketFlag(cmd)}}
 	d.agent.timeout = confirmPatience
 	flags := cmd.Flags()
-	flags.StringVar(&d.boot, "boot", "", "the `boot` that has ended: a boot nonce, or the bootID of the Node in Kubernetes")
+	flags.Var((*bootFlag)(&d.boot), "boot", "the `boot` that has ended: a boot nonce, or the bootID of the Node in Kubernetes")
 	flags.StringVar(&d.reason, "reason", "", "why you are sure, in `words`")
 	flags.StringVar(&d.by, "by", "", "`name` of who says so (default: $SUDO_USER, else your user name)")
 	flags.StringVar(&d.proof, "proof", "operator", "how it is known: operator, power (a power switch or management board answered \"off\") or kdump (its crash kernel answered)")
 	flags.StringVar(&d.reference, "reference", "", "`name` of what can be looked up, such as the Job that switched it off; --proof power and kdump need it")
 	flags.DurationVar(&d.agent.timeout, "timeout", confirmPatience, "how long to wait for the agent's answer")
 	_ = cmd.RegisterFlagCompletionFunc("proof", cobra.FixedCompletions([]string{"operator", "power", "kdump"}, cobra.ShellCompDirectiveNoFileComp)) // fails for unknown flags only
-	cmd.ValidArgsFunction = (&deathWait{env: env, agent: d.agent}).complete
+	cmd.ValidArgsFunction = d.complete
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d.node = args[0]
 		if !cmd.Flags().Changed("boot") {
 			return d.show(cmd.Context())
 		}
-		w := deathWait{boot: d.boot}
-		if err := w.takeBoot(); err != nil {
-			return err
-		}
-		d.boot = w.boot
 		death, err := d.tell(cmd.Context())
 		if err != nil {
 			return err
@@ -106,17 +91,10 @@ func (d *deathTold) show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	i, names := -1, []string{}
-	for k, n := range st.GetNodes() {
-		names = append(names, view.Clean(n.GetName()))
-		if n.GetName() == d.node {
-			i = k
-		}
+	n, err := memberOf(st, d.node)
+	if err != nil {
+		return err
 	}
-	if i < 0 {
-		return fmt.Errorf("%q is no member of this group: the members are %s", view.Clean(d.node), strings.Join(names, ", "))
-	}
-	n := st.GetNodes()[i]
 	boot := bootOf(n)
 	text := view.Clean(n.GetName()) + ": " + view.State(st, n).Text
 	if n.GetStateAge() != nil && !n.GetReachable() {
@@ -157,32 +135,14 @@ func (d *deathTold) tell(ctx context.Context) (*fencingv1.Death, error) {
 	case d.reference == "" && d.proof != "operator":
 		return nil, usagef("--proof %s needs --reference: the name of what can be looked up, such as the Job", d.proof)
 	}
-	conn, err := d.agent.dial(d.env)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	call, _, cancel := conn.impatient(ctx)
-	defer cancel()
-	answer, err := fencingv1.NewFencingControlClient(conn).ConfirmDead(call, &fencingv1.ConfirmDeadRequest{
-		Node: d.node, BootNonce: d.boot, Proof: proof, By: cmp.Or(d.by, d.env.getenv("SUDO_USER"), userName()), Reference: d.reference, Reason: d.reason,
+	var answer *fencingv1.ConfirmDeadResponse
+	err := d.agent.command(ctx, d.env, "not believed: ", func(ctx context.Context, c fencingv1.FencingControlClient) (err error) {
+		answer, err = c.ConfirmDead(ctx, &fencingv1.ConfirmDeadRequest{
+			Node: d.node, BootNonce: d.boot, Proof: proof, By: d.env.by(d.by), Reference: d.reference, Reason: d.reason,
+		})
+		return err
 	})
-	switch text := view.Clean(status.Convert(err).Message()); status.Code(err) {
-	case codes.OK:
-		return answer.GetDeath(), nil
-	case codes.FailedPrecondition:
-		return nil, fmt.Errorf("not believed: %s", text)
-	case codes.PermissionDenied, codes.InvalidArgument:
-		return nil, errors.New(text)
-	}
-	return nil, conn.explain(call, err)
-}
-
-func userName() string {
-	if u, err := user.Current(); err == nil {
-		return u.Username
-	}
-	return "unknown"
+	return answer.GetDeath(), err
 }
 
 func proofText(p fencingv1.Proof) string {
@@ -200,18 +160,6 @@ func (d *deathTold) line(death *fencingv1.Death) string {
 		view.Clean(r.By), d.env.command(), view.Clean(r.Node), view.Clean(r.Boot))
 }
 
-// confirmed is what -o json prints.
-type confirmed struct {
-	Node      string    `json:"node"`
-	Boot      string    `json:"boot"`
-	Proof     string    `json:"proof"`
-	Since     time.Time `json:"since"`
-	Teller    string    `json:"teller,omitempty"`
-	By        string    `json:"by,omitempty"`
-	Reference string    `json:"reference,omitempty"`
-	Reason    string    `json:"reason,omitempty"`
-}
-
-func confirmedOf(node string, d *fencingv1.Death) confirmed {
-	return confirmed{node, d.GetBootNonce(), proofText(d.GetProof()), d.GetTime().AsTime(), d.GetTeller(), d.GetBy(), d.GetReference(), d.GetReason()}
+func confirmedOf(node string, d *fencingv1.Death) deathResult {
+	return deathResult{node, d.GetBootNonce(), proofText(d.GetProof()), d.GetTime().AsTime(), "", d.GetTeller(), d.GetBy(), d.GetReference(), d.GetReason()}
 }

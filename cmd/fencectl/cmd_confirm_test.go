@@ -74,8 +74,8 @@ func TestConfirmDead(t *testing.T) {
 	}
 	// The bootID of Kubernetes, and a proof of a program.
 	code, stdout, _ = ask(t, a, 0, "confirm-dead", "n4", "--boot", "024bc581-b3a3-4be2-9a0f-112233445566", "--proof", "power", "--reference", "job-1", "--by", "executor", "-o", "json")
-	var r confirmed
-	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != exitOK || r != (confirmed{"n4", "024bc581b3a34be3", "power", noon, "n1", "executor", "job-1", ""}) {
+	var r deathResult
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != exitOK || r != (deathResult{Node: "n4", Boot: "024bc581b3a34be3", Proof: "power", Since: noon, Teller: "n1", By: "executor", Reference: "job-1"}) {
 		t.Errorf("exit %d, %v\n%s", code, err, stdout)
 	}
 	takesWords(a, func(publish.ToldDeath) (*fencingv1.Death, error) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/api/view"
 	"github.com/fencing-agent/fencing-agent/cmd/fencectl/doctor"
-	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
 
 // defaultConfig is the agent's configuration of a package.
@@ -56,12 +55,12 @@ Exit codes: 0 nothing is wrong; 1 something is; 2 bad usage.`,
 	_ = cmd.MarkFlagFilename("config", "yaml", "yml") // fails for unknown flags only
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		m, configured, err := f.machine(cmd.Context(), env, cmd.Flags().Changed("config"))
+		m, err := f.machine(cmd.Context(), env, cmd.Flags().Changed("config"))
 		if err != nil {
 			return err
 		}
 		findings := m.Look()
-		if !configured {
+		if m.Config == nil {
 			findings = append(findings, doctor.Finding{
 				Level: doctor.Warn, Subject: "configuration", Found: "there is none to be had from " + f.config + ": keys, networks and LUN were not looked at", Do: "say where it is with --config",
 			})
@@ -95,32 +94,16 @@ func findingRows(t *table, findings []doctor.Finding) {
 }
 
 // machine is what is looked at. A configuration that is not where it is by default is none; one that was named has to be there.
-func (f *machineFlags) machine(ctx context.Context, env *environment, named bool) (m *doctor.Machine, configured bool, err error) {
-	m = &doctor.Machine{Root: f.root}
+func (f *machineFlags) machine(ctx context.Context, env *environment, named bool) (*doctor.Machine, error) {
 	_, r, err := readConfig(ctx, env.stdin, f.config, env.getenv)
 	if err != nil {
 		if named {
-			return nil, false, err
+			return nil, err
 		}
 		if text := err.Error(); !strings.Contains(text, "no such file") {
 			env.warn("the configuration is not usable: " + text)
 		}
-		m.Unread = true
-		return m, false, nil
+		return &doctor.Machine{Root: f.root}, nil
 	}
-	takeConfig(m, r.Config)
-	return m, true, nil
-}
-
-// takeConfig has what is configured be looked at, too.
-func takeConfig(m *doctor.Machine, c *config.Config) {
-	m.Cluster, m.NodeGroup, m.FormattedFor = c.Cluster, c.NodeGroup, formattedFor
-	m.Config = c
-	m.KeyFile, m.Devices, m.IOTimeout = c.Gossip.KeyFile, c.LUN.Devices, c.LUN.IOTimeout
-	for _, n := range c.SystemNetworks {
-		if n.At.Interface != "" {
-			m.Interfaces = append(m.Interfaces, n.At.Interface)
-		}
-		m.Ports = append(m.Ports, n.Port)
-	}
+	return &doctor.Machine{Root: f.root, Config: r.Config, FormattedFor: formattedFor}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,46 +19,41 @@ import (
 )
 
 const (
-	controllerName = "fencing-controller"
-	// policyAllows is the condition of a NodeFence that says whether limits for storms hold it up.
-	policyAllows    = "PolicyAllows"
+	controllerName  = "fencing-controller"
 	controllerPages = ":9120/proxy/nodes"
 )
 
 func newExplainCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "explain NODE",
-		Short: "Show what fencing-controller does about a node, and what it waits for",
+		Use:   "explain [NODE]",
+		Short: "Show what the cluster knows of a node, what is done about it, and what happened",
 		Long: `Show what the cluster knows of a node's death: who calls it dead, for which boot, the taint, what each
-replica of fencing-controller does at this moment or waits for, and its Events.
+replica of fencing-controller does at this moment or waits for; and below that, in order of time, what the cluster
+tells of it. Without NODE it is that of all nodes:
 
-Deaths stand in annotations of the Nodes or, where agents do not ask the API server, in ConfigMaps that
-fencing-controller keeps beside itself; both are read.
+the Events of agents, of fencing-controller and of fencing by devices; the deaths that agents have written on Nodes, or
+told fencing-controller; the last change of each Node's Ready; when the taint was set; and the conditions of NodeFences
+and FencingRemediations. Kubernetes keeps Events for an hour, unless it was told otherwise. A death stands on the Nodes
+or, where agents do not ask the API server, in ConfigMaps that fencing-controller keeps beside itself, until the node
+is back. What happened before a reset is in "fencectl history" on the node.
 
-It asks kubectl, with your rights and your kubeconfig. Without the right to get pods/proxy what the
-replicas wait for is missing; all else is shown. The same if the ConfigMaps, the Events or the replicas
-cannot be asked for; then it fails in the end, for the explanation is not whole.`,
-		Example: "  fencectl explain node-4",
-		Args:    operands("NODE"),
+It asks kubectl, with your rights and your kubeconfig: to list Nodes, Events, pods and ConfigMaps of
+fencing-controller, and the project's resources where they are. Without the right to get pods/proxy what the replicas
+wait for is missing; all else is shown. What else cannot be had hides nothing either, but then it fails in the end,
+for the explanation is not whole.`,
+		Example: "  fencectl explain node-4\n  fencectl explain --context prod",
+		Args:    optional,
 	}
 	kube := newKubeFlags(cmd)
 	namespace := cmd.Flags().StringP("namespace", "n", controllerName, "the `namespace` of fencing-controller")
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		x := &explainer{namespace: *namespace, now: time.Now(), kubectl: kube.run}
-		e, err := x.explain(cmd.Context(), args[0])
+		e, err := x.explain(cmd.Context(), strings.Join(args, "")) // there is one at most
 		if err != nil {
 			return err
 		}
-		var b bytes.Buffer
-		if err := out.print(&b, e, func(t *table) { e.rows(t, env.zone()) }); err != nil {
-			return err
-		}
-		text := b.Bytes()
-		if w := width(env); w > 0 && out.format == formatTable {
-			text = foldCells(text, labels, w)
-		}
-		if err := writeText(env, text); err != nil {
+		if err := e.print(env, out); err != nil {
 			return err
 		}
 		if len(e.Errors) > 0 {
@@ -68,6 +62,24 @@ cannot be asked for; then it fails in the end, for the explanation is not whole.
 		return nil
 	}
 	return cmd
+}
+
+// print is what is known of the node, if it is of one, above what happened.
+func (e *explanation) print(env *environment, out *printer) error {
+	if out.format == formatTable && e.Node != "" {
+		var b bytes.Buffer
+		if err := out.print(&b, e, func(t *table) { e.rows(t, env.zone()) }); err != nil {
+			return err
+		}
+		text := b.Bytes()
+		if w := width(env); w > 0 {
+			text = foldCells(text, labels, w)
+		}
+		if err := writeText(env, append(text, '\n')); err != nil {
+			return err
+		}
+	}
+	return out.printFolded(env, e, headDetail, func(t *table) { e.timeline(t, env.zone()) })
 }
 
 // labels is the width of the first column, which "called dead" is in.
@@ -85,9 +97,9 @@ func foldCells(text []byte, from, width int) []byte {
 
 // explanation is what is printed.
 type explanation struct {
-	Node     string       `json:"node"`
-	Boot     string       `json:"boot"` // as deaths name it
-	Ready    string       `json:"ready"`
+	Node     string       `json:"node,omitempty"` // empty: all of them, of which it is told only what happened
+	Boot     string       `json:"boot,omitempty"` // as deaths name it
+	Ready    string       `json:"ready,omitempty"`
 	Tainted  bool         `json:"tainted"`            // with out-of-service
 	Taint    string       `json:"taint,omitempty"`    // its value
 	Disputed string       `json:"disputed,omitempty"` // boot that was called dead, and was heard afterwards
@@ -97,7 +109,7 @@ type explanation struct {
 	Devices  *devicesSay  `json:"devices,omitempty"` // what is done by the devices of the node
 	Volumes  []volumeSay  `json:"volumes,omitempty"` // that are attached to it, unless it is Ready and without a taint
 	Replicas []replicaSay `json:"replicas"`
-	Events   []eventSay   `json:"events"`
+	Happened []happening  `json:"happened"`         // in order of time
 	Errors   []string     `json:"errors,omitempty"` // why some of this is missing
 
 	noReplicas, noEvents, noReports, noVolumes string // why they are not known
@@ -130,59 +142,6 @@ type replicaSay struct {
 	Says string `json:"says"`
 }
 
-type eventSay struct {
-	At     time.Time `json:"at"`
-	Reason string    `json:"reason"`
-	Note   string    `json:"note"`
-}
-
-// noSuchKind is what kubectl says of a resource that the API server does not have.
-const noSuchKind = "doesn't have a resource type"
-
-// devices reads the node's NodeFence. Most clusters do not have that resource, or nothing is fenced by devices there: that
-// is no error. What cannot be read is said: it is not the same as nothing.
-func (x *explainer) devices(ctx context.Context, e *explanation) error {
-	var list struct {
-		Items []struct {
-			Spec   struct{ NodeName string }
-			Status struct {
-				Step, Phase, Message string
-				Retries              int
-				Conditions           []struct{ Type, Status, Reason, Message string }
-				Proof                *struct {
-					Kind         string
-					Contradicted bool
-				}
-			}
-		}
-	}
-	if err := x.get(ctx, &list, "get", "nodefences.fencing-agent.io", "-o", "json"); err != nil {
-		if strings.Contains(err.Error(), noSuchKind) {
-			return nil
-		}
-		e.Devices = &devicesSay{Error: err.Error()}
-		return err
-	}
-	for _, f := range list.Items {
-		if f.Spec.NodeName != e.Node {
-			continue
-		}
-		e.Devices = &devicesSay{Step: f.Status.Step, Phase: f.Status.Phase, Retries: f.Status.Retries, Message: f.Status.Message}
-		for _, c := range f.Status.Conditions {
-			if c.Type == policyAllows && c.Status == "False" {
-				e.Devices.Held, e.Devices.Message = c.Reason, c.Message
-			}
-		}
-		if p := f.Status.Proof; p != nil {
-			e.Devices.Proof = p.Kind
-			if p.Contradicted {
-				e.Devices.Proof += ", contradicted"
-			}
-		}
-	}
-	return nil
-}
-
 // explainer asks kubectl.
 type explainer struct {
 	namespace string
@@ -190,116 +149,34 @@ type explainer struct {
 	kubectl   func(ctx context.Context, args ...string) ([]byte, error)
 }
 
-type kubeNode struct {
-	Metadata struct {
-		Name        string            `json:"name"`
-		UID         string            `json:"uid"`
-		Annotations map[string]string `json:"annotations"`
-	} `json:"metadata"`
-	Spec struct {
-		Taints []struct{ Key, Value, Effect string } `json:"taints"`
-	} `json:"spec"`
-	Status struct {
-		NodeInfo   struct{ BootID string }                 `json:"nodeInfo"`
-		Conditions []struct{ Type, Status, Reason string } `json:"conditions"`
-	} `json:"status"`
-}
-
 func (x *explainer) explain(ctx context.Context, node string) (*explanation, error) {
-	var nodes struct{ Items []kubeNode }
-	if err := x.get(ctx, &nodes, "get", "nodes", "-o", "json"); err != nil {
+	e := &explanation{Node: node, Told: []accusation{}, Replicas: []replicaSay{}, Happened: []happening{}}
+	if err := x.nodes(ctx, e); err != nil {
 		return nil, err
 	}
-	e := &explanation{Node: node, Told: []accusation{}, Replicas: []replicaSay{}, Events: []eventSay{}}
-	found := false
-	told, err := x.reports(ctx)
-	if err != nil {
-		e.noReports = err.Error()
-		e.Errors = append(e.Errors, e.noReports)
-	}
-	for i := range nodes.Items {
-		n := &nodes.Items[i]
-		text, tells := n.Metadata.Annotations[deaths.Annotation]
-		list, garbled := wordsOf(text, tells, told[n.Metadata.Name], x.now)
-		if garbled {
-			e.Garbled = append(e.Garbled, n.Metadata.Name)
-		}
-		for _, w := range list {
-			if w.Node == node {
-				a := accusation{By: n.Metadata.Name, Boot: w.Boot, Proof: w.Proof, At: w.At, Stale: w.stale}
-				if !w.heard.IsZero() {
-					a.Heard = &w.heard
-				}
-				e.Told = append(e.Told, a)
-			}
-		}
-		if n.Metadata.Name == node {
-			found = true
-			e.about(n)
-		}
-	}
-	if !found {
-		return nil, fmt.Errorf("there is no Node %s", view.Clean(node))
-	}
-	// What cannot be had does not hide the rest.
-	for _, ask := range []struct {
+	type ask struct {
 		of  func(context.Context, *explanation) error
 		why *string
-	}{{x.outlook, new(string)}, {x.devices, new(string)}, {x.volumes, &e.noVolumes}, {x.events, &e.noEvents}, {x.replicas, &e.noReplicas}} {
+	}
+	asks := []ask{{x.fences, new(string)}, {x.remediations, new(string)}, {x.events, &e.noEvents}}
+	if node != "" {
+		asks = append(asks, ask{x.outlook, new(string)}, ask{x.volumes, &e.noVolumes}, ask{x.replicas, &e.noReplicas})
+	}
+	for _, ask := range asks { // what cannot be had does not hide the rest
 		if err := ask.of(ctx, e); err != nil {
 			*ask.why = err.Error()
 			e.Errors = append(e.Errors, err.Error())
 		}
 	}
+	e.Happened = slices.DeleteFunc(e.Happened, func(h happening) bool { return node != "" && h.Node != node })
+	slices.SortStableFunc(e.Happened, func(a, b happening) int {
+		return cmp.Or(a.At.Compare(b.At), view.Compare(a.Node, b.Node), cmp.Compare(a.From, b.From))
+	})
 	return e, nil
 }
 
-func (e *explanation) about(n *kubeNode) {
-	e.Boot, e.Disputed = deaths.Boot(n.Status.NodeInfo.BootID), n.Metadata.Annotations[recovery.NoteKey]
-	for _, c := range n.Status.Conditions {
-		if c.Type == "Ready" {
-			e.Ready = c.Status
-		}
-	}
-	for _, t := range n.Spec.Taints {
-		if t.Key == recovery.TaintKey {
-			e.Tainted, e.Taint = true, t.Value
-		}
-	}
-}
-
 func (x *explainer) get(ctx context.Context, into any, args ...string) error {
-	text, err := x.kubectl(ctx, args...)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("kubectl %s: its answer: %w", args[0], err)
-	}
-	return nil
-}
-
-// events are those of the controller about the node.
-func (x *explainer) events(ctx context.Context, e *explanation) error {
-	var events struct {
-		Items []struct {
-			Reason, Message, ReportingComponent, EventTime, LastTimestamp string
-			Series                                                        struct{ LastObservedTime string }
-			Metadata                                                      struct{ CreationTimestamp string }
-		}
-	}
-	if err := x.get(ctx, &events, "get", "events", "--namespace", "default", "--field-selector", "involvedObject.kind=Node,involvedObject.name="+e.Node, "-o", "json"); err != nil {
-		return err
-	}
-	for _, v := range events.Items {
-		if v.ReportingComponent != controllerName {
-			continue
-		}
-		at, _ := time.Parse(time.RFC3339, cmp.Or(v.Series.LastObservedTime, v.EventTime, v.LastTimestamp, v.Metadata.CreationTimestamp)) // zero: not known
-		e.Events = append(e.Events, eventSay{at, v.Reason, v.Message})
-	}
-	slices.SortStableFunc(e.Events, func(a, b eventSay) int { return a.At.Compare(b.At) })
-	return nil
+	return askJSON(ctx, x.kubectl, into, args...)
 }
 
 // replicas are asked at once: one on a dead node does not answer, which is part of the explanation.
@@ -398,11 +275,8 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 	for _, r := range e.Replicas {
 		t.row("controller", view.Clean(r.Pod)+": "+view.Clean(r.Says))
 	}
-	for _, v := range e.Events {
-		t.row("event", v.At.In(zone).Format(time.DateTime)+" "+view.Clean(v.Reason)+": "+view.Clean(v.Note))
-	}
 	if e.noEvents != "" {
-		t.row("event", "unknown: "+e.noEvents)
+		t.row("events", "unknown: "+view.Clean(e.noEvents))
 	}
 }
 

@@ -27,7 +27,7 @@ case "$*" in
  {"metadata": {"name": "node-2", "annotations": {"fencing-agent.io/deaths": "[{\"node\":\"node-4\",\"boot\":\"111bc581b3a34be3\",\"proof\":\"time\",\"at\":\"2026-02-01T12:00:13Z\"}]"}}},
  {"metadata": {"name": "node-3"}},
  {"metadata": {"name": "node-4"}, "spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "value": "fenced-024bc581b3a34be3", "effect": "NoExecute"}]},
-  "status": {"nodeInfo": {"bootID": "024bc581-b3a3-4be2-8000-000000000000"}, "conditions": [{"type": "Ready", "status": "Unknown"}]}}
+  "status": {"nodeInfo": {"bootID": "024bc581-b3a3-4be2-8000-000000000000"}, "conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "lastTransitionTime": "2026-03-01T12:00:12Z"}]}}
 ]}
 END
 ;;
@@ -37,15 +37,24 @@ END
 ]}
 END
 ;;
-*"get events"*) cat <<'END'
+"get events --namespace default -o json") cat <<'END'
 {"items": [
- {"reason": "NodeReleased", "message": "its pods are gone; the taint stays until the node is back in another boot", "reportingComponent": "fencing-controller", "eventTime": "2026-03-01T11:59:15Z", "series": {"count": 2, "lastObservedTime": "2026-03-01T12:00:15.5Z"}},
- {"reason": "NodeNotReady", "message": "not of ours", "reportingComponent": "node-controller", "eventTime": "2026-03-01T12:00:11Z"},
- {"reason": "BarrierSet", "message": "the barrier is set", "reportingComponent": "fencing-controller", "eventTime": "2026-03-01T12:00:14Z"}
+ {"involvedObject": {"kind": "Node", "name": "node-4"}, "reason": "NodeReleased", "message": "its pods are gone; the taint stays until the node is back in another boot", "reportingComponent": "fencing-controller", "eventTime": "2026-03-01T11:59:15Z", "series": {"count": 2, "lastObservedTime": "2026-03-01T12:00:15.5Z"}},
+ {"involvedObject": {"kind": "Node", "name": "node-4"}, "reason": "NodeNotReady", "message": "not of ours", "reportingComponent": "node-controller", "eventTime": "2026-03-01T12:00:11Z"},
+ {"involvedObject": {"kind": "Node", "name": "node-4"}, "reason": "BarrierSet", "message": "the barrier is set", "reportingComponent": "fencing-controller", "eventTime": "2026-03-01T12:00:14Z"}
 ]}
 END
 ;;
-*"get nodefences"*) echo '{"items": [{"spec": {"nodeName": "node-3"}, "status": {"step": "recovery"}}, {"spec": {"nodeName": "node-4"}, "status": {"step": "power_management", "phase": "error", "retries": 1, "message": "a method failed", "proof": {"kind": "power", "contradicted": true}}}]}' ;;
+"get nodefences.fencing-agent.io --all-namespaces -o json") cat <<'END'
+{"items": [
+ {"spec": {"nodeName": "node-3"}, "status": {"step": "recovery"}},
+ {"metadata": {"name": "node-fence-node-4", "creationTimestamp": "2026-03-01T12:00:01Z"}, "spec": {"nodeName": "node-4", "boot": "024bc581b3a34be3"},
+  "status": {"step": "power_management", "phase": "error", "stepStartedAt": "2026-03-01T12:00:02Z", "phaseEndedAt": "2026-03-01T12:00:09.5Z", "retries": 1, "message": "a method failed",
+  "jobs": [{"method": "apc", "action": "off", "state": "failed", "startedAt": "2026-03-01T12:00:03Z"}], "proof": {"kind": "power", "at": "2026-03-01T12:00:08Z", "contradicted": true}}}
+]}
+END
+;;
+*fencingremediations*) echo "error: the server doesn't have a resource type \"fencingremediations\"" >&2; exit 1 ;;
 *"get volumeattachments"*) cat <<'END'
 {"items": [
  {"metadata": {"name": "csi-1", "deletionTimestamp": "2026-03-01T12:00:16Z"}, "spec": {"nodeName": "node-4", "attacher": "csi.example.com", "source": {"persistentVolumeName": "pv-1"}}},
@@ -74,8 +83,19 @@ volume       pv-3 is attached here, and waits for kube-controller-manager, which
 controller   controller-a: released 3s its pods are gone; the taint stays until the node is back in another boot; called dead by 2 Nodes
 controller   controller-b: does nothing about it
 controller   controller-c: no answer: kubectl get: Error from server (Forbidden): pods "controller-c" is forbidden
-event        2026-03-01 12:00:14 BarrierSet: the barrier is set
-event        2026-03-01 12:00:15 NodeReleased: its pods are gone; the taint stays until the node is back in another boot
+
+TIME                 NODE    FROM                WHAT          DETAIL
+2026-02-01 12:00:13  node-4  node-2              Death         boot 111bc581b3a34be3 has ended, proof time
+2026-03-01 12:00:01  node-4  NodeFence           Created       boot 024bc581b3a34be3
+2026-03-01 12:00:02  node-4  NodeFence           Step          power_management
+2026-03-01 12:00:03  node-4  NodeFence           Job           apc off failed
+2026-03-01 12:00:08  node-4  NodeFence           Proof         power, contradicted: the kubelet of that boot was heard after that
+2026-03-01 12:00:09  node-4  NodeFence           Phase         power_management error, a method failed
+2026-03-01 12:00:12  node-4  node                Ready         Unknown, NodeStatusUnknown
+2026-03-01 12:00:13  node-4  node-1              Death         boot 024bc581b3a34be3 has ended, proof sentence
+2026-03-01 12:00:14  node-4  fencing-controller  BarrierSet    the barrier is set
+2026-03-01 12:00:14  node-4  node-3              Death         boot 024bc581b3a34be3 has ended, proof sentence, told to fencing-controller
+2026-03-01 12:00:15  node-4  fencing-controller  NodeReleased  its pods are gone; the taint stays until the node is back in another boot (2 times)
 `
 
 func TestExplain(t *testing.T) {
@@ -105,6 +125,14 @@ func TestExplain(t *testing.T) {
 	if !strings.Contains(guide(t), "```\n"+explained+"```\n") {
 		t.Error("docs/fencectl.md does not show what is printed: copy explained there")
 	}
+	// Without NODE it is what happened to all of them, as programs read it, too.
+	_, happened, _ := strings.Cut(explained, "\n\n")
+	if code, out, diag := runIn(t, "", env, "explain", "--kubectl", program); code != exitOK || !strings.HasSuffix(out, "\n"+happened[strings.Index(happened, "2026-03"):]) || strings.Contains(out, "called dead") || !strings.Contains(out, "node-3  NodeFence") {
+		t.Errorf("exit %d, %s\n%s", code, diag, out)
+	}
+	if code, out, diag := runIn(t, "", env, "explain", "-o", "json", "--kubectl", program); code != exitOK || !strings.Contains(out, `"what": "BarrierSet"`) || !strings.Contains(out, `"from": "node-3"`) {
+		t.Errorf("exit %d, %s\n%s", code, diag, out)
+	}
 }
 
 // Guard: a replica on the node that is dead holds up nobody else's words, and what cannot be read is not nobody's word.
@@ -114,7 +142,7 @@ func TestExplainAsksAtOnce(t *testing.T) {
 		switch {
 		case args[1] == "nodes":
 			return []byte(`{"items": [{"metadata": {"name": "node-4", "annotations": {"fencing-agent.io/deaths": "{"}}}, {"metadata": {"name": "node-5"}}]}`), nil
-		case args[1] == "nodefences.fencing-agent.io": // nothing is fenced by devices there
+		case args[1] == "nodefences.fencing-agent.io", args[1] == "fencingremediations.fencing-agent.io": // nothing is fenced by devices there
 			return nil, errors.New("kubectl get: error: the server doesn't have a resource type \"nodefences\"")
 		case args[1] == "events", args[1] == "configmaps", args[1] == "volumeattachments":
 			return []byte(`{}`), nil
@@ -165,7 +193,8 @@ esac
 		t.Errorf("without kubectl: exit %d, %q", code, diag)
 	}
 	_, narrow, _ := runIn(t, "", map[string]string{"COLUMNS": "80"}, "explain", "node-4", "--kubectl", program)
-	for line := range strings.Lines(narrow) {
+	above, _, _ := strings.Cut(narrow, "\n\n")
+	for line := range strings.Lines(above) {
 		if len(line) > 81 || len(line) < 13 || line[0] != ' ' && line[12] != ' ' {
 			t.Errorf("not in 80 columns:\n%s", narrow)
 			break
@@ -180,7 +209,7 @@ esac
 	}
 	for _, want := range []string{
 		"Ready Unknown", "by others? what agents have told fencing-controller cannot be read: kubectl get: Error from server (Forbidden): configmaps", "devices      unknown, its NodeFence cannot be read: kubectl get: Error from server (Forbidden): nodefences",
-		"controller   unknown: kubectl get: Error from server (Forbidden): pods is forbidden", "event        unknown: kubectl get: Error from server (Forbidden): events",
+		"controller   unknown: kubectl get: Error from server (Forbidden): pods is forbidden", "events       unknown: kubectl get: Error from server (Forbidden): events",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)
@@ -189,7 +218,7 @@ esac
 	if !strings.Contains(diag, "could not ask for everything") || strings.Contains(out, "no replica") || strings.Contains(out, "by nobody") {
 		t.Error(diag)
 	}
-	if code, out, _ := runIn(t, "", nil, "explain", "node-4", "--kubectl", program, "-o", "json"); code != exitFailed || strings.Count(out, "is forbidden") != 6 {
+	if code, out, _ := runIn(t, "", nil, "explain", "node-4", "--kubectl", program, "-o", "json"); code != exitFailed || strings.Count(out, "is forbidden") != 7 {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 }
@@ -221,7 +250,7 @@ func TestExplainHeldUp(t *testing.T) {
 			{"type": "PolicyAllows", "status": "False", "reason": "TooManyUnhealthy", "message": "5 of 10"}]}}]}`), nil
 	}}
 	e := &explanation{Node: "n4"}
-	if err := x.devices(t.Context(), e); err != nil {
+	if err := x.fences(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder

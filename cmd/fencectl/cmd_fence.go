@@ -3,14 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/api/view"
@@ -18,12 +14,8 @@ import (
 
 // fenceOrder is one order that a node ends.
 type fenceOrder struct {
-	env    *environment
-	agent  *agentFlags
-	node   string
-	boot   string
-	by     string
-	reason string
+	deathWait
+	by, reason string
 }
 
 func newFenceCommand(env *environment) *cobra.Command {
@@ -49,48 +41,30 @@ Exit codes: 0 NODE has condemned its boot, with --wait: is FENCED; 1 it was refu
   fencectl fence n4 --boot 024bc581b3a34be3 --wait --timeout 1m`,
 		Args: operands("NODE"),
 	}
-	o := &fenceOrder{env: env, agent: newSocketFlag(cmd)}
+	o := &fenceOrder{deathWait: deathWait{env: env, agent: newSocketFlag(cmd)}}
 	o.agent.timeout = confirmPatience
-	w := &deathWait{env: env, agent: o.agent}
 	flags := cmd.Flags()
-	flags.StringVar(&o.boot, "boot", "", "end this `boot` and no other: a boot nonce, or the bootID of the Node in Kubernetes")
+	flags.Var((*bootFlag)(&o.boot), "boot", "end this `boot` and no other: a boot nonce, or the bootID of the Node in Kubernetes")
 	flags.StringVar(&o.reason, "reason", "", "why, in `words`")
 	flags.StringVar(&o.by, "by", "", "`name` of who says so (default: $SUDO_USER, else your user name)")
 	wait := flags.Bool("wait", false, "wait until the node is FENCED")
-	flags.DurationVar(&w.limit, "timeout", 3*time.Minute, "how long to wait with --wait")
-	cmd.ValidArgsFunction = w.complete
+	flags.DurationVar(&o.limit, "timeout", 3*time.Minute, "how long to wait with --wait")
+	cmd.ValidArgsFunction = o.complete
 	_ = cmd.RegisterFlagCompletionFunc("boot", cobra.NoFileCompletions) // fails for unknown flags only
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		w.node, o.node = args[0], args[0]
-		switch {
-		case w.limit <= 0:
-			return usagef("invalid argument %v for \"--timeout\" flag: more than 0 is allowed", w.limit)
-		case cmd.Flags().Changed("boot"): // also if it is empty, as a variable of a script is by mistake
-			w.boot = o.boot
-			if err := w.takeBoot(); err != nil {
-				return err
-			}
-			o.boot = w.boot
+		if o.node = args[0]; o.limit <= 0 {
+			return usagef("invalid argument %v for \"--timeout\" flag: more than 0 is allowed", o.limit)
 		}
 		if err := o.give(cmd.Context()); err != nil {
 			return err
 		}
-		if w.boot = o.boot; !*wait {
+		if !*wait {
 			return out.print(env.stdout, ordered{o.node, o.boot}, func(t *table) {
 				t.row(fmt.Sprintf("%s: boot %s has condemned itself, and is reset; it is dead when \"%s wait --fenced %s --boot %s\" says so", view.Clean(o.node), o.boot, env.command(), view.Clean(o.node), o.boot))
 			})
 		}
-		env.stderr = newUnstuck(env.stderr)
-		defer w.saying.Wait()
-		death, err := w.run(cmd.Context())
-		if err != nil {
-			return err
-		}
-		if out.format != formatTable {
-			return out.print(env.stdout, resultOf(death), nil)
-		}
-		return writeText(env, []byte(w.line(death)))
+		return o.tell(cmd.Context(), out)
 	}
 	return cmd
 }
@@ -107,37 +81,15 @@ func (o *fenceOrder) give(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	names, known := []string{}, false
-	for _, n := range st.GetNodes() {
-		names = append(names, view.Clean(n.GetName()))
-		if n.GetName() == o.node {
-			known = true
-			o.boot = cmp.Or(o.boot, bootOf(n))
-		}
-	}
-	switch {
-	case !known:
-		return fmt.Errorf("%q is no member of this group: the members are %s", view.Clean(o.node), strings.Join(names, ", "))
-	case o.boot == "":
-		return fmt.Errorf("%s: this agent has never met it and knows no boot of it: power it off and use confirm-dead on a node that has met it", view.Clean(o.node))
-	}
-	conn, err := o.agent.dial(o.env)
+	n, err := memberOf(st, o.node)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	call, _, cancel := conn.impatient(ctx)
-	defer cancel()
-	_, err = fencingv1.NewFencingControlClient(conn).Fence(call, &fencingv1.FenceRequest{
-		Node: o.node, BootNonce: o.boot, By: cmp.Or(o.by, o.env.getenv("SUDO_USER"), userName()), Reason: o.reason,
-	})
-	switch text := view.Clean(status.Convert(err).Message()); status.Code(err) {
-	case codes.OK:
-		return nil
-	case codes.FailedPrecondition:
-		return fmt.Errorf("not fenced: %s", text)
-	case codes.PermissionDenied, codes.InvalidArgument:
-		return errors.New(text)
+	if o.boot = cmp.Or(o.boot, bootOf(n)); o.boot == "" {
+		return fmt.Errorf("%s: this agent has never met it and knows no boot of it: power it off and use confirm-dead on a node that has met it", view.Clean(o.node))
 	}
-	return conn.explain(call, err)
+	return o.agent.command(ctx, o.env, "not fenced: ", func(ctx context.Context, c fencingv1.FencingControlClient) error {
+		_, err := c.Fence(ctx, &fencingv1.FenceRequest{Node: o.node, BootNonce: o.boot, By: o.env.by(o.by), Reason: o.reason})
+		return err
+	})
 }

@@ -99,7 +99,7 @@ type pastEvent struct {
 	ReadS  float64   `json:"lunReadSeconds,omitempty"`
 	Text   string    `json:"text"`
 
-	kind history.Kind
+	record *history.Record
 }
 
 // readHistory reads the file, and picks the boots that are asked for.
@@ -188,7 +188,7 @@ func presentBoot() uint64 {
 func event(r *history.Record) pastEvent {
 	e := pastEvent{
 		Time: r.Wall, UpS: r.Up.Seconds(), Kind: r.Kind.String(), Action: r.Action, Reason: r.Reason, Nodes: r.Nodes,
-		SlackS: r.Slack.Seconds(), WriteS: r.Write.Seconds(), ReadS: r.Read.Seconds(), Text: r.Line(), kind: r.Kind,
+		SlackS: r.Slack.Seconds(), WriteS: r.Write.Seconds(), ReadS: r.Read.Seconds(), Text: r.Line(), record: r,
 	}
 	if r.Kind == history.Decision {
 		e.Quorum = &r.Quorum
@@ -202,7 +202,7 @@ func fewSamples(events []pastEvent) []pastEvent {
 	left := 0
 	out := make([]pastEvent, 0, len(events))
 	for _, e := range slices.Backward(events) {
-		if e.kind == history.Sample {
+		if e.record.Kind == history.Sample {
 			if left++; left > last {
 				continue
 			}
@@ -228,26 +228,13 @@ func historyText(env *environment, p *view.Page, boots []pastBoot) []byte {
 			if b.End == history.EndStopped || b.End == history.EndDisarmed {
 				level = view.Plain
 			}
-			how = []view.Span{view.Say("ended "+endings[b.End]+":", level), view.Say(b.Text, view.Plain)}
+			how = []view.Span{view.Say("ended "+view.EndWords[b.End]+":", level), view.Say(b.Text, view.Plain)}
 		}
 		p.Text(fmt.Sprintf("boot %d (%s) ", b.Number, b.Boot), 4, how...)
 		for _, e := range b.Records {
-			level := view.Plain
-			switch e.kind {
-			case history.LastWords, history.Condemned, history.Struck, history.Fenced, history.Tested:
-				level = view.Bad
-			case history.Gone, history.Ordered, history.LUN:
-				level = view.Warn
-			}
 			at := "  " + e.Time.In(env.zone()).Format(timeLayout) + "  "
-			p.Text(at, len(at), view.Say(e.Text, level))
+			p.Text(at, len(at), view.Say(e.Text, view.EventStyle(e.record)))
 		}
 	}
 	return p.Bytes()
-}
-
-var endings = map[history.End]string{
-	history.EndStopped: "after a planned stop of the agent", history.EndDisarmed: "while the watchdog was disarmed", history.EndStarved: "NOT FED",
-	history.EndCondemned: "BY A SELF-FENCE", history.EndStruck: "TAKEN DOWN", history.EndSudden: "WITHOUT LAST WORDS",
-	history.EndTested: "BY A TEST of its watchdog",
 }

@@ -37,12 +37,11 @@ will do; a warning says so.`,
 
 // newLunRepairCommand groups what is needed after something went wrong, or was removed, and never on a normal day.
 func newLunRepairCommand(env *environment) *cobra.Command {
-	return newGroup("repair COMMAND", "Free a slot, save or restore a LUN",
-		`Free the slot of a node that is gone, save and restore a LUN.
-On a normal day none of these is needed.`,
+	return newGroup("repair COMMAND", "Free a slot, restore a superblock",
+		`Free the slot of a node that is gone, restore a copy of the superblock.
+On a normal day neither is needed.`,
 		newLunReleaseCommand(env),
-		newLunExportCommand(env),
-		newLunImportCommand(env),
+		newLunSuperblockCommand(env),
 	)
 }
 
@@ -68,7 +67,7 @@ func damagedError(device string, damage []string) error {
 	if len(damage) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s is damaged: %s; see \"a damaged slot\" in docs/troubleshooting.md, and fencectl lun repair import", device, strings.Join(damage, "; "))
+	return fmt.Errorf("%s is damaged: %s; see \"a damaged slot\" in docs/troubleshooting.md, and fencectl lun repair", device, strings.Join(damage, "; "))
 }
 
 // exitCodes is what a job has to know of a verb that looks for damage.

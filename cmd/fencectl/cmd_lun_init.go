@@ -21,8 +21,7 @@ type lunInitResult struct {
 	Cluster     string             `json:"cluster"`
 	NodeGroup   string             `json:"nodeGroup"`
 	Slots       int                `json:"slots"`
-	Bytes       int64              `json:"bytes"`  // that the format takes
-	SeenAs      string             `json:"seenAs"` // what blkid and wipefs call it
+	Bytes       int64              `json:"bytes"` // that the format takes
 	Overwritten []lunadmin.Finding `json:"overwritten"`
 	WipedBehind int                `json:"wipedBehindBytes"` // made blank behind the format for that
 }
@@ -88,9 +87,7 @@ Everything is read back before the command succeeds.`,
 			return err
 		}
 		for _, r := range results {
-			for _, w := range r.Warnings {
-				env.warn("warning: " + w)
-			}
+			env.warnings(r.Warnings)
 		}
 		if len(results) == 1 {
 			result := lunInitOf(results[0])
@@ -147,7 +144,7 @@ func initLUN(ctx context.Context, o lunadmin.InitOptions, paths []string) ([]*lu
 func lunInitOf(r *lunadmin.InitResult) lunInitResult {
 	result := lunInitResult{
 		Device: r.Path, Kind: r.Kind, ID: fmt.Sprintf("%x", r.Superblock.ID), Cluster: r.Superblock.Cluster,
-		NodeGroup: r.Superblock.NodeGroup, Slots: r.Superblock.Slots, Bytes: r.Bytes, SeenAs: lunadmin.SeenAs, Overwritten: r.Wiped, WipedBehind: r.WipedBehind,
+		NodeGroup: r.Superblock.NodeGroup, Slots: r.Superblock.Slots, Bytes: r.Bytes, Overwritten: r.Wiped, WipedBehind: r.WipedBehind,
 	}
 	if result.Overwritten == nil {
 		result.Overwritten = []lunadmin.Finding{}
@@ -161,7 +158,6 @@ func lunInitTable(t *table, r *lunInitResult) {
 	t.row("node group", r.NodeGroup)
 	t.row("slots", fmt.Sprintf("%d, %d bytes", r.Slots, r.Bytes))
 	t.row("id", r.ID)
-	t.row("seen as", fmt.Sprintf("%s, by blkid, wipefs and others", r.SeenAs))
 	for _, f := range r.Overwritten {
 		t.row("overwritten", f)
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -46,8 +47,9 @@ then shown with the time for which it has not changed on the clock of this node.
 			if *interval < 0 || *count < 0 {
 				return usagef("--interval, --count: %v, %d: neither may be negative", *interval, *count)
 			}
+			o := lunadmin.InspectOptions{Interval: cmp.Or(*interval, time.Second), Count: *count}
 			l := newLunLive(env, out)
-			err := lunadmin.LivePath(cmd.Context(), args[0], lunadmin.LiveOptions{Interval: *interval, Count: *count}, l.show)
+			err := lunadmin.Inspect(cmd.Context(), args[0], o, l.show)
 			if err != nil || *count == 0 {
 				return err // Ctrl-C is no verdict
 			}
@@ -57,21 +59,20 @@ then shown with the time for which it has not changed on the clock of this node.
 			return usagef("--count: has a meaning only with --watch")
 		}
 		p := newProgress(env)
-		o := lunadmin.InspectOptions{Interval: *interval, Progress: p.show}
+		o := lunadmin.InspectOptions{Count: 2, Interval: *interval, Progress: p.show}
 		switch given := cmd.Flags().Changed("interval"); {
 		case given && *interval < 0:
 			return usagef("--interval: %v is negative", *interval)
 		case given && *interval == 0:
-			o.Interval = -1
+			o.Count = 1
 		}
-		r, err := lunadmin.InspectPath(cmd.Context(), args[0], o)
+		var r *lunadmin.Report
+		err := lunadmin.Inspect(cmd.Context(), args[0], o, func(picture *lunadmin.Report) error { r = picture; return nil })
 		p.done()
 		if err != nil {
 			return err
 		}
-		for _, w := range r.Warnings {
-			env.warn("warning: " + w)
-		}
+		env.warnings(r.Warnings)
 		if err := out.print(env.stdout, r, func(t *table) { lunTable(t, r) }); err != nil {
 			return err
 		}
@@ -90,11 +91,7 @@ func lunTable(t *table, r *lunadmin.Report) {
 	}
 	t.row("lease", leaseText(&r.Lease))
 	for _, h := range r.Lease.Holders {
-		node := h.Node
-		if node == "" {
-			node = "?"
-		}
-		t.row("", fmt.Sprintf("%s, slot %d, token %s: %s", node, h.Slot, h.Token, h.State))
+		t.row("", fmt.Sprintf("%s, slot %d, token %s: %s", cmp.Or(h.Node, "?"), h.Slot, h.Token, h.State))
 	}
 	watched := "read once"
 	if r.WatchedSeconds > 0 {
@@ -134,12 +131,12 @@ func slotCells(s *lunadmin.SlotReport) []any {
 	if s.Moving != nil {
 		moving = map[bool]string{true: "yes", false: "no"}[*s.Moving]
 	}
-	if s.Unchanged != nil {
+	if s.Unchanged != nil && *s.Unchanged > 0 {
 		moving += " " + seconds(*s.Unchanged)
 	}
 	return []any{
 		s.Slot, s.Owner, s.State, moving, s.Sequence, s.Token, seconds(*s.Age), watchdogText(s.Watchdog), flagsText(s.Flags),
-		orDash(strings.Join(s.View, ",")), copies,
+		cmp.Or(strings.Join(s.View, ","), "-"), copies,
 	}
 }
 
@@ -164,14 +161,7 @@ func flagsText(f *lunadmin.FlagsReport) string {
 			words = append(words, x.word)
 		}
 	}
-	return orDash(strings.Join(words, ","))
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
+	return cmp.Or(strings.Join(words, ","), "-")
 }
 
 func seconds(s float64) string {

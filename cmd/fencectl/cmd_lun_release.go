@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -59,17 +60,15 @@ slot can make both halves of an equal split live. What the slot knows of past de
 		}
 		p := newProgress(env)
 		o.Progress = p.show
-		r, err := lunadmin.ReleasePath(cmd.Context(), args[0], o)
+		r, err := lunadmin.Release(cmd.Context(), args[0], o)
 		p.done()
 		if err != nil {
 			return err
 		}
-		for _, w := range r.Warnings {
-			env.warn("warning: " + w)
-		}
+		env.warnings(r.Warnings)
 		return out.print(env.stdout, r, func(t *table) {
 			t.row("device", fmt.Sprintf("%s (%s)", r.Device.Path, r.Device.Kind))
-			t.row("slot", fmt.Sprintf("%d, of %s: free", r.Slot, orDash(r.Node)))
+			t.row("slot", fmt.Sprintf("%d, of %s: free", r.Slot, cmp.Or(r.Node, "-")))
 			t.row("watched", (time.Duration(r.Watched * float64(time.Second))).Round(100*time.Millisecond))
 			for _, what := range r.Overridden {
 				t.row("overridden", what)

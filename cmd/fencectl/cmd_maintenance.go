@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,8 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
@@ -102,24 +99,16 @@ func newMaintenanceFlags(cmd *cobra.Command, env *environment) *maintenanceWish 
 }
 
 func (m *maintenanceWish) set(ctx context.Context) error {
-	conn, err := m.agent.dial(m.env)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	call, _, cancel := conn.impatient(ctx)
-	defer cancel()
-	req := &fencingv1.SetMaintenanceRequest{By: cmp.Or(m.by, m.env.getenv("SUDO_USER"), userName()), Reason: m.reason}
+	req := &fencingv1.SetMaintenanceRequest{By: m.env.by(m.by), Reason: m.reason}
 	if m.on {
 		req.Duration = durationpb.New(m.length)
 	}
-	answer, err := fencingv1.NewFencingControlClient(conn).SetMaintenance(call, req)
-	switch text := view.Clean(status.Convert(err).Message()); status.Code(err) {
-	case codes.OK:
-	case codes.FailedPrecondition, codes.PermissionDenied, codes.InvalidArgument:
-		return errors.New(text)
-	default:
-		return conn.explain(call, err)
+	var answer *fencingv1.SetMaintenanceResponse
+	if err := m.agent.command(ctx, m.env, "", func(ctx context.Context, c fencingv1.FencingControlClient) (err error) {
+		answer, err = c.SetMaintenance(ctx, req)
+		return err
+	}); err != nil {
+		return err
 	}
 	if !m.on {
 		return m.done(ctx, "", "maintenance is off: the watchdog is armed again as soon as a majority knows of it\n")

@@ -76,7 +76,7 @@ func TestMaintenanceRefuses(t *testing.T) {
 		{exitUsage, "say how long: --for 2h", []string{"on", "--reason", "x"}},
 		{exitUsage, "say why: --reason TEXT", []string{"on", "--for", "2h"}},
 		{exitFailed, "at most 168h0m0s is possible", []string{"on", "--for", "169h", "--reason", "x"}},
-		{exitFailed, "reason: 1 to 256 printable", []string{"on", "--for", "1h", "--reason", "\x1b[2J"}},
+		{exitFailed, "reason: at most 256 printable", []string{"on", "--for", "1h", "--reason", "\x1b[2J"}},
 		{exitTimeout, "the watchdog has not followed after 300ms: n1: ", []string{"on", "--for", "1h", "--reason", "x", "--wait", "--timeout", "300ms"}},
 	} {
 		if code, stdout, stderr := ask(t, a, 0, append([]string{"maintenance"}, c.args...)...); code != c.code || stdout != "" || !strings.Contains(stderr, c.says) {

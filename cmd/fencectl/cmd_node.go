@@ -49,7 +49,7 @@ Exit codes: 0 it was asked for; 1 it was refused, or kubectl failed; 2 bad usage
 	}
 	o := &nodeOrder{env: env, kube: newKubeFlags(cmd)}
 	flags := cmd.Flags()
-	flags.StringVar(&o.boot, "boot", "", "fence this `boot` and no other: a boot nonce, or the bootID of the Node")
+	flags.Var((*bootFlag)(&o.boot), "boot", "fence this `boot` and no other: a boot nonce, or the bootID of the Node")
 	flags.StringVar(&o.step, "step", "power_management", "`step` to begin with: isolation or power_management")
 	flags.StringVar(&o.why, "reason", "", "why, in `words`: they stand in an annotation of the NodeFence")
 	flags.StringVarP(&o.namespace, "namespace", "n", controllerName, "the `namespace` of the ConfigMaps")
@@ -63,11 +63,6 @@ Exit codes: 0 it was asked for; 1 it was refused, or kubectl failed; 2 bad usage
 		if !cmd.Flags().Changed("boot") {
 			return o.show(cmd.Context())
 		}
-		w := deathWait{boot: o.boot}
-		if err := w.takeBoot(); err != nil {
-			return err
-		}
-		o.boot = w.boot
 		return o.ask(cmd.Context())
 	}
 	return cmd
@@ -78,20 +73,11 @@ type fenceable struct{ uid, boot, ready string }
 
 // look reads the Node, and whether anything is known of how to fence it.
 func (o *nodeOrder) look(ctx context.Context) (fenceable, error) {
-	text, err := o.kube.run(ctx, "get", "node", o.node, "-o", "json")
-	if err != nil {
+	var n kubeNode
+	if err := askJSON(ctx, o.kube.run, &n, "get", "node", o.node, "-o", "json"); err != nil {
 		return fenceable{}, err
 	}
-	var n kubeNode
-	if err := json.Unmarshal(text, &n); err != nil {
-		return fenceable{}, fmt.Errorf("read the answer of kubectl: %w", err)
-	}
-	f := fenceable{uid: n.Metadata.UID, boot: deaths.Boot(n.Status.NodeInfo.BootID)}
-	for _, c := range n.Status.Conditions {
-		if c.Type == "Ready" {
-			f.ready = c.Status
-		}
-	}
+	f := fenceable{uid: n.Metadata.UID, boot: deaths.Boot(n.Status.NodeInfo.BootID), ready: n.ready()}
 	if f.boot == "" {
 		return f, fmt.Errorf("%s has no bootID in its status: nobody could tell whether it has ended", view.Clean(o.node))
 	}

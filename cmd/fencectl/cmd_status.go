@@ -28,7 +28,8 @@ func newStatusCommand(env *environment) *cobra.Command {
 it means for this node (after >>>), which nodes are missing and for how long, and what else is not in order.
 
 With NODE, ask the agent of that node of a Kubernetes cluster, by kubectl exec in its pod, where fencectl prints this.
-"kubectl fence status --all", without NODE, asks all agents, and has a line for each.
+"kubectl fence status --all", without NODE, asks all agents, and has a line for each; of two nodes of which one sees the
+other alone it says so.
 
 With -v, show every node on every network, the LUN, the watchdog and the time budget. Of more than 20 nodes, those in
 order are only counted; --all shows them, too. On each network a node is ok, STALE (heard of, but its last answer is too

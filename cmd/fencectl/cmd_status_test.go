@@ -232,14 +232,14 @@ func TestWordsOfTrouble(t *testing.T) {
 	st.TimeBudget.HorizonMajority = secs(99) // reckoned in a way that this program does not know
 	st.Networks[0].Members[0].EvidenceAge = secs(7)
 	st.Networks[1].Members = st.Networks[1].Members[1:]
-	st.Watchdog.SentenceBar = fencingv1.SentenceBar_SENTENCE_BAR_MEMBER
+	st.Watchdog.SentenceBar = fencingv1.SentenceBar_SENTENCE_BAR_WATCHDOG
 	st.Watchdog.Nowayout, st.Watchdog.Pretimeout, st.Watchdog.LastBootReset = true, secs(10), true
 	n2 := nodeOf(st, "n2")
 	n2.SeesThisNode, n2.SameRoster, n2.Stopping = false, false, true
 	text := full(noon, false, st)
 	for _, want := range []string{
 		"FAILED, another writer in this node's slot: two agents run under one name; slot 0 not relied on yet,",
-		"lost to a majority: 1m39s in all; known parts: 4s evidence, 5s feed, ", "announces no self-fence: a member's agent is older - nowayout: cannot be disarmed - pretimeout 10s - this boot follows a reset",
+		"lost to a majority: 1m39s in all; known parts: 4s evidence, 5s feed, ", "announces no self-fence: its timeout is too short - nowayout: cannot be disarmed - pretimeout 10s - this boot follows a reset",
 		"kube API      NOT REACHABLE 7.0s ago", "answering, but not reaching this node in turn: n2", "with another list of nodes (compare the members in its configuration): n2",
 		"\nn2    stopping   ok 7.0s  -        yes      OTHER   ",
 	} {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"sync"
 	"time"
 
@@ -52,7 +51,7 @@ node last, after "--".`,
 	w := &deathWait{env: env, agent: newSocketFlag(cmd)}
 	flags := cmd.Flags()
 	fenced := flags.Bool("fenced", false, "wait until the node is proven dead; needed, there is nothing else to wait for yet")
-	flags.StringVar(&w.boot, "boot", "", "wait for the death of this `boot`")
+	flags.Var((*bootFlag)(&w.boot), "boot", "wait for the death of this `boot`")
 	flags.DurationVar(&w.limit, "timeout", 3*time.Minute, "how long to wait")
 	cmd.ValidArgsFunction = w.complete
 	_ = cmd.RegisterFlagCompletionFunc("boot", cobra.NoFileCompletions) // fails for unknown flags only
@@ -63,25 +62,25 @@ node last, after "--".`,
 			return usagef("say what to wait for: --fenced")
 		case w.limit <= 0:
 			return usagef("invalid argument %v for \"--timeout\" flag: more than 0 is allowed", w.limit)
-		case cmd.Flags().Changed("boot"): // also if it is empty, as a variable of a script is by mistake
-			if err := w.takeBoot(); err != nil {
-				return err
-			}
 		}
 		w.node = args[0]
-		// A death that is proven is told, whatever has become of the reader of what is waited for.
-		env.stderr = newUnstuck(env.stderr)
-		defer w.saying.Wait()
-		death, err := w.run(cmd.Context())
-		if err != nil {
-			return err
-		}
-		if out.format != formatTable {
-			return out.print(env.stdout, resultOf(death), nil)
-		}
-		return writeText(env, []byte(w.line(death)))
+		return w.tell(cmd.Context(), out)
 	}
 	return cmd
+}
+
+// tell waits, and prints the death. One that is proven is told, whatever has become of the reader of what is waited for.
+func (w *deathWait) tell(ctx context.Context, out *printer) error {
+	w.env.stderr = newUnstuck(w.env.stderr)
+	defer w.saying.Wait()
+	death, err := w.run(ctx)
+	if err != nil {
+		return err
+	}
+	if out.format != formatTable {
+		return out.print(w.env.stdout, resultOf(death), nil)
+	}
+	return writeText(w.env, []byte(w.line(death)))
 }
 
 // helpForAnswer is what is wrong where a command printed its help in place of an answer; empty: nothing. A script takes
@@ -119,14 +118,22 @@ var (
 	bootNonce = regexp.MustCompile(`^[0-9a-f]{15}[13579bdf]$`)
 )
 
-// takeBoot makes the boot a nonce, or refuses it.
-func (w *deathWait) takeBoot() error {
+// bootFlag is the nonce of a boot that somebody names by it, or by its bootID. It cannot be empty, as a variable of a
+// script is by mistake.
+type bootFlag string
+
+func (b *bootFlag) String() string { return string(*b) }
+
+func (b *bootFlag) Type() string { return "boot" }
+
+func (b *bootFlag) Set(boot string) error {
 	switch {
-	case bootID.MatchString(w.boot):
-		w.boot = deaths.Boot(w.boot)
-	case !bootNonce.MatchString(w.boot):
-		return usagef("invalid argument %q for \"--boot\" flag: give the whole bootID of the Node in Kubernetes, "+
-			"or bootNonce as \"fencectl status -o json\" shows it", w.boot)
+	case bootID.MatchString(boot):
+		*b = bootFlag(deaths.Boot(boot))
+	case bootNonce.MatchString(boot):
+		*b = bootFlag(boot)
+	default:
+		return errors.New("give the whole bootID of the Node in Kubernetes, or bootNonce as \"fencectl status -o json\" shows it")
 	}
 	return nil
 }
@@ -180,7 +187,7 @@ func (w *deathWait) run(ctx context.Context) (client.ProvenDeath, error) {
 	close(over)
 	switch unknown := new(client.UnknownNodeError); {
 	case errors.As(err, &unknown):
-		return death, fmt.Errorf("%q is no member of this group: the members are %s", view.Clean(w.node), view.Clean(strings.Join(unknown.Members, ", ")))
+		return death, noMember(w.node, unknown.Members)
 	case errors.Is(err, errWaited):
 		return death, timeoutError{fmt.Errorf("%s is not proven dead after %v: %s", view.Clean(w.node), w.limit, w.missing())}
 	}
@@ -215,12 +222,8 @@ func (w *deathWait) key() string {
 
 // member is the node in the latest status. The caller holds the mutex.
 func (w *deathWait) member() *fencingv1.NodeStatus {
-	for _, n := range w.last.Status.GetNodes() {
-		if n.GetName() == w.node {
-			return n
-		}
-	}
-	return nil
+	n, _ := memberOf(w.last.Status, w.node)
+	return n
 }
 
 // missing says what is missing, in the words of fencectl status.
@@ -265,18 +268,21 @@ func (w *deathWait) standing(st *fencingv1.Status, n *fencingv1.NodeStatus) stri
 	return text + ", may be running; time alone will not prove its death, another boot of it will"
 }
 
-// waitResult is what -o json prints.
-type waitResult struct {
-	Node  string    `json:"node"`
-	Boot  string    `json:"boot"`
-	Proof string    `json:"proof"`
-	Since time.Time `json:"since"`
-	Runs  string    `json:"runs,omitempty"`
+// deathResult is what -o json prints of a death, of wait and of confirm-dead.
+type deathResult struct {
+	Node      string    `json:"node"`
+	Boot      string    `json:"boot"`
+	Proof     string    `json:"proof"`
+	Since     time.Time `json:"since"`
+	Runs      string    `json:"runs,omitempty"`
+	Teller    string    `json:"teller,omitempty"`
+	By        string    `json:"by,omitempty"`
+	Reference string    `json:"reference,omitempty"`
+	Reason    string    `json:"reason,omitempty"`
 }
 
-func resultOf(d client.ProvenDeath) waitResult {
-	proof := strings.ToLower(strings.TrimPrefix(d.Proof.String(), "PROOF_"))
-	return waitResult{Node: d.Node, Boot: d.Boot, Proof: proof, Since: d.At, Runs: d.Runs}
+func resultOf(d client.ProvenDeath) deathResult {
+	return deathResult{Node: d.Node, Boot: d.Boot, Proof: proofText(d.Proof), Since: d.At, Runs: d.Runs}
 }
 
 // line is the result for people. Of a boot it does not say FENCED: the node may be back.

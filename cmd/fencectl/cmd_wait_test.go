@@ -46,8 +46,8 @@ func TestWaitFenced(t *testing.T) {
 	}
 	wantPlain(t, stdout, 100)
 	code, stdout, _ = ask(t, a, 0, "wait", "n4", "--fenced", "--boot", boot, "-o", "json")
-	var r waitResult
-	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != exitOK || r != (waitResult{"n4", boot, "time", d.GetTime().AsTime(), ""}) {
+	var r deathResult
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != exitOK || r != (deathResult{Node: "n4", Boot: boot, Proof: "time", Since: d.GetTime().AsTime()}) {
 		t.Errorf("exit %d, %v, %s", code, err, stdout)
 	}
 
@@ -107,9 +107,8 @@ func TestWaitRefuses(t *testing.T) {
 // TestWaitTakesABootID of Kubernetes for the boot that it is.
 func TestWaitTakesABootID(t *testing.T) {
 	for _, given := range []string{"024bc581-b3a3-4be2-9a0f-112233445566", "024bc581b3a34be29a0f112233445566", "024bc581b3a34be3"} {
-		w := &deathWait{boot: given}
-		if err := w.takeBoot(); err != nil || w.boot != "024bc581b3a34be3" {
-			t.Errorf("%s: %v, %s", given, err, w.boot)
+		if boot := bootFlag(""); boot.Set(given) != nil || boot != "024bc581b3a34be3" {
+			t.Errorf("%s: %s", given, boot)
 		}
 	}
 }

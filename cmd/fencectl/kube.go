@@ -19,14 +19,12 @@ import (
 )
 
 const (
-	// kubectlTimeout is for how long an answer is waited for, of a few lines.
+	// kubectlTimeout is how long an answer is waited for, of a few lines.
 	kubectlTimeout = 15 * time.Second
 	// clusterAsks is how many agents are asked at once.
 	clusterAsks = 16
 	// agentSelector finds the agents' pods, those of every release.
 	agentSelector = "app.kubernetes.io/name=fencing-agent"
-	// agentPort is where an agent serves its page if its pod names no port.
-	agentPort = 9110
 	// agentConfig is the agent's configuration in a pod that does not say where it is.
 	agentConfig = "/etc/fencing-agent/config/agent.yaml"
 	// commandEnded is what kubectl adds after the last words of a command that has failed.
@@ -65,6 +63,18 @@ func (k *kubeFlags) run(ctx context.Context, args ...string) ([]byte, error) {
 	return k.runWith(ctx, "", args...)
 }
 
+// askJSON reads what kubectl answers.
+func askJSON(ctx context.Context, ask func(context.Context, ...string) ([]byte, error), into any, args ...string) error {
+	text, err := ask(ctx, args...)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("kubectl %s: its answer: %w", args[0], err)
+	}
+	return nil
+}
+
 // runWith gives it something to read. Its last line of complaint is the error; what it has printed until it failed is returned, too.
 func (k *kubeFlags) runWith(ctx context.Context, input string, args ...string) ([]byte, error) {
 	patience := cmp.Or(k.patience, kubectlTimeout)
@@ -97,13 +107,7 @@ func explainKubectl(err error, verb, complaint string) error {
 }
 
 // agentPod is a pod with an agent.
-type agentPod struct {
-	node, name, namespace string
-	config                string // file
-	port                  int    // of its page
-	address               string // of its node
-	elsewhere             bool   // its page is not on the loopback
-}
+type agentPod struct{ node, name, namespace string }
 
 // agentPods lists the agents' pods, of one node or, with "", of all. There is at least one if there is no error.
 func agentPods(ctx context.Context, ask func(context.Context, ...string) ([]byte, error), namespace, node string) ([]agentPod, error) {
@@ -116,41 +120,18 @@ func agentPods(ctx context.Context, ask func(context.Context, ...string) ([]byte
 	if node != "" {
 		args = append(args, "--field-selector", "spec.nodeName="+node)
 	}
-	text, err := ask(ctx, args...)
-	if err != nil {
-		return nil, err
-	}
 	var list struct {
 		Items []struct {
 			Metadata struct{ Name, Namespace string }
-			Spec     struct {
-				NodeName   string
-				Containers []struct {
-					Args          []string
-					Ports         []struct{ ContainerPort int }
-					LivenessProbe struct{ HTTPGet struct{ Host string } }
-				}
-			}
-			Status struct{ HostIP string }
+			Spec     struct{ NodeName string }
 		}
 	}
-	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, fmt.Errorf("kubectl get: its answer: %w", err)
+	if err := askJSON(ctx, ask, &list, args...); err != nil {
+		return nil, err
 	}
 	var pods []agentPod
 	for _, i := range list.Items {
-		p := agentPod{node: i.Spec.NodeName, name: i.Metadata.Name, namespace: i.Metadata.Namespace, config: agentConfig, port: agentPort, address: i.Status.HostIP}
-		for _, c := range i.Spec.Containers[:min(1, len(i.Spec.Containers))] {
-			for _, a := range c.Args {
-				if file, is := strings.CutPrefix(a, "--config="); is {
-					p.config = file
-				}
-			}
-			if len(c.Ports) > 0 {
-				p.port, p.elsewhere = c.Ports[0].ContainerPort, c.LivenessProbe.HTTPGet.Host == ""
-			}
-		}
-		pods = append(pods, p)
+		pods = append(pods, agentPod{i.Spec.NodeName, i.Metadata.Name, i.Metadata.Namespace})
 	}
 	switch {
 	case len(pods) > 0:

@@ -4,19 +4,37 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencectl/doctor"
 	"github.com/fencing-agent/fencing-agent/diskquorum/lunadmin"
 )
 
+// lunPatience is how long a device may take to answer.
+const lunPatience = 5 * time.Second
+
 // formattedFor says for whom a LUN was formatted. A device that does not answer keeps nobody waiting.
-func formattedFor(device string) (doctor.Format, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	sb, damaged, err := lunadmin.Identity(ctx, device)
+func formattedFor(device string) (f doctor.Format, err error) {
+	path, err := lunadmin.Find(device)
 	if err != nil {
-		return doctor.Format{}, err
+		return f, err
 	}
-	return doctor.Format{Cluster: sb.Cluster, NodeGroup: sb.NodeGroup, Slots: sb.Slots, Damaged: damaged}, nil
+	ctx, cancel := context.WithTimeout(context.Background(), lunPatience)
+	defer cancel()
+	err = lunadmin.Inspect(ctx, path, lunadmin.InspectOptions{Count: 1}, func(r *lunadmin.Report) error {
+		f = doctor.Format{Cluster: r.Superblock.Cluster, NodeGroup: r.Superblock.NodeGroup, Slots: r.Superblock.Slots, ReadOnly: r.Device.ReadOnly}
+		for _, what := range r.Damage {
+			if strings.HasPrefix(what, "superblock") {
+				f.Damaged = append(f.Damaged, what)
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%s does not answer for %v", path, lunPatience)
+	}
+	return f, err
 }

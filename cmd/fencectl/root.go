@@ -59,6 +59,12 @@ func (e *environment) warn(text string) {
 	}
 }
 
+func (e *environment) warnings(all []string) {
+	for _, w := range all {
+		e.warn("warning: " + w)
+	}
+}
+
 // Exit codes, the same for every verb.
 const (
 	exitOK      = 0
@@ -118,20 +124,13 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage, 3 what was waited for has
 		newWatchCommand(env),
 		newWaitCommand(env),
 		newHistoryCommand(env),
-		newHooksCommand(env),
 		newDoctorCommand(env),
 		newWatchdogCommand(env),
-		newKeyCommand(env),
-		newBundleCommand(env),
 		newFenceCommand(env),
 		newNodeCommand(env),
 		newMaintenanceCommand(env),
 		newConfirmDeadCommand(env),
 		newExplainCommand(env),
-		newClusterCommand(env),
-		newEventsCommand(env),
-		newUICommand(env),
-		newPageTunnelCommand(env),
 		newCompletionCommand(env),
 		newVersionCommand(env),
 	)

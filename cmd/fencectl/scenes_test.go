@@ -127,7 +127,7 @@ func upTo(n int) (all []int) {
 // inHalves is the equal split of four that most of the scenes of a tie are about.
 var inHalves = halves([]int{0, 1}, []int{2, 3})
 
-// apart are five nodes of which none reaches another.
+// apart are five nodes, none of which reaches another.
 var apart = agentsim.Event{Kind: agentsim.Split, Parts: [][]int{{0}, {1}, {2}, {3}, {4}}, Networks: bothNetworks}
 
 const (

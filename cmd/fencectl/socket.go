@@ -9,8 +9,10 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -23,6 +25,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/fencing-agent/fencing-agent/api/client"
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/api/view"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
@@ -146,6 +149,52 @@ func (a *agentConn) impatient(ctx context.Context) (_ context.Context, answered 
 		timer.Stop()
 		end(nil)
 	}
+}
+
+// command has the agent do something. Where it may not, or cannot now, its words are the error, which refused begins.
+func (f *agentFlags) command(ctx context.Context, env *environment, refused string, call func(context.Context, fencingv1.FencingControlClient) error) error {
+	conn, err := f.dial(env)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, _, cancel := conn.impatient(ctx)
+	defer cancel()
+	err = call(ctx, fencingv1.NewFencingControlClient(conn))
+	switch text := view.Clean(status.Convert(err).Message()); status.Code(err) {
+	case codes.OK:
+		return nil
+	case codes.FailedPrecondition:
+		return errors.New(refused + text)
+	case codes.PermissionDenied, codes.InvalidArgument:
+		return errors.New(text)
+	}
+	return conn.explain(ctx, err)
+}
+
+// by is who gives a command, if it does not say so.
+func (e *environment) by(said string) string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	return cmp.Or(said, e.getenv("SUDO_USER"), name)
+}
+
+// memberOf is a member of the agent's group.
+func memberOf(st *fencingv1.Status, node string) (*fencingv1.NodeStatus, error) {
+	var names []string
+	for _, n := range st.GetNodes() {
+		if n.GetName() == node {
+			return n, nil
+		}
+		names = append(names, n.GetName())
+	}
+	return nil, noMember(node, names)
+}
+
+func noMember(node string, members []string) error {
+	return fmt.Errorf("%q is no member of this group: the members are %s", view.Clean(node), view.Clean(strings.Join(members, ", ")))
 }
 
 // agentError is a failed call, explained.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -86,6 +87,8 @@ type agentLine struct {
 	Needed  uint32   `json:"needed"`
 	Of      uint32   `json:"of"`
 	Trouble []string `json:"trouble,omitempty"`
+
+	Sees map[string]string `json:"sees,omitempty"` // state by node
 }
 
 // all asks every agent, and has a line for each.
@@ -96,6 +99,8 @@ func (r *remoteFlags) all(ctx context.Context, check bool, out *printer) error {
 	}
 	lines := make([]agentLine, len(pods))
 	askAll(len(pods), func(i int) { lines[i] = r.line(ctx, &pods[i]) })
+	slices.SortStableFunc(lines, func(a, b agentLine) int { return view.Compare(a.Node, b.Node) })
+	findOneWay(lines)
 	if err := out.printFolded(r.env, lines, headTrouble, func(t *table) { allRows(t, lines) }); err != nil {
 		return err
 	}
@@ -132,6 +137,13 @@ func (r *remoteFlags) line(ctx context.Context, p *agentPod) agentLine {
 	if st.GetSelf() == nil {
 		return l
 	}
+	if name := st.GetSelf().GetName(); name != "" {
+		l.Node = name
+	}
+	l.Sees = map[string]string{}
+	for _, n := range st.GetNodes() {
+		l.Sees[n.GetName()] = strings.TrimPrefix(n.GetState().String(), "NODE_STATE_")
+	}
 	m, tally := view.NewModel(st, st.GetTime().AsTime(), time.UTC), st.GetVerdict().GetTally()
 	l.Verdict, l.Quorum = m.Verdict.Text, st.GetVerdict().GetQuorum()
 	l.Counted, l.Needed, l.Of = tally.GetCounted(), tally.GetQuorum(), tally.GetExpected()
@@ -146,6 +158,19 @@ func (r *remoteFlags) line(ctx context.Context, p *agentPod) agentLine {
 		l.Trouble = append(l.Trouble, f.Label+" "+strings.Join(said, " "))
 	}
 	return l
+}
+
+// findOneWay tells of the pairs of which one sees the other alone; of an agent that could not be asked nothing is known.
+func findOneWay(lines []agentLine) {
+	const sees = "REACHABLE"
+	for i := range lines {
+		a := &lines[i]
+		for _, b := range lines {
+			if state, knows := b.Sees[a.Node]; knows && state != sees && a.Sees[b.Node] == sees && a.Node != b.Node {
+				a.Trouble = append(a.Trouble, "one way: it sees "+b.Node+", which does not see it")
+			}
+		}
+	}
 }
 
 func badLines(lines []agentLine) (bad []string) {

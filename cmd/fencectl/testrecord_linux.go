@@ -39,7 +39,7 @@ func (r testRecord) last() error {
 	return nil
 }
 
-// ran keeps that the watchdog has not fired yet, so long after its timeout: what is on disk last tells how late it was.
+// ran keeps that the watchdog has not fired yet, this long after its timeout: what is on disk last tells how late it was.
 func (r testRecord) ran(after time.Duration) {
 	r.note(fmt.Sprintf("a person tries with fencectl watchdog test whether %s resets this node: its timeout passed %v ago, and it has not yet", r.path, after.Round(time.Second)), "")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,9 +34,13 @@ func booksIn(id identity) string {
 }
 
 // slim leaves out of Nodes what takes most of their room and is of no interest here.
+//
+// Invariant: whether a Node is Ready stays. An agent that follows this controller learns from it alone when to say that its
+// boot runs, which holds up what a device says of that boot (docs/adr/0073).
 func slim(o any) (any, error) {
 	if n, ok := o.(*corev1.Node); ok {
-		n.ManagedFields, n.Status.Images, n.Status.Conditions = nil, nil, nil
+		n.ManagedFields, n.Status.Images = nil, nil
+		n.Status.Conditions = slices.DeleteFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type != corev1.NodeReady })
 	}
 	return o, nil
 }
@@ -95,17 +100,13 @@ func (s *listServer) Start(ctx context.Context) error {
 		return fmt.Errorf("members.address: %w", err)
 	}
 	srv := grpc.NewServer(members.Options(s.c.MembersCert, s.c.MembersKey)...)
-	fencingv1.RegisterFencingMembersServer(srv, &members.Server{Hub: s.hub, Review: s.cluster.Review, Exists: s.cluster.Exists, Logger: s.log, Deaths: s.cluster, Sightings: s.cluster})
+	fencingv1.RegisterFencingMembersServer(srv, &members.Server{Hub: s.hub, Review: s.cluster.Review, Exists: s.cluster.Exists, Logger: s.log, Told: s.cluster})
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	scribe := &members.Scribe{Hub: s.hub, Store: s.cluster, Logger: s.log, Count: s.metrics.Count}
 	wg.Go(func() { scribe.Run(ctx) })
-	if s.c.FencingGroups || s.c.NodeGroups {
-		p := &members.Policies{Hub: s.hub, Logger: s.log, Store: &members.Groups{Cluster: s.cluster, Own: s.c.FencingGroups, NodeGroups: s.c.NodeGroups}}
-		wg.Go(func() { p.Run(ctx) })
-	}
 	wg.Go(func() {
 		for ctx.Err() == nil {
 			err := members.Watch(ctx, s.cache, s.hub, s.c.GroupLabel, s.log)

@@ -18,6 +18,7 @@ type pageServer struct {
 	c       *config.Config
 	picture func() *reconcile.Picture
 	log     *slog.Logger
+	version string
 }
 
 // NeedLeaderElection is false: there is no leader.
@@ -31,7 +32,7 @@ func (s *pageServer) Start(ctx context.Context) error {
 		return nil
 	}
 	mux := http.NewServeMux()
-	clusterpage.Register(mux, clusterpage.Config{Picture: s.picture, Version: versionText(), Anybody: s.c.PageForAnybody})
+	clusterpage.Register(mux, clusterpage.Config{Picture: s.picture, Version: s.version, Anybody: s.c.PageForAnybody})
 	srv := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }, // ends open pages
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),

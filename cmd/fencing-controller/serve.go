@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
 	"time"
 
-	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -24,8 +22,8 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-controller/config"
 	"github.com/fencing-agent/fencing-agent/k8s/belief"
-	kubeclient "github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/fencing"
+	"github.com/fencing-agent/fencing-agent/k8s/program"
 	"github.com/fencing-agent/fencing-agent/k8s/reconcile"
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
@@ -35,9 +33,8 @@ const (
 	userAgent    = "fencing-controller"
 	storageAgent = "fencing-storage"
 	appLabel     = "app.kubernetes.io/name"
-	qps, burst   = 100, 200
+	qps          = 100
 	replicasWait = time.Second
-	stopTime     = 5 * time.Second // less than the pod's grace
 )
 
 // identity is who this replica is.
@@ -52,24 +49,14 @@ func self() identity {
 }
 
 // serve runs the controller until the context ends.
-func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity) error {
-	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
-	rc, err := kubeclient.Load(c.Kubeconfig)
-	if err != nil {
-		return err
-	}
-	rc.UserAgent, rc.QPS, rc.Burst = userAgent, qps, burst
-	rc.Wrap(func(next http.RoundTripper) http.RoundTripper { return &dates{next: next, log: log, now: time.Now} })
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{authenticationv1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme, batchv1.AddToScheme, fencing.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return fmt.Errorf("types of the API: %w", err)
-		}
-	}
-	stopWithin := stopTime
+func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity, version string) error {
 	var r *reconcile.Reconciler
-	mgr, err := ctrl.NewManager(rc, ctrl.Options{
-		Scheme: scheme, HealthProbeBindAddress: c.HealthAddress, GracefulShutdownTimeout: &stopWithin,
+	mgr, err := program.Manager(program.API{
+		Kubeconfig: c.Kubeconfig, UserAgent: userAgent, QPS: qps,
+		Wrap:  func(next http.RoundTripper) http.RoundTripper { return &dates{next: next, log: log, now: time.Now} },
+		Types: []func(*runtime.Scheme) error{authenticationv1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme, batchv1.AddToScheme, fencing.AddToScheme},
+	}, ctrl.Options{
+		HealthProbeBindAddress: c.HealthAddress,
 		Metrics: server.Options{BindAddress: c.MetricsAddress, ExtraHandlers: map[string]http.Handler{
 			"/nodes": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { r.WriteNodes(w) }),
 		}},
@@ -77,9 +64,9 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 			ReaderFailOnMissingInformer: true, // a read that a cache would answer by watching everything is a mistake
 			ByObject:                    map[client.Object]cache.ByObject{&corev1.Pod{}: replicaPods(id), &corev1.ConfigMap{}: books(id), &corev1.Node{}: {Transform: slim}},
 		},
-	})
+	}, log)
 	if err != nil {
-		return fmt.Errorf("start: %w", err)
+		return err
 	}
 	there := replicas(ctx, mgr.GetCache(), id)
 	lists := newListServer(c, mgr, log, id)
@@ -101,7 +88,7 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 		return err
 	}
 	if c.PageAddress != "" {
-		if err := mgr.Add(&pageServer{c, r.Picture, log}); err != nil {
+		if err := mgr.Add(&pageServer{c, r.Picture, log, version}); err != nil {
 			return fmt.Errorf("set up the status page: %w", err)
 		}
 	}
@@ -118,15 +105,7 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity)
 			return fmt.Errorf("watch the other replicas: %w", err)
 		}
 	}
-	if err := errors.Join(mgr.AddHealthzCheck("running", func(*http.Request) error { return nil }), mgr.AddReadyzCheck("synced", synced(mgr.GetCache()))); err != nil {
-		return fmt.Errorf("start: %w", err)
-	}
-	log.Info("controller started", "version", versionText(), "dryRun", c.DryRun, "replica", id.pod, "server", rc.Host)
-	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("run: %w", err)
-	}
-	log.Info("controller stopped")
-	return nil
+	return program.Run(ctx, mgr, log, "controller", "version", version, "dryRun", c.DryRun, "replica", id.pod)
 }
 
 // addFencer has the manager run what fences nodes by their devices, if anything does, and what hears their crash kernels.
@@ -218,17 +197,5 @@ func replicas(ctx context.Context, c cache.Cache, id identity) func() []reconcil
 			}
 		}
 		return there
-	}
-}
-
-// synced is ready when the Nodes have been listed.
-func synced(c cache.Cache) func(*http.Request) error {
-	return func(r *http.Request) error {
-		ctx, cancel := context.WithTimeout(r.Context(), replicasWait)
-		defer cancel()
-		if !c.WaitForCacheSync(ctx) {
-			return errors.New("the Nodes have not been listed yet")
-		}
-		return nil
 	}
 }

@@ -2,19 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
-	"os/signal"
-	"slices"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -24,9 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	kubeclient "github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/fencing"
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
+	"github.com/fencing-agent/fencing-agent/k8s/program"
 	"github.com/fencing-agent/fencing-agent/k8s/storagefence"
 	"github.com/fencing-agent/fencing-agent/k8s/storagewatch"
 )
@@ -49,43 +42,28 @@ const storageSlack = 5 * time.Second
 
 // storageFlags is the whole configuration of the storage part.
 type storageFlags struct {
-	url, credentials, ca   string
-	nodeFences             bool
-	driver, labels         string
-	cleanup                string
-	refuses, dryRun        bool
-	poll, expiry           time.Duration
-	timeout, retry         time.Duration
-	workers                int
-	kubeconfig             string
-	metrics, health, level string
-	logLevel               slog.Level
+	*program.Flags
+	url, credentials, ca string
+	nodeFences           bool
+	driver, labels       string
+	cleanup              string
+	refuses, dryRun      bool
+	poll, expiry         time.Duration
+	timeout, retry       time.Duration
+	workers              int
+	kubeconfig           string
+	metrics, health      string
 }
 
 // runStorage is the subcommand.
 func runStorage(args []string, stdout, stderr io.Writer) int {
 	f, err := parseStorage(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		fmt.Fprintf(stderr, "fencing-controller storage: %s; see fencing-controller storage --help\n", strings.ReplaceAll(err.Error(), "\n", "; "))
-		return 2
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	log := slog.New(slog.NewJSONHandler(stderr, &slog.HandlerOptions{Level: f.logLevel, ReplaceAttr: readable}))
-	if err := serveStorage(ctx, f, log); err != nil {
-		fmt.Fprintf(stderr, "fencing-controller storage: %v\n", err)
-		return 1
-	}
-	return 0
+	return f.Main(err, stderr, func(ctx context.Context, log *slog.Logger) error { return serveStorage(ctx, f, log) })
 }
 
 func parseStorage(args []string, stdout io.Writer) (*storageFlags, error) {
-	f := &storageFlags{}
-	fs := flag.NewFlagSet("storage", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
+	fs := program.NewFlags("fencing-controller storage", version)
+	f := &storageFlags{Flags: fs}
 	fs.StringVar(&f.url, "storage-url", "", "`URL` of the storage's API, such as https://HOST:5705/v2")
 	fs.BoolVar(&f.nodeFences, "node-fences", false, "the storage has no such API: a node is offline for it when its NodeFence has cut it off (docs/power.md)")
 	fs.StringVar(&f.credentials, "storage-credentials", "", "`DIR` with the files username and password; empty: no login")
@@ -103,29 +81,14 @@ func parseStorage(args []string, stdout io.Writer) (*storageFlags, error) {
 	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE`; empty: the service account of the pod")
 	fs.StringVar(&f.metrics, "metrics-address", ":9122", "`ADDRESS` where metrics are served")
 	fs.StringVar(&f.health, "health-address", ":9123", "`ADDRESS` where /healthz is served")
-	fs.StringVar(&f.level, "log-level", "info", "debug, info, warn or error; JSON on stderr")
-	err := fs.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		fmt.Fprint(stdout, storageUsage)
-		fs.SetOutput(stdout)
-		fs.PrintDefaults()
-		return nil, err
+	if err := fs.Read(args, stdout, storageUsage); err != nil {
+		return f, err
 	}
-	if err != nil {
-		return nil, err
-	}
-	return f, f.check(fs.Args())
+	return f, f.check()
 }
 
-// check reports all that is wrong at once.
-func (f *storageFlags) check(rest []string) error {
-	var errs []error
-	wrong := func(is bool, format string, args ...any) {
-		if is {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	wrong(len(rest) > 0, "unexpected argument %q", slices.Concat(rest, []string{""})[0])
+func (f *storageFlags) check() error {
+	wrong := f.Wrong
 	wrong(f.url == "" && !f.nodeFences, "--storage-url is missing")
 	wrong(f.nodeFences && f.url+f.credentials+f.ca != "", "--node-fences asks no storage: remove --storage-url, --storage-credentials and --storage-ca")
 	wrong(f.driver == "", "--driver is missing")
@@ -141,8 +104,7 @@ func (f *storageFlags) check(rest []string) error {
 	wrong(f.timeout <= 0, "--node-fencer-timeout %v: more than 0 is allowed", f.timeout)
 	wrong(f.retry <= 0, "--node-fencer-retry-interval %v: more than 0 is allowed", f.retry)
 	wrong(f.workers < 1 || f.workers > 100, "--node-fencer-workers %d: 1 to 100 are allowed", f.workers)
-	wrong(f.logLevel.UnmarshalText([]byte(f.level)) != nil, "--log-level %q: debug, info, warn or error is allowed", f.level)
-	return errors.Join(errs...)
+	return f.Check()
 }
 
 func (f *storageFlags) keys() []string {
@@ -159,23 +121,12 @@ func (f *storageFlags) provider(reader client.Reader) (storagewatch.Provider, er
 
 // serveStorage runs until the context ends.
 func serveStorage(ctx context.Context, f *storageFlags, log *slog.Logger) error {
-	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
-	rc, err := kubeclient.Load(f.kubeconfig)
+	mgr, err := program.Manager(program.API{
+		Kubeconfig: f.kubeconfig, UserAgent: storageAgent, QPS: qps,
+		Types: []func(*runtime.Scheme) error{corev1.AddToScheme, storagev1.AddToScheme, coordinationv1.AddToScheme, fencing.AddToScheme},
+	}, ctrl.Options{HealthProbeBindAddress: f.health, Metrics: server.Options{BindAddress: f.metrics}}, log)
 	if err != nil {
 		return err
-	}
-	rc.UserAgent, rc.QPS, rc.Burst = storageAgent, qps, burst
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), fencing.AddToScheme(scheme)); err != nil {
-		return fmt.Errorf("types of the API: %w", err)
-	}
-	stopWithin := stopTime
-	mgr, err := ctrl.NewManager(rc, ctrl.Options{
-		Scheme: scheme, HealthProbeBindAddress: f.health, GracefulShutdownTimeout: &stopWithin,
-		Metrics: server.Options{BindAddress: f.metrics},
-	})
-	if err != nil {
-		return fmt.Errorf("start: %w", err)
 	}
 	provider, err := f.provider(mgr.GetAPIReader())
 	if err != nil {
@@ -188,16 +139,8 @@ func serveStorage(ctx context.Context, f *storageFlags, log *slog.Logger) error 
 		Settings: storagefence.Settings{Poll: f.poll, Expiry: f.expiry, Timeout: f.timeout, Retry: f.retry},
 		Workers:  f.workers, Cleanup: storagewatch.Cleanup(f.cleanup), DryRun: f.dryRun,
 	}))
-	if err == nil {
-		err = mgr.AddHealthzCheck("running", func(*http.Request) error { return nil })
-	}
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
-	log.Info("storage fencing started", "version", versionText(), "dryRun", f.dryRun, "cleanup", f.cleanup, "driver", f.driver, "server", rc.Host)
-	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("run: %w", err)
-	}
-	log.Info("storage fencing stopped")
-	return nil
+	return program.Run(ctx, mgr, log, "storage fencing", "version", f.Version, "dryRun", f.dryRun, "cleanup", f.cleanup, "driver", f.driver)
 }

@@ -28,7 +28,7 @@ const (
 var want = regexp.MustCompile(`(?i)no module named|command not found|command was not found|not found or not (?:accessible|executable)|no such file or directory|unable to run|unable to find|` +
 	`no user exists|error while loading shared libraries|is missing or is not executable|cannot run command|unable to connect/login|nameerror|attributeerror|modulenotfounderror|importerror|permission ?error|name '\w+' is not defined`)
 
-// elsewhere is what an agent says that has got as far as a network.
+// elsewhere is what an agent prints once it has got as far as a network.
 var elsewhere = regexp.MustCompile(`(?i)connection refused|could not resolve host|name resolution|name or service not known`)
 
 // rehearsal is one way in which an agent was run against a device that does not answer as it wishes.

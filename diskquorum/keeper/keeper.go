@@ -65,7 +65,7 @@ type Config struct {
 	Path    string // of the device
 	Cluster string
 	Group   string
-	Members int           // slots are needed for so many
+	Members int           // slots are needed for this many
 	Set     bool          // it is one of three devices
 	Retry   time.Duration // between two attempts to open it
 	Clock   boottime.Clock
@@ -287,7 +287,7 @@ func (k *Keeper) identify(dev LUN) (*diskquorum.Superblock, error) {
 	return &sb, nil
 }
 
-// wrong says what a device is that can be read and is not the LUN of this group.
+// wrong describes a readable device that is not the LUN of this group.
 func (k *Keeper) wrong(format string, args ...any) error {
 	what := errContent
 	if k.known {
@@ -324,16 +324,15 @@ func wwid(dev LUN) string {
 }
 
 // formatAdvice says how a device without a readable format gets one. One device of a set must
-// not be formatted by itself: the others would not know it, and an export could not restore it.
+// not be formatted by itself: the others would not know it.
 func (k *Keeper) formatAdvice() string {
 	if k.Set {
-		return fmt.Sprintf("format all devices of the set together, once, with fencectl lun init, "+
-			"or restore this one from its export with: fencectl lun repair import %s FILE", k.Path)
+		return "format all devices of the set together, once, with fencectl lun init"
 	}
 	if k.known { // it was the LUN a moment ago, so somebody else uses it now, by mistake or not
-		return fmt.Sprintf("find out who uses it now; if nobody may, restore it from its export with: fencectl lun repair import %s FILE, "+
-			"or format it again with: fencectl lun init --force %s --cluster %s --node-group %s --slots N, N at least %d, and restart the agents one by one",
-			k.Path, k.Path, k.Cluster, k.Group, max(2, k.Members))
+		return fmt.Sprintf("find out who uses it now; if nobody may, format it again with: "+
+			"fencectl lun init --force %s --cluster %s --node-group %s --slots N, N at least %d, and restart the agents one by one",
+			k.Path, k.Cluster, k.Group, max(2, k.Members))
 	}
 	return fmt.Sprintf("format it once with: fencectl lun init %s --cluster %s --node-group %s --slots N, N at least %d",
 		k.Path, k.Cluster, k.Group, max(2, k.Members))
@@ -451,7 +450,7 @@ func (k *Keeper) Trouble() string {
 }
 
 // Away reports whether an error means that the device is missing or does not answer, which
-// passes, in contrast to being something else than the LUN, which somebody has to correct.
+// passes, in contrast to being something other than the LUN, which somebody has to correct.
 func Away(err error) bool {
 	var errno syscall.Errno
 	return errors.As(err, &errno) && errno != syscall.EINVAL && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, errContent) && !errors.Is(err, diskquorum.ErrNotOurs)

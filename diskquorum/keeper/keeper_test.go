@@ -68,7 +68,6 @@ func TestWrongLUNIsFatalAtStart(t *testing.T) {
 		{"other group", format(func(sb *diskquorum.Superblock) { sb.NodeGroup = "test" }), `node group "test", and this agent belongs to`},
 		{"too few slots", func(r *lunRig) { r.keeper.Members = 5 }, "it has 4 slots for 5 members"},
 		{"permission", func(r *lunRig) { r.openErr = fmt.Errorf("open: %w", unix.EACCES) }, "permission denied"},
-		{"no device", func(r *lunRig) { r.openErr = errors.New("is neither a block device nor a regular file") }, "neither a block device"},
 		{"no direct I/O", func(r *lunRig) { r.openErr = unix.EINVAL }, "invalid argument"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -359,6 +358,7 @@ func TestAway(t *testing.T) {
 		unix.ENOENT:                        true,
 		unix.EIO:                           true,
 		unix.ENXIO:                         true,
+		unix.ENOTBLK:                       true,
 		fmt.Errorf("open: %w", unix.EBUSY): true,
 		unix.EINVAL:                        false,
 		fs.ErrPermission:                   false,

@@ -2,8 +2,6 @@ package lunadmin
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,20 +14,17 @@ import (
 // CheckReport is how long the I/Os on the scratch block took. Its JSON form is part of
 // fencectl's interface.
 type CheckReport struct {
-	Device *DeviceReport `json:"device,omitempty"`
-	Set    *SetPlace     `json:"set,omitempty"` // nil: a LUN of one device
-	Count  int           `json:"count"`         // of each, reads and writes
-	Wrote  string        `json:"wrote"`         // what was written, in words; empty: nothing
-	Read   Latency       `json:"read"`
-	Write  Latency       `json:"write"`
+	Opened
+	Set   *SetPlace `json:"set,omitempty"` // nil: a LUN of one device
+	Count int       `json:"count"`         // of each, reads and writes
+	Wrote string    `json:"wrote"`         // what was written, in words; empty: nothing
+	Read  Latency   `json:"read"`
+	Write Latency   `json:"write"`
 	// Decision is what an equal split takes on a bad day until a half feeds by the grant, in I/O alone: as many writes and
 	// reads as agents reckon with, at their p99.
-	Decision float64 `json:"decisionMs"`
-	Others   int     `json:"others"` // rounds in which a check of another node got in between
-	// SCSI is missing where the device does not take SCSI commands.
-	SCSI     *SCSIReport `json:"scsi,omitempty"`
-	Damage   []string    `json:"damage"` // what agents cannot read; empty: in order
-	Warnings []string    `json:"warnings"`
+	Decision float64  `json:"decisionMs"`
+	Others   int      `json:"others"` // rounds in which a check of another node got in between
+	Damage   []string `json:"damage"` // what agents cannot read; empty: in order
 }
 
 // Latency is a distribution, in milliseconds.
@@ -48,110 +43,67 @@ func (r *CheckReport) Round() float64 {
 	return r.Read.P99 + r.Write.P99
 }
 
-// CheckPath opens a device and checks it, by reads alone if readOnly.
-func CheckPath(ctx context.Context, path string, n int, readOnly bool, progress func(done int)) (*CheckReport, error) {
-	dev, err := rawdev.Open(path, rawdev.Options{ReadOnly: readOnly})
-	if err != nil {
-		return nil, err
-	}
-	check := Check
-	if readOnly {
-		check = CheckReads
-	}
-	r, err := check(ctx, dev, n, progress)
-	if cerr := dev.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return nil, fmt.Errorf("check %s: %w", path, err)
-	}
-	r.Device = deviceReport(path, dev)
-	r.SCSI = probeSCSI(path)
-	if w := dev.Warning(); w != "" {
-		r.Warnings = append(r.Warnings, w)
-	}
-	return r, nil
+// CheckOptions say how to measure a LUN.
+type CheckOptions struct {
+	Count    int            // rounds
+	ReadOnly bool           // time reads of superblock and slot table, as agents do them, and write nothing
+	Progress func(done int) // told after each round; nil: nobody is
+}
+
+// Check writes and reads the scratch block and times each. It is safe on a LUN that is in use, and on several nodes at once.
+func Check(ctx context.Context, path string, o CheckOptions) (r *CheckReport, err error) {
+	err = onDevice(ctx, "check", path, rawdev.Options{ReadOnly: o.ReadOnly}, func(dev *rawdev.Device, opened Opened) error {
+		if r, err = check(ctx, dev, o); err == nil {
+			r.add(opened)
+		}
+		return err
+	})
+	return r, err
 }
 
 // ioTimeout is the agent's default limit for one I/O, beyond which the LUN counts as lost.
 const ioTimeout = 2 * time.Second
 
-// Check writes and reads the scratch block n times and times each. It is safe on a LUN
-// that is in use, and on several nodes at once. progress, if not nil, is told after each
-// round how many are done.
-func Check(ctx context.Context, dev diskquorum.Device, n int, progress func(done int)) (*CheckReport, error) {
-	dev = &interruptible{ctx: ctx, Device: dev}
+func check(ctx context.Context, raw diskquorum.Device, o CheckOptions) (*CheckReport, error) {
+	dev := &interruptible{ctx: ctx, Device: raw}
 	sb, err := openLUN(dev)
 	if err != nil {
 		return nil, err
 	}
-	c := &checker{dev: dev, sb: sb, off: diskquorum.ScratchOffset(sb.Slots)}
-	var seed [8]byte
-	if _, err := rand.Read(seed[:]); err != nil {
-		return nil, fmt.Errorf("make an id: %w", err)
+	c := &checker{dev: dev, sb: sb, table: make([]byte, diskquorum.TableSize(sb.Slots)), block: make([]byte, diskquorum.BlockSize)}
+	if c.run, err = random63(); err != nil {
+		return nil, err
 	}
-	c.run = binary.LittleEndian.Uint64(seed[:])
-	for i := range n {
+	round := c.scratch
+	if o.ReadOnly {
+		round = c.readTable
+	}
+	for i := range o.Count {
 		if err := ended(ctx); err != nil {
-			return nil, fmt.Errorf("stopped after %d of %d rounds: %w", i, n, err)
+			return nil, fmt.Errorf("stopped after %d of %d rounds: %w", i, o.Count, err)
 		}
-		if err := c.round(uint64(i)); err != nil {
-			return nil, fmt.Errorf("round %d of %d: %w", i+1, n, err)
+		if err := round(uint64(i)); err != nil {
+			return nil, fmt.Errorf("round %d of %d: %w", i+1, o.Count, err)
 		}
-		if progress != nil {
-			progress(i + 1)
+		if o.Progress != nil {
+			o.Progress(i + 1)
 		}
 	}
 	if c.torn && !c.foreign {
 		return nil, errors.New("the block read back half old, half new, and no other check runs: the device tears single writes")
 	}
-	r := &CheckReport{Count: n, Read: latency(c.reads), Write: latency(c.writes), Others: c.others, Warnings: []string{}, Wrote: scratchWords(sb), Set: setPlace(sb)}
+	r := &CheckReport{Opened: Opened{Warnings: []string{}}, Count: o.Count, Read: latency(c.reads), Write: latency(c.writes), Others: c.others, Set: setPlace(sb)}
+	if !o.ReadOnly {
+		r.Wrote = fmt.Sprintf("the scratch block, %d bytes at byte %d, which no agent reads", diskquorum.BlockSize, diskquorum.ScratchOffset(sb.Slots))
+	}
 	r.Decision = float64(diskquorum.RoundsToFeed(2)) * r.Round()
 	r.warnSlow()
-	return r, r.findDamage(ctx, dev, sb)
-}
-
-func scratchWords(sb *diskquorum.Superblock) string {
-	return fmt.Sprintf("the scratch block, %d bytes at byte %d, which no agent reads", diskquorum.BlockSize, diskquorum.ScratchOffset(sb.Slots))
-}
-
-// CheckReads reads superblock and slot table n times, as an agent does, and times each. It
-// writes nothing.
-func CheckReads(ctx context.Context, dev diskquorum.Device, n int, progress func(done int)) (*CheckReport, error) {
-	dev = &interruptible{ctx: ctx, Device: dev}
-	sb, err := openLUN(dev)
+	table, err := readTable(ctx, dev, sb) // the rounds have only timed it
 	if err != nil {
-		return nil, err
-	}
-	table := make([]byte, diskquorum.TableSize(sb.Slots))
-	var reads []time.Duration
-	for i := range n {
-		start := time.Now()
-		if _, err := dev.ReadAt(table, 0); err != nil {
-			return nil, fmt.Errorf("round %d of %d: %w", i+1, n, err)
-		}
-		reads = append(reads, time.Since(start))
-		if now, err := diskquorum.ReadSuperblock(table); err != nil || now != *sb {
-			return nil, fmt.Errorf("round %d of %d: the superblock changed: is an init running?", i+1, n)
-		}
-		if progress != nil {
-			progress(i + 1)
-		}
-	}
-	r := &CheckReport{Count: n, Read: latency(reads), Warnings: []string{}, Set: setPlace(sb)}
-	r.Decision = float64(diskquorum.RoundsToFeed(2)) * r.Round()
-	r.warnSlow()
-	return r, r.findDamage(ctx, dev, sb)
-}
-
-// findDamage looks at superblock and slots, which the rounds have only timed.
-func (r *CheckReport) findDamage(ctx context.Context, dev diskquorum.Device, sb *diskquorum.Superblock) error {
-	table, err := readTable(ctx, dev, sb)
-	if err != nil {
-		return fmt.Errorf("look at superblock and slots: %w", err)
+		return nil, fmt.Errorf("look at superblock and slots: %w", err)
 	}
 	r.Damage = damage(table, sb)
-	return nil
+	return r, nil
 }
 
 func (r *CheckReport) warnSlow() {
@@ -163,29 +115,42 @@ func (r *CheckReport) warnSlow() {
 type checker struct {
 	dev           diskquorum.Device
 	sb            *diskquorum.Superblock
-	off           int64
 	run           uint64
+	table, block  []byte
 	reads, writes []time.Duration
 	others        int
 	foreign, torn bool // a block of another check was read; a torn one was
 }
 
-func (c *checker) round(count uint64) error {
-	block := make([]byte, diskquorum.BlockSize)
-	if err := diskquorum.EncodeScratch(block, c.sb, c.run, count); err != nil {
+// scratch writes and reads the scratch block.
+func (c *checker) scratch(count uint64) error {
+	if err := diskquorum.EncodeScratch(c.block, c.sb, c.run, count); err != nil {
 		return err
 	}
-	start := time.Now()
-	if _, err := c.dev.WriteAt(block, c.off); err != nil {
+	off, start := diskquorum.ScratchOffset(c.sb.Slots), time.Now()
+	if _, err := c.dev.WriteAt(c.block, off); err != nil {
 		return err
 	}
 	c.writes = append(c.writes, time.Since(start))
 	start = time.Now()
-	if _, err := c.dev.ReadAt(block, c.off); err != nil {
+	if _, err := c.dev.ReadAt(c.block, off); err != nil {
 		return err
 	}
 	c.reads = append(c.reads, time.Since(start))
-	return c.verify(block, count)
+	return c.verify(c.block, count)
+}
+
+// readTable reads superblock and slot table.
+func (c *checker) readTable(uint64) error {
+	start := time.Now()
+	if _, err := c.dev.ReadAt(c.table, 0); err != nil {
+		return err
+	}
+	c.reads = append(c.reads, time.Since(start))
+	if now, err := diskquorum.ReadSuperblock(c.table); err != nil || now != *c.sb {
+		return errors.New("the superblock changed: is an init running?")
+	}
+	return nil
 }
 
 // verify judges what was read back. The scratch block is the only one with many writers,
@@ -197,7 +162,7 @@ func (c *checker) verify(block []byte, count uint64) error {
 		c.others++
 		c.torn = true
 	case err != nil:
-		return fmt.Errorf("read back something else than was written: %w", err)
+		return fmt.Errorf("read back something other than was written: %w", err)
 	case run != c.run:
 		c.others++
 		c.foreign = true
@@ -207,7 +172,7 @@ func (c *checker) verify(block []byte, count uint64) error {
 	return nil
 }
 
-// latency sorts ds. The percentile is the least value that so many per cent do not exceed.
+// latency sorts ds. The percentile is the least value that this many per cent do not exceed.
 func latency(ds []time.Duration) Latency {
 	if len(ds) == 0 {
 		return Latency{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -23,7 +24,7 @@ func TestCheck(t *testing.T) {
 			ReadDelay: diskquorumtest.Span{Min: time.Millisecond, Max: time.Millisecond}, WriteDelay: diskquorumtest.Span{Min: 3 * time.Second, Max: 3 * time.Second},
 		})
 		var told []int
-		r, err := Check(t.Context(), dev, 5, func(done int) { told = append(told, done) })
+		r, err := check(t.Context(), dev, CheckOptions{Count: 5, Progress: func(done int) { told = append(told, done) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,36 +67,36 @@ func TestCheckFindsFaults(t *testing.T) {
 		faults diskquorumtest.Faults
 		want   string
 	}{
-		{"lost write", diskquorumtest.Faults{LostWrite: 1}, "round 1 of 9: read back something else than was written"},
+		{"lost write", diskquorumtest.Faults{LostWrite: 1}, "round 1 of 9: read back something other than was written"},
 		{"write error", diskquorumtest.Faults{WriteError: 1}, "round 1 of 9: write LUN"},
 	} {
 		dev := newLUN(t).Client()
 		dev.SetFaults(c.faults)
-		if _, err := Check(t.Context(), dev, 9, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := check(t.Context(), dev, CheckOptions{Count: 9}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 	t.Run("cache", func(t *testing.T) {
 		dev := newLUN(t).Client()
-		_, err := Check(t.Context(), dev, 9, func(int) { dev.SetFaults(diskquorumtest.Faults{StaleRead: 1}) })
+		_, err := check(t.Context(), dev, CheckOptions{Count: 9, Progress: func(int) { dev.SetFaults(diskquorumtest.Faults{StaleRead: 1}) }})
 		if err == nil || !strings.Contains(err.Error(), "read back write 0 instead of 1: there is a cache") {
 			t.Errorf("error %v", err)
 		}
 	})
 	t.Run("path lost", func(t *testing.T) {
 		dev := newLUN(t).Client()
-		_, err := Check(t.Context(), dev, 9, func(done int) {
+		_, err := check(t.Context(), dev, CheckOptions{Count: 9, Progress: func(done int) {
 			if done == 3 {
 				dev.SetFaults(diskquorumtest.Dead())
 			}
-		})
+		}})
 		if !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), "round 4 of 9") {
 			t.Errorf("error %v", err)
 		}
 	})
 	t.Run("stopped", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := Check(ctx, newLUN(t).Client(), 9, func(int) { cancel() })
+		_, err := check(ctx, newLUN(t).Client(), CheckOptions{Count: 9, Progress: func(int) { cancel() }})
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
@@ -128,16 +129,50 @@ func (m *meddler) ReadAt(p []byte, off int64) (int, error) {
 
 func TestCheckOnSeveralNodes(t *testing.T) {
 	m := &meddler{Device: newLUN(t).Client(), t: t, part: diskquorum.BlockSize}
-	r, err := Check(t.Context(), m, 4, func(done int) {
+	r, err := check(t.Context(), m, CheckOptions{Count: 4, Progress: func(done int) {
 		if done == 3 {
 			m.part = 1024
 		}
-	})
+	}})
 	if err != nil || r.Others != 4 {
 		t.Errorf("report %+v, %v", r, err)
 	}
 	m.part = 1024
-	if _, err := Check(t.Context(), m, 4, nil); err == nil || !strings.Contains(err.Error(), "tears single writes") {
+	if _, err := check(t.Context(), m, CheckOptions{Count: 4}); err == nil || !strings.Contains(err.Error(), "tears single writes") {
 		t.Errorf("torn blocks without another check: %v", err)
+	}
+}
+
+// Two checks at once on one LUN read each other's blocks; beside a cache, and on two LUNs, they do not.
+func TestChecksAtOnceShowWhoSharesTheLUN(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		other  func(*diskquorumtest.LUN) *diskquorumtest.MemDevice
+		shared bool
+	}{
+		{"one LUN", (*diskquorumtest.LUN).Client, true},
+		{"a clone", func(l *diskquorumtest.LUN) *diskquorumtest.MemDevice {
+			clone := diskquorumtest.NewLUN(int64(len(l.Bytes())), 1)
+			clone.Modify(func(b []byte) { copy(b, l.Bytes()) })
+			return clone.Client()
+		}, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLUN(t)
+			devices := [2]*diskquorumtest.MemDevice{l.Client(), c.other(l)}
+			var wg sync.WaitGroup
+			for i, dev := range devices {
+				dev.SetFaults(diskquorumtest.Faults{
+					ReadDelay:  diskquorumtest.Span{Min: time.Millisecond, Max: 5 * time.Millisecond},
+					WriteDelay: diskquorumtest.Span{Min: time.Millisecond, Max: 9 * time.Millisecond},
+				})
+				wg.Go(func() {
+					if r, err := check(t.Context(), dev, CheckOptions{Count: 200}); err != nil || r.Others > 0 != c.shared {
+						t.Errorf("%s, node %d: %+v, %v", c.name, i, r, err)
+					}
+				})
+			}
+			wg.Wait()
+		})
 	}
 }

@@ -1,5 +1,5 @@
 // Package lunadmin is what `fencectl lun` does: it formats a LUN, shows what is on it,
-// measures it, gives the slots of removed nodes back and restores what was lost. Agents do
+// measures it, gives the slots of removed nodes back and restores a lost superblock. Agents do
 // not use it.
 //
 // # State and invariants
@@ -11,13 +11,14 @@
 // LUN whose two superblocks differ. What is mounted, held by the kernel or alive is
 // refused for good; [InitOptions].Force overrides signatures only.
 //
-// [Inspect], [Live], [CheckReads] and [ExportPath] only read. [Check] and [Share] write the
-// scratch block and nothing else. All are safe on a LUN that a cluster uses.
+// [Inspect] only reads. [Check] writes the scratch block and nothing else. Both are safe on a LUN that a cluster uses.
 //
-// [Release] and [Import] write slots, whose only writer is their owner. So both first watch
-// the LUN for as long as an owner could live on without writing, and refuse if it writes.
+// [Mend] writes one copy of the superblock, which no agent does.
+//
+// [Release] writes a slot, whose only writer is its owner. So it first watches
+// the LUN for as long as an owner could live on without writing, and refuses if it writes.
 // That a slot stands still proves nothing about a node without path to the LUN: Release
-// also wants others to say that they do not hear it. A slot they write is a free one that
+// also wants others to say that they do not hear it. The slot it writes is a free one that
 // carries the latest decision known (lease.md B1), a sequence beyond whatever its former
 // owner may have under way (B3), and no token that a grant could come to name.
 //

@@ -102,7 +102,7 @@ func openIdle(o *InitOptions) (*idle, error) {
 	}
 	dev, err := rawdev.Open(o.Path, rawdev.Options{Exclusive: true})
 	switch {
-	case errors.Is(err, os.ErrNotExist) && o.Cluster != "": // to be formatted, not to be mended
+	case errors.Is(err, os.ErrNotExist):
 		return nil, fmt.Errorf("%w For a lab, --create makes a file of the right size", err)
 	case err != nil:
 		return nil, err

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/diskquorum"
@@ -24,8 +24,8 @@ func Init(ctx context.Context, o InitOptions) (*InitResult, error) {
 }
 
 // InitSet formats three devices as one LUN, in the order of paths; o.Path is not read.
-// Nothing is written before every one of them has passed all checks. Interrupted after that,
-// or failed on one of them, it leaves devices that no agent accepts as a set.
+// Nothing is written before every one of them has passed all checks. Interrupted while it
+// formats, or failed on one of them, it leaves devices that no agent accepts as a set.
 func InitSet(ctx context.Context, o InitOptions, paths []string) ([]*InitResult, error) {
 	if len(paths) != diskquorum.MaxDevices {
 		return nil, fmt.Errorf("init: %d devices are no set, it has %d", len(paths), diskquorum.MaxDevices)
@@ -72,6 +72,7 @@ func initDevices(ctx context.Context, o InitOptions, paths []string) (results []
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
+	var names []string // that the storage gives them
 	targets := make([]*target, 0, len(paths))
 	defer func() {
 		for _, t := range targets {
@@ -82,14 +83,17 @@ func initDevices(ctx context.Context, o InitOptions, paths []string) (results []
 		}
 	}()
 	for d, path := range paths {
-		if err := distinct(path, paths[:d]); err != nil {
+		if err := distinct(o.kernel, path, paths[:d]); err != nil {
 			return nil, err
 		}
 		t, err := newTarget(ctx, o, path, &all[d])
 		if err != nil {
 			return nil, err
 		}
-		targets = append(targets, t)
+		targets, names = append(targets, t), append(names, t.device.WWID())
+	}
+	if err := distinctNames(paths, names); err != nil {
+		return nil, err
 	}
 	for _, t := range targets {
 		if err := t.check(ctx, devnoOf(t.device.Number())); err != nil {
@@ -106,29 +110,52 @@ func initDevices(ctx context.Context, o InitOptions, paths []string) (results []
 		}
 		results = append(results, t.result())
 	}
-	return results, nil
+	if len(targets) == 1 {
+		return results, nil
+	}
+	return results, stillOurs(targets)
 }
 
-// distinct refuses a device that is one of the others under another name: a majority of
-// copies of one device is none.
-func distinct(path string, others []string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil // opening it says what is wrong, or it is to be created
-	}
+// distinct refuses a device that is one of the others under another name, or that lies on one of them, such as a loop device on
+// its file: a majority of copies of one device is none.
+func distinct(k kernel, path string, others []string) error {
+	id, ok := identify(path) // if there is nothing yet, opening it says what is wrong, or it is to be created
 	for _, other := range others {
 		if path == other {
 			return fmt.Errorf("init %s: is given twice; nothing was written", path)
 		}
-		o, err := os.Stat(other)
-		if err != nil {
-			continue
+		o, found := identify(other)
+		if ok && found && (id == o || k.storage(path)[o] || k.storage(other)[id]) {
+			return sameStorage(path, other)
 		}
-		a, aok := info.Sys().(*syscall.Stat_t)
-		b, bok := o.Sys().(*syscall.Stat_t)
-		sameNode := aok && bok && info.Mode()&os.ModeDevice != 0 && o.Mode()&os.ModeDevice != 0 && a.Rdev == b.Rdev
-		if sameNode || os.SameFile(info, o) {
-			return fmt.Errorf("init %s: is the same device as %s; nothing was written; a set needs three that fail independently", path, other)
+	}
+	return nil
+}
+
+func sameStorage(path, other string) error {
+	return fmt.Errorf("init %s: is the same storage as %s; nothing was written; a set needs three that fail independently", path, other)
+}
+
+// distinctNames refuses two paths to one LUN, which multipath has not taken over: the storage gives both the same name.
+func distinctNames(paths, names []string) error {
+	for d, name := range names {
+		if first := slices.Index(names, name); name != "" && first < d {
+			return sameStorage(paths[d], paths[first])
+		}
+	}
+	return nil
+}
+
+// stillOurs reads the superblocks of all devices once more, when all are formatted: where two of them are one storage, in a way that
+// no name tells, the later one has overwritten the other.
+func stillOurs(targets []*target) error {
+	for _, t := range targets {
+		got, err := readAll(t.dev, 2*diskquorum.BlockSize)
+		if err != nil {
+			return fmt.Errorf("init %s: read it once more: %w", t.o.Path, err)
+		}
+		if sb, err := diskquorum.ReadSuperblock(got); err != nil || sb.ID != t.sb.ID {
+			return fmt.Errorf("init %s: another device of the set is the same storage, which was formatted over this one: repeat the command with three that are not", t.o.Path)
 		}
 	}
 	return nil

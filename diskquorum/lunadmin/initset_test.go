@@ -35,11 +35,12 @@ func TestInitSet(t *testing.T) {
 	}
 	for d, path := range paths {
 		want := SetPlace{ID: fmt.Sprintf("%x", sbs[0].SetID), Device: d + 1, Devices: 3}
-		seen, err := InspectPath(t.Context(), path, InspectOptions{})
+		var seen *Report
+		err := Inspect(t.Context(), path, InspectOptions{Count: 1}, func(r *Report) error { seen = r; return nil })
 		if err != nil || seen.Superblock.Set == nil || *seen.Superblock.Set != want {
 			t.Errorf("inspect %d: %+v, %v; want %v", d, seen, err, want)
 		}
-		checked, err := CheckPath(t.Context(), path, 1, d == 0, nil)
+		checked, err := Check(t.Context(), path, CheckOptions{Count: 1, ReadOnly: d == 0})
 		if err != nil || checked.Set == nil || *checked.Set != want {
 			t.Errorf("check %d: %+v, %v; want %v", d, checked, err, want)
 		}
@@ -68,7 +69,7 @@ func TestInitSetAllOrNone(t *testing.T) {
 		"last carries data": {[]string{a, b, full}, "data of an unknown format"},
 		"last is missing":   {[]string{a, b, a + ".none"}, "no such file"},
 		"given twice":       {[]string{a, b, a}, "is given twice"},
-		"two names":         {[]string{a, b, link}, "is the same device as " + a},
+		"two names":         {[]string{a, b, link}, "is the same storage as " + a},
 		"two devices":       {[]string{a, b}, "2 devices are no set"},
 	} {
 		if _, err := InitSet(t.Context(), options(""), c.paths); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -79,6 +80,31 @@ func TestInitSetAllOrNone(t *testing.T) {
 				t.Fatalf("%s: %s was written", name, path)
 			}
 		}
+	}
+}
+
+// TestInitSetIsNotOneStorage: a set of which two devices are one loses them together, and the later one is formatted over the
+// other. What names tell is refused before anything is written, what they do not tell when all is read back.
+func TestInitSetIsNotOneStorage(t *testing.T) {
+	file, other := diskquorumtest.File(t, mib), diskquorumtest.File(t, mib)
+	loop, twin := diskquorumtest.LoopDevice(t, file, 512), diskquorumtest.LoopDevice(t, file, 512)
+	for _, paths := range [][]string{{loop, other, file}, {file, loop, other}} {
+		if _, err := InitSet(t.Context(), options(""), paths); err == nil || !strings.Contains(err.Error(), "is the same storage as "+paths[0]) {
+			t.Errorf("a loop device and its file: %v", err)
+		}
+		if firstNonZero(contents(t, file)) >= 0 || firstNonZero(contents(t, other)) >= 0 {
+			t.Fatal("it was written")
+		}
+	}
+	if _, err := InitSet(t.Context(), options(""), []string{loop, other, twin}); err == nil || !strings.Contains(err.Error(), "init "+loop+": another device of the set is the same storage") {
+		t.Errorf("two loop devices of one file: %v", err)
+	}
+	paths := []string{"/dev/sda", "/dev/sdb", "/dev/sdc"}
+	if err := distinctNames(paths, []string{"naa.1", "", "naa.1"}); err == nil || !strings.Contains(err.Error(), "/dev/sdc: is the same storage as /dev/sda") {
+		t.Errorf("two paths to one LUN: %v", err)
+	}
+	if err := distinctNames(paths, []string{"", "naa.1", ""}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -12,9 +12,8 @@ import (
 
 // InspectOptions say how to look at a LUN.
 type InspectOptions struct {
-	// Interval is the time between two reads, which shows whose slot moves. 0: two of the
-	// slowest heartbeats; negative: read once.
-	Interval time.Duration
+	Count    int              // reads until the end; 0: until the context ends
+	Interval time.Duration    // between two reads, which show whose slot moves; 0: two of the slowest heartbeats
 	Now      func() time.Time // for the ages; nil: the wall clock
 	Progress func(text string)
 }
@@ -22,66 +21,104 @@ type InspectOptions struct {
 // maxInspect bounds the waiting for a slot that claims a long heartbeat interval.
 const maxInspect = 30 * time.Second
 
-// InspectPath opens a device read-only and inspects it.
-func InspectPath(ctx context.Context, path string, o InspectOptions) (*Report, error) {
-	dev, err := rawdev.Open(path, rawdev.Options{ReadOnly: true})
-	if err != nil {
-		return nil, err
+// Inspect opens a device read-only, reads it again and again and hands each picture to show. It writes nothing.
+// Without a Count the end of the context is no error.
+func Inspect(ctx context.Context, path string, o InspectOptions, show func(*Report) error) error {
+	err := onDevice(ctx, "inspect", path, rawdev.Options{ReadOnly: true}, func(dev *rawdev.Device, opened Opened) error {
+		return inspect(ctx, dev, o, func(r *Report) error {
+			r.add(opened)
+			return show(r)
+		})
+	})
+	if o.Count == 0 && ctx.Err() != nil {
+		return nil
 	}
-	defer func() { _ = dev.Close() }() // opened for reading: nothing can be lost
-	r, err := Inspect(ctx, dev, o)
-	if err != nil {
-		return nil, fmt.Errorf("inspect %s: %w", path, err)
-	}
-	r.Device = deviceReport(path, dev)
-	if w := dev.Warning(); w != "" {
-		r.Warnings = append(r.Warnings, w)
-	}
-	return r, nil
+	return err
 }
 
-// Inspect reads a LUN, once or twice. It writes nothing.
-func Inspect(ctx context.Context, dev diskquorum.Device, o InspectOptions) (*Report, error) {
-	dev = &interruptible{ctx: ctx, Device: dev}
+// inspect does it on an open device. A slot moves if it was seen to change within two of its heartbeats, or two intervals
+// if those are longer.
+func inspect(ctx context.Context, raw diskquorum.Device, o InspectOptions, show func(*Report) error) error {
+	dev := &interruptible{ctx: ctx, Device: raw}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	sb, err := openLUN(dev)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	first, err := readTable(ctx, dev, sb)
-	if err != nil {
-		return nil, err
+	f := follower{sb: sb, seen: map[int]sighting{}}
+	for n := 1; ; n++ {
+		read := readOnce
+		if n == 1 || n == o.Count { // the damage in these counts
+			read = readTable
+		}
+		table, err := read(ctx, dev, sb)
+		if err != nil {
+			return err
+		}
+		if now, err := diskquorum.ReadSuperblock(table); err != nil || now != *sb {
+			return errors.New("the superblock changed while the LUN was watched: is an init running?")
+		}
+		if o.Interval <= 0 {
+			o.Interval = min(maxInspect, 2*slowestHeartbeat(table, sb))
+		}
+		r := f.look(table, o.Now(), time.Now(), o.Interval)
+		if err := show(r); err != nil || n == o.Count || o.Interval == 0 { // no slot was ever written
+			return err
+		}
+		if o.Progress != nil {
+			o.Progress(fmt.Sprintf("watching for %v which slots move", o.Interval))
+		}
+		if err := sleep(ctx, o.Interval); err != nil {
+			return err
+		}
 	}
-	before := report(first, sb, o.Now())
-	wait := o.Interval
-	if wait == 0 {
-		wait = min(maxInspect, 2*slowestHeartbeat(first, sb))
+}
+
+// follower remembers when each slot was seen to change.
+type follower struct {
+	sb    *diskquorum.Superblock
+	first time.Time
+	seen  map[int]sighting
+}
+
+type sighting struct {
+	sequence, process uint64
+	at                time.Time // zero: it could not be read
+	changed           bool      // it was another one before
+}
+
+// look reports what a table shows. wall is for the ages, clock is this machine's, monotonic.
+func (f *follower) look(table []byte, wall, clock time.Time, interval time.Duration) *Report {
+	if f.first.IsZero() {
+		f.first = clock
 	}
-	if wait <= 0 || len(before.Slots) == 0 {
-		return before, nil
+	r := report(table, f.sb, wall)
+	r.WatchedSeconds = clock.Sub(f.first).Seconds()
+	for i := range r.Slots {
+		s := &r.Slots[i]
+		before, known := f.seen[s.Slot]
+		if s.record == nil {
+			f.seen[s.Slot] = sighting{}
+			continue // unknown is neither moving nor still
+		}
+		unread := known && before.at.IsZero()
+		if !known || before.sequence != s.record.Sequence || before.process != s.record.Process {
+			before = sighting{s.record.Sequence, s.record.Process, clock, !unread && (known || clock != f.first)}
+			f.seen[s.Slot] = before
+		}
+		age := clock.Sub(before.at)
+		moving := before.changed && age <= 2*max(interval, min(s.record.HeartbeatInterval, maxWatch))
+		if r.WatchedSeconds > 0 && !unread {
+			s.Moving = &moving
+		}
+		if before.changed {
+			seconds := age.Seconds()
+			s.Unchanged = &seconds
+		}
 	}
-	if o.Progress != nil {
-		o.Progress(fmt.Sprintf("watching for %v which slots move", wait))
-	}
-	started := time.Now()
-	if err := sleep(ctx, wait); err != nil {
-		return nil, err
-	}
-	watched := time.Since(started)
-	second, err := readTable(ctx, dev, sb)
-	if err != nil {
-		return nil, err
-	}
-	now, err := diskquorum.ReadSuperblock(second)
-	if err != nil || now != *sb {
-		return nil, errors.New("the superblock changed while the LUN was watched: is an init running?")
-	}
-	after := report(second, sb, o.Now())
-	after.WatchedSeconds = watched.Seconds()
-	after.markMoving(before)
-	return after, nil
+	return r
 }
 
 // openLUN reads the superblock, or says what is there instead.
@@ -104,45 +141,6 @@ func openLUN(dev diskquorum.Device) (*diskquorum.Superblock, error) {
 	return &sb, nil
 }
 
-// Identity is the superblock of a LUN, which is opened for reading and soon given up, and which copies of it are damaged.
-func Identity(ctx context.Context, spec string) (sb *diskquorum.Superblock, damaged []string, err error) {
-	path, err := Find(spec)
-	if err != nil {
-		return nil, nil, err
-	}
-	type result struct {
-		sb      *diskquorum.Superblock
-		damaged []string
-		err     error
-	}
-	done := make(chan result, 1)
-	go func() { // to open a device can take as long as to read it
-		dev, err := rawdev.Open(path, rawdev.Options{ReadOnly: true})
-		if err != nil {
-			done <- result{err: err}
-			return
-		}
-		defer func() { _ = dev.Close() }() // opened for reading: nothing can be lost
-		sb, err := openLUN(dev)
-		if err != nil {
-			done <- result{err: err}
-			return
-		}
-		head, err := readAll(dev, int64(diskquorum.TableSize(0)))
-		if err != nil {
-			done <- result{err: err}
-			return
-		}
-		done <- result{sb: sb, damaged: damagedCopies(head, sb)}
-	}()
-	select {
-	case r := <-done:
-		return r.sb, r.damaged, r.err
-	case <-ctx.Done():
-		return nil, nil, fmt.Errorf("read %s: %w", path, ctx.Err())
-	}
-}
-
 // explain says what is on a device without a usable superblock.
 func explain(dev diskquorum.Device, cause error) error {
 	if errors.Is(cause, diskquorum.ErrVersion) || errors.Is(cause, diskquorum.ErrSuperblocksDiffer) {
@@ -156,24 +154,4 @@ func explain(dev diskquorum.Device, cause error) error {
 		return fmt.Errorf("not formatted yet: run `fencectl lun init` (%w)", cause)
 	}
 	return fmt.Errorf("no usable fencing-agent superblock (%w): it holds %s; is the path right?", cause, stands)
-}
-
-// markMoving compares with an earlier report of the same LUN.
-func (r *Report) markMoving(before *Report) {
-	earlier := map[int]*SlotReport{}
-	for i := range before.Slots {
-		earlier[before.Slots[i].Slot] = &before.Slots[i]
-	}
-	for i := range r.Slots {
-		s := &r.Slots[i]
-		if s.record == nil {
-			continue // unknown is neither moving nor still
-		}
-		old := earlier[s.Slot]
-		if old != nil && old.record == nil {
-			continue
-		}
-		moving := old == nil || old.Sequence != s.Sequence || old.Process != s.Process
-		s.Moving = &moving
-	}
 }

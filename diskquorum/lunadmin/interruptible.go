@@ -19,33 +19,43 @@ type interruptible struct {
 
 func (d *interruptible) ReadAt(p []byte, off int64) (int, error) {
 	buf := make([]byte, len(p))
-	n, err := d.await("read", off, func() (int, error) { return d.Device.ReadAt(buf, off) })
+	n, err := await(d.ctx, func() (int, error) { return d.Device.ReadAt(buf, off) })
 	if err != nil {
-		return 0, err
+		return 0, underWay("read", off, err)
 	}
 	return copy(p, buf[:n]), nil
 }
 
 func (d *interruptible) WriteAt(p []byte, off int64) (int, error) {
 	buf := slices.Clone(p)
-	return d.await("write", off, func() (int, error) { return d.Device.WriteAt(buf, off) })
+	n, err := await(d.ctx, func() (int, error) { return d.Device.WriteAt(buf, off) })
+	return n, underWay("write", off, err)
 }
 
-func (d *interruptible) await(op string, off int64, io func() (int, error)) (int, error) {
+func underWay(op string, off int64, err error) error {
+	if errors.As(err, new(interruption)) {
+		return fmt.Errorf("%s at byte %d: %w, it may still be carried out", op, off, err)
+	}
+	return err
+}
+
+// await returns when f does, or the context ends.
+func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
-		n   int
-		err error
+		value T
+		err   error
 	}
 	done := make(chan result, 1)
 	go func() {
-		n, err := io()
-		done <- result{n, err}
+		value, err := f()
+		done <- result{value, err}
 	}()
 	select {
 	case r := <-done:
-		return r.n, r.err
-	case <-d.ctx.Done():
-		return 0, fmt.Errorf("%s at byte %d: %w, it may still be carried out", op, off, ended(d.ctx))
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ended(ctx)
 	}
 }
 

@@ -1,9 +1,9 @@
 package lunadmin
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -34,38 +34,18 @@ func wantInterrupted(t *testing.T, err error, parts ...string) {
 	}
 }
 
-// Guard: who ends a command is told what has become of the LUN, in the watch and amid the writes.
-func TestInterruptedImportTellsTheState(t *testing.T) {
-	damaged := func(t *testing.T) (*diskquorumtest.LUN, *exported) {
+// Guard: who ends a command is told what has become of the LUN.
+func TestInterruptedMendTellsTheState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		l := usedLUN(t)
-		e := export(t, l)
-		l.Modify(func(b []byte) {
-			clear(b[:2*diskquorum.BlockSize])
-			clear(b[diskquorum.SlotOffset(1, 0):diskquorum.SlotOffset(2, 0)])
-		})
-		return l, e
-	}
-	synctest.Test(t, func(t *testing.T) {
-		l, e := damaged(t)
-		before := l.Bytes()
-		err := interruptedAt(t, 5*time.Second, func(ctx context.Context) error {
-			_, err := restoreTo(ctx, l.Client(), e, &ImportOptions{Path: "/dev/lun", Progress: func(string) {}})
-			return err
-		})
-		wantInterrupted(t, err, "import /dev/lun: ", "nothing was written, the device is as it was; repeat the command")
-		if !bytes.Equal(before, l.Bytes()) {
-			t.Error("it wrote, and says that it did not")
-		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		l, e := damaged(t)
-		dev := &hangsAtWrite{Device: l.Client(), left: 3, hang: make(chan struct{})}
+		l.Modify(func(b []byte) { clear(b[:diskquorum.BlockSize]) })
+		dev := &hangsAtWrite{Device: l.Client(), hang: make(chan struct{})}
 		defer close(dev.hang)
 		err := interruptedAt(t, 10*time.Minute, func(ctx context.Context) error {
-			_, err := restoreTo(ctx, dev, e, &ImportOptions{Path: "/dev/lun", Progress: func(string) {}})
+			_, err := mend(ctx, dev, "/dev/lun", fmt.Sprintf("%x", testSB.ID))
 			return err
 		})
-		wantInterrupted(t, err, "1 of 1 slots and 1 of 2 copies of the superblock are restored", "leave the agents of the group stopped and repeat the import")
+		wantInterrupted(t, err, "restore-superblock /dev/lun: ", "whether the copy was restored is not known; repeat the command")
 	})
 }
 
@@ -113,7 +93,7 @@ func TestInterruptedReleaseTellsTheState(t *testing.T) {
 				dev := &hangsAtWrite{Device: l.Client(), left: c.writes, hang: make(chan struct{})}
 				defer close(dev.hang)
 				err := interruptedAt(t, c.after, func(ctx context.Context) error {
-					_, err := Release(ctx, unlocked{dev}, "/dev/lun", ReleaseOptions{Node: "n2", Slot: -1})
+					_, err := release(ctx, unlocked{dev}, "/dev/lun", ReleaseOptions{Node: "n2", Slot: -1})
 					return err
 				})
 				wantInterrupted(t, err, "release-slot /dev/lun: ", c.want)
@@ -134,7 +114,7 @@ func TestInterruptedReleaseTellsTheState(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			cancel()
 		}()
-		_, err := Release(ctx, unlocked{dev}, "/dev/lun", ReleaseOptions{Node: "n2", Slot: -1})
+		_, err := release(ctx, unlocked{dev}, "/dev/lun", ReleaseOptions{Node: "n2", Slot: -1})
 		wantInterrupted(t, err, "slot 2 was released; whether its owner takes it back was not seen to the end")
 	})
 }

@@ -9,33 +9,27 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 )
 
-// MendOptions say which LUN a device is, in whose place something else stands in one copy of the superblock.
-type MendOptions struct {
-	Path   string
-	ID     string // of the LUN, 32 hexadecimal digits: the administrator's word that it is this one; empty: ask for it
-	DryRun bool
+const opMend = "restore-superblock"
+
+// MendResult says what was restored. Its JSON form is part of fencectl's interface.
+type MendResult struct {
+	Opened
+	ID    string `json:"id"`
+	Copy  string `json:"copy"`  // of the superblock: A or B
+	Slots int    `json:"slots"` // that are sealed with the id
 }
 
-// Mend restores one copy of the superblock from the other one, without an export. Which copy is right is not guessed: it
-// is the one whose id has sealed the slots, and the administrator has to name it. Nothing but that copy is written, which
-// no agent writes: agents may run.
-func Mend(ctx context.Context, o MendOptions) (*ImportResult, error) {
-	dev, err := rawdev.Open(o.Path, rawdev.Options{})
-	if err != nil {
-		return nil, err
-	}
-	r, err := mend(ctx, dev, &o)
-	if cerr := dev.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return nil, err
-	}
-	r.Device = deviceReport(o.Path, dev)
-	if w := dev.Warning(); w != "" {
-		r.Warnings = append(r.Warnings, w)
-	}
-	return r, nil
+// Mend restores one copy of the superblock from the other one. Which copy is right is not guessed: it
+// is the one whose id has sealed the slots, and the administrator has to name it: id is that of the LUN, 32 hexadecimal
+// digits, or empty to ask for it. Nothing but that copy is written, which no agent writes: agents may run.
+func Mend(ctx context.Context, path, id string) (r *MendResult, err error) {
+	err = onDevice(ctx, opMend, path, rawdev.Options{}, func(dev *rawdev.Device, opened Opened) error {
+		if r, err = mend(ctx, dev, path, id); err == nil {
+			r.add(opened)
+		}
+		return err
+	})
+	return r, err
 }
 
 // candidate is one copy of the superblock, and what the slots say of it.
@@ -81,75 +75,69 @@ func candidates(dev diskquorum.Device) (head []byte, both [2]candidate, err erro
 	return head, both, nil
 }
 
-func mend(ctx context.Context, raw diskquorum.Device, o *MendOptions) (*ImportResult, error) {
+func mend(ctx context.Context, raw diskquorum.Device, path, id string) (*MendResult, error) {
 	dev := &interruptible{ctx: ctx, Device: raw}
 	head, both, err := candidates(dev)
 	if err != nil {
-		return nil, stoppedOnTheWay(fmt.Errorf("import %s: %w", o.Path, err), "import", o.Path, untouched)
+		return nil, stoppedOnTheWay(err, opMend, path, untouched)
 	}
-	good, err := whichIsOurs(o, &both)
+	good, err := whichIsOurs(path, id, &both)
 	if err != nil {
 		return nil, err
 	}
 	ours, lost := &both[good], 1-good
-	r := &ImportResult{
-		ID: fmt.Sprintf("%x", ours.sb.ID), DryRun: o.DryRun, Superblock: []string{string(rune('A' + lost))}, Slots: []int{}, Kept: ours.slots,
-		Overridden: []string{}, Warnings: []string{},
-	}
-	if o.DryRun {
-		return r, nil
-	}
+	r := &MendResult{ID: fmt.Sprintf("%x", ours.sb.ID), Copy: string(rune('A' + lost)), Slots: ours.slots, Opened: Opened{Warnings: []string{}}}
 	again, err := readAll(dev, 2*diskquorum.BlockSize)
 	if err != nil {
-		return nil, fmt.Errorf("import %s: %w", o.Path, err)
+		return nil, err
 	}
 	if firstDifference(head, again) >= 0 {
-		return nil, &RefusedError{Op: "import", Path: o.Path, Forced: true, Reason: "is being written: the superblock has changed meanwhile",
+		return nil, &RefusedError{Op: opMend, Path: path, Forced: true, Reason: "is being written: the superblock has changed meanwhile",
 			Advice: "look who formats it, and repeat the command"}
 	}
 	want := make([]byte, diskquorum.BlockSize)
 	if err := diskquorum.EncodeSuperblock(want, &ours.sb, lost); err != nil {
-		return nil, fmt.Errorf("import %s: %w", o.Path, err)
+		return nil, err
 	}
 	off := int64(lost) * diskquorum.BlockSize
 	const half = "whether the copy was restored is not known; repeat the command"
 	if _, err := dev.WriteAt(want, off); err != nil {
-		return nil, stoppedOnTheWay(fmt.Errorf("import %s: %w; "+half, o.Path, err), "import", o.Path, half)
+		return nil, stoppedOnTheWay(fmt.Errorf("%w; "+half, err), opMend, path, half)
 	}
 	if got, err := readAll(dev, 2*diskquorum.BlockSize); err != nil || firstDifference(want, got[off:off+diskquorum.BlockSize]) >= 0 {
-		return nil, fmt.Errorf("import %s: the copy reads back differently: the device loses writes, or somebody else writes it (%v)", o.Path, err)
+		return nil, fmt.Errorf("the copy reads back differently: the device loses writes, or somebody else writes it (%v)", err)
 	}
 	return r, nil
 }
 
 // whichIsOurs decides by the slots, and demands that the administrator says the same.
-func whichIsOurs(o *MendOptions, both *[2]candidate) (good int, err error) {
+func whichIsOurs(path, id string, both *[2]candidate) (good int, err error) {
 	a, b := &both[0], &both[1]
 	state := fmt.Sprintf("superblock copy A %v; copy B %v", a, b)
 	refuse := func(reason, advice string) (int, error) {
-		return 0, &RefusedError{Op: "import", Path: o.Path, Reason: reason, Forced: true, Advice: advice}
+		return 0, &RefusedError{Op: opMend, Path: path, Reason: reason, Forced: true, Advice: advice}
 	}
 	switch {
 	case a.err != nil && b.err != nil:
-		return refuse("carries no superblock that can be read: "+state, "with an export of it, name that as FILE")
+		return refuse("carries no superblock that can be read: "+state, "no agent accepts it, so format it again with fencectl lun init --force")
 	case a.err == nil && b.err == nil && a.sb == b.sb:
-		return refuse("has lost no copy of its superblock", "slots are restored from an export: name that as FILE")
+		return refuse("has lost no copy of its superblock", "a slot that cannot be read is freed with: fencectl lun repair release-slot")
 	case a.slots > 0 && b.slots > 0:
-		return refuse("carries slots of two LUNs: "+state, "nobody can say which of them it is; with an export of it, name that as FILE")
+		return refuse("carries slots of two LUNs: "+state, "nobody can say which of them it is: if nobody needs either, format it again with fencectl lun init --force")
 	case a.slots == 0 && b.slots == 0:
 		return refuse("carries no slot that says which copy is right: "+state, "no agent has used it, so format it again with fencectl lun init --force")
 	}
 	if b.slots > 0 {
 		good = 1
 	}
-	id := fmt.Sprintf("%x", both[good].sb.ID)
-	switch given, err := hex.DecodeString(o.ID); {
-	case o.ID == "":
+	ours := fmt.Sprintf("%x", both[good].sb.ID)
+	switch given, err := hex.DecodeString(id); {
+	case id == "":
 		return refuse("has lost a copy of its superblock: "+state,
-			fmt.Sprintf("if %s is the cluster and %s the group of this device, restore the copy with: fencectl lun repair import %s --id %s",
-				clean(both[good].sb.Cluster), clean(both[good].sb.NodeGroup), o.Path, id))
+			fmt.Sprintf("if %s is the cluster and %s the group of this device, restore the copy with: fencectl lun repair restore-superblock %s --id %s",
+				clean(both[good].sb.Cluster), clean(both[good].sb.NodeGroup), path, ours))
 	case err != nil || string(given) != string(both[good].sb.ID[:]):
-		return refuse(fmt.Sprintf("is not LUN %s: %s", clean(o.ID), state), "the slots decide, not the copy that is read first: is it the right device?")
+		return refuse(fmt.Sprintf("is not LUN %s: %s", clean(id), state), "the slots decide, not the copy that is read first: is it the right device?")
 	}
 	return good, nil
 }

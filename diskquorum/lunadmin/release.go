@@ -26,61 +26,52 @@ type ReleaseOptions struct {
 
 // ReleaseResult says what was done. Its JSON form is part of fencectl's interface.
 type ReleaseResult struct {
-	Device     *DeviceReport `json:"device,omitempty"`
-	Slot       int           `json:"slot"`
-	Node       string        `json:"node"` // empty: nobody can tell whose it was
-	Watched    float64       `json:"watchedSeconds"`
-	Overridden []string      `json:"overridden"` // what spoke against it, under Force
-	Warnings   []string      `json:"warnings"`
+	Opened
+	Slot       int      `json:"slot"`
+	Node       string   `json:"node"` // empty: nobody can tell whose it was
+	Watched    float64  `json:"watchedSeconds"`
+	Overridden []string `json:"overridden"` // what spoke against it, under Force
 }
 
-// ReleasePath opens a device and releases a slot on it.
-func ReleasePath(ctx context.Context, path string, o ReleaseOptions) (*ReleaseResult, error) {
-	dev, err := rawdev.Open(path, rawdev.Options{})
-	if err != nil {
-		return nil, err
-	}
-	r, err := Release(ctx, dev, path, o)
-	if cerr := dev.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return nil, err
-	}
-	r.Device = deviceReport(path, dev)
-	if w := dev.Warning(); w != "" {
-		r.Warnings = append(r.Warnings, w)
-	}
-	return r, nil
-}
-
-// LockingDevice is a device whose slots can be locked against agents of this host.
-type LockingDevice interface {
-	diskquorum.Device
-	LockSlot(slot int) error
-}
+const opRelease = "release-slot"
 
 // Release writes the record "free" into both copies of a slot whose owner is proven to be
 // gone. Its part of the log of decisions stays in it, for the next owner carries it on
 // (lease.md B1), and so does its token: a holder that was released expires like any other.
-func Release(ctx context.Context, dev LockingDevice, path string, o ReleaseOptions) (*ReleaseResult, error) {
+func Release(ctx context.Context, path string, o ReleaseOptions) (r *ReleaseResult, err error) {
+	err = onDevice(ctx, opRelease, path, rawdev.Options{}, func(dev *rawdev.Device, opened Opened) error {
+		if r, err = release(ctx, dev, path, o); err == nil {
+			r.add(opened)
+		}
+		return err
+	})
+	return r, err
+}
+
+// lockingDevice is a device whose slots can be locked against agents of this host.
+type lockingDevice interface {
+	diskquorum.Device
+	LockSlot(slot int) error
+}
+
+func release(ctx context.Context, dev lockingDevice, path string, o ReleaseOptions) (*ReleaseResult, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
 	r := &releaser{o: &o, path: path, dev: &interruptible{ctx: ctx, Device: dev}}
 	if err := r.open(); err != nil {
-		return nil, r.wrap(err)
+		return nil, err
 	}
 	if err := dev.LockSlot(r.slot); errors.Is(err, rawdev.ErrSlotLocked) {
 		return nil, r.refuse("an agent on this host uses the slot, or an I/O of an earlier one may still land", "stop it, --force does not override that")
 	} else if err != nil {
-		return nil, r.wrap(err)
+		return nil, err
 	}
 	if err := r.decide(ctx); err != nil {
-		return nil, r.wrap(stoppedOnTheWay(err, "release-slot", r.path, untouched))
+		return nil, stoppedOnTheWay(err, opRelease, r.path, untouched)
 	}
 	if err := r.write(ctx); err != nil {
-		return nil, r.wrap(err)
+		return nil, err
 	}
 	return r.result, nil
 }
@@ -95,16 +86,8 @@ type releaser struct {
 	result *ReleaseResult
 }
 
-func (r *releaser) wrap(err error) error {
-	refused, stopped := new(RefusedError), new(InterruptedError)
-	if errors.As(err, &refused) || errors.As(err, &stopped) {
-		return err
-	}
-	return fmt.Errorf("release-slot %s: %w", r.path, err)
-}
-
 func (r *releaser) refuse(reason, advice string) error {
-	return &RefusedError{Op: "release-slot", Path: r.path, Reason: reason, Forced: true, Advice: advice}
+	return &RefusedError{Op: opRelease, Path: r.path, Reason: reason, Forced: true, Advice: advice}
 }
 
 // open finds the slot.
@@ -130,7 +113,7 @@ func (r *releaser) open() (err error) {
 	if v.blank() || v.record != nil && v.record.State == diskquorum.SlotFree && !v.hides() {
 		return fmt.Errorf("slot %d is free already", r.slot)
 	}
-	r.result = &ReleaseResult{Slot: r.slot, Overridden: []string{}, Warnings: []string{}}
+	r.result = &ReleaseResult{Opened: Opened{Warnings: []string{}}, Slot: r.slot, Overridden: []string{}}
 	if v.record != nil {
 		r.result.Node = clean(v.record.NodeName)
 	}
@@ -240,12 +223,12 @@ func (r *releaser) write(ctx context.Context) error {
 	}
 	if err := writeSlot(r.dev, r.sb, s); err != nil {
 		const half = "the slot may be half released, repeat the command"
-		return stoppedOnTheWay(fmt.Errorf("%w; "+half, err), "release-slot", r.path, half)
+		return stoppedOnTheWay(fmt.Errorf("%w; "+half, err), opRelease, r.path, half)
 	}
 	v := vigil{r.dev, r.sb, r.o.Progress}
 	_, moved, err := v.keep(ctx, max(time.Second, min(maxWatch, 2*s.HeartbeatInterval)), nil)
 	if err != nil {
-		return stoppedOnTheWay(err, "release-slot", r.path,
+		return stoppedOnTheWay(err, opRelease, r.path,
 			fmt.Sprintf("slot %d was released; whether its owner takes it back was not seen to the end, fencectl lun inspect tells", r.slot))
 	}
 	if moved[r.slot] {
@@ -338,8 +321,4 @@ func random63() (uint64, error) {
 		return 0, fmt.Errorf("make an id: %w", err)
 	}
 	return binary.LittleEndian.Uint64(b[:]) >> 1, nil
-}
-
-func deviceReport(path string, dev *rawdev.Device) *DeviceReport {
-	return &DeviceReport{Path: path, Kind: dev.Kind().String(), Bytes: dev.Size(), SectorBytes: dev.SectorSize()}
 }

@@ -58,7 +58,7 @@ func TestReleaseProvenDead(t *testing.T) {
 		put(t, l, dead)
 		alive(t, l, lonely(1, 50))
 		began := time.Now()
-		r, err := Release(t.Context(), lockable{MemDevice: l.Client()}, "/dev/lun", ReleaseOptions{Node: "n2", Slot: -1})
+		r, err := release(t.Context(), lockable{MemDevice: l.Client()}, "/dev/lun", ReleaseOptions{Node: "n2", Slot: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestReleaseRefuses(t *testing.T) {
 						c.edit(t, l, s)
 					}
 					before := slotNow(t, l, 2)
-					r, err := Release(t.Context(), lockable{l.Client(), c.lock}, "/dev/lun", ReleaseOptions{Node: "n2", Slot: -1, Force: force})
+					r, err := release(t.Context(), lockable{l.Client(), c.lock}, "/dev/lun", ReleaseOptions{Node: "n2", Slot: -1, Force: force})
 					if force && c.forced {
 						if err != nil || len(r.Overridden) == 0 || !strings.Contains(strings.Join(r.Overridden, ";"), c.want) {
 							t.Fatalf("%v, %+v", err, r)
@@ -156,7 +156,7 @@ func TestReleaseStopped(t *testing.T) {
 		s.State, s.Statement.Guard = diskquorum.SlotStopped, netgossip.Guard{}
 		put(t, l, s)
 		began := time.Now()
-		if _, err := Release(t.Context(), lockable{MemDevice: l.Client()}, "/dev/lun", ReleaseOptions{Node: "n2", Slot: -1}); err != nil {
+		if _, err := release(t.Context(), lockable{MemDevice: l.Client()}, "/dev/lun", ReleaseOptions{Node: "n2", Slot: -1}); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took > 10*time.Second {
@@ -168,7 +168,7 @@ func TestReleaseStopped(t *testing.T) {
 	})
 }
 
-// A slot of which nothing can be read carries the latest decision of the others on.
+// A slot that cannot be read at all carries the latest decision of the others on.
 func TestReleaseUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLUN(t)
@@ -176,10 +176,10 @@ func TestReleaseUnreadable(t *testing.T) {
 		other.Ballot = diskquorum.Ballot{DecidedInstance: 8, Decided: grant(diskquorum.Token{Nonce: 1})}
 		put(t, l, other)
 		l.Modify(func(b []byte) { copy(b[diskquorum.SlotOffset(6, 0):], "rubbish") })
-		if _, err := Release(t.Context(), lockable{MemDevice: l.Client()}, "/dev/lun", ReleaseOptions{Node: "n6", Slot: -1}); err == nil || !strings.Contains(err.Error(), "the slots [6] cannot") {
+		if _, err := release(t.Context(), lockable{MemDevice: l.Client()}, "/dev/lun", ReleaseOptions{Node: "n6", Slot: -1}); err == nil || !strings.Contains(err.Error(), "the slots [6] cannot") {
 			t.Errorf("by name: %v", err)
 		}
-		if _, err := Release(t.Context(), lockable{MemDevice: l.Client()}, "/dev/lun", ReleaseOptions{Slot: 6, Force: true}); err != nil {
+		if _, err := release(t.Context(), lockable{MemDevice: l.Client()}, "/dev/lun", ReleaseOptions{Slot: 6, Force: true}); err != nil {
 			t.Fatal(err)
 		}
 		v := slotNow(t, l, 6)
@@ -204,7 +204,7 @@ func TestReleaseNotThere(t *testing.T) {
 		{ReleaseOptions{Slot: 5}, "slot 5 is free already"},
 		{ReleaseOptions{Slot: 8}, "the LUN has the slots 0 to 7"},
 	} {
-		if _, err := Release(t.Context(), lockable{MemDevice: l.Client()}, "/dev/lun", c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := release(t.Context(), lockable{MemDevice: l.Client()}, "/dev/lun", c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c.o, err)
 		}
 	}

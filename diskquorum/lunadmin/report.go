@@ -12,21 +12,12 @@ import (
 
 // Report is what is on a LUN. Its JSON form is part of fencectl's interface.
 type Report struct {
-	Device         *DeviceReport    `json:"device,omitempty"`
+	Opened
 	Superblock     SuperblockReport `json:"superblock"`
 	WatchedSeconds float64          `json:"watchedSeconds"` // between the two reads; 0: read once
 	Slots          []SlotReport     `json:"slots"`          // without those that were never written
 	Lease          LeaseReport      `json:"lease"`
 	Damage         []string         `json:"damage"` // what agents cannot read; empty: in order
-	Warnings       []string         `json:"warnings"`
-}
-
-// DeviceReport is what the path names.
-type DeviceReport struct {
-	Path        string `json:"path"`
-	Kind        string `json:"kind"`
-	Bytes       int64  `json:"bytes"`
-	SectorBytes int    `json:"sectorBytes"`
 }
 
 // SuperblockReport is the superblock and the health of its copies.
@@ -37,13 +28,9 @@ type SuperblockReport struct {
 	NodeGroup string    `json:"nodeGroup"`
 	Slots     int       `json:"slots"`
 	Created   string    `json:"created"` // RFC 3339
-	SeenAs    string    `json:"seenAs"`  // what blkid and wipefs call it: "PMBR"; empty: nothing, they take it for empty
 	Copies    [2]string `json:"copies"`
 	Set       *SetPlace `json:"set,omitempty"` // nil: a LUN of one device
 }
-
-// SeenAs is what blkid and wipefs call a LUN: a protective MBR.
-const SeenAs = "PMBR"
 
 // SetPlace is where a device stands in a set of three.
 type SetPlace struct {
@@ -143,19 +130,9 @@ func report(table []byte, sb *diskquorum.Superblock, now time.Time) *Report {
 	r := &Report{
 		Superblock: SuperblockReport{
 			Version: int(sb.Version), ID: fmt.Sprintf("%x", sb.ID), Cluster: clean(sb.Cluster), NodeGroup: clean(sb.NodeGroup),
-			Slots: sb.Slots, Created: time.Unix(sb.Created, 0).UTC().Format(time.RFC3339), Set: setPlace(sb),
+			Slots: sb.Slots, Created: time.Unix(sb.Created, 0).UTC().Format(time.RFC3339), Copies: superblockCopies(table), Set: setPlace(sb),
 		},
-		Slots: []SlotReport{}, Warnings: []string{},
-	}
-	if diskquorum.IsProtective(table) {
-		r.Superblock.SeenAs = SeenAs
-	}
-	for which := range 2 {
-		_, err := diskquorum.DecodeSuperblock(table[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], which)
-		r.Superblock.Copies[which] = copyHealth(err)
-		if err != nil {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("superblock copy %c is %s", 'A'+which, copyHealth(err)))
-		}
+		Opened: Opened{Warnings: []string{}}, Slots: []SlotReport{},
 	}
 	names := rosterNames(views)
 	for _, v := range views {

@@ -132,7 +132,7 @@ func scan(im *image) ([]Finding, error) {
 			}
 		}
 	}
-	for _, special := range []func(*image, func(string, int64)){scanMBR, scanRAIDAtEnd, scanDRBD, scanLVMAtEnd, scanNILFS, scanZFS, scanSlots} {
+	for _, special := range []func(*image, func(string, int64)){scanMBR, scanSized, scanLVMAtEnd, scanZFS, scanSlots} {
 		special(im, note)
 	}
 	return found, im.err
@@ -155,28 +155,33 @@ func scanMBR(im *image, note func(string, int64)) {
 	note("boot sector", 510)
 }
 
-// scanRAIDAtEnd looks for the md superblocks whose place depends on the size.
-func scanRAIDAtEnd(im *image, note func(string, int64)) {
-	size := im.dev.Size()
-	for _, off := range []int64{
-		size&^(64<<10-1) - 64<<10,  // metadata 0.90: the last but one 64 KiB boundary
-		(size/512 - 16) &^ 7 * 512, // metadata 1.0: at least 8 KiB from the end
-	} {
-		for _, magic := range []string{"\xFC\x4E\x2B\xA9", "\xA9\x2B\x4E\xFC"} { // 0.90 is in host order
-			if string(im.at(off, 4)) == magic {
-				note("mdraid member", off)
-			}
-		}
-	}
+// sized are the signatures whose place depends on the size of the device.
+var sized = []struct {
+	name   string
+	magics []string
+	places func(size int64) []int64
+}{
+	// Metadata 0.90, in host order, is at the last but one 64 KiB boundary, 1.0 at least 8 KiB from the end.
+	{"mdraid member", []string{"\xFC\x4E\x2B\xA9", "\xA9\x2B\x4E\xFC"}, func(size int64) []int64 {
+		return []int64{size&^(64<<10-1) - 64<<10, (size/512 - 16) &^ 7 * 512}
+	}},
+	// Internal metadata of 8.3, of 8.4 while it runs, and of 9, in big-endian order. The data in front of it may be blank.
+	{"DRBD metadata", []string{"\x83\x74\x02\x6B", "\x83\x74\x02\x6C", "\x83\x74\x02\x6D"}, func(size int64) []int64 { return []int64{lastBlock(size) + 60} }},
+	{"nilfs2 file system", []string{"\x02\x00\x00\x00\x00\x00\x34\x34"}, func(size int64) []int64 { return []int64{1024, lastBlock(size)} }}, // revision 2.0, magic
 }
 
-// scanDRBD looks for internal metadata: its superblock is in the last whole block, in big-endian order. The data in front
-// of it may be blank.
-func scanDRBD(im *image, note func(string, int64)) {
-	off := im.dev.Size()&^(diskquorum.BlockSize-1) - diskquorum.BlockSize + 60
-	switch string(im.at(off, 4)) {
-	case "\x83\x74\x02\x6B", "\x83\x74\x02\x6C", "\x83\x74\x02\x6D": // 8.3; 8.4 while it runs; 9
-		note("DRBD metadata", off)
+// lastBlock is where the last whole block begins.
+func lastBlock(size int64) int64 { return size&^(diskquorum.BlockSize-1) - diskquorum.BlockSize }
+
+func scanSized(im *image, note func(string, int64)) {
+	for _, s := range sized {
+		for _, off := range s.places(im.dev.Size()) {
+			for _, magic := range s.magics {
+				if string(im.at(off, len(magic))) == magic {
+					note(s.name, off)
+				}
+			}
+		}
 	}
 }
 
@@ -190,15 +195,6 @@ func scanLVMAtEnd(im *image, note func(string, int64)) {
 	for off := from; off < im.dev.Size(); off += diskquorum.BlockSize {
 		if string(im.at(off+4, 16)) == " LVM2 x[5A%r0N*>" {
 			note("LVM2 metadata", off)
-		}
-	}
-}
-
-// scanNILFS looks for both superblocks, the second of which is in the last whole block.
-func scanNILFS(im *image, note func(string, int64)) {
-	for _, off := range []int64{1024, im.dev.Size()&^(diskquorum.BlockSize-1) - diskquorum.BlockSize} {
-		if string(im.at(off, 8)) == "\x02\x00\x00\x00\x00\x00\x34\x34" { // revision 2.0, magic
-			note("nilfs2 file system", off)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -13,22 +14,16 @@ import (
 
 // slotView is what can be read of one slot.
 type slotView struct {
-	index  int
-	record *diskquorum.Slot // the newest readable copy; nil: none
-	copies [2]string        // "valid", "blank", "torn", "corrupt", "newer format"
+	index   int
+	record  *diskquorum.Slot // the newest readable copy; nil: none
+	copies  [2]string        // "valid", "blank", "torn", "corrupt", "newer format"
+	unknown bool             // to agents
 }
 
 func (v *slotView) blank() bool { return v.copies == [2]string{copyBlank, copyBlank} }
 
 // hides reports whether a copy that cannot be read may be newer than the record.
-func (v *slotView) hides() bool {
-	for _, c := range v.copies {
-		if c != copyValid && c != copyBlank && c != copyTorn {
-			return true
-		}
-	}
-	return v.record == nil && !v.blank()
-}
+func (v *slotView) hides() bool { return v.unknown || v.record == nil && !v.blank() }
 
 const (
 	copyValid   = "valid"
@@ -53,28 +48,13 @@ func copyHealth(err error) string {
 	return copyCorrupt
 }
 
-// readSlots decodes all slots that are within table, which begins at the superblock.
-func readSlots(table []byte, sb *diskquorum.Superblock) []slotView {
-	var views []slotView
-	for i := range sb.Slots {
-		v := slotView{index: i}
-		for which := range 2 {
-			off := diskquorum.SlotOffset(i, which)
-			if off+diskquorum.BlockSize > int64(len(table)) {
-				return views
-			}
-			var s diskquorum.Slot
-			err := diskquorum.DecodeSlot(table[off:off+diskquorum.BlockSize], sb.ID, i, which, &s)
-			v.copies[which] = copyHealth(err)
-			if err == nil && (v.record == nil || s.Sequence > v.record.Sequence) {
-				v.record = &s
-			}
-		}
-		if v.record != nil && !diskquorum.BesideBlank(v.record) {
-			for which := range v.copies {
-				if v.copies[which] == copyBlank {
-					v.copies[which] = copyCorrupt // it was written, and somebody has zeroed it (lease.md B9)
-				}
+// readSlots judges all slots that are within table, which begins at the superblock.
+func readSlots(table []byte, sb *diskquorum.Superblock) (views []slotView) {
+	for i, s := range diskquorum.ReadSlots(table, sb) {
+		v := slotView{index: i, record: s.Record, unknown: s.Unknown}
+		for which, err := range s.Copies {
+			if v.copies[which] = copyHealth(err); v.copies[which] == copyBlank && s.Unknown && s.Record != nil {
+				v.copies[which] = copyCorrupt // it was written, and somebody has zeroed it (lease.md B9)
 			}
 		}
 		views = append(views, v)
@@ -82,11 +62,14 @@ func readSlots(table []byte, sb *diskquorum.Superblock) []slotView {
 	return views
 }
 
+// readAttempts bounds the reading of a table that is being written.
+const readAttempts = 20
+
 // readTable reads superblocks and slots. A slot that cannot be told may be under way: it is looked at again.
 func readTable(ctx context.Context, dev diskquorum.Device, sb *diskquorum.Superblock) ([]byte, error) {
 	for n := 1; ; n++ {
-		table, err := readAll(dev, int64(diskquorum.TableSize(sb.Slots)))
-		if err != nil || n == exportAttempts || len(diskquorum.UnreadableSlots(table, sb)) == 0 {
+		table, err := readOnce(ctx, dev, sb)
+		if err != nil || n == readAttempts || !slices.ContainsFunc(readSlots(table, sb), func(v slotView) bool { return v.unknown }) {
 			return table, err
 		}
 		if err := sleep(ctx, 50*time.Millisecond); err != nil {
@@ -95,33 +78,38 @@ func readTable(ctx context.Context, dev diskquorum.Device, sb *diskquorum.Superb
 	}
 }
 
+func readOnce(_ context.Context, dev diskquorum.Device, sb *diskquorum.Superblock) ([]byte, error) {
+	return readAll(dev, int64(diskquorum.TableSize(sb.Slots)))
+}
+
 // damage says what of superblock and slots agents cannot read, in words.
 func damage(table []byte, sb *diskquorum.Superblock) []string {
-	out := damagedCopies(table, sb)
-	views := readSlots(table, sb)
-	for _, i := range diskquorum.UnreadableSlots(table, sb) {
-		name := ""
-		if r := views[i].record; r != nil && r.NodeName != "" {
-			name = " of " + clean(r.NodeName)
+	out := []string{}
+	for which, health := range superblockCopies(table) {
+		if health != copyValid {
+			out = append(out, fmt.Sprintf("superblock copy %c is %s", 'A'+which, health))
 		}
-		out = append(out, fmt.Sprintf("slot %d%s cannot be told, its copies are %s and %s", i, name, views[i].copies[0], views[i].copies[1]))
+	}
+	for _, v := range readSlots(table, sb) {
+		name := ""
+		if !v.unknown {
+			continue
+		}
+		if v.record != nil && v.record.NodeName != "" {
+			name = " of " + clean(v.record.NodeName)
+		}
+		out = append(out, fmt.Sprintf("slot %d%s cannot be told, its copies are %s and %s", v.index, name, v.copies[0], v.copies[1]))
 	}
 	return out
 }
 
-// damagedCopies says which copies of the superblock, with which head begins, do not say what sb says.
-func damagedCopies(head []byte, sb *diskquorum.Superblock) []string {
-	out := []string{}
-	for which := range 2 {
-		found, err := diskquorum.DecodeSuperblock(head[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], which)
-		switch {
-		case err != nil:
-			out = append(out, fmt.Sprintf("superblock copy %c is %s", 'A'+which, copyHealth(err)))
-		case found != *sb:
-			out = append(out, fmt.Sprintf("superblock copy %c is of another LUN", 'A'+which))
-		}
+// superblockCopies is the health of both, with which head begins.
+func superblockCopies(head []byte) (health [2]string) {
+	for which := range health {
+		_, err := diskquorum.DecodeSuperblock(head[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], which)
+		health[which] = copyHealth(err)
 	}
-	return out
+	return health
 }
 
 // clean makes a name from the LUN fit for a terminal.

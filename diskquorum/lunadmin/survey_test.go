@@ -236,7 +236,7 @@ func TestInitAsksForAllNamesOfTheDevice(t *testing.T) {
 	if out, err := exec.Command("cp", "-a", parts[0], other).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	holder := exec.Command("sh", "-c", `exec 3<>"$0" && echo open && exec sleep 60`, other)
+	holder := exec.Command("sh", "-c", `exec 3<>"$0" && echo open && exec sleep infinity`, other)
 	out, err := holder.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -253,7 +253,7 @@ func TestInitAsksForAllNamesOfTheDevice(t *testing.T) {
 	}
 	refused("a program that has a partition open", disk, "open for writing by ")
 	refused("the same, by the partition", parts[0], fmt.Sprintf("(process %d)", holder.Process.Pid))
-	reader := exec.Command("sleep", "60")
+	reader := exec.Command("sleep", "infinity")
 	if reader.Stdin, err = os.Open(parts[1]); err == nil {
 		err = reader.Start()
 	}
@@ -280,7 +280,7 @@ func TestInitAsksForTheFileOfALoopDevice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		holder := exec.Command("sleep", "60")
+		holder := exec.Command("sleep", "infinity")
 		holder.Stdin = held
 		if err := holder.Start(); err != nil {
 			t.Fatal(err)

@@ -47,8 +47,10 @@ type Device struct {
 	number uint64 // st_rdev of a block device
 	sector int
 	size   int64
-	advice []string // about the way to a block device
-	wwid   string
+	// readOnly: the kernel lets nobody write it.
+	readOnly bool
+	advice   []string // about the way to a block device
+	wwid     string
 
 	mu    sync.Mutex
 	spare []byte // aligned buffer that no call uses
@@ -75,12 +77,18 @@ func (d *Device) Size() int64 { return d.size }
 // one: it tells a LUN from its clone, which has the same superblock. Empty: unknown.
 func (d *Device) WWID() string { return d.wwid }
 
+// ReadOnly reports whether the kernel lets nobody write the device.
+func (d *Device) ReadOnly() bool { return d.readOnly }
+
 // Advice lists settings of the paths to the device that make a lost path hang for longer
 // than an equal split takes to be decided, or another device come up under its name.
 func (d *Device) Advice() []string { return d.advice }
 
-// Warning says why this device is for labs only, or what Advice has to say; or is empty.
+// Warning says that no agent can use this device, why it is for labs only, or what Advice has to say; or is empty.
 func (d *Device) Warning() string {
+	if d.readOnly {
+		return d.path + ": no agent can use it here: " + readOnlyHint
+	}
 	if d.kind == KindBlock {
 		return strings.Join(d.advice, "; ")
 	}

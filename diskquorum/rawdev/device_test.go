@@ -153,9 +153,9 @@ func TestOpenErrors(t *testing.T) {
 		is         error
 	}{
 		{socketless, "logged in to the storage", os.ErrNotExist},
-		{dir, "neither a block device nor a regular file", nil},
-		{fifo, "neither a block device nor a regular file", nil},
-		{"/dev/null", "neither a block device nor a regular file", nil},
+		{dir, "neither a block device nor a regular file", unix.ENOTBLK},
+		{fifo, "neither a block device nor a regular file", unix.ENOTBLK},
+		{"/dev/null", "neither a block device nor a regular file", unix.ENOTBLK},
 	} {
 		_, err := Open(c.path, Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "open "+c.path+": ") {

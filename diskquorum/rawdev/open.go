@@ -35,7 +35,7 @@ func Open(path string, o Options) (*Device, error) {
 		return nil, openError(path, o, err)
 	}
 	if kind := info.Mode(); !kind.IsRegular() && (kind&fs.ModeDevice == 0 || kind&fs.ModeCharDevice != 0) {
-		return nil, fmt.Errorf("open %s: is neither a block device nor a regular file", path)
+		return nil, openError(path, o, notBlock(kind))
 	}
 	flags := unix.O_DIRECT | unix.O_CLOEXEC
 	if o.ReadOnly {
@@ -77,12 +77,13 @@ func (d *Device) inspect(o Options) error {
 			if unix.Major(d.number) == loopMajor {
 				d.kind = KindLoop
 			}
-			if ro, err := unix.IoctlGetUint32(fd, unix.BLKROGET); !o.ReadOnly && err == nil && ro != 0 {
+			ro, err := unix.IoctlGetUint32(fd, unix.BLKROGET)
+			if d.readOnly = err == nil && ro != 0; d.readOnly && !o.ReadOnly {
 				return fmt.Errorf("%w: %s", unix.EROFS, readOnlyHint) // some drivers refuse only the write
 			}
 			return d.geometry(fd)
 		}
-		return errors.New("is neither a block device nor a regular file")
+		return notBlock(fs.ModeIrregular)
 	})
 }
 
@@ -117,6 +118,12 @@ func (d *Device) control(f func(fd int) error) error {
 	return inner
 }
 
+// notBlock is the error of a path that leads to something other than a LUN: as long as the LUN is away, a folder may stand there,
+// which a container runtime has made for a hostPath. The device may come later.
+func notBlock(kind fs.FileMode) error {
+	return fmt.Errorf("%w: what stands there is neither a block device nor a regular file (%v)", unix.ENOTBLK, kind)
+}
+
 // openError adds what to do about it.
 func openError(path string, o Options, err error) error {
 	var pe *fs.PathError
@@ -127,6 +134,8 @@ func openError(path string, o Options, err error) error {
 	switch {
 	case errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("open %s: %w", path, ErrNoDirectIO)
+	case errors.Is(err, unix.ENOTBLK):
+		hint = "correct the path, or remove what stands there and see why the device is not there"
 	case errors.Is(err, unix.ENOENT):
 		hint = "is the node logged in to the storage, and is the path stable (/dev/disk/by-id/...)?"
 	case !o.ReadOnly && isReadOnly(path, err):

@@ -32,10 +32,12 @@ check 0 "two ballots each" -DBEATS=0 -DFAILS=0
 check 0 "two ballots and a heartbeat each" -DBEATS=1 -DFAILS=0
 check 0 "a write fails, and lands late or never" -DBEATS=0 -DFAILS=1
 check 0 "a crash, a reboot" -DBEATS=0 -DFAILS=0 -DKILLS=1 -DBOOTS=1 -DBALLOTS=1
+check 0 "the LUN is another group's for a while" -DBEATS=0 -DFAILS=0 -DSWAPS=2
 for rule in B2 B5 B6 L1 L5 L5END; do
 	check 1 "without $rule" -D$rule -DBEATS=0 -DFAILS=0
 done
 check 1 "without B3" -DB3 -DBEATS=0 -DFAILS=0 -DKILLS=1 -DBALLOTS=2
+check 1 "without B10" -DB10 -DBEATS=1 -DFAILS=0 -DSWAPS=2 -DBALLOTS=1
 
 # The sentence. quiet: nothing goes wrong but the network; -E: a state without a way on is no fault.
 model=sentence.pml search="-E -m1000000 -w24"

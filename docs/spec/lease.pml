@@ -10,8 +10,12 @@
  * the time: that T_expire has passed for an observer is an event, which ends every grant that
  * must have ended by then.
  *
- * With one of B2, B3, B5, B6, L1, L5, L5END defined, the model lacks that rule (L5END: expiry
- * counts up to the end of a read) and spin must find a violation.
+ * The device may become another group's, and come back (SWAPS): what is written meanwhile hits
+ * the other one's blocks, and completes.
+ *
+ * With one of B2, B3, B5, B6, B10, L1, L5, L5END defined, the model lacks that rule (L5END: expiry
+ * counts up to the end of a read; B10: only the write that follows such a read is not begun) and
+ * spin must find a violation.
  */
 #ifndef P
 #define P 2
@@ -34,6 +38,9 @@
 #ifndef BOOTS
 #define BOOTS 0         /* of those, nodes that reboot */
 #endif
+#ifndef SWAPS
+#define SWAPS 0         /* how often the device becomes another group's, or ours again */
+#endif
 #ifndef LAPSES
 #define LAPSES 1        /* how often T_expire passes for somebody */
 #endif
@@ -55,11 +62,12 @@ byte at[P];             /* the slot a read looks at next */
 byte ph[P];             /* phase of the ballot: 0 none, 1, 2 */
 byte todo[P];           /* copies still to be written in this phase (B3) */
 bool up[P], wok[P], fresh[P], twice[P], feed[P], lapsed[P], elapsed[P], ripe[P];
+bool foreign, blind[P], shown[P]; /* the device is not ours; the read met that; the last read that ended had met it */
 byte noted[P * P];      /* sequence of slot j when i's interval of T_expire began */
 byte mark[P * P];       /* writes of j up to this sequence were begun before that */
 byte landed[P];         /* sequence of the last write that completed */
 byte ballots[P], beats[P];
-byte fails, kills, boots, lapses, decided[INSTANCES + 2], i, j, k, n;
+byte fails, kills, boots, lapses, swaps, decided[INSTANCES + 2], i, j, k, n;
 
 #define CP(a, b) a.seq = b.seq; a.tok = b.tok; a.inst = b.inst; a.mbal = b.mbal; a.bal = b.bal; a.val = b.val; a.di = b.di; a.dv = b.dv
 #define NEWEST(x) (c[2 * (x)].seq > c[2 * (x) + 1].seq -> 2 * (x) : 2 * (x) + 1)
@@ -77,14 +85,15 @@ inline renounce(x) {
 	fi
 }
 
-/* B1: every write carries everything. */
+/* B1: every write carries everything. B10: none is begun after a read has shown another superblock. */
 inline begin_write(x) {
+	assert(!shown[x]);
 	own[x].seq++; CP(w[x], own[x]);
 	wok[x] = false; io[x] = 1
 }
 
 /* What has expired by the START of this read (L5). */
-inline begin_read(x) { at[x] = 0; io[x] = 2; fresh[x] = wok[x]; ripe[x] = elapsed[x] }
+inline begin_read(x) { at[x] = 0; io[x] = 2; fresh[x] = wok[x]; ripe[x] = elapsed[x]; blind[x] = foreign }
 
 inline decide(x) {
 	assert(decided[own[x].inst] == 0 || decided[own[x].inst] == own[x].val);  /* one value per instance */
@@ -227,7 +236,26 @@ inline wrote(x) {
 	fi
 }
 
-inline land(x) { k = 2 * x + w[x].seq % 2; CP(c[k], w[x]) }
+inline land(x) {
+	if
+	:: foreign
+	:: else -> k = 2 * x + w[x].seq % 2; CP(c[k], w[x])
+	fi
+}
+
+/* A read of the next slot. One that meets another superblock shows nothing of the slots. */
+inline read_slot(x) {
+	if
+	:: foreign -> blind[x] = true
+	:: else -> k = NEWEST(at[x]); CP(S(x, at[x]), c[k])
+	fi;
+	at[x]++;
+	if
+	:: at[x] == P && blind[x] -> shown[x] = true; io[x] = 0; ph[x] = 0
+	:: at[x] == P && !blind[x] -> shown[x] = false; io[x] = 3
+	:: else
+	fi
+}
 
 inline propose(x) {
 	ballots[x]++;
@@ -267,7 +295,8 @@ inline start(x, tokens) {
 	do
 	:: j < P -> k = NEWEST(j); CP(S(x, j), c[k]); noted[x * P + j] = c[k].seq; mark[x * P + j] = own[j].seq; j++
 	:: else -> break
-	od
+	od;
+	shown[x] = false
 }
 
 /* T_expire has passed for x since its interval began: a node that landed no write that was begun
@@ -285,22 +314,30 @@ inline expire(x) {
 	od
 }
 
+/* B10 */
+#ifdef B10
+#define OURS(x) true
+#else
+#define OURS(x) !shown[x]
+#endif
+
 #define NODE(x) \
 	:: atomic { up[x] && io[x] == 0 && lapsed[x] -> renounce(x) } \
-	:: atomic { up[x] && io[x] == 0 && !lapsed[x] && ph[x] == 0 && !feed[x] && ballots[x] < BALLOTS && own[x].di < INSTANCES -> propose(x) } \
-	:: atomic { up[x] && io[x] == 0 && !lapsed[x] && ph[x] == 0 && beats[x] < BEATS -> beats[x]++; begin_write(x) } \
+	:: atomic { up[x] && io[x] == 0 && !lapsed[x] && ph[x] == 0 && !feed[x] && ballots[x] < BALLOTS && own[x].di < INSTANCES && OURS(x) -> propose(x) } \
+	:: atomic { up[x] && io[x] == 0 && !lapsed[x] && ph[x] == 0 && beats[x] < BEATS && OURS(x) -> beats[x]++; begin_write(x) } \
 	:: atomic { up[x] && io[x] == 1 -> land(x); wrote(x) } \
 	:: atomic { up[x] && io[x] == 1 && fails < FAILS && late[x].seq == 0 -> fails++; CP(late[x], w[x]); fail(x) } \
 	:: atomic { up[x] && io[x] == 1 && fails < FAILS -> fails++; fail(x) } \
-	:: atomic { up[x] && io[x] == 2 -> k = NEWEST(at[x]); CP(S(x, at[x]), c[k]); at[x]++; if :: at[x] == P -> io[x] = 3 :: else fi } \
+	:: atomic { up[x] && io[x] == 2 -> read_slot(x) } \
+	:: atomic { up[x] && io[x] == 0 && shown[x] && !foreign -> begin_read(x) } \
 	:: atomic { up[x] && io[x] == 3 -> renounce(x); act(x) } \
 	:: atomic { up[x] && feed[x] && lapses < LAPSES -> lapses++; lapsed[x] = true; renounce(x) } \
-	:: atomic { late[x].seq != 0 -> k = 2 * x + late[x].seq % 2; CP(c[k], late[x]); late[x].seq = 0 } \
+	:: atomic { late[x].seq != 0 -> if :: foreign :: else -> k = 2 * x + late[x].seq % 2; CP(c[k], late[x]) fi; late[x].seq = 0 } \
 	:: atomic { up[x] && kills < KILLS -> die(x) } \
 	:: atomic { !up[x] && io[x] == 1 -> land(x); io[x] = 0 } \
 	:: atomic { !up[x] && io[x] == 1 -> io[x] = 0 } \
-	:: atomic { !up[x] && io[x] == 0 -> k = NEWEST(x); start(x, c[k].tok + 1) } \
-	:: atomic { !up[x] && boots < BOOTS && (io[x] == 0 || late[x].seq == 0) -> boots++; \
+	:: atomic { !up[x] && io[x] == 0 && !foreign -> k = NEWEST(x); start(x, c[k].tok + 1) } \
+	:: atomic { !up[x] && boots < BOOTS && !foreign && (io[x] == 0 || late[x].seq == 0) -> boots++; \
 	            if :: io[x] == 1 -> CP(late[x], w[x]); io[x] = 0 :: else fi; start(x, boots * 16) } \
 	:: atomic { up[x] && lapses < LAPSES && !elapsed[x] -> expire(x) }
 
@@ -330,6 +367,7 @@ active proctype world() {
 #if P > 2
 	NODE(2) EAGER(2)
 #endif
+	:: atomic { swaps < SWAPS -> swaps++; foreign = !foreign }
 	od
 }
 

@@ -49,7 +49,7 @@ const (
 	settle = 8 * time.Second
 	// fewLosses is the share of lost packets that must not reset anybody.
 	fewLosses = 0.05
-	// speaksOn is for how long an agent answers with what its hung loop said last.
+	// speaksOn is how long an agent answers with what its hung loop said last.
 	speaksOn = 1500 * time.Millisecond
 	// healthyFor is how long a group is let alone before what comes of a split is judged.
 	healthyFor = 35 * time.Second
@@ -263,7 +263,7 @@ func (c *checker) contacts(x int) int {
 	return n
 }
 
-// steady lists the nodes, x included, that x could hear from for so long without a break and
+// steady lists the nodes, x included, that x could hear from for this long without a break and
 // with nobody touching their processes; none if x's own process was touched.
 func (c *checker) steady(x int, within time.Duration) []int {
 	from := c.w.now() - within

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
 func lease(s *Schedule) { s.LUN, s.API, s.Lease = false, true, true }
@@ -53,8 +51,8 @@ func TestSurvivors(t *testing.T) {
 			t.Errorf("docs/kubernetes.md lacks %q", line)
 		}
 		for i, mode := range modes {
-			if race.Detector || testing.Short() && mode.name != "lease" {
-				continue // its runtime breaks in long bubbles (go.dev/issue/78156)
+			if testing.Short() && mode.name != "lease" {
+				continue
 			}
 			t.Run(c.row+"/"+mode.name, func(t *testing.T) {
 				s := group(4, mode.set, Event{Kind: APIDown, Nodes: c.down}, at(10*time.Second, split([]int{0, 1}, []int{2, 3})))
@@ -93,8 +91,8 @@ func TestLeaseScenarios(t *testing.T) {
 		{"calm: the API server refuses", group(4, lease, Event{Kind: APIDown, Nodes: []int{0, 1, 2, 3}, Pick: 1}, at(6*time.Minute, Event{Kind: APIBack})), 0, 0},
 		{"calm: rolling upgrade", group(3, lease, Event{Kind: Upgrade, Nodes: []int{0}, Span: 2 * time.Second}, at(15*time.Second, Event{Kind: Upgrade, Nodes: []int{1}, Span: 2 * time.Second})), 0, 0},
 	} {
-		if race.Detector || testing.Short() && i%4 != 0 {
-			continue // its runtime breaks in long bubbles (go.dev/issue/78156)
+		if testing.Short() && i%4 != 0 {
+			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
 			s := c.s
@@ -112,9 +110,6 @@ func TestLeaseScenarios(t *testing.T) {
 // A planned stop in an equal split waits for its end: the half that is granted next would hold
 // the node for dead.
 func TestLeaseHoldsAPlannedStop(t *testing.T) {
-	if race.Detector {
-		t.Skip("its runtime breaks in long bubbles (go.dev/issue/78156)")
-	}
 	s := group(4, lease, Event{Kind: APIDown, Nodes: []int{2, 3}, Pick: 1}, at(10*time.Second, split([]int{0, 1}, []int{2, 3})), at(30*time.Second, Event{Kind: Upgrade, Nodes: []int{0, 1}, Span: 2 * time.Second}), at(70*time.Second, Event{Kind: Heal}))
 	s.Reboot = 5 * time.Second
 	s = seasoned(s)
@@ -138,9 +133,6 @@ func TestLeaseHoldsAPlannedStop(t *testing.T) {
 // were reset and are back, are granted the Lease when those have been reset, too: by their own
 // times it would have been while both of them still ran. Guard: K3, K7.
 func TestLeaseWaitsForTheHoldersWatchdogs(t *testing.T) {
-	if race.Detector {
-		t.Skip("its runtime breaks in long bubbles (go.dev/issue/78156)")
-	}
 	ours, theirs := []int{1, 3}, []int{0, 2}
 	s := group(4, func(s *Schedule) { lease(s); s.Odd = 90 * time.Second },
 		Event{Kind: APIDown, Nodes: theirs, Pick: 1}, at(10*time.Second, split(ours, theirs)),

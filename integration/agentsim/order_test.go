@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/integration/race"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
@@ -58,9 +57,6 @@ func TestOrderedNodeIsFenced(t *testing.T) {
 
 // Guard: where nobody is told of news orders come to their end as well, in half of the cases in half of the time that they may take.
 func TestOrdersWithoutNewsAreFast(t *testing.T) {
-	if race.Detector {
-		t.Skip("its runtime breaks in long bubbles (go.dev/issue/78156)")
-	}
 	s := group(12, func(s *Schedule) { wide(s); s.Quiet = true }, fence(4, 7))
 	var took []time.Duration
 	for range 5 {

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
 // heardOf lists, in order, what subscribers on a node were told about a member.
@@ -48,9 +46,6 @@ func TestExcludedNodesLiveOn(t *testing.T) {
 // When the list of members grows the gossip goes on with the parameters of the new number, and nobody is reset or LEFT
 // meanwhile.
 func TestGossipIsRetunedWhenTheGroupGrows(t *testing.T) {
-	if race.Detector {
-		t.Skip("its runtime breaks in long bubbles (go.dev/issue/78156)")
-	}
 	var all []int
 	for i := range 12 {
 		all = append(all, i)

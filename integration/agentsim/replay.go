@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
 )
 
-// replayer is somebody on every wire who keeps what goes by and sends it again: any packet or stream of
+// replayer is somebody on every wire who keeps what passes and sends it again: any packet or stream of
 // any node, to any node, at any time. With a key in use it cannot read or make any, and changes the
 // version byte now and then.
 //
@@ -88,7 +88,7 @@ func (w *world) parted(network, from, to int) bool {
 	return w.cut[network][from][to] || !w.machines[from].carrier[network] || !w.machines[to].carrier[network]
 }
 
-// keep takes what goes by, so that all that ever did has the same chance to be kept.
+// keep takes what passes, so that all that ever did has the same chance to be kept.
 func (r *replayer) keep(network int, f netgossiptest.Frame) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
 // fencedAt is when n1 was reset, when the last of some nodes said that it is dead, and how many did.
@@ -34,9 +32,6 @@ func fencedAt(r *Result) (reset, last time.Duration, sayers int) {
 // hear it. From then on the proof of its death takes as long as it does from the last word of a node that
 // falls silent, and D_max at most: what the last answers were on their way.
 func TestReplayDoesNotHoldUpFenced(t *testing.T) {
-	if race.Detector {
-		t.Skip("its runtime breaks in long bubbles (go.dev/issue/78156)")
-	}
 	attacked := func(replay, key bool) (reset, fenced time.Duration) {
 		s := group(5, func(s *Schedule) {
 			s.LUN, s.Replay, s.Key, s.Reboot = false, replay, key, 10*time.Minute

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/integration/race"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -12,9 +11,6 @@ import (
 // statements of most are older than claims may be. One node that is cut off is proven dead by time by all others all the same, within
 // seconds of the earliest moment. Without the inquiry only some of them had proven it then.
 func TestSampledGroupProvesByTime(t *testing.T) {
-	if race.Detector {
-		t.Skip("its runtime breaks in long bubbles (go.dev/issue/78156)")
-	}
 	const nodes = 12
 	var others []int
 	for i := 1; i < nodes; i++ {

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
 // group is a healthy group; what happens begins after healthyFor.
@@ -150,9 +148,6 @@ func TestMembersChange(t *testing.T) {
 			newMembers([]int{0, 2, 3}, 0, 1, 2, 3), at(1700*time.Millisecond, split([]int{0, 3}, []int{1, 2})),
 			at(27*time.Second, newMembers([]int{1, 2, 3}, 0, 1, 2, 3)), at(60*time.Second, Event{Kind: Heal})), 2, 2},
 	} {
-		if race.Detector && c.name != "one more" {
-			continue // its runtime breaks in long bubbles (go.dev/issue/78156)
-		}
 		t.Run(c.name, func(t *testing.T) {
 			r := run(t, c.s)
 			if len(r.Violations) > 0 || r.Resets != c.resets || r.InForce != c.epoch {
@@ -163,10 +158,7 @@ func TestMembersChange(t *testing.T) {
 }
 
 func TestScenarios(t *testing.T) {
-	for i, c := range scenarios {
-		if race.Detector && i%6 != 0 {
-			continue // its runtime breaks in long bubbles (go.dev/issue/78156)
-		}
+	for _, c := range scenarios {
 		t.Run(c.name, func(t *testing.T) {
 			r := run(t, c.s)
 			if len(r.Violations) > 0 {
@@ -190,9 +182,6 @@ func TestPlannedRestartIsNoLeft(t *testing.T) {
 		{"planned restart", Event{Kind: Upgrade, Nodes: []int{1}, Span: 12 * time.Second}, 0},
 		{"kill", Event{Kind: Kill, Nodes: []int{1}}, 3},
 	} {
-		if race.Detector && c.lefts > 0 {
-			continue // its runtime breaks in long bubbles (go.dev/issue/78156)
-		}
 		t.Run(c.name, func(t *testing.T) {
 			s := group(4, noLUN, c.event, at(13*time.Second, Event{Kind: Start}))
 			s.End = healthyFor + 20*time.Second
@@ -208,7 +197,7 @@ func TestPlannedRestartIsNoLeft(t *testing.T) {
 // since then, and is published, is not LEFT for it. The cuts end around the time of the longest suspicion.
 func TestHealedPeersAreNotLeftAgain(t *testing.T) {
 	heals := 24
-	if testing.Short() || race.Detector {
+	if testing.Short() {
 		heals = 6
 	}
 	for i := range heals {

@@ -38,7 +38,7 @@ type Schedule struct {
 	MaxAge      time.Duration // D_max, without Key; 0: the default
 	Replay      bool          // somebody sends again what was sent at any time
 	Key         bool          // the gossip is encrypted
-	Before      int           // so many nodes, the first ones, have lun.hold: false, as agents of before there was one
+	Before      int           // this many nodes, the first ones, have lun.hold: false, as agents of before there was one
 	LUNMode     string        // lun.mode; empty: tiebreaker. A schedule with another one is not judged: it is by the networks
 	LUNLoss     bool          // watchdog.selfFence: quorum-or-lun; with LUNMode and
 	Unjudged    bool          // it is looked at only: nothing that happens is a violation
@@ -79,7 +79,7 @@ const (
 	Look             // the agents of Nodes are asked for their status
 	Reconfigure      // the agents of Nodes break ties by breaking(Pick) from a restart on: a kill, or a planned one that takes Span
 	PowerOff         // of Nodes, without a word, for good
-	Confirm          // an operator on Nodes[0] tells that Nodes[1] is dead
+	Confirm          // an operator on Nodes[0] reports that Nodes[1] is dead
 	Fence            // an operator on Nodes[0] orders that Nodes[1] ends
 )
 
@@ -362,7 +362,7 @@ func (s *Schedule) drawLate() {
 	}
 }
 
-// seasoned is for how long a group with a Lease is let alone before a split of it is decided by
+// seasoned is how long a group with a Lease is let alone before a split of it is decided by
 // the first write: what is in the Lease must have been seen for its expiry.
 func (s *Schedule) seasoned() time.Duration {
 	c := s.agentConfig(0, "/nonexistent", 0, s.everybody(), asAll)

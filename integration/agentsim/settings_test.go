@@ -3,8 +3,6 @@ package agentsim
 import (
 	"testing"
 	"time"
-
-	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
 func reconfigured(how breaking, nodes ...int) Event {
@@ -38,8 +36,8 @@ func TestHalvesThatBreakTiesInTwoWays(t *testing.T) {
 		{"two Leases from the beginning", seasoned(group(4, func(s *Schedule) { lease(s); s.Mixed = otherLease }, halves)), 0},
 		{"half of the group goes by another Lease", seasoned(group(4, lease, reconfigured(otherLease, ours...), halves)), 2},
 	} {
-		if race.Detector || testing.Short() && i%4 != 0 {
-			continue // its runtime breaks in long bubbles (go.dev/issue/78156)
+		if testing.Short() && i%4 != 0 {
+			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
 			s := long(c.s)
@@ -53,16 +51,13 @@ func TestHalvesThatBreakTiesInTwoWays(t *testing.T) {
 
 // A group that has moved as a whole splits as before.
 func TestTieAfterAWholeGroupHasMoved(t *testing.T) {
-	if race.Detector {
-		t.Skip("its runtime breaks in long bubbles (go.dev/issue/78156)")
-	}
 	s := group(4, nil, Event{Kind: Reconfigure, Nodes: []int{0, 1, 2, 3}, Pick: int(otherLUN), Span: 2 * time.Second}, at(60*time.Second, split([]int{0, 1}, []int{2, 3})))
 	if r := run(t, s); len(r.Violations) > 0 || r.Resets != 2 || r.Ties != 1 {
 		t.Errorf("%d resets, %d equal splits judged\n%s", r.Resets, r.Ties, Explain(s, r))
 	}
 }
 
-// An agent goes by the configuration that it began with. Only then is it known what is to become of an equal split.
+// An agent keeps the configuration that it began with. Only then is it known what is to become of an equal split.
 func TestWhatIsConfiguredIsNotYetInUse(t *testing.T) {
 	w := &world{machines: []*machine{{breaks: asAll}, {breaks: asAll}}}
 	w.machines[1].proc = &process{breaks: otherLUN}

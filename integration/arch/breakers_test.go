@@ -26,9 +26,8 @@ var askers = map[string]string{
 	"cmd/fencing-agent/agent/terms.go":     "a LUN may have been cloned",
 	"cmd/fencing-agent/agent/facts.go":     "reaching the API server has no grant to wait for",
 	"cmd/fencing-agent/picture/metrics.go": "the Lease alone has a gauge for its API server",
-	"watchdog/agreement.go":                "slots show that two nodes use one LUN",
-	"watchdog/deaths.go":                   "slots tell of guards",
-	"watchdog/breaker.go":                  "where the two questions above are answered",
+	"watchdog/core.go":                     "slots tell of guards",
+	"watchdog/tie.go":                      "where all others are answered, and slots show that two nodes use one LUN",
 	"api/words/verdict.go":                 "the words for what a grant is in",
 }
 

@@ -72,12 +72,12 @@ func (c calls) circle() string {
 // maxAgentFields bounds what one goroutine's object holds by itself: what belongs together is a part with a name.
 const maxAgentFields = 20
 
-// The agent wires everything together and is read from its top down: loop.go and agent.go know the rooms, and no room
-// climbs back to them.
-func TestAgentIsReadFromItsTopDown(t *testing.T) {
+// readDown parses the files of a package and fails if they call each other in a circle, or if too few calls from top are found.
+func readDown(t *testing.T, dir, top string) *types.Package {
+	t.Helper()
 	fset, files := token.NewFileSet(), []*ast.File(nil)
 	for _, s := range all(t) {
-		if s.pkg != "cmd/fencing-agent/agent" || s.test {
+		if s.pkg != dir || s.test {
 			continue
 		}
 		again, err := parser.ParseFile(fset, filepath.Join(root, s.path), nil, parser.SkipObjectResolution) // with one set for all
@@ -87,16 +87,26 @@ func TestAgentIsReadFromItsTopDown(t *testing.T) {
 		files = append(files, again)
 	}
 	found, pkg := callsOf(fset, files)
-	if len(found["loop.go"]) < 5 {
-		t.Fatalf("found only %v from loop.go", found["loop.go"])
+	if len(found[top]) < 5 {
+		t.Fatalf("found only %v from %s", found[top], top)
 	}
 	if c := found.circle(); c != "" {
-		t.Errorf("the agent's files call each other in a circle: %s: move what both need to a file below", c)
+		t.Errorf("the files of %s call each other in a circle: %s: move what both need to a file below", dir, c)
 	}
+	return pkg
+}
+
+// The agent wires everything together and is read from its top down: loop.go and agent.go know the rooms, and no room
+// climbs back to them.
+func TestAgentIsReadFromItsTopDown(t *testing.T) {
+	pkg := readDown(t, "cmd/fencing-agent/agent", "loop.go")
 	if n := pkg.Scope().Lookup("Agent").Type().Underlying().(*types.Struct).NumFields(); n > maxAgentFields {
 		t.Errorf("Agent has %d fields, more than %d: give those that belong together a type", n, maxAgentFields)
 	}
 }
+
+// So is a step of the decision: core.go has the list of its stages, and no stage calls one above it.
+func TestCoreIsReadFromItsTopDown(t *testing.T) { readDown(t, "watchdog", "core.go") }
 
 func TestCirclesAreFound(t *testing.T) {
 	for text, want := range map[string]string{

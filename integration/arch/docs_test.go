@@ -64,6 +64,9 @@ func documents(t *testing.T) []*document {
 		}
 		text, err := os.ReadFile(filepath.Join(root, name))
 		docs = append(docs, takeApart(name, string(text)))
+		if len(text) == 0 {
+			t.Errorf("%s is empty: links to it lead nowhere", name)
+		}
 		return err
 	})
 	if err != nil {

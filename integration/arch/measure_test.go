@@ -27,7 +27,7 @@ func measure(t *testing.T) []figureOf {
 	add("keys below experimental", experimental)
 	add("metric names", metricNames(all(t)))
 	add("reasons of a verdict", len(watchdog.Reasons()))
-	add("refusals of a reported death", constantsOf(all(t), "watchdog", "Refusal"))
+	add("refusals of a reported death or an order", constantsOf(all(t), "watchdog", "Refusal"))
 	help := toolHelp(t)
 	verbs, below, flags := toolWords(func(words ...string) string { out, _ := help(words...); return out })
 	add("verbs of fencectl", verbs)

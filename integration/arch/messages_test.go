@@ -15,7 +15,7 @@ import (
 var product = []string{"api", "cmd", "diskquorum", "history", "k8s", "netgossip", "watchdog"}
 
 // verbs are the forms by which a message is known for a sentence. A new one is added by who needs it.
-var verbs = regexp.MustCompile(`(?i)\b(is|are|was|were|has|have|had|does|do|did|cannot|can|could|will|would|may|` +
+var verbs = regexp.MustCompile(`(?i)\b(use|uses|is|are|was|were|has|have|had|does|do|did|cannot|can|could|will|would|may|` +
 	`accepted|ask|asks|changed|come|comes|confirmed|deleted|differs|ended|expired|fails|failed|flaps|follow|follows|found|founds|gets|gives|go|goes|hears|keeps|lived|lives|loses|reaches|make|moved|` +
 	`answers|obeyed|obeys|opened|ordered|panicked|refused|refuses|remembers|removed|reported|runs|shows|speaks|started|stay|stays|stopped|takes|took|withdrew|writes|wrote|` +
 	`closing|following|leaving|listening|looking|opening|serving|starting|stopping|storing|taking|trying|waiting|watching)\b`)

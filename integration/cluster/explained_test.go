@@ -23,15 +23,15 @@ func (r *recovery) explained(t *testing.T, node string, cut time.Time) {
 		}
 	}
 	type event struct {
-		At     time.Time
-		Reason string
+		At   time.Time
+		What string
 	}
-	var e struct{ Events []event }
+	var e struct{ Happened []event }
 	if out, err = explain("-o", "json"); err == nil {
 		err = json.Unmarshal(out, &e)
 	}
 	for _, want := range []string{"BarrierSet", "NodeReleased"} {
-		if !slices.ContainsFunc(e.Events, func(v event) bool { return v.Reason == want && v.At.After(cut) }) {
+		if !slices.ContainsFunc(e.Happened, func(v event) bool { return v.What == want && v.At.After(cut) }) {
 			t.Errorf("kubectl fence explain (%v) has no Event %s after the cut:\n%s", err, want, out)
 		}
 	}

@@ -1,12 +1,6 @@
 package cluster
 
 import (
-	"archive/tar"
-	"bytes"
-	"crypto/sha256"
-	"encoding/json"
-	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -21,7 +15,7 @@ func TestShippedDockerfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{"usr/local/bin/fencing-agent": "/built/fencing-agent", "usr/local/bin/fencectl": "/built/fencectl"}
-	if !maps.Equal(i.files, want) || !slices.Equal(i.run, []string{"/usr/local/bin/fencing-agent"}) {
+	if !maps.Equal(i.Files, want) || !slices.Equal(i.Entrypoint, []string{"/usr/local/bin/fencing-agent"}) {
 		t.Errorf("%+v", i)
 	}
 }
@@ -36,59 +30,6 @@ func TestDockerfileThatIsNotUnderstood(t *testing.T) {
 		if _, err := dockerfile(path, nil); err == nil || !strings.Contains(err.Error(), line) {
 			t.Errorf("%s: %v", line, err)
 		}
-	}
-}
-
-// Every blob has the digest that it is called by, and the index leads to all of them.
-func TestImageLayout(t *testing.T) {
-	dir := t.TempDir()
-	program := filepath.Join(dir, "program")
-	if err := os.WriteFile(program, []byte("text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "image.tar")
-	if err := (image{name: "localhost/x:1", files: map[string]string{"bin/x": program}, run: []string{"/bin/x"}}).write(path); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := map[string][]byte{}
-	for archive := tar.NewReader(bytes.NewReader(text)); ; {
-		header, err := archive.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if files[header.Name], err = io.ReadAll(archive); err != nil {
-			t.Fatal(err)
-		}
-		if digest, ok := strings.CutPrefix(header.Name, "blobs/sha256/"); ok && fmt.Sprintf("%x", sha256.Sum256(files[header.Name])) != digest {
-			t.Errorf("%s has another digest", header.Name)
-		}
-	}
-	type descriptor struct {
-		Digest      string
-		Annotations map[string]string
-	}
-	var index struct{ Manifests []descriptor }
-	if err := json.Unmarshal(files["index.json"], &index); err != nil || len(index.Manifests) != 1 || index.Manifests[0].Annotations["io.containerd.image.name"] != "localhost/x:1" {
-		t.Fatalf("%v: %s", err, files["index.json"])
-	}
-	blob := func(digest string) []byte { return files["blobs/sha256/"+strings.TrimPrefix(digest, "sha256:")] }
-	var manifest struct {
-		Config descriptor
-		Layers []descriptor
-	}
-	if err := json.Unmarshal(blob(index.Manifests[0].Digest), &manifest); err != nil || len(manifest.Layers) != 1 {
-		t.Fatalf("%v: %+v", err, manifest)
-	}
-	header, err := tar.NewReader(bytes.NewReader(blob(manifest.Layers[0].Digest))).Next()
-	if err != nil || header.Name != "bin/x" || header.Mode != 0o755 || !bytes.Contains(blob(manifest.Config.Digest), []byte(manifest.Layers[0].Digest)) {
-		t.Errorf("%v: %+v", err, header)
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -21,15 +19,11 @@ type Options struct {
 	Nodes    int    // 2 to MaxNodes
 	Scenario string // one of Scenarios; "" is "all"
 	Keep     bool   // afterwards leave the agents running until the context ends
+	Bin      string // folder with fencing-agent and fencectl
 	Out      io.Writer
 	Color    bool
-
-	Agent string // path of the fencing-agent binary; not used with InProcess
-	// FormatLUN writes the LUN format for this cluster and group to the file.
-	FormatLUN func(ctx context.Context, path, cluster, group string, slots int) error
-	// InProcess, if set, runs an agent inside this process; Reason says why.
-	InProcess RunAgent
-	Reason    string
+	// InProcess runs the agents in this process; empty: in network namespaces. It says why.
+	InProcess string
 
 	limit time.Duration // shortened by tests; 0: startLimit
 }
@@ -37,14 +31,22 @@ type Options struct {
 // MaxNodes is how many agents a demo can have; a person can still read it.
 const MaxNodes = 16
 
-const (
-	clusterName = "demo"
-	groupName   = "demo"
-	lunSize     = 16 << 20
-)
+// Cluster is what a scenario needs of a cluster, and nothing of how it is done: of [lab.Agents], or of the model in the tests.
+type Cluster interface {
+	observe.Source
+	Networks() []string
+	Start(node string) error
+	Kill(node string) error
+	CutNetworks(networks []string, groups ...[]string) error
+	Heal() error
+	Dropped() (uint64, error)
+	SocketPath(node string) string
+	Hints(node string) []string
+	Describe() string // what is real about it
+}
 
 // networks are the SystemNetworks of the demo.
-var networks = []string{"mgmt", "data"}
+var networks = lab.StageNetworks
 
 // scenarios are the steps that each name stands for.
 var scenarios = []struct {
@@ -78,38 +80,37 @@ func (o *Options) Validate() error {
 }
 
 // Run runs the scenario and returns nil only if every expectation held.
-func Run(ctx context.Context, o Options) (err error) {
+func Run(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	if o.FormatLUN == nil || o.Out == nil || (o.Agent == "" && o.InProcess == nil) {
-		return errors.New("demo: Out, FormatLUN and one of Agent and InProcess must be set")
-	}
-	dir, err := os.MkdirTemp("", "fencing-demo-")
-	if err != nil {
-		return fmt.Errorf("demo: %w", err)
-	}
-	lun, err := lab.NewLUNFile(dir, lunSize)
-	if err != nil {
-		return errors.Join(fmt.Errorf("demo: %w", err), os.RemoveAll(dir))
-	}
-	defer func() {
-		var failed *failedError
-		if errors.As(err, &failed) {
-			fmt.Fprintf(o.Out, "\nLogs and configurations are kept in %s\n", dir)
-			return
+	return lab.InFolder("fencing-demo", o.Out, func(dir string) error {
+		stage := lab.Stage{Bin: o.Bin, Nodes: o.Nodes}
+		cluster, closeAll, err := o.build(ctx, &stage, dir)
+		if err != nil {
+			return fmt.Errorf("demo: %w", err)
 		}
-		err = errors.Join(err, lun.Close(), os.RemoveAll(dir))
-	}()
-	if err := o.FormatLUN(ctx, lun.Path, clusterName, groupName, o.Nodes); err != nil {
-		return fmt.Errorf("demo: format LUN: %w", err)
+		return errors.Join(Walk(ctx, cluster, o), closeAll())
+	})
+}
+
+func (o *Options) build(ctx context.Context, stage *lab.Stage, dir string) (Cluster, func() error, error) {
+	if o.InProcess == "" {
+		c, err := stage.Build(ctx, dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		return c, c.Close, nil
 	}
-	cluster, err := o.build(dir, lun.Path)
+	lun, err := stage.FormatLUN(ctx, dir)
 	if err != nil {
-		return fmt.Errorf("demo: %w", err)
+		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, cluster.Close()) }()
-	return Walk(ctx, cluster, lun.Path, o)
+	c, err := newInProcess(dir, lun.Path, stage.Names())
+	if err != nil {
+		return nil, nil, errors.Join(err, lun.Close())
+	}
+	return c, func() error { return errors.Join(c.Close(), lun.Close()) }, nil
 }
 
 // failedError is an expectation that did not hold, as opposed to a demo that could not run.
@@ -117,33 +118,9 @@ type failedError struct{ error }
 
 func (e *failedError) Unwrap() error { return e.error }
 
-func (o *Options) build(dir, lun string) (lab.Cluster, error) {
-	var names []string
-	for i := range o.Nodes {
-		names = append(names, fmt.Sprintf("n%d", i+1))
-	}
-	cfg := lab.AgentConfig{
-		Dir: dir, Cluster: clusterName, Group: groupName, Nodes: names, Networks: networks,
-		LUN: func(string) string { return lun },
-	}
-	if o.InProcess != nil {
-		return NewInProcess(cfg, o.InProcess)
-	}
-	l, err := lab.New(lab.Config{Nodes: names, Networks: networks, Dir: dir})
-	if err != nil {
-		return nil, err
-	}
-	cfg.HTTP = "127.0.0.1:9110" // each node has a loopback interface of its own
-	agents, err := lab.NewAgents(l, o.Agent, cfg)
-	if err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return agents, nil
-}
-
 // Walk runs the scenario over a cluster whose agents are not started yet. It is the part
 // of Run that does not depend on how the cluster is made.
-func Walk(ctx context.Context, c lab.Cluster, lun string, o Options) error {
+func Walk(ctx context.Context, c Cluster, o Options) error {
 	if o.Scenario == "" {
 		o.Scenario = "all"
 	}
@@ -155,11 +132,11 @@ func Walk(ctx context.Context, c lab.Cluster, lun string, o Options) error {
 	stalls := observe.NewStalls()
 	defer stalls.Close()
 	r := &run{c: c, o: observer, p: &printer{out: o.Out, color: o.Color}, began: time.Now(), limit: cmp.Or(o.limit, startLimit)}
-	r.p.line("%d agents, networks %s, a LUN of %d slots in %s", len(c.Nodes()), strings.Join(c.Networks(), " and "), len(c.Nodes()), filepath.Base(lun))
-	r.p.line("%s", c.Describe())
-	if o.Reason != "" {
-		r.p.line("(%s)", o.Reason)
+	r.p.line("%d agents, networks %s, a LUN of %d slots", len(c.Nodes()), strings.Join(c.Networks(), " and "), len(c.Nodes()))
+	if o.InProcess != "" {
+		r.p.line("%s", o.InProcess)
 	}
+	r.p.line("%s", c.Describe())
 	failure := r.steps(ctx, o.Scenario)
 	if took := stalls.Since(r.began); failure != nil && took >= standstill {
 		// Agents that stand still together rightly lose sight of each other.
@@ -169,7 +146,7 @@ func Walk(ctx context.Context, c lab.Cluster, lun string, o Options) error {
 		r.p.line("\nAll %d expectations held, %s in all.", r.p.held, seconds(time.Since(r.began)))
 	}
 	if o.Keep && ctx.Err() == nil {
-		r.keep(ctx, lun)
+		r.keep(ctx)
 	}
 	return failure
 }
@@ -192,14 +169,13 @@ func (r *run) steps(ctx context.Context, scenario string) error {
 }
 
 // keep shows the ways in and waits for the end of the context.
-func (r *run) keep(ctx context.Context, lun string) {
+func (r *run) keep(ctx context.Context) {
 	node := r.c.Nodes()[0]
 	socket := r.c.SocketPath(node)
 	r.p.line("\nThe agents go on running. Look at them from another terminal:")
 	for _, hint := range append([]string{
 		"fencectl status --socket " + socket,
 		"fencectl watch --socket " + socket,
-		"fencectl lun inspect " + lun,
 		"grpcurl -plaintext -unix " + socket + " fencing.v1.Fencing/GetAll",
 	}, r.c.Hints(node)...) {
 		r.p.line("    %s", hint)

@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"testing"
 
@@ -36,7 +35,7 @@ func names(n int) (out []string) {
 func walk(t *testing.T, m *model, scenario string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	err := Walk(t.Context(), m, "lun.img", Options{Scenario: scenario, Out: &out, limit: m.patience()})
+	err := Walk(t.Context(), m, Options{Scenario: scenario, Out: &out, limit: m.patience()})
 	return out.String(), err
 }
 
@@ -94,7 +93,7 @@ func TestKeepShowsHowToLookAndEndsWithTheContext(t *testing.T) {
 	read, write := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Walk(ctx, m, "/some/lun.img", Options{Scenario: "up", Keep: true, Out: write, limit: m.patience()})
+		ended <- Walk(ctx, m, Options{Scenario: "up", Keep: true, Out: write, limit: m.patience()})
 		write.Close()
 	}()
 	var out strings.Builder
@@ -107,7 +106,7 @@ func TestKeepShowsHowToLookAndEndsWithTheContext(t *testing.T) {
 		out.Write(buf[:n])
 	}
 	for _, want := range []string{
-		"fencectl status --socket " + m.SocketPath("n1"), "grpcurl -plaintext -unix", "fencectl lun inspect /some/lun.img", "a hint",
+		"fencectl status --socket " + m.SocketPath("n1"), "grpcurl -plaintext -unix", "a hint",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out.String())
@@ -124,7 +123,7 @@ func TestInterruptIsNoFailedExpectation(t *testing.T) {
 	m := newModel(t, names(4), "none lives")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("interrupted"))
-	err := Walk(ctx, m, "lun.img", Options{Scenario: "all", Out: io.Discard})
+	err := Walk(ctx, m, Options{Scenario: "all", Out: io.Discard})
 	var failed *failedError
 	if err == nil || errors.As(err, &failed) || !strings.Contains(err.Error(), "interrupted") {
 		t.Errorf("error %v, want an interruption", err)
@@ -132,34 +131,20 @@ func TestInterruptIsNoFailedExpectation(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	good := Options{Nodes: 4, Agent: "agent", Out: io.Discard, FormatLUN: func(context.Context, string, string, string, int) error { return nil }}
-	for name, spoil := range map[string]func(*Options){
-		"one node":    func(o *Options) { o.Nodes = 1 },
-		"many nodes":  func(o *Options) { o.Nodes = 99 },
-		"no scenario": func(o *Options) { o.Scenario = "storm" },
-		"no agent":    func(o *Options) { o.Agent = "" },
+	good := Options{Nodes: 4, Bin: "nowhere", Out: io.Discard}
+	for name, c := range map[string]struct {
+		spoil func(*Options)
+		want  string
+	}{
+		"one node":    {func(o *Options) { o.Nodes = 1 }, "possible are 2 to 16"},
+		"many nodes":  {func(o *Options) { o.Nodes = 99 }, "possible are 2 to 16"},
+		"no scenario": {func(o *Options) { o.Scenario = "storm" }, "there are all, up"},
+		"no programs": {func(*Options) {}, "make build"},
 	} {
 		o := good
-		spoil(&o)
-		if err := Run(t.Context(), o); err == nil {
-			t.Errorf("%s: no error", name)
+		c.spoil(&o)
+		if err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
-	}
-}
-
-// A demo that cannot even begin leaves no files behind.
-func TestRunCleansUp(t *testing.T) {
-	tmp := t.TempDir()
-	t.Setenv("TMPDIR", tmp)
-	err := Run(t.Context(), Options{
-		Nodes: 4, Agent: "agent", Out: io.Discard,
-		FormatLUN: func(context.Context, string, string, string, int) error { return errors.New("no format today") },
-	})
-	if err == nil || !strings.Contains(err.Error(), "no format today") {
-		t.Errorf("error %v", err)
-	}
-	left, err := os.ReadDir(tmp)
-	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
 
-// model is a lab.Cluster of ideal agents that know the truth at once: they show what the
+// model is a Cluster of ideal agents that know the truth at once: they show what the
 // demo expects of real ones, and, with a fault, what it must not let pass.
 type model struct {
 	dir   string
@@ -84,6 +84,7 @@ func newModel(t *testing.T, nodes []string, fault string) *model {
 
 func (m *model) Nodes() []string    { return slices.Clone(m.nodes) }
 func (m *model) Networks() []string { return slices.Clone(networks) }
+func (m *model) Describe() string   { return "a model" }
 
 func (m *model) Start(node string) error {
 	m.mu.Lock()
@@ -169,7 +170,6 @@ func (m *model) Status(node string) (*grpc.ClientConn, error) {
 	return lab.DialSocket(m.SocketPath(node))
 }
 func (m *model) SocketPath(node string) string { return filepath.Join(m.dir, node+".sock") }
-func (m *model) Describe() string              { return "a model" }
 func (m *model) Hints(string) []string         { return []string{"a hint"} }
 
 func (m *model) Close() error {

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
-	"github.com/fencing-agent/fencing-agent/integration/lab"
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
@@ -27,7 +26,7 @@ const (
 
 // run is one walk through a scenario.
 type run struct {
-	c     lab.Cluster
+	c     Cluster
 	o     *observe.Observer
 	p     *printer
 	began time.Time

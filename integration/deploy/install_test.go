@@ -12,7 +12,7 @@ import (
 func checkout(t *testing.T, built ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"Makefile", "deploy/systemd/fencing-agent.service", "deploy/systemd/fencing-hooks.service"} {
+	for _, name := range []string{"Makefile", "deploy/systemd/fencing-agent.service"} {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
 			t.Fatal(err)
@@ -58,11 +58,9 @@ func TestInstallNeedsNoGo(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
 	}
-	for name, program := range map[string]string{"fencing-agent": "fencing-agent", "fencing-hooks": "fencectl"} {
-		unit, err := os.ReadFile(filepath.Join(to, "opt/fence/lib/systemd/system", name+".service"))
-		if err != nil || !strings.Contains(string(unit), "ExecStart=/opt/fence/bin/"+program+" ") {
-			t.Errorf("unit %s: %v\n%s", name, err, unit)
-		}
+	unit, err := os.ReadFile(filepath.Join(to, "opt/fence/lib/systemd/system/fencing-agent.service"))
+	if err != nil || !strings.Contains(string(unit), "ExecStart=/opt/fence/bin/fencing-agent ") {
+		t.Errorf("unit: %v\n%s", err, unit)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-controller/members"
 )
 
-// Guard: what the chart grants with members.enabled, members.fencingGroups and members.nodeGroups is what the code asks for with each, to the verb.
+// Guard: what the chart grants with members.enabled is what the code asks for with it, to the verb.
 func TestMembersRolesAreTheirAccesses(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "deploy/controller/chart/templates/members.yaml"))
 	if err != nil {

@@ -11,31 +11,31 @@ import (
 // Config describes one simulation. It is a value of its own: two simulations of one
 // Config differ in nothing but chance.
 type Config struct {
-	Nodes     int      `json:"nodes"`
-	Networks  int      `json:"networks"`
-	All       bool     `json:"all,omitempty"`     // a peer must be reachable on all networks, not on any
-	AtLeast   int      `json:"atLeast,omitempty"` // on so many networks; 0: not said
-	Set       string   `json:"params"`            // name of a parameter set
-	Overrides []string `json:"overrides,omitempty"`
-	Scenario  string   `json:"scenario"`
-	Parts     int      `json:"parts,omitempty"` // of a split
-	Stall     Duration `json:"stall"`           // of slow nodes
-	Every     Duration `json:"every"`           // from one fault of a series to the next
-	Seed      uint64   `json:"seed"`
-	Warmup    Duration `json:"warmup"`   // between the boot and the schedule
-	Duration  Duration `json:"duration"` // of the schedule
+	Nodes     int
+	Networks  int
+	All       bool   // a peer must be reachable on all networks, not on any
+	AtLeast   int    // on this many networks; 0: not said
+	Set       string // name of a parameter set
+	Overrides []string
+	Scenario  string
+	Parts     int           // of a split
+	Stall     time.Duration // of slow nodes
+	Every     time.Duration // from one fault of a series to the next
+	Seed      uint64
+	Warmup    time.Duration // between the boot and the schedule
+	Duration  time.Duration // of the schedule
 	// Settle ends the simulation this long after every node has found out; 0: it goes on
 	// for Duration.
-	Settle Duration `json:"settle,omitempty"`
-	Link   Link     `json:"link"` // of all networks, before anything goes wrong
+	Settle time.Duration
+	Link   Link // of all networks, before anything goes wrong
 }
 
 // DefaultConfig is a local network of n nodes on two networks in which nothing happens.
 func DefaultConfig(n int) Config {
 	return Config{
-		Nodes: n, Networks: 2, Set: "auto", Scenario: "idle", Parts: 2, Stall: Duration(2 * time.Second), Every: Duration(6 * time.Second), Seed: 1,
-		Warmup: Duration(5 * time.Second), Duration: Duration(60 * time.Second),
-		Link: Link{Delay: Duration(100 * time.Microsecond), Jitter: Duration(400 * time.Microsecond)},
+		Nodes: n, Networks: 2, Set: "auto", Scenario: "idle", Parts: 2, Stall: 2 * time.Second, Every: 6 * time.Second, Seed: 1,
+		Warmup: 5 * time.Second, Duration: 60 * time.Second,
+		Link: Link{Delay: 100 * time.Microsecond, Jitter: 400 * time.Microsecond},
 	}
 }
 
@@ -56,7 +56,7 @@ func (c *Config) Validate() error {
 	check(c.Nodes >= 2 && c.Nodes <= MaxNodes, "nodes: 2 to %d are possible, not %d", MaxNodes, c.Nodes)
 	check(c.Networks >= 1 && c.Networks <= MaxNetworks, "networks: 1 to %d are possible, not %d", MaxNetworks, c.Networks)
 	check(c.Parts >= 2 && c.Parts <= max(2, c.Nodes), "parts: 2 up to the number of nodes are possible, not %d", c.Parts)
-	check(c.Duration > 0 && c.Duration <= Duration(24*time.Hour), "duration: up to 24h is possible, not %v", c.Duration)
+	check(c.Duration > 0 && c.Duration <= 24*time.Hour, "duration: up to 24h is possible, not %v", c.Duration)
 	check(c.Stall > 0, "stall must be positive, not %v", c.Stall)
 	check(c.Every > 0, "every must be positive, not %v", c.Every)
 	check(c.AtLeast >= 0 && c.AtLeast <= c.Networks && (c.AtLeast == 0 || !c.All), "reachability: any, all and 1 to %d are possible, not %d", c.Networks, c.AtLeast)

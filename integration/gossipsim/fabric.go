@@ -23,11 +23,11 @@ const (
 
 // Link is what one direction between two nodes does to packets. The zero Link is perfect.
 type Link struct {
-	Cut       bool     `json:"cut,omitempty"`
-	Loss      float64  `json:"loss,omitempty"`      // probability that a packet is lost
-	Duplicate float64  `json:"duplicate,omitempty"` // probability that it arrives twice
-	Delay     Duration `json:"delay,omitempty"`     // one way
-	Jitter    Duration `json:"jitter,omitempty"`    // added to Delay, uniform: packets overtake each other
+	Cut       bool
+	Loss      float64       // probability that a packet is lost
+	Duplicate float64       // probability that it arrives twice
+	Delay     time.Duration // one way
+	Jitter    time.Duration // added to Delay, uniform: packets overtake each other
 }
 
 // fabric is all system networks of a simulation: every node has one address on each.
@@ -176,7 +176,7 @@ func (f *fabric) link(network, from, to int) Link {
 }
 
 func (l *Link) delay(r *rand.Rand) time.Duration {
-	d := time.Duration(l.Delay)
+	d := l.Delay
 	if l.Jitter > 0 {
 		d += time.Duration(r.Int64N(int64(l.Jitter)))
 	}

@@ -63,7 +63,7 @@ func TestTransport(t *testing.T) {
 	for _, c := range netgossiptest.TransportCases() {
 		t.Run(c.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, 2, Link{Delay: Duration(time.Millisecond)})
+				b := newBench(t, 2, Link{Delay: time.Millisecond})
 				for _, e := range b.ends {
 					e.Shutdown()
 				}
@@ -125,7 +125,7 @@ func TestLossAndDuplication(t *testing.T) {
 func TestDelayAndJitter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const delay, jitter = 5 * time.Millisecond, 3 * time.Millisecond
-		b := newBench(t, 2, Link{Delay: Duration(delay), Jitter: Duration(jitter)})
+		b := newBench(t, 2, Link{Delay: delay, Jitter: jitter})
 		least, most := time.Hour, time.Duration(0)
 		for range 300 {
 			at := time.Now()
@@ -226,7 +226,7 @@ func TestSlowNodesHoldPacketsBack(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, 2, Link{})
-		f := Fault{Kind: Slow, Nodes: []int{0}, Blocked: Duration(2 * time.Second), Open: Duration(time.Second)}
+		f := Fault{Kind: Slow, Nodes: []int{0}, Blocked: 2 * time.Second, Open: time.Second}
 		b.change(func() { b.apply(&f, true, Link{}) })
 		start := time.Now()
 		b.send(t, 0, 1, "out")

@@ -6,14 +6,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/integration/race"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
 // Where samples are taken, too, neither does a node that stands still for 2 s again and again lose
 // anybody, nor do the others because of it.
 func TestSlowNodesOfALargerGroup(t *testing.T) {
-	r := run(t, config(30, "auto", "slow", lasting(15*time.Second), func(c *Config) { c.Warmup = Duration(time.Second) }))
+	r := run(t, config(30, "auto", "slow", lasting(15*time.Second), func(c *Config) { c.Warmup = time.Second }))
 	if r.False.Reports > 0 || r.False.AtSlow > 0 || r.False.QuorumLost > 0 {
 		t.Errorf("three slow nodes of thirty: %+v", r.False)
 	}
@@ -26,7 +25,7 @@ func TestLargeGroup(t *testing.T) {
 	if !testing.Short() {
 		nodes, bound = 300, 8*time.Second
 	}
-	brief := func(c *Config) { c.Warmup = Duration(time.Second) }
+	brief := func(c *Config) { c.Warmup = time.Second }
 	r := run(t, config(nodes, "auto", "isolate", brief, lasting(bound), seeded(3)))
 	expectAll(t, "isolated node below quorum", r.BelowQuorum, 1, bound)
 	expectNoneFalse(t, r)
@@ -35,12 +34,9 @@ func TestLargeGroup(t *testing.T) {
 // When all agents start at once everybody finds everybody, and nobody sends much more than it
 // takes to ask each peer a few times.
 func TestAllStartAtOnce(t *testing.T) {
-	if race.Detector {
-		t.Skip("too many events for the race detector")
-	}
 	notInMakeTest(t, 30)
 	synctest.Test(t, func(t *testing.T) {
-		w, r, err := simulate(config(30, "auto", "start", lasting(12*time.Second)), nil)
+		w, r, err := simulate(config(30, "auto", "start", lasting(12*time.Second)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,11 +58,8 @@ func TestAllStartAtOnce(t *testing.T) {
 // it, and nobody else is disturbed. It takes 40 s and 3 GB, in a process of its own.
 func TestIsolatedNodeOfTheLargestGroup(t *testing.T) {
 	notInMakeTest(t, 1000)
-	if race.Detector {
-		t.Skip("too many events for the race detector")
-	}
-	cfg := config(MaxNodes, "auto", "isolate", lasting(6*time.Second), func(c *Config) { c.Warmup = Duration(time.Second) })
-	r, err := RunProcess(t.Context(), Self(roleChild), cfg, nil)
+	cfg := config(MaxNodes, "auto", "isolate", lasting(6*time.Second), func(c *Config) { c.Warmup = time.Second })
+	r, err := RunProcess(t.Context(), Self(roleChild), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +83,8 @@ func TestEqualSplitOfTheLargestGroup(t *testing.T) {
 	if os.Getenv("GOSSIPSIM_LARGE") == "" {
 		t.Skip("minutes: make simulate KIND=large")
 	}
-	cfg := config(MaxNodes, "auto", "split", lasting(9*time.Second), func(c *Config) { c.Warmup = Duration(time.Second) })
-	r, err := RunProcess(t.Context(), Self(roleChild), cfg, nil)
+	cfg := config(MaxNodes, "auto", "split", lasting(9*time.Second), func(c *Config) { c.Warmup = time.Second })
+	r, err := RunProcess(t.Context(), Self(roleChild), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

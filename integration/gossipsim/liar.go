@@ -13,7 +13,7 @@ import (
 
 const (
 	lieEvery   = 100 * time.Millisecond
-	liesOfOne  = 20 // so often in a row it lies about one member: for two seconds, longer than any window
+	liesOfOne  = 20 // this often in a row it lies about one member: for two seconds, longer than any window
 	otherNames = 3  // in whose names it speaks, too
 )
 

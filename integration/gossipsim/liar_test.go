@@ -5,18 +5,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
 // A member that says of everybody, all the time and in all names, that it is silent makes nobody LEFT, not even one that
 // stands still for as long as is forgiven, and does not keep the group from finding who is gone.
 func TestALiarMakesNobodyLeft(t *testing.T) {
-	if race.Detector {
-		t.Skip("too long for the race detector")
-	}
 	synctest.Test(t, func(t *testing.T) {
-		w, r, err := simulate(config(12, "auto", "liar", lasting(16*time.Second), func(c *Config) { c.Stall = Duration(1400 * time.Millisecond) }), nil)
+		w, r, err := simulate(config(12, "auto", "liar", lasting(16*time.Second), func(c *Config) { c.Stall = 1400 * time.Millisecond }))
 		if err = errors.Join(err, w.close()); err != nil {
 			t.Fatal(err)
 		}
@@ -34,11 +29,8 @@ func TestALiarMakesNobodyLeft(t *testing.T) {
 
 // Each crash of a series is measured by itself.
 func TestCrashesOfASeriesAreMeasuredOneByOne(t *testing.T) {
-	if race.Detector {
-		t.Skip("too long for the race detector")
-	}
 	synctest.Test(t, func(t *testing.T) {
-		w, r, err := simulate(config(20, "auto", "crash-series", lasting(12*time.Second)), nil)
+		w, r, err := simulate(config(20, "auto", "crash-series", lasting(12*time.Second)))
 		if err = errors.Join(err, w.close()); err != nil {
 			t.Fatal(err)
 		}
@@ -54,19 +46,16 @@ func TestCrashesOfASeriesAreMeasuredOneByOne(t *testing.T) {
 // An agent that was restarted gives new cookies, and refuses words that bear the ones before. It tells everybody that there is
 // news of it, and is asked, so three seconds after it is back it hears of a death as early as the others.
 func TestARestartedAgentHearsWordsAgain(t *testing.T) {
-	if race.Detector {
-		t.Skip("too long for the race detector")
-	}
 	synctest.Test(t, func(t *testing.T) {
 		w, err := newWorld(config(30, "auto", "crash-series", lasting(9*time.Second)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.faults = []Fault{
-			{Kind: Restart, For: Duration(time.Second), Nodes: []int{3}},
-			{Kind: Crash, At: Duration(4 * time.Second), Nodes: []int{17}},
+			{Kind: Restart, For: time.Second, Nodes: []int{3}},
+			{Kind: Crash, At: 4 * time.Second, Nodes: []int{17}},
 		}
-		r, err := w.run(nil)
+		r, err := w.run()
 		if err = errors.Join(err, w.close()); err != nil {
 			t.Fatal(err)
 		}

@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 			panic("the child breaks")
 		}
 	}
+	race.Only("^Test(Crash|Restart|Leave|OneNetworkOfTwo|Chaos|Transport|CutBreaksStreams|RunProcess|RunAllKeepsTheOrder|ProcessesFail|CancelEndsTheChild)$")
 	if !race.Detector {
 		runtime.GOMAXPROCS(1) // a bubble is mostly serial: a second processor only slows it down
 		debug.SetGCPercent(400)

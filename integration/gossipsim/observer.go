@@ -114,7 +114,7 @@ func (o *observer) leaves(node, peer int, at time.Duration, byDoubt bool) {
 
 // active reports whether the fault is on, or its consequences may last.
 func (f *Fault) active(at time.Duration) bool {
-	return at >= time.Duration(f.At) && (f.For == 0 || at <= time.Duration(f.At+f.For)+excuseTime)
+	return at >= f.At && (f.For == 0 || at <= f.At+f.For+excuseTime)
 }
 
 // explained reports whether faults disturb so many networks between two nodes that they
@@ -215,12 +215,12 @@ func (o *observer) detections() (exact, below, left Distribution) {
 	return exact, below, left
 }
 
-// settled reports whether every node found out at least so long ago.
+// settled reports whether every node found out at least this long ago.
 func (o *observer) settled(since time.Duration) bool {
 	exact, below, left := o.detections()
 	for _, d := range []Distribution{exact, below, left} {
 		for _, s := range d.Samples {
-			if time.Since(o.act.at) < time.Duration(s)+since {
+			if time.Since(o.act.at) < s+since {
 				return false
 			}
 		}

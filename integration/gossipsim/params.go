@@ -1,7 +1,6 @@
 package gossipsim
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -168,21 +167,3 @@ func memberlistConfig(p netgossip.Params, name string, network, node int, transp
 func labelOf(network int) string { return "sim/group/" + networkName(network) }
 
 func networkName(network int) string { return "net" + strconv.Itoa(network) }
-
-// Duration is a time.Duration that JSON shows as "1.5s".
-type Duration time.Duration
-
-func (d Duration) String() string { return time.Duration(d).String() }
-
-// MarshalText makes the text.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-// UnmarshalText reads it.
-func (d *Duration) UnmarshalText(b []byte) error {
-	v, err := time.ParseDuration(string(b))
-	if err != nil {
-		return errors.New("want a duration such as 1.5s")
-	}
-	*d = Duration(v)
-	return nil
-}

@@ -2,8 +2,9 @@ package gossipsim
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
@@ -18,11 +19,10 @@ import (
 	"time"
 )
 
-// line is one line from the child to the parent; one field is set.
-type line struct {
-	Progress *Progress `json:"progress,omitempty"`
-	Report   *Report   `json:"report,omitempty"`
-	Error    string    `json:"error,omitempty"`
+// outcome is what the child tells the parent.
+type outcome struct {
+	Report *Report
+	Error  string
 }
 
 // Command is how to start this program again as the child of [RunProcess]: the child
@@ -38,25 +38,26 @@ func Self(args ...string) Command {
 }
 
 // ChildMain is the whole program of a child: it reads a Config from in, runs it in a
-// bubble and writes lines of JSON to out. It does not return.
+// bubble and writes the outcome to out. It does not return.
 //
 // testing/synctest needs a *testing.T, and only package testing makes usable ones. So the
 // child is a test binary in all but name: testing.Main, which is kept for programs that
 // simulate "go test", runs one test, and the process ends when that has its result,
 // without tearing down what is in the bubble.
 func ChildMain(in io.Reader, out io.Writer) {
-	var cfg Config
-	decoder := json.NewDecoder(in)
-	err := decoder.Decode(&cfg)
-	encoder := json.NewEncoder(out)
-	leave := func(l line) {
-		if encoder.Encode(l) != nil || l.Error != "" {
+	leave := func(r *Report, err error) {
+		o := outcome{Report: r}
+		if err != nil {
+			o.Error = err.Error()
+		}
+		if gob.NewEncoder(out).Encode(o) != nil || err != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
-	if err != nil {
-		leave(line{Error: fmt.Sprintf("read the configuration: %v", err)})
+	var cfg Config
+	if err := gob.NewDecoder(in).Decode(&cfg); err != nil {
+		leave(nil, fmt.Errorf("read the configuration: %w", err))
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, in)
@@ -71,24 +72,17 @@ func ChildMain(in io.Reader, out io.Writer) {
 		func(string, string) (bool, error) { return true, nil },
 		[]testing.InternalTest{{Name: "simulation", F: func(t *testing.T) {
 			synctest.Test(t, func(*testing.T) {
-				_, r, err := simulate(cfg, func(p Progress) { _ = encoder.Encode(line{Progress: &p}) })
-				if err != nil {
-					leave(line{Error: err.Error()})
-				}
-				leave(line{Report: r})
+				_, r, err := simulate(cfg)
+				leave(r, err)
 			})
 		}}}, nil, nil)
 }
 
 // RunProcess runs a simulation in a process of its own: its bubble, its memory, one
-// processor, on which a bubble runs fastest. progress may be nil; it is called from here.
-func RunProcess(ctx context.Context, c Command, cfg Config, progress func(Progress)) (*Report, error) {
+// processor, on which a bubble runs fastest.
+func RunProcess(ctx context.Context, c Command, cfg Config) (*Report, error) {
 	fail := func(err error) (*Report, error) {
 		return nil, fmt.Errorf("simulation of %s, %d nodes, %s: %w", cfg.Scenario, cfg.Nodes, cfg.Set, err)
-	}
-	text, err := json.Marshal(cfg)
-	if err != nil {
-		return fail(err)
 	}
 	cmd := exec.CommandContext(ctx, c.Path, c.Args[1:]...)
 	cmd.Args[0] = c.Args[0]
@@ -99,53 +93,34 @@ func RunProcess(ctx context.Context, c Command, cfg Config, progress func(Progre
 	if err != nil {
 		return fail(err)
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return fail(err)
-	}
+	var out bytes.Buffer
+	cmd.Stdout = &out
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return fail(err)
 	}
-	_, werr := in.Write(text) // the pipe stays open: its end tells the child that we are gone
-	last, rerr := follow(out, progress)
+	werr := gob.NewEncoder(in).Encode(cfg) // the pipe stays open: its end tells the child that we are gone
 	err = cmd.Wait()
+	var last outcome
+	rerr := gob.NewDecoder(&out).Decode(&last)
 	switch {
 	case ctx.Err() != nil:
 		return fail(ctx.Err())
 	case last.Error != "":
 		return fail(errors.New(last.Error))
 	case last.Report == nil:
-		return fail(fmt.Errorf("the process ended early: %w: %s", errors.Join(err, werr, rerr), words.first()))
+		return fail(fmt.Errorf("the process ended early: %w: %s", cmp.Or(err, werr, rerr), words.first()))
 	}
-	last.Report.Wall = Duration(time.Since(began))
+	last.Report.Wall = time.Since(began)
 	if u, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		last.Report.PeakRSS = uint64(u.Maxrss) * 1024
 	}
 	return last.Report, nil
 }
 
-// follow reads the child's lines until the end and returns the last that is no progress.
-func follow(r io.Reader, progress func(Progress)) (last line, err error) {
-	for decoder := json.NewDecoder(r); ; {
-		var l line
-		if err := decoder.Decode(&l); err != nil {
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
-			return last, err
-		}
-		if l.Progress == nil {
-			last = l
-		} else if progress != nil {
-			progress(*l.Progress)
-		}
-	}
-}
-
 // RunAll runs simulations, several at once, and returns their reports in order. It ends
-// with the first that fails. progress may be nil; it is called from several goroutines.
-func RunAll(ctx context.Context, c Command, configs []Config, jobs int, progress func(i int, p Progress)) ([]*Report, error) {
+// with the first that fails. ended is called after each, from several goroutines.
+func RunAll(ctx context.Context, c Command, configs []Config, jobs int, ended func()) ([]*Report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	reports := make([]*Report, len(configs))
@@ -154,16 +129,13 @@ func RunAll(ctx context.Context, c Command, configs []Config, jobs int, progress
 	for range max(1, jobs) {
 		workers.Go(func() {
 			for i := range next {
-				r, err := RunProcess(ctx, c, configs[i], func(p Progress) {
-					if progress != nil {
-						progress(i, p)
-					}
-				})
+				r, err := RunProcess(ctx, c, configs[i])
 				if err != nil {
 					cancel(err)
 					return
 				}
 				reports[i] = r
+				ended()
 			}
 		})
 	}

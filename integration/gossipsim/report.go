@@ -9,50 +9,50 @@ import (
 
 // Report is the outcome of one simulation, or of several that were merged.
 type Report struct {
-	Config    Config   `json:"config"`
-	Method    Method   `json:"method"`
-	Trials    int      `json:"trials"`
-	Schedule  []string `json:"schedule"`           // of the first trial
-	Complete  int      `json:"completeNodes"`      // nodes that reached everybody when the schedule began
-	Unformed  bool     `json:"unformed,omitempty"` // memberlists, counted, that did not even get to know each other
-	Measured  Duration `json:"measured"`           // virtual time of the schedule, of all trials together
-	NodeHours float64  `json:"nodeHours"`          // the same for all nodes
+	Config    Config
+	Method    Method
+	Trials    int
+	Schedule  []string      // of the first trial
+	Complete  int           // nodes that reached everybody when the schedule began
+	Unformed  bool          // memberlists, counted, that did not even get to know each other
+	Measured  time.Duration // virtual time of the schedule, of all trials together
+	NodeHours float64       // the same for all nodes
 
 	// How long the nodes took to see the consequences of the measured event, for good.
-	BelowQuorum Distribution `json:"belowQuorum"` // those that must see less than a quorum
-	ExactView   Distribution `json:"exactView"`   // all whose view must change: it is exactly what they can reach
-	Left        Distribution `json:"left"`        // those that keep quorum: they have reported every lost node
+	BelowQuorum Distribution // those that must see less than a quorum
+	ExactView   Distribution // all whose view must change: it is exactly what they can reach
+	Left        Distribution // those that keep quorum: they have reported every lost node
 
-	False False `json:"false"`
+	False False
 	// Disturbed counts LEFTs that a fault explains, of restarted nodes too.
-	Disturbed int `json:"disturbedLefts"`
+	Disturbed int
 	// ByDoubt counts all LEFTs by doubt, rightly or not.
-	ByDoubt int `json:"leftsByDoubt"`
+	ByDoubt int
 
-	Sent      Traffic   `json:"sent"`      // by all nodes during the schedule
-	Busiest   Traffic   `json:"busiest"`   // by all nodes in the second with the most
-	Seconds   []Traffic `json:"seconds"`   // by all nodes in each second of the first trial
-	Overflows uint64    `json:"overflows"` // packets that found a receiver's queue full
+	Sent      Traffic   // by all nodes during the schedule
+	Busiest   Traffic   // by all nodes in the second with the most
+	Seconds   []Traffic // by all nodes in each second of the first trial
+	Overflows uint64    // packets that found a receiver's queue full
 
-	Wall    Duration `json:"wall"`         // real time that it took
-	PeakRSS uint64   `json:"peakRSSBytes"` // memory of the process; of the largest, when merged
-	Virtual Duration `json:"virtual"`      // simulated time, boot and warm-up included
+	Wall    time.Duration // real time that it took
+	PeakRSS uint64        // memory of the process; of the largest, when merged
+	Virtual time.Duration // simulated time, boot and warm-up included
 }
 
 // False counts what nodes said although nothing was the matter.
 type False struct {
-	Reports    int `json:"reports"`    // LEFTs of a healthy node at a healthy node
-	AtSlow     int `json:"atSlow"`     // LEFTs of a healthy node at a slow one
-	OfSlow     int `json:"ofSlow"`     // LEFTs of a slow node
-	Incidents  int `json:"incidents"`  // healthy nodes reported by anybody; reports within 10 s are one incident
-	ByDoubt    int `json:"byDoubt"`    // of all these LEFTs, those by doubt, before evidence had run out
-	QuorumLost int `json:"quorumLost"` // nodes that lost sight of a quorum
+	Reports    int // LEFTs of a healthy node at a healthy node
+	AtSlow     int // LEFTs of a healthy node at a slow one
+	OfSlow     int // LEFTs of a slow node
+	Incidents  int // healthy nodes reported by anybody; reports within 10 s are one incident
+	ByDoubt    int // of all these LEFTs, those by doubt, before evidence had run out
+	QuorumLost int // nodes that lost sight of a quorum
 }
 
 // Distribution holds one time for each node that had something to find out.
 type Distribution struct {
-	Samples []Duration `json:"samples,omitempty"` // sorted
-	Missing int        `json:"missing"`           // nodes that had not found out at the end
+	Samples []time.Duration // sorted
+	Missing int             // nodes that had not found out at the end
 }
 
 func (d *Distribution) add(at, since time.Time) {
@@ -60,7 +60,7 @@ func (d *Distribution) add(at, since time.Time) {
 		d.Missing++
 		return
 	}
-	d.Samples = append(d.Samples, Duration(at.Sub(since)))
+	d.Samples = append(d.Samples, at.Sub(since))
 }
 
 // Len is the number of nodes, those that did not find out included.
@@ -74,7 +74,7 @@ func (d *Distribution) Quantile(q float64) (time.Duration, bool) {
 	if rank > len(d.Samples) {
 		return 0, false
 	}
-	return time.Duration(d.Samples[rank-1]), true
+	return d.Samples[rank-1], true
 }
 
 func (d *Distribution) merge(o Distribution) {
@@ -91,11 +91,11 @@ func newReport(w *world) *Report {
 	return r
 }
 
-// finish fills in what is known at the end, so long after the begin of the schedule.
+// finish fills in what is known at the end, this long after the begin of the schedule.
 func (r *Report) finish(w *world, measured time.Duration) {
-	r.Measured = Duration(measured)
+	r.Measured = measured
 	r.NodeHours = float64(w.cfg.Nodes) * measured.Hours()
-	r.Virtual = Duration(bootSpread) + w.cfg.Warmup + r.Measured
+	r.Virtual = bootSpread + w.cfg.Warmup + r.Measured
 	for _, s := range r.Seconds {
 		r.Sent.add(s)
 		if s.total() > r.Busiest.total() {
@@ -177,15 +177,15 @@ func (r *Report) Merge(o *Report) {
 
 // Rates are what a node sends in a second, on all networks together.
 type Rates struct {
-	Packets         float64 `json:"packets"`
-	EvidencePackets float64 `json:"evidencePackets"`
-	Bytes           float64 `json:"bytes"`         // of packets, with the headers of IP and UDP
-	EvidenceBytes   float64 `json:"evidenceBytes"` // of those, of the evidence protocol
-	StreamBytes     float64 `json:"streamBytes"`   // estimated
+	Packets         float64
+	EvidencePackets float64
+	Bytes           float64 // of packets, with the headers of IP and UDP
+	EvidenceBytes   float64 // of those, of the evidence protocol
+	StreamBytes     float64 // estimated
 }
 
 // Mean returns the mean over the schedule.
-func (r *Report) Mean() Rates { return r.rates(r.Sent, time.Duration(r.Measured).Seconds()) }
+func (r *Report) Mean() Rates { return r.rates(r.Sent, r.Measured.Seconds()) }
 
 // Peak returns the second in which most was sent, in whichever trial that was.
 func (r *Report) Peak() Rates { return r.rates(r.Busiest, 1) }

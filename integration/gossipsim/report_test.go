@@ -1,12 +1,6 @@
 package gossipsim
 
 import (
-	"bytes"
-	"encoding/xml"
-	"errors"
-	"io"
-	"math"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,9 +8,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-func seconds(values ...float64) (d []Duration) {
+func seconds(values ...float64) (d []time.Duration) {
 	for _, v := range values {
-		d = append(d, Duration(v*float64(time.Second)))
+		d = append(d, time.Duration(v*float64(time.Second)))
 	}
 	return d
 }
@@ -39,8 +33,8 @@ func TestQuantiles(t *testing.T) {
 }
 
 func TestMerge(t *testing.T) {
-	a := &Report{Config: DefaultConfig(10), Trials: 1, Complete: 10, NodeHours: 1, Measured: Duration(time.Second), Left: Distribution{Samples: seconds(1, 3)}, Sent: Traffic{Packets: 10, Bytes: 1000}, Busiest: Traffic{Bytes: 1000}, False: False{Reports: 1}, PeakRSS: 5}
-	b := &Report{Config: DefaultConfig(10), Trials: 1, Complete: 9, NodeHours: 1, Measured: Duration(3 * time.Second), Left: Distribution{Samples: seconds(2), Missing: 2}, Sent: Traffic{Packets: 30, Bytes: 3000}, Busiest: Traffic{Bytes: 2000}, False: False{Reports: 2}, PeakRSS: 3}
+	a := &Report{Config: DefaultConfig(10), Trials: 1, Complete: 10, NodeHours: 1, Measured: time.Second, Left: Distribution{Samples: seconds(1, 3)}, Sent: Traffic{Packets: 10, Bytes: 1000}, Busiest: Traffic{Bytes: 1000}, False: False{Reports: 1}, PeakRSS: 5}
+	b := &Report{Config: DefaultConfig(10), Trials: 1, Complete: 9, NodeHours: 1, Measured: 3 * time.Second, Left: Distribution{Samples: seconds(2), Missing: 2}, Sent: Traffic{Packets: 30, Bytes: 3000}, Busiest: Traffic{Bytes: 2000}, False: False{Reports: 2}, PeakRSS: 3}
 	a.Merge(b)
 	if p50, ok := a.Left.Quantile(0.5); !ok || p50 != 3*time.Second || a.Left.Len() != 5 {
 		t.Errorf("merged %+v", a.Left)
@@ -99,8 +93,8 @@ func TestObserverTellsFalseFromTrue(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		o := observed(t, config(5, "auto", "idle"),
-			Fault{Kind: Isolate, At: Duration(10 * time.Second), For: Duration(5 * time.Second), Nodes: []int{1}},
-			Fault{Kind: Isolate, At: Duration(10 * time.Second), For: Duration(5 * time.Second), Nodes: []int{2}, Networks: []int{0}},
+			Fault{Kind: Isolate, At: 10 * time.Second, For: 5 * time.Second, Nodes: []int{1}},
+			Fault{Kind: Isolate, At: 10 * time.Second, For: 5 * time.Second, Nodes: []int{2}, Networks: []int{0}},
 			Fault{Kind: Slow, Nodes: []int{4}})
 		<-time.After(5 * time.Second)
 		without(o, 0, 1) // before the fault: false
@@ -153,100 +147,6 @@ func TestDetectionIsForGood(t *testing.T) {
 			t.Errorf("below quorum: %s; LEFT: %s", show(below), show(left))
 		}
 	})
-}
-
-func TestPlot(t *testing.T) {
-	curves := []Curve{
-		{Label: "a <b> & c", Distribution: Distribution{Samples: seconds(3, 1, 2, 2.5)}},
-		{Label: "late", Color: 8, Dashed: true, Distribution: Distribution{Samples: seconds(0.5), Missing: 1}},
-		{Label: "never", Color: 2, Distribution: Distribution{Missing: 3}},
-	}
-	var b bytes.Buffer
-	if err := WritePlot(&b, "x < y", curves, time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	text, elements := "", map[string]int{}
-	for d := xml.NewDecoder(&b); ; {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatalf("no XML: %v", err)
-		}
-		switch x := token.(type) {
-		case xml.StartElement:
-			elements[x.Name.Local]++
-			for _, a := range x.Attr {
-				if strings.Contains(a.Value, "NaN") || strings.Contains(a.Value, "Inf") {
-					t.Errorf("<%s %s=%q>", x.Name.Local, a.Name.Local, a.Value)
-				}
-			}
-		case xml.CharData:
-			text += string(x)
-		}
-	}
-	if elements["path"] != 2 || elements["circle"] != 2 {
-		t.Errorf("elements %v", elements)
-	}
-	for _, part := range []string{"x < y", "a <b> & c, median 2.00 s", "late, median 0.50 s, 1 of 2 not before the end", "never, 3 of 3 not", "50%", "10 s"} {
-		if !strings.Contains(text, part) {
-			t.Errorf("the picture does not say %q: %s", part, text)
-		}
-	}
-	if err := WritePlot(brokenWriter{}, "", nil, time.Second); err == nil {
-		t.Error("a write error got lost")
-	}
-}
-
-type brokenWriter struct{}
-
-func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
-
-func TestAxis(t *testing.T) {
-	for _, c := range []struct {
-		samples   []Duration
-		missing   int
-		low, high float64
-	}{
-		{seconds(2, 4), 0, 1, 4.4},
-		{seconds(3), 0, 2, 4},
-		{seconds(0), 0, 0.0005, 0.0011},
-		{seconds(3), 2, 2, 66},
-		{nil, 2, 0.5, 66},
-		{nil, 0, 0.5, 66},
-	} {
-		a := newAxis([]Curve{{Distribution: Distribution{Samples: c.samples, Missing: c.missing}}}, time.Minute)
-		if math.Abs(a.low-c.low) > c.low/100 || math.Abs(a.high-c.high) > c.high/100 {
-			t.Errorf("%v and %d missing: axis %v to %v, want %v to %v", c.samples, c.missing, a.low, a.high, c.low, c.high)
-		}
-	}
-}
-
-func TestReportsPickTheirCurves(t *testing.T) {
-	one, many := Distribution{Samples: seconds(1)}, Distribution{Samples: seconds(1, 2)}
-	for _, c := range []struct {
-		report Report
-		want   string
-	}{
-		{Report{BelowQuorum: one, Left: many, ExactView: many}, "view below quorum;survivors have reported LEFT"},
-		{Report{Left: many, ExactView: many}, "survivors have reported LEFT"},
-		{Report{BelowQuorum: many, ExactView: many}, "view is exact"},
-		{Report{ExactView: many}, "view is exact"},
-		{Report{}, ""},
-	} {
-		c.report.Config = config(10, "lan", "idle")
-		var labels []string
-		for _, x := range c.report.Curves(3) {
-			labels = append(labels, strings.TrimPrefix(x.Label, "lan, N=10: "))
-			if x.Color != 3 {
-				t.Errorf("color %d", x.Color)
-			}
-		}
-		if got := strings.Join(labels, ";"); got != c.want {
-			t.Errorf("curves %q, want %q", got, c.want)
-		}
-	}
 }
 
 // Of trials of which one group did not form, the case did not.

@@ -22,7 +22,7 @@ func config(nodes int, set, scenario string, change ...func(*Config)) Config {
 	return c
 }
 
-func lasting(d time.Duration) func(*Config) { return func(c *Config) { c.Duration = Duration(d) } }
+func lasting(d time.Duration) func(*Config) { return func(c *Config) { c.Duration = d } }
 func seeded(seed uint64) func(*Config)      { return func(c *Config) { c.Seed = seed } }
 
 // raceBudget is the most node-time that a test simulates under the race detector, which is
@@ -42,13 +42,13 @@ func notInMakeTest(t *testing.T, nodes int) {
 func run(t *testing.T, cfg Config) *Report {
 	t.Helper()
 	notInMakeTest(t, cfg.Nodes)
-	if race.Detector && time.Duration(cfg.Nodes)*time.Duration(cfg.Duration) > raceBudget {
+	if race.Detector && time.Duration(cfg.Nodes)*cfg.Duration > raceBudget {
 		t.Skip("too long for the race detector")
 	}
 	var r *Report
 	synctest.Test(t, func(t *testing.T) {
 		var err error
-		if r, err = Run(cfg, nil); err != nil {
+		if r, err = Run(cfg); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -140,7 +140,7 @@ func TestEqualSplit(t *testing.T) {
 			}
 			r := run(t, config(n, "auto", "split", seeded(7), lasting(6*time.Second), func(c *Config) {
 				if n > 20 { // every packet of them costs real time
-					c.Networks, c.Warmup = 1, Duration(time.Second)
+					c.Networks, c.Warmup = 1, time.Second
 				}
 			}))
 			expectAll(t, "view is exactly its own half", r.ExactView, n, 5*time.Second)
@@ -151,13 +151,13 @@ func TestEqualSplit(t *testing.T) {
 }
 
 func TestSettleEndsEarly(t *testing.T) {
-	settle := func(c *Config) { c.Settle = Duration(3 * time.Second) }
+	settle := func(c *Config) { c.Settle = 3 * time.Second }
 	r := run(t, config(6, "auto", "isolate", settle))
 	found, _ := r.ExactView.Quantile(1)
-	if end := time.Duration(r.Measured); end < found+3*time.Second || end > found+6*time.Second {
+	if end := r.Measured; end < found+3*time.Second || end > found+6*time.Second {
 		t.Errorf("all had found out after %v, the end came after %v", found, end)
 	}
-	if got := len(r.Seconds); got != int(time.Duration(r.Measured)/time.Second) || r.Sent.Packets == 0 {
+	if got := len(r.Seconds); got != int(r.Measured/time.Second) || r.Sent.Packets == 0 {
 		t.Errorf("%d seconds counted, %+v sent", got, r.Sent)
 	}
 	// Where nobody finds out, and where there is nothing to find out, it goes on.
@@ -298,7 +298,7 @@ func TestChaos(t *testing.T) {
 	disturbed := 0
 	for seed := range uint64(4) {
 		synctest.Test(t, func(t *testing.T) {
-			w, r, err := simulate(config(7, "auto", "chaos", seeded(seed), lasting(last)), nil)
+			w, r, err := simulate(config(7, "auto", "chaos", seeded(seed), lasting(last)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -326,7 +326,7 @@ func TestChaos(t *testing.T) {
 // justHealed reports whether a fault has ended within the last second.
 func (w *world) justHealed(at time.Duration) bool {
 	return slices.ContainsFunc(w.faults, func(f Fault) bool {
-		ended := time.Duration(f.At + f.For)
+		ended := f.At + f.For
 		return f.For > 0 && at >= ended && at < ended+time.Second
 	})
 }
@@ -380,22 +380,9 @@ func TestBootIsQuiet(t *testing.T) {
 	}
 }
 
-func TestProgress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var told []Progress
-		if _, err := Run(config(3, "lan", "idle", lasting(2*time.Second)), func(p Progress) { told = append(told, p) }); err != nil {
-			t.Fatal(err)
-		}
-		last := told[len(told)-1]
-		if len(told) < 60 || last.Done != last.Total || last.Total != Duration(7500*time.Millisecond) {
-			t.Errorf("%d reports, the last %+v", len(told), last)
-		}
-	})
-}
-
 func TestRunRefusesNonsense(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if r, err := Run(config(1, "auto", "idle"), nil); err == nil {
+		if r, err := Run(config(1, "auto", "idle")); err == nil {
 			t.Errorf("a group of one gives %+v", r)
 		}
 	})

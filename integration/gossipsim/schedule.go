@@ -28,15 +28,15 @@ const (
 
 // Fault is one thing that goes wrong, or is healed again, at a certain time.
 type Fault struct {
-	Kind     Kind     `json:"kind"`
-	At       Duration `json:"at"`                 // after the warm-up
-	For      Duration `json:"for,omitempty"`      // 0: for good
-	Nodes    []int    `json:"nodes,omitempty"`    // those it happens to
-	Networks []int    `json:"networks,omitempty"` // empty: all
-	Sides    []int    `json:"sides,omitempty"`    // of a partition, by node
-	Link     *Link    `json:"link,omitempty"`     // of Impair
-	Blocked  Duration `json:"blocked,omitempty"`  // of Slow
-	Open     Duration `json:"open,omitempty"`
+	Kind     Kind
+	At       time.Duration // after the warm-up
+	For      time.Duration // 0: for good
+	Nodes    []int         // those it happens to
+	Networks []int         // empty: all
+	Sides    []int         // of a partition, by node
+	Link     *Link         // of Impair
+	Blocked  time.Duration // of Slow
+	Open     time.Duration
 }
 
 // String describes the fault in a line.
@@ -168,7 +168,7 @@ func (c *Config) Schedule() ([]Fault, error) {
 
 // phase spreads the first event over a second, so that it does not always hit the same
 // phase of all the tickers that the boot has started.
-func phase(r *rand.Rand) Duration { return Duration(r.Int64N(int64(time.Second))) }
+func phase(r *rand.Rand) time.Duration { return time.Duration(r.Int64N(int64(time.Second))) }
 
 // one makes a fault of one random node.
 func one(k Kind) func(*Config, *rand.Rand) []Fault {
@@ -177,7 +177,7 @@ func one(k Kind) func(*Config, *rand.Rand) []Fault {
 	}
 }
 
-// gone makes so many of the nodes crash at one instant.
+// gone makes this many of the nodes crash at one instant.
 func gone(count func(nodes int) int) func(*Config, *rand.Rand) []Fault {
 	return func(c *Config, r *rand.Rand) []Fault {
 		at := phase(r)
@@ -198,11 +198,11 @@ func series(c *Config, r *rand.Rand) []Fault {
 // deadSwitch has nobody reach anybody on the first network.
 func deadSwitch(c *Config, r *rand.Rand) []Fault {
 	dead := Fault{Kind: Isolate, Nodes: r.Perm(c.Nodes), Networks: []int{0}}
-	return []Fault{dead, {Kind: Crash, At: min(c.Duration, Duration(10*time.Second)+phase(r)), Nodes: []int{r.IntN(c.Nodes)}}}
+	return []Fault{dead, {Kind: Crash, At: min(c.Duration, 10*time.Second+phase(r)), Nodes: []int{r.IntN(c.Nodes)}}}
 }
 
 // rack cuts a tenth off, who still reach each other.
-func rack(after Duration) func(*Config, *rand.Rand) []Fault {
+func rack(after time.Duration) func(*Config, *rand.Rand) []Fault {
 	return func(c *Config, r *rand.Rand) []Fault {
 		f := Fault{Kind: Partition, At: phase(r), For: after, Sides: make([]int, c.Nodes)}
 		for i, first := 0, r.IntN(c.Nodes); i < max(1, c.Nodes/10); i++ {
@@ -214,7 +214,7 @@ func rack(after Duration) func(*Config, *rand.Rand) []Fault {
 
 func blinks(c *Config, r *rand.Rand) []Fault {
 	var faults []Fault
-	for at := Duration(0); at+c.Every <= c.Duration || at == 0; at += c.Every {
+	for at := time.Duration(0); at+c.Every <= c.Duration || at == 0; at += c.Every {
 		f := rack(c.Stall)(c, r)[0]
 		f.At = min(at+f.At, c.Duration)
 		faults = append(faults, f)
@@ -235,8 +235,8 @@ func liars(c *Config, r *rand.Rand) []Fault {
 }
 
 // slowly has a node stand still again and again.
-func slowly(c *Config, node int, at Duration) Fault {
-	return Fault{Kind: Slow, At: at, Nodes: []int{node}, Blocked: c.Stall, Open: Duration(250 * time.Millisecond)}
+func slowly(c *Config, node int, at time.Duration) Fault {
+	return Fault{Kind: Slow, At: at, Nodes: []int{node}, Blocked: c.Stall, Open: 250 * time.Millisecond}
 }
 
 // split cuts the networks, all if none is named, into equal parts.
@@ -258,14 +258,14 @@ func sides(nodes, parts int, r *rand.Rand) []int {
 func heal(after time.Duration) func(*Config, *rand.Rand) []Fault {
 	return func(c *Config, r *rand.Rand) []Fault {
 		f := split()(c, r)
-		f[0].For = Duration(after)
+		f[0].For = after
 		return f
 	}
 }
 
 func restart(c *Config, r *rand.Rand) []Fault {
 	f := one(Restart)(c, r)
-	f[0].For = Duration(time.Second)
+	f[0].For = time.Second
 	return f
 }
 
@@ -273,8 +273,8 @@ func restart(c *Config, r *rand.Rand) []Fault {
 func start(c *Config, r *rand.Rand) []Fault {
 	var faults []Fault
 	for place, node := range r.Perm(c.Nodes) {
-		back := Duration(time.Second) * Duration(place) / Duration(c.Nodes)
-		faults = append(faults, Fault{Kind: Restart, For: Duration(time.Second) + back, Nodes: []int{node}})
+		back := time.Second * time.Duration(place) / time.Duration(c.Nodes)
+		faults = append(faults, Fault{Kind: Restart, For: time.Second + back, Nodes: []int{node}})
 	}
 	return faults
 }
@@ -298,8 +298,8 @@ func slow(c *Config, r *rand.Rand) []Fault {
 func flap(c *Config, r *rand.Rand) []Fault {
 	node := r.IntN(c.Nodes)
 	var faults []Fault
-	for at := phase(r); at < c.Duration; at += Duration(5 * time.Second) {
-		faults = append(faults, Fault{Kind: Isolate, At: at, For: Duration(2 * time.Second), Nodes: []int{node}})
+	for at := phase(r); at < c.Duration; at += 5 * time.Second {
+		faults = append(faults, Fault{Kind: Isolate, At: at, For: 2 * time.Second, Nodes: []int{node}})
 	}
 	return faults
 }
@@ -309,7 +309,7 @@ func chaos(c *Config, r *rand.Rand) []Fault {
 	kinds := []Kind{Crash, Restart, Leave, Isolate, Unplug, Mute, Deaf, Partition, Partition, CutOneWay, Impair, Slow}
 	var faults []Fault
 	for at := phase(r); ; {
-		f := Fault{Kind: kinds[r.IntN(len(kinds))], At: at, For: Duration(500*time.Millisecond) + Duration(r.Int64N(int64(12*time.Second)))}
+		f := Fault{Kind: kinds[r.IntN(len(kinds))], At: at, For: 500*time.Millisecond + time.Duration(r.Int64N(int64(12*time.Second)))}
 		if r.IntN(3) == 0 {
 			f.Networks = []int{r.IntN(c.Networks)}
 		}
@@ -319,7 +319,7 @@ func chaos(c *Config, r *rand.Rand) []Fault {
 			f.Sides = sides(c.Nodes, 2+r.IntN(2), r)
 		case Impair:
 			l := c.Link
-			l.Loss, l.Duplicate, l.Jitter = r.Float64()/5, r.Float64()/10, Duration(r.Int64N(int64(20*time.Millisecond)))
+			l.Loss, l.Duplicate, l.Jitter = r.Float64()/5, r.Float64()/10, time.Duration(r.Int64N(int64(20*time.Millisecond)))
 			f.Link = &l
 		case CutOneWay:
 			f.Nodes = nodes[:2]
@@ -330,12 +330,12 @@ func chaos(c *Config, r *rand.Rand) []Fault {
 			f.Nodes = nodes[:1+r.IntN(max(1, c.Nodes/4))]
 		}
 		if f.Kind == Slow {
-			f.Blocked, f.Open = Duration(time.Second), Duration(250*time.Millisecond)
+			f.Blocked, f.Open = time.Second, 250*time.Millisecond
 		}
 		if f.At+f.For > c.Duration {
 			return faults
 		}
 		faults = append(faults, f)
-		at += f.For + Duration(r.Int64N(int64(8*time.Second)))
+		at += f.For + time.Duration(r.Int64N(int64(8*time.Second)))
 	}
 }

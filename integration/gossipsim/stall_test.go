@@ -5,8 +5,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
 // stalls lets one node of n stand still once, in two phases of the tickers, and counts the
@@ -15,15 +13,15 @@ func stalls(t *testing.T, n int, d time.Duration) (left int) {
 	t.Helper()
 	for seed := range uint64(2) {
 		cfg := DefaultConfig(n)
-		cfg.Seed, cfg.Duration = seed+1, Duration(6*time.Second)
+		cfg.Seed, cfg.Duration = seed+1, 6*time.Second
 		synctest.Test(t, func(t *testing.T) {
 			w, err := newWorld(cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
-			at := Duration(seed) * Duration(331*time.Millisecond)
-			w.faults = []Fault{{Kind: Slow, At: at, Nodes: []int{n / 2}, Blocked: Duration(d), Open: Duration(time.Hour)}}
-			r, err := w.run(nil)
+			at := time.Duration(seed) * 331 * time.Millisecond
+			w.faults = []Fault{{Kind: Slow, At: at, Nodes: []int{n / 2}, Blocked: d, Open: time.Hour}}
+			r, err := w.run()
 			if err = errors.Join(err, w.close()); err != nil {
 				t.Fatal(err)
 			}
@@ -35,9 +33,6 @@ func stalls(t *testing.T, n int, d time.Duration) (left int) {
 
 // docs/api.md says which stalls consumers see as LEFT.
 func TestStallsThatAreLeft(t *testing.T) {
-	if race.Detector {
-		t.Skip("too long for the race detector")
-	}
 	for _, c := range []struct {
 		n    int
 		d    time.Duration

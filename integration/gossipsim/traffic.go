@@ -17,11 +17,11 @@ const (
 
 // Traffic counts what one node sent.
 type Traffic struct {
-	Packets       uint64 `json:"packets"`
-	Bytes         uint64 `json:"bytes"` // of the packets, with the headers of IP and UDP
-	Evidence      uint64 `json:"evidencePackets"`
-	EvidenceBytes uint64 `json:"evidenceBytes"` // of those packets, with headers
-	StreamBytes   uint64 `json:"streamBytes"`   // payload and an estimate of the segments' headers
+	Packets       uint64
+	Bytes         uint64 // of the packets, with the headers of IP and UDP
+	Evidence      uint64
+	EvidenceBytes uint64 // of those packets, with headers
+	StreamBytes   uint64 // payload and an estimate of the segments' headers
 }
 
 // packet counts one packet. A packet of our own protocol is a user message that travels alone.

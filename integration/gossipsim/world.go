@@ -174,9 +174,9 @@ type moment struct {
 func (w *world) moments() []moment {
 	var ms []moment
 	for i, f := range w.faults {
-		ms = append(ms, moment{time.Duration(f.At), i, true})
+		ms = append(ms, moment{f.At, i, true})
 		if f.For > 0 {
-			ms = append(ms, moment{time.Duration(f.At + f.For), i, false})
+			ms = append(ms, moment{f.At + f.For, i, false})
 		}
 	}
 	slices.SortStableFunc(ms, func(a, b moment) int { return cmp.Compare(a.at, b.at) })
@@ -271,7 +271,7 @@ func (f *fabric) apply(x *Fault, begin bool, base Link) {
 			f.hosts[i].down = begin
 		case Slow:
 			if f.hosts[i].slow = (pauses{}); begin {
-				f.hosts[i].slow = pauses{since: f.now(), blocked: time.Duration(x.Blocked), open: time.Duration(x.Open)}
+				f.hosts[i].slow = pauses{since: f.now(), blocked: x.Blocked, open: x.Open}
 			}
 		}
 	}

@@ -203,9 +203,9 @@ func (w *appWorld) record(rw http.ResponseWriter, r *http.Request, forward http.
 	switch r.Method {
 	case http.MethodPatch:
 		var body struct {
-			Metadata struct{ UID, ResourceVersion string }
+			Metadata struct{ ResourceVersion string }
 		}
-		sure = json.Unmarshal(text, &body) == nil && body.Metadata.UID != "" && body.Metadata.ResourceVersion != ""
+		sure = json.Unmarshal(text, &body) == nil && body.Metadata.ResourceVersion != ""
 	case http.MethodDelete, http.MethodPost: // of pods, in protobuf
 		o, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil)
 		switch o := o.(type) {

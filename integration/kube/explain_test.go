@@ -145,7 +145,7 @@ func TestExplainEachPhase(t *testing.T) {
 	x.must(err)
 	x.reads("rec-4", "its pods are gone", "explained: released", "but for 1 that are excluded; the taint stays until the node is back in another boot")
 	x.shows("<b>rec</b>: ", "1 released", "<b>released</b>", "boot "+deadBoot+", proof time: rec-1 at", "rec-2 at", "explained")
-	x.prints("fencectl events rec-4", "all of it in order", "boot "+deadBoot+" has ended, proof time", "DeathProven", "BarrierSet", "NodeReleased", "Ready", "Unknown")
+	x.prints("fencectl explain rec-4", "all of it in order", "boot "+deadBoot+" has ended, proof time", "DeathProven", "BarrierSet", "NodeReleased", "Ready", "Unknown")
 	x.boots(nextID)
 	x.kubelets("rec-4")
 	x.reads("rec-4", "back, with an old pod", "an earlier boot; it comes off when the node is Ready and its old pods are gone", "another boot, "+deadBoot, "explained: returning", "1 pods from before are left")

@@ -60,8 +60,7 @@ type agentStatus struct {
 	}
 	Watchdog struct{ State string }
 	Roster   struct {
-		Change        string
-		PolicyDiffers []string
+		Change string
 	}
 	LunLease struct {
 		Instance string // a number

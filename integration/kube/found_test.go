@@ -36,7 +36,7 @@ func (w *recoveryWorld) comesUp(n *core.Node, boot string) {
 // isUnknown is what kube-controller-manager makes of a Node whose kubelet it does not hear.
 func (w *recoveryWorld) isUnknown(node string) {
 	w.t.Helper()
-	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q}]}}`, core.NodeReady, core.ConditionUnknown)
+	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q,"lastTransitionTime":%q}]}}`, core.NodeReady, core.ConditionUnknown, time.Now().UTC().Format(time.RFC3339))
 	_, err := w.admin.CoreV1().Nodes().Patch(w.t.Context(), node, types.StrategicMergePatchType, []byte(patch), meta.PatchOptions{}, "status")
 	w.must(err)
 }
@@ -77,26 +77,34 @@ func (s agentStatus) fencedBy(node string) string {
 	return ""
 }
 
+// groupOfThree are real agents that follow two replicas, one of them on a node that devices can fence. stop ends the
+// kubelet of that node.
+func (w *fenceWorld) groupOfThree(name string) (a *agents, stop func()) {
+	w.t.Helper()
+	a, gone := newGroup(w.t, deploy(w.t), name, checkOften), name+"-3"
+	w.t.Cleanup(func() { w.forgets(gone) }) // when no replica runs any more
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	w.must(err)
+	addresses, _ := a.lead(w.t, w.recoveryWorld, fenceSettings)
+	for i := range 3 {
+		r := a.follower(w.t, addresses[i%2])
+		n, err := a.admin.CoreV1().Nodes().Get(w.t.Context(), r.node, meta.GetOptions{})
+		w.must(err)
+		w.comesUp(n, strings.TrimSpace(string(boot)))
+		r.start(w.t)
+	}
+	w.kubelets("rec-0", "rec-1", "rec-2", "rec-3", "rec-4", name+"-1", name+"-2")
+	stop = w.kubelets(gone)
+	a.settled(w.t, 3)
+	return a, stop
+}
+
 // A member without a watchdog is gone, and its supply is off, as the controller finds by a Job. The agents that follow two replicas hear
 // that when its Lease has run out, not before, and say FENCED by power; when its kubelet speaks in the same boot, they take it back.
 func TestAgentsAreToldWhatDevicesProve(t *testing.T) {
 	const gone = "found-3"
 	w := newFenceWorldOf(t, "trigger_after=0\nsettle=1\npoll_interval=1\ncooldown=0", gone)
-	a := newGroup(t, deploy(t), "found", checkOften)
-	t.Cleanup(func() { w.forgets(gone) }) // when no replica runs any more
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	w.must(err)
-	addresses, _ := a.lead(t, w.recoveryWorld, fenceSettings)
-	for i := range 3 {
-		r := a.follower(t, addresses[i%2])
-		n, err := a.admin.CoreV1().Nodes().Get(t.Context(), r.node, meta.GetOptions{})
-		w.must(err)
-		w.comesUp(n, strings.TrimSpace(string(boot)))
-		r.start(t)
-	}
-	w.kubelets("rec-0", "rec-1", "rec-2", "rec-3", "rec-4", "found-1", "found-2")
-	stop := w.kubelets(gone)
-	a.settled(t, 3)
+	a, stop := w.groupOfThree("found")
 	others := a.group[:2]
 
 	a.group[2].kill()
@@ -140,4 +148,55 @@ func TestAgentsAreToldWhatDevicesProve(t *testing.T) {
 	if _, contradicted := w.proof(gone); !contradicted {
 		t.Error("the NodeFence says nothing of a contradiction")
 	}
+}
+
+// A node whose kubelet is dead runs on with its storage cut off, and its board, which is another machine's, says off. While its own
+// agent is heard nothing is proven, its storage stays cut off and nothing is switched on; once nobody hears it the fencing goes on.
+func TestAgentsHoldUpAProofOfDevices(t *testing.T) {
+	const gone = "seen-3"
+	w := newFenceWorldOf(t, "trigger_after=15\nsettle=1\npoll_interval=1\ncooldown=0\ngrace_timeout=1", gone)
+	w.settings(map[string][2]string{
+		"fence-config-" + gone:          {"config.properties", "node_name=" + gone + "\nisolation=port-off\npower_management=bmc-off bmc-on\nrecovery=port-on"},
+		"fence-method-template-port":    {"template.properties", "agent_name=fence_brocade\nip=192.0.2.5\nplug=4\npassword_secret=bmc/password"},
+		"fence-method-port-off-" + gone: {"method.properties", "template=fence-method-template-port\naction=off"},
+		"fence-method-port-on-" + gone:  {"method.properties", "template=fence-method-template-port\naction=on"},
+	})
+	a, stop := w.groupOfThree("seen")
+	stop()
+	w.isUnknown(gone)
+	message := func() string {
+		f, err := w.dynamic.Resource(nodefences).Get(t.Context(), "node-fence-"+gone, meta.GetOptions{})
+		if err != nil {
+			return ""
+		}
+		text, _, _ := unstructured.NestedString(f.Object, "status", "message")
+		return text
+	}
+	await(t, "its storage is cut off, its board says off, and its agent is heard", func() bool {
+		return strings.Contains(message(), "the agents of "+gone+" see that very boot")
+	})
+	held := func() {
+		t.Helper()
+		w.lock.Lock()
+		defer w.lock.Unlock()
+		if kind, _ := w.proof(gone); kind != "" || w.on || !w.cut {
+			t.Fatalf("proof %q, supply on: %v, storage cut off: %v; has run: %v", kind, w.on, w.cut, w.ran)
+		}
+	}
+	quiet := time.NewTimer(20 * time.Second)
+	defer quiet.Stop()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for over := false; !over; {
+		held()
+		select {
+		case <-quiet.C:
+			over = true
+		case <-tick.C:
+		}
+	}
+	a.group[2].kill()
+	began := time.Now()
+	await(t, "a proof by power", func() bool { kind, _ := w.proof(gone); return kind == "power" })
+	t.Logf("the last word of its agent to the proof: %v", time.Since(began).Round(time.Millisecond))
 }

@@ -30,23 +30,22 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s"
 	"github.com/fencing-agent/fencing-agent/k8s/leaseregister"
 	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
-	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
 // tied is a group of four whole agents that break ties by a Lease of the real API server. They
-// are in this process, so that packets between their sockets can be dropped, and so that their
+// are in this process, on a network in memory that can be cut, and so that their
 // clocks can be set forward: what was seen of the Lease is old enough then.
 type tied struct {
-	plane    *controlplane.ControlPlane
-	admin    *kubernetes.Clientset
-	space    string
-	proxies  [2]*controlplane.Proxy // of each half
-	group    []*realAgent
-	peers    []netip.Addr
-	droppers []*netgossiptest.Dropper
-	ahead    atomic.Int64 // of the clocks
-	work     string
-	expiry   time.Duration
+	plane   *controlplane.ControlPlane
+	admin   *kubernetes.Clientset
+	space   string
+	proxies [2]*controlplane.Proxy // of each half
+	group   []*realAgent
+	peers   []netip.Addr
+	network *netgossiptest.Network // of all, in memory, so that it can be cut
+	ahead   atomic.Int64           // of the clocks
+	work    string
+	expiry  time.Duration
 }
 
 const tiedConfig = `cluster: tied
@@ -103,7 +102,7 @@ func (g *tied) tiedRole(t *testing.T) string {
 func newTied(t *testing.T, space string) *tied {
 	t.Helper()
 	p := plane(t)
-	g := &tied{plane: p, admin: client(t, p.Admin()), space: space}
+	g := &tied{plane: p, admin: client(t, p.Admin()), space: space, network: netgossiptest.NewNetwork(1)}
 	token := g.tiedRole(t)
 	g.proxies = [2]*controlplane.Proxy{newProxy(t, p), newProxy(t, p)}
 	var err error
@@ -155,8 +154,6 @@ func (g *tied) start(t *testing.T, name, text, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dropper := &netgossiptest.Dropper{}
-	g.droppers = append(g.droppers, dropper)
 	g.group = append(g.group, &realAgent{node: name, http: url, log: out.Name()})
 	ctx, cancel := context.WithCancelCause(context.Background())
 	var wg sync.WaitGroup
@@ -165,7 +162,7 @@ func (g *tied) start(t *testing.T, name, text, url string) {
 		err := agent.Run(ctx, agent.Options{
 			Config: cfg, Logger: slog.New(slog.NewJSONHandler(out, nil)), Version: "test", Boot: rand.Uint64() | 1,
 			Clock:  func() boottime.Instant { return boottime.Now() + boottime.Instant(g.ahead.Load()) },
-			Listen: swim.Listener(dropper.Over(swim.Listen)),
+			Listen: g.network.Listen,
 		})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -245,22 +242,12 @@ func (g *tied) version(t *testing.T) string {
 }
 
 // split drops all packets between the halves.
-func (g *tied) split() {
-	for i, d := range g.droppers {
-		if i < 2 {
-			d.Cut(g.peers[2:]...)
-		} else {
-			d.Cut(g.peers[:2]...)
-		}
-	}
-}
+func (g *tied) split() { g.network.Partition(g.peers[:2], g.peers[2:]) }
 
 func (g *tied) heal(t *testing.T) {
 	t.Helper()
 	since := time.Now()
-	for _, d := range g.droppers {
-		d.Heal(g.peers...)
-	}
+	g.network.Heal()
 	g.together(t, since)
 }
 

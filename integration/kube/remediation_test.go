@@ -27,6 +27,7 @@ type fenceWorld struct {
 	dynamic dynamic.Interface
 	lock    sync.Mutex
 	on      bool     // the supply
+	cut     bool     // the port to its storage
 	ran     []string // methods
 }
 
@@ -50,20 +51,13 @@ func newFenceWorldOf(t *testing.T, cluster, node string) *fenceWorld {
 	if w.dynamic, err = dynamic.NewForConfig(w.plane.Admin()); err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string][2]string{
+	w.settings(map[string][2]string{
 		"fence-cluster-config":         {"config.properties", cluster},
 		"fence-config-" + node:         {"config.properties", "node_name=" + node + "\npower_management=bmc-off bmc-on"},
 		"fence-method-template-bmc":    {"template.properties", "agent_name=fence_ipmilan\nip=192.0.2.4\npassword_secret=bmc/password"},
 		"fence-method-bmc-off-" + node: {"method.properties", "template=fence-method-template-bmc\naction=off"},
 		"fence-method-bmc-on-" + node:  {"method.properties", "template=fence-method-template-bmc\naction=on"},
-	} {
-		m := &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: name}, Data: map[string]string{data[0]: data[1]}}
-		_, err := w.admin.CoreV1().ConfigMaps(controllerSpace).Create(t.Context(), m, meta.CreateOptions{})
-		w.must(err)
-		t.Cleanup(func() {
-			_ = w.admin.CoreV1().ConfigMaps(controllerSpace).Delete(context.Background(), name, meta.DeleteOptions{})
-		})
-	}
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -80,6 +74,22 @@ func newFenceWorldOf(t *testing.T, cluster, node string) *fenceWorld {
 	})
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	return w
+}
+
+// settings are ConfigMaps of fencing by devices, each with one file.
+func (w *fenceWorld) settings(files map[string][2]string) {
+	w.t.Helper()
+	for name, data := range files {
+		m := &core.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: name}, Data: map[string]string{data[0]: data[1]}}
+		_, err := w.admin.CoreV1().ConfigMaps(controllerSpace).Create(w.t.Context(), m, meta.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			_, err = w.admin.CoreV1().ConfigMaps(controllerSpace).Update(w.t.Context(), m, meta.UpdateOptions{})
+		}
+		w.must(err)
+		w.t.Cleanup(func() {
+			_ = w.admin.CoreV1().ConfigMaps(controllerSpace).Delete(context.Background(), name, meta.DeleteOptions{})
+		})
+	}
 }
 
 // execute does what the kubelet and kube-controller-manager do for a Job, and its executor with the supply.
@@ -100,7 +110,12 @@ func (w *fenceWorld) execute(ctx context.Context) {
 			method = ""
 		case slices.Contains(args, "check"):
 			ok = !w.on
+			if strings.HasPrefix(method, "port-") {
+				ok = w.cut
+			}
 			method = "check"
+		case strings.HasPrefix(method, "port-"):
+			w.cut = method == "port-off"
 		default:
 			w.on = method == "bmc-on"
 		}

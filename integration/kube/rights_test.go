@@ -161,7 +161,7 @@ func without(from []rbac.PolicyRule, x right) []rbac.PolicyRule {
 	return out
 }
 
-// takesEffect waits until the server goes by a changed role: it learns of it a little later.
+// takesEffect waits until the server applies a changed role: it learns of it a little later.
 func takesEffect(t *testing.T, admin *kubernetes.Clientset, user string, allowed bool, of authorization.ResourceAttributes) {
 	t.Helper()
 	review := &authorization.SubjectAccessReview{Spec: authorization.SubjectAccessReviewSpec{User: user, ResourceAttributes: &of}}

@@ -21,12 +21,12 @@ type AgentConfig struct {
 
 	// Address is the node's address on the network.
 	Address func(node, network string) netip.Addr
+	// ByAddress has each agent look for its address, as where there is no interface of the network's name.
+	ByAddress bool
 	// LUN is the path by which the node sees the shared LUN; "" or nil: there is none.
 	LUN func(node string) string
 
-	ByAddress bool   // name this node's networks by address, not by interface
-	Port      int    // gossip port; 0: the agent's default
-	HTTP      string // address of the HTTP listener; "": off
+	HTTP string // address of the HTTP listener; "": off
 	// Override is merged over the top level of each node's file, for what a test is about.
 	Override map[string]any
 	// OwnLUN is merged over the section of the LUN in the file of one node; nil: nothing is.
@@ -90,6 +90,10 @@ func (c *AgentConfig) file(node string) map[string]any {
 		file["quorum"] = map[string]any{"tieBreak": "lun"}
 	}
 	maps.Copy(file, c.Override)
+	if w, ok := file["watchdog"].(map[string]any); ok && w["disableFile"] == nil {
+		w = maps.Clone(w)
+		w["disableFile"], file["watchdog"] = c.DisablePath(node), w
+	}
 	return file
 }
 
@@ -113,16 +117,11 @@ func (c *AgentConfig) members() (out []map[string]any) {
 
 func (c *AgentConfig) systemNetworks(node string) (out []map[string]any) {
 	for _, network := range c.Networks {
-		n := map[string]any{"name": network}
+		at := network
 		if c.ByAddress {
-			n["at"] = c.Address(node, network).String()
-		} else {
-			n["at"] = network
+			at = c.Address(node, network).String()
 		}
-		if c.Port != 0 {
-			n["port"] = c.Port
-		}
-		out = append(out, n)
+		out = append(out, map[string]any{"name": network, "at": at})
 	}
 	return out
 }

@@ -17,8 +17,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Agents is the Cluster of real agents: in each node of a Lab one process of the
-// agent's binary.
+// Agents are real agents: in each node of a Lab one process of the agent's binary.
 type Agents struct {
 	lab    *Lab
 	cfg    AgentConfig
@@ -34,8 +33,6 @@ type Agents struct {
 	programs  map[string]string // of nodes that run another one than binary
 }
 
-var _ Cluster = (*Agents)(nil)
-
 // NewAgents writes the configurations and starts nothing. Nodes, networks and addresses
 // are the lab's. Close closes the lab too.
 func NewAgents(l *Lab, binary string, cfg AgentConfig) (*Agents, error) {
@@ -49,9 +46,10 @@ func NewAgents(l *Lab, binary string, cfg AgentConfig) (*Agents, error) {
 	return &Agents{lab: l, cfg: cfg, binary: binary, processes: map[string]*Process{}, killed: map[string]bool{}, programs: map[string]string{}}, nil
 }
 
-// Use gives a node another agent's program, from its next start on: one of another version, say. Its agent must not run.
+// Use gives a node another agent's program, from its next start on: one of another version, say; empty: the one that the
+// others have. Its agent must not run.
 func (a *Agents) Use(node, binary string) error {
-	if _, err := os.Stat(binary); err != nil {
+	if _, err := os.Stat(cmp.Or(binary, a.binary)); err != nil {
 		return fmt.Errorf("lab: agent's program: %w", err)
 	}
 	a.mu.Lock()
@@ -229,13 +227,9 @@ func (a *Agents) Status(node string) (*grpc.ClientConn, error) { return DialSock
 // SocketPath is the agent's socket, reachable from outside the node.
 func (a *Agents) SocketPath(node string) string { return a.cfg.SocketPath(node) }
 
-// Describe says that processes and partitions are real.
+// Describe says what is real here.
 func (a *Agents) Describe() string {
-	by := "root"
-	if InUserNamespace() {
-		by = "an unprivileged user namespace"
-	}
-	return "each agent is a process in its own network namespace (" + by + "); nftables drops the packets"
+	return "each agent is a process in its own network namespace; nftables drops the packets"
 }
 
 // Hints shows the ways into a node.

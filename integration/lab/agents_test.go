@@ -121,7 +121,6 @@ func TestAgents(t *testing.T) {
 	for _, hint := range a.Hints("n1") {
 		t.Log(hint)
 	}
-	t.Log(a.Describe())
 }
 
 func TestAgentThatEndsByItselfIsReportedWithItsLog(t *testing.T) {

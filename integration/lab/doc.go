@@ -24,23 +24,14 @@
 //
 // # Where it runs
 //
-// [Supported] tries it out. As root it works at once. An ordinary user gets the same
-// through [Reexec], which runs the command again as root of a new user namespace;
-// only [LoopDevices] need the real root. Where neither is allowed the reason is
-// printed and callers fall back to agents inside one process (see below) or skip.
+// [Probe] tries it out. As root it works at once. An ordinary user gets the same through [Reexec], by which unshare(1)
+// runs the command again as root of a new user namespace; only [LoopDevices] need the real root. Where neither is
+// allowed the reason is printed and tests skip.
 //
-// # Clusters
+// # Agents
 //
-// [Cluster] is what a scenario needs from a running cluster of agents, so that the
-// same scenario runs over two kinds of them:
-//
-//   - [Agents]: one fencing-agent process per node in a [Lab]. Real sockets, real
-//     partitions, unmodified binary.
-//   - agents inside one process whose SystemNetworks are loopback addresses
-//     (address: 127.0.<network>.<node>) and whose packets pass a
-//     netgossiptest.Dropper. CutNetworks and Heal then set the dropper, Start and
-//     Kill begin and cancel an agent's context, and each agent still serves its own
-//     unix socket, so Status is the same code.
+// [Agents] are one fencing-agent process per node in a [Lab]: real sockets, real partitions, the unmodified binary. A
+// [Stage] is what the scenes of integration/laboratory are played on.
 //
 // # Concurrency and blocking
 //

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -16,7 +15,6 @@ import (
 
 // Roles of the test binary when it is started as a child, by its first argument.
 const (
-	roleProbe    = "lab-probe"    // ProbeMain
 	roleOwner    = "lab-owner"    // builds a lab with processes, prints their ids, stays
 	roleSleep    = "lab-sleep"    // says hello and waits for a signal
 	roleOrdinary = "lab-ordinary" // what an ordinary user's program does
@@ -31,12 +29,6 @@ func TestMain(m *testing.M) {
 		role = os.Args[1]
 	}
 	switch role {
-	case roleProbe:
-		if err := ProbeMain(os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
 	case roleBoot:
 		fmt.Fprintln(os.Stderr, ExecInBoot(os.Args[2:]))
 		os.Exit(1)
@@ -54,13 +46,9 @@ func TestMain(m *testing.M) {
 		os.Exit(agentMain(os.Args[2]))
 	}
 	// As an ordinary user, all tests run inside a user namespace of their own.
-	if mode, _ := Supported(context.Background(), roleProbe); mode == UserNamespace {
-		code, err := Reexec(os.Args[1:])
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-		os.Exit(code)
+	if Probe() != nil && !InUserNamespace() && CanReexec() == nil {
+		fmt.Fprintln(os.Stderr, Reexec())
+		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -68,8 +56,8 @@ func TestMain(m *testing.M) {
 // needLab skips where labs cannot be built, saying why.
 func needLab(t *testing.T) {
 	t.Helper()
-	if mode, reason := Supported(t.Context(), roleProbe); mode != Root {
-		t.Skipf("no namespaces here (%v): %s", mode, reason)
+	if err := Probe(); err != nil {
+		t.Skipf("no namespaces here: %v", err)
 	}
 }
 

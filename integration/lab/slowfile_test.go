@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"sync"
 	"testing"
@@ -52,29 +53,40 @@ func TestSlowFile(t *testing.T) {
 	}
 	write := func() error { _, err := device.WriteAt(block, 8192); return err }
 	read := func() error { _, err := other.ReadAt(table, 0); return err }
+	// A busy machine makes I/Os slower, and those that wait for each other never fast: one good try of some will do.
 	timed := func(what string, ios ...func() error) {
 		t.Helper()
-		var all sync.WaitGroup
-		began := time.Now()
-		for _, io := range ios {
-			all.Go(func() {
-				if err := io(); err != nil {
-					t.Error(what, err)
-				}
-			})
+		var took time.Duration
+		for range 20 {
+			var all sync.WaitGroup
+			began := time.Now()
+			for _, io := range ios {
+				all.Go(func() {
+					if err := io(); err != nil {
+						t.Error(what, err)
+					}
+				})
+			}
+			all.Wait()
+			if took = time.Since(began); took < delay {
+				t.Errorf("%s took %v, want %v", what, took, delay)
+			}
+			if took <= delay*3/2 {
+				return
+			}
 		}
-		all.Wait()
-		if took := time.Since(began); took < delay || took > delay*3/2 {
-			t.Errorf("%s took %v, want %v", what, took, delay)
-		}
+		t.Errorf("%s took %v, want %v", what, took, delay)
 	}
-	timed("a write", write)
-	timed("a read of a table", read)
+	if err := errors.Join(write(), read()); err != nil {
+		t.Fatal(err)
+	}
 	if !bytes.Equal(table[8192:][:4096], block) {
 		t.Error("the other device does not show what was written")
 	}
 	if n := slow.IOs.Load(); n != 2 {
 		t.Errorf("%d requests for two I/Os, those of the partition table's search included", n)
 	}
+	timed("a write", write)
+	timed("a read of a table", read)
 	timed("two writes and a read at once", write, func() error { _, err := device.WriteAt(block, 16384); return err }, read)
 }

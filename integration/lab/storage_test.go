@@ -3,6 +3,7 @@ package lab
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -77,6 +78,38 @@ func TestLoopDevicesShareTheirData(t *testing.T) {
 				return err != nil || !strings.HasPrefix(string(backing), lun.Path)
 			})
 		}
+	}
+}
+
+// A device whose last user has told the kernel of partitions, and detached it, is a blank one to the next.
+func TestLoopDeviceDropsItsLastUsersPartitions(t *testing.T) {
+	lun, err := NewLUNFile(t.TempDir(), lunSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lun.Close() })
+	out, err := exec.Command("losetup", "--find", "--show", lun.Path).Output()
+	if err != nil {
+		t.Skipf("no loop device: %v", err)
+	}
+	last := strings.TrimSpace(string(out))
+	told := exec.Command("addpart", last, "1", "8", "8").Run()
+	if err := exec.Command("losetup", "--detach", last).Run(); err != nil {
+		t.Fatal(err)
+	}
+	if told != nil {
+		t.Skipf("no partitions on %s: %v", last, told)
+	}
+	set, err := LoopDevices(lun.Path, 1, 512)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { set.Close() })
+	if set.Paths[0] != last {
+		t.Skipf("%s was taken by another program", last)
+	}
+	if left, _ := filepath.Glob(filepath.Join("/sys/block", filepath.Base(last), "loop*p*")); len(left) > 0 {
+		t.Errorf("%s still has %v", last, left)
 	}
 }
 

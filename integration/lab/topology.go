@@ -142,32 +142,18 @@ func (l *Lab) LinkDown(node, network string) error { return l.setPort(node, netw
 func (l *Lab) LinkUp(node, network string) error { return l.setPort(node, network, true) }
 
 func (l *Lab) setPort(node, network string, up bool) error {
-	i, err := l.networkIndex(network)
-	if err != nil {
-		return err
-	}
-	j, err := l.nodeIndex(node)
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return errClosed
-	}
-	return l.hub.links(func(h *netlink.Handle) error {
-		link, err := h.LinkByName(portName(i, j))
-		if err != nil {
-			return fmt.Errorf("lab: link of node %s on network %s: %w", node, network, err)
-		}
-		set := h.LinkSetDown
-		if up {
-			set = h.LinkSetUp
-		}
-		if err := set(link); err != nil {
-			return fmt.Errorf("lab: link of node %s on network %s: %w", node, network, err)
-		}
-		return nil
+	return l.interfaceOf(node, network, func(i, j int) error {
+		return l.hub.links(func(h *netlink.Handle) error {
+			link, err := h.LinkByName(portName(i, j))
+			switch {
+			case err != nil:
+				return err
+			case up:
+				return h.LinkSetUp(link)
+			default:
+				return h.LinkSetDown(link)
+			}
+		})
 	})
 }
 

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,21 +17,17 @@ const nobody = 65534
 // ordinaryMain is an ordinary user's program: it finds out what is possible, runs
 // itself again in a user namespace and there builds a lab with a process.
 func ordinaryMain() int {
-	err := func() error {
-		mode, reason := Supported(context.Background(), roleProbe)
-		fmt.Println("mode:", mode, reason)
-		if mode == UserNamespace {
-			code, err := Reexec(os.Args[1:])
-			if err == nil && code != 0 {
-				err = fmt.Errorf("exit code %d", code)
-			}
-			return err
-		}
-		if mode != Root {
-			return nil
-		}
-		return ordinaryLab()
-	}()
+	err := Probe()
+	switch {
+	case err == nil:
+		err = ordinaryLab()
+	case InUserNamespace():
+	case CanReexec() == nil:
+		err = Reexec()
+	default:
+		fmt.Println("mode: none", err)
+		return 0
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -56,7 +51,7 @@ func ordinaryLab() error {
 	if err := p.Kill(); err != nil {
 		return err
 	}
-	fmt.Println("lab worked, reexec again:", second(Reexec(nil)))
+	fmt.Println("lab worked, reexec again:", Reexec())
 	return nil
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What goes by a wire can be read there, and what is sent by it passes a cut.
+// What passes on a wire can be read there, and what is sent by it passes a cut.
 func TestWire(t *testing.T) {
 	needLab(t)
 	n := newNetwork4(t)

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -15,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/fencing-agent/fencing-agent/integration/gossipsim"
 )
@@ -24,7 +20,7 @@ import (
 const bubbleFlag = "bubble"
 
 // formats are what -o can be; Markdown is the table for a document.
-var formats = []string{"table", "json", "markdown"}
+var formats = []string{"table", "markdown"}
 
 // simulateOptions are the flags of the verb. The first four may hold several values;
 // every combination is simulated.
@@ -34,20 +30,12 @@ type simulateOptions struct {
 	params    []string
 	losses    []float64
 
-	base     gossipsim.Config
-	duration time.Duration
-	warmup   time.Duration
-	stall    time.Duration
-	settle   time.Duration
-	every    time.Duration
-	delay    time.Duration
-	jitter   time.Duration
-	policy   string
-	trials   int
-	jobs     int
-	compare  bool
-	plot     string
-	format   string
+	base    gossipsim.Config
+	policy  string
+	trials  int
+	jobs    int
+	compare bool
+	format  string
 }
 
 func newSimulateCommand(env *environment) *cobra.Command {
@@ -74,9 +62,9 @@ packets get lost by chance. Each trial adds one to the seed. --nodes,
 column WALL.`,
 		Example: `  laboratory simulate --nodes 50 --scenario isolate --compare
   laboratory simulate --nodes 300 --networks 2 --scenario split --seed 7 \
-      --params adr-raw --plot split.svg
+      --params adr-raw
   laboratory simulate --nodes 3,10,50 --scenario loss --loss 0.2 \
-      --duration 10m -o json`,
+      --duration 10m -o markdown`,
 		Args: noOperands,
 	}
 	o := simulateOptions{base: gossipsim.DefaultConfig(10)}
@@ -108,25 +96,24 @@ func (o *simulateOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntSliceVar(&o.nodes, "nodes", []int{10}, fmt.Sprintf("number of nodes, 2 to %d", gossipsim.MaxNodes))
 	f.IntVar(&o.base.Networks, "networks", o.base.Networks, fmt.Sprintf("number of system networks, 1 to %d", gossipsim.MaxNetworks))
-	f.StringVar(&o.policy, "reachability", "any", "on how many networks a peer must be reachable: any, all, or so many")
+	f.StringVar(&o.policy, "reachability", "any", "on how many networks a peer must be reachable: any, all, or a number")
 	f.StringSliceVar(&o.scenarios, "scenario", []string{"idle"}, "what happens, see above")
 	f.StringSliceVar(&o.params, "params", []string{"auto"}, "parameters: "+strings.Join(gossipsim.SetNames(), ", "))
 	f.BoolVar(&o.compare, "compare", false, "simulate with "+strings.Join(gossipsim.SetNames()[:gossipsim.Compared], ", "))
 	f.StringArrayVar(&o.base.Overrides, "override", nil, "change a parameter of all sets, such as evidenceInterval=500ms; repeatable")
 	f.Uint64Var(&o.base.Seed, "seed", o.base.Seed, "decides who is hit when")
 	f.IntVar(&o.trials, "trials", 1, "how often to simulate each case, with one seed after the other")
-	f.DurationVar(&o.duration, "duration", time.Duration(o.base.Duration), "virtual time after the warm-up")
-	f.DurationVar(&o.warmup, "warmup", time.Duration(o.base.Warmup), "virtual time before anything happens")
-	f.DurationVar(&o.settle, "settle", 0, "end this long after every node has found out, if that is earlier")
+	f.DurationVar(&o.base.Duration, "duration", o.base.Duration, "virtual time after the warm-up")
+	f.DurationVar(&o.base.Warmup, "warmup", o.base.Warmup, "virtual time before anything happens")
+	f.DurationVar(&o.base.Settle, "settle", 0, "end this long after every node has found out, if that is earlier")
 	f.IntVar(&o.base.Parts, "parts", o.base.Parts, "into how many parts a split cuts")
-	f.DurationVar(&o.stall, "stall", time.Duration(o.base.Stall), "for how long slow nodes stand still")
-	f.DurationVar(&o.every, "every", time.Duration(o.base.Every), "from one fault of a series to the next")
+	f.DurationVar(&o.base.Stall, "stall", o.base.Stall, "for how long slow nodes stand still")
+	f.DurationVar(&o.base.Every, "every", o.base.Every, "from one fault of a series to the next")
 	f.Float64SliceVar(&o.losses, "loss", []float64{0}, "share of packets that get lost, in every scenario")
 	f.Float64Var(&o.base.Link.Duplicate, "duplicate", 0, "share of packets that arrive twice")
-	f.DurationVar(&o.delay, "delay", time.Duration(o.base.Link.Delay), "time that a packet takes, one way")
-	f.DurationVar(&o.jitter, "jitter", time.Duration(o.base.Link.Jitter), "random addition to it, up to this")
+	f.DurationVar(&o.base.Link.Delay, "delay", o.base.Link.Delay, "time that a packet takes, one way")
+	f.DurationVar(&o.base.Link.Jitter, "jitter", o.base.Link.Jitter, "random addition to it, up to this")
 	f.IntVar(&o.jobs, "jobs", runtime.NumCPU(), "how many simulations run at once")
-	f.StringVar(&o.plot, "plot", "", "write a picture of how many nodes have found out when, as SVG, to this file")
 	f.StringVarP(&o.format, "output", "o", formats[0], "format of the output: "+strings.Join(formats, ", "))
 }
 
@@ -166,9 +153,6 @@ func (o *simulateOptions) configs() ([]gossipsim.Config, error) {
 func (o *simulateOptions) cases() iter.Seq[gossipsim.Config] {
 	c := o.base
 	c.All = o.policy == "all"
-	c.Duration, c.Warmup, c.Settle = gossipsim.Duration(o.duration), gossipsim.Duration(o.warmup), gossipsim.Duration(o.settle)
-	c.Stall, c.Every = gossipsim.Duration(o.stall), gossipsim.Duration(o.every)
-	c.Link.Delay, c.Link.Jitter = gossipsim.Duration(o.delay), gossipsim.Duration(o.jitter)
 	return func(yield func(gossipsim.Config) bool) {
 		for _, c.Scenario = range o.scenarios {
 			for _, c.Link.Loss = range o.losses {
@@ -184,11 +168,18 @@ func (o *simulateOptions) cases() iter.Seq[gossipsim.Config] {
 	}
 }
 
-// runSimulate runs all simulations, prints one result for each case and draws the plot.
+// runSimulate runs all simulations, prints one result for each case.
 func runSimulate(ctx context.Context, env *environment, o *simulateOptions, configs []gossipsim.Config) error {
-	p := newSimulateProgress(env, configs)
-	reports, err := gossipsim.RunAll(ctx, gossipsim.Self("simulate", "--"+bubbleFlag), configs, o.jobs, p.note)
-	p.done()
+	var mu sync.Mutex
+	ended, told := 0, time.Now()
+	reports, err := gossipsim.RunAll(ctx, gossipsim.Self("simulate", "--"+bubbleFlag), configs, o.jobs, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if ended++; time.Since(told) > 5*time.Second {
+			told = time.Now()
+			env.warn(fmt.Sprintf("%d of %d simulations done", ended, len(configs)))
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -209,100 +200,8 @@ func runSimulate(ctx context.Context, env *environment, o *simulateOptions, conf
 				r.Config.Scenario, r.Config.Nodes, r.Config.Set, r.Overflows))
 		}
 	}
-	if o.plot != "" {
-		if err := writePlot(o.plot, cases); err != nil {
-			return err
-		}
-	}
 	if err := printResult(env.stdout, o.format, cases); err != nil {
 		return fmt.Errorf("print result: %w", err)
 	}
 	return nil
-}
-
-// writePlot draws all cases into one picture.
-func writePlot(path string, cases []*gossipsim.Report) error {
-	var curves []gossipsim.Curve
-	for i, r := range cases {
-		curves = append(curves, r.Curves(i)...)
-	}
-	if len(curves) == 0 {
-		return errors.New("nothing to plot: in this scenario no node has anything to find out; choose crash, isolate or split")
-	}
-	first := &cases[0].Config
-	title := fmt.Sprintf("%s, %d networks, seed %d", first.Scenario, first.Networks, first.Seed)
-	var b bytes.Buffer
-	if err := gossipsim.WritePlot(&b, title, curves, time.Duration(first.Duration)); err != nil {
-		return err
-	}
-	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("write the plot: %w", err)
-	}
-	return nil
-}
-
-// clearLine empties the line of a terminal.
-const clearLine = "\r\x1b[K"
-
-// simulateProgress tells on stderr how far simulations are, once they take more than a
-// second: on a terminal in one line, elsewhere in a line every few seconds.
-type simulateProgress struct {
-	env      *environment
-	terminal bool
-	interval time.Duration
-
-	mu      sync.Mutex
-	configs []gossipsim.Config
-	shares  []float64 // of each simulation
-	begun   time.Time
-	told    time.Time
-	shown   bool
-}
-
-func newSimulateProgress(env *environment, configs []gossipsim.Config) *simulateProgress {
-	p := &simulateProgress{env: env, configs: configs, shares: make([]float64, len(configs)), interval: 5 * time.Second}
-	if f, ok := env.stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		p.terminal, p.interval = true, time.Second
-	}
-	p.begun = time.Now()
-	p.told = p.begun
-	return p
-}
-
-// note takes the progress of one simulation, from any goroutine.
-func (p *simulateProgress) note(i int, g gossipsim.Progress) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.shares[i] = float64(g.Done) / float64(g.Total)
-	now := time.Now()
-	if now.Sub(p.told) < p.interval {
-		return
-	}
-	p.told = now
-	var complete, sum float64
-	for _, s := range p.shares {
-		sum += s
-		if s >= 1 {
-			complete++
-		}
-	}
-	c := &p.configs[i]
-	text := fmt.Sprintf("%.0f%% after %.0fs; %.0f of %d done; %s, %d nodes, %s: %.1fs of %.1fs",
-		100*sum/float64(len(p.shares)), now.Sub(p.begun).Seconds(), complete, len(p.shares),
-		c.Scenario, c.Nodes, c.Set, time.Duration(g.Done).Seconds(), time.Duration(g.Total).Seconds())
-	p.shown = true
-	if p.terminal {
-		fmt.Fprint(p.env.stderr, clearLine, text)
-		return
-	}
-	p.env.warn(text)
-}
-
-// done removes the line.
-func (p *simulateProgress) done() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.shown && p.terminal {
-		fmt.Fprint(p.env.stderr, clearLine)
-	}
 }

@@ -6,11 +6,11 @@
 //
 // # Structure
 //
-// Each verb is one file, cmd_VERB.go, with a constructor newVerbCommand(env) that returns its
-// cobra command; what it does is in a package of its own beside this one. Verbs take streams
-// and environment variables from the [environment], so that tests run them in-process.
+// Each verb has a constructor newVerbCommand(env) that returns its cobra command; what it does is in a package of its own
+// beside this one. The scenes that real agents play (scenes.go) have one way to run and one flag --bin for the programs. Verbs
+// take streams and environment variables from the [environment], so that tests run them in-process.
 //
-// Some of what the verbs need has to be a process of its own: a probe of namespaces, an agent
+// Some of what the verbs need has to be a process of its own: an agent
 // in another boot of the kernel, a simulation in its bubble. For these the program
 // starts itself, with a hidden command (roles.go) or flag.
 //

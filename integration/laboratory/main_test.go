@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"flag"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,15 +15,8 @@ var update = flag.Bool("rewrite", false, "rewrite the expected output in the scr
 func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"laboratory": main}) }
 
 func TestScripts(t *testing.T) {
-	fencectl := filepath.Join(t.TempDir(), "fencectl") // which the demo calls
-	if !testing.Short() {
-		if out, err := exec.Command("go", "build", "-o", fencectl, "../../cmd/fencectl").CombinedOutput(); err != nil {
-			t.Fatalf("build fencectl: %v\n%s", err, out)
-		}
-	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
-		Setup:               func(e *testscript.Env) error { e.Setenv("FENCECTL", fencectl); return nil },
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,

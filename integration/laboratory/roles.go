@@ -14,17 +14,9 @@ import (
 
 // Hidden commands, with which this program starts itself.
 const (
-	roleProbe = "probe-namespaces" // finds out whether namespaces can be made
-	roleBoot  = "boot"             // executes an agent in a boot of its own
-	roleArmed = "agent"            // is an agent with a simulated watchdog
+	roleBoot  = "boot"  // executes an agent in a boot of its own
+	roleArmed = "agent" // is an agent with a simulated watchdog
 )
-
-func newProbeCommand(env *environment) *cobra.Command {
-	return &cobra.Command{
-		Use: roleProbe, Hidden: true, Args: noOperands,
-		RunE: func(*cobra.Command, []string) error { return lab.ProbeMain(env.stdout) },
-	}
-}
 
 func newBootCommand() *cobra.Command {
 	return &cobra.Command{

@@ -85,7 +85,7 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage.`,
 			return usagef("a command is missing, one of %s", strings.Join(names, ", "))
 		},
 	}
-	root.AddCommand(newDemoCommand(env), newSimulateCommand(env), newSoakCommand(env), newNightCommand(env), newProbeCommand(env), newBootCommand(), newArmedCommand(env))
+	root.AddCommand(newDemoCommand(env), newSimulateCommand(env), newSoakCommand(env), newNightCommand(env), newBootCommand(), newArmedCommand(env))
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(&cobra.Command{Hidden: true}) // cobra's calls an unknown topic a success
 	root.SetUsageTemplate(usageTemplate)

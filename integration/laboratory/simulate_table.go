@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -12,77 +11,28 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/gossipsim"
 )
 
-// simulateResult is one case as JSON shows it: the report and what follows from it.
-type simulateResult struct {
-	*gossipsim.Report
-	Detection map[string]quantiles `json:"detectionSeconds"`
-	Mean      gossipsim.Rates      `json:"meanPerNodeAndSecond"`
-	Peak      gossipsim.Rates      `json:"peakPerNodeAndSecond"`
-}
-
-// quantiles are seconds; null: not that many nodes found out before the end.
-type quantiles struct {
-	Nodes   int      `json:"nodes"`
-	Missing int      `json:"missing"`
-	Min     *float64 `json:"min"`
-	P50     *float64 `json:"p50"`
-	P90     *float64 `json:"p90"`
-	P99     *float64 `json:"p99"`
-	Max     *float64 `json:"max"`
-}
-
-func simulateResults(cases []*gossipsim.Report) []simulateResult {
-	var results []simulateResult
-	for _, r := range cases {
-		x := simulateResult{Report: r, Detection: map[string]quantiles{}, Mean: r.Mean(), Peak: r.Peak()}
-		for _, d := range detections(r) {
-			if d.Len() == 0 {
-				continue
-			}
-			at := func(q float64) *float64 {
-				t, ok := d.Quantile(q)
-				if !ok {
-					return nil
-				}
-				s := t.Seconds()
-				return &s
-			}
-			x.Detection[d.key] = quantiles{d.Len(), d.Missing, at(0), at(0.5), at(0.9), at(0.99), at(1)}
-		}
-		results = append(results, x)
-	}
-	return results
-}
-
 // detection is one distribution and its names.
 type detection struct {
-	key, text string
+	text string
 	*gossipsim.Distribution
 }
 
 func detections(r *gossipsim.Report) []detection {
 	return []detection{
-		{"belowQuorum", "view below quorum", &r.BelowQuorum},
-		{"exactView", "view is exact", &r.ExactView},
-		{"left", "lost nodes reported LEFT", &r.Left},
+		{"view below quorum", &r.BelowQuorum},
+		{"view is exact", &r.ExactView},
+		{"lost nodes reported LEFT", &r.Left},
 	}
 }
 
 // printResult prints all cases in one of the formats.
 func printResult(w io.Writer, format string, cases []*gossipsim.Report) error {
-	switch format {
-	case "json":
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		return e.Encode(simulateResults(cases))
-	case "markdown":
+	if format == "markdown" {
 		return printMarkdown(w, cases)
-	default:
-		t := &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
-		simulateTable(t, cases)
-		return t.tabs.Flush()
 	}
+	t := &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	simulateTable(t, cases)
+	return t.tabs.Flush()
 }
 
 // table collects rows of cells and aligns their columns.
@@ -119,7 +69,7 @@ func simulateCase(t *table, r *gossipsim.Report) {
 	t.row("scenario", fmt.Sprintf("%s: %d nodes on %d networks, %s, seed %d, %v", c.Scenario, c.Nodes, c.Networks, c.Set, c.Seed, c.Duration))
 	for i, f := range r.Schedule {
 		if i == 20 {
-			t.row("", fmt.Sprintf("and %d more, see -o json", len(r.Schedule)-i))
+			t.row("", fmt.Sprintf("and %d more faults", len(r.Schedule)-i))
 			break
 		}
 		t.row("", f)
@@ -159,7 +109,7 @@ func simulateCase(t *table, r *gossipsim.Report) {
 		t.row(x.text, fmt.Sprintf("%.1f", x.Packets), fmt.Sprintf("%.0f", x.Bytes), fmt.Sprintf("%.0f", x.EvidenceBytes), fmt.Sprintf("%.0f", x.StreamBytes))
 	}
 	t.row()
-	t.row("cost", fmt.Sprintf("%.1f virtual s in %.1f s, %d MB", time.Duration(r.Virtual).Seconds(), time.Duration(r.Wall).Seconds(), r.PeakRSS>>20))
+	t.row("cost", fmt.Sprintf("%.1f virtual s in %.1f s, %d MB", r.Virtual.Seconds(), r.Wall.Seconds(), r.PeakRSS>>20))
 }
 
 // within is a quantile in seconds, or that it lies beyond the end.
@@ -170,7 +120,7 @@ func within(r *gossipsim.Report, d detection, q float64) string {
 	case ok:
 		return fmt.Sprintf("%.2f", t.Seconds())
 	default:
-		return fmt.Sprintf(">%.0f", (time.Duration(r.Config.Duration) - time.Second).Seconds())
+		return fmt.Sprintf(">%.0f", (r.Config.Duration - time.Second).Seconds())
 	}
 }
 
@@ -204,7 +154,7 @@ func simulateRows(cases []*gossipsim.Report) [][]string {
 			scenarioName(&r.Config), fmt.Sprint(r.Config.Nodes), setName(r), join(ds[0], 0.5, 1), join(ds[1], 0.5, 1), join(ds[2], 0.5, 0.99, 1),
 			perHour(r.False.Reports+r.False.AtSlow, r), perHour(r.False.Incidents, r), fmt.Sprint(r.False.QuorumLost), fmt.Sprint(r.Disturbed),
 			fmt.Sprintf("%.1f", mean.Packets), fmt.Sprintf("%.0f", mean.Bytes+mean.StreamBytes), fmt.Sprintf("%.0f", mean.EvidenceBytes),
-			fmt.Sprintf("%.0f", mean.StreamBytes), fmt.Sprintf("%.0f", peak.Bytes+peak.StreamBytes), fmt.Sprintf("%.0fs", time.Duration(r.Wall).Seconds()),
+			fmt.Sprintf("%.0f", mean.StreamBytes), fmt.Sprintf("%.0f", peak.Bytes+peak.StreamBytes), fmt.Sprintf("%.0fs", r.Wall.Seconds()),
 		})
 	}
 	return withoutEmptyColumns(rows)

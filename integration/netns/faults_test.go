@@ -20,7 +20,7 @@ func TestDemoOnLoopDevices(t *testing.T) {
 	for _, size := range []int{2, 4, 5} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			c := newCluster(t, size, []int{512, 4096}[size%2], nil)
-			if err := demo.Walk(t.Context(), c.Agents, c.lun, demo.Options{Out: os.Stdout}); err != nil {
+			if err := demo.Walk(t.Context(), c.Agents, demo.Options{Out: os.Stdout}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -254,7 +254,7 @@ func (c *cluster) rideOut(long time.Duration) ridden {
 	return row
 }
 
-// badLine is a count that an outage must not raise; alerts go by it.
+// badLine is a count that an outage must not raise; alerts rely on it.
 var badLine = regexp.MustCompile(`(?m)^fencing_agent_(watchdog_late_feeds_total|deaths_total|deaths_contradicted_total|tiebreak_total\{[^}]*"undecided")\S* [^0]\S*$`)
 
 func lastEvent(v *observe.View, since time.Time, kind fencingv1.EventType) (last time.Duration) {

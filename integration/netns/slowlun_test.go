@@ -163,7 +163,7 @@ func (s slowCase) split(t *testing.T, round int) slowSplit {
 	c, stores := s.cluster(t)
 	if s.program != "" {
 		for _, node := range c.nodes {
-			c.must(c.UseBefore(node, s.program))
+			c.must(c.Use(node, s.program))
 		}
 	}
 	c.startAll()
@@ -192,7 +192,7 @@ func (s slowCase) split(t *testing.T, round int) slowSplit {
 	v, err := c.Await(t.Context(), limit, observe.Decided(a, b))
 	if err == nil {
 		row.verdict, row.ios = time.Since(began), int(total(stores)-before)
-		c.hold(budget.GetDMax().AsDuration(), "it stays so", c.always, observe.Decided(a, b))
+		c.hold(budget.GetDMax().AsDuration(), "never both halves", c.always) // who lives by then, and with which gaps, is counted below
 		v, _ = c.View()
 	}
 	if missing := c.always(v); missing != "" {

@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -33,7 +34,7 @@ func TestVersions(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, 4, 512, nil)
 			for _, node := range nodes {
-				c.must(c.UseBefore(node, old))
+				c.must(c.Use(node, old))
 			}
 			c.startAll()
 			c.halves([]string{"n1", "n2"}, []string{"n3", "n4"}, nil)
@@ -59,7 +60,7 @@ func (c *cluster) halves(a, b, upgraded []string) {
 	c.hold(max(budget.GetDMax().AsDuration(), lastFeed(budget)-time.Since(began)), "it stays so", c.always, observe.Decided(a, b))
 	for _, node := range upgraded {
 		c.must(c.Stop(node))
-		c.must(c.Upgrade(node))
+		c.must(c.Use(node, ""))
 		c.must(c.Start(node))
 		c.await(startLimit, node+" answers", func(v *observe.View) string {
 			if v.Status[node].GetVerdict() == nil {
@@ -67,7 +68,7 @@ func (c *cluster) halves(a, b, upgraded []string) {
 			}
 			return ""
 		})
-		c.hold(2*time.Second, "nothing unsafe with "+node+" upgraded", c.always, notBoth(a, b))
+		c.hold(5*time.Second, "nothing unsafe with "+node+" upgraded", c.always, notBoth(a, b))
 	}
 	c.do(c.Lab().Heal())
 	c.await(startLimit, "all are back", c.everybody(), observe.LUNReady(c.nodes...))
@@ -75,17 +76,27 @@ func (c *cluster) halves(a, b, upgraded []string) {
 	c.always = nil
 }
 
-// notBoth holds while not both halves have a node that is fed.
+// notBoth holds while not both halves live. A node that holds stops when it reads that the other half is granted
+// (docs/lease.md, H3): a heartbeat or two later.
 func notBoth(a, b []string) observe.Condition {
-	fed := func(v *observe.View, half []string) bool {
+	const twoHeartbeats = 2 * time.Second
+	at := func(v *observe.View, half []string, permissions ...fencingv1.Permission) bool {
 		return slices.ContainsFunc(half, func(node string) bool {
-			p := v.Status[node].GetVerdict().GetPermission()
-			return p == fencingv1.Permission_PERMISSION_FEED || p == fencingv1.Permission_PERMISSION_HOLD
+			return slices.Contains(permissions, v.Status[node].GetVerdict().GetPermission())
 		})
 	}
+	const feed, hold = fencingv1.Permission_PERMISSION_FEED, fencingv1.Permission_PERMISSION_HOLD
+	var since time.Time // both halves have had a node that is fed
 	return func(v *observe.View) string {
-		if fed(v, a) && fed(v, b) {
-			return "both halves have a node that is fed: " + observe.Summary(v, slices.Concat(a, b))
+		if !at(v, a, feed, hold) || !at(v, b, feed, hold) {
+			since = time.Time{}
+			return ""
+		}
+		if since.IsZero() {
+			since = v.Now
+		}
+		if at(v, a, feed) && at(v, b, feed) || v.Now.Sub(since) > twoHeartbeats {
+			return fmt.Sprintf("both halves have a node that is fed, for %v: %s", v.Now.Sub(since), observe.Summary(v, slices.Concat(a, b)))
 		}
 		return ""
 	}

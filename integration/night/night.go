@@ -28,14 +28,14 @@ type Options struct {
 
 const (
 	victim = "n4"
-	page   = "127.0.0.1:9110" // each node has a loopback interface of its own
+	page   = lab.StageHTTP
 	// patience bounds what takes as long as it takes: agents that start, on a machine that may be busy.
 	patience = 60 * time.Second
 )
 
 var (
 	nodes    = []string{"n1", "n2", "n3", victim}
-	networks = []string{"mgmt", "data"}
+	networks = lab.StageNetworks
 )
 
 // night is one.
@@ -52,67 +52,25 @@ type night struct {
 }
 
 // Run plays the night. It returns an error if a step does not show what it must; the folder is kept then.
-func Run(ctx context.Context, o Options) (err error) {
-	dir, err := os.MkdirTemp("", "night-") // short, for the sockets
-	if err != nil {
-		return fmt.Errorf("night: %w", err)
-	}
-	n := &night{Options: o, dir: dir, fired: make(chan string, len(nodes))}
-	if n.Bin, err = filepath.Abs(o.Bin); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("night: %w; logs are kept in %s", err, dir)
-			return
+func Run(ctx context.Context, o Options) error {
+	return lab.InFolder("night", o.Out, func(dir string) (err error) {
+		n := &night{Options: o, dir: dir, fired: make(chan string, len(nodes))}
+		if n.Bin, err = filepath.Abs(o.Bin); err != nil {
+			return err
 		}
-		err = os.RemoveAll(dir)
-	}()
-	lun, err := lab.NewLUNFile(dir, 4<<20)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, lun.Close()) }()
-	if _, err := n.fencectl(ctx, "lun", "init", lun.Path, "--cluster", "demo", "--node-group", "demo", "--slots", "4"); err != nil {
-		return err
-	}
-	l, err := lab.New(lab.Config{Nodes: nodes, Networks: networks, Dir: dir})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.Close()) }()
-	if err := n.start(l, lun.Path); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(n.dogs.Close(), err) }()
-	if n.o, err = observe.New(n.agents); err != nil {
-		return err
-	}
-	defer n.o.Close()
-	return n.play(ctx)
+		stage := lab.Stage{Bin: o.Bin, Nodes: len(nodes), Launch: o.Launch, Override: map[string]any{
+			"watchdog":     map[string]any{"driver": "device", "timeout": "20s"},
+			"experimental": map[string]any{"feedInterval": "2s"},
+		}}
+		if n.agents, err = stage.Build(ctx, dir); err != nil {
+			return fmt.Errorf("night: %w", err)
+		}
+		defer func() { err = errors.Join(err, n.agents.Close()) }()
+		return n.run(ctx)
+	})
 }
 
-func (n *night) start(l *lab.Lab, lun string) (err error) {
-	conf := lab.AgentConfig{Dir: n.dir, LUN: func(string) string { return lun }, HTTP: page, Override: map[string]any{
-		"watchdog":     map[string]any{"driver": "device", "timeout": "20s", "disableFile": filepath.Join(n.dir, "NODE.disable")},
-		"experimental": map[string]any{"feedInterval": "2s"},
-	}}
-	if n.agents, err = lab.NewAgents(l, filepath.Join(n.Bin, "fencing-agent"), conf); err != nil {
-		return err
-	}
-	for _, node := range nodes { // each has a disable file of its own
-		path := filepath.Join(n.dir, node+".yaml")
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), "NODE.disable", node+".disable")), 0o644); err != nil {
-			return err
-		}
-	}
-	if err := n.agents.Boots(append([]string{"/proc/self/exe"}, n.Launch...)...); err != nil {
-		return err
-	}
+func (n *night) run(ctx context.Context) (err error) {
 	n.dogs, err = n.agents.Watchdogs(func(node string, _ time.Duration) {
 		_ = n.agents.Kill(node) // its end is what the others see
 		n.fired <- node
@@ -120,20 +78,20 @@ func (n *night) start(l *lab.Lab, lun string) (err error) {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(n.dogs.Close(), err) }()
 	for _, node := range nodes {
 		if err := n.agents.Start(node); err != nil {
-			return errors.Join(err, n.dogs.Close())
+			return err
 		}
 	}
-	return nil
+	if n.o, err = observe.New(n.agents); err != nil {
+		return err
+	}
+	defer n.o.Close()
+	return n.play(ctx)
 }
 
-// fencectl runs it as a person does, with a terminal of 80 columns and no colours.
-func (n *night) fencectl(ctx context.Context, args ...string) (string, error) {
-	return n.command(exec.CommandContext(ctx, filepath.Join(n.Bin, "fencectl"), args...))
-}
-
-// inBoot runs it in the present boot of a node.
+// inBoot runs fencectl in the present boot of a node as a person does, with a terminal of 80 columns and no colours.
 func (n *night) inBoot(ctx context.Context, node string, args ...string) (string, error) {
 	argv := append(append([]string{}, n.Launch...), filepath.Join(n.dir, node+".boot_id"), filepath.Join(n.Bin, "fencectl"))
 	return n.command(exec.CommandContext(ctx, "/proc/self/exe", append(argv, args...)...))

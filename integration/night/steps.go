@@ -1,13 +1,9 @@
 package night
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -19,7 +15,7 @@ import (
 
 func (n *night) play(ctx context.Context) error {
 	steps := []func(context.Context) error{
-		n.evening, n.paged, n.status, n.browser, n.reset, n.history, n.ticket, n.maintenance, n.confirm,
+		n.evening, n.paged, n.status, n.browser, n.reset, n.history, n.maintenance, n.confirm,
 	}
 	began := time.Now()
 	for _, step := range steps {
@@ -135,43 +131,6 @@ func (n *night) history(ctx context.Context) error {
 	file := filepath.Join(n.dir, victim+".members-history")
 	_, err := n.on(ctx, victim, []string{"history", "--boot", "-1"}, []string{"--file", file}, `boot -1 .*ended`, `LAST WORDS`)
 	return err
-}
-
-func (n *night) ticket(ctx context.Context) error {
-	n.step("For the ticket")
-	path := filepath.Join(n.dir, "n4.tar.gz")
-	out, err := n.fencectl(ctx, append([]string{"bundle", path, "--config", filepath.Join(n.dir, victim+".yaml")}, n.socket(victim)...)...)
-	if err != nil {
-		return err
-	}
-	names, err := inArchive(path)
-	if err != nil {
-		return err
-	}
-	out = strings.ReplaceAll(out, path, "/tmp/n4.tar.gz") + strings.Join(names, "\n")
-	return n.shown("fencectl bundle /tmp/n4.tar.gz && tar -tzf /tmp/n4.tar.gz   # on "+victim, out, `status.json`, `config.yaml`, `history.txt`, `doctor.json`)
-}
-
-func inArchive(path string) (names []string, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	z, err := gzip.NewReader(file)
-	if err != nil {
-		return nil, err
-	}
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		switch {
-		case err == io.EOF:
-			return names, nil
-		case err != nil:
-			return nil, err
-		}
-		names = append(names, h.Name)
-	}
 }
 
 func (n *night) maintenance(ctx context.Context) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-controller/clusterpage"
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/reconcile"
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
@@ -30,13 +31,13 @@ func clusterOf(nodes int) *reconcile.Picture {
 // withDeaths adds what a bad night brings.
 func withDeaths(p *reconcile.Picture) *reconcile.Picture {
 	now := p.At
-	told := func(by, boot, proof string) reconcile.Told {
-		return reconcile.Told{By: by, Boot: boot, Proof: proof, At: now.Add(-20 * time.Second)}
+	told := func(by, boot, proof string) deaths.Death {
+		return deaths.Death{By: by, Boot: boot, Proof: proof, At: now.Add(-20 * time.Second)}
 	}
 	p.Nodes = []reconcile.NodePicture{
-		{Name: "node-2", Group: "group-1", Phase: recovery.InDispute, Since: now.Add(-2 * time.Minute), Text: "its kubelet was heard under the boot that was called dead: nothing is done", Told: []reconcile.Told{told("node-1", "124bc581b3a34be3", "time")}},
-		{Name: "node-3", Group: "group-1", Phase: recovery.Proven, Since: now.Add(-4 * time.Second), Text: "evictions from node-4 go on first", Told: []reconcile.Told{told("node-1", "224bc581b3a34be3", "sentence"), told("node-2", "224bc581b3a34be3", "sentence")}},
-		{Name: "node-4", Group: "group-1", Phase: recovery.Draining, Since: now.Add(-9 * time.Second), Text: "7 pods are not evicted yet", Left: 7, Tainted: true, Told: []reconcile.Told{told("node-1", "024bc581b3a34be3", "sentence"), told("node-2", "024bc581b3a34be3", "sentence")}},
+		{Name: "node-2", Group: "group-1", Phase: recovery.InDispute, Since: now.Add(-2 * time.Minute), Text: "its kubelet was heard under the boot that was called dead: nothing is done", Told: []deaths.Death{told("node-1", "124bc581b3a34be3", "time")}},
+		{Name: "node-3", Group: "group-1", Phase: recovery.Proven, Since: now.Add(-4 * time.Second), Text: "evictions from node-4 go on first", Told: []deaths.Death{told("node-1", "224bc581b3a34be3", "sentence"), told("node-2", "224bc581b3a34be3", "sentence")}},
+		{Name: "node-4", Group: "group-1", Phase: recovery.Draining, Since: now.Add(-9 * time.Second), Text: "7 pods are not evicted yet", Left: 7, Tainted: true, Told: []deaths.Death{told("node-1", "024bc581b3a34be3", "sentence"), told("node-2", "024bc581b3a34be3", "sentence")}},
 	}
 	p.Evicting = map[string]time.Time{"node-4": now.Add(-9 * time.Second)}
 	return p

@@ -220,11 +220,9 @@ func TestASplitInABrowser(t *testing.T) {
 	known := make(chan time.Time, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go follow(ctx, c.SocketPath("n1"), known)
+	go follow(ctx, c.socket("n1"), known)
 	cut := time.Now()
-	if err := c.CutNetworks(c.Networks(), names[:2], names[2:]); err != nil {
-		t.Fatal(err)
-	}
+	c.cut(names[:2], names[2:])
 	b.waitFor("#trouble", "UNREACHABLE", slow)
 	seen := eval[float64](b, `window.seen["UNREACHABLE"]`)
 	agentKnew, pageShowed := <-known, time.UnixMilli(int64(seen))
@@ -255,12 +253,8 @@ func TestASplitInABrowser(t *testing.T) {
 	b.shot("fenced", false)
 
 	// After the reset the page says why.
-	if err := c.Heal(); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(loser); err != nil {
-		t.Fatal(err)
-	}
+	c.network.Heal()
+	c.start(loser)
 	await(t, "the page after the reset", slow, func() bool {
 		return chromedp.Do(b.Context, chromedp.Navigate(c.url(loser))) == nil && strings.Contains(b.text("#parts"), "last boot")
 	})

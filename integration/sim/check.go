@@ -27,9 +27,9 @@ type checker struct {
 	Grants     int    // how often one began to
 	Sentences  int    // how many boots were condemned
 	Strikes    int    // how often a node that hears by the LUN who lives took itself down
-	ByOrder    int    // of these, so many by an order
+	ByOrder    int    // of these, this many by an order
 	Obeyed     int    // so many orders were answered with that,
-	Forbidden  map[watchdog.Forbidding]int
+	Forbidden  map[watchdog.Refusal]int
 	ByLUN      int // how often a node began to live by the LUN where no network reached a majority
 	Bridged    int // how often a node began to feed beside a partner that has a majority (L14)
 
@@ -46,7 +46,7 @@ type checker struct {
 func (k *checker) begin(nodes int) {
 	k.moved, k.both, k.granted = true, make([]overlap, nodes*nodes), make([]bool, nodes)
 	k.decided, k.Proofs = map[uint64]*diskquorum.Grant{}, map[watchdog.Proof]int{}
-	k.Forbidden = map[watchdog.Forbidding]int{}
+	k.Forbidden = map[watchdog.Refusal]int{}
 }
 
 func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempts, *a) }
@@ -143,7 +143,7 @@ func (c *Cluster) findApart() {
 // overlap is that two nodes feed whose views have no common member.
 type overlap struct {
 	since   boottime.Instant
-	holders int // so many of them hold by the LUN, and live by nothing else
+	holders int // this many of them hold by the LUN, and live by nothing else
 }
 
 func holders(nodes ...*Node) (n int) {

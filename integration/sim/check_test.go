@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Guard: the oracle compares views when they have changed. What it goes by is what the nodes count, whatever
+// Guard: the oracle compares views when they have changed. What it relies on is what the nodes count, whatever
 // happens to them and to the list of members.
 func TestOracleKnowsWhomNodesCount(t *testing.T) {
 	apart := 0

@@ -24,14 +24,14 @@ type Config struct {
 	Devices  int  // of the LUN: 1 or 3; 0: 1
 	Strike   bool // onFence: reboot
 	NoHold   bool // nobody holds by the LUN
-	Before   int  // so many nodes, the first ones, have agents of before there was a hold
+	Before   int  // this many nodes, the first ones, have agents of before there was a hold
 	Sentence watchdog.Sentencing
 	Blind    float64 // share of starts at which an agent cannot see what the kernel counts down
 	Lingers  bool    // a process that was killed may hang in the kernel, with the watchdog open
 	Refuses  bool    // the driver does not take a shorter timeout
 	Orders   bool    // nodes order each other to end, and obey
 	Mode     watchdog.LUNMode
-	Others   int // so many nodes, the first ones, have lun.mode: tieBreaker, whatever Mode is
+	Others   int // this many nodes, the first ones, have lun.mode: tieBreaker, whatever Mode is
 	OnLoss   watchdog.LossPolicy
 	Times
 	Margin   time.Duration
@@ -306,7 +306,7 @@ func (c *Cluster) Resume(i int) {
 	}
 }
 
-// Reconfigure gives a node other times, which its next agent goes by.
+// Reconfigure gives a node other times, which its next agent uses.
 func (c *Cluster) Reconfigure(i int, t Times) { c.nodes[i].own = &t }
 
 // RestartAgent ends and starts the agent at once: same kernel, new process.

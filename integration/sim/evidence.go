@@ -106,7 +106,7 @@ func (c *Cluster) checkQuorum(n *Node) {
 	}
 }
 
-// heardSince reports whether so many others could be heard at an instant or later: almost always they can be
+// heardSince reports whether this many others could be heard at an instant or later: almost always they can be
 // heard now, and checkQuorum need not put them in order.
 func (c *Cluster) heardSince(n *Node, since boottime.Instant, others int) bool {
 	needed := c.cfg.Policy.Needed(len(c.cfg.Networks))
@@ -167,7 +167,7 @@ func (c *Cluster) checkLinks() {
 	}
 }
 
-// oldest is how old evidence gets on a whole network, for a node whose evidence lasts so long: half of
+// oldest is how old evidence gets on a whole network, for a node whose evidence lasts this long: half of
 // that is the longest interval, and comes on top of a vouch's age where samples are given up for probes of each.
 func (c *Cluster) oldest(lasts time.Duration) time.Duration {
 	if len(c.nodes) < sampledFrom {

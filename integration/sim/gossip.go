@@ -44,7 +44,7 @@ type reply struct {
 	relayAge  time.Duration
 }
 
-// params are a node's parameters for a roster of so many. Where evidence lasts for a short time
+// params are a node's parameters for a roster of this many. Where evidence lasts for a short time
 // only, peers are asked as much more often, as a configuration must have it.
 func (c *Cluster) params(t *Times, size int) netgossip.Params {
 	p := netgossip.Tune(size)

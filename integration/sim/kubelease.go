@@ -78,7 +78,7 @@ func (l *kubeLease) perform(n *Node) {
 	}
 }
 
-// submit sends one request for a node. Who dies meanwhile does not stop it from landing.
+// submit sends one request for a node. A node that dies meanwhile does not stop it from landing.
 func (l *kubeLease) submit(n *Node, op leasequorum.Op) {
 	c, f, started := l.c, l.faults[n.Index], l.c.now
 	answer := func(d time.Duration, done leasequorum.Completion) {

@@ -20,8 +20,6 @@ type lun struct {
 	lent      [][]byte // [node*devices + device], what the latest completion brought
 	ledger    ledger
 	shown     map[path]shown // what reads have shown of the superblocks
-
-	forge func(*diskquorum.Slot) // changes what is written; nil: nothing does
 }
 
 // path is one node's way to one device.
@@ -117,9 +115,6 @@ func (l *lun) submit(n *Node, op *diskquorum.Op) {
 	if op.Beside != nil {
 		beside := diskquorum.Op{ID: op.ID, Device: op.Device, Kind: op.Kind, Offset: op.BesideAt, Data: append(l.buffer(), op.Beside...)}
 		t.beside = &transfer{Op: beside, node: n, faults: t.faults, started: t.started}
-	}
-	if l.forge != nil && op.Kind == diskquorum.OpWrite && op.Offset < diskquorum.ScratchOffset(l.sbs[0].Slots) {
-		l.rewrite(&t.Op)
 	}
 	l.noteBegun(n, &t.Op)
 	l.checkOurs(n, &t.Op)
@@ -229,18 +224,6 @@ func (l *lun) scheduleLanding(t *transfer, mid, total time.Duration) {
 	at := diskquorum.SectorSize * (1 + l.c.rng.IntN(len(t.Data)/diskquorum.SectorSize-1))
 	l.c.at(mid, func() { l.land(t, 0, at) })
 	l.c.at(total-1, func() { l.land(t, at, len(t.Data)) })
-}
-
-func (l *lun) rewrite(o *diskquorum.Op) {
-	var s diskquorum.Slot
-	id, block := l.sbs[o.Device].ID, int(o.Offset/diskquorum.BlockSize)-2
-	if err := diskquorum.DecodeSlot(o.Data, id, block/2, block%2, &s); err != nil {
-		panic(err)
-	}
-	l.forge(&s)
-	if err := diskquorum.EncodeSlot(o.Data, id, &s, block%2); err != nil {
-		panic(err)
-	}
 }
 
 func (l *lun) land(t *transfer, from, to int) {

@@ -15,7 +15,7 @@ func (c *Cluster) Order(by, victim int) {
 	c.ids++
 	v.ordered = v.ordered || v != n // by anybody, of this boot
 	c.trace("%s is to end %s", n.Name, v.Name)
-	n.core.Deaths().Order(c.ids, watchdog.Order{Node: v.Name, Boot: v.boot})
+	n.core.Deaths().Order(c.ids, watchdog.Word{Node: v.Name, Death: watchdog.Death{Boot: v.boot}})
 	c.wakeNode(n, 0)
 }
 

@@ -47,40 +47,40 @@ func TestOrderedNodeIsFenced(t *testing.T) {
 func TestOrdersThatComeToNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before func(*Cluster)
-		want   watchdog.Forbidding
+		want   watchdog.Refusal
 	}{
-		"itself": {func(c *Cluster) { c.Order(1, 1) }, watchdog.ForbiddenSelf},
+		"itself": {func(c *Cluster) { c.Order(1, 1) }, watchdog.RefusedSelf},
 		"under maintenance": {func(c *Cluster) {
 			c.Disable(0, true)
 			c.Run(3 * time.Second)
 			c.Order(1, 0)
-		}, watchdog.ForbiddenUnguarded},
+		}, watchdog.RefusedUnguarded},
 		"out of reach": {func(c *Cluster) {
 			c.cfg.Reboot = 0
 			c.Kill(0)
 			c.Run(20 * time.Second)
 			c.Order(1, 0)
-		}, watchdog.ForbiddenUnreached},
+		}, watchdog.RefusedUnreached},
 		"the others would be too few": {func(c *Cluster) {
 			c.Kill(4)
 			c.Kill(3)
 			c.Run(90 * time.Second)
 			c.Order(1, 0)
-		}, watchdog.ForbiddenQuorum},
+		}, watchdog.RefusedQuorum},
 		"in the smaller part": {func(c *Cluster) {
 			c.Split([][]int{{0, 1}, {2, 3, 4}})
 			c.Run(6 * time.Second)
 			c.Order(1, 0)
-		}, watchdog.ForbiddenNoMajority},
+		}, watchdog.RefusedNoMajority},
 		"while another one ends": {func(c *Cluster) {
 			c.Order(1, 0)
 			c.Order(1, 2)
-		}, watchdog.ForbiddenBusy},
+		}, watchdog.RefusedBusy},
 		"a moment after another one": {func(c *Cluster) {
 			c.Order(1, 0)
 			c.Run(15 * time.Second)
 			c.Order(1, 2)
-		}, watchdog.ForbiddenSoon},
+		}, watchdog.RefusedSoon},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(3) {
@@ -194,7 +194,7 @@ func disturbAll(c *Cluster, rng *rand.Rand) {
 // TestRandomOrders holds orders against the truth under everything that may happen.
 func TestRandomOrders(t *testing.T) {
 	b := asked(t, 150, 40, 1)
-	obeyed, forbidden, resets, proofs := 0, map[watchdog.Forbidding]int{}, 0, map[watchdog.Proof]int{}
+	obeyed, forbidden, resets, proofs := 0, map[watchdog.Refusal]int{}, 0, map[watchdog.Proof]int{}
 	b.play(t, func(seed uint64, trace bool, logf func(string, ...any)) *Cluster { return randomOrders(seed) }, func(_ uint64, c *Cluster) {
 		obeyed, resets = obeyed+c.check.ByOrder, resets+c.Resets()
 		for why, n := range c.check.Forbidden {

@@ -51,7 +51,7 @@ func (c *Cluster) Tell(node, epoch int) {
 		return
 	}
 	c.trace("%s reads the list of epoch %d", n.Name, epoch)
-	if err := n.core.Rosters().Learn(c.list(epoch, n)); err != nil {
+	if err := n.core.Rosters().Succession().Learn(c.list(epoch, n)); err != nil {
 		panic(err)
 	}
 	c.wakeNode(n, 0)
@@ -66,13 +66,13 @@ func (c *Cluster) followRosters(n *Node, fx *watchdog.Effects) {
 	if save := r.Save; save != nil {
 		c.during(n, time.Duration(c.rng.Int64N(int64(50*time.Millisecond))), func() { n.memory = save })
 		c.during(n, 50*time.Millisecond, func() {
-			n.core.Rosters().Saved(nil)
+			n.core.Rosters().Succession().Saved(nil)
 			c.wakeNode(n, 0)
 		})
 	}
 	if fetch := r.Fetch; !fetch.IsZero() {
 		c.during(n, 10*time.Millisecond, func() {
-			if err := n.core.Rosters().Learn(c.list(int(fetch.Epoch), n)); err != nil {
+			if err := n.core.Rosters().Succession().Learn(c.list(int(fetch.Epoch), n)); err != nil {
 				panic(err)
 			}
 			c.wakeNode(n, 0)

@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// goBy reports whether the nodes go by the list of an epoch alone.
+// goBy reports whether the nodes use the list of an epoch alone.
 func goBy(c *Cluster, epoch int, nodes ...int) func() bool {
 	return func() bool {
 		return !slices.ContainsFunc(nodes, func(i int) bool {

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -202,18 +201,5 @@ func TestDriverRefusesTheSentence(t *testing.T) {
 	took := c.fencedAfter(3*time.Minute, 1, 0)
 	if took < time.Minute || c.Sentences() != 1 || c.nodes[1].core.Deaths().Of(0).Proof != watchdog.ProofTime || len(c.Violations()) > 0 {
 		t.Errorf("after %v, %d sentences, %+v, %v", took, c.Sentences(), c.nodes[1].core.Deaths().Of(0), c.Violations())
-	}
-}
-
-// Where one node is of a version that does not look, nobody condemns itself.
-func TestNoSentencesBesideOlderAgents(t *testing.T) {
-	cfg := DefaultConfig(3, 1)
-	c := New(cfg)
-	c.lun.forge = func(s *diskquorum.Slot) { s.Statement.Heeds = s.Statement.Heeds && s.Index != 0 }
-	c.Run(40 * time.Second)
-	c.Split([][]int{{2}, {0, 1}})
-	c.Run(time.Minute)
-	if c.Sentences() != 0 || len(c.Violations()) > 0 {
-		t.Errorf("%d sentences, %v", c.Sentences(), c.Violations())
 	}
 }

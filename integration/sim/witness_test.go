@@ -68,7 +68,7 @@ func newWitness(t *testing.T, n int, seed uint64, loss float64) *witnessed {
 	guard := netgossip.Guard{Armed: true, Fences: true, Timeout: cfg.Watchdog, Horizon: cfg.Budget().Horizon()}
 	var peers []int
 	for p := range n {
-		st := netgossip.Statement{Boot: uint64(p + 100), RosterEpoch: r.Epoch, RosterDigest: r.Digest, Seen: roster.FullSet(n), View: roster.FullSet(n), Guard: guard, Heeds: true}
+		st := netgossip.Statement{Boot: uint64(p + 100), RosterEpoch: r.Epoch, RosterDigest: r.Digest, Seen: roster.FullSet(n), View: roster.FullSet(n), Guard: guard}
 		if w.says[p] = &st; p != r.Self {
 			peers = append(peers, p)
 		}

@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -20,13 +16,13 @@ import (
 type cluster struct {
 	*lab.Agents
 	lun    *freezer
-	resets *resets  // nil: the agents run dry
+	resets *resets
 	undo   []func() // in reverse, by close
 }
 
 // newCluster starts the agents, with a gossip key or without. What it made is gone after close.
-func newCluster(dir string, o Options, key bool) (c *cluster, err error) {
-	c = &cluster{}
+func newCluster(ctx context.Context, dir string, o Options, key bool) (_ *cluster, err error) {
+	c := &cluster{}
 	defer func() {
 		if err != nil {
 			c.close()
@@ -37,49 +33,28 @@ func newCluster(dir string, o Options, key bool) (c *cluster, err error) {
 		return nil, err
 	}
 	c.undo = append(c.undo, c.lun.close)
-	lun, err := lab.NewLUNFile(c.lun.dir, 4<<20)
-	if err != nil {
-		return nil, err
-	}
-	out, err := exec.Command(filepath.Join(o.Bin, "fencectl"), "lun", "init", lun.Path,
-		"--cluster", "demo", "--node-group", "demo", "--slots", strconv.Itoa(o.Nodes)).CombinedOutput()
-	if err != nil {
-		return nil, fmt.Errorf("fencectl lun init: %w: %s", err, strings.TrimSpace(string(out)))
-	}
-	names := make([]string, o.Nodes)
-	for i := range names {
-		names[i] = nodeName(i)
-	}
-	l, err := lab.New(lab.Config{Nodes: names, Networks: networks, Dir: dir})
-	if err != nil {
-		return nil, err
-	}
-	c.undo = append(c.undo, func() { _ = l.Close() }) // never fails
-	conf := lab.AgentConfig{Dir: dir, LUN: func(string) string { return lun.Path }, HTTP: "127.0.0.1:9110", Override: map[string]any{}}
+	stage := lab.Stage{Bin: o.Bin, Nodes: o.Nodes, LUNDir: c.lun.dir, Launch: o.Boot, Override: map[string]any{}}
 	if key {
 		path, err := writeKey(dir)
 		if err != nil {
 			return nil, err
 		}
-		conf.Override["gossip"] = map[string]any{"keyFile": path}
+		stage.Override["gossip"] = map[string]any{"keyFile": path}
 	}
+	var launcher []string
 	if o.Armed {
-		conf.Override["watchdog"] = map[string]any{"driver": "device", "disableFile": filepath.Join(dir, "disable")}
+		stage.Override["watchdog"] = map[string]any{"driver": "device"}
+		launcher = append([]string{"/proc/self/exe"}, o.Agent...)
 	}
-	c.Agents, err = lab.NewAgents(l, filepath.Join(o.Bin, "fencing-agent"), conf)
-	if err != nil {
+	if c.Agents, err = stage.Build(ctx, dir); err != nil {
 		return nil, err
 	}
-	if err := c.Boots(append([]string{"/proc/self/exe"}, o.Boot...)...); err != nil {
+	c.undo = append(c.undo, func() { _ = c.Close() }) // never fails
+	if c.resets, err = newResets(c.Agents, launcher); err != nil {
 		return nil, err
 	}
-	if o.Armed {
-		if c.resets, err = newResets(c.Agents, append([]string{"/proc/self/exe"}, o.Agent...)); err != nil {
-			return nil, err
-		}
-		c.undo = append(c.undo, c.resets.close)
-	}
-	for _, node := range names {
+	c.undo = append(c.undo, c.resets.close)
+	for _, node := range c.Nodes() {
 		if err := c.start(node); err != nil {
 			return nil, err
 		}

@@ -65,7 +65,7 @@ type Feeder struct {
 // Disjoint watches for how long two nodes whose views have no common member have both been
 // permitted to feed.
 type Disjoint struct {
-	// Bound is how long that may last: the loser of a tie may hold on for so long.
+	// Bound is how long that may last: the loser of a tie may hold on for this long.
 	Bound time.Duration
 	// Longest is how long it lasted at most.
 	Longest time.Duration
@@ -96,7 +96,7 @@ func (d *Disjoint) Observe(now time.Time, nodes map[string]Feeder) (violations [
 			d.Longest = max(d.Longest, now.Sub(since))
 			if now.Sub(since) > d.Bound {
 				violations = append(violations, fmt.Sprintf("%s %v and %s %v have both been permitted to feed for %v", a, x.Counted, b, y.Counted, now.Sub(since)))
-				d.since[pair] = now // once in so long
+				d.since[pair] = now // once in this long
 			}
 		}
 	}

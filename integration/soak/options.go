@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/integration/lab"
@@ -31,9 +30,9 @@ type Options struct {
 	// Blink makes the LUN hang for 1 to 6 s every 5 to 15 s.
 	Blink bool
 
-	// Probe and Boot are arguments with which this executable calls lab.ProbeMain and
-	// lab.ExecInBoot and nothing else. With Agent and a socket after it, it is an agent with the watchdog behind that.
-	Probe, Boot, Agent []string
+	// Boot are arguments with which this executable calls lab.ExecInBoot and nothing else. With Agent and a socket after it,
+	// it is an agent with the watchdog behind that.
+	Boot, Agent []string
 }
 
 // How many agents there can be: fewer have no majority to lose, more only need more time.
@@ -57,12 +56,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	bin, err := filepath.Abs(o.Bin)
-	if err != nil {
-		return fmt.Errorf("soak: %w", err)
-	}
-	o.Bin = bin
-	if err := o.needs(ctx); err != nil {
+	if err := o.needs(); err != nil {
 		return fmt.Errorf("soak: %w", err)
 	}
 	if err := ownMounts(); err != nil {
@@ -72,7 +66,7 @@ func Run(ctx context.Context, o Options) error {
 		o.Seed = uint64(rand.Uint32())
 	}
 	fmt.Fprintf(o.Out, "soak: %d agents for %v, seed %d\n", o.Nodes, o.Duration, o.Seed)
-	if err := run(ctx, o); err != nil {
+	if err := lab.InFolder("soak", o.Out, func(dir string) error { return run(ctx, dir, o) }); err != nil {
 		fmt.Fprintln(o.Out, "0 passed, 1 failed")
 		return fmt.Errorf("soak: %w", err)
 	}
@@ -81,17 +75,12 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // needs says what is missing to run here.
-func (o *Options) needs(ctx context.Context) error {
+func (o *Options) needs() error {
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed, to make network namespaces: run it with sudo")
 	}
-	if mode, why := lab.Supported(ctx, o.Probe...); mode != lab.Root {
-		return fmt.Errorf("network namespaces cannot be made here: %s", why)
+	if err := lab.Probe(); err != nil {
+		return fmt.Errorf("network namespaces cannot be made here: %w", err)
 	}
-	for _, program := range []string{"fencing-agent", "fencectl"} {
-		if _, err := os.Stat(filepath.Join(o.Bin, program)); err != nil {
-			return fmt.Errorf("%w: build it with make build, or say with --bin where it is", err)
-		}
-	}
-	return nil
+	return lab.HasPrograms(o.Bin)
 }

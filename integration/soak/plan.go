@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
 
 // Kind is what a fault does.
@@ -151,6 +153,6 @@ func seconds(rng *rand.Rand, least, most float64) time.Duration {
 }
 
 // networks are the SystemNetworks of the lab.
-var networks = []string{"mgmt", "data"}
+var networks = lab.StageNetworks
 
-func nodeName(i int) string { return fmt.Sprintf("n%d", i+1) }
+func nodeName(i int) string { return lab.StageNode(i) }

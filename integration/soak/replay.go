@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
 
-// replayer is somebody on every cable who keeps packets that go by and sends old ones again, of any
+// replayer is somebody on every cable who keeps packets that pass and sends old ones again, of any
 // node to any node, through every cut, and with a key changes the version of the encryption now and then. It
 // sends nothing younger than replayAge: passing on what was just said is no replay but a wire, by which
 // two halves really hear each other.
@@ -100,7 +100,7 @@ func (r *replayer) run(ctx context.Context) error {
 	}
 }
 
-// listen keeps what goes by, so that all that ever did has the same chance to be kept.
+// listen keeps what passes, so that all that ever did has the same chance to be kept.
 func (r *replayer) listen() error {
 	b := make([]byte, 64<<10)
 	for {

@@ -22,10 +22,10 @@ type Reset struct {
 	Reason   string // of the last verdict that the node told
 }
 
-// resets are the watchdogs of the agents, and what they do. All methods work on nil: nobody has a watchdog.
+// resets are the watchdogs of the agents, and what they do.
 type resets struct {
 	agents *lab.Agents
-	dogs   *lab.Watchdogs
+	dogs   *lab.Watchdogs // nil: the agents run dry
 	wg     sync.WaitGroup
 	done   chan struct{} // closed by close
 
@@ -40,6 +40,9 @@ type resets struct {
 
 func newResets(agents *lab.Agents, launcher []string) (*resets, error) {
 	r := &resets{agents: agents, done: make(chan struct{}), off: map[string]bool{}, verdict: func(string) string { return "not known" }}
+	if launcher == nil {
+		return r, nil
+	}
 	var err error
 	r.dogs, err = agents.Watchdogs(r.fired, launcher...)
 	return r, err
@@ -85,33 +88,24 @@ func (r *resets) note(err error) {
 
 // faults keeps nodes that are reset from booting until the function that it returns is called.
 func (r *resets) faults() (end func()) {
-	if r == nil {
-		return func() {}
-	}
 	r.disturbing.Lock()
 	return r.disturbing.Unlock
 }
 
 // boot is another boot of a node that a fault makes: nothing counts down.
 func (r *resets) boot(node string) {
-	if r != nil {
+	if r.dogs != nil {
 		r.dogs.Boot(node)
 	}
 }
 
 func (r *resets) isOff(node string) bool {
-	if r == nil {
-		return false
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.off[node]
 }
 
 func (r *resets) unlessOff(node string, f func() error) error {
-	if r == nil {
-		return f()
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.off[node] {
@@ -122,9 +116,6 @@ func (r *resets) unlessOff(node string, f func() error) error {
 
 // since are the resets since a moment.
 func (r *resets) since(at time.Time) []Reset {
-	if r == nil {
-		return nil
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.all[slices.IndexFunc(append(r.all, Reset{At: at}), func(x Reset) bool { return !x.At.Before(at) }):])
@@ -132,16 +123,15 @@ func (r *resets) since(at time.Time) []Reset {
 
 // trouble is what went wrong beside the resets.
 func (r *resets) trouble() []error {
-	if r == nil {
-		return nil
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.errs)
 }
 
 func (r *resets) close() {
-	_ = r.dogs.Close() // nobody fires from here on
+	if r.dogs != nil {
+		_ = r.dogs.Close() // nobody fires from here on
+	}
 	close(r.done)
 	r.wg.Wait()
 }

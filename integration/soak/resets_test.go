@@ -20,7 +20,7 @@ func TestResetsAreSummedUpByHowAndWhy(t *testing.T) {
 	if !wasReset(all, "n9", "n2") || wasReset(r.since(at.Add(time.Minute)), "n1") {
 		t.Error("who was reset is not told from who was not")
 	}
-	if (*resets)(nil).since(at) != nil {
+	if new(resets).since(at) != nil {
 		t.Error("without watchdogs somebody was reset")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -31,20 +30,9 @@ type soak struct {
 }
 
 // run is Run in a place that has all it needs.
-func run(ctx context.Context, o Options) (err error) {
-	dir, err := os.MkdirTemp("", "soak")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err == nil {
-			err = os.RemoveAll(dir)
-		} else {
-			fmt.Fprintf(o.Out, "logs and configurations are kept in %s\n", dir)
-		}
-	}()
+func run(ctx context.Context, dir string, o Options) error {
 	key := o.Seed%2 == 1
-	c, err := newCluster(dir, o, key)
+	c, err := newCluster(ctx, dir, o, key)
 	if err != nil {
 		return err
 	}
@@ -58,9 +46,7 @@ func run(ctx context.Context, o Options) (err error) {
 		Options: o, c: c, w: &watcher{Observer: observer, nodes: c.Nodes()}, began: time.Now(), measured: newMeasurements(),
 		plan: Plan{Seed: o.Seed, Nodes: o.Nodes, Steady: max(1, o.Nodes/3), LUN: c.lun.canFreeze() && !o.Blink},
 	}
-	if c.resets != nil {
-		c.resets.setVerdict(k.w.lastReason)
-	}
+	c.resets.setVerdict(k.w.lastReason)
 	if !o.Replay {
 		return k.run(ctx)
 	}

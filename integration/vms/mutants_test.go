@@ -56,14 +56,14 @@ var mutantAgents = []mutant{
 		scenario: "one node cut off", says: `held n2 for dead .* before its reset`,
 	},
 	{
-		name: "nobody holds by the LUN", file: "watchdog/hold.go",
+		name: "nobody holds by the LUN", file: "watchdog/lun.go",
 		from: "return c.cfg.Hold && c.hears() && c.cfg.OnLoss", to: "return false && c.hears() && c.cfg.OnLoss",
 		scenario: "all networks lost", says: `all hold by the LUN: not within .*: n[1-4] is at`,
 	},
 	{
-		name: "a hold goes on beside those who live", file: "watchdog/hold.go",
+		name: "a hold goes on beside those who live", file: "watchdog/lun.go",
 		from:     "	if !c.Holds() {\n		h.heard.Vacant = 0\n	}",
-		to:       "	if c.Holds() && c.outcome != netgossip.Majority {\n		h.heard = diskquorum.Hearing{Vacant: now.Add(c.dated())}\n	}",
+		to:       "	if c.Holds() && c.outcome != netgossip.Majority {\n		h.heard = diskquorum.Hearing{Vacant: now.Add(c.cfg.dated())}\n	}",
 		scenario: "all networks lost, three find each other first", says: `n4: reset: n4 was not reset`,
 	},
 }

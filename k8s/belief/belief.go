@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
 // Settings are what the operator decides.
@@ -14,19 +16,12 @@ type Settings struct {
 	GroupsOfTwo  []string // in these groups one is enough, as long as they have two Nodes
 }
 
-// Death is one that a Node tells of.
-type Death struct {
-	Node, Boot string
-	Said       string // the boot of the Node that tells it, when its agent concluded it
-	Told       bool   // its agents have not found it themselves: somebody has told one of them, and that one the others
-}
-
 // Node is what the API server says of a Node that may be a reporter.
 type Node struct {
 	Name, Group string
 	Boot        string // that it runs now; empty if unknown
 	Fresh       bool   // its Lease was renewed within half of its duration
-	Deaths      []Death
+	Deaths      []deaths.Death
 	Full        bool // it has no room for more deaths: that it lacks one says nothing
 }
 
@@ -173,7 +168,7 @@ func accusers(n Node, nodes []Node) int {
 		if other.Name == n.Name || other.Group != n.Group || !other.Fresh {
 			continue
 		}
-		if slices.ContainsFunc(other.Deaths, func(d Death) bool { return d.Node == n.Name && (n.Boot == "" || d.Boot == n.Boot) }) {
+		if slices.ContainsFunc(other.Deaths, func(d deaths.Death) bool { return d.Node == n.Name && (n.Boot == "" || d.Boot == n.Boot) }) {
 			count++
 		}
 	}
@@ -182,22 +177,22 @@ func accusers(n Node, nodes []Node) int {
 
 // tells reports whether n calls the node dead, by whatever boot.
 func (n Node) tells(node string) bool {
-	return slices.ContainsFunc(n.Deaths, func(d Death) bool { return d.Node == node })
+	return slices.ContainsFunc(n.Deaths, func(d deaths.Death) bool { return d.Node == node })
 }
 
 func (n Node) names(node, boot string) bool {
-	return slices.ContainsFunc(n.Deaths, func(d Death) bool { return d.Node == node && d.Boot == boot })
+	return slices.ContainsFunc(n.Deaths, func(d deaths.Death) bool { return d.Node == node && d.Boot == boot })
 }
 
 // stands reports whether n named it in the boot that it runs. One that died before the others took back what all had
 // proven by error still names it when it comes back, until its agent has met the node.
 func (n Node) stands(node, boot string) bool {
-	return n.Boot != "" && slices.ContainsFunc(n.Deaths, func(d Death) bool { return d.Node == node && d.Boot == boot && d.Said == n.Boot })
+	return n.Boot != "" && slices.ContainsFunc(n.Deaths, func(d deaths.Death) bool { return d.Node == node && d.Boot == boot && d.Said == n.Boot })
 }
 
 // wasTold reports whether n has its word of that death from others alone.
 func (n Node) wasTold(node, boot string) bool {
-	return !slices.ContainsFunc(n.Deaths, func(d Death) bool { return d.Node == node && d.Boot == boot && !d.Told })
+	return !slices.ContainsFunc(n.Deaths, func(d deaths.Death) bool { return d.Node == node && d.Boot == boot && !d.Outside() })
 }
 
 // distinct sorts by name and drops what comes twice: a Node counts once, however often it was read.

@@ -1,29 +1,30 @@
 package belief
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
 const dead, other = "024bc581b3a34be3", "124bc581b3a34be3"
 
-func says(name string, deaths ...Death) Node {
-	for i := range deaths {
-		if deaths[i].Said == "" {
-			deaths[i].Said = "b-" + name
-		}
+func says(name string, list ...deaths.Death) Node {
+	for i := range list {
+		list[i].Said, list[i].Proof = cmp.Or(list[i].Said, "b-"+name), cmp.Or(list[i].Proof, "time")
 	}
-	return Node{Name: name, Group: "worker", Boot: "b-" + name, Fresh: true, Deaths: deaths}
+	return Node{Name: name, Group: "worker", Boot: "b-" + name, Fresh: true, Deaths: list}
 }
 
 func TestJudge(t *testing.T) {
 	two := Settings{MinReporters: 2, Unknown: true}
 	pairs := Settings{MinReporters: 2, GroupsOfTwo: []string{"worker"}}
 	const old = "; %d of them by an agent of an earlier boot, which has not looked since"
-	n4 := Death{Node: "n4", Boot: dead}
-	told := Death{Node: "n4", Boot: dead, Told: true}
+	n4 := deaths.Death{Node: "n4", Boot: dead}
+	told := deaths.Death{Node: "n4", Boot: dead, Proof: "operator"}
 	stale, stranger := says("n2", n4), says("n2", n4)
 	stale.Fresh, stranger.Group = false, "storage"
 	full := says("n3")
@@ -50,11 +51,11 @@ func TestJudge(t *testing.T) {
 		{"one was told, of a group of two that is named", pairs, Question{Boot: dead, GroupSize: 2}, []Node{says("n1", told)}, true, ""},
 		{"one names it twice", two, Question{Boot: dead}, []Node{says("n1", n4, n4), says("n1", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
 		{"one, and Ready is Unknown", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", n4)}, true, ""},
-		{"one of an earlier boot, and Unknown", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", Death{Node: "n4", Boot: dead, Said: "earlier"})}, false, fmt.Sprintf("1 of 2 Nodes name this boot (n1)"+old, 1)},
-		{"two of earlier boots", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", Death{Node: "n4", Boot: dead, Said: "earlier"}), says("n2", Death{Node: "n4", Boot: dead, Said: "earlier"})}, false, fmt.Sprintf("2 of 2 Nodes name this boot (n1, n2)"+old, 2)},
-		{"two, one of an earlier boot", two, Question{Boot: dead}, []Node{says("n1", Death{Node: "n4", Boot: dead, Said: "earlier"}), says("n2", n4)}, false, fmt.Sprintf("2 of 2 Nodes name this boot (n1, n2)"+old, 1)},
-		{"two, one of an earlier boot, and Ready is Unknown", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", Death{Node: "n4", Boot: dead, Said: "earlier"}), says("n2", n4)}, true, ""},
-		{"three, one of an earlier boot", two, Question{Boot: dead}, []Node{says("n1", Death{Node: "n4", Boot: dead, Said: "earlier"}), says("n2", n4), says("n3", n4)}, true, ""},
+		{"one of an earlier boot, and Unknown", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", deaths.Death{Node: "n4", Boot: dead, Said: "earlier"})}, false, fmt.Sprintf("1 of 2 Nodes name this boot (n1)"+old, 1)},
+		{"two of earlier boots", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", deaths.Death{Node: "n4", Boot: dead, Said: "earlier"}), says("n2", deaths.Death{Node: "n4", Boot: dead, Said: "earlier"})}, false, fmt.Sprintf("2 of 2 Nodes name this boot (n1, n2)"+old, 2)},
+		{"two, one of an earlier boot", two, Question{Boot: dead}, []Node{says("n1", deaths.Death{Node: "n4", Boot: dead, Said: "earlier"}), says("n2", n4)}, false, fmt.Sprintf("2 of 2 Nodes name this boot (n1, n2)"+old, 1)},
+		{"two, one of an earlier boot, and Ready is Unknown", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", deaths.Death{Node: "n4", Boot: dead, Said: "earlier"}), says("n2", n4)}, true, ""},
+		{"three, one of an earlier boot", two, Question{Boot: dead}, []Node{says("n1", deaths.Death{Node: "n4", Boot: dead, Said: "earlier"}), says("n2", n4), says("n3", n4)}, true, ""},
 		{"one and Unknown, which does not count", Settings{MinReporters: 2}, Question{Boot: dead, Unknown: true}, []Node{says("n1", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
 		{"Unknown alone", two, Question{Boot: dead, Unknown: true}, []Node{says("n1"), says("n2")}, false, "0 of 2 Nodes name this boot"},
 		{"a group of two", two, Question{Boot: dead, GroupSize: 2}, []Node{says("n1", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
@@ -65,20 +66,20 @@ func TestJudge(t *testing.T) {
 		{"a liar has come into a group of one", two, Question{Boot: dead, GroupSize: 2}, []Node{says("n1", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
 		{"one is asked for", Settings{MinReporters: 1}, Question{Boot: dead}, []Node{says("n1", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
 		{"another boot", two, Question{Boot: other}, []Node{says("n1", n4), says("n2", n4)}, false, "0 of 2 Nodes name this boot"},
-		{"different boots", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", Death{Node: "n4", Boot: other})}, false, "1 of 2 Nodes name this boot (n1)"},
-		{"no boot", two, Question{}, []Node{says("n1", Death{Node: "n4", Boot: ""}), says("n2", Death{Node: "n4", Boot: ""})}, false, "the Node has no bootID, or no group"},
+		{"different boots", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", deaths.Death{Node: "n4", Boot: other})}, false, "1 of 2 Nodes name this boot (n1)"},
+		{"no boot", two, Question{}, []Node{says("n1", deaths.Death{Node: "n4", Boot: ""}), says("n2", deaths.Death{Node: "n4", Boot: ""})}, false, "the Node has no bootID, or no group"},
 		{"no group", two, Question{Boot: dead, Group: "-"}, []Node{says("n1", n4), says("n2", n4)}, false, "the Node has no bootID, or no group"},
 		{"a Lease is stale", two, Question{Boot: dead}, []Node{says("n1", n4), stale}, false, "1 of 2 Nodes name this boot (n1); 1 more have no fresh Lease"},
 		{"of another group", two, Question{Boot: dead}, []Node{says("n1", n4), stranger}, false, "1 of 2 Nodes name this boot (n1); 1 more are of another group"},
 		{"the node itself", two, Question{Boot: dead}, []Node{says("n1", n4), says("n4", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
-		{"a reporter is dead", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4), says("n3", Death{Node: "n2", Boot: "b-n2"}), says("n5", Death{Node: "n2", Boot: "b-n2"})}, false, "1 of 2 Nodes name this boot (n1); 1 more are said to be dead themselves"},
-		{"a reporter is called dead by one", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4), says("n3", Death{Node: "n2", Boot: "b-n2"})}, true, ""},
-		{"a reporter was dead, in another boot", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4), says("n3", Death{Node: "n2", Boot: "x"}), says("n5", Death{Node: "n2", Boot: "x"})}, true, ""},
-		{"a reporter shows no boot and was dead", two, Question{Boot: dead}, []Node{says("n1", n4), hidden, says("n3", Death{Node: "n2", Boot: "x"}), says("n5", Death{Node: "n2", Boot: "x"})}, false, "1 of 2 Nodes name this boot (n1); 1 more are said to be dead themselves"},
+		{"a reporter is dead", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4), says("n3", deaths.Death{Node: "n2", Boot: "b-n2"}), says("n5", deaths.Death{Node: "n2", Boot: "b-n2"})}, false, "1 of 2 Nodes name this boot (n1); 1 more are said to be dead themselves"},
+		{"a reporter is called dead by one", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4), says("n3", deaths.Death{Node: "n2", Boot: "b-n2"})}, true, ""},
+		{"a reporter was dead, in another boot", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4), says("n3", deaths.Death{Node: "n2", Boot: "x"}), says("n5", deaths.Death{Node: "n2", Boot: "x"})}, true, ""},
+		{"a reporter shows no boot and was dead", two, Question{Boot: dead}, []Node{says("n1", n4), hidden, says("n3", deaths.Death{Node: "n2", Boot: "x"}), says("n5", deaths.Death{Node: "n2", Boot: "x"})}, false, "1 of 2 Nodes name this boot (n1); 1 more are said to be dead themselves"},
 		{"one took it back", two, Question{Boot: dead, Before: []string{"n1", "n3"}}, []Node{says("n1", n4), says("n2", n4), says("n3")}, false, "n3 took it back"},
 		{"one whose list is full says it no more", two, Question{Boot: dead, Before: []string{"n1", "n3"}}, []Node{says("n1", n4), says("n2", n4), full}, true, ""},
 		{"one that named it is silent", two, Question{Boot: dead, Before: []string{"n3"}}, []Node{says("n1", n4), says("n2", n4), {Name: "n3", Group: "worker"}}, true, ""},
-		{"two that accuse each other", pairs, Question{Boot: dead, GroupSize: 2}, []Node{says("n1", n4), says("n4", Death{Node: "n1", Boot: "b-n1"})}, false, "0 of 1 Nodes name this boot; 1 more are said to be dead themselves"},
+		{"two that accuse each other", pairs, Question{Boot: dead, GroupSize: 2}, []Node{says("n1", n4), says("n4", deaths.Death{Node: "n1", Boot: "b-n1"})}, false, "0 of 1 Nodes name this boot; 1 more are said to be dead themselves"},
 	} {
 		q := c.question
 		q.Node = "n4"
@@ -99,7 +100,7 @@ func TestJudge(t *testing.T) {
 
 // Guard: a death that somebody names and nobody counts is not one that nobody names.
 func TestNamed(t *testing.T) {
-	n4 := Death{Node: "n4", Boot: dead}
+	n4 := deaths.Death{Node: "n4", Boot: dead}
 	stale, stranger, homeless := says("n1", n4), says("n2", n4), says("n3", n4)
 	stale.Fresh, stranger.Group, homeless.Group = false, "storage", ""
 	for _, c := range []struct {
@@ -140,12 +141,12 @@ func TestOneLiarIsNotBelieved(t *testing.T) {
 		for i := range size {
 			n := Node{Name: fmt.Sprintf("n%d", i), Group: "worker", Boot: boot(i), Fresh: !gone[i] && r.IntN(8) > 0}
 			for j := range size {
-				d := Death{Node: fmt.Sprintf("n%d", j), Boot: boot(j), Said: boot(i - r.IntN(5)/4)}
+				d := deaths.Death{Node: fmt.Sprintf("n%d", j), Boot: boot(j), Said: boot(i - r.IntN(5)/4), Proof: "time"}
 				switch {
 				case i == liar && r.IntN(2) == 0, i != liar && (gone[j] || d.Said != n.Boot) && r.IntN(3) > 0: // all may have been wrong in another boot
 					n.Deaths = append(n.Deaths, d)
 				case i != liar && j == rumoured: // the liar has told it, and all repeat it
-					d.Told = true
+					d.Proof = "power"
 					n.Deaths = append(n.Deaths, d)
 				}
 			}

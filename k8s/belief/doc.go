@@ -12,7 +12,7 @@
 //   - names exactly the boot that is asked about;
 //   - is not itself named dead, for the boot that it runs, by as many Nodes as it takes to believe that.
 //
-// It is a voice only if it named it in the boot that it runs ([Death.Said]): else its agent has not looked at it since
+// It is a voice only if it named it in the boot that it runs (Said of [deaths.Death]): else its agent has not looked at it since
 // it was reset, and all may have been wrong before.
 //
 // A boot is believed to have ended without any reporter if the devices that switch its node's power have said that it was

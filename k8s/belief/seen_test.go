@@ -1,12 +1,16 @@
 package belief
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
+)
 
 // Guard (two writers): nothing is believed of a boot that agents see run, by whatever it is proven; where nothing is proven
 // nobody is asked.
 func TestSeen(t *testing.T) {
 	q := Question{Node: "n4", Group: "worker", Boot: dead, GroupSize: 5, Power: true, Seen: []string{"n1", "n2"}}
-	n4 := Death{Node: "n4", Boot: dead}
+	n4 := deaths.Death{Node: "n4", Boot: dead}
 	for name, nodes := range map[string][]Node{"power": nil, "reporters": {says("n3", n4), says("n5", n4)}} {
 		q.Power = name == "power"
 		if v := Judge(Settings{MinReporters: 2}, q, nodes); v.Believed || v.By != "" || len(v.Seen) != 2 || v.Missing != "the agents of n1, n2 see this boot run" {

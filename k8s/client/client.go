@@ -166,7 +166,7 @@ func (c *Client) For(group schema.GroupVersion) (rest.Interface, error) {
 	return r, nil
 }
 
-// RetryAfter is for how long the server asked to be left alone with the answer err.
+// RetryAfter is how long the server asked to be left alone with the answer err.
 func RetryAfter(err error) (time.Duration, bool) {
 	seconds, ok := apierrors.SuggestsClientDelay(err)
 	if !ok || seconds <= 0 {

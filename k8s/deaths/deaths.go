@@ -20,9 +20,13 @@ const (
 	MostBytes = 8192
 	// mostEntry is more than one death takes: names of Nodes have 253 bytes at most.
 	mostEntry = 512
+	mostProof = 16
+	latest    = 1 << 33 // seconds since 1970; greater than any time at which somebody dies
 )
 
-// Death says that one incarnation of a node, from one boot to the next, has ended.
+// Death says that one incarnation of a node, from one boot to the next, has ended. It is the form of a death everywhere between what
+// proves it and those who act on it. Reference and Contradicted are what a controller tells agents, and stand in no annotation; By is
+// known only in the program that has set it.
 type Death struct {
 	Node  string    `json:"node"`
 	Boot  string    `json:"boot"`  // of the incarnation that ended: 16 hexadecimal digits
@@ -31,6 +35,21 @@ type Death struct {
 	// Said is the boot of the agent's node in which the agent concluded it, in the same form. What an agent of an
 	// earlier boot said still stands, but nobody has looked at it since.
 	Said string `json:"said,omitempty"`
+
+	By           string `json:"-"` // the node whose agent says it
+	Reference    string `json:"-"` // what has proven it from outside of the group: a NodeFence
+	Contradicted bool   `json:"-"` // that boot was heard since
+}
+
+// Valid reports whether it names a node and a boot, and has nothing that steers a terminal or is longer than it can be.
+func (d *Death) Valid() bool {
+	return d.Node != "" && plain(d.Node, longestName) && IsBoot(d.Boot) && plain(d.Proof, mostProof) && (d.Said == "" || IsBoot(d.Said)) &&
+		plain(d.Reference, longestName) && (d.At.IsZero() || d.At.Unix() >= 0 && d.At.Unix() <= latest)
+}
+
+// plain reports whether a text is in ASCII, steers no terminal, and is not longer than that.
+func plain(s string, longest int) bool {
+	return len(s) <= longest && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // Encode is the annotation for these deaths, the newest first. What does not fit is left out, oldest first.
@@ -53,8 +72,9 @@ func Encode(list []Death) string {
 	}
 }
 
-// Decode reads an annotation. Entries that name no node or no boot are left out: a later version may say more kinds
-// of things, and this one acts on none of them.
+// Decode reads an annotation. Entries that are no deaths ([Death.Valid]) are left out: a later version may say more kinds
+// of things, and this one acts on none of them. A proof of a later version has to be a word of 16 characters at most:
+// a death that is left out counts as taken back.
 func Decode(text string) ([]Death, error) {
 	if len(text) > MostBytes {
 		return nil, fmt.Errorf("annotation %s: %d bytes, at most %d are read", Annotation, len(text), MostBytes)
@@ -66,7 +86,7 @@ func Decode(text string) ([]Death, error) {
 	var list []Death
 	for _, r := range raw[:min(len(raw), Most)] {
 		var d Death
-		if json.Unmarshal(r, &d) == nil && d.Node != "" && IsBoot(d.Boot) {
+		if json.Unmarshal(r, &d) == nil && d.Valid() {
 			list = append(list, d)
 		}
 	}
@@ -80,10 +100,10 @@ func Full(text string) bool {
 	return len(text) > MostBytes-mostEntry || json.Unmarshal([]byte(text), &raw) == nil && len(raw) >= Most
 }
 
-// IsBoot reports whether a text names a boot: 16 lower-case hexadecimal digits.
+// IsBoot reports whether a text names a boot: 16 lower-case hexadecimal digits, of which one at least is not 0.
 func IsBoot(s string) bool {
 	raw, err := hex.DecodeString(s)
-	return err == nil && len(raw) == 8 && s == strings.ToLower(s)
+	return err == nil && len(raw) == 8 && s == strings.ToLower(s) && strings.Trim(s, "0") != ""
 }
 
 // Boot is how deaths name the boot with this bootID (Node.status.nodeInfo.bootID): the first eight bytes of the
@@ -97,10 +117,10 @@ func Boot(bootID string) string {
 	return hex.EncodeToString(raw[:8])
 }
 
-// Told reports whether a proof comes from outside of the group: agents do not find it themselves, and what one was told all
+// Outside reports whether its proof comes from outside of the group: agents do not find it themselves, and what one was told all
 // others repeat. A proof that this version does not know is taken for one.
-func Told(proof string) bool {
-	switch proof {
+func (d *Death) Outside() bool {
+	switch d.Proof {
 	case "time", "boot", "sentence":
 		return false
 	}

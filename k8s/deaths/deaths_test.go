@@ -11,8 +11,8 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 func TestListsComeBackNewestFirst(t *testing.T) {
 	text := Encode([]Death{
-		{"n4", "024bc581b3a34be3", "time", noon, "324bc581b3a34be3"},
-		{"n5", "124bc581b3a34be3", "boot", noon.Add(time.Minute + time.Millisecond), ""},
+		{Node: "n4", Boot: "024bc581b3a34be3", Proof: "time", At: noon, Said: "324bc581b3a34be3"},
+		{Node: "n5", Boot: "124bc581b3a34be3", Proof: "boot", At: noon.Add(time.Minute + time.Millisecond), Said: ""},
 	})
 	const want = `[{"node":"n5","boot":"124bc581b3a34be3","proof":"boot","at":"2026-05-04T12:01:00Z"},` +
 		`{"node":"n4","boot":"024bc581b3a34be3","proof":"time","at":"2026-05-04T12:00:00Z","said":"324bc581b3a34be3"}]`
@@ -20,7 +20,7 @@ func TestListsComeBackNewestFirst(t *testing.T) {
 		t.Errorf("%s, want %s", text, want)
 	}
 	list, err := Decode(text)
-	if err != nil || len(list) != 2 || list[1] != (Death{"n4", "024bc581b3a34be3", "time", noon, "324bc581b3a34be3"}) {
+	if err != nil || len(list) != 2 || list[1] != (Death{Node: "n4", Boot: "024bc581b3a34be3", Proof: "time", At: noon, Said: "324bc581b3a34be3"}) {
 		t.Errorf("%v, %v", list, err)
 	}
 	if got := Encode(nil); got != "[]" {
@@ -33,7 +33,7 @@ func TestListsAreBounded(t *testing.T) {
 	for _, length := range []int{2, 253} {
 		var list []Death
 		for i := range 100 {
-			list = append(list, Death{fmt.Sprintf("%0*d", length, i), "024bc581b3a34be3", "time", noon.Add(time.Duration(i) * time.Second), "324bc581b3a34be3"})
+			list = append(list, Death{Node: fmt.Sprintf("%0*d", length, i), Boot: "024bc581b3a34be3", Proof: "time", At: noon.Add(time.Duration(i) * time.Second), Said: "324bc581b3a34be3"})
 		}
 		text := Encode(list)
 		if len(text) > MostBytes {
@@ -55,7 +55,7 @@ func TestListsThatLackRoomSaySo(t *testing.T) {
 			if full := Full(Encode(list)); len(fits) < len(list) && !full || len(list) < 10 && full {
 				t.Fatalf("names of %d bytes: %d of %d fit, full: %v", length, len(fits), len(list), full)
 			}
-			list = append(list, Death{fmt.Sprintf("%0*d", length, i), "024bc581b3a34be3", "sentence", noon.Add(time.Duration(i) * time.Second), "324bc581b3a34be3"})
+			list = append(list, Death{Node: fmt.Sprintf("%0*d", length, i), Boot: "024bc581b3a34be3", Proof: "sentence", At: noon.Add(time.Duration(i) * time.Second), Said: "324bc581b3a34be3"})
 		}
 		if n := len(decoded(t, Encode(list))); length <= 20 && n < 50 {
 			t.Errorf("names of %d bytes: %d deaths fit", length, n)

@@ -27,7 +27,7 @@ type Report struct {
 const (
 	// Again is how often an agent repeats deaths that it has told.
 	Again = 5 * time.Minute
-	// Valid is for how long they count. An agent that gets no access to the API server back, or is replaced by one that has,
+	// Valid is how long they count. An agent that gets no access to the API server back, or is replaced by one that has,
 	// cannot take back what it told here: that ends by itself.
 	Valid = 15 * time.Minute
 
@@ -99,13 +99,16 @@ func Digest(annotation string) string {
 }
 
 // ReportName is the name of the ConfigMap with what the agent of this node has told.
-func ReportName(node string) string {
-	if len(reportPrefix)+len(node) <= longestName {
-		return reportPrefix + node
+func ReportName(node string) string { return NameOf(reportPrefix, node) }
+
+// NameOf is the name of an object with a prefix that is about a node.
+func NameOf(prefix, node string) string {
+	if len(prefix)+len(node) <= longestName {
+		return prefix + node
 	}
 	sum := sha256.Sum256([]byte(node))
 	end := "-" + hex.EncodeToString(sum[:8])
-	return reportPrefix + node[:longestName-len(reportPrefix)-len(end)] + end
+	return prefix + node[:longestName-len(prefix)-len(end)] + end
 }
 
 // ReportIn reads a ConfigMap. Its name has to be that of the node inside, so that nobody's copy counts.
@@ -142,22 +145,22 @@ func EncodeReport(t Report) (string, error) {
 // DecodeReport reads one. What cannot be read is an error, and says nothing of any death.
 func DecodeReport(text string) (Report, error) {
 	if len(text) > mostReport {
-		return Report{}, fmt.Errorf("deaths that were told: %d bytes, at most %d are read", len(text), mostReport)
+		return Report{}, fmt.Errorf("reported deaths: %d bytes, at most %d are read", len(text), mostReport)
 	}
 	var f reportOnFile
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.DisallowUnknownFields()
 	switch err := d.Decode(&f); {
 	case err != nil:
-		return Report{}, fmt.Errorf("deaths that were told: %w", err)
+		return Report{}, fmt.Errorf("reported deaths: %w", err)
 	case f.Version != reportVersion:
-		return Report{}, fmt.Errorf("deaths that were told: format %d, this version knows %d", f.Version, reportVersion)
+		return Report{}, fmt.Errorf("reported deaths: format %d, this version knows %d", f.Version, reportVersion)
 	case f.Node == "" || !IsBoot(f.Boot):
-		return Report{}, fmt.Errorf("deaths that were told: by node %q in boot %q", f.Node, f.Boot)
+		return Report{}, fmt.Errorf("reported deaths: by node %q in boot %q", f.Node, f.Boot)
 	}
 	list, err := Decode(string(f.Deaths))
 	if err != nil {
-		return Report{}, fmt.Errorf("deaths that were told by %s: %w", f.Node, err)
+		return Report{}, fmt.Errorf("deaths reported by %s: %w", f.Node, err)
 	}
 	return Report{Node: f.Node, Boot: f.Boot, At: f.At, Over: f.Over, Heard: f.Heard, Deaths: list}, nil
 }

@@ -1,127 +1,127 @@
 package distributedapp
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// Facts is all that Plan looks at: the app and its pods as they were read from the API server, the app first.
-type Facts struct {
-	Now  time.Time
-	Self string
-	App  App
-	Pods []Pod // of the namespace
+const (
+	// stable is how long no replica may come or go before an app that was deleted is let go; stableLimit times that at
+	// most, or a replica that restarts for ever would keep every app for ever.
+	stable      = 20 * time.Second
+	stableLimit = 6
+)
 
-	Config  Config    // the latest that this replica has read
-	Members []string  // replicas that it knows of
-	Changed time.Time // when that list last changed
-	Stable  time.Duration
+// facts is all that a plan looks at: the app and its pods as they were read from the API server, the app first.
+type facts struct {
+	now     time.Time
+	self    string
+	app     *DistributedApp
+	pods    []corev1.Pod // of the namespace
+	version uint64       // of the configuration that this replica has read; 0: none
+	members []string     // replicas that it knows of
+	changed time.Time    // when that list last changed
 }
 
-// Step is what comes next for an app: a write, a look at the configuration, a wait, or nothing.
-type Step struct {
-	Write      *Write
-	ReadConfig bool      // this replica has read none, or somebody a newer one
-	Until      time.Time // not before; zero: until an event
+// step is what comes next for an app: a write, or a wait, or nothing. At most one is given.
+type step struct {
+	app    *DistributedApp // as it is to become, but for the status
+	status *Status         // that it is to have
+	remove *corev1.Pod
+	create string // name of a pod
+
+	after  time.Duration // when to look again; 0: after an event
+	behind bool          // somebody has read a newer configuration than this replica
 }
 
-// stableLimit is how often Stable a deletion waits for replicas that come and go.
-const stableLimit = 6
+// writes reports whether there is a write.
+func (s step) writes() bool {
+	return s.app != nil || s.status != nil || s.remove != nil || s.create != ""
+}
 
-// Plan returns what comes next.
-func Plan(f Facts) Step {
-	mine := ours(f.App.UID, f.Pods)
+// plan returns what comes next.
+func plan(f facts) step {
+	mine := slices.DeleteFunc(slices.Clone(f.pods), func(p corev1.Pod) bool { // D3
+		o := metav1.GetControllerOf(&p)
+		return o == nil || o.UID != f.app.UID
+	})
+	slices.SortFunc(mine, func(a, b corev1.Pod) int {
+		return cmp.Or(ordinal(f.app.Name, a.Name)-ordinal(f.app.Name, b.Name), strings.Compare(a.Name, b.Name))
+	})
+	with := f.app.DeepCopyObject().(*DistributedApp)
 	switch {
-	case !f.App.DeletedAt.IsZero():
-		return f.collect(mine)
-	case f.Config.Version == 0 || f.App.Status.Config.Version > f.Config.Version: // D4
-		return Step{ReadConfig: true, Until: f.Now.Add(time.Second)}
-	case !f.App.Finalizer: // D2: before the first pod
-		return f.write(Write{Kind: AddFinalizer})
+	case f.app.DeletionTimestamp != nil:
+		return f.collect(mine, with)
+	case f.version == 0 || versionOf(f.app.Status.ConfigVersion) > f.version: // D4
+		return step{behind: true, after: time.Second}
+	case controllerutil.AddFinalizer(with, finalizer): // D2: before the first pod
+		return step{app: with}
 	}
-	if w := f.adjust(mine); w != nil {
-		return f.write(*w)
+	if s := f.adjust(mine); s.writes() {
+		return s
 	}
-	if s := f.App.Status; s.Observed != f.App.Generation || s.Config != f.Config {
-		return f.write(Write{Kind: WriteStatus, Status: Status{
-			ReconciledByPod: f.Self, LastReconcileTime: f.Now, ActivePods: slices.Clone(f.Members), Observed: f.App.Generation, Config: f.Config,
-		}})
+	if s := f.app.Status; s.ObservedGeneration != f.app.Generation || versionOf(s.ConfigVersion) != f.version {
+		return step{status: &Status{
+			ReconciledByPod: f.self, LastReconcileTime: metav1.NewTime(f.now), ActivePods: f.members, ObservedGeneration: f.app.Generation,
+			ConfigVersion: strconv.FormatUint(f.version, 10),
+		}}
 	}
-	return Step{}
-}
-
-// write fills in what the write rests on (D1).
-func (f *Facts) write(w Write) Step {
-	w.App = f.App.Key
-	if w.Pod == "" {
-		w.UID, w.Version = f.App.UID, f.App.Version
-	}
-	return Step{Write: &w}
+	return step{}
 }
 
 // collect ends an app that is being deleted: its pods first, then the finalizer.
-func (f *Facts) collect(mine []Pod) Step {
-	if !f.App.Finalizer {
-		return Step{}
+func (f *facts) collect(mine []corev1.Pod, without *DistributedApp) step {
+	if !controllerutil.RemoveFinalizer(without, finalizer) {
+		return step{}
 	}
-	for _, p := range mine {
-		if !p.Terminating {
-			return f.write(remove(p))
+	for i := range mine {
+		if mine[i].DeletionTimestamp == nil {
+			return step{remove: &mine[i]}
 		}
 	}
 	if len(mine) > 0 { // D2: an event comes when they are gone
-		return Step{Until: f.Now.Add(time.Second)}
+		return step{after: time.Second}
 	}
 	// While replicas come and go another one may just be making a pod, by what it read before the deletion. Its write
 	// rests on nothing that this deletion changes. Kubernetes removes such a pod, whose owner is gone; to wait is cheaper.
-	if calm := f.Changed.Add(f.Stable); f.Now.Before(calm) && f.Now.Before(f.App.DeletedAt.Add(stableLimit*f.Stable)) {
-		return Step{Until: calm}
+	if calm := f.changed.Add(stable); f.now.Before(calm) && f.now.Before(f.app.DeletionTimestamp.Add(stableLimit*stable)) {
+		return step{after: calm.Sub(f.now)}
 	}
-	return f.write(Write{Kind: RemoveFinalizer})
+	return step{app: without}
 }
 
-// adjust returns the write that brings the pods nearer to what is asked for; nil: they are.
-func (f *Facts) adjust(mine []Pod) *Write {
-	var live []Pod
-	for _, p := range mine {
+// adjust returns the write that brings the pods nearer to what is asked for.
+func (f *facts) adjust(mine []corev1.Pod) step {
+	var live []*corev1.Pod
+	for i := range mine {
+		p := &mine[i]
 		switch {
-		case p.Terminating:
-		case p.Failed:
-			w := remove(p)
-			return &w
+		case p.DeletionTimestamp != nil:
+		case p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded:
+			return step{remove: p}
 		default:
 			live = append(live, p)
 		}
 	}
-	if len(live) > f.App.Replicas {
-		slices.SortFunc(live, func(a, b Pod) int { return ordinal(f.App.Name, b.Name) - ordinal(f.App.Name, a.Name) })
-		w := remove(live[0])
-		return &w
-	}
-	if len(live) == f.App.Replicas {
-		return nil
+	switch want := int(f.app.Spec.Replicas); {
+	case len(live) > want:
+		return step{remove: live[len(live)-1]}
+	case len(live) == want:
+		return step{}
 	}
 	for i := 0; ; i++ {
-		name := f.App.Name + "-" + strconv.Itoa(i)
-		if !slices.ContainsFunc(f.Pods, func(p Pod) bool { return p.Name == name }) { // somebody else's, or one that still ends
-			return &Write{Kind: CreatePod, Pod: name, Owner: f.App.UID}
+		name := f.app.Name + "-" + strconv.Itoa(i)
+		if !slices.ContainsFunc(f.pods, func(p corev1.Pod) bool { return p.Name == name }) { // somebody else's, or one that still ends
+			return step{create: name}
 		}
 	}
-}
-
-func remove(p Pod) Write { return Write{Kind: DeletePod, Pod: p.Name, UID: p.UID, Version: p.Version} }
-
-// ours are the pods of an app (D3), in the order of their names.
-func ours(uid string, pods []Pod) (out []Pod) {
-	for _, p := range pods {
-		if p.Owner == uid {
-			out = append(out, p)
-		}
-	}
-	slices.SortFunc(out, func(a, b Pod) int { return strings.Compare(a.Name, b.Name) })
-	return out
 }
 
 // ordinal is that of a pod's name; one that has none counts as the youngest.
@@ -130,5 +130,11 @@ func ordinal(app, pod string) int {
 	if err != nil {
 		return 1 << 30
 	}
+	return n
+}
+
+// versionOf reads a version; what is no number counts as none.
+func versionOf(text string) uint64 {
+	n, _ := strconv.ParseUint(text, 10, 64)
 	return n
 }

@@ -1,50 +1,85 @@
 package distributedapp
 
-import "time"
+import (
+	"encoding/json"
+	"fmt"
 
-// Finalizer keeps a DistributedApp until its pods are gone.
-const Finalizer = "fencing-agent.io/distributed-app"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
 
-// Key names a DistributedApp.
-type Key struct{ Namespace, Name string }
+// GroupVersion is that of the objects of this project.
+var GroupVersion = schema.GroupVersion{Group: "fencing-agent.io", Version: "v1alpha1"}
 
-func (k Key) String() string { return k.Namespace + "/" + k.Name }
+// Name is that of the operator, and of what belongs to it. ManagedBy is the label by which pods are watched. Whose a pod
+// is, its owner reference says. The finalizer keeps a DistributedApp until its pods are gone.
+const (
+	Name      = "distributedapp-operator"
+	ManagedBy = "app.kubernetes.io/managed-by"
 
-// App is a DistributedApp as the API server shows it.
-type App struct {
-	Key
-	UID, Version string
-	Generation   int64
-	DeletedAt    time.Time // zero: it is not being deleted
-	Finalizer    bool      // ours is on it
+	finalizer = "fencing-agent.io/distributed-app"
+	kind      = "DistributedApp"
+)
 
-	Replicas  int
-	Image     string
-	ConfigMap string // whose data becomes the environment of the pods; empty: none
-	Status    Status
+// DistributedApp asks for a number of equal pods.
+type DistributedApp struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   Spec   `json:"spec"`
+	Status Status `json:"status,omitzero"`
+}
+
+// Spec is what a person asks for.
+type Spec struct {
+	Replicas         int32  `json:"replicas"`
+	ApplicationImage string `json:"applicationImage"`
+	ConfigMapName    string `json:"configMapName,omitempty"` // its data is the environment of the pods
 }
 
 // Status is what the latest replica that finished with the app has written.
 type Status struct {
-	ReconciledByPod   string
-	LastReconcileTime time.Time
-	ActivePods        []string // replicas of the operator that it knew of
-	Observed          int64    // generation
-	Config            Config   // by which it was reconciled
+	ReconciledByPod    string      `json:"reconciledByPod,omitempty"`
+	LastReconcileTime  metav1.Time `json:"lastReconcileTime,omitzero"`
+	ActivePods         []string    `json:"activePods,omitempty"` // replicas of the operator that it knew of
+	ObservedGeneration int64       `json:"observedGeneration,omitempty"`
+	ConfigVersion      string      `json:"configVersion,omitempty"` // a number; JSON's have 53 bits
 }
 
-// Config says which configuration of the operator is meant. Versions grow, and 0 is none; the digest is of its content.
-type Config struct {
-	Version uint64
-	Digest  string
+// DistributedAppList is several of them.
+type DistributedAppList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []DistributedApp `json:"items"`
 }
 
-// Pod is a pod in the namespace of an app.
-type Pod struct {
-	Name, UID, Version string
-	Owner              string // UID of its controller; empty: none
-	Terminating        bool
-	Failed             bool // or succeeded: it does not run, and will not
+// AddToScheme makes the types known to a client.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &DistributedApp{}, &DistributedAppList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}
+
+// DeepCopyObject is for runtime.Object.
+func (d *DistributedApp) DeepCopyObject() runtime.Object { return deepCopy(d, &DistributedApp{}) }
+
+// DeepCopyObject is for runtime.Object.
+func (l *DistributedAppList) DeepCopyObject() runtime.Object {
+	return deepCopy(l, &DistributedAppList{})
+}
+
+// deepCopy uses JSON, in which these objects are stored as well: a field cannot be forgotten.
+func deepCopy[T any](from, to T) T {
+	text, err := json.Marshal(from)
+	if err == nil {
+		err = json.Unmarshal(text, to)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("copy a DistributedApp: %v", err)) // its types are such that this cannot happen
+	}
+	return to
 }
 
 // MessageKind is what a message is about.
@@ -52,9 +87,9 @@ type MessageKind string
 
 // The kinds.
 const (
-	Reconcile MessageKind = "reconcile"
-	Delete    MessageKind = "delete"
-	Configure MessageKind = "config"
+	Reconcile MessageKind = "reconcile" // an app that was made or changed
+	Delete    MessageKind = "delete"    // one that is being deleted
+	Configure MessageKind = "config"    // there is this version of the operator's configuration
 )
 
 // Message is what replicas tell each other. See D5.
@@ -64,28 +99,5 @@ type Message struct {
 	Name      string      `json:"crName,omitempty"`
 	Origin    string      `json:"originPod"`
 	Timestamp int64       `json:"timestamp"` // when it was made, in nanoseconds; for people
-	Config    Config      `json:"config,omitzero"`
-}
-
-// WriteKind is what a write does.
-type WriteKind string
-
-// The kinds.
-const (
-	AddFinalizer    WriteKind = "add finalizer"
-	RemoveFinalizer WriteKind = "remove finalizer"
-	CreatePod       WriteKind = "create pod"
-	DeletePod       WriteKind = "delete pod"
-	WriteStatus     WriteKind = "write status"
-)
-
-// Write is one request to the API server. It is refused unless the object has this UID and this resourceVersion; a
-// CreatePod has neither, and is refused if the name is taken.
-type Write struct {
-	Kind         WriteKind
-	App          Key
-	Pod          string // of CreatePod and DeletePod
-	UID, Version string
-	Owner        string // of CreatePod: UID of the app
-	Status       Status // of WriteStatus
+	Version   uint64      `json:"configVersion,omitempty"`
 }

@@ -220,7 +220,7 @@ func (r *reader) rules(n *Node) {
 }
 
 // shared refuses nodes that have an outlet in common: what was copied from one node to another, and not changed, would
-// switch off the wrong one. An agent without an address may go by the node's name, so that only its ConfigMap tells.
+// switch off the wrong one. An agent without an address may rely on the node's name, so that only its ConfigMap tells.
 func (c *Config) shared() {
 	first := map[string]*Node{}
 	told := map[[2]string]bool{}

@@ -189,7 +189,7 @@ func TestOutletOfAnotherNode(t *testing.T) {
 	}
 	o["fence-config-gpu-w"] = map[string]string{ConfigKey: "node_name=gpu-w\nisolation=n"}
 	o["fence-method-n-gpu-w"] = o["fence-method-m-gpu-w"]
-	if c := Read(o, nil); c.Nodes["w"].Broken { // an agent without an address may go by the node's name
+	if c := Read(o, nil); c.Nodes["w"].Broken { // an agent without an address may rely on the node's name
 		t.Errorf("%v", c.Problems)
 	}
 }

@@ -39,9 +39,6 @@ func (m Method) supply() string {
 
 func (m Method) address() string { return cmp.Or(m.option("ip"), m.option("ipaddr")) }
 
-// SameSupply reports whether two methods are about one plug of one device.
-func SameSupply(a, b Method) bool { return a.supply() == b.supply() }
-
 func (m Method) option(key string) string {
 	for _, o := range m.Options {
 		if o.Key == key {
@@ -212,7 +209,7 @@ func isItem(s string) bool {
 	}) < 0
 }
 
-// IsSecret reports whether the value of an option is not to be shown.
+// IsSecret reports whether the value of an option must not be shown.
 func IsSecret(key string) bool {
 	key = strings.ToLower(strings.ReplaceAll(key, "-", "_"))
 	for _, part := range []string{"passw", "secret", "token", "community", "hexadecimal_kg", "private_key", "api_key", "access_key"} {

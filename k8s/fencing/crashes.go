@@ -141,12 +141,11 @@ func (c *Crashes) know(o owners) {
 }
 
 // judge says what is known of a node's crash kernel.
-func (c *Crashes) judge(name string, n nodefence.Node, now time.Time) nodefence.Crash {
+func (c *Crashes) judge(name string, n nodefence.Node, now time.Time) kdump.Verdict {
 	if c == nil || !n.Exists {
-		return nodefence.Crash{}
+		return kdump.Verdict{}
 	}
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	v := c.book.Judge(name, kdump.Shows{Boot: n.Boot, Heartbeat: n.Heartbeat, Ready: n.Ready}, now)
-	return nodefence.Crash{Boot: v.Boot, Last: v.Last}
+	return c.book.Judge(name, kdump.Shows{Boot: n.Boot, Heartbeat: n.Heartbeat, Ready: n.Ready}, now)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,9 +22,7 @@ import (
 const (
 	ownerLabel         = "fencing-agent.io/nodefence-uid"
 	notAfterAnnotation = "fencing-agent.io/not-after"
-	// leaseLasts is how long a kubelet's Lease lasts that does not say so, or is not there.
-	leaseLasts        = 40 * time.Second
-	autoscalerRemoval = "ToBeDeletedByClusterAutoscaler"
+	autoscalerRemoval  = "ToBeDeletedByClusterAutoscaler"
 	// usageCode is what an executor ends with, without a word, that does not know what it was asked for.
 	usageCode = 2
 )
@@ -128,7 +125,7 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 	return f, &object, nil
 }
 
-// returning is for how long this replica has seen that the storages of a NodeFence are about to be given back. One that has just
+// returning is how long this replica has seen that the storages of a NodeFence are about to be given back. One that has just
 // started begins again.
 func (r *Runner) returning(o *nodefence.Object, now time.Time) time.Duration {
 	text := o.Status.Returns()
@@ -136,47 +133,13 @@ func (r *Runner) returning(o *nodefence.Object, now time.Time) time.Duration {
 		delete(r.returns, o.Spec.NodeName)
 		return 0
 	}
-	text = o.UID + text
-	was, known := r.returns[o.Spec.NodeName]
-	if !known || was.lease != text || was.at.After(now) {
-		if r.returns == nil {
-			r.returns = map[string]heard{}
-		}
-		was = heard{text, now}
-		r.returns[o.Spec.NodeName] = was
-	}
-	return now.Sub(was.at)
-}
-
-// heard is when a Lease was seen to be renewed last.
-type heard struct {
-	lease string
-	at    time.Time
+	return r.returns.For(o.Spec.NodeName, o.UID+text, now)
 }
 
 // silent reports whether the kubelet has not renewed its Lease for as long as it lasts, by the clock of this replica alone.
-// A replica that has just started waits as long.
 func (r *Runner) silent(ctx context.Context, node string, now time.Time) (bool, error) {
-	var lease coordinationv1.Lease
-	if err := r.Reader.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node}, &lease); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("read Lease: %w", err)
-	}
-	lasts, text := leaseLasts, ""
-	if s := lease.Spec; s.RenewTime != nil {
-		text = string(lease.UID) + s.RenewTime.UTC().Format(time.RFC3339Nano)
-		if s.LeaseDurationSeconds != nil {
-			lasts = time.Duration(*s.LeaseDurationSeconds) * time.Second
-		}
-	}
-	was, known := r.leases[node]
-	if !known || was.lease != text {
-		if r.leases == nil {
-			r.leases = map[string]heard{}
-		}
-		was = heard{text, now}
-		r.leases[node] = was
-	}
-	return now.Sub(was.at) > lasts, nil
+	l, err := ReadLease(ctx, r.Reader, node)
+	return err == nil && r.leases.Silent(node, l, now), err
 }
 
 // jobs are those of one NodeFence.

@@ -2,44 +2,54 @@ package fencing
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// Finding is that a boot has ended, as the devices of its node say, or its crash kernel.
-type Finding struct {
-	Node, Boot string
-	Kind       string // nodefence.ByPower or ByKdump
-	Reference  string // the NodeFence
-	At         time.Time
-	// Contradicted: the kubelet of that boot was heard after that.
-	Contradicted bool
+// deathOf is the death that a NodeFence proves, as the devices of its node say, or its crash kernel; nil: it proves none.
+func deathOf(f *NodeFence) *deaths.Death {
+	p := f.Status.Proof
+	if p == nil || p.Kind != nodefence.ByPower && p.Kind != nodefence.ByKdump || p.Boot == "" || p.Boot != f.Status.Boot || f.Name != NameOf(f.Spec.NodeName) {
+		return nil
+	}
+	return &deaths.Death{Node: f.Spec.NodeName, Boot: p.Boot, Proof: p.Kind, At: p.At.UTC(), Reference: f.Name, Contradicted: p.Contradicted}
 }
 
-// findings are those that are about the boot that a Node shows at present: what was found of a boot before is known by the new one.
+// Proof reads whether a NodeFence proves that this boot of the node has ended.
+func (r *Runner) Proof(ctx context.Context, node, boot string) (bool, error) {
+	var f NodeFence
+	if err := r.Reader.Get(ctx, types.NamespacedName{Name: NameOf(node)}, &f); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	d := deathOf(&f)
+	return d != nil && !d.Contradicted && d.Boot == boot && d.Node == node, nil
+}
+
+// findings are the deaths of boots that Nodes show at present: what was found of a boot before is known by the new one.
 //
 // Invariant: a death is found only when the Lease of the node has run out. A board that lies about a machine whose kubelet reaches the API
-// server would else be believed by agents that cannot reach it, and act sooner than the recovery does.
+// server would otherwise be believed by agents that cannot reach it, and act sooner than the recovery does.
 // Nor is one told while it is in dispute.
-func findings(fences []NodeFence, nodes map[string]nodefence.Node, ranOut func(node string) bool) (out []Finding) {
+func findings(fences []NodeFence, nodes map[string]nodefence.Node, ranOut func(node string) bool) (out []deaths.Death) {
 	for i := range fences {
-		f := &fences[i]
-		p := f.Status.Proof
-		if p == nil || p.Kind != nodefence.ByPower && p.Kind != nodefence.ByKdump || p.Boot == "" || p.Boot != f.Status.Boot ||
-			f.Name != NameOf(f.Spec.NodeName) || nodes[f.Spec.NodeName].Boot != p.Boot {
+		d := deathOf(&fences[i])
+		if d == nil || nodes[d.Node].Boot != d.Boot {
 			continue
 		}
 		// In dispute for a moment is each node that boots: its Lease comes before its boot. So that is told as nothing.
-		if disputed := nodes[f.Spec.NodeName].Disputed == p.Boot; !p.Contradicted && (disputed || !ranOut(f.Spec.NodeName)) {
+		if disputed := nodes[d.Node].Disputed == d.Boot; !d.Contradicted && (disputed || !ranOut(d.Node)) {
 			continue
 		}
-		out = append(out, Finding{f.Spec.NodeName, p.Boot, p.Kind, f.Name, p.At.UTC(), p.Contradicted})
+		out = append(out, *d)
 	}
-	slices.SortFunc(out, func(a, b Finding) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(out, func(a, b deaths.Death) int { return cmp.Compare(a.Node, b.Node) })
 	return out
 }
 
@@ -50,9 +60,8 @@ type renewal struct {
 	lasts time.Duration
 }
 
-// next is what a look makes of it that has read the Lease by that moment.
-func (r renewal) next(l *coordinationv1.Lease, read time.Time, lasts time.Duration) renewal {
-	text := string(l.UID) + l.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
+// next is what follows from a look that has read the Lease by that moment.
+func (r renewal) next(text string, read time.Time, lasts time.Duration) renewal {
 	if r.lease != text {
 		r.since = read
 	}

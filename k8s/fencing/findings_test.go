@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
@@ -28,14 +29,14 @@ func TestFindings(t *testing.T) {
 	}
 	over := func(string) bool { return true }
 	nodes := map[string]nodefence.Node{"n4": {Boot: dead}, "n5": {Boot: "124bc581b3a34be3"}}
-	want := []Finding{{Node: "n4", Boot: dead, Kind: "power", Reference: NameOf("n4"), At: at}}
+	want := []deaths.Death{{Node: "n4", Boot: dead, Proof: "power", Reference: NameOf("n4"), At: at}}
 	for name, c := range map[string]struct {
 		change func(*NodeFence)
-		want   []Finding
+		want   []deaths.Death
 	}{
 		"power":         {nil, want},
-		"a crash":       {func(f *NodeFence) { f.Status.Proof.Kind = nodefence.ByKdump }, []Finding{{Node: "n4", Boot: dead, Kind: "kdump", Reference: NameOf("n4"), At: at}}},
-		"contradicted":  {func(f *NodeFence) { f.Status.Proof.Contradicted = true }, []Finding{{Node: "n4", Boot: dead, Kind: "power", Reference: NameOf("n4"), At: at, Contradicted: true}}},
+		"a crash":       {func(f *NodeFence) { f.Status.Proof.Kind = nodefence.ByKdump }, []deaths.Death{{Node: "n4", Boot: dead, Proof: "kdump", Reference: NameOf("n4"), At: at}}},
+		"contradicted":  {func(f *NodeFence) { f.Status.Proof.Contradicted = true }, []deaths.Death{{Node: "n4", Boot: dead, Proof: "power", Reference: NameOf("n4"), At: at, Contradicted: true}}},
 		"by agents":     {func(f *NodeFence) { f.Status.Proof.Kind = nodefence.ByAgents }, nil},
 		"no proof":      {func(f *NodeFence) { f.Status.Proof = nil }, nil},
 		"no boot":       {func(f *NodeFence) { f.Status.Boot, f.Status.Proof.Boot = "", "" }, nil},
@@ -69,9 +70,9 @@ func TestFindingsOfARound(t *testing.T) {
 	s := newStage(t)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "n4"}}
 	lease.Spec.LeaseDurationSeconds = ptr(int32(20))
-	var last []Finding
+	var last []deaths.Death
 	rounds := 0
-	s.r.Found = func(f []Finding) { last, rounds = f, rounds+1 }
+	s.r.Found = func(f []deaths.Death) { last, rounds = f, rounds+1 }
 	s.rounds(4) // a Node without a Lease
 	if f := s.fence(); f == nil || f.Status.Proof == nil || len(last) != 0 {
 		t.Fatalf("%+v, %+v", f, last)
@@ -99,7 +100,7 @@ func TestFindingsOfARound(t *testing.T) {
 		t.Errorf("found too soon: %+v", last)
 	}
 	s.rounds(10) // Leases are not looked at in each
-	if len(last) != 1 || last[0].Node != "n4" || last[0].Boot != dead || last[0].Kind != nodefence.ByPower || last[0].Contradicted {
+	if len(last) != 1 || last[0].Node != "n4" || last[0].Boot != dead || last[0].Proof != nodefence.ByPower || last[0].Contradicted {
 		t.Errorf("%+v", last)
 	}
 	s.forbidden = "Lease"

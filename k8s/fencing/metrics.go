@@ -58,7 +58,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// checks is what a Job does that asks, whatever the action of its method.
+// checks is the action of a Job that only asks, whatever its method does.
 const checks = "check"
 
 // ended counts the Jobs whose end one write notes.

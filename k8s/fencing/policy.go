@@ -24,7 +24,7 @@ const (
 	skippedReason = "FencingSkipped"
 	// mostNote is how many bytes of an Event's note say why; the server takes 1024 in all, and refuses an Event with more.
 	mostNote = 600
-	// leasesAge is how old a look at all Leases may be: who lives renews them often enough to be seen by an old one.
+	// leasesAge is how old a look at all Leases may be: a node that lives renews them often enough to be seen by an old one.
 	leasesAge = 4 * time.Second
 )
 
@@ -159,13 +159,10 @@ func (r *Runner) silentNodes(ctx context.Context, now time.Time) (map[string]boo
 			}
 			read := r.Now()
 			for i := range list.Items {
-				if s := list.Items[i].Spec; s.RenewTime != nil {
-					lasts := leaseLasts
-					if s.LeaseDurationSeconds != nil {
-						lasts = time.Duration(*s.LeaseDurationSeconds) * time.Second
-					}
-					ends[list.Items[i].Name] = s.RenewTime.Add(lasts)
-					renewals[list.Items[i].Name] = r.renewals[list.Items[i].Name].next(&list.Items[i], read, lasts)
+				if l := &list.Items[i]; l.Spec.RenewTime != nil {
+					text, lasts := renewalOf(l)
+					ends[l.Name] = l.Spec.RenewTime.Add(lasts)
+					renewals[l.Name] = r.renewals[l.Name].next(text, read, lasts)
 				}
 			}
 			if page = list.Continue; page == "" {
@@ -203,7 +200,7 @@ func (r *Runner) waits(name string, f nodefence.Facts, a nodefence.Action) {
 	r.Events.Eventf(about, nil, corev1.EventTypeWarning, skippedReason, "FencingHeld-"+a.Held, "%s: %s; %s", a.Held, clip(a.Why), anyway(a.Held, name))
 }
 
-// anyway is what a person does who knows better.
+// anyway is set by a person who knows better.
 func anyway(reason, node string) string {
 	if reason == storm.ControlPlane {
 		return "an order waits for that, too, and then shows what overrules it: kubectl fence node " + node

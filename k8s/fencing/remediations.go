@@ -139,8 +139,8 @@ func (r *Runner) remediationFacts(ctx context.Context, m *FencingRemediation, c 
 	var n corev1.Node
 	switch err := r.Reader.Get(ctx, types.NamespacedName{Name: name}, &n); {
 	case err == nil:
-		if f.Node = remediationNode(&n); f.Fence != nil {
-			r.doubt(f, fence.Status.Proof, nodeOf(&n).Heartbeat)
+		if f.Node = nodeOf(&n); f.Fence != nil {
+			r.doubt(f, fence.Status.Proof)
 		}
 	case client.IgnoreNotFound(err) != nil:
 		return nil, fmt.Errorf("read Node: %w", err)
@@ -151,13 +151,13 @@ func (r *Runner) remediationFacts(ctx context.Context, m *FencingRemediation, c 
 
 // doubt is what speaks against the proof of a NodeFence, before the NodeFence itself has noted it: an answer of devices that lie
 // would be lost with it.
-func (r *Runner) doubt(f *remediation.Facts, p *nodefence.Proof, heartbeat string) {
+func (r *Runner) doubt(f *remediation.Facts, p *nodefence.Proof) {
 	boot := f.Fence.Boot
 	if p == nil || p.Boot != boot {
 		return
 	}
 	is, devices := f.Node.Boot == boot, p.Kind != nodefence.ByAgents
-	spoken := p.Contradicted || is && (f.Node.Disputed == boot || len(r.Seen(f.Name, boot)) > 0 || devices && heartbeat != p.Heartbeat)
+	spoken := p.Contradicted || is && (f.Node.Disputed == boot || len(r.Seen(f.Name, boot)) > 0 || devices && f.Node.Heartbeat != p.Heartbeat)
 	f.Fence.Lies, f.Fence.Proven = spoken && devices, f.Fence.Proven && !spoken
 }
 
@@ -168,11 +168,6 @@ func text(s nodefence.Status) string {
 		out += ": " + s.Message
 	}
 	return out
-}
-
-func remediationNode(n *corev1.Node) remediation.Node {
-	is := nodeOf(n)
-	return remediation.Node{Exists: true, UID: is.UID, Boot: is.Boot, Ready: is.Ready, Fenced: is.Fenced, Disputed: is.Disputed}
 }
 
 // remedy carries out the next write of one remediation. All replicas may do so: each write names what it was read from.
@@ -213,7 +208,7 @@ func (r *Runner) wish(ctx context.Context, m *FencingRemediation, n nodefence.No
 	_, timedOut := now.Annotations[timedOutAnnotation]
 	f := remediation.Facts{
 		Deleting: now.DeletionTimestamp != nil, TimedOut: timedOut, Finalizer: slices.Contains(now.Finalizers, remediationFinalizer), Status: now.Status,
-		Node: remediation.Node{Exists: n.Exists, UID: n.UID, Boot: n.Boot, Ready: n.Ready},
+		Node: n,
 	}
 	if !remediation.Wishes(f) {
 		return "", ""

@@ -7,7 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// Guard: for how long storages are about to be given back goes by this replica's own looks, for each time that they are.
+// Guard: for how long storages are about to be given back follows from this replica's own looks, for each time that they are.
 func TestReturningGoesByOwnLooks(t *testing.T) {
 	r := &Runner{}
 	o := &nodefence.Object{UID: "1", Spec: nodefence.Spec{NodeName: "n4"}}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 	"github.com/fencing-agent/fencing-agent/k8s/ownership"
@@ -56,14 +57,14 @@ type Runner struct {
 	Self           string
 	Replicas       func() []string
 	Pause          time.Duration
-	Proven         func(node string) // a proof by power, or by a crash kernel, is there
-	Found          func([]Finding)   // takes all of them in each round; nil: nobody else wants to know
-	Crashes        *Crashes          // what crash kernels say; nil: nobody listens
-	ToldIn         string            // the namespace in which what agents tell is kept; empty: they tell nothing
+	Proven         func(node string)    // a proof by power, or by a crash kernel, is there
+	Found          func([]deaths.Death) // takes all of them in each round; nil: nobody else wants to know
+	Crashes        *Crashes             // what crash kernels say; nil: nobody listens
+	ToldIn         string               // the namespace in which what agents tell is kept; empty: they tell nothing
 
 	wanted   map[string]time.Time           // by node: since when this replica would write
 	wished   map[string]*FencingRemediation // by node, in this round
-	leases   map[string]heard               // by node: its Lease as this replica has seen it
+	leases   Held                           // by node: its Lease as this replica has seen it
 	held     map[string]string              // by node: by which limit nothing begins, as told last
 	problems string                         // as logged last
 	unread   string                         // why remediations are not read, as logged last
@@ -74,8 +75,8 @@ type Runner struct {
 	listedAt time.Time                      // when that look began
 	renewals map[string]renewal             // by node: how the looks have seen its Lease
 	seenLock sync.Mutex
-	seen     map[string]seen  // by node: which boot agents see; guarded by seenLock
-	returns  map[string]heard // by node: that its storages are about to be given back
+	seen     map[string]seen // by node: which boot agents see; guarded by seenLock
+	returns  Held            // by node: that its storages are about to be given back
 	storms   storm.History
 	told     map[string]*sightings.Sighting // what agents have told, by the ConfigMap's name
 
@@ -140,8 +141,8 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 			continue
 		}
 		work[f.Spec.NodeName] = true
-		if _, ok := powerProof(f); ok {
-			r.Proven(f.Spec.NodeName)
+		if d := deathOf(f); d != nil && !d.Contradicted {
+			r.Proven(d.Node)
 		}
 	}
 	for name := range c.Nodes {
@@ -166,8 +167,8 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 	}
 	maps.DeleteFunc(r.wanted, func(name string, _ time.Time) bool { return !work[name] })
 	maps.DeleteFunc(r.held, func(name, _ string) bool { return !work[name] })
-	maps.DeleteFunc(r.returns, func(name string, _ heard) bool { return !work[name] })
-	maps.DeleteFunc(r.leases, func(name string, _ heard) bool { return !work[name] })
+	maps.DeleteFunc(r.returns, func(name string, _ held) bool { return !work[name] })
+	maps.DeleteFunc(r.leases, func(name string, _ held) bool { return !work[name] })
 	if len(work) > 0 {
 		return busyRound, nil
 	}
@@ -351,23 +352,4 @@ func (r *Runner) tell(node string, was *nodefence.Object, a nodefence.Action) {
 	}
 	about := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: node, UID: types.UID(node)}}
 	r.Events.Eventf(about, nil, kind, reason, "Fencing-"+string(step)+string(phase)+a.Name, "%s", clip(note))
-}
-
-// powerProof is the boot that a NodeFence proves to have ended, by power or by its crash kernel.
-func powerProof(f *NodeFence) (string, bool) {
-	p := f.Status.Proof
-	if p == nil || p.Kind != nodefence.ByPower && p.Kind != nodefence.ByKdump || p.Contradicted || p.Boot != f.Status.Boot {
-		return "", false
-	}
-	return p.Boot, true
-}
-
-// Proof reads whether the power of a node proves that this boot has ended.
-func (r *Runner) Proof(ctx context.Context, node, boot string) (bool, error) {
-	var f NodeFence
-	if err := r.Reader.Get(ctx, types.NamespacedName{Name: NameOf(node)}, &f); err != nil {
-		return false, client.IgnoreNotFound(err)
-	}
-	proven, ok := powerProof(&f)
-	return ok && boot != "" && proven == boot && f.Spec.NodeName == node, nil
 }

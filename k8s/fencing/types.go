@@ -43,7 +43,7 @@ type NodeFenceList struct {
 
 // AddToScheme makes the types known to a client.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &NodeFence{}, &NodeFenceList{}, &FencingRemediation{}, &FencingRemediationList{}, &FencingGroup{}, &FencingGroupList{})
+	s.AddKnownTypes(GroupVersion, &NodeFence{}, &NodeFenceList{}, &FencingRemediation{}, &FencingRemediationList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }
@@ -59,7 +59,7 @@ func (n *NodeFence) DeepCopyObject() runtime.Object {
 // DeepCopyObject is for runtime.Object.
 func (l *NodeFenceList) DeepCopyObject() runtime.Object { return deepCopy(l, &NodeFenceList{}) }
 
-// deepCopy goes by JSON, in which these objects are stored as well: a field cannot be forgotten. They are few and small.
+// deepCopy uses JSON, in which these objects are stored as well: a field cannot be forgotten. They are few and small.
 func deepCopy[T runtime.Object](from, to T) runtime.Object {
 	text, err := json.Marshal(from)
 	if err == nil {

@@ -9,8 +9,8 @@
 //   - While the Node is Ready, nothing is proven and nothing is kept.
 //   - If boot or heartbeat of the Node change in between, its kubelet lives: it begins from the start.
 //
-// Who can send with the address of a node can say this, and only a node that is not Ready can be lied about: the recovery
-// waits until its Lease has run out besides.
+// Anyone who can send with the address of a node can say this, and only a node that is not Ready can be lied about: the recovery
+// also waits until its Lease has run out.
 //
 // All is pure; a Book is used by one goroutine at a time.
 package kdump

@@ -117,7 +117,7 @@ func (a *Arbiter) Name() tie.Name {
 	return tie.Name{Setting: "kubernetes", Status: "lease", Log: a.cfg.Log}
 }
 
-// Grant is what this node lives by, else what the Lease was last seen to hold: who lives by the writes of another holder may
+// Grant is what this node lives by, else what the Lease was last seen to hold: a node that lives by the writes of another holder may
 // have seen the grant before it.
 func (a *Arbiter) Grant(now boottime.Instant) (g tie.Grant, ok bool) {
 	g = tie.Grant{Instance: a.record.Instance, Held: a.out.Split == tie.Won, Pending: a.out.Split == tie.Pending}
@@ -176,9 +176,6 @@ func (a *Arbiter) Step(now boottime.Instant, in *tie.Input) *tie.Output {
 func (a *Arbiter) half(now boottime.Instant) (Grant, string) {
 	r := a.cfg.Roster
 	g := Grant{Roster: r.Ref(), Holders: make([]Holder, 0, a.view.Len())}
-	if i := a.stranger(); i >= 0 { // K6
-		return g, r.Name(i) + ": it does not break ties by this Lease; give all nodes the same quorum.tieBreak, cluster, nodeGroup and namespace"
-	}
 	for i := range a.view.All() {
 		token, horizon := a.token, a.horizon
 		if i != r.Self {
@@ -225,21 +222,6 @@ func (a *Arbiter) relay(want *Grant) netgossip.Relay {
 	return netgossip.Relay{Log: a.cfg.Log, Instance: noGrant, Anchor: a.started}
 }
 
-// stranger is somebody who goes by another Lease, or by none, as far as it is known; -1: nobody. Who
-// states terms is judged by these: a node that goes by others has not the word of a majority (lease.md T1),
-// and must not keep those out who have.
-func (a *Arbiter) stranger() int {
-	for i := range a.cfg.Roster.Members {
-		if i == a.cfg.Roster.Self {
-			continue
-		}
-		if st, _ := a.cfg.Evidence.Statement(i); st != nil && !st.Terms.Stated() && a.cfg.Evidence.Relay(i).Log != a.cfg.Log {
-			return i
-		}
-	}
-	return -1
-}
-
 // followHolders notes which holders are proven to feed no more (K3).
 func (a *Arbiter) followHolders() {
 	for i := range a.done {
@@ -278,7 +260,7 @@ func (a *Arbiter) expired(now boottime.Instant) bool {
 	return a.known && now.Sub(a.since) >= a.expiry()
 }
 
-// expiry is for how long the version known must have been seen. A holder feeds for Term after
+// expiry is how long the version known must have been seen. A holder feeds for Term after
 // its last write at most, and runs on for a horizon that may be longer than this node's: nodes are
 // configured one after the other.
 func (a *Arbiter) expiry() time.Duration {

@@ -20,9 +20,8 @@
 //	    one that is proven to have moved on
 //	K5  a Lease that names nobody is treated like one whose holders are unknown: only K3's
 //	    time frees it. So who deletes the Lease delays a decision, and makes no second half
-//	K6  nothing is granted while a member, of either half, is known to go by another Lease or
-//	    by none: both halves could win, each its own way. Of those who state their terms this is
-//	    the caller's to judge, which also holds over a reset (lease.md T1 to T5)
+//	K6  a half asks for a grant only if all of it are known to break ties by this Lease: else both
+//	    halves could win, each its own way. It is the caller's to judge (lease.md T1 to T4)
 //	K7  the Lease says how long the horizon of each holder is, that is, for how long it may run
 //	    on when it feeds no more. A node states one with each token, and takes another token
 //	    before a longer one. A node that has stated none is taken to have the longest there is

@@ -121,7 +121,7 @@ type Completion struct {
 type Timing struct {
 	MaxAge  time.Duration // D_max: older statements of members count for nothing
 	Term    time.Duration // a grant is worth this from the start of a landed write; the same on all nodes
-	Expire  time.Duration // so long, at least, a version must have been seen before others replace it
+	Expire  time.Duration // this long, at least, a version must have been seen before others replace it
 	Longest time.Duration // the horizon of a holder of whom none is known
 	Stagger time.Duration // between the writers of one half
 	Retry   time.Duration // between two operations after a failure; without a tie it doubles up to Refresh

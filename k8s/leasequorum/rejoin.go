@@ -16,7 +16,7 @@ import (
 // given it up for a majority, and by whose word; zero: not at all.
 func (a *Arbiter) bridged() (until boottime.Instant, by string) {
 	r := a.cfg.Roster
-	if len(a.held.Holders) != a.view.Len() || a.held.Roster != r.Ref() || a.stranger() >= 0 {
+	if len(a.held.Holders) != a.view.Len() || a.held.Roster != r.Ref() {
 		return 0, ""
 	}
 	until = max(a.heldAt, a.anchor(&a.held)).Add(a.cfg.Timing.Term)

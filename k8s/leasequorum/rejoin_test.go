@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
-	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
@@ -49,7 +48,6 @@ func TestWhoseMajorityCounts(t *testing.T) {
 		"in another boot":           {func(r *rig) { r.said[1].Boot++ }, false},
 		"another roster":            {func(r *rig) { r.said[1].RosterDigest++ }, false},
 		"another epoch":             {func(r *rig) { r.said[1].RosterEpoch++ }, false},
-		"by another Lease":          {func(r *rig) { r.relay[2] = netgossip.Relay{Log: 8}; r.say(2, netgossip.Token{}, roster.Set{}) }, false},
 		"too long ago":              {func(r *rig) { r.now = r.now.Add(times.MaxAge) }, false},
 		"and this node's view is another": {func(r *rig) {
 			r.in.View = setOf(0, 2)

@@ -429,29 +429,6 @@ func TestExcluded(t *testing.T) {
 	}
 }
 
-// Guard: K6. A node that goes by another Lease, or by none, could let the other half live, too.
-func TestAllGoByOneLease(t *testing.T) {
-	for _, peer := range []int{1, 2} { // of this node's half, of the other
-		r := newRig(t)
-		r.answer(Done, Record{}, "1")
-		r.say(peer, netgossip.Token{Nonce: 0xb7, Counter: 1}, setOf(0, 1, 2, 3))
-		r.relay[peer] = netgossip.Relay{}
-		r.step(times.Expire)
-		r.split()
-		if r.op != nil && r.op.Kind == Write || r.out.Split != tie.Pending || r.out.Why == "" {
-			t.Errorf("member %d goes by no Lease: op %+v, split %d, why %q", peer, r.op, r.out.Split, r.out.Why)
-		}
-		if r.op != nil {
-			r.answer(Done, Record{}, "1") // it looks
-		}
-		r.relay[peer] = netgossip.Relay{Log: 9, Instance: noGrant}
-		r.step(0)
-		if r.op == nil || r.op.Kind != Write {
-			t.Errorf("member %d goes by the Lease: op %+v, why %q", peer, r.op, r.out.Why)
-		}
-	}
-}
-
 // An API server in trouble is asked less and less often, until there is a tie.
 func TestFailuresSpaceOutRequests(t *testing.T) {
 	r := newRig(t)

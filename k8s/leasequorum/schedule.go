@@ -90,7 +90,7 @@ func (a *Arbiter) write(now boottime.Instant, in *tie.Input, out *tie.Output, wa
 }
 
 // anchor is the start of the latest write of the grant that this node knows of. Nobody in the
-// view goes by another Lease, see half.
+// view uses another Lease, see half.
 func (a *Arbiter) anchor(want *Grant) (at boottime.Instant) {
 	digest := want.Digest()
 	if a.landed == digest {
@@ -100,7 +100,7 @@ func (a *Arbiter) anchor(want *Grant) (at boottime.Instant) {
 		if i == a.cfg.Roster.Self {
 			continue
 		}
-		if r := a.cfg.Evidence.Relay(i); r.Instance == digest {
+		if r := a.cfg.Evidence.Relay(i); r.Log == a.cfg.Log && r.Instance == digest {
 			at = max(at, r.Anchor)
 		}
 	}

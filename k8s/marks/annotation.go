@@ -54,7 +54,7 @@ func NewAnnotation(c Config, key string) (*Annotation, error) {
 	return a, nil
 }
 
-// Want says what the annotation is to be; nil: it is not to be there. It is written at a random moment within the
+// Want says what the annotation is to be; nil: it must not be there. It is written at a random moment within the
 // time given, so that the agents of a group that all have the same to say do not say it at one moment.
 func (a *Annotation) Want(value *string, within time.Duration) { a.want(value, within, true) }
 

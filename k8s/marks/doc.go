@@ -1,4 +1,4 @@
-// Package marks writes on this node's Node what the agent has to say of it: labels, annotations
+// Package marks writes to this node's Node what the agent has to say of it: labels, annotations
 // and Events, for people and for programs that look at Nodes.
 //
 // # What it writes

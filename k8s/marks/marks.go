@@ -34,7 +34,7 @@ const (
 	longestPause = 2 * time.Minute
 )
 
-// Wish is which labels and annotations there are to be, by key. Nil: it is not to be there.
+// Wish is which labels and annotations there must be, by key. Nil: it must not be there.
 type Wish map[string]*string
 
 // Config is what a [Writer] needs. Logger, which names the node, Registry and Rand may be nil.
@@ -134,7 +134,7 @@ func (w *Writer) Run(ctx context.Context) {
 		pause = backoff.Next(err)
 		if !failing {
 			failing = true
-			w.log.Warn("cannot write on this node's Node", "error", err, "retry", pause)
+			w.log.Warn("cannot write to this node's Node", "error", err, "retry", pause)
 		}
 		// Wishes that come meanwhile wait: the server is in trouble, or forbids it.
 		if boottime.Wait(ctx, pause); ctx.Err() != nil {
@@ -157,7 +157,7 @@ func (w *Writer) mark(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.log.Debug("wrote on this node's Node", "labels", len(labels), "annotations", len(annotations))
+	w.log.Debug("wrote to this node's Node", "labels", len(labels), "annotations", len(annotations))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// The watch says the same, a little later; until then nothing is written twice.

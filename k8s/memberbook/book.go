@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Patience is for how long a list that removes members has to be shown before it counts.
+// Patience is how long a list that removes members has to be shown before it counts.
 const Patience = 30 * time.Second
 
 // Addresses are a node's, by the name of the network.
@@ -43,7 +43,7 @@ type Facts struct {
 	Reports map[string]Addresses // told to this replica by the agents that follow it, by node
 	Past    map[string]Addresses // told by agents that followed this replica once: another one may know better by now
 	Floor   uint64               // the highest epoch that this replica has ever seen
-	Have    []uint64             // what the members that follow this replica go by
+	Have    []uint64             // what the members that follow this replica use
 	Wall    int64                // seconds since 1970
 	Now     time.Duration        // since whenever, of a clock that does not jump
 }
@@ -108,7 +108,7 @@ const mostEpoch = 1 << 33
 
 // mostHave is the highest epoch that most of those who follow have, if they are enough of the members to be believed; 0: they are not.
 //
-// A group may go by a list that no book has: it was numbered by its nodes, who followed no controller for a while, and their numbers are
+// A group may use a list that no book has: it was numbered by its nodes, who followed no controller for a while, and their numbers are
 // ahead of the clock. One agent that lies, or was lied to, raises nothing.
 func mostHave(have []uint64, members int) uint64 {
 	if n := len(have); n == 0 || n < 2 && 2*n < members {
@@ -140,7 +140,7 @@ func former(book *Book, members []roster.Member) []string {
 
 // merged are the reports that stand: of Nodes of the group, and of members that may be doubted to have left.
 //
-// Invariant: who follows no more does not outweigh the book. Its agent may have told another replica something else, and the two
+// Invariant: an agent that follows no more does not outweigh the book. Its agent may have told another replica something else, and the two
 // would write each other's lists away without end.
 func merged(book *Book, f Facts) map[string]Addresses {
 	out := map[string]Addresses{}

@@ -30,7 +30,7 @@ type Offer struct {
 // Here is what the agent knows itself when it looks at an offer.
 type Here struct {
 	Own     Addresses      // of this node, as its interfaces have them
-	Present *roster.Roster // the newest list that the agent goes by; nil: none yet
+	Present *roster.Roster // the newest list that the agent uses; nil: none yet
 	// Founding says that no list is known to be in force, and that the one that is waited for has no number: those of offers say nothing,
 	// and are not remembered.
 	Founding bool
@@ -70,7 +70,7 @@ func (g *Gate) Last() roster.Ref { return g.last }
 
 // Look judges an offer. again is when to look at the same one again, with NotYet.
 //
-// Invariant: who lies to this node alone, or is behind, changes nothing here; who lies to all cannot remove more than half of a
+// Invariant: anyone who lies to this node alone, or is behind, changes nothing here; anyone who lies to all cannot remove more than half of a
 // group at once, nor give a node an address of its choice, nor number lists so high that no later one counts.
 func (g *Gate) Look(o *Offer, h Here) (why Refusal, text string, again time.Duration) {
 	r, err := roster.Of(o.Epoch, o.Members, g.Self)

@@ -6,7 +6,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// SetBack is for how long an older version has to be shown until it counts. No replica is behind for so long that can have a token
+// SetBack is how long an older version has to be shown until it counts. No replica is behind for so long that can have a token
 // checked: the cluster was set back to a backup, and counts its versions from there.
 const SetBack = 10 * time.Minute
 

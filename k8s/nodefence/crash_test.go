@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/kdump"
 )
 
 // crashing is a node with kdump=true that has just stopped answering.
@@ -20,12 +22,12 @@ func TestCrashKernel(t *testing.T) {
 	if d.f.Object != nil {
 		t.Fatal("it begins before its time")
 	}
-	d.f.Crash = Crash{Last: d.f.Now} // one message
+	d.f.Crash = kdump.Verdict{Last: d.f.Now} // one message
 	if d.settle(); d.f.Object != nil {
 		t.Fatal("one message is no proof")
 	}
 	d.after(10 * time.Second)
-	d.f.Crash = Crash{Boot: oldBoot, Last: d.f.Now}
+	d.f.Crash = kdump.Verdict{Boot: oldBoot, Last: d.f.Now}
 	d.settle().through(good)
 	if p := d.status().Proof; p == nil || p.Kind != ByKdump || p.Boot != oldBoot || p.Heartbeat != "h0" {
 		t.Fatalf("%+v", d.status())
@@ -38,7 +40,7 @@ func TestCrashKernel(t *testing.T) {
 	if got := strings.Join(d.created, " "); strings.Contains(got, "main:a-off") {
 		t.Fatalf("%s: the power was cut while the dump was written", got)
 	}
-	d.f.Crash = Crash{}
+	d.f.Crash = kdump.Verdict{}
 	d.after(31 * time.Second).through(good)
 	if got := strings.Join(d.created, " "); !strings.Contains(got, "main:a-off main:b-off") {
 		t.Errorf("%s: the power stays on after the dump", got)
@@ -56,15 +58,15 @@ func TestPowerWaitsForTheDump(t *testing.T) {
 		{"with a delay", "power_delay_after_kdump=200", 250 * time.Second, 450 * time.Second},
 	} {
 		d := crashing(t, c.key)
-		d.f.Crash = Crash{Boot: oldBoot, Last: d.f.Now}
+		d.f.Crash = kdump.Verdict{Boot: oldBoot, Last: d.f.Now}
 		d.settle().through(good)
 		began, cut := d.f.Now, time.Duration(0)
 		for cut == 0 && d.f.Now.Sub(began) < time.Hour {
 			d.after(10 * time.Second)
 			if d.f.Now.Sub(began) <= c.hears {
-				d.f.Crash = Crash{Boot: oldBoot, Last: d.f.Now}
+				d.f.Crash = kdump.Verdict{Boot: oldBoot, Last: d.f.Now}
 			} else {
-				d.f.Crash = Crash{} // or this is another replica
+				d.f.Crash = kdump.Verdict{} // or this is another replica
 			}
 			if d.settle().through(good); strings.Contains(strings.Join(d.created, " "), "main:a-off") {
 				cut = d.f.Now.Sub(began)
@@ -84,7 +86,7 @@ func TestCrashKernelIsNotBelieved(t *testing.T) {
 		"not its node": func(d *desk) { d.f.Config.Kdump = false },
 	} {
 		d := crashing(t)
-		d.f.Crash = Crash{Boot: oldBoot, Last: d.f.Now}
+		d.f.Crash = kdump.Verdict{Boot: oldBoot, Last: d.f.Now}
 		change(d)
 		if d.settle(); d.f.Object != nil {
 			t.Errorf("%s: a NodeFence begins", name)
@@ -99,7 +101,7 @@ func TestCrashKernelIsNotBelieved(t *testing.T) {
 // Guard: a kubelet that goes on after the message contradicts it.
 func TestCrashKernelLies(t *testing.T) {
 	d := crashing(t)
-	d.f.Crash = Crash{Boot: oldBoot, Last: d.f.Now}
+	d.f.Crash = kdump.Verdict{Boot: oldBoot, Last: d.f.Now}
 	d.settle().through(good)
 	d.f.Node.Heartbeat = "h1"
 	d.settle().is(Isolation, GivenUp)
@@ -112,9 +114,9 @@ func TestCrashKernelLies(t *testing.T) {
 func TestStorageWaitsForTheLeaseAfterACrash(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		d := crashing(t)
-		d.f.Crash = Crash{Boot: oldBoot, Last: d.f.Now}
+		d.f.Crash = kdump.Verdict{Boot: oldBoot, Last: d.f.Now}
 		d.settle().through(good)
-		d.f.Crash, d.f.Node.Silent = Crash{}, silent
+		d.f.Crash, d.f.Node.Silent = kdump.Verdict{}, silent
 		d.after(301 * time.Second).through(good)
 		if got := strings.Join(d.created, " "); strings.Contains(got, "fc-on") != silent {
 			t.Errorf("silent %v: %s, %+v", silent, got, d.status().Proof)

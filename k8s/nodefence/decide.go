@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// slack is for how long after its end a Job is waited for: by how much clocks of nodes may differ.
+	// slack is how long after its end a Job is waited for: as much as the clocks of nodes may differ.
 	slack = 15 * time.Second
 	// mostAvoided are the nodes that a Job does not go to because one has failed there.
 	mostAvoided = 8

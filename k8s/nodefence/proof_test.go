@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/kdump"
 )
 
 // isolatedDesk is a node whose storage is cut off, and which the agents call dead.
@@ -159,12 +161,12 @@ func TestNothingIsNotedInADispute(t *testing.T) {
 		d.once()
 		d.f.Node.Fenced = oldBoot
 		change(&d.f)
-		d.f.Crash = Crash{Boot: oldBoot}
+		d.f.Crash = kdump.Verdict{Boot: oldBoot}
 		if d.settle(); d.status().Proof != nil {
 			t.Errorf("%s: %+v", what, d.status().Proof)
 		}
 	}
-	f := Facts{Config: configure(t).Nodes["n4"], Node: Node{Boot: oldBoot, Disputed: oldBoot}, Crash: Crash{Boot: oldBoot}}
+	f := Facts{Config: configure(t).Nodes["n4"], Node: Node{Boot: oldBoot, Disputed: oldBoot}, Crash: kdump.Verdict{Boot: oldBoot}}
 	f.Config.Kdump = true
 	if f.Crashed() {
 		t.Error("a crash kernel lifts the limits for a boot in dispute")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
+	"github.com/fencing-agent/fencing-agent/k8s/kdump"
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
@@ -122,11 +123,11 @@ func (w *world) tick() {
 func (w *world) crash() { w.up, w.dumpEnds = false, time.Time{} }
 
 // heard is what a controller may have heard of the crash kernel.
-func (w *world) heard() Crash {
+func (w *world) heard() kdump.Verdict {
 	if w.dumpEnds.IsZero() || w.node.Ready || w.chance(0.3) {
-		return Crash{}
+		return kdump.Verdict{}
 	}
-	c := Crash{Last: w.now}
+	c := kdump.Verdict{Last: w.now}
 	if w.now.Sub(w.dumped) > 10*time.Second {
 		c.Boot, w.crashes = w.node.Boot, w.crashes+1
 	}

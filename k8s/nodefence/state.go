@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
+	"github.com/fencing-agent/fencing-agent/k8s/kdump"
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
@@ -208,12 +209,6 @@ type Job struct {
 	Node, Message       string
 }
 
-// Crash is what this replica has heard of the node's crash kernel (k8s/kdump).
-type Crash struct {
-	Boot string    // that has ended by that; empty: none
-	Last time.Time // when it was heard last; zero: not lately
-}
-
 // Facts are all that a decision rests on.
 type Facts struct {
 	Now     time.Time
@@ -221,12 +216,12 @@ type Facts struct {
 	Node    Node
 	Config  *fenceconfig.Node // nil: the node is not managed
 	Cluster fenceconfig.Cluster
-	Jobs    []Job // of this NodeFence
-	Crash   Crash
+	Jobs    []Job         // of this NodeFence
+	Crash   kdump.Verdict // what this replica has heard of its crash kernel
 	Policy  storm.Verdict // whether the next step that isolates the node or cuts its power may begin
 	Wish    string        // the UID of a remediation that wants it to begin now
 	First   Step          // with which the wish wants it to begin; empty: isolation
-	// Returning is for how long this replica has seen that the storages are about to be given back ([Status.Returns]).
+	// Returning is how long this replica has seen that the storages are about to be given back ([Status.Returns]).
 	Returning time.Duration
 }
 

@@ -99,7 +99,7 @@ func (s *Status) Vouched(driver string) (from time.Time, wait time.Duration) {
 	return time.Time{}, 0
 }
 
-// Returns is what a replica goes by that has to know for how long all storages of this object are about to be given back; empty:
+// Returns tells a replica for how long all storages of this object are about to be given back; empty:
 // they are not.
 func (s *Status) Returns() string {
 	text := ""

@@ -18,7 +18,7 @@ type Suspicion struct {
 	Gone   []string // who would be removed
 }
 
-// Judge compares the list that the API server shows with the one that the node goes by.
+// Judge compares the list that the API server shows with the one that the node uses.
 //
 // The API server is asked about names, which people and controllers delete and label by the
 // hundred; the list of members decides how many nodes are a majority. Therefore

@@ -116,7 +116,7 @@ func Missing(n *Node, networks []Network, found map[string]netip.Addr) map[strin
 }
 
 // Members makes the list of members of the nodes of a group. present is the list that the
-// node goes by, empty if it has none yet.
+// node uses, empty if it has none yet.
 //
 // Without a list all nodes of the group must have all addresses: a list that leaves somebody
 // out would found a group of its own. With a list, a node that has not said its addresses

@@ -52,7 +52,7 @@ type Config struct {
 	Interval time.Duration // between two looks, give or take a fifth; 0: only when asked to
 	Logger   *slog.Logger
 	Clock    boottime.Clock
-	// Present is the newest list that the node goes by, empty if there is none yet, sorted by
+	// Present is the newest list that the node uses, empty if there is none yet, sorted by
 	// name. It must not block.
 	Present func() []roster.Member
 	// OnList is told of each list that was read exactly and is believed, and when reading it
@@ -132,7 +132,7 @@ func nodeOf(n *client.Node) Node {
 }
 
 // Run looks until ctx ends: soon after the start, then every interval, and soon after a value
-// in again, which says that another node goes by a list that is not known here.
+// in again, which says that another node uses a list that is not known here.
 func (s *Source) Run(ctx context.Context, again <-chan struct{}) {
 	backoff := client.Backoff{First: firstPause, Most: longestPause, Rand: s.cfg.Rand}
 	asked := client.Backoff{First: firstPause, Most: longestPause, Rand: s.cfg.Rand}
@@ -251,7 +251,7 @@ func (s *Source) settled(members int) {
 	}
 }
 
-// doubt reports whether a list is not to be believed: positive is when to look again,
+// doubt reports whether a list must not be believed: positive is when to look again,
 // negative is never mind.
 func (s *Source) doubt(present, members []roster.Member, nodes []Node) time.Duration {
 	var confirmed []string

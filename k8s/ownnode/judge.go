@@ -11,7 +11,7 @@ import (
 // RemovalTaint is how the cluster autoscaler says that it is about to remove a Node.
 const RemovalTaint = "ToBeDeletedByClusterAutoscaler"
 
-// State is what is known of this node's Node. Its maps are not to be changed.
+// State is what is known of this node's Node. Its maps must not be changed.
 type State struct {
 	Known       bool              `json:"known"`  // the API server has shown the Node once
 	Exists      bool              `json:"exists"` // false with Known: it was there and is gone

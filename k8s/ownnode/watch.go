@@ -20,7 +20,7 @@ const (
 	askTimeout = 10 * time.Second
 	// openTimeout bounds the wait for the headers of a watch, which come at once.
 	openTimeout = 15 * time.Second
-	// quiet is for how long nothing may arrive on a watch. Bookmarks arrive every minute, and
+	// quiet is how long nothing may arrive on a watch. Bookmarks arrive every minute, and
 	// the kubelet writes the status at least every five. A connection that died without a word
 	// is given up after 45 s, by a ping of HTTP/2; longer silence is one that something in
 	// between keeps open. A shorter limit would cost requests for nothing.

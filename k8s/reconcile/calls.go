@@ -146,7 +146,7 @@ type question struct {
 	dead     int      // of the group, that this replica works at
 }
 
-// readReporters reads the Nodes that tell of the death, some of them if there are many, those that told of it before,
+// readReporters reads the Nodes that report the death, some of them if there are many, those that told of it before,
 // and those that call a reporter dead.
 func (c *calls) readReporters(ctx context.Context, r recovery.Request, q question) recovery.Reply {
 	power := false

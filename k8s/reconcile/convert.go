@@ -55,13 +55,6 @@ func leaseOf(l *coordinationv1.Lease) recovery.Lease {
 	return out
 }
 
-// fresh reports whether a reporter's Lease counts. Kubelets renew it after a quarter of its duration. Half of it, and
-// not all, bounds how far the controller's clock may be ahead: a clock by which the Lease of a node that runs has run
-// out finds no reporter fresh.
-func fresh(l recovery.Lease, now time.Time) bool {
-	return l.Exists && now.Sub(l.Renewed) <= l.Duration/2
-}
-
 func (o *Options) podOf(p *corev1.Pod) recovery.Pod {
 	_, mirrored := p.Annotations[mirror]
 	out := recovery.Pod{
@@ -95,9 +88,7 @@ func tolerates(t corev1.Toleration) bool {
 // beliefOf is a Node as a reporter. Two ways to tell are one reporter (deaths.Words).
 func beliefOf(n *corev1.Node, told *deaths.Report, groupLabel string, l recovery.Lease, now time.Time) belief.Node {
 	list, full := deaths.Words(n.Annotations[deaths.Annotation], told, now)
-	out := belief.Node{Name: n.Name, Group: n.Labels[groupLabel], Boot: deaths.Boot(n.Status.NodeInfo.BootID), Fresh: fresh(l, now), Full: full}
-	for _, d := range list {
-		out.Deaths = append(out.Deaths, belief.Death{Node: d.Node, Boot: d.Boot, Said: d.Said, Told: deaths.Told(d.Proof)})
+	return belief.Node{
+		Name: n.Name, Group: n.Labels[groupLabel], Boot: deaths.Boot(n.Status.NodeInfo.BootID), Fresh: l.Fresh(now), Deaths: list, Full: full,
 	}
-	return out
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
@@ -28,18 +29,12 @@ type NodePicture struct {
 	Name, Group string
 	Phase       recovery.Phase
 	Since       time.Time
-	Text        string        // what it does there, or waits for
-	Wait        time.Duration // for which it is left to other replicas; 0: it is not
-	Trouble     string        // of the last request that failed
-	Left        int           // pods to be deleted
-	Tainted     bool          // out-of-service, by this program
-	Told        []Told        // who calls it dead
-}
-
-// Told is that a Node's agent calls another one dead.
-type Told struct {
-	By, Boot, Proof string
-	At              time.Time
+	Text        string         // what it does there, or waits for
+	Wait        time.Duration  // for which it is left to other replicas; 0: it is not
+	Trouble     string         // of the last request that failed
+	Left        int            // pods to be deleted
+	Tainted     bool           // out-of-service, by this program
+	Told        []deaths.Death // by whom it is called dead
 }
 
 // Does says what this replica does there.
@@ -84,7 +79,8 @@ func (r *Reconciler) Picture() *Picture {
 		for _, by := range r.index.tellers(name) {
 			for _, d := range slices.Concat(r.index.told[by], r.index.reported[by]) {
 				if d.Node == name {
-					n.Told = append(n.Told, Told{By: by, Boot: d.Boot, Proof: d.Proof, At: d.At})
+					d.By = by
+					n.Told = append(n.Told, d)
 				}
 			}
 		}

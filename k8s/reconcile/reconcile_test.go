@@ -105,7 +105,7 @@ func TestNodesAreTold(t *testing.T) {
 	}
 }
 
-// Two that both begin at once: each write happens once, and what one has done the other goes by.
+// Two that both begin at once: each write happens once, and what one has done the other relies on.
 func TestTwoReplicasAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.pod("db-0", nil)
@@ -347,7 +347,7 @@ func TestNodesAndLeases(t *testing.T) {
 		t.Error("a Lease that was never renewed counts")
 	}
 	l := recovery.Lease{Exists: true, Renewed: noon, Duration: 40 * time.Second}
-	if !fresh(l, noon.Add(20*time.Second)) || fresh(l, noon.Add(21*time.Second)) || fresh(recovery.Lease{}, noon) {
+	if !l.Fresh(noon.Add(20*time.Second)) || l.Fresh(noon.Add(21*time.Second)) || (recovery.Lease{}).Fresh(noon) {
 		t.Error("fresh is half of the duration")
 	}
 }

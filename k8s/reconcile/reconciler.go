@@ -155,7 +155,7 @@ func (r *Reconciler) add(name string, now time.Time) *work {
 	return w
 }
 
-// delay is for how long a Node is left to others. The caller holds the mutex.
+// delay is how long a Node is left to others. The caller holds the mutex.
 func (r *Reconciler) delay(name string) time.Duration {
 	return ownership.Delay(name, r.options.Self, r.alive(), r.options.Pause)
 }
@@ -219,7 +219,7 @@ func (r *Reconciler) done(w *work, asked time.Time, a recovery.Reply) {
 	w.machine.Done(asked, r.options.Now(), a)
 }
 
-// rest is for how long there is nothing to do. A machine that nobody needs any more is dropped after a while.
+// rest is how long there is nothing to do. A machine that nobody needs any more is dropped after a while.
 func (r *Reconciler) rest(name string, w *work, until time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

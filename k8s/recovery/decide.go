@@ -189,7 +189,7 @@ func (m *Machine) tainted(now time.Time, l Lease) {
 	if m.barrier.IsZero() {
 		m.barrier, m.progress = now, now
 	}
-	if !m.refused.IsZero() || l.fresh(now) {
+	if !m.refused.IsZero() || l.Fresh(now) {
 		m.stop(now)
 		return
 	}

@@ -101,7 +101,7 @@ func TestANoteThatIsRefused(t *testing.T) {
 	s.run(500 * time.Millisecond)
 	s.contradict()
 	soon := writes(s.run(5 * time.Second))
-	if !strings.Contains(soon, "TAINT(disputed-"+bootA) { // storage and NodeFences go by what the Node says
+	if !strings.Contains(soon, "TAINT(disputed-"+bootA) { // storage and NodeFences rely on what the Node says
 		t.Errorf("nothing on the Node disputes it: %s", soon)
 	}
 	got := soon + " " + writes(s.run(2*time.Minute))

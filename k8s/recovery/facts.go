@@ -47,7 +47,7 @@ type Word struct {
 	Disputed string // that boot: it was called dead, and was heard after that
 }
 
-// WordOf is the one place that tells a death that is in force from one that is in dispute, for all who act on what a Node
+// WordOf is the one place that tells a death in force from one in dispute, for all who act on what a Node
 // says: NodeFences, remediations and the storage. values are those of all its taints [TaintKey] with the effect NoExecute,
 // others those of any other effect.
 //
@@ -97,9 +97,10 @@ func (l Lease) over(now time.Time) bool { return l.Exists && now.Sub(l.Renewed) 
 // 4 % of that (wait.JitterUntil in component-helpers' lease controller), and what a request takes.
 func (l Lease) renewal() time.Duration { return l.Duration/4 + l.Duration/100 + renewalDelay }
 
-// fresh reports whether somebody renews it, by any clock that is worth anything: kubelets do so after a quarter of its
-// duration. Between half and all of it nothing is concluded, since replicas' clocks differ.
-func (l Lease) fresh(now time.Time) bool { return l.Exists && now.Sub(l.Renewed) <= l.Duration/2 }
+// Fresh reports whether somebody renews it, by any clock that is worth anything: kubelets do so after a quarter of its
+// duration. Between half and all of it nothing is concluded, since replicas' clocks differ: a clock that is so far ahead that by it the
+// Lease of a node that runs has run out finds no reporter fresh.
+func (l Lease) Fresh(now time.Time) bool { return l.Exists && now.Sub(l.Renewed) <= l.Duration/2 }
 
 // Pod is one that is bound to the Node.
 type Pod struct {

@@ -15,12 +15,12 @@ const (
 	// disputeAfter is how long a Lease may be renewed before the boot that renews it shows in the Node. It comes
 	// 0.15 s before it, 3.8 s on a slow node.
 	disputeAfter = 15 * time.Second
-	// seenLong is for how long agents have to see a boot that is proven dead until it is in dispute. Meanwhile it is not believed
+	// seenLong is how long agents have to see a boot that is proven dead until it is in dispute. Meanwhile it is not believed
 	// either. What an agent says counts for 150 s (k8s/storm): so it was said again after the proof.
 	seenLong = 160 * time.Second
 	// renewalDelay is what one request of a kubelet to renew its Lease may take.
 	renewalDelay = time.Second
-	// returnSettle is for how long a new boot has to be there, Ready and without pods of before, until the taint comes
+	// returnSettle is how long a new boot has to be there, Ready and without pods of before, until the taint comes
 	// off. A kubelet that starts has listed pods that are deleted a moment later; what it starts of them, once it sees
 	// no taint, it starts although their objects are gone.
 	returnSettle = 15 * time.Second

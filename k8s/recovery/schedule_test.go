@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/k8s/belief"
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
@@ -214,7 +215,7 @@ func (w *world) reporters(r Request, n *simNode, s belief.Settings) Reply {
 		}
 		b := belief.Node{Name: o.name, Group: "worker", Boot: o.boot, Fresh: w.now.Sub(o.renewed.Add(-o.behind)) <= leaseDuration/2}
 		for d, said := range o.told {
-			b.Deaths = append(b.Deaths, belief.Death{Node: d[0], Boot: d[1], Said: said})
+			b.Deaths = append(b.Deaths, deaths.Death{Node: d[0], Boot: d[1], Said: said, Proof: "time"})
 		}
 		nodes = append(nodes, b)
 	}

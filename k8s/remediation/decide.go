@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
 // Types of conditions that medik8s' contract names, and their values.
@@ -38,15 +40,6 @@ type Status struct {
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
-// Node is what the API server shows of the Node.
-type Node struct {
-	Exists    bool
-	UID, Boot string
-	Ready     bool
-	Fenced    string // the boot that the recovery believes to have ended, by its taint
-	Disputed  string // the boot that it believed to have ended, until something else showed
-}
-
 // Fence is the node's NodeFence.
 type Fence struct {
 	UID          string
@@ -69,7 +62,7 @@ type Facts struct {
 	Finalizer bool
 	Spec      Spec
 	Status    Status
-	Node      Node
+	Node      nodefence.Node
 	Fence     *Fence // nil: there is none
 	Others    bool   // another remediation wishes the same
 	Hindrance string // why nothing begins: no configuration, problems in it, a storm
@@ -148,7 +141,7 @@ func (f Facts) begins() bool {
 	}
 }
 
-// conditions are what its maker goes by: it is Processing, or it has Succeeded or not.
+// conditions are what its maker relies on: it is Processing, or it has Succeeded or not.
 func (f Facts) conditions() []Condition {
 	s := f.Status
 	is := func(processing, succeeded, reason, format string, args ...any) []Condition {

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -13,7 +15,7 @@ var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func begun() Facts {
 	return Facts{
 		Now: start, Name: "n4", Finalizer: true, Status: Status{Node: "n4", NodeUID: "u4", Boot: "b1"},
-		Node: Node{Exists: true, UID: "u4", Boot: "b1"},
+		Node: nodefence.Node{Exists: true, UID: "u4", Boot: "b1"},
 	}
 }
 
@@ -52,7 +54,7 @@ func TestConditions(t *testing.T) {
 		{"another Node of that name", False, False, "NodeNotFound", func(f *Facts) {
 			f.Node.UID, f.Node.Boot, f.Node.Ready = "u5", "b2", true
 		}},
-		{"no Node", False, False, "NodeNotFound", func(f *Facts) { f.Node = Node{} }},
+		{"no Node", False, False, "NodeNotFound", func(f *Facts) { f.Node = nodefence.Node{} }},
 		{"timed out", False, False, "TimedOut", func(f *Facts) { f.TimedOut = true }},
 		{"timed out after the proof", False, True, "BootEnded", func(f *Facts) {
 			f.TimedOut, f.Fence = true, &Fence{UID: "f1", Boot: "b1", Proven: true}
@@ -148,9 +150,9 @@ func (s *schedule) happens() {
 	case p < 44 && f.Finalizer:
 		f.Deleting = true
 	case p < 46:
-		f.Node = Node{}
+		f.Node = nodefence.Node{}
 	case p < 50 && !f.Node.Exists:
-		f.Node = Node{Exists: true, UID: s.boot(), Boot: s.boot()}
+		f.Node = nodefence.Node{Exists: true, UID: s.boot(), Boot: s.boot()}
 	case p < 60 && f.Fence == nil && f.Node.Exists && !f.Node.Ready && s.rng.IntN(3) == 0: // somebody else's
 		f.Fence = &Fence{UID: s.boot(), Boot: f.Node.Boot}
 	}
@@ -200,7 +202,7 @@ func TestSchedules(t *testing.T) {
 		seed := *firstOne + uint64(i)
 		s := &schedule{
 			t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 3)), ended: map[string]bool{}, proven: map[string]bool{}, ready: map[string]bool{},
-			f: Facts{Now: start, Name: "n4", Node: Node{Exists: true, UID: "u4", Boot: "a"}},
+			f: Facts{Now: start, Name: "n4", Node: nodefence.Node{Exists: true, UID: "u4", Boot: "a"}},
 		}
 		for range 300 {
 			if s.happens(); s.gone {

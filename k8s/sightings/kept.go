@@ -1,37 +1,27 @@
 package sightings
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
 // What agents tell a controller, where they have no access to the API server, stands in a ConfigMap for each of their Nodes
-// (docs/adr/0068), in the form of the annotation.
+// (docs/adr/0061), in the form of the annotation.
 const (
 	// KeptLabel, with the value KeptValue, is on these ConfigMaps; the text is under KeptKey.
-	KeptLabel = "fencing-agent.io/members"
+	KeptLabel = deaths.ReportLabel
 	KeptValue = "sightings"
 	KeptKey   = "sightings.json"
 	// HeardKey has when a controller heard it, by its clock.
 	HeardKey = "heard"
-	// Fresh is for how long what is kept counts, by the controllers' clocks. An agent that was started again, or has another way to
+	// Fresh is how long what is kept counts, by the controllers' clocks. An agent that was started again, or has another way to
 	// speak by now, does not take back what the one before it has told: that ends by itself.
 	Fresh = 10 * time.Minute
-
-	keptPrefix  = "fencing-sightings-"
-	longestName = 253 // of an object
 )
 
 // KeptName is the name of the ConfigMap with what the agent of this node has told.
-func KeptName(node string) string {
-	if len(keptPrefix)+len(node) <= longestName {
-		return keptPrefix + node
-	}
-	sum := sha256.Sum256([]byte(node))
-	end := "-" + hex.EncodeToString(sum[:8])
-	return keptPrefix + node[:longestName-len(keptPrefix)-len(end)] + end
-}
+func KeptName(node string) string { return deaths.NameOf("fencing-sightings-", node) }
 
 // Kept reads a ConfigMap. It is nil for what is none, or cannot be read: that says nothing of anybody.
 func Kept(labels, data map[string]string) *Sighting {

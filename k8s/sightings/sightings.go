@@ -1,13 +1,13 @@
 package sightings
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
 // Annotation is where an agent says it, on its own Node and on no other.
@@ -79,7 +79,7 @@ func Decode(text string) (*Sighting, error) {
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return nil, fmt.Errorf("annotation %s: %w", Annotation, err)
 	}
-	if raw, err := hex.DecodeString(s.Boot); err != nil || len(raw) != 8 || s.Boot != strings.ToLower(s.Boot) {
+	if !deaths.IsBoot(s.Boot) {
 		return nil, fmt.Errorf("annotation %s: boot %.40q is not 16 hexadecimal digits", Annotation, s.Boot)
 	}
 	s.SlotMoves, s.SlotStill = s.SlotMoves[:min(len(s.SlotMoves), Most)], s.SlotStill[:min(len(s.SlotStill), Most)]
@@ -91,7 +91,7 @@ func Decode(text string) (*Sighting, error) {
 func bounded(sees map[string]string) map[string]string {
 	out := map[string]string{}
 	for node, boot := range sees {
-		if raw, err := hex.DecodeString(boot); err == nil && len(raw) == 8 && boot == strings.ToLower(boot) {
+		if deaths.IsBoot(boot) {
 			out[node] = boot
 		}
 	}

@@ -94,7 +94,7 @@ func (c *Cache) Observe(now time.Time, nodes []Node) {
 		listed[n.Name] = true
 		e := c.nodes[n.Name]
 		if e == nil {
-			// What an earlier process has written on a Node shows at the first look.
+			// What an earlier process has written to a Node shows at the first look.
 			e = &entry{state: Quiet, tainted: true}
 			c.nodes[n.Name] = e
 		}

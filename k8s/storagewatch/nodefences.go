@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,12 +16,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storagefence"
 )
 
-const (
-	// leaseLasts is how long a Lease lasts that does not say so.
-	leaseLasts = 40 * time.Second
-	// nodeTimeout bounds the reads about one node, so that one that hangs leaves time for the others.
-	nodeTimeout = time.Second
-)
+// nodeTimeout bounds the reads about one node, so that one that hangs leaves time for the others.
+const nodeTimeout = time.Second
 
 // NodeFences is a storage that does not know itself which nodes it refuses: NodeFences say from which of them it was cut off,
 // with a barrier, or a time that an operator vouches for. Its volumes are on no node, so that all are healthy.
@@ -37,15 +32,9 @@ type NodeFences struct {
 
 	mu sync.Mutex
 	// heard has when this process saw the Lease of each of them renewed last. Guarded by mu.
-	heard map[string]renewal
+	heard fencing.Held
 	// cut is since when this process knows that they are being cut off. Guarded by mu.
-	cut map[string]renewal
-}
-
-// renewal is when a Lease was seen to be renewed last.
-type renewal struct {
-	lease string
-	at    time.Time
+	cut fencing.Held
 }
 
 // NewNodeFences asks by a reader that is no cache, for the storage of one CSI driver.
@@ -186,44 +175,18 @@ func (p *NodeFences) waited(node, uid string, o *nodefence.Object) bool {
 	text := uid + from.UTC().Format(time.RFC3339Nano)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.now()
-	was, known := p.cut[node]
-	if !known || was.lease != text || was.at.After(now) {
-		if p.cut == nil {
-			p.cut = map[string]renewal{}
-		}
-		was = renewal{text, now}
-		p.cut[node] = was
-	}
-	return now.Sub(was.at) >= wait
+	return p.cut.For(node, text, p.now()) >= wait
 }
 
 // silent reports whether the node's Lease was not renewed for as long as it lasts, by the clock of this process alone: that of
 // the node, which the Lease tells of, may be another. A process that has just started waits as long. A kubelet that comes back
 // renews it before it shows its boot.
 func (p *NodeFences) silent(ctx context.Context, node string) (bool, error) {
-	var lease coordinationv1.Lease
-	err := p.reader.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node}, &lease)
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("read Lease of %s: %w", node, err)
-	}
-	lasts, text := leaseLasts, ""
-	if s := lease.Spec; s.RenewTime != nil {
-		text = string(lease.UID) + s.RenewTime.UTC().Format(time.RFC3339Nano)
-		if s.LeaseDurationSeconds != nil {
-			lasts = time.Duration(*s.LeaseDurationSeconds) * time.Second
-		}
+	l, err := fencing.ReadLease(ctx, p.reader, node)
+	if err != nil {
+		return false, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.now()
-	was, known := p.heard[node]
-	if !known || was.lease != text {
-		if p.heard == nil {
-			p.heard = map[string]renewal{}
-		}
-		was = renewal{text, now}
-		p.heard[node] = was
-	}
-	return now.Sub(was.at) > lasts, nil
+	return p.heard.Silent(node, l, p.now()), nil
 }

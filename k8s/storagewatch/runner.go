@@ -121,7 +121,7 @@ func (r *Runner) poll(ctx context.Context) {
 	nodes, err := r.ask(ctx, "")
 	if err != nil {
 		if ctx.Err() == nil {
-			r.o.Logger.Warn("the storage does not tell the health of its nodes: nothing is concluded", "err", err)
+			r.o.Logger.Warn("the storage does not report the health of its nodes: nothing is concluded", "err", err)
 		}
 		return
 	}

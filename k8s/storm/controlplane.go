@@ -19,7 +19,7 @@ type Part struct {
 // controlPlane is asked before anything else, and also of what a person has ordered: a control plane that is lost switches
 // nothing on again.
 //
-// Invariant: of the nodes of the control plane at most one is cut off at a time. Who may cut one off has said so in its
+// Invariant: of the nodes of the control plane at most one is cut off at a time. A replica that may cut one off has said so in its
 // NodeFence before it looks ([Part.Claimed]), and does not go on if it sees that another one has: of two replicas that look
 // at one moment, at least one sees the other, and no clock is compared. No word of a person changes that.
 //

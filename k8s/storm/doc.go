@@ -14,7 +14,7 @@
 // or cuts its power. Too many Nodes that are not Ready, or whose Leases have run out, are more likely a fault on this
 // side; after such a storm it waits for a while; few nodes are switched at one time; and the limit on the dead of a group
 // is the one that the recovery keeps to. What agents say of a node, or of their quorum, holds it up as well ([Words]); it
-// never permits anything, and holds up nothing that is proven. It goes by one look at the API server; that there was a
+// never permits anything, and holds up nothing that is proven. It relies on one look at the API server; that there was a
 // storm, and since when somebody says something, is remembered as well ([History]), and may be forgotten.
 //
 // Nodes of the control plane are held back by more still, and a person's order with them: one at a time, and none while

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// joining is for how long a Node that was just made may be on its way to its first Ready: it has not failed.
+// joining is how long a Node that was just made may be on its way to its first Ready: it has not failed.
 const joining = 2 * time.Minute
 
-// gap is for how long nobody may have looked for a history to be whole.
+// gap is how long nobody may have looked for a history to be whole.
 const gap = time.Minute
 
 // Reasons for which a node is not switched by its devices.
@@ -104,7 +104,7 @@ func (p Policy) Look(members []Member, now time.Time, h *History) *Survey {
 		h.since = now
 	}
 	h.looked = now
-	// A label may name another group each minute: what no cooldown goes by any more is forgotten.
+	// A label may name another group each minute: what no cooldown relies on any more is forgotten.
 	maps.DeleteFunc(h.last, func(_ string, was seen) bool { return now.Sub(was.at) >= p.Cooldown })
 	hash := fnv.New64a()
 	for i := range s.sorted {
@@ -260,7 +260,7 @@ func (s *Survey) unhealthy(subject Member) Verdict {
 	return allowed
 }
 
-// cooldown is after a storm: what flaps at the limit is still one. A replica that has not looked for as long goes by what
+// cooldown is after a storm: what flaps at the limit is still one. A replica that has not looked for as long relies on what
 // the Nodes say of their last change. Those do not say how long they had not been Ready, so that it may wait in vain.
 func (s *Survey) cooldown(subject Member) Verdict {
 	if h, ok := s.history.last[subject.Group]; ok && s.now.Sub(h.at) < s.policy.Cooldown {
@@ -299,7 +299,7 @@ func (s *Survey) goes(o, beside Member) bool {
 	return beside.Fencing.IsZero() || o.Switched || began.Before(beside.Fencing) || began.Equal(beside.Fencing) && o.Name < beside.Name
 }
 
-// dead is the limit that the recovery keeps to as well. Who is being switched will be dead; a node that is dead already does
+// dead is the limit that the recovery keeps to as well. A node that is being switched will be dead; a node that is dead already does
 // not become so by being switched. A step that has failed may have switched a supply off: it counts until it is on again. It
 // holds up no node that is in the same case, for what is switched already is not asked about.
 //

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// patience is for how long a node whose evictions do not go on holds up the others.
+// patience is how long a node whose evictions do not go on holds up the others.
 const patience = 3 * time.Minute
 
 // Settings are what the operator decides.

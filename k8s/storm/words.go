@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Reasons of the policies that go by what agents say (docs/adr/0065).
+// Reasons of the policies that rely on what agents say (docs/adr/0065).
 const (
 	LeaseHeld    = "StorageLeaseHeld"
 	Disconnected = "StorageDisconnected"
@@ -16,13 +16,13 @@ const (
 )
 
 const (
-	// wordLasts is for how long what an agent says counts, from the look at which this replica saw it first. Agents say it
+	// wordLasts is how long what an agent says counts, from the look at which this replica saw it first. Agents say it
 	// again each minute.
 	wordLasts = 150 * time.Second
-	// ownLasts is for how long an agent counts that says that its own node runs, which it says again every ten seconds. It ends
+	// ownLasts is how long an agent counts that says that its own node runs, which it says again every ten seconds. It ends
 	// soon, since each node whose power is cut has said so a moment before.
 	ownLasts = 25 * time.Second
-	// trusted is for how long an agent counts whose claims nobody confirms, and for how long it has to make none before it
+	// trusted is how long an agent counts whose claims nobody confirms, and for how long it has to make none before it
 	// counts again.
 	trusted = 10 * time.Minute
 	// named is how many of those who say something are named.
@@ -56,7 +56,7 @@ type voices struct {
 
 // listen takes the words of all Nodes.
 //
-// Invariant: how old a word is goes by when this replica saw it, and by no clock of an agent. It counts for no longer than
+// Invariant: how old a word is follows from when this replica saw it, and from no clock of an agent. It counts for no longer than
 // wordLasts, while the Lease of the Node that bears it has not run out and the Node is not dead; and only about nodes of its
 // group, never about itself.
 func (s *Survey) listen() {
@@ -145,7 +145,7 @@ func (s *Survey) follow() {
 	}
 }
 
-// counted is what is said of slots, as far as a policy goes by it: what has no consequence makes no claim old.
+// counted is what is said of slots, as far as a policy relies on it: what has no consequence makes no claim old.
 func (s *Survey) counted() (of []map[string][]string) {
 	if s.policy.SkipLeaseHeld {
 		of = append(of, s.voices.moves)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// heeding is a policy that goes by what agents say, and by nothing else.
+// heeding is a policy that relies on what agents say, and on nothing else.
 var heeding = Policy{MaxUnhealthy: 100, MaxSilent: 100, MaxConcurrent: 100, MaxDeadPercent: 100, SkipLeaseHeld: true, SkipDisconnected: true, OnlyWithQuorum: true}
 
 // five are Nodes of one group, of which n0 is not Ready and silent.

@@ -26,10 +26,10 @@ const (
 	measured = 32
 	// findings is how many silent peers a node asks watchers about within findWindow. Those who are many are found by many.
 	findings = 5
-	// looksAtOnce bounds the peers that a node looks at, and looksShare in groups of which more than so many may be gone at once
+	// looksAtOnce bounds the peers that a node looks at, and looksShare in groups of which more than this many may be gone at once
 	// without being a mass: all look at a tenth of 1000.
 	looksAtOnce, looksShare = 64, 8
-	// massShare: a node that misses more than one in so many, and more than findings, says nothing.
+	// massShare: a node that misses more than one in this many, and more than findings, says nothing.
 	massShare = 6
 	// asksBurst and asksPerSecond bound what one member may make this node look at: more than an honest one asks.
 	asksBurst, asksPerSecond = 16, 8
@@ -49,16 +49,16 @@ const (
 	yieldTimeouts  = 0.25 // how much later those call who are not the first two watchers: 0.05 s
 	lookTimeouts   = 2    // how long a node's own look lasts before it publishes: 0.4 s
 	wellTimeouts   = 2.5  // a node that had an answer so recently is well: 0.5 s
-	deafTimeouts   = 3.5  // one that has asked and had none for so long is not: 0.7 s
-	liveTimeouts   = 5    // a network without any answer for so long is none: 1 s
-	jumpTimeouts   = 2.5  // a node that did nothing for so long stood still: 0.5 s
+	deafTimeouts   = 3.5  // one that has asked and had none for this long is not: 0.7 s
+	liveTimeouts   = 5    // a network without any answer for this long is none: 1 s
+	jumpTimeouts   = 2.5  // a node that did nothing for this long stood still: 0.5 s
 	moreTimeouts   = 6    // after that a finder asks others than the watchers: 1.2 s
 	findTimeouts   = 12.5 // in which findings are counted: 2.5 s
 	lateTimeouts   = 0.75 // after which an unanswered probe is missed: 0.15 s
 	quickTimeouts  = 0.15 // after which a look on another network is, for the question to the watchers: 0.03 s
 )
 
-// relapse is for how long a peer that came back from a LEFT by doubt, with the same boot, gets twice the window.
+// relapse is how long a peer that came back from a LEFT by doubt, with the same boot, gets twice the window.
 const relapse = 10 * time.Minute
 
 // Config is what a Core is made of.
@@ -125,7 +125,7 @@ type Outgoing struct {
 	Word     Word
 	To       roster.Set // with Everyone: who is told first
 	Everyone bool
-	Copies   int // 1: it goes on one network, see Core.Way; else so often on each, for packets are lost
+	Copies   int // 1: it goes on one network, see Core.Way; else this often on each, for packets are lost
 }
 
 // New returns a Core that doubts nobody.
@@ -411,7 +411,7 @@ func newBucket(most, perSecond float64, now boottime.Instant) bucket {
 	return bucket{most, most, perSecond, now}
 }
 
-// take takes so many, if they are there.
+// take takes this many, if they are there.
 func (b *bucket) take(n float64, now boottime.Instant) bool {
 	b.tokens = min(b.most, b.tokens+b.perSecond*max(0, now.Sub(b.at).Seconds()))
 	b.at = now

@@ -51,7 +51,7 @@ func (c *Core) mass() bool {
 // many reports whether this node has found so many itself, by samples or as a watcher, that about a fifth of the group must be
 // gone: it asks some eight members a second and watches five, whatever the size. In a large group that shows before the first
 // call is due, a second after the first look, and long before a sixth is missed. It says nothing of its own then. It goes on
-// looking where others call: with a tenth gone one node in a hundred has so many.
+// looking where others call: with a tenth gone one node in a hundred has this many.
 func (c *Core) many() bool { return c.own > findings }
 
 // Tick lets time pass.
@@ -315,7 +315,7 @@ func (c *Core) callsBefore(d *peer) time.Duration {
 	return c.times(callTimeouts - yieldTimeouts)
 }
 
-// publish makes the peer LEFT if so many members gave their firm word, and this node's own look stayed empty.
+// publish makes the peer LEFT if this many members gave their firm word, and this node's own look stayed empty.
 func (c *Core) publish(d *peer, since boottime.Instant, probes int, now boottime.Instant) {
 	firm := d.count(Firm, now.Add(-c.lasts(d.index, now)))
 	if d.firm != 0 {

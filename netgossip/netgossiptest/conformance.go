@@ -48,6 +48,15 @@ func Loopback(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, byte(128 + pid>>8&0x7f), byte(pid), byte(i)})
 }
 
+// addrOf returns the IP of an address.
+func addrOf(a net.Addr) netip.Addr {
+	ap, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ap.Addr().Unmap()
+}
+
 func mustListen(t *testing.T, listen Listen, at netip.AddrPort) memberlist.NodeAwareTransport {
 	t.Helper()
 	tr, err := listen(at)

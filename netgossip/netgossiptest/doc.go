@@ -1,12 +1,10 @@
 // Package netgossiptest stands in for the network below memberlist.
 //
-//   - [Network] is a SystemNetwork in memory, made for testing/synctest bubbles: packets
+//   - [Network] is a SystemNetwork in memory, in a testing/synctest bubble or in real time: packets
 //     through bounded queues, streams through pipes, and per directed link a cut, a loss
 //     and a delay from a seeded source; or other [Conditions], such as the machines and
 //     faults of integration/gossipsim.
-//   - [Dropper] sits above real sockets on 127.0.0.0/8 and drops what goes to or comes
-//     from chosen peers, for whole processes on a machine without network namespaces.
-//   - [TransportCases] is the contract that both, and the real transport, are tested by.
+//   - [TransportCases] is the contract that it and the real transport are tested by.
 //
 // # State and invariants
 //

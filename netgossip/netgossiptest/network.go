@@ -60,6 +60,7 @@ type Network struct {
 	armed     map[time.Duration]struct{} // times that have a timer
 	arrivals  []time.Duration
 	overflows uint64
+	lost      uint64
 	tap       func(Frame)
 }
 
@@ -116,6 +117,13 @@ func (n *Network) Overflows() uint64 {
 	return n.overflows
 }
 
+// Lost counts packets and attempts at a stream that did not get through.
+func (n *Network) Lost() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lost
+}
+
 // Recheck breaks the streams that cannot go on since conditions have changed. Real ones would notice by their
 // deadlines, which only takes longer.
 func (n *Network) Recheck() {
@@ -145,6 +153,9 @@ func (n *Network) send(e *endpoint, to netip.AddrPort, b []byte) {
 		n.tap(Frame{From: e.at, To: to, Data: append([]byte(nil), b...)})
 	}
 	n.arrivals = n.conditions.Packet(n.arrivals[:0], e.at.Addr(), to.Addr(), b)
+	if len(n.arrivals) == 0 {
+		n.lost++
+	}
 	for _, after := range n.arrivals {
 		n.schedule(after, delivery{to: to, packet: &memberlist.Packet{Buf: append([]byte(nil), b...), From: e.udp}})
 	}
@@ -165,6 +176,7 @@ func (n *Network) connect(e *endpoint, to netip.AddrPort, retry time.Duration) (
 	handshake, accepted, err := n.conditions.Dial(e.at.Addr(), to.Addr(), dst != nil)
 	switch {
 	case errors.Is(err, ErrNoAnswer):
+		n.lost++
 		return nil, retry, nil
 	case err != nil:
 		return refuse(err)

@@ -70,7 +70,7 @@ func TestNobodyIsAskedAnyMore(t *testing.T) {
 	}
 }
 
-// Guard: where each of many is probed, most probes are brief. Those of whom a statement is wanted are not.
+// Guard: where each of many is probed, most probes are brief. Those whose statement is wanted are not.
 func TestWantedStatementIsAskedFor(t *testing.T) {
 	r := newRig(t, 300)
 	r.SetDemand(netgossip.Demand{Others: 300, Share: 2, Any: true}, r.now)

@@ -8,7 +8,7 @@ import (
 )
 
 // Guard: an answer to a probe from before the miss, which a slow network may bring after it, does not undo it. The
-// merger goes by the miss, and a vouch for this peer would cover nobody.
+// merger relies on the miss, and a vouch for this peer would cover nobody.
 func TestAnswerFromBeforeTheMissDoesNotUndoIt(t *testing.T) {
 	r := newRig(t, 200)
 	p := r.all[0]

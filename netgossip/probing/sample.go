@@ -50,7 +50,7 @@ type samples struct {
 	missed []missed           // those of them that were missed
 	loss   float64            // share of answered samples whose first probe was not in time
 	rested boottime.Instant   // no burst before
-	heard  boottime.Instant   // anything at all from any peer, or the last sweep for want of that
+	heard  boottime.Instant   // anything at all from any peer, or else the last sweep
 	total  uint64             // samples taken
 	misses uint64             // and missed
 	closed uint64             // and answered
@@ -85,7 +85,7 @@ func (s *Schedule) startSampling(now boottime.Instant) {
 
 // stopSampling goes over to probing each peer. The vouch so far, or what the peer answered itself, lasts for
 // EvidenceMaxAge, and by then each must have answered: samples that begin and end again and again, for the
-// demand is at the edge, would else put the same peers off each time.
+// demand is at the edge, would otherwise put the same peers off each time.
 func (s *Schedule) stopSampling(now boottime.Instant) {
 	s.abandonSamples()
 	s.samples.on = false
@@ -352,7 +352,7 @@ func (s *Schedule) NudgeSome(now boottime.Instant) {
 
 // NudgeAll tells everybody, a few at once, many one after the other, and so a few who were told
 // just before: while a group starts, every node's view changes with each peer it meets. A round that
-// is under way is not begun again: who says something again and again is to be heard by the last, too.
+// is under way is not begun again: a node that says something again and again is to be heard by the last, too.
 func (s *Schedule) NudgeAll(now boottime.Instant) {
 	if s.renudge = len(s.nudges.queue) > 0; s.renudge {
 		return

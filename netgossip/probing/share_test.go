@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// duo is the instances of a node in a tie on two networks, each of which hears what the other proves.
+// duo is a node in a tie, with an instance on each of two networks. Each hears what the other proves.
 type duo struct {
 	nets [2]*rig
 	told [2]map[*Peer]boottime.Instant

@@ -16,7 +16,7 @@ func Renumber(from, to *Roster) Renumbering {
 	return n
 }
 
-// Set translates a set; who is not on the other roster is dropped.
+// Set translates a set; a member that is not on the other roster is dropped.
 func (n Renumbering) Set(s Set) Set {
 	var out Set
 	for i := range s.All() {
@@ -27,7 +27,7 @@ func (n Renumbering) Set(s Set) Set {
 	return out
 }
 
-// SetOf is the members of r as indices of the directory d. Who is not on d is left out.
+// SetOf is the members of r as indices of the directory d. A member that is not on d is left out.
 func (r *Roster) SetOf(d *Roster) Set {
 	if r == d {
 		return FullSet(r.Size())

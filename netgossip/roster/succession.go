@@ -11,7 +11,7 @@ import (
 // are held only when two changes met, each taken up by a part of the group.
 const MaxChain = 4
 
-// Standing is what a node says of the rosters it goes by. It is a comparable value.
+// Standing is what a node says of the rosters it uses. It is a comparable value.
 type Standing struct {
 	// Fresh says that the node knows of no roster in force: it claims nothing.
 	Fresh bool
@@ -55,7 +55,7 @@ type Saved struct {
 // # Why two disjoint parts are never quorate at once
 //
 // Two nodes whose chains have a roster in common count a common member. If they have none,
-// one of them, say y, has dropped what the other, x, goes by; so some node saw a majority
+// one of them, say y, has dropped what the other, x, uses; so some node saw a majority
 // of the base of x (or of a roster before it) with the newer roster in their chains. What is
 // taken up is stored first and never given back. So a node that counts a majority of that base
 // today counts one of those nodes, and x counts only nodes whose chains hold nothing that x
@@ -138,7 +138,7 @@ func cmpEpoch(a, b Ref) int {
 var ErrEpochTaken = errors.New("another list of members has this epoch: raise members.epoch")
 
 // Learn makes a roster known, from the configuration or from a peer. It was checked. One that
-// is older than the newest in the chain is ignored, unless a peer goes by it. Its epoch must
+// is older than the newest in the chain is ignored, unless a peer uses it. Its epoch must
 // not be that of another list.
 func (s *Succession) Learn(r *Roster) error {
 	if s.vouched && s.founding() && r.Epoch == 0 {
@@ -197,7 +197,7 @@ func (s *Succession) Base() *Roster { return s.chain[0] }
 // Top is the newest roster that was taken up.
 func (s *Succession) Top() *Roster { return s.chain[len(s.chain)-1] }
 
-// Chain lists the rosters of which a majority is needed. It is not to be changed.
+// Chain lists the rosters of which a majority is needed. It must not be changed.
 func (s *Succession) Chain() []*Roster { return s.chain }
 
 // Offer is the roster that is ready to be taken up, or nil.
@@ -271,16 +271,16 @@ func (s *Succession) has(ref Ref) bool {
 	return slices.ContainsFunc(s.chain, func(r *Roster) bool { return r.Ref() == ref })
 }
 
-// Countable reports whether a peer with this standing may be counted: it must go by no roster
-// that this node does not go by, those before the base excepted, which are settled. It is the
-// guard of the whole protocol: two parts that go by different rosters would else both find their
+// Countable reports whether a peer with this standing may be counted: it must use no roster
+// that this node does not use, those before the base excepted, which are settled. It is the
+// guard of the whole protocol: two parts that use different rosters would otherwise both find their
 // majorities with the help of one member.
 func (s *Succession) Countable(st *Standing) bool { return countable(s.chain, nil, st) }
 
 // countable is Countable for a chain with one more roster.
 func countable(chain []*Roster, more *Roster, st *Standing) bool {
 	for _, ref := range st.Chain {
-		// A fresh node may have forgotten what it promised: it counts only for who goes by its list.
+		// A fresh node may have forgotten what it promised: it counts only for members that use its list.
 		if ref.IsZero() || ref.Epoch < chain[0].Epoch && !st.Fresh {
 			continue
 		}

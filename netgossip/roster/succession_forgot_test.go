@@ -18,7 +18,7 @@ func vouched(t *testing.T, list *Roster, forgot bool) *Succession {
 }
 
 // Guard: a node that remembers nothing puts the first list into force with most of its members, and neither alone nor beside one that
-// goes by another list. What it goes by is stored before it is announced.
+// uses another list. What it uses is stored before it is announced.
 func TestFirstListNeedsOthers(t *testing.T) {
 	three, other := listOf(0, 0, 0, 1, 2), listOf(0, 0, 0, 1, 3)
 	fresh, inForce := stands(true, nil, three), stands(false, nil, three)

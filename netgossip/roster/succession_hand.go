@@ -8,7 +8,7 @@ import (
 // Lists that are handed over
 //
 // A list that a part of the group has taken up and that was replaced before it came into force
-// is in no source any more. Who was away meanwhile would never hold it, so it would not count those
+// is in no source any more. A node that was away meanwhile would never hold it, so it would not count those
 // that do. They hand it over.
 //
 // To know a list promises nothing, and a node may get to know any list at any time: so whom a

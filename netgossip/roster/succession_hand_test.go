@@ -89,7 +89,7 @@ func TestMissedListIsInNoSource(t *testing.T) {
 	}
 }
 
-// Guard: what nobody has taken up is in nobody's hands, and neither is what a fresh node goes by, or lacks.
+// Guard: what nobody has taken up is in nobody's hands, and neither is what a fresh node uses, or lacks.
 func TestOnlyWhatWasTakenUpIsHandedOver(t *testing.T) {
 	old, next := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1, 2)
 	for name, st := range map[string]Standing{
@@ -140,7 +140,7 @@ func TestListWithoutOwnNodeIsNotTakenFromAPeer(t *testing.T) {
 	}
 }
 
-// Guard: who is alone with a list does not store it: after a restart it would go by a list that
+// Guard: who is alone with a list does not store it: after a restart it would use a list that
 // nobody else was ever told of.
 func TestListIsNotStoredAlone(t *testing.T) {
 	old, next := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1, 2, 3)

@@ -2,15 +2,15 @@ package roster
 
 // Fresh nodes that join a change
 //
-// A fresh node counts for those who go by its list, and may leave that list for a newer one that it is
+// A fresh node counts for those who use its list, and may leave that list for a newer one that it is
 // shown. So what it has taken up is no promise, and nobody puts a list into force on its word
 // (Succession.settle). It has to promise in the end: where the members of a list never heard that the
 // list is in force, and were told another one, nobody else can put that one into force.
 //
-// So a fresh node that hears that a node which knows a list in force goes by its list joins that
+// So a fresh node that hears that a node which knows a list in force uses its list joins that
 // node: it takes over the chain as far as its own list. What is in force is a fact and stays true, and the
 // rest of the chain demands more majorities of this node and gives it none. From then on it is no fresh
-// node: it promises and claims like any other. It stores the chain before it goes by it.
+// node: it promises and claims like any other. It stores the chain before it uses it.
 //
 // The earlier lists of the chain are in no source any more, and are handed over. They cannot remove
 // this node, whether they name it or not: its own list, which its own source has shown, is newer.
@@ -23,7 +23,7 @@ type entry struct {
 	from    int
 }
 
-// entrance finds the way into a chain that goes by the list of this fresh node.
+// entrance finds the way into a chain that uses the list of this fresh node.
 func (s *Succession) entrance(p *Peers) (e entry) {
 	if s.founding() && s.vouched && s.agreed(p) { // stored first, as what is joined
 		return entry{chain: s.chain}
@@ -52,7 +52,7 @@ func (s *Succession) entrance(p *Peers) (e entry) {
 	return e
 }
 
-// bound reports whether a contact that is not fresh goes by the list of this fresh node. The node may
+// bound reports whether a contact that is not fresh uses the list of this fresh node. The node may
 // be in its majority, so it does not leave the list for one that is not in force.
 func (s *Succession) bound(p *Peers) bool {
 	if !s.fresh || s.founding() {
@@ -66,7 +66,7 @@ func (s *Succession) bound(p *Peers) bool {
 	return false
 }
 
-// join hands out the chain to store; Saved goes by it.
+// join returns the chain to store; Saved puts it in use.
 func (s *Succession) join(chain []*Roster) *Saved {
 	if s.saving || len(chain) == 0 {
 		return nil
@@ -75,7 +75,7 @@ func (s *Succession) join(chain []*Roster) *Saved {
 	return &Saved{Chain: chain}
 }
 
-// joined goes by the chain that was stored.
+// joined uses the chain that was stored.
 func (s *Succession) joined() {
 	chain := s.joining
 	if s.joining = nil; !s.fresh || s.chain[0] != chain[len(chain)-1] {
@@ -100,10 +100,9 @@ func (s *Succession) Vouch(list *Roster, forgot bool) {
 }
 
 // agreed reports whether the list that a person vouches for may come into force by what is heard of others: most of its members, this
-// node among them, go by it and by no other. That is what a quorum takes in any case, so a group that begins waits for nobody.
+// node among them, use it and no other. That is what a quorum takes in any case, so a group that begins waits for nobody.
 //
-// Invariant: a node that remembers nothing does not put its list into force alone, nor beside one that goes by another list in force: it may
-// have gone by that itself, and have been counted by it. A list of one is that node's own affair, if nothing was forgotten.
+// Invariant: a node that remembers nothing does not put its list into force alone, nor beside one that uses another list in force: it may have used that list itself, and have been counted by it. A list of one is that node's own affair, if nothing was forgotten.
 func (s *Succession) agreed(p *Peers) bool {
 	list := s.chain[0]
 	agree := Set{}

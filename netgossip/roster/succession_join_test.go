@@ -89,7 +89,7 @@ func TestSecondChangeWhileSplit(t *testing.T) {
 	}
 }
 
-// Guard: a chain is stored before the node goes by it, and a fresh node that could not store it goes on as it was.
+// Guard: a chain is stored before the node uses it, and a fresh node that could not store it goes on as it was.
 func TestChainIsStoredBeforeItIsJoined(t *testing.T) {
 	old, next := listOf(0, 0, 1, 2), listOf(1, 0, 0, 1, 2)
 	s, err := NewSuccession(nil, next, majorityOf)

@@ -138,9 +138,9 @@ func (p *party) meet() {
 	}
 }
 
-// leftBehind says which member of the last list has no quorum although all are in contact. It goes by what the
-// nodes announce, and shares no code with them: a majority of each list that a node goes by has to go by
-// no list that it does not go by, earlier ones excepted, of which nobody who remembers anything is held to.
+// leftBehind says which member of the last list has no quorum although all are in contact. It uses what the
+// nodes announce, and shares no code with them: a majority of each list that a node uses has to use
+// no list that it does not use, earlier ones excepted, of which nobody who remembers anything is held to.
 func (p *party) leftBehind() string {
 	for _, i := range p.lists[len(p.lists)-1] {
 		mine := p.nodes[i].Standing()

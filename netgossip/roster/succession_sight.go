@@ -32,7 +32,7 @@ import (
 //
 // A source that lies shows each of two nodes a list of that node alone, and they would found two groups. So where the source is not
 // trusted with that, a person names founders, and a list is founded only if it has all of them ([Succession.FoundOnlyWith]): two such lists
-// have a member in common. Who has a list in force founds none, so while one of the founders remembers it there is no second one.
+// have a member in common. A node that has a list in force founds none, so while one of the founders remembers it there is no second one.
 
 // generationShift leaves the digest's part of an epoch enough bits that two lists of one
 // generation do not meet in practice; where they do, Learn refuses and the next

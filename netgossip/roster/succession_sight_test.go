@@ -282,7 +282,7 @@ func TestListReadBeforeTheChangeIsNotProposed(t *testing.T) {
 	}
 }
 
-// A node that is shown something else than all the others holds a change up, and brings none
+// A node that is shown something other than all the others holds a change up, and brings none
 // about.
 func TestWhatOneNodeIsShownChangesNothing(t *testing.T) {
 	p := shownParty(t, [][]int{{0, 1, 2}, {1}}, 0, 0, 0)

@@ -61,7 +61,7 @@ func (s *Succession) Advance(p *Peers) Moves {
 	return m
 }
 
-// steady reports whether everybody in contact goes by the one roster of this node.
+// steady reports whether everybody in contact uses the one roster of this node.
 func (s *Succession) steady(p *Peers) bool {
 	if s.fresh || len(s.chain) > 1 || s.offer != nil || s.store != nil || len(s.known) > 0 || s.shows() {
 		return false
@@ -144,7 +144,7 @@ func (s *Succession) giveWay(p *Peers, ref Ref, tried *Ref, helps *bool) bool {
 	return *helps
 }
 
-// lacks reports whether a peer that goes by less than this node knows a newer list.
+// lacks reports whether a peer that uses less than this node knows a newer list.
 func (s *Succession) lacks(p *Peers, newer Ref) bool {
 	for i := range p.Contact.All() {
 		if st := p.Stands(i); !st.Fresh && (st.Known == newer || st.Offer == newer) && !st.holds(s.Top().Ref()) {
@@ -182,7 +182,7 @@ func (s *Succession) majority(p *Peers, r *Roster, of Set) bool {
 }
 
 // settle puts the newest roster into force: a majority of each roster of the chain has taken
-// it up. Only countable peers prove that: one that goes by a roster this node does not know
+// it up. Only countable peers prove that: one that uses a roster this node does not know
 // may have promised that one's majority something else.
 func (s *Succession) settle(p *Peers) bool {
 	if s.fresh || len(s.chain) == 1 {
@@ -214,7 +214,7 @@ func (s *Succession) settle(p *Peers) bool {
 // mayStore reports whether a known roster may become the offer. What is stored is promised, and
 // taken up after a restart; a peer that does not know it could not follow, would count this node
 // no more and might lose its quorum. So all that are counted must know it, and with this node they must
-// be a majority of the roster in force: who is alone with a roster would promise what nobody else
+// be a majority of the roster in force: a node that is alone with a roster would promise what nobody else
 // may ever have heard of. A node that was left behind need not wait for those it was left behind with.
 // The promise costs nothing where a peer has taken the roster up already, and a fresh node has
 // nothing to lose.

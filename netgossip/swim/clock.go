@@ -23,16 +23,19 @@ import (
 // on sightings: what claims stand for is that no statement of the claimant had the victim among the
 // *seen*, which are two-way (watchdog/proof.go).
 type peerClock struct {
-	theirs uint64           // told by the latest answer; 0: its agent is of a version that does not
-	ours   boottime.Instant // when that answer came; 0: none has yet
+	theirs uint64           // told by the latest answer that told one; 0: none has yet
+	ours   boottime.Instant // when that answer came
 }
 
-// drift is one part in so many by which two clocks may run apart: both may be slewed by 500 ppm.
+// drift is one part in this many by which two clocks may run apart: both may be slewed by 500 ppm.
 const drift = 1000
 
 // read takes the clock that an answer to a probe of ours told, and when it came.
 func (c *peerClock) read(theirs uint64, came boottime.Instant) {
-	if d, ok := wire.ClockBetween(c.theirs, theirs); ok && d < 0 && c.theirs != 0 && theirs != 0 {
+	if theirs == 0 {
+		return // from before its sender has made a statement
+	}
+	if d, ok := wire.ClockBetween(c.theirs, theirs); ok && d < 0 && c.theirs != 0 {
 		return // overtaken on its way by a later one
 	}
 	c.theirs, c.ours = theirs, came
@@ -40,13 +43,8 @@ func (c *peerClock) read(theirs uint64, came boottime.Instant) {
 
 // dates returns when a packet that came at an instant was made, at the latest; 0: there is no telling.
 func (c *peerClock) dates(theirs uint64, came boottime.Instant) boottime.Instant {
-	switch {
-	case c.ours == 0:
-		return 0 // it may be older than this process
-	case c.theirs == 0:
-		return came // an older version: as good as it gets until all are upgraded
-	case theirs == 0:
-		return 0 // from before its upgrade, or its first statement
+	if c.theirs == 0 || theirs == 0 {
+		return 0 // it may be older than this process, or is from before its sender has made a statement
 	}
 	d, ok := wire.ClockBetween(c.theirs, theirs)
 	if !ok {

@@ -6,6 +6,7 @@ import (
 	"log"
 	"log/slog"
 	"net/netip"
+	"reflect"
 	"unicode/utf8"
 
 	"github.com/hashicorp/memberlist"
@@ -54,7 +55,7 @@ type Config struct {
 	// roster than Roster, has a node among the seen; nil: no such statement is returned. It
 	// must not block.
 	Sees func(s *netgossip.Statement, node string) bool
-	// HandsOver returns a list that this node goes by, to be given to a peer that lacks it; nil: it
+	// HandsOver returns a list that this node uses, to be given to a peer that lacks it; nil: it
 	// may not be. It is called from the evidence goroutine and must not block.
 	HandsOver func(list roster.Ref) *roster.Roster
 	// Handed takes a list that Instance.Fetch has fetched, with the digest that it was asked for
@@ -92,31 +93,9 @@ func (c *Config) validate() error {
 
 func checkParams(p netgossip.Params) []error {
 	var errs []error
-	for _, f := range []struct {
-		name     string
-		positive bool
-	}{
-		{"gossipInterval", p.GossipInterval > 0},
-		{"gossipNodes", p.GossipNodes > 0},
-		{"gossipPacketSize", p.GossipPacketSize > 0},
-		{"probeInterval", p.ProbeInterval > 0},
-		{"probeTimeout", p.ProbeTimeout > 0},
-		{"indirectChecks", p.IndirectChecks > 0},
-		{"retransmitMult", p.RetransmitMult > 0},
-		{"pushPullInterval", p.PushPullInterval > 0},
-		{"tcpTimeout", p.TCPTimeout > 0},
-		{"suspicionMult", p.SuspicionMult > 0},
-		{"suspicionMaxTimeoutMult", p.SuspicionMaxTimeoutMult > 0},
-		{"awarenessMaxMultiplier", p.AwarenessMaxMultiplier > 0},
-		{"gossipToTheDeadTime", p.GossipToTheDeadTime > 0},
-		{"deadNodeReclaimTime", p.DeadNodeReclaimTime > 0},
-		{"rejoinInterval", p.RejoinInterval > 0},
-		{"evidenceInterval", p.EvidenceInterval > 0},
-		{"evidenceTimeout", p.EvidenceTimeout > 0},
-		{"evidenceMaxAge", p.EvidenceMaxAge > 0},
-	} {
-		if !f.positive {
-			errs = append(errs, fmt.Errorf("parameter %s must be positive", f.name))
+	for i, v := 0, reflect.ValueOf(p); i < v.NumField(); i++ {
+		if v.Field(i).Int() <= 0 {
+			errs = append(errs, fmt.Errorf("parameter %s must be positive", v.Type().Field(i).Name))
 		}
 	}
 	if p.EvidenceTimeout >= p.EvidenceMaxAge || p.EvidenceInterval >= p.EvidenceMaxAge {

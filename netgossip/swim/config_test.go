@@ -135,7 +135,7 @@ func TestNewReportsAllProblems(t *testing.T) {
 	cfg.Params.EvidenceMaxAge = time.Millisecond
 	_, err := New(cfg)
 	for _, want := range []string{
-		"swim network mgmt: ", "label", "256 bytes", "port 70000", "fe80::1%eth0", "sink", "probeInterval", "evidenceMaxAge",
+		"swim network mgmt: ", "label", "256 bytes", "port 70000", "fe80::1%eth0", "sink", "ProbeInterval", "evidenceMaxAge",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)

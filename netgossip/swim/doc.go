@@ -37,7 +37,7 @@
 //     otherwise every RejoinInterval, growing to 15 s. It needs nothing but the roster.
 //   - An instance serves one roster and one address. When either changes, stop it without
 //     leaving and make another; peers do not notice if that takes less than a suspicion.
-//   - A list of members that a peer goes by and this node lacks is fetched in pieces of 512 bytes, one with
+//   - A list of members that a peer uses and this node lacks is fetched in pieces of 512 bytes, one with
 //     each reply (handover.go), and counts only with the digest that was announced. At most one is
 //     fetched at a time, of 256 KiB at most, by 20 probes a second.
 //   - With a Device, nothing is sent or received by another one, whatever routes there are:

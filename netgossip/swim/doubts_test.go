@@ -171,7 +171,7 @@ func TestWhoIsLeftStaysSoUnderAnotherList(t *testing.T) {
 	}
 }
 
-// An agent of before gives no cookie, and is never sent what it does not know.
+// An agent without doubts gives no cookie, and is sent no words.
 func TestWhoGaveNoCookieHearsNoWords(t *testing.T) {
 	d := doubtsOf(t, 12, 1)
 	for i := 1; i < 12; i++ {
@@ -279,7 +279,7 @@ func TestNoSilenceGrowsWhileDoubtsRest(t *testing.T) {
 	}
 }
 
-// An agent of before that takes the place of one with words gives no cookie with its statement, and is sent none any more.
+// An agent without doubts that takes the place of one with them gives no cookie with its statement, and is sent none any more.
 func TestACookieEndsWithAStatementThatHasNone(t *testing.T) {
 	d := doubtsOf(t, 12, 1)
 	if d.answer(3, 5); d.bare(3) {

@@ -35,7 +35,7 @@ type handover struct {
 	given []byte
 }
 
-// Fetch asks a peer for the text of a list that it goes by and this node lacks. When it is there
+// Fetch asks a peer for the text of a list that it uses and this node lacks. When it is there
 // Config.Handed is called. That may never happen: call Fetch again every few seconds, for this peer
 // or another one. It does not block.
 func (in *Instance) Fetch(peer string, list roster.Ref) {

@@ -4,31 +4,27 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/hashicorp/memberlist"
-	"golang.org/x/sys/unix"
+
+	"github.com/fencing-agent/fencing-agent/netgossip/keyfile"
 )
 
-// maxKeyFile bounds what is read of a key file, which may be any path by mistake.
-const maxKeyFile = 64 << 10
-
-// LoadKeyring reads a key file: one base64 AES key of 16, 24 or 32 bytes a line, blank
-// lines and # comments allowed. The first key encrypts, all of them decrypt, so keys are
+// LoadKeyring reads a key file. The first key encrypts, all of them decrypt, so keys are
 // rotated by adding the new one last everywhere, then moving it first, then removing the
 // old one. A file that others than its owner can read is used, with a warning.
-// Errors name the line and never quote it.
 func LoadKeyring(path string, log *slog.Logger) (*memberlist.Keyring, error) {
-	keys, err := readKeys(path, log)
+	keys, mode, err := keyfile.Read(path)
 	if err != nil {
 		return nil, err
+	}
+	if keyfile.Open(mode) {
+		log.Warn("key file is accessible to other users; set its mode to 0600", "path", path, "mode", mode)
 	}
 	ring, err := memberlist.NewKeyring(keys, keys[0])
 	if err != nil {
@@ -58,7 +54,6 @@ func Fingerprints(ring *memberlist.Keyring) []string {
 func FollowKeyring(ctx context.Context, path string, ring *memberlist.Keyring, interval time.Duration, log *slog.Logger) {
 	t := time.NewTicker(interval)
 	defer t.Stop()
-	quiet := slog.New(slog.DiscardHandler) // the mode was complained about at the start
 	last := ""
 	for {
 		select {
@@ -66,7 +61,7 @@ func FollowKeyring(ctx context.Context, path string, ring *memberlist.Keyring, i
 			return
 		case <-t.C:
 		}
-		keys, err := readKeys(path, quiet)
+		keys, _, err := keyfile.Read(path) // its mode was complained about at the start
 		changed := false
 		if err == nil {
 			changed, err = replaceKeys(ring, keys)
@@ -119,56 +114,4 @@ func replaceKeys(ring *memberlist.Keyring, keys [][]byte) (changed bool, err err
 
 func contains(keys [][]byte, k []byte) bool {
 	return slices.ContainsFunc(keys, func(o []byte) bool { return bytes.Equal(o, k) })
-}
-
-func readKeys(path string, log *slog.Logger) ([][]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // opening a pipe would wait for a writer
-	if err != nil {
-		return nil, fmt.Errorf("key file: %w", err)
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return nil, fmt.Errorf("key file: %w", err)
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("key file: %s is not a regular file", path)
-	} else if open := info.Mode().Perm() & 0o077; open != 0 {
-		log.Warn("key file is accessible to other users; set its mode to 0600", "path", path, "mode", info.Mode().Perm())
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("key file: %w", err)
-	}
-	if len(text) > maxKeyFile {
-		return nil, fmt.Errorf("key file %s: larger than %d bytes: is it the right file?", path, maxKeyFile)
-	}
-	keys, err := parseKeys(text)
-	if err != nil {
-		return nil, fmt.Errorf("key file %s: %w", path, err)
-	}
-	return keys, nil
-}
-
-// parseKeys returns at least one key or an error.
-func parseKeys(text []byte) ([][]byte, error) {
-	var keys [][]byte
-	number := 0
-	for line := range bytes.Lines(text) {
-		number++
-		line, _, _ = bytes.Cut(line, []byte("#")) // base64 has no such character
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			continue
-		}
-		key, err := base64.StdEncoding.Strict().DecodeString(string(line))
-		if err != nil {
-			return nil, fmt.Errorf("line %d: not base64", number)
-		}
-		if memberlist.ValidateKey(key) != nil {
-			return nil, fmt.Errorf("line %d: key of %d bytes, 16, 24 or 32 are possible (make one with: head -c 32 /dev/urandom | base64)", number, len(key))
-		}
-		keys = append(keys, key)
-	}
-	if len(keys) == 0 {
-		return nil, fmt.Errorf("no key in it: write one base64 AES key a line, or configure no key file")
-	}
-	return keys, nil
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
-	"errors"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -64,45 +62,6 @@ func TestLoadKeyringWarnsOfOpenFiles(t *testing.T) {
 			t.Errorf("mode %o: warning %v, want %v", mode, got, warn)
 		}
 	}
-}
-
-func TestLoadKeyringErrors(t *testing.T) {
-	secret := key(32, 0xab)
-	for name, c := range map[string]struct{ text, want string }{
-		"empty":       {"", "no key in it"},
-		"comments":    {"# nothing\n\n", "no key in it"},
-		"not base64":  {"# x\n" + secret + "\n" + secret[:20] + "!" + secret[20:], "line 3: not base64"},
-		"cut short":   {"\n" + secret[:43], "line 2: not base64"},
-		"wrong size":  {key(31, 1), "line 1: key of 31 bytes, 16, 24 or 32"},
-		"two in line": {secret + " " + secret, "line 1: not base64"},
-		"huge":        {strings.Repeat("#\n", maxKeyFile), "larger than"},
-	} {
-		_, logged, err := load(t, c.text, 0o600)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want %q", name, err, c.want)
-			continue
-		}
-		if strings.Contains(err.Error()+logged, secret[:8]) {
-			t.Errorf("%s: the error shows key material: %v", name, err)
-		}
-	}
-	if _, err := LoadKeyring(filepath.Join(t.TempDir(), "none"), slog.New(slog.DiscardHandler)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("missing file: %v", err)
-	}
-	if _, err := LoadKeyring(t.TempDir(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "not a regular file") {
-		t.Errorf("folder: %v", err)
-	}
-}
-
-func FuzzParseKeys(f *testing.F) {
-	f.Add([]byte(key(32, 1) + "\n# c\n" + key(16, 2)))
-	f.Add([]byte("x"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		keys, err := parseKeys(text)
-		if err == nil && len(keys) == 0 {
-			t.Error("neither keys nor error")
-		}
-	})
 }
 
 func TestFollowKeyringRotatesWithoutARestart(t *testing.T) {

@@ -41,7 +41,7 @@ func (in *Instance) listen() error {
 	in.transport, in.sockets = s, s
 	// The kernel grants twice what is asked for and counts with it.
 	if need, got := min(in.cfg.Roster.Size()*receiveShare, 2*receiveBuffer), s.pair.Load().buffer; got < need {
-		in.cfg.Logger.Warn("the socket's receive buffer is small for so many members: raise net.core.rmem_max, or give the process CAP_NET_ADMIN",
+		in.cfg.Logger.Warn("the socket's receive buffer is small for this many members: raise net.core.rmem_max, or give the process CAP_NET_ADMIN",
 			slog.Int("bytes", got), slog.Int("wanted", need))
 	}
 	return nil

@@ -13,7 +13,7 @@ type Input struct {
 	View     roster.Set       // counted members, this node included
 	Tie      bool             // they are exactly half of an even roster
 	TieSince boottime.Instant // when a majority was counted last
-	Quorum   int              // so many make a majority; 0: more than half
+	Quorum   int              // how many make a majority; 0: more than half
 	Stop     bool             // planned stop: what this node has put down says so
 	// Released is set in a planned stop when the guard is given up as well. Until then the node is fed, maybe by
 	// the grant that names its token.
@@ -53,7 +53,7 @@ type Output struct {
 }
 
 // Breaker decides equal splits for one node. The goroutine that steps the core of the decision owns it; no method
-// blocks. What it has to do elsewhere, it hands to the one who made it, not to the core.
+// blocks. What it has to do elsewhere, it hands to its maker, not to the core.
 //
 // Won promises two things, by which deaths are proven: from when it is first answered, no node outside of the view is
 // fed by another grant of this tie-breaker; and those that were fed by one before have had the time to be reset,

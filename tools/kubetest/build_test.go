@@ -1,11 +1,11 @@
-package main
+// Package kubetest tests build.sh, which builds bin/kubetest and bin/runtime.
+package kubetest
 
 import (
-	"io"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -21,22 +21,29 @@ import (
 func main() { fmt.Println("hello from", version.Get()) }
 `
 
-// repository is one whose Kubernetes is small.
-func repository(t *testing.T) string {
+const kubetestModule = "integration/kube/cmd/kubetest/"
+
+// repository has those files, and Go that asks nobody.
+func repository(t *testing.T, files map[string]string) string {
 	t.Helper()
 	t.Setenv("GOPROXY", "off")
 	t.Setenv("GOFLAGS", "-mod=mod")
 	root := t.TempDir()
-	for name, text := range map[string]string{
-		"go.mod":               "module example.com/kubetest\n\ngo 1.26\n\nrequire (\n\tk8s.io/kubernetes v1.2.3\n\tk8s.io/component-base v0.2.3\n)\n\nreplace (\n\tk8s.io/kubernetes => ./k\n\tk8s.io/component-base => ./c\n)\n",
-		"main.go":              program,
-		"k/go.mod":             "module k8s.io/kubernetes\n",
-		"c/go.mod":             "module k8s.io/component-base\n",
-		"c/version/version.go": "package version\n\nvar gitVersion, gitMajor, gitMinor string\n\nfunc Get() string { return gitVersion + \" \" + gitMajor + \" \" + gitMinor }\n",
-	} {
-		write(t, filepath.Join(root, "integration", "kube", "cmd", "kubetest", name), text)
+	for name, text := range files {
+		write(t, filepath.Join(root, name), text)
 	}
 	return root
+}
+
+// kubernetes is a repository whose Kubernetes is small.
+func kubernetes(t *testing.T) string {
+	return repository(t, map[string]string{
+		kubetestModule + "go.mod":               "module example.com/kubetest\n\ngo 1.26\n\nrequire (\n\tk8s.io/kubernetes v1.2.3\n\tk8s.io/component-base v0.2.3\n)\n\nreplace (\n\tk8s.io/kubernetes => ./k\n\tk8s.io/component-base => ./c\n)\n",
+		kubetestModule + "main.go":              program,
+		kubetestModule + "k/go.mod":             "module k8s.io/kubernetes\n",
+		kubetestModule + "c/go.mod":             "module k8s.io/component-base\n",
+		kubetestModule + "c/version/version.go": "package version\n\nvar gitVersion, gitMajor, gitMinor string\n\nfunc Get() string { return gitVersion + \" \" + gitMajor + \" \" + gitMinor }\n",
+	})
 }
 
 func write(t *testing.T, path, text string) {
@@ -49,33 +56,39 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// built runs the builder and tells whether it compiled, and what the program says.
-func built(t *testing.T, root string) (compiled bool, says string) {
+func run(t *testing.T, args ...string) (said string, err error) {
 	t.Helper()
-	var log strings.Builder
-	b := newBuilder(root, &log)
-	b.every = 0
-	if err := b.run(t.Context()); err != nil {
+	out, err := exec.CommandContext(t.Context(), "./build.sh", args...).CombinedOutput()
+	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(b.program).Output()
+	return string(out), err
+}
+
+// built runs the script and tells whether it compiled, and what the program says.
+func built(t *testing.T, root string) (compiled bool, says string) {
+	t.Helper()
+	said, err := run(t, root)
+	if err != nil {
+		t.Fatal(said)
+	}
+	out, err := exec.Command(filepath.Join(root, "bin", "kubetest")).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Contains(log.String(), "is built after"), strings.TrimSpace(string(out))
+	return strings.Contains(said, "is built after"), strings.TrimSpace(string(out))
 }
 
 // Guard: the key. It builds when the source has changed and at no other time.
 func TestBuildsOncePerSource(t *testing.T) {
-	root := repository(t)
+	root := kubernetes(t)
 	if compiled, says := built(t, root); !compiled || says != "hello from v1.2.3 1 2" {
 		t.Fatalf("first run: compiled %v, says %q", compiled, says)
 	}
 	if compiled, _ := built(t, root); compiled {
 		t.Error("the same source was compiled again")
 	}
-	source := filepath.Join(root, "integration", "kube", "cmd", "kubetest", "main.go")
-	write(t, source, strings.Replace(program, "hello", "greetings", 1))
+	write(t, filepath.Join(root, kubetestModule, "main.go"), strings.Replace(program, "hello", "greetings", 1))
 	if compiled, says := built(t, root); !compiled || says != "greetings from v1.2.3 1 2" {
 		t.Errorf("changed source: compiled %v, says %q", compiled, says)
 	}
@@ -87,14 +100,13 @@ func TestBuildsOncePerSource(t *testing.T) {
 	}
 }
 
-// Guard: the rename. A build that fails neither leaves a program nor counts as done.
+// Guard: the move at the end. A build that fails neither leaves a program nor counts as done.
 func TestFailedBuildSaysWhy(t *testing.T) {
-	root := repository(t)
-	write(t, filepath.Join(root, "integration", "kube", "cmd", "kubetest", "main.go"), "package main\n\nfunc main() { undefinedName() }\n")
-	b := newBuilder(root, io.Discard)
+	root := kubernetes(t)
+	write(t, filepath.Join(root, kubetestModule, "main.go"), "package main\n\nfunc main() { undefinedName() }\n")
 	for range 2 {
-		if err := b.run(t.Context()); err == nil || !strings.Contains(err.Error(), "undefinedName") {
-			t.Errorf("error %v, want one with undefinedName", err)
+		if said, err := run(t, root); err == nil || !strings.Contains(said, "undefinedName") {
+			t.Errorf("%v, and it does not name undefinedName: %s", err, said)
 		}
 	}
 	if left, _ := filepath.Glob(filepath.Join(root, "bin", "*")); len(left) > 0 {
@@ -103,41 +115,41 @@ func TestFailedBuildSaysWhy(t *testing.T) {
 }
 
 func TestReleaseIsMandatory(t *testing.T) {
-	root := repository(t)
-	write(t, filepath.Join(root, "integration", "kube", "cmd", "kubetest", "go.mod"), "module example.com/kubetest\n")
-	if err := newBuilder(root, io.Discard).run(t.Context()); err == nil || !strings.Contains(err.Error(), "requires no release") {
-		t.Errorf("error %v", err)
+	root := kubernetes(t)
+	write(t, filepath.Join(root, kubetestModule, "go.mod"), "module example.com/kubetest\n")
+	if said, err := run(t, root); err == nil || !strings.Contains(said, "requires no release") {
+		t.Errorf("%v: %s", err, said)
 	}
 }
 
 // Guard: a folder of programs is replaced as a whole, and only by a build of all of them.
 func TestFolderOfPrograms(t *testing.T) {
-	root := t.TempDir()
-	t.Setenv("GOPROXY", "off")
-	source := filepath.Join(root, "integration", "cluster", "cmd", "runtime")
-	write(t, filepath.Join(source, "go.mod"), "module example.com/runtime\n\ngo 1.26\n\n// github.com/containerd/containerd/v2\n")
-	write(t, filepath.Join(source, "one", "main.go"), "package main\n\nfunc main() {}\n")
-	write(t, filepath.Join(source, "two", "main.go"), "package main\n\nfunc main() {}\n")
-	var log strings.Builder
-	b := newRuntime(root, &log)
-	b.release = regexp.MustCompile(`(containerd/v2)`)
-	packages := []string{"./one"}
-	b.builds = func(string) []build { return []build{{packages: packages}, {cgo: true, packages: []string{"./two"}}} }
+	const module, main = "integration/cluster/cmd/runtime/", "package main\n\nfunc main() {}\n"
+	files := map[string]string{"tools/pkg-config": "#!/bin/sh\n", module + "go.mod": "module example.com/runtime\n\ngo 1.26\n\nrequire (\n\tgithub.com/containerd/containerd/v2 v2.0.1\n\tgithub.com/containernetworking/plugins v1.0.0\n\tgithub.com/opencontainers/runc v1.0.0\n)\n\nreplace (\n\tgithub.com/containerd/containerd/v2 => ./c\n\tgithub.com/containernetworking/plugins => ./p\n\tgithub.com/opencontainers/runc => ./r\n)\n"}
+	for path, name := range map[string]string{"c": "github.com/containerd/containerd/v2", "p": "github.com/containernetworking/plugins", "r": "github.com/opencontainers/runc"} {
+		files[module+path+"/go.mod"] = "module " + name + "\n"
+	}
+	for _, path := range []string{"c/cmd/containerd", "c/cmd/containerd-shim-runc-v2", "c/cmd/ctr", "p/plugins/main/bridge", "p/plugins/ipam/host-local", "r"} {
+		files[module+path+"/main.go"] = main
+	}
+	root := repository(t, files)
+	if err := os.Chmod(filepath.Join(root, "tools", "pkg-config"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Join(root, "tools")+":"+os.Getenv("PATH"))
+	t.Setenv("CC", "go") // a program that is there
 	for _, again := range []bool{false, true} {
-		log.Reset()
-		if err := b.run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if compiled := strings.Contains(log.String(), "is built after"); compiled == again {
-			t.Errorf("compiled %v: %s", compiled, &log)
+		said, err := run(t, root, "runtime")
+		if compiled := strings.Contains(said, "is built after"); err != nil || compiled == again {
+			t.Errorf("%v, compiled %v: %s", err, compiled, said)
 		}
 	}
-	packages = []string{"./gone"}
-	write(t, filepath.Join(source, "go.mod"), "module example.com/runtime\n\ngo 1.26\n\n// another github.com/containerd/containerd/v2\n")
-	if err := b.run(t.Context()); err == nil {
+	write(t, filepath.Join(root, module, "r", "main.go"), "package main\n")
+	write(t, filepath.Join(root, module, "go.mod"), files[module+"go.mod"]+"\n// another key\n")
+	if _, err := run(t, root, "runtime"); err == nil {
 		t.Error("no error of a build without one of its programs")
 	}
-	if have, _ := filepath.Glob(filepath.Join(root, "bin", "*", "*")); len(have) != 2 {
+	if have, _ := filepath.Glob(filepath.Join(root, "bin", "*", "*")); len(have) != 6 {
 		t.Errorf("programs %v", have)
 	}
 }

@@ -160,8 +160,6 @@ func TestControllerChartRefuses(t *testing.T) {
 		{"fencing by devices without an image", "config: {nodeFence: {enabled: true}}", "image"},
 		{"fencing by devices with an empty image", "config: {nodeFence: {enabled: true, image: \"\"}}", "image"},
 		{"lists without agents", "config: {members: {enabled: true}}", "agents"},
-		{"policies without lists", "config: {members: {fencingGroups: true}}", "enabled"},
-		{"policies of Deckhouse without lists", "config: {members: {enabled: false, nodeGroups: true}}", "enabled"},
 		{"one reporter", "config: {evidence: {minReporters: 1}}", "/config/evidence/minReporters"},
 		{"a part of a deletion", "config: {storm: {deletesPerSecond: 1.5}}", "/config/storm/deletesPerSecond"},
 		{"more than all", "config: {storm: {maxDeadPercent: 101}}", "/config/storm/maxDeadPercent"},
@@ -182,14 +180,6 @@ func TestControllerChartRefuses(t *testing.T) {
 	} {
 		if !slices.ContainsFunc(objects, func(o object) bool { return o.Kind == kind && strings.Contains(o.text, want) }) {
 			t.Errorf("no %s has %s", kind, want)
-		}
-	}
-	for key, role := range map[string]string{"fencingGroups": "fencinggroups/status", "nodeGroups": "deckhouse.io"} {
-		for yes, members := range map[bool]string{true: ", " + key + ": true", false: ""} {
-			objects, err := render("config: {members: {enabled: true, agents: [a/b]" + members + "}}")
-			if err != nil || yes != slices.ContainsFunc(objects, func(o object) bool { return o.Kind == "ClusterRole" && strings.Contains(o.text, role) }) {
-				t.Errorf("%s %v: %v", key, yes, err)
-			}
 		}
 	}
 	objects, err = render("membersFrom: [10.0.0.0/24, \"2001:db8::/64\"]\nconfig: {members: {enabled: true, agents: [a/b]}}")

@@ -130,7 +130,7 @@ func (r *release) empty() error {
 	}
 	if _, err := os.Stat(filepath.Join(r.out, sums)); err != nil && len(entries) > 0 {
 		if _, err := os.Stat(filepath.Join(r.out, unfinished)); err != nil {
-			return fmt.Errorf("%s holds something else than a release: name another folder, or empty it", r.out)
+			return fmt.Errorf("%s holds something other than a release: name another folder, or empty it", r.out)
 		}
 	}
 	if err := os.RemoveAll(r.out); err != nil {

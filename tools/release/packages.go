@@ -146,9 +146,8 @@ func (r *release) contents(format string, p platform) ([]staged, error) {
 		add("/usr/bin/"+name, 0o755, data)
 	}
 	list = append(list, staged{dst: "/usr/bin/kubectl-fence", mode: 0o777, link: "fencectl"})
-	for _, unit := range []string{"fencing-agent.service", "fencing-hooks.service"} {
-		add("/usr/lib/systemd/system/"+unit, 0o644, bytes.ReplaceAll(read("deploy/systemd/"+unit), []byte("/usr/local/bin/"), []byte("/usr/bin/")))
-	}
+	unit := bytes.ReplaceAll(read("deploy/systemd/fencing-agent.service"), []byte("/usr/local/bin/"), []byte("/usr/bin/"))
+	add("/usr/lib/systemd/system/fencing-agent.service", 0o644, unit)
 	for _, name := range slices.Sorted(maps.Keys(r.pages)) {
 		packed, err := zipped(r.pages[name])
 		if err != nil {
@@ -186,9 +185,7 @@ func (r *release) contents(format string, p platform) ([]staged, error) {
 // ownFiles are those below packaging/root and packaging/FORMAT, whose path is that on the node; below /etc they are
 // conffiles. /etc/fencing-agent is for keys as well, and for nobody but root.
 func (r *release) ownFiles(format string) ([]staged, error) {
-	list := []staged{
-		{dst: "/etc/fencing-agent", kind: files.TypeDir, mode: 0o750}, {dst: "/etc/fencing-agent/hooks.d", kind: files.TypeDir, mode: 0o755},
-	}
+	list := []staged{{dst: "/etc/fencing-agent", kind: files.TypeDir, mode: 0o750}}
 	for _, tree := range []string{"packaging/root", "packaging/" + format} {
 		err := fs.WalkDir(packaging, tree, func(file string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {

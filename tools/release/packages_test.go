@@ -39,7 +39,6 @@ func members(t *testing.T, data []byte) map[string][]byte {
 var onNodes = map[string]string{
 	"/usr/bin/fencing-agent": "", "/usr/bin/fencectl": "", "/usr/bin/kubectl-fence": "-> fencectl",
 	"/usr/lib/systemd/system/fencing-agent.service":               "ExecStart=/usr/bin/fencing-agent ",
-	"/usr/lib/systemd/system/fencing-hooks.service":               "ExecStart=/usr/bin/fencectl ",
 	"/usr/lib/sysusers.d/fencing-agent.conf":                      "g fencing-agent",
 	"/usr/share/bash-completion/completions/fencectl":             "__fencectl",
 	"/usr/share/fish/vendor_completions.d/fencectl.fish":          "fencectl",

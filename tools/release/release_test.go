@@ -160,7 +160,7 @@ func TestTwiceTheSameBytes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(first.out, "letters.txt"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.empty(); err == nil || !strings.Contains(err.Error(), "something else than a release") {
+	if err := first.empty(); err == nil || !strings.Contains(err.Error(), "something other than a release") {
 		t.Errorf("a folder with other files: %v", err)
 	}
 }

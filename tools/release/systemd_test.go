@@ -86,15 +86,23 @@ func TestDebInMachines(t *testing.T) {
 	})
 }
 
-// installed has apt install the older package, fencectl write a configuration, and systemd start the agents.
+// installed has apt install the older package, and systemd start the agents.
 func installed(machines []*machine) {
 	t := machines[0].t
 	for _, m := range machines {
 		m.must("apt install --yes /root/fencing-agent_0.0.1.deb", "nothing was started")
 		m.must("systemctl is-enabled fencing-agent || systemctl is-active fencing-agent || true", "disabled inactive")
-		m.must(`fencectl config init /etc/fencing-agent/agent.yaml --node-group storage --network vec0 \
-	--member n1=10.0.0.1 --member n2=10.0.0.2 --member n3=10.0.0.3
-sed -i "s|driver: none.*|driver: device|; s|device: \"/dev/watchdog\".*|device: /dev/watchdog1|" /etc/fencing-agent/agent.yaml
+		m.must(`cat > /etc/fencing-agent/agent.yaml <<END
+nodeGroup: storage
+systemNetworks: [{name: vec0, at: vec0}]
+members:
+  static:
+    - {name: n1, addresses: {vec0: 10.0.0.1}}
+    - {name: n2, addresses: {vec0: 10.0.0.2}}
+    - {name: n3, addresses: {vec0: 10.0.0.3}}
+quorum: {tieBreak: none}
+watchdog: {driver: device, device: /dev/watchdog1}
+END
 fencectl config check /etc/fencing-agent/agent.yaml`, "watchdog /dev/watchdog1, 30s")
 		m.must("systemctl enable --now fencing-agent")
 		t.Logf("%s: installed, configured, enabled", m.name)

@@ -11,7 +11,7 @@ const (
 	reasonLines = 5  // of each
 )
 
-// failure is a test that failed, as the list at the end of a report shows it: who reads the end only, as of a log that
+// failure is a test that failed, as the list at the end of a report shows it: anyone who reads the end only, as of a log that
 // was cut, learns of it.
 type failure struct {
 	what string

@@ -1,23 +1,29 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
 
-// command is go test in dir; interrupting the context interrupts it as Ctrl-C would, so
-// that tests can clean up.
+// command is go in dir, whose errors are shown.
 func command(ctx context.Context, dir string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test"}, args...)...)
-	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	cmd := interrupted(ctx, dir, "go", args...)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// interrupted is a program in dir that the end of the context interrupts as Ctrl-C would, so that tests can clean up.
+func interrupted(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second
 	return cmd
@@ -39,7 +45,7 @@ func test(ctx context.Context, r *report, dir string, args []string) error {
 }
 
 func testOnce(ctx context.Context, r *report, dir string, args []string) error {
-	cmd := command(ctx, dir, append([]string{"-json"}, args...)...)
+	cmd := command(ctx, dir, append([]string{"test", "-json"}, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -70,71 +76,83 @@ func judge(r *report, waitErr, readErr error) error {
 	return nil
 }
 
-// fuzzAll finds the fuzz targets of the packages and runs one after the other: go test
-// takes only one at a time.
+// fuzzAll finds the fuzz targets of the packages and runs one after the other. Each package is built once, and of what
+// it imports only this module is instrumented: go test -fuzz would compile all of Kubernetes' client once more.
 func fuzzAll(ctx context.Context, r *report, dir string, each time.Duration, packages []string) error {
-	list := command(ctx, dir, append([]string{"-list", "^Fuzz"}, packages...)...)
-	out, err := list.Output()
+	out, err := command(ctx, dir, append([]string{"list", "-f", "{{.ImportPath}}\t{{.Dir}}"}, packages...)...).Output()
 	if err != nil {
-		return fmt.Errorf("list fuzz targets: %w\n%s", err, out)
+		return fmt.Errorf("list packages: %w", err)
 	}
-	targets := fuzzTargets(out)
-	if len(targets) == 0 {
-		return errors.New("no fuzz target in these packages")
+	cache, err := command(ctx, dir, "env", "GOCACHE").Output()
+	if err != nil {
+		return err
 	}
-	fmt.Fprintf(r.out, "%d fuzz targets, %v each\n", len(targets), each)
-	for _, t := range targets {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		began := time.Now()
-		output, err := fuzz(ctx, r, dir, t, each)
+	work, err := os.MkdirTemp("", "fuzz")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	for line := range strings.Lines(string(out)) {
+		pkg, folder, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		targets, err := fuzzTargets(folder)
 		if err != nil {
-			r.fail(t.pkg+" "+t.name, output)
+			return err
+		}
+		if len(targets) == 0 {
 			continue
 		}
-		r.passed++
-		fmt.Fprintf(r.out, "ok    %s %s  %s  %.1fs\n", shorten(t.pkg), t.name, lastProgress(output), time.Since(began).Seconds())
+		binary := filepath.Join(work, "test")
+		build := command(ctx, dir, "test", "-c", "-o", binary, "-gcflags=./...=-d=libfuzzer", pkg)
+		build.Stderr = nil
+		if output, err := build.CombinedOutput(); err != nil {
+			r.fail(shorten(pkg), string(output))
+			continue
+		}
+		for _, name := range targets {
+			// No other test runs. Within a short time on a busy machine the seeds may not all have their turn; as tests
+			// they run without -fuzz.
+			fuzz(ctx, r, shorten(pkg), name, func() *exec.Cmd {
+				return interrupted(ctx, folder, binary, "-test.run=^"+name+"$", "-test.fuzz=^"+name+"$", "-test.fuzztime="+each.String(),
+					"-test.fuzzcachedir="+filepath.Join(strings.TrimSpace(string(cache)), "fuzz", pkg))
+			})
+		}
 	}
-	return nil
+	return ctx.Err()
 }
 
-// fuzz runs one target, once more where it failed for nothing but the end of its time.
-func fuzz(ctx context.Context, r *report, dir string, t fuzzTarget, each time.Duration) (output string, err error) {
+// fuzz runs one target, again where it failed for nothing but the end of its time.
+func fuzz(ctx context.Context, r *report, pkg, name string, target func() *exec.Cmd) {
+	began := time.Now()
 	for attempt := 1; ; attempt++ {
-		// No other test runs. Within a short time on a busy machine go test does not get through the seeds, and calls
-		// that a success; as tests they run without -fuzz.
-		cmd := command(ctx, dir, "-run", "^"+t.name+"$", "-fuzz", "^"+t.name+"$", "-fuzztime", each.String(), t.pkg)
-		var out bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &out
-		if err = cmd.Run(); err == nil || attempt == fuzzAttempts || ctx.Err() != nil || !fuzzTimeWasUp(out.String(), t.name) {
-			return out.String(), err
+		output, err := target().CombinedOutput()
+		switch {
+		case err == nil:
+			r.passed++
+			fmt.Fprintf(r.out, "ok    %s %s  %s  %.1fs\n", pkg, name, lastProgress(string(output)), time.Since(began).Seconds())
+			return
+		case attempt == fuzzAttempts || ctx.Err() != nil || !fuzzTimeWasUp(string(output), name):
+			r.fail(pkg+" "+name, string(output))
+			return
 		}
-		fmt.Fprintf(r.out, "again %s %s: the fuzzer took the end of its time for a failure (go.dev/issue/75804)\n", shorten(t.pkg), t.name)
+		fmt.Fprintf(r.out, "again %s %s: the fuzzer took the end of its time for a failure (go.dev/issue/75804)\n", pkg, name)
 	}
 }
 
-type fuzzTarget struct{ pkg, name string }
+var fuzzTarget = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 
-// fuzzTargets reads the output of go test -list: names, then the package they are in.
-func fuzzTargets(list []byte) []fuzzTarget {
-	var targets []fuzzTarget
-	var names []string
-	lines := bufio.NewScanner(bytes.NewReader(list))
-	for lines.Scan() {
-		line := lines.Text()
-		if strings.HasPrefix(line, "Fuzz") {
-			names = append(names, line)
-			continue
+// fuzzTargets are the fuzz targets of the package in a folder.
+func fuzzTargets(folder string) (names []string, err error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return nil, err
 		}
-		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "ok" {
-			for _, n := range names {
-				targets = append(targets, fuzzTarget{fields[1], n})
-			}
-			names = nil
+		for _, m := range fuzzTarget.FindAllSubmatch(text, -1) {
+			names = append(names, string(m[1]))
 		}
 	}
-	return targets
+	return names, err
 }
 
 // lastProgress is how many inputs the fuzzer tried, from its last line of progress.

@@ -27,7 +27,7 @@ func main() {
 		flag.PrintDefaults()
 	}
 	dir := flag.String("C", ".", "run go test in this folder")
-	fuzz := flag.Duration("fuzz", 0, "run every fuzz target of the packages for so long, instead of their tests")
+	fuzz := flag.Duration("fuzz", 0, "run every fuzz target of the packages for this long, instead of their tests")
 	log := flag.Bool("log", false, "print what passing tests logged, too")
 	flag.Parse()
 	if flag.NArg() == 0 {

@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// askedFor is the -run pattern among the arguments of go test, and how deep a test has to be that it asks for: 1 is a
+// askedFor is the -run pattern among the arguments of go test, and how deep the tests that it asks for are: 1 is a
 // test, 2 a subtest. go test runs the tests around a subtest, too, whether or not there is one of that name.
 func askedFor(args []string) (pattern string, depth int) {
 	for i, arg := range args {

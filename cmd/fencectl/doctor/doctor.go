@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/netgossip/keyfile"
 	"github.com/fencing-agent/fencing-agent/procfs"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
@@ -48,24 +49,16 @@ func (f Finding) Ends() bool { return f.Level == Wrong && strings.HasPrefix(f.Do
 type Format struct {
 	Cluster, NodeGroup string
 	Slots              int
+	ReadOnly           bool
 	Damaged            []string // which of its copies are, in words
 }
 
 // Machine is what is looked at.
 type Machine struct {
-	Root      string   // of the file system; empty: the machine's own
-	KeyFile   string   // gossip.keyFile; empty: none
-	Devices   []string // lun.devices
-	Cluster   string   // cluster and nodeGroup, for which a LUN has to be formatted
-	NodeGroup string
-	// FormattedFor reads for whom a LUN is formatted; nil: LUNs are not read.
-	FormattedFor func(device string) (Format, error)
-	Interfaces   []string // of systemNetworks
-	Ports        []int    // of systemNetworks
-	IOTimeout    time.Duration
-	Unread       bool // there is no configuration: what follows from one is not looked at
-	// Config has the parts of the agent be looked at as its start does; nil: they are not.
-	Config *config.Config
+	Root         string                              // of the file system; empty: the machine's own
+	Config       *config.Config                      // nil: what follows from one is not looked at
+	FormattedFor func(device string) (Format, error) // reads for whom a LUN of this machine is formatted
+
 	writes func(folder string) error // nil if this process may write there; nil: access(2) is asked
 }
 
@@ -157,7 +150,7 @@ func (m *Machine) holders() map[string][]string {
 func (m *Machine) Look() (out []Finding) {
 	out = append(out, m.watchdogs()...)
 	out = append(out, m.systemd())
-	if m.Unread {
+	if m.Config == nil {
 		return out
 	}
 	out = append(out, m.keys()...)
@@ -246,17 +239,21 @@ func (m *Machine) systemd() Finding {
 // keys looks at the file, and says nothing of what stands in it.
 func (m *Machine) keys() []Finding {
 	const subject = "keys"
-	if m.KeyFile == "" {
-		return []Finding{{Warn, subject, "gossip.keyFile is not set: nothing is encrypted or authenticated", "make one with fencectl key new, and put it on all nodes"}}
+	file := m.Config.Gossip.KeyFile
+	if file == "" {
+		return []Finding{{Warn, subject, "gossip.keyFile is not set: nothing is encrypted or authenticated", "make one: head -c 32 /dev/urandom | base64, and put it on all nodes"}}
 	}
-	info, err := os.Stat(filepath.Join(m.Root, m.KeyFile))
-	if err != nil {
-		return []Finding{{Wrong, subject, m.KeyFile + ": " + cause(err), "put the group's key file there; the agent does not start without it"}}
+	at := filepath.Join(m.Root, file)
+	_, mode, err := keyfile.Read(at)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return []Finding{{Warn, subject, file + " may not be read, and whether it holds keys cannot be told", "run this as root"}}
+	case err != nil:
+		return []Finding{{Wrong, subject, strings.Replace(err.Error(), at, file, 1), "put the group's key file there; the agent does not start without it"}}
+	case keyfile.Open(mode):
+		return []Finding{{Wrong, subject, fmt.Sprintf("%s has mode %04o: others can read it", file, mode), "chmod 600 " + file}}
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return []Finding{{Wrong, subject, fmt.Sprintf("%s has mode %04o: others can read it", m.KeyFile, mode), "chmod 600 " + m.KeyFile}}
-	}
-	return []Finding{{OK, subject, m.KeyFile + " is readable by its owner alone", ""}}
+	return []Finding{{OK, subject, file + " is readable by its owner alone", ""}}
 }
 
 // cause is the error without the path, which may be that of a test's root.
@@ -272,17 +269,21 @@ func (m *Machine) networks() (out []Finding) {
 	if m.here() {
 		return nil // Parts looks at them, by the address that the agent takes
 	}
-	for _, name := range m.Interfaces {
-		out = append(out, m.link(name))
+	var ports []int
+	for _, n := range m.Config.SystemNetworks {
+		if ports = append(ports, n.Port); n.At.Interface != "" {
+			out = append(out, m.link(n.At.Interface))
+		}
 	}
-	for _, port := range slices.Compact(slices.Sorted(slices.Values(m.Ports))) {
+	slices.Sort(ports)
+	for _, port := range slices.Compact(ports) {
 		out = append(out, m.port("port "+strconv.Itoa(port), netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(port))))
 	}
 	return out
 }
 
 // here reports whether sockets, networks and devices are those of this machine.
-func (m *Machine) here() bool { return m.Config != nil && filepath.Clean("/"+m.Root) == "/" }
+func (m *Machine) here() bool { return filepath.Clean("/"+m.Root) == "/" }
 
 // link looks at an interface.
 func (m *Machine) link(name string) Finding {
@@ -336,40 +337,42 @@ func (m *Machine) find(device string) (err error) {
 	return err
 }
 
+// lunLater is what becomes of a LUN that is away, or not in order yet.
+const lunLater = "the agent runs without it, and takes part in no tie-break, until it can be used"
+
 // lun compares a LUN that is there with the configuration, as the agent does when it starts.
 func (m *Machine) lun(device string) Finding {
-	if m.FormattedFor == nil || m.Root != "" && m.Root != "/" { // the devices are not those of this machine
+	if !m.here() {
 		return Finding{OK, "LUN", device + " is there", ""}
 	}
+	c := m.Config
 	f, err := m.FormattedFor(device)
-	members := 0
-	if m.Config != nil {
-		members = len(m.Config.Members.Static)
-	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return Finding{Warn, "LUN", device + " is there, and for which cluster it is formatted cannot be told: " + cause(err), "run this as root"}
 	case err != nil:
-		return Finding{Warn, "LUN", device + " is there, and cannot be used: " + cause(err), "see fencectl lun inspect"}
-	case f.Cluster != m.Cluster || f.NodeGroup != m.NodeGroup:
-		return Finding{Wrong, "LUN", fmt.Sprintf("%s is formatted for cluster %q, node group %q, and the configuration is of cluster %q, node group %q", device, f.Cluster, f.NodeGroup, m.Cluster, m.NodeGroup),
+		return Finding{Wrong, "LUN", device + " cannot be used: " + cause(err), lunLater + "; only a device or a format of a kind that it does not know ends its start; see fencectl lun inspect"}
+	case f.Cluster != c.Cluster || f.NodeGroup != c.NodeGroup:
+		return Finding{Wrong, "LUN", fmt.Sprintf("%s is formatted for cluster %q, node group %q, and the configuration is of cluster %q, node group %q", device, f.Cluster, f.NodeGroup, c.Cluster, c.NodeGroup),
 			"correct lun.devices, cluster or nodeGroup: the agent ends with that"}
-	case f.Slots < members:
-		return Finding{Wrong, "LUN", fmt.Sprintf("%s has %d slots for %d members", device, f.Slots, members),
+	case f.Slots < len(c.Members.Static):
+		return Finding{Wrong, "LUN", fmt.Sprintf("%s has %d slots for %d members", device, f.Slots, len(c.Members.Static)),
 			"format it with more --slots: the agent ends with that"}
+	case f.ReadOnly:
+		return Finding{Wrong, "LUN", device + " is read-only", "map it read-write to this node; " + lunLater}
 	case len(f.Damaged) > 0:
 		return Finding{Warn, "LUN", device + " is damaged: " + strings.Join(f.Damaged, ", "),
-			"the agents go by the other copy; find out who wrote there, then restore it with fencectl lun repair import"}
+			"the agents use the other copy; find out who wrote there, then restore it with fencectl lun repair restore-superblock"}
 	}
 	return Finding{OK, "LUN", fmt.Sprintf("%s is there, of cluster %s, node group %s", device, f.Cluster, f.NodeGroup), ""}
 }
 
 // storage looks at what makes an I/O to the LUN hang for longer than the agent waits.
 func (m *Machine) storage() (out []Finding) {
-	if len(m.Devices) == 0 {
+	if len(m.Config.LUN.Devices) == 0 {
 		return []Finding{{OK, "LUN", "none is configured", ""}}
 	}
-	for _, d := range m.Devices {
+	for _, d := range m.Config.LUN.Devices {
 		if err := m.find(d); err != nil {
 			out = append(out, Finding{Wrong, "LUN", d + ": " + cause(err), "log in to the target, or correct lun.devices"})
 		} else {
@@ -393,8 +396,8 @@ func (m *Machine) storage() (out []Finding) {
 				continue
 			}
 			f := Finding{OK, "iSCSI", "replacement_timeout " + strings.TrimSpace(value) + " s", ""}
-			if s, err := strconv.Atoi(strings.TrimSpace(value)); err == nil && (s < 0 || time.Duration(s)*time.Second > max(m.IOTimeout, 15*time.Second)) {
-				f.Level, f.Do = Warn, "a lost path hangs for so long: 5 to 15 s let multipath change it in time"
+			if s, err := strconv.Atoi(strings.TrimSpace(value)); err == nil && (s < 0 || time.Duration(s)*time.Second > max(m.Config.LUN.IOTimeout, 15*time.Second)) {
+				f.Level, f.Do = Warn, "a lost path hangs for this long: 5 to 15 s let multipath change it in time"
 			}
 			out = append(out, f)
 		}
@@ -409,26 +412,4 @@ func (m *Machine) storage() (out []Finding) {
 		out = append(out, f)
 	}
 	return out
-}
-
-// Disks are the names (wwn:...) of whole disks that nobody uses: no partitions, holders or file system that is mounted. One of them
-// may be a LUN.
-func (m *Machine) Disks() (out []string) {
-	mounts, _ := m.read("/proc/mounts") // without it nothing is known to be mounted
-	for _, link := range m.glob("/dev/disk/by-id/wwn-0x*") {
-		to, err := os.Readlink(filepath.Join(m.Root, link))
-		name := path.Base(to)
-		if err != nil || strings.Contains(path.Base(link), "-part") || len(m.glob("/sys/block/"+name+"/"+name+"*")) > 0 || strings.Contains(mounts, "/dev/"+name+" ") {
-			continue
-		}
-		if len(m.glob("/sys/block/"+name+"/holders/dm-*")) > 0 {
-			continue // one path of a multipath device, or of LVM
-		}
-		out = append(out, "wwn:"+strings.TrimPrefix(path.Base(link), "wwn-0x"))
-	}
-	for _, link := range m.glob("/dev/disk/by-id/dm-uuid-mpath-3*") {
-		out = append(out, "wwn:"+strings.TrimPrefix(path.Base(link), "dm-uuid-mpath-3"))
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }

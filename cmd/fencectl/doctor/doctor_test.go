@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,13 +30,15 @@ func machine(t *testing.T, files map[string]string) *Machine {
 			t.Fatal(err)
 		}
 	}
-	return &Machine{Root: root, KeyFile: "/etc/keys", Devices: []string{"/dev/mapper/fence"}, Interfaces: []string{"eth0"}, Ports: []int{7946}, IOTimeout: 2 * time.Second}
+	c := &config.Config{SystemNetworks: []config.SystemNetwork{{At: config.Place{Interface: "eth0"}, Port: 7946}}}
+	c.Gossip.KeyFile, c.LUN.Devices, c.LUN.IOTimeout = "/etc/keys", []string{"/dev/mapper/fence"}, 2*time.Second
+	return &Machine{Root: root, Config: c}
 }
 
 func good() map[string]string {
 	return map[string]string{
 		"sys/class/watchdog/watchdog0/identity": "iTCO_wdt", "sys/class/watchdog/watchdog0/timeout": "30", "sys/class/watchdog/watchdog0/state": "active",
-		"proc/7/comm": "fencing-agent", "proc/7/fd/3": "->/dev/watchdog0", "etc/keys": "c2VjcmV0", "sys/class/net/eth0/operstate": "up", "dev/mapper/fence": "",
+		"proc/7/comm": "fencing-agent", "proc/7/fd/3": "->/dev/watchdog0", "etc/keys": "MDEyMzQ1Njc4OWFiY2RlZg==", "sys/class/net/eth0/operstate": "up", "dev/mapper/fence": "",
 		"etc/systemd/system.conf": "#RuntimeWatchdogSec=1\nRuntimeWatchdogSec=off", "etc/multipath.conf": "defaults {\n# no_path_retry queue\nno_path_retry fail\n}",
 		"etc/iscsi/iscsid.conf": "node.session.timeo.replacement_timeout = 15", "sys/class/fc_remote_ports/rport-1/fast_io_fail_tmo": "5",
 		"sys/class/fc_remote_ports/rport-1/dev_loss_tmo": "30", "proc/net/udp": "  sl  local_address\n   0: 0100000A:1F0A 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4711 2 0", "proc/7/fd/9": "->socket:[4711]",
@@ -72,6 +75,8 @@ func TestFindings(t *testing.T) {
 		"nowayout":                        {map[string]string{"sys/class/watchdog/watchdog0/nowayout": "1"}, Warn, "watchdog0", "nowayout"},
 		"softdog":                         {map[string]string{"sys/class/watchdog/watchdog0/identity": "Software Watchdog"}, Warn, "watchdog0", "Software Watchdog"},
 		"systemd feeds":                   {map[string]string{"etc/systemd/system.conf.d/9.conf": "[Manager]\nRuntimeWatchdogSec=30s"}, Wrong, "systemd", "RuntimeWatchdogSec=30s in /etc/systemd/system.conf.d/9.conf"},
+		"no key in the key file":          {map[string]string{"etc/keys": "# to be filled in"}, Wrong, "keys", "no key in it"},
+		"a short key":                     {map[string]string{"etc/keys": "c2hvcnQ="}, Wrong, "keys", "key of 5 bytes, 16, 24 or 32"},
 		"no key file":                     {map[string]string{"etc/keys": "-"}, Wrong, "keys", "no such file"},
 		"no interface":                    {map[string]string{"sys/class/net/eth0/operstate": "-"}, Wrong, "network eth0", "no such interface"},
 		"interface is down":               {map[string]string{"sys/class/net/eth0/operstate": "down"}, Wrong, "network eth0", "down"},
@@ -155,16 +160,34 @@ func TestLUNByName(t *testing.T) {
 		files["dev/disk/by-id/"+link+strings.ToLower(wwn)] = ""
 		for _, spec := range []string{"wwn:0x" + wwn, "wwn:" + wwn} {
 			m := machine(t, files)
-			m.Devices = []string{spec}
+			m.Config.LUN.Devices = []string{spec}
 			if f := m.storage()[0]; f.Level != OK || !strings.Contains(f.Found, spec) {
 				t.Errorf("%s, %s: %+v", link, spec, f)
 			}
 		}
 	}
 	m := machine(t, good())
-	m.Devices = []string{"wwn:" + wwn}
+	m.Config.LUN.Devices = []string{"wwn:" + wwn}
 	if f := m.storage()[0]; f.Level != Wrong || f.Do == "" {
 		t.Errorf("without a link: %+v", f)
+	}
+}
+
+// TestLUNThatCannotBeUsed: the agent runs without it, so the doctor must not call it in order.
+func TestLUNThatCannotBeUsed(t *testing.T) {
+	for name, c := range map[string]struct {
+		format Format
+		err    error
+		says   string
+	}{
+		"read-only":   {format: Format{Cluster: "prod", NodeGroup: "st", Slots: 8, ReadOnly: true}, says: "is read-only; map it read-write to this node; " + lunLater},
+		"no LUN":      {err: errors.New("block device required"), says: "cannot be used: block device required; " + lunLater},
+		"other group": {format: Format{Cluster: "test", NodeGroup: "st", Slots: 8, ReadOnly: true}, says: "the agent ends with that"},
+	} {
+		m := &Machine{Config: &config.Config{Cluster: "prod", NodeGroup: "st"}, FormattedFor: func(string) (Format, error) { return c.format, c.err }}
+		if f := m.lun("/dev/x"); f.Level != Wrong || !strings.Contains(f.Found+"; "+f.Do, c.says) {
+			t.Errorf("%s: %+v", name, f)
+		}
 	}
 }
 
@@ -177,14 +200,14 @@ func TestKeysThatOthersRead(t *testing.T) {
 	found := false
 	for _, f := range m.Look() {
 		found = found || f.Subject == "keys" && f.Level == Wrong && strings.Contains(f.Found, "0644")
-		if strings.Contains(f.Found+f.Do, "c2VjcmV0") {
+		if strings.Contains(f.Found+f.Do, "MDEyMzQ1Njc4OWFiY2RlZg==") {
 			t.Errorf("it says the key: %+v", f)
 		}
 	}
 	if !found {
 		t.Error("not found")
 	}
-	if m.KeyFile = ""; m.keys()[0].Level != Warn {
+	if m.Config.Gossip.KeyFile = ""; m.keys()[0].Level != Warn {
 		t.Errorf("without keys: %+v", m.keys())
 	}
 }

@@ -55,7 +55,7 @@ func TestPartsOfTheAgent(t *testing.T) {
 		"the port is taken":    {func(c *config.Config) { c.SystemNetworks[0].Port = int(at.Port()) }, Wrong, "port " + portText(at) + " lo", "listens", false},
 		"an empty folder":      {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "empty") }, OK, "socket", "can be made", false},
 		"a full folder":        {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "full") }, Wrong, "socket", "with something in it", false},
-		"a file":               {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "file") }, Wrong, "socket", "something else than a socket", false},
+		"a file":               {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "file") }, Wrong, "socket", "something other than a socket", false},
 		"no folder":            {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "none", "a.sock") }, Wrong, "socket", "create it", false},
 		"served by another":    {func(c *config.Config) { c.API.Socket = served }, Wrong, "socket", "is serving it", true},
 		"metrics are taken":    {func(c *config.Config) { c.HTTP.Address = at.String() }, Wrong, "http.address", "listens", false},
@@ -150,7 +150,10 @@ func TestInterfaceThatIsDown(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := &Machine{Root: root, Interfaces: []string{"eth0", "eth1", "eth2", "lo", "eth9"}, Ports: []int{7946, 7946}}
+	m := &Machine{Root: root, Config: &config.Config{}}
+	for _, name := range []string{"eth0", "eth1", "eth2", "lo", "eth9"} {
+		m.Config.SystemNetworks = append(m.Config.SystemNetworks, config.SystemNetwork{At: config.Place{Interface: name}, Port: 7946})
+	}
 	var got []string
 	for _, f := range m.networks() {
 		got = append(got, string(f.Level)+" "+f.Subject)

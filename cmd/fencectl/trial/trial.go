@@ -57,7 +57,7 @@ type Trial struct {
 	Failed func(why string)
 	// Latest is when a watchdog of that driver is known to have fired at the latest; nil: when its timeout passes.
 	Latest func(identity string, timeout time.Duration) time.Duration
-	// Ran keeps that the machine still runs so long after the timeout; nil: nobody keeps it. After a reset it is all that tells of a
+	// Ran keeps that the machine still runs this long after the timeout; nil: nobody keeps it. After a reset it is all that tells of a
 	// watchdog that fires late.
 	Ran  func(after time.Duration)
 	Sync func() // writes what file systems hold back

@@ -288,10 +288,7 @@ func (a *Agent) run(ctx context.Context) (err error) {
 	a.startHistory(background)
 	background(a.guard.followStore)
 	background(a.guard.followMissing)
-	if err := a.startDeaths(background); err != nil {
-		return err
-	}
-	if err := a.startSightings(background); err != nil {
+	if err := a.startReports(background); err != nil {
 		return err
 	}
 	background(a.kube.finds.Run)

@@ -269,7 +269,7 @@ func (f *fleet) counted(node string, by ...string) {
 	}
 }
 
-// lied has the controller say what is not true. Nobody goes by it.
+// lied has the controller say what is not true. Nobody relies on it.
 func (f *fleet) lied(c *listController, names ...string) {
 	f.t.Helper()
 	c.store.mu.Lock()

@@ -22,7 +22,7 @@ import (
 // disableInterval is the time between two looks at the disable file.
 const disableInterval = time.Second
 
-// disableFile asks for the disarmed watchdog while it exists (watchdog.disableFile). One that fencectl maintenance has had written
+// disableFile asks to disarm the watchdog while it exists (watchdog.disableFile). One that fencectl maintenance has had written
 // says when it ends; any other one, also an empty one, stands until somebody removes it.
 type disableFile struct {
 	path    string
@@ -219,7 +219,7 @@ func (f *disableFile) look() (changed bool) {
 	if why == "" {
 		f.log.Info("the disable file is gone", "path", f.path)
 	} else {
-		f.log.Info("the disable file asks for the disarmed watchdog", "path", f.path, "says", why)
+		f.log.Info("the disable file asks to disarm the watchdog", "path", f.path, "says", why)
 	}
 	return true
 }
@@ -235,7 +235,7 @@ func (f *disableFile) cannotTell(err error) (changed bool) {
 
 func saysOff(text []byte) bool { return strings.TrimSpace(string(text)) == "off" }
 
-// read says why a file that is there asks for the disarmed watchdog; "": its maintenance is over, and it is removed. The error is
+// read says why a file that is there asks to disarm the watchdog; "": its maintenance is over, and it is removed. The error is
 // why what is in it is not known.
 //
 // Invariant: a file that this agent does not understand, or cannot read, has no end. Somebody has put it there. Nor has one that

@@ -70,7 +70,7 @@ func TestNodeSignalsLowerWhatTheyRaised(t *testing.T) {
 	}
 }
 
-// Guard: a file of which nothing can be told neither disarms nor arms.
+// Guard: a file that cannot be read neither disarms nor arms.
 func TestDisableFileThatCannotBeLookedAt(t *testing.T) {
 	var log bytes.Buffer
 	dir := t.TempDir()

@@ -72,7 +72,6 @@ func (a *Agent) listFacts() picture.Lists {
 	s := a.core.Rosters().Succession()
 	out := picture.Lists{
 		Base: s.Base().Ref(), Newest: s.Top().Epoch, Changing: !s.Settled() || s.Next() != nil, Standing: members.Standing(s), Waiting: a.core.Rosters().WaitingFor(),
-		Differs: a.members.PolicyDiffers(),
 	}
 	if o := s.Offer(); o != nil {
 		out.Newest = o.Epoch

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
-	"github.com/fencing-agent/fencing-agent/k8s/fencing"
+	deathlist "github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
@@ -31,8 +31,8 @@ func TestDeathsThatTheControllerFinds(t *testing.T) {
 		}
 		return nil
 	}
-	found := fencing.Finding{Node: "n3", Boot: hex64(uint64('3')), Kind: nodefence.ByPower, Reference: "node-fence-n3", At: time.Now().UTC()}
-	c.store.hub.Found([]fencing.Finding{found}) // by a board that lies
+	found := deathlist.Death{Node: "n3", Boot: hex64(uint64('3')), Proof: nodefence.ByPower, Reference: "node-fence-n3", At: time.Now().UTC()}
+	c.store.hub.Found([]deathlist.Death{found}) // by a board that lies
 	for _, n := range []string{"n1", "n2"} {
 		f.awaitLog(n, "is not accepted yet")
 	}
@@ -46,7 +46,7 @@ func TestDeathsThatTheControllerFinds(t *testing.T) {
 	}
 	back := found
 	back.Contradicted = true
-	c.store.hub.Found([]fencing.Finding{back})
+	c.store.hub.Found([]deathlist.Death{back})
 	for _, n := range []string{"n1", "n2"} {
 		f.until(n, "told that n3 was heard", func(s *fencingv1.Status) bool {
 			return dead(s).GetState() != fencingv1.NodeState_NODE_STATE_FENCED

@@ -111,7 +111,7 @@ func (h *chronicle) records(fx *watchdog.Effects, dog *wdt.State, strikes bool, 
 	return out
 }
 
-// watchdogIs says what the watchdog is, and that it would be in earnest.
+// watchdogIs says what the watchdog is, and what it would be if this were no dry run.
 func watchdogIs(dog *wdt.State) string {
 	if dog.DryRun {
 		return dog.Status.String() + " (dry run: it resets nothing)"

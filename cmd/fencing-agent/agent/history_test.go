@@ -75,9 +75,9 @@ func TestOrdersInTheHistory(t *testing.T) {
 	a.published.history.recorder = recorder.New(recorder.Config{Clock: func() boottime.Instant { return 0 }})
 	w := &order{FenceOrder: publish.FenceOrder{Node: "n4", Boot: 0x024bc581b3a34be3, By: "alice", Reason: "it hangs"}}
 	a.noteOrder(w, nil)
-	a.noteOrder(w, &watchdog.Forbidden{Why: watchdog.ForbiddenBusy})
+	a.noteOrder(w, &watchdog.Refused{Why: watchdog.RefusedBusy})
 	w.Reason = ""
-	a.noteOrder(w, &watchdog.Forbidden{Why: watchdog.ForbiddenDisobeyed})
+	a.noteOrder(w, &watchdog.Refused{Why: watchdog.RefusedDisobeyed})
 	var got []string
 	for _, r := range a.published.history.recorder.Recent() {
 		got = append(got, r.Line())

@@ -50,7 +50,7 @@ func (a *Agent) startHTTP(background spawn) (stop func()) {
 	}
 }
 
-// serveHTTP serves at http.address from when that can be had: who only looks does not decide whether the node lives.
+// serveHTTP serves at http.address from when that can be had: anyone who only looks does not decide whether the node lives.
 func (a *Agent) serveHTTP(mux http.Handler, background spawn) *http.Server {
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn)}
 	var l net.Listener

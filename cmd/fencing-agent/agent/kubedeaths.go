@@ -8,11 +8,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
-	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
-	"github.com/fencing-agent/fencing-agent/k8s/client"
 	deathlist "github.com/fencing-agent/fencing-agent/k8s/deaths"
-	"github.com/fencing-agent/fencing-agent/k8s/marks"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
@@ -21,13 +17,13 @@ import (
 // patch of a Node costs the API server some milliseconds.
 const spreadPerNode = 10 * time.Millisecond
 
-// kubeDeaths writes on this node's Node which nodes are fenced, or tells it the controller that the agent follows. It says what the state NODE_STATE_FENCED says, for programs that
+// kubeDeaths writes to this node's Node which nodes are fenced, or tells it the controller that the agent follows. It says what the state NODE_STATE_FENCED says, for programs that
 // are not on a node of the group. A nil *kubeDeaths does nothing.
 //
 // What an agent said before it was restarted it goes on saying, until that node is met again, or others take it back: a death is for good,
 // and a list that lacks one that was there before says that it is withdrawn.
 type kubeDeaths struct {
-	annotation deathWriter
+	annotation nodeWriter
 	told       bool // by the controller, and not in the annotation
 	self       string
 
@@ -41,41 +37,14 @@ type kubeDeaths struct {
 	full bool            // and that was logged
 }
 
-// deathWriter says which nodes are dead where programs of the cluster look for it.
-type deathWriter interface {
+// nodeWriter says things of this node where programs of the cluster look for them; Renew is for what is said over and over.
+type nodeWriter interface {
 	Want(value *string, within time.Duration)
+	Renew(value *string, within time.Duration)
 	Seen(s ownnode.State)
 }
 
-// startDeaths starts the writer of deaths.
-func (a *Agent) startDeaths(background spawn) error {
-	k := &a.cfg.Kubernetes
-	if a.cfg.Members.Source == config.SourceController && k.Reports() {
-		d := newKubeDeaths(nil, a.cfg.NodeName)
-		d.told = true
-		w := members.NewDeathTeller(a.cfg, hex64(a.self.boot), a.clock, a.log, d.begin)
-		d.annotation = w
-		a.kube.deaths = d
-		background(w.Run)
-		return nil
-	}
-	if a.kube.client == nil || !k.Reports() {
-		return nil
-	}
-	core, err := a.kube.client.For(client.Core)
-	if err != nil {
-		return err
-	}
-	w, err := marks.NewAnnotation(marks.Config{Client: core, Node: a.cfg.NodeName, Logger: a.log}, deathlist.Annotation)
-	if err != nil {
-		return err
-	}
-	a.kube.deaths = newKubeDeaths(w, a.cfg.NodeName)
-	background(w.Run)
-	return nil
-}
-
-func newKubeDeaths(w deathWriter, self string) *kubeDeaths {
+func newKubeDeaths(w nodeWriter, self string) *kubeDeaths {
 	return &kubeDeaths{annotation: w, self: self, said: map[string]deathlist.Death{}, own: map[string]bool{}}
 }
 

@@ -56,10 +56,12 @@ func newTeller(t *testing.T, annotation string) *teller {
 		<-done
 	})
 	members := listing(t, "n1", "n2", "n3")
-	return &teller{t: t, server: s, now: boottime.Instant(10 * time.Second), Agent: &Agent{
+	l := &teller{t: t, server: s, now: boottime.Instant(10 * time.Second), Agent: &Agent{
 		roster: members, log: slog.New(slog.DiscardHandler), kube: kube{deaths: newKubeDeaths(w, "n1")},
 		core: watchdog.NewCore(watchdog.Config{Roster: members, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second}),
 	}}
+	l.self.boot = 0x11
+	return l
 }
 
 // answers has a peer answer under a boot. A second boot proves the end of the first.
@@ -165,7 +167,7 @@ func TestHearsayIsAnnotatedAsTold(t *testing.T) {
 	for d, want := range map[watchdog.Death]bool{
 		{Proof: watchdog.ProofSentence}: false, {Proof: watchdog.ProofSentence, Hearsay: true}: true, {Proof: watchdog.ProofTime}: false, {Proof: watchdog.ProofPower}: true,
 	} {
-		if got := deathlist.Told(proofWord(d)); got != want {
+		if got := (&deathlist.Death{Proof: proofWord(d)}).Outside(); got != want {
 			t.Errorf("%+v is annotated %q: told %v", d, proofWord(d), got)
 		}
 	}

@@ -9,8 +9,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
+	deathlist "github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/marks"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
@@ -30,6 +32,45 @@ type nodeMarks struct {
 	reason watchdog.Reason
 	quorum bool
 	begun  bool // quorum was seen once
+}
+
+// startReports starts the writers of deaths and of sightings.
+func (a *Agent) startReports(background spawn) error {
+	if !a.cfg.Kubernetes.Reports() {
+		return nil
+	}
+	node, boot := a.cfg.NodeName, hex64(a.self.boot)
+	if a.cfg.Members.Source == config.SourceController {
+		d := newKubeDeaths(nil, node)
+		d.told = true
+		w := members.NewDeathTeller(a.cfg, boot, a.clock, a.log, d.begin)
+		d.annotation = w
+		s := members.NewSightingTeller(a.cfg, boot, a.clock, a.log)
+		a.kube.deaths, a.kube.sightings = d, newKubeSightings(s, node, boot)
+		background(w.Run)
+		background(s.Run)
+		return nil
+	}
+	if a.kube.client == nil {
+		return nil
+	}
+	core, err := a.kube.client.For(client.Core)
+	if err != nil {
+		return err
+	}
+	c := marks.Config{Client: core, Node: node, Logger: a.log}
+	d, err := marks.NewAnnotation(c, deathlist.Annotation)
+	if err != nil {
+		return err
+	}
+	s, err := marks.NewAnnotation(c, sightings.Annotation)
+	if err != nil {
+		return err
+	}
+	a.kube.deaths, a.kube.sightings = newKubeDeaths(d, node), newKubeSightings(s, node, boot)
+	background(d.Run)
+	background(s.Run)
+	return nil
 }
 
 // startMarks starts the writer, if there is anything that may be written. It comes before

@@ -7,10 +7,6 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
-	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
-	"github.com/fencing-agent/fencing-agent/k8s/client"
-	"github.com/fencing-agent/fencing-agent/k8s/marks"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 	"github.com/fencing-agent/fencing-agent/netgossip"
@@ -22,23 +18,23 @@ import (
 const (
 	// sightingLook is between two looks at what there is to say.
 	sightingLook = time.Second
-	// sightingSteady is for how long something has to be so before it is said.
+	// sightingSteady is how long something has to be so before it is said.
 	sightingSteady = 5 * time.Second
 	// sightingPause is the least time between two writes of what has changed, however often that is.
 	sightingPause = 10 * time.Second
-	// sightingTakeover is for how long an agent that has just started leaves there what the one before it has said: it does
+	// sightingTakeover is how long an agent that has just started leaves there what the one before it has said: it does
 	// not know enough yet to say the same. Controllers forget that anyway if it is not said again.
 	sightingTakeover = 30 * time.Second
 	// sightingSpeakers is about how many agents of those that count each other speak of slots: two are needed.
 	sightingSpeakers = 5
 )
 
-// kubeSightings writes on this node's Node, or tells the controller that the agent follows, what speaks against fencing a node by
-// its devices (docs/adr/0065, 0068). In a quiet time it writes nothing. A nil *kubeSightings does nothing.
+// kubeSightings writes to this node's Node, or tells the controller that the agent follows, what speaks against fencing a node by
+// its devices (docs/adr/0061, 0065). In a quiet time it writes nothing. A nil *kubeSightings does nothing.
 //
 // Bound: one write a minute while there is something to say, and one in ten seconds while that changes.
 type kubeSightings struct {
-	annotation sightingWriter
+	annotation nodeWriter
 	boot       string
 
 	// The rest is of the loop.
@@ -59,38 +55,7 @@ type sighted struct {
 	runs         map[string]string // boots that run although Kubernetes does not hear them, by node
 }
 
-// startSightings starts the writer.
-func (a *Agent) startSightings(background spawn) error {
-	k := &a.cfg.Kubernetes
-	if a.cfg.Members.Source == config.SourceController && k.Reports() {
-		w := members.NewSightingTeller(a.cfg, hex64(a.self.boot), a.clock, a.log)
-		a.kube.sightings = newKubeSightings(w, a.cfg.NodeName, hex64(a.self.boot))
-		background(w.Run)
-		return nil
-	}
-	if a.kube.client == nil || !k.Reports() {
-		return nil
-	}
-	core, err := a.kube.client.For(client.Core)
-	if err != nil {
-		return err
-	}
-	w, err := marks.NewAnnotation(marks.Config{Client: core, Node: a.cfg.NodeName, Logger: a.log}, sightings.Annotation)
-	if err != nil {
-		return err
-	}
-	a.kube.sightings = newKubeSightings(w, a.cfg.NodeName, hex64(a.self.boot))
-	background(w.Run)
-	return nil
-}
-
-// sightingWriter writes what is said over and over.
-type sightingWriter interface {
-	Renew(value *string, within time.Duration)
-	Seen(s ownnode.State)
-}
-
-func newKubeSightings(w sightingWriter, node, boot string) *kubeSightings {
+func newKubeSightings(w nodeWriter, node, boot string) *kubeSightings {
 	return &kubeSightings{annotation: w, node: node, boot: boot, running: map[string]boottime.Instant{}, moves: map[string]boottime.Instant{}, still: map[string]boottime.Instant{}}
 }
 
@@ -214,7 +179,7 @@ func (k *kubeSightings) weigh(now boottime.Instant, s sighted, nodes int) {
 		}
 	}
 	again := sightings.Again
-	if _, own := want.Sees[k.node]; own { // a controller goes by that for a short time only
+	if _, own := want.Sees[k.node]; own { // a controller relies on that for a short time only
 		again = sightingPause
 	}
 	same := want.Same(&k.said)

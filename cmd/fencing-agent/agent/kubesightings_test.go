@@ -18,6 +18,8 @@ type wishes struct{ list []*string }
 
 func (w *wishes) Renew(value *string, _ time.Duration) { w.list = append(w.list, value) }
 
+func (w *wishes) Want(value *string, within time.Duration) { w.Renew(value, within) }
+
 func (w *wishes) Seen(ownnode.State) {}
 
 // last is what would be on the Node.
@@ -147,7 +149,7 @@ func TestWhichSlotsAreSaid(t *testing.T) {
 }
 
 // Guards: that a boot runs which Kubernetes does not hear is said with the boot, and of this node itself every ten seconds,
-// since nobody goes by it for long; it is taken back when it is over.
+// since nobody relies on it for long; it is taken back when it is over.
 func TestBootsThatRunAreSaid(t *testing.T) {
 	w := &wishes{}
 	k := newKubeSightings(w, "n1", "024bc581b3a34be3")

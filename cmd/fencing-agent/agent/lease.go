@@ -27,7 +27,7 @@ var errBusy = errors.New("the operation before is still under way")
 type LeaseRegister interface {
 	Submit(leasequorum.Op) bool
 	Run(context.Context)
-	// Log names the Lease among all that agents may go by.
+	// Log names the Lease among all that agents may use.
 	Log() uint64
 }
 

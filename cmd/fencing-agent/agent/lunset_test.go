@@ -292,7 +292,7 @@ func TestStartsWithOneSoundDeviceOfThree(t *testing.T) {
 			t.Error("no arbiter with two devices of three")
 		}
 		r.stop()
-		const advice = "it now holds zeros (superblock copy 0: block was never written); format all devices of the set together, once, with fencectl lun init, or restore this one from its export with: fencectl lun repair import /dev/a FILE"
+		const advice = "it now holds zeros (superblock copy 0: block was never written); format all devices of the set together, once, with fencectl lun init"
 		if !strings.Contains(log.String(), advice) {
 			t.Errorf("the log has no advice:\n%s", log.String())
 		}
@@ -324,7 +324,7 @@ func TestAWipedCopyOfTheSuperblockIsSaid(t *testing.T) {
 		}
 		sound := r.luns["/dev/b"].Bytes()
 		r.luns["/dev/b"].Modify(func(b []byte) { clear(b[:diskquorum.BlockSize]) })
-		if got := missing(); len(got) != 1 || !strings.HasPrefix(got[0], "second superblock of /dev/b: superblock copy 0: block was never written; the agents go by the other copy") {
+		if got := missing(); len(got) != 1 || !strings.HasPrefix(got[0], "second superblock of /dev/b: superblock copy 0: block was never written; the agents use the other copy") {
 			t.Errorf("missing %q", got)
 		}
 		if r.a.core.Arbiter().Foreign(1) != nil {

@@ -64,7 +64,7 @@ func (a *Agent) noteTroubles(now boottime.Instant) {
 	}
 }
 
-// noteWorn tells that one copy of the superblock of a device is damaged or blank: the agents go by the other one alone.
+// noteWorn tells that one copy of the superblock of a device is damaged or blank: the agents use the other one alone.
 func (a *Agent) noteWorn() {
 	arb := a.core.Arbiter()
 	if arb == nil {
@@ -73,7 +73,7 @@ func (a *Agent) noteWorn() {
 	for d, k := range a.lun.keepers {
 		err := arb.Worn(d)
 		if err != nil {
-			err = fmt.Errorf("%w; the agents go by the other copy: find out who wrote there, then restore it with: fencectl lun repair import %s", err, k.Path)
+			err = fmt.Errorf("%w; the agents use the other copy: find out who wrote there, then restore it with: fencectl lun repair restore-superblock %s", err, k.Path)
 		}
 		a.published.parts.Note("second superblock of "+k.Path, err)
 	}

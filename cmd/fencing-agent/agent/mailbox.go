@@ -48,7 +48,7 @@ type batch struct {
 	handed      []*roster.Roster // lists that peers handed over, at most one for each that was asked for on a network
 	rosterSaved []error          // outcomes of storing lists
 	termsSaved  []termsSaved
-	words       []*word  // deaths that were told
+	words       []*word  // reported deaths
 	orders      []*order // to other nodes
 }
 

@@ -47,6 +47,6 @@ func (a *Agent) listed(now boottime.Instant, b *batch) {
 		a.members.LearnHanded(now, a.core, r)
 	}
 	for _, err := range b.rosterSaved {
-		a.core.Rosters().Saved(err)
+		a.core.Rosters().Succession().Saved(err)
 	}
 }

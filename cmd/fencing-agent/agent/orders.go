@@ -20,7 +20,7 @@ type orders struct {
 	waiting map[uint64]*order
 	last    uint64
 	by      string // who has ordered that this node ends, as logged last
-	why     watchdog.Forbidding
+	why     watchdog.Refusal
 }
 
 // order takes an order to the loop and waits for what becomes of it. Any goroutine may call it.
@@ -43,7 +43,7 @@ func (a *Agent) hearOrders(list []*order) {
 		}
 		a.deaths.orders.last++
 		a.deaths.orders.waiting[a.deaths.orders.last] = w
-		a.core.Deaths().Order(a.deaths.orders.last, watchdog.Order{Node: w.Node, Boot: w.Boot})
+		a.core.Deaths().Order(a.deaths.orders.last, watchdog.Word{Node: w.Node, Death: watchdog.Death{Boot: w.Boot}})
 	}
 }
 
@@ -76,13 +76,13 @@ func (a *Agent) answerOrders(fx *watchdog.Effects) {
 }
 
 // noteOrder keeps in the history what somebody here has ordered. What was refused at once has left this node in no form.
-func (a *Agent) noteOrder(w *order, err *watchdog.Forbidden) {
+func (a *Agent) noteOrder(w *order, err *watchdog.Refused) {
 	r := history.Record{Kind: history.Ordered, Nodes: []string{w.Node}, Text: "boot " + hex64(w.Boot) + ", by " + w.By}
 	if w.Reason != "" {
 		r.Text += ", reason: " + w.Reason
 	}
 	switch {
-	case a.published.history.recorder == nil, err != nil && err.Why != watchdog.ForbiddenDisobeyed:
+	case a.published.history.recorder == nil, err != nil && err.Why != watchdog.RefusedDisobeyed:
 		return
 	case err != nil:
 		r.Action = history.ActionFailed

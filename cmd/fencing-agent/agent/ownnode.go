@@ -142,7 +142,7 @@ func (n *nodeSignals) log() {
 	case g.Unknown:
 		log.Warn(n.teller + " has not shown this node's Node yet, so the watchdog is not armed")
 	case g.Maintenance != "" || g.Removal != "":
-		log.Info("this node's Node asks for the disarmed watchdog", "maintenance", g.Maintenance, "removal", g.Removal)
+		log.Info("this node's Node asks to disarm the watchdog", "maintenance", g.Maintenance, "removal", g.Removal)
 	default:
 		log.Info("nothing on this node's Node speaks against the armed watchdog")
 	}

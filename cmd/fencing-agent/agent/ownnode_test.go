@@ -139,7 +139,7 @@ func TestNodeMemory(t *testing.T) {
 	}
 }
 
-// Guard: what a full disk does not take is forgotten: an agent that starts without the API server does not go by what was
+// Guard: what a full disk does not take is forgotten: an agent that starts without the API server does not rely on what was
 // superseded. It is stored as soon as there is room, though the Node does not change any more.
 func TestNodeMemoryOnAFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

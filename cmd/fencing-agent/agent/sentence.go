@@ -129,8 +129,6 @@ func (g *guard) look() (c watchdog.Countdown, known bool) {
 // barTexts say what keeps nodes from condemning themselves although they are meant to.
 var barTexts = map[watchdog.Bar]string{
 	watchdog.BarWatchdog: "watchdog.timeout is no longer than the countdown of a self-fence may be, or the watchdog's driver fires too late for one",
-	watchdog.BarMember:   "the agent of a member is of a version that does not know of it",
-	watchdog.BarSlot:     "a slot on the LUN was written by an agent that does not know of it, or cannot be read; that of a node that is gone for good is freed by fencectl lun repair release-slot",
 }
 
 // noteBar logs that this node would not condemn itself, and that it would again.

@@ -116,11 +116,11 @@ var obstacles = map[string]struct {
 	},
 	"a file": {
 		before: func(t *testing.T, s string) { put(t, s, "x") },
-		says:   "something else than a socket", mend: func(_ *testing.T, s string) { _ = os.Remove(s) },
+		says:   "something other than a socket", mend: func(_ *testing.T, s string) { _ = os.Remove(s) },
 	},
 	"a link": {
 		before: func(t *testing.T, s string) { _ = os.Symlink("/nowhere", s) },
-		says:   "something else than a socket", mend: func(_ *testing.T, s string) { _ = os.Remove(s) },
+		says:   "something other than a socket", mend: func(_ *testing.T, s string) { _ = os.Remove(s) },
 	},
 	"no folder for it": {
 		edit: func(c *config.Config) {

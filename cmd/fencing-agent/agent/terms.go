@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	termsPatience = time.Minute     // a group may take so long to agree before this node says what it waits for
+	termsPatience = time.Minute     // a group may take this long to agree before this node says what it waits for
 	termsRetry    = 5 * time.Second // after terms could not be stored
 	repeatAfter   = time.Minute     // between two lines about the same trouble
 )
 
 // termsWork is what the agent has under way about the terms on which it breaks ties. The loop
-// owns it. Other terms are on file before the core goes by them (lease.md T3).
+// owns it. Other terms are on file before the core uses them (lease.md T3).
 type termsWork struct {
 	file       *termsFile
 	by         netgossip.Breakers
@@ -140,7 +140,7 @@ func (a *Agent) lunNamed(log uint64, sb *diskquorum.Superblock, storage string) 
 	w.want = next
 }
 
-// followTerms stores what is to be remembered, and goes by it when it is.
+// followTerms stores what is to be remembered, and uses it once it is stored.
 func (a *Agent) followTerms(now boottime.Instant, saved []termsSaved) {
 	w := &a.terms
 	for _, s := range saved {
@@ -179,7 +179,7 @@ func (a *Agent) heardNames() []string {
 	return names
 }
 
-// complainOfTerms says who goes by other terms, and why a tie would be lost.
+// complainOfTerms says who uses other terms, and why a tie would be lost.
 func (a *Agent) complainOfTerms(now boottime.Instant) {
 	w := &a.terms
 	_, others := a.core.TermsHeard()

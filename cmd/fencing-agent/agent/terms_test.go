@@ -74,7 +74,7 @@ func (r *termsRig) hears() {
 	r.a.followTerms(r.a.clock(), nil)
 }
 
-// Guard: T3. An agent neither tells nor goes by a LUN before its file says so; the words that it had are
+// Guard: T3. An agent neither tells nor relies on a LUN before its file says so; the words that it had are
 // kept over a restart with the same LUN, and gone with another one, with a clone, and for good.
 func TestTermsAreOnFileFirst(t *testing.T) {
 	dir := t.TempDir()

@@ -3,14 +3,15 @@ package agent
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/api/words"
 	"github.com/fencing-agent/fencing-agent/boottime"
-	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/members"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/picture"
+	deathlist "github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -38,9 +39,17 @@ func (a *Agent) tell(ctx context.Context, d publish.ToldDeath) (*fencingv1.Death
 }
 
 // tellFound takes a death that the controller has found to the loop, as tell does.
-func (a *Agent) tellFound(ctx context.Context, d *members.FoundDeath) error {
-	_, err := a.bring(ctx, &word{contradicted: d.Contradicted, ToldDeath: publish.ToldDeath{
-		Node: d.Node, Boot: d.Boot, Proof: fencingv1.Proof(d.Proof), By: "fencing-controller", Reference: d.Reference, Time: d.At,
+func (a *Agent) tellFound(ctx context.Context, d *deathlist.Death) error {
+	boot, err := strconv.ParseUint(d.Boot, 16, 64)
+	if err != nil {
+		return err
+	}
+	proof := watchdog.ProofPower
+	if d.Proof == watchdog.ProofKdump.String() {
+		proof = watchdog.ProofKdump
+	}
+	_, err = a.bring(ctx, &word{contradicted: d.Contradicted, ToldDeath: publish.ToldDeath{
+		Node: d.Node, Boot: boot, Proof: fencingv1.Proof(proof), By: "fencing-controller", Reference: d.Reference, Time: d.At,
 	}})
 	return err
 }
@@ -74,7 +83,7 @@ func (a *Agent) answerWords(now boottime.Instant, fx *watchdog.Effects) {
 		t := &fx.Told[i]
 		w := a.deaths.waiting[t.ID]
 		delete(a.deaths.waiting, t.ID)
-		if w.contradicted { // it is no death that was told
+		if w.contradicted { // it is no reported death
 			w.answer <- wordAnswer{err: t.Err}
 			continue
 		}
@@ -92,7 +101,7 @@ func (a *Agent) answerWords(now boottime.Instant, fx *watchdog.Effects) {
 	}
 }
 
-// noteOf is who has told a death, if it was told here.
+// noteOf is who has reported a death, if that was done here.
 func (a *Agent) noteOf(node string, d watchdog.Death) picture.Note {
 	if n := a.deaths.notes[node]; n.boot == d.Boot && d.Teller == a.cfg.NodeName {
 		return n.Note

@@ -192,7 +192,7 @@ func (r *report) decodeSlice(path string, n *yaml.Node, v reflect.Value, constra
 
 func (r *report) decodeMap(path string, n *yaml.Node, v reflect.Value, constraint reflect.StructTag) {
 	m := reflect.MakeMap(v.Type())
-	r.eachKey(path, n, "a mapping", func(key string, _, value *yaml.Node) {
+	r.eachKey(path, n, "a mapping", func(key string, value *yaml.Node) {
 		to := reflect.New(v.Type().Elem()).Elem()
 		r.decode(child(path, key), value, to, constraint)
 		m.SetMapIndex(reflect.ValueOf(key), to)
@@ -206,17 +206,17 @@ func (r *report) decodeStruct(path string, n *yaml.Node, v reflect.Value) {
 	for i, f := range fields {
 		names[i] = f.key
 	}
-	r.eachKey(path, n, "a mapping with keys of "+strings.Join(names, ", "), func(key string, keyNode, value *yaml.Node) {
+	r.eachKey(path, n, "a mapping with keys of "+strings.Join(names, ", "), func(key string, value *yaml.Node) {
 		if i := slices.Index(names, key); i >= 0 {
 			r.decode(child(path, key), value, v.FieldByIndex(fields[i].index), fields[i].tag)
 			return
 		}
-		r.unknownKey(path, key, names)
+		r.unknownKey(path, key, value, names)
 	})
 }
 
 // eachKey calls use for each key of a mapping, once, and refuses what has no place in one.
-func (r *report) eachKey(path string, n *yaml.Node, allowed string, use func(key string, keyNode, value *yaml.Node)) {
+func (r *report) eachKey(path string, n *yaml.Node, allowed string, use func(key string, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		r.refuse(path, "is not a mapping", found(n), allowed)
 		return
@@ -235,20 +235,16 @@ func (r *report) eachKey(path string, n *yaml.Node, allowed string, use func(key
 		}
 		seen[k.Value] = k.Line
 		r.lines[at] = k.Line
-		use(k.Value, k, value)
+		use(k.Value, value)
 	}
 }
 
 // add appends a problem whose line is known.
 func (r *report) add(p Problem) { r.problems = append(r.problems, p) }
 
-// retired says what to do about a key that earlier versions had.
-var retired = map[string]string{
-	"quorum.lastManStanding": "remove it, no version supported it",
-}
-
 // elsewhere says for settings that other programs and documents have, in lower case, what this agent has in their place.
 var elsewhere = map[string]string{
+	"lastmanstanding":   "remove it, no version supported it",
 	"adaptivethreshold": "memberlist has no threshold of this kind; experimental.evidenceMaxAge is how long a silent peer counts, and timing how fast it is missed",
 	"lifeguardenabled":  "the key is experimental.lifeguard",
 	"suspiciontimeout":  "it follows from experimental.suspicionMult and probeInterval, and fencectl config check prints how long memberlist takes with it",
@@ -263,13 +259,9 @@ var elsewhere = map[string]string{
 
 // unknownKey refuses a key that the section does not have. The key that was probably
 // meant counts as refused too: that it is missing is no second problem.
-func (r *report) unknownKey(path, key string, names []string) {
+func (r *report) unknownKey(path, key string, value *yaml.Node, names []string) {
 	at := child(path, key)
-	if r.wasKey(at) {
-		return
-	}
-	if hint := retired[at]; hint != "" {
-		r.refuse(at, "is not a known key any more: "+hint, "", "")
+	if r.wasKey(at, value) {
 		return
 	}
 	if hint := elsewhere[strings.ToLower(key)]; hint != "" {

@@ -119,7 +119,7 @@ func (c *Config) LUNEvidence(n int) time.Duration {
 	return c.EvidenceMaxAge() + c.SamplingDelay(n) + c.ArbitrationBudget()
 }
 
-// ArbitrationBudget is A: for so long after D_max a half without majority may go on
+// ArbitrationBudget is A: for this long after D_max a half without majority may go on
 // feeding while the LUN has not decided (lease rule L8). It covers the preference
 // delay, two heartbeats to be seen, and a ballot with one retry.
 func (c *Config) ArbitrationBudget() time.Duration {
@@ -186,7 +186,7 @@ func (c *Config) BudgetFor(w time.Duration, n int) watchdog.Budget {
 	}.WithWatchdog(w)
 }
 
-// GrantExpiry is T_expire: a holder whose slot has not changed for so long between two
+// GrantExpiry is T_expire: a holder whose slot has not changed for this long between two
 // completed reads holds its grant no more (L5). w is the holder's watchdog timeout.
 func (c *Config) GrantExpiry(w time.Duration) time.Duration {
 	return c.GrantLifetime() + c.Watchdog.FeedInterval + w + MarginAfterDeath

@@ -37,20 +37,6 @@ func fieldsOf(t reflect.Type) []field {
 // Laboratory is the section of what only a measurement or a laboratory sets. It counts as one key, with a page of its own.
 const Laboratory = "experimental"
 
-// Chosen lists the keys that somebody who writes a file may have to choose: those of docs/configuration.md.
-func Chosen() []string {
-	all := Keys()
-	return slices.DeleteFunc(slices.Clone(all), func(key string) bool {
-		if key == Laboratory {
-			return false
-		}
-		holds := slices.ContainsFunc(all, func(inner string) bool {
-			return strings.HasPrefix(inner, key+".") || strings.HasPrefix(inner, key+"[].")
-		})
-		return holds || strings.HasPrefix(key, Laboratory+".")
-	})
-}
-
 // Keys lists the path of every key that a file may have, in the order of the struct;
 // [] stands for each element of a list.
 func Keys() []string { return keysOf("", reflect.TypeFor[Config]()) }

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// LeaseTerm is for how long a grant of the Lease is worth something after the start of a
+	// LeaseTerm is how long a grant of the Lease is worth something after the start of a
 	// write of it. All nodes of a group must have the same, so it is no setting.
 	LeaseTerm = 2 * time.Minute
 	// LeaseStagger is how long each node of a half leaves the Lease to the one before it,

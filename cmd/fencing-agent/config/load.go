@@ -34,13 +34,13 @@ const maxFileSize = 1 << 20
 // before the agent's restart. The whole file must be valid, but the list need not contain this
 // node: that is how a node learns that it is to be removed.
 func LoadMembers(path string, env func(string) string) (*Members, error) {
-	data, err := read(path)
+	data, err := Read(path)
 	if err != nil {
 		return nil, err
 	}
 	r := newReport()
 	r.anyMembers = true
-	c, _, err := r.parse(path, data, env, os.Hostname)
+	c, _, err := r.parse(path, data, env)
 	if err != nil {
 		return nil, err
 	}
@@ -51,14 +51,15 @@ func LoadMembers(path string, env func(string) string) (*Members, error) {
 // env (os.Getenv). The error is an [*Invalid] if the file was read and refused; the
 // warnings are valid in that case, too.
 func Load(path string, env func(string) string) (*Config, []Problem, error) {
-	data, err := read(path)
+	data, err := Read(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	return Parse(path, data, env)
 }
 
-func read(path string) ([]byte, error) {
+// Read reads the file at path, of one that is too large no more than it takes to see that.
+func Read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
@@ -73,23 +74,15 @@ func read(path string) ([]byte, error) {
 
 // Parse is Load for a file that was read already; name stands for it in messages.
 func Parse(name string, data []byte, env func(string) string) (*Config, []Problem, error) {
-	return parse(name, data, env, os.Hostname)
+	return newReport().parse(name, data, env)
 }
 
-func parse(name string, data []byte, env func(string) string, hostname func() (string, error)) (*Config, []Problem, error) {
-	return newReport().parse(name, data, env, hostname)
-}
-
-func (r *report) parse(name string, data []byte, env func(string) string, hostname func() (string, error)) (*Config, []Problem, error) {
+func (r *report) parse(name string, data []byte, env func(string) string) (*Config, []Problem, error) {
 	c := Default()
 	r.name = name
-	if len(data) > maxFileSize {
-		r.refuse("", "is too large", fmt.Sprintf("more than %d bytes", maxFileSize), "a configuration file")
-	} else {
-		r.decodeFile(data, c)
-	}
+	r.decodeFile(data, c)
 	if !r.refused[""] {
-		fillFromEnvironment(c, r, env, hostname)
+		fillFromEnvironment(c, r, env)
 		c.InCluster = env(EnvInCluster) != ""
 		fillNodeIP(c, r, env)
 		fillNetwork(c, r, env)
@@ -105,29 +98,37 @@ func (r *report) parse(name string, data []byte, env func(string) string, hostna
 	return c, sorted(r.warnings), nil
 }
 
-// decodeFile decodes the one document of a file. An empty file is an empty mapping.
+// decodeFile decodes a file. An empty one is an empty mapping.
 func (r *report) decodeFile(data []byte, c *Config) {
+	if doc := r.document(data); doc != nil && len(doc.Content) == 1 {
+		r.decode("", doc.Content[0], reflect.ValueOf(c).Elem(), "")
+	}
+}
+
+// document reads the one document of a file; nil: it is empty, or refused.
+func (r *report) document(data []byte) *yaml.Node {
+	if len(data) > maxFileSize {
+		r.refuse("", "is too large", fmt.Sprintf("more than %d bytes", maxFileSize), "a configuration file")
+		return nil
+	}
 	var doc, next yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	switch err := d.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		return
+		return nil
 	case err != nil:
 		r.syntax(err)
-		return
+		return nil
 	}
 	if err := d.Decode(&next); err == nil {
 		r.refused[""] = true
 		r.add(Problem{Line: next.Line, What: "has a second document", Allowed: "one document"})
-		return
+		return nil
 	} else if !errors.Is(err, io.EOF) {
 		r.syntax(err)
-		return
+		return nil
 	}
-	if len(doc.Content) == 1 {
-		r.root = doc.Content[0]
-		r.decode("", doc.Content[0], reflect.ValueOf(c).Elem(), "")
-	}
+	return &doc
 }
 
 var yamlError = regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?(.*)`)
@@ -142,7 +143,7 @@ func (r *report) syntax(err error) {
 }
 
 // fillFromEnvironment sets the two names that differ from node to node.
-func fillFromEnvironment(c *Config, r *report, env func(string) string, hostname func() (string, error)) {
+func fillFromEnvironment(c *Config, r *report, env func(string) string) {
 	if c.NodeGroup == "" && r.intact("nodeGroup") {
 		c.NodeGroup = env(EnvNodeGroup)
 		if c.NodeGroup == "" {
@@ -155,7 +156,7 @@ func fillFromEnvironment(c *Config, r *report, env func(string) string, hostname
 		return
 	}
 	if c.NodeName = env(EnvNodeName); c.NodeName == "" {
-		h, err := hostname()
+		h, err := r.hostname()
 		if r.everyNode && len(c.Members.Static) > 0 && !c.Members.lists(strings.ToLower(h)) {
 			return
 		}

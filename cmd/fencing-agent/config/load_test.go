@@ -61,6 +61,19 @@ func environment(pairs ...string) func(string) string {
 
 func hostname() (string, error) { return "N3", nil }
 
+// parse and review are Parse and Review on a machine of that name.
+func parse(name string, data []byte, env func(string) string, hostname func() (string, error)) (*Config, []Problem, error) {
+	r := newReport()
+	r.hostname = hostname
+	return r.parse(name, data, env)
+}
+
+func review(name string, data []byte, env func(string) string, hostname func() (string, error)) (*Reviewed, error) {
+	r := newReport()
+	r.hostname = hostname
+	return r.review(name, data, env)
+}
+
 func mustParse(t *testing.T, text string, env func(string) string) (*Config, []Problem) {
 	t.Helper()
 	c, warnings, err := parse("agent.yaml", []byte(text), env, hostname)

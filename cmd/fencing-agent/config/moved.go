@@ -2,352 +2,289 @@ package config
 
 import (
 	"fmt"
-	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// moved is a row of the table of keys that files of before had: what stands in their place. The refusal of such a key and
-// [Migrate] both come from it.
+// moved is a key that files of before had, and what stands in its place. The refusal of such a key and [Migrate] both come
+// from the table of them.
 type moved struct {
-	old   []string // [] stands for each element of a list
-	carry func(before) carried
+	old, now string            // [] stands for each element of a list; now is empty: nothing stands in its place
+	values   map[string]string // of old and of now; empty: the default of now says the same. nil: a value stays what it is
+	byHand   string            // what to write where values does not say it
 }
 
-// carried is what the new file says in place of the old keys of a row.
-type carried struct {
-	set  []setting
-	gone string // why nothing stands in their place
-	lost string // what of the old values no new key can say; empty: all is carried over
-}
+var movedKeys = append(movedOverrides(),
+	moved{old: "gossip.profile", now: "timing", values: map[string]string{}, byHand: "default for auto, fast for fast, wan for calm, adr for adr"},
+	moved{old: "gossip.lifeguard", now: "experimental.lifeguard"},
+	moved{old: "gossip.leftByDoubt", now: "experimental.leftByDoubt"},
+	moved{old: "gossip.sources", now: "experimental.gossipSources"},
+	moved{old: "members.checkInterval", now: "experimental.checkInterval"},
+	moved{old: "history.megabytes", now: "experimental.historyMegabytes"},
+	moved{old: "watchdog.feedInterval", now: "experimental.feedInterval"},
+	moved{old: "systemNetworks[].interface", now: "systemNetworks[].at"},
+	moved{old: "systemNetworks[].cidr", now: "systemNetworks[].at"},
+	moved{old: "systemNetworks[].address", now: "systemNetworks[].at"},
+	moved{"quorum.tieBreakers", "quorum.tieBreak", map[string]string{"[lun]": "lun", "[kubernetes]": "kubernetes", "[]": "none", "[lun, kubernetes]": "", "[kubernetes, lun]": ""}, oneTieBreak},
+	moved{"kubernetes.tieBreak", "quorum.tieBreak", map[string]string{"reachability": "", "lease": "lease"}, oneTieBreak},
+	moved{"lun.unavailableAtTie", "quorum.tieBreak", map[string]string{"fence": "", "kubernetes": "lun-then-kubernetes"}, oneTieBreak},
+	moved{"kubernetes.watchNode", "kubernetes.node", map[string]string{"true": "", "false": "ignore"}, oneNodeUse},
+	moved{"kubernetes.events", "kubernetes.node", map[string]string{"true": ""}, oneNodeUse},
+	moved{"kubernetes.deaths", "kubernetes.node", map[string]string{"true": ""}, oneNodeUse},
+	moved{"kubernetes.labels", "kubernetes.node", map[string]string{"false": "", "true": "label"}, oneNodeUse},
+	moved{"watchdog.disablePriority", "watchdog.disableFirst", map[string]string{"[]": "", "[file, controller]": "file", "[controller, file]": "node"}, "any, file or node"},
+	moved{"watchdog.sentenceAfter", "watchdog.selfFence", map[string]string{"off": "none", "false": "none"}, "quorum, and experimental.selfFenceAfter is the time"},
+	moved{"watchdog.sentenceOnLUNLoss", "watchdog.selfFence", map[string]string{"false": "", "true": "quorum-or-lun"}, "quorum or quorum-or-lun"},
+	moved{"watchdog.sentenceTimeout", "", map[string]string{"1s": ""}, "the agent takes the shortest of 1s to 3s that the driver takes"},
+	moved{"members.controller.caFile", "members.controller.credentials", map[string]string{}, "the folder that has ca.crt and token"},
+	moved{"members.controller.tokenFile", "members.controller.credentials", map[string]string{}, "the folder that has ca.crt and token"},
+	moved{"api.socketMode", "", map[string]string{"0660": ""}, "the socket has mode 0660, and api.socketGroup says who may use it beside root"},
+	moved{"api.confirmDead", "api.commands", map[string]string{"true": "", "false": "none"}, oneCommands},
+	moved{"api.fence", "api.commands", map[string]string{"true": "", "false": "none"}, oneCommands},
+	moved{"api.rootFrom", "api.commands", map[string]string{"agent": "", "anywhere": "anywhere"}, oneCommands},
+)
 
-// setting is a key of the new file with its value. One that is nil is the default, and the key is left out.
-type setting struct {
-	key      string
-	value    *yaml.Node
-	replaces bool // the key was there before as well, and has another value now
-}
-
-// movedKeys is the table.
-func movedKeys() []moved {
-	return []moved{
-		{[]string{"gossip.profile"}, carryProfile},
-		{[]string{"gossip.overrides"}, carryOverrides},
-		same("gossip.lifeguard", "experimental.lifeguard", "true"),
-		same("gossip.leftByDoubt", "experimental.leftByDoubt", "true"),
-		{[]string{"quorum.tieBreakers", "kubernetes.tieBreak", "lun.unavailableAtTie"}, carryTieBreak},
-		{[]string{"kubernetes.watchNode", "kubernetes.events", "kubernetes.deaths", "kubernetes.labels"}, carryNode},
-		{[]string{"watchdog.disablePriority"}, carryDisableFirst},
-		same("gossip.sources", "experimental.gossipSources", "members"),
-		same("members.checkInterval", "experimental.checkInterval", "5m"),
-		same("history.megabytes", "experimental.historyMegabytes", "4"),
-		{[]string{"members.controller.caFile", "members.controller.tokenFile"}, carryCredentials},
-		{[]string{"api.socketMode"}, carrySocketMode},
-		{[]string{"api.confirmDead", "api.fence", "api.rootFrom"}, carryCommands},
-		{[]string{"watchdog.sentenceAfter", "watchdog.sentenceTimeout", "watchdog.sentenceOnLUNLoss"}, carrySelfFence},
-		{[]string{"watchdog.feedInterval"}, carryFeedInterval},
-		{[]string{"systemNetworks[].interface", "systemNetworks[].cidr", "systemNetworks[].address"}, carryPlace},
+// movedOverrides are those of the parameters, which had a section of their own.
+func movedOverrides() (all []moved) {
+	for _, f := range fieldsOf(reflect.TypeFor[Overrides]()) {
+		all = append(all, moved{old: "gossip.overrides." + f.key, now: Laboratory + "." + f.key})
 	}
+	return all
 }
 
-// FormerKey reports whether files of before had that key, or keys below it, and the key that stands in its place. The key of now
-// is empty where that depends on the value. Lists have their brackets, without a number, or none.
+// What is said of several keys that are one now.
+const (
+	oneTieBreak = "one word for quorum.tieBreakers, kubernetes.tieBreak and lun.unavailableAtTie"
+	oneNodeUse  = "one word for kubernetes.watchNode, events, deaths and labels: ignore, follow, report or label"
+	oneCommands = "one word for api.confirmDead, fence and rootFrom: none, root or anywhere"
+)
+
+// FormerKey reports whether files of before had that key, or keys below it, and the key that stands in its place, if it is one.
+// Lists have their brackets, without a number, or none.
 func FormerKey(key string) (now string, ok bool) {
-	plain := strings.NewReplacer("[]", "")
-	key = plain.Replace(key)
-	for _, row := range movedKeys() {
-		for _, old := range row.old {
-			if old = plain.Replace(old); key != old && !strings.HasPrefix(key, old+".") {
-				continue
-			}
-			if c := row.carry(before{}); len(c.set) == 1 {
-				now = inBrackets.ReplaceAllString(c.set[0].key, "[]")
-			}
-			return now, true
+	plain := func(key string) string { return strings.ReplaceAll(key, "[]", "") }
+	for _, m := range movedKeys {
+		if plain(m.old) == plain(key) || strings.HasPrefix(plain(m.old), plain(key)+".") || strings.HasPrefix(plain(key), plain(m.old)+".") {
+			return m.now, true
 		}
 	}
 	return "", false
 }
 
-// oldWords are what was allowed at an old key that took one of a few words, or a list of such. What else a key took is checked where
-// it is carried to.
-var oldWords = map[string][]string{
-	"gossip.profile": {"auto", "adr", "fast", "calm", "fixed"}, "gossip.lifeguard": booleans, "gossip.leftByDoubt": booleans,
-	"quorum.tieBreakers": {"kubernetes", "lun"}, "kubernetes.tieBreak": {"reachability", "lease"}, "lun.unavailableAtTie": {"fence", "kubernetes"},
-	"kubernetes.watchNode": booleans, "kubernetes.events": booleans, "kubernetes.deaths": booleans, "kubernetes.labels": booleans,
-	"watchdog.disablePriority": {"file", "controller"}, "watchdog.sentenceOnLUNLoss": booleans,
-	"api.confirmDead": booleans, "api.fence": booleans, "api.rootFrom": {"agent", "anywhere"},
-}
-
-var booleans = []string{"true", "false"}
-
-// same is a row of a key that has another name, and no other meaning.
-func same(old, now, byDefault string) moved {
-	return moved{[]string{old}, func(b before) carried {
-		if b.text(old, "") == byDefault {
-			return carried{set: []setting{{key: now}}}
-		}
-		return carried{set: []setting{{key: now, value: b.at(old)}}}
-	}}
-}
-
-// to is one new key with a word as its value; the default is left out.
-func to(key, value, unlessDefault string) carried {
-	if value == unlessDefault {
-		return carried{set: []setting{{key: key}}}
+// become is what a value of the old key is now: nil for the default, or for what needs nothing; ok is false if somebody has to
+// write it by hand.
+func (m *moved) become(value *yaml.Node) (now *yaml.Node, ok bool) {
+	if m.values == nil {
+		return value, !isNull(value)
 	}
-	return carried{set: []setting{{key: key, value: word(value)}}}
+	text, plain := inline(value)
+	word, ok := m.values[text]
+	if !ok || !plain || word == "" {
+		return nil, ok && plain
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Value: word}, true
 }
 
-func word(value string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: value} }
-
-// carryTieBreak: the list was a set; without it kubernetes and lun were in it.
-func carryTieBreak(b before) carried {
-	has := map[string]bool{"kubernetes": true, "lun": true}
-	if list := b.at("quorum.tieBreakers"); list != nil && list.Kind == yaml.SequenceNode {
-		clear(has)
-		for _, n := range list.Content {
-			has[n.Value] = true
-		}
-	}
-	says := TieBreakAuto
-	switch kubernetes, lun := has["kubernetes"], has["lun"]; {
-	case kubernetes && b.text("kubernetes.tieBreak", "") == "lease":
-		says = TieBreakLease
-	case kubernetes && lun && b.text("lun.unavailableAtTie", "") == "kubernetes":
-		if devices := b.at("lun.devices"); devices != nil && len(devices.Content) > 0 { // it had no effect without
-			says = TieBreakLUNThen
-		}
-	case kubernetes && lun:
-	case kubernetes:
-		says = TieBreakAPI
-	case lun:
-		says = TieBreakLUN
-	default:
-		says = TieBreakNone
-	}
-	return to("quorum.tieBreak", string(says), string(TieBreakAuto))
-}
-
-// carryNode: who said nothing of deaths says nothing now; who created no Events may keep them off by what the ServiceAccount may do.
-func carryNode(b before) carried {
-	says := func(key, byDefault string) bool { return b.text("kubernetes."+key, byDefault) == "true" }
-	watch, events, deaths, labels := says("watchNode", "true"), says("events", "true"), says("deaths", "true"), says("labels", "false")
-	use, lost := NodeReport, ""
+// inline is a plain value, or a list of such, as the table has it; ok is false for all else, and for what only looks like one.
+func inline(n *yaml.Node) (text string, ok bool) {
 	switch {
-	case !watch:
-		use = NodeIgnore
-	case !deaths:
-		use = NodeFollow
-		if events || labels {
-			lost = "kubernetes.deaths is false, and Events and labels are not written without: kubernetes.node: report does all of it but the labels"
+	case n.Anchor != "":
+	case n.Kind == yaml.SequenceNode:
+		items := make([]string, len(n.Content))
+		for i, item := range n.Content {
+			if items[i], ok = inline(item); !ok {
+				return "", false
+			}
 		}
-	case labels:
-		use = NodeLabel
+		return "[" + strings.Join(items, ", ") + "]", true
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!bool": // it may be in capitals
+		return strings.ToLower(n.Value), true
+	case n.Kind == yaml.ScalarNode && !strings.ContainsAny(n.Value, "[,"):
+		return n.Value, true
 	}
-	if use != NodeIgnore && deaths && !events {
-		lost = "kubernetes.events is false, and kubernetes.node: " + string(use) + " creates Events: forbid them to the ServiceAccount, and the agent goes on without"
-	}
-	c := to("kubernetes.node", string(use), string(NodeReport))
-	c.lost = lost
-	return c
+	return "", false
 }
 
-func carryDisableFirst(b before) carried {
-	first := DisableAny
-	if list := b.at("watchdog.disablePriority"); list != nil && len(list.Content) > 0 {
-		first = DisableNode
-		if list.Content[0].Value == "file" {
-			first = DisableFile
-		}
+// says is what became of the old key with a value; now is the new one, in the same element of a list.
+func (m *moved) says(value *yaml.Node, now string) string {
+	switch becomes, ok := m.become(value); {
+	case now == "":
+		return "is gone: " + m.byHand
+	case !ok && m.byHand != "":
+		return "is now " + now + ": " + m.byHand
+	case ok && becomes == nil:
+		return "is now " + now + ", whose default says the same"
+	case ok && becomes.Kind == yaml.ScalarNode:
+		return "is now " + now + ": " + shown(becomes.Value)
 	}
-	return to("watchdog.disableFirst", string(first), string(DisableAny))
+	return "is now " + now
 }
 
-// carryCredentials: the two files have to be in one folder, under the names that a pod has them by.
-func carryCredentials(b before) carried {
-	ca := b.text("members.controller.caFile", "/etc/fencing-agent/controller/ca.crt")
-	token := b.text("members.controller.tokenFile", "/var/run/secrets/fencing-controller/token")
-	folder := filepath.Dir(token)
-	c := to("members.controller.credentials", folder, Default().Members.Controller.Credentials)
-	now := Controller{Credentials: folder}
-	if ca != now.CAFile() || token != now.TokenFile() {
-		c.lost = fmt.Sprintf("the agent reads the CA from %s and the token from %s: put %s and %s there", now.CAFile(), now.TokenFile(), ca, token)
-	}
-	return c
-}
-
-func carrySocketMode(b before) carried {
-	c := carried{gone: "the socket has mode 0660, and api.socketGroup says who may use it beside root"}
-	if mode := b.text("api.socketMode", "0660"); mode != "0660" {
-		c.lost = "api.socketMode: " + mode + ": " + c.gone
-	}
-	return c
-}
-
-// carryCommands: what no single value says becomes none, which lets nobody do more than before.
-func carryCommands(b before) carried {
-	tell, order := b.text("api.confirmDead", "true") == "true", b.text("api.fence", "true") == "true"
-	commands := CommandsRoot
-	switch {
-	case !tell || !order:
-		commands = CommandsNone
-	case b.text("api.rootFrom", "agent") == "anywhere":
-		commands = CommandsAnywhere
-	}
-	c := to("api.commands", string(commands), string(CommandsRoot))
-	if tell != order {
-		c.lost = "api.confirmDead and api.fence differ, and api.commands is for both: none of them is allowed now"
-	}
-	return c
-}
-
-// carrySelfFence: the shortest timeout that the driver takes needs no key any more.
-func carrySelfFence(b before) carried {
-	after, on := b.text("watchdog.sentenceAfter", ""), SelfFenceQuorum
-	switch {
-	case after == "off" || after == "false": // as Helm wrote it
-		after, on = "", SelfFenceNone
-	case b.text("watchdog.sentenceOnLUNLoss", "false") == "true":
-		on = SelfFenceLUN
-	}
-	c := to("watchdog.selfFence", string(on), string(SelfFenceQuorum))
-	if after != "" && !means(after, b.derived().Watchdog.SentenceAfter) {
-		c.set = append(c.set, setting{key: "experimental.selfFenceAfter", value: word(after)})
-	}
-	if t := b.text("watchdog.sentenceTimeout", "1s"); !means(t, SentenceTimeout) {
-		c.lost = "watchdog.sentenceTimeout: " + t + ": the agent takes the shortest of 1s to 3s that the driver takes"
-	}
-	return c
-}
-
-// carryPlace: with more than one of them the agent did not start.
-func carryPlace(b before) carried {
-	for _, old := range []string{"interface", "cidr", "address"} {
-		if n := b.at("systemNetworks[]." + old); n != nil {
-			return carried{set: []setting{{key: "systemNetworks[].at", value: n}}}
+// wasKey refuses a key that files of before had, or a section that had such keys. What stands in its place counts as refused, too:
+// that it is missing is no second problem.
+func (r *report) wasKey(path string, value *yaml.Node) bool {
+	pattern := inBrackets.ReplaceAllString(path, "[]")
+	for i := range movedKeys {
+		m := &movedKeys[i]
+		now := strings.Replace(m.now, "[]", inBrackets.FindString(path), 1)
+		switch {
+		case m.old == pattern:
+			r.refuse(path, m.says(value, now)+"; run fencectl config migrate "+r.name, "", "")
+			r.refused[now] = true
+			return true
+		case strings.HasPrefix(m.old, pattern+"."):
+			r.refuse(path, fmt.Sprintf("is no section any more: %s is now %s; run fencectl config migrate %s", m.old, m.now, r.name), "", "")
+			return true
 		}
 	}
-	return carried{set: []setting{{key: "systemNetworks[].at"}}}
+	return false
 }
 
-func carryFeedInterval(b before) carried {
-	const key = "experimental.feedInterval"
-	if means(b.text("watchdog.feedInterval", ""), b.derived().Watchdog.FeedInterval) {
-		return carried{set: []setting{{key: key}}}
-	}
-	return carried{set: []setting{{key: key, value: b.at("watchdog.feedInterval")}}}
+// Migrated is a file with the keys of this version.
+type Migrated struct {
+	Text    []byte   // as it was, if nothing had to change
+	Changed []string // the old keys, and what they became
+	ByHand  []string // old keys that are in it still, so that an agent refuses it, and what to write
 }
 
-// timings are that of the old file, and that of the new one, which has the gossip parameters of gossip.profile. The profile
-// fixed had none: all of them are given.
-func (b before) timings() (old, now Timing) {
-	old = Timing(b.text("timing", string(TimingDefault)))
-	profile := b.text("gossip.profile", "fixed")
-	if profile == "fixed" || profile == string(old.profile()) {
-		return old, old
+// former is an old key in a file.
+type former struct {
+	*moved
+	path, to   string
+	in         *yaml.Node // the mapping that has it
+	key, value *yaml.Node
+	becomes    *yaml.Node
+}
+
+// Migrate writes a file of before with the keys of this version. Comments stay with their keys, and go with those that nothing
+// replaces; blank lines are not kept. What no row of the table says, or two of them say otherwise, stays as it is.
+func Migrate(name string, data []byte) (*Migrated, error) {
+	r := newReport()
+	doc := r.document(data)
+	if len(r.problems) > 0 {
+		return nil, &Invalid{File: name, Problems: r.problems}
 	}
-	for _, now := range []Timing{TimingDefault, TimingFast, TimingWAN, TimingADR} {
-		if string(now.profile()) == profile {
-			return old, now
+	out := &Migrated{Text: data}
+	if doc == nil {
+		return out, nil
+	}
+	if err := doc.Decode(new(map[string]any)); err != nil { // also: a key is given twice
+		return nil, fmt.Errorf("read configuration %s: %w", name, err)
+	}
+	var olds []former
+	values := map[string]*yaml.Node{}
+	walk("", doc.Content[0], func(path string, in, key, value *yaml.Node) {
+		values[path] = value
+		for i := range movedKeys {
+			if m := &movedKeys[i]; m.old == inBrackets.ReplaceAllString(path, "[]") {
+				olds = append(olds, former{moved: m, path: path, to: strings.Replace(m.now, "[]", inBrackets.FindString(path), 1), in: in, key: key, value: value})
+			}
 		}
-	}
-	return old, old // the old file was refused
-}
-
-// carryProfile: what the old timing set and the new one does not is written out.
-func carryProfile(b before) carried {
-	old, now := b.timings()
-	if old == now {
-		return carried{gone: "timing: " + string(now) + " says the same"}
-	}
-	c := carried{set: []setting{{key: "timing", value: word(string(now)), replaces: true}}}
-	was, is := ForTiming(old, 1), b.derived()
-	write := func(key string, was, is time.Duration) {
-		if was != is {
-			c.set = append(c.set, setting{key: key, value: word(was.String())})
-		}
-	}
-	if b.at("lun.heartbeatInterval") == nil {
-		write("lun.heartbeatInterval", was.LUN.HeartbeatInterval, is.LUN.HeartbeatInterval)
-	}
-	if b.at("lun.ioTimeout") == nil {
-		write("lun.ioTimeout", was.LUN.IOTimeout, is.LUN.IOTimeout)
-	}
-	if b.at("watchdog.timeout") == nil {
-		write("watchdog.timeout", was.Watchdog.Timeout, ForTiming(now, 1).Watchdog.Timeout)
-	}
-	if b.at("watchdog.feedInterval") == nil {
-		was.Watchdog.Timeout = is.Watchdog.Timeout
-		was.applyExperimental()
-		write("experimental.feedInterval", was.Watchdog.FeedInterval, is.Watchdog.FeedInterval)
-	}
-	if b.at("watchdog.sentenceAfter") == nil {
-		write("experimental.selfFenceAfter", was.Watchdog.SentenceAfter, is.Watchdog.SentenceAfter)
-	}
-	return c
-}
-
-func carryOverrides(b before) carried {
-	value := b.at("gossip.overrides")
-	if value == nil || value.Kind != yaml.MappingNode || len(value.Content) == 0 {
-		return carried{gone: "it was empty"}
-	}
-	return carried{set: []setting{{key: Laboratory, value: value}}}
-}
-
-// derived is what the new file would have without the old keys that are carried to experimental.
-func (b before) derived() *Config {
-	old, now := b.timings()
-	c := ForTiming(now, 1)
-	c.Watchdog.Timeout = ForTiming(old, 1).Watchdog.Timeout
-	if w, err := time.ParseDuration(b.text("watchdog.timeout", "")); err == nil {
-		c.Watchdog.Timeout = w
-	}
-	c.applyExperimental()
-	return c
-}
-
-// means reports whether a text is a duration.
-func means(text string, d time.Duration) bool {
-	given, err := time.ParseDuration(text)
-	return err == nil && given == d
-}
-
-// says prints what stands in place of the old keys, for a refusal.
-func (c carried) says(b before) string {
-	var parts []string
-	for _, s := range c.set {
-		if s.value == nil {
-			parts = append(parts, b.path(s.key)+", whose default says the same")
+	})
+	var move []*former
+	for i := range olds {
+		o := &olds[i]
+		var ok bool
+		if o.becomes, ok = o.become(o.value); !ok || o.becomes != nil && o.clashes(olds, values) {
+			out.ByHand = append(out.ByHand, o.path+" "+o.says(o.value, o.to))
 			continue
 		}
-		parts = append(parts, b.path(s.key)+": "+shown(inline(s.value)))
+		out.Changed = append(out.Changed, o.path+" "+o.says(o.value, o.to))
+		move = append(move, o)
 	}
-	if len(parts) == 0 {
-		return "is gone: " + c.gone
+	if len(move) == 0 {
+		return out, nil
 	}
-	return "is now " + strings.Join(parts, ", ")
+	for _, o := range move {
+		o.move(doc.Content[0])
+	}
+	prune(doc.Content[0])
+	var err error
+	out.Text, err = indented(doc)
+	return out, err
 }
 
-// inline prints a value on one line.
-func inline(n *yaml.Node) string {
-	if n.Kind == yaml.ScalarNode {
-		return n.Value
-	}
-	var flow func(n *yaml.Node) *yaml.Node
-	flow = func(n *yaml.Node) *yaml.Node {
-		out := &yaml.Node{Kind: n.Kind, Tag: n.Tag, Value: n.Value, Style: yaml.FlowStyle}
-		for _, inner := range n.Content {
-			out.Content = append(out.Content, flow(inner))
+// walk visits each key of a file, with its path and the mapping that has it.
+func walk(path string, n *yaml.Node, visit func(path string, in, key, value *yaml.Node)) {
+	for i, inner := range n.Content {
+		switch {
+		case n.Kind == yaml.SequenceNode:
+			walk(element(path, i), inner, visit)
+		case i%2 == 1:
+			at := child(path, n.Content[i-1].Value)
+			visit(at, n, n.Content[i-1], inner)
+			walk(at, inner, visit)
 		}
-		return out
 	}
-	text, err := yaml.Marshal(flow(n))
-	if err != nil {
-		return "the same"
+}
+
+// clashes reports whether the new key is given, or another old key makes it something else.
+func (o *former) clashes(olds []former, values map[string]*yaml.Node) bool {
+	for at := parent(o.to); at != ""; at = parent(at) {
+		if section := values[at]; section != nil && section.Kind == yaml.ScalarNode && !isNull(section) {
+			return true
+		}
 	}
-	return strings.TrimSpace(string(text))
+	return values[o.to] != nil || slices.ContainsFunc(olds, func(other former) bool {
+		theirs, ok := other.become(other.value)
+		return other.to == o.to && (!ok || theirs != nil && theirs.Value != o.becomes.Value)
+	})
+}
+
+// move takes the old key out, or gives it the new name where the section is the same one. Two may become one key.
+func (o *former) move(root *yaml.Node) {
+	i := slices.Index(o.in.Content, o.key)
+	if o.becomes == nil {
+		o.in.Content = slices.Delete(o.in.Content, i, i+2)
+		return
+	}
+	to, name := o.in, o.to[strings.LastIndex(o.to, ".")+1:]
+	if parent(o.to) != parent(o.path) {
+		to = root
+		for step := range strings.SplitSeq(parent(o.to), ".") {
+			section := valueOf(to, step)
+			if section == nil {
+				section = &yaml.Node{Kind: yaml.MappingNode}
+				to.Content = append(to.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: step}, section)
+			} else if isNull(section) {
+				*section = yaml.Node{Kind: yaml.MappingNode}
+			}
+			to = section
+		}
+	}
+	o.becomes.LineComment = o.value.LineComment
+	switch {
+	case valueOf(to, name) != nil:
+		o.in.Content = slices.Delete(o.in.Content, i, i+2)
+	case to == o.in:
+		o.in.Content[i+1] = o.becomes
+	default:
+		o.in.Content = slices.Delete(o.in.Content, i, i+2)
+		to.Content = append(to.Content, o.key, o.becomes)
+	}
+	o.key.Value = name
+}
+
+func valueOf(section *yaml.Node, key string) *yaml.Node {
+	for i := 1; i < len(section.Content); i += 2 {
+		if section.Content[i-1].Value == key {
+			return section.Content[i]
+		}
+	}
+	return nil
+}
+
+// prune takes out sections that are empty now.
+func prune(n *yaml.Node) {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); {
+		value := n.Content[i+1]
+		if prune(value); value.Kind == yaml.MappingNode && len(value.Content) == 0 {
+			n.Content = slices.Delete(n.Content, i, i+2)
+			continue
+		}
+		i += 2
+	}
 }

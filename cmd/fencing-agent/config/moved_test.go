@@ -13,10 +13,8 @@ import (
 // What people read, the messages of the programs and the documents, sends nobody to a key that went.
 func TestNobodyIsSentToAKeyThatWent(t *testing.T) {
 	var old []string
-	for _, m := range movedKeys() {
-		for _, key := range m.old {
-			old = append(old, strings.ReplaceAll(regexp.QuoteMeta(key), `\[\]`, `(\[\w*\])?`))
-		}
+	for _, m := range movedKeys {
+		old = append(old, strings.ReplaceAll(regexp.QuoteMeta(m.old), `\[\]`, `(\[\w*\])?`))
 	}
 	names := regexp.MustCompile(`(^|[^\w.])(` + strings.Join(old, "|") + `)\b`)
 	records := []string{"docs/adr", "docs/measurements", "cmd/fencing-agent/config"} // of before, and the table itself

@@ -36,26 +36,14 @@ type Overrides struct {
 	EvidenceMaxAge   *time.Duration `yaml:"evidenceMaxAge,omitempty" range:"200ms..5m"` // D_max
 }
 
-// Apply puts the overrides into p.
+// Apply puts the overrides into p, whose fields have the same names.
 func (o *Overrides) Apply(p *netgossip.Params) {
-	override(&p.GossipInterval, o.GossipInterval)
-	override(&p.GossipNodes, o.GossipNodes)
-	override(&p.GossipPacketSize, o.GossipPacketSize)
-	override(&p.ProbeInterval, o.ProbeInterval)
-	override(&p.ProbeTimeout, o.ProbeTimeout)
-	override(&p.IndirectChecks, o.IndirectChecks)
-	override(&p.RetransmitMult, o.RetransmitMult)
-	override(&p.PushPullInterval, o.PushPullInterval)
-	override(&p.TCPTimeout, o.TCPTimeout)
-	override(&p.SuspicionMult, o.SuspicionMult)
-	override(&p.SuspicionMaxTimeoutMult, o.SuspicionMaxTimeoutMult)
-	override(&p.AwarenessMaxMultiplier, o.AwarenessMaxMultiplier)
-	override(&p.GossipToTheDeadTime, o.GossipToTheDeadTime)
-	override(&p.DeadNodeReclaimTime, o.DeadNodeReclaimTime)
-	override(&p.RejoinInterval, o.RejoinInterval)
-	override(&p.EvidenceInterval, o.EvidenceInterval)
-	override(&p.EvidenceTimeout, o.EvidenceTimeout)
-	override(&p.EvidenceMaxAge, o.EvidenceMaxAge)
+	from, to := reflect.ValueOf(o).Elem(), reflect.ValueOf(p).Elem()
+	for i := range from.NumField() {
+		if with := from.Field(i); !with.IsNil() {
+			to.FieldByName(from.Type().Field(i).Name).Set(with.Elem())
+		}
+	}
 }
 
 func override[T any](to *T, with *T) {

@@ -3,12 +3,11 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Problem is one thing that is wrong with a configuration, or dubious about it.
@@ -61,19 +60,19 @@ func Lines(file string, problems []Problem) []string {
 // report collects problems. Keys that could not be read are remembered as refused, so
 // that the checks which follow do not complain about the default in their place.
 type report struct {
-	name     string     // of the file
-	root     *yaml.Node // what it says
+	name     string // of the file
 	problems []Problem
 	warnings []Problem
 	lines    map[string]int // by path, of each key that the file gives
 	refused  map[string]bool
 
-	anyMembers bool // the list of members need not contain this node
-	everyNode  bool // a file that is for no node in particular is checked for all that it lists
+	hostname   func() (string, error) // os.Hostname
+	anyMembers bool                   // the list of members need not contain this node
+	everyNode  bool                   // a file that is for no node in particular is checked for all that it lists
 }
 
 func newReport() *report {
-	return &report{lines: make(map[string]int), refused: make(map[string]bool)}
+	return &report{lines: make(map[string]int), refused: make(map[string]bool), hostname: os.Hostname}
 }
 
 // refuse reports a key whose value cannot be used at all.

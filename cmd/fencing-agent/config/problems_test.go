@@ -262,7 +262,7 @@ func TestRefusesWhatIsNotSupported(t *testing.T) {
 		{"source and list", with(strings.Replace(base[3], "members:", "members:\n  source: kubernetes", 1)), "members.source: needs an API server, and this is no pod, found kubernetes; allowed: kubernetes with kubernetes.kubeconfig, or static\nmembers.static: is given although members.source is kubernetes"},
 		{"source kubernetes and an epoch", with("members: {source: kubernetes, epoch: 3}", "kubernetes: {kubeconfig: /k}"), "members.epoch: is given although members.source is kubernetes, found 3; allowed: no epoch: the nodes number the lists"},
 		{"source kubernetes without this node's Node", with("members: {source: kubernetes}", "kubernetes: {kubeconfig: /k, node: ignore}"), "kubernetes.node: ignores the Node although members.source is kubernetes, found ignore; allowed: follow, report or label, or source: static"},
-		{"retired key", with("quorum: {lastManStanding: false}"), "quorum.lastManStanding: is not a known key any more: remove it, no version supported it"},
+		{"retired key", with("quorum: {lastManStanding: false}"), "quorum.lastManStanding: is not a known key: remove it, no version supported it"},
 		{"on fence halt", with("watchdog: {onFence: halt}"), "watchdog.onFence: is not a choice, found halt; allowed: expire, reboot, crash"},
 	})
 }

@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,26 +18,16 @@ type Reviewed struct {
 	Advice   []Problem // what is right, but costs something that the file does not show
 }
 
-// ReviewFile is Review of the file at path.
-func ReviewFile(path string, env func(string) string) (*Reviewed, error) {
-	data, err := read(path)
-	if err != nil {
-		return nil, err
-	}
-	return Review(path, data, env)
-}
-
 // Review is Parse for a check of a file. Where nobody says which node it is for, and the host's
 // name is that of no member, it is checked for all of them. Of a file that is refused it returns
 // the warnings alone.
 func Review(name string, data []byte, env func(string) string) (*Reviewed, error) {
-	return review(name, data, env, os.Hostname)
+	return newReport().review(name, data, env)
 }
 
-func review(name string, data []byte, env func(string) string, hostname func() (string, error)) (*Reviewed, error) {
-	r := newReport()
+func (r *report) review(name string, data []byte, env func(string) string) (*Reviewed, error) {
 	r.everyNode = true
-	c, warnings, err := r.parse(name, data, env, hostname)
+	c, warnings, err := r.parse(name, data, env)
 	if err != nil {
 		return &Reviewed{Warnings: warnings}, err
 	}
@@ -89,7 +78,7 @@ func advise(c *Config, r *report) {
 		r.warn("members.controller.founders", "is not given: this node founds no group, and waits for one; at the first start of a group name its nodes, the same on all", nil)
 	}
 	if len(c.SystemNetworks) == 1 {
-		r.warn("systemNetworks", "is a single network: who loses it loses the quorum; give two that share no switch and no card", nil)
+		r.warn("systemNetworks", "is a single network: a node that loses it loses its quorum; give two that share no switch and no card", nil)
 	}
 	if v := c.LUNEvidence(len(c.Members.Static)); v > 0 {
 		r.warn("lun.mode", fmt.Sprintf("has a price: a node that loses its networks and not the LUN lives on with its volumes, and nothing fails over, "+

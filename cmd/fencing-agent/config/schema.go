@@ -5,8 +5,6 @@ import (
 	"reflect"
 	"strconv"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Schemas are the definitions of a JSON schema of configuration files, as far as one can say it:
@@ -16,39 +14,6 @@ import (
 func Schemas() (config, duration map[string]any) {
 	return schemaOf(reflect.TypeFor[Config](), ""),
 		map[string]any{"anyOf": []any{map[string]any{"type": "string", "pattern": durations}, map[string]any{"const": 0}}}
-}
-
-// JSONSchema is the schema of a whole file, for editors and other programs, with the defaults.
-func JSONSchema() map[string]any {
-	schema, duration := Schemas()
-	withDefaults(schema, reflect.ValueOf(Default()).Elem())
-	schema["$schema"] = "http://json-schema.org/draft-07/schema#"
-	schema["title"] = "Configuration of fencing-agent"
-	schema["description"] = "Its keys are explained in docs/configuration.md. What this schema takes, fencectl config check may still refuse."
-	schema["definitions"] = map[string]any{"duration": duration}
-	return schema
-}
-
-// withDefaults adds what a key is when the file leaves it out.
-func withDefaults(schema map[string]any, v reflect.Value) {
-	keys, ok := schema["properties"].(map[string]any)
-	if !ok || !isSection(v.Type()) {
-		return
-	}
-	for _, f := range fieldsOf(v.Type()) {
-		of, fv := keys[f.key].(map[string]any), v.FieldByIndex(f.index)
-		switch {
-		case isSection(fv.Type()):
-			withDefaults(of, fv)
-		case fv.IsZero() && fv.Kind() != reflect.Bool:
-		default:
-			var n yaml.Node
-			var value any
-			if n.Encode(fv.Interface()) == nil && n.Decode(&value) == nil {
-				of["default"] = value
-			}
-		}
-	}
 }
 
 // durations are what time.ParseDuration takes, but for negative ones, which no key allows.

@@ -1,10 +1,8 @@
 package config
 
 import (
-	"encoding/json"
 	"maps"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -58,7 +56,8 @@ func unknown(t *testing.T, file any) bool {
 // The schema and the decoder know the same keys. The decoder is asked with files; the schema is walked.
 func TestSchemaKnowsTheKeysOfTheDecoder(t *testing.T) {
 	keys, sections := map[string]bool{}, map[string]bool{}
-	schemaKeys("", JSONSchema(), keys, sections)
+	schema, _ := Schemas()
+	schemaKeys("", schema, keys, sections)
 	if len(keys) < 70 || len(sections) < 10 {
 		t.Fatalf("%d keys, %d sections", len(keys), len(sections))
 	}
@@ -107,37 +106,4 @@ func fileKeys(path string, v any) map[string]bool {
 		}
 	}
 	return out
-}
-
-// A default in the schema is what the agent takes when the key is left out: written into a file it changes nothing.
-func TestDefaultsOfTheSchema(t *testing.T) {
-	found := 0
-	var walk func(path string, schema map[string]any)
-	walk = func(path string, schema map[string]any) {
-		of, _ := schema["properties"].(map[string]any)
-		for key, s := range of {
-			s := s.(map[string]any)
-			at := child(path, key)
-			if value, ok := s["default"]; ok {
-				found++
-				text, err := yaml.Marshal(nested(at, value))
-				if err != nil {
-					t.Fatal(err)
-				}
-				r, c := newReport(), Default()
-				r.decodeFile(text, c)
-				if len(r.problems) > 0 || !reflect.DeepEqual(c, Default()) {
-					t.Errorf("%s: %v: %v", at, value, r.problems)
-				}
-			}
-			walk(at, s)
-		}
-	}
-	walk("", JSONSchema())
-	if found < 25 {
-		t.Errorf("only %d keys have a default", found)
-	}
-	if _, err := json.Marshal(JSONSchema()); err != nil {
-		t.Error(err)
-	}
 }

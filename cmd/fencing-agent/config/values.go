@@ -80,7 +80,7 @@ type Commands string
 
 // Who may command.
 const (
-	CommandsNone     Commands = "none"     // nobody: no death that is told is believed, no order is given or obeyed
+	CommandsNone     Commands = "none"     // nobody: no reported death is believed, no order is given or obeyed
 	CommandsRoot     Commands = "root"     // root in the agent's own PID namespace: on the machine, or in its pod
 	CommandsAnywhere Commands = "anywhere" // root in any container that has the socket, too
 )

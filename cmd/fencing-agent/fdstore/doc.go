@@ -4,7 +4,7 @@
 // # State and invariants
 //
 // A [Store] knows where systemd listens and what it handed over. It does not know what is in the store: systemd
-// answers nothing, takes nothing where the unit has no store, and drops all when the unit ends. Who must know asks
+// answers nothing, takes nothing where the unit has no store, and drops all when the unit ends. A caller that must know asks
 // the kernel.
 //
 // # Concurrency and blocking

@@ -120,7 +120,7 @@ func (n *Networks) checkAddress(sn *config.SystemNetwork, found iface.Local, r *
 	switch {
 	case n.cfg.AddressesFollow:
 		// It moved. Its Node says so from now on, and the others hear it there.
-		n.log.Warn("this node's address is not that of the list of members; it is heard again when the list has changed",
+		n.log.Warn("this node's address is not the one in the list of members; it is heard again once the list has changed",
 			"network", sn.Name, "address", at, "listed", want)
 		return n.checkApart(sn, found)
 	case want == "":

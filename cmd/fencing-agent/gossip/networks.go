@@ -72,7 +72,7 @@ type Config struct {
 	Reports func(*roster.Roster) Reports
 	// Stalled reports whether nobody stands behind the statement any more, since the loop does not run.
 	Stalled func() bool
-	// HandsOver returns a list that this node goes by, nil if it has none of that name (swim.Config).
+	// HandsOver returns a list that this node uses, nil if it has none of that name (swim.Config).
 	HandsOver func(roster.Ref) *roster.Roster
 	// Handed takes a list that Fetch has asked for.
 	Handed func(*roster.Roster)
@@ -235,7 +235,7 @@ func (n *Networks) Ask(peers []roster.Set) {
 
 // Fetch asks one of the peers that have a list for it. Each try asks another peer, on another network.
 func (n *Networks) Fetch(holders []string, self, try int, list roster.Ref) {
-	// Begun at another place by each node: one that goes by the list may be all that many lack.
+	// Begun at another place by each node: one that uses the list may be all that many lack.
 	peer := holders[(self+try/len(n.all))%len(holders)]
 	for k := range n.all { // on the network whose turn it is or, if that is away, on the next one
 		if in := n.all[(try+k)%len(n.all)].now(); in != nil {

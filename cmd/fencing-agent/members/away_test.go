@@ -327,7 +327,7 @@ func (tr *troop) stays(what string, d time.Duration, meanwhile func()) {
 	}
 }
 
-// settled waits until so many nodes go by one list, whose number is that of the book.
+// settled waits until so many nodes use one list, whose number is that of the book.
 func (tr *troop) settled(a *api, n int) {
 	tr.t.Helper()
 	for range 600 {

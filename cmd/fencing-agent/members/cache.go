@@ -80,7 +80,7 @@ func (c *cache) past() (before, first bool) {
 	return !first && !errors.Is(err, fs.ErrNotExist), first
 }
 
-// settle ends the first start. It comes before the node goes by a list in force: one that did has something to forget.
+// settle ends the first start. It comes before the node uses a list in force: one that did has something to forget.
 func (c *cache) settle() error {
 	if _, first := c.past(); !first {
 		return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
@@ -47,13 +48,11 @@ type controllerSource struct {
 	node    func(ownnode.State)
 	nodeUID func() string
 	reached func(bool)
-	finds   func([]FoundDeath)
+	finds   func([]deaths.Death)
 	metrics *controllerMetrics
 	connect func(context.Context, string) (net.Conn, error) // in tests; nil: TCP
-	present atomic.Pointer[roster.Roster]                   // the newest that the agent goes by; nil: none yet
+	present atomic.Pointer[roster.Roster]                   // the newest that the agent uses; nil: none yet
 	waits   atomic.Bool                                     // for a list without a number to be founded
-	readAt  atomic.Int64                                    // a boottime.Instant: when the controller had read the group's policy; 0: it does not say
-	differs atomic.Pointer[[]string]                        // in what this agent runs otherwise than the group's policy says; nil: none was shown
 
 	// The rest is of the goroutine of First, and then of Follow's.
 	gate    memberbook.Gate
@@ -70,7 +69,6 @@ type controllerSource struct {
 	astray  bool                 // the controller has this node at another address: it is told again
 	state   ownnode.State        // of the Node
 	failing bool
-	policy  policies
 }
 
 var _ Source = (*controllerSource)(nil)
@@ -194,13 +192,8 @@ func (c *controllerSource) updated(u *fencingv1.MembersUpdate, trouble func(stri
 		trouble(p)
 		c.note(p)
 	}
-	if p := u.GetPolicy(); p != nil {
-		c.policed(p)
-		c.readAt.Store(0)
-	}
-	c.dated(u.GetPolicyAgeMs())
 	if d := u.GetFound(); d != nil && c.finds != nil {
-		c.finds(foundOf(d))
+		c.finds(deaths.OfFound(d))
 	}
 	if l := u.GetList(); l != nil {
 		c.offer = offerOf(l)
@@ -283,7 +276,6 @@ func (c *controllerSource) tick(trouble func(string), found func(List)) (moved b
 	if c.unsaid != "" {
 		c.note(c.unsaid)
 	}
-	c.sayPolicy()
 	moved, c.astray = moved || c.astray, false
 	return moved
 }

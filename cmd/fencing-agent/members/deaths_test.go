@@ -48,9 +48,10 @@ func failingEar(t *testing.T, fail error, kept ...string) (*ear, *DeathTeller) {
 		e.kept = append(e.kept, &fencingv1.ProvenDeath{Node: n, Boot: tellerBoot, Proof: "time", At: 1780000000})
 	}
 	d := &DeathTeller{
-		ask: e.ask, boot: tellerBoot, log: slog.New(slog.NewTextHandler(&e.lines, nil)), known: e.known, wake: make(chan struct{}, 1), rand: rand.New(rand.NewPCG(1, 1)),
-		clock: func() boottime.Instant { return boottime.Instant(time.Since(e.began)) + 1 },
+		teller: newTeller(tellerBoot, func() boottime.Instant { return boottime.Instant(time.Since(e.began)) + 1 }, slog.New(slog.NewTextHandler(&e.lines, nil))),
+		ask:    e.ask, known: e.known,
 	}
+	d.rand = rand.New(rand.NewPCG(1, 1))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {

@@ -2,90 +2,42 @@ package members
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"strconv"
 	"sync"
 	"time"
 
-	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
-	"github.com/fencing-agent/fencing-agent/watchdog"
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
 const (
-	mostFound     = 64   // deaths that a controller may tell at once
-	mostLives     = 1024 // that are remembered to have been taken back
-	longestName   = 253
-	foundAnswer   = 25 * time.Second // more than the agent takes to decide
-	foundFirst    = time.Second      // between two tries, at first and at last
-	foundLongest  = 30 * time.Second
-	foundLook     = time.Second // between two looks at what the controller says
-	foundBootSize = 16
-	foundAgain    = 5 * time.Second // between two times that the agent hears what is taken back
+	mostLives    = 1024             // deaths that are remembered to have been taken back
+	foundAnswer  = 25 * time.Second // more than the agent takes to decide
+	foundFirst   = time.Second      // between two tries, at first and at last
+	foundLongest = 30 * time.Second
+	foundLook    = time.Second     // between two looks at what the controller says
+	foundAgain   = 5 * time.Second // between two times that the agent hears what is taken back
 )
-
-// FoundDeath is a boot that fencing-controller has found to have ended, by devices or by a crash kernel.
-type FoundDeath struct {
-	Node         string
-	Boot         uint64
-	Proof        watchdog.Proof // ProofPower or ProofKdump
-	Reference    string         // the NodeFence
-	At           time.Time      // for people
-	Contradicted bool           // that boot was heard since
-}
-
-// foundOf reads what a controller tells. What is none is left out: the rest may be right.
-func foundOf(m *fencingv1.FoundDeaths) (out []FoundDeath) {
-	for _, d := range m.GetDeaths()[:min(len(m.GetDeaths()), mostFound)] {
-		f := FoundDeath{Node: d.GetNode(), Reference: d.GetReference(), At: time.Unix(d.GetAt(), 0), Contradicted: d.GetContradicted()}
-		boot, err := strconv.ParseUint(d.GetBoot(), 16, 64)
-		if err != nil || len(d.GetBoot()) != foundBootSize || boot == 0 || len(f.Node) > longestName || len(f.Reference) > longestName || !plain(f.Node) || !plain(f.Reference) {
-			continue
-		}
-		f.Boot = boot
-		switch d.GetProof() {
-		case watchdog.ProofPower.String():
-			f.Proof = watchdog.ProofPower
-		case watchdog.ProofKdump.String():
-			f.Proof = watchdog.ProofKdump
-		default:
-			continue
-		}
-		out = append(out, f)
-	}
-	return out
-}
-
-// plain reports whether a text steers no terminal.
-func plain(s string) bool {
-	for _, r := range s {
-		if r < ' ' || r > '~' {
-			return false
-		}
-	}
-	return true
-}
 
 // Finds tells the agent what the controller has found, until the agent believes it or the controller does not say it any more. The
 // agent checks each as if root on its node had told it: the controller is one voice, and may be wrong.
 type Finds struct {
-	tellAgent func(context.Context, *FoundDeath) error
+	tellAgent func(context.Context, *deaths.Death) error
 	log       *slog.Logger
 	wake      chan struct{} // capacity 1
 
 	mu   sync.Mutex
-	want []FoundDeath // guarded by mu
+	want []deaths.Death // guarded by mu
 }
 
 // NewFinds makes one. tell blocks until the agent has decided; its error is why the agent does not believe it.
-func NewFinds(tell func(context.Context, *FoundDeath) error, log *slog.Logger) *Finds {
+func NewFinds(tell func(context.Context, *deaths.Death) error, log *slog.Logger) *Finds {
 	return &Finds{tellAgent: tell, log: log, wake: make(chan struct{}, 1)}
 }
 
 // Want takes all that the controller has found by now. It does not block.
-func (f *Finds) Want(all []FoundDeath) {
+func (f *Finds) Want(all []deaths.Death) {
 	f.mu.Lock()
 	f.want = all
 	f.mu.Unlock()
@@ -95,14 +47,7 @@ func (f *Finds) Want(all []FoundDeath) {
 	}
 }
 
-// find is which death it is.
-type find struct {
-	node         string
-	boot         uint64
-	contradicted bool
-}
-
-// telling is one death that is told, or was.
+// telling is one reported death, or was.
 type telling struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -111,17 +56,17 @@ type telling struct {
 // Run tells until ctx ends.
 //
 // Invariant: what is not said any more has been told for the last time before what is said instead of it is told. Else a death could reach
-// the agent after it was taken back, and stand. And what changes without end costs the agent one look in a second: each death that is told
+// the agent after it was taken back, and stand. And what changes without end costs the agent one look in a second: each reported death
 // wakes its loop.
 func (f *Finds) Run(ctx context.Context) {
-	told, lives := map[find]telling{}, map[find]bool{}
+	told, lives := map[deaths.Death]telling{}, map[deaths.Death]bool{}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
 		want := f.wanted(lives)
-		stands := map[find]bool{}
+		stands := map[deaths.Death]bool{}
 		for i := range want {
-			stands[want[i].find()] = true
+			stands[which(&want[i])] = true
 		}
 		var ending []telling
 		for k, t := range told {
@@ -136,10 +81,10 @@ func (f *Finds) Run(ctx context.Context) {
 		}
 		for i := range want {
 			d := want[i]
-			if _, there := told[d.find()]; !there {
+			if _, there := told[which(&d)]; !there {
 				each, cancel := context.WithCancel(ctx)
 				t := telling{cancel, make(chan struct{})}
-				told[d.find()] = t
+				told[which(&d)] = t
 				wg.Go(func() {
 					defer close(t.done)
 					f.insist(each, &d)
@@ -158,32 +103,35 @@ func (f *Finds) Run(ctx context.Context) {
 // wanted is what is to be told now.
 //
 // Invariant: what was taken back is not told: that comes from a replica that is behind, or from devices that were wrong about this boot.
-func (f *Finds) wanted(lives map[find]bool) (out []FoundDeath) {
+func (f *Finds) wanted(lives map[deaths.Death]bool) (out []deaths.Death) {
 	f.mu.Lock()
 	want := f.want
 	f.mu.Unlock()
 	for i := range want {
 		if want[i].Contradicted && len(lives) < mostLives {
-			lives[want[i].find()] = true
+			lives[which(&want[i])] = true
 		}
 	}
 	for i := range want {
-		if back := (find{want[i].Node, want[i].Boot, true}); want[i].Contradicted || !lives[back] {
+		if back := (deaths.Death{Node: want[i].Node, Boot: want[i].Boot, Contradicted: true}); want[i].Contradicted || !lives[back] {
 			out = append(out, want[i])
 		}
 	}
 	return out
 }
 
-func (d *FoundDeath) find() find { return find{d.Node, d.Boot, d.Contradicted} }
+// which tells one from another, however often and by whatever it is found.
+func which(d *deaths.Death) deaths.Death {
+	return deaths.Death{Node: d.Node, Boot: d.Boot, Contradicted: d.Contradicted}
+}
 
 // insist tells one death again and again: what speaks against it at first, such as what was heard a moment ago, passes. What is taken
 // back is told for as long as the controller says so.
 //
 // Invariant: a member that does not follow the controller at present may hand on a death that it has taken back. No agent that follows
 // believes that for longer than until it is told again.
-func (f *Finds) insist(ctx context.Context, d *FoundDeath) {
-	log := f.log.With("peer", d.Node, "boot", fmt.Sprintf("%016x", d.Boot), "proof", d.Proof, "reference", d.Reference, "found", d.At.UTC())
+func (f *Finds) insist(ctx context.Context, d *deaths.Death) {
+	log := f.log.With("peer", d.Node, "boot", d.Boot, "proof", d.Proof, "reference", d.Reference, "found", d.At.UTC())
 	backoff := client.Backoff{First: foundFirst, Most: foundLongest}
 	said := ""
 	for {
@@ -213,7 +161,7 @@ func (f *Finds) insist(ctx context.Context, d *FoundDeath) {
 	}
 }
 
-func (f *Finds) tell(ctx context.Context, d *FoundDeath) error {
+func (f *Finds) tell(ctx context.Context, d *deaths.Death) error {
 	ctx, cancel := context.WithTimeout(ctx, foundAnswer)
 	defer cancel()
 	return f.tellAgent(ctx, d)

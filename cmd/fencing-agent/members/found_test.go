@@ -25,7 +25,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	lists "github.com/fencing-agent/fencing-agent/cmd/fencing-controller/members"
-	"github.com/fencing-agent/fencing-agent/watchdog"
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
 // Guards: what is none is left out, and what is right beside it counts; no more is read than may come; nothing that steers a terminal.
@@ -52,18 +52,18 @@ func TestFindingsAreRead(t *testing.T) {
 		all.Deaths = append(all.Deaths, d)
 	}
 	all.Deaths = append(all.Deaths, nil, good())
-	want := []FoundDeath{{Node: "n4", Boot: 0x24bc581b3a34be3, Proof: watchdog.ProofPower, Reference: "node-fence-n4", At: time.Unix(1000, 0)}}
-	if got := foundOf(all); !reflect.DeepEqual(got, want) {
+	want := []deaths.Death{{Node: "n4", Boot: "024bc581b3a34be3", Proof: "power", Reference: "node-fence-n4", At: time.Unix(1000, 0).UTC()}}
+	if got := deaths.OfFound(all); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 	many := &fencingv1.FoundDeaths{}
 	for range 1000 {
 		many.Deaths = append(many.Deaths, good())
 	}
-	if got := foundOf(many); len(got) != mostFound {
+	if got := deaths.OfFound(many); len(got) != deaths.Most {
 		t.Errorf("%d are read", len(got))
 	}
-	if foundOf(nil) != nil {
+	if deaths.OfFound(nil) != nil {
 		t.Error("nothing is something")
 	}
 }
@@ -71,13 +71,13 @@ func TestFindingsAreRead(t *testing.T) {
 // Guard: an update without findings changes nothing; one with none ends what was found.
 func TestFindingsOfAStream(t *testing.T) {
 	f := newFollower(t)
-	var got [][]FoundDeath
-	f.finds = func(d []FoundDeath) { got = append(got, d) }
+	var got [][]deaths.Death
+	f.finds = func(d []deaths.Death) { got = append(got, d) }
 	f.told(&fencingv1.MembersUpdate{})
 	f.told(&fencingv1.MembersUpdate{Found: &fencingv1.FoundDeaths{Deaths: []*fencingv1.FoundDeath{{Node: "n4", Boot: "024bc581b3a34be3", Proof: "kdump", Contradicted: true}}}})
 	f.told(&fencingv1.MembersUpdate{})
 	f.told(&fencingv1.MembersUpdate{Found: &fencingv1.FoundDeaths{}})
-	if len(got) != 2 || len(got[0]) != 1 || got[0][0].Proof != watchdog.ProofKdump || !got[0][0].Contradicted || len(got[1]) != 0 {
+	if len(got) != 2 || len(got[0]) != 1 || got[0][0].Proof != "kdump" || !got[0][0].Contradicted || len(got[1]) != 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -122,7 +122,7 @@ func TestFindingsEndWithTheStream(t *testing.T) {
 		f.cfg.Members.Controller = config.Controller{Address: "c:1", ServerName: "fencing-controller", Credentials: dir}
 		f.connect = func(ctx context.Context, _ string) (net.Conn, error) { return listen.DialContext(ctx) }
 		var last atomic.Int32
-		f.finds = func(d []FoundDeath) { last.Store(int32(len(d))) }
+		f.finds = func(d []deaths.Death) { last.Store(int32(len(d))) }
 		r := &finder{end: make(chan struct{})}
 		srv := grpc.NewServer(lists.Options(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))...)
 		fencingv1.RegisterFencingMembersServer(srv, r)
@@ -151,12 +151,12 @@ type judge struct {
 	mu    sync.Mutex
 	heard []string // when, and what
 	began time.Time
-	say   func(d *FoundDeath, try int) error
+	say   func(d *deaths.Death, try int) error
 	tries map[string]int
 	log   bytes.Buffer
 }
 
-func (j *judge) tell(ctx context.Context, d *FoundDeath) error {
+func (j *judge) tell(ctx context.Context, d *deaths.Death) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	what := d.Node
@@ -168,7 +168,7 @@ func (j *judge) tell(ctx context.Context, d *FoundDeath) error {
 	return j.say(d, j.tries[what])
 }
 
-func newJudge(t *testing.T, say func(*FoundDeath, int) error) (*judge, *Finds) {
+func newJudge(t *testing.T, say func(*deaths.Death, int) error) (*judge, *Finds) {
 	j := &judge{began: time.Now(), say: say, tries: map[string]int{}}
 	f := NewFinds(j.tell, slog.New(slog.NewTextHandler(j, nil)))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -215,9 +215,9 @@ func (j *judge) since(after time.Duration) []string {
 	return out
 }
 
-func foundDead(nodes ...string) (out []FoundDeath) {
+func foundDead(nodes ...string) (out []deaths.Death) {
 	for _, n := range nodes {
-		out = append(out, FoundDeath{Node: n, Boot: 4, Proof: watchdog.ProofPower})
+		out = append(out, deaths.Death{Node: n, Boot: "0000000000000004", Proof: "power"})
 	}
 	return out
 }
@@ -226,7 +226,7 @@ func foundDead(nodes ...string) (out []FoundDeath) {
 // minute; one that is not believed keeps no other waiting; what the controller does not say any more is not told.
 func TestFindingsAreToldUntilTheyAreBelieved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, f := newJudge(t, func(d *FoundDeath, try int) error {
+		j, f := newJudge(t, func(d *deaths.Death, try int) error {
 			if d.Node == "n4" && try > 2 || d.Node == "n6" {
 				return nil
 			}
@@ -259,7 +259,7 @@ func TestFindingsAreToldUntilTheyAreBelieved(t *testing.T) {
 // controller may hand on the death meanwhile; and it is said once.
 func TestFindingsThatAreTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, f := newJudge(t, func(*FoundDeath, int) error { return errors.New("that boot has answered") })
+		j, f := newJudge(t, func(*deaths.Death, int) error { return errors.New("that boot has answered") })
 		f.Want(foundDead("n4"))
 		j.since(time.Minute)
 		back := foundDead("n4")
@@ -281,7 +281,7 @@ func TestFindingsThatAreTakenBack(t *testing.T) {
 // Guard: a replica that is behind tells a death that another one has taken back: it is nothing to this agent, but of another boot.
 func TestWhatWasTakenBackIsNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, f := newJudge(t, func(d *FoundDeath, _ int) error {
+		j, f := newJudge(t, func(d *deaths.Death, _ int) error {
 			if d.Contradicted {
 				return errors.New("that boot has answered")
 			}
@@ -298,7 +298,7 @@ func TestWhatWasTakenBackIsNotTold(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 		next := foundDead("n4")
-		next[0].Boot = 5
+		next[0].Boot = "0000000000000005"
 		f.Want(next)
 		if got := j.since(time.Minute); len(got) != 1 || !strings.HasSuffix(got[0], " n4") {
 			t.Errorf("another boot: %q", got)
@@ -309,9 +309,9 @@ func TestWhatWasTakenBackIsNotTold(t *testing.T) {
 // Guard: a controller that tells others without end costs the agent's loop one look at them in a second.
 func TestFindingsWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, f := newJudge(t, func(*FoundDeath, int) error { return errors.New("the latest known boot is another one") })
+		j, f := newJudge(t, func(*deaths.Death, int) error { return errors.New("the latest known boot is another one") })
 		for boot := range uint64(10000) {
-			f.Want([]FoundDeath{{Node: "n4", Boot: boot + 1, Proof: watchdog.ProofPower}})
+			f.Want([]deaths.Death{{Node: "n4", Boot: fmt.Sprintf("%016x", boot+1), Proof: "power"}})
 			time.Sleep(time.Millisecond) // of the bubble
 		}
 		if got := j.since(0); len(got) < 9 || len(got) > 25 {
@@ -324,7 +324,7 @@ func TestFindingsWithoutEnd(t *testing.T) {
 func TestFindingsAreTakenBackInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var arrived []string // of who waits for its turn
-		f := NewFinds(func(ctx context.Context, d *FoundDeath) error {
+		f := NewFinds(func(ctx context.Context, d *deaths.Death) error {
 			if !d.Contradicted {
 				<-ctx.Done()
 				time.Sleep(time.Second) // of the bubble: the agent takes it when nobody waits for the answer any more
@@ -356,7 +356,7 @@ func TestFindingsAreTakenBackInOrder(t *testing.T) {
 func TestFindingsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		f := NewFinds(func(ctx context.Context, _ *FoundDeath) error {
+		f := NewFinds(func(ctx context.Context, _ *deaths.Death) error {
 			calls++
 			<-ctx.Done()
 			return ctx.Err()

@@ -29,7 +29,7 @@ type handing struct {
 	refusedAt boottime.Instant
 }
 
-// showGives follows the lists that this node goes by.
+// showGives follows the lists that this node uses.
 func (h *handing) showGives(s *roster.Succession) {
 	if h.gives.Load() != nil && h.version == s.Version() {
 		return
@@ -39,7 +39,7 @@ func (h *handing) showGives(s *roster.Succession) {
 	h.gives.Store(&lists) // the succession does not change a chain that it has shown
 }
 
-// HandsOver returns a list that this node goes by, nil if it has none of that name. Any goroutine may call it.
+// HandsOver returns a list that this node uses, nil if it has none of that name. Any goroutine may call it.
 func (m *Members) HandsOver(list roster.Ref) *roster.Roster {
 	if gives := m.handing.gives.Load(); gives != nil {
 		for _, r := range *gives {
@@ -77,7 +77,7 @@ func (m *Members) LearnHanded(now boottime.Instant, core *watchdog.Core, r *rost
 	}
 	err := m.fits(core, r)
 	if err == nil {
-		err = core.Rosters().Hand(r)
+		err = core.Rosters().Succession().Hand(r)
 	}
 	if err != nil {
 		h.refused, h.refusedAt = r.Ref(), now

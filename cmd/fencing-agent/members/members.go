@@ -15,6 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/watchdog"
@@ -40,7 +41,7 @@ type Config struct {
 	// NodeUID is the UID of the Node that Node was told of last, also before a restart. The same goroutine calls it; nil: none.
 	NodeUID func() string
 	// Found takes which deaths the controller has found by now, all of them, where the list comes from there. It is called as Node is.
-	Found    func([]FoundDeath)
+	Found    func([]deaths.Death)
 	Registry prometheus.Registerer // for the metrics of the controller as a source; nil: none
 	Version  string                // of the agent
 	Logger   *slog.Logger
@@ -99,7 +100,7 @@ func New(c Config) *Members {
 // FromNodes reports whether the list is made of the API server's Nodes.
 func (m *Members) FromNodes() bool { return m.nodes != nil }
 
-// Begin finds out which lists the agent goes by: those that it remembers, else the first one of its source, for
+// Begin finds out which lists the agent uses: those that it remembers, else the first one of its source, for
 // which it waits until ctx ends. Everything counts by the indices of the directory.
 func (m *Members) Begin(ctx context.Context) (s *roster.Succession, directory *roster.Roster, err error) {
 	saved, err := m.cache.load()
@@ -151,7 +152,7 @@ func (m *Members) showPresent(s *roster.Succession) {
 		m.controller.waits.Store(s.Fresh() && s.Base().Epoch == 0)
 	}
 	if s.Fresh() {
-		return // what a fresh node goes by is no more than what it was shown
+		return // what a fresh node uses is no more than what it was shown
 	}
 	if m.nodes != nil {
 		m.nodes.present.Store(s.Top())
@@ -209,16 +210,16 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 			"configured_epoch", numbered.Epoch, "used_epoch", top.Epoch, "cache", m.cache.path)
 	}
 	if m.cfg.Config.Members.Source == config.SourceController {
-		// Invariant: a list that nobody vouches for is not founded without those whom a person has named (docs/adr/0059).
+		// Invariant: a list that nobody vouches for is not founded without those whom a person has named (docs/adr/0049).
 		s.FoundOnlyWith(m.cfg.Config.Members.Controller.Founders)
 	}
 	switch {
 	case s.Fresh() && vouched && s.Base().Size() == 1 && !forgot: // it begins at once
 	case s.Fresh() && vouched && s.Base().Size() == 1:
-		m.log.Warn("what this node remembered of its lists of members is gone, and its list names nobody else, so others may live by another one: correct members.static; "+
+		m.log.Warn("what this node remembered of its lists of members is gone, and its list names nobody else: other nodes may use another list: correct members.static; "+
 			"only if this node has always been alone, remove this file and the lock, and start again", "cache", m.cache.path, "lock", m.cache.lock)
 	case s.Fresh() && vouched:
-		m.log.Info("this node remembers no list of members; it waits until most members of its list go by it, too", "members", s.Base().Size())
+		m.log.Info("this node remembers no list of members; it waits until most members of its list use it, too", "members", s.Base().Size())
 	case s.Fresh() && s.Base().Epoch == 0:
 		m.log.Warn("this node remembers no list of members; it waits until another one says that this list is in force, or all its members have met",
 			"members", s.Base().Size())
@@ -240,7 +241,7 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 // Keep stores the first list that Begin has found out, if it is one. It comes before anybody hears of this node, and after all that
 // may refuse the configuration: a start that never ran leaves no list behind that the next one is held to.
 //
-// Who forgets its list goes by whatever the configuration says after the next restart: two parts of a group could be quorate by two
+// A node that forgets its list goes by whatever the configuration says after the next restart: two parts of a group could be quorate by two
 // lists of one epoch.
 //
 // Invariant: an agent that others hear of may be counted by them before it has a list in force, so it has something to forget.
@@ -281,7 +282,7 @@ func (m *Members) Start(background func(func(context.Context))) {
 
 // Learn takes a list of the source into consideration.
 func (m *Members) Learn(core *watchdog.Core, l List) {
-	// Invariant: a list that nobody vouches for is founded, or recognised as the one that others go by. Its number alone would keep
+	// Invariant: a list that nobody vouches for is founded, or recognised as the one that others use. Its number alone would keep
 	// a group waiting for ever that begins with it.
 	sighted := !l.Numbered || l.Founded && core.Rosters().Succession().Fresh() && core.Rosters().Succession().Base().Epoch == 0
 	if l.Waiting && !sighted {
@@ -295,7 +296,7 @@ func (m *Members) Learn(core *watchdog.Core, l List) {
 		err = m.fits(core, r)
 	}
 	if err == nil && !sighted {
-		err = core.Rosters().Learn(r)
+		err = core.Rosters().Succession().Learn(r)
 	}
 	switch {
 	case err == nil:

@@ -152,7 +152,7 @@ func TestListThatDoesNotFitIsRefusedOnce(t *testing.T) {
 	}
 }
 
-// A peer that lacks a list is given what this node goes by, and nothing else.
+// A peer that lacks a list is given what this node uses, and nothing else.
 func TestHandsOverWhatItGoesBy(t *testing.T) {
 	m, _ := desk(t.TempDir(), given{list: listing(0, "n1", "n2")})
 	if m.HandsOver(roster.Ref{}) != nil {
@@ -194,7 +194,7 @@ func TestHoldersAreAskedInTurn(t *testing.T) {
 		tries = append(tries, try)
 	}
 	core := coreOf(s, directory)
-	want := &watchdog.RosterEffects{Fetch: roster.Ref{Epoch: 1, Digest: 1}, Holders: roster.SetOf(1, 2), Rival: -1}
+	want := &watchdog.RosterEffects{Moves: roster.Moves{Fetch: roster.Ref{Epoch: 1, Digest: 1}, Holders: roster.SetOf(1, 2), Rival: -1}}
 	for now := range boottime.Instant(50) { // ten steps a second
 		m.Follow(boottime.Instant(time.Second)+now*boottime.Instant(100*time.Millisecond), core, directory, want)
 	}
@@ -284,7 +284,7 @@ func TestRemovedMemoryIsNoBeginning(t *testing.T) {
 			core := coreOf(s, directory)
 			for at := range 3 {
 				if fx := core.Step(boottime.Instant(time.Duration(at+1) * time.Second)); fx.Rosters.Save != nil {
-					core.Rosters().Saved(m.cache.save(fx.Rosters.Save))
+					core.Rosters().Succession().Saved(m.cache.save(fx.Rosters.Save))
 				}
 			}
 			if s.Claims() != c.claims {
@@ -346,7 +346,7 @@ func TestFirstStartThatEnds(t *testing.T) {
 		core := coreOf(s, directory)
 		for at := range 3 {
 			if fx := core.Step(boottime.Instant(time.Duration(at+1) * time.Second)); fx.Rosters.Save != nil {
-				core.Rosters().Saved(m.cache.save(fx.Rosters.Save))
+				core.Rosters().Succession().Saved(m.cache.save(fx.Rosters.Save))
 			}
 		}
 		if s.Claims() == c.waits {

@@ -35,7 +35,7 @@ type nodeSource struct {
 	local func(*config.SystemNetwork, netip.Addr) (netip.Addr, error)
 	// waiting answers probes of the agent's health until it is stopped.
 	waiting func(problem *atomic.Pointer[string]) (stop func())
-	present atomic.Pointer[roster.Roster] // the newest that the agent goes by; nil: none yet
+	present atomic.Pointer[roster.Roster] // the newest that the agent uses; nil: none yet
 }
 
 var _ Source = (*nodeSource)(nil)

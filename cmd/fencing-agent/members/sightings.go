@@ -3,8 +3,6 @@ package members
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -14,29 +12,19 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
-	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
 // SightingTeller tells fencing-controller what speaks against fencing nodes by their devices, in the place of the annotation that
 // an agent with members.source: controller cannot write.
 type SightingTeller struct {
-	ask   func(context.Context, *fencingv1.SightingsReport) error
-	boot  string
-	clock boottime.Clock
-	log   *slog.Logger
-	rand  *rand.Rand    // of Run; nil: a common one
-	wake  chan struct{} // capacity 1
-
-	mu     sync.Mutex // guards what follows
-	wishes int        // how many there were
-	value  string     // the annotation that there would be; empty: none
-	within time.Duration
+	teller
+	ask func(context.Context, *fencingv1.SightingsReport) error
 }
 
 // NewSightingTeller makes one. boot is that of this node, as deaths name it.
 func NewSightingTeller(c *config.Config, boot string, clock boottime.Clock, log *slog.Logger) *SightingTeller {
-	t := &SightingTeller{boot: boot, clock: clock, log: log, wake: make(chan struct{}, 1)}
+	t := &SightingTeller{teller: newTeller(boot, clock, log)}
 	source := &controllerSource{cfg: c}
 	t.ask = func(ctx context.Context, r *fencingv1.SightingsReport) error {
 		return source.once(ctx, func(ctx context.Context, c fencingv1.FencingMembersClient) error {
@@ -47,33 +35,9 @@ func NewSightingTeller(c *config.Config, boot string, clock boottime.Clock, log 
 	return t
 }
 
-// Renew says what is to be told, in the form of the annotation; nil: nothing. It is told at a random moment within the time
-// given. It does not block.
-func (t *SightingTeller) Renew(value *string, within time.Duration) {
-	t.mu.Lock()
-	t.wishes++
-	if t.value, t.within = "", within; value != nil {
-		t.value = *value
-	}
-	t.mu.Unlock()
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Seen does nothing: the Node's annotation is not this agent's.
-func (t *SightingTeller) Seen(ownnode.State) {}
-
-func (t *SightingTeller) wish() (value string, within time.Duration, n int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.value, t.within, t.wishes
-}
-
 // Run tells until ctx ends.
 //
-// Invariant: what was told, or may have been, and is over is taken back. What an agent before this one has told ends by itself: in a
+// Invariant: anything that was reported, or may have been, is taken back once it is over. What an agent before this one has told ends by itself: in a
 // quiet time nothing is told.
 func (t *SightingTeller) Run(ctx context.Context) {
 	last := 0      // the wish that was told last
@@ -83,10 +47,7 @@ func (t *SightingTeller) Run(ctx context.Context) {
 		value, within, n := t.wish()
 		if n == last || silent && value == "" {
 			last = n
-			select {
-			case <-ctx.Done():
-			case <-t.wake:
-			}
+			t.wait(ctx, 0)
 			continue
 		}
 		if boottime.Wait(ctx, client.Jitter(t.rand, within)); ctx.Err() != nil {
@@ -103,17 +64,8 @@ func (t *SightingTeller) Run(ctx context.Context) {
 	}
 }
 
-// failed says so once, and waits.
 func (t *SightingTeller) failed(ctx context.Context, err error, p *patience) {
-	if ctx.Err() != nil {
-		return
-	}
-	pause := p.next(err)
-	if !p.told {
-		p.told = true
-		t.log.Warn("the controller does not accept this agent's signs of life: they hold up no fencing by devices", "error", told(err), "retry", pause)
-	}
-	boottime.Wait(ctx, pause)
+	t.fail(ctx, err, p, "the controller does not accept this agent's signs of life: they hold up no fencing by devices")
 }
 
 // report is what is told now. What cannot be read cannot come: this agent has written it.

@@ -39,9 +39,10 @@ func newEye(t *testing.T) (*eye, *SightingTeller) {
 	began := time.Now()
 	e := &eye{t: t}
 	s := &SightingTeller{
-		ask: e.ask, boot: tellerBoot, log: slog.New(slog.NewTextHandler(&e.lines, nil)), wake: make(chan struct{}, 1), rand: rand.New(rand.NewPCG(1, 1)),
-		clock: func() boottime.Instant { return boottime.Instant(time.Since(began)) + boottime.Instant(time.Second) },
+		teller: newTeller(tellerBoot, func() boottime.Instant { return boottime.Instant(time.Since(began)) + boottime.Instant(time.Second) }, slog.New(slog.NewTextHandler(&e.lines, nil))),
+		ask:    e.ask,
 	}
+	s.rand = rand.New(rand.NewPCG(1, 1))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -166,7 +167,7 @@ func TestSightingTellerWithoutAController(t *testing.T) {
 
 // Guard: what an agent sees run is told with the rest.
 func TestWhoIsSeenIsTold(t *testing.T) {
-	s := &SightingTeller{boot: tellerBoot, clock: func() boottime.Instant { return 1 }}
+	s := &SightingTeller{teller: newTeller(tellerBoot, func() boottime.Instant { return 1 }, nil)}
 	sees := map[string]string{"n4": tellerBoot}
 	if got := s.report(sightings.Encode(sightings.Sighting{Boot: tellerBoot, Sees: sees})).GetSees(); !maps.Equal(got, sees) {
 		t.Errorf("%v", got)

@@ -71,9 +71,6 @@ func (c *controllerSource) stream(ctx context.Context, again <-chan struct{}, tr
 			return answered, err
 		case <-again: // the server sends what changes by itself
 		case u := <-updates:
-			if !answered && u.GetPolicy() == nil {
-				c.policed(nil) // a server that is older than policies, or has none
-			}
 			answered, heard = true, c.clock()
 			c.metrics.connected(true)
 			c.updated(u, trouble, found)
@@ -102,7 +99,6 @@ func (c *controllerSource) report() *fencingv1.MembersReport {
 	return &fencingv1.MembersReport{
 		NodeUid: uid,
 		Group:   c.cfg.NodeGroup, Addresses: maps.Clone(c.own), Annotations: c.cfg.Kubernetes.DisableAnnotations, HaveEpoch: have, Version: c.version,
-		Running: policyMessage(runs(c.cfg)),
 	}
 }
 
@@ -154,7 +150,6 @@ type controllerMetrics struct {
 	up       prometheus.Gauge
 	taken    prometheus.Gauge
 	refusals *prometheus.CounterVec
-	differs  prometheus.Gauge
 }
 
 func newControllerMetrics(reg prometheus.Registerer) *controllerMetrics {
@@ -175,11 +170,7 @@ func newControllerMetrics(reg prometheus.Registerer) *controllerMetrics {
 			Help: "Lists of fencing-controller that this agent did not believe, by reason: group, invalid, address, stale, differs, future, shrunken, wait, unlisted.",
 		}, []string{"reason"}),
 	}
-	m.differs = prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: "fencing_agent", Name: "members_policy_differs",
-		Help: "Settings in which this agent runs otherwise than the policy that fencing-controller shows for its group says.",
-	})
-	reg.MustRegister(m.up, m.taken, m.refusals, m.differs)
+	reg.MustRegister(m.up, m.taken, m.refusals)
 	return m
 }
 
@@ -193,12 +184,6 @@ func (m *controllerMetrics) connected(yes bool) {
 func (m *controllerMetrics) epoch(e uint64) {
 	if m != nil {
 		m.taken.Set(float64(e))
-	}
-}
-
-func (m *controllerMetrics) policy(differs int) {
-	if m != nil {
-		m.differs.Set(float64(differs))
 	}
 }
 

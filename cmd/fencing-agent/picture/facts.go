@@ -108,7 +108,6 @@ type Lists struct {
 	Changing bool
 	Standing string     // in words
 	Waiting  roster.Set // for whom a change waits
-	Differs  []string   // in what this node runs otherwise than its group should
 }
 
 // Node is what is known of one member.
@@ -176,5 +175,5 @@ func (f *Facts) longestHorizon() time.Duration {
 	return d
 }
 
-// Note is who has told a death from outside, where more can be read of it, and why it is believed.
+// Note is who has reported a death from outside, where more can be read of it, and why it is believed.
 type Note struct{ By, Reference, Reason string }

@@ -50,15 +50,16 @@ type Metrics struct {
 
 // NewMetrics makes all series, at 0.
 func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Metrics {
-	gauge := func(name, help string) prometheus.Gauge {
-		g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help})
-		reg.MustRegister(g)
-		return g
-	}
 	vec := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels)
 		reg.MustRegister(g)
 		return g
+	}
+	gauge := func(name, help string) prometheus.Gauge { return vec(name, help).WithLabelValues() }
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+		reg.MustRegister(c)
+		return c
 	}
 	m := &Metrics{
 		members:    vec("members", "Members of the list by state: reachable, flapping (reachable too, and not published because it comes and goes), restarting, unreachable, fenced.", "state"),
@@ -77,32 +78,25 @@ func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Met
 		network:    vec("network_reachable_nodes", "Peers that answer on a network.", "network"),
 		lunHealthy: vec("lun_healthy", "1 while the LUN answers in time and this node's slot is held.", "device"),
 		leaseHeld:  gauge("lun_lease_held", "1 while this node feeds under a grant of the tie-break lease, on the LUN or at the API server."),
-		tieBreaks: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "tiebreak_total",
-			Help: "Equal splits by tie-breaker and outcome: won, lost, undecided."}, []string{"breaker", "outcome"}),
+		tieBreaks:  counter("tiebreak_total", "Equal splits by tie-breaker and outcome: won, lost, undecided.", "breaker", "outcome"),
 		tieSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: "tiebreak_seconds",
 			Help: "Time from an equal split to its decision, as this node saw both.", Buckets: prometheus.ExponentialBuckets(0.05, 2, 10)}),
 		decision: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: "decision_seconds",
 			Help: "Time one evaluation of the decision took.", Buckets: prometheus.ExponentialBuckets(1e-6, 4, 10)}),
-		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "network_transitions_total",
-			Help: "Peers that became reachable or unreachable on a network, whatever the other networks say."}, []string{"network", "to"}),
+		transitions: counter("network_transitions_total", "Peers that became reachable or unreachable on a network, whatever the other networks say.", "network", "to"),
 	}
 	m.budget = vec("time_budget_seconds", "Terms and sums of this node's time budget, by its effective settings: d_max, sampling, lun_evidence, arbitration, grant, feed, "+
 		"watchdog, release, margin, horizon_majority, horizon_tie.", "term")
 	m.furthest = gauge("longest_horizon_seconds", "The longest horizon that a member says of itself: a guarded node that is lost is dead after it.")
 	b := c.Budget(c.LatestReset())
 	m.showBudget(b, b.Horizon())
-	m.left = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "left_total",
-		Help: "Published LEFTs by reason: unreachable, leaving, restart_overdue, rebooted, no_quorum, doubted."}, []string{"reason"})
-	m.deaths = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "deaths_total",
-		Help: "Proven deaths of nodes by proof: time, boot, sentence, power, kdump, operator."}, []string{"proof"})
-	m.told = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "told_deaths_total",
-		Help: "External confirmations of deaths that root on this node gave to this agent, by the proof and by what became of them: believed, or why not."}, []string{"proof", "outcome"})
+	m.left = counter("left_total", "Published LEFTs by reason: unreachable, leaving, restart_overdue, rebooted, no_quorum, doubted.", "reason")
+	m.deaths = counter("deaths_total", "Proven deaths of nodes by proof: time, boot, sentence, power, kdump, operator.", "proof")
+	m.told = counter("told_deaths_total", "External confirmations of deaths that root on this node gave to this agent, by the proof and by what became of them: believed, or why not.", "proof", "outcome")
 	m.maintenance = gauge("maintenance_ends_seconds", "When the maintenance ends that fencectl maintenance has begun, in seconds since 1970; 0: there is none that ends by itself.")
-	m.ordered = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "fence_orders_total",
-		Help: "Orders that root on this node has given to this agent, that another node ends, by what became of them: obeyed, or why not."}, []string{"outcome"})
-	m.broken = prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "deaths_contradicted_total",
-		Help: "Proofs of a death that turned out wrong: a node that came back without a reboot after its watchdog must have reset it, or a boot that had ended and answers again."})
-	reg.MustRegister(m.deaths, m.told, m.ordered, m.broken, m.left, m.tieBreaks, m.tieSeconds, m.decision, m.transitions)
+	m.ordered = counter("fence_orders_total", "Orders that root on this node has given to this agent, that another node ends, by what became of them: obeyed, or why not.", "outcome")
+	m.broken = counter("deaths_contradicted_total", "Proofs of a death that turned out wrong: a node that came back without a reboot after its watchdog must have reset it, or a boot that had ended and answers again.").WithLabelValues()
+	reg.MustRegister(m.tieSeconds, m.decision)
 	build := vec("build_info", "1, with the version of the agent.", "version")
 	build.WithLabelValues(version).Set(1)
 	if len(c.LUN.Devices) > 0 {
@@ -220,7 +214,7 @@ func (m *Metrics) Left(why watchdog.LeftReason) { m.left.WithLabelValues(why.Str
 // Died counts a proof of death.
 func (m *Metrics) Died(by watchdog.Proof) { m.deaths.WithLabelValues(by.String()).Inc() }
 
-// Told counts what became of a death that was told to this agent.
+// Told counts what became of a reported death to this agent.
 func (m *Metrics) Told(p watchdog.Proof, outcome string) {
 	m.told.WithLabelValues(p.String(), outcome).Inc()
 }

@@ -61,7 +61,7 @@ func (f *Facts) roster() *fencingv1.RosterStatus {
 	l := &f.Lists
 	out := &fencingv1.RosterStatus{
 		Epoch: l.Base.Epoch, Digest: hex64(l.Base.Digest), Size: uint32(f.Verdict.Tally.Expected),
-		Quorum: uint32(f.Verdict.Tally.Quorum), Source: string(f.Config.Members.Source), NewestEpoch: l.Newest, PolicyDiffers: l.Differs,
+		Quorum: uint32(f.Verdict.Tally.Quorum), Source: string(f.Config.Members.Source), NewestEpoch: l.Newest,
 	}
 	if l.Changing {
 		out.Change, out.WaitingFor = l.Standing, f.Roster.Names(l.Waiting)

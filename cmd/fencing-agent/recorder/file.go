@@ -3,7 +3,6 @@ package recorder
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -50,27 +49,46 @@ func useFile(path string, slots int) (_ store, read history.File, err error) {
 			_ = f.Close() // nothing was written
 		}
 	}()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
 		return nil, read, errors.Join(err, fmt.Errorf("%s is not a regular file: remove it", path))
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, read, fmt.Errorf("another agent writes it: %w", err)
 	}
-	text, err := io.ReadAll(io.LimitReader(f, history.Size(history.MaxSlots)))
-	if err != nil {
-		return nil, read, err
-	}
-	read, err = history.Decode(text)
+	size := min(info.Size(), history.Size(history.MaxSlots))
+	read, foreign, err := decodeFile(f, size)
 	switch {
 	case err != nil:
+		return nil, read, err
+	case foreign != nil:
 		if err := os.Rename(path, path+".unreadable"); err != nil {
 			return nil, read, err
 		}
 		return nil, history.File{}, errRemake
-	case read.Slots != slots || int64(len(text)) != history.Size(slots):
+	case read.Slots != slots || size != history.Size(slots):
 		return nil, read, errRemake
 	}
 	return &file{f: f, shelf: history.NewShelf(slots, &read)}, read, nil
+}
+
+// decodeFile reads the file, and says why it is none of this version.
+//
+// Invariant: its megabytes are never in the heap. That does not shrink again in a process whose memory is locked.
+func decodeFile(f *os.File, size int64) (read history.File, foreign, err error) {
+	if size == 0 {
+		return read, history.ErrForeign, nil
+	}
+	text, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return read, nil, fmt.Errorf("room for %d bytes: %w", size, err)
+	}
+	defer func() { err = errors.Join(err, unix.Munmap(text)) }()
+	if _, err := f.ReadAt(text, 0); err != nil {
+		return read, nil, err
+	}
+	read, foreign = history.Decode(text)
+	return read, foreign, nil
 }
 
 // makeFile makes the file under another name, all of it allocated, and then gives it its own.

@@ -250,12 +250,8 @@ func (r *Recorder) begin(ctx context.Context) (store, uint64) {
 			told = true
 			r.c.Log.Warn("history cannot be opened; trying again, and the agent goes on without", "file", r.c.Path, "error", err)
 		}
-		t := time.NewTimer(openRetry)
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if boottime.Wait(ctx, openRetry); ctx.Err() != nil {
 			return nil, 0
-		case <-t.C:
 		}
 	}
 }

@@ -81,7 +81,7 @@ func TestSyncAndRemove(t *testing.T) {
 	}
 }
 
-// Guard: a second agent is told from one that is not to be seen by who has the lock.
+// Guard: a second agent is told from one that cannot be seen by who has the lock.
 func TestHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "running")
 	if pid := Holder("/proc", path); pid != 0 {

@@ -26,7 +26,7 @@ type Config struct {
 func Register(mux *http.ServeMux, c Config) {
 	page.Register(mux, page.Config{
 		Who: "the controller", Ends: "the replica has stopped, or the connection is gone",
-		Also:     []string{"kubectl fence explain NODE", "kubectl fence events"},
+		Also:     []string{"kubectl fence explain [NODE]"},
 		Starting: "This replica has not seen the Nodes yet: it has just started. Reload in a second.",
 		Model:    c.model, Follow: c.follow, Anybody: c.Anybody,
 		Ticket: func() string {
@@ -36,7 +36,7 @@ func Register(mux *http.ServeMux, c Config) {
 			return ""
 		},
 		Refusal: "This page is for clients on this machine alone (page.clients: loopback). Forward the port, as by\n" +
-			"kubectl fence ui, and open it as localhost or 127.0.0.1, or set page.clients to any.",
+			"kubectl port-forward, and open it as localhost or 127.0.0.1, or set page.clients to any.",
 	})
 }
 

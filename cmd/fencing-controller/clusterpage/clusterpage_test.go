@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/api/page"
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/reconcile"
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
@@ -40,11 +41,11 @@ func quiet(nodes int) *reconcile.Picture {
 // night has something of everything.
 func night(nodes int) *reconcile.Picture {
 	p := quiet(nodes)
-	at := func(name, group string, phase recovery.Phase, ago time.Duration, text string, told ...reconcile.Told) {
+	at := func(name, group string, phase recovery.Phase, ago time.Duration, text string, told ...deaths.Death) {
 		p.Nodes = append(p.Nodes, reconcile.NodePicture{Name: name, Group: group, Phase: phase, Since: noon.Add(-ago), Text: text, Told: told})
 	}
-	told := func(by, boot, proof string) reconcile.Told {
-		return reconcile.Told{By: by, Boot: boot, Proof: proof, At: noon.Add(-20 * time.Second)}
+	told := func(by, boot, proof string) deaths.Death {
+		return deaths.Death{By: by, Boot: boot, Proof: proof, At: noon.Add(-20 * time.Second)}
 	}
 	at("node-2", "worker", recovery.Draining, 12*time.Second, "12 pods are not evicted yet", told("node-1", "024bc581b3a34be3", "sentence"), told("node-3", "024bc581b3a34be3", "sentence"), told("node-4", "111bc581b3a34be3", "<time>"))
 	at("node-3", "storage", recovery.InDispute, time.Minute, "boot 324bc581b3a34be3 was heard after it was called dead")

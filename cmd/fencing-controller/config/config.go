@@ -41,8 +41,6 @@ type Config struct {
 	MembersKey        string
 	MembersAudience   string
 	MembersAgents     []string
-	FencingGroups     bool
-	NodeGroups        bool
 	KdumpAddress      string // empty: nobody listens
 	ExecutorSelector  map[string]string
 }
@@ -72,7 +70,7 @@ func keys() []key {
 		{"groupLabel", "node.deckhouse.io/group", "the label by which Nodes are of one group", text(func(c *Config) *string { return &c.GroupLabel }, false)},
 		{"evidence.minReporters", "2", "different Nodes that have to name a boot; all the others in a group of fewer, but two at least", number(func(c *Config) *int { return &c.MinReporters }, 2, 32)},
 		{"evidence.readyUnknown", "true", "one Node is enough if the dead Node's Ready is Unknown", boolean(func(c *Config) *bool { return &c.ReadyUnknown })},
-		{"evidence.groupsOfTwo", "[]", "groups in which one Node is enough, as long as they have two: who takes over one of them is believed", list(func(c *Config) *[]string { return &c.GroupsOfTwo })},
+		{"evidence.groupsOfTwo", "[]", "groups in which one Node is enough, as long as they have two: anyone who takes over one of them is believed", list(func(c *Config) *[]string { return &c.GroupsOfTwo })},
 		{"recovery.pods", "all", "all, or statefulset: the pods that are deleted without grace (the taint evicts all)", pods},
 		{"recovery.excludeNamespaces", "[kube-system]", "whose pods are left to the taint; the admission policy has to agree", excluded},
 		{"recovery.settle", "1s", "from the taint to the first deletion; 10s with kubelets before 1.35 and several API servers", duration(func(c *Config) *time.Duration { return &c.Settle }, time.Second, time.Minute)},
@@ -91,8 +89,6 @@ func keys() []key {
 		{"members.keyFile", "/etc/fencing-controller-members/tls.key", "and its key", text(func(c *Config) *string { return &c.MembersKey }, false)},
 		{"members.audience", "fencing-controller", "of the agents' tokens", text(func(c *Config) *string { return &c.MembersAudience }, false)},
 		{"members.agents", "[]", "service accounts of the agents, NAMESPACE/NAME; it has to be given with enabled: true", accounts},
-		{"members.fencingGroups", "false", "show agents the policies of FencingGroups, and there which agents differ; it needs the CustomResourceDefinition", boolean(func(c *Config) *bool { return &c.FencingGroups })},
-		{"members.nodeGroups", "false", "show agents what the NodeGroups of Deckhouse say in spec.fencing, where FencingGroups do not", boolean(func(c *Config) *bool { return &c.NodeGroups })},
 		{"metrics.address", `":9120"`, "where metrics are served", address(func(c *Config) *string { return &c.MetricsAddress }, "0")},
 		{"page.address", `"127.0.0.1:9124"`, "where the status page is served; empty: nowhere", address(func(c *Config) *string { return &c.PageAddress }, "")},
 		{"page.clients", "loopback", "who is shown it: loopback (and what is forwarded to it), or any", clients},
@@ -163,9 +159,6 @@ func Parse(name string, data []byte) (*Config, error) {
 	}
 	if c.Members && len(c.MembersAgents) == 0 {
 		bad.add(1, "members.agents is not given, and members.enabled is true; allowed: the service accounts of the agents, NAMESPACE/NAME")
-	}
-	if (c.FencingGroups || c.NodeGroups) && !c.Members {
-		bad.add(1, "members.fencingGroups and members.nodeGroups have no effect without members.enabled: true; allowed: false")
 	}
 	if len(bad.Problems) > 0 {
 		slices.SortStableFunc(bad.Problems, func(a, b Problem) int { return a.Line - b.Line })

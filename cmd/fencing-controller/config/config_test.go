@@ -133,13 +133,4 @@ func TestMembersNeedTheirAgents(t *testing.T) {
 	if Default().Members {
 		t.Error("it is on by default")
 	}
-	for _, key := range []string{"fencingGroups", "nodeGroups"} {
-		if _, err := Parse("c.yaml", []byte("members: {"+key+": true}")); err == nil || !strings.Contains(err.Error(), "have no effect without members.enabled") {
-			t.Error(err)
-		}
-		c, err := Parse("c.yaml", []byte("members: {enabled: true, agents: [a/b], "+key+": true}"))
-		if err != nil || c.FencingGroups != (key == "fencingGroups") || c.NodeGroups != (key == "nodeGroups") {
-			t.Errorf("%+v %v", c, err)
-		}
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -42,19 +43,27 @@ var _ Store = (*Cluster)(nil)
 
 // Read implements Store.
 func (c *Cluster) Read(ctx context.Context, group string) (*memberbook.Book, string, error) {
-	var m corev1.ConfigMap
-	err := c.Reader.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: BookName(group)}, &m)
-	if apierrors.IsNotFound(err) {
-		return nil, "", nil
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("read the book: %w", err)
+	m, err := c.configMap(ctx, BookName(group))
+	if m == nil {
+		return nil, "", err
 	}
 	if m.Labels[BookLabel] != "true" {
 		return nil, "", fmt.Errorf("ConfigMap %s has no label %s=true: put it on again, or delete the ConfigMap", m.Name, BookLabel)
 	}
 	b, err := decode(group, m.Data[bookKey])
 	return b, m.ResourceVersion, err
+}
+
+// configMap reads one; nil: there is none, or an error.
+func (c *Cluster) configMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+	var m corev1.ConfigMap
+	switch err := c.Reader.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, &m); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read ConfigMap %s: %w", name, err)
+	}
+	return &m, nil
 }
 
 // Nodes implements Store.
@@ -84,19 +93,11 @@ func (c *Cluster) Write(ctx context.Context, b *memberbook.Book, version string)
 	}
 	m := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: c.Namespace, Name: BookName(b.Group), ResourceVersion: version, Labels: map[string]string{BookLabel: "true", appLabel: controller},
+			Namespace: c.Namespace, Name: BookName(b.Group), Labels: map[string]string{BookLabel: "true", appLabel: controller},
 		},
 		Data: map[string]string{bookKey: text},
 	}
-	if version == "" {
-		err = c.Writer.Create(ctx, m)
-	} else {
-		err = c.Writer.Update(ctx, m)
-	}
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-		return ErrConflict
-	}
-	return err
+	return c.put(ctx, m, version)
 }
 
 // Review is a Reviewer. The API server checks that the token's pod and Node are still there.
@@ -116,8 +117,8 @@ func judgeToken(s *authenticationv1.TokenReviewStatus, audience string, agents [
 		return "", fmt.Errorf("%w: the token is not valid for the audience %s", ErrRefused, audience)
 	}
 	known := slices.ContainsFunc(agents, func(a string) bool {
-		space, name, ok := cut(a)
-		return ok && s.User.Username == "system:serviceaccount:"+space+":"+name
+		space, name, _ := strings.Cut(a, "/")
+		return space != "" && name != "" && s.User.Username == "system:serviceaccount:"+space+":"+name
 	})
 	if !known {
 		return "", fmt.Errorf("%w: %s is not among members.agents", ErrRefused, s.User.Username)
@@ -127,15 +128,6 @@ func judgeToken(s *authenticationv1.TokenReviewStatus, audience string, agents [
 		return "", fmt.Errorf("%w: the token is bound to no node: project one of a pod, by Kubernetes 1.32 or later", ErrRefused)
 	}
 	return claim[0], nil
-}
-
-func cut(account string) (space, name string, ok bool) {
-	for i := range account {
-		if account[i] == '/' {
-			return account[:i], account[i+1:], i > 0 && i+1 < len(account)
-		}
-	}
-	return "", "", false
 }
 
 // Watch has the hub told of Nodes and books. It returns when all have been seen once, or ctx ends.

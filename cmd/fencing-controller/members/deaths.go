@@ -16,10 +16,11 @@ import (
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
+	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
 const (
-	// tellPause is between two reports of one node: who takes one over costs the API server no more than that.
+	// tellPause is between two reports of one node: anyone who takes one over costs the API server no more than that.
 	tellPause   = time.Second
 	tellTimeout = 10 * time.Second
 	tellTries   = 3
@@ -29,17 +30,21 @@ const (
 // errNoNode says that there is no such Node.
 var errNoNode = errors.New("the Node does not exist")
 
-// DeathStore keeps what agents tell of dead nodes. It is read from the API server, and not from a cache.
-type DeathStore interface {
+// ToldStore keeps what agents tell: of dead nodes, and against fencing nodes by their devices. It is read from the API server, and
+// not from a cache. What is written replaces the version that was read, or is [ErrConflict] if that is another by now, and is kept as
+// long as the Node that tells it.
+type ToldStore interface {
 	// Reporter is what a node's Node shows.
 	Reporter(ctx context.Context, node string) (Reporter, error)
-	// Reported is what the node's agent has told, nil if nothing, and its version for Report.
+	// Reported is what the node's agent has told of dead nodes, nil if nothing, and its version for Report.
 	Reported(ctx context.Context, node string) (r *deaths.Report, version string, err error)
-	// Report replaces that version; [ErrConflict] if it is another by now. It is kept as long as the Node that tells it.
 	Report(ctx context.Context, r *deaths.Report, by Reporter, version string) error
+	// Sighted is what it has told against fencing, nil if nothing, and its version for See.
+	Sighted(ctx context.Context, node string) (s *sightings.Sighting, version string, err error)
+	See(ctx context.Context, node string, s *sightings.Sighting, by Reporter, version string) error
 }
 
-// Reporter is the Node of an agent that tells deaths.
+// Reporter is the Node of an agent that tells something.
 type Reporter struct {
 	UID        types.UID
 	Boot       string // that it shows
@@ -55,59 +60,65 @@ func (s *Server) TellDeaths(ctx context.Context, r *fencingv1.DeathsReport) (*fe
 	if err != nil {
 		return nil, err
 	}
-	if s.Deaths == nil {
+	if s.Told == nil {
 		return nil, status.Error(codes.Unimplemented, "this controller takes no deaths")
 	}
-	now, err := reportOf(node, r)
-	if err != nil {
-		return nil, err
+	now := &deaths.Report{Node: node, Boot: r.GetBoot(), At: r.GetAt()}
+	if now.Deaths, err = deaths.OfTold(r.GetDeaths()); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	if !s.mayTell("deaths of " + node) {
 		return nil, status.Error(codes.ResourceExhausted, "this node has told something a moment ago")
 	}
-	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
-	defer cancel()
-	known, err := s.keep(ctx, now, r.GetAsk())
-	switch {
-	case err == nil:
-		return knownOf(known), nil
-	case errors.Is(err, errNoNode), errors.Is(err, deaths.ErrOtherBoot):
-		return nil, status.Error(codes.FailedPrecondition, err.Error())
-	case errors.Is(err, deaths.ErrOld), errors.Is(err, ErrConflict):
-		return nil, status.Error(codes.Aborted, err.Error())
-	default:
-		s.Logger.Warn("cannot store the deaths that an agent reports", "node", node, "err", err)
-		return nil, status.Error(codes.Unavailable, "they cannot be kept now")
-	}
-}
-
-// keep keeps a report, or, if only asked, says what was named last.
-func (s *Server) keep(ctx context.Context, now *deaths.Report, ask bool) ([]deaths.Death, error) {
-	for try := 1; ; try++ {
-		// The Node is read first: if it changes its boot after that, the next report says so.
-		by, err := s.Deaths.Reporter(ctx, now.Node)
+	var known []deaths.Death
+	err = s.keep(ctx, node, "deaths", func(ctx context.Context, by Reporter) error {
+		was, version, err := s.Told.Reported(ctx, node)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		was, version, err := s.Deaths.Reported(ctx, now.Node)
-		if err != nil {
-			return nil, err
-		}
-		if ask {
-			return deaths.Last(by.Annotation, was), nil
+		if r.GetAsk() {
+			known = deaths.Last(by.Annotation, was)
+			return nil
 		}
 		if err := deaths.Accept(was, *now, by.Boot); err != nil {
-			return nil, err
+			return err
 		}
 		now.Over, now.Heard = deaths.Digest(by.Annotation), time.Now()
-		err = s.Deaths.Report(ctx, now, by, version)
-		if err == nil {
-			s.Logger.Info("an agent reported which nodes are dead", "node", now.Node, "deaths", len(now.Deaths))
-			return now.Deaths, nil
+		if err := s.Told.Report(ctx, now, by, version); err != nil {
+			return err
 		}
-		if !errors.Is(err, ErrConflict) || try == tellTries {
-			return nil, err
+		s.Logger.Info("an agent reported which nodes are dead", "node", node, "deaths", len(now.Deaths))
+		known = now.Deaths
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &fencingv1.DeathsKnown{Deaths: deaths.Told(known)}, nil
+}
+
+// keep keeps what a node's agent tells. once judges and writes it, and is called again if another replica has written meanwhile.
+func (s *Server) keep(ctx context.Context, node, what string, once func(ctx context.Context, by Reporter) error) error {
+	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+	defer cancel()
+	err := ErrConflict
+	for try := 0; try < tellTries && errors.Is(err, ErrConflict); try++ {
+		// The Node is read first: if it changes its boot after that, the next report says so.
+		var by Reporter
+		if by, err = s.Told.Reporter(ctx, node); err == nil {
+			err = once(ctx, by)
 		}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errNoNode), errors.Is(err, deaths.ErrOtherBoot):
+		return status.Error(codes.FailedPrecondition, err.Error())
+	case errors.Is(err, deaths.ErrOld), errors.Is(err, ErrConflict):
+		return status.Error(codes.Aborted, err.Error())
+	default:
+		s.Logger.Warn("cannot store what an agent reports", "node", node, "what", what, "err", err)
+		return status.Error(codes.Unavailable, "it cannot be kept now")
 	}
 }
 
@@ -126,33 +137,9 @@ func (s *Server) mayTell(what string) bool {
 	return true
 }
 
-// reportOf refuses reports that are none.
-func reportOf(node string, r *fencingv1.DeathsReport) (*deaths.Report, error) {
-	out := &deaths.Report{Node: node, Boot: r.GetBoot(), At: r.GetAt()}
-	if len(r.GetDeaths()) > deaths.Most {
-		return nil, status.Error(codes.InvalidArgument, "there are more deaths than a report may have")
-	}
-	for _, d := range r.GetDeaths() {
-		at := d.GetAt()
-		if d.GetNode() == "" || len(d.GetNode()) > longestNode || !deaths.IsBoot(d.GetBoot()) || len(d.GetProof()) > 16 || d.GetSaid() != "" && !deaths.IsBoot(d.GetSaid()) || at < 0 || at > latest {
-			return nil, status.Errorf(codes.InvalidArgument, "the death of %.60q names no node or no boot, or is no death", d.GetNode())
-		}
-		out.Deaths = append(out.Deaths, deaths.Death{Node: d.GetNode(), Boot: d.GetBoot(), Proof: d.GetProof(), At: time.Unix(at, 0).UTC(), Said: d.GetSaid()})
-	}
-	return out, nil
-}
+var _ ToldStore = (*Cluster)(nil)
 
-func knownOf(list []deaths.Death) *fencingv1.DeathsKnown {
-	out := &fencingv1.DeathsKnown{}
-	for _, d := range list {
-		out.Deaths = append(out.Deaths, &fencingv1.ProvenDeath{Node: d.Node, Boot: d.Boot, Proof: d.Proof, At: d.At.Unix(), Said: d.Said})
-	}
-	return out
-}
-
-var _ DeathStore = (*Cluster)(nil)
-
-// Reporter implements DeathStore.
+// Reporter implements ToldStore.
 func (c *Cluster) Reporter(ctx context.Context, node string) (Reporter, error) {
 	var n corev1.Node
 	if err := c.Reader.Get(ctx, client.ObjectKey{Name: node}, &n); err != nil {
@@ -164,15 +151,11 @@ func (c *Cluster) Reporter(ctx context.Context, node string) (Reporter, error) {
 	return Reporter{UID: n.UID, Boot: deaths.Boot(n.Status.NodeInfo.BootID), Annotation: n.Annotations[deaths.Annotation]}, nil
 }
 
-// Reported implements DeathStore. One that cannot be read is an error: nothing is written over it.
+// Reported implements ToldStore. One that cannot be read is an error: nothing is written over it.
 func (c *Cluster) Reported(ctx context.Context, node string) (*deaths.Report, string, error) {
-	var m corev1.ConfigMap
-	err := c.Reader.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: deaths.ReportName(node)}, &m)
-	if apierrors.IsNotFound(err) {
-		return nil, "", nil
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("read what was told: %w", err)
+	m, err := c.configMap(ctx, deaths.ReportName(node))
+	if m == nil {
+		return nil, "", err
 	}
 	r, err := deaths.ReportIn(m.Name, m.Labels, m.Data)
 	if err == nil && r.Node != node {
@@ -184,7 +167,7 @@ func (c *Cluster) Reported(ctx context.Context, node string) (*deaths.Report, st
 	return &r, m.ResourceVersion, nil
 }
 
-// Report implements DeathStore. The Node owns what it tells, so that Kubernetes deletes it with the Node: this account may not.
+// Report implements ToldStore. The Node owns what it tells, so that Kubernetes deletes it with the Node: this account may not.
 func (c *Cluster) Report(ctx context.Context, r *deaths.Report, by Reporter, version string) error {
 	text, err := deaths.EncodeReport(*r)
 	if err != nil {
@@ -212,7 +195,7 @@ func (c *Cluster) put(ctx context.Context, m *corev1.ConfigMap, version string) 
 	} else {
 		err = c.Writer.Update(ctx, m)
 	}
-	if version != "" && apierrors.IsForbidden(err) {
+	if version != "" && len(m.OwnerReferences) > 0 && apierrors.IsForbidden(err) {
 		err = c.underItsOwner(ctx, m)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {

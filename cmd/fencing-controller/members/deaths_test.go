@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -48,7 +49,7 @@ func newDesk(t *testing.T, nodes ...string) *desk {
 	api := fake.NewClientBuilder().WithObjects(objects...).Build()
 	d := &desk{t: t, cluster: &Cluster{Reader: api, Writer: api, Namespace: "fencing-controller"}}
 	for range 2 {
-		d.replicas = append(d.replicas, &Server{Hub: NewHub(), Logger: slog.New(slog.DiscardHandler), Deaths: d.cluster,
+		d.replicas = append(d.replicas, &Server{Hub: NewHub(), Logger: slog.New(slog.DiscardHandler), Told: d.cluster,
 			Review: func(context.Context, string) (string, error) { return d.caller, nil }})
 	}
 	return d
@@ -108,7 +109,7 @@ func TestTellDeaths(t *testing.T) {
 			"no such Node":         {"n9", report(boot1, 2, "n5"), codes.FailedPrecondition},
 			"a death of nobody":    {"n1", report(boot1, 2, ""), codes.InvalidArgument},
 			"too long a name":      {"n1", report(boot1, 2, strings.Repeat("n", 254)), codes.InvalidArgument},
-			"too many":             {"n1", report(boot1, 2, make([]string, deaths.Most+1)...), codes.InvalidArgument},
+			"too many":             {"n1", report(boot1, 2, slices.Repeat([]string{"n5"}, deaths.Most+1)...), codes.InvalidArgument},
 			"the token is of none": {"", report(boot1, 2), codes.Unauthenticated},
 		} {
 			if _, err := d.tell(0, c.node, c.r); status.Code(err) != c.want || d.kept("n1") != "n4" {
@@ -125,7 +126,7 @@ func TestTellDeaths(t *testing.T) {
 				t.Errorf("%v: %v", r, err)
 			}
 		}
-		d.replicas[0].Deaths = nil
+		d.replicas[0].Told = nil
 		if _, err := d.tell(0, "n1", report(boot1, 2)); status.Code(err) != codes.Unimplemented {
 			t.Error(err)
 		}
@@ -193,7 +194,7 @@ func TestTellingAndWriting(t *testing.T) {
 
 // flaky is a store of which any write may meet another replica's.
 type flaky struct {
-	DeathStore
+	ToldStore
 	before func()
 }
 
@@ -201,7 +202,7 @@ func (f *flaky) Report(ctx context.Context, r *deaths.Report, by Reporter, versi
 	if f.before != nil {
 		f.before()
 	}
-	return f.DeathStore.Report(ctx, r, by, version)
+	return f.ToldStore.Report(ctx, r, by, version)
 }
 
 // Guard: a replica that stood still between reading and writing writes over nothing later, be it the first report or another one.
@@ -214,14 +215,14 @@ func TestTwoReplicasHearOneNode(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			f := &flaky{DeathStore: d.cluster}
+			f := &flaky{ToldStore: d.cluster}
 			f.before = func() {
 				f.before = nil
 				if _, err := d.tell(1, "n1", report(boot1, 7, "n5")); err != nil {
 					t.Error(err)
 				}
 			}
-			d.replicas[0].Deaths = f
+			d.replicas[0].Told = f
 			if _, err := d.tell(0, "n1", report(boot1, 6, "n4")); status.Code(err) != codes.Aborted || d.kept("n1") != "n5" {
 				t.Errorf("%v, kept %q", err, d.kept("n1"))
 			}

@@ -3,8 +3,6 @@
 //	Nodes, books (watched) --> Hub --> Server --> agents
 //	agents' addresses -------> Hub --> Scribe --> books, by compare-and-swap
 //
-// [Policies] shows agents with what their group should run, and FencingGroups which do not (docs/adr/0067).
-//
 // What is decided is in k8s/memberbook. [Hub] holds what this replica knows, [Scribe] writes books, [Server] has a goroutine for each
 // stream. [Store] and [Reviewer] are the API server. All replicas do the same; there is no leader.
 //

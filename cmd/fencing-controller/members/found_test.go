@@ -7,12 +7,21 @@ import (
 	"time"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/fencing"
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-func finding(node string) fencing.Finding {
-	return fencing.Finding{Node: node, Boot: "024bc581b3a34be3", Kind: nodefence.ByPower, Reference: fencing.NameOf(node), At: time.Unix(1000, 0).UTC()}
+// follows begins the stream of an agent, and says what it is told first.
+func follows(t *testing.T, h *Hub, node string) (*pipe, *fencingv1.MembersUpdate) {
+	t.Helper()
+	p, _ := call(t, h, node, nil)
+	p.reports <- &fencingv1.MembersReport{Group: "g", Addresses: map[string]string{"a": "10.0.0.1"}}
+	return p, <-p.updates
+}
+
+func finding(node string) deaths.Death {
+	return deaths.Death{Node: node, Boot: "024bc581b3a34be3", Proof: nodefence.ByPower, Reference: fencing.NameOf(node), At: time.Unix(1000, 0).UTC()}
 }
 
 // Agents are told what was found about others of their group when they come and when it changes, and nothing while it does not. Guards: not of their
@@ -24,16 +33,16 @@ func TestFindingsAreTold(t *testing.T) {
 	}
 	h.Seen("m1", there("h", nil))
 	h.Synced()
-	h.Found([]fencing.Finding{finding("m1"), finding("n2"), finding("n4"), finding("unknown")})
-	p, u := follows(t, h, "n2", "Watchdog")
+	h.Found([]deaths.Death{finding("m1"), finding("n2"), finding("n4"), finding("unknown")})
+	p, u := follows(t, h, "n2")
 	d := u.GetFound().GetDeaths()
 	if len(d) != 1 || d[0].GetNode() != "n4" || d[0].GetBoot() != "024bc581b3a34be3" || d[0].GetProof() != "power" || d[0].GetReference() != "node-fence-n4" || d[0].GetAt() != 1000 || d[0].GetContradicted() {
 		t.Errorf("%v", d)
 	}
-	h.Found([]fencing.Finding{finding("n4"), finding("n2"), finding("m1")}) // for this one the same
+	h.Found([]deaths.Death{finding("n4"), finding("n2"), finding("m1")}) // for this one the same
 	back := finding("n4")
 	back.Contradicted = true
-	h.Found([]fencing.Finding{back})
+	h.Found([]deaths.Death{back})
 	asked := time.Now()
 	u = <-p.updates
 	if d := time.Since(asked); d > heartbeat/2 {
@@ -49,22 +58,22 @@ func TestFindingsAreTold(t *testing.T) {
 	h.Found(nil)
 	p.reports <- &fencingv1.MembersReport{Group: "g"} // nothing has changed
 
-	var many []fencing.Finding
+	var many []deaths.Death
 	for i := range 100 {
 		n := fmt.Sprintf("n%d", 100+i)
 		h.Seen(n, there("g", nil))
 		many = append(many, finding(n))
 	}
 	h.Found(many)
-	if d := (<-p.updates).GetFound().GetDeaths(); len(d) != mostFound {
+	if d := (<-p.updates).GetFound().GetDeaths(); len(d) != deaths.Most {
 		t.Errorf("%d", len(d))
 	}
 	fresh := hubOf(t, "n1")
-	if _, u := follows(t, fresh, "n1", "Watchdog"); u.GetFound() != nil {
+	if _, u := follows(t, fresh, "n1"); u.GetFound() != nil {
 		t.Errorf("nothing was read: %v", u)
 	}
 	fresh.Found(nil)
-	if _, u := follows(t, fresh, "n1", "Watchdog"); u.GetFound() == nil || len(u.GetFound().GetDeaths()) != 0 {
+	if _, u := follows(t, fresh, "n1"); u.GetFound() == nil || len(u.GetFound().GetDeaths()) != 0 {
 		t.Errorf("nothing was found: %v", u)
 	}
 }
@@ -78,7 +87,7 @@ func TestFindingsGrowOld(t *testing.T) {
 			t.Fatal("n1 does not follow")
 		}
 		for range 60 {
-			h.Found([]fencing.Finding{finding("n4")})
+			h.Found([]deaths.Death{finding("n4")})
 			time.Sleep(time.Minute) // of the bubble
 			if v := h.view(s); len(v.found) != 1 {
 				t.Fatalf("%+v", v.found)
@@ -89,7 +98,7 @@ func TestFindingsGrowOld(t *testing.T) {
 		if v := h.view(s); len(v.found) != 0 {
 			t.Errorf("after minutes: %+v", v.found)
 		}
-		h.Found([]fencing.Finding{finding("n4")})
+		h.Found([]deaths.Death{finding("n4")})
 		if v := h.view(s); len(v.found) != 1 || len(s.wake) != 1 {
 			t.Errorf("read again: %+v, %d", v.found, len(s.wake))
 		}
@@ -99,7 +108,7 @@ func TestFindingsGrowOld(t *testing.T) {
 // Guard: where there are more than agents read, what is taken back comes first: who has believed it is to hear that.
 func TestWhatIsTakenBackComesFirst(t *testing.T) {
 	h := hubOf(t, "a1")
-	var many []fencing.Finding
+	var many []deaths.Death
 	for i := range 100 {
 		f := finding(fmt.Sprintf("n%d", 100+i))
 		f.Contradicted = i == 99
@@ -108,7 +117,7 @@ func TestWhatIsTakenBackComesFirst(t *testing.T) {
 	}
 	h.Found(many)
 	s, _, _ := h.follow("a1", "g")
-	if v := h.view(s); len(v.found) != mostFound || v.found[0].Node != "n199" || !v.found[0].Contradicted || v.found[1].Node != "n100" {
+	if v := h.view(s); len(v.found) != deaths.Most || v.found[0].Node != "n199" || !v.found[0].Contradicted || v.found[1].Node != "n100" {
 		t.Errorf("%+v", v.found)
 	}
 }

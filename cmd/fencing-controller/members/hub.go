@@ -6,8 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/k8s/fencing"
-	"github.com/fencing-agent/fencing-agent/k8s/grouppolicy"
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
@@ -31,9 +30,7 @@ type Hub struct {
 	reports  map[string]map[string]memberbook.Addresses // of agents that follow this replica, or did, by group and node
 	streams  map[string]*stream                         // by node
 	dirty    map[string]bool                            // groups to look at
-	wanted   map[string]grouppolicy.Wanted              // by group
-	read     time.Time                                  // when they were read
-	found    []fencing.Finding                          // of all groups
+	found    []deaths.Death                             // of all groups
 	foundAt  time.Time                                  // when they were read last; zero: never
 	changed  chan struct{}                              // capacity 1
 }
@@ -41,13 +38,11 @@ type Hub struct {
 // stream is one agent that follows.
 type stream struct {
 	node, group string
-	wake        chan struct{}       // capacity 1: something may have changed
-	over        chan struct{}       // closed when a later stream of the node has begun
-	have        uint64              // epoch that the agent says it has
-	told        bool                // its addresses, on this stream
-	gone        *ownnode.State      // the Node was deleted; nil: not that this replica knows
-	runs        bool                // running was told, on this stream
-	running     *grouppolicy.Policy // nil: the agent does not say
+	wake        chan struct{}  // capacity 1: something may have changed
+	over        chan struct{}  // closed when a later stream of the node has begun
+	have        uint64         // epoch that the agent says it has
+	told        bool           // its addresses, on this stream
+	gone        *ownnode.State // the Node was deleted; nil: not that this replica knows
 }
 
 // NewHub knows nothing yet.
@@ -240,16 +235,14 @@ type view struct {
 	list    *roster.Roster // nil: there is none
 	node    *ownnode.State // nil: the Node was never seen
 	problem string
-	policy  grouppolicy.Policy // what is empty is not said
-	found   []fencing.Finding
-	finds   bool      // they were read
-	read    time.Time // when the policy was read
+	found   []deaths.Death
+	finds   bool // they were read
 }
 
 func (h *Hub) view(s *stream) view {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	v := view{problem: h.problems[s.group], list: h.lists[s.group], policy: h.wanted[s.group].Policy, read: h.read, found: h.foundFor(s), finds: !h.foundAt.IsZero()}
+	v := view{problem: h.problems[s.group], list: h.lists[s.group], found: h.foundFor(s), finds: !h.foundAt.IsZero()}
 	if n, there := h.nodes[s.node]; there {
 		v.node = &n.State
 	} else {

@@ -113,7 +113,7 @@ func TestSpoiledBookIsDeleted(t *testing.T) {
 	}
 }
 
-// A book without its label is seen by no watch: nobody goes by it in silence.
+// A book without its label is seen by no watch: nobody relies on it in silence.
 func TestBookWithoutItsLabel(t *testing.T) {
 	text, err := encode(book(5, "n1", "n2"))
 	if err != nil {

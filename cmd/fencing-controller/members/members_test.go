@@ -287,9 +287,6 @@ func TestFollowIsRefused(t *testing.T) {
 		"no address":           {node: "n1", report: func(r *fencingv1.MembersReport) { r.Addresses["a"] = "here" }, want: codes.InvalidArgument},
 		"no network":           {node: "n1", report: func(r *fencingv1.MembersReport) { r.Addresses[""] = "10.0.0.2" }, want: codes.InvalidArgument},
 		"too much":             {node: "n1", report: func(r *fencingv1.MembersReport) { r.Annotations = make([]string, maxKeys+1) }, want: codes.InvalidArgument},
-		"an essay": {node: "n1", report: func(r *fencingv1.MembersReport) {
-			r.Running = &fencingv1.GroupPolicy{OnQuorumLoss: strings.Repeat("x", longestWord+1)}
-		}, want: codes.InvalidArgument},
 	} {
 		p, ended := call(t, h, c.node, c.review)
 		r := good()

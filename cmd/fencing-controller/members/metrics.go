@@ -9,7 +9,6 @@ type Metrics struct {
 	following *prometheus.Desc
 	ahead     *prometheus.Desc
 	epoch     *prometheus.Desc
-	policy    *prometheus.Desc
 }
 
 // NewMetrics registers the metrics.
@@ -27,8 +26,6 @@ func NewMetrics(reg prometheus.Registerer, h *Hub) *Metrics {
 		ahead:     byGroup(prometheus.GaugeOpts{Name: "members_ahead", Help: "Agents that follow this replica and have a later list than the book of their group."}),
 		epoch:     byGroup(prometheus.GaugeOpts{Name: "members_epoch", Help: "Epoch of the list in the book of a group."}),
 	}
-	m.policy = prometheus.NewDesc("fencing_controller_members_policy_agents",
-		"Agents that follow this replica, of groups with a policy, by how they run: agree, differ, or unknown (they do not say).", []string{"group", "state"}, nil)
 	reg.MustRegister(m.writes, m)
 	return m
 }
@@ -41,16 +38,10 @@ func (m *Metrics) Describe(c chan<- *prometheus.Desc) {
 	c <- m.following
 	c <- m.ahead
 	c <- m.epoch
-	c <- m.policy
 }
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(c chan<- prometheus.Metric) {
-	for g, states := range m.hub.compared() {
-		for state, n := range states {
-			c <- prometheus.MustNewConstMetric(m.policy, prometheus.GaugeValue, float64(n), g, state)
-		}
-	}
 	following, ahead, epochs := m.hub.Count()
 	for g, n := range following {
 		c <- prometheus.MustNewConstMetric(m.following, prometheus.GaugeValue, float64(n), g)

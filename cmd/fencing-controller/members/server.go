@@ -19,8 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
-	"github.com/fencing-agent/fencing-agent/k8s/fencing"
-	"github.com/fencing-agent/fencing-agent/k8s/grouppolicy"
+	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
@@ -33,8 +32,7 @@ const (
 	maxKeys     = 32
 	maxUID      = 128
 	longestKey  = 317 // [DNS name/]name
-	longestWord = 64  // of a policy
-	// mostReviews are checked at one time, and mostStreams are of one connection: who calls without a token of an agent costs this
+	// mostReviews are checked at one time, and mostStreams are of one connection: anyone who calls without a token of an agent costs this
 	// program, which has a recovery to do as well, and the API server no more than that.
 	mostReviews = 8
 	mostStreams = 4
@@ -55,9 +53,7 @@ type Server struct {
 	Review Reviewer
 	Exists func(ctx context.Context, node string) (bool, error) // whether a Node is there now; nil: nobody knows
 	Logger *slog.Logger
-	Deaths DeathStore // nil: deaths are not taken
-	// Sightings nil: those are not taken.
-	Sightings SightingStore
+	Told   ToldStore // nil: neither deaths nor sightings are taken
 
 	mu   sync.Mutex
 	told map[string]time.Time // by what, and of which node: when its agent told that last; guarded by mu
@@ -194,7 +190,6 @@ func (s *Server) follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 	defer s.Hub.leave(st)
 	s.Logger.Info("an agent follows the list of members", "node", node, "group", st.group, "have", r.GetHaveEpoch(), "version", r.GetVersion())
 	s.Hub.reported(st, r.GetAddresses(), r.GetHaveEpoch())
-	s.Hub.runs(st, r.GetRunning())
 	t := teller{group: st.group, keys: r.GetAnnotations(), send: call.Send}
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
@@ -219,7 +214,6 @@ func (s *Server) follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 				return status.Error(codes.InvalidArgument, "the group of a stream does not change")
 			}
 			s.Hub.reported(st, r.GetAddresses(), r.GetHaveEpoch())
-			s.Hub.runs(st, r.GetRunning())
 			t.keys = r.GetAnnotations()
 		case <-st.wake:
 		case <-beat.C:
@@ -236,9 +230,6 @@ func (s *Server) follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 func check(r *fencingv1.MembersReport) error {
 	if len(r.GetAddresses()) > maxNetworks || len(r.GetAnnotations()) > maxKeys || len(r.GetNodeUid()) > maxUID {
 		return status.Error(codes.InvalidArgument, "the report is too large")
-	}
-	if len(r.GetRunning().GetMode()) > longestWord || len(r.GetRunning().GetOnQuorumLoss()) > longestWord {
-		return status.Error(codes.InvalidArgument, "the policy has words that are too long")
 	}
 	for network, a := range r.GetAddresses() {
 		if network == "" || len(network) > 63 || !memberbook.Address(a) {
@@ -261,8 +252,7 @@ type teller struct {
 	list    roster.Ref
 	node    *fencingv1.OwnNode
 	problem string
-	policy  grouppolicy.Policy
-	found   []fencing.Finding
+	found   []deaths.Death
 	finds   bool // it was told what was found, if only that it is nothing
 }
 
@@ -288,13 +278,10 @@ func (t *teller) tell(v view, always bool) error {
 			t.node, always, u.Node = n, true, n
 		}
 	}
-	if v.policy != t.policy {
-		t.policy, always, u.Policy = v.policy, true, policyMessage(v.policy)
-	}
 	// Invariant: an agent that comes is told that nothing was found, too: another replica may have told it otherwise. A replica that has
 	// not read it yet says nothing.
 	if v.finds && (!t.finds || !slices.Equal(v.found, t.found)) {
-		t.found, t.finds, always, u.Found = v.found, true, true, foundMessage(v.found)
+		t.found, t.finds, always, u.Found = v.found, true, true, deaths.Found(v.found)
 	}
 	if v.problem != t.problem {
 		t.problem, always = v.problem, true
@@ -302,9 +289,6 @@ func (t *teller) tell(v view, always bool) error {
 	u.Problem = t.problem
 	if !always {
 		return nil
-	}
-	if !v.policy.IsZero() {
-		u.PolicyAgeMs = uint64(max(1, time.Since(v.read).Milliseconds()))
 	}
 	return t.send(u)
 }

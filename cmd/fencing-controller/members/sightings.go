@@ -2,30 +2,15 @@ package members
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
-
-// SightingStore keeps what agents tell against fencing nodes by their devices. It is read from the API server, and not from a cache.
-type SightingStore interface {
-	// Reporter is what a node's Node shows.
-	Reporter(ctx context.Context, node string) (Reporter, error)
-	// Sighted is what the node's agent has told, nil if nothing, and its version for See.
-	Sighted(ctx context.Context, node string) (s *sightings.Sighting, version string, err error)
-	// See replaces that version; [ErrConflict] if it is another by now. It is kept as long as the Node that tells it.
-	See(ctx context.Context, node string, s *sightings.Sighting, by Reporter, version string) error
-}
 
 // TellSightings implements fencingv1.FencingMembersServer.
 //
@@ -36,7 +21,7 @@ func (s *Server) TellSightings(ctx context.Context, r *fencingv1.SightingsReport
 	if err != nil {
 		return nil, err
 	}
-	if s.Sightings == nil {
+	if s.Told == nil {
 		return nil, status.Error(codes.Unimplemented, "this controller takes no sightings")
 	}
 	now, err := sightingOf(r)
@@ -46,29 +31,8 @@ func (s *Server) TellSightings(ctx context.Context, r *fencingv1.SightingsReport
 	if !s.mayTell("sightings of " + node) {
 		return nil, status.Error(codes.ResourceExhausted, "this node has told something a moment ago")
 	}
-	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
-	defer cancel()
-	switch err := s.see(ctx, node, now); {
-	case err == nil:
-		return &fencingv1.SightingsKept{}, nil
-	case errors.Is(err, errNoNode), errors.Is(err, deaths.ErrOtherBoot):
-		return nil, status.Error(codes.FailedPrecondition, err.Error())
-	case errors.Is(err, deaths.ErrOld), errors.Is(err, ErrConflict):
-		return nil, status.Error(codes.Aborted, err.Error())
-	default:
-		s.Logger.Warn("cannot store the signs of life that an agent reports", "node", node, "err", err)
-		return nil, status.Error(codes.Unavailable, "it cannot be kept now")
-	}
-}
-
-// see keeps a report. Where nothing is kept, one with nothing in it is not written.
-func (s *Server) see(ctx context.Context, node string, now *sightings.Sighting) error {
-	for try := 1; ; try++ {
-		by, err := s.Sightings.Reporter(ctx, node)
-		if err != nil {
-			return err
-		}
-		was, version, err := s.Sightings.Sighted(ctx, node)
+	return &fencingv1.SightingsKept{}, s.keep(ctx, node, "sightings", func(ctx context.Context, by Reporter) error {
+		was, version, err := s.Told.Sighted(ctx, node)
 		switch {
 		case err != nil:
 			return err
@@ -77,12 +41,10 @@ func (s *Server) see(ctx context.Context, node string, now *sightings.Sighting) 
 		case !now.After(was):
 			return deaths.ErrOld
 		case now.Empty() && (was == nil || was.Empty()):
-			return nil
+			return nil // where nothing is kept, nothing is written of it
 		}
-		if err := s.Sightings.See(ctx, node, now, by, version); !errors.Is(err, ErrConflict) || try == tellTries {
-			return err
-		}
-	}
+		return s.Told.See(ctx, node, now, by, version)
+	})
 }
 
 // sightingOf refuses reports that are none.
@@ -113,22 +75,16 @@ func sightingOf(r *fencingv1.SightingsReport) (*sightings.Sighting, error) {
 	}, nil
 }
 
-var _ SightingStore = (*Cluster)(nil)
-
-// Sighted implements SightingStore. What cannot be read says nothing, and is replaced.
+// Sighted implements ToldStore. What cannot be read says nothing, and is replaced.
 func (c *Cluster) Sighted(ctx context.Context, node string) (*sightings.Sighting, string, error) {
-	var m corev1.ConfigMap
-	err := c.Reader.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: sightings.KeptName(node)}, &m)
-	if apierrors.IsNotFound(err) {
-		return nil, "", nil
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("read what was told: %w", err)
+	m, err := c.configMap(ctx, sightings.KeptName(node))
+	if m == nil {
+		return nil, "", err
 	}
 	return sightings.Kept(m.Labels, m.Data), m.ResourceVersion, nil
 }
 
-// See implements SightingStore.
+// See implements ToldStore.
 func (c *Cluster) See(ctx context.Context, node string, s *sightings.Sighting, by Reporter, version string) error {
 	m := told(node, by, sightings.KeptName(node), sightings.KeptValue, sightings.KeptKey, sightings.Encode(*s), c.Namespace)
 	m.Data[sightings.HeardKey] = time.Now().UTC().Format(time.RFC3339)

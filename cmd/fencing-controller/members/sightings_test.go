@@ -21,7 +21,6 @@ import (
 func (d *desk) sees(replica int, node string, r *fencingv1.SightingsReport) error {
 	d.caller = node
 	time.Sleep(tellPause) // of the bubble
-	d.replicas[replica].Sightings = d.cluster
 	_, err := d.replicas[replica].TellSightings(metadata.NewIncomingContext(d.t.Context(), metadata.Pairs("authorization", "Bearer x")), r)
 	return err
 }
@@ -124,7 +123,7 @@ func TestSightingsHaveTheirPace(t *testing.T) {
 		if _, err := d.replicas[0].TellDeaths(ctx, report(boot1, 1, "n4")); err != nil {
 			t.Errorf("deaths wait for sightings: %v", err)
 		}
-		d.replicas[0].Sightings = nil
+		d.replicas[0].Told = nil
 		if _, err := d.replicas[0].TellSightings(ctx, moves(boot1, 3)); status.Code(err) != codes.Unimplemented {
 			t.Error(err)
 		}

@@ -35,7 +35,7 @@ func (c Config) Flags(flags *pflag.FlagSet) {
 	flags.String("fencing-agent-socket", c.FencingAgentSocket,
 		"Path of the fencing agent's socket; backends on nodes that it calls LEFT are taken out of the load balancer (empty: off)")
 	flags.Duration("fencing-agent-hold", c.FencingAgentHold,
-		"How long the fencing agent may be silent until Kubernetes' view of the backends rules again")
+		"How long the fencing agent may be silent until Kubernetes' view of the backends applies again")
 	flags.String("fencing-agent-all-left", c.FencingAgentAllLeft,
 		`What to do with a frontend whose usable backends are all on LEFT nodes: "keep" them or "drop" them`)
 	flags.Int("fencing-agent-max-left-percent", c.FencingAgentMaxLeftPercent,

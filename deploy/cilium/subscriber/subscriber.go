@@ -48,7 +48,7 @@ type params struct {
 // register sets the hook and starts the job, if a socket is configured.
 func register(p params) error {
 	if p.Config.FencingAgentSocket == "" {
-		p.Log.Info("No socket of the fencing agent is configured: Kubernetes' view of the backends rules")
+		p.Log.Info("No socket of the fencing agent is configured: Kubernetes' view of the backends applies")
 		return nil
 	}
 	if err := p.Config.validate(); err != nil {
@@ -82,9 +82,9 @@ type subscriber struct {
 // the maps with the backends outlive it.
 func (s *subscriber) follow(ctx context.Context, health cell.Health) error {
 	s.own = nodetypes.GetName()
-	health.Degraded("Kubernetes' view of the backends rules", errors.New("the fencing agent has not answered yet"))
+	health.Degraded("Kubernetes' view of the backends applies", errors.New("the fencing agent has not answered yet"))
 	s.metrics.ruled(modeNoAnswer, 0)
-	s.log.Info("Following the fencing agent; until it answers Kubernetes' view of the backends rules",
+	s.log.Info("Following the fencing agent; until it answers, Kubernetes' view of the backends applies",
 		"socket", s.config.FencingAgentSocket, "hold", s.config.FencingAgentHold)
 	return client.Follow(ctx, client.Config{
 		Socket: s.config.FencingAgentSocket, Hold: s.config.FencingAgentHold, Log: s.log,
@@ -113,7 +113,7 @@ func (s *subscriber) update(u client.Update, health cell.Health) {
 	case !hooked:
 		health.Degraded("LEFT has no effect", errors.New("another component took the hook of the backend selection: the cell must stand behind all others"))
 	case r.mode != modeAgent:
-		health.Degraded("Kubernetes' view of the backends rules", errors.New(r.reason))
+		health.Degraded("Kubernetes' view of the backends applies", errors.New(r.reason))
 	case !u.Connected:
 		health.OK("The fencing agent is away; its last word is in force: " + describe(r.out))
 	default:
@@ -128,7 +128,7 @@ func (s *subscriber) tell(r ruling, changed nodeSet, refreshed int) {
 	case r.mode != s.ruled && r.mode == modeAgent:
 		s.log.Info("The fencing agent's LEFT is in force", attrs...)
 	case r.mode != s.ruled:
-		s.log.Warn("Kubernetes' view of the backends rules", append(attrs, "cause", r.reason)...)
+		s.log.Warn("Kubernetes' view of the backends applies", append(attrs, "cause", r.reason)...)
 	case len(changed) > 0:
 		s.log.Info("Backends of nodes were taken out or put back", attrs...)
 	}

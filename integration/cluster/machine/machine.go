@@ -66,7 +66,7 @@ const AgentFolder = "/var/lib/fencing-agent"
 type Kind interface {
 	// Name is for people.
 	Name() string
-	// Missing says what this host lacks for so many of it.
+	// Missing says what this host lacks to run so many nodes.
 	Missing(nodes int) error
 	// OwnKernel says that each node has a kernel of its own: it has a watchdog, [Softdog], which
 	// resets it; its guest has the LUN's file as a device, and can lose it.

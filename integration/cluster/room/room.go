@@ -26,7 +26,7 @@ const (
 	patience  = 30 * time.Second   // that the room has to clean up after a signal
 )
 
-// Room is what a program has that was run again.
+// Room is what a program that was run again has.
 type Room struct {
 	Dir    string       // a folder for everything; it is removed in the end
 	Groups *cgroups.Set // control groups for everything

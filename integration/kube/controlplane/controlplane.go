@@ -35,7 +35,7 @@ type Config struct {
 	Nodes  *Nodes   // nil: there are none
 }
 
-// ControlPlane is an etcd and a kube-apiserver, and for [Nodes] what else a cluster has.
+// ControlPlane is an etcd and a kube-apiserver, and with [Nodes] the rest of a control plane, too.
 type ControlPlane struct {
 	config    Config
 	keys      *keys

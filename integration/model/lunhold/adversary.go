@@ -42,10 +42,10 @@ type Model struct {
 	Reach   []Set               // the devices that each node reaches; else all
 	Stays   Set                 // do not store what they hear of
 	Orders  [][]uint8           // in which the nodes may act
-	Shapes  []Graph             // of the network
+	Shapes  []search.Graph      // of the network
 	Who     map[what]Set        // to whom that may happen; else to all
-	Dwell   uint8               // a network lasts for so many ticks at least
-	Partial uint8               // an outage comes to all within so many ticks, and goes from all at once; 0: it need not
+	Dwell   uint8               // a network lasts for this many ticks at least
+	Partial uint8               // an outage comes to all within this many ticks, and goes from all at once; 0: it need not
 	Strikes bool                // onFence: reboot
 	Calm    bool                // nobody may be reset (P3)
 	Steady  bool                // nor starve

@@ -7,9 +7,9 @@ import (
 )
 
 var (
-	three = graphs("123", "")
-	all4  = graphs("1234", "")
-	all5  = graphs("12345", "")
+	three = search.Graphs("123", "")
+	all4  = search.Graphs("1234", "")
+	all5  = search.Graphs("12345", "")
 )
 
 // late are times under which each I/O that hangs ends after so many ticks.
@@ -77,7 +77,7 @@ func TestCalm(t *testing.T) {
 // P4: from any state, a part that comes together lives, no matter who holds: a majority at once, a half when it is decided for.
 func TestPartsLive(t *testing.T) {
 	for _, c := range []scenario{
-		{name: "three nodes", size: 3, graphs: every(3), left: Budget{Cuts: 2}},
+		{name: "three nodes", size: 3, graphs: search.Every(3), left: Budget{Cuts: 2}},
 		{name: "three nodes, a write that hangs", size: 3, graphs: three, left: Budget{Cuts: 2, Hangs: 1}},
 		{name: "four nodes, grants", size: 4, graphs: four, left: Budget{Cuts: 2, Grants: 1}},
 		{name: "five nodes", size: 5, graphs: five, left: Budget{Cuts: 2}},
@@ -112,7 +112,7 @@ func TestPartsLive(t *testing.T) {
 // it, which is true, and H3 ends its bridge: it starves until S is known. That is no ground for more than to starve.
 func TestOneIsFirst(t *testing.T) {
 	for _, earlier := range []int{1, 2, 3} {
-		c := scenario{size: 5, graphs: graphs("2345", ""), times: times(3, 5)}
+		c := scenario{size: 5, graphs: search.Graphs("2345", ""), times: times(3, 5)}
 		m := c.model()
 		s := m.Root(Budget{}, 0)
 		starved := 0

@@ -10,7 +10,7 @@ import (
 var copies = []bounds{
 	{scenario{name: "two devices, a write to one that hangs, a path", size: 3, devices: 2, graphs: outage, left: Budget{Cuts: 2, Hangs: 1, Paths: 1},
 		who: map[what]Set{hang: search.Of(1), moves: search.Of(0)}}, true},
-	{scenario{name: "three devices, each node reaches others, all networks", size: 3, devices: 3, reach: rosters("1", "12", "23"), graphs: every(3), left: Budget{Cuts: 2}}, true},
+	{scenario{name: "three devices, each node reaches others, all networks", size: 3, devices: 3, reach: rosters("1", "12", "23"), graphs: search.Every(3), left: Budget{Cuts: 2}}, true},
 
 	{scenario{name: "three devices, a write to one that hangs, a path", size: 3, devices: 3, graphs: outage, left: Budget{Cuts: 2, Hangs: 1, Paths: 1}}, false},
 	{scenario{name: "three devices, each node reaches others, two writes that hang", size: 3, devices: 3, reach: rosters("12", "23", "13"), graphs: outage, left: Budget{Cuts: 2, Hangs: 2}}, false},

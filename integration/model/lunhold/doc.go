@@ -32,7 +32,7 @@
 // P1: nobody runs of whom a living node could say FENCED, by the claims of a majority or of all of a granted half. P2:
 // no node feeds outside of the set of one that has lived for longer than D_lun + D_max and a tick, and G under a grant.
 // P3: an outage of all networks resets nobody. P4: from any state, a part that comes together lives, no matter who holds.
-// P5: a claim covers only time in which its node lived. P6: who strikes leaves somebody who lives, or did within D_max; and
+// P5: a claim covers only time in which its node lived. P6: a node that strikes leaves somebody who lives, or did within D_max; and
 // an outage that comes to all within D_max strikes nobody.
 //
 // # What is not

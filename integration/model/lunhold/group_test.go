@@ -22,7 +22,7 @@ type scenario struct {
 	name    string
 	big     bool // not for a short run
 	size    int
-	graphs  []Graph
+	graphs  []search.Graph
 	left    Budget
 	without Set // have no path to the LUN
 	who     map[what]Set

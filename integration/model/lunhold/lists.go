@@ -7,8 +7,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/model/search"
 )
 
-// lists are those that a node goes by: bits 0 to 2 are its chain, the first of which is in force; bits 3 to 5 are the list
-// that it has stored and not taken up. Who is fresh knows of none in force.
+// lists are those that a node uses: bits 0 to 2 are its chain, the first of which is in force; bits 3 to 5 are the list
+// that it has stored and not taken up. A node that is fresh knows of none in force.
 type lists uint8
 
 const (
@@ -24,7 +24,7 @@ func (l lists) top() int         { return bits.Len8(uint8(l&chain)) - 1 }
 func (l lists) one() bool        { return l&chain&(l&chain-1) == 0 && l&chain != 0 && l&fresh == 0 }
 func (l lists) just(k int) bool  { return l&(chain|fresh) == 1<<k }
 
-// again is what a node goes by that starts again: what it has stored counts as taken up.
+// again is what a restarted node uses: what it has stored counts as taken up.
 func (l lists) again() lists {
 	if k := l.offer(); k < maxLists && l&fresh == 0 {
 		return l&chain | 1<<k
@@ -65,7 +65,7 @@ func (m *Model) tied(view Set, by lists) bool {
 	return 2*(view&l).Len() == l.Len()
 }
 
-// listed reports whether a node goes by one list, which has all of a set.
+// listed reports whether a node uses one list, which has all of a set.
 func (m *Model) listed(by lists, set Set) bool {
 	return by.one() && set&^m.Lists[by.base()] == 0
 }
@@ -73,7 +73,7 @@ func (m *Model) listed(by lists, set Set) bool {
 // removed reports whether the list in force does not have x.
 func (m *Model) removed(n *Node, x int) bool { return n.lists.one() && !m.Lists[n.lists.base()].Has(x) }
 
-// countable are those of a set that go by no list which is not one of mine. Those before the base are settled.
+// countable are those of a set that use no list which is not one of mine. Those before the base are settled.
 func (m *Model) countable(s *State, x int, set Set, mine lists) Set {
 	for y := range m.Size {
 		if y == x || !set.Has(y) {
@@ -91,7 +91,7 @@ func (m *Model) countable(s *State, x int, set Set, mine lists) Set {
 	return set
 }
 
-// mayHold and alike are what H1 asks of lists: x goes by one, and those of S said that they go by that one and no other.
+// mayHold and alike are what H1 asks of lists: x uses one, and those of S said that they use that one and no other.
 func (m *Model) mayHold(mine lists) bool {
 	return mine.one() || m.JointHold && mine&fresh == 0
 }
@@ -149,7 +149,7 @@ func (m *Model) follow(s *State, x int) {
 	}
 }
 
-// learn stores what a peer goes by: one that is in force before one that is taken up.
+// learn stores what a peer uses: one that is in force before one that is taken up.
 func (m *Model) learn(s *State, x int, peers Set) {
 	n := &s.nodes[x]
 	if m.Stays.Has(x) {

@@ -19,14 +19,14 @@ func rosters(texts ...string) (list []Set) {
 }
 
 var (
-	joins   = scenario{size: 4, lists: rosters("123", "1234"), graphs: graphs("1234", "", "234", "34", "2-4 3-4", "12 34")}
-	leaves  = scenario{size: 4, lists: rosters("1234", "123"), graphs: graphs("1234", "", "234", "23", "2-4 3-4", "12 34")}
-	grows   = scenario{size: 5, lists: rosters("123", "12345"), graphs: graphs("12345", "", "2345", "345", "3-4 3-5 3-2")}
-	shrinks = scenario{size: 5, lists: rosters("12345", "123"), graphs: graphs("12345", "", "2345", "23", "2345 1", "123")}
-	fewer   = scenario{size: 5, lists: rosters("12345", "145"), graphs: graphs("12345", "", "2345 1-2 1-3", "145")}
-	swaps   = scenario{size: 4, lists: rosters("123", "234"), graphs: graphs("1234", "", "234", "34", "12 34")}
-	twice   = scenario{size: 4, lists: rosters("123", "1234", "234"), graphs: graphs("1234", "", "234", "34", "12 34")}
-	same    = scenario{size: 3, lists: rosters("123", "123"), graphs: every(3)}
+	joins   = scenario{size: 4, lists: rosters("123", "1234"), graphs: search.Graphs("1234", "", "234", "34", "2-4 3-4", "12 34")}
+	leaves  = scenario{size: 4, lists: rosters("1234", "123"), graphs: search.Graphs("1234", "", "234", "23", "2-4 3-4", "12 34")}
+	grows   = scenario{size: 5, lists: rosters("123", "12345"), graphs: search.Graphs("12345", "", "2345", "345", "3-4 3-5 3-2")}
+	shrinks = scenario{size: 5, lists: rosters("12345", "123"), graphs: search.Graphs("12345", "", "2345", "23", "2345 1", "123")}
+	fewer   = scenario{size: 5, lists: rosters("12345", "145"), graphs: search.Graphs("12345", "", "2345 1-2 1-3", "145")}
+	swaps   = scenario{size: 4, lists: rosters("123", "234"), graphs: search.Graphs("1234", "", "234", "34", "12 34")}
+	twice   = scenario{size: 4, lists: rosters("123", "1234", "234"), graphs: search.Graphs("1234", "", "234", "34", "12 34")}
+	same    = scenario{size: 3, lists: rosters("123", "123"), graphs: search.Every(3)}
 )
 
 // with is a search with other bounds.

@@ -177,7 +177,7 @@ func (m *Model) end(s *State, x int, how uint8) bool {
 	return true
 }
 
-// cover is for how long x may feed by H1 and H2: it looks for the set S that allows the most.
+// cover is how long x may feed by H1 and H2: it looks for the set S that allows the most.
 func (m *Model) cover(s *State, x int) uint8 {
 	n := &s.nodes[x]
 	var left [maxSize]uint8
@@ -225,7 +225,7 @@ func (m *Model) newest(left *[maxSize]uint8, in Set) (last uint8) {
 	return last - 1
 }
 
-// vacant is for how long a peer is known not to live, by the newest that is known of it.
+// vacant is how long a peer is known not to live, by the newest that is known of it.
 func (m *Model) vacant(n *Node, y int) (left uint8, seen Set) {
 	h, l := &n.ears[y], &n.table[y]
 	byLUN, byNet := uint8(0), uint8(0)

@@ -8,10 +8,10 @@ import (
 )
 
 var (
-	outage = graphs("123", "", "23")
-	hub    = graphs("12345", "", "2-3 2-4 2-5")
-	blinks = graphs("123", "2-3", "2>3", "")
-	halves = graphs("1234", "12 34")
+	outage = search.Graphs("123", "", "23")
+	hub    = search.Graphs("12345", "", "2-3 2-4 2-5")
+	blinks = search.Graphs("123", "2-3", "2>3", "")
+	halves = search.Graphs("1234", "12 34")
 )
 
 // longer is a watchdog that outlasts a stop in which a permission ends.
@@ -30,17 +30,17 @@ var mutants = []mutant{
 		who: map[what]Set{linger: search.Of(0), moves: search.Of(1)}, rules: Rules{AckTime: true}}, "P1: 1 runs, and the majority {23}"},
 	{scenario{name: "E3: a greater number will do", size: 3, graphs: outage, left: Budget{Cuts: 3, Restarts: 1, Paths: 1},
 		who: map[what]Set{restarts: search.Of(0), moves: search.Of(1)}, rules: Rules{GreaterEqual: true}}, "P1: 1 runs, and the majority {23}"},
-	{scenario{name: "H1: two of five cover", size: 5, graphs: graphs("12345", "234"), left: Budget{Cuts: 1}, without: search.Of(1, 2, 3),
+	{scenario{name: "H1: two of five cover", size: 5, graphs: search.Graphs("12345", "234"), left: Budget{Cuts: 1}, without: search.Of(1, 2, 3),
 		rules: Rules{CoverHalf: true}}, "P1: 1 runs, and the majority {234}"},
-	{scenario{name: "H1: the newest date is that of all", size: 5, graphs: graphs("12345", "", "234"), left: Budget{Cuts: 2, Paths: 1},
+	{scenario{name: "H1: the newest date is that of all", size: 5, graphs: search.Graphs("12345", "", "234"), left: Budget{Cuts: 2, Paths: 1},
 		who: map[what]Set{moves: search.Of(1)}, rules: Rules{NewestOnly: true}}, "P1: 1 runs, and the majority {234}"},
-	{scenario{name: "H2", size: 5, graphs: graphs("12345", "2-3 2-4"), left: Budget{Cuts: 1}, without: search.Of(1),
+	{scenario{name: "H2", size: 5, graphs: search.Graphs("12345", "2-3 2-4"), left: Budget{Cuts: 1}, without: search.Of(1),
 		rules: Rules{NoH2: true}}, "P2: 2 lives, and 1"},
 	{scenario{name: "M1", size: 3, graphs: outage, left: Budget{Cuts: 2}, rules: Rules{NoM1: true}, proofs: true}, "P1: 1 runs, and the majority {23}"},
 	{scenario{name: "M1: as proposed", size: 5, graphs: hub, left: Budget{Cuts: 2}, rules: Rules{MAsProposed: true}}, "P1: 1 runs, and the majority {345}"},
-	{scenario{name: "M2", size: 3, graphs: graphs("123", "23", ""), left: Budget{Cuts: 3, Stops: 1}, times: longer,
+	{scenario{name: "M2", size: 3, graphs: search.Graphs("123", "23", ""), left: Budget{Cuts: 3, Stops: 1}, times: longer,
 		who: map[what]Set{stops: search.Of(1)}, rules: Rules{NoM2: true}}, "P5: "},
-	{scenario{name: "M2, but for P5", size: 3, graphs: graphs("123", "23", ""), left: Budget{Cuts: 3, Stops: 1}, times: longer,
+	{scenario{name: "M2, but for P5", size: 3, graphs: search.Graphs("123", "23", ""), left: Budget{Cuts: 3, Stops: 1}, times: longer,
 		who: map[what]Set{stops: search.Of(1)}, rules: Rules{NoM2: true}, proofs: true}, ""},
 	{scenario{name: "H1: half of four cover, and H3", size: 4, graphs: halves, left: Budget{Cuts: 1, Grants: 1},
 		rules: Rules{CoverHalf: true, NoH3: true}}, "P1: 3 runs, and the granted half {12}"},
@@ -55,15 +55,15 @@ var mutants = []mutant{
 		rules: Rules{SeenShort: true}}, "P2: 2 lives, and 1"},
 	{scenario{big: true, name: "H2 with slow reads", size: 4, graphs: halves, left: Budget{Cuts: 1, Grants: 1, Slow: 3},
 		who: map[what]Set{slows: search.Of(1, 2, 3), proposes: search.Of(0)}, rules: Rules{NoH2: true}}, ""},
-	{scenario{name: "S counts records by another list", size: 5, lists: rosters("123", "12345"), graphs: graphs("12345", "2345", "345", ""), left: Budget{Cuts: 2, Offers: 1}, times: times(2, 5),
+	{scenario{name: "S counts records by another list", size: 5, lists: rosters("123", "12345"), graphs: search.Graphs("12345", "2345", "345", ""), left: Budget{Cuts: 2, Offers: 1}, times: times(2, 5),
 		rules: Rules{AnyList: true}}, "P2: 3 lives, and 1"},
-	{scenario{name: "the same, and holds by several lists", size: 5, lists: rosters("123", "12345"), graphs: graphs("12345", "2345", "345", ""), left: Budget{Cuts: 2, Offers: 1}, times: times(2, 5),
+	{scenario{name: "the same, and holds by several lists", size: 5, lists: rosters("123", "12345"), graphs: search.Graphs("12345", "2345", "345", ""), left: Budget{Cuts: 2, Offers: 1}, times: times(2, 5),
 		rules: Rules{AnyList: true, JointHold: true}}, "P2: 3 lives, and 1"},
-	{scenario{name: "holds by several lists, by most of the first alone", size: 5, lists: rosters("123", "12345"), graphs: graphs("12345", "345 12", "345"), left: Budget{Cuts: 1, Offers: 1}, without: search.Of(2, 3, 4), times: times(2, 5),
+	{scenario{name: "holds by several lists, by most of the first alone", size: 5, lists: rosters("123", "12345"), graphs: search.Graphs("12345", "345 12", "345"), left: Budget{Cuts: 1, Offers: 1}, without: search.Of(2, 3, 4), times: times(2, 5),
 		rules: Rules{BaseOnly: true, JointHold: true}}, "P"},
-	{scenario{name: "claims survive a change of the list", size: 5, lists: rosters("12345", "145"), graphs: graphs("12345", "2345 1-2 1-3", ""), left: Budget{Cuts: 2, Offers: 1},
+	{scenario{name: "claims survive a change of the list", size: 5, lists: rosters("12345", "145"), graphs: search.Graphs("12345", "2345 1-2 1-3", ""), left: Budget{Cuts: 2, Offers: 1},
 		rules: Rules{NoDoubt: true}}, "P1: 1 runs, and the majority {45}"},
-	{scenario{big: true, name: "a deadline survives a change of the list", size: 5, lists: rosters("123", "12345"), graphs: graphs("12345", "2345", "345", ""), left: Budget{Cuts: 2, Offers: 1}, times: times(2, 5),
+	{scenario{big: true, name: "a deadline survives a change of the list", size: 5, lists: rosters("123", "12345"), graphs: search.Graphs("12345", "2345", "345", ""), left: Budget{Cuts: 2, Offers: 1}, times: times(2, 5),
 		rules: Rules{HoldOver: true}}, ""},
 }
 

@@ -17,9 +17,9 @@ type Rules struct {
 	NetInS     bool // the draft's: an answer by network counts in S, too
 	OldestCopy bool // of the copies on several devices the oldest counts
 
-	JointHold bool // the draft's: x may hold while it goes by several lists, and S by any of them
+	JointHold bool // the draft's: x may hold while it uses several lists, and S any of them
 	BaseOnly  bool // S is most of the first list alone
-	AnyList   bool // S counts records by whatever list
+	AnyList   bool // S counts records whatever list they were made by
 	HoldOver  bool // a deadline by H1 survives a change of the lists
 	NoDoubt   bool // claims survive it
 
@@ -58,7 +58,7 @@ type Times struct {
 	Claim uint8 // how long unseen until a claim
 	Runs  uint8 // F + W + R + margin: from the last permission to the reset
 	Fresh uint8 // how long a claim that was made still counts; 0: no longer than it is made
-	Late  uint8 // an I/O that hangs ends by itself after so many ticks; 0: it may hang for ever
+	Late  uint8 // an I/O that hangs ends by itself after this many ticks; 0: it may hang for ever
 }
 
 // times are those of the rules, M4, with an A and a watchdog as given.
@@ -83,7 +83,7 @@ func (m *Model) overlap(granted bool) uint8 {
 	return m.Dated + evidence + 1
 }
 
-// most reports whether a set has most of each list that a node goes by, or as much as a hold takes for most.
+// most reports whether a set has most of each list that a node uses, or as much as a hold takes for most.
 func (m *Model) most(in Set, by lists) bool {
 	for k, l := range m.Lists {
 		need := l.Len()/2 + 1

@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	five = graphs("12345", "", "234", "123 45", "2-3 2-4 2-5", "2-3 2-4")
-	four = graphs("1234", "", "12 34", "13 24", "123", "12", "1-2 1-3 1-4")
+	five = search.Graphs("12345", "", "234", "123 45", "2-3 2-4 2-5", "2-3 2-4")
+	four = search.Graphs("1234", "", "12 34", "13 24", "123", "12", "1-2 1-3 1-4")
 )
 
 type bounds struct {
@@ -19,19 +19,19 @@ type bounds struct {
 }
 
 var searches = []bounds{
-	{scenario{big: true, name: "three nodes, all networks, three changes", size: 3, graphs: every(3), left: Budget{Cuts: 3}, both: true}, false},
-	{scenario{big: true, name: "three nodes, all networks, two changes, a write that hangs", size: 3, graphs: every(3), left: Budget{Cuts: 2, Hangs: 1}}, false},
+	{scenario{big: true, name: "three nodes, all networks, three changes", size: 3, graphs: search.Every(3), left: Budget{Cuts: 3}, both: true}, false},
+	{scenario{big: true, name: "three nodes, all networks, two changes, a write that hangs", size: 3, graphs: search.Every(3), left: Budget{Cuts: 2, Hangs: 1}}, false},
 	{scenario{name: "three nodes, an agent is stopped", size: 3, graphs: outage, left: Budget{Cuts: 3, Stops: 1}, times: longer}, true},
 	{scenario{name: "three nodes, one loses power and boots", size: 3, graphs: outage, left: Budget{Cuts: 3, Crashes: 1, Boots: 1},
 		who: map[what]Set{crashes: search.Of(1), boots: search.Of(1)}}, true},
-	{scenario{big: true, name: "three nodes, links in one direction, two changes", size: 3, graphs: oneWay(), left: Budget{Cuts: 2}}, false},
-	{scenario{name: "three nodes, two of an older version", size: 3, graphs: every(3), left: Budget{Cuts: 3}, old: search.Of(1, 2)}, true},
+	{scenario{big: true, name: "three nodes, links in one direction, two changes", size: 3, graphs: search.OneWay(), left: Budget{Cuts: 2}}, false},
+	{scenario{name: "three nodes, two of an older version", size: 3, graphs: search.Every(3), left: Budget{Cuts: 3}, old: search.Of(1, 2)}, true},
 	{scenario{name: "four nodes, a grant", size: 4, graphs: four, left: Budget{Cuts: 2, Grants: 1}}, true},
 	{scenario{name: "five nodes, six networks, three changes", size: 5, graphs: five, left: Budget{Cuts: 3}}, true},
-	{scenario{name: "three nodes, claims on their way", size: 3, graphs: every(3), left: Budget{Cuts: 3}, times: aged()}, true},
+	{scenario{name: "three nodes, claims on their way", size: 3, graphs: search.Every(3), left: Budget{Cuts: 3}, times: aged()}, true},
 	{scenario{name: "five nodes, two of an older version", size: 5, graphs: five, left: Budget{Cuts: 3}, old: search.Of(1, 2)}, true},
 
-	{scenario{name: "three nodes, all networks, any number of changes", size: 3, graphs: every(3), left: Budget{Cuts: always}}, false},
+	{scenario{name: "three nodes, all networks, any number of changes", size: 3, graphs: search.Every(3), left: Budget{Cuts: always}}, false},
 	{scenario{name: "three nodes, three changes, two writes that hang", size: 3, graphs: outage, left: Budget{Cuts: 3, Hangs: 2}}, false},
 	{scenario{name: "three nodes, outages without end, the I/O of one hangs without end", size: 3, graphs: outage, left: Budget{Cuts: always, Hangs: always},
 		who: map[what]Set{hang: search.Of(1)}}, false},
@@ -42,16 +42,16 @@ var searches = []bounds{
 		who: map[what]Set{hang: search.Of(1), crashes: search.Of(1), boots: search.Of(1)}}, false},
 	{scenario{name: "E3: two predecessors", size: 3, graphs: outage, left: Budget{Cuts: 2, Crashes: 2, Boots: 2, Hangs: 1},
 		who: map[what]Set{hang: search.Of(1), crashes: search.Of(1), boots: search.Of(1)}}, false},
-	{scenario{name: "links in one direction, three changes", size: 3, graphs: oneWay(), left: Budget{Cuts: 3}}, false},
+	{scenario{name: "links in one direction, three changes", size: 3, graphs: search.OneWay(), left: Budget{Cuts: 3}}, false},
 	{scenario{name: "a link in one direction, any number of changes", size: 3, graphs: blinks, left: Budget{Cuts: always}, both: true}, false},
-	{scenario{name: "five nodes, a hub, links in one direction, any number of changes", size: 5, graphs: graphs("12345", "23 2-4", "2-3 2>4", "2-3"),
+	{scenario{name: "five nodes, a hub, links in one direction, any number of changes", size: 5, graphs: search.Graphs("12345", "23 2-4", "2-3 2>4", "2-3"),
 		left: Budget{Cuts: always}, without: search.Of(1), both: true}, false},
-	{scenario{name: "E2: slow reads, grants", size: 4, graphs: graphs("1234", "12 34", "13 24", ""), left: Budget{Cuts: 2, Grants: 1, Slow: 2}}, false},
+	{scenario{name: "E2: slow reads, grants", size: 4, graphs: search.Graphs("1234", "12 34", "13 24", ""), left: Budget{Cuts: 2, Grants: 1, Slow: 2}}, false},
 	{scenario{name: "four nodes, two grants, two paths", size: 4, graphs: four, left: Budget{Cuts: 2, Grants: 2, Paths: 2}}, false},
 	{scenario{name: "four nodes, two grants, any number of changes", size: 4, graphs: four, left: Budget{Cuts: always, Grants: 2}}, false},
-	{scenario{name: "four nodes, grants, stops, power", size: 4, graphs: graphs("1234", "", "12 34", "123"), left: Budget{Cuts: 2, Grants: 2, Stops: 1, Crashes: 1, Boots: 1},
+	{scenario{name: "four nodes, grants, stops, power", size: 4, graphs: search.Graphs("1234", "", "12 34", "123"), left: Budget{Cuts: 2, Grants: 2, Stops: 1, Crashes: 1, Boots: 1},
 		times: longer}, false},
-	{scenario{name: "four nodes, grants, a write that hangs", size: 4, graphs: graphs("1234", "", "12 34", "123"), left: Budget{Cuts: 2, Grants: 1, Hangs: 1}}, false},
+	{scenario{name: "four nodes, grants, a write that hangs", size: 4, graphs: search.Graphs("1234", "", "12 34", "123"), left: Budget{Cuts: 2, Grants: 1, Hangs: 1}}, false},
 	{scenario{name: "five nodes, any number of changes", size: 5, graphs: five, left: Budget{Cuts: always}}, false},
 	{scenario{name: "five nodes, a majority that loses the LUN", size: 5, graphs: five, left: Budget{Cuts: 2, Paths: 3}, who: map[what]Set{moves: search.Of(1, 2, 3)}}, false},
 	{scenario{name: "five nodes, a write that hangs, a stop", size: 5, graphs: five, left: Budget{Cuts: 2, Hangs: 1, Stops: 1}, times: longer}, false},
@@ -59,9 +59,9 @@ var searches = []bounds{
 	{scenario{name: "claims on their way, a write that hangs, a stop", size: 3, graphs: outage, left: Budget{Cuts: 2, Hangs: 1, Stops: 1}, times: aged()}, false},
 	{scenario{name: "four nodes, claims on their way, grants, a path", size: 4, graphs: four, left: Budget{Cuts: 2, Grants: 2, Paths: 1}, times: aged()}, false},
 	{scenario{name: "five nodes, claims on their way, three changes, a path", size: 5, graphs: five, left: Budget{Cuts: 3, Paths: 1}, times: aged()}, false},
-	{scenario{name: "three nodes, two of an older version, a stop, power", size: 3, graphs: every(3), left: Budget{Cuts: 3, Stops: 1, Crashes: 1, Boots: 1},
+	{scenario{name: "three nodes, two of an older version, a stop, power", size: 3, graphs: search.Every(3), left: Budget{Cuts: 3, Stops: 1, Crashes: 1, Boots: 1},
 		old: search.Of(1, 2), times: longer}, false},
-	{scenario{name: "three nodes, stops, a heartbeat of two ticks", size: 3, graphs: every(3), left: Budget{Cuts: 3, Stops: 1},
+	{scenario{name: "three nodes, stops, a heartbeat of two ticks", size: 3, graphs: search.Every(3), left: Budget{Cuts: 3, Stops: 1},
 		times: Times{Tie: 4, Dated: 6, Beat: 2, Claim: 10, Runs: 3}}, false},
 }
 
@@ -93,7 +93,7 @@ func walk(seed uint64) (*Model, Found) {
 	few := func(n int) uint8 { return uint8(rng.IntN(n)) }
 	left := Budget{Cuts: 2 + few(20), Paths: few(5), Hangs: few(5), Acks: few(3), Stops: few(4), Crashes: few(3), Boots: few(5), Restarts: few(3), Slow: few(4), Grants: few(4)}
 	c := scenario{size: 3 + rng.IntN(3), left: left, both: true, times: times(2+few(2), 2+few(2))}
-	c.graphs = [][]Graph{append(every(3), oneWay()...), four, append(five, blinks...)}[c.size-3]
+	c.graphs = [][]search.Graph{append(search.Every(3), search.OneWay()...), four, append(five, blinks...)}[c.size-3]
 	if c.devices, c.strikes = 1+rng.IntN(maxDevices), rng.IntN(2) == 1; c.devices > 1 && rng.IntN(2) == 1 {
 		for range c.size {
 			c.reach = append(c.reach, 1+Set(rng.IntN(1<<c.devices-1)))

@@ -1,6 +1,10 @@
 package lunhold
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/fencing-agent/fencing-agent/integration/model/search"
+)
 
 // slower is a heartbeat of two ticks.
 var slower = Times{Tie: 4, Dated: 6, Beat: 2, Claim: 10, Runs: 3}
@@ -31,7 +35,7 @@ func TestOverlap(t *testing.T) {
 // is called FENCED. It is the bridge that lasts so long.
 func TestClaim(t *testing.T) {
 	for claim, want := range map[uint8]bool{Usual.Claim - 1: false, Usual.Claim - 2: true} {
-		c := scenario{size: 3, graphs: graphs("123", "12"), left: Budget{Cuts: 2, Hangs: 1}, times: Usual}
+		c := scenario{size: 3, graphs: search.Graphs("123", "12"), left: Budget{Cuts: 2, Hangs: 1}, times: Usual}
 		c.times.Claim = claim
 		m := c.model()
 		if f := c.run(t, m, 400_000); f.Wrong != "" != want {

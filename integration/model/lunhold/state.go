@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	maxSize    = 5
+	maxSize    = search.MaxNodes
 	maxDevices = 3
 )
 
@@ -96,7 +96,7 @@ type Node struct {
 	stuck  Set   // the devices on which its I/O has not ended
 	next   fate  // of its next write
 	at     uint8 // the device of next and late
-	hung   uint8 // for so many ticks, up to the I/O timeout
+	hung   uint8 // for this many ticks, up to the I/O timeout
 	beat   uint8 // ticks since it wrote
 	said   bool  // that it lives, in the last write
 	anchor uint8 // age of the last write that landed
@@ -125,8 +125,8 @@ const (
 type State struct {
 	nodes   [maxSize]Node
 	answers [maxSize]Set // the peers that answer each node
-	lasted  uint8        // for so many ticks, up to Dwell
-	partial uint8        // for so many ticks it has been neither whole nor gone
+	lasted  uint8        // for this many ticks, up to Dwell
+	partial uint8        // for this many ticks it has been neither whole nor gone
 	alive   uint8        // ticks since anybody lived
 	grant   Set
 	shown   bool // on the LUN

@@ -159,7 +159,7 @@ func (m *Model) word(s *State, x int) Word {
 // holdsToo reports that nodes hold where the LUN is a network.
 func (m *Model) holdsToo() bool { return m.Network && !m.NoHold }
 
-// lately are those of whom x is not known to have lost sight: who was told that x sees it may count x for as long as that
+// lately are those of whom x is not known to have lost sight: a node that was told that x sees it may count x for as long as that
 // counts.
 func (m *Model) lately(s *State, x int) Set {
 	seen := m.seen(s, x, m.hearing())
@@ -183,7 +183,7 @@ func (m *Model) contact(s *State, x int) Set {
 	return v
 }
 
-// counts is the view: those of them that go by no list that this node does not go by.
+// counts is the view: those of them that use no list that this node does not use.
 func (m *Model) counts(s *State, x int) Set {
 	v := m.contact(s, x)
 	if len(m.Lists) > 1 {
@@ -285,7 +285,7 @@ func (m *Model) inOrder(n *Node) bool {
 	return n.usable() != 0
 }
 
-// evidence is for how long a majority of each list will be counted.
+// evidence is how long a majority of each list will be counted.
 func (m *Model) evidence(s *State, x int, view Set) uint8 {
 	left := uint8(always)
 	for k, l := range m.Lists {
@@ -296,7 +296,7 @@ func (m *Model) evidence(s *State, x int, view Set) uint8 {
 	return left
 }
 
-// byLUN is for how long a peer is seen by its record, where that counts.
+// byLUN is how long a peer is seen by its record, where that counts.
 func (m *Model) byLUN(s *State, x, y int) uint8 {
 	if age := uint8(s.nodes[x].table[y].date & ageOf); m.Network && !m.Plain.Has(x) && age > 0 && age <= m.Dated {
 		return m.Dated + 1 - age
@@ -304,7 +304,7 @@ func (m *Model) byLUN(s *State, x, y int) uint8 {
 	return 0
 }
 
-// evident is for how long a peer that is counted will be.
+// evident is how long a peer that is counted will be.
 func (m *Model) evident(s *State, x, y int) (left uint8) {
 	n := &s.nodes[x]
 	if h := &n.ears[y]; h.age > 0 && h.age <= maxAge && h.seen.Has(x) {
@@ -316,7 +316,7 @@ func (m *Model) evident(s *State, x, y int) (left uint8) {
 	return left
 }
 
-// evidenceOf is for how long so many of a set will be counted.
+// evidenceOf is how long this many of a set will be counted.
 func (m *Model) evidenceOf(s *State, x int, of Set, need int) uint8 {
 	for left := max(maxAge, m.Dated); left > 0; left-- {
 		enough := 0

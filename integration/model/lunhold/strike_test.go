@@ -8,9 +8,9 @@ import (
 
 // An outage of all networks that reaches the nodes one after the other.
 var (
-	pieces3 = scenario{size: 3, graphs: graphs("123", "23", "13", "12", "")}
-	pieces4 = scenario{size: 4, graphs: graphs("1234", "234", "34", "12 34", "")}
-	pieces5 = scenario{size: 5, graphs: graphs("12345", "2345", "345", "123 45", "")}
+	pieces3 = scenario{size: 3, graphs: search.Graphs("123", "23", "13", "12", "")}
+	pieces4 = scenario{size: 4, graphs: search.Graphs("1234", "234", "34", "12 34", "")}
+	pieces5 = scenario{size: 5, graphs: search.Graphs("12345", "2345", "345", "123 45", "")}
 )
 
 func (c scenario) strike(name string, left Budget, rules Rules) scenario {
@@ -53,9 +53,9 @@ var outages = []strikes{
 // Nothing else is wrong with strikes: who strikes itself leaves somebody who lives now, or did within D_max.
 func TestStrikes(t *testing.T) {
 	for _, c := range []bounds{
-		{scenario{name: "three nodes, all networks, two changes", size: 3, graphs: every(3), left: Budget{Cuts: 2}}, true},
+		{scenario{name: "three nodes, all networks, two changes", size: 3, graphs: search.Every(3), left: Budget{Cuts: 2}}, true},
 		{scenario{name: "four nodes, a grant", size: 4, graphs: four, left: Budget{Cuts: 2, Grants: 1}}, true},
-		{scenario{name: "three nodes, all networks, any number of changes", size: 3, graphs: every(3), left: Budget{Cuts: always}}, false},
+		{scenario{name: "three nodes, all networks, any number of changes", size: 3, graphs: search.Every(3), left: Budget{Cuts: always}}, false},
 		{scenario{name: "three nodes, a write that hangs, a path", size: 3, graphs: outage, left: Budget{Cuts: 3, Hangs: 1, Paths: 1}}, false},
 		{scenario{name: "four nodes, two grants, any number of changes", size: 4, graphs: four, left: Budget{Cuts: always, Grants: 2}}, false},
 		{scenario{name: "five nodes, three changes", size: 5, graphs: five, left: Budget{Cuts: 3}}, false},

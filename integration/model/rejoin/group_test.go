@@ -4,7 +4,7 @@ import "github.com/fencing-agent/fencing-agent/integration/model/search"
 
 // won is where all begins: nodes 1 and 2 have long lived by a grant, nodes 3 and 4 were reset, have booted, and are cut off.
 func won(left Budget) State {
-	s := State{latest: 1, left: left, links: Graphs[0].Links}
+	s := State{latest: 1, left: left, links: links(0)}
 	s.log[1] = Value{holders: search.Of(0, 1)}
 	for x := range size {
 		n := &s.nodes[x]
@@ -31,7 +31,7 @@ func won(left Budget) State {
 
 // healthy is a group that is whole and never needed its log.
 func healthy(left Budget) State {
-	s := State{left: left, links: Graphs[1].Links}
+	s := State{left: left, links: links(1)}
 	for x := range size {
 		n := &s.nodes[x]
 		*n = Node{up: true, armed: true, boot: 1, token: 1, view: all, feeds: majority, budget: arbitrate + 1, path: true, slot: record{1, 1}}

@@ -30,5 +30,5 @@ const (
 	claimed   = horizon + 1                     // the time of a claim
 	expiry    = lifetime + runsOn + 1           // a slot that stands still so long is that of a holder that is done
 	never     = 15                              // an age that counts for nothing
-	overlap   = undecided + 1                   // two parts may feed for so long; a round is what a model of rounds cannot tell
+	overlap   = undecided + 1                   // two parts may feed for this long; a round is what a model of rounds cannot tell
 )

@@ -38,7 +38,7 @@ func (a Action) String() string {
 	case passes:
 		return fmt.Sprintf("a round passes, in the order %v", orders[a.arg])
 	case cut:
-		return fmt.Sprintf("the network is %s", Graphs[a.arg].Name)
+		return fmt.Sprintf("the network is [%s]", Graphs[a.arg].Name)
 	case deafens:
 		return fmt.Sprintf("%d gets no answers in the next round", n)
 	case posts:
@@ -60,36 +60,12 @@ func (a Action) String() string {
 	}
 }
 
-// Graph is a shape of the network.
-type Graph struct {
-	Name  string
-	Links [size]Set
-}
-
-func graph(name string, links ...[2]int) Graph {
-	g := Graph{Name: name}
-	for x := range size {
-		g.Links[x] = search.Of(x)
-	}
-	for _, l := range links {
-		g.Links[l[0]-1] |= search.Of(l[1] - 1)
-		g.Links[l[1]-1] |= search.Of(l[0] - 1)
-	}
-	return g
-}
-
 // Graphs are the shapes that a search tries: the cut by which the first half won, what a heal in pieces goes
 // through, and cuts that come after it.
-var Graphs = []Graph{
-	graph("12 | 34", [2]int{1, 2}, [2]int{3, 4}),
-	graph("whole", [2]int{1, 2}, [2]int{1, 3}, [2]int{1, 4}, [2]int{2, 3}, [2]int{2, 4}, [2]int{3, 4}),
-	graph("whole but 2-3, 2-4", [2]int{1, 2}, [2]int{1, 3}, [2]int{1, 4}, [2]int{3, 4}),
-	graph("2-1-3-4", [2]int{1, 2}, [2]int{1, 3}, [2]int{3, 4}),
-	graph("1 | 2 | 34, 1-3, 1-4", [2]int{1, 3}, [2]int{1, 4}, [2]int{3, 4}),
-	graph("13 | 24", [2]int{1, 3}, [2]int{2, 4}),
-	graph("2-1-3 | 4", [2]int{1, 2}, [2]int{1, 3}),
-	graph("1 | 2-3-4-2", [2]int{2, 3}, [2]int{2, 4}, [2]int{3, 4}),
-}
+var Graphs = search.Graphs("12 34", "1234", "134 1-2", "1-2 1-3 3-4", "134", "13 24", "1-2 1-3", "234")
+
+// links is a network of this group.
+func links(g uint8) [size]Set { return [size]Set(Graphs[g].Answers[:size]) }
 
 // orders are all orders of the nodes; the first few are those of a short search.
 var orders = permutations()
@@ -163,10 +139,10 @@ func (m *Model) happen(t *State, a Action) bool {
 	case passes:
 		m.round(t, orders[a.arg])
 	case cut:
-		if t.links == Graphs[a.arg].Links || !take(&t.left.Cuts) {
+		if t.links == links(a.arg) || !take(&t.left.Cuts) {
 			return false
 		}
-		t.links = Graphs[a.arg].Links
+		t.links = links(a.arg)
 	case deafens:
 		if !n.up || t.deaf.Has(x) || !take(&t.left.Late) {
 			return false

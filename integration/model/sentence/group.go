@@ -6,16 +6,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/model/search"
 )
 
-const (
-	most   = 5
-	maxAge = 1 // D_max, in ticks
-	after  = 3 // the patience of P1
-	recent = 2 // so long after it ceased to live a majority still counts as one that lives
-)
-
-// Set is a set of nodes.
-type Set = search.Set
-
 // GroupRules are the words of P1, P2, P5 and P7 that a search may leave out. The zero value has all of them.
 type GroupRules struct {
 	Silence   bool // P1: to starve is enough
@@ -27,24 +17,18 @@ type GroupRules struct {
 	GrantWord bool // P1: E2 is the grant alone
 	Undecided bool // P1: a tie that nobody has decided is enough
 	States    bool // P2: the condemned goes on stating whom it sees
-	Counted   bool // P5: who knows the sentence counts the boot
+	Counted   bool // P5: a node that knows the sentence counts the boot
 	Evidence  bool // P5: a condemned slot is evidence
 }
 
 // GroupBudget is what may happen how often.
 type GroupBudget struct{ Cuts, Hangs, Grants, Paths uint8 }
 
-// Graph is a network: who hears whom, both ways.
-type Graph struct {
-	Name  string
-	Links [most]Set
-}
-
 // Group is the model of a group whose nodes may condemn themselves.
 type Group struct {
 	GroupRules
 	Size    int
-	Shapes  []Graph
+	Shapes  []search.Graph
 	Who     Set // whose writes may hang; 0: of all
 	Reverse bool
 }
@@ -59,24 +43,17 @@ type entry struct {
 
 // member is one node.
 type member struct {
-	view, seen Set // as it stated last
-	age        [most]uint8
-	hears      [most]Set // what each peer stated as its seen, last
-	knows      Set       // whose sentence it knows
-	lived      uint8     // ticks since it lived, up to recent+1
-	lost       uint8     // ticks since its last majority, up to maxAge+after
-	steady     uint8     // ticks since its view changed, or somebody outside of it was heard, up to after
-	table      [most]entry
-	first      [most]uint8 // sequences at the first of the reads in a row,
-	second     [most]uint8 // and at the second
-	rows       uint8       // reads in a row in which E held
-	moved      [most]uint8 // how often the record changed since the last majority, up to 2
-	had        bool
-	condemned  bool
-	valid      bool // the grant names its present token
-	hang       bool // its next write hangs
-	late       entry
-	hung       bool
+	node
+	lost   uint8 // ticks since its last majority, up to maxAge+after
+	table  [most]entry
+	first  [most]uint8 // sequences at the first of the reads in a row,
+	second [most]uint8 // and at the second
+	moved  [most]uint8 // how often the record changed since the last majority, up to 2
+	had    bool
+	valid  bool // the grant names its present token
+	hang   bool // its next write hangs
+	late   entry
+	hung   bool
 }
 
 // GroupState is one state of Group.
@@ -90,26 +67,16 @@ type GroupState struct {
 
 // Root is a group that is whole and has long been so.
 func (m *Group) Root(b GroupBudget) GroupState {
-	s := GroupState{GroupBudget: b, links: m.Shapes[0].Links}
-	for range 8 {
-		m.tick(&s)
-	}
-	return s
+	return settled(m, GroupState{GroupBudget: b, links: m.Shapes[0].Answers})
 }
 
-// Wrong finds nothing: what can be wrong is what a node does.
-func (m *Group) Wrong(*GroupState) string { return "" }
-
-// Next is all that can happen.
-func (m *Group) Next(s *GroupState, yield func(string, GroupState, string)) {
-	t := *s
-	wrong := m.tick(&t)
-	yield("a tick passes", t, wrong)
+// next is all that can happen but a tick.
+func (m *Group) next(s *GroupState, yield func(string, GroupState)) {
 	for g := range m.Shapes {
-		if t := *s; t.Cuts > 0 && t.links != m.Shapes[g].Links {
+		if t := *s; t.Cuts > 0 && t.links != m.Shapes[g].Answers {
 			t.Cuts--
-			t.links = m.Shapes[g].Links
-			yield("the network is ["+m.Shapes[g].Name+"]", t, "")
+			t.links = m.Shapes[g].Answers
+			yield("the network is ["+m.Shapes[g].Name+"]", t)
 		}
 	}
 	for x := range m.Size {
@@ -117,15 +84,15 @@ func (m *Group) Next(s *GroupState, yield func(string, GroupState, string)) {
 		if t := *s; t.Hangs > 0 && !n.hang && !n.hung && (m.Who == 0 || m.Who.Has(x)) {
 			t.Hangs--
 			t.nodes[x].hang = true
-			yield(fmt.Sprintf("the next write of %d hangs", x+1), t, "")
+			yield(fmt.Sprintf("the next write of %d hangs", x+1), t)
 		}
 		if t := *s; n.hung {
 			t.slots[x], t.nodes[x].hung, t.nodes[x].late = n.late, false, entry{}
-			yield(fmt.Sprintf("the write of %d lands", x+1), t, "")
+			yield(fmt.Sprintf("the write of %d lands", x+1), t)
 		}
 		if t := *s; t.Grants > 0 && m.grants(&t, x) {
 			t.Grants--
-			yield(fmt.Sprintf("%d decides for its half", x+1), t, "")
+			yield(fmt.Sprintf("%d decides for its half", x+1), t)
 		}
 	}
 }
@@ -149,44 +116,28 @@ func (m *Group) grants(t *GroupState, x int) bool {
 }
 
 // tick lets each node ask, read, decide and write, and reports the loss of a group that condemns itself.
-func (m *Group) tick(t *GroupState) (wrong string) {
-	for i := range m.Size {
-		x := i
-		if m.Reverse {
-			x = m.Size - 1 - i
-		}
-		if w := m.act(t, x); w != "" {
-			wrong = w
-		}
-	}
-	return wrong
+func (m *Group) tick(t *GroupState) string {
+	return each(m.Size, m.Reverse, func(x int) string { return m.act(t, x) })
 }
+
+func (t *GroupState) node(x int) *node { return &t.nodes[x].node }
 
 func (m *Group) act(t *GroupState, x int) (wrong string) {
 	n := &t.nodes[x]
 	outside := m.ask(t, x)
 	majority := 2*n.view.Len() > m.Size
-	lives := majority || n.valid && n.view == t.grant
-	if n.condemned {
-		lives = false
-	}
+	lives := !n.condemned && (majority || n.valid && n.view == t.grant)
 	n.had = n.had || lives
-	n.lived = min(recent+1, n.lived+1)
-	if lives {
-		n.lived = 0
-	}
+	n.pass(lives, outside)
 	if n.lost = min(maxAge+after, n.lost+1); majority {
 		n.lost, n.moved = 0, [most]uint8{}
-	}
-	if n.steady = min(after, n.steady+1); outside {
-		n.steady = 0
 	}
 	m.read(t, x)
 	if !n.condemned && n.had && !lives && m.convinced(t, x) {
 		n.condemned, n.valid = true, false
 		n.seen, n.view = 0, 0
 		if m.States {
-			n.seen, n.view = m.reach(n, x)
+			n.seen, n.view = n.reach(x, m.Size, m.Counted)
 		}
 		if !m.leaves(t) {
 			wrong = fmt.Sprintf("%d condemns itself, and leaves nobody who lives", x+1)
@@ -196,42 +147,15 @@ func (m *Group) act(t *GroupState, x int) (wrong string) {
 	return wrong
 }
 
-// reach is whom a node sees, and whom it counts.
-func (m *Group) reach(n *member, x int) (seen, view Set) {
-	seen, view = 1<<x, 1<<x
-	for y := range m.Size {
-		if y == x || n.age[y] > maxAge || n.knows.Has(y) && !m.Counted {
-			continue
-		}
-		seen |= 1 << y
-		if n.hears[y].Has(x) {
-			view |= 1 << y
-		}
-	}
-	return seen, view
-}
-
 // ask takes the answers of those whom the network reaches, and reports whether somebody was heard whom it does not count.
 func (m *Group) ask(t *GroupState, x int) (outside bool) {
 	n := &t.nodes[x]
 	before := n.view
-	heard := Set(0)
-	for y := range m.Size {
-		if y == x {
-			continue
-		}
-		if n.age[y] = min(maxAge+1, n.age[y]+1); t.links[x].Has(y) {
-			n.age[y], n.hears[y] = 0, t.nodes[y].seen
-			heard |= 1 << y
-			if t.nodes[y].condemned {
-				n.knows |= 1 << y
-			}
-		}
-	}
+	heard := n.hear(x, m.Size, t.links[x], t.node)
 	if n.condemned && !m.States {
 		return false
 	}
-	n.seen, n.view = m.reach(n, x)
+	n.seen, n.view = n.reach(x, m.Size, m.Counted)
 	if n.view != before {
 		n.valid = false
 	}
@@ -358,12 +282,7 @@ func (m *Group) convinced(t *GroupState, x int) bool {
 
 // leaves reports whether a majority, or the granted half, lives without the condemned, or did a moment ago.
 func (m *Group) leaves(t *GroupState) bool {
-	in := Set(0)
-	for y := range m.Size {
-		if n := &t.nodes[y]; !n.condemned && n.lived <= recent {
-			in |= 1 << y
-		}
-	}
+	in := living(m.Size, t.node)
 	return 2*in.Len() > m.Size || t.grant != 0 && in&t.grant == t.grant
 }
 
@@ -380,11 +299,11 @@ func (m *Group) write(t *GroupState, x int, lives bool) {
 }
 
 // String shows a state.
-func (s *GroupState) String() string {
-	out := fmt.Sprintf("grant %b\n", s.grant)
-	for x := range s.nodes {
-		n := &s.nodes[x]
-		out += fmt.Sprintf("%d: view %05b seen %05b condemned %t lost %d steady %d rows %d slot %+v\n", x+1, n.view, n.seen, n.condemned, n.lost, n.steady, n.rows, s.slots[x])
+func (t *GroupState) String() string {
+	out := fmt.Sprintf("grant %b\n", t.grant)
+	for x := range t.nodes {
+		n := &t.nodes[x]
+		out += fmt.Sprintf("%d: view %05b seen %05b condemned %t lost %d steady %d rows %d slot %+v\n", x+1, n.view, n.seen, n.condemned, n.lost, n.steady, n.rows, t.slots[x])
 	}
 	return out
 }

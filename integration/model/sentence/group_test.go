@@ -1,42 +1,22 @@
 package sentence
 
 import (
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/fencing-agent/fencing-agent/integration/model/search"
 )
 
-// graph reads a network: groups of nodes that hear each other, and links.
-func graph(text string) Graph {
-	g := Graph{Name: text}
-	for _, part := range strings.Fields(text) {
-		if a, b, link := strings.Cut(part, "-"); link {
-			g.Links[a[0]-'1'] |= 1 << (b[0] - '1')
-			g.Links[b[0]-'1'] |= 1 << (a[0] - '1')
-			continue
-		}
-		for _, a := range part {
-			for _, b := range part {
-				if a != b {
-					g.Links[a-'1'] |= 1 << (b - '1')
-				}
-			}
-		}
-	}
-	return g
-}
+func long() bool { return os.Getenv("SENTENCE_LONG") != "" }
 
-func graphs(texts ...string) (out []Graph) {
-	for _, text := range texts {
-		out = append(out, graph(text))
-	}
-	return out
-}
+func way(steps []string) string { return "\n  " + strings.Join(steps, "\n  ") }
 
 type groupSearch struct {
 	name   string
 	long   bool // make model KIND=sentence
 	size   int
-	shapes []Graph
+	shapes []search.Graph
 	left   GroupBudget
 	who    Set
 	rules  GroupRules
@@ -44,14 +24,14 @@ type groupSearch struct {
 }
 
 var (
-	three = graphs("123", "", "23", "12", "1-2 1-3")
-	four  = graphs("1234", "", "12 34", "13 24", "123", "12")
-	five  = graphs("12345", "", "123 45", "1-2 1-3", "345", "1-2 1-3 45")
+	three = search.Graphs("123", "", "23", "12", "1-2 1-3")
+	four  = search.Graphs("1234", "", "12 34", "13 24", "123", "12")
+	five  = search.Graphs("12345", "", "123 45", "1-2 1-3", "345", "1-2 1-3 45")
 )
 
 var groupSearches = []groupSearch{
 	{"three nodes", false, 3, three, GroupBudget{Cuts: 3}, 0, GroupRules{}, false},
-	{"three nodes, a write of the second that hangs", false, 3, graphs("123", "", "23"), GroupBudget{Cuts: 2, Hangs: 1}, 2, GroupRules{}, false},
+	{"three nodes, a write of the second that hangs", false, 3, search.Graphs("123", "", "23"), GroupBudget{Cuts: 2, Hangs: 1}, 2, GroupRules{}, false},
 	{"three nodes, a write that hangs", true, 3, three, GroupBudget{Cuts: 2, Hangs: 1}, 0, GroupRules{}, false},
 	{"three nodes, two writes that hang, four changes", true, 3, three, GroupBudget{Cuts: 4, Hangs: 2}, 0, GroupRules{}, false},
 	{"four nodes, a grant", false, 4, four, GroupBudget{Cuts: 2, Grants: 1}, 0, GroupRules{}, false},

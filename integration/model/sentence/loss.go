@@ -1,6 +1,10 @@
 package sentence
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/fencing-agent/fencing-agent/integration/model/search"
+)
 
 const (
 	grace = 4 // LUNGrace, in ticks: the slowest notices its loss, and its statement is known
@@ -24,25 +28,18 @@ type LossBudget struct{ Cuts, Paths, Outages uint8 }
 type Loss struct {
 	LossRules
 	Size   int
-	Shapes []Graph
+	Shapes []search.Graph
 }
 
 // holder is one node.
 type holder struct {
-	view, seen Set // as it stated last
+	node
 	has, lives bool
-	age        [most]uint8
-	sees       [most]Set // what each peer stated last: whom it sees,
-	counts     [most]Set // and counts
+	counts     [most]Set // what each peer stated last: whom it counts
 	say, feed  Set       // peers that state that they have the LUN, and that they live
-	knows      Set       // whose sentence it knows
 	blind      uint8     // ticks since it cannot use the LUN
 	own        bool      // that is, or was, its own path's fault
 	missing    uint8     // ticks in which a quorum in contact had the LUN and it had not
-	lived      uint8     // ticks since it lived, up to recent+1
-	steady     uint8
-	rows       uint8
-	condemned  bool
 }
 
 // LossState is one state of Loss.
@@ -56,50 +53,37 @@ type LossState struct {
 
 // Root is a group that is whole and has long been so.
 func (m *Loss) Root(b LossBudget) LossState {
-	s := LossState{LossBudget: b, links: m.Shapes[0].Links}
-	for range 8 {
-		m.tick(&s)
-	}
-	return s
+	return settled(m, LossState{LossBudget: b, links: m.Shapes[0].Answers})
 }
 
-// Wrong finds nothing: what can be wrong is what a node does.
-func (m *Loss) Wrong(*LossState) string { return "" }
-
-// Next is all that can happen.
-func (m *Loss) Next(s *LossState, yield func(string, LossState, string)) {
-	t := *s
-	wrong := m.tick(&t)
-	yield("a tick passes", t, wrong)
+// next is all that can happen but a tick.
+func (m *Loss) next(s *LossState, yield func(string, LossState)) {
 	for g := range m.Shapes {
-		if t := *s; t.Cuts > 0 && t.links != m.Shapes[g].Links {
+		if t := *s; t.Cuts > 0 && t.links != m.Shapes[g].Answers {
 			t.Cuts--
-			t.links = m.Shapes[g].Links
-			yield("the network is ["+m.Shapes[g].Name+"]", t, "")
+			t.links = m.Shapes[g].Answers
+			yield("the network is ["+m.Shapes[g].Name+"]", t)
 		}
 	}
 	for x := range m.Size {
 		if t := *s; t.Paths > 0 {
 			t.Paths--
 			t.lost ^= 1 << x
-			yield(fmt.Sprintf("the path of %d comes or goes", x+1), t, "")
+			yield(fmt.Sprintf("the path of %d comes or goes", x+1), t)
 		}
 	}
 	if t := *s; t.Outages > 0 {
 		t.Outages--
 		t.gone = !t.gone
-		yield("the LUN comes or goes", t, "")
+		yield("the LUN comes or goes", t)
 	}
 }
 
-func (m *Loss) tick(t *LossState) (wrong string) {
-	for x := range m.Size {
-		if w := m.act(t, x); w != "" {
-			wrong = w
-		}
-	}
-	return wrong
+func (m *Loss) tick(t *LossState) string {
+	return each(m.Size, false, func(x int) string { return m.act(t, x) })
 }
+
+func (t *LossState) node(x int) *node { return &t.nodes[x].node }
 
 func (m *Loss) act(t *LossState, x int) (wrong string) {
 	n := &t.nodes[x]
@@ -115,12 +99,7 @@ func (m *Loss) act(t *LossState, x int) (wrong string) {
 	}
 	starves := n.missing >= grace || n.missing > 0 && m.NoGrace
 	n.lives = 2*n.view.Len() > m.Size && !starves && !n.condemned
-	if n.lived = min(recent+1, n.lived+1); n.lives {
-		n.lived = 0
-	}
-	if n.steady = min(after, n.steady+1); outside {
-		n.steady = 0
-	}
+	n.pass(n.lives, outside)
 	if n.rows = min(3, n.rows+1); !starves || !m.shown(n, x) {
 		n.rows = 0
 	}
@@ -136,7 +115,7 @@ func (m *Loss) act(t *LossState, x int) (wrong string) {
 		switch {
 		case !n.own:
 			wrong = fmt.Sprintf("%d condemns itself, and the LUN is gone for all", x+1)
-		case !m.leaves(t):
+		case 2*living(m.Size, t.node).Len() <= m.Size:
 			wrong = fmt.Sprintf("%d condemns itself, and leaves nobody who lives", x+1)
 		}
 	}
@@ -147,37 +126,26 @@ func (m *Loss) act(t *LossState, x int) (wrong string) {
 func (m *Loss) hear(t *LossState, x int) (changed bool) {
 	n := &t.nodes[x]
 	before := n.view
-	seen, view := Set(1<<x), Set(1<<x)
+	heard := n.node.hear(x, m.Size, t.links[x], t.node)
 	for y := range m.Size {
-		if y == x {
+		if !heard.Has(y) {
 			continue
 		}
-		if n.age[y] = min(maxAge+1, n.age[y]+1); t.links[x].Has(y) {
-			p := &t.nodes[y]
-			n.age[y], n.sees[y], n.counts[y] = 0, p.seen, p.view
-			n.say, n.feed = n.say&^(1<<y), n.feed&^(1<<y)
-			if p.has {
-				n.say |= 1 << y
-			}
-			if p.lives {
-				n.feed |= 1 << y
-			}
-			if p.condemned {
-				n.knows |= 1 << y
-			}
+		p := &t.nodes[y]
+		n.counts[y] = p.view
+		n.say, n.feed = n.say&^(1<<y), n.feed&^(1<<y)
+		if p.has {
+			n.say |= 1 << y
 		}
-		if n.age[y] > maxAge || n.knows.Has(y) && !m.Counted {
-			continue
-		}
-		if seen |= 1 << y; n.sees[y].Has(x) {
-			view |= 1 << y
+		if p.lives {
+			n.feed |= 1 << y
 		}
 	}
 	if n.condemned && !m.Counted {
 		return false
 	}
-	n.seen, n.view = seen, view
-	return view != before&^n.knows
+	n.seen, n.view = n.reach(x, m.Size, m.Counted)
+	return n.view != before&^n.knows
 }
 
 // shown reports whether a majority in contact says that it lives and has the LUN, each of it counting all of it.
@@ -202,22 +170,11 @@ func (m *Loss) shown(n *holder, x int) bool {
 	return false
 }
 
-// leaves reports whether a majority lives without the condemned, or did a moment ago.
-func (m *Loss) leaves(t *LossState) bool {
-	in := Set(0)
-	for y := range m.Size {
-		if n := &t.nodes[y]; !n.condemned && n.lived <= recent {
-			in |= 1 << y
-		}
-	}
-	return 2*in.Len() > m.Size
-}
-
 // String shows a state.
-func (s *LossState) String() string {
-	out := fmt.Sprintf("lost %05b, LUN gone %t\n", s.lost, s.gone)
-	for x := range s.nodes {
-		n := &s.nodes[x]
+func (t *LossState) String() string {
+	out := fmt.Sprintf("lost %05b, LUN gone %t\n", t.lost, t.gone)
+	for x := range t.nodes {
+		n := &t.nodes[x]
 		out += fmt.Sprintf("%d: view %05b has %t lives %t missing %d steady %d rows %d condemned %t\n", x+1, n.view, n.has, n.lives, n.missing, n.steady, n.rows, n.condemned)
 	}
 	return out

@@ -1,12 +1,16 @@
 package sentence
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/fencing-agent/fencing-agent/integration/model/search"
+)
 
 var lossSearches = []struct {
 	name   string
 	long   bool // make model KIND=sentence
 	size   int
-	shapes []Graph
+	shapes []search.Graph
 	left   LossBudget
 	rules  LossRules
 	found  bool
@@ -19,7 +23,7 @@ var lossSearches = []struct {
 	{"five nodes, a hub, two paths, the LUN goes", true, 5, five, LossBudget{Cuts: 2, Paths: 2, Outages: 1}, LossRules{}, false},
 
 	{"E3: its own loss is enough", false, 3, three, LossBudget{Outages: 1}, LossRules{OwnLoss: true}, true},
-	{"E3: a hub", false, 5, graphs("12345", "1-2 1-3 1-4 1-5"), LossBudget{Cuts: 1, Paths: 1}, LossRules{Hub: true}, true},
+	{"E3: a hub", false, 5, search.Graphs("12345", "1-2 1-3 1-4 1-5"), LossBudget{Cuts: 1, Paths: 1}, LossRules{Hub: true}, true},
 	{"E3: neither grace nor three looks", false, 3, three, LossBudget{Outages: 1}, LossRules{NoGrace: true, OneWord: true}, true},
 	{"E3: no grace", false, 3, three, LossBudget{Cuts: 1, Paths: 1, Outages: 2}, LossRules{NoGrace: true}, false},
 	{"E3: one look", false, 3, three, LossBudget{Cuts: 1, Paths: 1, Outages: 2}, LossRules{OneWord: true}, false},

@@ -1,5 +1,5 @@
 // Package terms is a model of one rule: an equal split is arbitrated only by nodes that agree
-// on how (docs/lease.md, T1 to T5). It searches for two halves that could both be granted, each on
+// on how (docs/lease.md, T1 to T4). It searches for two halves that could both be granted, each on
 // an arbiter that the other does not use.
 //
 // # What is modelled

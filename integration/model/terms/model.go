@@ -9,7 +9,7 @@ const MaxNodes = 4
 type Rules struct {
 	Majority  bool // T1: a node agrees when it has the word of a majority, itself included; without: of half
 	Unanimous bool // T2: a half needs that all its members agree; without: one and others on the same medium
-	Stranger  bool // in place of T1: who has heard other terms in this process stands back, nobody else
+	Stranger  bool // in place of T1: a node that has heard other terms in this process stands back, nobody else
 	Forgets   bool // T3: other terms begin with nobody's word
 	First     bool // T3: they are on file before they are told or gone by
 	Slots     bool // T4: a word counts if the speaker's slot shows it on the medium of the listener
@@ -38,7 +38,7 @@ const (
 type node struct {
 	up    bool
 	uses  medium // of the running process, or the last one
-	told  bool   // it tells its terms, and goes by them
+	told  bool   // it tells its terms, and uses them
 	heard uint8  // whose word it has
 
 	file  medium // what the file says: terms,

@@ -37,30 +37,29 @@ type Extra struct {
 	Programs map[string]string
 }
 
-// add puts all of it into an image.
-func (e Extra) add(a *archive) error {
-	files := maps.Clone(e.Files)
-	if files == nil {
-		files = map[string]string{}
-	}
+// all are the files of this machine by their paths in the image, the libraries included.
+func (e Extra) all() (map[string]string, error) {
+	files := map[string]string{}
 	var programs []string
 	for at, path := range e.Programs {
 		files[at] = filepath.Join(e.Tree, path)
 		programs = append(programs, files[at])
 	}
 	needed, err := libraries(e.Tree, programs...)
-	if err != nil {
-		return err
-	}
 	maps.Copy(files, needed)
-	for at, from := range files {
-		content, err := os.ReadFile(from)
-		if err != nil {
-			return err
+	maps.Copy(files, e.Files)
+	return files, err
+}
+
+// find is where the packages of a tree have a program, below it.
+func find(tree, name string) string {
+	for _, dir := range []string{"sbin", "bin", "usr/sbin"} {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(filepath.Join(tree, path)); err == nil {
+			return path
 		}
-		a.file(at, 0o755, content)
 	}
-	return nil
+	return filepath.Join("usr/bin", name)
 }
 
 // Build writes the image for the machines into dir. Guest is the guest program, static.
@@ -79,13 +78,24 @@ func Build(tree, dir, guest string, machines []Machine, extra ...Extra) (*Image,
 	for _, d := range []string{"/dev", "/proc", "/sys", "/run", "/tmp", "/etc/iscsi/nodes", "/var/lib"} {
 		a.dir(d)
 	}
-	if err := addPrograms(a, tree, guest); err != nil {
-		return nil, err
-	}
-	for _, e := range extra {
-		if err := e.add(a); err != nil {
+	base := Extra{Files: map[string]string{"/init": guest}, Tree: tree, Programs: map[string]string{
+		"/bin/busybox": find(tree, "busybox"), "/sbin/iscsid": find(tree, "iscsid"), "/sbin/iscsiadm": find(tree, "iscsiadm"),
+	}}
+	for _, e := range append([]Extra{base}, extra...) {
+		files, err := e.all()
+		if err != nil {
 			return nil, err
 		}
+		for at, from := range files {
+			content, err := os.ReadFile(from)
+			if err != nil {
+				return nil, err
+			}
+			a.file(at, 0o755, content)
+		}
+	}
+	for _, c := range commands {
+		a.link("/bin/"+c, "busybox")
 	}
 	if err := addMachines(a, tree, machines); err != nil {
 		return nil, err
@@ -94,40 +104,6 @@ func Build(tree, dir, guest string, machines []Machine, extra ...Extra) (*Image,
 		return nil, fmt.Errorf("image %s: %w", img.Initrd, err)
 	}
 	return img, nil
-}
-
-func addPrograms(a *archive, tree, guest string) error {
-	files := map[string]string{"/init": guest, "/bin/busybox": filepath.Join(tree, "bin", "busybox")}
-	var programs []string
-	for _, name := range []string{"iscsid", "iscsiadm"} {
-		path := filepath.Join(tree, "sbin", name)
-		if _, err := os.Stat(path); err != nil {
-			path = filepath.Join(tree, "usr", "sbin", name)
-		}
-		files["/sbin/"+name] = path
-		programs = append(programs, path)
-	}
-	if _, err := os.Stat(files["/bin/busybox"]); err != nil {
-		files["/bin/busybox"] = filepath.Join(tree, "usr", "bin", "busybox")
-	}
-	needed, err := libraries(tree, programs...)
-	if err != nil {
-		return err
-	}
-	for at, from := range needed {
-		files[at] = from
-	}
-	for at, from := range files {
-		content, err := os.ReadFile(from)
-		if err != nil {
-			return err
-		}
-		a.file(at, 0o755, content)
-	}
-	for _, c := range commands {
-		a.link("/bin/"+c, "busybox")
-	}
-	return nil
 }
 
 func addMachines(a *archive, tree string, machines []Machine) error {
@@ -165,24 +141,18 @@ func addMachines(a *archive, tree string, machines []Machine) error {
 
 // Install copies programs of a tree, and the libraries they need, into the folders bin and lib below root.
 func Install(tree, root string, programs ...string) error {
-	needed := map[string]string{}
-	var found []string
+	e := Extra{Tree: tree, Programs: map[string]string{}}
 	for _, name := range programs {
-		path := filepath.Join(tree, "usr", "sbin", name)
-		if _, err := os.Stat(path); err != nil {
-			path = filepath.Join(tree, "usr", "bin", name)
-		}
-		needed[filepath.Join("bin", name)] = path
-		found = append(found, path)
+		e.Programs["bin/"+name] = find(tree, name)
 	}
-	more, err := libraries(tree, found...)
+	files, err := e.all()
 	if err != nil {
 		return err
 	}
-	for at, from := range more {
-		needed[filepath.Join("lib", filepath.Base(at))] = from
-	}
-	for at, from := range needed {
+	for at, from := range files {
+		if e.Programs[at] == "" {
+			at = "lib/" + filepath.Base(at)
+		}
 		content, err := os.ReadFile(from)
 		if err != nil {
 			return err

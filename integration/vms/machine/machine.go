@@ -193,7 +193,7 @@ func (m *Machine) dial(ctx context.Context, path string) (net.Conn, error) {
 // Signal sends a signal to the hypervisor: SIGSTOP pauses the machine while time goes on.
 func (m *Machine) Signal(s syscall.Signal) error { return m.cmd.Process.Signal(s) }
 
-// SlowDisk has the machine's first disk take no more than so many bytes a second of what is written; 0: as many as come.
+// SlowDisk has the machine's first disk take no more than this many bytes a second of what is written; 0: as many as come.
 // What waits then was accepted, and lands later.
 func (m *Machine) SlowDisk(bytes int) error {
 	return m.qmp.write(map[string]any{"execute": "block_set_io_throttle", "arguments": map[string]any{

@@ -2,11 +2,9 @@ package gossip
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -20,30 +18,26 @@ const (
 	label       = "distributedapp-operator"
 	leaveWithin = 2 * time.Second
 	reclaim     = 30 * time.Second // a name may come back with another address after that
-	mostWaiting = 256              // messages for one member
+	mostWaiting = 64               // messages on their way to one member
 )
 
-// Options of a replica. All but Peers, Keyring and the addresses are needed.
+// Options of a replica. All but Keyring and the addresses are needed.
 type Options struct {
-	Name           string // of the pod; one identity everywhere
-	Version        string // of the program, for people
-	Bind           string // address
-	Port           int    // 0: any
-	Advertise      string // address; empty: that of the machine
-	AdvertisePort  int    // 0: Port
-	Peers          []string
-	Rejoin         time.Duration // the peers are looked for so often
-	ProbeInterval  time.Duration
-	ProbeTimeout   time.Duration
-	TCPTimeout     time.Duration
-	Keyring        *memberlist.Keyring // nil: neither encrypted nor authenticated
-	State          func() distributedapp.Message
-	Receive        func(distributedapp.Message)
-	Changed        func() // the list of members
-	Logger         *slog.Logger
-	Metrics        *Metrics
-	lookup         func(ctx context.Context, host string) ([]string, error) // tests
-	pushPullsEvery time.Duration                                            // tests
+	Name          string // of the pod; one identity everywhere
+	Version       string // of the program, for people
+	Bind          string // address
+	Port          int    // 0: any
+	Advertise     string // address; empty: that of the machine
+	AdvertisePort int    // 0: Port
+	Peers         []string
+	Rejoin        time.Duration // the peers are looked for this often
+	ProbeInterval time.Duration
+	ProbeTimeout  time.Duration
+	Keyring       *memberlist.Keyring // nil: neither encrypted nor authenticated
+	State         func() distributedapp.Message
+	Receive       func(distributedapp.Message)
+	Logger        *slog.Logger
+	Metrics       *Metrics
 }
 
 // Gossip is one replica among the others.
@@ -51,38 +45,25 @@ type Gossip struct {
 	o    Options
 	list *memberlist.Memberlist
 
-	mu    sync.Mutex
-	lanes map[string]*lane // by member
-	wg    sync.WaitGroup   // of lanes
-	ended bool
-}
-
-// lane is what waits for one member.
-type lane struct {
-	waiting [][]byte
-	busy    bool
+	mu      sync.Mutex
+	changed time.Time      // the list of members
+	waiting map[string]int // messages, by member
+	ended   bool
 }
 
 // New listens. It joins nobody yet.
 func New(o Options) (*Gossip, error) {
-	if o.lookup == nil {
-		o.lookup = net.DefaultResolver.LookupHost
-	}
-	g := &Gossip{o: o, lanes: map[string]*lane{}}
+	g := &Gossip{o: o, waiting: map[string]int{}}
 	c := memberlist.DefaultLocalConfig()
 	c.Name, c.BindAddr, c.BindPort = o.Name, o.Bind, o.Port
 	c.AdvertiseAddr, c.AdvertisePort = o.Advertise, o.AdvertisePort
 	if c.AdvertisePort == 0 {
 		c.AdvertisePort = o.Port
 	}
-	c.ProbeInterval, c.ProbeTimeout, c.TCPTimeout = o.ProbeInterval, o.ProbeTimeout, o.TCPTimeout
+	c.ProbeInterval, c.ProbeTimeout, c.TCPTimeout = o.ProbeInterval, o.ProbeTimeout, 30*time.Second
 	c.PushPullInterval = 30 * time.Second
-	if o.pushPullsEvery > 0 {
-		c.PushPullInterval = o.pushPullsEvery
-	}
 	c.DeadNodeReclaimTime = reclaim
 	c.Label, c.Keyring = label, o.Keyring
-	c.GossipVerifyIncoming, c.GossipVerifyOutgoing = true, true
 	c.Delegate, c.Events = delegate{g}, delegate{g}
 	c.LogOutput, c.Logger = nil, slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug)
 	list, err := memberlist.Create(c)
@@ -93,87 +74,63 @@ func New(o Options) (*Gossip, error) {
 	return g, nil
 }
 
-// Members are the names of the replicas that this one knows of, itself included.
-func (g *Gossip) Members() []string {
-	var names []string
+// Members are the names of the replicas that this one knows of, itself included, and when that list last changed.
+func (g *Gossip) Members() (names []string, changed time.Time) {
 	for _, n := range g.list.Members() {
 		names = append(names, n.Name)
 	}
 	g.o.Metrics.members.Set(float64(len(names)))
-	return names
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return names, g.changed
 }
 
 // Address is where this replica is reached.
 func (g *Gossip) Address() string { return g.list.LocalNode().Address() }
 
-// Tell sends messages to all others. It does not wait.
-func (g *Gossip) Tell(messages []distributedapp.Message) {
-	if len(messages) == 0 {
+// Tell sends a message to all others. It does not wait.
+func (g *Gossip) Tell(m distributedapp.Message) {
+	text, err := Encode(m)
+	if err != nil { // names of objects have 253 bytes at most: three of them fit
+		g.o.Logger.Warn("a message was not sent", "kind", m.Kind, "app", m.Namespace+"/"+m.Name, "err", err)
 		return
 	}
-	others := slices.DeleteFunc(g.list.Members(), func(n *memberlist.Node) bool { return n.Name == g.o.Name })
-	for _, m := range messages {
-		text, err := Encode(m)
-		if err != nil { // names of objects have 253 bytes at most: three of them fit
-			g.o.Logger.Warn("a message was not sent", "kind", m.Kind, "app", m.Namespace+"/"+m.Name, "err", err)
-			continue
-		}
-		for _, n := range others {
+	for _, n := range g.list.Members() {
+		if n.Name != g.o.Name {
 			g.o.Metrics.count(out, m.Kind, len(text))
-			g.put(n, text)
+			g.send(n, text)
 		}
 	}
 }
 
-// put lets a message wait for its member. One that takes nothing keeps nobody else's waiting.
-func (g *Gossip) put(n *memberlist.Node, text []byte) {
+// send sends a message to one member. One that takes nothing costs others no time, and bounded memory.
+func (g *Gossip) send(n *memberlist.Node, text []byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l := g.lanes[n.Name]
-	if l == nil {
-		l = &lane{}
-		g.lanes[n.Name] = l
-	}
-	if g.ended || len(l.waiting) >= mostWaiting {
+	if g.ended || g.waiting[n.Name] >= mostWaiting {
 		g.o.Metrics.dropped.Inc()
 		return
 	}
-	l.waiting = append(l.waiting, text)
-	if !l.busy {
-		l.busy = true
-		g.wg.Go(func() { g.drain(n, l) })
-	}
-}
-
-func (g *Gossip) drain(n *memberlist.Node, l *lane) {
-	for {
-		g.mu.Lock()
-		if len(l.waiting) == 0 || g.ended {
-			l.busy = false
-			delete(g.lanes, n.Name)
-			g.mu.Unlock()
-			return
-		}
-		text := l.waiting[0]
-		l.waiting = l.waiting[1:]
-		g.mu.Unlock()
+	g.waiting[n.Name]++
+	go func() { // which ends by memberlist's timeout
 		if err := g.list.SendReliable(n, text); err != nil {
 			g.o.Metrics.dropped.Inc()
 			g.o.Logger.Debug("a message did not arrive", "member", n.Name, "err", err)
 		}
-	}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.waiting[n.Name]--; g.waiting[n.Name] == 0 {
+			delete(g.waiting, n.Name)
+		}
+	}()
 }
 
 // Run looks for peers until the context ends, and leaves then.
 func (g *Gossip) Run(ctx context.Context) error {
 	tick := time.NewTicker(g.o.Rejoin)
 	defer tick.Stop()
-	alone := false
-	for {
-		err := g.join(ctx)
-		if ctx.Err() != nil {
-			return g.leave()
-		}
+	for alone := false; ; {
+		_, err := g.list.Join(g.o.Peers)
 		if err != nil {
 			g.o.Metrics.joins.Inc()
 			if !alone {
@@ -189,35 +146,7 @@ func (g *Gossip) Run(ctx context.Context) error {
 	}
 }
 
-// join joins all peers that are not members yet.
-func (g *Gossip) join(ctx context.Context) error {
-	var found []string
-	var errs []error
-	for _, p := range g.o.Peers {
-		host, port, err := net.SplitHostPort(p)
-		if err == nil {
-			var hosts []string
-			hosts, err = g.o.lookup(ctx, host)
-			for _, h := range hosts {
-				found = append(found, net.JoinHostPort(h, port))
-			}
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("peer %s: %w", p, err))
-		}
-	}
-	for _, n := range g.list.Members() {
-		found = slices.DeleteFunc(found, func(a string) bool { return a == n.Address() })
-	}
-	if len(found) > 0 {
-		if _, err := g.list.Join(found); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// leave announces the end of this replica, so that nobody waits for it.
+// leave announces the end of this replica, so that nobody waits for it. The last messages may be for one that takes none.
 func (g *Gossip) leave() error {
 	g.mu.Lock()
 	g.ended = true
@@ -225,14 +154,63 @@ func (g *Gossip) leave() error {
 	if err := g.list.Leave(leaveWithin); err != nil { // then the others find out by probes
 		g.o.Logger.Debug("cannot announce the end of this replica", "err", err)
 	}
-	err := g.list.Shutdown()
-	sent := make(chan struct{})
-	go func() { defer close(sent); g.wg.Wait() }()
-	limit := time.NewTimer(leaveWithin)
-	defer limit.Stop()
-	select {
-	case <-sent:
-	case <-limit.C: // the last messages are for one that takes none
+	return g.list.Shutdown()
+}
+
+// delegate is what memberlist calls. Nothing of it may block.
+type delegate struct{ g *Gossip }
+
+// NodeMeta is the version of the program.
+func (d delegate) NodeMeta(limit int) []byte {
+	v := []byte(d.g.o.Version)
+	return v[:min(len(v), limit)]
+}
+
+// NotifyMsg takes a message.
+func (d delegate) NotifyMsg(text []byte) {
+	m, err := Decode(text)
+	if err != nil {
+		d.g.o.Metrics.refused.Inc()
+		d.g.o.Logger.Debug("refused a message", "err", err)
+		return
 	}
-	return err
+	d.g.o.Metrics.count(in, m.Kind, len(text))
+	d.g.o.Receive(m)
+}
+
+// GetBroadcasts has none: messages go to each member by TCP.
+func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
+
+// LocalState is what a replica that joins is told, and each one from time to time.
+func (d delegate) LocalState(bool) []byte {
+	text, err := Encode(d.g.o.State())
+	if err != nil {
+		d.g.o.Logger.Warn("the state was not sent", "err", err)
+	}
+	return text
+}
+
+// MergeRemoteState takes the state of another replica.
+func (d delegate) MergeRemoteState(text []byte, _ bool) {
+	if len(text) > 0 {
+		d.NotifyMsg(text)
+	}
+}
+
+func (d delegate) NotifyJoin(n *memberlist.Node) {
+	d.change()
+	d.g.o.Logger.Info("a replica has joined", "member", n.Name, "address", n.Address(), "version", string(n.Meta))
+}
+
+func (d delegate) NotifyLeave(n *memberlist.Node) {
+	d.change()
+	d.g.o.Logger.Info("a replica is gone", "member", n.Name)
+}
+
+func (d delegate) NotifyUpdate(*memberlist.Node) {}
+
+func (d delegate) change() {
+	d.g.mu.Lock()
+	defer d.g.mu.Unlock()
+	d.g.changed = time.Now()
 }

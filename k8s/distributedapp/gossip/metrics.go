@@ -23,26 +23,20 @@ const (
 
 // NewMetrics registers them.
 func NewMetrics(r prometheus.Registerer) *Metrics {
-	const ns = "fencing_operator"
+	options := func(name, help string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Namespace: "fencing_operator", Name: name, Help: help}
+	}
 	m := &Metrics{
-		members: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: ns, Name: "members",
-			Help: "Replicas that this one knows of, itself included."}),
-		messages: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "gossip_messages_total",
-			Help: "Messages that were handed over, by direction and kind. One to three replicas is two messages."}, []string{"direction", "kind"}),
-		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "gossip_bytes_total",
-			Help: "Bytes of these messages, without memberlist's own traffic."}, []string{"direction"}),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "gossip_refused_total",
-			Help: "Messages that no replica sends: too long, unreadable, of no known kind."}),
-		dropped: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "gossip_dropped_total",
-			Help: "Messages that were not sent, because the replica they were for did not take those before, or that did not arrive."}),
-		joins: prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: "gossip_join_failures_total",
-			Help: "Attempts to join peers that reached none of them. Each is tried again."}),
+		members: prometheus.NewGauge(prometheus.GaugeOpts(options("members", "Replicas that this one knows of, itself included."))),
+		messages: prometheus.NewCounterVec(options("gossip_messages_total",
+			"Messages that were handed over, by direction and kind. One to three replicas is two messages."), []string{"direction", "kind"}),
+		bytes:   prometheus.NewCounterVec(options("gossip_bytes_total", "Bytes of these messages, without memberlist's own traffic."), []string{"direction"}),
+		refused: prometheus.NewCounter(options("gossip_refused_total", "Messages that no replica sends: too long, unreadable, of no known kind.")),
+		dropped: prometheus.NewCounter(options("gossip_dropped_total",
+			"Messages that were not sent, because the replica they were for did not take those before, or that did not arrive.")),
+		joins: prometheus.NewCounter(options("gossip_join_failures_total", "Attempts to join peers that reached none of them. Each is tried again.")),
 	}
 	r.MustRegister(m.members, m.messages, m.bytes, m.refused, m.dropped, m.joins)
-	for _, kind := range []distributedapp.MessageKind{distributedapp.Reconcile, distributedapp.Delete, distributedapp.Configure} {
-		m.messages.WithLabelValues(in, string(kind))
-		m.messages.WithLabelValues(out, string(kind))
-	}
 	return m
 }
 

@@ -9,16 +9,15 @@ import (
 )
 
 const (
-	mostBytes  = 1024 // of a message
-	mostName   = 253  // of a name in Kubernetes
-	mostDigest = 64
+	mostBytes = 1024 // of a message
+	mostName  = 253  // of a name in Kubernetes
 )
 
 // Encode is a message as it goes over the network.
 func Encode(m distributedapp.Message) ([]byte, error) {
 	text, err := json.Marshal(m)
 	if err == nil && len(text) > mostBytes {
-		err = fmt.Errorf("%d bytes, at most %d are possible", len(text), mostBytes)
+		return nil, fmt.Errorf("%d bytes, at most %d are possible", len(text), mostBytes)
 	}
 	return text, err
 }
@@ -31,18 +30,15 @@ func Decode(text []byte) (m distributedapp.Message, err error) {
 	if err := json.Unmarshal(text, &m); err != nil {
 		return distributedapp.Message{}, err
 	}
-	named := m.Namespace != "" && m.Name != ""
 	switch {
 	case m.Origin == "":
 		err = errors.New("the sender is missing")
 	case max(len(m.Origin), len(m.Namespace), len(m.Name)) > mostName:
 		err = fmt.Errorf("a name has more than %d bytes", mostName)
-	case len(m.Config.Digest) > mostDigest:
-		err = fmt.Errorf("a digest has more than %d bytes", mostDigest)
 	case m.Kind == distributedapp.Configure:
 	case m.Kind != distributedapp.Reconcile && m.Kind != distributedapp.Delete:
 		err = errors.New("of no known kind")
-	case !named:
+	case m.Namespace == "" || m.Name == "":
 		err = errors.New("it names no DistributedApp")
 	}
 	if err != nil {

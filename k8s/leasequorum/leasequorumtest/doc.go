@@ -1,6 +1,6 @@
 // Package leasequorumtest stands in for the Lease behind an API server.
 //
-//   - [Lease] is a register with compare-and-swap in memory, without a network: who uses it decides what is late,
+//   - [Lease] is a register with compare-and-swap in memory, without a network: anyone who uses it decides what is late,
 //     lost or refused on the way.
 //   - [Contract] is what the tie-break rests on. The double and the real API server are held to it.
 //

@@ -149,7 +149,7 @@ func Append(dst []byte, m Message) ([]byte, error) {
 	start := len(dst)
 	out, err := proto.MarshalOptions{}.MarshalAppend(append(dst, 0, 0, 0, 0), p)
 	for st := p.GetReply().GetStatement(); err == nil && len(out)-start > MaxSize && len(st.GetFacts()) > 0; {
-		st.Facts = st.Facts[:len(st.Facts)-1] // who gets no facts has to prove deaths by time; who gets no packet sees nobody
+		st.Facts = st.Facts[:len(st.Facts)-1] // a member that gets no facts has to prove deaths by time; a member that gets no packet sees nobody
 		out, err = proto.MarshalOptions{}.MarshalAppend(append(dst, 0, 0, 0, 0), p)
 	}
 	if err != nil {

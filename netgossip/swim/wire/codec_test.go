@@ -46,7 +46,6 @@ func fullStatement(r *roster.Roster) *netgossip.Statement {
 		Guard:        netgossip.Guard{Armed: true, Fences: true, Leases: true, Timeout: 30 * time.Second, Horizon: 80 * time.Second},
 		Guarded:      roster.SetOf(0),
 		Lost:         roster.SetOf(r.Size()-1, 0),
-		LongLost:     roster.SetOf(r.Size() - 1),
 		Feeding:      true,
 		Stopping:     true,
 		LUNHealthy:   true,
@@ -58,7 +57,6 @@ func fullStatement(r *roster.Roster) *netgossip.Statement {
 		Terms:        netgossip.Terms{By: netgossip.BreaksByLUN | netgossip.AsksAPI, Log: 1<<64 - 2},
 		Agreed:       true,
 		Sentence:     2 * time.Second,
-		Heeds:        true,
 		Facts: [netgossip.MaxFacts]netgossip.Fact{
 			{Kind: netgossip.FactSentence, Name: 1<<64 - 1, Boot: 1<<64 - 1, Timeout: 3 * time.Second},
 			{Kind: netgossip.FactContradicted, Name: 1, Boot: 1<<64 - 1},
@@ -128,10 +126,7 @@ func TestEveryFieldTravels(t *testing.T) {
 func TestLargestPacketFits(t *testing.T) {
 	r := listOf(t, roster.MaxNodes)
 	s := fullStatement(r)
-	s.View, s.Guarded, s.Lost, s.LongLost = s.Seen, s.Seen, s.Seen, roster.Set{}
-	for i := 0; i < roster.MaxNodes; i += 3 {
-		s.LongLost.Add(i)
-	}
+	s.View, s.Guarded, s.Lost = s.Seen, s.Seen, s.Seen
 	s.RosterEpoch = 1<<64 - 1
 	s.Guard.Timeout = 1<<63 - 1
 	for i := range s.Facts { // what no node says: each field is as long as it may be

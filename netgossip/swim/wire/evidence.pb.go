@@ -955,7 +955,7 @@ type Statement struct {
 	ApiReachable      bool                   `protobuf:"varint,14,opt,name=api_reachable,json=apiReachable,proto3" json:"api_reachable,omitempty"`
 	Version           string                 `protobuf:"bytes,15,opt,name=version,proto3" json:"version,omitempty"`
 	Guarded           []byte                 `protobuf:"bytes,16,opt,name=guarded,proto3" json:"guarded,omitempty"`                       // the difference to seen, like view
-	Lost              []byte                 `protobuf:"bytes,17,opt,name=lost,proto3" json:"lost,omitempty"`                             // netgossip.Statement.LongLost: for older agents, which in a large group count older claims
+	Lost              []byte                 `protobuf:"bytes,17,opt,name=lost,proto3" json:"lost,omitempty"`                             // netgossip.Statement.Lost
 	HorizonMs         uint32                 `protobuf:"varint,18,opt,name=horizon_ms,json=horizonMs,proto3" json:"horizon_ms,omitempty"` // rounded up
 	Leases            bool                   `protobuf:"varint,19,opt,name=leases,proto3" json:"leases,omitempty"`
 	Standing          *Standing              `protobuf:"bytes,20,opt,name=standing,proto3" json:"standing,omitempty"`               // absent: the roster above is in force, and no other is at hand
@@ -965,8 +965,8 @@ type Statement struct {
 	TermsLog          uint64                 `protobuf:"fixed64,24,opt,name=terms_log,json=termsLog,proto3" json:"terms_log,omitempty"`
 	Agreed            bool                   `protobuf:"varint,25,opt,name=agreed,proto3" json:"agreed,omitempty"`
 	SentenceMs        uint32                 `protobuf:"varint,26,opt,name=sentence_ms,json=sentenceMs,proto3" json:"sentence_ms,omitempty"` // the sender's boot is condemned, and the timeout of its watchdog is this; 0: it is not
-	Heeds             bool                   `protobuf:"varint,27,opt,name=heeds,proto3" json:"heeds,omitempty"`                             // an agent of the sender's version looks for that, or waits, before it counts or arms
-	Lately            []byte                 `protobuf:"bytes,28,opt,name=lately,proto3" json:"lately,omitempty"`                            // netgossip.Statement.Lost without those in lost
+	Heeds             bool                   `protobuf:"varint,27,opt,name=heeds,proto3" json:"heeds,omitempty"`                             // always: agents of before the first release condemn no boot beside one without it
+	Lately            []byte                 `protobuf:"bytes,28,opt,name=lately,proto3" json:"lately,omitempty"`                            // more of Lost, from agents of before the first release
 	Facts             []*Fact                `protobuf:"bytes,30,rep,name=facts,proto3" json:"facts,omitempty"`                              // netgossip.Statement.Facts
 	Unheard           bool                   `protobuf:"varint,31,opt,name=unheard,proto3" json:"unheard,omitempty"`                         // netgossip.Statement.Unheard
 	unknownFields     protoimpl.UnknownFields

@@ -77,7 +77,7 @@ func pieceFromWire(w *Part) (Piece, error) {
 	case w == nil:
 		return Piece{}, nil
 	case list.IsZero():
-		return Piece{}, errors.New("reply with a piece of no list")
+		return Piece{}, errors.New("reply with a piece of an unknown list")
 	case n == 0 || n > PieceSize || w.GetTotal() > MaxList || uint64(w.GetOffset())+n > uint64(w.GetTotal()):
 		return Piece{}, fmt.Errorf("reply with %d bytes from byte %d on of a list of %d", n, w.GetOffset(), w.GetTotal())
 	}

@@ -112,12 +112,12 @@ func TestPiecesThatAreRefused(t *testing.T) {
 	r := listOf(t, 4)
 	list := &RosterRef{Epoch: 1}
 	for want, p := range map[string]*Packet{
-		"without naming it":  {Kind: &Packet_Probe{Probe: &Question{Id: 1, Sender: "n0001", Wants: &Wish{Offset: 3}}}},
-		"byte 262144":        {Kind: &Packet_Probe{Probe: &Question{Id: 1, Sender: "n0001", Wants: &Wish{List: list, Offset: MaxList}}}},
-		"a piece of no list": {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true, Part: &Part{Total: 3, Text: []byte("abc")}}}},
-		"0 bytes":            {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true, Part: &Part{List: list, Total: 3}}}},
-		"513 bytes":          {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true, Part: &Part{List: list, Total: 1000, Text: make([]byte, PieceSize+1)}}}},
-		"of a list of 2":     {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true, Part: &Part{List: list, Total: 2, Text: []byte("abc")}}}},
+		"without naming it":          {Kind: &Packet_Probe{Probe: &Question{Id: 1, Sender: "n0001", Wants: &Wish{Offset: 3}}}},
+		"byte 262144":                {Kind: &Packet_Probe{Probe: &Question{Id: 1, Sender: "n0001", Wants: &Wish{List: list, Offset: MaxList}}}},
+		"a piece of an unknown list": {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true, Part: &Part{Total: 3, Text: []byte("abc")}}}},
+		"0 bytes":                    {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true, Part: &Part{List: list, Total: 3}}}},
+		"513 bytes":                  {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true, Part: &Part{List: list, Total: 1000, Text: make([]byte, PieceSize+1)}}}},
+		"of a list of 2":             {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true, Part: &Part{List: list, Total: 2, Text: []byte("abc")}}}},
 		"from byte 4294967295 on": {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true,
 			Part: &Part{List: list, Offset: 1<<32 - 1, Total: MaxList, Text: []byte("abc")}}}},
 		"of a list of 262145": {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true, Part: &Part{List: list, Total: MaxList + 1, Text: []byte("abc")}}}},

@@ -54,8 +54,7 @@ func statementToWire(s *netgossip.Statement) *Statement {
 		Unheard:           s.Unheard,
 		Version:           cutVersion(s.Version),
 		Guarded:           setToWire(difference(s.Guarded, s.Seen)),
-		Lost:              setToWire(s.LongLost),
-		Lately:            setToWire(s.Lost.Minus(s.LongLost)),
+		Lost:              setToWire(s.Lost),
 		HorizonMs:         millisUp(s.Guard.Horizon),
 		Leases:            s.Guard.Leases,
 		Standing:          standingToWire(&s.Standing),
@@ -64,7 +63,7 @@ func statementToWire(s *netgossip.Statement) *Statement {
 		TermsLog:          s.Terms.Log,
 		Agreed:            s.Agreed,
 		SentenceMs:        millisUp(s.Sentence),
-		Heeds:             s.Heeds,
+		Heeds:             true,
 		Facts:             factsToWire(&s.Facts),
 	}
 }
@@ -168,7 +167,6 @@ func statementFromWire(w *Statement, r *roster.Roster) (*netgossip.Statement, er
 		},
 		Guarded:      difference(guarded, seen),
 		Lost:         lost.Union(lately),
-		LongLost:     lost,
 		Feeding:      w.GetFeeding(),
 		Stopping:     w.GetStopping(),
 		LUNHealthy:   w.GetLunHealthy(),
@@ -179,7 +177,6 @@ func statementFromWire(w *Statement, r *roster.Roster) (*netgossip.Statement, er
 		Terms:        termsFromWire(w),
 		Agreed:       w.GetAgreed(),
 		Sentence:     time.Duration(w.GetSentenceMs()) * time.Millisecond,
-		Heeds:        w.GetHeeds(),
 		Facts:        factsFromWire(w.GetFacts()),
 	}, nil
 }

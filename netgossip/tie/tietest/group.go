@@ -27,7 +27,7 @@ type Rig struct {
 	Decides time.Duration
 	// Horizon is what nodes state of their guards unless a scenario says otherwise.
 	Horizon time.Duration
-	// OneHorizon: the tie-breaker waits for Horizon whatever nodes state. Who asks it has to look at the horizons of the others
+	// OneHorizon: the tie-breaker waits for Horizon whatever nodes state. Anyone who asks it has to look at the horizons of the others
 	// itself, as package watchdog does in the slots of a LUN.
 	OneHorizon bool
 }
@@ -109,7 +109,7 @@ func (g *Group) problem(format string, args ...any) {
 	}
 }
 
-// split cuts the network into parts. Nobody in none of them hears anybody.
+// split cuts the network into parts. A node in none of them hears nobody.
 func (g *Group) split(parts ...roster.Set) { g.parts = parts }
 
 func (g *Group) run(d time.Duration) {

@@ -57,8 +57,7 @@ leave() {
     exit 1
   fi
   if running; then
-    elsewhere || systemctl --no-reload disable fencing-agent.service fencing-hooks.service >/dev/null 2>&1 || :
-    systemctl stop fencing-hooks.service >/dev/null 2>&1 || :
+    elsewhere || systemctl --no-reload disable fencing-agent.service >/dev/null 2>&1 || :
   fi
 }
 

@@ -1,0 +1,131 @@
+package members
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
+)
+
+const (
+	tellFirst   = time.Second
+	tellLongest = 15 * time.Second // somebody waits for it
+	tellTimeout = 15 * time.Second
+	// tellUnheard is the longest until a controller that takes no such reports is asked again.
+	tellUnheard = 10 * time.Minute
+)
+
+// teller is what the two tellers have in common: each tells fencing-controller what an agent with members.source: controller cannot
+// write as an annotation of its Node.
+type teller struct {
+	boot  string
+	clock boottime.Clock
+	log   *slog.Logger
+	rand  *rand.Rand    // of Run; nil: a common one
+	wake  chan struct{} // capacity 1
+
+	mu     sync.Mutex // guards what follows
+	wishes int        // how many there were
+	value  string     // the annotation that there would be; empty: none
+	within time.Duration
+}
+
+func newTeller(boot string, clock boottime.Clock, log *slog.Logger) teller {
+	return teller{boot: boot, clock: clock, log: log, wake: make(chan struct{}, 1)}
+}
+
+// Want says what is to be told, in the form of the annotation; nil: nothing. It is told at a random moment within the time
+// given, for all agents of a group have the same to say at once. It does not block.
+func (t *teller) Want(value *string, within time.Duration) {
+	t.mu.Lock()
+	t.wishes++
+	if t.value, t.within = "", within; value != nil {
+		t.value = *value
+	}
+	t.mu.Unlock()
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Renew is Want.
+func (t *teller) Renew(value *string, within time.Duration) { t.Want(value, within) }
+
+// Seen does nothing: the Node's annotation is not this agent's.
+func (t *teller) Seen(ownnode.State) {}
+
+func (t *teller) wish() (value string, within time.Duration, n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.value, t.within, t.wishes
+}
+
+// wait waits for another wish, and no longer than d; 0: for ever.
+func (t *teller) wait(ctx context.Context, d time.Duration) {
+	var over <-chan time.Time
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-t.wake:
+	case <-over:
+	}
+}
+
+// once makes one call. Each has a connection of its own: they are rare, and another one may lead to another replica.
+func (c *controllerSource) once(ctx context.Context, call func(context.Context, fencingv1.FencingMembersClient) error) error {
+	conn, err := c.dial()
+	if err != nil {
+		return err
+	}
+	defer func(c *grpc.ClientConn) { _ = c.Close() }(conn)
+	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+	defer cancel()
+	return call(ctx, fencingv1.NewFencingMembersClient(conn))
+}
+
+// patience is how long to wait after the next failure. One replica may be an older one for as long as an upgrade takes, so
+// pauses for that begin short, too; only a controller that stays so is asked seldom.
+type patience struct {
+	away, unheard client.Backoff
+	told          bool // that something fails
+}
+
+func newPatience(r *rand.Rand) patience {
+	return patience{away: client.Backoff{First: tellFirst, Most: tellLongest, Rand: r}, unheard: client.Backoff{First: tellFirst, Most: tellUnheard, Rand: r}}
+}
+
+// next is how long to wait after this failure.
+func (p *patience) next(err error) time.Duration {
+	if status.Code(err) == codes.Unimplemented {
+		return p.unheard.Next(nil)
+	}
+	return p.away.Next(nil)
+}
+
+// fail says what goes wrong once, and waits.
+func (t *teller) fail(ctx context.Context, err error, p *patience, message string) {
+	if ctx.Err() != nil {
+		return
+	}
+	pause := p.next(err)
+	if !p.told {
+		p.told = true
+		t.log.Warn(message, "error", told(err), "retry", pause)
+	}
+	boottime.Wait(ctx, pause)
+}

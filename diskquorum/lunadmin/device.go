@@ -1,0 +1,55 @@
+package lunadmin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
+)
+
+// Find is the path of the device that an operator names as lun.devices does: by a path, or as wwn:NAME. The functions of
+// this package take paths alone: whether a device is in use they see by its path, too.
+func Find(spec string) (string, error) { return rawdev.Find(spec) }
+
+// DeviceReport is what the path names.
+type DeviceReport struct {
+	Path        string `json:"path"`
+	Kind        string `json:"kind"`
+	Bytes       int64  `json:"bytes"`
+	SectorBytes int    `json:"sectorBytes"`
+	ReadOnly    bool   `json:"readOnly,omitempty"` // no agent can use it here
+}
+
+// Opened is the part of each report that tells of the device.
+type Opened struct {
+	Device   *DeviceReport `json:"device,omitempty"`
+	Warnings []string      `json:"warnings"`
+}
+
+func (o *Opened) add(device Opened) {
+	o.Device, o.Warnings = device.Device, append(o.Warnings, device.Warnings...)
+}
+
+// onDevice opens a device, does op with it and gives it up.
+func onDevice(ctx context.Context, op, path string, o rawdev.Options, do func(*rawdev.Device, Opened) error) error {
+	dev, err := await(ctx, func() (*rawdev.Device, error) { return rawdev.Open(path, o) })
+	if errors.As(err, new(interruption)) {
+		return fmt.Errorf("open %s: %w", path, err)
+	} else if err != nil {
+		return err
+	}
+	opened := Opened{Device: &DeviceReport{Path: path, Kind: dev.Kind().String(), Bytes: dev.Size(), SectorBytes: dev.SectorSize(), ReadOnly: dev.ReadOnly()}}
+	if w := dev.Warning(); w != "" {
+		opened.Warnings = []string{w}
+	}
+	err = do(dev, opened)
+	if cerr := dev.Close(); err == nil {
+		err = cerr
+	}
+	refused, stopped := new(RefusedError), new(InterruptedError)
+	if err == nil || errors.As(err, &refused) || errors.As(err, &stopped) { // which say where
+		return err
+	}
+	return fmt.Errorf("%s %s: %w", op, path, err)
+}

@@ -1,0 +1,121 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Stage is what a scene is played on: nodes on their networks, a LUN that fencectl formats, and an agent on each node.
+type Stage struct {
+	Bin    string   // folder with fencing-agent and fencectl
+	Nodes  int      // named n1, n2, ...
+	LUNDir string   // where the LUN's file is; "": in the folder of the stage
+	Launch []string // arguments with which this executable calls ExecInBoot: each node has a boot of its own; nil: the machine's
+	// Override is merged over the top level of each node's file.
+	Override map[string]any
+}
+
+// StageNetworks are the networks of each stage.
+var StageNetworks = []string{"mgmt", "data"}
+
+// StageHTTP is where each agent of a stage has its listener, on a loopback interface of its own.
+const StageHTTP = "127.0.0.1:9110"
+
+// StageNode is the name of a node, counted from 0.
+func StageNode(i int) string { return fmt.Sprintf("n%d", i+1) }
+
+// stageLUN is the size of a LUN, with room for more slots than there can be nodes.
+const stageLUN = 4 << 20
+
+// FormatLUN makes the LUN of the stage in a folder, as a user makes one.
+func (s *Stage) FormatLUN(ctx context.Context, dir string) (lun *LUNFile, err error) {
+	if err := HasPrograms(s.Bin); err != nil {
+		return nil, err
+	}
+	if lun, err = NewLUNFile(cmp.Or(s.LUNDir, dir), stageLUN); err != nil {
+		return nil, err
+	}
+	init := exec.CommandContext(ctx, filepath.Join(s.Bin, "fencectl"), "lun", "init", lun.Path, "--cluster", "demo", "--node-group", "demo", "--slots", strconv.Itoa(s.Nodes))
+	if out, err := init.CombinedOutput(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w: %s", strings.Join(init.Args, " "), err, strings.TrimSpace(string(out))), lun.Close())
+	}
+	return lun, nil
+}
+
+// Names are those of all nodes.
+func (s *Stage) Names() (names []string) {
+	for i := range s.Nodes {
+		names = append(names, StageNode(i))
+	}
+	return names
+}
+
+// Build builds the stage in a folder, short for the sockets' sake, and starts no agent. Close takes all of it down but the folder.
+func (s *Stage) Build(ctx context.Context, dir string) (_ *Agents, err error) {
+	bin, err := filepath.Abs(s.Bin) // agents have another working directory
+	if err != nil {
+		return nil, fmt.Errorf("programs: %w", err)
+	}
+	lun, err := s.FormatLUN(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	var l *Lab
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, lun.Close())
+			if l != nil {
+				err = errors.Join(err, l.Close())
+			}
+		}
+	}()
+	l, err = New(Config{Nodes: s.Names(), Networks: StageNetworks, Dir: dir})
+	if err != nil {
+		return nil, err
+	}
+	conf := AgentConfig{Dir: dir, LUN: func(string) string { return lun.Path }, HTTP: StageHTTP, Override: s.Override}
+	a, err := NewAgents(l, filepath.Join(bin, "fencing-agent"), conf)
+	if err != nil {
+		return nil, err
+	}
+	if s.Launch != nil {
+		if err := a.Boots(append([]string{"/proc/self/exe"}, s.Launch...)...); err != nil {
+			return nil, err
+		}
+	}
+	l.undo = append([]func(){func() { _ = lun.Close() }}, l.undo...) // a leftover in a temporary folder harms nobody
+	return a, nil
+}
+
+// HasPrograms says which program a folder lacks.
+func HasPrograms(bin string) error {
+	for _, program := range []string{"fencing-agent", "fencectl"} {
+		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {
+			return fmt.Errorf("program %s: %w: build it with make build, or say with --bin where it is", program, err)
+		}
+	}
+	return nil
+}
+
+// InFolder has f work in a folder of its own, which is kept if f fails and has left something there.
+func InFolder(name string, out io.Writer, f func(dir string) error) error {
+	dir, err := os.MkdirTemp("", name+"-")
+	if err != nil {
+		return err
+	}
+	if err := f(dir); err != nil {
+		if os.Remove(dir) != nil { // something is in it
+			fmt.Fprintf(out, "\nLogs and configurations are kept in %s\n", dir)
+		}
+		return err
+	}
+	return os.RemoveAll(dir)
+}

@@ -1,0 +1,35 @@
+// Ociimage makes a container image from a folder that is the root of a system.
+//
+//	go run ./integration/oci/ociimage -name REGISTRY/NAME:TAG -entrypoint /usr/local/bin/PROGRAM -user 65532:65532 ROOT ARCHIVE
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/fencing-agent/fencing-agent/integration/oci"
+)
+
+func main() {
+	name := flag.String("name", "", "what the image is called, with its tag")
+	entrypoint := flag.String("entrypoint", "", "the program that it runs")
+	user := flag.String("user", "0:0", "as whom it runs, UID:GID")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: ociimage -name NAME -entrypoint PROGRAM [-user UID:GID] ROOT ARCHIVE")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if flag.NArg() != 2 || *name == "" || *entrypoint == "" {
+		flag.Usage()
+		os.Exit(2)
+	}
+	files, err := oci.Tree(flag.Arg(0))
+	if err == nil {
+		err = (&oci.Image{Name: *name, Files: files, Entrypoint: []string{*entrypoint}, User: *user}).Write(flag.Arg(1))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "ociimage:", err)
+		os.Exit(1)
+	}
+}

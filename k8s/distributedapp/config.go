@@ -1,0 +1,59 @@
+package distributedapp
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// ConfigMap is the name of the one with the operator's configuration, in its namespace.
+const ConfigMap = Name
+
+// The keys that it may have. All may be missing.
+const (
+	keyPullPolicy = "imagePullPolicy"
+	keyPriority   = "priorityClassName"
+	keyGrace      = "terminationGracePeriodSeconds"
+)
+
+// config is how pods are made.
+type config struct {
+	version  uint64 // of the ConfigMap, whose versions grow; 0: none was read
+	pull     corev1.PullPolicy
+	priority string
+	grace    *int64
+}
+
+// readConfig takes a ConfigMap apart. All problems are reported at once.
+func readConfig(m *corev1.ConfigMap) (config, error) {
+	c := config{version: versionOf(m.ResourceVersion)}
+	var errs []error
+	if c.version == 0 {
+		errs = append(errs, fmt.Errorf("its resourceVersion %q is no number", m.ResourceVersion))
+	}
+	for _, k := range slices.Sorted(maps.Keys(m.Data)) {
+		v := m.Data[k]
+		switch k {
+		case keyPullPolicy:
+			c.pull = corev1.PullPolicy(v)
+			if !slices.Contains([]corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}, c.pull) {
+				errs = append(errs, fmt.Errorf("%s is %q: Always, IfNotPresent or Never is allowed", k, v))
+			}
+		case keyPriority:
+			c.priority = v
+		case keyGrace:
+			n, err := strconv.ParseInt(v, 10, 64)
+			if err != nil || n < 0 || n > 3600 {
+				errs = append(errs, fmt.Errorf("%s is %q: 0 to 3600 is allowed", k, v))
+			}
+			c.grace = &n
+		default:
+			errs = append(errs, fmt.Errorf("%s is no key: %s, %s and %s are", k, keyPullPolicy, keyPriority, keyGrace))
+		}
+	}
+	return c, errors.Join(errs...)
+}

@@ -1,0 +1,245 @@
+package watchdog
+
+import (
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/netgossip/tie"
+)
+
+// BreakTiesBy hands over what decides equal splits by its grants, in place of the LUN and of reaching the API
+// server. It comes before the first step, and instead of a LUN: one half could be granted by the one and
+// the other half by the other.
+func (c *Core) BreakTiesBy(b tie.Breaker) {
+	c.breaker, c.granted = b, true
+	c.cfg.API, c.cfg.LUNLostAsksAPI = false, false
+	c.guard.Leases = true
+}
+
+// Breaker is what is asked about equal splits: the LUN, unless there is another. Whether a split is decided by
+// what it answers, see TieBreaker.
+func (c *Core) Breaker() tie.Breaker { return c.breaker }
+
+// TieBreaker names what has broken the tie that a reason speaks of, or would break one; zero: nothing.
+func (c *Core) TieBreaker(r Reason) tie.Name {
+	api := tie.Name{Setting: "kubernetes", Status: "api"}
+	switch {
+	case r == ReasonAPIReachable || r == ReasonAPIUnreachable || c.AsksAPI(r):
+		return api
+	case c.granted:
+		return c.breaker.Name()
+	case c.cfg.API:
+		return api
+	default:
+		return tie.Name{}
+	}
+}
+
+// AsksAPI reports whether a tie that is not decided yet, as the reason says, waits for an answer of the API
+// server: nothing else decides, or this node cannot use it.
+func (c *Core) AsksAPI(r Reason) bool {
+	return (r == ReasonSplitPending || r == ReasonSplitUndecided) && c.split.Split == tie.Unavailable
+}
+
+// bySlots reports whether the grants that decide a tie are on the LUN. Then what its slots say of a guard
+// reaches the half that is granted next, and that half looks there before it counts on a death.
+func (c *Core) bySlots() bool { return c.breaker == tie.Breaker(&c.lun) }
+
+// followMajority keeps the clock of L8: it is restarted by a counted majority only.
+func (c *Core) followMajority(now boottime.Instant) {
+	if c.outcome == netgossip.Majority {
+		c.lastUntil = c.view.QuorumUntil
+		c.holdUntil, c.tieSince = 0, 0
+		return
+	}
+	if c.lastUntil != 0 {
+		// The evidence ran out at lastUntil, or was withdrawn now; a loop that was
+		// held up must not count from its own late awakening.
+		lost := min(c.lastUntil, now)
+		c.holdUntil, c.tieSince, c.lastUntil = lost.Add(c.cfg.Arbitrate), lost, 0
+		c.hold.lost = lost
+	}
+	if c.tieSince == 0 && c.outcome == netgossip.EqualSplit {
+		c.tieSince = now
+	}
+}
+
+// arbitrate asks the tie-breaker, also while there is no tie: it has to know of the views before. What the LUN wants done comes of it.
+func (c *Core) arbitrate(now boottime.Instant) {
+	c.asked = tie.Input{
+		View: c.view.Counted, Tie: c.outcome == netgossip.EqualSplit && c.united, TieSince: c.tieSince, Quorum: c.rosters.quorum,
+		Stop: c.guarding.leaving(), Released: c.stopping && c.release.done, Horizon: c.guard.Horizon,
+	}
+	out := c.breaker.Step(now, &c.asked)
+	c.split = *out
+	c.fx.Relay = out.Relay
+	c.fx.Wake = min(c.fx.Wake, out.Wake)
+	c.healthy, c.fx.Ops, c.fx.Lock, c.fx.Attempt = false, nil, -1, nil
+	if io := c.lun.latest; io != nil {
+		c.healthy, c.fx.Ops, c.fx.Lock, c.fx.Attempt = io.Healthy, io.Ops, io.Lock, io.Ended
+	}
+}
+
+// apiIdleAge is how long an answer of the API server stands while none is needed, and
+// apiFirst how long it stands on when one is, until the first fresh answer has come or is
+// overdue. Both are for what this node tells, and what decides which half goes first; no
+// verdict rests on them.
+const (
+	apiIdleAge = 3 * time.Minute
+	apiFirst   = 2 * time.Second
+)
+
+// apiState is what is known of the API server.
+type apiState struct {
+	asked     bool
+	reachable bool
+	at        boottime.Instant
+	urgent    boottime.Instant // since when answers may be needed soon; zero: they are not
+}
+
+// APIChecked takes the result of a probe of the Kubernetes API that began at the instant.
+func (c *Core) APIChecked(reachable bool, at boottime.Instant) {
+	c.api.asked, c.api.reachable, c.api.at = true, reachable, at
+}
+
+// API is the latest result, and when its probe began.
+func (c *Core) API() (reachable bool, at boottime.Instant) { return c.api.reachable, c.api.at }
+
+// followAPI finds out whether the API server should be asked often: it is where
+// an equal split is, or may be next. While a majority is safe nobody needs its answer.
+func (c *Core) followAPI(now boottime.Instant) {
+	n, counted := c.rosters.base().Size(), c.view.Counted.Len()
+	urgent := c.outcome != netgossip.Majority || counted < n && counted-n/2 <= max(1, n/10)
+	switch {
+	case !urgent:
+		c.api.urgent = 0
+	case c.api.urgent == 0:
+		c.api.urgent = now
+	}
+	c.fx.AskAPI = urgent
+}
+
+// until is how long the latest answer counts for a verdict.
+func (a *apiState) until(maxAge time.Duration) boottime.Instant {
+	if !a.asked {
+		return 0
+	}
+	return a.at.Add(maxAge)
+}
+
+// tells reports whether this node says that it reaches the API server.
+func (a *apiState) tells(now boottime.Instant, maxAge time.Duration) bool {
+	if !a.asked || !a.reachable {
+		return false
+	}
+	lately := now < a.at.Add(apiIdleAge) && (a.urgent == 0 || now < a.urgent.Add(apiFirst))
+	return lately || now < a.until(maxAge)
+}
+
+// agreement is what this node knows of the terms on which the members break ties.
+//
+// Two halves of an equal split that use two LUNs, or one a LUN and one the API server,
+// can both win. So a tie is arbitrated only by a half all of whose members agree (lease.md T1 to
+// T4): each has the word of a majority of the roster, itself included, that it uses the same
+// terms, given since it took these up.
+//
+// Why one half at most then can: let both be of one mind, on different terms, and of all their nodes
+// let i be the one that took up its terms last. A majority is one more than half, so i has
+// the word of a j in the other half, given after i began. Then j has begun after i: it went
+// by i's terms when it gave the word, and by others now. That contradicts the choice of i.
+//
+// What the argument rests on: a node never goes back to the words that it had for terms which it has left
+// meanwhile. So these words are on file with the terms; other terms begin without any, and are
+// neither told nor gone by before they are on file. Where a LUN breaks ties a word counts only
+// if the speaker's slot shows up on the LUN of the listener: the name of a LUN can be that of a clone.
+type agreement struct {
+	own   netgossip.Terms
+	since boottime.Instant // words from before do not count
+	heard roster.Set       // who uses the same terms
+	unfit roster.Set       // who last said that they use others; nobody while own are not settled
+}
+
+// SetTerms makes these the terms that the node uses and tells. They must be on file, or
+// unsettled; heard are the members whose word it had when it last went by them without interruption.
+// A core that was never told any asks for no agreement: used alone, it has one way to break ties.
+func (c *Core) SetTerms(now boottime.Instant, own netgossip.Terms, heard roster.Set) {
+	c.terms = agreement{own: own, since: now, heard: heard}
+}
+
+// Terms are those that the node uses.
+func (c *Core) Terms() netgossip.Terms { return c.terms.own }
+
+// TermsHeard are the members whose word this node has that they use the same terms, and
+// those who last said that they use others.
+func (c *Core) TermsHeard() (same, others roster.Set) { return c.terms.heard, c.terms.unfit }
+
+// Agreed reports whether this node has the word of a majority of the list in force.
+func (c *Core) Agreed() bool {
+	a := &c.terms
+	if !a.own.Stated() {
+		return true
+	}
+	base, heard := c.rosters.base(), a.heard
+	heard.Add(c.cfg.Roster.Self)
+	heard = heard.And(c.rosters.membersOf(base))
+	return a.own.Settled() && 2*heard.Len() > base.Size()
+}
+
+// followTerms takes the words of those who are in contact.
+func (c *Core) followTerms() {
+	a := &c.terms
+	if !a.own.Stated() {
+		return
+	}
+	for p := range c.view.Seen.All() {
+		st, at := c.merger.Statement(p)
+		if st == nil || at <= a.since {
+			continue
+		}
+		// Nothing differs from terms that are not settled: each node's are so for a moment at its start.
+		put(&a.unfit, p, a.own.Settled() && st.Terms.Settled() && !a.own.Fit(st.Terms))
+		if !a.heard.Has(p) && a.own.Fit(st.Terms) && c.writesHere(p, st) {
+			a.heard.Add(p)
+		}
+	}
+}
+
+// writesHere reports whether a member uses the LUN that this node uses: the token that it
+// states is to be read in its slot there, which was seen to change. A token moves on with
+// each start of its agent, so the record is not of a time before.
+func (c *Core) writesHere(p int, st *netgossip.Statement) bool {
+	if c.terms.own.By&netgossip.BreaksByLUN == 0 {
+		return true
+	}
+	return c.lun.arbiter != nil && !st.Token.IsZero() && c.lun.arbiter.Shows(c.cfg.Roster.Name(p), st.Token)
+}
+
+// termsWait reports whether a word is missing that the slots may complete. A table that is read as
+// seldom as in a settled group would leave a new one without a tie-break for its first twenty seconds.
+func (c *Core) termsWait() bool {
+	a := &c.terms
+	return a.own.By&netgossip.BreaksByLUN != 0 && a.own.Settled() && !c.view.Seen.And(c.rosters.expected).Minus(a.heard).Minus(a.unfit).IsEmpty()
+}
+
+// unitedHalf reports whether all of the view agree and use the same terms, so that a tie may be
+// arbitrated for them.
+func (c *Core) unitedHalf() bool {
+	if !c.terms.own.Stated() {
+		return true
+	}
+	if !c.Agreed() {
+		return false
+	}
+	for p := range c.view.Counted.All() {
+		if p == c.cfg.Roster.Self {
+			continue
+		}
+		st, _ := c.merger.Statement(p)
+		if st == nil || !c.terms.own.Fit(st.Terms) || !st.Agreed {
+			return false
+		}
+	}
+	return true
+}
