@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"sync"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -144,9 +143,8 @@ func (e *Engine) signal() {
 	}
 }
 
-// run owns an OS thread of its own: a hung I/O pins this one and no other.
+// run does one I/O after the other. One that hangs in the kernel holds up its thread, and no other goroutine.
 func (e *Engine) run() {
-	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	defer close(e.done)
 	for range e.wake {
 		e.mu.Lock()

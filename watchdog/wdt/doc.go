@@ -43,7 +43,7 @@
 //
 // # Concurrency
 //
-// [Feeder.Run] occupies one locked OS thread, the only caller of the device's methods.
+// [Feeder.Run] is the only caller of the device's methods, with Config.Realtime on an OS thread of its own.
 // Grant, Arm, Disarm and State may be called from any goroutine and never block; Stop
 // blocks until the feeder answered or its context ends. Grant, Arm and Disarm leave
 // their argument in an atomic and wake the feeder; the feed path takes no lock, does

@@ -32,13 +32,9 @@ func (f *Feeder) Run(ctx context.Context) error {
 	}
 	defer close(f.exited)
 
-	// The thread of its own keeps the feeder from queueing behind other goroutines. One whose
-	// scheduling was changed must not go back to the pool: it stays locked, and the runtime
-	// ends it.
-	runtime.LockOSThread()
-	if f.host == nil {
-		defer runtime.UnlockOSThread()
-	} else {
+	if f.host != nil {
+		// The priority is that of the thread. It must not go back to the pool: it stays locked, and the runtime ends it.
+		runtime.LockOSThread()
 		f.reportHardening(harden(f.host))
 	}
 	defer f.napper.close()
