@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
@@ -52,10 +51,16 @@ func override[T any](to *T, with *T) {
 	}
 }
 
-// Gives reports whether the parameter with this key is overridden.
-func (o *Overrides) Gives(key string) bool {
+// Given lists the keys of the parameters that are overridden.
+func (o *Overrides) Given() []string {
+	var keys []string
 	v := reflect.ValueOf(o).Elem()
-	return slices.ContainsFunc(fieldsOf(v.Type()), func(f field) bool { return f.key == key && !v.FieldByIndex(f.index).IsNil() })
+	for _, f := range fieldsOf(v.Type()) {
+		if !v.FieldByIndex(f.index).IsNil() {
+			keys = append(keys, f.key)
+		}
+	}
+	return keys
 }
 
 // checkGossip checks the parameters that result, so that an override which does not

@@ -1,6 +1,8 @@
 package picture
 
 import (
+	"slices"
+
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
@@ -18,8 +20,9 @@ func tuning(c *config.Config, t gossip.Tuning, keys []string) *fencingv1.GossipT
 		Transmissions:    uint32(p.Transmissions(t.Size)),
 		TypicalDetection: durationpb.New(p.TypicalDetection(t.Size)), WorstDetection: durationpb.New(p.WorstDetection(t.Size)),
 	}
+	given := c.Experimental.Gossip.Given()
 	for _, q := range p.List() {
-		g := &fencingv1.GossipParameter{Name: q.Name, Overridden: c.Experimental.Gossip.Gives(q.Name)}
+		g := &fencingv1.GossipParameter{Name: q.Name, Overridden: slices.Contains(given, q.Name)}
 		if q.Duration != nil {
 			g.Value = &fencingv1.GossipParameter_Duration{Duration: durationpb.New(*q.Duration)}
 		} else {
