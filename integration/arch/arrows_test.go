@@ -104,7 +104,7 @@ var rooms = []room{
 	{pkg: "cmd/fencing-controller", may: []string{"api/v1", "cmd/fencing-controller/clusterpage", "cmd/fencing-controller/members", "k8s/belief", "k8s/deaths", "k8s/fencing", "k8s/nodefence", "k8s/reconcile", "k8s/recovery", "k8s/storagefence", "k8s/storagewatch", "k8s/program", "k8s/storm", "cmd/fencing-controller/config"}},
 	{pkg: "cmd/distributedapp-operator", may: []string{"k8s/distributedapp", "k8s/distributedapp/gossip", "k8s/ownership", "k8s/program", "netgossip/swim"}},
 	{pkg: "cmd/fencing-executor", may: []string{"k8s/fenceconfig"}},
-	{pkg: "cmd/fencectl", may: []string{"boottime", "docs", "api/v1", "api/client", "api/view", "api/words", "diskquorum", "diskquorum/lunadmin", "history", "watchdog", "cmd/fencing-agent/config", "k8s/deaths", "k8s/fenceconfig", "k8s/recovery", "cmd/fencectl/doctor", "cmd/fencectl/trial"}},
+	{pkg: "cmd/fencectl", may: []string{"boottime", "docs", "procfs", "api/v1", "api/client", "api/view", "api/words", "diskquorum", "diskquorum/lunadmin", "history", "watchdog", "cmd/fencing-agent/config", "k8s/deaths", "k8s/fenceconfig", "k8s/recovery", "cmd/fencectl/doctor", "cmd/fencectl/trial"}},
 	{pkg: "cmd/fencectl/doctor", may: []string{"api/publish", "api/trouble", "procfs", "netgossip/iface", "netgossip/keyfile", "netgossip/roster", "watchdog", "watchdog/wdt", "cmd/fencing-agent/config"}},
 	{pkg: "cmd/fencectl/trial"},
 }
