@@ -63,7 +63,7 @@ var rooms = []room{
 	{pkg: "k8s/sightings", may: []string{"k8s/deaths"}},
 	{pkg: "k8s/belief", may: []string{"k8s/deaths"}, pure: true},
 	{pkg: "k8s/ownership", pure: true},
-	{pkg: "k8s/storm", pure: true},
+	{pkg: "k8s/storm", may: []string{"k8s/sightings"}, pure: true},
 	{pkg: "k8s/distributedapp"},
 	{pkg: "k8s/distributedapp/gossip", may: []string{"k8s/distributedapp"}},
 	{pkg: "k8s/fenceconfig", pure: true},
