@@ -135,12 +135,12 @@ func TestRequestsOfAnAgent(t *testing.T) {
 // Guard: the list of rights is all that is asked for, and no more.
 func TestAccessesAreWhatIsAskedFor(t *testing.T) {
 	var listed []string
-	for _, a := range k8s.Accesses() {
+	for _, a := range k8s.Agent() {
 		if a.Why == "" {
 			t.Errorf("%+v has no reason", a)
 		}
 		pkg, _, _ := strings.Cut(strings.TrimPrefix(a.Why, "k8s/"), ":")
-		if !slices.Contains([]string{"ownnode", "roster", "marks"}, pkg) {
+		if !slices.Contains([]string{"ownnode", "nodelist", "marks"}, pkg) {
 			continue
 		}
 		for _, v := range a.Verbs {

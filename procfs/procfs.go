@@ -1,4 +1,4 @@
-// Package procfs reads from /proc what becomes of a process that was killed.
+// Package procfs reads from /proc what becomes of a process that was killed, who has a socket, and which boot this is.
 package procfs
 
 import (

@@ -48,3 +48,22 @@ func TestKilledRealKernel(t *testing.T) {
 		}
 	}
 }
+
+func TestBootNonce(t *testing.T) {
+	root := t.TempDir()
+	path := filepath.Join(root, "sys/kernel/random/boot_id")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := BootNonce(root); err == nil {
+		t.Error("there is no file")
+	}
+	for text, want := range map[string]uint64{"024bc581-b3a3-4be2-9a1c-111111111111\n": 0x024bc581b3a34be3, "024bc581": 0, "zz": 0, "": 0} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := BootNonce(root); got != want || (err == nil) != (want != 0) {
+			t.Errorf("%q: %x, %v", text, got, err)
+		}
+	}
+}

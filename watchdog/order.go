@@ -424,14 +424,6 @@ func (r Refusal) String() string {
 	return refusals[r].name
 }
 
-// Refusals lists all of a reported death.
-func Refusals() (all []Refusal) {
-	for r := RefusedOff; r <= RefusedRestarts; r++ {
-		all = append(all, r)
-	}
-	return all
-}
-
 // Refused is why a word is not believed or an order comes to nothing, and what to do.
 type Refused struct {
 	Why   Refusal

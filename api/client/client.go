@@ -93,7 +93,9 @@ func newFollower(cfg Config, use func(Update)) *follower {
 // run returns after ctx has ended and every goroutine with it.
 func (f *follower) run(ctx context.Context) {
 	var connections sync.WaitGroup
-	connections.Go(func() { f.connect(ctx) })
+	connections.Go(func() {
+		f.cfg.connect(ctx, f.session, func(err error) { f.update(func() { f.connected, f.err = false, err }) })
+	})
 	f.deliver(ctx)
 	connections.Wait()
 	f.readers.Wait()

@@ -359,7 +359,7 @@ func TestNodeThatLeftBefore(t *testing.T) {
 // TestConnectionIsUsedOnce: the set and the events must come from one agent.
 func TestConnectionIsUsedOnce(t *testing.T) {
 	f := &follower{cfg: mustDefaults(t, Config{Dial: newAgent(t).dial})}
-	dial := f.dialOnce()
+	dial := f.cfg.dialOnce()
 	if _, err := dial(t.Context(), ""); err == errOnce {
 		t.Error("the first attempt is refused")
 	}

@@ -46,18 +46,45 @@ var (
 	errOnce     = errors.New("the connection broke off")
 )
 
-// connect keeps a stream to the agent until ctx ends.
-func (f *follower) connect(ctx context.Context) {
+// connect keeps sessions with the agent, one after the other, until ctx ends. A session calls answered when the agent has
+// told something, and returns why it ended; lost is told that.
+func (c *Config) connect(ctx context.Context, session func(_ context.Context, answered func()) error, lost func(error)) {
 	for tries := 0; ; tries++ {
-		err := f.session(ctx, func() { tries = 0 })
+		err := session(ctx, func() { tries = 0 })
 		if ctx.Err() != nil {
 			return
 		}
-		f.cfg.Log.Debug("the agent does not send its stream", "socket", f.cfg.Socket, "cause", err)
-		f.update(func() { f.connected, f.err = false, err })
+		c.Log.Debug("the agent does not send its stream", "socket", c.Socket, "cause", err)
+		lost(err)
 		if !sleep(ctx, backoff(tries)) {
 			return
 		}
+	}
+}
+
+// dial prepares one connection.
+func (c *Config) dial(more ...grpc.DialOption) (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("passthrough:///agent", append(more,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(c.dialOnce()),
+		grpc.WithAuthority("localhost"),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
+	)...)
+	if err != nil {
+		return nil, fmt.Errorf("agent socket %s: %w", c.Socket, err)
+	}
+	return conn, nil
+}
+
+// dialOnce returns a dialer for one connection. If grpc connected again by itself, the set
+// and the events after it could come from two agents, whose revisions do not compare.
+func (c *Config) dialOnce() func(context.Context, string) (net.Conn, error) {
+	var dialled atomic.Bool
+	return func(ctx context.Context, _ string) (net.Conn, error) {
+		if dialled.Swap(true) {
+			return nil, errOnce
+		}
+		return c.Dial(ctx)
 	}
 }
 
@@ -99,16 +126,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 func (f *follower) session(ctx context.Context, answered func()) error {
 	ctx, end := withoutDeadline(ctx)
 	defer end(nil)
-	conn, err := grpc.NewClient("passthrough:///agent",
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(f.dialOnce()),
-		grpc.WithAuthority("localhost"),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
-		grpc.WithStaticStreamWindowSize(windowBytes),
-		grpc.WithStaticConnWindowSize(windowBytes),
-	)
+	conn, err := f.cfg.dial(grpc.WithStaticStreamWindowSize(windowBytes), grpc.WithStaticConnWindowSize(windowBytes))
 	if err != nil {
-		return fmt.Errorf("agent socket %s: %w", f.cfg.Socket, err)
+		return err
 	}
 	var asking sync.WaitGroup
 	defer func() {
@@ -144,18 +164,6 @@ func (f *follower) orderlyEnd(ctx context.Context, err error) {
 	defer f.mu.Unlock()
 	if f.connected && err != nil && ctx.Err() == nil {
 		f.word = time.Now()
-	}
-}
-
-// dialOnce returns a dialer for one connection. If grpc connected again by itself, the set
-// and the events after it could come from two agents, whose revisions do not compare.
-func (f *follower) dialOnce() func(context.Context, string) (net.Conn, error) {
-	var dialled atomic.Bool
-	return func(ctx context.Context, _ string) (net.Conn, error) {
-		if dialled.Swap(true) {
-			return nil, errOnce
-		}
-		return f.cfg.Dial(ctx)
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
@@ -80,7 +78,7 @@ func FollowStatus(ctx context.Context, cfg Config, use func(StatusUpdate)) error
 	s := statusFollower{cfg: cfg, news: make(chan statusNews, 1), over: make(chan struct{})}
 	go func() {
 		defer close(s.over)
-		s.connect(ctx)
+		s.cfg.connect(ctx, s.session, func(err error) { s.tell(statusNews{err: err}) })
 	}()
 	s.deliver(ctx, use)
 	<-s.over
@@ -98,10 +96,10 @@ type statusNews struct {
 type statusFollower struct {
 	cfg  Config
 	news chan statusNews // holds the latest
-	over chan struct{}   // closed when connect has returned
+	over chan struct{}   // closed when the last session has ended
 }
 
-// tell replaces what waits for the callback. Only connect's goroutine calls it.
+// tell replaces what waits for the callback. Only the goroutine of the sessions calls it.
 func (s *statusFollower) tell(n statusNews) {
 	select {
 	case old := <-s.news:
@@ -113,32 +111,13 @@ func (s *statusFollower) tell(n statusNews) {
 	s.news <- n
 }
 
-// connect keeps a stream to the agent until ctx ends.
-func (s *statusFollower) connect(ctx context.Context) {
-	for tries := 0; ; tries++ {
-		err := s.session(ctx, func() { tries = 0 })
-		if ctx.Err() != nil {
-			return
-		}
-		s.cfg.Log.Debug("the agent does not send its status", "socket", s.cfg.Socket, "cause", err)
-		s.tell(statusNews{err: err})
-		if !sleep(ctx, backoff(tries)) {
-			return
-		}
-	}
-}
-
 // session is one connection, until it ends or nothing has come for the hold time.
 func (s *statusFollower) session(ctx context.Context, answered func()) error {
 	ctx, end := withoutDeadline(ctx)
 	defer end(nil)
-	once := follower{cfg: s.cfg}
-	conn, err := grpc.NewClient("passthrough:///agent",
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(once.dialOnce()), grpc.WithAuthority("localhost"),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
-	)
+	conn, err := s.cfg.dial()
 	if err != nil {
-		return fmt.Errorf("agent socket %s: %w", s.cfg.Socket, err)
+		return err
 	}
 	defer func() { _ = conn.Close() }() // there is no call any more that it could fail
 	impatience := time.AfterFunc(s.cfg.Hold, func() { end(errNoAnswer) })

@@ -45,20 +45,6 @@ func (t *Trouble) Here() string {
 	return placeholder.ReplaceAllString(text, "")
 }
 
-// labels are how Prometheus fills the names in.
-var labels = regexp.MustCompile(`\{([a-z]+)\}`)
-
-// Summary is the sentence as an alert says it.
-func (t *Trouble) Summary() string {
-	text := strings.ReplaceAll(t.Sentence, "{value}", "{{ $$value }}")
-	text = labels.ReplaceAllString(text, "{{ $$labels.$1 }}")
-	text = strings.ReplaceAll(text, "$$", "$")
-	if t == AgentsAbsent {
-		text = strings.Replace(text, "$labels.group", `or $labels.group "any group"`, 1)
-	}
-	return strings.ToUpper(text[:1]) + text[1:] + "."
-}
-
 // Log says that the trouble has begun.
 func (t *Trouble) Log(log *slog.Logger, attrs ...any) {
 	level := [...]slog.Level{slog.LevelInfo, slog.LevelWarn, slog.LevelError}[t.Severity]

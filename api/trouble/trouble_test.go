@@ -122,7 +122,7 @@ func TestAlerts(t *testing.T) {
 		tr := left[i]
 		left = slices.Delete(left, i, i+1)
 		for _, c := range [][3]string{
-			{"summary", r.Annotations["summary"], tr.Summary()}, {"description", r.Annotations["description"], tr.Means},
+			{"summary", r.Annotations["summary"], summary(tr)}, {"description", r.Annotations["description"], tr.Means},
 			{"runbook_url", r.Annotations["runbook_url"], "RUNBOOK#" + tr.Section}, {"severity", r.Labels["severity"], tr.Severity.String()},
 		} {
 			if c[1] != c[2] {
@@ -133,6 +133,20 @@ func TestAlerts(t *testing.T) {
 	for _, tr := range left {
 		t.Errorf("there is no alert %s", tr.Alert)
 	}
+}
+
+// labels are how Prometheus fills the names in.
+var labels = regexp.MustCompile(`\{([a-z]+)\}`)
+
+// summary is the sentence as an alert says it.
+func summary(t *trouble.Trouble) string {
+	text := strings.ReplaceAll(t.Sentence, "{value}", "{{ $$value }}")
+	text = labels.ReplaceAllString(text, "{{ $$labels.$1 }}")
+	text = strings.ReplaceAll(text, "$$", "$")
+	if t == trouble.AgentsAbsent {
+		text = strings.Replace(text, "$labels.group", `or $labels.group "any group"`, 1)
+	}
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 var (

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/view"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/history"
+	"github.com/fencing-agent/fencing-agent/procfs"
 )
 
 func newHistoryCommand(env *environment) *cobra.Command {
@@ -174,15 +172,8 @@ func readRegular(path string) ([]byte, error) {
 
 // presentBoot is the nonce of the kernel's boot; 0 where there is none to be had.
 func presentBoot() uint64 {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return 0
-	}
-	raw, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(string(id)), "-", ""))
-	if err != nil || len(raw) < 8 {
-		return 0
-	}
-	return binary.BigEndian.Uint64(raw) | 1
+	nonce, _ := procfs.BootNonce("/proc")
+	return nonce
 }
 
 func event(r *history.Record) pastEvent {

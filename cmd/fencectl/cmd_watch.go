@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
 // The pauses between attempts double from the first to the longest. They are short: the
@@ -36,7 +38,7 @@ fencing.v1.Event; with --status, each fencing.v1.Status.`,
   fencectl watch -o json | jq -c 'select(.type == "LEFT") | .node.name'`,
 		Args: operands(),
 	}
-	w := &watcher{env: env, agent: newAgentFlags(cmd), pause: sleep}
+	w := &watcher{env: env, agent: newAgentFlags(cmd), pause: boottime.Wait}
 	flags := cmd.Flags()
 	flags.Bool("events", false, "follow the available nodes (the default)")
 	verdicts := flags.Bool("status", false, "follow the verdict and all it rests on")
@@ -52,23 +54,11 @@ fencing.v1.Event; with --status, each fencing.v1.Status.`,
 	return cmd
 }
 
-// sleep waits for d and reports whether ctx is still alive.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
-
 // watcher keeps following an agent that comes and goes.
 type watcher struct {
 	env   *environment
 	agent *agentFlags
-	pause func(context.Context, time.Duration) bool
+	pause func(context.Context, time.Duration)
 }
 
 // run calls follow with a new connection each time it ends, until ctx does or there is no
@@ -99,7 +89,7 @@ func (w *watcher) run(ctx context.Context, follow func(_ context.Context, _ *age
 			told = why
 			w.env.warn(why + "; trying again")
 		}
-		if !w.pause(ctx, backoff(tries)) {
+		if w.pause(ctx, backoff(tries)); ctx.Err() != nil {
 			return nil
 		}
 		tries++

@@ -48,17 +48,15 @@ func watch(t *testing.T, path string, stdout *output, follow func(*environment) 
 		name: "fencectl", stdin: strings.NewReader(""), stdout: w.stdout, stderr: w.stderr, now: func() time.Time { return noon },
 		getenv: func(key string) string { return map[string]string{"TZ": "UTC"}[key] },
 	}
-	watcher := &watcher{env: env, agent: &agentFlags{socket: path, timeout: patience}, pause: func(ctx context.Context, d time.Duration) bool {
+	watcher := &watcher{env: env, agent: &agentFlags{socket: path, timeout: patience}, pause: func(ctx context.Context, d time.Duration) {
 		select {
 		case w.paused <- d:
 		case <-ctx.Done():
-			return false
+			return
 		}
 		select {
 		case <-w.resume:
-			return true
 		case <-ctx.Done():
-			return false
 		}
 	}}
 	gone := make(chan struct{})
@@ -423,14 +421,6 @@ func TestBackoff(t *testing.T) {
 		if len(seen) < 10 {
 			t.Errorf("after %d tries: only %d different pauses", tries, len(seen))
 		}
-	}
-	if sleep(t.Context(), 0) != true {
-		t.Error("a pause that passed says that it did not")
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if sleep(ctx, time.Hour) {
-		t.Error("a pause that was cut off says that it passed")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 )
@@ -277,12 +278,6 @@ func firstDifference(a, b []byte) int {
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ended(ctx)
-	}
+	boottime.Wait(ctx, d)
+	return ended(ctx)
 }

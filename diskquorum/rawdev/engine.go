@@ -102,14 +102,6 @@ func checkOp(op *diskquorum.Op) error {
 	return nil
 }
 
-// InFlight returns when the operation that is in flight was submitted; ok is false
-// while there is none.
-func (e *Engine) InFlight() (since boottime.Instant, ok bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.since, e.inFlight
-}
-
 // Close takes no more operations and waits for the one in flight, but only until ctx
 // ends. Then it returns an error that wraps ErrStuck and leaves goroutine, thread and
 // buffers to the kernel: nothing can take an I/O back. Nothing is delivered after Close

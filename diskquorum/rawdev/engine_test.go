@@ -368,3 +368,11 @@ fencing_agent_lun_io_errors_total{device="/dev/lun",op="write"} 1
 		t.Errorf("histograms %q", sums)
 	}
 }
+
+// InFlight returns when the operation that is in flight was submitted; ok is false
+// while there is none.
+func (e *Engine) InFlight() (since boottime.Instant, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.since, e.inFlight
+}

@@ -2,6 +2,8 @@ package deploy
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -24,82 +26,66 @@ const ownAnnotations = "fencing-agent.io/address."
 // said are the other annotations of the agent, and how long each may be.
 var said = map[string]int{deaths.Annotation: deaths.MostBytes, sightings.Annotation: sightings.MostBytes}
 
-// granted spells rules out, one line for each verb.
-func granted(where k8s.Namespace, rules []rbacv1.PolicyRule) []string {
-	var lines []string
-	for _, r := range rules {
-		for _, g := range r.APIGroups {
-			for _, resource := range r.Resources {
-				for _, v := range r.Verbs {
-					lines = append(lines, right(where, g, resource, v))
+// right is what a role grants or a program asks for, in one line.
+func right(namespace, group, resource, verb string, named bool) string {
+	return fmt.Sprintf("%s %s of group %q in namespace %q%s", verb, resource, group, namespace, map[bool]string{true: ", one by its name"}[named])
+}
+
+// wantRights compares what the roles of a manifest grant to a service account with what its program asks for.
+func (m *manifest) wantRights(t *testing.T, account, namespace string, accesses []k8s.Access) {
+	t.Helper()
+	var have, want []string
+	grant := func(b, r string, bound, rights string, subjects []rbacv1.Subject, rules []rbacv1.PolicyRule) {
+		if b != r || bound != rights || !slices.Contains(subjects, rbacv1.Subject{Kind: "ServiceAccount", Name: account, Namespace: namespace}) {
+			return
+		}
+		if rights == namespace {
+			rights = k8s.OwnNamespace
+		}
+		for _, r := range rules {
+			for _, g := range r.APIGroups {
+				for _, resource := range r.Resources {
+					for _, v := range r.Verbs {
+						have = append(have, right(rights, g, resource, v, len(r.ResourceNames) > 0))
+					}
 				}
 			}
-		}
-		if len(r.NonResourceURLs) > 0 {
-			lines = append(lines, fmt.Sprintf("paths %q", r.NonResourceURLs))
-		}
-	}
-	return lines
-}
-
-func right(where k8s.Namespace, group, resource, verb string) string {
-	return fmt.Sprintf("%s %s of group %q in namespace %q", verb, resource, group, where)
-}
-
-// asked spells accesses out in the same way.
-func asked(accesses []k8s.Access) []string {
-	var lines []string
-	for _, a := range accesses {
-		for _, v := range a.Verbs {
-			lines = append(lines, right(a.Namespace, a.Group, a.Resource, v))
+			if len(r.NonResourceURLs) > 0 {
+				have = append(have, fmt.Sprintf("paths %q", r.NonResourceURLs))
+			}
 		}
 	}
-	slices.Sort(lines)
-	return slices.Compact(lines)
-}
-
-// holds returns what a service account may do by the roles of a manifest.
-func (m *manifest) holds(t *testing.T, account, namespace string) []string {
-	t.Helper()
-	bound := func(subjects []rbacv1.Subject) bool {
-		return slices.Contains(subjects, rbacv1.Subject{Kind: "ServiceAccount", Name: account, Namespace: namespace})
-	}
-	var lines []string
 	for _, b := range m.clusterBind {
 		for _, r := range m.clusterRole {
-			if bound(b.Subjects) && b.RoleRef.Name == r.Name {
-				lines = append(lines, granted(k8s.ClusterScoped, r.Rules)...)
-			}
+			grant(b.RoleRef.Name, r.Name, "", "", b.Subjects, r.Rules)
 		}
 	}
 	for _, b := range m.bindings {
 		for _, r := range m.roles {
-			if !bound(b.Subjects) || b.RoleRef.Name != r.Name || b.Namespace != r.Namespace {
-				continue
-			}
-			where := k8s.AgentNamespace
-			switch r.Namespace {
-			case namespace:
-			case string(k8s.DefaultNamespace):
-				where = k8s.DefaultNamespace
-			default:
-				t.Errorf("%s: role %s in namespace %s", m.name, r.Name, r.Namespace)
-			}
-			lines = append(lines, granted(where, r.Rules)...)
+			grant(b.RoleRef.Name, r.Name, b.Namespace, r.Namespace, b.Subjects, r.Rules)
 		}
 	}
-	slices.Sort(lines)
-	return lines
+	for _, a := range accesses {
+		for _, v := range a.Verbs {
+			want = append(want, right(a.Namespace, a.Group, a.Resource, v, a.Named))
+		}
+	}
+	slices.Sort(have)
+	slices.Sort(want)
+	want = slices.Compact(want)
+	if !slices.Equal(have, want) {
+		t.Errorf("%s grants %s:\n%s\nthe program asks for:\n%s", m.name, account, strings.Join(have, "\n"), strings.Join(want, "\n"))
+	}
 }
 
 // needed leaves out what only a group asks for that breaks ties by a Lease.
 func (m *manifest) needed(d *appsv1.DaemonSet) []k8s.Access {
 	for _, c := range m.configs {
 		if c.Labels["fencing-agent.io/group"] == d.Labels["fencing-agent.io/group"] && strings.Contains(c.Data["agent.yaml"], "tieBreak: lease") {
-			return k8s.Accesses()
+			return k8s.Agent()
 		}
 	}
-	return slices.DeleteFunc(k8s.Accesses(), func(a k8s.Access) bool { return a.Resource == "leases" })
+	return slices.DeleteFunc(k8s.Agent(), func(a k8s.Access) bool { return a.Resource == "leases" })
 }
 
 func TestRolesGrantWhatTheAgentAsksAndNoMore(t *testing.T) {
@@ -108,20 +94,7 @@ func TestRolesGrantWhatTheAgentAsksAndNoMore(t *testing.T) {
 		for _, d := range m.agents {
 			account := d.Spec.Template.Spec.ServiceAccountName
 			accounts++
-			have, want := m.holds(t, account, d.Namespace), asked(m.needed(d))
-			for _, line := range have {
-				if !slices.Contains(want, line) {
-					t.Errorf("%s: %s may %s, which k8s.Accesses does not list", m.name, account, line)
-				}
-			}
-			for _, line := range want {
-				if !slices.Contains(have, line) {
-					t.Errorf("%s: %s may not %s, which k8s.Accesses lists", m.name, account, line)
-				}
-			}
-			if !slices.Equal(have, slices.Compact(slices.Clone(have))) {
-				t.Errorf("%s: %s is granted something twice: %q", m.name, account, have)
-			}
+			m.wantRights(t, account, d.Namespace, m.needed(d))
 			if !*d.Spec.Template.Spec.AutomountServiceAccountToken {
 				t.Errorf("%s: %s has no token", m.name, account)
 			}
@@ -133,6 +106,31 @@ func TestRolesGrantWhatTheAgentAsksAndNoMore(t *testing.T) {
 	if accounts == 0 {
 		t.Fatal("no agents")
 	}
+}
+
+// Guard: what the controllers are granted is what they ask for, to the verb.
+func TestControllerRolesAreItsAccesses(t *testing.T) {
+	for _, c := range []struct {
+		file, account string
+		asked         []k8s.Access
+	}{
+		{"controller.yaml", controllerName, k8s.Recovery()},
+		{"nodefence.yaml", controllerName, k8s.Fencing()},
+		{"storage.yaml", "fencing-storage", k8s.Storage()},
+	} {
+		read(t, "deploy/controller/"+c.file).wantRights(t, c.account, controllerName, c.asked)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "deploy/controller/chart/templates/members.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest, opened := strings.CutPrefix(string(text), "{{- if (.Values.config.members).enabled }}\n")
+	rest, closed := strings.CutSuffix(rest, "{{- end }}\n")
+	rest = strings.ReplaceAll(rest, "{{ .Release.Namespace }}", controllerName)
+	if !opened || !closed || strings.Contains(rest, "{{") {
+		t.Fatal("the template is not plain YAML below one condition")
+	}
+	parse(t, "members.yaml", rest).wantRights(t, controllerName, controllerName, k8s.Members())
 }
 
 // The role and the policy name the Lease as the agent does.

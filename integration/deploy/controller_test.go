@@ -10,105 +10,22 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-controller/config"
-	"github.com/fencing-agent/fencing-agent/k8s/reconcile"
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 )
 
 const controllerName = "fencing-controller"
 
-// controller is deploy/controller/controller.yaml, read strictly.
-type controller struct {
-	manifest
-	deployment *appsv1.Deployment
-	budget     *policyv1.PodDisruptionBudget
-	network    *networkingv1.NetworkPolicy
-}
-
-func loadController(t *testing.T) *controller {
+func loadController(t *testing.T) *manifest {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "deploy/controller/controller.yaml"))
-	if err != nil {
-		t.Fatal(err)
+	c := read(t, "deploy/controller/controller.yaml")
+	if len(c.deployments) != 1 || len(c.budgets) != 1 || len(c.networks) != 1 {
+		t.Fatalf("%d deployments, %d budgets, %d network policies", len(c.deployments), len(c.budgets), len(c.networks))
 	}
-	c := &controller{manifest: manifest{name: "controller.yaml", configs: map[string]*corev1.ConfigMap{}}}
-	var deployments []*appsv1.Deployment
-	var budgets []*policyv1.PodDisruptionBudget
-	var networks []*networkingv1.NetworkPolicy
-	for _, part := range strings.Split(string(text), "\n---\n")[1:] {
-		var kind struct{ Kind string }
-		if err := yaml.Unmarshal([]byte(part), &kind); err != nil {
-			t.Fatal(err)
-		}
-		switch kind.Kind {
-		case "Deployment":
-			err = decode([]byte(part), &deployments)
-		case "PodDisruptionBudget":
-			err = decode([]byte(part), &budgets)
-		case "NetworkPolicy":
-			err = decode([]byte(part), &networks)
-		default:
-			err = c.add([]byte(part))
-		}
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, part)
-		}
-	}
-	if len(deployments) != 1 || len(budgets) != 1 || len(networks) != 1 {
-		t.Fatalf("%d deployments, %d budgets, %d network policies", len(deployments), len(budgets), len(networks))
-	}
-	c.deployment, c.budget, c.network = deployments[0], budgets[0], networks[0]
 	return c
-}
-
-// Guard: the roles are what the code asks for, to the verb.
-func TestControllerRolesAreItsAccesses(t *testing.T) {
-	c := loadController(t)
-	var want, have []string
-	for _, a := range reconcile.Accesses() {
-		for _, v := range a.Verbs {
-			want = append(want, v+" "+a.Resource+"."+a.Group+" in "+a.Namespace)
-		}
-	}
-	add := func(space string, rules []rbacv1.PolicyRule) {
-		for _, r := range rules {
-			for _, res := range r.Resources {
-				for _, v := range r.Verbs {
-					have = append(have, v+" "+res+"."+strings.Join(r.APIGroups, ",")+" in "+space)
-				}
-			}
-			if len(r.NonResourceURLs) > 0 || len(r.ResourceNames) > 0 {
-				t.Errorf("%v", r)
-			}
-		}
-	}
-	subject := rbacv1.Subject{Kind: "ServiceAccount", Name: controllerName, Namespace: controllerName}
-	for _, b := range c.clusterBind {
-		for _, r := range c.clusterRole {
-			if b.RoleRef.Name == r.Name && slices.Equal(b.Subjects, []rbacv1.Subject{subject}) {
-				add("", r.Rules)
-			}
-		}
-	}
-	for _, b := range c.bindings {
-		for _, r := range c.roles {
-			if b.RoleRef.Name == r.Name && b.Namespace == r.Namespace && slices.Equal(b.Subjects, []rbacv1.Subject{subject}) {
-				add(r.Namespace, r.Rules)
-			}
-		}
-	}
-	slices.Sort(want)
-	slices.Sort(have)
-	if !slices.Equal(have, want) {
-		t.Errorf("granted:\n%s\nasked for:\n%s", strings.Join(have, "\n"), strings.Join(want, "\n"))
-	}
 }
 
 // Guard: each write has a policy that limits it, which concerns this account and nobody else.
@@ -146,9 +63,9 @@ func TestControllerPoliciesLimitEveryWrite(t *testing.T) {
 // Guard: its pods run where an agent's may not, two of them, apart, and write nothing before somebody says so.
 func TestControllerPods(t *testing.T) {
 	c := loadController(t)
-	d, pod := c.deployment, c.deployment.Spec.Template.Spec
+	d, pod := c.deployments[0], c.deployments[0].Spec.Template.Spec
 	if *d.Spec.Replicas != 2 || len(pod.TopologySpreadConstraints) != 1 || pod.TopologySpreadConstraints[0].WhenUnsatisfiable != corev1.DoNotSchedule ||
-		c.budget.Spec.MaxUnavailable.IntValue() != 1 {
+		c.budgets[0].Spec.MaxUnavailable.IntValue() != 1 {
 		t.Error("one node's death may take all replicas")
 	}
 	if len(c.namespaces) != 1 || c.namespaces[0].Labels["pod-security.kubernetes.io/enforce"] != "restricted" {

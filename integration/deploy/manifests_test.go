@@ -3,12 +3,15 @@ package deploy
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -16,7 +19,7 @@ import (
 // root is the repository as seen from this package's tests.
 const root = "../.."
 
-// manifest is one file of deploy/manifests.
+// manifest is one file of deploy/manifests or deploy/controller.
 type manifest struct {
 	name        string
 	namespaces  []*corev1.Namespace
@@ -30,6 +33,9 @@ type manifest struct {
 	clusterBind []*rbacv1.ClusterRoleBinding
 	policies    []*admissionv1.ValidatingAdmissionPolicy
 	enforced    []*admissionv1.ValidatingAdmissionPolicyBinding
+	deployments []*appsv1.Deployment
+	budgets     []*policyv1.PodDisruptionBudget
+	networks    []*networkingv1.NetworkPolicy
 	monitoring  []map[string]any // of the Prometheus operator
 }
 
@@ -42,16 +48,7 @@ func load(t *testing.T) map[string]*manifest {
 	}
 	all := map[string]*manifest{}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := &manifest{name: filepath.Base(file), configs: map[string]*corev1.ConfigMap{}}
-		for _, part := range strings.Split(string(text), "\n---\n")[1:] {
-			if err := m.add([]byte(part)); err != nil {
-				t.Fatalf("%s: %v in\n%s", m.name, err, part)
-			}
-		}
+		m := read(t, "deploy/manifests/"+filepath.Base(file))
 		all[m.name] = m
 	}
 	if len(all) < 3 {
@@ -59,6 +56,31 @@ func load(t *testing.T) map[string]*manifest {
 	}
 	return all
 }
+
+func read(t *testing.T, path string) *manifest {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, filepath.Base(path), string(text))
+}
+
+func parse(t *testing.T, name, text string) *manifest {
+	t.Helper()
+	m := &manifest{name: name, configs: map[string]*corev1.ConfigMap{}}
+	for _, part := range strings.Split(text, "\n---\n") {
+		if strings.TrimSpace(comment.ReplaceAllString(part, "")) == "" {
+			continue
+		}
+		if err := m.add([]byte(part)); err != nil {
+			t.Fatalf("%s: %v in\n%s", name, err, part)
+		}
+	}
+	return m
+}
+
+var comment = regexp.MustCompile(`(?m)^#.*$`)
 
 func (m *manifest) add(text []byte) error {
 	var kind struct{ APIVersion, Kind string }
@@ -80,6 +102,14 @@ func (m *manifest) add(text []byte) error {
 		return decode(text, &m.services)
 	case "apps/v1/DaemonSet":
 		return decode(text, &m.agents)
+	case "apps/v1/Deployment":
+		return decode(text, &m.deployments)
+	case "policy/v1/PodDisruptionBudget":
+		return decode(text, &m.budgets)
+	case "networking.k8s.io/v1/NetworkPolicy":
+		return decode(text, &m.networks)
+	case "apiextensions.k8s.io/v1/CustomResourceDefinition":
+		return nil // read by the package whose types it describes
 	case "rbac.authorization.k8s.io/v1/Role":
 		return decode(text, &m.roles)
 	case "rbac.authorization.k8s.io/v1/RoleBinding":

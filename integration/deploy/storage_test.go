@@ -2,48 +2,25 @@ package deploy
 
 import (
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/yaml"
 )
 
 // The network policy of storage fencing lets in what the pod serves, and out what its flags make it ask: the API server, the
 // port of --storage-url, and DNS, for that URL has a name in it.
 func TestStorageNetworkPolicy(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "deploy/controller/storage.yaml"))
-	if err != nil {
-		t.Fatal(err)
+	m := read(t, "deploy/controller/storage.yaml")
+	if len(m.deployments) != 1 || len(m.networks) != 1 {
+		t.Fatalf("%d deployments, %d network policies", len(m.deployments), len(m.networks))
 	}
-	var deployments []*appsv1.Deployment
-	var networks []*networkingv1.NetworkPolicy
-	for _, part := range strings.Split(string(text), "\n---\n") {
-		var kind struct{ Kind string }
-		if err = yaml.Unmarshal([]byte(part), &kind); err == nil {
-			switch kind.Kind {
-			case "Deployment":
-				err = decode([]byte(part), &deployments)
-			case "NetworkPolicy":
-				err = decode([]byte(part), &networks)
-			}
-		}
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, part)
-		}
-	}
-	if len(deployments) != 1 || len(networks) != 1 {
-		t.Fatalf("%d deployments, %d network policies", len(deployments), len(networks))
-	}
-	d, n := deployments[0], networks[0]
+	d, n := m.deployments[0], m.networks[0]
 	selector, err := metav1.LabelSelectorAsSelector(&n.Spec.PodSelector)
 	if err != nil || selector.Empty() || !selector.Matches(labels.Set(d.Spec.Template.Labels)) || n.Namespace != d.Namespace {
 		t.Errorf("it is not of these pods: %v in %s, %v", selector, n.Namespace, err)

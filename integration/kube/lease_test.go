@@ -62,7 +62,7 @@ api: {socket: %[2]s/%[1]s.sock}
 http: {address: "%[4]s:%[6]d"}
 `
 
-// tiedRole gives a service account of its own exactly the rights on Leases that k8s.Accesses
+// tiedRole gives a service account of its own exactly the rights on Leases that k8s.Agent
 // lists, and returns a token of it.
 func (g *tied) tiedRole(t *testing.T) string {
 	t.Helper()
@@ -72,7 +72,7 @@ func (g *tied) tiedRole(t *testing.T) string {
 		t.Fatal(err)
 	}
 	role := &rbac.Role{ObjectMeta: meta.ObjectMeta{Name: name}}
-	for _, a := range k8s.Accesses() {
+	for _, a := range k8s.Agent() {
 		if a.Resource != "leases" {
 			continue
 		}

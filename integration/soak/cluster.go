@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync"
 	"syscall"
-	"time"
 
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
 
@@ -92,7 +92,7 @@ func (c *cluster) fault(ctx context.Context, f Fault) error {
 	for i, n := range f.Nodes {
 		group[i] = nodeName(n)
 	}
-	during := func() { pause(ctx, f.For) }
+	during := func() { boottime.Wait(ctx, f.For) }
 	switch f.Kind {
 	case Partition, OneNetwork:
 		cut, none := networks, [][]string(nil)
@@ -171,14 +171,4 @@ func (c *cluster) rebootAfter(node string, during func()) error {
 // start starts the agent, unless the node is off.
 func (c *cluster) start(node string) error {
 	return c.resets.unlessOff(node, func() error { return c.Start(node) })
-}
-
-// pause waits, at most until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"sync"
 	"syscall"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
 // busy runs endless loops beside the agents until the function that it returns is called.
@@ -34,9 +36,9 @@ func busy(loops int) (stop func(), err error) {
 func (k *soak) blink(ctx context.Context) {
 	rng := rand.New(rand.NewPCG(k.Seed, 0xb11c))
 	for ctx.Err() == nil {
-		pause(ctx, seconds(rng, 5, 15))
+		boottime.Wait(ctx, seconds(rng, 5, 15))
 		err := k.c.lun.freeze()
-		pause(ctx, seconds(rng, 1, 6))
+		boottime.Wait(ctx, seconds(rng, 1, 6))
 		if err == nil {
 			err = k.c.lun.thaw()
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
@@ -117,7 +118,7 @@ func (k *soak) rounds(ctx context.Context) (int, error) {
 
 func (k *soak) round(ctx context.Context, r Round) error {
 	calm := time.Now()
-	pause(ctx, r.Calm)
+	boottime.Wait(ctx, r.Calm)
 	before := len(k.w.Violations())
 	v, _ := k.w.View()
 	k.w.judge(v, Round{Number: r.Number}, calm, k.c.resets.since(calm))
@@ -208,7 +209,7 @@ func (k *soak) leaks(ctx context.Context) error {
 	if k.base == nil || ctx.Err() != nil {
 		return nil
 	}
-	pause(ctx, 10*time.Second)
+	boottime.Wait(ctx, 10*time.Second)
 	for _, x := range k.c.resets.since(k.began) {
 		delete(k.base, x.Node) // another process
 	}

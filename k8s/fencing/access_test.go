@@ -2,14 +2,11 @@ package fencing
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -21,13 +18,8 @@ import (
 
 type document struct {
 	Kind     string
-	Metadata struct{ Name, Namespace string }
-	Rules    []struct {
-		APIGroups []string `yaml:"apiGroups"`
-		Resources []string
-		Verbs     []string
-	}
-	Spec struct {
+	Metadata struct{ Name string }
+	Spec     struct {
 		Versions []struct {
 			Schema struct {
 				OpenAPIV3Schema schemaNode `yaml:"openAPIV3Schema"`
@@ -56,31 +48,6 @@ func manifest(t *testing.T) []document {
 			t.Fatal(err)
 		}
 		out = append(out, d)
-	}
-}
-
-// The roles are what is asked for, no more and no less.
-func TestRoles(t *testing.T) {
-	var got []Access
-	for _, d := range manifest(t) {
-		if d.Metadata.Name == "fencing-controller-ext-remediation" { // of others
-			continue
-		}
-		for _, r := range d.Rules {
-			got = append(got, Access{Group: r.APIGroups[0], Resource: strings.Join(r.Resources, ","), Verbs: r.Verbs, Cluster: d.Kind == "ClusterRole", Leases: d.Metadata.Namespace == "kube-node-lease", System: d.Metadata.Namespace == "kube-system"})
-		}
-	}
-	want := Accesses()
-	for i := range want {
-		want[i].Why = ""
-	}
-	order := func(a, b Access) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource), cmp.Compare(fmt.Sprint(a.System), fmt.Sprint(b.System)))
-	}
-	slices.SortFunc(got, order)
-	slices.SortFunc(want, order)
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("roles:\n%+v\nwant:\n%+v", got, want)
 	}
 }
 

@@ -69,7 +69,7 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 				Created: o.CreationTimestamp.Time, Silent: silent[o.Name], Fencing: running[o.Name], Switched: switched[o.Name], Off: off[o.Name],
 				Isolated: isolated[o.Name], Part: partOf(o, etcd, fences),
 			}
-			m.Words = wordsOf(o, n.Boot, r.told[sightings.KeptName(o.Name)])
+			m.Sighting = sightingOf(o, n.Boot, r.told[sightings.KeptName(o.Name)])
 			m.Dead = n.Boot != "" && n.Disputed != n.Boot && (n.Fenced == n.Boot || proven[o.Name] == n.Boot)
 			members = append(members, m)
 		}
@@ -100,18 +100,14 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 	return s, nodes, nil
 }
 
-// wordsOf is what the agent of a Node says of others, there or to a controller that it follows (told; nil: nothing). What cannot
+// sightingOf is what the agent of a Node says of others, there or to a controller that it follows (told; nil: nothing). What cannot
 // be read, or was said in another boot than the Node shows, is nothing.
-func wordsOf(n *corev1.Node, boot string, told *sightings.Sighting) *storm.Words {
+func sightingOf(n *corev1.Node, boot string, told *sightings.Sighting) *sightings.Sighting {
 	var written *sightings.Sighting
 	if text, there := n.Annotations[sightings.Annotation]; there {
 		written, _ = sightings.Decode(text)
 	}
-	s := sightings.Of(boot, written, told)
-	if s == nil {
-		return nil
-	}
-	return &storm.Words{Text: sightings.Encode(*s), QuorumLost: s.QuorumLost, Moves: s.SlotMoves, Still: s.SlotStill, Sees: s.Sees}
+	return sightings.Of(boot, written, told)
 }
 
 // hear takes what agents have told controllers that they follow, of the ConfigMaps that were read of this program's namespace, or

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 )
 
@@ -88,12 +89,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		if err != nil {
 			w.reached(answers(err))
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case <-t.C:
-		}
-		t.Stop()
+		boottime.Wait(ctx, pause)
 	}
 }
 

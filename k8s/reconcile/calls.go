@@ -132,7 +132,7 @@ func (c *calls) getNode(ctx context.Context, name string) (*corev1.Node, error) 
 // lease is the zero value for one that does not exist.
 func (c *calls) lease(ctx context.Context, node string) (recovery.Lease, error) {
 	var l coordinationv1.Lease
-	if err := c.options.Reader.Get(ctx, types.NamespacedName{Namespace: LeaseNamespace, Name: node}, &l); err != nil {
+	if err := c.options.Reader.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node}, &l); err != nil {
 		return recovery.Lease{}, client.IgnoreNotFound(err)
 	}
 	return leaseOf(&l), nil

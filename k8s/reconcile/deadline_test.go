@@ -155,7 +155,7 @@ func TestASlowAPIServerIsTold(t *testing.T) {
 	if told < 1 || told > 2 || w.taint() != "" {
 		t.Errorf("told %d times, taint %q: %q", told, w.taint(), w.events)
 	}
-	if n := w.counts["get leases in "+LeaseNamespace]; n > 20*3 {
+	if n := w.counts["get leases in "+corev1.NamespaceNodeLease]; n > 20*3 {
 		t.Errorf("%d Leases are read in a minute", n)
 	}
 	slow = false
@@ -172,7 +172,7 @@ type slowLeases struct {
 }
 
 func (s slowLeases) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	if key.Name == "n4" && key.Namespace == LeaseNamespace && *s.slow {
+	if key.Name == "n4" && key.Namespace == corev1.NamespaceNodeLease && *s.slow {
 		s.now = s.now.Add(1200 * time.Millisecond)
 	}
 	return s.world.Get(ctx, key, o, opts...)

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/fencing-agent/fencing-agent/k8s"
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/ownership"
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
@@ -69,7 +70,7 @@ func TestANodeDiesAndComesBack(t *testing.T) {
 	for what := range w.counts {
 		verb, resource, _ := strings.Cut(what, " ")
 		resource, space, _ := strings.Cut(resource, " in ")
-		if !slices.ContainsFunc(Accesses(), func(a Access) bool {
+		if !slices.ContainsFunc(k8s.Recovery(), func(a k8s.Access) bool {
 			return a.Resource == resource && a.Namespace == space && slices.Contains(a.Verbs, verb)
 		}) {
 			t.Errorf("%s is not among the accesses", what)

@@ -77,7 +77,7 @@ func (w *world) node(name, bootID string) {
 func (w *world) renew(name string, at time.Time) {
 	seconds, renewed := int32(40), metav1.NewMicroTime(at)
 	w.leases[name] = &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: LeaseNamespace, ResourceVersion: w.version()},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: corev1.NamespaceNodeLease, ResourceVersion: w.version()},
 		Spec:       coordinationv1.LeaseSpec{LeaseDurationSeconds: &seconds, RenewTime: &renewed},
 	}
 }

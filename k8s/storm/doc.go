@@ -13,7 +13,7 @@
 // Fencing by devices makes nodes dead, so it is held back by more: [Policy] is asked before each step that isolates a node
 // or cuts its power. Too many Nodes that are not Ready, or whose Leases have run out, are more likely a fault on this
 // side; after such a storm it waits for a while; few nodes are switched at one time; and the limit on the dead of a group
-// is the one that the recovery keeps to. What agents say of a node, or of their quorum, holds it up as well ([Words]); it
+// is the one that the recovery keeps to. What agents say of a node, or of their quorum, holds it up as well ([sightings.Sighting]); it
 // never permits anything, and holds up nothing that is proven. It relies on one look at the API server; that there was a
 // storm, and since when somebody says something, is remembered as well ([History]), and may be forgotten.
 //

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
 // joining is how long a Node that was just made may be on its way to its first Ready: it has not failed.
@@ -53,14 +55,14 @@ type Member struct {
 	Ready       bool
 	Since       time.Time // when Ready became what it is; zero: it has always been
 	Created     time.Time
-	Silent      bool      // its Lease has run out
-	Dead        bool      // the boot that it shows is proven to have ended
-	Fencing     time.Time // since when a step runs that switches it; zero: none does
-	Switched    bool      // and one of its devices may have been told to already
-	Isolated    bool      // its NodeFence has cut it off from networks or storage
-	Words       *Words    // what its agent says, in the boot that the Node shows; nil: nothing
-	Off         bool      // its power may be off, by a step that runs or has failed, and nothing proves it
-	Part        Part      // of the control plane
+	Silent      bool                // its Lease has run out
+	Dead        bool                // the boot that it shows is proven to have ended
+	Fencing     time.Time           // since when a step runs that switches it; zero: none does
+	Switched    bool                // and one of its devices may have been told to already
+	Isolated    bool                // its NodeFence has cut it off from networks or storage
+	Sighting    *sightings.Sighting // what its agent says, in the boot that the Node shows; nil: nothing
+	Off         bool                // its power may be off, by a step that runs or has failed, and nothing proves it
+	Part        Part                // of the control plane
 }
 
 // failed reports whether it was not Ready at a moment, as far as the last change tells.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
 // Guards: two agents of the group that see the boot are believed, or that of the node itself, for a short time; one that lies
@@ -17,20 +19,20 @@ func TestSees(t *testing.T) {
 		want   string
 	}{
 		{"two", func([]Member) {}, 0, "[n1 n2]"},
-		{"one", func(m []Member) { m[1].Words = nil }, 0, "[]"},
-		{"of another boot", func(m []Member) { m[1].Words.Sees = map[string]string{"n4": "other"} }, 0, "[]"},
+		{"one", func(m []Member) { m[1].Sighting = nil }, 0, "[]"},
+		{"of another boot", func(m []Member) { m[1].Sighting.Sees = map[string]string{"n4": "other"} }, 0, "[]"},
 		{"the Node shows another boot", func(m []Member) { m[3].Boot = "next" }, 0, "[]"},
 		{"of another group", func(m []Member) { m[1].Group = "x" }, 0, "[]"},
 		{"silent", func(m []Member) { m[1].Silent = true }, 0, "[]"},
 		{"dead", func(m []Member) { m[1].Dead = true }, 0, "[]"},
 		{"its own agent, silent and called dead", func(m []Member) {
-			m[0].Words, m[1].Words, m[3].Words = nil, nil, &Words{Text: "4", Sees: map[string]string{"n4": "b"}}
+			m[0].Sighting, m[1].Sighting, m[3].Sighting = nil, nil, &sightings.Sighting{Number: 4, Sees: map[string]string{"n4": "b"}}
 		}, ownLasts, "[n4]"},
 		{"its own agent a while ago", func(m []Member) {
-			m[0].Words, m[1].Words, m[3].Words = nil, nil, &Words{Text: "4", Sees: map[string]string{"n4": "b"}}
+			m[0].Sighting, m[1].Sighting, m[3].Sighting = nil, nil, &sightings.Sighting{Number: 4, Sees: map[string]string{"n4": "b"}}
 		}, ownLasts + time.Second, "[]"},
 		{"its own agent of another boot", func(m []Member) {
-			m[0].Words, m[1].Words, m[3].Words = nil, nil, &Words{Text: "4", Sees: map[string]string{"n4": "other"}}
+			m[0].Sighting, m[1].Sighting, m[3].Sighting = nil, nil, &sightings.Sighting{Number: 4, Sees: map[string]string{"n4": "other"}}
 		}, 0, "[]"},
 		{"two until they are too old", func([]Member) {}, wordLasts, "[n1 n2]"},
 		{"two that are too old", func([]Member) {}, wordLasts + time.Second, "[]"},
@@ -38,7 +40,7 @@ func TestSees(t *testing.T) {
 		m := []Member{{Name: "n1", Boot: "1"}, {Name: "n2", Boot: "2"}, {Name: "n3", Boot: "3"}, {Name: "n4", Boot: "b", Silent: true, Dead: true}}
 		for i := range m {
 			if m[i].Group = "worker"; i < 2 {
-				m[i].Words = &Words{Text: m[i].Name, Sees: map[string]string{"n4": "b"}}
+				m[i].Sighting = &sightings.Sighting{Sees: map[string]string{"n4": "b"}}
 			}
 		}
 		c.change(m)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
 // Reasons of the policies that rely on what agents say (docs/adr/0065).
@@ -29,16 +31,7 @@ const (
 	named = 5
 )
 
-// Words are what the agent of a Node says there.
-type Words struct {
-	Text       string            // other than before each time it is said again
-	QuorumLost bool              // the agent has lost quorum, and starves its watchdog
-	Moves      []string          // nodes that it hears on no network, and whose slots on the LUN go on changing
-	Still      []string          // nodes that it hears, and whose slots stand still
-	Sees       map[string]string // boots that it sees run, by node; its own too, while its Node is not Ready
-}
-
-// heard is a text, and when this replica saw it first.
+// heard is a sighting as text, which is another one each time it is said, and when this replica saw it first.
 type heard struct {
 	text string
 	at   time.Time
@@ -66,25 +59,25 @@ func (s *Survey) listen() {
 	}
 	s.voices = voices{starves: map[string]bool{}, moves: map[string][]string{}, still: map[string][]string{}, sees: map[string][]string{}}
 	for _, m := range s.sorted {
-		if m.Words == nil {
+		if m.Sighting == nil {
 			delete(h.words, m.Name)
 			continue
 		}
 		was, known := h.words[m.Name]
-		if !known || was.text != m.Words.Text || was.at.After(s.now) {
-			was = heard{m.Words.Text, s.now}
+		if text := sightings.Encode(*m.Sighting); !known || was.text != text || was.at.After(s.now) {
+			was = heard{text, s.now}
 			h.words[m.Name] = was
 		}
-		if boot := m.Words.Sees[m.Name]; boot != "" && boot == m.Boot && s.now.Sub(was.at) <= ownLasts {
+		if boot := m.Sighting.Sees[m.Name]; boot != "" && boot == m.Boot && s.now.Sub(was.at) <= ownLasts {
 			s.voices.sees[m.Name] = append(s.voices.sees[m.Name], m.Name)
 		}
 		if m.Silent || m.Dead || m.Group == "" || s.now.Sub(was.at) > wordLasts {
 			continue
 		}
-		s.voices.starves[m.Name] = m.Words.QuorumLost
-		s.take(m, m.Words.Moves, s.voices.moves)
-		s.take(m, m.Words.Still, s.voices.still)
-		for name, boot := range m.Words.Sees {
+		s.voices.starves[m.Name] = m.Sighting.QuorumLost
+		s.take(m, m.Sighting.SlotMoves, s.voices.moves)
+		s.take(m, m.Sighting.SlotStill, s.voices.still)
+		for name, boot := range m.Sighting.Sees {
 			if boot == s.members[name].Boot && name != m.Name {
 				s.take(m, []string{name}, s.voices.sees)
 			}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
 // heeding is a policy that relies on what agents say, and on nothing else.
@@ -18,11 +20,13 @@ func five() []Member {
 	return m
 }
 
-func moves(n string) *Words { return &Words{Text: "1", Moves: []string{n}} }
+func moves(n string) *sightings.Sighting {
+	return &sightings.Sighting{Number: 1, SlotMoves: []string{n}}
+}
 
 func starve(m []Member, which ...int) []Member {
 	for _, i := range which {
-		m[i].Words = &Words{Text: "1", QuorumLost: true}
+		m[i].Sighting = &sightings.Sighting{Number: 1, QuorumLost: true}
 	}
 	return m
 }
@@ -33,44 +37,53 @@ var wordCases = map[string]struct {
 	want   string
 }{
 	"nobody says anything": {func(m []Member, _ *Policy) []Member { return m }, ""},
-	"its slot moves":       {func(m []Member, _ *Policy) []Member { m[1].Words, m[2].Words = moves("n0"), moves("n0"); return m }, LeaseHeld},
-	"one says so":          {func(m []Member, _ *Policy) []Member { m[1].Words = moves("n0"); return m }, LeaseHeld},
-	"of another node":      {func(m []Member, _ *Policy) []Member { m[1].Words, m[2].Words = moves("n3"), moves("n3"); return m }, ""},
-	"it says so itself":    {func(m []Member, _ *Policy) []Member { m[0].Words, m[0].Silent = moves("n0"), false; return m }, ""},
+	"its slot moves": {func(m []Member, _ *Policy) []Member {
+		m[1].Sighting, m[2].Sighting = moves("n0"), moves("n0")
+		return m
+	}, LeaseHeld},
+	"one says so": {func(m []Member, _ *Policy) []Member { m[1].Sighting = moves("n0"); return m }, LeaseHeld},
+	"of another node": {func(m []Member, _ *Policy) []Member {
+		m[1].Sighting, m[2].Sighting = moves("n3"), moves("n3")
+		return m
+	}, ""},
+	"it says so itself": {func(m []Member, _ *Policy) []Member { m[0].Sighting, m[0].Silent = moves("n0"), false; return m }, ""},
 	"the policy is off": {func(m []Member, p *Policy) []Member {
-		m[1].Words, m[2].Words, p.SkipLeaseHeld = moves("n0"), moves("n0"), false
+		m[1].Sighting, m[2].Sighting, p.SkipLeaseHeld = moves("n0"), moves("n0"), false
 		return m
 	}, ""},
 	"it is proven dead": {func(m []Member, _ *Policy) []Member {
-		m[1].Words, m[2].Words, m[0].Dead = moves("n0"), moves("n0"), true
+		m[1].Sighting, m[2].Sighting, m[0].Dead = moves("n0"), moves("n0"), true
 		return m
 	}, ""},
 	"those who say so are silent": {func(m []Member, _ *Policy) []Member {
-		m[1].Words, m[2].Words, m[1].Silent, m[2].Silent = moves("n0"), moves("n0"), true, true
+		m[1].Sighting, m[2].Sighting, m[1].Silent, m[2].Silent = moves("n0"), moves("n0"), true, true
 		return m
 	}, ""},
 	"those who say so are dead": {func(m []Member, _ *Policy) []Member {
-		m[1].Words, m[2].Words, m[1].Dead, m[2].Dead = moves("n0"), moves("n0"), true, true
+		m[1].Sighting, m[2].Sighting, m[1].Dead, m[2].Dead = moves("n0"), moves("n0"), true, true
 		return m
 	}, ""},
 	"those who say so are of another group": {func(m []Member, _ *Policy) []Member {
-		m[1].Words, m[2].Words, m[1].Group, m[2].Group = moves("n0"), moves("n0"), "b", "b"
+		m[1].Sighting, m[2].Sighting, m[1].Group, m[2].Group = moves("n0"), moves("n0"), "b", "b"
 		return m
 	}, ""},
 	"of no group": {func(m []Member, _ *Policy) []Member {
-		m[1].Words, m[2].Words = moves("n0"), moves("n0")
+		m[1].Sighting, m[2].Sighting = moves("n0"), moves("n0")
 		for i := range m {
 			m[i].Group = ""
 		}
 		return m
 	}, ""},
-	"its slot stands still": {func(m []Member, _ *Policy) []Member { m[1].Words = &Words{Text: "1", Still: []string{"n0"}}; return m }, Disconnected},
+	"its slot stands still": {func(m []Member, _ *Policy) []Member {
+		m[1].Sighting = &sightings.Sighting{Number: 1, SlotStill: []string{"n0"}}
+		return m
+	}, Disconnected},
 	"its slot stands still, and the policy is off": {func(m []Member, p *Policy) []Member {
-		m[1].Words, p.SkipDisconnected = &Words{Text: "1", Still: []string{"n0"}}, false
+		m[1].Sighting, p.SkipDisconnected = &sightings.Sighting{Number: 1, SlotStill: []string{"n0"}}, false
 		return m
 	}, ""},
 	"its slot stands still, and it is proven dead": {func(m []Member, _ *Policy) []Member {
-		m[1].Words, m[0].Dead = &Words{Text: "1", Still: []string{"n0"}}, true
+		m[1].Sighting, m[0].Dead = &sightings.Sighting{Number: 1, SlotStill: []string{"n0"}}, true
 		return m
 	}, ""},
 	"all others have lost quorum": {func(m []Member, _ *Policy) []Member { return starve(m, 1, 2, 3, 4) }, QuorumLost},
@@ -129,9 +142,9 @@ func play(p Policy, d time.Duration, h *History, from time.Time, now func(at tim
 }
 
 // again has an agent say it once more each minute.
-func again(w *Words, at time.Duration) *Words {
+func again(w *sightings.Sighting, at time.Duration) *sightings.Sighting {
 	out := *w
-	out.Text = fmt.Sprint(int(at.Minutes()))
+	out.Number = uint64(at.Minutes())
 	return &out
 }
 
@@ -140,7 +153,7 @@ func again(w *Words, at time.Duration) *Words {
 func TestStaleWords(t *testing.T) {
 	stale := play(heeding, time.Hour, &History{}, noon, func(time.Duration) []Member {
 		m := five()
-		m[1].Words, m[2].Words = moves("n0"), moves("n0")
+		m[1].Sighting, m[2].Sighting = moves("n0"), moves("n0")
 		return m
 	})
 	if stale != wordLasts+10*time.Second {
@@ -148,7 +161,7 @@ func TestStaleWords(t *testing.T) {
 	}
 	two := play(heeding, time.Hour, &History{}, noon, func(at time.Duration) []Member {
 		m := five()
-		m[1].Words, m[2].Words = again(moves("n0"), at), again(moves("n0"), at)
+		m[1].Sighting, m[2].Sighting = again(moves("n0"), at), again(moves("n0"), at)
 		return m
 	})
 	if two != time.Hour {
@@ -156,8 +169,8 @@ func TestStaleWords(t *testing.T) {
 	}
 	one := play(heeding, 40*time.Minute, &History{}, noon, func(at time.Duration) []Member {
 		m := five()
-		if m[1].Words = again(moves("n0"), at); at < 20*time.Minute {
-			m[2].Words = again(moves("n0"), at)
+		if m[1].Sighting = again(moves("n0"), at); at < 20*time.Minute {
+			m[2].Sighting = again(moves("n0"), at)
 		}
 		return m
 	})
@@ -165,41 +178,51 @@ func TestStaleWords(t *testing.T) {
 		t.Errorf("two for twenty minutes, and then one of them: held up for %v", one)
 	}
 	h := &History{}
-	play(heeding, time.Minute, h, noon.Add(time.Hour), func(time.Duration) []Member { m := five(); m[1].Words, m[2].Words = moves("n0"), moves("n0"); return m })
-	if back := play(heeding, time.Hour, h, noon, func(time.Duration) []Member { m := five(); m[1].Words, m[2].Words = moves("n0"), moves("n0"); return m }); back > wordLasts+10*time.Second {
+	play(heeding, time.Minute, h, noon.Add(time.Hour), func(time.Duration) []Member {
+		m := five()
+		m[1].Sighting, m[2].Sighting = moves("n0"), moves("n0")
+		return m
+	})
+	if back := play(heeding, time.Hour, h, noon, func(time.Duration) []Member {
+		m := five()
+		m[1].Sighting, m[2].Sighting = moves("n0"), moves("n0")
+		return m
+	}); back > wordLasts+10*time.Second {
 		t.Errorf("a clock that is set back has a word of old hold it up for %v", back)
 	}
 }
 
 // One agent that lies holds nothing up for more than ten minutes of twenty, whatever it says and however often.
 func TestOneLiar(t *testing.T) {
-	for what, lie := range map[string]func(at time.Duration) *Words{
-		"its slot moves":    func(at time.Duration) *Words { return again(moves("n0"), at) },
-		"its slot is still": func(at time.Duration) *Words { return again(&Words{Still: []string{"n0"}}, at) },
-		"no quorum":         func(at time.Duration) *Words { return again(&Words{QuorumLost: true}, at) },
-		"all of it": func(at time.Duration) *Words {
-			return again(&Words{QuorumLost: true, Moves: []string{"n0"}, Still: []string{"n0"}}, at)
+	for what, lie := range map[string]func(at time.Duration) *sightings.Sighting{
+		"its slot moves": func(at time.Duration) *sightings.Sighting { return again(moves("n0"), at) },
+		"its slot is still": func(at time.Duration) *sightings.Sighting {
+			return again(&sightings.Sighting{SlotStill: []string{"n0"}}, at)
 		},
-		"by turns": func(at time.Duration) *Words {
+		"no quorum": func(at time.Duration) *sightings.Sighting { return again(&sightings.Sighting{QuorumLost: true}, at) },
+		"all of it": func(at time.Duration) *sightings.Sighting {
+			return again(&sightings.Sighting{QuorumLost: true, SlotMoves: []string{"n0"}, SlotStill: []string{"n0"}}, at)
+		},
+		"by turns": func(at time.Duration) *sightings.Sighting {
 			if int(at.Minutes())%2 == 0 {
 				return nil
 			}
-			return again(&Words{QuorumLost: true, Moves: []string{"n0"}}, at)
+			return again(&sightings.Sighting{QuorumLost: true, SlotMoves: []string{"n0"}}, at)
 		},
-		"one thing after the other": func(at time.Duration) *Words {
-			return again([]*Words{{QuorumLost: true}, moves("n0"), {Still: []string{"n0"}}}[int(at.Minutes())/10%3], at)
+		"one thing after the other": func(at time.Duration) *sightings.Sighting {
+			return again([]*sightings.Sighting{{QuorumLost: true}, moves("n0"), {SlotStill: []string{"n0"}}}[int(at.Minutes())/10%3], at)
 		},
-		"after pauses": func(at time.Duration) *Words {
+		"after pauses": func(at time.Duration) *sightings.Sighting {
 			if int(at.Minutes())%22 >= 11 {
 				return nil
 			}
-			return again(&Words{QuorumLost: true, Moves: []string{"n0"}}, at)
+			return again(&sightings.Sighting{QuorumLost: true, SlotMoves: []string{"n0"}}, at)
 		},
 	} {
 		// The others are away: nobody contradicts it. With two or three Nodes, one agent is all that there is.
 		held := play(heeding, 4*time.Hour, &History{}, noon, func(at time.Duration) []Member {
 			m := five()
-			m[1].Words = lie(at)
+			m[1].Sighting = lie(at)
 			for i := 2; i < 5; i++ {
 				m[i].Silent = true
 			}
@@ -250,33 +273,33 @@ func randomWords(t *testing.T, r *rand.Rand, seen map[string]int) {
 	for now := noon; now.Before(noon.Add(40 * time.Minute)); now = now.Add(time.Duration(2+r.IntN(20)) * time.Second) {
 		for i := range m {
 			shake(r, m, i, &number)
-			if w := m[i].Words; w == nil {
+			if w := m[i].Sighting; w == nil {
 				for key := range since {
 					if strings.HasPrefix(key, m[i].Name+"/") {
 						delete(since, key)
 					}
 				}
-			} else if key := m[i].Name + "/" + w.Text; since[key].IsZero() {
+			} else if key := m[i].Name + "/" + fmt.Sprint(w.Number); since[key].IsZero() {
 				since[key] = now
 			}
 		}
 		s := p.Look(m, now, h)
 		var all []said
 		for _, o := range m {
-			if o.Words == nil || o.Silent || o.Dead {
+			if o.Sighting == nil || o.Silent || o.Dead {
 				continue
 			}
-			from := since[o.Name+"/"+o.Words.Text]
+			from := since[o.Name+"/"+fmt.Sprint(o.Sighting.Number)]
 			if now.Sub(from) > 150*time.Second {
 				continue
 			}
-			for _, n := range o.Words.Moves {
+			for _, n := range o.Sighting.SlotMoves {
 				all = append(all, said{o.Name, n, LeaseHeld, o.Group, from})
 			}
-			for _, n := range o.Words.Still {
+			for _, n := range o.Sighting.SlotStill {
 				all = append(all, said{o.Name, n, Disconnected, o.Group, from})
 			}
-			if o.Words.QuorumLost {
+			if o.Sighting.QuorumLost {
 				all = append(all, said{o.Name, "", QuorumLost, o.Group, from})
 			}
 		}
@@ -294,24 +317,24 @@ func shake(r *rand.Rand, m []Member, i int, number *int) {
 	case 2:
 		m[i].Dead = r.IntN(2) == 0
 	case 3:
-		m[i].Words = nil
+		m[i].Sighting = nil
 	case 4, 5, 6:
-		w := &Words{QuorumLost: r.IntN(2) == 0}
+		w := &sightings.Sighting{QuorumLost: r.IntN(2) == 0}
 		for j := range m {
 			if r.IntN(3) == 0 {
-				w.Moves = append(w.Moves, m[j].Name)
+				w.SlotMoves = append(w.SlotMoves, m[j].Name)
 			}
 			if r.IntN(3) == 0 {
-				w.Still = append(w.Still, m[j].Name)
+				w.SlotStill = append(w.SlotStill, m[j].Name)
 			}
 		}
-		m[i].Words = w
+		m[i].Sighting = w
 		fallthrough
 	case 7, 8, 9:
-		if *number++; m[i].Words != nil {
-			w := *m[i].Words
-			w.Text = fmt.Sprint(*number)
-			m[i].Words = &w
+		if *number++; m[i].Sighting != nil {
+			w := *m[i].Sighting
+			w.Number = uint64(*number)
+			m[i].Sighting = &w
 		}
 	}
 }

@@ -1,10 +1,14 @@
 package swim
 
 import (
+	"io"
+	"log"
 	"net/netip"
 
 	"github.com/hashicorp/memberlist"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
 // ReadFrom has memberlist read from a transport itself, with nothing between, and ends what was between.
@@ -36,3 +40,17 @@ func (in *Instance) Refused(reason string) float64 {
 
 // NotifyAlive is what memberlist asks before it takes a node up.
 func (in *Instance) NotifyAlive(n *memberlist.Node) error { return delegate{in}.NotifyAlive(n) }
+
+// Listen opens a UDP and a TCP socket at the address, which streams are dialed from as
+// well. Routing decides the way of what they send. An instance without a Listener opens
+// the same.
+func Listen(at netip.AddrPort) (memberlist.NodeAwareTransport, error) { return ListenOn("")(at) }
+
+// ListenOn is [Listen] with the sockets pinned to a device: they send and receive by it
+// only. The error is a [*PinError] if that cannot be.
+func ListenOn(device string) Listener {
+	return func(at netip.AddrPort) (memberlist.NodeAwareTransport, error) {
+		l := newLedger(NewMetrics(nil).network(""), boottime.Now, nil)
+		return openSockets(at, device, l, log.New(io.Discard, "", 0))
+	}
+}

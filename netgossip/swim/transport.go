@@ -3,35 +3,17 @@ package swim
 import (
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/netip"
 	"strings"
 	"syscall"
 
 	"github.com/hashicorp/memberlist"
-
-	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
 // Listener opens the packet and stream transport of one instance. An instance counts what
 // goes through it; pinning to a device is the Listener's business.
 type Listener func(netip.AddrPort) (memberlist.NodeAwareTransport, error)
-
-// Listen opens a UDP and a TCP socket at the address, which streams are dialed from as
-// well. Routing decides the way of what they send. An instance without a Listener opens
-// the same.
-func Listen(at netip.AddrPort) (memberlist.NodeAwareTransport, error) { return ListenOn("")(at) }
-
-// ListenOn is [Listen] with the sockets pinned to a device: they send and receive by it
-// only. The error is a [*PinError] if that cannot be.
-func ListenOn(device string) Listener {
-	return func(at netip.AddrPort) (memberlist.NodeAwareTransport, error) {
-		l := newLedger(NewMetrics(nil).network(""), boottime.Now, nil)
-		return openSockets(at, device, l, log.New(io.Discard, "", 0))
-	}
-}
 
 // PinError says that sockets could not be bound to a device.
 type PinError struct {

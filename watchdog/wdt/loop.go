@@ -178,7 +178,7 @@ func (f *Feeder) ranOut(now boottime.Instant) bool {
 	}
 	if !l.missed {
 		l.missed = true
-		f.dry.wouldReset(l.attempt.Add(l.countdown))
+		f.dry.wouldReset()
 	}
 	l.next = 0
 	return true

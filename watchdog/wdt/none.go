@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
@@ -16,7 +15,6 @@ var _ watchdog.Device = (*None)(nil)
 type None struct {
 	feeds  atomic.Uint64
 	resets atomic.Uint64
-	last   atomic.Int64
 }
 
 // Arm pretends that a driver took the timeout exactly.
@@ -42,20 +40,11 @@ func (n *None) Disarm() error { return nil }
 // Feeds is the number of feeds a real watchdog would have got.
 func (n *None) Feeds() uint64 { return n.feeds.Load() }
 
-// WouldHaveReset tells when a watchdog would last have reset the node.
-func (n *None) WouldHaveReset() (boottime.Instant, bool) {
-	at := boottime.Instant(n.last.Load())
-	return at, !at.IsZero()
-}
-
 // Resets is the number of times a watchdog would have reset the node.
 func (n *None) Resets() uint64 { return n.resets.Load() }
 
 // wouldReset marks a device that stands for none; the Feeder calls it from its thread.
-func (n *None) wouldReset(at boottime.Instant) {
-	n.last.Store(int64(at))
-	n.resets.Add(1)
-}
+func (n *None) wouldReset() { n.resets.Add(1) }
 
 // dryRun is what the Feeder looks for to tell a None from a device that is really armed.
-type dryRun interface{ wouldReset(at boottime.Instant) }
+type dryRun interface{ wouldReset() }

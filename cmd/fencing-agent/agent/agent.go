@@ -4,13 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +28,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
+	"github.com/fencing-agent/fencing-agent/procfs"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
@@ -170,7 +168,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 		if a.self.machine == 0 {
 			a.self.machine = machineIdentity("/")
 		}
-		if a.self.boot, err = bootNonce(); err != nil {
+		if a.self.boot, err = procfs.BootNonce("/proc"); err != nil {
 			return nil, err
 		}
 	}
@@ -204,20 +202,6 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	core.Succession, core.Machine, core.Booted = succession, a.self.machine, o.Booted
 	a.core = watchdog.NewCore(core)
 	return a, nil
-}
-
-// bootNonce is the first half of the kernel's boot_id, which is random for each boot.
-func bootNonce() (uint64, error) {
-	const path = "/proc/sys/kernel/random/boot_id"
-	id, err := os.ReadFile(path)
-	if err != nil {
-		return 0, fmt.Errorf("read the kernel's boot id: %w", err)
-	}
-	raw, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(string(id)), "-", ""))
-	if err != nil || len(raw) < 8 {
-		return 0, fmt.Errorf("%s does not hold a boot id", path)
-	}
-	return binary.BigEndian.Uint64(raw) | 1, nil
 }
 
 func coreConfig(c *config.Config, r *roster.Roster, boot uint64, version string) watchdog.Config {

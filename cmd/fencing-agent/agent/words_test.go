@@ -92,7 +92,7 @@ func TestWordsGoToTheLoopAndBack(t *testing.T) {
 // A user meets one of six answers, whatever the agent's reason is.
 func TestRefusalsHaveAnAnswer(t *testing.T) {
 	answers := map[string]bool{}
-	for _, r := range watchdog.Refusals() {
+	for r := watchdog.RefusedOff; r <= watchdog.RefusedRestarts; r++ {
 		answer := words.Refusal(r.String())
 		if answers[answer] = true; answer == "" {
 			t.Errorf("%s has no answer", r)

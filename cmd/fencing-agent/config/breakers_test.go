@@ -13,7 +13,7 @@ import (
 // Each value of quorum.tieBreak is known to the file and the schema, each tie-breaker has one that it decides by alone, and
 // what follows from it comes from its entry. Values that decide otherwise are never the same terms.
 func TestTieBreaksAreOneTable(t *testing.T) {
-	config, _ := Schemas()
+	config, _ := schemas()
 	schema, _ := json.Marshal(config)
 	if want := fmt.Sprintf(`"enum":["%s"]`, strings.Join(TieBreak("").values(), `","`)); !strings.Contains(string(schema), want) {
 		t.Errorf("the schema has no %s", want)

@@ -56,7 +56,7 @@ func unknown(t *testing.T, file any) bool {
 // The schema and the decoder know the same keys. The decoder is asked with files; the schema is walked.
 func TestSchemaKnowsTheKeysOfTheDecoder(t *testing.T) {
 	keys, sections := map[string]bool{}, map[string]bool{}
-	schema, _ := Schemas()
+	schema, _ := schemas()
 	schemaKeys("", schema, keys, sections)
 	if len(keys) < 70 || len(sections) < 10 {
 		t.Fatalf("%d keys, %d sections", len(keys), len(sections))

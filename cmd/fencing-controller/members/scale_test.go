@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 )
 
@@ -118,9 +119,9 @@ func hour(t *testing.T, agents int) (requests map[string]int) {
 			join(i)
 		}
 		wg.Go(func() { (&Scribe{Hub: h, Store: c, Logger: slog.New(slog.DiscardHandler)}).Run(ctx) })
-		pause(ctx, 30*time.Minute)
+		boottime.Wait(ctx, 30*time.Minute)
 		join(agents)
-		pause(ctx, 30*time.Minute)
+		boottime.Wait(ctx, 30*time.Minute)
 		c.mu.Lock()
 		if len(have) != agents+1 || len(c.book.Members) != agents+1 {
 			t.Errorf("%d of %d have a list, of %d", len(have), agents+1, len(c.book.Members))

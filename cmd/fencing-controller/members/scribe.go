@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 )
 
@@ -55,7 +56,7 @@ func (s *Scribe) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.Hub.changed:
-			if !pause(ctx, gather) {
+			if boottime.Wait(ctx, gather); ctx.Err() != nil {
 				return
 			}
 		case <-all.C:
@@ -75,17 +76,6 @@ func (s *Scribe) Run(ctx context.Context) {
 				due[g] = time.Now().Add(again)
 			}
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }
 

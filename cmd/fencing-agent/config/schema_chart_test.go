@@ -1,16 +1,13 @@
-package deploy
+package config
 
 import (
 	"encoding/json"
 	"flag"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
 
 var update = flag.Bool("update", false, "write the agent's configuration into the chart's schema")
@@ -18,14 +15,14 @@ var update = flag.Bool("update", false, "write the agent's configuration into th
 // The chart's schema refuses what the agent's configuration does not have, and nothing that it
 // has: the definition is made from the agent's own types.
 func TestSchemaOfTheChartIsThatOfTheAgent(t *testing.T) {
-	want, duration := config.Schemas()
-	want["description"] = "Configuration of the agent; its keys are in docs/configuration.md. Made by go test ./integration/deploy -update."
+	want, duration := schemas()
+	want["description"] = "Configuration of the agent; its keys are in docs/configuration.md. Made by go test ./cmd/fencing-agent/config -update."
 	keys := want["properties"].(map[string]any)
 	for key, why := range map[string]string{"nodeName": "is set from the pod", "nodeGroup": "is the name of the group"} {
 		keys[key] = map[string]any{"not": map[string]any{}, "description": why}
 	}
-	text := lines(t, want, "    ")
-	path := filepath.Join(root, "deploy/chart/values.schema.json")
+	text := schemaLines(t, want, "    ")
+	const path = "../../../deploy/chart/values.schema.json"
 	have, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +33,7 @@ func TestSchemaOfTheChartIsThatOfTheAgent(t *testing.T) {
 	if !found || !closed {
 		t.Fatalf("%s: no definition between %q and %q", path, begin, end)
 	}
-	whole := before + begin + text + ",\n    \"duration\": " + lines(t, duration, "    ") + end + after
+	whole := before + begin + text + ",\n    \"duration\": " + schemaLines(t, duration, "    ") + end + after
 	if *update {
 		if err := os.WriteFile(path, []byte(whole), 0o644); err != nil { //nolint:gosec // as it was
 			t.Fatal(err)
@@ -44,12 +41,12 @@ func TestSchemaOfTheChartIsThatOfTheAgent(t *testing.T) {
 		return
 	}
 	if whole != string(have) {
-		t.Errorf("%s has another configuration than the agent: run go test ./integration/deploy -update", path)
+		t.Errorf("%s has another configuration than the agent: run go test ./cmd/fencing-agent/config -update", path)
 	}
 }
 
-// lines prints a schema with one key of the configuration a line.
-func lines(t *testing.T, schema map[string]any, indent string) string {
+// schemaLines prints a schema with one key of the configuration a line.
+func schemaLines(t *testing.T, schema map[string]any, indent string) string {
 	t.Helper()
 	plain := func(v any) string {
 		text, err := json.Marshal(v)
@@ -60,7 +57,7 @@ func lines(t *testing.T, schema map[string]any, indent string) string {
 	}
 	keys, ok := schema["properties"].(map[string]any)
 	if items, list := schema["items"].(map[string]any); list && items["properties"] != nil {
-		return "{\n" + indent + `  "type": "array",` + "\n" + indent + `  "items": ` + lines(t, items, indent+"  ") + "\n" + indent + "}"
+		return "{\n" + indent + `  "type": "array",` + "\n" + indent + `  "items": ` + schemaLines(t, items, indent+"  ") + "\n" + indent + "}"
 	}
 	if !ok {
 		return plain(schema)
@@ -74,7 +71,7 @@ func lines(t *testing.T, schema map[string]any, indent string) string {
 	}
 	b.WriteString(indent + `  "properties": {` + "\n")
 	for i, key := range slices.Sorted(maps.Keys(keys)) {
-		b.WriteString(indent + "    " + plain(key) + ": " + lines(t, keys[key].(map[string]any), indent+"    "))
+		b.WriteString(indent + "    " + plain(key) + ": " + schemaLines(t, keys[key].(map[string]any), indent+"    "))
 		if i < len(keys)-1 {
 			b.WriteString(",")
 		}

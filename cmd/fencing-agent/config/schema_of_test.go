@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Schemas are the definitions of a JSON schema of configuration files, as far as one can say it:
+// schemas are the definitions of a JSON schema of configuration files, as far as one can say it:
 // keys, types, choices and ranges of numbers; no key is required. They are made from the struct
 // that a file is decoded into, so that the chart refuses what the agent would refuse, and nothing
 // else. Config refers to duration.
-func Schemas() (config, duration map[string]any) {
+func schemas() (config, duration map[string]any) {
 	return schemaOf(reflect.TypeFor[Config](), ""),
 		map[string]any{"anyOf": []any{map[string]any{"type": "string", "pattern": durations}, map[string]any{"const": 0}}}
 }
