@@ -99,7 +99,7 @@ func (s *listServer) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("members.address: %w", err)
 	}
-	srv := grpc.NewServer(members.Options(s.c.MembersCert, s.c.MembersKey)...)
+	srv := grpc.NewServer(members.Options(s.c.MembersCert, s.c.MembersKey, s.log)...)
 	fencingv1.RegisterFencingMembersServer(srv, &members.Server{Hub: s.hub, Review: s.cluster.Review, Exists: s.cluster.Exists, Logger: s.log, Told: s.cluster})
 	var wg sync.WaitGroup
 	defer wg.Wait()

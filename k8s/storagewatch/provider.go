@@ -42,35 +42,65 @@ const mostBytes = 16 << 20
 type HTTP struct {
 	base        *url.URL
 	credentials string // directory
-	client      *http.Client
+	ca          string // file; empty: the system's
 
-	mu    sync.Mutex
-	token string // guarded by mu
+	mu     sync.Mutex
+	token  string       // guarded by mu
+	pem    string       // of ca, as client has it; guarded by mu
+	client *http.Client // guarded by mu
 }
 
 // NewHTTP makes a client of the API at base, such as https://storage.example:5705/v2. credentials is a directory with
-// the files username and password, read at each login; ca is a file of certificates that the server's is checked with;
-// empty: the system's.
+// the files username and password, read at each login; ca is a file of certificates that the server's is checked with, read before
+// each request; empty: the system's.
 func NewHTTP(base, credentials, ca string) (*HTTP, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
 		return nil, fmt.Errorf("%q is no URL of an API: https://HOST:PORT/v2 is expected", base)
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	if ca != "" {
-		pem, err := os.ReadFile(ca)
-		if err != nil {
+	h := &HTTP{base: u, credentials: credentials, ca: ca}
+	if _, err := h.trusting(); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// trusting is a client that trusts whom the file of certificates names now: somebody may have renewed it.
+//
+// Invariant: a file that cannot be used, such as one that is just being written, leaves the certificates that were read before.
+func (h *HTTP) trusting() (*http.Client, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var text []byte
+	var pool *x509.CertPool
+	if h.ca != "" {
+		var err error
+		if text, err = os.ReadFile(h.ca); err == nil && (h.client == nil || string(text) != h.pem) {
+			if pool = x509.NewCertPool(); !pool.AppendCertsFromPEM(text) {
+				err = fmt.Errorf("%s has no certificate in PEM", h.ca)
+			}
+		}
+		if err != nil && h.client == nil {
 			return nil, fmt.Errorf("certificates of the storage: %w", err)
 		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s has no certificate in PEM", ca)
+		if err != nil {
+			return h.client, nil
 		}
+	}
+	if h.client != nil && pool == nil {
+		return h.client, nil
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if pool != nil {
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	if h.client != nil {
+		h.client.CloseIdleConnections()
 	}
 	// A login has a password in it: it goes to this address and to no other.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &HTTP{base: u, credentials: credentials, client: &http.Client{Transport: transport, CheckRedirect: stay}}, nil
+	h.pem, h.client = string(text), &http.Client{Transport: transport, CheckRedirect: stay}
+	return h.client, nil
 }
 
 // Nodes implements [Provider]. A name that is listed twice, with two healths, is one of which nothing is known.
@@ -204,7 +234,11 @@ func (h *HTTP) login(ctx context.Context) (string, error) {
 
 // do tells of an answer no more than its status: bodies may have secrets in them.
 func (h *HTTP) do(r *http.Request, into any) (http.Header, error) {
-	resp, err := h.client.Do(r)
+	client, err := h.trusting()
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(r)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,15 @@
 package storagewatch
 
 import (
+	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -163,6 +170,55 @@ func TestNodesThatCannotBeRead(t *testing.T) {
 	for _, base := range []string{"", "storage", "ftp://storage/v2", "https://"} {
 		if _, err := NewHTTP(base, "", ""); err == nil {
 			t.Errorf("%q is taken for a URL", base)
+		}
+	}
+}
+
+// Guard: a storage whose certificate is signed by another CA than before is believed as soon as the file has that CA, and a file that
+// is just being written takes nothing away.
+func TestCertificatesThatAreRenewed(t *testing.T) {
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	put := func(text []byte) {
+		t.Helper()
+		if err := os.WriteFile(ca, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nodes := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`[{"name":"n1","health":"online"}]`))
+	})
+	ts := httptest.NewTLSServer(nodes)
+	defer ts.Close()
+	right := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ts.Certificate().Raw})
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	if _, err := NewHTTP(ts.URL, "", ca); err == nil {
+		t.Error("it starts without the certificates that it is to check with")
+	}
+	put(other)
+	h, err := NewHTTP(ts.URL, "", ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, now := range []struct {
+		name string
+		text []byte
+		ok   bool
+	}{
+		{"of another CA", other, false}, {"of both", append(bytes.Clone(other), right...), true}, {"empty", nil, true}, {"half of it", right[:len(right)/2], true},
+		{"of another CA again", other, false}, {"the right one", right, true},
+	} {
+		put(now.text)
+		if got, err := h.Nodes(t.Context()); (err == nil) != now.ok || now.ok && len(got) != 1 {
+			t.Errorf("%s: %v, %v", now.name, got, err)
 		}
 	}
 }

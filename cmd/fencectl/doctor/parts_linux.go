@@ -166,6 +166,8 @@ func (m *Machine) remembers() (yes bool, do string, err error) {
 	path, c := m.Config.Members.CacheFile, m.Config
 	info, err := os.Stat(path)
 	switch {
+	case errors.Is(err, unix.ELOOP):
+		return false, "remove the link", err
 	case err != nil: // nothing is remembered, or somebody else than root looks
 		return false, "", err
 	case !info.Mode().IsRegular():
@@ -175,10 +177,16 @@ func (m *Machine) remembers() (yes bool, do string, err error) {
 	if err != nil {
 		return false, "", err
 	}
-	var whose struct{ Cluster, NodeGroup, Node string }
+	const format = 1 // of this version
+	var whose struct {
+		Version                  int
+		Cluster, NodeGroup, Node string
+	}
 	switch err := json.Unmarshal(text, &whose); {
 	case err != nil:
 		return false, forget, fmt.Errorf("%s is damaged: %w", path, err)
+	case whose.Version != format:
+		return false, "start the version that has written it; " + forget, fmt.Errorf("%s has format %d, this version knows %d", path, whose.Version, format)
 	case whose.Cluster != c.Cluster || whose.NodeGroup != c.NodeGroup || whose.Node != c.NodeName:
 		return false, "give each agent a file of its own, or correct nodeName, nodeGroup or cluster",
 			fmt.Errorf("%s is of node %q, group %q, cluster %q", path, whose.Node, whose.NodeGroup, whose.Cluster)

@@ -105,11 +105,18 @@ func TestFileOfLists(t *testing.T) {
 		"empty":      {"", "is damaged"},
 		"another's":  {strings.Replace(known, "n1", "n2", 1), `is of node "n2"`},
 		"a folder":   {"/", "no regular file"},
+		"later":      {strings.Replace(known, `"version":1`, `"version":2`, 1), "has format 2"},
+		"a loop":     {"@", "too many levels"},
 	} {
 		cfg := config.Default()
 		cfg.Cluster, cfg.NodeGroup, cfg.NodeName, cfg.Members.CacheFile = "prod", "g", "n1", filepath.Join(dir, "members.json")
 		if c.text == "/" {
 			cfg.Members.CacheFile = dir
+		} else if c.text == "@" {
+			cfg.Members.CacheFile = filepath.Join(dir, "loop")
+			if err := os.Symlink("loop", cfg.Members.CacheFile); err != nil {
+				t.Fatal(err)
+			}
 		} else if err := os.WriteFile(cfg.Members.CacheFile, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +135,7 @@ func TestListThatCannotBeWritten(t *testing.T) {
 	if f := m.memory(); f.Level != Wrong || !f.Ends() {
 		t.Errorf("nothing is remembered: %+v", f)
 	}
-	if err := os.WriteFile(cfg.Members.CacheFile, []byte(`{"cluster":"prod","nodeGroup":"g","node":"n1"}`), 0o600); err != nil {
+	if err := os.WriteFile(cfg.Members.CacheFile, []byte(`{"version":1,"cluster":"prod","nodeGroup":"g","node":"n1"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if f := m.memory(); f.Level != Wrong || f.Ends() || !strings.Contains(f.Do, "starts with the list that it remembers") {

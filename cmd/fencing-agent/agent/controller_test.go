@@ -148,7 +148,7 @@ func (c *listController) start(writes bool) {
 	}
 	c.store.mu.Unlock()
 	hub.Synced()
-	srv := grpc.NewServer(lists.Options(filepath.Join(c.dir, "tls.crt"), filepath.Join(c.dir, "tls.key"))...)
+	srv := grpc.NewServer(lists.Options(filepath.Join(c.dir, "tls.crt"), filepath.Join(c.dir, "tls.key"), slog.New(slog.DiscardHandler))...)
 	fencingv1.RegisterFencingMembersServer(srv, &lists.Server{Hub: hub, Logger: slog.New(slog.DiscardHandler), Review: func(_ context.Context, token string) (string, error) {
 		node, ok := strings.CutPrefix(token, "token-of-")
 		if !ok {

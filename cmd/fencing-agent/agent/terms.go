@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -51,7 +52,12 @@ func (a *Agent) beginTerms() error {
 	w := &a.terms
 	w.file, w.by, w.saves = newTermsFile(a.cfg), a.cfg.Terms(), make(chan knownTerms, 1)
 	var err error
-	if w.onFile, err = w.file.load(); err != nil {
+	w.onFile, err = w.file.load()
+	if errors.Is(err, errLostTerms) {
+		a.log.Warn("starting without the tie-break settings of before: this node takes no part in an equal split until a majority confirms them", "file", w.file.path, "error", err)
+		err = nil
+	}
+	if err != nil {
 		return err
 	}
 	w.want = w.onFile

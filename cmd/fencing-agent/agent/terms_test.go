@@ -148,14 +148,11 @@ func TestOldWriteDoesNotBringWordsBack(t *testing.T) {
 	}
 }
 
-// An agent whose file cannot be used does not start, and says which file and what to do.
-func TestTermsFileThatCannotBeUsed(t *testing.T) {
+// An agent that finds the file of another agent does not start, and says which file and what to do.
+func TestTermsFileOfAnotherAgent(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
-		{"damaged", "{", "remove the file and start again"},
-		{"later format", `{"version": 2}`, "format 2, this version knows 1"},
 		{"another node", `{"version": 1, "cluster": "main", "nodeGroup": "worker", "node": "n2"}`, `it is of node "n2"`},
 		{"another group", `{"version": 1, "cluster": "main", "nodeGroup": "other", "node": "n1"}`, `in group "other", and nodeGroup is "worker": correct that if the node was not moved; remove the file`},
-		{"damaged number", `{"version": 1, "cluster": "main", "nodeGroup": "worker", "node": "n1", "log": "x"}`, "damaged: log"},
 	} {
 		r := newTermsRig(t, t.TempDir())
 		if err := os.WriteFile(r.a.terms.file.path, []byte(tc.text), 0o600); err != nil {
@@ -169,6 +166,50 @@ func TestTermsFileThatCannotBeUsed(t *testing.T) {
 	r.a.cfg.Members.CacheFile = filepath.Join(r.a.terms.file.path, "members.json") // a file where a folder should be
 	if err := r.a.beginTerms(); err == nil || !strings.Contains(err.Error(), "not a directory") {
 		t.Errorf("a folder that cannot be: %v", err)
+	}
+}
+
+// Guard: an agent whose file cannot be read starts, says so, and has nobody's word on its terms until it hears it again (T3).
+func TestTermsFileThatCannotBeRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(text []byte) []byte
+		want  string
+	}{
+		"damaged":          {func(b []byte) []byte { return b[:len(b)/2] }, "unexpected end of JSON"},
+		"empty":            {func([]byte) []byte { return nil }, "unexpected end of JSON"},
+		"zeros":            {func(b []byte) []byte { return make([]byte, len(b)) }, "invalid character"},
+		"two files in one": {func(b []byte) []byte { return append(b, b...) }, "invalid character"},
+		"a later format": {func(b []byte) []byte {
+			return bytes.Replace(b, []byte(`"version": 1`), []byte(`"version": 2, "x": 1`), 1)
+		}, "format 2, this version knows 1"},
+		"unknown field": {func(b []byte) []byte {
+			return bytes.Replace(b, []byte(`"version": 1`), []byte(`"version": 1, "x": 1`), 1)
+		}, "unknown field"},
+		"a number of no log": {func(b []byte) []byte { return bytes.Replace(b, []byte(`"log": "`), []byte(`"log": "x`), 1) }, "log: "},
+	} {
+		r := newTermsRig(t, t.TempDir())
+		r.open(7, "naa.1")
+		r.done(nil)
+		r.hears()
+		r.done(nil)
+		text, err := os.ReadFile(r.a.terms.file.path)
+		if err != nil || len(r.a.terms.onFile.heard) != 1 {
+			t.Fatal(err, r.a.terms.onFile)
+		}
+		if err := os.WriteFile(r.a.terms.file.path, c.spoil(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		log := new(bytes.Buffer)
+		r.a.log = slog.New(slog.NewTextHandler(log, nil))
+		if err := r.a.beginTerms(); err != nil || r.settled() || r.a.core.Agreed() || len(r.a.terms.onFile.heard) > 0 {
+			t.Errorf("%s: %v, settled %v, heard %v", name, err, r.settled(), r.a.terms.onFile.heard)
+		}
+		if known, err := r.a.terms.file.load(); err != nil || !known.equal(&r.a.terms.onFile) {
+			t.Errorf("%s: what is on file now: %v", name, err)
+		}
+		if !strings.Contains(log.String(), "starting without the tie-break settings of before") || !strings.Contains(log.String(), c.want) {
+			t.Errorf("%s: %s", name, log)
+		}
 	}
 }
 

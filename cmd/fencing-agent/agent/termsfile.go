@@ -47,7 +47,11 @@ func newTermsFile(c *config.Config) *termsFile {
 	return &termsFile{path: c.TermsFile(), cluster: c.Cluster, group: c.NodeGroup, node: c.NodeName}
 }
 
-// load returns what was saved; nothing if nothing was.
+// errLostTerms is for a file whose words nobody can read. To go on without them is safe (T3): this node waits until a majority
+// confirms its terms.
+var errLostTerms = errors.New("cannot be read")
+
+// load returns what was saved; nothing if nothing was. errLostTerms: what was saved is lost.
 func (f *termsFile) load() (knownTerms, error) {
 	text, err := statefile.Read(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,7 +61,10 @@ func (f *termsFile) load() (knownTerms, error) {
 		return knownTerms{}, fmt.Errorf("tie-break settings: %w", err)
 	}
 	known, err := f.decode(text)
-	if err != nil {
+	switch {
+	case errors.Is(err, errLostTerms):
+		return knownTerms{}, err
+	case err != nil:
 		return knownTerms{}, fmt.Errorf("tie-break settings, %s: %w; remove the file and start again: this node then waits until a majority confirms them before it takes part in a tie", f.path, err)
 	}
 	return known, nil
@@ -65,13 +72,17 @@ func (f *termsFile) load() (knownTerms, error) {
 
 func (f *termsFile) decode(text []byte) (knownTerms, error) {
 	var on termsOnFile
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	switch err := d.Decode(&on); {
+	err := json.Unmarshal(text, &on)
+	if err == nil && on.Version == termsFileVersion {
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.DisallowUnknownFields()
+		err = d.Decode(new(termsOnFile))
+	}
+	switch {
 	case err != nil:
-		return knownTerms{}, fmt.Errorf("damaged: %w", err)
+		return knownTerms{}, fmt.Errorf("%w: %w", errLostTerms, err)
 	case on.Version != termsFileVersion:
-		return knownTerms{}, fmt.Errorf("format %d, this version knows %d", on.Version, termsFileVersion)
+		return knownTerms{}, fmt.Errorf("%w: format %d, this version knows %d", errLostTerms, on.Version, termsFileVersion)
 	case on.Cluster == f.cluster && on.Node == f.node && on.Group != f.group:
 		return knownTerms{}, fmt.Errorf("it is of node %q in group %q, and nodeGroup is %q: correct that if the node was not moved", on.Node, on.Group, f.group)
 	case on.Cluster != f.cluster || on.Group != f.group || on.Node != f.node:
@@ -81,7 +92,7 @@ func (f *termsFile) decode(text []byte) (knownTerms, error) {
 	if on.Log != "" {
 		log, err := strconv.ParseUint(on.Log, 16, 64)
 		if err != nil {
-			return knownTerms{}, fmt.Errorf("damaged: log: %w", err)
+			return knownTerms{}, fmt.Errorf("%w: log: %w", errLostTerms, err)
 		}
 		known.terms.Log = log
 	}

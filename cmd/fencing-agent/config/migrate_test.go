@@ -31,6 +31,8 @@ var oldFiles = []struct{ name, old, now, byHand string }{
 	{"gossip of the timing", "timing: careful # yes\ngossip: {profile: calm}\n", "", "gossip.profile is now timing: default for auto"},
 	{"parameters", "gossip:\n  overrides:\n    # slow\n    probeInterval: 1s # a second\n    gossipNodes: 4\n  lifeguard: false\n  leftByDoubt: true\n",
 		"experimental:\n  # slow\n  probeInterval: 1s # a second\n  gossipNodes: 4\n  lifeguard: false\n  leftByDoubt: true\n", ""},
+	{"a section that is a list", "gossip: {lifeguard: true}\nexperimental: []\n", "", "gossip.lifeguard is now experimental.lifeguard: true"},
+	{"a section that is an alias", "a: &x {}\ngossip: {lifeguard: true}\nexperimental: *x\n", "", "gossip.lifeguard is now experimental.lifeguard: true"},
 	{"a parameter twice", "gossip: {overrides: {probeInterval: 1s}}\nexperimental: {probeInterval: 2s}\n", "", "gossip.overrides.probeInterval is now experimental.probeInterval"},
 	{"the usual tie-breakers", "quorum: {tieBreakers: [lun, kubernetes]}\nkubernetes: {tieBreak: reachability}\nlun: {devices: [/dev/a], unavailableAtTie: fence}\n", "lun: {devices: [/dev/a]}\n", ""},
 	{"no tie-breaker", "quorum:\n  tieBreakers: [] # both stop\n", "quorum:\n  tieBreak: none # both stop\n", ""},
@@ -133,6 +135,8 @@ func TestMigrateRefuses(t *testing.T) {
 		"watchdog: {feedInterval: 4s, feedInterval: 3s}\n":                 `"feedInterval" already defined`,
 		"watchdog: {feedInterval: 4s}\nwatchdog: {}\n":                     `"watchdog" already defined`,
 		"systemNetworks: [{name: a, interface: e0}, {port: 1, port: 2}]\n": `"port" already defined`,
+		"gossip: &g {lifeguard: true}\nother: *g\n":                       "gossip: anchors and aliases are not supported",
+		"history: {megabytes: &m 5}\nlun: {slots: *m}\n":                  "lun.slots: anchors and aliases are not supported",
 	} {
 		if _, err := Migrate("agent.yaml", []byte(file)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", file, err, want)

@@ -198,6 +198,10 @@ func Migrate(name string, data []byte) (*Migrated, error) {
 	if len(move) == 0 {
 		return out, nil
 	}
+	// Invariant: no key goes away from an anchor that others need. No agent has ever read a file with one.
+	if r.anchors("", doc.Content[0]); len(r.problems) > 0 {
+		return nil, &Invalid{File: name, Problems: r.problems}
+	}
 	for _, o := range move {
 		o.move(doc.Content[0])
 	}
@@ -221,10 +225,26 @@ func walk(path string, n *yaml.Node, visit func(path string, in, key, value *yam
 	}
 }
 
+// anchors refuses what stands for what is written elsewhere.
+func (r *report) anchors(path string, n *yaml.Node) {
+	if n.Kind == yaml.AliasNode || n.Anchor != "" {
+		r.refuse(path, "anchors and aliases are not supported", "", "the value written out")
+	}
+	for i, inner := range n.Content {
+		switch {
+		case n.Kind == yaml.SequenceNode:
+			r.anchors(element(path, i), inner)
+		case i%2 == 1:
+			r.anchors(child(path, n.Content[i-1].Value), inner)
+		}
+	}
+}
+
 // clashes reports whether the new key is given, or another old key makes it something else.
 func (o *former) clashes(olds []former, values map[string]*yaml.Node) bool {
 	for at := parent(o.to); at != ""; at = parent(at) {
-		if section := values[at]; section != nil && section.Kind == yaml.ScalarNode && !isNull(section) {
+		list := strings.HasPrefix(o.to, at+"[")
+		if section := values[at]; section != nil && section.Kind != yaml.MappingNode && !list && !isNull(section) {
 			return true
 		}
 	}

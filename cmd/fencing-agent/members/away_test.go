@@ -127,7 +127,7 @@ type replica struct {
 func newReplica(a *api, dir string, writes bool) *replica {
 	r := &replica{hub: lists.NewHub(), listen: bufconn.Listen(1 << 16)}
 	a.watch(r.hub, true)
-	srv := grpc.NewServer(lists.Options(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))...)
+	srv := grpc.NewServer(lists.Options(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"), slog.New(slog.DiscardHandler))...)
 	review := func(_ context.Context, token string) (string, error) { return token, nil }
 	fencingv1.RegisterFencingMembersServer(srv, &lists.Server{Hub: r.hub, Logger: slog.New(slog.DiscardHandler), Review: review})
 	ctx, cancel := context.WithCancel(context.Background())

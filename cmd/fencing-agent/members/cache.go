@@ -53,7 +53,7 @@ func (c *cache) load() (*roster.Saved, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("members.cacheFile: %w", err)
+		return nil, fmt.Errorf("members.cacheFile: %w; correct the path, or %s", err, forgetHint)
 	}
 	saved, err := c.decode(text)
 	var other *errOtherGroup
@@ -99,13 +99,17 @@ func (e *errOtherGroup) Error() string {
 
 func (c *cache) decode(text []byte) (*roster.Saved, error) {
 	var f cacheFile
+	var later struct{ Version int } // whatever else it has
+	if json.Unmarshal(text, &later) == nil && later.Version > cacheVersion {
+		return nil, fmt.Errorf("format %d, this version knows %d: start the version that has written it", later.Version, cacheVersion)
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	switch err := d.Decode(&f); {
 	case err != nil:
 		return nil, fmt.Errorf("damaged: %w", err)
 	case f.Version != cacheVersion:
-		return nil, fmt.Errorf("format %d, this version knows %d", f.Version, cacheVersion)
+		return nil, fmt.Errorf("damaged: format %d", f.Version)
 	case f.Cluster == c.cluster && f.Node == c.node && f.Group != c.group:
 		return nil, &errOtherGroup{f.Node, f.Group, c.group, c.terms}
 	case f.Cluster != c.cluster || f.Group != c.group || f.Node != c.node:

@@ -219,11 +219,13 @@ func (c *controllerSource) judge(trouble func(string), found func(List)) {
 	now, waits := c.clock(), c.waits.Load()
 	why, text, wait := c.gate.Look(c.offer, memberbook.Here{Own: c.own, Present: c.present.Load(), Founding: waits, Now: now, Wall: time.Now().Unix()})
 	c.again, c.judged = 0, now
-	if why == memberbook.NotHere {
+	switch why {
+	case memberbook.NotHere:
 		c.astray = true
-	}
-	if why == memberbook.NotYet {
+	case memberbook.NotYet:
 		c.again = now.Add(wait)
+	case memberbook.Future: // it is not sent again, and this node's clock may be set right
+		c.again = now.Add(controllerAddress)
 	}
 	if why != memberbook.Taken {
 		c.metrics.refused(why)

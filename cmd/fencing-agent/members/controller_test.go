@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -15,6 +16,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
+	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
@@ -233,6 +235,26 @@ func TestFollowerLooksAtOneListInASecond(t *testing.T) {
 	}
 }
 
+// Guard: a list that was ahead of this node's clock is taken when somebody has set that right. The controller does not send it again.
+func TestListIsTakenWhenTheClockIsRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFollower(t)
+		ahead := uint64(time.Now().Add(memberbook.Ahead + 20*time.Second).Unix())
+		trouble := f.told(&fencingv1.MembersUpdate{List: sent(t, "g", listing(ahead, "n1", "n2"))})
+		if len(f.lists) != 0 || !strings.Contains(trouble, "ahead of this node's clock") {
+			t.Fatalf("%+v, %q", f.lists, trouble)
+		}
+		for range 2 {
+			time.Sleep(controllerAddress)
+			f.now = f.now.Add(controllerAddress)
+			f.tick(func(string) {}, f.found)
+		}
+		if len(f.lists) != 1 || f.lists[0].Epoch != ahead {
+			t.Errorf("%+v\n%s", f.lists, f.log.String())
+		}
+	})
+}
+
 // An agent that a list has elsewhere tells its addresses again: the controller may have them from a stream that is dead.
 func TestFollowerTellsAgainWhereItIs(t *testing.T) {
 	f := newFollower(t)
@@ -270,6 +292,7 @@ func TestListOfTheFoundingPassesAgain(t *testing.T) {
 	if len(f.lists) != 1 || !strings.Contains(trouble, "ahead of this node's clock") {
 		t.Errorf("%+v, %q", f.lists, trouble)
 	}
+	f.now = f.now.Add(controllerLook)
 	f.told(&fencingv1.MembersUpdate{List: sent(t, "g", listing(100, "n1", "n2"))})
 	if len(f.lists) != 2 || f.lists[1].Waiting {
 		t.Errorf("an honest one is not taken: %+v", f.lists)

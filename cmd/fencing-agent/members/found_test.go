@@ -124,7 +124,7 @@ func TestFindingsEndWithTheStream(t *testing.T) {
 		var last atomic.Int32
 		f.finds = func(d []deaths.Death) { last.Store(int32(len(d))) }
 		r := &finder{end: make(chan struct{})}
-		srv := grpc.NewServer(lists.Options(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))...)
+		srv := grpc.NewServer(lists.Options(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"), slog.New(slog.DiscardHandler))...)
 		fencingv1.RegisterFencingMembersServer(srv, r)
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup

@@ -1,6 +1,7 @@
 package members
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -113,6 +114,38 @@ func TestListOfAnotherGroup(t *testing.T) {
 	}
 	if err := moved(); err != nil {
 		t.Errorf("after what the message says was done: %v", err)
+	}
+}
+
+// A file that cannot be used ends the start, with what is wrong and what to do.
+func TestListThatCannotBeRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(path string, text []byte) error
+		want  string
+	}{
+		"a later format": {func(path string, text []byte) error {
+			return os.WriteFile(path, bytes.Replace(text, []byte(`"version": 1`), []byte(`"version": 2, "more": {}`), 1), 0o600)
+		}, "format 2, this version knows 1: start the version that has written it"},
+		"cut": {func(path string, text []byte) error { return os.WriteFile(path, text[:len(text)/2], 0o600) }, "damaged: unexpected EOF"},
+		"a link to itself": {func(path string, _ []byte) error {
+			return errors.Join(os.Remove(path), os.Symlink(filepath.Base(path), path))
+		}, "too many levels of symbolic links; correct the path"},
+		"a folder": {func(path string, _ []byte) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o755)) }, "is not a regular file; correct the path"},
+	} {
+		dir := t.TempDir()
+		m, _ := desk(dir, given{list: listing(0, "n1", "n2")})
+		remembers(t, m, listing(0, "n1", "n2"))
+		text, err := os.ReadFile(m.cache.path)
+		if err == nil {
+			err = c.spoil(m.cache.path, text)
+		}
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		m, _ = desk(dir, given{list: listing(0, "n1", "n2")})
+		if _, _, err := begin(t, m); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), forgetHint) {
+			t.Errorf("%s: %v, want %q and what to do", name, err, c.want)
+		}
 	}
 }
 

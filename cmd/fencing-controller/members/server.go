@@ -63,15 +63,11 @@ type Server struct {
 }
 
 // Options are those that the server has to be made with: TLS by these files, which are read again for each connection.
-func Options(cert, key string) []grpc.ServerOption {
+func Options(cert, key string, log *slog.Logger) []grpc.ServerOption {
+	p := &pair{cert: cert, key: key, log: log}
+	p.read() // said before the first agent asks
 	return []grpc.ServerOption{
-		grpc.Creds(credentials.NewTLS(&tls.Config{
-			MinVersion: tls.VersionTLS13,
-			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-				c, err := tls.LoadX509KeyPair(cert, key)
-				return &c, err
-			},
-		})),
+		grpc.Creds(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return p.read() }})),
 		grpc.MaxRecvMsgSize(maxReport),
 		grpc.MaxConcurrentStreams(mostStreams),
 		grpc.ConnectionTimeout(firstReport),
