@@ -17,7 +17,7 @@ var product = []string{"api", "cmd", "diskquorum", "history", "k8s", "netgossip"
 // verbs are the forms by which a message is known for a sentence. A new one is added by who needs it.
 var verbs = regexp.MustCompile(`(?i)\b(use|uses|is|are|was|were|has|have|had|does|do|did|cannot|can|could|will|would|may|` +
 	`accepted|ask|asks|changed|come|comes|confirmed|deleted|differs|ended|expired|fails|failed|flaps|follow|follows|found|founds|gets|gives|go|goes|hears|keeps|lived|lives|loses|reaches|make|moved|` +
-	`answers|obeyed|obeys|opened|ordered|panicked|refused|refuses|remembers|removed|reported|runs|shows|speaks|started|stay|stays|stopped|takes|took|withdrew|writes|wrote|` +
+	`answers|obeyed|obeys|opened|ordered|panicked|refuse|refused|refuses|remembers|removed|reported|runs|shows|speaks|started|stay|stays|stopped|takes|took|withdrew|writes|wrote|` +
 	`closing|following|leaving|listening|looking|opening|serving|starting|stopping|storing|taking|trying|waiting|watching)\b`)
 
 // messageProblems says what is wrong with a message: the part up to its first colon is a sentence, no package and no heading.

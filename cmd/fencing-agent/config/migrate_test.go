@@ -135,8 +135,8 @@ func TestMigrateRefuses(t *testing.T) {
 		"watchdog: {feedInterval: 4s, feedInterval: 3s}\n":                 `"feedInterval" already defined`,
 		"watchdog: {feedInterval: 4s}\nwatchdog: {}\n":                     `"watchdog" already defined`,
 		"systemNetworks: [{name: a, interface: e0}, {port: 1, port: 2}]\n": `"port" already defined`,
-		"gossip: &g {lifeguard: true}\nother: *g\n":                       "gossip: anchors and aliases are not supported",
-		"history: {megabytes: &m 5}\nlun: {slots: *m}\n":                  "lun.slots: anchors and aliases are not supported",
+		"gossip: &g {lifeguard: true}\nother: *g\n":                        "gossip: anchors and aliases are not supported",
+		"history: {megabytes: &m 5}\nlun: {slots: *m}\n":                   "lun.slots: anchors and aliases are not supported",
 	} {
 		if _, err := Migrate("agent.yaml", []byte(file)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", file, err, want)
