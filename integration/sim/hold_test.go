@@ -21,6 +21,9 @@ func TestOutageOfAllNetworksResetsNobody(t *testing.T) {
 	for _, nodes := range []int{3, 4, 5, 8} {
 		for _, devices := range []int{1, 3} {
 			for _, minutes := range []int{1, 5, 30} {
+				if testing.Short() && minutes > 5 {
+					continue
+				}
 				t.Run(fmt.Sprintf("%d nodes, %d devices, %d min", nodes, devices, minutes), func(t *testing.T) {
 					cfg := DefaultConfig(nodes, uint64(nodes*100+minutes))
 					cfg.Devices = devices

@@ -100,8 +100,12 @@ func TestOrdersThatComeToNothing(t *testing.T) {
 // Guard: two who order at once, of each other or of two others, end one node at a time; and one that lies, and orders all others at
 // once, ends no more than a majority can spare.
 func TestOrdersAtOnce(t *testing.T) {
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 5
+	}
 	for _, breaker := range breakers {
-		for seed := range uint64(20) {
+		for seed := range seeds {
 			for name, give := range map[string]func(*Cluster){
 				"each other": func(c *Cluster) { c.Order(0, 1); c.Order(1, 0) },
 				"two others": func(c *Cluster) { c.Order(0, 3); c.Order(1, 4) },
