@@ -1,7 +1,7 @@
 package k8s
 
-// Access is one thing that the agent does to objects of the API server. All of them together
-// are the least role that the agent works with; the chart's role is held to them by a test.
+// Access is one thing that the agent does to objects of the API server. Together they are the smallest role with
+// which the agent works; a test compares the chart's role with them.
 type Access struct {
 	Group     string // API group; empty: core
 	Resource  string

@@ -1,5 +1,5 @@
-// Package k8s is the root of everything that talks to Kubernetes. It holds nothing but
-// [Accesses], the rights that all of it needs; its sub-packages are
+// Package k8s is the root of everything that talks to Kubernetes. It only holds [Accesses], the rights that its
+// sub-packages need together; they are
 //
 //   - client: the REST clients for all of them, and the count of their requests;
 //   - apicheck: whether this node reaches the API server, asked on a timer (agent);

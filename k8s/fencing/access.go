@@ -1,7 +1,7 @@
 package fencing
 
-// Access is one thing that fencing by devices asks of the API server, beside what the recovery does. Roles are held to
-// these by a test.
+// Access is one right that fencing by devices needs on the API server, in addition to those of the recovery. A test
+// compares the roles with these.
 type Access struct {
 	Group, Resource string
 	Verbs           []string

@@ -1,11 +1,12 @@
 package members
 
-// Access is one thing that lists of members ask of the API server, beside what the recovery does. Roles are held to these by a test.
+// Access is one right that lists of members need on the API server, in addition to those of the recovery. A test
+// compares the roles with these.
 type Access struct {
 	Group, Resource string
 	Verbs           []string
 	Cluster         bool   // of the cluster; else of the namespace of the controller
-	Key             string // of the configuration, without which it is not asked for
+	Key             string // the key of the configuration without which it is not needed
 	Why             string
 }
 
