@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Wait waits for d, or until ctx ends. It is for what may come late, as every pause between two attempts may: it
+// Wait waits for d, or until ctx ends. It is for waits that may end late, such as a pause between two attempts: it
 // counts by Go's timers, which stand still while the machine is suspended.
 func Wait(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)

@@ -26,7 +26,7 @@ type ArbiterConfig struct {
 	Seed      uint64
 }
 
-// Input is what the decision knows at one step. What it says of a tie rests on L8.
+// Input is what the decision knows at one step. What it says about a tie relies on L8.
 type Input struct {
 	tie.Input
 	Own      netgossip.Statement // this node's statement; token and view are filled in here
@@ -172,9 +172,9 @@ func NewArbiter(c ArbiterConfig) *Arbiter {
 // Slots is the number of slots on the LUN.
 func (a *Arbiter) Slots() int { return a.table.Slots() }
 
-// SetRoster makes r the roster by which views count, expected of whose members are those of
-// the roster in force: the rest is about to join or has left. The token moves on: what was granted
-// by one list of members is worth nothing by another one.
+// SetRoster makes r the roster that views refer to. expected of its members belong to the roster in force: the others
+// are about to join or have left. The token moves on: what was granted by one list of members is worth nothing by
+// another one.
 func (a *Arbiter) SetRoster(r *roster.Roster, expected int) {
 	n := roster.Renumber(a.roster, r)
 	a.roster, a.expected, a.view = r, expected, n.Set(a.view)
@@ -210,13 +210,13 @@ func (a *Arbiter) Step(now boottime.Instant, in *Input) *Output {
 	return &a.out
 }
 
-// lapse moves the token on when the announced deadline of a grant has passed, also when
-// the process merely slept through it (L1), and whenever no own write has landed for
-// G: then the others may soon call this node expired, and it may be named by a grant that
-// it has not read yet. Had it not renounced, it would begin to feed under that grant with
-// its next landed write, while they have begun the next. That holds for the token that comes with the silence as well, once a
-// write has carried it: one that takes longer than G stands as still on the LUN as the one before. The write of
-// another holder, as that one tells of it, does as well (L7): while one writes they are not all expired.
+// lapse moves the token on when the announced deadline of a grant has passed, even if the process merely slept
+// through it (L1). It also does so whenever none of this node's writes has landed for G: then the others may soon
+// call this node expired, and a grant that it has not read yet may name it. If it did not renounce, it would begin to
+// feed under that grant with its next landed write, while they have already begun the next. That is also true for the
+// new token that follows such a silence, once a write has carried it: if that write takes longer than G, the slot
+// stands still just as before. Another holder's write counts too, if that holder reports it (L7): while one of them
+// writes, they are not all expired.
 func (a *Arbiter) lapse(now boottime.Instant) {
 	a.silent = !a.writeStart.IsZero() && now >= max(a.writeStart, a.relayed).Add(a.timing.Grant)
 	if a.granted && now >= a.grantedTo || a.silent && !a.carried.IsZero() && now >= a.carried.Add(a.timing.Grant) {
@@ -237,7 +237,7 @@ func (a *Arbiter) moveToken() {
 	a.carried, a.dirty = 0, true
 }
 
-// judge says how the split stands.
+// judge says what state the split is in.
 func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 	if !in.Tie || a.judged.condemned {
 		a.out.Split = tie.None
@@ -265,8 +265,8 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 		a.out.Split, a.out.Why = tie.Unavailable, a.failure.Error()
 	case a.excluded(in.TieSince):
 		a.out.Split = tie.Lost
-		if _, named := a.lease.grant.token(a.slot); !named { // whom the grant names belongs to the living half
-			// A holder that cannot be told keeps this node out, and shows nothing.
+		if _, named := a.lease.grant.token(a.slot); !named { // a node that the grant names belongs to the living half
+			// A holder whose slot cannot be read keeps this node out, and shows nothing.
 			if a.lostTo != a.lease.latest || a.table.showsHolder(a.lease.grant, &a.timing, a.ownWatchdog()) {
 				a.lostTo, a.lostUntil = a.lease.latest, now
 			}
@@ -284,7 +284,7 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 // given it up: its agent restarted, say, while this half was being decided for. Nobody can
 // feed under such a grant (L6), now or later, for a token does not return. Unless this node
 // renounces it too, it remains a holder that is not done, and keeps its own half, and the other
-// one, out (L5). The word of that node is as good as its slot, which it may not be able to write.
+// one, out (L5). What that node says counts as much as its slot, which it may be unable to write.
 func (a *Arbiter) broken(g *Grant) bool {
 	if named, ok := g.token(a.slot); !ok || named != a.token {
 		return false
@@ -307,9 +307,8 @@ func (a *Arbiter) broken(g *Grant) bool {
 }
 
 // excluded reports whether the latest decision names nodes that may still feed under it
-// and not this node's present token: then this node neither feeds nor proposes (L8, B7). Only
-// a read of this tie can say so; what was read before it tells of holders that may have
-// renounced since.
+// and not this node's present token: then this node neither feeds nor proposes (L8, B7). Only a read from this tie
+// can say so; an earlier read shows holders that may have renounced since.
 func (a *Arbiter) excluded(tieSince boottime.Instant) bool {
 	g := a.lease.grant
 	if g == nil || a.table.start < tieSince {
@@ -321,8 +320,8 @@ func (a *Arbiter) excluded(tieSince boottime.Instant) bool {
 	return !a.table.holdersDone(g, &a.timing, a.ownWatchdog())
 }
 
-// Excluded reports that the latest decision, as a read since that instant shows it, names others who may still feed
-// under it. It is asked below half of the list, where there is no tie.
+// Excluded reports that the latest decision, as shown by a read since that instant, names others that may still feed
+// under it. It is called below half of the list, where there is no tie.
 func (a *Arbiter) Excluded(since boottime.Instant) bool {
 	return a.claim == claimActive && a.excluded(since)
 }

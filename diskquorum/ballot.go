@@ -73,8 +73,8 @@ func (a *Arbiter) nextNumber(inst uint64) uint64 {
 	return (greatest/slots+1)*slots + uint64(a.slot)
 }
 
-// copiesPerPhase is 2 when a write of a predecessor, or a failed one of our own, may
-// still land over the copy that is written now (B3): nothing ever proves that it cannot.
+// copiesPerPhase is 2 if a write of a predecessor, or one of our own that failed, may still land over the copy that
+// is written now (B3): nothing ever proves that it cannot.
 func (a *Arbiter) copiesPerPhase() int {
 	if a.double {
 		return copiesPerSlot
@@ -130,8 +130,9 @@ func (a *Arbiter) proposalRead() {
 	a.adopted = adopted
 }
 
-// waits reports whether phase 1 is read again: the half lacks nothing but a second heartbeat of some member, and this node
-// came early (see early). Each such read began after the write of phase 1 had completed, as the first one did (B2, B5).
+// waits reports whether phase 1 is read again: the half only lacks a second heartbeat of some member, and this node
+// came early (see early). Each such read began after the write of phase 1 had completed, as the first one did (B2,
+// B5).
 func (a *Arbiter) waits() bool {
 	h := a.assess(a.prop.view.view)
 	return a.view == h.view && h.near && !h.settled && a.mayPropose() && a.table.end < a.prop.begun.Add(a.ballotTime())

@@ -45,8 +45,8 @@ const (
 // takes its writes, or while a failed write may land.
 const unseenTokens = 1 << 16
 
-// strayTokens is the range of a random distance on top, or two agents that leap from the same old record
-// come to the same token. It leaves room for some 7000 leaps in one boot.
+// strayTokens is the range of a random distance on top; otherwise two agents that leap from the same old record would
+// arrive at the same token. It leaves room for some 7000 leaps in one boot.
 const strayTokens = 1 << 20
 
 var (
@@ -104,9 +104,8 @@ func (a *Arbiter) Locked(_ boottime.Instant, device int, err error) {
 	}
 }
 
-// reread takes up this node's slot from a read that began when the lock was held. An earlier
-// agent of this host may have written, and even decided, after the read that chose the
-// slot and before it died (B3).
+// reread continues this node's slot from a read that began when the lock was held. An earlier agent of this host may
+// have written, and even decided, after the read that chose the slot and before it died (B3).
 func (a *Arbiter) reread(now boottime.Instant) {
 	e := &a.table.entries[a.slot]
 	switch {
@@ -129,7 +128,7 @@ func (a *Arbiter) reread(now boottime.Instant) {
 	a.claim, a.claimSince, a.watched = claimWatching, now, e.last
 }
 
-// watch ends when the slot has not changed for as long as its writer could pause.
+// watch ends when the slot has not changed for longer than its writer could pause.
 func (a *Arbiter) watch(now boottime.Instant) {
 	e := &a.table.entries[a.slot]
 	if e.status != slotKnown {
@@ -171,8 +170,8 @@ func (a *Arbiter) startClaim(now boottime.Instant, rec *Slot) {
 		if last := rec.Statement.Token; last.Nonce == a.boot {
 			a.token = last
 			if a.table.from.len() < len(a.lanes) || rec.Late != 0 || a.gone() {
-				// A later token may stand on a device that was not read, or have stood in what late writes of both
-				// copies, or a device that went back, took back: a grant may name it.
+				// A later token may be on a device that was not read. Or it was in a record that late writes of both
+				// copies, or a device that went back, have taken back. A grant may name it.
 				a.token.Counter += min(unseenTokens+a.rng.Uint32N(strayTokens), ^a.token.Counter-1)
 			}
 			a.moveToken() // L1: the agent has restarted

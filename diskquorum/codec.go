@@ -139,7 +139,7 @@ const (
 	flagAPIReachable
 )
 
-// Bits of slMoreFlags. Agents of before the first release condemn no boot beside a slot without flagHeeds.
+// Bits of slMoreFlags. Agents from before the first release condemn no boot if there is a slot without flagHeeds.
 const (
 	flagAgreed = 1 << iota
 	flagHeeds
@@ -395,8 +395,8 @@ func setFlags(st *netgossip.Statement, f byte) {
 // ageBytes hold milliseconds for nine thousand years.
 const ageBytes = 6
 
-// putAge rounds down: a boot that is taken for older than it is might seem to have begun beside the
-// one before.
+// putAge rounds down: a boot that seems older than it is might seem to have begun while the one before was still
+// running.
 func putAge(dst []byte, age boottime.Instant) {
 	ms := uint64(max(0, age)) / uint64(time.Millisecond)
 	for i := range dst {

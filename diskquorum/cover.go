@@ -10,12 +10,12 @@ import (
 
 // Hearing is what the echo blocks of the others say, as far as this node can date it.
 type Hearing struct {
-	// Vacant is until when a node that does not live may go on, for most of the list says that it does not live
-	// either, and misses each one who does not say so (H1, H2); 0: that is not so.
+	// Vacant is until when a node that does not live may go on, because most of the list says that it does not live
+	// either, and misses each node that does not say so (H1, H2); 0: that does not hold.
 	Vacant boottime.Instant
 	// Isolated says that a majority lives and does not count this node (H3). It is true of a moment.
 	Isolated bool
-	// Others says that somebody lives, by fresh words, and does not count this node. It is true of a moment.
+	// Others says that, by fresh echo blocks, somebody lives and does not count this node. It is true of a moment.
 	Others bool
 	// Ground is the latest instant for which this is so by the records alone that are dated then or later: a majority
 	// lives and has not seen this node for long, or all that the latest grant names live by it and this node is none
@@ -27,13 +27,13 @@ type Hearing struct {
 // dated is how long a dated word counts (D_lun), and quorum is how many make a majority. The node must use the one list
 // by which its sets count, and by no other: so must each whose word counts.
 //
-// Why nobody can be dead by the word of others while this node holds: S is most of the list, and so is, or contains with
-// this half's complement, every set that claims a death; they meet in a node that said, within D_lun, that it did not live.
+// Why others cannot call a node dead while this node holds: S is most of the list, and so is, or contains with this
+// half's complement, every set that claims a death; they share a node that said, within D_lun, that it did not live.
 // A node that does not live claims nothing, and begins its claims again (M1).
 //
-// Why nobody lives beside it for long: let z live, by counting most of the list. z is not in S. Those whom it
-// counts, and those of S that miss it, are both most of the list, so they meet; and whom z counts has seen z
-// lately (H2).
+// Why nobody lives beside it for long: let z live, by counting most of the list. z is not in S. The nodes that it
+// counts, and those of S that miss it, are both most of the list, so they share a node; and a node that z counts has
+// seen z lately (H2).
 func (a *Arbiter) Hear(now boottime.Instant, lately roster.Set, quorum int, dated time.Duration) (h Hearing) {
 	var c cover
 	n := a.roster.Size()
@@ -66,8 +66,8 @@ func (a *Arbiter) Hear(now boottime.Instant, lately roster.Set, quorum int, date
 	return h
 }
 
-// outvoted is the earliest date of the words of all whom the latest grant names that they are fed by it; 0: they do not
-// all say so, or it names this node, maybe by a token that it has given up.
+// outvoted is the earliest date at which all holders of the latest grant say that they are fed by it; 0: they do not
+// all say so, or the grant names this node, maybe by a token that it has given up.
 func (a *Arbiter) outvoted(now boottime.Instant, fresh time.Duration) boottime.Instant {
 	g := a.lease.grant
 	if g == nil || a.table.holdersDone(g, &a.timing, a.ownWatchdog()) {
@@ -104,7 +104,7 @@ type word struct {
 	lately *roster.Set
 }
 
-// add notes a member that does not live. What was said last counts, whichever slot it stands in.
+// add notes a member that does not live. The latest statement counts, whichever slot it is in.
 func (c *cover) add(member int, date boottime.Instant, lately roster.Set) {
 	for i := range c.n {
 		if w := &c.words[i]; w.member == member {
@@ -125,7 +125,7 @@ func (c *cover) latest(n int) (date boottime.Instant, ok bool) {
 	var in roster.Set
 	var missing [MaxSlots + 1]int // by member: how many of S miss it
 	if n > len(missing) {
-		return 0, false // more members than slots: most of the list cannot tell
+		return 0, false // more members than slots: most of the list cannot say anything
 	}
 	for k := range c.n {
 		best := k
@@ -149,7 +149,7 @@ func (c *cover) latest(n int) (date boottime.Instant, ok bool) {
 	return 0, false
 }
 
-// covered is H2: those of S that miss a node outside of it are most of the list.
+// covered is H2: the nodes in S that miss a node outside of S are most of the list.
 func covered(n int, in roster.Set, missing *[MaxSlots + 1]int) bool {
 	for z := range n {
 		if !in.Has(z) && 2*missing[z] <= n {

@@ -23,8 +23,8 @@
 // # Concurrency and blocking
 //
 // Everything here is pure: no I/O, no clock, no locks. One goroutine owns an [Arbiter];
-// it hands out at most one [Op] at a time for each device and is told of its
-// [Completion]. The adapter that performs them is diskquorum/rawdev.
+// it hands out at most one [Op] at a time for each device and gets its [Completion]. The adapter that performs them
+// is diskquorum/rawdev.
 //
 // A LUN is one device or three, of which two do (B8). All of that is in lanes.go: the rest
 // of the arbiter sees transfers, which are done when a majority of the devices has done

@@ -98,13 +98,13 @@ type Echo struct {
 	Judged       Sentence
 }
 
-// Testimony is what a node says of itself in its echo block, as of one instant.
+// Testimony is what a node says about itself in its echo block, at one instant.
 type Testimony struct {
 	Lives   bool // it counts a majority of each list it uses, or a grant names its token, or another tie-breaker feeds it
 	Granted bool // the latest decision it knows of names its token
 	Feeding bool
 	Holding bool
-	Settled bool       // it uses one list of members, the one by which the sets count, and none is being taken up
+	Settled bool       // it uses one list of members, the one that the sets refer to, and is not adopting another
 	Lately  roster.Set // members that anybody may still count because this node has seen them (H2)
 	View    roster.Set // members it counts, itself included
 	Seen    roster.Set // members it sees, by network or LUN, if it counts by such words (N); else nobody
@@ -114,7 +114,7 @@ type Testimony struct {
 
 func echoBlock(slots, slot int) uint64 { return uint64(EchoOffset(slots, slot) / BlockSize) }
 
-// echoAt is where the echo of a slot stands in its block.
+// echoAt is where the echo of a slot is in its block.
 func echoAt(slot int) int {
 	return (firstEchoSector+slot/echoesPerSector)*SectorSize + slot%echoesPerSector*pingSize
 }
@@ -156,12 +156,12 @@ func EncodeEcho(dst []byte, id [16]byte, slots int, e *Echo, echoes []Ping) erro
 	return nil
 }
 
-// DecodeEcho reads the echo block of a slot, and the ping that it echoes of slot mine; -1: of none. The error wraps
+// DecodeEcho reads the echo block of a slot, and which ping of slot mine it echoes; -1: of none. The error wraps
 // ErrBlank, ErrTorn, ErrCorrupt or ErrVersion.
 func DecodeEcho(src []byte, id [16]byte, slots, slot, mine int) (e Echo, echoed Ping, err error) {
 	sequence, err := unseal(src, kindEcho, id, echoBlock(slots, slot))
 	if err != nil {
-		return e, echoed, err // most slots have none, so nothing is added that costs an allocation
+		return e, echoed, err // most slots have none, so this adds nothing that costs an allocation
 	}
 	le := binary.LittleEndian
 	switch v := le.Uint16(src[ecVersion:]); {

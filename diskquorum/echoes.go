@@ -6,7 +6,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// What the others wrote can be dated by this node's clock alone (E1 to E3). Each write of an echo block carries a
+// What the others wrote can be dated with this node's clock alone (E1 to E3). Each write of an echo block carries a
 // ping. A node that reads it says so in its next block, and that block was therefore composed after the ping was. It may
 // land any time later, but what it says was so after the instant that belongs to the ping.
 //
@@ -39,7 +39,7 @@ type echoes struct {
 // testified is the newest that was read in the echo block of a slot.
 type testified struct {
 	Echo
-	date boottime.Instant // the ping of this process that it echoes was composed then; 0: it has no date
+	date boottime.Instant // when the ping of this process that it echoes was composed; 0: it has no date
 }
 
 // echoLane is the part of one device.
@@ -70,8 +70,9 @@ func (a *Arbiter) echoPace() time.Duration {
 }
 
 // Testify reads the others' echo blocks once per heartbeat and then writes, into its own, what this node says of itself;
-// and at once when it begins or stops living (M3). It comes after Step and after the decision that t tells of: a block
-// says what is so when it is composed, after all that it echoes (E4). The answer is Step's, with these I/Os.
+// and at once when it starts or ceases to live (M3). Call it after Step and after the decision that t describes: a
+// block says what is true when it is composed, after everything that it echoes (E4). The answer is Step's, with these
+// I/Os.
 func (a *Arbiter) Testify(now boottime.Instant, t *Testimony) *Output {
 	e := &a.echo
 	if a.claim != claimActive {
@@ -114,8 +115,8 @@ func (a *Arbiter) beginRound(now boottime.Instant) {
 	}
 }
 
-// readLength is how much of a device the read of the table is to bring: with the echo blocks, which stand behind it, if
-// they are to be read by now. One I/O takes as long as another on a device that is slow.
+// readLength is how much of a device the table read covers: it includes the echo blocks, which come after the table,
+// if they are due. On a slow device a longer I/O takes no longer than a short one.
 func (a *Arbiter) readLength(now boottime.Instant, d int) int {
 	e, slots := &a.echo, a.Slots()
 	if !e.spoken {
@@ -133,7 +134,7 @@ func (t *Testimony) turns(now *Testimony) bool {
 	return t.Lives != now.Lives || t.Sentence != now.Sentence
 }
 
-// testify composes the block. The instant of its ping is before any write of it is submitted (E1).
+// testify composes the block. The instant of its ping is taken before any write of it is submitted (E1).
 func (a *Arbiter) testify(now boottime.Instant, t *Testimony) {
 	e := &a.echo
 	e.count++
@@ -177,7 +178,7 @@ func (a *Arbiter) dispatchEcho(now boottime.Instant, d int) {
 	}
 }
 
-// takeAlong writes the latest block together with the slot, if the write of that is being handed out in this step.
+// takeAlong writes the latest block together with the slot, if this step hands out a write of the slot.
 func (a *Arbiter) takeAlong(d int) {
 	l, e, slots := &a.lanes[d], &a.echo, a.Slots()
 	if p := &e.lanes[d]; p.wrote != e.count && l.op.Kind == OpWrite && !l.echo {
@@ -202,7 +203,7 @@ func (a *Arbiter) yields(now boottime.Instant, in *Input) bool {
 		l, p := &a.lanes[d], &e.lanes[d]
 		due := p.read != e.round || now >= a.roundDue()
 		if l.usable() && !l.inFlight && due && !p.last && !a.barred(now, d) {
-			a.wakeAt(now.Add(a.timing.Heartbeat / 10)) // if Testify is called no more
+			a.wakeAt(now.Add(a.timing.Heartbeat / 10)) // if Testify is not called any more
 			return true
 		}
 	}
@@ -236,8 +237,8 @@ func (a *Arbiter) echoed(c *Completion) {
 	}
 }
 
-// hearPing notes a ping to be echoed. A read that was slow moves none: it may show a new ping beside an old log (E2).
-// Of three devices one may still show what an earlier process wrote, so it is what changes that counts.
+// hearPing notes a ping to be echoed. A slow read moves none: it may show a new ping together with an old log (E2).
+// One of three devices may still show what an earlier process wrote, so only what changes counts.
 func (a *Arbiter) hearPing(d, slot int, p Ping) {
 	e := &a.echo
 	was := e.lanes[d].pings[slot]
@@ -247,9 +248,9 @@ func (a *Arbiter) hearPing(d, slot int, p Ping) {
 	}
 }
 
-// dateOf is the instant of an echoed ping, if it is exactly one of this process (E3); 0: there is none. A predecessor's
-// may be greater, and so may be one that a slot's former owner was told. One that is not among the latest is greater than
-// the newest, or too old to count.
+// dateOf is the instant of an echoed ping, if it is exactly one of this process (E3); 0: there is none. A
+// predecessor's ping may be greater, and so may one that was echoed to the slot's former owner. One that is not among
+// the latest is greater than the newest, or too old to count.
 func (a *Arbiter) dateOf(p Ping) boottime.Instant {
 	e := &a.echo
 	if p.Nonce != e.nonce || p.Counter == 0 || e.count-p.Counter >= pingsKept {
@@ -258,8 +259,8 @@ func (a *Arbiter) dateOf(p Ping) boottime.Instant {
 	return e.composed[p.Counter%pingsKept]
 }
 
-// take keeps the newest that a slot's echo block has said. Without a date it proves nothing; but where its writer says
-// that it lives by now, what it said before is over.
+// take keeps the newest that a slot's echo block has said. Without a date it proves nothing; but if its writer now
+// says that it lives, its earlier statements no longer count.
 func (a *Arbiter) take(slot int, rec *Echo, date boottime.Instant) {
 	p := &a.echo.peers[slot]
 	same := p.Ping.Nonce == rec.Ping.Nonce

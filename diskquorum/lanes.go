@@ -43,7 +43,7 @@ type lane struct {
 	err      error // of the last operation
 
 	ours     boottime.Instant // END of the last read, if it showed this group's superblock (B10)
-	foreign  error            // what the last one that could tell showed in its place
+	foreign  error            // what the last usable read showed in its place
 	worn     error            // why one copy of it does not count
 	took     time.Duration    // by the latest operations, the longest of them
 	asks     bool             // op asks for the superblock
@@ -137,8 +137,7 @@ func (a *Arbiter) wakeAfter(now, t boottime.Instant) {
 	}
 }
 
-// owed is the record that a device is to write next, or nil. Each is tried once: the next
-// heartbeat brings another.
+// owed is the record that a device has to write next, or nil. Each is tried once: the next heartbeat brings another.
 func (a *Arbiter) owed(d int) *Slot {
 	l := &a.lanes[d]
 	if s := a.cur.also; a.inFlight && a.cur.kind == OpWrite && s != 0 && l.tried[s%copiesPerSlot] != s {
@@ -162,8 +161,8 @@ func (a *Arbiter) handOutWrite(now boottime.Instant, d int, rec *Slot) {
 	}
 }
 
-// handOut hands out an I/O of a device that has none. A write waits until it is known that the LUN is ours (B10); false:
-// that is asked first.
+// handOut hands out an I/O of a device that has none. A write waits until it is known that the LUN is ours (B10);
+// false: a read has to show that first.
 func (a *Arbiter) handOut(now boottime.Instant, d int, op Op) bool {
 	if op.Kind == OpWrite && !a.mayWrite(now, d) {
 		a.ask(now, d)
@@ -293,10 +292,9 @@ func (t *transfer) count(c *Completion) {
 }
 
 // conclude ends the present transfer when enough devices have done it, or too few can.
-// A read waits for a further device if some slot cannot be told from those that answered,
-// and so does the one that takes up what an earlier agent left (B3), but not for a device
-// that takes too long. Nor is such a device waited for if one that failed may do by now:
-// the transfer fails, for the next one to ask that device again.
+// A read waits for another device if the devices that answered do not tell some slot. So does the read that continues
+// what an earlier agent left (B3). Neither waits for a device that takes too long. Nor is such a device waited for if
+// one that failed may do by now: the transfer fails, for the next one to ask that device again.
 func (a *Arbiter) conclude(now boottime.Instant) {
 	if !a.inFlight {
 		return

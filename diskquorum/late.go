@@ -31,7 +31,7 @@ const retries = 1 << 20
 
 var errLate = errors.New("failed writes of both copies of this node's slot may still land")
 
-// legacy is what an agent must reckon with for the writes of the ones before it.
+// legacy is what an agent must expect from the writes of its predecessors.
 type legacy struct {
 	since boottime.Instant // when the slot was taken up; zero: it was fresh
 	late  uint8            // places of the devices on which one said that writes had failed
@@ -43,8 +43,8 @@ func mayLand(failed, now boottime.Instant) bool {
 }
 
 // doubtful reports whether older writes of both copies of this node's slot may still land on a
-// device (B3). The agent before this one may have left a failed write that it could not
-// tell of, of one copy: it would have said so in the next record else.
+// device (B3). The previous agent may have left one failed write, of one copy, that it could not report: otherwise it
+// would have said so in the next record.
 func (a *Arbiter) doubtful(d int, now boottime.Instant) bool {
 	if a.lanes[d].back {
 		return true

@@ -107,7 +107,8 @@ func (t *Table) holdersDone(g *Grant, tm *Timing, ownWatchdog time.Duration) boo
 	return true
 }
 
-// showsHolder reports whether the latest read shows a holder of g that may still feed under it. One that it cannot tell is none.
+// showsHolder reports whether the latest read shows a holder of g that may still feed under it. A read that cannot
+// tell it does not count.
 func (t *Table) showsHolder(g *Grant, tm *Timing, ownWatchdog time.Duration) bool {
 	expiry := t.expiry(g, tm, ownWatchdog)
 	return slices.ContainsFunc(g.Holders, func(h Holder) bool {
@@ -155,7 +156,8 @@ func (a *Arbiter) assess(view roster.Set) half {
 	return h
 }
 
-// unsettled says what keeps one member from being part of a grant, beside a second heartbeat with this view, or "".
+// unsettled says what keeps one member from being part of a grant, other than a missing second heartbeat with this
+// view, or "".
 func (a *Arbiter) unsettled(slot, idx int, view roster.Set) string {
 	e := &a.table.entries[slot]
 	rec := e.record()
@@ -264,8 +266,8 @@ func (a *Arbiter) feedUntil(g *Grant, view roster.Set) boottime.Instant {
 }
 
 // memberEvidence is the latest instant for which it is proven, by its own gossip first
-// hand, that a holder had the named token and the granted view; zero: it never was, or is
-// over. Its slot proves no such instant: a write may land long after it was composed.
+// hand, that a holder had the named token and the granted view; zero: it never was, or has ended. Its slot proves no
+// such instant: a write may land long after it was composed.
 func (a *Arbiter) memberEvidence(h Holder, view roster.Set) boottime.Instant {
 	st, anchor := a.partner(h, view)
 	if st == nil || !a.sameRoster(st) || st.Token != h.Token || st.View != view {
@@ -275,8 +277,8 @@ func (a *Arbiter) memberEvidence(h Holder, view roster.Set) boottime.Instant {
 }
 
 // partner is what the holder of a slot said last, if it is in the view, and the instant for which that is
-// proven. Whose slot it is, is known from the last read that could tell: one that cannot does not
-// renew the grant, and need not end it.
+// proven. The last usable read says whose slot it is: a read that cannot tell does not renew the grant, but need not
+// end it.
 func (a *Arbiter) partner(h Holder, view roster.Set) (*netgossip.Statement, boottime.Instant) {
 	if int(h.Slot) >= len(a.table.entries) {
 		return nil, 0

@@ -9,29 +9,29 @@ import (
 )
 
 // A LUN can become somebody else's while agents run: it is formatted on another host, zeroed, mapped to another
-// group. Nobody believes what they write then, and it destroys what stands there now. So no write is begun unless a
+// group. Nobody believes what they write then, and it destroys what is there now. So no write is begun unless a
 // read that ended within the last heartbeat has shown this group's superblock (B10). Every I/O of an arbiter is
-// handed out by handOut, and that is where this is asked, of each device by itself: slots, echo blocks, sentences,
-// the record of a stop, and what a device that was away is given later all pass there.
+// handed out by handOut, and this is checked there, for each device separately. Slots, echo blocks, sentences, the
+// record of a stop, and what a device that was away gets later all pass through it.
 //
-// A read of the table shows the superblock, too; else it is read beside another I/O, for the writes that follow, or a read
-// of the superblock alone goes before the write: right before, but on a device so slow that each I/O counts. On a device
-// that has shown something else it is asked once a heartbeat, until it shows the right superblock again. B1 to B9 take
-// that for an outage: they know of nothing but writes that do not land.
+// A read of the table shows the superblock too. Otherwise it is read in parallel with another I/O, for the writes
+// that follow, or a read of the superblock alone comes right before the write, except on a device so slow that each
+// I/O counts. On a device that has shown something else it is asked once a heartbeat, until it shows the right
+// superblock again. B1 to B9 treat that as an outage: they only know writes that do not land.
 //
-// A read that fails shows nothing, and neither does a superblock both of whose copies are damaged (B9). That is no
-// reason to call the LUN another one, nor one to write: a node that cannot read cannot be granted anything, live by
-// a grant or know what its writes hit, and its slot would only keep others waiting for it.
+// A read that fails shows nothing, and neither does a superblock both of whose copies are damaged (B9). That is not a
+// reason to call it a different LUN, and not a reason to write either: a node that cannot read cannot get a grant,
+// live by one, or know what its writes hit, and its slot would only keep others waiting for it.
 
-// ErrNotOurs says that something other than this group's superblock stands on the device.
+// ErrNotOurs says that the device has something other than this group's superblock.
 var ErrNotOurs = errors.New("the LUN is no longer ours")
 
 // OwnSuperblock judges the start of a device, both copies of the superblock, by what its superblock was. No error: it is
-// still that one, and worn says why one copy does not count; nil: both do. The error wraps ErrNotOurs if it is another one
-// or gone, and does not where nobody can tell.
+// still that one, and worn says why one copy does not count; nil: both do. The error wraps ErrNotOurs if the
+// superblock is another one or gone, and does not if that cannot be told.
 //
-// One copy is enough if the other is damaged or blank: a bad block does that. It is
-// not beside one that was overwritten by something else, for partition tables, md and LVM touch only one of them.
+// One copy is enough if the other is damaged or blank: a bad block does that. It is not enough if the other was
+// overwritten by something else, because partition tables, md and LVM touch only one of them.
 func OwnSuperblock(data []byte, id [16]byte, slots int) (worn, err error) {
 	if len(data) < superblockBlocks*BlockSize {
 		return nil, fmt.Errorf("read superblock: %d bytes", len(data))
@@ -79,7 +79,7 @@ func (a *Arbiter) showed(d int, ended boottime.Instant, start []byte) error {
 	return err
 }
 
-// mayWrite reports whether a write of a device may be begun at now (B10).
+// mayWrite reports whether a write to a device may begin at now (B10).
 func (a *Arbiter) mayWrite(now boottime.Instant, d int) bool {
 	l := &a.lanes[d]
 	return !l.ours.IsZero() && now.Sub(l.ours) <= a.trusted(d)
@@ -122,8 +122,8 @@ func (a *Arbiter) askBeside(now boottime.Instant, d int, op *Op) {
 	op.Own = op.Kind == OpRead && op.Offset > 0 && late || (op.Kind == OpWrite || op.Offset > 0) && a.slow(d)
 }
 
-// asked takes the answer. What was to be written is handed out by the next dispatch, or has failed without having been
-// begun: it will not land.
+// asked takes the answer. The pending write is handed out by the next dispatch, or has failed before it began: it
+// will not land.
 func (a *Arbiter) asked(c *Completion) {
 	l := &a.lanes[c.Device]
 	err := c.Err
@@ -163,5 +163,5 @@ func (a *Arbiter) lost() (err error) {
 // Worn says why one copy of the superblock of a device does not count, while the other one does; nil: both do.
 func (a *Arbiter) Worn(d int) error { return a.lanes[d].worn }
 
-// Foreign says what the latest read that could tell showed in place of this group's superblock, or nil.
+// Foreign says what the latest usable read showed in place of this group's superblock, or nil.
 func (a *Arbiter) Foreign(d int) error { return a.lanes[d].foreign }

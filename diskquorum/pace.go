@@ -49,8 +49,8 @@ func (p *pace) round() time.Duration { return p.write + p.read }
 func (p *pace) slowest() time.Duration { return max(p.greatest[0], p.greatest[1]) }
 
 // Rounds of I/O from an equal split until a half feeds under a grant, in the worst case: the view is shown twice, a phase,
-// another phase with the I/O that was under way, and the partner's read. Where phases go to both copies (B3) there are two
-// writes more.
+// another phase with the I/O that was under way, and the partner's read. If phases go to both copies (B3) there are
+// two more writes.
 const (
 	roundsToShow   = 2
 	roundsToDecide = 3
@@ -61,7 +61,7 @@ const (
 func RoundsToFeed(copies int) int { return roundsToShow + roundsToDecide + copies - 1 }
 
 // SlowestRound is the longest that a write and the read after it may take if an equal split is to be decided within A, with
-// phases that are written to so many copies. delayed is for a half that leaves the LUN to the other one first (L12).
+// phases that are written to so many copies. delayed is for a half that lets the other one go first (L12).
 func (t *Timing) SlowestRound(copies int, delayed bool) time.Duration {
 	left, rounds := t.Arbitrate, time.Duration(RoundsToFeed(copies)-roundsToShow)
 	if delayed {
@@ -95,7 +95,7 @@ func (p *pace) ballot(copies int) time.Duration {
 // anyway begins a ballot (see early).
 func (a *Arbiter) sluggish() bool { return 8*max(a.pace.write, a.pace.read) > a.timing.Heartbeat }
 
-// fresh is T_fresh of L5, and longer where one round of I/O takes so long that a slot which moves would seem to stand.
+// fresh is T_fresh of L5, or longer if one round of I/O takes so long that a moving slot would seem to stand still.
 func (a *Arbiter) fresh() time.Duration { return max(a.timing.fresh(), 3*a.pace.round()) }
 
 // underWay is what a node has seen of the other nodes' ballots in the instance after the latest decision.
@@ -105,8 +105,8 @@ type underWay struct {
 	since               boottime.Instant // END of the read that first showed this
 }
 
-// followBallots notes after a read whether another node is at a ballot: its slot moves, and shows a number in the instance
-// that is to be decided. What it does next, a greater number or an accepted value, is seen as a change.
+// followBallots notes after a read whether another node is at a ballot: its slot moves, and shows a number in the
+// instance to be decided. Its next step, a greater number or an accepted value, shows as a change.
 func (a *Arbiter) followBallots() {
 	l := a.table.log(&a.ballot)
 	seen := underWay{instance: l.latest + 1, slot: -1, since: a.table.end}
@@ -124,9 +124,9 @@ func (a *Arbiter) followBallots() {
 	a.others = seen
 }
 
-// yieldsUntil is until when this node leaves the LUN to the ballot of another node: as long as one takes, since that one was
-// seen to go on. One proposer at a time gets through; two that preempt each other do not. Safety does not rest on this: two
-// ballots at once are what B5 and B6 are for.
+// yieldsUntil is until when this node lets the ballot of another node go on: for as long as a ballot takes, since
+// that ballot was last seen to progress. One proposer at a time gets through; two that preempt each other do not.
+// Safety does not rest on this: two ballots at once are what B5 and B6 are for.
 func (a *Arbiter) yieldsUntil() boottime.Instant {
 	if a.others.slot < 0 || a.others.mbal == 0 {
 		return 0

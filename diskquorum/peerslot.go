@@ -16,14 +16,14 @@ func (a *Arbiter) PeerSlot(name string) (rec *Slot, ok bool) {
 	return a.table.entries[i].record(), true
 }
 
-// Pause is what the reads since an instant tell of a peer's slot.
+// Pause is what the reads since an instant show of a peer's slot.
 type Pause struct {
 	Record *Slot // the latest readable one; nil: none. Valid until the next call of Complete
 	Looked bool  // a read that began after the instant was completed, and reads go on
-	Still  bool  // Record has been the same since for as long as a node that runs may leave its slot alone
+	Still  bool  // Record has been the same since, for as long as a running node may leave its slot alone
 	Moved  bool  // Record was written after the instant, or landed then
 	Reads  bool  // as Looked, also where there is no Record
-	Torn   bool  // the latest read could not tell a slot that may be this one: it may be being written
+	Torn   bool  // the latest read could not tell a slot that may be this one: it may be just being written
 }
 
 // PeerPause looks whether a peer's slot is written since an instant.
@@ -56,9 +56,9 @@ func (a *Arbiter) Shows(name string, token Token) bool {
 	return moved && e.status == slotKnown && rec.State == SlotActive && rec.Statement.Token == token
 }
 
-// PeerWrites is what this node knows now of a peer's writing: whether its slot goes on changing, or has stood still for as
-// long as a node that runs may leave it alone. Neither is known while reads do not go on, or the slot is not that of a node
-// that is at work. While everybody is in view reads are rare.
+// PeerWrites is what this node knows now of a peer's writing: whether its slot goes on changing, or has stood still
+// for as long as a running node may leave it alone. Neither is known while reads do not go on, or the slot is not
+// that of a node that is at work. While everybody is in view reads are rare.
 func (a *Arbiter) PeerWrites(now boottime.Instant, name string) (moves, still bool) {
 	i, ok := a.table.find(name)
 	e := &entry{}

@@ -14,7 +14,7 @@ type Token = netgossip.Token
 // Superblock describes a formatted LUN. `fencectl lun init` is its only writer.
 type Superblock struct {
 	Version   uint16
-	ID        [16]byte // random, new with each init and for each device: tells a re-formatted LUN from the old one
+	ID        [16]byte // random, new with each init and for each device: distinguishes a re-formatted LUN from the old one
 	Cluster   string   // at most 64 bytes
 	NodeGroup string   // at most 64 bytes
 	Slots     int      // 2..MaxSlots
@@ -48,7 +48,7 @@ type Slot struct {
 	Sequence uint64 // greater with each write; which copy it goes to is Sequence%2
 	NodeName string // at most 253 bytes
 	NodeUID  string // at most 64 bytes
-	Process  uint64 // random per agent start: tells two agents of one name and boot apart
+	Process  uint64 // random per agent start: distinguishes two agents of one name and boot
 
 	RosterIndex int // position of the owner in its roster, which the statement's sets refer to
 	RosterSize  int
@@ -59,7 +59,7 @@ type Slot struct {
 	WallTime          int64         // Unix milliseconds, for people only; never compared
 
 	// Late has a bit for each device, by its place in the set, on which a failed write of
-	// this slot may still land (B3): the next agent must reckon with it.
+	// this slot may still land (B3): the next agent must allow for it.
 	Late uint8
 
 	Ballot Ballot

@@ -8,9 +8,8 @@ import (
 )
 
 // A network that heals in pieces lets one member of a granted half see the others before the rest of the half
-// does. That one counts a majority, so its view changes and it gives the grant up. The rest would lose the
-// grant with it, though the partner that they see lives, and counts them. So they go on under the grant (L14).
-// What that rests on:
+// does. That holder counts a majority, so its view changes and it gives up the grant. The rest would lose the grant
+// with it, although their partner lives and counts them. So they go on under the grant (L14). What that relies on:
 //
 //   - The token of such a node stands, and it goes on writing its slot: it is a holder that is not done, so no
 //     other half is granted (L5). When it can write no more it stops after G, as under any grant (L6).

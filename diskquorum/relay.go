@@ -8,7 +8,7 @@ import (
 )
 
 // A holder that lost its path to the LUN while its half feeds under a grant may lean on the
-// landed writes of the other holders (L7). What that rests on:
+// landed writes of the other holders (L7). What that relies on:
 //
 //   - Somebody else is decided for only after every holder is done. A node that relays writes its
 //     slot, so it is not expired; it is done only by another token or boot, and that takes
@@ -17,8 +17,8 @@ import (
 //   - If all holders have expired, none of them had written for the time of the expiry, so
 //     there was nothing to relay, and all tokens had moved on before (lapse).
 //
-// So a relay is worth G from the start of the write that it tells of, not from its arrival,
-// and it counts only as long as this node's token was kept alive without a gap.
+// So a relay is valid for G from the start of the write that it reports, not from its arrival, and it counts only if
+// this node's token was kept alive without a gap.
 
 // Log names the log of the arbiter's LUN.
 func (a *Arbiter) Log() uint64 { return a.log }
@@ -37,8 +37,8 @@ func LogID(devices []*Superblock) uint64 {
 	return 0
 }
 
-// relay is what this node tells the others: of its own writes only, so that no word comes
-// back to the one who said it (counterexample 20).
+// relay is what this node tells the others: only about its own writes, so that no report comes back to its source
+// (counterexample 20).
 func (a *Arbiter) relay() netgossip.Relay {
 	if a.anchor.IsZero() {
 		return netgossip.Relay{}
@@ -46,9 +46,9 @@ func (a *Arbiter) relay() netgossip.Relay {
 	return netgossip.Relay{Log: a.log, Instance: a.lease.latest, Anchor: a.anchor}
 }
 
-// takeRelays takes the word of the other holders of the latest decision this node has read.
+// takeRelays takes the reports of the other holders of the latest decision that this node has read.
 // It comes after lapse: a token that has moved on is not brought back. A value that may be
-// decided after that one (B7) proves that its holders are done: then nobody's word counts.
+// decided after that one (B7) proves that its holders are done: then no report counts.
 func (a *Arbiter) takeRelays(in *Input) {
 	g := a.lease.grant
 	if named, ok := g.token(a.slot); !in.Tie || !ok || named != a.token || a.lease.pending || a.silent {
@@ -61,7 +61,7 @@ func (a *Arbiter) takeRelays(in *Input) {
 	}
 }
 
-// relayOf is the start of the latest write that a holder told of, or zero.
+// relayOf is the start of the latest write that a holder reported, or zero.
 func (a *Arbiter) relayOf(h Holder) boottime.Instant {
 	if a.memberEvidence(h, a.view).IsZero() {
 		return 0

@@ -9,8 +9,8 @@ import (
 )
 
 // fullViewReadEvery is how many heartbeats pass between two table reads while the
-// network view is full: nothing is to be decided then, and the read only keeps the
-// knowledge of the decisions and of foreign writers from growing old.
+// network view is full: nothing has to be decided then, and the read only keeps up to date what is known of decisions
+// and foreign writers.
 const fullViewReadEvery = 10
 
 var errCounter = errors.New("tie counter is used up: reboot this node")
@@ -62,8 +62,7 @@ func (a *Arbiter) pick(now boottime.Instant, in *Input) {
 
 func (a *Arbiter) wakeAt(t boottime.Instant) { a.out.Wake = min(a.out.Wake, t) }
 
-// writeDue is when the slot is to be written next: each heartbeat, and soon after a
-// change that others wait for.
+// writeDue is when the slot has to be written next: each heartbeat, and soon after a change that others wait for.
 func (a *Arbiter) writeDue() boottime.Instant {
 	switch {
 	case a.claim < claimWriting:
@@ -82,8 +81,8 @@ func (a *Arbiter) writeDue() boottime.Instant {
 // repeatAtOnce is how many reads in a row may fail before the next waits a little.
 const repeatAtOnce = 3
 
-// readDue is when the table is to be read next. A device that fails at once would otherwise
-// be read again at once, for as long as writes succeed or none is due.
+// readDue is when the table has to be read next. A device that fails at once would otherwise be read again at once,
+// for as long as writes succeed or none is due.
 func (a *Arbiter) readDue(in *Input) boottime.Instant {
 	due := a.afterStranded(a.readWanted(in))
 	if a.readFailures >= repeatAtOnce {
@@ -223,8 +222,8 @@ func (a *Arbiter) abort(reason string) {
 func (a *Arbiter) updateLease() {
 	l := a.table.log(&a.ballot)
 	if l.differs >= 0 {
-		// One instance has two values: a slot took back what it had promised. Feeding by one
-		// of them is feeding beside those who may feed by the other.
+		// One instance has two values: a slot took back what it had promised. Feeding under one of them would be
+		// feeding at the same time as nodes that may feed under the other.
 		l.grant, a.anchor = nil, 0
 		a.lease = l
 		return

@@ -30,7 +30,7 @@ type sentences struct {
 	landed    bool          // a write with it has landed
 }
 
-// Condemn has this node renounce for good what it holds or could come to hold (P2, P5).
+// Condemn makes this node renounce for good what it holds or could ever hold (P2, P5).
 func (a *Arbiter) Condemn() {
 	if a.judged.condemned {
 		return
@@ -85,8 +85,8 @@ func (a *Arbiter) noteSentence(c *Completion) {
 	}
 }
 
-// Spoke is the boot that a member's echo block speaks of, the instant after which it was composed, and whether it bears a
-// sentence; zero: not known.
+// Spoke is the boot that a member's echo block is about, the instant after which it was composed, and whether it
+// contains a sentence; zero: not known.
 func (a *Arbiter) Spoke(member int) (boot uint64, at boottime.Instant, sentenced bool) {
 	for slot := range a.echo.peers {
 		if p := &a.echo.peers[slot]; p.date > at && a.sameList(&p.Echo) && p.RosterIndex == member {
@@ -98,7 +98,7 @@ func (a *Arbiter) Spoke(member int) (boot uint64, at boottime.Instant, sentenced
 
 // Others is the evidence on the LUN that others live without this node.
 type Others struct {
-	// Dated is the earliest date of the words of those who show it, all of them read last; 0: nobody shows it.
+	// Dated is the earliest date of the latest blocks of the nodes that show it; 0: no node shows it.
 	Dated boottime.Instant
 	Round uint32 // the round of reads that ended last
 }
@@ -153,7 +153,8 @@ func agreeing(set roster.Set, words *[roster.MaxNodes]*testified) boottime.Insta
 	return first
 }
 
-// grantShown is the earliest date of the words of all whom the latest grant names, by which they live; 0: not all say so.
+// grantShown is the earliest date at which all holders of the latest grant say that they live by it; 0: not all say
+// so.
 func (a *Arbiter) grantShown(can roster.Set, words *[roster.MaxNodes]*testified) boottime.Instant {
 	g := a.lease.grant
 	if g == nil || a.lease.pending || a.lease.unknown || a.table.holdersDone(g, &a.timing, a.ownWatchdog()) {
@@ -180,7 +181,7 @@ func (a *Arbiter) grantShown(can roster.Set, words *[roster.MaxNodes]*testified)
 	return first
 }
 
-// seenBy reports whether the owner of a slot may see this node, by what stands in the slot.
+// seenBy reports whether the owner of a slot may see this node, according to the slot.
 func (a *Arbiter) seenBy(slot int) bool {
 	e := &a.table.entries[slot]
 	if e.status != slotKnown {

@@ -100,8 +100,8 @@ func (sb *Superblock) Validate() error {
 // ErrSet says that devices do not make one LUN together.
 var ErrSet = errors.New("the devices do not belong together")
 
-// CheckSet reports why the superblocks do not make one LUN: one device that is no part of
-// a set, or three of one set, each once. One that is not known yet is nil.
+// CheckSet reports why the superblocks do not make one LUN: one device that is not part of a set, or three of one
+// set, each once. One that is not known yet is nil.
 func CheckSet(devices []*Superblock) error {
 	var first *Superblock
 	var seen deviceSet

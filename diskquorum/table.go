@@ -109,12 +109,12 @@ func (t *Table) take(c *Completion) error {
 	return nil
 }
 
-// noteAstray notes that somebody writes the slot on this device below the newest record known of it: its owner's agent was
-// started while the device with that record was out of its reach, late writes had taken back on the others what the agents
-// before it had written, and it went on from less than they had come to. Such a device does not tell the slot (B8), or the
-// record of an agent that has ended would hide the promises and decisions of the one that runs. A record that only stands
-// there is what an earlier agent left on a device which the newest one does not reach. before is what the last look showed,
-// which began at looked.
+// noteAstray notes that somebody writes the slot on this device with sequences below the newest known record. The
+// owner's agent was started while it could not reach the device with that record. On the other devices late writes
+// had taken back what earlier agents had written. So it continued from an older state than theirs. Such a device does
+// not tell the slot (B8); otherwise the record of an agent that has ended would hide the promises and decisions of
+// the running one. A record that does not change was left by an earlier agent on a device that the newest one does
+// not reach. before is what the last read showed, which began at looked.
 func (s *sighting) noteAstray(before identity, looked boottime.Instant, e *entry) {
 	if s.status != slotKnown {
 		return
@@ -160,8 +160,8 @@ func (s *sighting) update(i int, id [16]byte, data []byte) (errs [copiesPerSlot]
 	return errs
 }
 
-// combine is what the devices read say of slot i together (B8): unknown unless a majority
-// of all devices can tell, else the record with the greatest sequence.
+// combine is what the devices that were read together say about slot i (B8): unknown unless a majority of all devices
+// can tell it, else the record with the greatest sequence.
 func (t *Table) combine(i int, from deviceSet) (status slotStatus, newest *Slot) {
 	known := 0
 	for d := range t.devices {
@@ -207,9 +207,9 @@ func (t *Table) mergeEntry(i int, from deviceSet, start, end boottime.Instant) {
 	}
 	status, newest := t.combine(i, from)
 	if len(t.devices) > 1 && status != slotUnknown && e.last.sequence > 0 && (newest == nil || newest.Sequence < e.last.sequence) {
-		// These devices missed a record that another one showed before. Its owner wrote it,
-		// so it stays the newest known; else a record that reached one device only would come
-		// and go, and a dead owner never stand still.
+		// These devices missed a record that another one showed before. Its owner wrote it, so it stays the newest
+		// known; otherwise a record that reached only one device would come and go, and a dead owner's slot would
+		// never stand still.
 		status, newest = slotKnown, &e.newest
 	}
 	if status == slotBlank && e.last != (identity{}) {
@@ -241,7 +241,7 @@ func (e *entry) changed(now identity, end boottime.Instant) {
 	e.last, e.since, e.after = now, end, e.shown
 }
 
-// identity is the part of a record by which changes are told.
+// identity is the part of a record that shows changes.
 type identity struct {
 	process, sequence uint64
 	token             Token
@@ -289,9 +289,9 @@ func judge(errs [copiesPerSlot]error, copies *[copiesPerSlot]Slot, tearing, seen
 	}
 }
 
-// besideBlank reports whether the other copy may be blank beside this record: it is the first
-// that ever landed in its slot. The copies are written in turns, so that is sequence 1; or an odd
-// one, where writes of the same copy had failed before it, which the record says (B3).
+// besideBlank reports whether the other copy may be blank if this is one copy: it is the first record that ever
+// landed in its slot. The copies are written in turns, so that is sequence 1; or an odd one, where writes of the same
+// copy had failed before it, which the record says (B3).
 func besideBlank(s *Slot) bool {
 	return s.Sequence == 1 || s.Late != 0 && s.Sequence%copiesPerSlot == 1 && s.Sequence < retries
 }
@@ -307,7 +307,7 @@ type SlotView struct {
 func ReadSlots(table []byte, sb *Superblock) (views []SlotView) {
 	for i := 0; i < sb.Slots && SlotOffset(i+1, 0) <= int64(len(table)); i++ {
 		s, v := &sighting{}, SlotView{}
-		for range 2 { // a torn copy is told by the second look
+		for range 2 { // a torn copy can be told at the second read
 			v.Copies = s.update(i, sb.ID, table)
 		}
 		v.Unknown = s.status == slotUnknown

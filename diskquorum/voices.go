@@ -10,7 +10,7 @@ import (
 // that nothing is heard of it.
 type Voice struct {
 	Boot uint64
-	// Until is when the word is too old to count.
+	// Until is when the voice is too old to count.
 	Until boottime.Instant
 	// Mutual says that its writer saw this node when it composed it, and uses the one list that this node uses.
 	Mutual bool
@@ -19,8 +19,8 @@ type Voice struct {
 // Listen writes into voices, by member, what was heard of each on the LUN and is not dated before now less dated.
 //
 // Why a voice is as good as an answer: it echoes a ping of this process, so it was composed after the instant of that
-// ping (E3), and what it says was so then. A voice that does not see this node proves that its writer was there, and no more: it
-// may read what this node writes slowly or not at all, and call it dead (N2).
+// ping (E3), and what it says was true then. A voice that does not see this node only proves that its writer was
+// there: the writer may read this node's blocks slowly or not at all, and call it dead (N2).
 func (a *Arbiter) Listen(now boottime.Instant, dated time.Duration, voices []Voice) {
 	clear(voices)
 	for slot := range a.echo.peers {

@@ -8,32 +8,33 @@ import (
 )
 
 // Storage that lies can show a node an older LUN than the one it knows: a snapshot is restored, a path leads to a copy,
-// or zeros stand where slots were. What the others have written since, promises and decisions, is missing there, and a
-// ballot on it decides once more what is decided elsewhere. So a device that a node has seen go back counts for nothing
-// with this node (B11): no read of it is done, so no grant is renewed or taken and no ballot goes on, and none begins.
+// or zeros stand where slots were. What the others have written since, promises and decisions, is missing there, and
+// a ballot on it decides again what was already decided. So a device that a node has seen go back does not count for
+// this node (B11): no read of it completes, so no grant is renewed or taken, no ballot goes on, and none begins.
 //
 // It has gone back if a copy of this node's slot shows an older record than has landed in it, or both copies of another
-// slot show older ones than they did. One copy alone may be taken back by a write that failed and landed late, and both,
-// where their owner says that writes of it may (B3): that is no sign.
+// slot show older ones than they did. A write that failed and landed late may take back one copy, and if the slot's
+// owner says that its writes may do so (B3), both copies: that is not a sign.
 //
 // It ends when this node counts a majority, and one read shows this node's latest record and that a majority of the list
-// writes this very device since. Until then the slot says that writes to it may be taken back, as it says it of failed
-// ones: the next agent of this node reckons with that for two minutes, so a restart is no way around.
+// writes this very device since. Until then the slot says that writes to the device may be taken back, as after
+// failed writes. The next agent of this node allows for that for two minutes, so a restart does not avoid this rule.
 
 var errBack = errors.New("the LUN went back to an older state than this node has read or written (a snapshot, a copy, or a cache in between): " +
 	"this node decides nothing by it until it counts a majority and sees most of the group write it again")
 
-// past is what the reads of a device have shown of a slot, to tell whether it goes back.
+// past is what the reads of a device have shown of a slot, to see whether it goes back.
 type past struct {
 	shown [copiesPerSlot]uint64 // sequence by copy, as read last; 0: blank
 	told  [copiesPerSlot]bool   // the latest read could tell it: it was neither torn nor damaged
-	late  [copiesPerSlot]bool   // its owner said in it of failed writes that they may land
+	late  [copiesPerSlot]bool   // its owner said in it that failed writes may still land
 	older bool                  // the latest read showed older records than the one before, in both copies
 	base  uint64                // the greatest sequence when the device was seen to go back, or this slot showed less,
 	lost  uint64                // and the greatest that was known of the slot by then; 0: none that counts
 }
 
-// follow compares the latest read of a slot with those before. What a torn copy said before is all that is known of it.
+// follow compares the latest read of a slot with those before. All that is known of a torn copy is what it said
+// before.
 func (p *past) follow(errs *[copiesPerSlot]error, copies *[copiesPerSlot]Slot) {
 	older, explained, was := 0, p.explained(), p.newest()
 	for which, err := range errs {
@@ -56,7 +57,7 @@ func (p *past) follow(errs *[copiesPerSlot]error, copies *[copiesPerSlot]Slot) {
 	}
 }
 
-// explained reports whether late writes of both copies may be why they show less.
+// explained reports whether late writes of both copies can explain why they show less.
 func (p *past) explained() bool { return p.late[0] || p.late[1] }
 
 func (p *past) newest() uint64 { return max(p.shown[0], p.shown[1]) }
@@ -81,7 +82,7 @@ func (a *Arbiter) noteBack(c *Completion) error {
 	switch {
 	case !l.back:
 		a.table.forget(c.Device)
-	case a.claim == claimActive: // before that it arbitrates nothing, and has to claim by what there is
+	case a.claim == claimActive: // before that it arbitrates nothing, and has to claim with what there is
 		return errBack
 	}
 	return nil
@@ -97,7 +98,7 @@ func (a *Arbiter) ownOlder(c *Completion) (back bool) {
 	s := &a.table.devices[c.Device].slots[a.slot]
 	for which := range copiesPerSlot {
 		switch right := l.right[which]; {
-		case !s.past.told[which]: // what is known of it is from the read before, and a write may have landed since
+		case !s.past.told[which]: // what is known of it is from the previous read, and a write may have landed since
 		case s.past.shown[which] >= l.landed[which]:
 			l.right[which] = c.Started
 		case mayLand(l.failed[which], right):

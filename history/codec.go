@@ -57,7 +57,7 @@ func SlotsFor(size int64) int {
 // Size is the length of a file of this many slots.
 func Size(slots int) int64 { return HeaderSize + int64(slots)*SlotSize }
 
-// Offset is where a slot stands, from 0 on.
+// Offset is where a slot is in the file; slots count from 0.
 func Offset(slot int) int64 { return HeaderSize + int64(slot)*SlotSize }
 
 // Header is the beginning of a file of this many slots.
@@ -71,7 +71,8 @@ func Header(slots int) []byte {
 	return b
 }
 
-// Encode is the slot of a record. What does not fit is cut off: first the names of the nodes, then the sentence.
+// Encode is the slot of a record. If it does not fit it is shortened: first the names of the nodes, then the
+// sentence.
 func Encode(r *Record) []byte {
 	b := make([]byte, slotHead, SlotSize)
 	b[4], b[5] = 1, byte(r.Kind)

@@ -1,5 +1,5 @@
-// Package history is what an agent keeps over the reset of its node: a bounded ring of records, and what can be
-// told from them of how a boot ended. It is pure: cmd/fencing-agent/recorder writes the file from a goroutine of its
+// Package history is what an agent keeps across a reset of its node: a bounded ring of records, and how a boot ended
+// according to them. It is pure: cmd/fencing-agent/recorder writes the file from a goroutine of its
 // own, fencectl and the status page read it. Functions may be called from any goroutine; none blocks.
 //
 // The file is a header and a fixed number of slots of 512 bytes, one record each, in no order: a reader sorts them by their

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// End is how a boot ended, as far as its agent could tell.
+// End is how a boot ended, as far as its agent recorded it.
 type End string
 
 // The ends. Their names are read by programs.
@@ -63,7 +63,7 @@ func Before(records []Record, present uint64) (e Ending, ok bool) {
 	return last.Ending(), true
 }
 
-// Ending is how this boot ended, by its records. A boot that goes on is told as if it had ended now.
+// Ending is how this boot ended, by its records. A boot that still runs is treated as if it had ended now.
 func (b *Boot) Ending() Ending {
 	e := Ending{Boot: b.Nonce, End: EndSudden}
 	var said *Record // that the node was about to go

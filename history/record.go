@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Kind is what a record tells.
+// Kind is what a record is about.
 type Kind uint8
 
 // The kinds are on disk: never renumber them.
@@ -21,12 +21,12 @@ const (
 	Struck    Kind = 10
 	Stopped   Kind = 11 // planned stop of the agent
 	Tested    Kind = 12 // a person has a watchdog reset the node; Action ActionFailed: it did not, or was called off
-	Ordered   Kind = 13 // somebody on this node has ordered that Nodes end; Text says which boot, who and why; Action ActionFailed: they did not
+	Ordered   Kind = 13 // somebody on this node has ordered a fence of Nodes; Text: which boot, who and why; ActionFailed: it did not happen
 	LUN       Kind = 14 // a device of the LUN is in order again; Action ActionFailed: it does not count, Text says why
 )
 
-// ActionFailed takes a record of the kind Tested back, and says of one of the kind Ordered that it was not obeyed, and of one of the kind
-// LUN that the device is lost.
+// ActionFailed withdraws a record of the kind Tested. For the kind Ordered it says that the order was not obeyed, and
+// for the kind LUN that the device is lost.
 const ActionFailed = "failed"
 
 var kindNames = map[Kind]string{

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// How close samples may stand when there is no more room, by their age.
+// How close samples may be in time when there is no more room, by their age.
 const (
 	closeFor   = time.Hour      // as they were taken
 	minuteFor  = 24 * time.Hour // one a minute
@@ -17,11 +17,11 @@ const (
 //
 // Invariant: a sample takes the slot of an event (a record of any other kind) only while events have more than their share,
 // three quarters of the slots; and an event takes that of another event only when they have all of their share, then even if
-// a slot is free: the last quarter is the samples'. Else a free slot is taken first. When there is none, samples stand one a
-// minute if they are older than an hour, and one in ten minutes if they are older than a day; of two that are too close, the
-// worse one stays. The last sample of a boot stays until it is the oldest of all.
+// a slot is free: the last quarter is the samples'. Else a free slot is taken first. When there is none, samples
+// older than an hour are thinned to one per minute, and those older than a day to one per ten minutes; of two that
+// are too close, the worse one stays. The last sample of a boot stays until it is the oldest of all.
 //
-// Ages are by the wall clock, which may jump: samples are thinned wrongly then, and events are not touched.
+// Ages are by the wall clock. If it jumps, samples are thinned wrongly, but events are not affected.
 type Shelf struct {
 	share           int // slots that events may have
 	free            []int
@@ -62,7 +62,7 @@ func (s *Shelf) add(r *Record, at int) {
 	s.events = append(s.events, p)
 }
 
-// Place is the slot of r, which is later than all before. ok is false for a sample for which there is no room.
+// Place is the slot for r, which is later than all others. ok is false for a sample for which there is no room.
 func (s *Shelf) Place(r *Record) (at int, ok bool) {
 	switch event := r.Kind != Sample; {
 	case event && len(s.events) >= s.share:
@@ -107,7 +107,7 @@ func (s *Shelf) worthless(now int64) int {
 	return 0
 }
 
-// worse is whether p tells of more trouble: a LUN that took more than twice as long, or else less slack.
+// worse is whether p shows more trouble: a LUN that took more than twice as long, or else less slack.
 func (p *place) worse(than *place) bool {
 	switch {
 	case p.io > 2*than.io:

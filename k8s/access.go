@@ -1,7 +1,7 @@
 package k8s
 
-// Access is one thing that a program does to objects of the API server. A list of them is the least role that the
-// program works with; the roles in deploy are held to these lists by tests of integration/deploy.
+// Access is one thing that a program does to objects of the API server. A list of them is the smallest role with which
+// the program works; tests of integration/deploy compare the roles in deploy with these lists.
 type Access struct {
 	Group, Resource string // the API group is empty: core
 	Verbs           []string

@@ -1,5 +1,5 @@
-// Package k8s is the root of everything that talks to Kubernetes. It holds nothing but each
-// [Access] that a program needs, which only tests read; its sub-packages are
+// Package k8s is the root of everything that talks to Kubernetes. It only holds the rights that each program needs
+// ([Access]), which only tests read; its sub-packages are
 //
 //   - client: the REST clients for all of them, and the count of their requests;
 //   - apicheck: whether this node reaches the API server, asked on a timer (agent);

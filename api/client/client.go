@@ -33,8 +33,8 @@ type Config struct {
 	Socket string        // absolute path of the agent's socket; empty: the one that FindSocket finds, for each connection
 	Hold   time.Duration // how long the agent's last word stays in force; 0: DefaultHold
 	Log    *slog.Logger  // nil: nothing is logged; what matters is in the updates
-	// Told are deaths that the program was told of before it was restarted, for FollowDeaths: one of which the boot answers is
-	// withdrawn. Those that stand are told again.
+	// Told are deaths that the program already knew before it was restarted, for FollowDeaths: a death is withdrawn
+	// if its boot answers. Those that stand are told again.
 	Told []NodeDeath
 	// Dial replaces the connection to Socket.
 	Dial func(context.Context) (net.Conn, error)
@@ -110,7 +110,7 @@ type follower struct {
 	// them from it too long.
 	readers sync.WaitGroup
 
-	turn  chan struct{} // of size one: full while somebody calls back, who owns what follows
+	turn  chan struct{} // of size one: full while a goroutine calls back, which then owns what follows
 	use   func(Update)
 	told  State
 	first bool // nothing was told yet
@@ -122,7 +122,7 @@ type follower struct {
 	word      time.Time // when the agent was heard last; before that when Follow began
 }
 
-// update runs change under the mutex and has the callback told.
+// update runs change under the mutex and has the callback called.
 func (f *follower) update(change func()) {
 	f.mu.Lock()
 	change()
@@ -138,7 +138,7 @@ func (f *follower) rouse() {
 	}
 }
 
-// heard notes a word of the agent.
+// heard notes that the agent has said something.
 func (f *follower) heard() {
 	f.mu.Lock()
 	f.word = time.Now()
@@ -146,7 +146,7 @@ func (f *follower) heard() {
 	f.rouse() // after a silence longer than the hold time this word puts the set in force again
 }
 
-// deliver calls back until ctx ends, but for what the readers of events do themselves.
+// deliver calls back until ctx ends, except for the calls that the readers of events make themselves.
 func (f *follower) deliver(ctx context.Context) {
 	timer := time.NewTimer(f.cfg.Hold)
 	defer timer.Stop()
@@ -168,8 +168,7 @@ func (f *follower) deliver(ctx context.Context) {
 	}
 }
 
-// tell calls back if there is news, and gives the turn back. Without news it returns what
-// take does.
+// tell calls back if there is news, and releases turn. Without news it returns what take does.
 func (f *follower) tell(ctx context.Context) (news bool, wait time.Duration) {
 	defer func() { <-f.turn }()
 	if ctx.Err() != nil {
@@ -193,7 +192,7 @@ func (f *follower) take() (_ Update, news bool, wait time.Duration) {
 	overdue := f.first && silent >= f.cfg.Hold
 	if !overdue && !f.dirty && inForce == told.InForce && (f.first || f.connected == told.Connected) {
 		if wait = f.cfg.Hold - silent; wait <= 0 {
-			wait = f.cfg.Hold // only a word of the agent makes a difference
+			wait = f.cfg.Hold // only something that the agent says makes a difference
 		}
 		return Update{}, false, wait
 	}
@@ -217,7 +216,7 @@ func (f *follower) take() (_ Update, news bool, wait time.Duration) {
 	return u, true, 0
 }
 
-// edges takes what the callback lacks, in the order in which it came to be.
+// edges takes the changes that the callback has not seen yet, in the order in which they happened.
 func (l *ledger) edges() []Edge {
 	if len(l.pending) == 0 {
 		return nil
@@ -232,7 +231,7 @@ func (l *ledger) edges() []Edge {
 			edges = append(edges, *c.join)
 		}
 	}
-	// Not cleared: walking a map takes as long as it was ever great, here for each event.
+	// Not cleared: walking a map takes as long as for the largest size that it ever had, here for each event.
 	l.pending = map[string]*change{}
 	return edges
 }

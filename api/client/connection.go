@@ -76,8 +76,8 @@ func (c *Config) dial(more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// dialOnce returns a dialer for one connection. If grpc connected again by itself, the set
-// and the events after it could come from two agents, whose revisions do not compare.
+// dialOnce returns a dialer for one connection. If grpc reconnected by itself, the set and the events after it could
+// come from two agents, whose revisions cannot be compared.
 func (c *Config) dialOnce() func(context.Context, string) (net.Conn, error) {
 	var dialled atomic.Bool
 	return func(ctx context.Context, _ string) (net.Conn, error) {
@@ -88,8 +88,8 @@ func (c *Config) dialOnce() func(context.Context, string) (net.Conn, error) {
 	}
 }
 
-// withoutDeadline ends when ctx does, but has no deadline that an agent could be told: it would end the stream at that
-// moment, and that would be here, as if the agent had gone, before ctx has ended.
+// withoutDeadline ends when ctx does, but has no deadline that grpc would send to the agent. The agent would end the
+// stream at that moment, just before ctx ends here, and that would look as if the agent had gone.
 func withoutDeadline(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	inner, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
@@ -121,8 +121,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// session is one connection, from dialling to its end. It calls answered when the agent
-// has told its set.
+// session is one connection, from dialling to its end. It calls answered when the agent has sent its set.
 func (f *follower) session(ctx context.Context, answered func()) error {
 	ctx, end := withoutDeadline(ctx)
 	defer end(nil)

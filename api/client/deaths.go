@@ -11,9 +11,9 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// staleAfter is the age at which a status is no longer the agent's word: it takes one every second. A status whose
-// agent stands still is repeated as it is. The clock is the node's own, on both sides of the socket; a status from the
-// future is by another clock, or by one that was set back, and its age is not known.
+// staleAfter is the age at which a status no longer counts as current: the agent takes one every second. While the
+// agent hangs, its last status is repeated unchanged. The clock is the node's own, on both sides of the socket; a
+// status from the future is by another clock, or by one that was set back, and its age is not known.
 const staleAfter = 5 * time.Second
 
 // maxTold bounds the boots of one node that [FollowDeaths] remembers. Only a node that resets itself again and again has
@@ -56,17 +56,17 @@ func (e *UnknownNodeError) Error() string {
 // ProvenDeath is a death that a program may act on: what that boot had may be taken over.
 type ProvenDeath struct {
 	NodeDeath
-	// Runs is the boot under which the node answers by now: it may own things again that it was given after its
-	// return. Empty: the node does not answer.
+	// Runs is the boot in which the node answers now: it may again own things that it was given after its return.
+	// Empty: the node does not answer.
 	Runs string
 }
 
-// DeathNews is what [FollowDeaths] tells at once; at least one of the two is not empty.
+// DeathNews is what [FollowDeaths] reports in one call; at least one of the two is not empty.
 type DeathNews struct {
 	// Proven are in the order of the agent's list.
 	Proven []ProvenDeath
-	// Withdrawn were told as proven, and are contradicted. Whatever was begun because of one has to stop, and a person
-	// has to look.
+	// Withdrawn were reported as proven, and are contradicted. Stop whatever was started because of one, and have a
+	// person look at it.
 	Withdrawn []NodeDeath
 }
 
@@ -82,7 +82,7 @@ type DeathNews struct {
 //   - A node that leaves the list of members is forgotten. If it is listed again, what is known of it is told again.
 //
 // Calls come one at a time, from one goroutine. The callback may be slow; it then misses a death if another boot of
-// that node has died meanwhile. A program that keeps nothing over its own restart is told all again then.
+// that node has died meanwhile. A program that keeps nothing over its own restart then gets all of them again.
 // FollowDeaths returns nil after ctx has ended and use has returned, and an error at once if cfg cannot work.
 func FollowDeaths(ctx context.Context, cfg Config, use func(DeathNews)) error {
 	if use == nil {
@@ -139,7 +139,7 @@ func WaitFenced(ctx context.Context, cfg Config, node, boot string, waiting func
 	return ProvenDeath{}, fmt.Errorf("wait for the death of %s: %w: %w", node, context.Cause(ctx), why)
 }
 
-// isBoot reports whether s can be a boot_nonce. What cannot would be waited for in vain.
+// isBoot reports whether s can be a boot_nonce. Waiting for one that cannot be proven would be in vain.
 func isBoot(s string) bool {
 	return len(s) == 16 && strings.Trim(s, "0123456789abcdef") == ""
 }
@@ -251,10 +251,11 @@ func stands(n *fencingv1.NodeStatus, boot string) bool {
 	return n.GetState() == fencingv1.NodeState_NODE_STATE_FENCED || last != "" && last != boot
 }
 
-// toldBook is the deaths that a callback of FollowDeaths was told of, by node, the oldest first.
+// toldBook is the deaths that were reported to a callback of FollowDeaths, by node, the oldest first.
 type toldBook map[string][]NodeDeath
 
-// note takes an update, and returns what is to be told. A death of the book of before stays in that until it is told or withdrawn.
+// note takes an update, and returns what has to be reported. A death in the earlier book stays there until it is
+// reported or withdrawn.
 func (b toldBook) note(u *StatusUpdate, now time.Time, before toldBook) DeathNews {
 	var news DeathNews
 	for _, d := range u.Withdrawn {
@@ -295,7 +296,7 @@ func (b toldBook) find(node, boot string) int {
 	return slices.IndexFunc(b[node], func(d NodeDeath) bool { return d.Boot == boot })
 }
 
-// withdraw takes back what was told of a boot; nothing was if it is not in the book.
+// withdraw takes back what was reported about a boot; if the boot is not in the book, nothing was.
 func (b toldBook) withdraw(news *DeathNews, node, boot string) {
 	if i := b.find(node, boot); i >= 0 {
 		news.Withdrawn = append(news.Withdrawn, b[node][i])

@@ -25,20 +25,19 @@
 //     heard, called it available and then LEFT. One that was never met, for instance because
 //     no agent runs on it yet, is in neither set: nothing is known of it.
 //
-// LEFT allows traffic to be moved, and nothing more; docs/consumers.md says who may act on
-// what. A consumer that would drop most of the group at once is more likely cut off itself.
+// LEFT allows traffic to be moved, and nothing more; docs/consumers.md says what each proof allows. A consumer that
+// would drop most of the group at once is more likely cut off itself.
 //
 // # Concurrency
 //
 // Follow blocks until its context ends. It calls back one call at a time, though not always
-// from the same goroutine: an event that comes alone is told by the goroutine that reads it,
-// everything else by Follow's own. The callback may take as long as it likes: when it keeps the reader for more
-// than 10 ms another one reads on. Others ask and connect; Follow waits for all of them. Times
-// are measured on Go's monotonic clock, which stands still while the machine is suspended.
+// from the same goroutine: a single event is reported by the goroutine that reads it, everything else by Follow's
+// own. The callback may take as long as it likes: when it keeps the reader for more than 10 ms another one reads on.
+// Others ask and connect; Follow waits for all of them. Times are measured on Go's monotonic clock, which stands
+// still while the machine is suspended.
 //
 // # Errors
 //
-// Whatever keeps the agent from answering is passing: it is tried again, after pauses that
-// grow to two seconds, and told in [State.Err]. Follow returns an error only for a
-// [Config] that cannot work.
+// Whatever keeps the agent from answering is treated as temporary: Follow tries again, after pauses that grow to two
+// seconds, and reports it in [State.Err]. Follow returns an error only for a [Config] that cannot work.
 package client

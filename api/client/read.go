@@ -10,9 +10,9 @@ import (
 // less than what the agent and the stream queue for one subscriber.
 const callbackPatience = 10 * time.Millisecond
 
-// lull is how long nothing must have come before an event that is told at once. What comes
-// closer together, a group that falls apart or what has piled up during a callback, is told
-// by Follow's goroutine while the stream is read on: many events in few calls.
+// lull is how long nothing must have come before an event for it to be reported at once. What comes faster, when a
+// group falls apart or events have piled up during a callback, is reported by Follow's goroutine while the stream is
+// still read: many events in few calls.
 const lull = 100 * time.Microsecond
 
 // What the goroutine that reads a stream is doing.
@@ -69,8 +69,8 @@ func (f *follower) readOn(ctx context.Context, events *events, ended chan<- erro
 	}
 }
 
-// callBack tells the callback what is new, unless somebody else is doing so: then Follow's
-// goroutine does it afterwards.
+// callBack calls the callback with what is new, unless another goroutine is doing so: then Follow's goroutine does it
+// afterwards.
 func (f *follower) callBack(ctx context.Context) {
 	select {
 	case f.turn <- struct{}{}:

@@ -14,8 +14,8 @@ type State struct {
 	// InForce: the agent has answered, and has not been silent for Config.Hold. While it
 	// is false the sets are history: use what else is known, for instance Kubernetes' view.
 	InForce bool
-	// Connected: the stream stands. While it does not, but the sets are in force, they are
-	// the last known ones: an agent that is being replaced says nothing about other nodes.
+	// Connected: there is a stream. While it does not, but the sets are in force, they are the last known ones: an
+	// agent that is being replaced says nothing about other nodes.
 	Connected bool
 	// Err is why there is no connection; nil while there is one.
 	Err error
@@ -53,7 +53,7 @@ type change struct {
 	order uint64
 }
 
-// ledger is the agent's set of now, and what the callback lacks of it. At most one change
+// ledger is the agent's current set, and what the callback has not seen of it yet. At most one change
 // is kept per node that the callback knows or that is available now: the bound on memory.
 // Its fields are guarded by the follower's mutex.
 type ledger struct {
@@ -118,7 +118,7 @@ func (l *ledger) event(ev *fencingv1.Event) {
 	l.apply(Edge{Type: ev.GetType(), Node: ev.GetNode(), Time: ev.GetTime().AsTime()})
 }
 
-// apply changes the set of now by e and merges e into what the callback lacks.
+// apply changes the current set by e and merges e into what the callback has not seen yet.
 func (l *ledger) apply(e Edge) {
 	name := e.Node.GetName()
 	_, there := l.nodes[name]
@@ -169,8 +169,8 @@ func (l *ledger) leave(name string, at time.Time) {
 	l.recount = true
 }
 
-// roster takes the agent's list of members. It tells of nodes that were LEFT before this
-// follower connected, and that a node is no member any more.
+// roster takes the agent's list of members. It reports nodes that were LEFT before this follower connected, and nodes
+// that are not members any more.
 func (l *ledger) roster(st *fencingv1.Status) {
 	if len(st.GetNodes()) == 0 {
 		return // no roster has no members

@@ -17,18 +17,18 @@ const MinStatusHold = 10 * time.Second
 
 // StatusUpdate is what a callback of [FollowStatus] is told. Its status must not be changed.
 type StatusUpdate struct {
-	// Status is the agent's latest; nil: it has told none yet.
+	// Status is the agent's latest; nil: it has sent none yet.
 	Status *fencingv1.Status
 	// InForce: it is not older than the hold time.
 	InForce bool
 	// Err says why there is no connection to the agent; nil while there is one.
 	Err error
 
-	// Proven are deaths that the callback was not told of yet, in the order of the node's names. Those that were
+	// Proven are deaths that the callback has not seen yet, in the order of the nodes' names. Those that were
 	// known before the program started are among them in the first update.
 	Proven []NodeDeath
-	// Withdrawn are deaths that it was told of and that are contradicted: that boot answers again, or the agent that
-	// had proven it no longer says so. Whatever was begun because of it has to stop, and a person has to look.
+	// Withdrawn are deaths that it has seen and that are contradicted: that boot answers again, or the agent that
+	// had proven it no longer says so. Stop whatever was started because of it, and have a person look at it.
 	Withdrawn []NodeDeath
 }
 
@@ -40,8 +40,8 @@ type NodeDeath struct {
 	At time.Time // by the agent's clock: for people
 }
 
-// MayAct reports whether the agent's word allows anything that cannot be undone: it is in force and comes from a node
-// that has quorum. A node without may be the one that is about to be reset.
+// MayAct reports whether the agent's status allows anything that cannot be undone: it is current and comes from a
+// node that has quorum. A node without may be the one that is about to be reset.
 func (u *StatusUpdate) MayAct() bool {
 	v := u.Status.GetVerdict()
 	return u.InForce && v.GetQuorum() && !v.GetExpired()
@@ -85,7 +85,7 @@ func FollowStatus(ctx context.Context, cfg Config, use func(StatusUpdate)) error
 	return nil
 }
 
-// statusNews is what the connection has to tell: a status, or why there is none.
+// statusNews is what the connection has to report: a status, or why there is none.
 type statusNews struct {
 	status *fencingv1.Status
 	at     time.Time

@@ -9,10 +9,11 @@ import (
 // clockSlack is by how much the moment at which an agent was started may seem to move, by its own account.
 const clockSlack = 2 * time.Second
 
-// deathBook is what a callback was told of deaths: the latest of each node.
+// deathBook is the deaths that were reported to a callback: the latest of each node.
 //
-// An agent that was restarted has forgotten what it had proven. So a death that is missing is withdrawn only if the
-// agent that lacks it is the one that has said it, or if that boot answers; otherwise it stands, as deaths do.
+// An agent that was restarted has forgotten what it had proven. So a missing death is withdrawn only if the agent
+// that no longer reports it is the one that reported it, or if that boot answers. Otherwise it stays valid, as deaths
+// do.
 type deathBook struct {
 	known map[string]NodeDeath
 	said  map[string]bool // by the agent of the latest status

@@ -14,8 +14,8 @@ import (
 // Stream follows the agent behind conn until the stream ends, and returns why it did. It
 // calls set once, with the available nodes and their revision, and then event for each
 // change after that; an error of either ends the stream and is returned. Both are called
-// on the caller's goroutine. An agent that does not tell revisions gets 0, and events that
-// the set contains already may come again: applied in order they end in the same set.
+// on the caller's goroutine. For an agent that sends no revisions it is 0, and events that the set already contains
+// may come again: applied in order they end in the same set.
 //
 // All calls must reach the same agent, so conn must not connect again behind the caller's
 // back: revisions of two agents do not compare.
@@ -38,14 +38,13 @@ func Stream(ctx context.Context, conn grpc.ClientConnInterface,
 	}
 }
 
-// events is a stream whose set has been told. Its next belongs to one goroutine at a time.
+// events is a stream whose set has been received. Its next belongs to one goroutine at a time.
 type events struct {
 	stream grpc.ServerStreamingClient[fencingv1.Event]
 	known  uint64 // this many of the first are contained in the set
 }
 
-// begin opens a stream and tells the set. The stream lives until ctx ends, also after an
-// error.
+// begin opens a stream and returns its set. The stream lives until ctx ends, also after an error.
 func begin(ctx context.Context, conn grpc.ClientConnInterface, set func(*fencingv1.AllNodes, uint64) error) (*events, error) {
 	agent := fencingv1.NewFencingClient(conn)
 	stream, err := agent.StreamEvents(ctx, &emptypb.Empty{})

@@ -60,7 +60,8 @@ func Start(t testing.TB, nodes ...string) *Agent {
 	return a
 }
 
-// BootOf is the nonce of a node's boot, as the agent tells it: the first is 0, each [Agent.Join] after a death is the next.
+// BootOf is the nonce of a node's boot, as the agent reports it: the first is 0, each [Agent.Join] after a death is
+// the next.
 func BootOf(node string, n int) string {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%s %d", node, n) // never fails
@@ -72,7 +73,7 @@ func answers(n *fencingv1.NodeStatus, boot string) {
 	n.BootNonce, n.Token = boot, &fencingv1.Token{BootNonce: boot}
 }
 
-// change changes the status and tells it. Call it without the mutex.
+// change changes the status and sends it. Call it without the mutex.
 func (a *Agent) change(f func(*fencingv1.Status)) {
 	a.mu.Lock()
 	st := proto.CloneOf(a.status)
@@ -131,8 +132,8 @@ func (a *Agent) Fence(name string, proof fencingv1.Proof) {
 	})
 }
 
-// Join has a node answer: with its next boot if the one that it had is dead, else with that one. What is known of the death of the
-// earlier boot stays.
+// Join makes a node answer: with its next boot if its current one is dead, else with that one. The agent goes on
+// reporting the death of the earlier boot.
 func (a *Agent) Join(name string) {
 	a.t.Helper()
 	a.node(name, func(n *fencingv1.NodeStatus) {

@@ -5,7 +5,7 @@
 //	go follow(a.Socket)                            // the program under test, with client.Config{Socket: a.Socket}
 //	a.Leave("n3")                                  // it does not answer: allows nothing
 //	a.Fence("n3", fencingv1.Proof_PROOF_SENTENCE)  // its boot is dead: allows what docs/consumers.md says
-//	a.LoseQuorum()                                 // from now on this agent's word of others allows nothing
+//	a.LoseQuorum() // from now on what this agent says about others allows nothing
 //
 // A program should pass with each of these at each moment: with [Agent.Stop] and [Agent.Restart] as an agent is replaced, with
 // [Agent.Contradict], the one thing that takes a death back, and with [Agent.Stall], an agent that answers and decides nothing.

@@ -25,7 +25,7 @@ var (
 	script string
 )
 
-// Model is what a page shows at one moment, and when that was, as it is shown.
+// Model is what a page shows at one moment, and the time of that moment as text.
 type Model struct {
 	Title, At string
 	Sections  []Section // in the order of the page
@@ -37,7 +37,7 @@ type Section struct {
 	HTML
 }
 
-// Section begins the next section. What it returns is good until the one after it begins.
+// Section begins the next section. What it returns is valid until the next call begins.
 func (m *Model) Section(id string) *HTML {
 	m.Sections = append(m.Sections, Section{ID: id})
 	return &m.Sections[len(m.Sections)-1].HTML
@@ -50,11 +50,11 @@ type Config struct {
 	// Model is nil as long as there is nothing to show, and Starting says so.
 	Model    func() *Model
 	Starting string
-	// Follow calls send with what is to be shown, again and again until its context ends or send fails: after each change, and
-	// at least every five seconds.
+	// Follow calls send with what the page has to show, again and again until its context ends or send fails: after
+	// each change, and at least every five seconds.
 	Follow func(ctx context.Context, send func(*Model) error) error
 	Ticket func() string // all of it as text; empty: nothing to show yet
-	// Anybody: not only clients on this node, or what is forwarded to it. The others are told Refusal.
+	// Anybody: not only clients on this node, or what is forwarded to it. All others get Refusal.
 	Anybody bool
 	Refusal string
 }
@@ -84,9 +84,9 @@ func asset(text, kind string) http.HandlerFunc {
 // policy lets the page load its own files and nothing else, and nobody frame it.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// FromHere reports whether a request comes from this node, and from nobody else's page. That the client is on this node is not
-// enough: a browser there may be told by a foreign page, whose name then leads to the loopback, to ask; so the name that is asked
-// for counts, too.
+// FromHere reports whether a request comes from this node, and from nobody else's page. It is not enough that the
+// client is on this node: a foreign page whose name resolves to the loopback can make a browser there ask. So the
+// host name in the request counts too.
 func FromHere(r *http.Request) bool { return loopback(r.RemoteAddr) && local(r.Host) }
 
 // guard answers those who may see the page.

@@ -10,7 +10,7 @@ import (
 )
 
 // encoded is an event as it goes to every subscriber. The bytes are shared by all streams
-// and never change; they belong to no pool, so that no stream can give them back.
+// and never change; they are not from a pool, so no stream can return them to one.
 type encoded struct{ data mem.BufferSlice }
 
 // encode returns ev encoded, or nil if it cannot be: then each stream fails with the cause.

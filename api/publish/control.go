@@ -15,7 +15,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// What a caller may write is shown to people and logged: it is bounded and printable.
+// Texts from a caller are shown to people and logged, so they are bounded and printable.
 const (
 	maxNode      = 253
 	maxBy        = 64
@@ -27,7 +27,7 @@ const (
 	tellTimeout = 25 * time.Second
 )
 
-// ToldDeath is a death that somebody on this node tells.
+// ToldDeath is a death that somebody on this node reports.
 type ToldDeath struct {
 	Node                  string
 	Boot                  uint64
@@ -79,8 +79,8 @@ func (s *Server) ConfirmDead(ctx context.Context, req *fencingv1.ConfirmDeadRequ
 	})
 }
 
-// ask has the agent's loop decide what a caller has told, and waits for that. refused is logged, with what was told, where the loop says
-// no.
+// ask lets the agent's loop decide about what a caller has reported, and waits for that. refused is logged, with the
+// report, if the loop refuses it.
 func (s *Server) ask(ctx context.Context, refused string, what []any, decide func(context.Context) error) error {
 	select {
 	case s.telling <- struct{}{}:

@@ -37,9 +37,8 @@ func (s *Server) GetAll(ctx context.Context, _ *emptypb.Empty) (*fencingv1.AllNo
 // a client that has them misses no later event.
 //
 // Send blocks while the client does not read, and nothing but the handler's return ends
-// a blocked Send. So the handler waits beside it: when the subscription is dropped it
-// returns, grpc queues the status behind what is already under way to the client and
-// cancels the stream, and Send comes back with an error.
+// a blocked Send. So the handler waits in parallel. When the subscription is dropped it returns; grpc queues the
+// status behind what is already on its way to the client and cancels the stream, and Send returns with an error.
 func (s *Server) StreamEvents(_ *emptypb.Empty, stream grpc.ServerStreamingServer[fencingv1.Event]) error {
 	sub, err := s.hub.Subscribe()
 	if err != nil {

@@ -13,8 +13,8 @@ type FenceOrder struct {
 	By, Reason string
 }
 
-// Order takes such an order to the agent's loop and waits for what becomes of it. An error is why it comes to nothing, or that of
-// the context.
+// Order takes such an order to the agent's loop and waits for what becomes of it. The error says why the order fails,
+// or is the context's.
 type Order func(context.Context, FenceOrder) error
 
 // Fence implements fencing.v1.FencingControl.

@@ -96,8 +96,8 @@ func (h *Hub) Publish(edges ...Edge) {
 }
 
 // withdraw takes this node out when its verdict has passed its deadline. A set that is read after a freeze, before
-// the agent has looked at the world again, is from before it: of the others that is what was seen last, of
-// this node it would be a promise that nobody keeps.
+// the agent has looked around again, is from before the freeze. For other nodes it says what was seen last; for this
+// node it would be a promise that nobody keeps.
 func (h *Hub) withdraw() {
 	if h.cfg.Expired == nil || !h.cfg.Expired() {
 		return
@@ -133,8 +133,8 @@ func (h *Hub) apply(nodes *set, edges []Edge) []*fencingv1.Event {
 	return events
 }
 
-// commit makes nodes the present set and queues the events. The snapshot comes first:
-// who has received an event must not be served an older set. h.mu is held.
+// commit makes nodes the present set and queues the events. The snapshot comes first: a client that has received an
+// event must not get an older set. h.mu is held.
 func (h *Hub) commit(nodes set, events []*fencingv1.Event) {
 	prev := h.current.Load()
 	if h.closed || (prev != nil && len(events) == 0) {

@@ -32,9 +32,9 @@ const (
 // exceeded, and its group is group (a name or a number; empty: the process's).
 //
 // A socket that a dead process left behind is replaced, and so is an empty folder, which is what becomes of a hostPath of a
-// consumer that came first. A socket on which somebody answers, and anything else, is left alone and is an error, a
-// [*RefusedError] if no waiting mends it. The folder must exist. Close removes the socket unless another one has taken
-// its place.
+// consumer that came first. A socket on which somebody answers, and anything else, is left alone and is an error; it
+// is a [*RefusedError] if waiting cannot help. The folder must exist. Close removes the socket unless another one has
+// taken its place.
 func Listen(path string, mode os.FileMode, group string) (net.Listener, error) {
 	l, err := listen(path, mode, group)
 	if err != nil {
@@ -75,7 +75,7 @@ func Look(path, group string) error {
 	return nil
 }
 
-// folderError adds what to do where there is no folder to have a socket in.
+// folderError adds what to do if the socket's folder does not exist.
 func folderError(folder string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -28,8 +28,9 @@ func RootHere(ctx context.Context) error {
 	return nil
 }
 
-// isHere reports whether a process is in the PID namespace of this one. Its number was told by the kernel when it connected; where
-// the kernel has pidfds for that, one that has ended since, so that its number may be another's, is not here.
+// isHere reports whether a process is in the PID namespace of this one. The kernel gave its number when it connected.
+// If the kernel has pidfds for that, a caller that has ended since is not in the namespace, since its number may
+// belong to another process by now.
 func isHere(fd uintptr, pid int32) bool {
 	if pid <= 0 { // it is not in this namespace, nor in one below
 		return false
@@ -48,7 +49,8 @@ func ownNamespace(text []byte, pid int32) bool {
 	return false
 }
 
-// stillRuns reports whether the process that connected has not ended. A kernel before 6.5 does not tell; then the number stands.
+// stillRuns reports whether the process that connected has not ended. A kernel before 6.5 has none; then only the
+// number counts.
 func stillRuns(fd uintptr) bool {
 	const peerPidfd = 77 // SO_PEERPIDFD
 	pidfd, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, peerPidfd)

@@ -47,7 +47,7 @@ type Config struct {
 	Order Order
 	// Maintain takes maintenance, see [Server.SetMaintenance]; nil: there is nobody to take it.
 	Maintain Maintain
-	// MayTell says who may tell one and give orders, by the context of the call; nil: RootOnly.
+	// MayTell says who may report a death and give orders, by the context of the call; nil: RootOnly.
 	MayTell func(context.Context) error
 	Log     *slog.Logger
 }
@@ -139,8 +139,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// SetReady says by grpc.health.v1 whether the agent is in working order. What is served
-// does not depend on it.
+// SetReady says by grpc.health.v1 whether the agent is in working order. The other services do not depend on it.
 func (s *Server) SetReady(ready bool) {
 	state := healthpb.HealthCheckResponse_NOT_SERVING
 	if ready {

@@ -14,7 +14,7 @@ type Severity uint8
 // The severities, as the alerts name them.
 const (
 	Info     Severity = iota // worth knowing
-	Warning                  // a guard is weaker than it should be: within days
+	Warning                  // a protection is weaker than it should be: act within days
 	Critical                 // somebody may be reset, or was: now
 )
 
@@ -38,7 +38,7 @@ type Trouble struct {
 
 var placeholder = regexp.MustCompile(` ?\(?\{[a-z]+\}\)?`)
 
-// Here is the sentence as the node says it of itself.
+// This is the sentence as the node says it about itself.
 func (t *Trouble) Here() string {
 	text, _, _ := strings.Cut(t.Sentence, ": {value}")
 	text = strings.NewReplacer("the group {group}", "this group", "{node} ({group})", "this node", "{node}", "this node", "{group}", "this group").Replace(text)

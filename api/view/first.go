@@ -10,7 +10,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// recently is how long after its start an agent still tells first how the boot before ended.
+// recently is for how long after its start an agent shows first how the previous boot ended.
 const recently = time.Hour
 
 // Group is nodes with the same trouble.
@@ -20,7 +20,7 @@ type Group struct {
 	Style      Style
 	from, till time.Duration // for how long
 	more       string
-	proven     time.Duration // until the death of the last one is proven; 0: nothing tells
+	proven     time.Duration // until the death of the last one is proven; 0: nobody can say
 }
 
 // Text says who, what and for how long.
@@ -39,7 +39,8 @@ func (g *Group) Text() string {
 	return text + g.more
 }
 
-// Missing is who is not as it should be, the worst first. Who is the same trouble for the same reason is one group.
+// Missing is the nodes that are not in order, the worst first. Nodes with the same trouble for the same reason are
+// one group.
 func Missing(st *fencingv1.Status) []Group {
 	m := newMatrix(st)
 	var out []Group
@@ -49,9 +50,9 @@ func Missing(st *fencingv1.Status) []Group {
 		}
 		what, level, age := m.matter(n)
 		more, proven := "", time.Duration(0)
-		if st.GetVerdict().GetQuorum() { // nobody else's word proves a death
+		if st.GetVerdict().GetQuorum() { // no other node's report proves a death
 			more = outlook(n)
-			if n.GetState() != fencingv1.NodeState_NODE_STATE_FENCED { // an older agent says by when time would prove it, too
+			if n.GetState() != fencingv1.NodeState_NODE_STATE_FENCED { // an older agent also says when time would prove it
 				proven = n.GetProvenIn().AsDuration()
 			}
 		}
@@ -67,7 +68,7 @@ func Missing(st *fencingv1.Status) []Group {
 	return out
 }
 
-// outlook says of an unreachable node what is to be expected.
+// outlook says what to expect of an unreachable node.
 func outlook(n *fencingv1.NodeStatus) string {
 	text := ""
 	if n.GetState() != fencingv1.NodeState_NODE_STATE_UNREACHABLE {
@@ -82,8 +83,8 @@ func outlook(n *fencingv1.NodeStatus) string {
 	return text
 }
 
-// oneWay says of a node that does not answer that it may send all the same: it was heard just now, and after its last answer by more
-// than what two kinds of packets come apart in a cut that takes both.
+// oneWay says that a node that does not answer may still be sending: it was heard just now, and so long after its
+// last answer that one cut cannot have stopped both kinds of packets.
 func oneWay(n *fencingv1.NodeStatus) bool {
 	const apart = 2 * time.Second
 	heard, answered := n.GetHeardAge(), n.GetEvidenceAge()
@@ -138,8 +139,8 @@ func (m *matrix) matter(n *fencingv1.NodeStatus) (what string, level Style, age 
 	return strings.Join(faults, ", "), Warn, age
 }
 
-// Faults are the items of which a person should know, beside the nodes, each with what to do about it. What another trouble explains
-// is left out.
+// Faults are the items, besides the nodes, that a person should know about, each with what to do. A trouble that is
+// explained by another one is left out.
 func Faults(st *fencingv1.Status, zone *time.Location) (out []Item) {
 	p := &Page{}
 	allItems(p, st)

@@ -389,8 +389,8 @@ func total(terms []addend) (all time.Duration) {
 	return all
 }
 
-// sum spells an addition out. The total is the agent's; should a later one reckon in
-// another way, no wrong arithmetic is shown.
+// sum spells an addition out. The total is the agent's. If a later agent computes it in another way, no wrong
+// arithmetic is shown.
 func sum(of *durationpb.Duration, terms []addend) string {
 	var parts []string
 	for _, t := range terms {

@@ -6,8 +6,8 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// smallGroup is the number of nodes that are shown one by one; of more, those with
-// trouble, and of these no more than the same number. That is what fits on a screen.
+// smallGroup is up to how many nodes are shown one by one. Of a larger group only those with trouble are shown, and
+// at most that many. That is what fits on a screen.
 const smallGroup = 20
 
 // matrix is nodes by networks: who answers where.

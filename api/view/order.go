@@ -32,7 +32,7 @@ func Compare(a, b string) int {
 // digits is how many digits s begins with.
 func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
 
-// Natural is the nodes in natural order. The list that is given stays as it is.
+// Natural is the nodes in natural order. The given list is not changed.
 func Natural(nodes []*fencingv1.NodeStatus) []*fencingv1.NodeStatus {
 	out := slices.Clone(nodes)
 	slices.SortStableFunc(out, func(a, b *fencingv1.NodeStatus) int { return Compare(a.GetName(), b.GetName()) })

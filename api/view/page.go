@@ -135,7 +135,7 @@ func (p *Page) item(label string, spans ...Span) {
 	p.add(Item{Label: label, Spans: spans})
 }
 
-// fault writes a line that is nothing but a trouble of the whole node.
+// fault writes a line that only shows a trouble of the whole node.
 func (p *Page) fault(label string, t *trouble.Trouble, text string) {
 	i := Item{Label: label}
 	i.fault(t, "", text)

@@ -36,7 +36,7 @@ var stretchOf = map[string]string{"feed": "fed", "hold": "undecided", "starve": 
 // quiet is the longest time without a record, of which one comes every half minute, that is taken to be without a gap.
 const quiet = 5 * history.SampleEvery
 
-// NewTimeline is the day before now, by the records, of which at most this many events are told.
+// NewTimeline is the last 24 hours according to the records; it lists at most this many events.
 func NewTimeline(records []history.Record, now time.Time, zone *time.Location, events int) Timeline {
 	var t Timeline
 	begin := now.Add(-Day)

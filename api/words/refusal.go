@@ -2,8 +2,8 @@ package words
 
 import "slices"
 
-// refusals are the six answers to an external confirmation that a node is dead which is not accepted, each with the agent's reasons
-// that it stands for. The reason itself is the detail.
+// refusals are the six answers to an external confirmation of a death that is not accepted, each with the agent's
+// reasons behind it. The reason itself is the detail.
 var refusals = []struct {
 	answer  string
 	reasons []string // watchdog.Refusal, as logs and metrics have it

@@ -7,8 +7,8 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// Reason says in one sentence why a verdict is as it is. Where the agent has a reason that this version
-// does not know, or is of a version that fills in too few fields, it is the agent's own sentence.
+// Reason says in one sentence why a verdict is as it is. If this version does not know the agent's reason, or the
+// agent's version fills in too few fields, it is the agent's own sentence.
 func Reason(v *fencingv1.Verdict) string {
 	text := reason(v)
 	before := v.GetTieBreaker() == fencingv1.TieBreaker_TIE_BREAKER_UNSPECIFIED
@@ -60,7 +60,7 @@ func reason(v *fencingv1.Verdict) string {
 	return ""
 }
 
-// split says how an equal split stands.
+// split describes the state of an equal split.
 func split(v *fencingv1.Verdict) string {
 	switch v.GetReason() {
 	case fencingv1.Reason_REASON_SPLIT_PENDING:
@@ -85,7 +85,7 @@ func split(v *fencingv1.Verdict) string {
 	return ""
 }
 
-// grant names what the tie-breaker's decision stands in.
+// grant names where the tie-breaker's decision is stored.
 func grant(v *fencingv1.Verdict) string {
 	switch v.GetTieBreaker() {
 	case fencingv1.TieBreaker_TIE_BREAKER_LUN:

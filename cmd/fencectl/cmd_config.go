@@ -114,7 +114,7 @@ func newConfigCheckCommand(env *environment) *cobra.Command {
 	return cmd
 }
 
-// lookHere tells which parts the agent would lack on this machine, and fails if it would not start.
+// lookHere says which parts the agent would be missing on this machine, and fails if it would not start.
 func lookHere(env *environment, c *config.Config) error {
 	var ends []string
 	for _, f := range (&doctor.Machine{Config: c}).Parts() {
@@ -150,7 +150,7 @@ func checkLUNs(c *config.Config, formattedFor func(string) (doctor.Format, error
 	return nil
 }
 
-// warnOf tells what is allowed and may be wrong.
+// warnOf reports what is allowed but may be wrong.
 func warnOf(env *environment, name string, r *config.Reviewed) {
 	for _, line := range config.Lines(name, r.Warnings) {
 		env.warn("warning: " + line)
@@ -197,7 +197,7 @@ func readInput(stdin io.Reader, file string) (name string, text []byte, err erro
 	return "stdin", text, err
 }
 
-// configTable tells what follows from a configuration.
+// configTable shows what a configuration results in.
 func configTable(t *table, name string, r *config.Reviewed) {
 	c := r.Config
 	t.row("file", name+": "+verdictOn(r))

@@ -31,7 +31,8 @@ func executorPod(namespace string) (string, error) {
 }
 
 // executorProblem asks the API server by a dry run whether it takes a pod of an executor: a quota, a limit range or an admission
-// policy would keep each Job from starting, and nothing would show it before a node fails. Anyone who may not make pods does not find out.
+// policy would keep each Job from starting, and nothing would show it before a node fails. Without the right to
+// create pods nobody finds out.
 func executorProblem(ctx context.Context, env *environment, kube *kubeFlags, namespace string) (string, error) {
 	pod, err := executorPod(namespace)
 	if err != nil {

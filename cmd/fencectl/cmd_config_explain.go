@@ -110,7 +110,7 @@ func agreement(key string) string {
 
 var markdownLink = regexp.MustCompile(`\[([^\]]*)\]\(([^)]*)\)`)
 
-// plainText takes the marks of Markdown off. What a link leads to on another page stays, as what to look for.
+// plainText takes the marks of Markdown off. The target of a link to another page is kept, as something to look for.
 func plainText(cell string) string {
 	cell = markdownLink.ReplaceAllStringFunc(cell, func(link string) string {
 		m := markdownLink.FindStringSubmatch(link)

@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 )
 
-// fenceRow is what a node's fencing comes to.
+// fenceRow is what the ConfigMaps result in for a node.
 type fenceRow struct {
 	Node      string   `json:"node"`
 	Isolation []string `json:"isolation"`
@@ -21,9 +21,9 @@ type fenceRow struct {
 	Refused   bool     `json:"refused"` // for its problems
 }
 
-// checkFenceConfig reads the ConfigMaps of a namespace by kubectl, prints what they come to, and complains about them.
-// agents is a file that "fencing-executor metadata" has written; with "" the ConfigMap fence-agents says what it would, if
-// there is one.
+// checkFenceConfig reads the ConfigMaps of a namespace by kubectl, prints what they result in, and reports their
+// problems. agents is a file that "fencing-executor metadata" has written; with "" the ConfigMap fence-agents says
+// what it would, if there is one.
 func checkFenceConfig(ctx context.Context, env *environment, out *printer, kube *kubeFlags, namespace, agents string) error {
 	var list struct {
 		Items []struct {

@@ -85,7 +85,7 @@ without --boot.`,
 	return cmd
 }
 
-// show tells what is known of the node, and what to type; nothing is told to the agent.
+// show prints what is known of the node, and what to type; it confirms nothing to the agent.
 func (d *deathTold) show(ctx context.Context) error {
 	st, err := getStatus(ctx, d.env, d.agent)
 	if err != nil {
@@ -117,7 +117,7 @@ func (d *deathTold) show(ctx context.Context) error {
 	return usagef("nothing was told: --boot is missing")
 }
 
-// bootOf is the latest known boot of a node. Older agents do not tell it but in the token.
+// bootOf is the latest known boot of a node. Older agents have it only in the token.
 func bootOf(n *fencingv1.NodeStatus) string {
 	token := n.GetToken().GetBootNonce()
 	if strings.Trim(token, "0") == "" {
@@ -126,7 +126,7 @@ func bootOf(n *fencingv1.NodeStatus) string {
 	return view.Clean(cmp.Or(n.GetBootNonce(), token))
 }
 
-// tell has the agent check the death.
+// tell lets the agent check the death.
 func (d *deathTold) tell(ctx context.Context) (*fencingv1.Death, error) {
 	proof, ok := proofsToTell[d.proof]
 	switch {

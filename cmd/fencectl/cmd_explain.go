@@ -115,7 +115,7 @@ type explanation struct {
 	noReplicas, noEvents, noReports, noVolumes string // why they are not known
 }
 
-// accusation is that one Node tells of the node's death.
+// accusation is one Node's report of the node's death.
 type accusation struct {
 	By    string    `json:"by"`
 	Boot  string    `json:"boot"`

@@ -153,7 +153,7 @@ func numbers(n, from int) string {
 	return fmt.Sprintf("%d to %d", from, from+n-1)
 }
 
-// readRegular reads a file that is no pipe or device: a reset node must not be made to wait.
+// readRegular reads a file only if it is not a pipe or device: the command must not hang after a reset.
 func readRegular(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {

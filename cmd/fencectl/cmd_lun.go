@@ -62,7 +62,7 @@ func byName(c *cobra.Command) {
 	}
 }
 
-// damagedError is how a command ends that has found damage, after it has shown what it was asked for.
+// damagedError is the error of a command that has found damage, after it has shown what it was asked for.
 func damagedError(device string, damage []string) error {
 	if len(damage) == 0 {
 		return nil
@@ -74,8 +74,8 @@ func damagedError(device string, damage []string) error {
 const exitCodes = `Exit codes, for a job that runs each night: 0 in order; 1 damaged, or the device could not be read: a copy of the
 superblock, or a slot that agents cannot tell; 2 bad usage.`
 
-// progress shows what takes time: on a terminal in one line that is overwritten, elsewhere as a
-// line now and then, as long as it lasts. It belongs to the goroutine of the verb.
+// progress shows something that takes time: on a terminal in one line that is overwritten, otherwise with a line now
+// and then. It belongs to the goroutine of the verb.
 type progress struct {
 	env   *environment
 	w     io.Writer // nil: no terminal
@@ -85,7 +85,7 @@ type progress struct {
 	stop func() // ends the goroutine that prints the lines, and waits for it; nil: there is none
 }
 
-// What is over soon needs no line; then one comes every so often.
+// Something that ends soon needs no line; later one comes every so often.
 const (
 	firstLine = 2 * time.Second
 	nextLine  = 10 * time.Second

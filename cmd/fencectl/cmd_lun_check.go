@@ -71,8 +71,8 @@ A node that does not say so sees another LUN, or a cache.
 	return cmd
 }
 
-// decidedInTime lists the timings with whose defaults an equal split is decided within A on a bad day, as "fencectl config timing"
-// reckons it.
+// decidedInTime lists the timings whose defaults allow an equal split to be decided within A on a bad day, as
+// "fencectl config timing" computes it.
 func decidedInTime(r *lunadmin.CheckReport) (out []string) {
 	for _, t := range config.Timings() {
 		if r.Round() <= 2*float64(config.ForTiming(t, 2).SlowestIO())/float64(time.Millisecond) {

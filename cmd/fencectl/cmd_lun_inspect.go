@@ -51,7 +51,7 @@ then shown with the time for which it has not changed on the clock of this node.
 			l := newLunLive(env, out)
 			err := lunadmin.Inspect(cmd.Context(), args[0], o, l.show)
 			if err != nil || *count == 0 {
-				return err // Ctrl-C is no verdict
+				return err // Ctrl-C says nothing about the LUN
 			}
 			return damagedError(args[0], l.damage)
 		}

@@ -87,7 +87,7 @@ func (o *nodeOrder) look(ctx context.Context) (fenceable, error) {
 	return f, nil
 }
 
-// show tells what the node is, and what to type.
+// show prints the node's state, and what to type.
 func (o *nodeOrder) show(ctx context.Context) error {
 	f, err := o.look(ctx)
 	if err != nil {

@@ -69,7 +69,7 @@ node last, after "--".`,
 	return cmd
 }
 
-// tell waits, and prints the death. One that is proven is told, whatever has become of the reader of what is waited for.
+// tell waits, and prints the death. A proven death is printed even if nobody reads the progress any more.
 func (w *deathWait) tell(ctx context.Context, out *printer) error {
 	w.env.stderr = newUnstuck(w.env.stderr)
 	defer w.saying.Wait()
@@ -194,7 +194,7 @@ func (w *deathWait) run(ctx context.Context) (client.ProvenDeath, error) {
 	return death, err
 }
 
-// say tells on stderr what is waited for until over is closed.
+// say prints on stderr what the command waits for, until over is closed.
 func (w *deathWait) say(over <-chan struct{}) {
 	tick := time.NewTicker(quietFor)
 	defer tick.Stop()
@@ -212,7 +212,7 @@ func (w *deathWait) say(over <-chan struct{}) {
 	}
 }
 
-// key is what makes the words about the wait other ones, but for the times in them.
+// key changes whenever the text about the wait changes, apart from the times in it.
 func (w *deathWait) key() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -61,9 +61,9 @@ type watcher struct {
 	pause func(context.Context, time.Duration)
 }
 
-// run calls follow with a new connection each time it ends, until ctx does or there is no
-// point in trying again. An agent that cannot be reached at all is an error only at
-// first: afterwards it is being replaced. follow calls connected when it has an answer.
+// run calls follow with a new connection each time follow returns, until ctx ends or trying again is pointless. An
+// agent that cannot be reached at all is an error only at first: afterwards it is being replaced. follow calls
+// connected when it has an answer.
 func (w *watcher) run(ctx context.Context, follow func(_ context.Context, _ *agentConn, connected func()) error) error {
 	reached, tries, told := false, 0, ""
 	for {

@@ -120,8 +120,9 @@ func forRoot(err error) error {
 
 // toTest is the watchdog that may be tried.
 //
-// Invariant: only one that nobody holds and that the kernel shows as inactive, on a machine without an agent. Opening a watchdog
-// feeds it: that of a boot that has condemned itself counts down for good, and peers know when it ends.
+// Invariant: it only opens a watchdog that nobody holds and that the kernel shows as inactive, on a machine without
+// an agent. Opening a watchdog feeds it: that of a boot that has condemned itself counts down for good, and peers
+// know when it ends.
 func toTest(m *doctor.Machine, device string) (w doctor.Watchdog, err error) {
 	list := m.Watchdogs()
 	switch name := strings.TrimPrefix(device, "/dev/"); {

@@ -2,7 +2,7 @@
 // and the LUN how they are. Installed as kubectl-fence it is a plugin of kubectl.
 //
 // It is a client of the agent's socket, of the LUN and of the configuration, and links nothing
-// else; integration/arch has a test for that. What shows and measures whole clusters is
+// else; integration/arch has a test for that. The program that shows and measures whole clusters is
 // integration/laboratory.
 //
 // # Structure
@@ -14,8 +14,8 @@
 // verb the same -o flag.
 //
 // The verbs that ask the agent reach it through an agentConn (socket.go), which also says
-// what to do when it cannot be reached. What they show is laid out on a page, which lets
-// no byte from a peer steer the terminal.
+// what to do when it cannot be reached. Their output goes through a page, which lets no byte from a peer control the
+// terminal.
 //
 // Verbs run on the main goroutine. Those that wait watch the command's context, which
 // SIGINT and SIGTERM cancel. To follow the agent until then is a success; to wait in vain is none.
@@ -24,5 +24,5 @@
 //
 // A verb returns its error and prints none. run prints each on one line of stderr and
 // turns it into the exit code: 2 if the verb had not started or returned a [usageError],
-// 3 for a [timeoutError], else 1. What is no error but worth knowing goes to stderr with environment.warn.
+// 3 for a [timeoutError], else 1. What is not an error but worth knowing goes to stderr with environment.warn.
 package main

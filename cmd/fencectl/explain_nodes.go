@@ -43,7 +43,7 @@ func (n *kubeNode) ready() string {
 	return ""
 }
 
-// nodes reads what stands on the Nodes: how the one is that is explained, whom they call dead, and when that changed.
+// nodes reads the Nodes: the state of the one that is explained, whom the Nodes call dead, and when that changed.
 func (x *explainer) nodes(ctx context.Context, e *explanation) error {
 	var list struct{ Items []kubeNode }
 	if err := x.get(ctx, &list, "get", "nodes", "-o", "json"); err != nil {
@@ -87,7 +87,7 @@ func (x *explainer) deathsOn(n *kubeNode, told *deaths.Report, e *explanation) {
 	}
 }
 
-// about takes what a Node says of itself.
+// about takes what a Node says about itself.
 func (e *explanation) about(n *kubeNode) {
 	name, disputed := n.Metadata.Name, n.Metadata.Annotations[recovery.NoteKey]
 	if name == e.Node {
@@ -114,8 +114,9 @@ func (e *explanation) about(n *kubeNode) {
 	}
 }
 
-// reports are what agents have told fencing-controller of deaths, by their Nodes. It keeps that in ConfigMaps, where agents do not
-// ask the API server and so write no annotations (docs/adr/0061). Those that can be read are returned with an error, too.
+// reports are the deaths that agents have reported to fencing-controller, by the agents' Nodes. It keeps that in
+// ConfigMaps, where agents do not ask the API server and so write no annotations (docs/adr/0061). Those that can be
+// read are returned with an error, too.
 func (x *explainer) reports(ctx context.Context) (map[string]*deaths.Report, error) {
 	var list struct {
 		Items []struct {
@@ -145,12 +146,12 @@ func (x *explainer) reports(ctx context.Context) (map[string]*deaths.Report, err
 // word is a death that a Node names.
 type word struct {
 	deaths.Death
-	heard time.Time // when fencing-controller was told it; zero: it stands on the Node
+	heard time.Time // when fencing-controller received it; zero: it is on the Node
 	stale bool      // that is too long ago: it counts no longer
 }
 
-// wordsOf are the deaths that a Node names: by its annotation or, if that came later, by what its agent has told. garbled: the
-// annotation cannot be read.
+// wordsOf are the deaths that a Node reports: in its annotation or, if that is later, in its agent's report. garbled:
+// the annotation cannot be read.
 func wordsOf(annotation string, tells bool, told *deaths.Report, now time.Time) (list []word, garbled bool) {
 	if told != nil && told.Over == deaths.Digest(annotation) {
 		age := now.Sub(told.Heard)

@@ -45,7 +45,8 @@ func (v *volumeSay) text(zone *time.Location) string {
 	return what
 }
 
-// volumes are those that are attached to a node that is lost: nothing of them is attached elsewhere while a driver's attacher hangs.
+// volumes are the volumes attached to a lost node: none of them is attached elsewhere while a driver's attacher
+// hangs.
 func (x *explainer) volumes(ctx context.Context, e *explanation) error {
 	if !e.lost() {
 		return nil
@@ -138,8 +139,8 @@ func (x *explainer) users(ctx context.Context, namespace string, pods map[string
 // mostAsked is how many agents are asked about a node until one answers.
 const mostAsked = 3
 
-// outlook is what an agent says of a node that is lost, and that nobody calls dead: how long a proof by time takes. Without the right
-// to ask agents it is not known, which is no error: it is said where it can be read.
+// outlook is what an agent says about a lost node that nobody calls dead yet: how long a proof by time takes. Without
+// the right to ask agents it is unknown. That is not an error, but the output says so.
 func (x *explainer) outlook(ctx context.Context, e *explanation) error {
 	if !e.lost() || len(e.Told)+len(e.Garbled) > 0 {
 		return nil

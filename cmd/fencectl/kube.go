@@ -75,7 +75,8 @@ func askJSON(ctx context.Context, ask func(context.Context, ...string) ([]byte, 
 	return nil
 }
 
-// runWith gives it something to read. Its last line of complaint is the error; what it has printed until it failed is returned, too.
+// runWith gives it something to read. The last line on its stderr is the error; what it printed before it failed is
+// returned too.
 func (k *kubeFlags) runWith(ctx context.Context, input string, args ...string) ([]byte, error) {
 	patience := cmp.Or(k.patience, kubectlTimeout)
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -83,7 +84,7 @@ func (k *kubeFlags) runWith(ctx context.Context, input string, args ...string) (
 	var complaint bytes.Buffer
 	c := exec.CommandContext(ctx, k.program, k.args(args...)...)
 	c.Stdin, c.Stderr = strings.NewReader(input), &complaint
-	c.WaitDelay = time.Second // what it has started may keep its output open
+	c.WaitDelay = time.Second // a child process may keep its output open
 	text, err := c.Output()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return nil, fmt.Errorf("kubectl %s: %w", args[0], slowError(patience))

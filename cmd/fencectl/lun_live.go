@@ -25,8 +25,8 @@ func newLunLive(env *environment, out *printer) *lunLive {
 	return &lunLive{env: env, json: out.format == formatJSON, size: terminalSize(env), warned: map[string]bool{}}
 }
 
-// show prints one picture. Warnings that were given already are not repeated, but for the
-// terminal, on which nothing else stays.
+// show prints one picture. Warnings are printed only once, except on a terminal, where each screen replaces the one
+// before.
 func (l *lunLive) show(r *lunadmin.Report) error {
 	l.damage = r.Damage
 	if l.json {

@@ -94,7 +94,8 @@ func (t *table) row(cells ...any) {
 	fmt.Fprintln(t.tabs)
 }
 
-// printFolded prints, and on a terminal folds the last column, which has this heading, as long as there is room for it.
+// printFolded prints a table, and on a terminal wraps the last column, which has this heading, if there is room for
+// that.
 func (p *printer) printFolded(env *environment, result any, heading string, rows func(*table)) error {
 	const least = 20
 	var b bytes.Buffer

@@ -255,8 +255,8 @@ func optional(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// markStart wraps every verb, so that an error from before it started, about flags or
-// arguments, can be told from one of its own.
+// markStart wraps every verb, so that an error about flags or arguments, from before the verb started, can be told
+// from the verb's own errors.
 func markStart(root *cobra.Command) *bool {
 	started := new(bool)
 	var wrap func(*cobra.Command)

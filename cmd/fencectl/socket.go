@@ -118,7 +118,7 @@ func (a *agentConn) connect(ctx context.Context, _ string) (net.Conn, error) {
 }
 
 // attentive looks at the first bytes of an answer: a gRPC server begins with a SETTINGS
-// frame of HTTP/2. The errors of grpc do not tell what else it was.
+// frame of HTTP/2. The errors of grpc do not say what it was instead.
 type attentive struct {
 	net.Conn
 	spoke *atomic.Bool
@@ -151,7 +151,8 @@ func (a *agentConn) impatient(ctx context.Context) (_ context.Context, answered 
 	}
 }
 
-// command has the agent do something. Where it may not, or cannot now, its words are the error, which refused begins.
+// command has the agent do something. If the agent refuses, or cannot do it now, its message is the error, and
+// refused is how it begins.
 func (f *agentFlags) command(ctx context.Context, env *environment, refused string, call func(context.Context, fencingv1.FencingControlClient) error) error {
 	conn, err := f.dial(env)
 	if err != nil {

@@ -34,8 +34,8 @@ func newRemoteFlags(env *environment, cmd *cobra.Command) *remoteFlags {
 	return r
 }
 
-// status has fencectl print the status beside the agent: by the clock of that node, an agent that stands still is told from
-// one whose clock is not ours.
+// status runs fencectl next to the agent to print the status. By the clock of that node it can tell an agent that
+// hangs from one whose clock differs from ours.
 func (r *remoteFlags) status(ctx context.Context, node string, shown *shownFlags, check bool, out *printer) error {
 	args := []string{"status", "-o", out.format}
 	for _, f := range []struct {
@@ -49,7 +49,7 @@ func (r *remoteFlags) status(ctx context.Context, node string, shown *shownFlags
 	return r.beside(ctx, node, args...)
 }
 
-// beside runs fencectl beside the agent of a node, and prints what it prints.
+// beside runs fencectl next to the agent of a node, and prints its output.
 func (r *remoteFlags) beside(ctx context.Context, node string, args ...string) error {
 	pods, err := agentPods(ctx, r.kube.run, r.namespace, node)
 	if err != nil {
@@ -59,8 +59,8 @@ func (r *remoteFlags) beside(ctx context.Context, node string, args ...string) e
 	return errors.Join(writeText(r.env, harmless(text)), err)
 }
 
-// harmless is what a program in a pod has printed, as a terminal may show it: lines without control characters. A person who has the
-// node, or that pod, chooses what it says.
+// harmless is what a program in a pod has printed, as a terminal may show it: lines without control characters.
+// A person who controls the node, or that pod, also controls that output.
 func harmless(text []byte) []byte {
 	return bytes.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Cf, r) || r == utf8.RuneError {
@@ -160,7 +160,8 @@ func (r *remoteFlags) line(ctx context.Context, p *agentPod) agentLine {
 	return l
 }
 
-// findOneWay tells of the pairs of which one sees the other alone; of an agent that could not be asked nothing is known.
+// findOneWay finds the pairs in which only one node sees the other; nothing is known about an agent that could not be
+// asked.
 func findOneWay(lines []agentLine) {
 	const sees = "REACHABLE"
 	for i := range lines {

@@ -39,7 +39,8 @@ func (r testRecord) last() error {
 	return nil
 }
 
-// ran keeps that the watchdog has not fired yet, this long after its timeout: what is on disk last tells how late it was.
+// ran records that the watchdog has not fired yet, this long after its timeout: the last record on disk shows how
+// late it was.
 func (r testRecord) ran(after time.Duration) {
 	r.note(fmt.Sprintf("a person tries with fencectl watchdog test whether %s resets this node: its timeout passed %v ago, and it has not yet", r.path, after.Round(time.Second)), "")
 }
@@ -86,7 +87,7 @@ func appendHistory(path string, rec history.Record) (err error) {
 	return f.Sync()
 }
 
-// syncDisks gives file systems ten seconds: one that hangs is no reason not to go on.
+// syncDisks gives file systems ten seconds: if one hangs, the test goes on all the same.
 func syncDisks() {
 	done := make(chan struct{})
 	go func() { unix.Sync(); close(done) }()

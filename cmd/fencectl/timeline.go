@@ -17,7 +17,7 @@ var eventSources = []string{controllerName, "fencing-agent"}
 // headDetail is above what is folded.
 const headDetail = "DETAIL"
 
-// happening is one thing that a cluster tells of a node.
+// happening is one event that the cluster knows about a node.
 type happening struct {
 	At   time.Time `json:"at"`
 	Node string    `json:"node"`
@@ -67,8 +67,8 @@ func (x *explainer) events(ctx context.Context, e *explanation) error {
 // policyAllows is the condition of a NodeFence that says whether limits for storms hold it up.
 const policyAllows = "PolicyAllows"
 
-// fences are what is done by devices: what has happened, and how it stands for the node that is explained. What cannot be read is said:
-// it is not the same as nothing.
+// fences is the fencing by devices: what has happened, and the present state for the node that is explained. If
+// something cannot be read, the output says so: that is not the same as nothing.
 func (x *explainer) fences(ctx context.Context, e *explanation) error {
 	list, err := x.objects(ctx, e, "nodefences.fencing-agent.io", "NodeFence")
 	if err != nil {

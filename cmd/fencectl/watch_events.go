@@ -77,7 +77,7 @@ func (l *eventLog) follow(ctx context.Context, conn *agentConn, connected func()
 	return conn.explain(ctx, err)
 }
 
-// set takes the whole set: all of it the first time, what differs later.
+// set takes the whole set and prints it: all of it the first time, later only what differs.
 func (l *eventLog) set(all *fencingv1.AllNodes) error {
 	before, first := l.known, l.known == nil
 	l.known = make(map[string]*fencingv1.Node, len(all.GetNodes()))

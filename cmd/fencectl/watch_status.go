@@ -45,7 +45,7 @@ func newStatusLog(env *environment, format string, shown *shownFlags) *statusLog
 	return &statusLog{env: env, json: format == formatJSON, shown: shown, size: terminalSize(env)}
 }
 
-// terminalSize returns nil if the output is no terminal on which one can move about.
+// terminalSize returns nil if the output is not a terminal with a movable cursor.
 func terminalSize(env *environment) func() (width, height int) {
 	f, ok := env.stdout.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || env.getenv("TERM") == "dumb" {

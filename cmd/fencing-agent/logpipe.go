@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// logPipe lets the agent write its log without ever waiting for its reader. The
-// deciding loop logs; were a journal that hangs able to hold it up, its permission to feed
-// would run out and the node be reset for nothing. When the reader is too slow, lines are
-// dropped and counted.
+// logPipe lets the agent write its log without ever waiting for its reader. The deciding loop logs. If a hanging
+// journal could block it, its permission to feed would run out and the node would be reset for nothing. When the
+// reader is too slow, lines are dropped and counted.
 type logPipe struct {
 	out     io.Writer
 	lines   chan []byte
@@ -61,7 +60,7 @@ func (p *logPipe) run() {
 	}
 }
 
-// put writes one line. There is nobody to tell of an error.
+// put writes one line. There is nobody to report an error to.
 func (p *logPipe) put(line []byte) {
 	if n := p.dropped.Swap(0); n > 0 {
 		fmt.Fprintf(p.out, "fencing-agent: %d log lines dropped, the log was not read in time\n", n)

@@ -8,14 +8,16 @@ import (
 )
 
 const (
-	// mostSkew is by how much this machine's clock may differ from the API server's before it is said. Jobs allow for 15 s.
+	// mostSkew is by how much this machine's clock may differ from the API server's before that is logged. Jobs allow
+	// for 15 s.
 	mostSkew = 5 * time.Second
 	// skewAgain is how often it is said at most.
 	skewAgain = 10 * time.Minute
 )
 
 // dates compares this machine's clock with the Date of the API server's answers: executors begin nothing after a time that this
-// replica has named, by the clocks of their own machines. Nothing rests on it; it is told before a node fails.
+// replica has named, by the clocks of their own machines. No decision depends on it; people should know before a node
+// fails.
 type dates struct {
 	next http.RoundTripper
 	log  *slog.Logger

@@ -45,7 +45,7 @@ func slim(o any) (any, error) {
 	return o, nil
 }
 
-// books limits the watch of ConfigMaps to the books, and to what agents tell of dead nodes.
+// books limits the watch of ConfigMaps to the books and the agents' reports of dead nodes.
 func books(id identity) cache.ByObject {
 	which := labels.Nothing()
 	if r, err := labels.NewRequirement(members.BookLabel, selection.In, []string{"true", deaths.ReportValue}); err == nil {
@@ -79,7 +79,7 @@ func newListServer(c *config.Config, mgr ctrl.Manager, log *slog.Logger, id iden
 	}
 }
 
-// reported is what agents have told of dead nodes; nil if none of them can.
+// reported is the agents' reports of dead nodes; nil if no agent can send them.
 func (s *listServer) reported() func(context.Context, string) (*deaths.Report, error) {
 	if s == nil {
 		return nil

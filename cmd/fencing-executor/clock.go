@@ -12,11 +12,12 @@ const (
 	clocks = 15 * time.Second
 )
 
-// clock says why nothing is begun now. Two machines' clocks are compared: the controller's, which has made the Job, and this
-// node's.
+// clock says why nothing may be started now. Two machines' clocks are compared: the controller's, which has made the
+// Job, and this node's.
 //
-// Invariant: a Job that was stuck on its way does not act when all others believe that it never will. So nothing is begun after
-// notAfter, and nothing by a clock that is behind by more than the controller allows for: it would act too late without knowing.
+// Invariant: a Job that was delayed does not act when all others believe that it never will. So nothing is started
+// after notAfter, nor if this clock is behind by more than the controller allows for: the Job would act too late
+// without knowing.
 func clock(notAfter time.Time, made string, now time.Time) error {
 	at, err := time.Parse(time.RFC3339, made)
 	known := err == nil

@@ -1,9 +1,10 @@
 // Command fencing-executor runs one action of one fence agent and says how it ended. A Job of fencing-controller runs it,
 // in an image that holds the agents.
 //
-// It merges a method with its template and its Secrets, as mounted, holds them to what the agent knows, and gives them to
-// the agent on its standard input: never as arguments, which ps shows, nor in the environment. After off it asks for the
-// status, and only off is a success. What it prints, and writes as the pod's termination message, has no secrets.
+// It merges a method with its template and its mounted Secrets, checks them against what the agent supports, and
+// passes them to the agent on its standard input: never as arguments, which ps shows, nor in the environment. After
+// off it asks for the status, and only off is a success. What it prints, and writes as the pod's termination message,
+// contains no secrets.
 //
 // Exit codes: 0 the action was carried out and, for off, confirmed; 1 it was not, or nobody knows; 2 bad usage.
 package main
@@ -82,7 +83,7 @@ func run(ctx context.Context, args []string, out, diag io.Writer) int {
 		fmt.Fprintln(out, string(text))
 		err = os.WriteFile(f.message, text, 0o644)
 	}
-	if err != nil && f.message != os.DevNull { // how it ended is told by the exit code as well
+	if err != nil && f.message != os.DevNull { // the exit code also says how it ended
 		fmt.Fprintf(diag, "fencing-executor: say how it ended: %v\n", err)
 	}
 	if !r.OK {

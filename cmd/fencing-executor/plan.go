@@ -13,8 +13,8 @@ import (
 
 const actionPlan = "plan"
 
-// plan looks whether each method of a node is possible: its agent is there and runs, it knows what it is given and has what it
-// needs, and each Secret is there. No device is asked. It tells of all that is missing at once.
+// plan checks whether each method of a node is possible: its agent exists and runs, knows all its parameters and gets
+// those that it needs, and each Secret exists. No device is asked. It reports everything that is missing at once.
 func plan(ctx context.Context, f flags) result {
 	r := result{Action: actionPlan}
 	var methods []fenceconfig.Method

@@ -23,8 +23,8 @@ const (
 	rehearsalTime = 40 * time.Second
 )
 
-// want is what an agent says that has ended before it reached its device, for want of a program, a library or a name. It says of
-// ssh only that it could not log in, which on loopback it has not tried then.
+// want is what an agent says that has ended before it reached its device, for want of a program, a library or a name.
+// Its only message about ssh is that it could not log in, which on loopback it has then not tried.
 var want = regexp.MustCompile(`(?i)no module named|command not found|command was not found|not found or not (?:accessible|executable)|no such file or directory|unable to run|unable to find|` +
 	`no user exists|error while loading shared libraries|is missing or is not executable|cannot run command|unable to connect/login|nameerror|attributeerror|modulenotfounderror|importerror|permission ?error|name '\w+' is not defined`)
 
@@ -41,8 +41,8 @@ type rehearsal struct {
 // cannot reports whether it would never reach a device.
 func (r rehearsal) cannot() bool { return !r.heard && want.MatchString(r.said) }
 
-// stand is a device on loopback that listens at one port to both kinds of packets, answers a little and remembers that it was
-// asked. It is a proxy as well, so that agents of clouds come here and go nowhere else.
+// stand is a device on loopback that listens on one port for both TCP and UDP, answers a little and remembers that it
+// was asked. It is a proxy as well, so that agents of clouds come here and go nowhere else.
 type stand struct {
 	tcp   net.Listener
 	udp   net.PacketConn
@@ -104,8 +104,8 @@ func (s *stand) answer(c net.Conn) {
 	}
 }
 
-// ways are how an agent may reach its device: as it does by itself, by ssh, and by TLS. What works on devices of its own machine
-// has no way to any.
+// ways are how an agent may reach its device: in its default way, by ssh, and by TLS. An agent that works on devices
+// of its own machine has none of these.
 func ways(a fenceconfig.Agent) []string {
 	if a.Knows("devices") {
 		return nil
@@ -174,8 +174,8 @@ func rehearse(ctx context.Context, dir, name, way string, known fenceconfig.Agen
 	return r
 }
 
-// tryAll runs the status of all agents of a folder against a device on loopback that lets nobody in, in each way, prints the names
-// of those that cannot run, and tells why. What does not even have metadata cannot either.
+// tryAll runs the status of all agents of a folder, in each way, against a device on loopback that lets nobody in. It
+// prints the names of the agents that cannot run, and why. An agent without metadata cannot run either.
 func tryAll(ctx context.Context, f flags, out, diag io.Writer) int {
 	paths, err := filepath.Glob(filepath.Join(f.agents, "fence_*"))
 	if err != nil || len(paths) == 0 {
@@ -204,7 +204,7 @@ func tryAll(ctx context.Context, f flags, out, diag io.Writer) int {
 		})
 	}
 	wg.Wait()
-	// Where there is no loopback, or no terminal, all would seem to be unable.
+	// Without a loopback or a terminal, all agents would seem unable to run.
 	if !slices.ContainsFunc(all, func(one []rehearsal) bool { return slices.ContainsFunc(one, func(r rehearsal) bool { return r.heard }) }) {
 		fmt.Fprintln(diag, "fencing-executor: no agent at all has reached a device on loopback: is there none here? Nothing is said of any")
 		return 1

@@ -1,9 +1,9 @@
-// Package keeper keeps one device of the LUN open: it opens it, checks that it is the group's, gives it an
-// engine and the lock of this node's slot, and opens it again when it was away.
+// Package keeper keeps one device of the LUN open: it opens the device, checks that it is the group's, starts its
+// engine, takes the lock of this node's slot, and opens the device again after it was away.
 //
 // A device that is missing, does not answer or has no superblock of ours is tried again for ever, and is written to
-// only when it has one. One that can be read and is the LUN of another group, or not fit for this one, is an error at
-// the start, which somebody has to correct.
+// only when it has one. A device that can be read but is another group's LUN, or does not fit this group, is an error
+// at the start that somebody has to correct.
 package keeper
 
 import (
@@ -26,14 +26,14 @@ import (
 // is a mistake to be corrected; a device that is merely away is not.
 var errContent = errors.New("not the LUN of this group")
 
-// absentError is an errContent of a device on which no superblock of ours stands, and no other group's either: it was
-// formatted by somebody else, zeroed or cut, or nobody has formatted it yet. It need not be the configuration that is
+// absentError is an errContent of a device that has neither our superblock nor another group's: it was formatted for
+// something else, zeroed or cut, or nobody has formatted it yet. It need not be the configuration that is
 // wrong, so the agent starts without it (adr/0076).
 type absentError struct{ error }
 
 func (e absentError) Unwrap() error { return e.error }
 
-// errEmpty is what a device without any size is: the storage has mapped it and has not told yet how large it is.
+// errEmpty is for a device without a size: the storage has mapped it but has not said yet how large it is.
 var errEmpty = fmt.Errorf("it has no bytes yet: %w", syscall.ENODATA)
 
 const superblockSize = 2 * diskquorum.BlockSize
@@ -50,11 +50,11 @@ const stopPatience = 5 * time.Second
 // reopenAfter is how many operations must fail in a row before the device is opened again.
 const reopenAfter = 3
 
-// Opened tells that the device has been opened.
+// Opened reports that the device has been opened.
 type Opened struct {
 	Device     int // position among the devices
 	Superblock *diskquorum.Superblock
-	Storage    string // the storage's name of the device, "" unless it tells one
+	Storage    string // the storage's name for the device, "" if it has none
 	Warning    string
 }
 
@@ -72,7 +72,7 @@ type Config struct {
 	Log     *slog.Logger
 	Open    func(path string) (LUN, error) // Open
 	Metrics *rawdev.Metrics                // nil: none
-	// Stands says what stands on a device that has no superblock of ours, for people; nil: that is not said.
+	// Stands says, for people, what is on a device that has no superblock of ours; nil: nothing is said.
 	Stands func(diskquorum.Device) (string, error)
 
 	Opened func(Opened)
@@ -92,14 +92,14 @@ type Keeper struct {
 	mu       sync.Mutex // guards what follows
 	dev      LUN
 	engine   *rawdev.Engine
-	slot     int  // own slot, -1 before it is known
+	slot     int  // this node's slot, -1 before it is known
 	wantLock bool // the lock of the slot was asked for while there was no device
 	locked   bool // this node's slot is locked on the present device
 	fault    error
-	sb       *diskquorum.Superblock // of the LUN as it was opened last
+	sb       *diskquorum.Superblock // of the LUN when it was last opened
 
 	lastID [16]byte // of the LUN this agent began with; Run's
-	wwid   string   // of its device, "" unless the storage tells one
+	wwid   string   // of its device, "" if the storage has none
 	known  bool
 
 	failures     int // of operations, in a row; this and what follows is Observe's
@@ -147,7 +147,7 @@ func (k *Keeper) Run(ctx context.Context) { patiently(ctx, k.run) }
 // StartWithout is called.
 func (k *Keeper) First() <-chan error { return k.first }
 
-// StartWithout lets the keeper go on by itself: the start of the agent waits no longer.
+// StartWithout lets the keeper go on by itself: the agent's start does not wait any longer.
 func (k *Keeper) StartWithout(after time.Duration) {
 	// A result that came at this very moment is not taken here: Run would end with the one that names a
 	// wrong LUN, and nobody would look at the device again.
@@ -214,8 +214,8 @@ func (k *Keeper) noteFault(err error) {
 	k.Log.Error(what, "device", k.Path, "error", err, "retry", k.Retry)
 }
 
-// Absent reports whether the agent may start although opening the device ended with err: no superblock of ours stands on
-// it, and no other group's. Nothing is written to it until one of ours does.
+// Absent reports whether the agent may start although opening the device ended with err: it has neither our
+// superblock nor another group's. Nothing is written to it until one of ours does.
 func Absent(err error) bool {
 	var absent absentError
 	return errors.As(err, &absent)
@@ -296,12 +296,12 @@ func (k *Keeper) wrong(format string, args ...any) error {
 	return fmt.Errorf("lun %s: %w: %w", k.Path, what, fmt.Errorf(format, args...))
 }
 
-// absent is wrong of a device that somebody may bring back.
+// absent is the error wrong for a device that somebody may bring back.
 func (k *Keeper) absent(format string, args ...any) error {
 	return absentError{k.wrong(format, args...)}
 }
 
-// replaced is absent of a device on which something else stands than the superblock.
+// replaced is absent for a device with something else in place of the superblock.
 func (k *Keeper) replaced(dev LUN, err error) error {
 	reason := strings.TrimPrefix(err.Error(), diskquorum.ErrNotOurs.Error()+": ")
 	what := "something else"
@@ -323,8 +323,8 @@ func wwid(dev LUN) string {
 	return ""
 }
 
-// formatAdvice says how a device without a readable format gets one. One device of a set must
-// not be formatted by itself: the others would not know it.
+// formatAdvice says how a device without a readable format gets one. A single device of a set must not be formatted
+// alone: the others would not know it.
 func (k *Keeper) formatAdvice() string {
 	if k.Set {
 		return "format all devices of the set together, once, with fencectl lun init"
@@ -338,9 +338,9 @@ func (k *Keeper) formatAdvice() string {
 		k.Path, k.Cluster, k.Group, max(2, k.Members))
 }
 
-// close gives the device up as soon as no I/O is in flight: one that hangs may still
-// land, and the arbiter waits for its end. Only when ctx has ended it does not wait for
-// long, and leaves device, engine and lock to an I/O that hangs.
+// close closes the device as soon as no I/O is in flight: an I/O that hangs may still land, and the arbiter waits for
+// its end. Only when ctx has ended it does not wait for long, and leaves device, engine and lock to an I/O that
+// hangs.
 func (k *Keeper) close(ctx context.Context) {
 	k.mu.Lock()
 	dev, engine := k.dev, k.engine
@@ -429,10 +429,10 @@ func (k *Keeper) LookAgain() {
 	}
 }
 
-// Latency is how long the latest write and the latest read that succeeded took, of those that Observe has seen.
+// Latency is how long the latest successful write and read took, of those that Observe has seen.
 func (k *Keeper) Latency() (write, read time.Duration) { return k.writeLatency, k.readLatency }
 
-// Superblock is that of the device as it was opened last, or nil.
+// Superblock is the device's superblock when it was last opened, or nil.
 func (k *Keeper) Superblock() *diskquorum.Superblock {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -25,8 +25,8 @@ func devnoOf(rdev uint64) devno {
 	return devno(fmt.Sprintf("%d:%d", unix.Major(rdev), unix.Minor(rdev)))
 }
 
-// users says who uses a block device, its partitions, or the disk of which it is one: mounts, swap, device mapper, LVM,
-// RAID. For a loop device those of its file count too.
+// users says who uses a block device, its partitions, or the disk that it is a partition of: mounts, swap, device
+// mapper, LVM, RAID. For a loop device those of its file count too.
 func (k kernel) users(number devno) []string {
 	users := k.deviceUsers(number)
 	if b, err := os.ReadFile(filepath.Join(k.blockDir(number), "loop", "backing_file")); err == nil {

@@ -20,8 +20,8 @@ type CheckReport struct {
 	Wrote string    `json:"wrote"`         // what was written, in words; empty: nothing
 	Read  Latency   `json:"read"`
 	Write Latency   `json:"write"`
-	// Decision is what an equal split takes on a bad day until a half feeds by the grant, in I/O alone: as many writes and
-	// reads as agents reckon with, at their p99.
+	// Decision is the I/O time, on a bad day, from an equal split until a half feeds under the grant: as many writes
+	// and reads as agents allow for, each at its p99.
 	Decision float64  `json:"decisionMs"`
 	Others   int      `json:"others"` // rounds in which a check of another node got in between
 	Damage   []string `json:"damage"` // what agents cannot read; empty: in order
@@ -47,7 +47,7 @@ func (r *CheckReport) Round() float64 {
 type CheckOptions struct {
 	Count    int            // rounds
 	ReadOnly bool           // time reads of superblock and slot table, as agents do them, and write nothing
-	Progress func(done int) // told after each round; nil: nobody is
+	Progress func(done int) // called after each round; nil: not called
 }
 
 // Check writes and reads the scratch block and times each. It is safe on a LUN that is in use, and on several nodes at once.

@@ -21,7 +21,7 @@ type DeviceReport struct {
 	ReadOnly    bool   `json:"readOnly,omitempty"` // no agent can use it here
 }
 
-// Opened is the part of each report that tells of the device.
+// Opened is the part of each report that describes the device.
 type Opened struct {
 	Device   *DeviceReport `json:"device,omitempty"`
 	Warnings []string      `json:"warnings"`
@@ -31,7 +31,7 @@ func (o *Opened) add(device Opened) {
 	o.Device, o.Warnings = device.Device, append(o.Warnings, device.Warnings...)
 }
 
-// onDevice opens a device, does op with it and gives it up.
+// onDevice opens a device, does op with it and closes it.
 func onDevice(ctx context.Context, op, path string, o rawdev.Options, do func(*rawdev.Device, Opened) error) error {
 	dev, err := await(ctx, func() (*rawdev.Device, error) { return rawdev.Open(path, o) })
 	if errors.As(err, new(interruption)) {

@@ -4,12 +4,11 @@
 //
 // # State and invariants
 //
-// [Init] destroys data if it is told the wrong device, so it decides before it writes:
-// nothing is written until every check has passed, and the checks run while the device is
-// opened exclusively and locked against agents and a second Init on this host. Other
-// hosts cannot be locked out; Init watches whether anybody writes, and readers refuse a
-// LUN whose two superblocks differ. What is mounted, held by the kernel or alive is
-// refused for good; [InitOptions].Force overrides signatures only.
+// [Init] destroys data if it gets the wrong device, so it decides before it writes: nothing is written until every
+// check has passed, and the checks run while the device is opened exclusively and locked against agents and a second
+// Init on this host. Other hosts cannot be locked out; Init watches whether anybody writes, and readers refuse a
+// LUN whose two superblocks differ. A device that is mounted, held by the kernel or alive is always refused;
+// [InitOptions].Force only overrides signatures.
 //
 // [Inspect] only reads. [Check] writes the scratch block and nothing else. Both are safe on a LUN that a cluster uses.
 //
@@ -17,10 +16,10 @@
 //
 // [Release] writes a slot, whose only writer is its owner. So it first watches
 // the LUN for as long as an owner could live on without writing, and refuses if it writes.
-// That a slot stands still proves nothing about a node without path to the LUN: Release
-// also wants others to say that they do not hear it. The slot it writes is a free one that
-// carries the latest decision known (lease.md B1), a sequence beyond whatever its former
-// owner may have under way (B3), and no token that a grant could come to name.
+// A slot that stands still proves nothing about a node without a path to the LUN: Release also requires other nodes
+// to say that they do not hear it. The slot it writes is a free one that carries the latest decision known (lease.md
+// B1), a sequence beyond whatever its former owner may have under way (B3), and no token that a grant could ever
+// name.
 //
 // # Concurrency and blocking
 //

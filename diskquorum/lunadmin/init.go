@@ -40,7 +40,7 @@ type InitResult struct {
 	Warnings    []string
 }
 
-// RefusedError says why a device was left as it is.
+// RefusedError says why a device was not changed.
 type RefusedError struct {
 	Op     string // the verb; empty: init
 	Path   string
@@ -86,14 +86,14 @@ type idle struct {
 	relatives []*rawdev.Device
 }
 
-// Close gives it up.
+// Close closes it.
 func (d *idle) Close() error {
 	closeAll(d.relatives)
 	return d.Device.Close()
 }
 
-// openIdle opens the device for this process alone, or says who uses it, one of its partitions, or the disk of which it is
-// one.
+// openIdle opens the device for this process alone, or says who uses it, one of its partitions, or the disk that it
+// is a partition of.
 func openIdle(o *InitOptions) (*idle, error) {
 	refuse := func(reason string) error {
 		return &RefusedError{Path: o.Path, Reason: reason, Forced: true, Advice: "release it first, --force does not override that"}
@@ -144,9 +144,9 @@ type formatter struct {
 	dev   diskquorum.Device
 	sb    *diskquorum.Superblock
 	end   int64     // of the area that will be overwritten
-	found []Finding // what Force is to overwrite
-	looks []look    // what has to stand still before
-	rest  []byte    // what is behind the last whole block, as it was at the first look
+	found []Finding // what Force would overwrite
+	looks []look    // what must not change before that
+	rest  []byte    // what is behind the last whole block, as first read
 	wiped []int64   // blocks behind the area that were overwritten
 }
 

@@ -119,7 +119,7 @@ func initDevices(ctx context.Context, o InitOptions, paths []string) (results []
 // distinct refuses a device that is one of the others under another name, or that lies on one of them, such as a loop device on
 // its file: a majority of copies of one device is none.
 func distinct(k kernel, path string, others []string) error {
-	id, ok := identify(path) // if there is nothing yet, opening it says what is wrong, or it is to be created
+	id, ok := identify(path) // if there is nothing yet, opening it says what is wrong, or it has to be created
 	for _, other := range others {
 		if path == other {
 			return fmt.Errorf("init %s: is given twice; nothing was written", path)
@@ -146,8 +146,8 @@ func distinctNames(paths, names []string) error {
 	return nil
 }
 
-// stillOurs reads the superblocks of all devices once more, when all are formatted: where two of them are one storage, in a way that
-// no name tells, the later one has overwritten the other.
+// stillOurs reads the superblocks of all devices once more when all are formatted: if two of them are the same
+// storage under names that do not show it, the later one has overwritten the other.
 func stillOurs(targets []*target) error {
 	for _, t := range targets {
 		got, err := readAll(t.dev, 2*diskquorum.BlockSize)
@@ -189,7 +189,7 @@ func newTarget(ctx context.Context, o InitOptions, path string, sb *diskquorum.S
 	return t, nil
 }
 
-// close gives the device up; a file that was made for a failed init goes with it.
+// close closes the device; a file that was created for a failed init is removed.
 func (t *target) close(failed bool) error {
 	if t.created && failed {
 		_ = os.Remove(t.o.Path)

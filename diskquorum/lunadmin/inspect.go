@@ -22,7 +22,7 @@ type InspectOptions struct {
 const maxInspect = 30 * time.Second
 
 // Inspect opens a device read-only, reads it again and again and hands each picture to show. It writes nothing.
-// Without a Count the end of the context is no error.
+// Without a Count the end of the context is not an error.
 func Inspect(ctx context.Context, path string, o InspectOptions, show func(*Report) error) error {
 	err := onDevice(ctx, "inspect", path, rawdev.Options{ReadOnly: true}, func(dev *rawdev.Device, opened Opened) error {
 		return inspect(ctx, dev, o, func(r *Report) error {

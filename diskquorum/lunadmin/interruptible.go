@@ -59,7 +59,7 @@ func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// interruption is the error of a context in the words of the person who ended it.
+// interruption is the error of a context in words for the person who ended it.
 type interruption struct{ error }
 
 func (interruption) Error() string { return "interrupted" }

@@ -46,7 +46,7 @@ func (c *candidate) String() string {
 	return fmt.Sprintf("is of LUN %x (cluster %s, node group %s), with which %d slots are sealed", c.sb.ID, clean(c.sb.Cluster), clean(c.sb.NodeGroup), c.slots)
 }
 
-// candidates reads both copies of the superblock and counts for whom the slots speak.
+// candidates reads both copies of the superblock and counts which LUN ids the slots are sealed with.
 func candidates(dev diskquorum.Device) (head []byte, both [2]candidate, err error) {
 	if dev.Size() < 2*diskquorum.BlockSize {
 		return nil, both, fmt.Errorf("%d bytes are no LUN", dev.Size())

@@ -105,8 +105,8 @@ type storageID struct {
 	inode  uint64
 }
 
-// writers lists the processes that have one of these open for writing, this one excepted. A lock is seen by those who
-// come by the same device node; an open file by everybody.
+// writers lists the processes that have one of these open for writing, this one excepted. A lock is only visible to
+// processes that use the same device node; an open file is visible to all.
 func (k kernel) writers(storage map[storageID]bool) []string {
 	dirs, _ := filepath.Glob(filepath.Join(k.proc, "[0-9]*"))
 	var out []string

@@ -17,10 +17,10 @@ import (
 type ReleaseOptions struct {
 	Node string // owner of the slot; empty: by Slot
 	Slot int    // index, or -1: by Node
-	// Force takes the administrator's word that the node is off. It never overrides a slot
-	// that changes while it is watched, or one that an agent of this host has locked.
+	// Force relies on the administrator that the node is off. It never overrides a slot that changes while it is
+	// watched, or one that an agent of this host has locked.
 	Force    bool
-	Horizon  time.Duration // how long the slot must stand still; 0: as it states
+	Horizon  time.Duration // how long the slot must stand still; 0: as the slot states
 	Progress func(string)
 }
 
@@ -182,9 +182,9 @@ func (r *releaser) owner() string {
 	return "an unknown node"
 }
 
-// against lists what makes it possible that the owner lives. A node without path to the
-// LUN lives on by the network's majority and writes nothing: that its slot stands still is
-// no proof, so others must say that they do not see it.
+// against lists what makes it possible that the owner lives. A node without a path to the LUN lives on with a network
+// majority and writes nothing. So a slot that stands still is no proof, and others must say that they do not see the
+// node.
 func (r *releaser) against(moved map[int]bool, stopped bool) []string {
 	v := &r.views[r.slot]
 	if v.hides() {

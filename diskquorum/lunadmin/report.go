@@ -32,7 +32,7 @@ type SuperblockReport struct {
 	Set       *SetPlace `json:"set,omitempty"` // nil: a LUN of one device
 }
 
-// SetPlace is where a device stands in a set of three.
+// SetPlace is a device's place in a set of three.
 type SetPlace struct {
 	ID      string `json:"id"`
 	Device  int    `json:"device"` // 1 to Devices, in the order of `fencectl lun init`
@@ -77,7 +77,7 @@ type SlotReport struct {
 	record      *diskquorum.Slot // nil: unreadable
 }
 
-// FlagsReport is what a node says of itself besides its view.
+// FlagsReport is what a node says about itself besides its view.
 type FlagsReport struct {
 	Feeding      bool `json:"feeding"`
 	Stopping     bool `json:"stopping"`
@@ -146,7 +146,7 @@ func report(table []byte, sb *diskquorum.Superblock, now time.Time) *Report {
 	return r
 }
 
-// rosterNames maps roster indices to names, as far as slots with that roster tell. Slots
+// rosterNames maps roster indices to names, as far as the slots with that roster show them. Slots
 // with another roster have other indices.
 func rosterNames(views []slotView) map[uint64]map[int]string {
 	names := map[uint64]map[int]string{}

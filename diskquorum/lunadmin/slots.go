@@ -65,7 +65,7 @@ func readSlots(table []byte, sb *diskquorum.Superblock) (views []slotView) {
 // readAttempts bounds the reading of a table that is being written.
 const readAttempts = 20
 
-// readTable reads superblocks and slots. A slot that cannot be told may be under way: it is looked at again.
+// readTable reads superblocks and slots. A slot that cannot be read may just be being written: it is read again.
 func readTable(ctx context.Context, dev diskquorum.Device, sb *diskquorum.Superblock) ([]byte, error) {
 	for n := 1; ; n++ {
 		table, err := readOnce(ctx, dev, sb)

@@ -6,8 +6,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// Stands says what stands on a device where a LUN of this format was expected, for people. What is left of the LUN behind
-// it does not count where there is something else. What cannot be read is an error, unless it is known all the same.
+// Stands says, for people, what is on a device where a LUN of this format was expected. Remains of the LUN do not
+// count if there is something else in front. A read error is returned, unless the answer is known without it.
 func Stands(dev diskquorum.Device) (string, error) {
 	im := newImage(dev)
 	found, err := scan(im)

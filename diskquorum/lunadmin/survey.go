@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// What Init looks at besides the area of the format. A device of which that is blank may still be somebody's: DRBD's
+// What Init checks besides the area of the format. A device of which that is blank may still be somebody's: DRBD's
 // internal metadata is at the end, a partition's data may begin anywhere.
 const (
 	surveyHead    = 8 * mib // read as a whole, as is the last MiB
@@ -27,7 +27,7 @@ const (
 
 const unknownData = "data of an unknown format"
 
-// look is a piece of the device as it was when it was first read.
+// look is a piece of the device as first read.
 type look struct {
 	off  int64
 	data []byte
@@ -50,7 +50,7 @@ func (f *formatter) look(from, to int64) (look, error) {
 	return look{off: from, data: data}, nil
 }
 
-// survey reads what Init judges by, and notes what has to stand still before it may be overwritten. at is the first byte
+// survey reads what Init judges by, and notes what must not change before it may be overwritten. at is the first byte
 // that is not zero, or -1.
 func (f *formatter) survey(number devno, found []Finding, im *image) (at int64, err error) {
 	at = -1
@@ -183,7 +183,7 @@ func (f *formatter) watch(ctx context.Context) error {
 	return nil
 }
 
-// moved says who has written since the first look; "": nobody.
+// moved says who has written since the first read; "": nobody.
 func (f *formatter) moved() (who string, err error) {
 	for _, l := range f.looks {
 		now, err := f.look(l.off, l.off+int64(len(l.data)))

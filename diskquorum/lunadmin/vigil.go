@@ -9,9 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// vigil is a time for which a LUN is looked at before it is changed. A node is proven to
-// be gone by nothing but time on this node's clock: what a slot says of the time of its last
-// write is by a clock of another machine.
+// vigil is a period in which a LUN is watched before it is changed. Only time on this machine's clock proves that a
+// node is gone: the time of its last write in the slot is from another machine's clock.
 type vigil struct {
 	dev      diskquorum.Device
 	sb       *diskquorum.Superblock
@@ -60,8 +59,8 @@ func (v *vigil) keep(ctx context.Context, d time.Duration, stop func(moved map[i
 // and margin.
 const budgetBesidesWatchdog = 20 * time.Second
 
-// horizon is how long the owner of a slot may live on after its last write to it, as far
-// as the slot tells: agents that do not state it are taken to have the default settings.
+// horizon is how long the owner of a slot may live on after its last write to it, according to the slot: agents that
+// do not state it are assumed to have the default settings.
 func horizon(s *diskquorum.Slot) time.Duration {
 	if s == nil {
 		return budgetBesidesWatchdog

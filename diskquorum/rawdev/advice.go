@@ -30,7 +30,7 @@ var thisHost = host{sys: "/sys", dev: "/dev", table: deviceMapperTable}
 const slowPath = 10 // seconds
 
 // advice lists what is wrong with the way a block device is reached, each with the setting
-// to change. What sysfs does not show is passed over: it is advice, no condition.
+// to change. What sysfs does not show is skipped: this is advice, not a condition.
 func (h host) advice(path string, number uint64) []string {
 	dir := h.blockDir(number)
 	var out []string
@@ -166,8 +166,8 @@ func seconds(text string) (int, bool) {
 	return n, err == nil
 }
 
-// wwid is the identity of a device that the storage gives it, or "". A LUN has the same one with
-// and without multipath, which may take it over at any time.
+// wwid is the identity that the storage gives a device, or "". A LUN has the same one with and without multipath,
+// which may take over the device at any time.
 func (h host) wwid(number uint64) string {
 	dir := h.blockDir(number)
 	if id := attribute(dir, "dm", "uuid"); id != "" {

@@ -73,8 +73,8 @@ func (d *Device) SectorSize() int { return d.sector }
 // Size is the size in bytes when the device was opened.
 func (d *Device) Size() int64 { return d.size }
 
-// WWID is the identity that the storage gives a block device, as far as the kernel knows
-// one: it tells a LUN from its clone, which has the same superblock. Empty: unknown.
+// WWID is the identity that the storage gives a block device, if the kernel knows it: it distinguishes a LUN from its
+// clone, which has the same superblock. Empty: unknown.
 func (d *Device) WWID() string { return d.wwid }
 
 // ReadOnly reports whether the kernel lets nobody write the device.

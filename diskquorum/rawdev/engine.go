@@ -14,7 +14,7 @@ import (
 var (
 	// ErrBusy says that an I/O is in flight; there is never more than one.
 	ErrBusy = errors.New("an I/O is in flight")
-	// ErrClosed says that the engine takes no more I/O.
+	// ErrClosed says that the engine accepts no more I/O.
 	ErrClosed = errors.New("engine is closed")
 	// ErrStuck says that Close gave up waiting for an I/O that is still in the kernel.
 	ErrStuck = errors.New("an I/O is stuck in the kernel and may still land")
@@ -102,10 +102,9 @@ func checkOp(op *diskquorum.Op) error {
 	return nil
 }
 
-// Close takes no more operations and waits for the one in flight, but only until ctx
-// ends. Then it returns an error that wraps ErrStuck and leaves goroutine, thread and
-// buffers to the kernel: nothing can take an I/O back. Nothing is delivered after Close
-// has returned.
+// Close accepts no more operations and waits for the one in flight, but only until ctx ends. Then it returns an error
+// that wraps ErrStuck and leaves goroutine, thread and buffers to the kernel: nothing can take an I/O back. Nothing
+// is delivered after Close has returned.
 func (e *Engine) Close(ctx context.Context) error {
 	e.mu.Lock()
 	e.closed = true

@@ -17,8 +17,8 @@ const WWNPrefix = "wwn:"
 // at each call. It opens nothing.
 func Find(spec string) (string, error) { return thisHost.find(spec) }
 
-// find prefers what can lose a path: a multipath device goes before its
-// paths, for which udev has links as well: by one of those the LUN would be lost with that path.
+// find prefers a device that survives the loss of a path: a multipath device comes before its paths, which also have
+// links from udev. With one of those the LUN would be lost together with that path.
 func (h host) find(spec string) (string, error) {
 	name, byName := strings.CutPrefix(spec, WWNPrefix)
 	if !byName {

@@ -118,8 +118,8 @@ func (d *Device) control(f func(fd int) error) error {
 	return inner
 }
 
-// notBlock is the error of a path that leads to something other than a LUN: as long as the LUN is away, a folder may stand there,
-// which a container runtime has made for a hostPath. The device may come later.
+// notBlock is the error of a path that leads to something other than a LUN: while the LUN is away, there may be a
+// folder that a container runtime has made for a hostPath. The device may come later.
 func notBlock(kind fs.FileMode) error {
 	return fmt.Errorf("%w: what stands there is neither a block device nor a regular file (%v)", unix.ENOTBLK, kind)
 }

@@ -105,7 +105,7 @@ func Start(ctx context.Context, config Config) (_ *Cluster, err error) {
 	for _, name := range c.Names() {
 		c.tokens[name] = rand.Text()
 	}
-	if err := os.Symlink(config.Programs.Kubetest, c.kubelet()); err != nil { // it is what it is called
+	if err := os.Symlink(config.Programs.Kubetest, c.kubelet()); err != nil { // it is of the kind that its name says
 		return nil, err
 	}
 	began := time.Now()
@@ -193,7 +193,7 @@ func (c *Cluster) index(node string) (int, error) {
 	return 0, fmt.Errorf("there is no %s", node)
 }
 
-// spec is what the node is told.
+// spec is what the node gets at its boot.
 func (c *Cluster) spec(i int) (machine.Spec, error) {
 	name := nodeName(i)
 	s := machine.Spec{
@@ -285,7 +285,7 @@ func (c *Cluster) Boot(ctx context.Context, name string) error {
 	return nil
 }
 
-// mind notes the end of a node that nobody asked for, which is its watchdog's doing. It stays off
+// mind notes when a node ends without being asked to, which means that its watchdog fired. It stays off
 // until it is booted: a machine's firmware takes longer than a scenario wants to wait.
 func (c *Cluster) mind(name string, m machine.Machine) {
 	<-m.Done()

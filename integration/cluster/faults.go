@@ -12,8 +12,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/cluster/machine"
 )
 
-// Cut takes a node off some networks, or off all if none is named, without a word to it: its
-// interfaces keep their carrier.
+// Cut takes a node off some networks, or off all if none is named. The node does not notice: its interfaces keep
+// their carrier.
 func (c *Cluster) Cut(node string, networks ...string) error { return c.ports(node, networks, nowhere) }
 
 // Split parts these nodes from the others and from the API server, on all networks, as silently. They
@@ -199,8 +199,8 @@ for size in 4G 512M 64M 8M 1M 64k 4k; do
 	n=$((n+1))
 done`
 
-// FillDisk has no octet left on the disk of a node: behind /var/lib, where the node has a kernel of its own; else on the
-// one with the files of its agent, for the rest is the host's.
+// FillDisk leaves no byte free on the disk of a node. With a kernel of its own that is the disk behind /var/lib;
+// otherwise it is the one with the files of its agent, because the rest is the host's.
 func (c *Cluster) FillDisk(ctx context.Context, node string) error {
 	c.mark(c.full, node, true)
 	_, err := c.Run(ctx, node, "sh", "-c", fill, c.disk())

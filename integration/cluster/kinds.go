@@ -13,7 +13,7 @@ import (
 // KindEnv is the environment variable that says what nodes are made of.
 const KindEnv = "FENCING_CLUSTER_KIND"
 
-// DefaultKind is what they are made of when nobody says.
+// DefaultKind is the kind of node if none is given.
 const DefaultKind = "namespaces"
 
 var kinds = map[string]func(*room.Room, Programs) machine.Kind{

@@ -165,8 +165,8 @@ func (n *network) attach(node int, link func(network int, attrs netlink.LinkAttr
 	return netlink.RouteReplace(&netlink.Route{Dst: pods, Gw: net.ParseIP(nodeAddress(0, node))})
 }
 
-// plug connects the port to the bridge of its place, or takes it off. The node keeps its
-// carrier: it is not told. Called with mu.
+// plug connects the port to the bridge of its place, or takes it off. The node keeps its carrier, so it does not
+// notice. Called with mu.
 func (n *network) plug(network, node int) error {
 	link, err := netlink.LinkByName(port(network, node))
 	if err != nil {

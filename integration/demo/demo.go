@@ -14,7 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-// Options say what to run and where to tell it.
+// Options say what to run and where to print.
 type Options struct {
 	Nodes    int    // 2 to MaxNodes
 	Scenario string // one of Scenarios; "" is "all"
@@ -139,7 +139,7 @@ func Walk(ctx context.Context, c Cluster, o Options) error {
 	r.p.line("%s", c.Describe())
 	failure := r.steps(ctx, o.Scenario)
 	if took := stalls.Since(r.began); failure != nil && took >= standstill {
-		// Agents that stand still together rightly lose sight of each other.
+		// Agents that stall together rightly lose sight of each other.
 		failure = fmt.Errorf("%w; the machine stood still for %s, and all agents with it: run the demo again", failure, seconds(took))
 	}
 	if failure == nil {

@@ -87,7 +87,7 @@ func (c *inProcess) Kill(node string) error {
 	return nil
 }
 
-// Exited says how an agent ended that nobody killed.
+// Exited says how an agent ended if nobody killed it.
 func (c *inProcess) Exited(node string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// timeColumn is where the times stand, far enough right for most lines.
+// timeColumn is the column of the times, far enough right for most lines.
 const timeColumn = 66
 
 // printer writes the story: steps, pictures and expectations with the time they took.

@@ -18,7 +18,7 @@ const (
 	// startLimit bounds start and return of agents: claims on the LUN take a few of
 	// their heartbeats, and the machine may be busy.
 	startLimit = 40 * time.Second
-	// standstill is how long the machine may stand still without excuse for what agents do.
+	// standstill is how long a stall of the machine may be before it excuses what agents do.
 	standstill = time.Second
 	// callLimit bounds a single call to an agent.
 	callLimit = 5 * time.Second
@@ -85,7 +85,7 @@ func (r *run) allUp(ctx context.Context) error {
 	return r.expectGetAll(ctx, nodes, nodes)
 }
 
-// everybody holds when all agents feed by majority, everything reaches everything, and nothing is to come of what was before.
+// everybody is true when all agents feed with a majority, all reach all, and nothing is left over from before.
 func (r *run) everybody() observe.Condition {
 	nodes := r.c.Nodes()
 	return observe.All(
@@ -259,7 +259,7 @@ func (r *run) tie(ctx context.Context, began time.Time, a, b []string) error {
 	return r.stays(ctx, "it stays so: never both halves, never none", r.settle(), observe.All(oneSide, observe.Decided(a, b)))
 }
 
-// told prints when the winners were granted and when the losers ceased to be fed.
+// told prints when the winners were granted and when the losers were no longer fed.
 func (r *run) told(v *observe.View, began time.Time) {
 	var granted, starved time.Time
 	for _, c := range v.Verdicts {

@@ -127,7 +127,7 @@ func (a *agent) start() error {
 	return nil
 }
 
-// stop ends the life. With leave the peers are told.
+// stop ends the life. With leave the peers are informed.
 func (a *agent) stop(leave bool) error {
 	if leave {
 		a.leaves.Store(true)
@@ -209,7 +209,7 @@ func (a *agent) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var batch []report
-	var armed boottime.Instant // what the timer stands at; resetting it for nothing is dear, see fabric.schedule
+	var armed boottime.Instant // what the timer is set to; resetting it for nothing is expensive, see fabric.schedule
 	for {
 		select {
 		case <-a.quit:

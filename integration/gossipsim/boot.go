@@ -25,8 +25,8 @@ const bootLimit = 20 * time.Second
 
 // boot starts all nodes and makes every memberlist know all others at once. Joining would
 // have each node gossip about every other: at 1000 nodes, 16 million messages. Instead each
-// instance gets one push/pull with the whole table, and forgets that this is news. Until
-// then the network is closed, so that nobody is suspected before he is there.
+// instance gets one push/pull with the whole table, and forgets that this is news. Until then the network is closed,
+// so that no node is suspected before it is there.
 func (w *world) boot() error {
 	start := time.Now()
 	for i, n := range w.nodes {

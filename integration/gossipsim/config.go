@@ -8,8 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Config describes one simulation. It is a value of its own: two simulations of one
-// Config differ in nothing but chance.
+// Config describes one simulation. It is complete: two simulations of one Config differ only by chance.
 type Config struct {
 	Nodes     int
 	Networks  int

@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// counter is one life of a node by the method [Counting]: its view is whom memberlist
-// lists on enough networks. Suspects are listed, as NumMembers counts them.
+// counter is one life of a node with the method [Counting]: its view is the nodes that memberlist lists on enough
+// networks. Suspects are listed, as NumMembers counts them.
 type counter struct {
 	w     *world
 	node  int

@@ -269,8 +269,8 @@ func (l *lan) Dial(a, b netip.Addr, listening bool) (handshakes, accepted time.D
 	return rtt, f.hosts[to].slow.release(f.hosts[from].slow.release(now)+rtt) - now, nil
 }
 
-// Write implements netgossiptest.Conditions: lost segments and slow hosts hold a write up. It is counted. During
-// the boot nothing is: a table that comes late would find some of those it names already suspected.
+// Write implements netgossiptest.Conditions: lost segments and slow hosts hold a write up. It is counted. During the
+// boot nothing is delayed: a table that comes late would find some of the nodes in it already suspected.
 func (l *lan) Write(a, b netip.Addr, n int) time.Duration {
 	f := l.fabric
 	f.mu.Lock()
@@ -293,7 +293,7 @@ func (l *lan) Write(a, b netip.Addr, n int) time.Duration {
 		if !lost {
 			break
 		}
-		wait, count = wait+rto, 1 // fast retransmit mends all but the last
+		wait, count = wait+rto, 1 // fast retransmit repairs all but the last
 	}
 	return wait
 }

@@ -50,7 +50,7 @@ func (w *world) lie(node int) {
 	})
 }
 
-// overhear takes the cookies out of the answers that come to the liar. What is between others it does not hear.
+// overhear takes the cookies out of the answers that come to the liar. It does not hear the traffic between others.
 func (l *liar) overhear(_, from, to int, packet []byte) {
 	if to != l.node || kindOf(packet) != wireUserMsg {
 		return

@@ -43,7 +43,7 @@ type act struct {
 type left struct {
 	at                time.Duration
 	observer, subject int
-	atSlow, ofSlow    bool // of a node that stands still again and again
+	atSlow, ofSlow    bool // of a node that stalls again and again
 	byDoubt           bool
 }
 
@@ -62,7 +62,7 @@ func (o *observer) setUp(node int, up bool) {
 	}
 }
 
-// begin starts the counting of what is false.
+// begin starts to count false results.
 func (o *observer) begin() (complete int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -76,7 +76,7 @@ func (o *observer) begin() (complete int) {
 	return complete
 }
 
-// changed takes the new view of a node, and which of those that are not available any more are so by doubt.
+// changed takes the new view of a node, and which of the nodes that are no longer available were lost by doubt.
 func (o *observer) changed(node int, view, available, byDoubt roster.Set) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -73,8 +73,8 @@ func FindSet(name string) (Set, error) {
 	return Set{}, fmt.Errorf("parameter set %q: one of %s is possible", name, strings.Join(SetNames(), ", "))
 }
 
-// lanParams are memberlist's own defaults. What the agent adds to a memberlist has no
-// meaning for a set that only counts, but must be valid.
+// lanParams are memberlist's own defaults. The agent's additions to a memberlist have no meaning for a set that only
+// counts, but must be valid.
 func lanParams() netgossip.Params {
 	m := memberlist.DefaultLANConfig()
 	p := netgossip.Tune(3)

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// outcome is what the child tells the parent.
+// outcome is what the child reports to the parent.
 type outcome struct {
 	Report *Report
 	Error  string
@@ -99,7 +99,7 @@ func RunProcess(ctx context.Context, c Command, cfg Config) (*Report, error) {
 	if err := cmd.Start(); err != nil {
 		return fail(err)
 	}
-	werr := gob.NewEncoder(in).Encode(cfg) // the pipe stays open: its end tells the child that we are gone
+	werr := gob.NewEncoder(in).Encode(cfg) // the pipe stays open: when it closes, the child knows that we are gone
 	err = cmd.Wait()
 	var last outcome
 	rerr := gob.NewDecoder(&out).Decode(&last)
@@ -152,7 +152,7 @@ func RunAll(ctx context.Context, c Command, configs []Config, jobs int, ended fu
 	return reports, context.Cause(ctx)
 }
 
-// complaint keeps the beginning of what is written to it: that is where a panic says why.
+// complaint keeps the beginning of what is written to it, which is where a panic says why.
 type complaint struct{ buf bytes.Buffer }
 
 func (t *complaint) Write(b []byte) (int, error) {

@@ -147,7 +147,7 @@ func judge(lefts []left) False {
 	return f
 }
 
-// Merge adds another trial of the same configuration but for the seed.
+// Merge adds another trial of the same configuration with another seed.
 func (r *Report) Merge(o *Report) {
 	r.Trials += o.Trials
 	r.Complete = min(r.Complete, o.Complete)

@@ -8,7 +8,7 @@ import (
 )
 
 // Run runs a simulation to its end. It must be called inside a testing/synctest bubble;
-// programs that are no tests use [RunProcess].
+// programs that are not tests use [RunProcess].
 func Run(cfg Config) (*Report, error) {
 	w, r, err := simulate(cfg)
 	if w != nil {

@@ -69,7 +69,7 @@ func (f Fault) String() string {
 }
 
 // touches reports on which networks of k the fault disturbs what passes between two
-// nodes, as a bit mask. Loss and slowness disturb nothing: they are to be survived.
+// nodes, as a bit mask. Loss and slowness do not count as faults: nodes have to survive them.
 func (f Fault) touches(a, b, k int) uint64 {
 	hit := slices.Contains(f.Nodes, a) || slices.Contains(f.Nodes, b)
 	switch f.Kind {
@@ -201,7 +201,7 @@ func deadSwitch(c *Config, r *rand.Rand) []Fault {
 	return []Fault{dead, {Kind: Crash, At: min(c.Duration, 10*time.Second+phase(r)), Nodes: []int{r.IntN(c.Nodes)}}}
 }
 
-// rack cuts a tenth off, who still reach each other.
+// rack cuts off a tenth of the nodes, which still reach each other.
 func rack(after time.Duration) func(*Config, *rand.Rand) []Fault {
 	return func(c *Config, r *rand.Rand) []Fault {
 		f := Fault{Kind: Partition, At: phase(r), For: after, Sides: make([]int, c.Nodes)}
@@ -222,7 +222,7 @@ func blinks(c *Config, r *rand.Rand) []Fault {
 	return faults
 }
 
-// liars is one of them, for more need only agree: what three say together is believed of a node that stands still.
+// liars is one node: more would only have to agree, because what three say together about a stalled node is believed.
 func liars(c *Config, r *rand.Rand) []Fault {
 	nodes := r.Perm(c.Nodes)
 	faults := []Fault{{Kind: Lie, Nodes: nodes[:1]}}
@@ -234,7 +234,7 @@ func liars(c *Config, r *rand.Rand) []Fault {
 	return append(faults, Fault{Kind: Crash, At: c.Duration * 3 / 4, Nodes: nodes[1:2]})
 }
 
-// slowly has a node stand still again and again.
+// slowly makes a node stall again and again.
 func slowly(c *Config, node int, at time.Duration) Fault {
 	return Fault{Kind: Slow, At: at, Nodes: []int{node}, Blocked: c.Stall, Open: 250 * time.Millisecond}
 }

@@ -100,7 +100,7 @@ type firstWords struct {
 	digest    uint64
 }
 
-// speak makes the first words of all nodes, which everybody knows from the beginning.
+// speak makes the first statements of all nodes, which all know from the beginning.
 func (w *world) speak() {
 	all := roster.FullSet(w.cfg.Nodes)
 	w.firstWords = make([]firstWords, w.cfg.Nodes)

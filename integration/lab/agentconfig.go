@@ -21,7 +21,7 @@ type AgentConfig struct {
 
 	// Address is the node's address on the network.
 	Address func(node, network string) netip.Addr
-	// ByAddress has each agent look for its address, as where there is no interface of the network's name.
+	// ByAddress makes each agent look for its address, as if there were no interface with the network's name.
 	ByAddress bool
 	// LUN is the path by which the node sees the shared LUN; "" or nil: there is none.
 	LUN func(node string) string

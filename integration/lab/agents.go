@@ -167,7 +167,7 @@ func (a *Agents) Boots(launcher ...string) error {
 // DisablePath is the node's disable file.
 func (a *Agents) DisablePath(node string) string { return a.cfg.DisablePath(node) }
 
-// Exited says how an agent ended that nobody killed.
+// Exited says how an agent ended if nobody killed it.
 func (a *Agents) Exited(node string) error {
 	a.mu.Lock()
 	p, killed := a.processes[node], a.killed[node]

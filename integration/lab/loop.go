@@ -70,7 +70,7 @@ func attachLoop(control, backing *os.File, sectorSize int) (*os.File, error) {
 		}
 		err = configureLoop(device, backing, sectorSize)
 		if err == nil {
-			// Anyone who has a device open for writing keeps fencectl from formatting it.
+			// A process that has a device open for writing keeps fencectl from formatting it.
 			held, err := os.Open(device.Name())
 			device.Close()
 			return held, err
@@ -85,8 +85,8 @@ func attachLoop(control, backing *os.File, sectorSize int) (*os.File, error) {
 
 func configureLoop(device, backing *os.File, sectorSize int) error {
 	config := &unix.LoopConfig{Fd: uint32(backing.Fd()), Size: uint32(sectorSize)}
-	// LO_FLAGS_PARTSCAN: partitions that an earlier user of the device told the kernel of outlive him, and fencectl refuses
-	// to format a device that has some. A scan of the file drops them.
+	// LO_FLAGS_PARTSCAN: partitions that an earlier user of the device registered with the kernel stay behind, and
+	// fencectl refuses to format a device that has some. A scan of the file drops them.
 	config.Info.Flags = unix.LO_FLAGS_DIRECT_IO | unix.LO_FLAGS_AUTOCLEAR | unix.LO_FLAGS_PARTSCAN
 	copy(config.Info.File_name[:len(config.Info.File_name)-1], backing.Name())
 	if err := unix.IoctlLoopConfigure(int(device.Fd()), config); err != nil {

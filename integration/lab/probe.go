@@ -50,7 +50,7 @@ var userNamespace = []string{"--map-root-user", "--net", "--"}
 
 // Reexec replaces this process by one that runs the same command as root of a new user namespace, which is how an ordinary
 // user has a lab. A process with several threads, as every Go program is, cannot enter one itself: unshare(1) does.
-// It returns only if that fails. Where user namespaces are not allowed unshare says so.
+// It returns only if that fails. If user namespaces are not allowed unshare says so.
 func Reexec() error {
 	if InUserNamespace() {
 		return errors.New("lab: already inside a user namespace of its own")

@@ -27,7 +27,7 @@ type SlowFile struct {
 	server sync.WaitGroup
 }
 
-// What is used of linux/fuse.h, 7.31.
+// The parts of linux/fuse.h, 7.31, that are used here.
 const (
 	fuseGetattr = 3
 	fuseSetattr = 4
@@ -173,7 +173,7 @@ func (s *SlowFile) answer(opcode uint32, body []byte) (out []byte, errno unix.Er
 		return out, 0
 	case fuseGetattr, fuseSetattr:
 		out = make([]byte, 16+88)
-		order.PutUint64(out, 3600) // seconds for which it holds
+		order.PutUint64(out, 3600) // seconds for which it is valid
 		order.PutUint64(out[16:], 1)
 		order.PutUint64(out[24:], s.size)
 		order.PutUint64(out[32:], s.size/512)

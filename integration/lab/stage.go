@@ -95,7 +95,7 @@ func (s *Stage) Build(ctx context.Context, dir string) (_ *Agents, err error) {
 	return a, nil
 }
 
-// HasPrograms says which program a folder lacks.
+// HasPrograms says which program is missing in a folder.
 func HasPrograms(bin string) error {
 	for _, program := range []string{"fencing-agent", "fencectl"} {
 		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {

@@ -14,7 +14,7 @@ const neighbourStats = "/proc/net/stat/arp_cache"
 
 // NeighboursRefused is how often the kernel had no room for another hardware address since it started, in all namespaces
 // together (net.ipv4.neigh.default.gc_thresh3). While the number grows, nodes that do not know each other yet are cut off:
-// it may be other programs of the machine that fill the table. 0 where the kernel does not tell.
+// it may be other programs of the machine that fill the table. 0 if the kernel does not say.
 func NeighboursRefused() uint64 {
 	f, err := os.Open(neighbourStats)
 	if err != nil {
@@ -30,7 +30,7 @@ func sumOf(r io.Reader, name string) (sum uint64) {
 	column := slices.Index(strings.Fields(lines.Text()), name)
 	for lines.Scan() {
 		if fields := strings.Fields(lines.Text()); column >= 0 && column < len(fields) {
-			n, _ := strconv.ParseUint(fields[column], 16, 64) // 0 for what is no number
+			n, _ := strconv.ParseUint(fields[column], 16, 64) // 0 if it is not a number
 			sum += n
 		}
 	}

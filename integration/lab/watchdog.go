@@ -28,8 +28,8 @@ type Watchdogs struct {
 	wg        sync.WaitGroup
 }
 
-// NewWatchdogs makes a watchdog for each node. fired is called from a goroutine of its own when one resets its node, with
-// the timeout that it had.
+// NewWatchdogs makes a watchdog for each node. When a watchdog resets its node, fired is called from a separate
+// goroutine, with the watchdog's timeout.
 func NewWatchdogs(dir string, nodes []string, fired func(node string, timeout time.Duration)) (*Watchdogs, error) {
 	w := &Watchdogs{dir: dir, fired: fired, devices: map[string]*watchdogtest.Device{}, conns: map[net.Conn]bool{}}
 	for _, node := range nodes {
@@ -101,7 +101,7 @@ func (w *Watchdogs) Close() error {
 	return errors.Join(errs...)
 }
 
-// What an agent asks of its watchdog, and is answered.
+// The requests of an agent to its watchdog, and the answers.
 type (
 	wdtRequest struct {
 		Op      byte // one of the op constants
@@ -125,7 +125,7 @@ const (
 	opLook    = 'L'
 )
 
-// wdtErrors are those that callers tell apart.
+// wdtErrors are the errors that callers distinguish.
 var wdtErrors = []error{watchdog.ErrCondemned, watchdog.ErrRefused, watchdog.ErrBusy, watchdog.ErrNoWayOut}
 
 // ServeWatchdog is the watchdog of one node, in one boot, until the listener is closed. fire is called once, when a countdown

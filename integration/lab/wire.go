@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Wire is all networks as somebody has them who sits on every cable: it reads whole Ethernet frames
-// as the nodes send them, and puts frames in front of any node. What it sends passes every cut.
+// Wire is access to all networks like that of an attacker on every cable: it reads whole Ethernet frames as the nodes
+// send them, and can deliver frames to any node. What it sends passes every cut.
 type Wire struct {
 	lab   *Lab
 	file  *os.File // the socket, of the hub
@@ -66,8 +66,8 @@ func (w *Wire) find(h *netlink.Handle) error {
 	return nil
 }
 
-// Read returns the next frame that a node sends, how long it is, and who sends it where, by their
-// indexes in Nodes and Networks. Sums that a card would make are missing. It returns [os.ErrClosed] after Close.
+// Read returns the next frame that a node sends, its length, its sender and its network, as indexes in Nodes and
+// Networks. Sums that a card would make are missing. It returns [os.ErrClosed] after Close.
 func (w *Wire) Read(b []byte) (n, node, network int, err error) {
 	for {
 		var from unix.Sockaddr

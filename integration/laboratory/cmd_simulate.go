@@ -16,7 +16,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/gossipsim"
 )
 
-// bubbleFlag makes the verb nothing but the child that runs one simulation.
+// bubbleFlag turns the verb into the child process that runs one simulation.
 const bubbleFlag = "bubble"
 
 // formats are what -o can be; Markdown is the table for a document.

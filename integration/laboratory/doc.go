@@ -1,8 +1,8 @@
 // Command laboratory shows, measures and breaks whole clusters on one machine. `make demo`,
 // `make simulate` and `make soak` run it; bin/laboratory is never installed on a node.
 //
-// It is a program beside fencectl because it contains what it looks at: the agent,
-// memberlist, the simulators, a firewall. An operator's tool has no use for these.
+// It is separate from fencectl because it contains what it examines: the agent, memberlist, the simulators, a
+// firewall. An operator's tool has no use for these.
 //
 // # Structure
 //

@@ -22,7 +22,7 @@ func binFlag(cmd *cobra.Command, bin *string) {
 }
 
 // inNamespaces plays a scene as root, or as root of a user namespace that this program then runs in from the start.
-// Where neither is allowed it plays what stands in for it, and says why.
+// If neither is allowed it plays a substitute, and says why.
 func inNamespaces(ctx context.Context, scene func(context.Context) error, otherwise func(context.Context, error) error) error {
 	err := lab.Probe()
 	if err == nil {

@@ -112,7 +112,7 @@ func simulateCase(t *table, r *gossipsim.Report) {
 	t.row("cost", fmt.Sprintf("%.1f virtual s in %.1f s, %d MB", r.Virtual.Seconds(), r.Wall.Seconds(), r.PeakRSS>>20))
 }
 
-// within is a quantile in seconds, or that it lies beyond the end.
+// within is a quantile in seconds, or a note that it is beyond the end of the run.
 func within(r *gossipsim.Report, d detection, q float64) string {
 	switch t, ok := d.Quantile(q); {
 	case d.Len() == 0:

@@ -7,7 +7,7 @@
 // A mutant is one or more replacements of source text, given to the compiler with -overlay:
 // the working tree is never touched. Each is caught by a failing test or survives; the
 // program ends with 1 if one survives, does not apply to the source any more, or does not
-// compile. The rule numbers are those of docs/lease.md, or a word for what stands in no rule of it.
+// compile. The rule numbers are those of docs/lease.md, or a word for what is in none of its rules.
 //
 // Each package has its list in testdata/mutants.txt. The lines of a mutant, in this order, and an
 // empty line after them:

@@ -17,7 +17,7 @@ import (
 
 // mutant is a guard that is taken away.
 type mutant struct {
-	rule  string // of docs/lease.md, or a word for what stands in none
+	rule  string // of docs/lease.md, or a word for what is in none of its rules
 	what  string // what is wrong with the mutant
 	edits []edit
 	in    []string // packages whose tests must notice
@@ -122,7 +122,7 @@ func (l *lab) test(ctx context.Context, m mutant) result {
 	return r
 }
 
-// overlay writes the mutated files and the list that tells the go command of them.
+// overlay writes the mutated files and the list that makes the go command use them.
 func (l *lab) overlay(m *mutant) (string, error) {
 	changed, err := m.apply(l.root)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-// Options say where programs are and where to tell the night.
+// Options say where programs are and where to print the night.
 type Options struct {
 	Out    io.Writer
 	Bin    string   // folder with fencing-agent and fencectl

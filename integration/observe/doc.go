@@ -7,7 +7,7 @@
 // of membership events and one of verdict changes, in the order of arrival and dated
 // by the observer's clock. Nothing is ever taken out of the lists; a [View] is a
 // consistent picture of all at one moment. A status that has not been repeated for
-// [MaxAge] counts as no status: an agent whose loop stands still is not "up".
+// [MaxAge] counts as no status: an agent whose loop hangs is not "up".
 //
 // # Concurrency
 //
@@ -18,5 +18,5 @@
 // # Errors
 //
 // A condition says in words what is still missing; when time runs out the last such
-// words are the error. An agent that has ended by itself ends every wait at once.
+// words are the error. If an agent has ended by itself, every wait ends at once.
 package observe

@@ -21,8 +21,8 @@ const (
 	MaxAge = 15 * time.Second
 	// reopenAfter is the pause before a broken stream is opened again.
 	reopenAfter = 100 * time.Millisecond
-	// recheckInterval bounds how late it is noticed that a status grew old or that an
-	// agent has ended: neither is announced by a change.
+	// recheckInterval bounds how late the observer notices that a status has grown old or that an agent has ended: no
+	// change announces either.
 	recheckInterval = 200 * time.Millisecond
 )
 
@@ -55,8 +55,7 @@ type View struct {
 	Now time.Time
 	// Status holds the agents that answer.
 	Status map[string]*fencingv1.Status
-	// Subscribed tells which agents have accepted a subscriber: from then on none of
-	// their events is missed.
+	// Subscribed says which agents have accepted a subscriber: from then on none of their events is missed.
 	Subscribed map[string]bool
 	// Heard counts, of those, the events up to which all have come, as Status.revision does.
 	Heard map[string]uint64

@@ -16,10 +16,9 @@ const (
 	diskTick  = 250 * time.Millisecond
 )
 
-// Stalls notices when the machine stands still: on shared hardware all processes of a virtual
-// machine may stop for seconds. Agents that stand still together rightly lose sight of each
-// other, so what is seen then says nothing. It measures the calling process alone: a hung agent
-// is no stall. Safe for concurrent use; Close ends its goroutines.
+// Stalls notices when the whole machine stalls: on shared hardware all processes of a virtual machine may stop for
+// seconds. Agents that stall together rightly lose sight of each other, so what is seen then proves nothing. It
+// measures only the calling process: a hung agent is not a stall. Safe for concurrent use; Close ends its goroutines.
 type Stalls struct {
 	stop chan struct{}
 	done sync.WaitGroup

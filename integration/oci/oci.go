@@ -26,7 +26,7 @@ type Image struct {
 	Files      map[string]string // files of the host, by their paths in the image
 	Entrypoint []string
 	User       string // as whom it runs, UID:GID; "": root
-	Public     bool   // everybody may run what it has, whatever the umask was that it was made under
+	Public     bool   // every user may run the files, whatever the umask was when they were made
 }
 
 // Tree are the files of an image whose root is a folder.

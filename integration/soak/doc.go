@@ -13,8 +13,9 @@
 // of the encryption.
 //
 // By default the agents run dry. With Options.Armed they have simulated watchdogs and the default timing: a node whose watchdog
-// fires is down until the faults of its round have ended, and comes back in another boot. What fired, and what the node said last, is
-// reported. Options.Busy and Options.Blink take processors and the LUN away all the while.
+// fires is down until the faults of its round have ended, and comes back in another boot. The report says which
+// watchdog fired, and what its node said last. Options.Busy and Options.Blink take processors and the LUN away all
+// the while.
 //
 // # What it checks
 //

@@ -109,8 +109,8 @@ func (f *freezer) run(how string) error {
 	return nil
 }
 
-// close thaws, unmounts and detaches. What it cannot do ends with this process: mount
-// namespace and loop device are its own.
+// close thaws, unmounts and detaches. What it cannot undo ends with this process: the mount namespace and the loop
+// device belong to it.
 func (f *freezer) close() {
 	if f.loops == nil {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// busy runs endless loops beside the agents until the function that it returns is called.
+// busy runs endless loops next to the agents until the returned function is called.
 func busy(loops int) (stop func(), err error) {
 	var all []*exec.Cmd
 	stop = func() {
@@ -49,7 +49,7 @@ func (k *soak) blink(ctx context.Context) {
 	}
 }
 
-// surround begins what goes on all the time beside the faults.
+// surround starts what goes on all the time in addition to the faults.
 func (k *soak) surround(ctx context.Context) (stop func(), err error) {
 	idle, err := busy(k.Busy)
 	if err != nil {

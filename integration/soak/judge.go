@@ -44,7 +44,7 @@ func (r Round) MustLeave(observer, node int, noticed time.Duration) bool {
 	for _, f := range r.Faults {
 		switch {
 		case f.Kind.process() && f.Kind != Freeze && f.Nodes[0] == observer:
-			return false // who is restarted has nobody to call LEFT
+			return false // a restarted agent has nobody to call LEFT
 		case f.Kind == Restart && f.Nodes[0] == node:
 			return false // its grace may hold LEFT back
 		case f.Kind == Freeze && f.Nodes[0] == observer:
@@ -56,7 +56,7 @@ func (r Round) MustLeave(observer, node int, noticed time.Duration) bool {
 	return must
 }
 
-// Feeder is a node at one moment, as it was last heard to be.
+// Feeder is a node at one moment, in its last known state.
 type Feeder struct {
 	Feeding bool
 	Counted []string

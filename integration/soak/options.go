@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
 
-// Options say what to break, for how long, and where to tell it.
+// Options say what to break, for how long, and where to print.
 type Options struct {
 	Duration time.Duration // how long new rounds begin
 	Nodes    int           // MinNodes to MaxNodes

@@ -30,7 +30,7 @@ const (
 type Fault struct {
 	Kind    Kind
 	For     time.Duration
-	Nodes   []int   // whom it happens to; of a cut the one group, the rest is the other
+	Nodes   []int   // the affected nodes; for a cut they are one group, and the rest the other
 	Network int     // of OneNetwork and Cable
 	Percent float64 // of Loss
 }
@@ -86,7 +86,7 @@ var faultKinds = []struct {
 	{Partition, 6}, {OneNetwork, 2}, {OneWay, 2}, {Loss, 2}, {Cable, 2}, {Crash, 3}, {Reboot, 2}, {Freeze, 2}, {Restart, 3}, {FreezeLUN, 1},
 }
 
-// Round makes the round of a number. It depends on nothing but the plan and the number.
+// Round makes the round of a number. It depends only on the plan and the number.
 func (p Plan) Round(number int) Round {
 	rng := rand.New(rand.NewPCG(p.Seed, uint64(number)))
 	r := Round{Number: number, Calm: seconds(rng, 2, 5)}

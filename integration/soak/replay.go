@@ -15,10 +15,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
 
-// replayer is somebody on every cable who keeps packets that pass and sends old ones again, of any
-// node to any node, through every cut, and with a key changes the version of the encryption now and then. It
-// sends nothing younger than replayAge: passing on what was just said is no replay but a wire, by which
-// two halves really hear each other.
+// replayer is an attacker on every cable. It keeps passing packets and sends old ones again, from any node to any
+// node, through every cut. With a key it sometimes changes the version of the encryption. It sends nothing younger
+// than replayAge: passing on fresh packets is not a replay but a wire, over which two halves really hear each other.
 type replayer struct {
 	wire  *lab.Wire
 	key   bool
@@ -126,7 +125,7 @@ func (r *replayer) listen() error {
 	}
 }
 
-// send sends one old packet, half of them to whom they were for.
+// send sends one old packet; half of them go to their original receiver.
 func (r *replayer) send() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -19,7 +19,7 @@ type Reset struct {
 	Node     string
 	At       time.Time
 	Sentence bool   // the countdown was that of a node that had condemned itself
-	Reason   string // of the last verdict that the node told
+	Reason   string // of the last verdict that the node published
 }
 
 // resets are the watchdogs of the agents, and what they do.
@@ -72,7 +72,7 @@ func (r *resets) fired(node string, timeout time.Duration) {
 	})
 }
 
-// setVerdict says who knows the last verdict of a node.
+// setVerdict sets the function that knows the last verdict of a node.
 func (r *resets) setVerdict(f func(node string) string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +86,7 @@ func (r *resets) note(err error) {
 	}
 }
 
-// faults keeps nodes that are reset from booting until the function that it returns is called.
+// faults keeps reset nodes from booting until the returned function is called.
 func (r *resets) faults() (end func()) {
 	r.disturbing.Lock()
 	return r.disturbing.Unlock
@@ -121,7 +121,7 @@ func (r *resets) since(at time.Time) []Reset {
 	return slices.Clone(r.all[slices.IndexFunc(append(r.all, Reset{At: at}), func(x Reset) bool { return !x.At.Before(at) }):])
 }
 
-// trouble is what went wrong beside the resets.
+// trouble is what went wrong apart from the resets.
 func (r *resets) trouble() []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -69,7 +69,7 @@ func (k *soak) run(ctx context.Context) error {
 		return fmt.Errorf("the agents do not find each other: %w", err)
 	}
 	b := v.Status[nodeName(0)].GetTimeBudget()
-	// What the loser of a tie may be permitted to feed for, without what its watchdog adds.
+	// How long the loser of a tie may be permitted to feed, without what its watchdog adds.
 	k.w.disjoint.Bound = max(b.GetDMax().AsDuration()+b.GetArbitration().AsDuration(), b.GetGrant().AsDuration()) + b.GetMargin().AsDuration()
 	fmt.Fprintf(k.Out, "%d agents are up; D_max %v, two sides may both feed for %v at most\n", k.Nodes, b.GetDMax().AsDuration(), k.w.disjoint.Bound)
 
@@ -163,7 +163,7 @@ func (k *soak) measure(v *observe.View, r Round, began time.Time, recovered time
 		if wasReset(reset, observer) {
 			continue
 		}
-		// What a stopped process notices when it goes on says nothing of how fast it notices.
+		// What a stopped process notices after it goes on says nothing about how fast it normally notices.
 		frozen := slices.ContainsFunc(r.Faults, func(f Fault) bool { return f.Kind == Freeze && f.Nodes[0] == o })
 		for n, node := range k.w.nodes {
 			e := observe.FirstReport(v, began, fencingv1.EventType_LEFT, node, observer)

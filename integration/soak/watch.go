@@ -18,7 +18,7 @@ import (
 // recoverLimit is how long a cluster may take to be as before after a round.
 const recoverLimit = 60 * time.Second
 
-// watchInterval bounds the time between two looks at who feeds.
+// watchInterval bounds the time between two checks of who feeds.
 const watchInterval = 50 * time.Millisecond
 
 // watcher follows the agents and judges what they do.
@@ -45,7 +45,7 @@ func (w *watcher) Violations() []string {
 	return append([]string(nil), w.violations...)
 }
 
-// watch looks at who feeds until ctx ends.
+// watch checks who feeds until ctx ends.
 func (w *watcher) watch(ctx context.Context) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -116,7 +116,7 @@ func (w *watcher) available() observe.Condition {
 	}
 }
 
-// lastReason is the reason of the last verdict that a node told, before it condemned itself if it has.
+// lastReason is the reason of the last verdict that a node published; if it has condemned itself, before that.
 func (w *watcher) lastReason(node string) string {
 	v, _ := w.View()
 	for _, c := range slices.Backward(v.Verdicts) {
@@ -127,8 +127,7 @@ func (w *watcher) lastReason(node string) string {
 	return "it told none"
 }
 
-// judge checks the LEFTs since a moment against what the round may have caused. A round
-// without faults stands for calm.
+// judge checks the LEFTs since a moment against what the round may have caused. A round without faults means calm.
 //
 // Around a node that was reset meanwhile anybody may be LEFT: by it, or because of it.
 func (w *watcher) judge(v *observe.View, r Round, since time.Time, reset []Reset) {

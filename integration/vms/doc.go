@@ -8,13 +8,13 @@
 //
 // # What is proven
 //
-// A node counts as dead when the hypervisor saw a RESET of its machine, and for no other reason. When it was fed last
-// is told by the kernel's watchdog core through its trace points, not by the agent. The agent's log is asked only for
-// the time of its verdict.
+// A node counts as dead when the hypervisor saw a RESET of its machine, and for no other reason. The time of the last
+// feed comes from the trace points of the kernel's watchdog core, not from the agent. The agent's log is asked only
+// for the time of its verdict.
 //
-// What merely did not happen in time says nothing where the machines had to wait for processors: such a scenario is
-// skipped, with the reason. Two parts that live beyond the horizon, a feed after a pause, a reset later than published
-// are failures however slow everything is.
+// If the machines had to wait for processors, it proves nothing that something did not happen in time: such a
+// scenario is skipped, with the reason. Two parts that live beyond the horizon, a feed after a pause, a reset later
+// than published are failures however slow everything is.
 //
 // TestComparison ("make test-vms KIND=compare") puts other systems into the same machines, by their programs of Debian, and the
 // agent with its defaults, and measures what the same faults do to them.

@@ -28,7 +28,7 @@ type Config struct {
 	Timeout    time.Duration // of a check, at most the shorter interval of Pace
 	Logger     *slog.Logger
 	Clock      boottime.Clock
-	// OnResult is told of every check. It runs on Run's goroutine and delays the next check.
+	// OnResult gets the result of every check. It runs on Run's goroutine and delays the next check.
 	OnResult func(reachable bool, at boottime.Instant)
 	// Rand spreads the checks of many nodes over time. It is used by Run's goroutine only.
 	Rand *rand.Rand
@@ -136,7 +136,7 @@ func (k *Checker) check(ctx context.Context) error {
 	return err
 }
 
-// says tells whether a status is that of a working API server, see the package doc.
+// says reports whether a status comes from a working API server, see the package doc.
 func says(status int) bool {
 	return status >= 200 && status < 300 || status >= 400 && status < 500
 }

@@ -17,8 +17,8 @@
 //     somebody else who answered.
 //   - No answer within the timeout is not.
 //
-// When in doubt the answer is "not reachable": one half too few lives to tell, two halves
-// damage the disks they share.
+// When in doubt the answer is "not reachable": if one half too few lives, people can repair that; if both halves
+// live, they damage their shared disks.
 //
 // # Behaviour
 //
@@ -30,8 +30,8 @@
 //
 // Connections are HTTP/1.1 and kept alive between checks. A check that times out takes its
 // connection with it and one that fails closes it, so that the next one dials afresh and
-// may meet another server behind a load balancer. HTTP/2 would hold on to a connection
-// whose peer is gone for most of a minute.
+// may meet another server behind a load balancer. HTTP/2 would keep a connection whose peer is gone for most of a
+// minute.
 //
 // Errors of configuration are returned by [New]. Errors of a check are logged when the
 // answer changes, and reported as unreachable.

@@ -41,7 +41,7 @@ func (p *Pace) now() (urgent bool, changed <-chan struct{}) {
 }
 
 // Wait returns when the check after the one that started at began is due, or ctx has ended.
-// What becomes urgent meanwhile is not left to wait for the end of a long interval.
+// If it becomes urgent meanwhile, it does not wait for the end of a long interval.
 func (p *Pace) Wait(ctx context.Context, began time.Time, r *rand.Rand) {
 	for {
 		urgent, changed := p.now()

@@ -13,7 +13,7 @@ import (
 type Settings struct {
 	MinReporters int      // different Nodes that have to name a boot; fewer than two are two
 	Unknown      bool     // one is enough if the dead node's Ready is Unknown
-	GroupsOfTwo  []string // in these groups one is enough, as long as they have two Nodes
+	GroupsOfTwo  []string // in these groups one is enough, while they have two Nodes
 }
 
 // Node is what the API server says of a Node that may be a reporter.
@@ -22,7 +22,7 @@ type Node struct {
 	Boot        string // that it runs now; empty if unknown
 	Fresh       bool   // its Lease was renewed within half of its duration
 	Deaths      []deaths.Death
-	Full        bool // it has no room for more deaths: that it lacks one says nothing
+	Full        bool // it has no room for more deaths: a missing death says nothing
 }
 
 // Question is which boot of which node may be dead.
@@ -31,7 +31,7 @@ type Question struct {
 	GroupSize         int      // Nodes of the group, the dead one among them
 	Unknown           bool     // the Node's condition Ready is Unknown, which only kube-controller-manager writes
 	Before            []string // who counted as a reporter of this boot before
-	Seen              []string // whose agents say that they see this boot run, if they are enough (k8s/storm)
+	Seen              []string // whose agents say that they see this boot run, if there are enough (k8s/storm)
 	Power             bool     // the devices of the node said that it had no power, when this boot had begun (k8s/nodefence)
 }
 
@@ -41,14 +41,14 @@ type Verdict struct {
 	Reporters []string // who counts, sorted
 	Named     int      // Nodes that name it, whether they count or not
 	Need      int      // how many there have to be
-	By        string   // what it was believed by: "reporters", "unknown" or "power"
+	By        string   // why it was believed: "reporters", "unknown" or "power"
 	Missing   string   // what is missing, for people; empty if it is believed
 	Seen      []string // whose agents see it run: it would be believed without that
-	Withdrawn []string // who named this boot before, and says the opposite now by naming it no more
+	Withdrawn []string // the Nodes that named this boot before, and now say the opposite by no longer naming it
 }
 
 // Need is how many different Nodes have to name a boot in a group of this size. Two, whatever the group looks like: a
-// kubelet may set the labels of its Node, so that who takes it over can make a group of two out of any.
+// kubelet may set the labels of its Node, so an attacker who takes it over can turn any group into a group of two.
 func (s Settings) Need(group string, size int) int {
 	if size == 2 && slices.Contains(s.GroupsOfTwo, group) {
 		return 1
@@ -113,9 +113,9 @@ func judge(s Settings, q Question, nodes []Node) Verdict {
 			}
 		}
 	}
-	// What was told to one agent all of them say: it is one voice, however many repeat it. It may be the voice of one that
-	// also says that it has found the death itself, so beside those who have it adds nothing. Nor does what was said in an earlier
-	// boot: all may have been wrong then, and with one that lies it would be two.
+	// All agents repeat what one of them was told: that is one voice, however many repeat it. It may be the voice of
+	// an agent that also says that it has found the death itself, so it adds nothing to such agents. Nor does what
+	// was said in an earlier boot: all may have been wrong then, and with one that lies it would be two.
 	voices := max(len(v.Reporters)-past-told, min(1, told))
 	switch {
 	case len(v.Withdrawn) > 0:
@@ -133,7 +133,7 @@ func judge(s Settings, q Question, nodes []Node) Verdict {
 	return v
 }
 
-// missing tells people what is awaited.
+// missing says, for people, what is missing.
 func missing(v Verdict, stale, strange, told, past int) string {
 	text := fmt.Sprintf("%d of %d Nodes name this boot", len(v.Reporters), v.Need)
 	if len(v.Reporters) > 0 {
@@ -160,8 +160,8 @@ func missing(v Verdict, stale, strange, told, past int) string {
 	return text
 }
 
-// accusers counts the other Nodes of the group that call n dead, for the boot that it runs. What is known of no boot
-// is taken for all: a Node that hides its boot is not to gain by it.
+// accusers counts the other Nodes of the group that call n dead, for the boot that it runs. A report without a known
+// boot counts for every boot: a Node must not gain by hiding its boot.
 func accusers(n Node, nodes []Node) int {
 	count := 0
 	for _, other := range nodes {
@@ -175,7 +175,7 @@ func accusers(n Node, nodes []Node) int {
 	return count
 }
 
-// tells reports whether n calls the node dead, by whatever boot.
+// tells reports whether n calls the node dead, whatever the boot.
 func (n Node) tells(node string) bool {
 	return slices.ContainsFunc(n.Deaths, func(d deaths.Death) bool { return d.Node == node })
 }
@@ -184,13 +184,13 @@ func (n Node) names(node, boot string) bool {
 	return slices.ContainsFunc(n.Deaths, func(d deaths.Death) bool { return d.Node == node && d.Boot == boot })
 }
 
-// stands reports whether n named it in the boot that it runs. One that died before the others took back what all had
-// proven by error still names it when it comes back, until its agent has met the node.
+// stands reports whether n named the death in the boot that n runs now. One that died before the others took back
+// what all had proven by error still names it when it comes back, until its agent has met the node.
 func (n Node) stands(node, boot string) bool {
 	return n.Boot != "" && slices.ContainsFunc(n.Deaths, func(d deaths.Death) bool { return d.Node == node && d.Boot == boot && d.Said == n.Boot })
 }
 
-// wasTold reports whether n has its word of that death from others alone.
+// wasTold reports whether n only knows of that death from others.
 func (n Node) wasTold(node, boot string) bool {
 	return !slices.ContainsFunc(n.Deaths, func(d deaths.Death) bool { return d.Node == node && d.Boot == boot && !d.Outside() })
 }

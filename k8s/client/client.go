@@ -188,7 +188,7 @@ type Backoff struct {
 // Next returns the pause after a failure with err.
 func (b *Backoff) Next(err error) time.Duration {
 	b.next = min(b.Most, max(b.First, 2*b.next))
-	// Half of it is certain: a pause of almost nothing would be none.
+	// Half of it is fixed: a pause of almost nothing would be no pause.
 	d := b.next/2 + Jitter(b.Rand, b.next/2)
 	if asked, ok := RetryAfter(err); ok {
 		// Never earlier than asked, and not all at the moment that was asked for.

@@ -6,8 +6,8 @@
 // [New] reads the kubeconfig, or the service account of the pod, and does not connect.
 // [Client.For] gives the client of one API group; the typed clientset would bring all of
 // Kubernetes' API groups into the agent, and k8s.io/api/core/v1 every type of that group: of a
-// Node the agent reads what [Node] has. Requests are encoded as protobuf where the server can. Nothing is retried here: callers know how much a repetition is worth, and
-// [RetryAfter] tells them what the server asked for.
+// Node the agent reads what [Node] has. Requests are encoded as protobuf where the server can. Nothing is retried
+// here: callers know whether a retry is worth it, and [RetryAfter] returns what the server asked for.
 //
 // Requests that start one after the other without a pause are slowed down to [QPS] a second
 // after a burst of [Burst], all clients of one [Client] together; it bounds what a mistake
@@ -21,6 +21,6 @@
 //
 // # Errors
 //
-// Errors of the configuration are returned by New and say which key to change. Errors of
-// requests are those of client-go, to be told apart by k8s.io/apimachinery/pkg/api/errors.
+// Errors of the configuration are returned by New and say which key to change. Errors of requests are those of
+// client-go; use k8s.io/apimachinery/pkg/api/errors to distinguish them.
 package client

@@ -45,8 +45,8 @@ func (c *counting) RoundTrip(req *http.Request) (*http.Response, error) {
 // WrappedRoundTripper lets client-go see through to the transport.
 func (c *counting) WrappedRoundTripper() http.RoundTripper { return c.next }
 
-// Describe names what a request does as RBAC does: verb and resource. What is no resource
-// has its path's first element as one.
+// Describe names what a request does as RBAC does: verb and resource. If it is not a resource, the first element of
+// its path is used instead.
 func Describe(req *http.Request) (verb, resource string) {
 	// A path is /api/v1/... or /apis/GROUP/VERSION/..., then [namespaces/NS/]RESOURCE[/NAME[/SUB]].
 	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")

@@ -21,19 +21,19 @@ const (
 	// mostEntry is more than one death takes: names of Nodes have 253 bytes at most.
 	mostEntry = 512
 	mostProof = 16
-	latest    = 1 << 33 // seconds since 1970; greater than any time at which somebody dies
+	latest    = 1 << 33 // seconds since 1970; greater than any real time of a death
 )
 
 // Death says that one incarnation of a node, from one boot to the next, has ended. It is the form of a death everywhere between what
-// proves it and those who act on it. Reference and Contradicted are what a controller tells agents, and stand in no annotation; By is
-// known only in the program that has set it.
+// proves it and those who act on it. Reference and Contradicted are what a controller sends to agents, and are in no
+// annotation; By is known only in the program that has set it.
 type Death struct {
 	Node  string    `json:"node"`
 	Boot  string    `json:"boot"`  // of the incarnation that ended: 16 hexadecimal digits
 	Proof string    `json:"proof"` // by the words of the log: "time", "boot", "sentence", "power", "kdump", "operator"; "hearsay": a sentence that others have handed on
 	At    time.Time `json:"at"`    // when the agent concluded it, by its clock: for people
-	// Said is the boot of the agent's node in which the agent concluded it, in the same form. What an agent of an
-	// earlier boot said still stands, but nobody has looked at it since.
+	// Said is the boot of the agent's node in which the agent concluded it, in the same form. The report of an
+	// agent's earlier boot is still valid, but the agent has not checked it since.
 	Said string `json:"said,omitempty"`
 
 	By           string `json:"-"` // the node whose agent says it
@@ -41,7 +41,7 @@ type Death struct {
 	Contradicted bool   `json:"-"` // that boot was heard since
 }
 
-// Valid reports whether it names a node and a boot, and has nothing that steers a terminal or is longer than it can be.
+// Valid reports whether it names a node and a boot, and has no field that is too long or contains control characters.
 func (d *Death) Valid() bool {
 	return d.Node != "" && plain(d.Node, longestName) && IsBoot(d.Boot) && plain(d.Proof, mostProof) && (d.Said == "" || IsBoot(d.Said)) &&
 		plain(d.Reference, longestName) && (d.At.IsZero() || d.At.Unix() >= 0 && d.At.Unix() <= latest)
@@ -52,7 +52,7 @@ func plain(s string, longest int) bool {
 	return len(s) <= longest && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// Encode is the annotation for these deaths, the newest first. What does not fit is left out, oldest first.
+// Encode is the annotation for these deaths, the newest first. If there is no room, the oldest are left out first.
 func Encode(list []Death) string {
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b Death) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Node, b.Node)) })
@@ -72,9 +72,9 @@ func Encode(list []Death) string {
 	}
 }
 
-// Decode reads an annotation. Entries that are no deaths ([Death.Valid]) are left out: a later version may say more kinds
-// of things, and this one acts on none of them. A proof of a later version has to be a word of 16 characters at most:
-// a death that is left out counts as taken back.
+// Decode reads an annotation. Entries that are not deaths ([Death.Valid]) are left out: a later version may say more
+// kinds of things, and this one acts on none of them. A proof that a later version adds has to be a word of at most
+// 16 characters: a death that is left out counts as withdrawn.
 func Decode(text string) ([]Death, error) {
 	if len(text) > MostBytes {
 		return nil, fmt.Errorf("annotation %s: %d bytes, at most %d are read", Annotation, len(text), MostBytes)
@@ -93,8 +93,8 @@ func Decode(text string) ([]Death, error) {
 	return list, nil
 }
 
-// Full reports whether an annotation may have lacked room for more deaths. That it lacks one then says nothing: the
-// oldest is left out first, and nobody has taken it back.
+// Full reports whether an annotation may have lacked room for more deaths. A missing death then says nothing: the
+// oldest is left out first, and has not been withdrawn.
 func Full(text string) bool {
 	var raw []json.RawMessage
 	return len(text) > MostBytes-mostEntry || json.Unmarshal([]byte(text), &raw) == nil && len(raw) >= Most
@@ -107,7 +107,8 @@ func IsBoot(s string) bool {
 }
 
 // Boot is how deaths name the boot with this bootID (Node.status.nodeInfo.bootID): the first eight bytes of the
-// kernel's boot id with the lowest bit set, as agents take it for their nonce. It is empty if bootID is no boot id.
+// kernel's boot id with the lowest bit set, as agents take it for their nonce. It is empty if bootID is not a boot
+// id.
 func Boot(bootID string) string {
 	raw, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(bootID), "-", ""))
 	if err != nil || len(raw) < 8 {
@@ -117,8 +118,8 @@ func Boot(bootID string) string {
 	return hex.EncodeToString(raw[:8])
 }
 
-// Outside reports whether its proof comes from outside of the group: agents do not find it themselves, and what one was told all
-// others repeat. A proof that this version does not know is taken for one.
+// Outside reports whether its proof comes from outside the group: agents do not find it themselves, and all repeat
+// what one of them was told. A proof that this version does not know is taken for one.
 func (d *Death) Outside() bool {
 	switch d.Proof {
 	case "time", "boot", "sentence":

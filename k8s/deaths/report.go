@@ -11,24 +11,24 @@ import (
 )
 
 // Report is what the agent of a node has told a controller, where agents have no access to the API server
-// (docs/adr/0061). It stands for the annotation that such an agent cannot write. A controller keeps one for each node that
-// has ever told something.
+// (docs/adr/0061). It replaces the annotation that such an agent cannot write. A controller keeps one for each node
+// that has ever told something.
 type Report struct {
 	Node string
-	Boot string // of the agent's node, in which it was told
-	// At is when, by the agent's clock, in nanoseconds since that boot. It orders what one node tells.
+	Boot string // of the agent's node, in which it was sent
+	// At is when, by the agent's clock, in nanoseconds since that boot. It orders the reports of one node.
 	At uint64
-	// Over is the [Digest] of the annotation that the node's Node had when this was told.
+	// Over is the [Digest] of the annotation that the node's Node had when this was sent.
 	Over   string
 	Heard  time.Time // by the controller's clock
 	Deaths []Death
 }
 
 const (
-	// Again is how often an agent repeats deaths that it has told.
+	// Again is how often an agent repeats deaths that it has reported.
 	Again = 5 * time.Minute
-	// Valid is how long they count. An agent that gets no access to the API server back, or is replaced by one that has,
-	// cannot take back what it told here: that ends by itself.
+	// Valid is how long they count. An agent that does not get its access to the API server back, or is replaced by
+	// one that has it, cannot withdraw what it reported here: that expires by itself.
 	Valid = 15 * time.Minute
 
 	// ReportLabel, with the value ReportValue, is on the ConfigMaps that have a [Report] each, under ReportKey.
@@ -47,11 +47,11 @@ const (
 var (
 	ErrOtherBoot = errors.New("the Node shows another boot than the one in which this was told")
 	ErrOld       = errors.New("something later was told already")
-	// ErrUnreadable says that nobody knows what the agent of a node has told.
+	// ErrUnreadable says that the report of a node's agent is unknown.
 	ErrUnreadable = errors.New("it is no report of deaths")
 )
 
-// Accept reports whether now may take the place of was, which is nil if nothing was told yet. boot is what the node's Node
+// Accept reports whether now may replace was, which is nil if there is no report yet. boot is what the node's Node
 // shows. A word that was on its way for long takes the place of no later one, whichever replica hears it.
 func Accept(was *Report, now Report, boot string) error {
 	switch {
@@ -66,11 +66,12 @@ func Accept(was *Report, now Report, boot string) error {
 // Words are the deaths that a Node names, by its annotation and by what its agent has told, and whether it may have lacked
 // room for more.
 //
-// Invariant: of the two the later one counts, and nothing of the other. So what an agent takes back in the one does not live on in
-// the other. What was told counts for [Valid]; after that the Node says nothing: it names no death, and takes none back.
+// Invariant: of the two the later one counts, and nothing of the other. So a death that an agent withdraws in one of
+// them does not live on in the other. A report is valid for [Valid]; after that the Node says nothing: it names no
+// death, and withdraws none.
 func Words(annotation string, told *Report, now time.Time) (list []Death, full bool) {
 	if told == nil || told.Over != Digest(annotation) {
-		list, _ = Decode(annotation) // what cannot be read tells nothing
+		list, _ = Decode(annotation) // what cannot be read says nothing
 		return list, Full(annotation)
 	}
 	if age := now.Sub(told.Heard); len(told.Deaths) > 0 && (age > Valid || age < -Valid) {
@@ -89,7 +90,7 @@ func Last(annotation string, told *Report) []Death {
 	return list
 }
 
-// Digest tells one annotation from another. It is empty for none.
+// Digest distinguishes one annotation from another. It is empty for none.
 func Digest(annotation string) string {
 	if annotation == "" {
 		return ""
@@ -98,7 +99,7 @@ func Digest(annotation string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// ReportName is the name of the ConfigMap with what the agent of this node has told.
+// ReportName is the name of the ConfigMap with the report of this node's agent.
 func ReportName(node string) string { return NameOf(reportPrefix, node) }
 
 // NameOf is the name of an object with a prefix that is about a node.
@@ -142,7 +143,7 @@ func EncodeReport(t Report) (string, error) {
 	return string(text), err
 }
 
-// DecodeReport reads one. What cannot be read is an error, and says nothing of any death.
+// DecodeReport reads one. A report that cannot be read is an error, and says nothing about any death.
 func DecodeReport(text string) (Report, error) {
 	if len(text) > mostReport {
 		return Report{}, fmt.Errorf("reported deaths: %d bytes, at most %d are read", len(text), mostReport)

@@ -7,7 +7,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// Told are deaths as an agent tells them to a controller that it follows, and as that one answers.
+// Told are deaths as an agent reports them to its controller, and as the controller answers.
 func Told(list []Death) (out []*fencingv1.ProvenDeath) {
 	for i := range list {
 		d := &list[i]
@@ -32,7 +32,7 @@ func OfTold(list []*fencingv1.ProvenDeath) (out []Death, err error) {
 	return out, err
 }
 
-// Found are deaths as a controller that has found them tells agents.
+// Found are deaths as a controller that has found them sends them to agents.
 func Found(list []Death) *fencingv1.FoundDeaths {
 	m := &fencingv1.FoundDeaths{}
 	for i := range list {
@@ -44,7 +44,7 @@ func Found(list []Death) *fencingv1.FoundDeaths {
 	return m
 }
 
-// OfFound reads them. What is none is left out: the rest may be right.
+// OfFound reads them. Entries that are not deaths are left out: the rest may be right.
 func OfFound(m *fencingv1.FoundDeaths) (out []Death) {
 	for _, f := range m.GetDeaths()[:min(len(m.GetDeaths()), Most)] {
 		d := Death{

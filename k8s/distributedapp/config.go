@@ -13,7 +13,7 @@ import (
 // ConfigMap is the name of the one with the operator's configuration, in its namespace.
 const ConfigMap = Name
 
-// The keys that it may have. All may be missing.
+// The keys that a ConfigMap may have. All may be missing.
 const (
 	keyPullPolicy = "imagePullPolicy"
 	keyPriority   = "priorityClassName"

@@ -7,10 +7,10 @@
 //
 // # Who works
 //
-// Whatever is seen of an app, or told by another replica, puts it into the queue of each replica: of the first by the hash
-// at once, of the next after a pause, and so on. One that looks finds nothing to do if it was done. So each app is looked at
-// while one replica lives, whatever the others believe, and messages that are lost cost a pause. Two replicas at one app are
-// expected.
+// When something is seen of an app, or reported by another replica, each replica queues the app: the first by the
+// hash at once, the next after a pause, and so on. One that looks finds nothing to do if it was done. So each app is
+// looked at while one replica lives, whatever the others believe, and messages that are lost cost a pause. Two
+// replicas at one app are expected.
 //
 // # What keeps that harmless
 //

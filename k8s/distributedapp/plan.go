@@ -32,8 +32,8 @@ type facts struct {
 
 // step is what comes next for an app: a write, or a wait, or nothing. At most one is given.
 type step struct {
-	app    *DistributedApp // as it is to become, but for the status
-	status *Status         // that it is to have
+	app    *DistributedApp // as it should be, without the status
+	status *Status         // that it should have
 	remove *corev1.Pod
 	create string // name of a pod
 
@@ -133,7 +133,7 @@ func ordinal(app, pod string) int {
 	return n
 }
 
-// versionOf reads a version; what is no number counts as none.
+// versionOf reads a version; a text that is not a number counts as none.
 func versionOf(text string) uint64 {
 	n, _ := strconv.ParseUint(text, 10, 64)
 	return n

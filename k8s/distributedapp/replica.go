@@ -49,10 +49,10 @@ type Options struct {
 	Metrics   *Metrics
 }
 
-// configKey is the operator's configuration among the apps that are to be looked at.
+// configKey stands for the operator's configuration in the queue of apps.
 var configKey types.NamespacedName
 
-// Replica is one of those that keep the apps.
+// Replica is one of the replicas that manage the apps.
 type Replica struct {
 	o      Options
 	gossip Gossip
@@ -107,7 +107,7 @@ func (r *Replica) Setup(ctx context.Context, mgr manager.Manager, g Gossip) erro
 	return mgr.Add(r)
 }
 
-// seeApp takes an app as the watch shows it. The others are told of what a person has changed, and of no status (D6).
+// seeApp takes an app as the watch shows it. The others learn what a person has changed, but no status (D6).
 func (r *Replica) seeApp(o any) {
 	d, ok := o.(*DistributedApp)
 	if !ok {
@@ -163,7 +163,7 @@ func (r *Replica) tell(m Message) {
 	r.gossip.Tell(m)
 }
 
-// State is what a replica that joins, or is back, is told.
+// State is what a replica gets when it joins or is back.
 func (r *Replica) State() Message {
 	return Message{Kind: Configure, Origin: r.o.Self, Timestamp: time.Now().UnixNano(), Version: r.current().version}
 }
@@ -187,7 +187,8 @@ func (r *Replica) Receive(m Message) {
 	}
 }
 
-// configured takes a ConfigMap as it was read, or as the watch shows it. One with a mistake is not taken up in any part (D4).
+// configured takes a ConfigMap as it was read, or as the watch shows it. If it has a mistake, no part of it is used
+// (D4).
 func (r *Replica) configured(m *corev1.ConfigMap) {
 	c, err := readConfig(m)
 	if err != nil {
@@ -212,7 +213,7 @@ func (r *Replica) configured(m *corev1.ConfigMap) {
 	r.tell(r.State())
 }
 
-// complain says once that the configuration cannot be used. What is in use stays.
+// complain says once that the configuration cannot be used. The configuration in use stays.
 func (r *Replica) complain(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 // GroupVersion is that of the objects of this project.
 var GroupVersion = schema.GroupVersion{Group: "fencing-agent.io", Version: "v1alpha1"}
 
-// Name is that of the operator, and of what belongs to it. ManagedBy is the label by which pods are watched. Whose a pod
-// is, its owner reference says. The finalizer keeps a DistributedApp until its pods are gone.
+// Name is that of the operator, and of what belongs to it. ManagedBy is the label by which pods are watched. A pod's
+// owner reference says which app it belongs to. The finalizer keeps a DistributedApp until its pods are gone.
 const (
 	Name      = "distributedapp-operator"
 	ManagedBy = "app.kubernetes.io/managed-by"
@@ -92,7 +92,7 @@ const (
 	Configure MessageKind = "config"    // there is this version of the operator's configuration
 )
 
-// Message is what replicas tell each other. See D5.
+// Message is what replicas send each other. See D5.
 type Message struct {
 	Kind      MessageKind `json:"kind"`
 	Namespace string      `json:"crNamespace,omitempty"`

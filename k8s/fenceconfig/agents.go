@@ -22,7 +22,8 @@ func ReadAgents(text string, decode func([]byte, any) error) (Agents, error) {
 	return a, nil
 }
 
-// CheckAgents is [Read] with the options of all methods held to what the ConfigMap [AgentsObject] says, if there is one.
+// CheckAgents is [Read] that also checks the options of all methods against the ConfigMap [AgentsObject], if there is
+// one.
 func CheckAgents(objects Objects, decode func([]byte, any) error) *Config {
 	text, there := objects[AgentsObject][AgentsKey]
 	if !there {
@@ -46,14 +47,14 @@ type Agent struct {
 	Parameters []Parameter `json:"parameters"`
 }
 
-// Parameter is one that it knows.
+// Parameter is a parameter that the agent knows.
 type Parameter struct {
 	Name     string `json:"name"`
 	Getopt   string `json:"getopt"` // two names of one option have the same
 	Required bool   `json:"required,omitempty"`
 }
 
-// check holds a method to what its agent knows.
+// check compares a method with what its agent knows.
 func (a Agents) check(m Method) []Problem {
 	if len(a) == 0 || m.Agent == "" {
 		return nil
@@ -65,9 +66,9 @@ func (a Agents) check(m Method) []Problem {
 	return agent.Check(m)
 }
 
-// Check lists what is wrong with a method for this agent. An agent only warns about an option that it does not know, and so
-// does this: nothing becomes impossible by it. But one that looks like an option that is not given is refused: a misspelt
-// switch would be another outlet.
+// Check lists what is wrong with a method for this agent. An agent only warns about an option that it does not know,
+// and so does this: no method becomes impossible because of it. But one that looks like an option that is not given
+// is refused: a misspelt switch would be another outlet.
 func (a Agent) Check(m Method) []Problem {
 	var problems []Problem
 	add := func(format string, args ...any) {

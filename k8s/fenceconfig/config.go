@@ -41,7 +41,7 @@ type Cluster struct {
 	CheckTimeout time.Duration // of the look whether a node is off already
 	Poll         time.Duration
 	Settle       time.Duration // for which a node has to be Ready before its fencing is over
-	Trigger      time.Duration // for which it has to be NotReady before its fencing begins
+	Trigger      time.Duration // for how long it has to be NotReady before its fencing begins
 	Monitor      time.Duration // how often devices are looked at; 0: never
 	// ByRemediation: nothing begins because a Node is not Ready, only because a remediation or a person wants it.
 	ByRemediation bool
@@ -67,13 +67,13 @@ type Node struct {
 
 	IsolationPolicy, RecoveryPolicy string
 	Kdump                           bool
-	DumpDelay                       time.Duration // after the last word of its crash kernel, before its power is cut
+	DumpDelay                       time.Duration // after the last message of its crash kernel, before its power is cut
 }
 
 // Config is the whole configuration of fencing by devices.
 type Config struct {
 	Cluster  Cluster
-	Broken   bool // what holds for all nodes has problems, and defaults stand in for it: nothing begins
+	Broken   bool // the part for all nodes has problems, and defaults replace it: nothing begins
 	Nodes    map[string]*Node
 	Problems []Problem
 }
@@ -181,7 +181,7 @@ func (c *Config) node(object string, objects Objects, agents Agents, used map[st
 	return n
 }
 
-// rules are those that methods of one node are held to together.
+// rules are the rules that the methods of one node must fulfil together.
 func (r *reader) rules(n *Node) {
 	for _, m := range n.Isolation {
 		if m.Action == On {
@@ -220,7 +220,8 @@ func (r *reader) rules(n *Node) {
 }
 
 // shared refuses nodes that have an outlet in common: what was copied from one node to another, and not changed, would
-// switch off the wrong one. An agent without an address may rely on the node's name, so that only its ConfigMap tells.
+// switch off the wrong one. An agent without an address may use the node's name, so only the node's ConfigMap
+// identifies the device.
 func (c *Config) shared() {
 	first := map[string]*Node{}
 	told := map[[2]string]bool{}

@@ -32,7 +32,7 @@ type Method struct {
 	Storage     Storage // that an off of isolation cuts the node off from; of other methods there is none
 }
 
-// supply tells plugs apart: the device and the outlet of it.
+// supply identifies a plug: the device and its outlet.
 func (m Method) supply() string {
 	return m.Agent + "\x00" + m.address() + "\x00" + m.option("ipport") + "\x00" + cmp.Or(m.option("plug"), m.option("port"))
 }
@@ -220,7 +220,7 @@ func IsSecret(key string) bool {
 	return false
 }
 
-// Digest names what a method comes to, without its secrets. The executor refuses to run another than was planned.
+// Digest identifies the final method, without its secrets. The executor refuses to run another than was planned.
 func (m Method) Digest() string {
 	h := fnv.New64a()
 	for _, s := range []string{m.Agent, m.Action, fmt.Sprint(m.MustSuccess, m.Confirm, m.HostDevices, m.Storage)} {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// aliases are older names of options, by which an outlet is told from others.
+// aliases are older names of the options that identify an outlet.
 var aliases = map[string]string{"ipaddr": "ip", "port": "plug", "login": "username", "passwd": "password"}
 
 // manner are options, or their beginnings, that say how a device is talked to, and not with which of its outlets: two nodes
@@ -25,8 +25,8 @@ var families = map[string]string{
 	"fence_ilo3_ssh": "fence_ilo_ssh", "fence_ilo4_ssh": "fence_ilo_ssh", "fence_ilo5_ssh": "fence_ilo_ssh",
 }
 
-// outlet tells outlets apart: plug, switch, or what else a method says that is not the manner in which its device is talked to.
-// Boards at one address are one, at whatever port: several behind one address differ in it.
+// outlet identifies an outlet: plug, switch, or whatever else a method has that is not about how to talk to the
+// device. Boards at one address are one, at whatever port: several behind one address differ in it.
 func (m Method) outlet() string {
 	parts := []string{cmp.Or(families[m.Agent], m.Agent), m.option("ipport"), m.option("udpport")}
 	for _, o := range m.Options {
@@ -48,7 +48,7 @@ func sameAddress(v string) string {
 	return strings.TrimSuffix(strings.ToLower(v), ".")
 }
 
-// where holds the address and the port of a device to what an agent can do with them.
+// where checks whether an agent can use the address and the port of a device.
 func (m *Method) where(r *reader, p property) {
 	switch cmp.Or(aliases[p.key], p.key) {
 	case "ipport", "udpport":

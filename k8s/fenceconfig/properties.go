@@ -14,7 +14,7 @@ type Problem struct {
 	Text    string `json:"text"`
 	Warning bool   `json:"warning"` // nothing is refused for it
 	// Unread: it looks like a part of the configuration and is not read, so that somebody's intention is not carried out.
-	// Nothing is refused for it either, but it is no mere warning.
+	// It does not cause a refusal either, but it is more than a warning.
 	Unread bool `json:"unread,omitempty"`
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// LUNReset is the barrier that the executor sets: it resets each logical unit, which ends when nothing of what the target
-// had accepted before is under way any more.
+// LUNReset is the barrier that the executor sets: it resets each logical unit. The reset ends when nothing that the
+// target had accepted before is still under way.
 const LUNReset = "lun-reset"
 
 // Storage is what a method of isolation cuts a node off from, and what shows that nothing that the storage had accepted
@@ -28,8 +28,8 @@ func readStorage(own, base *reader) [2]string {
 	return [2]string{either(own, base, "storage_driver"), either(own, base, "storage_barrier")}
 }
 
-// storage holds them to the rest of the method. An on has them from the template that it shares with its off: they are
-// not meant for it.
+// storage compares them with the rest of the method. An on gets them from the template that it shares with its off,
+// but does not use them.
 func (m *Method) storage(r *reader, given [2]string) {
 	driver, barrier := given[0], given[1]
 	if m.Action != Off || driver == "" && barrier == "" {

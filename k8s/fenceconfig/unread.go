@@ -23,8 +23,8 @@ var words = []string{
 	"fence_method", "fence_stage", "recover_stage", "execution_policy", "method_name",
 }
 
-// unread tells of all that looks like a part of the configuration and is not read: a name that is nearly one of ours, a key
-// of the data that is, a text with our words in it, and what nobody refers to.
+// unread reports everything that looks like a part of the configuration but is not read: a name or a key of the data
+// that is nearly one of ours, a text with our words in it, and objects that nothing refers to.
 func (c *Config) unread(objects Objects, used map[string]bool) {
 	tell := func(object, format string, args ...any) {
 		c.Problems = append(c.Problems, Problem{Object: object, Text: fmt.Sprintf(format, args...), Warning: true, Unread: true})

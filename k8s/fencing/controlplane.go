@@ -31,8 +31,8 @@ func partOf(n *corev1.Node, ready map[string]bool, fences []NodeFence) storm.Par
 	return p
 }
 
-// claims reports whether a NodeFence has cut its node off, or may without writing that before. One that is held up for the
-// control plane may not: that it is free is written before it looks again.
+// claims reports whether a NodeFence has cut its node off, or may without writing that before. A fencing that is held
+// up for the control plane may not: it first writes that the claim is free, and then looks again.
 func claims(f *NodeFence) bool { return touched(f) || f.Status.Held() != storm.ControlPlane }
 
 func touched(f *NodeFence) bool { return f.Status.Isolated || f.Status.Switched }
@@ -47,8 +47,8 @@ func gone(fences []NodeFence, nodes map[string]nodefence.Node) (names []string) 
 	return names
 }
 
-// etcdMembers are those that run as static pods: by node, whether they are Ready. Elsewhere labels have to do. The answer may
-// be the API server's cache's: kubelets tell of a member later than that is old.
+// etcdMembers are those that run as static pods: by node, whether they are Ready. Elsewhere labels have to do. The
+// answer may come from the API server's cache: that is newer than what kubelets report of a member.
 func (r *Runner) etcdMembers(ctx context.Context) (map[string]bool, error) {
 	var list corev1.PodList
 	err := r.Reader.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"component": "etcd"},

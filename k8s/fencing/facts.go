@@ -23,7 +23,7 @@ const (
 	ownerLabel         = "fencing-agent.io/nodefence-uid"
 	notAfterAnnotation = "fencing-agent.io/not-after"
 	autoscalerRemoval  = "ToBeDeletedByClusterAutoscaler"
-	// usageCode is what an executor ends with, without a word, that does not know what it was asked for.
+	// usageCode is the exit code of an executor that does not know what it was asked for; it prints nothing then.
 	usageCode = 2
 )
 
@@ -108,7 +108,7 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 	}
 	f.Crash = r.Crashes.judge(node, f.Node, f.Now)
 	if f.Crashed() {
-		survey.Proven(node) // there may be no NodeFence yet in which it could stand
+		survey.Proven(node) // there may be no NodeFence yet in which to note it
 	}
 	// What others have begun is looked at after the NodeFence was read that says so of this one (storm.ControlPlane).
 	if f.Object != nil && survey.InControlPlane(node) {

@@ -36,14 +36,15 @@ func (r *Runner) Proof(ctx context.Context, node, boot string) (bool, error) {
 //
 // Invariant: a death is found only when the Lease of the node has run out. A board that lies about a machine whose kubelet reaches the API
 // server would otherwise be believed by agents that cannot reach it, and act sooner than the recovery does.
-// Nor is one told while it is in dispute.
+// Nor is one sent while it is in dispute.
 func findings(fences []NodeFence, nodes map[string]nodefence.Node, ranOut func(node string) bool) (out []deaths.Death) {
 	for i := range fences {
 		d := deathOf(&fences[i])
 		if d == nil || nodes[d.Node].Boot != d.Boot {
 			continue
 		}
-		// In dispute for a moment is each node that boots: its Lease comes before its boot. So that is told as nothing.
+		// In dispute for a moment is each node that boots: its Lease comes before its boot. So that is sent as
+		// nothing.
 		if disputed := nodes[d.Node].Disputed == d.Boot; !d.Contradicted && (disputed || !ranOut(d.Node)) {
 			continue
 		}
@@ -53,7 +54,7 @@ func findings(fences []NodeFence, nodes map[string]nodefence.Node, ranOut func(n
 	return out
 }
 
-// renewal is which renewal of a Lease the looks at all of them have seen last, and since when.
+// renewal is the latest renewal of a Lease that was seen when all Leases were read, and since when.
 type renewal struct {
 	lease string
 	since time.Time // by this replica's clock: when the first look that saw it had read it
@@ -68,11 +69,11 @@ func (r renewal) next(text string, read time.Time, lasts time.Duration) renewal 
 	return renewal{text, r.since, lasts}
 }
 
-// ranOut reports whether the Lease of a node was not renewed for as long as it lasts when the latest look at all Leases began. One
-// that is not there says nothing.
+// ranOut reports whether, when the latest read of all Leases began, the Lease of a node had not been renewed for its
+// whole duration. One that is not there says nothing.
 //
-// Invariant: it goes by this replica's clock alone, and by looks: the clock of the node, which the Lease has, may be behind for
-// hours, and what is read after a look may be slow. A replica that has just started waits as long.
+// Invariant: it only uses this replica's clock and the start of its reads: the node's clock, which is in the Lease,
+// may be hours behind, and a read may be slow. A replica that has just started waits as long.
 func (r *Runner) ranOut(node string) bool {
 	l, known := r.renewals[node]
 	return known && r.listedAt.Sub(l.since) > l.lasts

@@ -81,7 +81,7 @@ func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 }
 
 // onDevices gives an executor the devices of its machine, and what fence agents for reservations keep there: the key of
-// that machine. An on registers the machine on which it runs, so it runs on the node that is taken back.
+// that machine. An on registers the machine on which it runs, so it runs on the node that gets its storage back.
 func onDevices(pod *corev1.PodSpec, action, node string) {
 	for _, dir := range []struct {
 		name, path string

@@ -14,8 +14,8 @@ import (
 // leaseLasts is how long a kubelet's Lease lasts that does not say so, or is not there.
 const leaseLasts = 40 * time.Second
 
-// Held is, by node, what a process sees of it, and since when, by its own clock alone. A process that has just started begins
-// again. It is not safe for concurrent use.
+// Held is, for each node, what a process sees of its Lease, and since when, only by its own clock. A process that has
+// just started begins again. It is not safe for concurrent use.
 type Held map[string]held
 
 type held struct {
@@ -36,8 +36,8 @@ func (h *Held) For(node, what string, now time.Time) time.Duration {
 	return now.Sub(was.since)
 }
 
-// Silent reports whether a kubelet's Lease was not renewed for as long as it lasts. The clock of the node, which the Lease tells of,
-// may be another.
+// Silent reports whether a kubelet's Lease was not renewed for its whole duration. The node's clock, which is in the
+// Lease, may differ.
 func (h *Held) Silent(node string, l *coordinationv1.Lease, now time.Time) bool {
 	text, lasts := renewalOf(l)
 	return h.For(node, text, now) > lasts

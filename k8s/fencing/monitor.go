@@ -25,8 +25,9 @@ const (
 	monitorPause = 30 * time.Second
 )
 
-// monitor asks each device now and then whether it answers, by a Job that switches nothing, so that one that does not is
-// known before it is needed. Nothing rests on the answer: a device that was silent may be the only one there is.
+// monitor asks each device now and then whether it answers, by a Job that switches nothing, so that a device that
+// does not answer is known before it is needed. Nothing rests on the answer: a device that was silent may be the only
+// one there is.
 //
 // Replicas do so without knowing of each other: the name of a Job follows from the device and the time.
 func (r *Runner) monitor(ctx context.Context, c *fenceconfig.Config) error {
@@ -110,7 +111,7 @@ func monitorName(d fenceconfig.Device, now time.Time, every time.Duration) (name
 	return fmt.Sprintf("monitor-%016x-%d", h.Sum64(), turn), time.Unix(turn*seconds-shift, 0)
 }
 
-// monitorJob is a Job as those that fence are, but for its action; it is not suspended, and belongs to no NodeFence.
+// monitorJob is a Job like those that fence, apart from its action; it is not suspended, and belongs to no NodeFence.
 func (r *Runner) monitorJob(name string, d fenceconfig.Device, c fenceconfig.Cluster, now time.Time) *batchv1.Job {
 	j := r.job(nodefence.Action{
 		Name: name, Method: d.Method, Role: nodefence.Check, Timeout: c.JobTimeout, NotAfter: now.Add(c.JobTimeout).Truncate(time.Second),

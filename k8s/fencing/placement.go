@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// mostTolerated are the taints that an executor tolerates, mostTainted the nodes that it rather does not run on.
+	// mostTolerated is how many taints an executor tolerates, mostTainted how many nodes it avoids.
 	mostTolerated = 64
 	mostTainted   = 32
 )

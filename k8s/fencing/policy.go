@@ -100,8 +100,8 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 	return s, nodes, nil
 }
 
-// sightingOf is what the agent of a Node says of others, there or to a controller that it follows (told; nil: nothing). What cannot
-// be read, or was said in another boot than the Node shows, is nothing.
+// sightingOf is what the agent of a Node says about others, on the Node or to its controller (told; nil: nothing). What
+// cannot be read, or was said in a boot other than the one that the Node shows, counts as nothing.
 func sightingOf(n *corev1.Node, boot string, told *sightings.Sighting) *sightings.Sighting {
 	var written *sightings.Sighting
 	if text, there := n.Annotations[sightings.Annotation]; there {
@@ -110,8 +110,8 @@ func sightingOf(n *corev1.Node, boot string, told *sightings.Sighting) *sighting
 	return sightings.Of(boot, written, told)
 }
 
-// hear takes what agents have told controllers that they follow, of the ConfigMaps that were read of this program's namespace, or
-// of those in another one.
+// hear takes what agents have reported to their controllers, from the ConfigMaps that were read in this program's
+// namespace, or in another one.
 func (r *Runner) hear(ctx context.Context, own *corev1.ConfigMapList) error {
 	list := own
 	switch r.ToldIn {
@@ -134,9 +134,9 @@ func (r *Runner) hear(ctx context.Context, own *corev1.ConfigMapList) error {
 	return nil
 }
 
-// silentNodes are those whose Leases have run out by this clock. Where an older role does not allow to list them, none are:
-// all other limits hold. That they cannot be listed for another reason is an error: an API server in trouble is what the
-// limit is about.
+// silentNodes are those whose Leases have run out by this clock. If an older role does not allow listing them, there
+// are none: all other limits apply. That they cannot be listed for another reason is an error: an API server in
+// trouble is what the limit is about.
 func (r *Runner) silentNodes(ctx context.Context, now time.Time) (map[string]bool, error) {
 	if now.Sub(r.listedAt) >= leasesAge || r.listed == nil {
 		ends, renewals := map[string]time.Time{}, map[string]renewal{}
@@ -174,8 +174,8 @@ func (r *Runner) silentNodes(ctx context.Context, now time.Time) (map[string]boo
 	return out, nil
 }
 
-// waits tells people that a limit keeps a node from being fenced, once for each change. The replica that comes first for the
-// node does.
+// waits informs people that a limit keeps a node from being fenced, once for each change. The replica that comes
+// first for the node does.
 func (r *Runner) waits(name string, f nodefence.Facts, a nodefence.Action) {
 	if a.Held == "" {
 		if f.Object == nil {

@@ -30,8 +30,8 @@ const (
 	wishLabel = "fencing-agent.io/remediation-uid"
 )
 
-// FencingRemediation is the wish of medik8s' NodeHealthCheck that a node be fenced. Its status is no subresource: who it
-// is about and the finalizer come in one write.
+// FencingRemediation is the wish of medik8s' NodeHealthCheck that a node be fenced. Its status is not a subresource,
+// so its subject and the finalizer are set in one write.
 type FencingRemediation struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -60,7 +60,7 @@ func (l *FencingRemediationList) DeepCopyObject() runtime.Object {
 	return deepCopy(l, &FencingRemediationList{})
 }
 
-// node is whom a remediation is about.
+// node is the node that a remediation is about.
 func (m *FencingRemediation) node() string {
 	if name := m.Annotations[nodeNameAnnotation]; name != "" {
 		return name
@@ -68,9 +68,9 @@ func (m *FencingRemediation) node() string {
 	return m.Name
 }
 
-// wishes reads the remediations of the Runner's namespace, where only those who may have nodes fenced make any. It carries
-// out what each of them needs, and returns those that want a NodeFence to begin, by node. A cluster need not have the
-// type: then there are none.
+// wishes reads the remediations in the Runner's namespace, where only accounts that may fence nodes can create them.
+// It carries out what each of them needs, and returns those that want a NodeFence to begin, by node. A cluster need
+// not have the type: then there are none.
 func (r *Runner) wishes(ctx context.Context, c *fenceconfig.Config, survey *storm.Survey) map[string]*FencingRemediation {
 	var list FencingRemediationList
 	if err := r.Reader.List(ctx, &list, client.InNamespace(r.Namespace)); err != nil {
@@ -170,7 +170,8 @@ func text(s nodefence.Status) string {
 	return out
 }
 
-// remedy carries out the next write of one remediation. All replicas may do so: each write names what it was read from.
+// remedy carries out the next write of one remediation. All replicas may do so: each write names the version that it
+// is based on.
 func (r *Runner) remedy(ctx context.Context, m *FencingRemediation, f remediation.Facts) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

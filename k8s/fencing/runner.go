@@ -50,8 +50,9 @@ type Runner struct {
 	Now       func() time.Time
 	Namespace string            // of the ConfigMaps, Secrets and Jobs
 	Image     string            // of the executor
-	Selector  map[string]string // labels of the nodes that executors run on; none: all but the one that is fenced
-	// GroupLabel tells the groups of Nodes, each of which the limits hold for; MaxDeadPercent of one may be dead.
+	Selector  map[string]string // labels of the nodes that executors run on; none: all but the node that is fenced
+	// GroupLabel defines the groups of Nodes, to each of which the limits apply; MaxDeadPercent of a group may be
+	// dead.
 	GroupLabel     string
 	MaxDeadPercent int
 	Self           string
@@ -60,12 +61,12 @@ type Runner struct {
 	Proven         func(node string)    // a proof by power, or by a crash kernel, is there
 	Found          func([]deaths.Death) // takes all of them in each round; nil: nobody else wants to know
 	Crashes        *Crashes             // what crash kernels say; nil: nobody listens
-	ToldIn         string               // the namespace in which what agents tell is kept; empty: they tell nothing
+	ToldIn         string               // the namespace with the agents' reports; empty: they report nothing
 
 	wanted   map[string]time.Time           // by node: since when this replica would write
 	wished   map[string]*FencingRemediation // by node, in this round
 	leases   Held                           // by node: its Lease as this replica has seen it
-	held     map[string]string              // by node: by which limit nothing begins, as told last
+	held     map[string]string              // by node: the limit that holds it up, as last reported
 	problems string                         // as logged last
 	unread   string                         // why remediations are not read, as logged last
 	noLease  string                         // and a Lease
@@ -78,16 +79,16 @@ type Runner struct {
 	seen     map[string]seen // by node: which boot agents see; guarded by seenLock
 	returns  Held            // by node: that its storages are about to be given back
 	storms   storm.History
-	told     map[string]*sightings.Sighting // what agents have told, by the ConfigMap's name
+	told     map[string]*sightings.Sighting // the agents' reports, by the ConfigMap's name
 
 	places places // where executors may run, as the last look has seen
 
 	schemaNext time.Time       // when it is asked about
 	unstored   string          // what the schema of NodeFences lacks, as the API server said last
-	waiting    map[string]bool // nodes that cannot be fenced for that, as told
+	waiting    map[string]bool // nodes that cannot be fenced because of that, as reported
 
 	monitorFrom, monitorNext time.Time
-	monitored                map[string]types.UID // by device: the Job whose end was told last
+	monitored                map[string]types.UID // by device: the Job whose end was last reported
 	cleared                  bool                 // since work began
 }
 
@@ -178,7 +179,7 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 	return c.Cluster.Poll, nil
 }
 
-// again looks once more in a round, at what has begun in it as well.
+// again does another pass of a round, which also sees what has begun in the round.
 func (r *Runner) again(ctx context.Context, c *fenceconfig.Config) (*storm.Survey, error) {
 	var fences NodeFenceList
 	if err := r.Reader.List(ctx, &fences); err != nil {
@@ -202,8 +203,8 @@ func (r *Runner) config(ctx context.Context) (*fenceconfig.Config, error) {
 		objects[list.Items[i].Name] = list.Items[i].Data
 	}
 	c := fenceconfig.Read(objects, nil)
-	// What agents do not know is told before it is needed, and stops nothing: the ConfigMap that says so may be older than
-	// the image, which the executor asks itself.
+	// Options that agents do not know are reported before they are needed, and stop nothing: the ConfigMap may be
+	// older than the image, and the executor itself asks the agents in the image.
 	problems, serious := fenceconfig.CheckAgents(objects, json.Unmarshal).Problems, 0
 	for _, p := range problems {
 		if !p.Warning {
@@ -324,7 +325,7 @@ var reasons = map[nodefence.Kind]string{
 	nodefence.Create: "NodeFenceStarted", nodefence.CreateJob: "FenceJob", nodefence.RemoveFinalizer: "NodeFenceEnded",
 }
 
-// tell tells people what was written. was is the NodeFence before that; nil if there was none.
+// tell informs people of what was written. was is the NodeFence before that; nil if there was none.
 func (r *Runner) tell(node string, was *nodefence.Object, a nodefence.Action) {
 	step, phase := a.Status.Step, a.Status.Phase
 	r.Logger.Info("fencing by devices took a step", "node", node, "wrote", a.Why, "job", a.Name, "step", string(step), "phase", string(phase))

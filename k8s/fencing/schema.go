@@ -29,13 +29,13 @@ const (
 // executor had to say more, and a storage would be noted again and again.
 const strict = client.FieldValidation(metav1.FieldValidationStrict)
 
-// lacks reports whether a write was refused for a field that the schema does not have.
+// lacks reports whether a write was refused because of a field that is not in the schema.
 func lacks(err error) bool {
 	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "unknown field")
 }
 
-// askSchema asks now and then whether the API server would store all that a NodeFence may come to have: an old schema is to
-// be known before a node fails. The request is a dry run.
+// askSchema asks now and then whether the API server would store everything that a NodeFence may ever have: people
+// should know about an old schema before a node fails. The request is a dry run.
 func (r *Runner) askSchema(ctx context.Context) {
 	now := r.Now()
 	if now.Before(r.schemaNext) {
@@ -54,7 +54,8 @@ func (r *Runner) askSchema(ctx context.Context) {
 	}
 }
 
-// notStored tells people of a schema that is too old, once for each node and answer. node is empty if none waits for it.
+// notStored informs people that a schema is too old, once for each node and answer. node is empty if none waits for
+// it.
 func (r *Runner) notStored(node string, err error) {
 	r.Metrics.schemaOld.Set(1)
 	if next := r.Now().Add(schemaAgain); next.Before(r.schemaNext) {

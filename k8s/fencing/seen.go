@@ -5,7 +5,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// seen is a boot that agents see run, and who they are.
+// seen is a boot that agents see running, and which agents.
 type seen struct {
 	boot string
 	by   []string
@@ -24,8 +24,8 @@ func (r *Runner) see(nodes map[string]nodefence.Node, s *storm.Survey) {
 	r.seen = now
 }
 
-// Seen are the nodes whose agents say at present that they see this boot, if they are enough (docs/adr/0073). It is as old as
-// the last look at all Nodes, two seconds while a NodeFence is there. Any goroutine may call it.
+// Seen are the nodes whose agents say now that they see this boot, if there are enough of them (docs/adr/0073). It is
+// as old as the last look at all Nodes, two seconds while a NodeFence is there. Any goroutine may call it.
 func (r *Runner) Seen(node, boot string) []string {
 	r.seenLock.Lock()
 	defer r.seenLock.Unlock()

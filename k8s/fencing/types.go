@@ -21,8 +21,8 @@ const (
 	mostName   = 253
 )
 
-// NodeFence is the fencing of one boot of one node. Its status is no subresource: a step begins and what it is about
-// changes in one write.
+// NodeFence is the fencing of one boot of one node. Its status is not a subresource, so the start of a step and its
+// subject change in one write.
 type NodeFence struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -6,11 +6,12 @@ import (
 	"fmt"
 )
 
-// A later version of the controller notes more in a NodeFence, or in a remediation, than this one knows, and both run beside each other
-// while it is upgraded.
+// A later version of the controller may store more in a NodeFence, or in a remediation, than this one knows, and both
+// run at the same time during an upgrade.
 //
-// Invariant: what this version does not know of a spec or status stays as it was read, in each object of it, as long as that object
-// is there. Else a Job would be confirmed without what its record asks for, and limits would be forgotten.
+// Invariant: fields of a spec or status that this version does not know stay as they were read, in each nested
+// object, as long as that object exists. Else a Job would be confirmed without what its record asks for, and limits
+// would be forgotten.
 
 // Both without their methods.
 type (
@@ -71,7 +72,7 @@ func marshal[P any](p P, read []byte) ([]byte, error) {
 	}
 	for _, part := range []string{"spec", "status"} {
 		if now[part] == nil && was[part] != nil {
-			now[part] = map[string]any{} // this version knows nothing of what is in it
+			now[part] = map[string]any{} // this version knows none of its fields
 		}
 		if now[part] != nil {
 			now[part] = carry(was[part], is[part], now[part])
@@ -109,7 +110,7 @@ func carry(was, known, now any) any {
 	return now
 }
 
-// keyOf tells an object of a list from the others: a Job, a storage, a condition. Empty: it is none.
+// keyOf identifies an object in a list: a Job, a storage, a condition. Empty: it is none.
 func keyOf(one any) string {
 	o, _ := one.(map[string]any)
 	for _, name := range []string{"name", "driver", "type"} {

@@ -1,6 +1,6 @@
 // Package kdump judges what crash kernels say. fence_kdump_send runs in the crash kernel of a machine that has panicked,
-// and sends a message of eight bytes every ten seconds while the dump is written. The message names nobody: whom it is
-// about is a question of its source address, which [Book.Hear] gets answered.
+// and sends a message of eight bytes every ten seconds while the dump is written. The message names no node: its
+// source address says which node it is about, and [Book.Hear] looks that up.
 //
 // Invariants, with the guards that keep them ([Book.Judge]):
 //
@@ -9,8 +9,8 @@
 //   - While the Node is Ready, nothing is proven and nothing is kept.
 //   - If boot or heartbeat of the Node change in between, its kubelet lives: it begins from the start.
 //
-// Anyone who can send with the address of a node can say this, and only a node that is not Ready can be lied about: the recovery
-// also waits until its Lease has run out.
+// Anyone who can send with the address of a node can say this. But only a node that is not Ready can be lied about:
+// the recovery also waits until its Lease has run out.
 //
 // All is pure; a Book is used by one goroutine at a time.
 package kdump

@@ -1,6 +1,7 @@
 // Package doctor looks at a machine on which an agent is to run, or runs: watchdogs and who holds them, systemd, keys, networks,
 // and the storage's time limits. It is what fencectl doctor and fencectl watchdog list print.
 //
-// All that it reads are files below a root, which a test makes, but for the parts of the agent: these are looked at with the code of
-// the agent's start, on this machine. It opens no device and changes nothing. Nothing of a key is ever in a finding. Called from one goroutine; it may block on a file system that hangs.
+// It only reads files below a root, which a test makes. The exception is the parts of the agent: these are checked
+// with the code of the agent's start, on this machine. It opens no device and changes nothing. Nothing of a key is
+// ever in a finding. Called from one goroutine; it may block on a file system that hangs.
 package doctor

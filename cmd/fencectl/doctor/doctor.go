@@ -57,7 +57,7 @@ type Format struct {
 type Machine struct {
 	Root         string                              // of the file system; empty: the machine's own
 	Config       *config.Config                      // nil: what follows from one is not looked at
-	FormattedFor func(device string) (Format, error) // reads for whom a LUN of this machine is formatted
+	FormattedFor func(device string) (Format, error) // reads for which group a LUN of this machine is formatted
 
 	writes func(folder string) error // nil if this process may write there; nil: access(2) is asked
 }
@@ -113,7 +113,8 @@ func (m *Machine) Watchdogs() (list []Watchdog) {
 }
 
 // outsideOfCore is the watchdog of a driver that is none of the kernel's watchdog core, such as ipmi_watchdog and ib700wdt: it has
-// /dev/watchdog and nothing below /sys/class/watchdog. A device node that somebody has made has no driver behind it.
+// /dev/watchdog and nothing below /sys/class/watchdog. A device node that somebody made by hand has no driver behind
+// it.
 func (m *Machine) outsideOfCore() (w Watchdog, found bool) {
 	for _, name := range []string{"/dev/watchdog", "/sys/class/misc/watchdog"} {
 		if _, err := os.Stat(filepath.Join(m.Root, name)); err != nil {
@@ -146,7 +147,7 @@ func (m *Machine) holders() map[string][]string {
 	return out
 }
 
-// Look makes all findings, in the order in which they matter.
+// Look returns all findings, the most important first.
 func (m *Machine) Look() (out []Finding) {
 	out = append(out, m.watchdogs()...)
 	out = append(out, m.systemd())
@@ -236,7 +237,7 @@ func (m *Machine) systemd() Finding {
 	return Finding{Wrong, "systemd", "RuntimeWatchdogSec=" + value + " in " + from, "set RuntimeWatchdogSec=off and run systemctl daemon-reexec: pid 1 would keep the machine alive that the agent wants reset"}
 }
 
-// keys looks at the file, and says nothing of what stands in it.
+// keys checks the file, and shows nothing of its content.
 func (m *Machine) keys() []Finding {
 	const subject = "keys"
 	file := m.Config.Gossip.KeyFile
@@ -300,7 +301,7 @@ func (m *Machine) link(name string) Finding {
 // agentProgram is the name under which the kernel knows an agent.
 const agentProgram = "fencing-agent"
 
-// port looks who has an address and port that the agent wants. Only the agent may.
+// port finds out who has an address and port that the agent wants. Only the agent may.
 func (m *Machine) port(subject string, at netip.AddrPort) Finding {
 	who, taken := procfs.Binds(filepath.Join(m.Root, "/proc"), at)
 	switch {

@@ -22,7 +22,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// later is what becomes of a part that is missing, in the words of the agent.
+// later says what happens to a missing part, in the words of the agent.
 var later = strings.ToLower(trouble.PartMissing.Means[:1]) + strings.TrimSuffix(trouble.PartMissing.Means[1:], ".")
 
 // Parts looks at the parts of the agent of Config with the code that its start looks with, up to the point before it binds or opens
@@ -160,7 +160,8 @@ func (m *Machine) memory() Finding {
 	return f
 }
 
-// remembers reads of the file of lists whose it is. What is to be done is said where the agent ends with that file.
+// remembers reads of the file of lists whose it is. Where the agent ends because of that file, the message says what
+// to do.
 func (m *Machine) remembers() (yes bool, do string, err error) {
 	const forget = "if no other agent of the group runs, or all have the present list in force, remove the file"
 	path, c := m.Config.Members.CacheFile, m.Config

@@ -9,7 +9,7 @@ import (
 
 // Device is a watchdog that nobody holds and that does not count down.
 type Device interface {
-	// Arm starts the countdown. After an error that is no StillArmedError, it does not run.
+	// Arm starts the countdown. After an error other than StillArmedError the countdown does not run.
 	Arm(timeout time.Duration) (Info, error)
 	// Disarm stops it.
 	Disarm() error
@@ -34,7 +34,8 @@ var ErrCalledOff = errors.New("called off: the watchdog is disarmed")
 const Patience = 30 * time.Second
 
 // due is when the watchdog must have fired: as late as it is known to, and after twice its timeout in any case, since some boards count
-// down twice and nobody knows which. To disarm one that would still have fired is to call it broken, and to leave its lateness unknown.
+// down twice and nobody knows which. Disarming a watchdog that would still have fired would call it broken, and leave
+// its lateness unknown.
 func (t *Trial) due(info Info) time.Duration {
 	due := 2 * info.Timeout
 	if t.Latest != nil {
@@ -57,8 +58,8 @@ type Trial struct {
 	Failed func(why string)
 	// Latest is when a watchdog of that driver is known to have fired at the latest; nil: when its timeout passes.
 	Latest func(identity string, timeout time.Duration) time.Duration
-	// Ran keeps that the machine still runs this long after the timeout; nil: nobody keeps it. After a reset it is all that tells of a
-	// watchdog that fires late.
+	// Ran keeps that the machine still runs this long after the timeout; nil: nobody keeps it. After a reset this is
+	// the only trace of a watchdog that fires late.
 	Ran  func(after time.Duration)
 	Sync func() // writes what file systems hold back
 	Now  func() time.Time

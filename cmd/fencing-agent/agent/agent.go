@@ -76,7 +76,7 @@ const stopLimit = 5 * time.Second
 // spawn runs a function in the background, until the agent has stopped.
 type spawn func(func(context.Context))
 
-// Agent is one running agent. The loop owns all of it, but for what says so.
+// Agent is one running agent. The loop owns all of it, except where a field says otherwise.
 type Agent struct {
 	opts  Options
 	cfg   *config.Config
@@ -126,15 +126,14 @@ type kube struct {
 	deaths *kubeDeaths    // nil: deaths are not said there
 	lease  *kubeLease     // nil: no Lease breaks ties
 
-	unheard   atomic.Bool    // who shows this node its Node answers no more; from the goroutine that follows it
+	unheard   atomic.Bool    // whatever shows this node its Node no longer answers; from the goroutine that follows it
 	sightings *kubeSightings // nil: nothing is said that holds fencing up
 	finds     *members.Finds // what a controller has found out about dead nodes
 	pace      *apicheck.Pace // how often it is asked whether it is there
 }
 
-// Run runs an agent until ctx ends, then stops it as planned: peers and LUN are told, the
-// watchdog is disarmed. It returns an error that says what to do when the agent cannot
-// start, or cannot go on.
+// Run runs an agent until ctx ends, then makes a planned stop: it is announced to peers and on the LUN, and the
+// watchdog is disarmed. It returns an error that says what to do when the agent cannot start, or cannot go on.
 func Run(ctx context.Context, o Options) error {
 	a, err := prepare(ctx, o)
 	if err != nil {

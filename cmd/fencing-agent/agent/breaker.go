@@ -24,7 +24,7 @@ func (a *Agent) startBreaker(background spawn) error {
 	return nil
 }
 
-// grant is the latest decision of the tie-breaker; ok is false where none makes decisions that stand somewhere.
+// grant is the latest decision of the tie-breaker; ok is false if no tie-breaker stores decisions.
 func (a *Agent) grant(now boottime.Instant) (g tie.Grant, ok bool) {
 	g, ok = a.core.Breaker().Grant(now)
 	return g, ok || len(a.lun.keepers) > 0 // a LUN that was not opened yet has none to show

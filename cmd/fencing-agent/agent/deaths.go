@@ -10,14 +10,14 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// deaths are the proofs of death that were told, by roster index.
+// deaths are the proofs of death that were published, by roster index.
 type deaths struct {
 	known  []watchdog.Death
 	fenced roster.Set
 
 	waiting map[uint64]*word // words that wait for the core's answer, by its id
 	last    uint64           // id
-	notes   map[string]note  // who told what is believed, by node
+	notes   map[string]note  // who reported the deaths that are believed, by node
 
 	orders orders // that others end
 }
@@ -57,7 +57,7 @@ func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 	}
 }
 
-// contradicted tells that a boot runs which was proven dead.
+// contradicted reports that a boot runs although it was proven dead.
 func (a *Agent) contradicted(p int, was watchdog.Death) {
 	a.metrics.Contradicted()
 	text := "the boot that had ended answers again, so two machines have one name; stop one of them"

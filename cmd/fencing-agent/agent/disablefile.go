@@ -22,8 +22,8 @@ import (
 // disableInterval is the time between two looks at the disable file.
 const disableInterval = time.Second
 
-// disableFile asks to disarm the watchdog while it exists (watchdog.disableFile). One that fencectl maintenance has had written
-// says when it ends; any other one, also an empty one, stands until somebody removes it.
+// disableFile asks to disarm the watchdog while it exists (watchdog.disableFile). A file from fencectl maintenance
+// says when it ends; any other file, even an empty one, stays until somebody removes it.
 type disableFile struct {
 	path    string
 	log     *slog.Logger
@@ -41,7 +41,7 @@ type disableFile struct {
 	fail string // why it could not be looked at, as logged last; "": it could be
 }
 
-// maintenance is what stands in a file that ends by itself.
+// maintenance is the content of a file that ends by itself.
 type maintenance struct {
 	Version int       `json:"version"`
 	Boot    string    `json:"boot"`
@@ -105,7 +105,7 @@ func (a *Agent) newDisableFile() *disableFile {
 
 // maintain begins a maintenance, or ends the one of the file. Any goroutine may call it.
 //
-// Invariant: nobody is promised a maintenance that another source's word outweighs: the node would stay armed.
+// Invariant: no caller is promised a maintenance that another source outweighs: the node would stay armed.
 func (a *Agent) maintain(_ context.Context, m publish.Maintenance) (ends time.Time, err error) {
 	if by := a.guard.maintenances.outweighs(config.DisableFile); by != "" && m.For > 0 {
 		return time.Time{}, fmt.Errorf("%s says off, as this node's Node was shown last, and watchdog.disableFirst has it go before the file: "+
@@ -120,8 +120,9 @@ const goingDown = "going down\n"
 
 // endGoingDown takes back what the unit wrote when the machine went down: it is up again, or this agent would not start.
 //
-// Invariant: such a file ends with the stop for which it was written, however the machine comes back. Neither the boot nor /run tells:
-// both outlive systemctl soft-reboot, and the node would be in maintenance for ever. Any other file is somebody's wish, and stays.
+// Invariant: such a file ends with the shutdown for which it was written, however the machine comes back. Neither the
+// boot nor /run shows that: both survive systemctl soft-reboot, and the node would be in maintenance for ever. Any
+// other file is somebody's wish, and stays.
 func (f *disableFile) endGoingDown() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -190,8 +191,8 @@ func (f *disableFile) watch(ctx context.Context, report func(why string)) {
 	}
 }
 
-// look reports whether the file has come, gone, or says something else. If it cannot be told whether it is there, the last answer
-// stands; so does an "off" that cannot be read again.
+// look reports whether the file has come, gone, or says something else. If the agent cannot tell whether the file is
+// there, the last answer stays valid; so does an "off" that cannot be read again.
 func (f *disableFile) look() (changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -224,7 +225,7 @@ func (f *disableFile) look() (changed bool) {
 	return true
 }
 
-// cannotTell lets stand what was found last, and says so once.
+// cannotTell keeps what was found last, and logs that once.
 func (f *disableFile) cannotTell(err error) (changed bool) {
 	if f.fail != err.Error() { // else a line each second
 		f.fail = err.Error()

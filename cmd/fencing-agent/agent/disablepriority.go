@@ -16,7 +16,8 @@ const (
 	none                  // there is none
 )
 
-// decides returns the source whose word counts: the first one that says something; any: each of them that says there is a maintenance.
+// decides returns the source that decides: the first one that says something. With any it returns each one that says
+// there is a maintenance.
 func decides(order []config.DisableSource, says map[config.DisableSource]opinion) (of []config.DisableSource) {
 	if len(order) == 0 {
 		for _, s := range []config.DisableSource{config.DisableFile, config.DisableNode} {
@@ -37,10 +38,11 @@ func decides(order []config.DisableSource, says map[config.DisableSource]opinion
 	return nil
 }
 
-// maintenances keeps what the sources of maintenance say, and whose word counts (watchdog.disableFirst, docs/adr/0060). Any goroutine
-// may use it.
+// maintenances keeps what the sources of maintenance say, and which of them decides (watchdog.disableFirst,
+// docs/adr/0060). Any goroutine may use it.
 //
-// Invariant: the core is told of both sources at once. Else the node would be armed for a moment while one takes over from the other.
+// Invariant: the core gets both sources in one step. Else the node would be armed for a moment while one takes over
+// from the other.
 type maintenances struct {
 	order []config.DisableSource
 
@@ -49,7 +51,8 @@ type maintenances struct {
 	why  map[config.DisableSource]string
 }
 
-// outweighs is why the word of a source is of no effect: one that goes before it says that there is no maintenance. Empty: it has one.
+// outweighs is why a source has no effect: a source with priority says that there is no maintenance. Empty: it has
+// one.
 func (m *maintenances) outweighs(source config.DisableSource) (why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,7 +70,8 @@ func (m *maintenances) outweighs(source config.DisableSource) (why string) {
 // disarmNames are the sources of the core's signals.
 var disarmNames = map[config.DisableSource]string{config.DisableFile: "file", config.DisableNode: "annotation"}
 
-// take takes what a source says, and tells the signals of all of them. tell must not block; of two sources the later one is told last.
+// take takes what a source says, and passes on the signals of all of them. tell must not block; if two sources call,
+// the later state is passed on last.
 func (m *maintenances) take(s config.DisableSource, o opinion, why string, tell func(map[string]string)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -52,7 +52,7 @@ func (a *Agent) facts(now boottime.Instant) *picture.Facts {
 	return f
 }
 
-// verdict is a decision and what it was made of.
+// verdict is a decision and its inputs.
 func (a *Agent) verdict(d watchdog.Decision) picture.Verdict {
 	view, split := a.core.View(), a.core.Split()
 	return picture.Verdict{
@@ -152,8 +152,8 @@ func (a *Agent) slotFacts(now boottime.Instant) *picture.Slot {
 	}
 }
 
-// budget is the time budget with the driver's own timeout, once it is known. That of a sentence is none that peers
-// reckon with who do not know of it.
+// budget is the time budget with the driver's own timeout, once it is known. Peers that do not know the sentence do
+// not use its horizon.
 func (a *Agent) budget() watchdog.Budget {
 	if s := a.guard.feeder.State(); s.Info.Timeout > 0 && !s.Condemned {
 		return a.cfg.BudgetFor(s.Info.Latest(), a.members.Largest())

@@ -22,7 +22,7 @@ import (
 const armRetry = 5 * time.Second
 
 // guard is what keeps this node alive or lets it be reset: the watchdog's feeder with the permission that the
-// loop gives it, and what takes the node down before the watchdog does. The loop owns all but deadline.
+// loop gives it, and what takes the node down before the watchdog does. The loop owns all fields but deadline.
 type guard struct {
 	cfg   *config.Config
 	log   *slog.Logger
@@ -68,7 +68,8 @@ const watchdogPart = "watchdog"
 // real trigger: a dry run or a test must not reset anything.
 //
 // A watchdog that is not there, or that another program has, does not end the start: its quorum would miss a node that
-// is well. The node counts unguarded, as its peers are told (they never prove its death by time), until it can be armed.
+// is well. Until it can be armed the node counts as unguarded. Its statement says so, and peers never prove its death
+// by time.
 func (g *guard) open(given watchdog.Device) (dev watchdog.Device, realtime bool, err error) {
 	if given != nil {
 		return given, false, nil
@@ -100,8 +101,9 @@ func (g *guard) open(given watchdog.Device) (dev watchdog.Device, realtime bool,
 	return real, true, nil
 }
 
-// knowingDriver is the configuration with what the watchdog's driver calls itself, if that can be seen before it is armed: what this node
-// states before its first arming depends on it, and so do the sums that it shows. What cannot be seen is known when it is armed.
+// knowingDriver is the configuration with the identity of the watchdog's driver, if that can be read before the
+// watchdog is armed. What this node states before its first arming depends on it, and so do the sums that it shows.
+// If it cannot be read, it is known once the watchdog is armed.
 func knowingDriver(o *Options) *config.Config {
 	c := *o.Config
 	dev := o.Watchdog
@@ -158,7 +160,7 @@ func (g *guard) disarmForStop() error {
 	return err
 }
 
-// permit tells the feeder how long it may feed, and arms or disarms.
+// permit sets how long the feeder may feed, and arms or disarms.
 func (g *guard) permit(now boottime.Instant, fx *watchdog.Effects, by string) {
 	if g.condemn(fx, by) {
 		return
@@ -215,15 +217,15 @@ func (g *guard) noteState(s *wdt.State) {
 	}
 }
 
-// answers reports whether the feeder has obeyed all that it was told when it reported s. A report from before
-// a disarm tells nothing of what it did.
+// answers reports whether the feeder had carried out all its orders when it reported s. A report from before a disarm
+// says nothing about what the disarm did.
 func (g *guard) answers(s *wdt.State) bool { return s.Obeyed >= g.disarming }
 
 // until is the deadline that the feeder has, or 0. Any goroutine may ask.
 func (g *guard) until() boottime.Instant { return boottime.Instant(g.deadline.Load()) }
 
-// expired reports that the permission has passed its deadline and was not renewed: the loop stands still, or the
-// process did until now. The feeder looks at the same deadline.
+// expired reports that the permission has passed its deadline and was not renewed: the loop hangs, or the process
+// hung until now. The feeder looks at the same deadline.
 func (g *guard) expired() bool {
 	until := g.until()
 	return until > 0 && g.clock() >= until
@@ -253,14 +255,14 @@ func (g *guard) noteArming(now boottime.Instant, waits bool) {
 	}
 }
 
-// armWait tells when people are to hear that the watchdog waits to be armed. The peers take about a round of
+// armWait decides when to log that the watchdog waits to be armed. The peers take about a round of
 // evidence to know of an agent; one that waits for longer may be reset by the countdown of the agent before it.
 type armWait struct {
 	since boottime.Instant // zero: it does not wait
 	told  bool
 }
 
-// note takes whether it waits, and reports once a wait that it has become longer than patience.
+// note takes whether it waits, and reports once per wait that the wait has become longer than patience.
 func (w *armWait) note(now boottime.Instant, waits bool, patience time.Duration) bool {
 	switch {
 	case !waits:

@@ -22,7 +22,7 @@ type chronicle struct {
 	struck    bool
 }
 
-// newRecorder makes what writes the history, if there is to be one.
+// newRecorder makes the writer of the history, if there is to be a history.
 func (a *Agent) newRecorder() *recorder.Recorder {
 	if a.cfg.Experimental.HistoryMegabytes == 0 {
 		return nil
@@ -76,7 +76,8 @@ func (a *Agent) chronicle(fx *watchdog.Effects) {
 	}
 }
 
-// records are what a step has to tell of this node, in order. strikes: the agent takes the node down where fx says so.
+// records are the records that a step adds to this node's history, in order. strikes: the agent takes the node down
+// if fx says so.
 func (h *chronicle) records(fx *watchdog.Effects, dog *wdt.State, strikes bool, sentence func() string) []history.Record {
 	r := history.Record{
 		Action: fx.Decision.Action.String(), Reason: fx.Decision.Reason.String(), Quorum: fx.Decision.Quorum, Armed: dog.Armed, Slack: dog.Slack,
@@ -111,7 +112,7 @@ func (h *chronicle) records(fx *watchdog.Effects, dog *wdt.State, strikes bool, 
 	return out
 }
 
-// watchdogIs says what the watchdog is, and what it would be if this were no dry run.
+// watchdogIs says what state the watchdog is in, or in a dry run would be in.
 func watchdogIs(dog *wdt.State) string {
 	if dog.DryRun {
 		return dog.Status.String() + " (dry run: it resets nothing)"

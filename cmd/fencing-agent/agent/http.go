@@ -22,8 +22,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statuspage"
 )
 
-// loopDead is how long the loop may be silent before /healthz says so: several times what
-// it ever waits, and short of what a kubelet would call slow.
+// loopDead is how long the loop may be silent before /healthz says so: several times its longest wait, but less than
+// a kubelet would call slow.
 const loopDead = 5 * time.Second
 
 // httpPart is the HTTP listener among the parts of the agent.
@@ -50,7 +50,8 @@ func (a *Agent) startHTTP(background spawn) (stop func()) {
 	}
 }
 
-// serveHTTP serves at http.address from when that can be had: anyone who only looks does not decide whether the node lives.
+// serveHTTP serves at http.address as soon as that address is available: serving pages must not decide whether the
+// node lives.
 func (a *Agent) serveHTTP(mux http.Handler, background spawn) *http.Server {
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn)}
 	var l net.Listener
@@ -130,7 +131,7 @@ func explainListen(err error) error {
 	}
 }
 
-// healthz fails when the deciding loop stands still; a node without quorum is healthy.
+// healthz fails when the deciding loop hangs; a node without quorum is healthy.
 func (a *Agent) healthz(w http.ResponseWriter, _ *http.Request) {
 	if at := boottime.Instant(a.life.alive.Load()); a.clock().Sub(at) > loopDead {
 		http.Error(w, fmt.Sprintf("the deciding loop has not run for %v", a.clock().Sub(at).Round(time.Second)), http.StatusServiceUnavailable)

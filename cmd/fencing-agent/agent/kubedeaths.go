@@ -13,15 +13,16 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// spreadPerNode times the number of those who have the same death to say is the time in which they all say it: a
-// patch of a Node costs the API server some milliseconds.
+// spreadPerNode times the number of nodes that have the same death to report is the time over which they spread their
+// reports: a patch of a Node costs the API server some milliseconds.
 const spreadPerNode = 10 * time.Millisecond
 
-// kubeDeaths writes to this node's Node which nodes are fenced, or tells it the controller that the agent follows. It says what the state NODE_STATE_FENCED says, for programs that
-// are not on a node of the group. A nil *kubeDeaths does nothing.
+// kubeDeaths writes to this node's Node which nodes are fenced, or reports it to the controller that the agent
+// follows. It says what the state NODE_STATE_FENCED says, for programs that are not on a node of the group. A nil
+// *kubeDeaths does nothing.
 //
-// What an agent said before it was restarted it goes on saying, until that node is met again, or others take it back: a death is for good,
-// and a list that lacks one that was there before says that it is withdrawn.
+// After a restart an agent keeps what it reported before, until that node is met again or others withdraw it. A death
+// is for good, and a list that lacks an earlier death says that it is withdrawn.
 type kubeDeaths struct {
 	annotation nodeWriter
 	told       bool // by the controller, and not in the annotation
@@ -64,7 +65,7 @@ func (k *kubeDeaths) begin(s ownnode.State) {
 	k.mu.Lock()
 	if k.former == nil {
 		k.former, k.arrived = map[string]deathlist.Death{}, true
-		// What cannot be read is replaced.
+		// If the old list cannot be read, it is replaced.
 		list, _ := deathlist.Decode(s.Annotations[deathlist.Annotation])
 		for _, d := range slices.Backward(list) { // the newest of a node wins
 			k.former[d.Node] = d
@@ -117,7 +118,8 @@ func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) 
 		if member && fx.Fenced.Has(p) && k.own[name] || member && !k.own[name] && p != a.roster.Self && !a.core.View().Seen.Has(p) && !taken {
 			continue
 		}
-		// Met again. By the boot that is said to have ended, that is a contradiction, and who acts on it must stop.
+		// Met again. If it is the boot that was reported dead, that is a contradiction, and everybody who acts on the
+		// report must stop.
 		if st := a.statementOf(p, member); taken || st != 0 && hex64(st) == d.Boot {
 			urgent = true
 		}
@@ -136,8 +138,8 @@ func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) 
 	}
 }
 
-// proofWord is how a proof is annotated. A sentence that others have handed on is nothing that this agent has found: who
-// counts the agents that have must not count it among them.
+// proofWord is how a proof is annotated. A sentence that others have passed on is not this agent's own finding: a
+// reader who counts the agents that found the death must not count this one.
 func proofWord(d watchdog.Death) string {
 	if d.Hearsay {
 		return "hearsay"

@@ -18,8 +18,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// nodeMarks says on this node's Node, and by Events about it, what the agent does. The loop hands
-// it what it has decided; nothing comes back. A nil *nodeMarks does nothing.
+// nodeMarks says on this node's Node, and by Events about it, what the agent does. The loop passes its decisions to
+// it; nothing comes back. A nil *nodeMarks does nothing.
 type nodeMarks struct {
 	cfg    *config.Config
 	writer *marks.Writer
@@ -139,7 +139,7 @@ func (m *nodeMarks) note(a *Agent, fx *watchdog.Effects) {
 	if m == nil {
 		return
 	}
-	// What the peers are told: gone as soon as a disarm is wanted, before it is carried out.
+	// As in the statement to peers: removed as soon as a disarm is wanted, before it is carried out.
 	if st := fx.Statement; st != nil && st.Guard.Armed != m.guard.Armed {
 		g := st.Guard
 		m.guard = g

@@ -16,21 +16,22 @@ import (
 )
 
 const (
-	// sightingLook is between two looks at what there is to say.
+	// sightingLook is the time between two checks of what there is to report.
 	sightingLook = time.Second
-	// sightingSteady is how long something has to be so before it is said.
+	// sightingSteady is how long something has to be true before it is reported.
 	sightingSteady = 5 * time.Second
 	// sightingPause is the least time between two writes of what has changed, however often that is.
 	sightingPause = 10 * time.Second
 	// sightingTakeover is how long an agent that has just started leaves there what the one before it has said: it does
 	// not know enough yet to say the same. Controllers forget that anyway if it is not said again.
 	sightingTakeover = 30 * time.Second
-	// sightingSpeakers is about how many agents of those that count each other speak of slots: two are needed.
+	// sightingSpeakers is about how many of the agents that count each other report on slots: two are needed.
 	sightingSpeakers = 5
 )
 
-// kubeSightings writes to this node's Node, or tells the controller that the agent follows, what speaks against fencing a node by
-// its devices (docs/adr/0061, 0065). In a quiet time it writes nothing. A nil *kubeSightings does nothing.
+// kubeSightings writes to this node's Node, or reports to the controller that the agent follows, what speaks against
+// fencing a node by its devices (docs/adr/0061, 0065). In a quiet time it writes nothing. A nil *kubeSightings does
+// nothing.
 //
 // Bound: one write a minute while there is something to say, and one in ten seconds while that changes.
 type kubeSightings struct {
@@ -86,8 +87,9 @@ func (a *Agent) sight(now boottime.Instant, fx *watchdog.Effects) sighted {
 	return out
 }
 
-// running are the boots that run although Kubernetes does not hear them: of this node, if its Node is not Ready, and of members
-// that are heard and say that nobody shows them their Nodes any more, or that they do not reach the API server where the group asks it.
+// running are the boots that run although Kubernetes does not hear them. That is this node, if its Node is not Ready.
+// It is also each member that is heard and says that nobody shows it its Node any more, or, where the group asks the
+// API server, that it does not reach it.
 func (a *Agent) running(fenced roster.Set) map[string]string {
 	out := map[string]string{}
 	if k := a.kube.sightings; k.unready.Load() {
@@ -140,8 +142,8 @@ func slotsSeen(r *roster.Roster, view netgossip.View, fenced roster.Set, writes 
 	return unheard, cutOff
 }
 
-// speaks reports whether a node is among the few of those that count each other who speak of slots. They are spread over
-// the list: neighbors in it are often neighbors in a rack.
+// speaks reports whether a node is among the few, of those that count each other, that report on slots. They are
+// spread over the list: neighbors in it are often neighbors in a rack.
 func speaks(counted roster.Set, self int) bool {
 	rank, n := 0, 0
 	for p := range counted.All() {

@@ -15,8 +15,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// leaseRefresh is the time between two looks at the Lease while there is no tie: what was seen
-// then is old enough at the next tie for the first write to decide it.
+// leaseRefresh is the time between two reads of the Lease while there is no tie. What was read then is old enough at
+// the next tie that the first write can decide it.
 const leaseRefresh = 5 * time.Minute
 
 // errBusy completes an operation that the register has no room for.
@@ -36,7 +36,7 @@ type kubeLease struct {
 	arbiter  *leasequorum.Arbiter
 	register LeaseRegister
 	trouble  string // of the latest operation
-	answers  bool   // the latest operation ended with an answer that tells something
+	answers  bool   // the latest operation ended with a usable answer
 }
 
 // startLease makes the arbiter of the Lease and starts what talks to the API server for it.
@@ -86,8 +86,8 @@ func (a *Agent) leaseTiming() leasequorum.Timing {
 	}
 }
 
-// performLease hands what the latest step wants done to the register. An operation that it has no
-// room for has not taken effect, and is reported as any other.
+// performLease hands what the latest step wants done to the register. An operation for which it has no room has had
+// no effect, and is reported like any other.
 func (a *Agent) performLease(now boottime.Instant) {
 	if a.kube.lease == nil {
 		return

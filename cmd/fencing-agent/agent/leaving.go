@@ -16,8 +16,8 @@ type leaving struct {
 	lingers  bool             // it waits for the watchdog to fire
 }
 
-// sayAgain tells the peers of the stop once more, and when to do so next: a peer that the
-// loss of a packet or two keeps from knowing would call this node LEFT.
+// sayAgain announces the stop to the peers once more, and returns when to do so next: a peer that missed the
+// announcement because of a lost packet or two would call this node LEFT.
 func (a *Agent) sayAgain(now boottime.Instant) boottime.Instant {
 	if now >= a.leaving.nudge {
 		a.leaving.nudge = now.Add(max(minStopWord, a.roundTime()))
@@ -75,9 +75,9 @@ func (a *Agent) answeredSince(now, said boottime.Instant) bool {
 	return now >= a.leaving.answered.Add(2*minStopWord)
 }
 
-// minStopWord is the least time between two announcements of a stop. In a large group an
-// announcement goes to one peer after the other, and another one begins with the first of
-// them again: it must not come before the last peer was told.
+// minStopWord is the least time between two announcements of a stop. In a large group an announcement goes to one
+// peer after the other, and the next one starts again with the first peer: it must not start before the last peer has
+// been reached.
 const minStopWord = 100 * time.Millisecond
 
 // stopNudge is the time in which an announcement, said again and again, reaches every peer

@@ -18,7 +18,7 @@ const (
 	edgeNames = 20
 )
 
-// links is whom each network reaches, as it was told last.
+// links is whom each network reaches, as last reported.
 type links struct {
 	edges *netgossip.Edges
 	at    boottime.Instant // of the last look

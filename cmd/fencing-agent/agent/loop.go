@@ -70,7 +70,7 @@ func (a *Agent) loop(ctx context.Context) error {
 	}
 }
 
-// handle gives everything that was reported to whom it concerns.
+// handle passes all reports to the parts that they concern.
 func (a *Agent) handle(b *batch) error {
 	if b.fatal != nil {
 		return b.fatal
@@ -156,8 +156,8 @@ func (a *Agent) say(fx *watchdog.Effects) {
 	}
 }
 
-// urgencyOf is how soon the peers are to hear a statement. What it says about the watchdog and about leaving
-// concerns everybody; whom it sees is of use to those who count closely, who hear it anyway.
+// urgencyOf is how soon the peers are to hear a statement. What it says about the watchdog and about leaving concerns
+// all peers. Whom it sees only matters to peers that count closely, and they hear it anyway.
 func urgencyOf(old, st *netgossip.Statement, fx *watchdog.Effects) gossip.Urgency {
 	switch {
 	case st.Sentence > 0 && (old == nil || old.Sentence != st.Sentence):
@@ -170,7 +170,7 @@ func urgencyOf(old, st *netgossip.Statement, fx *watchdog.Effects) gossip.Urgenc
 	return gossip.Whenever
 }
 
-// demandEvidence tells the networks how closely to watch the peers.
+// demandEvidence sets how closely the networks watch the peers.
 func (a *Agent) demandEvidence() {
 	v := a.core.NetworkView()
 	d := a.core.Merger().Demand(&v, a.core.Rosters().Quorum())
@@ -224,8 +224,8 @@ func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
 }
 
 // renumber makes another roster the one by whose indices everything counts, and has the
-// gossip follow, one network after the other. What was reported by the old numbers is
-// handled first; what still comes is translated by name.
+// gossip follow, one network after the other. Reports with the old numbers are handled first; later ones are
+// translated by name.
 func (a *Agent) renumber(to *roster.Roster) {
 	old := a.box.renumber(len(a.cfg.SystemNetworks), to)
 	if err := a.handle(&old); err != nil {

@@ -25,8 +25,8 @@ type lunSet struct {
 }
 
 // startLUN opens the devices of the LUN, each with a keeper, an engine and a thread of its
-// own. A device that is away, or on which no superblock of ours stands, is tried again for ever, since network quorum does
-// not need it; one that can be read and is the wrong one is an error.
+// own. A device that is away, or that has no superblock of ours, is tried again for ever, since network quorum does
+// not need it. A device that can be read and is the wrong one is an error.
 func (a *Agent) startLUN(background spawn) error {
 	paths := a.cfg.LUN.Devices
 	if len(paths) == 0 {
@@ -125,7 +125,7 @@ func (a *Agent) lunAnswered(now boottime.Instant, ended []diskquorum.Completion)
 		a.lun.keepers[ended[i].Device].Observe(&ended[i])
 		a.core.IOCompleted(now, &ended[i])
 		if arb := a.core.Arbiter(); arb != nil && ended[i].Err == nil && arb.Foreign(ended[i].Device) != nil {
-			a.lun.keepers[ended[i].Device].LookAgain() // it closes what is not ours, and says what stands there
+			a.lun.keepers[ended[i].Device].LookAgain() // it closes what is not ours, and says what is there instead
 		}
 	}
 }

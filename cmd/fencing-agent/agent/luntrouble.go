@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/history"
 )
 
-// lunCalm is how long a device of the LUN has to be in order, or in another trouble, before
-// the log tells of it: one that comes and goes makes one line, not one for each time.
+// lunCalm is how long a device of the LUN has to be in order, or have another trouble, before that is logged: a
+// trouble that comes and goes causes one line, not one each time.
 const lunCalm = 10 * time.Second
 
 // troubleLog logs the beginning and the end of what keeps one device of the LUN from
@@ -64,7 +64,7 @@ func (a *Agent) noteTroubles(now boottime.Instant) {
 	}
 }
 
-// noteWorn tells that one copy of the superblock of a device is damaged or blank: the agents use the other one alone.
+// noteWorn logs that one copy of a device's superblock is damaged or blank: the agents use only the other one.
 func (a *Agent) noteWorn() {
 	arb := a.core.Arbiter()
 	if arb == nil {
@@ -79,8 +79,8 @@ func (a *Agent) noteWorn() {
 	}
 }
 
-// noteTrouble logs what a device of the LUN suffers from since it was opened, such as a damaged slot
-// or an I/O that hangs. That it cannot be opened is logged by its keeper.
+// noteTrouble logs the troubles of a device of the LUN since it was opened, such as a damaged slot or an I/O that
+// hangs. That it cannot be opened is logged by its keeper.
 func (a *Agent) noteTrouble(now boottime.Instant, device int, what string) {
 	k := a.lun.keepers[device]
 	began, ended := a.lun.troubles[device].note(now, what, a.cfg.ArbitrationBudget())

@@ -150,8 +150,8 @@ func (s sink) peer(network, peer int, f func(r *peerReport, peer int)) {
 	s.box.signal()
 }
 
-// locked fills in a report. The box may number the peers by a later roster than the instance;
-// who is not on that is of no interest any more.
+// locked fills in a report. The box may number the peers by a later roster than the instance; a peer that is not on
+// that roster no longer matters.
 func (s sink) locked(network, peer int, f func(r *peerReport, peer int)) {
 	if s.roster != s.box.roster {
 		var ok bool

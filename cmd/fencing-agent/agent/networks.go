@@ -28,7 +28,7 @@ func (a *Agent) newGossip() *gossip.Networks {
 	})
 }
 
-// stalled reports whether the loop does not run. What it said last is nobody's word any more.
+// stalled reports whether the loop does not run. What it said last no longer counts.
 func (a *Agent) stalled() bool {
 	at := boottime.Instant(a.life.alive.Load())
 	return a.clock().Sub(at) > 3*maxIdle
@@ -60,7 +60,7 @@ func (a *Agent) hear(b *batch) {
 	}
 }
 
-// linksChanged tells who counts on a network that this node's side of it has gone down or come up.
+// linksChanged informs the users of a network that this node's side of it has gone down or come up.
 func (a *Agent) linksChanged(b *batch) {
 	if !b.linkDirty {
 		return

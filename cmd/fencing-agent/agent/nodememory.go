@@ -16,11 +16,12 @@ import (
 // memoryRetry is the time between two attempts to store what is known of the Node.
 const memoryRetry = 5 * time.Second
 
-// nodeMemory is what the agent remembers of its Node over a restart. Losing it costs nothing
-// but the right to arm while the API server is away.
+// nodeMemory is what the agent remembers of its Node over a restart. If it is lost, the agent only cannot arm while
+// the API server is away.
 //
-// Invariant: after a restart the agent knows nothing of its Node rather than something that was superseded. By an older
-// state it would arm during a maintenance that it had seen. So what cannot be replaced is removed, which a full disk allows: that also makes room.
+// Invariant: after a restart the agent knows nothing of its Node rather than something that was superseded. With an
+// older state it would arm during a maintenance that it had already seen. So what cannot be replaced is removed,
+// which a full disk allows: that also makes room.
 type nodeMemory struct {
 	path, node string
 	log        *slog.Logger
@@ -67,7 +68,7 @@ func (m *nodeMemory) load() ownnode.State {
 	return f.State
 }
 
-// keep hands over what is to be remembered from now on. It waits for no disk. One goroutine calls it.
+// keep passes on what has to be remembered from now on. It waits for no disk. One goroutine calls it.
 func (m *nodeMemory) keep(s ownnode.State) {
 	select {
 	case <-m.states: // superseded

@@ -19,7 +19,7 @@ type order struct {
 type orders struct {
 	waiting map[uint64]*order
 	last    uint64
-	by      string // who has ordered that this node ends, as logged last
+	by      string // who has ordered a fence of this node, as last logged
 	why     watchdog.Refusal
 }
 
@@ -47,7 +47,7 @@ func (a *Agent) hearOrders(list []*order) {
 	}
 }
 
-// answerOrders brings the answers back, and tells the log of an order for this node.
+// answerOrders returns the answers, and logs an order for this node.
 func (a *Agent) answerOrders(fx *watchdog.Effects) {
 	for _, o := range fx.Obeyed {
 		w := a.deaths.orders.waiting[o.ID]
@@ -75,7 +75,7 @@ func (a *Agent) answerOrders(fx *watchdog.Effects) {
 	}
 }
 
-// noteOrder keeps in the history what somebody here has ordered. What was refused at once has left this node in no form.
+// noteOrder keeps in the history what somebody here has ordered. An order that was refused at once was never sent.
 func (a *Agent) noteOrder(w *order, err *watchdog.Refused) {
 	r := history.Record{Kind: history.Ordered, Nodes: []string{w.Node}, Text: "boot " + hex64(w.Boot) + ", by " + w.By}
 	if w.Reason != "" {
@@ -90,7 +90,7 @@ func (a *Agent) noteOrder(w *order, err *watchdog.Refused) {
 	a.published.history.recorder.Note(r)
 }
 
-// mayTell is who may tell deaths and give orders.
+// mayTell is who may report deaths and give orders.
 func (a *Agent) mayTell() func(context.Context) error {
 	switch {
 	case a.opts.MayTell != nil:

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 )
 
-// nodeDisarms are the disarm signals of this node's Node: why, by source. teller is who shows it.
+// nodeDisarms are the disarm signals of this node's Node: why, by source. teller is who shows the Node.
 func nodeDisarms(g ownnode.Signals, teller string) map[string]string {
 	why := map[string]string{"removal": g.Removal, "unknown node": ""}
 	if g.Unknown {
@@ -30,7 +30,7 @@ func annotated(g ownnode.Signals) (opinion, string) {
 	}
 }
 
-// tell tells all disarm signals that change with the Node, at once: one of them may take over from another.
+// tell passes on all disarm signals that change with the Node at once: one of them may replace another.
 func (n *nodeSignals) tell(g ownnode.Signals, to func(map[string]string)) {
 	o, why := annotated(g)
 	n.a.guard.maintenances.take(config.DisableNode, o, why, func(signals map[string]string) {
@@ -55,11 +55,11 @@ type nodeSignals struct {
 	teller string
 	memory *nodeMemory
 
-	// Of startOwnNode, and then of the goroutine that tells.
+	// Owned by startOwnNode, and then by the goroutine that calls tell.
 	last     ownnode.Signals
 	known    ownnode.State
 	versions memberbook.Versions // of what the controller tells
-	behind   bool                // it tells something older
+	behind   bool                // it shows an older state
 }
 
 // startOwnNode follows this node's Node. Until it has been shown once, now or before a restart, the watchdog is not armed: the

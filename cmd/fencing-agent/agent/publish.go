@@ -30,7 +30,7 @@ type published struct {
 	facts    atomic.Pointer[picture.Facts] // as the loop saw them last; any goroutine may read them
 	at       boottime.Instant              // of the facts; 0: others are due
 
-	history chronicle // what is kept of it over a reset
+	history chronicle // what of it survives a reset
 }
 
 // startServing opens the gRPC socket and the HTTP listener: first, so that a second
@@ -96,7 +96,7 @@ func (a *Agent) serveSocket(l net.Listener) func(context.Context) {
 	}
 }
 
-// show has everybody who asks see this moment.
+// show makes this moment visible to everybody who asks.
 func (a *Agent) show(now boottime.Instant, changed bool) {
 	f := a.facts(now)
 	a.published.at = now
@@ -145,7 +145,7 @@ func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
 	a.log.Info("membership changed", "left", a.roster.Names(fx.Left), "why", why, "joined", a.roster.Names(fx.Joined))
 }
 
-// noteFlapping says whose JOIN is held from now on. That it is held no more is the JOIN itself.
+// noteFlapping says whose JOIN is held from now on. The JOIN itself shows that it is no longer held back.
 func (a *Agent) noteFlapping(held roster.Set) {
 	for p := range held.Minus(a.published.flapping).All() {
 		a.log.Warn("a node comes and goes: its JOIN is held though it is back", "node", a.roster.Name(p), "for_at_most", a.core.FlappingFor(p).Round(time.Second))
@@ -153,8 +153,9 @@ func (a *Agent) noteFlapping(held roster.Set) {
 	a.published.flapping = held
 }
 
-// source says who noticed: this node, and the network on which the member was lost, or found, last, if that is why. By
-// the rule any it is the last network that was lost, by all the first: the one that changed what is published.
+// source says who noticed: this node, and the network on which the member was last lost or found, if that was the
+// reason. By the rule any it is the last network that was lost, by all the first: the one that changed what is
+// published.
 func (a *Agent) source(p int, byNetwork, joined bool) string {
 	name, latest := a.cfg.NodeName, boottime.Instant(0)
 	if !byNetwork || p == a.roster.Self {

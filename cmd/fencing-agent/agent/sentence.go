@@ -18,7 +18,7 @@ import (
 const lockRetry = 100 * time.Millisecond
 
 // beginSentence finds out, before anybody is counted, whether an agent before this one has condemned this boot (lease.md P2').
-// The kernel knows: a countdown runs that is as short as a sentence. Where that cannot be seen, the agent waits.
+// The kernel knows: a countdown runs that is as short as a sentence. If that cannot be read, the agent waits.
 func (a *Agent) beginSentence(background spawn) {
 	blind := false
 	if a.opts.Watchdog != nil || a.cfg.Watchdog.Driver == config.DriverDevice {
@@ -27,7 +27,7 @@ func (a *Agent) beginSentence(background spawn) {
 		case known && c.Condemns(a.cfg.Watchdog.Timeout):
 			a.inherit(c)
 		case !known, c.Running && c.Timeout <= watchdog.MaxSentence:
-			// Not to be seen, or not to be told from a countdown of this configuration.
+			// The countdown cannot be read, or cannot be told from one of this configuration.
 			blind = true
 			a.core.Blind()
 			a.log.Info("cannot see whether this boot has announced its self-fence: nobody is counted until the agent before this one is gone and its countdown is over",
@@ -99,8 +99,8 @@ func (a *Agent) sentenced(s *wdt.State) {
 	}
 }
 
-// condemn takes the right to feed away from the feeder for good. It comes before everything else that a step wants done. by is
-// who has ordered it, if anybody has.
+// condemn takes the right to feed away from the feeder for good. It comes before everything else that a step wants
+// done. by is who ordered it, if it was ordered.
 func (g *guard) condemn(fx *watchdog.Effects, by string) bool {
 	if fx.Condemn == 0 {
 		return false
@@ -131,7 +131,7 @@ var barTexts = map[watchdog.Bar]string{
 	watchdog.BarWatchdog: "watchdog.timeout is no longer than the countdown of a self-fence may be, or the watchdog's driver fires too late for one",
 }
 
-// noteBar logs that this node would not condemn itself, and that it would again.
+// noteBar logs when this node becomes unable to condemn itself, and when it is able again.
 func (a *Agent) noteBar(now boottime.Instant) {
 	began, ended := a.guard.bar.note(now, barTexts[a.core.Barred()], a.cfg.ArbitrationBudget())
 	switch {

@@ -8,8 +8,8 @@ import (
 // storeLook is the time between two looks at what systemd keeps.
 const storeLook = 10 * time.Second
 
-// followStore says whether systemd keeps the watchdog's descriptor while it is armed. Nothing is decided by that:
-// what peers reckon with is the same either way (adr/0032).
+// followStore says whether systemd keeps the watchdog's descriptor while it is armed. No decision depends on it: the
+// sums that peers use are the same either way (adr/0032).
 func (g *guard) followStore(ctx context.Context) {
 	if g.real == nil || g.store == nil {
 		return
@@ -43,7 +43,8 @@ const (
 	keptNo
 )
 
-// keptLog tells what is news. systemd may not have read yet what it was told: a lack is news when it is seen twice.
+// keptLog decides what is news. systemd may not have read its messages yet, so a missing descriptor is news only when
+// it is missing twice.
 type keptLog struct {
 	told  keptNews
 	lacks int

@@ -12,8 +12,8 @@ import (
 // knows: one that joins claims its slot before the last member has its list.
 const strangersPatience = time.Minute
 
-// strangers are nodes that write to the LUN and are not on the list of members. Two groups of one
-// name share a LUN without a word otherwise, and while one holds a grant the other one's ties are lost.
+// strangers are nodes that write to the LUN and are not on the list of members. Otherwise two groups with the same
+// name would share a LUN unnoticed, and while one holds a grant, the other loses its ties.
 type strangers struct {
 	names []string // told
 	since boottime.Instant

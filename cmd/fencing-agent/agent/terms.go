@@ -74,7 +74,7 @@ func (a *Agent) beginTerms() error {
 	if w.by&netgossip.BreaksByLUN != 0 && own.Log == 0 {
 		w.want.terms.By |= netgossip.Unsettled
 	}
-	// What is on file already needs no room: a full disk is no reason not to start.
+	// What is already on file needs no room: the agent starts even on a full disk.
 	if !w.want.equal(&w.onFile) || statefile.Sync(w.file.path) != nil {
 		if err := w.file.save(w.want); err != nil {
 			return err
@@ -119,8 +119,8 @@ func (a *Agent) runTerms(ctx context.Context) {
 	}
 }
 
-// lunNamed takes what a device of the LUN that was opened says of itself. log is that of the
-// LUN, storage the storage's name of the device, "" if it tells none.
+// lunNamed takes the identity of a LUN device that was opened. log is the LUN's, storage is the storage's name for
+// the device, "" if it has none.
 func (a *Agent) lunNamed(log uint64, sb *diskquorum.Superblock, storage string) {
 	w := &a.terms
 	id := hex.EncodeToString(sb.ID[:])
@@ -146,7 +146,7 @@ func (a *Agent) lunNamed(log uint64, sb *diskquorum.Superblock, storage string) 
 	w.want = next
 }
 
-// followTerms stores what is to be remembered, and uses it once it is stored.
+// followTerms stores what has to be remembered, and uses it once it is stored.
 func (a *Agent) followTerms(now boottime.Instant, saved []termsSaved) {
 	w := &a.terms
 	for _, s := range saved {

@@ -15,7 +15,7 @@ import (
 )
 
 // termsFile is what the agent must remember of the terms on which it broke ties (lease.md T3):
-// which they were, and whose word it had that they are the group's. It stands beside members.cacheFile.
+// which they were, and which members have confirmed them. It is next to members.cacheFile.
 type termsFile struct {
 	path                 string
 	cluster, group, node string

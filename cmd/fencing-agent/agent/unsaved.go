@@ -12,7 +12,7 @@ func newUnsaved(reg prometheus.Registerer) *unsaved {
 	return u
 }
 
-// teller is told how each attempt to store it has ended. It may be called from any goroutine.
+// teller gets the result of each attempt to store it. It may be called from any goroutine.
 func (u *unsaved) teller(what string) func(error) {
 	g := u.gauge.WithLabelValues(what)
 	return func(err error) {

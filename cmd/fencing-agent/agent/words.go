@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// word is a death that somebody on this node tells, on its way to the loop and back.
+// word is a death that somebody on this node reports, on its way to the loop and back.
 type word struct {
 	publish.ToldDeath
 	contradicted bool
@@ -27,18 +27,18 @@ type wordAnswer struct {
 	err   error
 }
 
-// note is who has told the death of a boot.
+// note is who has reported the death of a boot.
 type note struct {
 	boot uint64
 	picture.Note
 }
 
-// tell takes a death to the loop and waits for what becomes of it. Any goroutine may call it.
+// tell passes a death to the loop and waits for the result. Any goroutine may call it.
 func (a *Agent) tell(ctx context.Context, d publish.ToldDeath) (*fencingv1.Death, error) {
 	return a.bring(ctx, &word{ToldDeath: d})
 }
 
-// tellFound takes a death that the controller has found to the loop, as tell does.
+// tellFound passes a death that the controller has found to the loop, as tell does.
 func (a *Agent) tellFound(ctx context.Context, d *deathlist.Death) error {
 	boot, err := strconv.ParseUint(d.Boot, 16, 64)
 	if err != nil {
@@ -65,7 +65,7 @@ func (a *Agent) bring(ctx context.Context, w *word) (*fencingv1.Death, error) {
 	}
 }
 
-// hearWords hands to the core what was told. It runs on the loop.
+// hearWords passes the reports to the core. It runs on the loop.
 func (a *Agent) hearWords(words []*word) {
 	for _, w := range words {
 		if a.deaths.waiting == nil {

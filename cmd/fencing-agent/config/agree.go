@@ -35,8 +35,8 @@ var agreements = map[string]Agreement{
 
 var inBrackets = regexp.MustCompile(`\[[^]]*\]`)
 
-// AgreementOn tells of a key of the effective configuration, such as systemNetworks[mgmt].port. known is false for one that
-// this version has no word for: it may differ.
+// AgreementOn returns the agreement of a key of the effective configuration, such as systemNetworks[mgmt].port. known
+// is false for a key that this version does not know: it may differ.
 func AgreementOn(key string) (a Agreement, known bool) {
 	for key = inBrackets.ReplaceAllString(key, "[]"); ; key = key[:max(0, strings.LastIndexAny(key, ".["))] {
 		if a, known = agreements[key]; known || key == "" {

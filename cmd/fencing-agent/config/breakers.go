@@ -15,7 +15,7 @@ const (
 	BreakerLUN        Breaker = "lun"
 )
 
-// breaker is a tie-breaker, with all that is asked about it where only one of them is in question.
+// breaker is a tie-breaker, with everything that depends on this tie-breaker alone.
 type breaker struct {
 	value   Breaker
 	answers func(*Config) bool                     // it can be asked at all
@@ -86,8 +86,8 @@ func (t TieBreak) named() []Breaker {
 }
 
 // TieBreakers returns the breakers that have a say and can answer: kubernetes needs a kubeconfig or the in-cluster API, lun
-// needs a device. Where lun is one of them it decides, and kubernetes says which half goes first; it decides as well where the
-// LUN cannot be read, if the file says so.
+// needs a device. If lun is one of them it decides, and kubernetes says which half goes first. If the file says so,
+// kubernetes also decides for a half that cannot read the LUN.
 func (c *Config) TieBreakers() []Breaker {
 	return slices.DeleteFunc(slices.Clone(c.Quorum.TieBreak.named()), func(value Breaker) bool {
 		return !slices.ContainsFunc(breakers(), func(b breaker) bool { return b.value == value && b.answers(c) })

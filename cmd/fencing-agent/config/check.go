@@ -222,7 +222,7 @@ func checkQuorum(c *Config, r *report) {
 			"any, all, or {atLeast: 1..%d}", len(c.SystemNetworks))
 	}
 	const key = "quorum.tieBreak"
-	if c.Quorum.TieBreak != TieBreakAuto && c.Quorum.TieBreak != TieBreakLease { // checkLease tells of that
+	if c.Quorum.TieBreak != TieBreakAuto && c.Quorum.TieBreak != TieBreakLease { // checkLease reports that
 		for _, b := range breakers() {
 			if slices.Contains(c.Quorum.TieBreak.named(), b.value) {
 				b.check(c, r, key)
@@ -292,7 +292,7 @@ func checkWatchdog(c *Config, r *report) {
 	checkSelfFence(c, r)
 }
 
-// checkSelfFence tells of self-fences that the rest of the configuration keeps a node from.
+// checkSelfFence reports self-fences that the rest of the configuration prevents.
 func checkSelfFence(c *Config, r *report) {
 	w := c.Watchdog
 	const key, after = "watchdog.selfFence", "experimental.selfFenceAfter"
@@ -319,16 +319,16 @@ func checkSelfFence(c *Config, r *report) {
 	}
 }
 
-// checkExperimental says once that what stands there is not for everybody.
+// checkExperimental warns once that the keys there are not for everybody.
 func checkExperimental(c *Config, r *report) {
 	if c.Experimental != Default().Experimental {
 		r.warn(Laboratory, "is for measurements: its keys may change with each version, and values that were never run together can call healthy nodes dead (docs/tuning.md)", nil)
 	}
 }
 
-// checkPaths checks that no path stands for two things. The agent writes the list of members
-// and makes the socket again, so that a shared path would overwrite a key or a device; and a
-// file that is always there would be taken for the disable file and leave the node unguarded.
+// checkPaths checks that no path is used for two things. The agent writes the list of members and makes the socket
+// again, so that a shared path would overwrite a key or a device; and a file that is always there would be taken for
+// the disable file and leave the node unguarded.
 func checkPaths(c *Config, r *report) {
 	type use struct{ key, path string }
 	uses := []use{

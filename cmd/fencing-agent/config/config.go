@@ -160,8 +160,8 @@ type HTTP struct {
 // DefaultPort is the gossip port of a system network that names none.
 const DefaultPort = 7946
 
-// Default returns the configuration that an empty file stands for. It lacks what has
-// no default: the node group, the system networks and the members.
+// Default returns the configuration of an empty file. It lacks what has no default: the node group, the system
+// networks and the members.
 func Default() *Config {
 	return &Config{
 		Cluster: "default",

@@ -257,8 +257,8 @@ var elsewhere = map[string]string{
 	"countsuspects":     "a suspect counts until the evidence of it has run out (experimental.evidenceMaxAge)",
 }
 
-// unknownKey refuses a key that the section does not have. The key that was probably
-// meant counts as refused too: that it is missing is no second problem.
+// unknownKey refuses a key that the section does not have. The key that was probably meant counts as refused too, so
+// that its absence is not a second problem.
 func (r *report) unknownKey(path, key string, value *yaml.Node, names []string) {
 	at := child(path, key)
 	if r.wasKey(at, value) {
@@ -300,8 +300,8 @@ func found(n *yaml.Node) string {
 	}
 }
 
-// parse reads an interface's name, a network or an address. What has a slash is a network, which no interface's name has, and
-// what is written like an address is one.
+// parse reads an interface's name, a network or an address. A value with a slash, which no interface's name has, is a
+// network, and one that looks like an address is one.
 func (p *Place) parse(n *yaml.Node) (string, bool) {
 	const allowed = "the name of an interface (1 to 15 characters without blanks, '/' or ':'), a network such as 10.0.0.0/24 with no bits set behind the mask, " +
 		"or one IP address without zone"

@@ -127,11 +127,10 @@ func (c *Config) ArbitrationBudget() time.Duration {
 }
 
 // GrantLifetime is G: a granted node feeds for no longer than this after the start of
-// its own last write that landed (L6). It outlives three heartbeats, of which the last
-// one is slow, and is no shorter than the evidence it rests on. Each write is followed by the
-// read that makes it count, so with I/O of ioTimeout a grant is renewed after four of them;
-// one more is to spare. That is no longer than a half may feed undecided, so
-// no node is dead later for it.
+// its own last write that landed (L6). It is longer than three heartbeats, of which the last one is slow, and not
+// shorter than the evidence it rests on. Each write is followed by the read that makes it count, so if each I/O takes
+// ioTimeout a grant is renewed after four of them; one more is a reserve. That is no longer than a half may feed
+// undecided, so no node is dead later for it.
 func (c *Config) GrantLifetime() time.Duration {
 	slow := min(grantIOs*c.LUN.IOTimeout, c.EvidenceMaxAge()+c.ArbitrationBudget())
 	return max(c.EvidenceMaxAge(), 3*c.LUN.HeartbeatInterval+c.LUN.IOTimeout, slow)
@@ -143,9 +142,9 @@ func (c *Config) TakeoverDelay() time.Duration {
 	return max(c.EvidenceMaxAge(), 3*c.LUN.HeartbeatInterval+c.LUN.IOTimeout) + 10*c.LUN.HeartbeatInterval
 }
 
-// SlowestIO is the longest that each I/O on the LUN may take for an equal split to be decided within A, by agents that have
-// taken up the slot of an earlier one: their ballots go to both copies. A half that leaves the LUN to one that reaches the
-// API server has less.
+// SlowestIO is how long each I/O on the LUN may take at most if an equal split is to be decided within A. It assumes
+// agents that continue the slot of an earlier one: their ballots go to both copies. A half that leaves the LUN to one
+// that reaches the API server has less.
 func (c *Config) SlowestIO() time.Duration {
 	t := diskquorum.Timing{Heartbeat: c.LUN.HeartbeatInterval, Arbitrate: c.ArbitrationBudget()}
 	return (t.SlowestRound(2, false) / 2).Truncate(10 * time.Millisecond)
@@ -164,8 +163,8 @@ func (c *Config) BallotBudget() time.Duration {
 	return (ballotAttempts * ballotIOs * c.LUN.IOTimeout / ballotIOFraction).Round(100 * time.Millisecond)
 }
 
-// LatestReset is when the watchdog fires after its last feed at the latest: what every sum reckons with. It is later than watchdog.timeout
-// where the driver is known to be late, by what it calls itself or by what watchdog.device calls it.
+// LatestReset is the latest time after its last feed at which the watchdog fires: every sum uses it. It is later than
+// watchdog.timeout where the driver is known to be late, by what it calls itself or by what watchdog.device calls it.
 func (c *Config) LatestReset() time.Duration {
 	named, _ := strings.CutPrefix(c.Watchdog.Device, identityPrefix) // else it is a path, and no driver's name
 	return watchdog.Latest(cmp.Or(c.WatchdogIdentity, named), c.Watchdog.Timeout)
@@ -186,14 +185,14 @@ func (c *Config) BudgetFor(w time.Duration, n int) watchdog.Budget {
 	}.WithWatchdog(w)
 }
 
-// GrantExpiry is T_expire: a holder whose slot has not changed for this long between two
-// completed reads holds its grant no more (L5). w is the holder's watchdog timeout.
+// GrantExpiry is T_expire: a holder whose slot has not changed for this long between two completed reads no longer
+// holds its grant (L5). w is the holder's watchdog timeout.
 func (c *Config) GrantExpiry(w time.Duration) time.Duration {
 	return c.GrantLifetime() + c.Watchdog.FeedInterval + w + MarginAfterDeath
 }
 
-// SentenceTimeout is the watchdog's timeout once a node has condemned itself. Where the driver refuses it, the agent takes the
-// next longer one.
+// SentenceTimeout is the watchdog's timeout once a node has condemned itself. If the driver refuses it, the agent
+// tries the next longer one.
 const SentenceTimeout = time.Second
 
 // SentencePatience is the shortest time after which a node condemns itself: two heartbeats, a write and a read, by which the

@@ -56,5 +56,5 @@ func keysOf(path string, t reflect.Type) []string {
 	return out
 }
 
-// isSection tells a struct of keys from one that is a single value.
+// isSection says whether a struct is a section with keys, and not a single value.
 func isSection(t reflect.Type) bool { return t.Kind() == reflect.Struct && len(fieldsOf(t)) > 0 }

@@ -9,10 +9,10 @@ import (
 
 const (
 	// LeaseTerm is how long a grant of the Lease is worth something after the start of a
-	// write of it. All nodes of a group must have the same, so it is no setting.
+	// write of it. It must be the same on all nodes of a group, so it is not a setting.
 	LeaseTerm = 2 * time.Minute
-	// LeaseStagger is how long each node of a half leaves the Lease to the one before it,
-	// longer than a write to a healthy API server and the word of it take.
+	// LeaseStagger is how long each node of a half leaves the Lease to the one before it: longer than a write to a
+	// healthy API server, and the news of it, take.
 	LeaseStagger = 200 * time.Millisecond
 
 	longestLeaseRequest = 2 * time.Second
@@ -26,8 +26,8 @@ func (c *Config) UsesLease() bool {
 	return c.Quorum.TieBreak == TieBreakLease && c.BreaksTiesBy(BreakerKubernetes)
 }
 
-// LeaseExpiry is for how long, at least, a version of the Lease must have been seen before others
-// than its holders replace it: these feed no more by then, and watchdogs like this node's have fired. It is
+// LeaseExpiry is how long a version of the Lease must have been seen, at least, before nodes that are not its holders
+// replace it: by then its holders no longer feed, and watchdogs like this node's have fired. It is
 // longer where a holder states a longer horizon. n is the size of the group.
 func (c *Config) LeaseExpiry(n int) time.Duration {
 	return LeaseTerm + max(LeaseTerm/8, c.BudgetFor(c.LatestReset(), n).Horizon())
@@ -45,7 +45,7 @@ func (c *Config) LeaseRequestTimeout() time.Duration {
 	return min(longestLeaseRequest, c.ArbitrationBudget()/5)
 }
 
-// LeaseRetry is the pause after a request that told nothing, and between two looks in a tie.
+// LeaseRetry is the pause after a request without a usable answer, and between two reads in a tie.
 func (c *Config) LeaseRetry() time.Duration { return c.LeaseRequestTimeout() / 4 }
 
 // LeaseBudget is the time that deciding by the Lease may take in a group of n: the turns of a
@@ -54,8 +54,7 @@ func (c *Config) LeaseBudget(n int) time.Duration {
 	return time.Duration(n/2)*LeaseStagger + 3*c.LeaseRequestTimeout() + c.LeaseRetry()
 }
 
-// checkLease refuses a Lease beside a LUN: one half would win the one, the other half the
-// other.
+// checkLease refuses a Lease together with a LUN: one half could win the Lease and the other half the LUN.
 func checkLease(c *Config, r *report) {
 	const key = "quorum.tieBreak"
 	if c.Quorum.TieBreak != TieBreakLease || !r.intact(key, "lun.devices") {

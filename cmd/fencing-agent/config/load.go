@@ -32,7 +32,7 @@ const maxFileSize = 1 << 20
 
 // LoadMembers reads the list of members again, from a file whose other keys are not applied
 // before the agent's restart. The whole file must be valid, but the list need not contain this
-// node: that is how a node learns that it is to be removed.
+// node: that is how a node learns that it will be removed.
 func LoadMembers(path string, env func(string) string) (*Members, error) {
 	data, err := Read(path)
 	if err != nil {
@@ -58,7 +58,7 @@ func Load(path string, env func(string) string) (*Config, []Problem, error) {
 	return Parse(path, data, env)
 }
 
-// Read reads the file at path, of one that is too large no more than it takes to see that.
+// Read reads the file at path. If the file is too large, it reads only enough to see that.
 func Read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -172,8 +172,8 @@ func fillFromEnvironment(c *Config, r *report, env func(string) string) {
 // onNodeIP is how http.address names the address that is in $NODE_IP.
 const onNodeIP = "$" + EnvNodeIP + ":"
 
-// fillNodeIP sets the host of http.address from the environment, where the file says so. Someone who checks a
-// file has no such variable, and the file is good all the same.
+// fillNodeIP sets the host of http.address from the environment, where the file says so. A person who checks a file
+// has no such variable, and the file is good all the same.
 func fillNodeIP(c *Config, r *report, env func(string) string) {
 	port, ok := strings.CutPrefix(c.HTTP.Address, onNodeIP)
 	if !ok || !r.intact("http.address") {
@@ -193,7 +193,7 @@ func fillNodeIP(c *Config, r *report, env func(string) string) {
 const OnlyNetwork = "node"
 
 // fillNetwork gives a file without systemNetworks one network, on the node's address: the one that Kubernetes
-// calls InternalIP and a pod has as status.hostIP. Two networks are better, and which they are nobody can guess.
+// calls InternalIP and a pod has as status.hostIP. Two networks are better, but nobody can guess which ones they are.
 func fillNetwork(c *Config, r *report, env func(string) string) {
 	if len(c.SystemNetworks) > 0 || !r.intact("systemNetworks") {
 		return

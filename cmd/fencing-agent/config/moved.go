@@ -9,10 +9,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// moved is a key that files of before had, and what stands in its place. The refusal of such a key and [Migrate] both come
+// moved is a key of earlier files, and what replaces it. The refusal of such a key and [Migrate] both come
 // from the table of them.
 type moved struct {
-	old, now string            // [] stands for each element of a list; now is empty: nothing stands in its place
+	old, now string            // [] stands for each element of a list; now is empty: nothing replaces it
 	values   map[string]string // of old and of now; empty: the default of now says the same. nil: a value stays what it is
 	byHand   string            // what to write where values does not say it
 }
@@ -55,15 +55,15 @@ func movedOverrides() (all []moved) {
 	return all
 }
 
-// What is said of several keys that are one now.
+// The texts for several keys that are one now.
 const (
 	oneTieBreak = "one word for quorum.tieBreakers, kubernetes.tieBreak and lun.unavailableAtTie"
 	oneNodeUse  = "one word for kubernetes.watchNode, events, deaths and labels: ignore, follow, report or label"
 	oneCommands = "one word for api.confirmDead, fence and rootFrom: none, root or anywhere"
 )
 
-// FormerKey reports whether files of before had that key, or keys below it, and the key that stands in its place, if it is one.
-// Lists have their brackets, without a number, or none.
+// FormerKey reports whether earlier files had that key, or keys below it, and the key that replaces it, if there is
+// exactly one. Lists have their brackets, without a number, or none.
 func FormerKey(key string) (now string, ok bool) {
 	plain := func(key string) string { return strings.ReplaceAll(key, "[]", "") }
 	for _, m := range movedKeys {
@@ -123,8 +123,8 @@ func (m *moved) says(value *yaml.Node, now string) string {
 	return "is now " + now
 }
 
-// wasKey refuses a key that files of before had, or a section that had such keys. What stands in its place counts as refused, too:
-// that it is missing is no second problem.
+// wasKey refuses a key that files of before had, or a section that had such keys. Its replacement counts as refused
+// too, so that its absence is not a second problem.
 func (r *report) wasKey(path string, value *yaml.Node) bool {
 	pattern := inBrackets.ReplaceAllString(path, "[]")
 	for i := range movedKeys {
@@ -160,7 +160,8 @@ type former struct {
 }
 
 // Migrate writes a file of before with the keys of this version. Comments stay with their keys, and go with those that nothing
-// replaces; blank lines are not kept. What no row of the table says, or two of them say otherwise, stays as it is.
+// replaces; blank lines are not kept. A key without a row in the table, or with two rows that disagree, stays as it
+// is.
 func Migrate(name string, data []byte) (*Migrated, error) {
 	r := newReport()
 	doc := r.document(data)

@@ -34,7 +34,7 @@ func (n Names) disableAnnotations() []string {
 	}
 }
 
-// applyNames fills the keys that the file does not give, as given tells.
+// applyNames fills the keys that are not in the file, according to given.
 func (c *Config) applyNames(given func(key string) bool) {
 	if !given("kubernetes.groupLabel") {
 		c.Kubernetes.GroupLabel = c.Kubernetes.Names.groupLabel()

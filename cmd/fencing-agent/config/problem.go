@@ -68,7 +68,7 @@ type report struct {
 
 	hostname   func() (string, error) // os.Hostname
 	anyMembers bool                   // the list of members need not contain this node
-	everyNode  bool                   // a file that is for no node in particular is checked for all that it lists
+	everyNode  bool                   // a file that is not for a particular node is checked for all nodes that it lists
 }
 
 func newReport() *report {
@@ -127,8 +127,8 @@ func (r *report) isRefused(path string) bool {
 	return false
 }
 
-// intact reports whether none of the keys was refused: a check over several keys that
-// one of them lacks would only compare with defaults.
+// intact reports whether none of the keys was refused: otherwise a check over several keys would only compare with a
+// default.
 func (r *report) intact(paths ...string) bool { return !slices.ContainsFunc(paths, r.isRefused) }
 
 // sorted orders problems by line; those of one line stay in the order of discovery.

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Reviewed is a file as somebody checks it before it is rolled out, who need not be on a node.
+// Reviewed is a file that somebody checks before it is rolled out, not necessarily on a node.
 type Reviewed struct {
 	Config *Config
 	// Nodes are the members for which the file was checked, if it names no node and this machine
@@ -18,9 +18,8 @@ type Reviewed struct {
 	Advice   []Problem // what is right, but costs something that the file does not show
 }
 
-// Review is Parse for a check of a file. Where nobody says which node it is for, and the host's
-// name is that of no member, it is checked for all of them. Of a file that is refused it returns
-// the warnings alone.
+// Review is Parse for a check of a file. If it is not said which node the file is for, and the host's name is not
+// that of a member, it is checked for all members. Of a file that is refused it returns the warnings alone.
 func Review(name string, data []byte, env func(string) string) (*Reviewed, error) {
 	return newReport().review(name, data, env)
 }

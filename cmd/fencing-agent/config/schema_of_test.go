@@ -16,7 +16,7 @@ func schemas() (config, duration map[string]any) {
 		map[string]any{"anyOf": []any{map[string]any{"type": "string", "pattern": durations}, map[string]any{"const": 0}}}
 }
 
-// durations are what time.ParseDuration takes, but for negative ones, which no key allows.
+// durations are what time.ParseDuration accepts, except for negative ones, which no key allows.
 const durations = `^[+]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+$|^[+]?0$`
 
 func schemaOf(t reflect.Type, constraint reflect.StructTag) map[string]any {

@@ -64,7 +64,7 @@ func (t Timing) defaults() []timed {
 	}
 }
 
-// applyTiming fills the keys that the file does not give, as given tells.
+// applyTiming fills the keys that are not in the file, according to given.
 func (c *Config) applyTiming(given func(key string) bool) {
 	c.Gossip.Profile = c.Timing.profile()
 	for _, d := range c.Timing.defaults() {
@@ -75,8 +75,8 @@ func (c *Config) applyTiming(given func(key string) bool) {
 }
 
 // applyExperimental takes what experimental gives in place of what follows from other keys, and derives what it leaves out.
-// The interval of the feedings is shorter than the timing has it where watchdog.timeout has no room for that; one that the
-// file gives is left as it is, and refused if it does not fit.
+// If watchdog.timeout is too short for the timing's feed interval, the interval becomes shorter. One that is in the
+// file is not changed, and is refused if it does not fit.
 func (c *Config) applyExperimental() {
 	w, e := &c.Watchdog, &c.Experimental
 	override(&w.FeedInterval, e.FeedInterval)

@@ -75,7 +75,7 @@ const (
 	OnFenceCrash  OnFence = "crash"  // sysrq-c, for kdump
 )
 
-// Commands says who may tell deaths and give orders.
+// Commands says who may report deaths and give orders.
 type Commands string
 
 // Who may command.
@@ -88,7 +88,7 @@ const (
 // SelfFence says on which loss a node fences itself, and announces it.
 type SelfFence string
 
-// What a node fences itself for.
+// The losses for which a node fences itself.
 const (
 	SelfFenceNone   SelfFence = "none"
 	SelfFenceQuorum SelfFence = "quorum"        // of the quorum, while a LUN shows that others live
@@ -98,7 +98,7 @@ const (
 // Page says to whom the status page is shown.
 type Page string
 
-// Who is shown the page.
+// Who may see the page.
 const (
 	PageLoopback Page = "loopback" // clients on this node, and what is forwarded to them
 	PageAny      Page = "any"      // all that reach http.address
@@ -129,7 +129,7 @@ func (w *Watchdog) DisableOrder() []DisableSource {
 // NodeUse says what the agent does with this node's Node. Each value has all that the ones before it have.
 type NodeUse string
 
-// What is done with the Node.
+// What the agent does with the Node.
 const (
 	NodeIgnore NodeUse = "ignore" // nothing: it may be none of this cluster
 	NodeFollow NodeUse = "follow" // its annotations, and its removal
@@ -137,8 +137,8 @@ const (
 	NodeLabel  NodeUse = "label"  // Deckhouse's labels on it
 )
 
-// Follows reports whether this node's Node is followed. Where there is an API server to ask, the watchdog is then armed only
-// after it has been seen.
+// Follows reports whether this node's Node is followed. If there is an API server to ask, the watchdog is then armed
+// only after the Node has been seen.
 func (k *Kubernetes) Follows() bool { return k.Node != NodeIgnore }
 
 // Reports reports whether Events are created, and deaths are written.
@@ -182,7 +182,7 @@ func (s Size) MarshalYAML() (any, error) {
 	return int(s), nil
 }
 
-// The words of reachability; a number of networks is the third choice.
+// The values of reachability; the third choice is a number of networks.
 const (
 	ReachableAny = "any"
 	ReachableAll = "all"

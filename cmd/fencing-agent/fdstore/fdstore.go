@@ -26,8 +26,8 @@ type Environment struct {
 	Unsetenv func(string) error
 }
 
-// Take takes what systemd gave this process, once, before it opens anything or starts another process: the
-// variables are removed, and no child inherits the descriptors. nil means that there is no store to speak to.
+// Take takes what systemd gave this process, once, before it opens anything or starts another process: the variables
+// are removed, and no child inherits the descriptors. nil means that there is no store.
 func Take(e Environment) *Store { return take(e, unix.CloseOnExec) }
 
 func take(e Environment, closeOnExec func(fd int)) *Store {
@@ -72,8 +72,8 @@ func passed(e Environment) []string {
 // Inherited is the descriptor that a process before this one left. It stays the caller's; -1: there is none.
 func (s *Store) Inherited() int { return s.inherited }
 
-// Keep leaves a copy of a descriptor with systemd. No error means that systemd was told, not that it took it.
-// FDPOLL=0 keeps it from dropping a descriptor that reports an error.
+// Keep leaves a copy of a descriptor with systemd. No error means that systemd got the message, not that it keeps the
+// descriptor. FDPOLL=0 keeps it from dropping a descriptor that reports an error.
 func (s *Store) Keep(fd int) error {
 	return s.notify("FDSTORE=1\nFDNAME="+name+"\nFDPOLL=0", unix.UnixRights(fd))
 }

@@ -20,7 +20,7 @@ type nameConflict struct {
 	how                    string
 }
 
-// How two nodes are told apart, as the log says it.
+// What tells two nodes apart, as it appears in the log.
 const (
 	OtherAddress = "two nodes use one name: stop one of them"
 	OtherMachine = "another machine answers in the name of a member, or writes its slot: or a container has a boot id of its own: that boot proves no end of another; " +
@@ -39,7 +39,7 @@ func newNameAlarms(log *slog.Logger, count *prometheus.CounterVec) *nameAlarms {
 	return &nameAlarms{reports: make(chan nameConflict, 64), log: log, count: count}
 }
 
-// report never blocks. What does not fit is no loss: it will be reported again.
+// report never blocks. Losing one that does not fit is harmless: it will be reported again.
 func (n *nameAlarms) report(c nameConflict) {
 	select {
 	case n.reports <- c:

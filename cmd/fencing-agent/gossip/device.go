@@ -28,8 +28,8 @@ func (n *Networks) pinTo(sn config.SystemNetwork, found iface.Local) string {
 	return ""
 }
 
-// openInstance makes the instance of a network, pinned to c.Device if there is one. That
-// it is not, although bindToDevice auto would have it so, is no error.
+// openInstance makes the instance of a network, pinned to c.Device if there is one. If bindToDevice is auto, a
+// network that cannot be pinned is not an error.
 func openInstance(sn config.SystemNetwork, c swim.Config) (in *swim.Instance, unpinned bool, err error) {
 	in, err = swim.New(c)
 	var pin *swim.PinError
@@ -48,7 +48,7 @@ func openInstance(sn config.SystemNetwork, c swim.Config) (in *swim.Instance, un
 	return in, true, err
 }
 
-// warnUnpinned says once for several networks what it means that they are not pinned.
+// warnUnpinned logs once for several networks what it means that they are not pinned.
 func (n *Networks) warnUnpinned(all ...*network) {
 	var names []string
 	for _, w := range all {

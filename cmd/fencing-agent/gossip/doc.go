@@ -5,8 +5,8 @@
 //	every instance --> crossing: what concerns the other instances goes to them --> Reports --> the loop
 //
 // What a node finds out on one network concerns the others at once: a peer that misses a probe here is asked
-// there, and one that answered here need not be asked there so soon. That is decided here, and not by who
-// takes the reports.
+// there, and one that answered here need not be asked there so soon. That is decided here, and not by the receiver of
+// the reports.
 //
 // When the list of members changes, the instances are replaced one after the other by ones that count by
 // the new list, and the rest of the agent notices nothing: calls go to the instance that is there.

@@ -26,8 +26,8 @@ func (n *Networks) Follow(r *roster.Roster) {
 	n.follow <- r // has room: the only sender has just made it
 }
 
-// followRosters takes up the networks that are away when they come, and replaces the instance of one network after the
-// other when the roster has changed, without leaving. Peers notice nothing, if it takes less than a suspicion, and the
+// followRosters starts missing networks when they appear. When the roster has changed it replaces the networks'
+// instances one after the other, without leaving. Peers notice nothing, if it takes less than a suspicion, and the
 // evidence from before stays valid for D_max. A network that cannot be opened keeps no other one waiting.
 func (n *Networks) followRosters(ctx context.Context) {
 	defer func() {
@@ -134,8 +134,8 @@ func (n *Networks) lose(i int, why error) {
 	n.cfg.Away(w.name, why)
 }
 
-// take makes an instance that of its network, and tells it what the one before was told. A demand that comes
-// meanwhile reaches it, and is not overtaken by the one before.
+// take makes an instance the current one of its network, and gives it what the one before was given. A demand that
+// comes meanwhile reaches it, and is not overtaken by the one before.
 func (n *Networks) take(w *network, in *instance) {
 	n.demanding.Lock()
 	defer n.demanding.Unlock()

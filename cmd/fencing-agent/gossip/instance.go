@@ -19,7 +19,7 @@ import (
 // instance is one life of a network's gossip.
 type instance struct {
 	local  iface.Local
-	roster *roster.Roster // that it counts by
+	roster *roster.Roster // that it counts with
 	swim   *swim.Instance
 	tuning Tuning
 	// unpinned says that the sockets are not bound to the device although they should be.
@@ -73,7 +73,7 @@ func (n *Networks) open(i int, r *roster.Roster) (*instance, error) {
 	return &instance{local: found, roster: r, swim: in, tuning: t, unpinned: unpinned}, nil
 }
 
-// explainTaken says who has the port of a network, where it is taken. Another program may give it back.
+// explainTaken says who has the port of a network, if it is taken. Another program may release it.
 //
 // Invariant: another agent is not waited for. It may be one of this node that has a socket and files of its own. One that was killed
 // and hangs is: it speaks no more, and the lock of the running agent is waited for until it is gone.
@@ -103,8 +103,9 @@ func takenBy(proc string, at netip.AddrPort, err error) error {
 const agentProgram = "fencing-agent"
 
 // checkAddress compares the address that was found with that of the list of members. One that is not the listed one is
-// another node's, which ends the start, or waits until the listed one comes: a virtual address may be all there is. Where
-// addresses follow, a remembered list may be older than both, and only who starts says where it is now.
+// another node's, which ends the start, or waits until the listed one comes: a virtual address may be all there is.
+// Where addresses follow, a remembered list may be older than both, and only the starting node knows its present
+// address.
 func (n *Networks) checkAddress(sn *config.SystemNetwork, found iface.Local, r *roster.Roster) error {
 	self, at := &r.Members[r.Self], found.Address.String()
 	want := self.Addresses[sn.Name]

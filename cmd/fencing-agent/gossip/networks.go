@@ -64,13 +64,13 @@ type Config struct {
 	Logger *slog.Logger
 	// Registry takes the metrics of the gossip.
 	Registry prometheus.Registerer
-	// AddressesFollow says that others learn this node's address where it is published: one that is not
-	// that of the list of members is no error.
+	// AddressesFollow says that others learn this node's address from where it is published, so it is not an error if
+	// the address differs from the list of members.
 	AddressesFollow bool
 
 	// Reports returns where the reports of instances go that count by a roster.
 	Reports func(*roster.Roster) Reports
-	// Stalled reports whether nobody stands behind the statement any more, since the loop does not run.
+	// Stalled reports whether the statement is no longer valid, since the loop does not run.
 	Stalled func() bool
 	// HandsOver returns a list that this node uses, nil if it has none of that name (swim.Config).
 	HandsOver func(roster.Ref) *roster.Roster
@@ -186,7 +186,7 @@ func (n *Networks) Start(background func(func(context.Context))) (stop func(), e
 	return n.stop, nil
 }
 
-// stop ends all instances, without a word to the peers.
+// stop ends all instances, without telling the peers.
 func (n *Networks) stop() {
 	var wg sync.WaitGroup
 	n.following.Lock() // for good: nothing is started any more
@@ -214,7 +214,7 @@ func (n *Networks) each(do func(*swim.Instance)) {
 // Renew makes all evidence of a network void: it has been down.
 func (n *Networks) Renew(network int) { n.all[network].do((*swim.Instance).Renew) }
 
-// SetDemand tells the networks how closely to watch the peers.
+// SetDemand sets how closely the networks watch the peers.
 func (n *Networks) SetDemand(d netgossip.Demand) {
 	n.demanding.Lock()
 	defer n.demanding.Unlock()
@@ -245,7 +245,7 @@ func (n *Networks) Fetch(holders []string, self, try int, list roster.Ref) {
 	}
 }
 
-// State is how the gossip of one network stands, for people.
+// State is the state of the gossip of one network, for people.
 type State struct {
 	Name   string
 	Local  iface.Local // this node's side of it; without an address while the network is away
@@ -256,7 +256,7 @@ type State struct {
 	Suspects []string // members that owe this node an answer
 }
 
-// States is how the gossip of all networks stands, in their order.
+// States is the state of the gossip of all networks, in their order.
 func (n *Networks) States() []State {
 	out := make([]State, 0, len(n.all))
 	ids := swim.Fingerprints(n.keys)

@@ -23,8 +23,8 @@ const (
 	Last                    // all peers are, while this node, which is condemned, still lives
 )
 
-// Say makes a statement the one that this node's peers hear. Its sets count by a roster. What was said
-// before is heard no more.
+// Say makes a statement the one that this node's peers hear. Its sets count by a roster. Earlier statements are
+// ignored.
 func (n *Networks) Say(st *netgossip.Statement, by *roster.Roster, u Urgency) {
 	next := &spoken{said: st, roster: by}
 	if last := n.said.Load(); last != nil {
@@ -52,9 +52,9 @@ func (n *Networks) Said() *netgossip.Statement {
 	return nil
 }
 
-// statement is what this node says to its peers, or nil while the loop does not run: an
-// answer with an old statement would be fresh evidence of a view and a token that nobody
-// stands behind any more (lease L1, L6). Without a statement no probe is answered.
+// statement is what this node says to its peers, or nil while the loop does not run: an answer with an old statement
+// would be fresh evidence of a view and a token that are no longer valid (lease L1, L6). Without a statement no probe
+// is answered.
 func (n *Networks) statement() *netgossip.Statement {
 	if n.cfg.Stalled() {
 		return nil
@@ -88,7 +88,7 @@ func (n *Networks) Tell(r netgossip.Relay) {
 	}
 }
 
-// relay is what this node tells its peers of the LUN.
+// relay is what this node tells its peers about the LUN.
 func (n *Networks) relay() netgossip.Relay {
 	if r := n.relayed.Load(); r != nil {
 		return *r

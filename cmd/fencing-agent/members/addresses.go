@@ -47,7 +47,7 @@ func (n *Addresses) Moved(network string, to netip.Addr) {
 	}
 }
 
-// correct wishes for the annotations that the Node lacks.
+// correct requests the annotations that the Node lacks.
 func (n *Addresses) correct() {
 	if !n.node.Exists {
 		return
@@ -69,12 +69,12 @@ func (m *Members) Addresses(w *marks.Writer) *Addresses {
 	if m.nodes == nil {
 		return nil
 	}
-	found, _ := m.nodes.found() // what is away is told when it comes
+	found, _ := m.nodes.found() // a missing network is published when it appears
 	return NewAddresses(m.cfg.Config, found, w)
 }
 
-// addressesOf finds this node's address on each network, of several the listed one. The error says why the first of those
-// that are away has none; the rest is there all the same.
+// addressesOf finds this node's address on each network, of several the listed one. The error says why the first
+// missing network has no address; the other addresses are returned all the same.
 func addressesOf(c *config.Config, local func(*config.SystemNetwork, netip.Addr) (netip.Addr, error), listed func(network string) netip.Addr) (out map[string]netip.Addr, err error) {
 	out = map[string]netip.Addr{}
 	for _, sn := range c.SystemNetworks {

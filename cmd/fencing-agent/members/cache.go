@@ -13,11 +13,11 @@ import (
 )
 
 // cache is members.cacheFile: what the agent must remember of its lists of members over
-// a restart. Forgetting a list that was taken up would let two parts of the group live.
+// a restart. Forgetting a list that was in use would let two parts of the group live.
 type cache struct {
 	path                 string
 	lock                 string // beside it; every agent leaves it
-	terms                string // the file beside it, which a node that moves has to forget, too
+	terms                string // the file next to it, which a node that moves to another group also has to forget
 	cluster, group, node string
 }
 
@@ -69,8 +69,8 @@ func (c *cache) load() (*roster.Saved, error) {
 	return saved, err
 }
 
-// firstStart stands in the lock file from the first start of this node's agent until anybody else hears of it or a list is in force.
-// So an agent that was killed, or refused its LUN, meanwhile has forgotten nothing.
+// firstStart is the content of the lock file from the first start of this node's agent until another node hears of it
+// or a list is in force. So an agent that was killed, or refused its LUN, meanwhile has forgotten nothing.
 const firstStart = "first start: no list is in force yet\n"
 
 // past is what the lock file, which every agent leaves beside its lists, says about whether one has run here before.
@@ -88,9 +88,9 @@ func (c *cache) settle() error {
 	return statefile.Empty(c.lock)
 }
 
-// errOtherGroup says that the file is this node's, from its time in another group. It is not
-// taken for granted that the node has moved: it would forget the lists of its old group, by which
-// alone it may live there, and a typing error in nodeGroup is no reason for that.
+// errOtherGroup says that the file is this node's, from its time in another group. It does not assume that the node
+// has moved: the node would forget the lists of its old group, which it needs to live there, and nodeGroup may only
+// be mistyped.
 type errOtherGroup struct{ node, was, is, terms string }
 
 func (e *errOtherGroup) Error() string {
@@ -165,7 +165,7 @@ func (c *cache) save(s *roster.Saved) error {
 		return fmt.Errorf("members.cacheFile: %w", err)
 	}
 	if err = statefile.Write(c.path, append(text, '\n')); err == nil && !s.Fresh {
-		err = c.settle() // who is killed before that settles at the next start, see load
+		err = c.settle() // an agent that is killed before that cleans up at its next start, see load
 	}
 	if err != nil {
 		return fmt.Errorf("members.cacheFile: %w", err)

@@ -66,7 +66,7 @@ type controllerSource struct {
 	said    string               // the trouble with lists that was logged last
 	saidAt  boottime.Instant     // when it was; 0: never
 	unsaid  string               // one that came too soon after it
-	astray  bool                 // the controller has this node at another address: it is told again
+	astray  bool                 // the controller has this node at another address: the agent sends it again
 	state   ownnode.State        // of the Node
 	failing bool
 }
@@ -113,13 +113,14 @@ func (c *controllerSource) Follow(ctx context.Context, again <-chan struct{}, fo
 	c.run(ctx, again, func(string) {}, found)
 }
 
-// run follows the controller until ctx ends. trouble is told why there is no list.
+// run follows the controller until ctx ends. trouble receives why there is no list.
 func (c *controllerSource) run(ctx context.Context, again <-chan struct{}, trouble func(string), found func(List)) {
 	backoff := client.Backoff{First: controllerFirst, Most: controllerLongest}
 	for ctx.Err() == nil {
 		answered, err := c.stream(ctx, again, trouble, found)
 		c.metrics.connected(false)
-		// Invariant: a death is told for as long as a controller says so. One that says nothing may have heard that node since.
+		// Invariant: a death is reported for as long as a controller says so. One that says nothing may have heard
+		// that node since.
 		if c.finds != nil {
 			c.finds(nil)
 		}
@@ -137,14 +138,15 @@ func (c *controllerSource) run(ctx context.Context, again <-chan struct{}, troub
 	}
 }
 
-// answers tells whether the controller does.
+// answers reports whether the controller answers.
 func (c *controllerSource) answers(is bool) {
 	if c.reached != nil {
 		c.reached(is)
 	}
 }
 
-// pause is until the next stream. Two agents of one node end each other's, so who was ended by the other one is slower each time.
+// pause is until the next stream. Two agents of one node end each other's streams, so the one whose stream was ended
+// waits longer each time.
 func (c *controllerSource) pause(answered bool, err error, backoff *client.Backoff) time.Duration {
 	if !answered || status.Code(err) == codes.Aborted {
 		return backoff.Next(nil)
@@ -161,7 +163,7 @@ func (c *controllerSource) spread() time.Duration {
 	return min(controllerLongest, controllerFirst+time.Duration(n)*controllerSpread)
 }
 
-// told is an error as an operator reads it.
+// told is an error in an operator's words.
 func told(err error) string {
 	if s, ok := status.FromError(err); ok && err != nil {
 		return s.Code().String() + ": " + s.Message()
@@ -252,7 +254,7 @@ func (c *controllerSource) note(text string) {
 	}
 }
 
-// tick looks at what has to wait. It reports whether this node's addresses are to be told again.
+// tick looks at what has to wait. It reports whether this node's addresses have to be sent again.
 func (c *controllerSource) tick(trouble func(string), found func(List)) (moved bool) {
 	now := c.clock()
 	if now.Sub(c.looked) >= controllerAddress {
@@ -271,7 +273,7 @@ func (c *controllerSource) tick(trouble func(string), found func(List)) (moved b
 		c.taken = nil
 		c.judge(trouble, found)
 	case c.taken != nil && now.Sub(c.shown) >= controllerAddress:
-		// A list that was not taken up the first time may be now.
+		// A list that was not accepted the first time may be accepted now.
 		c.shown = now
 		found(*c.taken)
 	}
@@ -282,7 +284,7 @@ func (c *controllerSource) tick(trouble func(string), found func(List)) (moved b
 	return moved
 }
 
-// findOwn finds this node's addresses. Where they cannot be found the last ones stand.
+// findOwn finds this node's addresses. If they cannot be found the last ones stay valid.
 func (c *controllerSource) findOwn() (moved bool, err error) {
 	c.looked = c.clock()
 	found, err := c.found()

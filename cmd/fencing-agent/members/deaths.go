@@ -13,16 +13,16 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 )
 
-// DeathTeller tells fencing-controller which nodes are dead, in the place of the annotation that an agent with
-// members.source: controller cannot write. It first asks what an agent of this node told before.
+// DeathTeller reports to fencing-controller which nodes are dead, instead of the annotation, which an agent with
+// members.source: controller cannot write. It first asks what an agent of this node reported before.
 type DeathTeller struct {
 	teller
 	ask   func(context.Context, *fencingv1.DeathsReport) (*fencingv1.DeathsKnown, error)
 	known func(ownnode.State)
 }
 
-// NewDeathTeller makes one. boot is that of this node, as deaths name it. known is told once, from Run, what was told
-// before: as if the Node had it.
+// NewDeathTeller makes one. boot is this node's, as deaths name it. known is called once, from Run, with what was
+// reported before, as if it were on the Node.
 func NewDeathTeller(c *config.Config, boot string, clock boottime.Clock, log *slog.Logger, known func(ownnode.State)) *DeathTeller {
 	source := &controllerSource{cfg: c}
 	t := &DeathTeller{teller: newTeller(boot, clock, log), known: known}
@@ -37,10 +37,10 @@ func NewDeathTeller(c *config.Config, boot string, clock boottime.Clock, log *sl
 	return t
 }
 
-// Run tells until ctx ends.
+// Run reports until ctx ends.
 func (t *DeathTeller) Run(ctx context.Context) {
 	said := t.first(ctx)
-	due := t.clock() // what was told before is to be repeated at once
+	due := t.clock() // earlier reports have to be repeated at once
 	patience := newPatience(t.rand)
 	for ctx.Err() == nil {
 		value, within, wishes := t.wish()
@@ -65,7 +65,8 @@ func (t *DeathTeller) Run(ctx context.Context) {
 	}
 }
 
-// first asks what an agent of this node told before, for as long as it takes: what is not known must not be replaced.
+// first asks what an agent of this node reported before, for as long as it takes: an unknown report must not be
+// replaced.
 func (t *DeathTeller) first(ctx context.Context) string {
 	patience := newPatience(t.rand)
 	for ctx.Err() == nil {
@@ -77,7 +78,7 @@ func (t *DeathTeller) first(ctx context.Context) string {
 		s := ownnode.State{Known: true, Exists: true}
 		text := ""
 		if list := known.GetDeaths(); len(list) > 0 {
-			before, _ := deaths.OfTold(list) // what is no death says nothing
+			before, _ := deaths.OfTold(list) // an entry that is not a death says nothing
 			text = deaths.Encode(before)
 			s.Annotations = map[string]string{deaths.Annotation: text}
 		}
@@ -91,7 +92,7 @@ func (t *DeathTeller) failed(ctx context.Context, err error, p *patience) {
 	t.fail(ctx, err, p, "the controller does not accept this node's reports of deaths: recovery does not learn of them from here")
 }
 
-// spread waits, and reports whether something is to be told then. A wish that is in a hurry ends the wait.
+// spread waits, and says whether there is something to report then. A wish that is in a hurry ends the wait.
 func (t *DeathTeller) spread(ctx context.Context, said string, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -109,7 +110,7 @@ func (t *DeathTeller) spread(ctx context.Context, said string, d time.Duration) 
 	}
 }
 
-// report is what is told. What cannot be read cannot come: this agent has written it.
+// report is what is sent. It can always be read: this agent has written it.
 func (t *DeathTeller) report(value string) *fencingv1.DeathsReport {
 	list, _ := deaths.Decode(value)
 	return &fencingv1.DeathsReport{Boot: t.boot, At: uint64(max(0, t.clock())), Deaths: deaths.Told(list)}

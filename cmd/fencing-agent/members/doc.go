@@ -5,13 +5,13 @@
 //	the core wants a list remembered --> Follow --> members.cacheFile --> Saved --> the loop --> the core
 //
 // A list is a proposal until the group agrees on it (docs/adr/0009). Which lists count is decided by the core, on
-// the roster.Succession that Begin makes; here is what reads, stores and hands over, and what tells people about
-// it. What has to be renumbered when the directory changes is known to the agent alone.
+// the roster.Succession that Begin makes; this package reads, stores and hands over lists, and informs people about
+// it. Only the agent knows what has to be renumbered when the directory changes.
 //
 // # Ownership
 //
 // Begin comes first and may wait for a list for as long as it takes. Learn, LearnHanded, Follow, Grow and Largest
 // belong to the agent's loop and do not block: the disk and the source have a goroutine each, which Start starts.
-// HandsOver may be called from any goroutine. Forgetting a list that was taken up would let two parts of the group
-// live, so a list counts after it is durable, and an agent that cannot store one does not take it up.
+// HandsOver may be called from any goroutine. Forgetting a list that was in use would let two parts of the group
+// live. So a list only counts once it is durable, and an agent that cannot store a list does not use it.
 package members

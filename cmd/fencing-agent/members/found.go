@@ -20,8 +20,9 @@ const (
 	foundAgain   = 5 * time.Second // between two times that the agent hears what is taken back
 )
 
-// Finds tells the agent what the controller has found, until the agent believes it or the controller does not say it any more. The
-// agent checks each as if root on its node had told it: the controller is one voice, and may be wrong.
+// Finds passes the controller's findings to the agent, until the agent believes them or the controller no longer
+// reports them. The agent checks each as if root on its node had reported it: the controller is a single source, and
+// may be wrong.
 type Finds struct {
 	tellAgent func(context.Context, *deaths.Death) error
 	log       *slog.Logger
@@ -31,7 +32,7 @@ type Finds struct {
 	want []deaths.Death // guarded by mu
 }
 
-// NewFinds makes one. tell blocks until the agent has decided; its error is why the agent does not believe it.
+// NewFinds makes one. tell blocks until the agent has decided; its error says why the agent does not believe it.
 func NewFinds(tell func(context.Context, *deaths.Death) error, log *slog.Logger) *Finds {
 	return &Finds{tellAgent: tell, log: log, wake: make(chan struct{}, 1)}
 }
@@ -53,11 +54,11 @@ type telling struct {
 	done   chan struct{}
 }
 
-// Run tells until ctx ends.
+// Run works until ctx ends.
 //
-// Invariant: what is not said any more has been told for the last time before what is said instead of it is told. Else a death could reach
-// the agent after it was taken back, and stand. And what changes without end costs the agent one look in a second: each reported death
-// wakes its loop.
+// Invariant: a finding that has been replaced is not passed on any more once its replacement is. Otherwise a death
+// could reach the agent after it was withdrawn, and stay. And what changes without end costs the agent one look in a
+// second: each reported death wakes its loop.
 func (f *Finds) Run(ctx context.Context) {
 	told, lives := map[deaths.Death]telling{}, map[deaths.Death]bool{}
 	var wg sync.WaitGroup
@@ -95,14 +96,15 @@ func (f *Finds) Run(ctx context.Context) {
 		select {
 		case <-f.wake:
 		case <-ctx.Done():
-			return // what is told ends by that, too
+			return // that also ends what is being passed on
 		}
 	}
 }
 
-// wanted is what is to be told now.
+// wanted is what has to be passed on now.
 //
-// Invariant: what was taken back is not told: that comes from a replica that is behind, or from devices that were wrong about this boot.
+// Invariant: a withdrawn death is not passed on: it comes from a replica that is behind, or from devices that were
+// wrong about this boot.
 func (f *Finds) wanted(lives map[deaths.Death]bool) (out []deaths.Death) {
 	f.mu.Lock()
 	want := f.want
@@ -120,16 +122,16 @@ func (f *Finds) wanted(lives map[deaths.Death]bool) (out []deaths.Death) {
 	return out
 }
 
-// which tells one from another, however often and by whatever it is found.
+// which identifies a death, however often and by whatever it is found.
 func which(d *deaths.Death) deaths.Death {
 	return deaths.Death{Node: d.Node, Boot: d.Boot, Contradicted: d.Contradicted}
 }
 
-// insist tells one death again and again: what speaks against it at first, such as what was heard a moment ago, passes. What is taken
-// back is told for as long as the controller says so.
+// insist reports one death again and again: the first objections, such as that the node was heard a moment ago, pass.
+// A withdrawal is passed on for as long as the controller reports it.
 //
-// Invariant: a member that does not follow the controller at present may hand on a death that it has taken back. No agent that follows
-// believes that for longer than until it is told again.
+// Invariant: a member that does not follow the controller now may pass on a death that the controller has withdrawn.
+// An agent that follows the controller believes that only until the next withdrawal reaches it.
 func (f *Finds) insist(ctx context.Context, d *deaths.Death) {
 	log := f.log.With("peer", d.Node, "boot", d.Boot, "proof", d.Proof, "reference", d.Reference, "found", d.At.UTC())
 	backoff := client.Backoff{First: foundFirst, Most: foundLongest}

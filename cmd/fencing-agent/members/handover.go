@@ -11,11 +11,11 @@ import (
 
 const (
 	handInterval = 2 * time.Second  // between two peers, or networks, that are asked for a list
-	handPatience = 10 * time.Second // after which people are told that it does not come
+	handPatience = 10 * time.Second // after which the log says that it does not come
 )
 
 // handing is what the agent has under way about lists that agents hand to each other.
-// The loop owns all but gives.
+// The loop owns all fields but gives.
 type handing struct {
 	gives   atomic.Pointer[[]*roster.Roster] // what may be handed over; the gossip reads it
 	version uint64                           // of the succession, that gives was made for
@@ -25,7 +25,7 @@ type handing struct {
 	asked boottime.Instant
 	tries int
 
-	refused   roster.Ref // came, and cannot be gone by here
+	refused   roster.Ref // has arrived, and cannot be used here
 	refusedAt boottime.Instant
 }
 
@@ -51,8 +51,8 @@ func (m *Members) HandsOver(list roster.Ref) *roster.Roster {
 	return nil
 }
 
-// ask asks one of those who have taken a list up for it, each time another one, on
-// another network. It reports whether there is reason to wait for it.
+// ask asks one of the nodes that use a list for it, each time another node, on another network. It reports whether
+// there is reason to wait for it.
 func (m *Members) ask(now boottime.Instant, directory *roster.Roster, fx *watchdog.RosterEffects) bool {
 	h := &m.handing
 	if fx.Fetch != h.list {

@@ -33,12 +33,13 @@ type Config struct {
 	Path   string         // of the file of Config, which is read again when it changes; empty: it is not
 	Source Source         // nil: as configured
 	Kube   *client.Client // of the API server, where the list comes from there
-	// Node takes what the controller tells of this node's Node, where the list comes from there. It is called from a
-	// goroutine that Start has started, and must not block; nil: nobody wants to know.
+	// Node takes what the controller says about this node's Node, if the list comes from the controller. It is called
+	// from a goroutine that Start has started, and must not block; nil: nobody wants to know.
 	Node func(ownnode.State)
 	// Reached takes whether the controller answers, each time that this may have changed. It is called as Node is; nil: nobody wants to know.
 	Reached func(bool)
-	// NodeUID is the UID of the Node that Node was told of last, also before a restart. The same goroutine calls it; nil: none.
+	// NodeUID is the UID of the Node that Node got last, even before a restart. The same goroutine calls it; nil:
+	// none.
 	NodeUID func() string
 	// Found takes which deaths the controller has found by now, all of them, where the list comes from there. It is called as Node is.
 	Found    func([]deaths.Death)
@@ -69,8 +70,8 @@ type Members struct {
 	nodes      *nodeSource        // the same, if that is where lists come from
 	controller *controllerSource  // the same
 	unnumbered bool               // its lists come without epochs
-	again      chan struct{}      // capacity 1: the source is to read again soon
-	asked      boottime.Instant   // it was told so then
+	again      chan struct{}      // capacity 1: the source should read again soon
+	asked      boottime.Instant   // the source was notified then
 	refused    string             // why its latest list was refused
 	saves      chan *roster.Saved // capacity 1: at most one is under way
 	complained boottime.Instant
@@ -100,7 +101,7 @@ func New(c Config) *Members {
 // FromNodes reports whether the list is made of the API server's Nodes.
 func (m *Members) FromNodes() bool { return m.nodes != nil }
 
-// Begin finds out which lists the agent uses: those that it remembers, else the first one of its source, for
+// Begin finds out which lists the agent uses: those that it remembers, otherwise the first one from its source, for
 // which it waits until ctx ends. Everything counts by the indices of the directory.
 func (m *Members) Begin(ctx context.Context) (s *roster.Succession, directory *roster.Roster, err error) {
 	saved, err := m.cache.load()
@@ -132,8 +133,8 @@ func (m *Members) Begin(ctx context.Context) (s *roster.Succession, directory *r
 	return s, directory, nil
 }
 
-// Largest is the most members that a directory ever had: what the time budget is made for. It never gets less,
-// since peers may reckon with what they were told.
+// Largest is the most members that a directory ever had: what the time budget is made for. It never gets shorter,
+// since peers may rely on what they were told.
 func (m *Members) Largest() int { return m.largest }
 
 // Grow takes the size of another directory, and reports whether none was as large before.
@@ -145,14 +146,14 @@ func (m *Members) Grow(size int) bool {
 	return true
 }
 
-// showPresent tells the source, and peers that lack one, by which lists the node goes.
+// showPresent tells the source, and peers that lack a list, which lists the node uses.
 func (m *Members) showPresent(s *roster.Succession) {
 	m.handing.showGives(s)
 	if m.controller != nil {
 		m.controller.waits.Store(s.Fresh() && s.Base().Epoch == 0)
 	}
 	if s.Fresh() {
-		return // what a fresh node uses is no more than what it was shown
+		return // what a fresh node uses is only what it was shown
 	}
 	if m.nodes != nil {
 		m.nodes.present.Store(s.Top())
@@ -199,8 +200,8 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 	}
 	forgot := false
 	if vouched {
-		// Invariant: a node without a memory does not begin with a list in force that nobody else goes by (docs/adr/0009): somebody may have
-		// removed the file, and given the list no other epoch.
+		// Invariant: a node without memory does not start with a list in force that no other node uses
+		// (docs/adr/0009): somebody may have removed the file without changing the list's epoch.
 		before, first := m.cache.past()
 		forgot = before || saved != nil && !first
 		s.Vouch(own, forgot)
@@ -210,7 +211,8 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 			"configured_epoch", numbered.Epoch, "used_epoch", top.Epoch, "cache", m.cache.path)
 	}
 	if m.cfg.Config.Members.Source == config.SourceController {
-		// Invariant: a list that nobody vouches for is not founded without those whom a person has named (docs/adr/0049).
+		// Invariant: no group is founded on a list that nobody vouches for, unless the list has all the nodes that a
+		// person has named (docs/adr/0049).
 		s.FoundOnlyWith(m.cfg.Config.Members.Controller.Founders)
 	}
 	switch {
@@ -231,18 +233,19 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 	if saved == nil {
 		m.begun = &roster.Saved{Fresh: s.Fresh(), Chain: s.Chain()}
 		if before, first := m.cache.past(); !before && !first {
-			// One of two that start at once makes it. Where it cannot be made, Keep says so.
+			// One of two that start at once makes it. If it cannot be made, Keep says so.
 			_ = statefile.Create(m.cache.lock, []byte(firstStart))
 		}
 	}
 	return s, nil
 }
 
-// Keep stores the first list that Begin has found out, if it is one. It comes before anybody hears of this node, and after all that
-// may refuse the configuration: a start that never ran leaves no list behind that the next one is held to.
+// Keep stores the first list that Begin has found out, if it is one. It happens before any other node hears of this
+// one, and after every check that may refuse the configuration. So an agent that refused to start leaves no list
+// behind that would bind the next one.
 //
-// A node that forgets its list goes by whatever the configuration says after the next restart: two parts of a group could be quorate by two
-// lists of one epoch.
+// A node that forgets its list uses whatever the configuration says after the next restart: two parts of a group
+// could have quorum by two lists of one epoch.
 //
 // Invariant: an agent that others hear of may be counted by them before it has a list in force, so it has something to forget.
 func (m *Members) Keep() error {
@@ -310,7 +313,7 @@ func (m *Members) Learn(core *watchdog.Core, l List) {
 	}
 }
 
-// fits reports why a list cannot be gone by with the configuration of this node.
+// fits reports why this node cannot use a list with its configuration.
 func (m *Members) fits(core *watchdog.Core, r *roster.Roster) error {
 	if arb := core.Arbiter(); arb != nil && r.Size() > arb.Slots() {
 		return fmt.Errorf("the LUN has %d slots for %d members: make a larger one with fencectl lun init", arb.Slots(), r.Size())
@@ -321,7 +324,7 @@ func (m *Members) fits(core *watchdog.Core, r *roster.Roster) error {
 	return nil
 }
 
-// readAgain asks the source for the list that a peer has and this node lacks.
+// readAgain asks the source for a list that a peer has and this node does not.
 func (m *Members) readAgain(now boottime.Instant) {
 	if m.asked > 0 && now.Sub(m.asked) < askInterval {
 		return
@@ -382,7 +385,7 @@ func (m *Members) complain(now boottime.Instant, msg string, attrs ...any) {
 	m.log.Warn(msg, attrs...)
 }
 
-// Standing says in words how the change of a list stands.
+// Standing says in words what state the change of a list is in.
 func Standing(s *roster.Succession) string {
 	switch {
 	case s.Removed():

@@ -58,7 +58,7 @@ func (k *nodeSource) found() (map[string]netip.Addr, error) {
 	return addressesBy(k.cfg, k.local, k.present.Load())
 }
 
-// said are the addresses that a Node is at by what it says of itself.
+// said are the addresses of a Node according to the Node itself.
 func (k *nodeSource) said(n *nodelist.Node) func(network string) netip.Addr {
 	return func(network string) (a netip.Addr) {
 		i := slices.IndexFunc(k.networks, func(net nodelist.Network) bool { return net.Name == network })
@@ -90,7 +90,7 @@ func (k *nodeSource) source(found func(List)) (*nodelist.Source, error) {
 }
 
 // First implements Source: without memory it waits for a list with this node on it, at
-// the addresses that the node has. It writes those on the Node that nobody else can find out.
+// the addresses that the node has. It writes those on the Node that no other node can find out.
 func (k *nodeSource) First(ctx context.Context, remembered bool) (List, error) {
 	if remembered {
 		return List{}, nil
@@ -122,7 +122,7 @@ func (k *nodeSource) First(ctx context.Context, remembered bool) (List, error) {
 	}
 }
 
-// try reads the list once. lacks says what keeps it from being used, if there is no error.
+// try reads the list once. If there is no error, lacks says why the list cannot be used.
 func (k *nodeSource) try(ctx context.Context, s *nodelist.Source) (list List, lacks string, err error) {
 	readAt := k.clock()
 	nodes, err := s.Read(ctx, false)

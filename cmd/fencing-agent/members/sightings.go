@@ -15,8 +15,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
-// SightingTeller tells fencing-controller what speaks against fencing nodes by their devices, in the place of the annotation that
-// an agent with members.source: controller cannot write.
+// SightingTeller reports to fencing-controller what speaks against fencing nodes by their devices, instead of the
+// annotation, which an agent with members.source: controller cannot write.
 type SightingTeller struct {
 	teller
 	ask func(context.Context, *fencingv1.SightingsReport) error
@@ -35,12 +35,12 @@ func NewSightingTeller(c *config.Config, boot string, clock boottime.Clock, log 
 	return t
 }
 
-// Run tells until ctx ends.
+// Run reports until ctx ends.
 //
-// Invariant: anything that was reported, or may have been, is taken back once it is over. What an agent before this one has told ends by itself: in a
-// quiet time nothing is told.
+// Invariant: anything that was reported, or may have been, is taken back once it is over. Reports of an earlier agent
+// expire by themselves: while all is quiet nothing is reported.
 func (t *SightingTeller) Run(ctx context.Context) {
-	last := 0      // the wish that was told last
+	last := 0      // the wish that was reported last
 	silent := true // the controller surely keeps nothing of this agent
 	patience := newPatience(t.rand)
 	for ctx.Err() == nil {
@@ -68,7 +68,7 @@ func (t *SightingTeller) failed(ctx context.Context, err error, p *patience) {
 	t.fail(ctx, err, p, "the controller does not accept this agent's signs of life: they hold up no fencing by devices")
 }
 
-// report is what is told now. What cannot be read cannot come: this agent has written it.
+// report is what is sent now. It can always be read: this agent has written it.
 func (t *SightingTeller) report(value string) *fencingv1.SightingsReport {
 	r := &fencingv1.SightingsReport{Boot: t.boot, Number: uint64(max(0, t.clock()) / boottime.Instant(time.Millisecond))}
 	if value == "" {

@@ -15,12 +15,11 @@ import (
 // List is a list of members as its source gives it. It is a value: once handed over
 // nothing in it is changed.
 type List struct {
-	// Members are all nodes of the group, in any order. A list without this node says that it
-	// was removed. Write an address as
-	// netip.Addr prints it: members compare it as text.
+	// Members are all nodes of the group, in any order. A list without this node means that it was removed. Write an
+	// address as netip.Addr prints it: members compare it as text.
 	Members []roster.Member
-	// Numbered says that the maker of the list raises Epoch with each change of it. Where it is
-	// false, Epoch is 0 and the nodes number lists themselves (roster.Succession.Sight).
+	// Numbered says that the maker of the list raises Epoch with each change of it. If it is false, Epoch is 0 and
+	// the nodes number lists themselves (roster.Succession.Sight).
 	Numbered bool
 	Epoch    uint64
 	// Founded, with Numbered, says that no person vouches for the first list of the group: it is founded by all of its
@@ -41,18 +40,17 @@ func (l *List) roster(self string) (*roster.Roster, error) {
 
 // Source is where lists of members come from: the one entrance for all of them. What
 // it shows is a proposal. It comes into force when the group agrees on it (docs/adr/0009), it is
-// kept in members.cacheFile by the agent, and it can wait for as long as it takes: a source
-// that is away costs nobody's quorum.
+// kept in members.cacheFile by the agent, and it can wait for as long as it takes: if the source is away, no node
+// loses its quorum.
 type Source interface {
-	// First returns the list to begin with. Where lists are remembered it must return at once,
-	// with what it has or with no members at all. Else it blocks until it has a list that
-	// contains this node; its error ends the agent and says what to do. It is called once, before
-	// everything else is started.
+	// First returns the list to begin with. If lists are remembered it must return at once, with what it has or with
+	// no members at all. Else it blocks until it has a list that contains this node; its error ends the agent and
+	// says what to do. It is called once, before everything else is started.
 	First(ctx context.Context, remembered bool) (List, error)
 	// Follow calls found with every list that it reads, changed or not, until ctx ends, from the
-	// agent's own goroutine for it. found does not block. A value in again says that a peer has a
-	// list which this node lacks: the source reads soon, after a pause of random length if very
-	// many nodes might ask at the same moment. It comes at most every few seconds.
+	// agent's own goroutine for it. found does not block. A value in again means that a peer has a list that this
+	// node lacks: the source reads soon, after a pause of random length if very many nodes might ask at the same
+	// moment. It comes at most every few seconds.
 	Follow(ctx context.Context, again <-chan struct{}, found func(List))
 }
 

@@ -25,8 +25,8 @@ const (
 	tellUnheard = 10 * time.Minute
 )
 
-// teller is what the two tellers have in common: each tells fencing-controller what an agent with members.source: controller cannot
-// write as an annotation of its Node.
+// teller is what the two tellers have in common: each reports to fencing-controller what an agent with
+// members.source: controller cannot write as an annotation on its Node.
 type teller struct {
 	boot  string
 	clock boottime.Clock
@@ -44,8 +44,8 @@ func newTeller(boot string, clock boottime.Clock, log *slog.Logger) teller {
 	return teller{boot: boot, clock: clock, log: log, wake: make(chan struct{}, 1)}
 }
 
-// Want says what is to be told, in the form of the annotation; nil: nothing. It is told at a random moment within the time
-// given, for all agents of a group have the same to say at once. It does not block.
+// Want sets what has to be reported, in the form of the annotation; nil: nothing. It is reported at a random moment
+// within the given time, because all agents of a group have the same report at once. It does not block.
 func (t *teller) Want(value *string, within time.Duration) {
 	t.mu.Lock()
 	t.wishes++
@@ -98,8 +98,8 @@ func (c *controllerSource) once(ctx context.Context, call func(context.Context, 
 	return call(ctx, fencingv1.NewFencingMembersClient(conn))
 }
 
-// patience is how long to wait after the next failure. One replica may be an older one for as long as an upgrade takes, so
-// pauses for that begin short, too; only a controller that stays so is asked seldom.
+// patience is how long to wait after the next failure. During an upgrade one replica may still be an older one, so
+// pauses for that start short too; a controller that stays old is asked rarely.
 type patience struct {
 	away, unheard client.Backoff
 	told          bool // that something fails

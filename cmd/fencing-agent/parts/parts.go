@@ -41,7 +41,7 @@ func New(log *slog.Logger, reg prometheus.Registerer) *List {
 	return l
 }
 
-// Note takes how the latest attempt to have a part has ended; nil: it is there. What is news is logged, once.
+// Note takes how the latest attempt to have a part has ended; nil: it is there. Only news is logged, once.
 func (l *List) Note(part string, err error) {
 	if l == nil {
 		return
@@ -68,7 +68,7 @@ func (l *List) Note(part string, err error) {
 	l.gauge.WithLabelValues(part).Set(value)
 }
 
-// Missing are the parts that are missing, by name. What it returns is the caller's.
+// Missing are the parts that are missing, by name. The caller owns the result.
 func (l *List) Missing() []Missing {
 	if l == nil {
 		return nil

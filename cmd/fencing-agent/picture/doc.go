@@ -2,13 +2,12 @@
 //
 //	loop --> Facts, at most once a second or when something changed --> Status, Metrics.Show, Ready
 //
-// Facts are what the loop saw at one moment. They are made once and never changed, nor is anything that they
-// point to, so a client is answered without the loop: one that asks often costs the loop nothing, and facts
-// that are old say that the loop stands still.
+// Facts are what the loop saw at one moment. Neither they nor anything that they point to changes after they are
+// made, so clients are answered without the loop. A client that asks often costs the loop nothing, and old facts show
+// that the loop hangs.
 //
-// What is shown is a function of the facts, and of the clock where a verdict may have expired since. Nothing here
-// writes a log, decides anything or keeps a state of its own, but for the counters in Metrics: what happens is
-// counted when it happens.
+// The output is a function of the facts, and of the clock if a verdict may have expired since. Nothing here writes a
+// log, decides anything or keeps state, except for the counters in Metrics: events are counted when they happen.
 //
 // # Ownership
 //

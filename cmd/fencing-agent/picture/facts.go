@@ -41,8 +41,8 @@ type Facts struct {
 
 	Devices   []Device // of the LUN
 	Slot      *Slot    // of this node, on all of them; nil: the LUN was not opened yet
-	Strangers []string // nodes that write to the LUN and are no members
-	Lease     bool     // the Lease that breaks ties gave an answer that tells something
+	Strangers []string // nodes that write to the LUN and are not members
+	Lease     bool     // the Lease that breaks ties gave a usable answer
 	API       API
 	Watchdog  wdt.State
 	Device    string // path of the real watchdog
@@ -76,7 +76,7 @@ type Self struct {
 	Started boottime.Instant
 }
 
-// Verdict is a decision and what it was made of.
+// Verdict is a decision and its inputs.
 type Verdict struct {
 	Decision     watchdog.Decision
 	Since        boottime.Instant
@@ -97,11 +97,11 @@ type Tally struct{ Reachable, Counted, ByLUN, Expected, Quorum int }
 type Terms struct {
 	Own     string
 	Agreed  bool
-	Missing roster.Set // members that have not told
+	Missing roster.Set // members that have not said
 	Others  roster.Set // members that break ties in another way
 }
 
-// Lists is how the list of members stands.
+// Lists is the state of the list of members.
 type Lists struct {
 	Base     roster.Ref // in force
 	Newest   uint64     // epoch of the newest that is known
@@ -120,8 +120,8 @@ type Node struct {
 	LeftReason watchdog.LeftReason
 	Death      watchdog.Death
 	Boot       uint64         // the latest known one
-	Note       Note           // who has told it, if this agent was told
-	ProvenIn   *time.Duration // its death will be proven by then; nil: nothing tells
+	Note       Note           // who has reported it, if somebody reported it to this agent
+	ProvenIn   *time.Duration // its death will be proven by then; nil: nobody can say
 	Sentence   *watchdog.SentenceState
 }
 
@@ -164,7 +164,7 @@ type API struct {
 	At                    boottime.Instant // of the latest answer
 }
 
-// longestHorizon is the longest that any member says of itself, this node's budget included.
+// longestHorizon is the longest horizon that any member states for itself, including this node.
 func (f *Facts) longestHorizon() time.Duration {
 	d := f.Budget.Horizon()
 	for i := range f.Nodes {
@@ -175,5 +175,5 @@ func (f *Facts) longestHorizon() time.Duration {
 	return d
 }
 
-// Note is who has reported a death from outside, where more can be read of it, and why it is believed.
+// Note is who has reported a death from outside, where to read more about it, and why it is believed.
 type Note struct{ By, Reference, Reason string }

@@ -100,7 +100,7 @@ func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Met
 	build := vec("build_info", "1, with the version of the agent.", "version")
 	build.WithLabelValues(version).Set(1)
 	if len(c.LUN.Devices) > 0 {
-		// What an I/O may take differs from group to group, so that an alert needs it to compare with.
+		// How long an I/O may take differs from group to group, so an alert needs this value to compare with.
 		gauge("lun_io_timeout_seconds", "lun.ioTimeout: an I/O that takes longer makes the device unhealthy for this node.").Set(c.LUN.IOTimeout.Seconds())
 	}
 	if c.UsesLease() {

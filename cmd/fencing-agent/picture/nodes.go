@@ -82,7 +82,7 @@ func (f *Facts) addDeath(p int, s *fencingv1.NodeStatus) {
 	}
 }
 
-// Death is a death for the API, with who has told it.
+// Death is a death for the API, with who has reported it.
 func (f *Facts) Death(d watchdog.Death, n Note) *fencingv1.Death {
 	out := &fencingv1.Death{
 		Proof: publish.ProofOf(d.Proof.String()), Time: f.wall(d.At), Teller: d.Teller, By: n.By, Reference: n.Reference, Reason: n.Reason,
@@ -93,7 +93,7 @@ func (f *Facts) Death(d watchdog.Death, n Note) *fencingv1.Death {
 	return out
 }
 
-// addSaid adds what a node said of itself.
+// addSaid adds what a node said about itself.
 func (f *Facts) addSaid(p int, s *fencingv1.NodeStatus, st *netgossip.Statement) {
 	if p != f.Roster.Self {
 		s.SeesThisNode = st.Seen.Has(f.Roster.Self)

@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// Message is the verdict as the API has it, but for its times and its sentence.
+// Message is the verdict as in the API, without its times and its sentence.
 func (v *Verdict) Message() *fencingv1.Verdict {
 	d, t := &v.Decision, &v.Tally
 	out := &fencingv1.Verdict{
@@ -49,8 +49,8 @@ func (v *Verdict) Text() string { return words.Reason(v.Message()) }
 // String is the tally for log lines.
 func (t Tally) String() string { return fmt.Sprintf("%d/%d need %d", t.Counted, t.Expected, t.Quorum) }
 
-// tieBreakerOf is the API's value for a tie-breaker, made of the name that it gives itself. A name that the API
-// lacks is none of its values, and is told by the sentence alone.
+// tieBreakerOf is the API's value for a tie-breaker, made of the name that it gives itself. A name that is not in the
+// API has no value there, and appears only in the sentence.
 func tieBreakerOf(name string) fencingv1.TieBreaker {
 	if name == "" {
 		return fencingv1.TieBreaker_TIE_BREAKER_NONE

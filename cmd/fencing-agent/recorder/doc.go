@@ -1,5 +1,5 @@
-// Package recorder keeps the agent's history on disk, so that it is there after the reset of its node, and says one
-// line to the kernel's log before the end. The agent's loop calls Note, which never blocks; the status page and the
+// Package recorder keeps the agent's history on disk, so that it survives the reset of its node, and writes one line
+// to the kernel's log before the end. The agent's loop calls Note, which never blocks; the status page and the
 // status call Recent and Before.
 //
 // # Concurrency and blocking

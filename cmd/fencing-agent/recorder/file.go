@@ -33,7 +33,7 @@ func openFile(path string, slots int) (store, history.File, error) {
 	return useFile(path, slots)
 }
 
-// errRemake means that there is no file to go on with.
+// errRemake means that there is no file that can be continued.
 var errRemake = errors.New("to be made")
 
 func useFile(path string, slots int) (_ store, read history.File, err error) {

@@ -109,7 +109,7 @@ func (r *Recorder) Before() *history.Ending {
 	return r.before.Load()
 }
 
-// Recent are the records of the last day, the earliest first. What it returns is the caller's.
+// Recent are the records of the last day, the earliest first. The caller owns the result.
 func (r *Recorder) Recent() []history.Record {
 	if r == nil {
 		return nil
@@ -155,7 +155,7 @@ func (r *Recorder) Run(ctx context.Context) {
 	defer t.Stop()
 	select {
 	case <-done:
-	case <-t.C: // a disk that hangs is no reason not to stop; the process ends with its goroutine in the kernel
+	case <-t.C: // the agent stops even if the disk hangs; the process ends with its goroutine in the kernel
 	}
 }
 

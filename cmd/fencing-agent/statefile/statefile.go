@@ -17,8 +17,8 @@ import (
 // of a thousand members stays far below.
 const maxSize = 16 << 20 // bytes
 
-// Read reads a file that the agent keeps. It never waits: what is not a regular file,
-// such as a pipe, would block the start of the agent for as long as nobody writes to it.
+// Read reads a file that the agent keeps. It never waits: a file that is not regular, such as a pipe, would block the
+// start of the agent until somebody writes to it.
 func Read(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -91,7 +91,7 @@ func Create(path string, text []byte) error {
 	return syncFolder(dir)
 }
 
-// Empty takes all text out of a file, whose lock stays who has it, and returns when that is durable.
+// Empty truncates a file, without changing who holds its lock, and returns when that is durable.
 func Empty(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -100,7 +100,8 @@ func Empty(path string) error {
 	return errors.Join(f.Truncate(0), f.Sync(), f.Close())
 }
 
-// Sync makes what Read has found durable, the name of the file included: who wrote it may have been killed before that.
+// Sync makes what Read has found durable, including the name of the file: its writer may have been killed before
+// that.
 func Sync(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -112,7 +113,7 @@ func Sync(path string) error {
 	return syncFolder(filepath.Dir(path))
 }
 
-// Remove removes a file, and returns when that is durable. One that is not there is no error.
+// Remove removes a file, and returns when that is durable. It is not an error if the file does not exist.
 func Remove(path string) error {
 	if err := os.Remove(path); err != nil {
 		if errors.Is(err, os.ErrNotExist) {
@@ -131,13 +132,14 @@ func syncFolder(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Lock takes the lock of a file, which it makes if it is not there, without waiting: ok is false while another process has it.
-// The kernel gives it up with the last descriptor of that process, when it is gone.
+// Lock takes the lock of a file without waiting, and creates the file if it does not exist: ok is false while another
+// process has the lock. The kernel releases it with the last descriptor of that process, when the process is gone.
 func Lock(path string) (release func(), ok bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, false, err
 	}
-	// No os.File: the garbage collector would close it, and who never releases the lock need not keep anything.
+	// Not an os.File: the garbage collector would close it, and a caller that never releases the lock need not keep
+	// anything.
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, false, &os.PathError{Op: "open", Path: path, Err: err}
@@ -166,7 +168,7 @@ func Holder(proc, path string) int {
 		return 0
 	}
 	exact := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
-	same, others := 0, 0 // of a file system that shows other numbers than it locks by, as btrfs does, the inode has to do
+	same, others := 0, 0 // if a file system shows other device numbers than it locks by (btrfs does), the inode has to do
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)
 		if len(f) < 6 || f[1] != "FLOCK" || !strings.HasSuffix(f[5], ":"+strconv.FormatUint(st.Ino, 10)) {

@@ -4,6 +4,6 @@
 //
 // # Concurrency and blocking
 //
-// Each request has a goroutine of net/http. A page that is open asks for the picture every second, which takes the mutex of
-// the Reconciler for as long as copying takes.
+// Each request has a goroutine of net/http. An open page asks for the picture every second, which holds the mutex of
+// the Reconciler only while copying.
 package clusterpage

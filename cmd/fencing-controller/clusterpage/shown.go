@@ -71,7 +71,7 @@ func styleOf(p recovery.Phase) view.Style {
 	return view.Warn
 }
 
-// called reports whether a Node is to be shown as one that is called dead or recovered.
+// called reports whether to show a Node as called dead or being recovered.
 func called(n *reconcile.NodePicture) bool {
 	return len(n.Told) > 0 || n.Phase != recovery.Watching && n.Phase != recovery.Gone
 }
@@ -130,7 +130,7 @@ func deadOf(n *reconcile.NodePicture, now time.Time) deadNode {
 	if n.Left > 0 {
 		d.Does += fmt.Sprintf("; %d pods are left", n.Left)
 	}
-	same := map[string][]string{} // who says the same
+	same := map[string][]string{} // the Nodes that say the same
 	for _, t := range n.Told {
 		word := "boot " + view.Clean(t.Boot) + ", proof " + view.Clean(t.Proof)
 		same[word] = append(same[word], view.Clean(t.By)+" at "+t.At.UTC().Format(time.TimeOnly))

@@ -268,7 +268,7 @@ func text(at func(*Config) *string, empty bool) setter {
 // listens says that an address cannot be switched off.
 const listens = "-"
 
-// address is one to listen at, or the text that stands for nowhere. A port of 0 is any that is free.
+// address is an address to listen at, or the text for not listening. A port of 0 is any that is free.
 func address(at func(*Config) *string, nowhere string) setter {
 	allowed := `HOST:PORT or :PORT to listen at, in quotes, such as "127.0.0.1:9124"`
 	if nowhere != listens {

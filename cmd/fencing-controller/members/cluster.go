@@ -130,7 +130,7 @@ func judgeToken(s *authenticationv1.TokenReviewStatus, audience string, agents [
 	return claim[0], nil
 }
 
-// Watch has the hub told of Nodes and books. It returns when all have been seen once, or ctx ends.
+// Watch keeps the hub informed about Nodes and books. It returns when all have been seen once, or ctx ends.
 func Watch(ctx context.Context, c cache.Cache, h *Hub, groupLabel string, log *slog.Logger) error {
 	nodes, err := c.GetInformer(ctx, &corev1.Node{})
 	if err != nil {
@@ -158,7 +158,7 @@ func Watch(ctx context.Context, c cache.Cache, h *Hub, groupLabel string, log *s
 	}
 	booked := func(o any) {
 		if m, ok := o.(*corev1.ConfigMap); ok && m.Labels[BookLabel] == deaths.ReportValue {
-			return // what an agent tells of dead nodes, which is k8s/reconcile's
+			return // an agent's report of dead nodes, which k8s/reconcile handles
 		}
 		if group, b, err := bookOf(o); err == nil {
 			h.Booked(group, b)
@@ -185,7 +185,7 @@ func Watch(ctx context.Context, c cache.Cache, h *Hub, groupLabel string, log *s
 
 func stateOf(n *corev1.Node) ownnode.State {
 	s := ownnode.StateOf(read(n))
-	// 0 where it is no number: one that is out of range would be newer than all that comes after it.
+	// 0 if it is not a number: one that is out of range would be newer than all that come after it.
 	if v, err := strconv.ParseUint(n.ResourceVersion, 10, 64); err == nil {
 		s.Version = v
 	}

@@ -56,7 +56,8 @@ func encode(b *memberbook.Book) (string, error) {
 	return string(text), err
 }
 
-// decode reads the book of a group. What is no book is an error: it is not overwritten, since its epoch would be lost.
+// decode reads the book of a group. A ConfigMap that is not a valid book is an error and is not overwritten, since
+// its epoch would be lost.
 func decode(group, text string) (*memberbook.Book, error) {
 	b, err := decodeAny(text)
 	if err == nil && b.Group != group {

@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// tellPause is between two reports of one node: anyone who takes one over costs the API server no more than that.
+	// tellPause is the minimum time between two reports of one node, so that an attacker who takes over a node costs
+	// the API server no more than that.
 	tellPause   = time.Second
 	tellTimeout = 10 * time.Second
 	tellTries   = 3
@@ -30,21 +31,21 @@ const (
 // errNoNode says that there is no such Node.
 var errNoNode = errors.New("the Node does not exist")
 
-// ToldStore keeps what agents tell: of dead nodes, and against fencing nodes by their devices. It is read from the API server, and
-// not from a cache. What is written replaces the version that was read, or is [ErrConflict] if that is another by now, and is kept as
-// long as the Node that tells it.
+// ToldStore keeps the agents' reports: of dead nodes, and against fencing nodes by their devices. It is read from the
+// API server, and not from a cache. A write replaces the version that was read, or fails with [ErrConflict] if the
+// version has changed, and is kept as long as the reporting Node.
 type ToldStore interface {
 	// Reporter is what a node's Node shows.
 	Reporter(ctx context.Context, node string) (Reporter, error)
-	// Reported is what the node's agent has told of dead nodes, nil if nothing, and its version for Report.
+	// Reported is the report of dead nodes by the node's agent, nil if there is none, and its version for Report.
 	Reported(ctx context.Context, node string) (r *deaths.Report, version string, err error)
 	Report(ctx context.Context, r *deaths.Report, by Reporter, version string) error
-	// Sighted is what it has told against fencing, nil if nothing, and its version for See.
+	// Sighted is its report against fencing, nil if there is none, and its version for See.
 	Sighted(ctx context.Context, node string) (s *sightings.Sighting, version string, err error)
 	See(ctx context.Context, node string, s *sightings.Sighting, by Reporter, version string) error
 }
 
-// Reporter is the Node of an agent that tells something.
+// Reporter is the Node of an agent that reports something.
 type Reporter struct {
 	UID        types.UID
 	Boot       string // that it shows
@@ -53,8 +54,8 @@ type Reporter struct {
 
 // TellDeaths implements fencingv1.FencingMembersServer.
 //
-// Invariant: what is kept is kept for the node that the token is bound to, whatever the report says, and only while the Node shows
-// the boot in which it was told.
+// Invariant: a report is kept for the node that the token is bound to, whatever the report says, and only if the Node
+// shows the boot in which it was sent.
 func (s *Server) TellDeaths(ctx context.Context, r *fencingv1.DeathsReport) (*fencingv1.DeathsKnown, error) {
 	node, err := s.caller(ctx)
 	if err != nil {
@@ -97,7 +98,8 @@ func (s *Server) TellDeaths(ctx context.Context, r *fencingv1.DeathsReport) (*fe
 	return &fencingv1.DeathsKnown{Deaths: deaths.Told(known)}, nil
 }
 
-// keep keeps what a node's agent tells. once judges and writes it, and is called again if another replica has written meanwhile.
+// keep keeps a report of a node's agent. once judges and writes it, and is called again if another replica has
+// written meanwhile.
 func (s *Server) keep(ctx context.Context, node, what string, once func(ctx context.Context, by Reporter) error) error {
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
@@ -122,7 +124,7 @@ func (s *Server) keep(ctx context.Context, node, what string, once func(ctx cont
 	}
 }
 
-// mayTell reports whether something may be told now; what says what, and of which node.
+// mayTell reports whether a report is allowed now; what says which report, and of which node.
 func (s *Server) mayTell(what string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +169,8 @@ func (c *Cluster) Reported(ctx context.Context, node string) (*deaths.Report, st
 	return &r, m.ResourceVersion, nil
 }
 
-// Report implements ToldStore. The Node owns what it tells, so that Kubernetes deletes it with the Node: this account may not.
+// Report implements ToldStore. The Node owns its report, so that Kubernetes deletes it with the Node: this account
+// may not.
 func (c *Cluster) Report(ctx context.Context, r *deaths.Report, by Reporter, version string) error {
 	text, err := deaths.EncodeReport(*r)
 	if err != nil {
@@ -176,7 +179,7 @@ func (c *Cluster) Report(ctx context.Context, r *deaths.Report, by Reporter, ver
 	return c.put(ctx, told(r.Node, by, deaths.ReportName(r.Node), deaths.ReportValue, deaths.ReportKey, text, c.Namespace), version)
 }
 
-// told is the ConfigMap with what a Node's agent has told. It belongs to the Node.
+// told is the ConfigMap with the report of a Node's agent. It belongs to the Node.
 func told(node string, by Reporter, name, label, key, text, namespace string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
@@ -204,10 +207,11 @@ func (c *Cluster) put(ctx context.Context, m *corev1.ConfigMap, version string) 
 	return err
 }
 
-// underItsOwner writes a report under the owner that it has, if any: with the admission plugin OwnerReferencesPermissionEnforcement who may not
-// delete an object may not change that.
+// underItsOwner writes a report with the owner that it already has, if any: with the admission plugin
+// OwnerReferencesPermissionEnforcement an account that may not delete an object may not change its owner.
 //
-// Invariant: a death is told, whether or not the object goes with its Node. The version of m is the one that was read for it.
+// Invariant: a death is reported even if the object cannot be deleted together with its Node. The version of m is the
+// one that was read for it.
 func (c *Cluster) underItsOwner(ctx context.Context, m *corev1.ConfigMap) error {
 	var was corev1.ConfigMap
 	if err := c.Reader.Get(ctx, client.ObjectKeyFromObject(m), &was); err != nil {

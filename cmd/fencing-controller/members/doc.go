@@ -3,8 +3,8 @@
 //	Nodes, books (watched) --> Hub --> Server --> agents
 //	agents' addresses -------> Hub --> Scribe --> books, by compare-and-swap
 //
-// What is decided is in k8s/memberbook. [Hub] holds what this replica knows, [Scribe] writes books, [Server] has a goroutine for each
-// stream. [Store] and [Reviewer] are the API server. All replicas do the same; there is no leader.
+// The decisions are in k8s/memberbook. [Hub] holds what this replica knows, [Scribe] writes books, [Server] has a
+// goroutine for each stream. [Store] and [Reviewer] are the API server. All replicas do the same; there is no leader.
 //
 // # Concurrency
 //

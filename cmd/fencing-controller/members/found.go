@@ -22,10 +22,11 @@ func (h *Hub) Found(all []deaths.Death) {
 	h.wakeAll(func(*stream) bool { return true })
 }
 
-// foundFor is what of it is sent to the agent of a stream, withdrawals first.
+// foundFor is the part of it that is sent to the agent of a stream, withdrawals first.
 //
-// Invariant: it is told of the nodes of its group alone, by the label of their Nodes, and not of its own. What this replica has read
-// counts for minutes: one that cannot read NodeFences any more does not know whether a node was heard.
+// Invariant: an agent only gets findings about the nodes of its group, by the label of their Nodes, and not about its
+// own node. What this replica has read is valid for minutes: a replica that can no longer read NodeFences does not
+// know whether a node was heard.
 func (h *Hub) foundFor(s *stream) (out []deaths.Death) {
 	if time.Since(h.foundAt) >= foundLasts {
 		return nil

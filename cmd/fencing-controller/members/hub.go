@@ -18,13 +18,13 @@ type Node struct {
 	State ownnode.State
 }
 
-// Hub is what this replica knows, and who wants to know it.
+// Hub is what this replica knows, and the streams that want to know it.
 type Hub struct {
 	mu       sync.Mutex
 	synced   bool
 	nodes    map[string]Node
 	books    map[string]*memberbook.Book // as the API server has them, by group
-	lists    map[string]*roster.Roster   // of those that have one
+	lists    map[string]*roster.Roster   // of the nodes that have one
 	floors   map[string]uint64           // the highest epoch ever seen, by group
 	problems map[string]string
 	reports  map[string]map[string]memberbook.Addresses // of agents that follow this replica, or did, by group and node
@@ -129,7 +129,8 @@ func (h *Hub) Booked(group string, b *memberbook.Book) {
 // overtaken has streams say nothing of addresses any more that another replica has replaced in the book: their agents have moved there, and
 // here nobody has noticed yet.
 //
-// Invariant: a stream that is dead does not write the book. Else two replicas would write each other's lists away for as long as it seems to live.
+// Invariant: a stream that is dead does not write the book. Otherwise two replicas would overwrite each other's lists
+// for as long as it seems to live.
 func (h *Hub) overtaken(group string, b *memberbook.Book) {
 	was := h.books[group]
 	if was == nil || b == nil {
@@ -179,13 +180,13 @@ func (h *Hub) follow(node, group string) (s *stream, synced, ok bool) {
 	}
 	n, there := h.nodes[node]
 	listed := false
-	if b := h.books[group]; b != nil { // who was removed is told so
+	if b := h.books[group]; b != nil { // a removed node is told so
 		for _, m := range b.Members {
 			listed = listed || m.Name == node
 		}
 		listed = listed || slices.Contains(b.Former, node)
 	}
-	// Invariant: a node is told nothing of a group that it is not in.
+	// Invariant: a node learns nothing about a group that it is not in.
 	if !(there && n.Group == group) && !listed || group == "" {
 		return nil, true, false
 	}
@@ -197,7 +198,7 @@ func (h *Hub) follow(node, group string) (s *stream, synced, ok bool) {
 	return s, true, true
 }
 
-// leave ends a stream. What its agent has told stands where no book has anything of it: the node has not moved.
+// leave ends a stream. If no book has the node, its agent's report stays valid: the node has not moved.
 func (h *Hub) leave(s *stream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -230,7 +231,7 @@ func (h *Hub) reported(s *stream, a memberbook.Addresses, have uint64) {
 	}
 }
 
-// view is what is to be told on a stream.
+// view is what has to be sent on a stream.
 type view struct {
 	list    *roster.Roster // nil: there is none
 	node    *ownnode.State // nil: the Node was never seen

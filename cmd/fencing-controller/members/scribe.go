@@ -21,7 +21,7 @@ const (
 // ErrConflict says that a book was not written, since somebody else has written it.
 var ErrConflict = errors.New("the book was written by another replica")
 
-// Store is the API server. What it reads is exact, never from a cache.
+// Store is the API server. Its reads are exact, never from a cache.
 type Store interface {
 	// Read returns a group's book and its version; nil: there is none.
 	Read(ctx context.Context, group string) (b *memberbook.Book, version string, err error)
@@ -114,8 +114,8 @@ func (s *Scribe) group(ctx context.Context, group string) (again time.Duration) 
 
 // write makes the next book.
 //
-// Invariant: the book is read before the Nodes, and written under the version that was read. So what is replaced is never newer than
-// what replaces it, however long a replica stands still in between.
+// Invariant: the book is read before the Nodes, and written under the version that was read. So a book is never
+// replaced by an older one, however long a replica stalls in between.
 func (s *Scribe) write(ctx context.Context, group string, facts memberbook.Facts, d *memberbook.Doubt) (memberbook.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

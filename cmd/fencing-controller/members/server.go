@@ -32,8 +32,9 @@ const (
 	maxKeys     = 32
 	maxUID      = 128
 	longestKey  = 317 // [DNS name/]name
-	// mostReviews are checked at one time, and mostStreams are of one connection: anyone who calls without a token of an agent costs this
-	// program, which has a recovery to do as well, and the API server no more than that.
+	// mostReviews limits the tokens that are checked at one time, and mostStreams the streams of one connection. So a
+	// caller without an agent's token can cost this program, which also runs the recovery, and the API server no more
+	// than that.
 	mostReviews = 8
 	mostStreams = 4
 	// streamAge bounds for how long a token counts that was checked when the stream began.
@@ -43,7 +44,8 @@ const (
 // ErrRefused says that a token is none of an agent's pod.
 var ErrRefused = errors.New("not an agent")
 
-// Reviewer says on which node the pod of a token runs. ErrRefused: it is no token of an agent; anything else: it cannot be told now.
+// Reviewer says on which node the pod of a token runs. ErrRefused: it is not an agent's token; any other error: that
+// cannot be checked now.
 type Reviewer func(ctx context.Context, token string) (node string, err error)
 
 // Server serves lists.
@@ -56,7 +58,7 @@ type Server struct {
 	Told   ToldStore // nil: neither deaths nor sightings are taken
 
 	mu   sync.Mutex
-	told map[string]time.Time // by what, and of which node: when its agent told that last; guarded by mu
+	told map[string]time.Time // by kind of report and node: when its agent last sent it; guarded by mu
 
 	once    sync.Once
 	reviews chan struct{} // capacity mostReviews
@@ -139,7 +141,7 @@ func (s *Server) caller(ctx context.Context) (string, error) {
 	return node, nil
 }
 
-// turn waits until the API server may be asked for a caller; who got it takes from reviews afterwards.
+// turn waits until the API server may be asked about a caller; the caller then takes one from reviews afterwards.
 func (s *Server) turn(ctx context.Context) bool {
 	s.once.Do(func() { s.reviews = make(chan struct{}, mostReviews) })
 	select {
@@ -249,11 +251,11 @@ type teller struct {
 	node    *fencingv1.OwnNode
 	problem string
 	found   []deaths.Death
-	finds   bool // it was told what was found, if only that it is nothing
+	finds   bool // it has got the findings, even if there are none
 }
 
-// tell sends what differs from what was sent; if always, an empty update, too, and the Node also where its version alone is another one:
-// what was shown before may have been older than what the agent knew, and counts by now.
+// tell sends what differs from what was sent. With always it also sends an empty update, and the Node even if only
+// its version has changed: what was sent before may have been older than what the agent knew, and may count now.
 func (t *teller) tell(v view, always bool) error {
 	u, beat := &fencingv1.MembersUpdate{}, always
 	if r := v.list; r != nil && r.Ref() != t.list {
@@ -274,8 +276,8 @@ func (t *teller) tell(v view, always bool) error {
 			t.node, always, u.Node = n, true, n
 		}
 	}
-	// Invariant: an agent that comes is told that nothing was found, too: another replica may have told it otherwise. A replica that has
-	// not read it yet says nothing.
+	// Invariant: an agent that connects also learns that nothing was found: another replica may have sent it
+	// something else. A replica that has not read it yet says nothing.
 	if v.finds && (!t.finds || !slices.Equal(v.found, t.found)) {
 		t.found, t.finds, always, u.Found = v.found, true, true, deaths.Found(v.found)
 	}

@@ -14,8 +14,8 @@ import (
 
 // TellSightings implements fencingv1.FencingMembersServer.
 //
-// Invariant: what is kept is kept for the node that the token is bound to, only while the Node shows the boot in which it was told,
-// and takes the place of nothing later.
+// Invariant: a report is kept for the node that the token is bound to, only if the Node shows the boot in which it
+// was sent, and never replaces a later one.
 func (s *Server) TellSightings(ctx context.Context, r *fencingv1.SightingsReport) (*fencingv1.SightingsKept, error) {
 	node, err := s.caller(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func sightingOf(r *fencingv1.SightingsReport) (*sightings.Sighting, error) {
 	}, nil
 }
 
-// Sighted implements ToldStore. What cannot be read says nothing, and is replaced.
+// Sighted implements ToldStore. A report that cannot be read says nothing, and is replaced.
 func (c *Cluster) Sighted(ctx context.Context, node string) (*sightings.Sighting, string, error) {
 	m, err := c.configMap(ctx, sightings.KeptName(node))
 	if m == nil {

@@ -14,9 +14,8 @@ import (
 // backend is one backend of one service, as Cilium 1.18 and 1.19 select them.
 type backend = loadbalancer.BackendParams
 
-// backendsOf are all backends, with the service of each. Where several sources name a
-// backend, the one that Cilium does not use may be among them: a service too many is
-// selected again, and none too few.
+// backendsOf are all backends, with the service of each. If several sources name a backend, one of them may be a
+// source that Cilium does not use: then one service too many is selected again, but never one too few.
 func backendsOf(w *writer.Writer, txn statedb.ReadTxn) iter.Seq2[loadbalancer.ServiceName, backend] {
 	return func(yield func(loadbalancer.ServiceName, backend) bool) {
 		for be := range w.Backends().All(txn) {

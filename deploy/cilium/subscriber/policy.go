@@ -6,7 +6,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/client"
 )
 
-// mode is who rules which backends there are.
+// mode is who decides which backends there are.
 type mode string
 
 const (

@@ -22,7 +22,7 @@ type selection struct {
 	base     selectFunc
 	keepLast bool // a frontend whose usable backends are all out keeps them
 	out      atomic.Pointer[nodeSet]
-	used     atomic.Uint64 // calls; none in a refresh means that somebody took the hook
+	used     atomic.Uint64 // calls; none in a refresh means that another component took the hook
 }
 
 func newSelection(base selectFunc, keepLast bool) *selection {
@@ -31,8 +31,8 @@ func newSelection(base selectFunc, keepLast bool) *selection {
 	return s
 }
 
-// choose is a selectFunc. The sequence that it returns is walked again after
-// the transaction, by the reconciler: so the set of nodes is taken here.
+// choose is a selectFunc. The reconciler walks the returned sequence again after the transaction, so the set of nodes
+// is read here.
 func (s *selection) choose(txn statedb.ReadTxn, all backends, svc *loadbalancer.Service, fe *loadbalancer.Frontend) backends {
 	s.used.Add(1)
 	out := *s.out.Load()

@@ -19,8 +19,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/client"
 )
 
-// Cell takes the backends of LEFT nodes out of the load balancer. It must stand behind the
-// cells of the agent: the last one to set the hook of the selection has it.
+// Cell takes the backends of LEFT nodes out of the load balancer. It must come after the cells of the agent: the last
+// one to set the selection hook gets it.
 var Cell = cell.Module(
 	"fencing-agent",
 	"Takes backends of LEFT nodes out of the load balancer",
@@ -78,8 +78,8 @@ type subscriber struct {
 	ruled     mode // told last
 }
 
-// follow follows the agent until ctx ends. The set is left as it is: the process ends, and
-// the maps with the backends outlive it.
+// follow follows the agent until ctx ends. The set is not changed: the process ends, and the maps with the backends
+// outlive it.
 func (s *subscriber) follow(ctx context.Context, health cell.Health) error {
 	s.own = nodetypes.GetName()
 	health.Degraded("Kubernetes' view of the backends applies", errors.New("the fencing agent has not answered yet"))

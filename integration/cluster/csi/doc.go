@@ -4,13 +4,12 @@
 //	attach/detach controller --VolumeAttachment--> csi-attacher --(gRPC)--> [Storage]   in the harness
 //	kubelet --(gRPC)--> [ServeNode]                                                    in each node
 //
-// csi-attacher is kubernetes-csi's own (integration/cluster/cmd/attacher). [Storage] remembers who
-// has what attached and when that changed, which tells of a second node better than any object of
-// Kubernetes': [Storage.Changes]. It refuses a second node, as storage for one node does, and
-// counts the try.
+// csi-attacher is kubernetes-csi's own (integration/cluster/cmd/attacher). [Storage] remembers which node has which
+// volume attached, and when that changed. That shows a second node more reliably than any Kubernetes object:
+// [Storage.Changes]. It refuses a second node, as storage for one node does, and counts the try.
 //
-// A node has a volume mounted by a bind mount, and nothing takes that from a node that was
-// detached: what still runs there goes on writing, as it does with storage that does not fence.
+// A node mounts a volume by a bind mount, and detaching does not remove that mount: a process that still runs there
+// goes on writing, as with storage that does not fence.
 //
 // # Concurrency and blocking
 //

@@ -102,9 +102,9 @@ func cniConfig(s *machine.Spec) string {
 `, s.Pods)
 }
 
-// kubeletConfig has what is different from a kubelet's defaults, because the node is no machine, or
-// because the tests would wait for it. nodeStatusUpdateFrequency is also what a request to renew the Lease may take, and a
-// Lease of 10 s needs one of 2 s (docs/controller.md).
+// kubeletConfig has the differences from a kubelet's defaults: either the node is not a real machine, or the tests
+// would have to wait. nodeStatusUpdateFrequency is also the timeout of a request to renew the Lease, and a Lease of
+// 10 s needs 2 s (docs/controller.md).
 func kubeletConfig(s *machine.Spec) string {
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration

@@ -9,8 +9,8 @@
 //	kernel  process 1 of a node with a kernel of its own, in place of init and root: mounts, modules, networks
 //
 // The kubelet writes some sysctls of the kernel that all nodes and the host share: files stand
-// in for them. What outlives a boot is in the folder of the node: /var/lib, /var/log and /opt;
-// all else is lost when process 1 is killed, which takes everything in the node with it.
+// in for them. What survives a boot is in the folder of the node: /var/lib, /var/log and /opt. Everything else is
+// lost when process 1 is killed, which ends all processes in the node.
 //
 // [Main] returns only an error. A program that cannot be started is an error; one that ends is
 // started again after a second, as systemd would do it.

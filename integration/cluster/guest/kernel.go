@@ -18,7 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
 
-// What the kernel of a node of its own calls its devices.
+// The names of the devices in a node with a kernel of its own.
 const (
 	diskDevice  = "/dev/ubda"
 	lunDevice   = "/dev/ubdb"
@@ -29,8 +29,8 @@ const (
 	restrictive = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 )
 
-// kernel makes the machine where it has a kernel of its own, of which this is process 1. Its root is the host's, which it
-// cannot write.
+// kernel makes the machine where it has a kernel of its own, of which this is process 1. Its root file system is the
+// host's, which it cannot write.
 func kernel(path string, s *machine.Spec) error {
 	// Nothing was started that could have had an environment.
 	for name, value := range map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "TMPDIR": "/run", "HOME": "/run"} {
@@ -144,8 +144,8 @@ func load(folder string, needs []byte, name, options string) error {
 	return fmt.Errorf("guest: no module %s in %s", name, folder)
 }
 
-// attachLUN gives a node with a kernel of its own the LUN, by a loop device of that kernel, so that it can be lost. It
-// is there as long as the process that calls this.
+// attachLUN gives the LUN to a node with a kernel of its own, by a loop device of that kernel, so that the node can
+// lose it. It exists as long as the calling process.
 func attachLUN(s *machine.Spec) (*lab.LoopSet, error) {
 	if s.LUNPath == "" || s.Modules == "" {
 		return nil, nil
@@ -189,7 +189,7 @@ func rename(s *machine.Spec) error {
 	return nil
 }
 
-// processors has the kubelet find the clock rate that it insists on, and User-mode Linux does not tell.
+// processors provides the clock rate that the kubelet insists on and that User-mode Linux does not show.
 func processors(s *machine.Spec) error {
 	const path = "/proc/cpuinfo"
 	text, err := os.ReadFile(path)
@@ -222,8 +222,8 @@ func openLine() (*os.File, error) {
 	return line, nil
 }
 
-// power is process 1 of a process namespace of the host, around a kernel, with which it ends. A kernel that panics sends
-// itself a signal to end by, which it would not get as process 1.
+// power is process 1 of a PID namespace of the host, around a kernel; when it ends, the kernel ends. A kernel that
+// panics sends itself a signal to end by, which it would not get as process 1.
 func power(argv []string) error {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr

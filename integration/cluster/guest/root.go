@@ -16,8 +16,8 @@ import (
 
 const bootID = "/proc/sys/kernel/random/boot_id"
 
-// sysctls are what a kubelet writes, with the values that it wants. The kernel is that of
-// all nodes and of the host: files stand in for them.
+// sysctls are what a kubelet writes, with the values that it wants. All nodes and the host share one kernel: files
+// stand in for them.
 var sysctls = map[string]string{
 	"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
 	"kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000",

@@ -109,7 +109,7 @@ func ready(s *machine.Spec) error {
 	return nil
 }
 
-// answer answers one request after another, those that run a command beside each other.
+// answer answers requests one after the other, except for those that run a command, which run in parallel.
 func answer(harness io.ReadWriter, programs map[string]*program, lun *lab.LoopSet) error {
 	var writing sync.Mutex
 	out := json.NewEncoder(harness)

@@ -35,7 +35,7 @@ func (l *Line) read() {
 	for {
 		var a Answer
 		if in.Decode(&a) != nil {
-			return // it has ended, which done tells
+			return // it has ended, as done says
 		}
 		l.mu.Lock()
 		c := l.waiting[a.ID]

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// Spec is what a node is told at its boot.
+// Spec is what a node gets at its boot.
 type Spec struct {
 	Name    string
 	Dir     string            // folder of the node on the host: configuration, logs, what outlives a boot
@@ -20,7 +20,7 @@ type Spec struct {
 	Pods    string            // network of its pods, such as 10.244.1.0/24
 	Routes  map[string]string // networks of the pods of other nodes, and their addresses
 	Server  string            // URL of the API server
-	CAFile  string            // what the server is known by, and who may talk to the kubelet
+	CAFile  string            // what identifies the server, and who may talk to the kubelet
 	Token   string            // of the kubelet
 	Kubelet string            // the program that is a kubelet, called by that name
 	Tools   string            // folder with fencectl, for commands in the node
@@ -66,7 +66,7 @@ const AgentFolder = "/var/lib/fencing-agent"
 type Kind interface {
 	// Name is for people.
 	Name() string
-	// Missing says what this host lacks to run so many nodes.
+	// Missing says what this host lacks to run that many nodes.
 	Missing(nodes int) error
 	// OwnKernel says that each node has a kernel of its own: it has a watchdog, [Softdog], which
 	// resets it; its guest has the LUN's file as a device, and can lose it.
@@ -78,8 +78,7 @@ type Kind interface {
 
 // Ports connects a node that boots to the networks, in the order of [Spec.Ports].
 type Ports interface {
-	// Enter makes the interfaces in the network namespace of a process, by the names that they
-	// have in the node.
+	// Enter creates the interfaces in the network namespace of a process, with the names that they have in the node.
 	Enter(pid int) error
 	// Taps makes taps in the namespace of the harness, and returns their names.
 	Taps() ([]string, error)
@@ -89,8 +88,8 @@ type Ports interface {
 type Machine interface {
 	// Do has the guest do something, see package guest for what there is.
 	Do(ctx context.Context, q Request) (Answer, error)
-	// Kill is what a loss of power is: nothing is told to anybody, nothing is written. It
-	// returns when nothing of the node runs any more.
+	// Kill is like a loss of power: nobody is notified, and nothing is written. It returns when nothing of the node
+	// runs any more.
 	Kill() error
 	// Freeze stops all that runs in the node, as a hypervisor or a broken bus does, until Thaw.
 	Freeze() error
@@ -99,7 +98,7 @@ type Machine interface {
 	Done() <-chan struct{}
 }
 
-// What can be asked of a guest.
+// The requests that a guest answers.
 const (
 	Lose    = "lose"    // the LUN, by an error for each I/O; only where nodes have a kernel of their own
 	Restore = "restore" // the LUN
@@ -136,7 +135,7 @@ func (s *Spec) write() (path string, err error) {
 	return path, errors.Join(os.MkdirAll(s.Dir, 0o755), os.WriteFile(path, text, 0o600))
 }
 
-// ready is a node that has booted, or that has not, which it is killed for.
+// ready waits until a node has booted, and kills it if it has not.
 func (s *Spec) ready(m Machine, err error) (Machine, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("node %s: %w; see %s", s.Name, err, filepath.Join(s.Dir, "node.log")), m.Kill())

@@ -43,7 +43,7 @@ func (*Namespaces) Missing(nodes int) error {
 	return fits(nodes, limit)
 }
 
-// Instances of inotify: six of a kubelet and two of a containerd, and those of all that root runs beside the nodes.
+// Instances of inotify: six for a kubelet and two for a containerd, and those of everything else that root runs.
 const (
 	instances      = 8
 	otherInstances = 8

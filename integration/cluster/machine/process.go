@@ -66,7 +66,7 @@ func (p *Process) Pid() int { return p.cmd.Process.Pid }
 // Done is closed when it has ended, and with it all that runs in its process namespace.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Kill ends it; Done tells when it has. One that has ended already is no error.
+// Kill ends it; Done tells when it has. It is not an error if it has already ended.
 func (p *Process) Kill() error {
 	if err := p.cmd.Process.Kill(); !errors.Is(err, os.ErrProcessDone) {
 		return err

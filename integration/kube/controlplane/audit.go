@@ -96,6 +96,5 @@ func (p *ControlPlane) Requests(keep func(Request) bool) ([]Request, error) {
 	return kept, nil
 }
 
-// portTaken tells whether the program ended because somebody was faster to listen on its
-// port.
+// portTaken says whether the program ended because another process was faster to listen on its port.
 func portTaken(of *process) bool { return strings.Contains(of.lastLines(), "address already in use") }

@@ -68,9 +68,8 @@ func (p *ControlPlane) Kubectl(ctx context.Context, stdin string, args ...string
 	return string(out), nil
 }
 
-// Compact makes etcd forget all revisions but the present one, which it returns. An API
-// server that starts after that, or runs without a watch cache, answers 410 Gone to a
-// watch from an earlier one.
+// Compact makes etcd forget all revisions except the current one, which it returns. An API server that starts after
+// that, or runs without a watch cache, answers 410 Gone to a watch from an earlier one.
 func (p *ControlPlane) Compact(ctx context.Context) (revision string, err error) {
 	var answer struct {
 		Header struct {

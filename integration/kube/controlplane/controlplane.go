@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// attempts to find ports that nobody takes between the choice and the start.
+	// attempts to find ports that no other process takes between the choice and the start.
 	attempts = 5
 	// readyPoll is the pace at which a start looks whether the programs answer.
 	readyPoll = 50 * time.Millisecond
@@ -259,7 +259,7 @@ func (p *ControlPlane) Close() error {
 	return err
 }
 
-// freePorts finds ports of loopback below those that the kernel gives away by itself.
+// freePorts finds ports on the loopback below those that the kernel assigns by itself.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range 100 * n {

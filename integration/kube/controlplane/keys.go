@@ -44,8 +44,8 @@ type keys struct {
 }
 
 // writeKeys makes a certificate authority that signs one certificate, for loopback, and is
-// forgotten then. Where there are nodes the certificate is for their addresses of the server,
-// too, and it signs a second one, by which their kubelets know the server.
+// forgotten then. If there are nodes, the certificate is also valid for the addresses at which they reach the server,
+// and there is a second one, by which their kubelets know the server.
 func writeKeys(dir string, nodes *Nodes) (*keys, error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

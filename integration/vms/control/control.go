@@ -86,5 +86,5 @@ type Boot struct {
 // BootFile is the path of a machine's Boot in the image; the kernel's command line says vm=NAME.
 func BootFile(name string) string { return "/etc/vm/" + name + ".json" }
 
-// DiskMount is the mount point of what a machine keeps over a reset.
+// DiskMount is the mount point of the disk that a machine keeps across a reset.
 const DiskMount = "/disk"

@@ -4,9 +4,9 @@
 // # State and invariants
 //
 // A [Port] is one card of one machine: a datagram socket that QEMU sends frames to and takes frames from. Frames are
-// forwarded by the destination address; broadcast and multicast go to all. What is cut drops without a trace, ARP
-// included, and no carrier is lost, as in a broken switch. The rules of all networks are one value that is replaced
-// as a whole: a cut of any shape happens at one moment. No packet ever reaches the machine the lab runs on.
+// forwarded by the destination address; broadcast and multicast go to all. A cut drops frames without a trace,
+// including ARP, and no carrier is lost, as in a broken switch. The rules of all networks are one value that is
+// replaced as a whole: a cut of any shape happens at one moment. No packet ever reaches the machine the lab runs on.
 //
 // # Concurrency and blocking
 //

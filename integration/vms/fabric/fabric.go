@@ -74,8 +74,8 @@ func (f *Fabric) Connect(network, machine string, mac net.HardwareAddr) (*Port, 
 		conn.Close()
 		return nil, fmt.Errorf("port %s of %s: %w", network, machine, err)
 	}
-	// Frames that a stopped machine does not take count against the buffer of who sent them, until its queue is full:
-	// how long that is, the host says (net.unix.max_dgram_qlen, 10 or 512).
+	// Frames that a stopped machine does not read count against the sender's buffer, until its queue is full. The
+	// host sets the length of that queue (net.unix.max_dgram_qlen, 10 or 512).
 	if err := p.conn.SetWriteBuffer(sendBuffer); err != nil {
 		return nil, fmt.Errorf("port %s of %s: %w", network, machine, errors.Join(err, p.conn.Close()))
 	}

@@ -1,8 +1,8 @@
 // Command guest is the first process of a virtual machine of the lab. As process 1 it makes the file systems, loads
 // the kernel modules and then only collects orphans; its child brings the machine up as its Boot file says, runs the
 // agent as the systemd unit would (one second after it failed it is started again), and answers the harness over a
-// virtio port. Whatever goes wrong is told on the console and to the harness; the machine then stays as it is, so
-// that the harness can look at it.
+// virtio port. Whatever goes wrong is reported on the console and to the harness; the machine then stays as it is, so
+// that the harness can examine it.
 package main
 
 import (

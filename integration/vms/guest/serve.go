@@ -19,7 +19,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/control"
 )
 
-// poll is the pause between two looks for something that comes by itself.
+// poll is the pause between two checks for something that happens by itself.
 const poll = 100 * time.Millisecond
 
 // link is the line to the harness. Its methods may be called from any goroutine.

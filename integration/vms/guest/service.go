@@ -132,7 +132,7 @@ func (s *service) ended(err error) {
 	}
 }
 
-// again reports whether an agent that ended so is to be started again; s.mu is held.
+// again reports whether an agent that ended like this has to be started again; s.mu is held.
 func (s *service) again(err error) bool {
 	var exit *exec.ExitError
 	if !s.wanted || s.norestart || err == nil {

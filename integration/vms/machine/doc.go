@@ -3,8 +3,8 @@
 //
 // # State and invariants
 //
-// A [Machine] is one QEMU process with three lines to it: QMP, by which the hypervisor tells what it saw, above all
-// RESET; the virtio port to the guest program (package control); and the console. All that arrives is an [Event],
+// A [Machine] is one QEMU process with three connections to it: QMP, on which the hypervisor reports events, above
+// all RESET; the virtio port to the guest program (package control); and the console. All that arrives is an [Event],
 // dated by this process's clock, or for QMP by the hypervisor's on the same clock, and written to a log. Events are
 // never taken out of the list. A machine that is reset boots again in place.
 //

@@ -145,7 +145,7 @@ func (m *Machine) args() []string {
 }
 
 // clock tells the kernel what its clocks are. On a busy machine interrupts come late: the guest must not measure one
-// clock by another, by which it would end up with seconds of its own. The HPET has a frequency that is known, but its
+// clock by another, or its seconds would have a different length. The HPET has a frequency that is known, but its
 // counter is so short that the guest loses a pause of more than 21 s; the TSC has neither fault where its frequency is given.
 func (m *Machine) clock() string {
 	if m.TSCKilohertz == 0 {
@@ -193,8 +193,8 @@ func (m *Machine) dial(ctx context.Context, path string) (net.Conn, error) {
 // Signal sends a signal to the hypervisor: SIGSTOP pauses the machine while time goes on.
 func (m *Machine) Signal(s syscall.Signal) error { return m.cmd.Process.Signal(s) }
 
-// SlowDisk has the machine's first disk take no more than this many bytes a second of what is written; 0: as many as come.
-// What waits then was accepted, and lands later.
+// SlowDisk limits writes to the machine's first disk to this many bytes a second; 0: no limit. Waiting writes were
+// accepted, and land later.
 func (m *Machine) SlowDisk(bytes int) error {
 	return m.qmp.write(map[string]any{"execute": "block_set_io_throttle", "arguments": map[string]any{
 		"device": "virtio0", "bps": 0, "bps_rd": 0, "bps_wr": bytes, "iops": 0, "iops_rd": 0, "iops_wr": 0,
@@ -258,11 +258,11 @@ func (m *Machine) Events() ([]Event, <-chan struct{}) {
 	return m.events[:len(m.events):len(m.events)], m.changed
 }
 
-// errReset answers requests to a guest that is there no more.
+// errReset answers requests to a guest that no longer exists.
 var errReset = errors.New("the machine was reset")
 
-// Waited is how long the machine's threads have been kept waiting for a processor in all. What takes long in a machine
-// that waits says nothing about what runs in it.
+// Waited is how long the machine's threads have been kept waiting for a processor in all. If a machine has to wait,
+// slow results say nothing about the programs in it.
 func (m *Machine) Waited() (waited time.Duration, err error) {
 	paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", m.cmd.Process.Pid))
 	if err != nil {

@@ -1,13 +1,13 @@
 // Package gossip carries the messages of k8s/distributedapp between the replicas of its operator, by memberlist, and
 // says which replicas there are.
 //
-// What it carries are hints (docs/adr/0053): a message may be lost, late, repeated or forged. So it promises little. A
+// Its messages are hints (docs/adr/0053): a message may be lost, late, repeated or forged. So it promises little. A
 // message goes once to each member that is known at that moment; to one that does not take it in time, messages are
 // dropped. Of a message that comes only the form is checked here ([Decode]). What counts for a replica that joins, or
 // comes back, is the state: memberlist exchanges it at each join and every 30 s.
 //
-// memberlist never looks again for one that it has called dead. [Gossip.Run] does: it resolves the peers every few
-// seconds, and joins those that are not members.
+// memberlist never looks again for a member that it has called dead. [Gossip.Run] does: it resolves the peers every
+// few seconds, and joins those that are not members.
 //
 // memberlist calls State, Receive and Changed from its goroutines; they must not block. All methods may be called from
 // any goroutine; none waits for the network but Run.

@@ -181,7 +181,7 @@ func (d delegate) NotifyMsg(text []byte) {
 // GetBroadcasts has none: messages go to each member by TCP.
 func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
-// LocalState is what a replica that joins is told, and each one from time to time.
+// LocalState is what a joining replica gets, and each replica from time to time.
 func (d delegate) LocalState(bool) []byte {
 	text, err := Encode(d.g.o.State())
 	if err != nil {

@@ -22,7 +22,7 @@ func Encode(m distributedapp.Message) ([]byte, error) {
 	return text, err
 }
 
-// Decode reads a message and refuses what no replica sends. It knows nothing of who sent it.
+// Decode reads a message and refuses what no replica sends. It does not know who sent it.
 func Decode(text []byte) (m distributedapp.Message, err error) {
 	if len(text) > mostBytes {
 		return m, fmt.Errorf("%d bytes, at most %d are allowed", len(text), mostBytes)

@@ -1,5 +1,5 @@
 // Agent is cmd/fencing-agent with another watchdog: that of a node that has no kernel of its own
-// ([lab.ServeWatchdog]). All else is the agent as it is shipped.
+// ([lab.ServeWatchdog]). Everything else is the agent as shipped.
 package main
 
 import (
