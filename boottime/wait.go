@@ -2,6 +2,7 @@ package boottime
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 )
 
@@ -14,4 +15,34 @@ func Wait(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-t.C:
 	}
+}
+
+// Backoff is the pause before the next attempt: it doubles from First to Most, and is spread so that many do not come
+// back at one moment. The zero value is not usable. It is not safe for concurrent use.
+type Backoff struct {
+	First, Most time.Duration
+	Rand        *rand.Rand // nil: the process's own
+
+	next time.Duration
+}
+
+// Next returns the pause after a failure.
+func (b *Backoff) Next() time.Duration {
+	b.next = min(b.Most, max(b.First, 2*b.next))
+	// Half of it is certain: a pause of almost nothing would be none.
+	return b.next/2 + Jitter(b.Rand, b.next/2)
+}
+
+// Reset makes the next pause the first again.
+func (b *Backoff) Reset() { b.next = 0 }
+
+// Jitter is a random time of up to most.
+func Jitter(r *rand.Rand, most time.Duration) time.Duration {
+	if most <= 0 {
+		return 0
+	}
+	if r == nil {
+		return rand.N(most)
+	}
+	return time.Duration(r.Int64N(int64(most)))
 }

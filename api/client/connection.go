@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -19,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
 const (
@@ -49,16 +49,15 @@ var (
 // connect keeps sessions with the agent, one after the other, until ctx ends. A session calls answered when the agent has
 // told something, and returns why it ended; lost is told that.
 func (c *Config) connect(ctx context.Context, session func(_ context.Context, answered func()) error, lost func(error)) {
-	for tries := 0; ; tries++ {
-		err := session(ctx, func() { tries = 0 })
+	backoff := boottime.Backoff{First: firstPause, Most: longestPause}
+	for ctx.Err() == nil {
+		err := session(ctx, backoff.Reset)
 		if ctx.Err() != nil {
 			return
 		}
 		c.Log.Debug("the agent does not send its stream", "socket", c.Socket, "cause", err)
 		lost(err)
-		if !sleep(ctx, backoff(tries)) {
-			return
-		}
+		boottime.Wait(ctx, backoff.Next())
 	}
 }
 
@@ -96,28 +95,6 @@ func withoutDeadline(ctx context.Context) (context.Context, context.CancelCauseF
 	return inner, func(cause error) {
 		stop()
 		end(cause)
-	}
-}
-
-// backoff is the pause after so many attempts in vain. It is random, so that the clients of
-// one agent do not come back all at once.
-func backoff(tries int) time.Duration {
-	d := longestPause
-	if tries < 5 {
-		d = min(d, firstPause<<tries)
-	}
-	return d/2 + rand.N(d/2)
-}
-
-// sleep waits for d and reports whether ctx is still alive.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }
 
@@ -194,7 +171,7 @@ func (f *follower) ask(ctx context.Context, conn *grpc.ClientConn, end func(erro
 		case isAnswer(err):
 			f.heard()
 		}
-		if !sleep(ctx, askInterval) {
+		if boottime.Wait(ctx, askInterval); ctx.Err() != nil {
 			return
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,7 +64,8 @@ type watcher struct {
 // agent that cannot be reached at all is an error only at first: afterwards it is being replaced. follow calls
 // connected when it has an answer.
 func (w *watcher) run(ctx context.Context, follow func(_ context.Context, _ *agentConn, connected func()) error) error {
-	reached, tries, told := false, 0, ""
+	reached, told := false, ""
+	backoff := boottime.Backoff{First: firstPause, Most: longestPause}
 	for {
 		conn, err := w.agent.dial(w.env)
 		if err != nil {
@@ -75,7 +75,8 @@ func (w *watcher) run(ctx context.Context, follow func(_ context.Context, _ *age
 			if told != "" {
 				w.env.warn("connected again")
 			}
-			reached, tries, told = true, 0, ""
+			reached, told = true, ""
+			backoff.Reset()
 		})
 		_ = conn.Close() // every call on it has ended
 		if ctx.Err() != nil {
@@ -89,19 +90,8 @@ func (w *watcher) run(ctx context.Context, follow func(_ context.Context, _ *age
 			told = why
 			w.env.warn(why + "; trying again")
 		}
-		if w.pause(ctx, backoff(tries)); ctx.Err() != nil {
+		if w.pause(ctx, backoff.Next()); ctx.Err() != nil {
 			return nil
 		}
-		tries++
 	}
-}
-
-// backoff is the pause after so many attempts in vain. It is random, so that the watchers
-// of one agent do not come back all at once.
-func backoff(tries int) time.Duration {
-	d := longestPause
-	if tries < 5 {
-		d = min(d, firstPause<<tries)
-	}
-	return d/2 + rand.N(d/2)
 }

@@ -404,26 +404,6 @@ func TestPatienceEndsWithTheAnswer(t *testing.T) {
 	}
 }
 
-func TestBackoff(t *testing.T) {
-	for tries := range 70 {
-		longest := longestPause
-		if tries < 5 {
-			longest = min(longest, firstPause<<tries)
-		}
-		seen := map[time.Duration]bool{}
-		for range 50 {
-			d := backoff(tries)
-			if d < longest/2 || d >= longest {
-				t.Fatalf("after %d tries: %v, want at least half of %v", tries, d, longest)
-			}
-			seen[d] = true
-		}
-		if len(seen) < 10 {
-			t.Errorf("after %d tries: only %d different pauses", tries, len(seen))
-		}
-	}
-}
-
 // TestPausesGrow until the agent is there again.
 func TestPausesGrow(t *testing.T) {
 	a := startAgent(t, publish.HubConfig{})

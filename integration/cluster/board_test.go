@@ -8,12 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 )
 
 // board is a management board that answers IPMI in the network of the cluster: OpenIPMI's ipmi_sim, whose chassis switch
@@ -97,17 +98,7 @@ set_working_mc 0x20
 	b.cmd = exec.Command("/usr/bin/ipmi_sim", "-c", lan, "-f", emu, "-s", dir, "-n")
 	b.cmd.Stdout, b.cmd.Stderr = log, log
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // for the parent-death signal
-		defer runtime.UnlockOSThread()
-		err := b.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = b.cmd.Wait() // however it ended
-		}
-	}()
-	if err := <-started; err != nil {
+	if err := controlplane.StartChild(b.cmd, func(error) {}); err != nil {
 		t.Fatal(err)
 	}
 	return b

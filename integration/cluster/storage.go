@@ -7,10 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 
 	"github.com/fencing-agent/fencing-agent/integration/cluster/csi"
+	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 )
 
 // storage is where volumes are, and what attaches them.
@@ -53,18 +53,7 @@ func (c *Cluster) startStorage(ctx context.Context) (*storage, error) {
 	s.attacher = exec.Command(c.config.Programs.Attacher, "--csi-address="+socket, "--kubeconfig="+kubeconfig, "--http-endpoint=", "-v=3")
 	s.attacher.Stdout, s.attacher.Stderr = log, log
 	s.attacher.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // for the parent-death signal
-		defer runtime.UnlockOSThread()
-		err := s.attacher.Start()
-		started <- err
-		if err == nil {
-			_ = s.attacher.Wait() // however it ended
-		}
-		close(s.waited)
-	}()
-	if err := <-started; err != nil {
+	if err := controlplane.StartChild(s.attacher, func(error) { close(s.waited) }); err != nil {
 		stop()
 		return nil, fmt.Errorf("csi-attacher: %w", err)
 	}

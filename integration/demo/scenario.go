@@ -292,15 +292,7 @@ func (r *run) heal(ctx context.Context) error {
 	nodes := r.c.Nodes()
 	r.p.heading("Heal")
 	r.p.picture(nodes, nil)
-	began := time.Now()
-	if err := r.c.Heal(); err != nil {
-		return err
-	}
-	r.cause = time.Now()
-	if _, err := r.expect(ctx, "everyone is back: all count all and feed by majority", r.limit, "", r.everybody()); err != nil {
-		return err
-	}
-	if err := r.expectReports(ctx, began, fencingv1.EventType_JOIN, r.losers, r.winners, r.limit, ""); err != nil {
+	if err := r.allBack(ctx, r.c.Heal, r.losers, r.winners); err != nil {
 		return err
 	}
 	if r.granted != nil {
@@ -310,6 +302,19 @@ func (r *run) heal(ctx context.Context) error {
 		}
 	}
 	return r.expectGetAll(ctx, nodes, nodes)
+}
+
+// allBack does what brings nodes back, and expects that all are, and that observers say so of these.
+func (r *run) allBack(ctx context.Context, do func() error, nodes, observers []string) error {
+	began := time.Now()
+	if err := do(); err != nil {
+		return err
+	}
+	r.cause = time.Now()
+	if _, err := r.expect(ctx, "everyone is back: all count all and feed by majority", r.limit, "", r.everybody()); err != nil {
+		return err
+	}
+	return r.expectReports(ctx, began, fencingv1.EventType_JOIN, nodes, observers, r.limit, "")
 }
 
 func (r *run) kill(ctx context.Context) error {
@@ -355,15 +360,7 @@ func (r *run) comeBack(ctx context.Context) error {
 	victim, rest := nodes[len(nodes)-1], nodes[:len(nodes)-1]
 	r.p.heading("Node %s comes back", victim)
 	r.p.picture(nodes, nil)
-	began := time.Now()
-	if err := r.c.Start(victim); err != nil {
-		return err
-	}
-	r.cause = time.Now()
-	if _, err := r.expect(ctx, "everyone is back: all count all and feed by majority", r.limit, "", r.everybody()); err != nil {
-		return err
-	}
-	if err := r.expectReports(ctx, began, fencingv1.EventType_JOIN, []string{victim}, rest, r.limit, ""); err != nil {
+	if err := r.allBack(ctx, func() error { return r.c.Start(victim) }, []string{victim}, rest); err != nil {
 		return err
 	}
 	_, err := r.expect(ctx, "every agent has a slot of its own on the LUN", r.limit, "", observe.LUNReady(nodes...))

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -208,17 +207,8 @@ func (w *recoveryWorld) replica(name, settings string) (kill func(), log string)
 	cmd.Env = append(os.Environ(), "POD_NAME="+name, "POD_NAMESPACE="+controllerSpace)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	started, done := make(chan error, 1), make(chan struct{})
-	go func() {
-		runtime.LockOSThread()
-		defer close(done)
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait()
-		}
-	}()
-	w.must(<-started)
+	done := make(chan struct{})
+	w.must(controlplane.StartChild(cmd, func(error) { close(done) }))
 	w.pids = append(w.pids, cmd.Process.Pid)
 	kill = func() {
 		_ = cmd.Process.Kill() // it may have ended

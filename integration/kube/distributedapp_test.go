@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -165,17 +164,8 @@ func (w *appWorld) join() *operatorProcess {
 	defer out.Close()
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	started, done := make(chan error, 1), make(chan struct{})
-	go func() {
-		runtime.LockOSThread() // a child dies with the thread that started it
-		defer close(done)
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
+	done := make(chan struct{})
+	if err := controlplane.StartChild(cmd, func(error) { close(done) }); err != nil {
 		w.t.Fatalf("%v: run make build", err)
 	}
 	r.kill = func() {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"syscall"
 	"testing"
@@ -212,18 +211,8 @@ func (r *realAgent) start(t *testing.T) {
 	cmd := exec.Command(r.program, "--config", r.config, "--log-format", "json")
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	started, done := make(chan error, 1), make(chan struct{})
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(done)
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // it is killed
-		}
-	}()
-	if err := <-started; err != nil {
+	done := make(chan struct{})
+	if err := controlplane.StartChild(cmd, func(error) { close(done) }); err != nil {
 		t.Fatal(err)
 	}
 	r.kill = func() {

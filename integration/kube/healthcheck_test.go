@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -24,6 +23,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fencing-agent/fencing-agent/integration/kube/controlplane"
 )
 
 // healthCheckEnv names a folder with the source of medik8s' node-healthcheck-operator and, in it, the program "manager"
@@ -130,17 +131,8 @@ func (w *fenceWorld) healthCheck(program string) string {
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "DEPLOYMENT_NAMESPACE="+space, "TMPDIR="+dir)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	started, done := make(chan error, 1), make(chan struct{})
-	go func() {
-		runtime.LockOSThread() // the signal is sent when the thread ends
-		defer close(done)
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait()
-		}
-	}()
-	w.must(<-started)
+	done := make(chan struct{})
+	w.must(controlplane.StartChild(cmd, func(error) { close(done) }))
 	w.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		<-done

@@ -39,6 +39,19 @@ func (b *boots) argv(node string, argv []string) []string {
 	return append(append(append([]string{}, b.launcher...), b.path(node)), argv...)
 }
 
+// OwnMounts gives this thread, which then has to execute a program, a mount namespace of its own. The thread stays locked:
+// a parent-death signal is that of the thread that executes, too.
+func OwnMounts() error {
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("lab: create mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("lab: make the mounts private: %w", err)
+	}
+	return nil
+}
+
 // ExecInBoot replaces this process by the command args[1:], to which the file args[0] is
 // the kernel's boot id: it is mounted over it in a mount namespace of its own. It returns
 // only if that fails. It needs root, if only of a user namespace.
@@ -46,12 +59,8 @@ func ExecInBoot(args []string) error {
 	if len(args) < 2 {
 		return errors.New("lab: exec in boot: a file and a command are needed")
 	}
-	runtime.LockOSThread() // namespace and parent-death signal are those of the thread that executes
-	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("lab: create mount namespace: %w", err)
-	}
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("lab: make the mounts private: %w", err)
+	if err := OwnMounts(); err != nil {
+		return err
 	}
 	if err := unix.Mount(args[0], bootID, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("lab: mount %s over %s: %w", args[0], bootID, err)

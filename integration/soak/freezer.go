@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -129,12 +128,8 @@ func ownMounts() error {
 	if os.Getenv(done) != "" {
 		return nil
 	}
-	runtime.LockOSThread() // the namespace is that of the thread that executes
-	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("create mount namespace: %w", err)
-	}
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make the mounts private: %w", err)
+	if err := lab.OwnMounts(); err != nil {
+		return err
 	}
 	return fmt.Errorf("execute this program again: %w", unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), done+"=1")))
 }

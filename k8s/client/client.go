@@ -3,7 +3,6 @@ package client
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"strings"
@@ -19,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
 const (
@@ -175,38 +176,18 @@ func RetryAfter(err error) (time.Duration, bool) {
 	return time.Duration(seconds) * time.Second, true
 }
 
-// Backoff is the pause before the next attempt: it doubles from First to Most, takes what
-// the server asks for, and is spread so that many nodes do not come back at one moment.
-// The zero value is not usable. It is not safe for concurrent use.
-type Backoff struct {
-	First, Most time.Duration
-	Rand        *rand.Rand // nil: the process's own
-
-	next time.Duration
-}
+// Backoff is [boottime.Backoff], and takes what the server asks for.
+type Backoff boottime.Backoff
 
 // Next returns the pause after a failure with err.
 func (b *Backoff) Next(err error) time.Duration {
-	b.next = min(b.Most, max(b.First, 2*b.next))
-	// Half of it is fixed: a pause of almost nothing would be no pause.
-	d := b.next/2 + Jitter(b.Rand, b.next/2)
+	d := (*boottime.Backoff)(b).Next()
 	if asked, ok := RetryAfter(err); ok {
 		// Never earlier than asked, and not all at the moment that was asked for.
-		d = asked + Jitter(b.Rand, max(b.First, asked/4))
+		d = asked + boottime.Jitter(b.Rand, max(b.First, asked/4))
 	}
 	return d
 }
 
 // Reset makes the next pause the first again.
-func (b *Backoff) Reset() { b.next = 0 }
-
-// Jitter is a random time of up to most.
-func Jitter(r *rand.Rand, most time.Duration) time.Duration {
-	if most <= 0 {
-		return 0
-	}
-	if r == nil {
-		return rand.N(most)
-	}
-	return time.Duration(r.Int64N(int64(most)))
-}
+func (b *Backoff) Reset() { (*boottime.Backoff)(b).Reset() }

@@ -124,7 +124,7 @@ func (a *Annotation) Run(ctx context.Context) {
 			a.wait(ctx, pause)
 			continue
 		}
-		if within > 0 && !a.spread(ctx, client.Jitter(a.rand, within)) {
+		if within > 0 && !a.spread(ctx, boottime.Jitter(a.rand, within)) {
 			continue
 		}
 		tried := a.trying()

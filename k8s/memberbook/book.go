@@ -74,7 +74,7 @@ func Step(book *Book, f Facts, d *Doubt) Outcome {
 	}
 	members, missing := listed(f.Nodes, reports)
 	if len(missing) > 0 && book.Epoch == 0 {
-		return Outcome{Write: keep, Problem: "the first list has to be complete, and these nodes' agents have not told their addresses: " + few(missing)}
+		return Outcome{Write: keep, Problem: "the first list has to be complete, and these nodes' agents have not told their addresses: " + nodelist.Few(missing)}
 	}
 	if len(members) == 0 {
 		return Outcome{Write: keep, Problem: "no Node has the label of the group, or no agent of them has told its addresses"}
@@ -84,7 +84,7 @@ func Step(book *Book, f Facts, d *Doubt) Outcome {
 	}
 	problem := ""
 	if len(missing) > 0 {
-		problem = "left out, since their agents have not told their addresses: " + few(missing)
+		problem = "left out, since their agents have not told their addresses: " + nodelist.Few(missing)
 	}
 	same := slices.EqualFunc(members, book.Members, func(a, b roster.Member) bool {
 		return a.Name == b.Name && maps.Equal(a.Addresses, b.Addresses)
@@ -214,11 +214,3 @@ func consistent(members []roster.Member) error {
 }
 
 func names(a Addresses) string { return strings.Join(slices.Sorted(maps.Keys(a)), ", ") }
-
-func few(names []string) string {
-	const most = 5
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-}

@@ -53,7 +53,7 @@ func Judge(present, shown []roster.Member, confirmed []string) *Suspicion {
 	if slices.Contains(confirmed, s.Digest) {
 		return nil
 	}
-	s.Text = fmt.Sprintf("%d of %d members are to be removed (%s)", len(gone), len(present), few(gone))
+	s.Text = fmt.Sprintf("%d of %d members are to be removed (%s)", len(gone), len(present), Few(gone))
 	return s
 }
 
@@ -66,7 +66,8 @@ func Digest(members []roster.Member) string {
 	return fmt.Sprintf("%016x", r.Digest)
 }
 
-func few(names []string) string {
+// Few names some of a list that may be long.
+func Few(names []string) string {
 	const most = 5
 	if len(names) <= most {
 		return strings.Join(names, ", ")

@@ -137,7 +137,7 @@ func (s *Source) Run(ctx context.Context, again <-chan struct{}) {
 	backoff := client.Backoff{First: firstPause, Most: longestPause, Rand: s.cfg.Rand}
 	asked := client.Backoff{First: firstPause, Most: longestPause, Rand: s.cfg.Rand}
 	young := client.Backoff{First: youngPause, Most: youngLongestPause, Rand: s.cfg.Rand}
-	pause := client.Jitter(s.cfg.Rand, s.spread())
+	pause := boottime.Jitter(s.cfg.Rand, s.spread())
 	for {
 		urgent := idle(ctx, pause, again)
 		if ctx.Err() != nil {
@@ -146,7 +146,7 @@ func (s *Source) Run(ctx context.Context, again <-chan struct{}) {
 		if urgent {
 			// Everybody hears of it at one moment, and it is told again and again until the
 			// list has been seen: the pauses grow.
-			if boottime.Wait(ctx, asked.Next(nil)+client.Jitter(s.cfg.Rand, s.spread())); ctx.Err() != nil {
+			if boottime.Wait(ctx, asked.Next(nil)+boottime.Jitter(s.cfg.Rand, s.spread())); ctx.Err() != nil {
 				return
 			}
 		} else {
@@ -201,7 +201,7 @@ func (s *Source) interval() time.Duration {
 	if d <= 0 {
 		return 0
 	}
-	return d*4/5 + client.Jitter(s.cfg.Rand, d*2/5)
+	return d*4/5 + boottime.Jitter(s.cfg.Rand, d*2/5)
 }
 
 // round looks once. soon is when to look next, if there is a reason other than the interval.

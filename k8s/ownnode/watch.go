@@ -79,7 +79,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		pause := client.Jitter(w.cfg.Rand, firstPause) // all watches may have ended with one server
+		pause := boottime.Jitter(w.cfg.Rand, firstPause) // all watches may have ended with one server
 		if err == nil {
 			backoff.Reset()
 		} else {

@@ -152,7 +152,7 @@ func (c *controllerSource) pause(answered bool, err error, backoff *client.Backo
 		return backoff.Next(nil)
 	}
 	backoff.Reset() // one replica may have ended for all its agents
-	return controllerFirst + client.Jitter(nil, c.spread())
+	return controllerFirst + boottime.Jitter(nil, c.spread())
 }
 
 func (c *controllerSource) spread() time.Duration {

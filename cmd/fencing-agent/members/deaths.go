@@ -8,7 +8,6 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
-	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 )
@@ -52,7 +51,7 @@ func (t *DeathTeller) Run(ctx context.Context) {
 		case value == said && repeat > 0:
 			t.wait(ctx, repeat)
 			continue
-		case value != said && !t.spread(ctx, said, client.Jitter(t.rand, within)):
+		case value != said && !t.spread(ctx, said, boottime.Jitter(t.rand, within)):
 			continue
 		}
 		value, _, _ = t.wish()

@@ -11,7 +11,6 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
-	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
@@ -50,7 +49,7 @@ func (t *SightingTeller) Run(ctx context.Context) {
 			t.wait(ctx, 0)
 			continue
 		}
-		if boottime.Wait(ctx, client.Jitter(t.rand, within)); ctx.Err() != nil {
+		if boottime.Wait(ctx, boottime.Jitter(t.rand, within)); ctx.Err() != nil {
 			return
 		}
 		value, _, n = t.wish()

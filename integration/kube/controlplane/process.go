@@ -30,10 +30,25 @@ type process struct {
 	err  error         // how it ended; valid then
 }
 
-// start runs kubetest as the named program, its output appended to DIR/NAME.log.
+// StartChild starts a program with a parent-death signal, which its SysProcAttr names, and calls ended with how it ended.
 //
-// The parent-death signal is sent when the thread that forked ends, not the process. So
-// the goroutine which starts the program keeps its thread until the program's end.
+// That signal is sent when the thread that forked ends, not the process. So the goroutine which starts the program keeps
+// its thread until the program's end.
+func StartChild(cmd *exec.Cmd, ended func(error)) error {
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			ended(cmd.Wait())
+		}
+	}()
+	return <-started
+}
+
+// start runs kubetest as the named program, its output appended to DIR/NAME.log.
 func start(binary, dir, name string, args ...string) (*process, error) {
 	p := &process{name: name, log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -43,19 +58,12 @@ func start(binary, dir, name string, args ...string) (*process, error) {
 	p.cmd = exec.Command(binary, append([]string{name}, args...)...)
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(p.done)
-		err := p.cmd.Start()
-		_ = log.Close() // the program has its own descriptor
-		started <- err
-		if err == nil {
-			p.err = p.cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
+	err = StartChild(p.cmd, func(err error) {
+		p.err = err
+		close(p.done)
+	})
+	_ = log.Close() // the program has its own descriptor
+	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	return p, nil

@@ -122,26 +122,17 @@ func statementFromWire(w *Statement, r *roster.Roster) (*netgossip.Statement, er
 		// know; such a statement is of use only to tell that its sender is alive.
 		limit = r.Size()
 	}
-	seen, err := setFromWire(w.GetSeen(), limit)
-	if err != nil {
-		return nil, fmt.Errorf("seen: %w", err)
+	var sets [5]roster.Set
+	for i, f := range [len(sets)]struct {
+		name string
+		text []byte
+	}{{"seen", w.GetSeen()}, {"view", w.GetView()}, {"guarded", w.GetGuarded()}, {"lost", w.GetLost()}, {"lately", w.GetLately()}} {
+		var err error
+		if sets[i], err = setFromWire(f.text, limit); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
 	}
-	view, err := setFromWire(w.GetView(), limit)
-	if err != nil {
-		return nil, fmt.Errorf("view: %w", err)
-	}
-	guarded, err := setFromWire(w.GetGuarded(), limit)
-	if err != nil {
-		return nil, fmt.Errorf("guarded: %w", err)
-	}
-	lost, err := setFromWire(w.GetLost(), limit)
-	if err != nil {
-		return nil, fmt.Errorf("lost: %w", err)
-	}
-	lately, err := setFromWire(w.GetLately(), limit)
-	if err != nil {
-		return nil, fmt.Errorf("lately: %w", err)
-	}
+	seen, view, guarded, lost, lately := sets[0], sets[1], sets[2], sets[3], sets[4]
 	standing, err := standingFromWire(w.GetStanding())
 	if err != nil {
 		return nil, fmt.Errorf("standing: %w", err)
