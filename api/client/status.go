@@ -153,7 +153,7 @@ func (s *statusFollower) deliver(ctx context.Context, use func(StatusUpdate)) {
 			u.Err = n.err
 			if n.status != nil {
 				u.Status, word = n.status, n.at
-				u.Proven, u.Withdrawn = book.note(n.status)
+				u.Proven, u.Withdrawn = book.note(n.status, n.at)
 			} else if u.Status == nil {
 				continue // nothing to tell before the hold time is over
 			}

@@ -22,6 +22,7 @@ type scene struct {
 	st    *fencingv1.Status
 	// halted is when the agent's loop took its last status; zero: it goes on.
 	halted time.Time
+	ahead  time.Duration // by how much the wall clock is
 }
 
 func newScene() *scene {
@@ -39,7 +40,7 @@ func (s *scene) status() *fencingv1.Status {
 	if !s.halted.IsZero() {
 		now = s.halted
 	}
-	st.Time, st.Self.Uptime = timestamppb.New(now), durationpb.New(now.Sub(s.began))
+	st.Time, st.Self.Uptime = timestamppb.New(now.Add(s.ahead)), durationpb.New(now.Sub(s.began))
 	return st
 }
 
@@ -145,6 +146,33 @@ func TestDeathsAreToldOnce(t *testing.T) {
 		s.change(fence(1, ""))
 		w.expect(t, "a node that the agent never met", false, 1)
 	})
+}
+
+// Guard: an agent that takes a death back while the wall clock is set is the one that has said it.
+func TestDeathIsTakenBackAsTheClockIsSet(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Hour, -time.Hour, 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			a, s, w := newAgent(t), newScene(), &statusWitness{}
+			a.status = s.status
+			a.start()
+			followStatus(t, a, w)
+			s.change(fence(2, "31"))
+			w.expect(t, "fenced", true, 1, "+n3/31")
+			s.change(func(st *fencingv1.Status) {
+				s.ahead = ahead
+				st.Nodes[2].Death, st.Nodes[2].State = nil, fencingv1.NodeState_NODE_STATE_UNKNOWN
+			})
+			w.expect(t, "taken back", true, 0, "-n3/31")
+			s.change(fence(1, "21"))
+			w.expect(t, "another", true, 1, "+n2/21")
+			s.change(func(st *fencingv1.Status) {
+				s.began, s.ahead = time.Now(), 0
+				st.Nodes[1].Death, st.Nodes[1].State = nil, fencingv1.NodeState_NODE_STATE_UNKNOWN
+			})
+			a.start()
+			w.expect(t, "restarted as the clock is set", true, 0)
+		})
+	}
 }
 
 // Guards: an agent that was restarted has forgotten, and withdraws nothing by that; but what answers is alive.

@@ -23,17 +23,21 @@ type deathBook struct {
 // agentLife is one process of an agent.
 type agentLife struct {
 	boot  string
-	began time.Time
+	began time.Time // by the wall clock of its status
+	heard time.Time // the same by this process, whose clock does not jump, from when the status came
 }
 
+// is reports whether both are one process. The wall clock may be set, and a status that stands still is heard later each time; a
+// process that was restarted differs in both.
 func (l agentLife) is(other agentLife) bool {
-	d := l.began.Sub(other.began)
-	return l.boot == other.boot && d > -clockSlack && d < clockSlack
+	near := func(d time.Duration) bool { return d.Abs() < clockSlack }
+	return l.boot == other.boot && (near(l.began.Sub(other.began)) || near(l.heard.Sub(other.heard)))
 }
 
-// note takes a status, and returns what it changes.
-func (b *deathBook) note(st *fencingv1.Status) (proven, withdrawn []NodeDeath) {
-	life := agentLife{st.GetSelf().GetBootNonce(), st.GetTime().AsTime().Add(-st.GetSelf().GetUptime().AsDuration())}
+// note takes a status that came at that time, and returns what it changes.
+func (b *deathBook) note(st *fencingv1.Status, at time.Time) (proven, withdrawn []NodeDeath) {
+	up := -st.GetSelf().GetUptime().AsDuration()
+	life := agentLife{st.GetSelf().GetBootNonce(), st.GetTime().AsTime().Add(up), at.Add(up)}
 	if !life.is(b.life) {
 		b.said = map[string]bool{}
 	}

@@ -23,9 +23,10 @@ const longestBody = 64 << 10
 
 // Config is what a [Checker] needs. Logger and Rand may be nil.
 type Config struct {
-	Kubeconfig string        // path; empty: the pod's service account
-	Pace       *Pace         // when to ask
-	Timeout    time.Duration // of a check, at most the shorter interval of Pace
+	Kubeconfig string         // path; empty: the pod's service account
+	Client     *client.Client // nil: a Kubeconfig that cannot be read is an error, and not a server that is not reachable yet
+	Pace       *Pace          // when to ask
+	Timeout    time.Duration  // of a check, at most the shorter interval of Pace
 	Logger     *slog.Logger
 	Clock      boottime.Clock
 	// OnResult gets the result of every check. It runs on Run's goroutine and delays the next check.
@@ -51,6 +52,9 @@ func New(c Config) (*Checker, error) {
 		return nil, fmt.Errorf("api check: timeout %v with interval %v: the timeout must be positive and not exceed the interval", c.Timeout, c.Pace.often)
 	}
 	rc, err := client.Load(c.Kubeconfig)
+	if err != nil && c.Client != nil && c.Client.Ready() != nil {
+		rc, err = c.Client.Own(), nil
+	}
 	if err != nil {
 		return nil, err
 	}

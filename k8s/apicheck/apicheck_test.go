@@ -13,11 +13,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/k8s/client"
 )
 
 func kubeconfig(t *testing.T, server, extra string) string {
@@ -75,6 +77,56 @@ func TestNewRefuses(t *testing.T) {
 				t.Errorf("New: %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// Guard: an API server whose kubeconfig cannot be read is not reachable, until it can: no start ends for that. Connections are dropped
+// after a check that fails, as ever.
+func TestKubeconfigThatComesLater(t *testing.T) {
+	var mu sync.Mutex
+	status, from := http.StatusOK, map[string]bool{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		from[r.RemoteAddr] = true
+		w.WriteHeader(status)
+	}))
+	defer s.Close()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	late, err := client.Late(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := config(path, func(bool, boottime.Instant) {})
+	c.Timeout, c.Pace = 5*time.Second, NewPace(5*time.Second, 5*time.Second)
+	if _, err := New(c); err == nil {
+		t.Error("without a client that reads it later it is an error")
+	}
+	c.Client = late
+	k, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.check(t.Context()); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("reachable without a kubeconfig: %v", err)
+	}
+	text, err := os.ReadFile(kubeconfig(t, s.URL, ""))
+	if err == nil {
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, now := range []int{200, 200, 500, 200} {
+		mu.Lock()
+		status = now
+		mu.Unlock()
+		if err := k.check(t.Context()); (err == nil) != (now == 200) {
+			t.Errorf("status %d: %v", now, err)
+		}
+	}
+	if len(from) != 2 {
+		t.Errorf("%d connections, want a new one after the check that failed", len(from))
 	}
 }
 

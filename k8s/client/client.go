@@ -43,6 +43,7 @@ type Client struct {
 	http      *http.Client
 	codecs    serializer.CodecFactory
 	namespace string
+	late      *late // nil: the configuration is known
 
 	mu      sync.Mutex
 	clients map[schema.GroupVersion]rest.Interface // guarded by mu
@@ -135,16 +136,49 @@ func newClient(rc *rest.Config, namespace string) (*Client, error) {
 // time: one on which a request has timed out is not used again, whatever else goes over others.
 func (c *Client) Apart() (*Client, error) {
 	rc := rest.CopyConfig(c.rc)
-	rc.NextProtos = []string{"http/1.1"}
-	return newClient(rc, c.namespace)
+	if c.late == nil {
+		rc.NextProtos = oneAtATime
+	} else {
+		rc.Transport = c.late.config(oneAtATime).Transport
+	}
+	apart, err := newClient(rc, c.namespace)
+	if err == nil {
+		apart.late = c.late
+	}
+	return apart, err
+}
+
+// Ready is why a client that was made by [Late] cannot send a request yet.
+func (c *Client) Ready() error {
+	if c.late == nil {
+		return nil
+	}
+	_, err := c.late.read()
+	return err
 }
 
 // Namespace is where the agent's own objects live: that of its pod, or of the kubeconfig's
-// context.
-func (c *Client) Namespace() string { return c.namespace }
+// context, from when that can be read ([Client.Ready]).
+func (c *Client) Namespace() string {
+	if c.late == nil {
+		return c.namespace
+	}
+	c.late.mu.Lock()
+	defer c.late.mu.Unlock()
+	return c.late.namespace
+}
 
 // Host is the address of the API server, for logs.
-func (c *Client) Host() string { return c.rc.Host }
+func (c *Client) Host() string {
+	if c.late == nil {
+		return c.rc.Host
+	}
+	rc, err := c.late.read()
+	if err != nil {
+		return "that of " + c.late.path
+	}
+	return rc.Host
+}
 
 // For returns the client of one API group, [Core] or [Coordination].
 func (c *Client) For(group schema.GroupVersion) (rest.Interface, error) {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
 
 	"github.com/fencing-agent/fencing-agent/api/publish"
@@ -36,6 +37,9 @@ func (m *Machine) Parts() (out []Finding) {
 	}
 	if m.Config.HTTP.Address != "" {
 		out = append(out, m.http())
+	}
+	if m.Config.Kubernetes.Kubeconfig != "" {
+		out = append(out, m.kubeconfig())
 	}
 	if m.Config.Watchdog.Driver == config.DriverDevice {
 		out = append(out, m.device())
@@ -128,6 +132,71 @@ func (m *Machine) http() Finding {
 	f := m.port(subject, netip.AddrPortFrom(ip, to.Port()))
 	f.Found = m.Config.HTTP.Address + ": " + f.Found
 	return f
+}
+
+// kubeconfig looks whether there is one, with the files that it names.
+func (m *Machine) kubeconfig() Finding {
+	const subject = "kubernetes.kubeconfig"
+	path := m.Config.Kubernetes.Kubeconfig
+	if err := usable(path); err != nil {
+		do := later
+		if m.Config.Quorum.TieBreak == config.TieBreakLease {
+			do = noStart + ": the Lease that breaks ties is in the namespace of its context"
+		}
+		return Finding{Wrong, subject, err.Error(), do}
+	}
+	return Finding{OK, subject, path + " can be read", ""}
+}
+
+// usable is why a kubeconfig is not.
+func usable(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var k struct {
+		Clusters []struct {
+			Cluster struct {
+				CA string `yaml:"certificate-authority"`
+			}
+		}
+		Users []struct {
+			User struct {
+				Certificate string `yaml:"client-certificate"`
+				Key         string `yaml:"client-key"`
+				Token       string `yaml:"tokenFile"`
+			}
+		}
+	}
+	if err := yaml.Unmarshal(text, &k); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if len(k.Clusters) == 0 {
+		return fmt.Errorf("%s names no cluster", path)
+	}
+	var files []string
+	for _, c := range k.Clusters {
+		files = append(files, c.Cluster.CA)
+	}
+	for _, u := range k.Users {
+		files = append(files, u.User.Certificate, u.User.Key, u.User.Token)
+	}
+	for _, file := range files {
+		if file == "" {
+			continue
+		}
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(filepath.Dir(path), file)
+		}
+		info, err := os.Stat(file)
+		if err == nil && info.Size() == 0 {
+			err = fmt.Errorf("%s is empty", file)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return nil
 }
 
 // device looks at the watchdog that the agent would arm.

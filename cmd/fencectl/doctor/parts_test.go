@@ -37,6 +37,13 @@ func TestPartsOfTheAgent(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	kube := func(text string) string {
+		path := filepath.Join(dir, "kubelet.conf")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
 	for name, c := range map[string]struct {
 		edit    func(*config.Config)
 		level   Level
@@ -51,17 +58,28 @@ func TestPartsOfTheAgent(t *testing.T) {
 			c.Members.Static = append(c.Members.Static, config.Member{Name: "n2", Addresses: c.Members.Static[0].Addresses})
 			c.Members.Static[0].Addresses = map[string]netip.Addr{"lo": netip.MustParseAddr("203.0.113.1")}
 		}, Wrong, "address lo", "another member's", true},
-		"the port is free":     {func(*config.Config) {}, OK, "port 1 lo", "nobody listens", false},
-		"the port is taken":    {func(c *config.Config) { c.SystemNetworks[0].Port = int(at.Port()) }, Wrong, "port " + portText(at) + " lo", "listens", false},
-		"an empty folder":      {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "empty") }, OK, "socket", "can be made", false},
-		"a full folder":        {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "full") }, Wrong, "socket", "with something in it", false},
-		"a file":               {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "file") }, Wrong, "socket", "something other than a socket", false},
-		"no folder":            {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "none", "a.sock") }, Wrong, "socket", "create it", false},
-		"served by another":    {func(c *config.Config) { c.API.Socket = served }, Wrong, "socket", "is serving it", true},
-		"metrics are taken":    {func(c *config.Config) { c.HTTP.Address = at.String() }, Wrong, "http.address", "listens", false},
-		"not this node's":      {func(c *config.Config) { c.HTTP.Address = "203.0.113.1:9110" }, Wrong, "http.address", "not an address of this node", false},
-		"no watchdog":          {func(c *config.Config) { c.Watchdog.Device = "/dev/no-such-watchdog" }, Wrong, "watchdog.device", "no such file", false},
-		"no such identity":     {func(c *config.Config) { c.Watchdog.Device = "identity:none" }, Wrong, "watchdog.device", "watchdog \"none\"", false},
+		"the port is free":  {func(*config.Config) {}, OK, "port 1 lo", "nobody listens", false},
+		"the port is taken": {func(c *config.Config) { c.SystemNetworks[0].Port = int(at.Port()) }, Wrong, "port " + portText(at) + " lo", "listens", false},
+		"an empty folder":   {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "empty") }, OK, "socket", "can be made", false},
+		"a full folder":     {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "full") }, Wrong, "socket", "with something in it", false},
+		"a file":            {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "file") }, Wrong, "socket", "something other than a socket", false},
+		"no folder":         {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "none", "a.sock") }, Wrong, "socket", "create it", false},
+		"served by another": {func(c *config.Config) { c.API.Socket = served }, Wrong, "socket", "is serving it", true},
+		"metrics are taken": {func(c *config.Config) { c.HTTP.Address = at.String() }, Wrong, "http.address", "listens", false},
+		"not this node's":   {func(c *config.Config) { c.HTTP.Address = "203.0.113.1:9110" }, Wrong, "http.address", "not an address of this node", false},
+		"no watchdog":       {func(c *config.Config) { c.Watchdog.Device = "/dev/no-such-watchdog" }, Wrong, "watchdog.device", "no such file", false},
+		"no such identity":  {func(c *config.Config) { c.Watchdog.Device = "identity:none" }, Wrong, "watchdog.device", "watchdog \"none\"", false},
+		"no kubeconfig":     {func(c *config.Config) { c.Kubernetes.Kubeconfig = filepath.Join(dir, "kube") }, Wrong, "kubernetes.kubeconfig", "no such file", false},
+		"no kubeconfig for a Lease": {func(c *config.Config) {
+			c.Kubernetes.Kubeconfig, c.Quorum.TieBreak = filepath.Join(dir, "kube"), config.TieBreakLease
+		}, Wrong, "kubernetes.kubeconfig", "no such file", true},
+		"an empty kubeconfig": {func(c *config.Config) { c.Kubernetes.Kubeconfig = filepath.Join(dir, "file") }, Wrong, "kubernetes.kubeconfig", "names no cluster", false},
+		"a kubeconfig without its certificate": {func(c *config.Config) {
+			c.Kubernetes.Kubeconfig = kube("clusters: [{cluster: {certificate-authority: file}}]\nusers: [{user: {client-certificate: /none.pem}}]\n")
+		}, Wrong, "kubernetes.kubeconfig", "file is empty", false},
+		"a kubeconfig": {func(c *config.Config) {
+			c.Kubernetes.Kubeconfig = kube("clusters: [{cluster: {certificate-authority: kubelet.conf}}]\n")
+		}, OK, "kubernetes.kubeconfig", "can be read", false},
 		"lists can be kept":    {func(*config.Config) {}, OK, "members.cacheFile", "is writable", false},
 		"lists cannot be kept": {func(c *config.Config) { c.Members.CacheFile = filepath.Join(dir, "file", "x", "members.json") }, Wrong, "members.cacheFile", "not a directory", true},
 	} {

@@ -174,10 +174,10 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	var p [8]byte
 	_, _ = rand.Read(p[:]) // never fails (crypto/rand)
 	a.self.process = binary.LittleEndian.Uint64(p[:]) | 1
+	a.published.parts = parts.New(a.log, a.opts.Registry)
 	if err := a.openKubernetes(); err != nil {
 		return nil, err
 	}
-	a.published.parts = parts.New(a.log, a.opts.Registry)
 	a.published.unsaved = newUnsaved(a.opts.Registry)
 	a.members = a.newMembers()
 	succession, directory, err := a.members.Begin(ctx)

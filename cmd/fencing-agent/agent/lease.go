@@ -65,6 +65,10 @@ func (a *Agent) openLease(report func(leasequorum.Completion)) (LeaseRegister, e
 	if a.opts.OpenLease != nil {
 		return a.opts.OpenLease(report), nil
 	}
+	// Which Lease it is, two halves have to know alike: its namespace is that of the kubeconfig's context.
+	if err := a.kube.client.Ready(); err != nil {
+		return nil, err
+	}
 	// A connection that a watch keeps open would be used on when it leads nowhere any more.
 	api, err := a.kube.client.Apart()
 	if err != nil {

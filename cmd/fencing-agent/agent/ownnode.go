@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"context"
+	"fmt"
 	"maps"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
@@ -39,14 +41,40 @@ func (n *nodeSignals) tell(g ownnode.Signals, to func(map[string]string)) {
 	})
 }
 
-// openKubernetes makes the client of the API server, if the configuration names one.
-func (a *Agent) openKubernetes() error {
+// kubePart is the credentials for the API server among the parts of the agent.
+const kubePart = "kubernetes.kubeconfig"
+
+// openKubernetes makes the client of the API server, if the configuration names one. A kubeconfig that cannot be used is a part that is
+// missing: who is asked about ties by it is one that is not reached.
+func (a *Agent) openKubernetes() (err error) {
 	if a.kube.client = a.opts.Kubernetes; a.kube.client != nil || !a.cfg.UsesKubernetes() {
 		return nil
 	}
-	var err error
-	a.kube.client, err = client.New(a.cfg.Kubernetes.Kubeconfig, client.NewMetrics(a.opts.Registry))
+	metrics, path := client.NewMetrics(a.opts.Registry), a.cfg.Kubernetes.Kubeconfig
+	if path == "" {
+		a.kube.client, err = client.New("", metrics)
+		return err
+	}
+	if a.kube.client, err = client.Late(path, metrics); err != nil {
+		return err
+	}
+	a.published.parts.Note(kubePart, a.kubeReady())
+	return nil
+}
+
+func (a *Agent) kubeReady() error {
+	err := a.kube.client.Ready()
+	if err != nil {
+		err = fmt.Errorf("%w; the API server is not reached until it can be read", err)
+	}
 	return err
+}
+
+// startKubernetes reads the kubeconfig until it can be used.
+func (a *Agent) startKubernetes(background spawn) {
+	if a.published.parts.Lacks(kubePart) {
+		background(func(ctx context.Context) { a.published.parts.Keep(ctx, kubePart, a.kubeReady) })
+	}
 }
 
 // nodeSignals is what is known of this node's Node, and what that asks of the watchdog. A nil *nodeSignals does nothing.

@@ -13,10 +13,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/parts"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 	"github.com/fencing-agent/fencing-agent/k8s/k8stest"
@@ -212,3 +216,33 @@ func TestNodeMemoryOnAFullDisk(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// Guard: a kubeconfig that cannot be used is a part that is missing, and not the end of the start: networks and LUN decide without it.
+// Only a Lease that breaks ties has to be known.
+func TestStartsWithoutItsKubeconfig(t *testing.T) {
+	cfg := config.Default()
+	cfg.Cluster, cfg.NodeGroup, cfg.NodeName = "main", "worker", "n1"
+	cfg.Kubernetes.Kubeconfig = filepath.Join(t.TempDir(), "kubelet.conf")
+	log := slog.New(slog.DiscardHandler)
+	a := &Agent{cfg: cfg, log: log, clock: boottime.Now, opts: Options{Registry: prometheus.NewRegistry()}, published: published{parts: parts.New(log, prometheus.NewRegistry())}}
+	if err := a.openKubernetes(); err != nil || a.kube.client == nil {
+		t.Fatal(err)
+	}
+	if m := a.published.parts.Missing(); len(m) != 1 || m[0].Part != kubePart || !strings.Contains(m[0].Problem, "no such file or directory; the API server is not reached") {
+		t.Errorf("%+v", m)
+	}
+	if _, err := a.openLease(nil); err == nil || !strings.Contains(err.Error(), "kubelet.conf") {
+		t.Errorf("a Lease of an unknown namespace: %v", err)
+	}
+	text := "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: k, cluster: {server: 'https://127.0.0.1:1'}}]\n" +
+		"users: [{name: u, user: {token: secret}}]\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"
+	if err := os.WriteFile(cfg.Kubernetes.Kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		a.startKubernetes(func(f func(context.Context)) { f(t.Context()) })
+	})
+	if err := a.kube.client.Ready(); err != nil || len(a.published.parts.Missing()) > 0 {
+		t.Errorf("%v, %+v", err, a.published.parts.Missing())
+	}
+}

@@ -19,6 +19,7 @@ const (
 // startSignals starts what may ask to disarm, and the probe of the Kubernetes API.
 func (a *Agent) startSignals(background spawn) error {
 	a.startDisableFile(background)
+	a.startKubernetes(background)
 	if err := a.startOwnNode(background); err != nil {
 		return err
 	}
@@ -33,7 +34,7 @@ func (a *Agent) startSignals(background spawn) error {
 		return nil
 	}
 	check, err := apicheck.New(apicheck.Config{
-		Kubeconfig: a.cfg.Kubernetes.Kubeconfig, Pace: a.kube.pace, Timeout: apiTimeout, Logger: a.log, Clock: a.clock,
+		Kubeconfig: a.cfg.Kubernetes.Kubeconfig, Client: a.kube.client, Pace: a.kube.pace, Timeout: apiTimeout, Logger: a.log, Clock: a.clock,
 		OnResult: report,
 	})
 	if err != nil {
