@@ -14,6 +14,41 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
 
+// part is what the doctor says of one part of an agent.
+type part struct {
+	edit    func(*config.Config)
+	level   Level
+	subject string
+	says    string
+	ends    bool // the start
+}
+
+func (c part) holds(t *testing.T, dir string) {
+	t.Helper()
+	cfg := config.Default()
+	cfg.NodeName = "n1"
+	cfg.SystemNetworks = []config.SystemNetwork{{Name: "lo", At: config.Place{Interface: "lo"}, Port: 1}}
+	cfg.Members.Source = config.SourceStatic
+	cfg.Members.Static = []config.Member{{Name: "n1", Addresses: map[string]netip.Addr{"lo": netip.MustParseAddr("127.0.0.1")}}}
+	cfg.Members.CacheFile = filepath.Join(dir, "state", "members.json")
+	cfg.API.Socket, cfg.HTTP.Address, cfg.Watchdog.Driver = filepath.Join(dir, "a.sock"), "", config.DriverDevice
+	c.edit(cfg)
+	began := time.Now()
+	for _, f := range (&Machine{Config: cfg}).Parts() {
+		if f.Subject != c.subject {
+			continue
+		}
+		if f.Level != c.level || !strings.Contains(f.Found, c.says) || (f.Do == "") != (f.Level == OK) || f.Ends() != c.ends {
+			t.Errorf("%+v, want %s with %q", f, c.level, c.says)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		return
+	}
+	t.Errorf("nothing is found about %s", c.subject)
+}
+
 // Guard: the doctor says beforehand what the agent will lack, by the agent's own looks at this machine.
 func TestPartsOfTheAgent(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,20 +72,7 @@ func TestPartsOfTheAgent(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	kube := func(text string) string {
-		path := filepath.Join(dir, "kubelet.conf")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	for name, c := range map[string]struct {
-		edit    func(*config.Config)
-		level   Level
-		subject string
-		says    string
-		ends    bool // the start
-	}{
+	for name, c := range map[string]part{
 		"all in order":    {func(*config.Config) {}, OK, "address lo", "127.0.0.1 on lo", false},
 		"no interface":    {func(c *config.Config) { c.SystemNetworks[0].At.Interface = "nosuch0" }, Wrong, "address lo", "does not exist", false},
 		"another address": {func(c *config.Config) { c.Members.Static[0].Addresses["lo"] = netip.MustParseAddr("203.0.113.1") }, Wrong, "address lo", "203.0.113.1 for this node", false},
@@ -58,18 +80,42 @@ func TestPartsOfTheAgent(t *testing.T) {
 			c.Members.Static = append(c.Members.Static, config.Member{Name: "n2", Addresses: c.Members.Static[0].Addresses})
 			c.Members.Static[0].Addresses = map[string]netip.Addr{"lo": netip.MustParseAddr("203.0.113.1")}
 		}, Wrong, "address lo", "another member's", true},
-		"the port is free":  {func(*config.Config) {}, OK, "port 1 lo", "nobody listens", false},
-		"the port is taken": {func(c *config.Config) { c.SystemNetworks[0].Port = int(at.Port()) }, Wrong, "port " + portText(at) + " lo", "listens", false},
-		"an empty folder":   {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "empty") }, OK, "socket", "can be made", false},
-		"a full folder":     {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "full") }, Wrong, "socket", "with something in it", false},
-		"a file":            {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "file") }, Wrong, "socket", "something other than a socket", false},
-		"no folder":         {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "none", "a.sock") }, Wrong, "socket", "create it", false},
-		"served by another": {func(c *config.Config) { c.API.Socket = served }, Wrong, "socket", "is serving it", true},
-		"metrics are taken": {func(c *config.Config) { c.HTTP.Address = at.String() }, Wrong, "http.address", "listens", false},
-		"not this node's":   {func(c *config.Config) { c.HTTP.Address = "203.0.113.1:9110" }, Wrong, "http.address", "not an address of this node", false},
-		"no watchdog":       {func(c *config.Config) { c.Watchdog.Device = "/dev/no-such-watchdog" }, Wrong, "watchdog.device", "no such file", false},
-		"no such identity":  {func(c *config.Config) { c.Watchdog.Device = "identity:none" }, Wrong, "watchdog.device", "watchdog \"none\"", false},
-		"no kubeconfig":     {func(c *config.Config) { c.Kubernetes.Kubeconfig = filepath.Join(dir, "kube") }, Wrong, "kubernetes.kubeconfig", "no such file", false},
+		"the port is free":     {func(*config.Config) {}, OK, "port 1 lo", "nobody listens", false},
+		"the port is taken":    {func(c *config.Config) { c.SystemNetworks[0].Port = int(at.Port()) }, Wrong, "port " + portText(at) + " lo", "listens", false},
+		"an empty folder":      {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "empty") }, OK, "socket", "can be made", false},
+		"a full folder":        {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "full") }, Wrong, "socket", "with something in it", false},
+		"a file":               {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "file") }, Wrong, "socket", "something other than a socket", false},
+		"no folder":            {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "none", "a.sock") }, Wrong, "socket", "create it", false},
+		"served by another":    {func(c *config.Config) { c.API.Socket = served }, Wrong, "socket", "is serving it", true},
+		"metrics are taken":    {func(c *config.Config) { c.HTTP.Address = at.String() }, Wrong, "http.address", "listens", false},
+		"not this node's":      {func(c *config.Config) { c.HTTP.Address = "203.0.113.1:9110" }, Wrong, "http.address", "not an address of this node", false},
+		"no watchdog":          {func(c *config.Config) { c.Watchdog.Device = "/dev/no-such-watchdog" }, Wrong, "watchdog.device", "no such file", false},
+		"no such identity":     {func(c *config.Config) { c.Watchdog.Device = "identity:none" }, Wrong, "watchdog.device", "watchdog \"none\"", false},
+		"lists can be kept":    {func(*config.Config) {}, OK, "members.cacheFile", "is writable", false},
+		"lists cannot be kept": {func(c *config.Config) { c.Members.CacheFile = filepath.Join(dir, "file", "x", "members.json") }, Wrong, "members.cacheFile", "not a directory", true},
+	} {
+		t.Run(name, func(t *testing.T) { c.holds(t, dir) })
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "empty")); err != nil || len(left) > 0 {
+		t.Errorf("the folder is %v, %v: a look has changed something", left, err)
+	}
+}
+
+// Guard: the same of a kubeconfig, which ends the start only if a Lease breaks ties.
+func TestKubeconfigOfTheAgent(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kube := func(text string) string {
+		path := filepath.Join(dir, "kubelet.conf")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, c := range map[string]part{
+		"no kubeconfig": {func(c *config.Config) { c.Kubernetes.Kubeconfig = filepath.Join(dir, "kube") }, Wrong, "kubernetes.kubeconfig", "no such file", false},
 		"no kubeconfig for a Lease": {func(c *config.Config) {
 			c.Kubernetes.Kubeconfig, c.Quorum.TieBreak = filepath.Join(dir, "kube"), config.TieBreakLease
 		}, Wrong, "kubernetes.kubeconfig", "no such file", true},
@@ -80,36 +126,8 @@ func TestPartsOfTheAgent(t *testing.T) {
 		"a kubeconfig": {func(c *config.Config) {
 			c.Kubernetes.Kubeconfig = kube("clusters: [{cluster: {certificate-authority: kubelet.conf}}]\n")
 		}, OK, "kubernetes.kubeconfig", "can be read", false},
-		"lists can be kept":    {func(*config.Config) {}, OK, "members.cacheFile", "is writable", false},
-		"lists cannot be kept": {func(c *config.Config) { c.Members.CacheFile = filepath.Join(dir, "file", "x", "members.json") }, Wrong, "members.cacheFile", "not a directory", true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := config.Default()
-			cfg.NodeName = "n1"
-			cfg.SystemNetworks = []config.SystemNetwork{{Name: "lo", At: config.Place{Interface: "lo"}, Port: 1}}
-			cfg.Members.Source = config.SourceStatic
-			cfg.Members.Static = []config.Member{{Name: "n1", Addresses: map[string]netip.Addr{"lo": netip.MustParseAddr("127.0.0.1")}}}
-			cfg.Members.CacheFile = filepath.Join(dir, "state", "members.json")
-			cfg.API.Socket, cfg.HTTP.Address, cfg.Watchdog.Driver = filepath.Join(dir, "a.sock"), "", config.DriverDevice
-			c.edit(cfg)
-			began := time.Now()
-			for _, f := range (&Machine{Config: cfg}).Parts() {
-				if f.Subject != c.subject {
-					continue
-				}
-				if f.Level != c.level || !strings.Contains(f.Found, c.says) || (f.Do == "") != (f.Level == OK) || f.Ends() != c.ends {
-					t.Errorf("%+v, want %s with %q", f, c.level, c.says)
-				}
-				if took := time.Since(began); took > 5*time.Second {
-					t.Errorf("it took %v", took)
-				}
-				return
-			}
-			t.Errorf("nothing is found about %s", c.subject)
-		})
-	}
-	if left, err := os.ReadDir(filepath.Join(dir, "empty")); err != nil || len(left) > 0 {
-		t.Errorf("the folder is %v, %v: a look has changed something", left, err)
+		t.Run(name, func(t *testing.T) { c.holds(t, dir) })
 	}
 }
 
