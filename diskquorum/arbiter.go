@@ -297,7 +297,7 @@ func (a *Arbiter) broken(g *Grant) bool {
 		if e.status == slotKnown && h.left(e.record().Statement.Token) {
 			return true
 		}
-		idx, ok := a.roster.Index(e.record().NodeName)
+		idx, ok := a.member(int(h.Slot))
 		if !ok {
 			return false
 		}
@@ -411,7 +411,7 @@ func (a *Arbiter) rank() (n int) {
 		if e.status != slotKnown || e.record().State != SlotActive {
 			continue
 		}
-		if idx, ok := a.roster.Index(e.record().NodeName); ok && a.view.Has(idx) {
+		if idx, ok := a.member(slot); ok && a.view.Has(idx) {
 			if st, _ := a.evidence.Statement(idx); st != nil && st.LUNHealthy {
 				n++
 			}

@@ -136,7 +136,7 @@ func (a *Arbiter) assess(view roster.Set) half {
 		if e.status != slotKnown || e.record().State == SlotFree {
 			continue
 		}
-		idx, ok := a.roster.Index(e.record().NodeName)
+		idx, ok := a.member(slot)
 		if !ok || !view.Has(idx) {
 			continue
 		}
@@ -186,6 +186,15 @@ func (a *Arbiter) unsettled(slot, idx int, view roster.Set) string {
 	return ""
 }
 
+// member is the roster's index of the node that a slot belongs to. It is the slot's own as a rule: see chooseSlot.
+func (a *Arbiter) member(slot int) (idx int, ok bool) {
+	name := a.table.entries[slot].record().NodeName
+	if slot < a.roster.Size() && a.roster.Name(slot) == name {
+		return slot, true
+	}
+	return a.roster.Index(name)
+}
+
 func (a *Arbiter) sameRoster(st *netgossip.Statement) bool {
 	return st.RosterEpoch == a.roster.Epoch && st.RosterDigest == a.roster.Digest
 }
@@ -211,7 +220,7 @@ func (a *Arbiter) rivalUnaware(view roster.Set) string {
 		if e.status != slotKnown || e.record().State != SlotActive {
 			continue
 		}
-		idx, ok := a.roster.Index(e.record().NodeName)
+		idx, ok := a.member(slot)
 		if !ok || view.Has(idx) || !a.sameRoster(&e.record().Statement) {
 			continue // by another roster its view would be read wrong
 		}
@@ -283,7 +292,7 @@ func (a *Arbiter) partner(h Holder, view roster.Set) (*netgossip.Statement, boot
 	if int(h.Slot) >= len(a.table.entries) {
 		return nil, 0
 	}
-	idx, ok := a.roster.Index(a.table.entries[h.Slot].record().NodeName)
+	idx, ok := a.member(int(h.Slot))
 	if !ok || !view.Has(idx) {
 		return nil, 0
 	}

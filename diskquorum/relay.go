@@ -66,7 +66,7 @@ func (a *Arbiter) relayOf(h Holder) boottime.Instant {
 	if a.memberEvidence(h, a.view).IsZero() {
 		return 0
 	}
-	idx, _ := a.roster.Index(a.table.entries[h.Slot].record().NodeName)
+	idx, _ := a.member(int(h.Slot))
 	r := a.evidence.Relay(idx)
 	if r.Log != a.log || r.Instance != a.lease.latest {
 		return 0

@@ -207,3 +207,17 @@ func BenchmarkView(b *testing.B) {
 		_ = s.arb.table.log(&s.arb.ballot)
 	}
 }
+
+// BenchmarkPeerSlot looks up the slots of all, as the core does of those whom it does not see.
+func BenchmarkPeerSlot(b *testing.B) {
+	s := newSteady(b, 254, 1, false)
+	s.run(10 * time.Second)
+	b.ReportAllocs()
+	for b.Loop() {
+		for p := range s.roster.Members {
+			if _, ok := s.arb.PeerSlot(s.roster.Name(p)); !ok {
+				b.Fatal("no slot")
+			}
+		}
+	}
+}

@@ -65,6 +65,7 @@ func (e *entry) arrived() (boottime.Instant, bool) { return e.since, e.after != 
 type Table struct {
 	devices []deviceTable
 	entries []entry
+	owners  map[string]int // slots by the node that they belong to
 
 	start, end boottime.Instant // of the latest completed read
 	reads      uint64
@@ -74,7 +75,7 @@ type Table struct {
 // NewTable returns the picture of a LUN nobody has read yet. A device that is not known
 // yet is nil; all others are of one set.
 func NewTable(devices ...*Superblock) *Table {
-	t := &Table{devices: make([]deviceTable, len(devices))}
+	t := &Table{devices: make([]deviceTable, len(devices)), owners: map[string]int{}}
 	for _, sb := range devices {
 		if sb != nil {
 			t.entries = make([]entry, sb.Slots)
@@ -129,8 +130,12 @@ func (s *sighting) noteAstray(before identity, looked boottime.Instant, e *entry
 
 // merge makes what a majority of devices says the picture that counts.
 func (t *Table) merge(from deviceSet, start, end boottime.Instant) {
-	for i := range t.entries {
+	clear(t.owners)
+	for i := len(t.entries) - 1; i >= 0; i-- { // of two slots of one node the lower one counts
 		t.mergeEntry(i, from, start, end)
+		if e := &t.entries[i]; e.owned() {
+			t.owners[e.record().NodeName] = i
+		}
 	}
 	t.start, t.end, t.from = start, end, from
 	t.reads++
@@ -334,15 +339,14 @@ func (t *Table) Slot(i int, now boottime.Instant) (s *Slot, unchanged time.Durat
 	return e.record(), now.Sub(e.since), true
 }
 
-// find returns the index of the slot that belongs to a node name.
+// find returns the index of the slot that belongs to a node name. The core looks for each peer that it does not see with each step.
 func (t *Table) find(name string) (int, bool) {
-	for i := range t.entries {
-		if e := &t.entries[i]; e.status == slotKnown && e.record().State != SlotFree && e.record().NodeName == name {
-			return i, true
-		}
-	}
-	return 0, false
+	i, ok := t.owners[name]
+	return i, ok && t.entries[i].owned() // forget may have taken it
 }
+
+// owned reports whether the slot is known to belong to a node.
+func (e *entry) owned() bool { return e.status == slotKnown && e.record().State != SlotFree }
 
 // torn reports whether the latest read could not tell a slot that is this node's, or was nobody's when it was read last.
 func (t *Table) torn(name string) bool {

@@ -12,7 +12,7 @@ func (a *Arbiter) Strangers() []string {
 	var names []string
 	for slot := range a.table.entries {
 		e := &a.table.entries[slot]
-		if _, ours := a.roster.Index(e.record().NodeName); !ours && a.moves(e) {
+		if _, ours := a.member(slot); !ours && a.moves(e) {
 			names = append(names, e.record().NodeName)
 		}
 	}

@@ -206,7 +206,7 @@ func (v *Prover) conclude(now boottime.Instant) {
 	}
 	claimed := v.lost
 	for _, st := range v.words(now, claimAge) {
-		if v.fresh(st) {
+		if !st.Lost.IsEmpty() && v.fresh(st) {
 			claimed = claimed.Union(st.Lost)
 		}
 	}

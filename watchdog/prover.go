@@ -78,6 +78,9 @@ type proverOutput struct {
 	Answers []Answer
 	Obeyed  []Answer
 	Unfired bool // a member says that this node's watchdog did not fire
+
+	seen     roster.Set // by the counted members, once it is gathered, see seenByCounted
+	gathered bool
 }
 
 // Prover concludes who is dead. The argument, with N members, for a victim x:
@@ -264,14 +267,16 @@ func (v *Prover) whoSees(now boottime.Instant, p int) (member int, sees bool) {
 	return 0, false
 }
 
-// seenByCounted reports whether a counted member's fresh statement has a peer among the seen: it may have met a later boot.
+// seenByCounted reports whether a counted member's fresh statement has a peer among the seen: it may have met a later boot. The
+// members are asked once in a step, whoever it is about: half of a group may have condemned itself.
 func (v *Prover) seenByCounted(now boottime.Instant, p int) bool {
-	for _, st := range v.words(now, v.cfg.MaxAge) {
-		if st.Seen.Has(p) {
-			return true
+	if out := &v.out; !out.gathered {
+		out.gathered = true
+		for _, st := range v.words(now, v.cfg.MaxAge) {
+			out.seen = out.seen.Union(st.Seen)
 		}
 	}
-	return false
+	return v.out.seen.Has(p)
 }
 
 func (v *Prover) spoke(p int) (boot uint64, at boottime.Instant, sentenced bool) {

@@ -16,19 +16,19 @@ import (
 const slack = 10 * time.Millisecond
 
 type checker struct {
-	moved      bool      // somebody counts others than when apart was found
-	apart      [][2]int  // the pairs of nodes whose views have no common member
-	both       []overlap // [a*nodes + b] of those that both feed
+	touched    []*Node          // something has happened to them since the latest check
+	due        boottime.Instant // all are checked then, whatever has happened to them: time alone has it that one feeds no longer, or two for too long
+	bounds     [2]time.Duration // of an overlap, by how many of the two hold
+	both       []overlap        // [a*nodes + b] of those that both feed, and whose views have no common member
 	decided    map[uint64]*diskquorum.Grant
 	violations []string
 	Attempts   []diskquorum.Attempt
 	Proofs     map[watchdog.Proof]int
-	granted    []bool // nodes that feed under a grant of the Lease
-	Grants     int    // how often one began to
-	Sentences  int    // how many boots were condemned
-	Strikes    int    // how often a node that hears by the LUN who lives took itself down
-	ByOrder    int    // of these, this many by an order
-	Obeyed     int    // so many orders were answered with that,
+	Grants     int // how often one began to feed under a grant of the Lease
+	Sentences  int // how many boots were condemned
+	Strikes    int // how often a node that hears by the LUN who lives took itself down
+	ByOrder    int // of these, this many by an order
+	Obeyed     int // so many orders were answered with that,
 	Forbidden  map[watchdog.Refusal]int
 	ByLUN      int // how often a node began to live by the LUN where no network reached a majority
 	Bridged    int // how often a node began to feed beside a partner that has a majority (L14)
@@ -44,7 +44,7 @@ type checker struct {
 }
 
 func (k *checker) begin(nodes int) {
-	k.moved, k.both, k.granted = true, make([]overlap, nodes*nodes), make([]bool, nodes)
+	k.both = make([]overlap, nodes*nodes)
 	k.decided, k.Proofs = map[uint64]*diskquorum.Grant{}, map[watchdog.Proof]int{}
 	k.Forbidden = map[watchdog.Refusal]int{}
 }
@@ -81,62 +81,118 @@ func (c *Config) undecided(t *Times) time.Duration {
 	return max(max(t.Timing.MaxAge+c.sampling(t), c.voices(t))+t.Timing.Arbitrate, t.Timing.Grant)
 }
 
+// feeding reports whether the node has permission to feed at this moment.
+func (c *Cluster) feeding(n *Node) bool {
+	a := n.decision.Action
+	return n.up && (a == watchdog.Feed || a == watchdog.Hold) && c.now < n.decision.Until
+}
+
+// right is by what a node has permission to feed.
+type right uint8
+
+const (
+	rightNone    right = iota
+	rightView          // whatever the others count
+	rightGranted       // an equal split was decided for it
+	rightHolds         // it holds by the LUN, and lives by nothing else
+)
+
+func (c *Cluster) right(n *Node) right {
+	switch r := n.decision.Reason; {
+	case !c.feeding(n):
+		return rightNone
+	case r == watchdog.ReasonSplitWon:
+		return rightGranted
+	case r == watchdog.ReasonNobodyLives || r == watchdog.ReasonLUNAsking:
+		return rightHolds
+	default:
+		return rightView
+	}
+}
+
+// touch has the next check look at a node. An event happens to one node, and only that one can do otherwise than before, but
+// for what time does (due): to look at all nodes and pairs with each event was most of the time of a run.
+func (c *Cluster) touch(n *Node) { c.check.touched = append(c.check.touched, n) }
+
 func (c *Cluster) checkStep() {
 	k := &c.check
-	c.checkGrants()
 	c.checkLinks()
-	for _, n := range c.nodes {
-		if !c.older.unpromised {
-			c.checkLog(n)
-		}
-		if n.judged && c.feeding(n) {
-			k.add("%v: %s is condemned, and has permission to feed: %v", c.Now(), n.Name, n.decision.Reason)
+	if c.now >= k.due {
+		k.due, k.touched = boottime.Never, append(k.touched[:0], c.nodes...)
+		for _, n := range c.nodes {
+			n.moved = true
 		}
 	}
-	if c.cfg.OnLoss != watchdog.LossFence || c.older.unpromised {
-		return
+	for _, n := range k.touched {
+		c.checkNode(n)
 	}
-	if k.moved {
-		c.findApart()
-	}
-	for _, pair := range k.apart {
-		a, b := c.nodes[pair[0]], c.nodes[pair[1]]
-		was := &k.both[pair[0]*len(c.nodes)+pair[1]]
-		if !c.feeding(a) || !c.feeding(b) {
-			*was = overlap{}
-			continue
-		}
-		now := overlap{holders: holders(a, b), since: c.now}
-		if was.since == 0 || was.holders != now.holders {
-			*was = now
-		} else if c.now.Sub(was.since) > c.overlap(now.holders) && now.holders < 2 {
-			k.add("%v: %s (%v) and %s (%v) have both been feeding for %v with disjoint views",
-				c.Now(), a.Name, a.decision.Reason, b.Name, b.decision.Reason, c.now.Sub(was.since))
-			*was = now
-		}
-	}
-}
-
-// recount notes whom a node counts, which nothing changes but a step of its core and another roster. To compare
-// the large sets of all pairs with each event was most of the time of a run.
-func (c *Cluster) recount(n *Node) {
-	if counts := c.counted(n); counts != n.counts {
-		n.counts, c.check.moved = counts, true
-	}
-}
-
-// findApart finds the pairs whose views have no common member.
-func (c *Cluster) findApart() {
-	k := &c.check
-	k.moved, k.apart = false, k.apart[:0]
-	for i, a := range c.nodes {
-		for j := i + 1; j < len(c.nodes); j++ {
-			if a.counts.Intersects(c.nodes[j].counts) {
-				k.both[i*len(c.nodes)+j] = overlap{}
-			} else {
-				k.apart = append(k.apart, [2]int{i, j})
+	for _, n := range k.touched {
+		if n.moved {
+			n.moved = false
+			for _, m := range c.nodes {
+				if m != n {
+					c.checkPair(c.nodes[min(n.Index, m.Index)], c.nodes[max(n.Index, m.Index)])
+				}
 			}
 		}
+	}
+	k.touched = k.touched[:0]
+}
+
+// checkNode finds by what a node feeds now.
+func (c *Cluster) checkNode(n *Node) {
+	k := &c.check
+	if !c.older.unpromised {
+		c.checkLog(n)
+	}
+	if is := c.right(n); is != n.right {
+		if n.right, n.moved = is, true; is == rightGranted && c.kube != nil {
+			k.Grants++
+		}
+	}
+	if n.right != rightNone {
+		k.due = min(k.due, n.decision.Until)
+	}
+	if n.judged && n.right != rightNone {
+		k.add("%v: %s is condemned, and has permission to feed: %v", c.Now(), n.Name, n.decision.Reason)
+	}
+}
+
+// checkPair holds two nodes that both feed against each other, after one of them began or ended to, or counts others, or when it
+// is due.
+func (c *Cluster) checkPair(a, b *Node) {
+	k := &c.check
+	was, now := &k.both[a.Index*len(c.nodes)+b.Index], overlap{since: c.now}
+	if a.right == rightNone || b.right == rightNone || a.counts.Intersects(b.counts) {
+		*was = overlap{}
+		return
+	}
+	if c.kube != nil && a.right == rightGranted && b.right == rightGranted { // two halves do not, however short
+		k.add("%v: %s and %s both feed under grants of the Lease, of different halves", c.Now(), a.Name, b.Name)
+	}
+	for _, n := range [...]*Node{a, b} {
+		if n.right == rightHolds {
+			now.holders++
+		}
+	}
+	if c.cfg.OnLoss != watchdog.LossFence || c.older.unpromised || now.holders == 2 {
+		*was = now
+		return
+	}
+	if was.since == 0 || was.holders != now.holders {
+		*was = now
+	} else if c.now.Sub(was.since) > k.bounds[now.holders] {
+		k.add("%v: %s (%v) and %s (%v) have both been feeding for %v with disjoint views",
+			c.Now(), a.Name, a.decision.Reason, b.Name, b.decision.Reason, c.now.Sub(was.since))
+		*was = now
+	}
+	k.due = min(k.due, was.since.Add(k.bounds[now.holders])+1)
+}
+
+// recount notes whom a node counts, which nothing changes but a step of its core and another roster.
+func (c *Cluster) recount(n *Node) {
+	if counts := c.counted(n); counts != n.counts {
+		n.counts, n.moved = counts, true
 	}
 }
 
@@ -144,15 +200,6 @@ func (c *Cluster) findApart() {
 type overlap struct {
 	since   boottime.Instant
 	holders int // this many of them hold by the LUN, and live by nothing else
-}
-
-func holders(nodes ...*Node) (n int) {
-	for _, f := range nodes {
-		if r := f.decision.Reason; r == watchdog.ReasonNobodyLives || r == watchdog.ReasonLUNAsking {
-			n++
-		}
-	}
-	return n
 }
 
 // overlap bounds how long two such nodes may go on.
@@ -257,6 +304,7 @@ func (c *Cluster) checkLog(n *Node) {
 		for _, m := range c.nodes {
 			m.logged = logged{} // which may be that instance
 		}
+		k.due = c.now
 	}
 }
 
@@ -264,27 +312,6 @@ func (c *Cluster) checkLog(n *Node) {
 type logged struct {
 	inst  uint64
 	known *diskquorum.Grant
-}
-
-// checkGrants holds the Lease to what it promises: two halves do not feed by grants of it at one
-// moment, however short.
-func (c *Cluster) checkGrants() {
-	if c.kube == nil {
-		return
-	}
-	k := &c.check
-	for i, a := range c.nodes {
-		by := c.feeding(a) && a.decision.Reason == watchdog.ReasonSplitWon
-		if by && !k.granted[i] {
-			k.Grants++
-		}
-		k.granted[i] = by
-		for j, b := range c.nodes[:i] {
-			if by && k.granted[j] && !a.counts.Intersects(b.counts) {
-				k.add("%v: %s and %s both feed under grants of the Lease, of different halves", c.Now(), b.Name, a.Name)
-			}
-		}
-	}
 }
 
 // noteBridge counts how often a node goes on by the majority of a partner.

@@ -2,49 +2,155 @@ package sim
 
 import (
 	"math/rand/v2"
-	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/diskquorum"
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// Guard: the oracle compares views when they have changed. What it relies on is what the nodes count, whatever
-// happens to them and to the list of members.
-func TestOracleKnowsWhomNodesCount(t *testing.T) {
-	apart := 0
-	for seed := range uint64(12) {
-		rng := rand.New(rand.NewPCG(seed, 0x0c1e))
-		cfg := DefaultConfig(5, seed)
-		cfg.LUN, cfg.Lists = seed%2 == 0, [][]int{{0, 1, 2, 3, 4}, {0, 2, 3}, {0, 1, 2, 4}, {0, 1, 2, 3, 4}}
-		cfg.Watchdog, cfg.Feed, cfg.Reboot = 6*time.Second, time.Second, 5*time.Second
-		if seed%3 == 0 {
-			cfg.Lists = nil
+// plainly is the oracle of those who feed as it would be if time were no matter: all nodes and pairs with each event.
+type plainly struct {
+	both     map[[2]int]overlap
+	apart    int // pairs of which both fed, added up over the events
+	overlaps int // that lasted too long
+}
+
+func (p *plainly) check(t *testing.T, c *Cluster) {
+	t.Helper()
+	before, said := p.overlaps, 0
+	for i, a := range c.nodes {
+		if a.counts != c.counted(a) || a.right != c.right(a) {
+			t.Fatalf("%v: the oracle has not noticed what %s does: %v", c.Now(), a.Name, a.decision)
 		}
-		c := New(cfg)
-		for range 300 {
-			switch rng.IntN(8) {
-			case 0:
-				if cfg.Lists != nil {
-					c.Tell(rng.IntN(5), rng.IntN(4))
-				}
-			case 1:
-				disturbNetwork(c, rng)
-			}
-			c.Run(time.Duration(rng.Int64N(int64(400 * time.Millisecond))))
-			for i, a := range c.nodes {
-				if a.counts != c.counted(a) {
-					t.Fatalf("seed %d, %v: %s counts others than the oracle takes for counted", seed, c.Now(), a.Name)
-				}
-				for j := i + 1; j < 5; j++ {
-					listed := slices.Contains(c.check.apart, [2]int{i, j})
-					if disjoint := !c.counted(a).Intersects(c.counted(c.nodes[j])); disjoint != listed {
-						t.Fatalf("seed %d, %v: %s and %s apart: %v, as the oracle has it %v", seed, c.Now(), a.Name, c.nodes[j].Name, disjoint, listed)
-					}
-				}
-			}
-			apart += len(c.check.apart)
+		for j := i + 1; j < len(c.nodes); j++ {
+			p.pair(t, c, a, c.nodes[j], [2]int{i, j})
 		}
 	}
-	if apart == 0 {
-		t.Error("no two nodes were ever apart: the test shows nothing")
+	for _, v := range c.Violations() {
+		if strings.Contains(v, "disjoint views") {
+			said++
+		}
+	}
+	if said != p.overlaps-before {
+		t.Fatalf("%v: %d pairs have fed for too long now, and the oracle says %q", c.Now(), p.overlaps-before, c.Violations())
+	}
+	c.check.violations = nil
+}
+
+func (p *plainly) pair(t *testing.T, c *Cluster, a, b *Node, at [2]int) {
+	t.Helper()
+	var now overlap
+	if was := p.both[at]; c.feeding(a) && c.feeding(b) && !c.counted(a).Intersects(c.counted(b)) {
+		p.apart++
+		now = overlap{since: c.now}
+		for _, r := range []watchdog.Reason{a.decision.Reason, b.decision.Reason} {
+			if r == watchdog.ReasonNobodyLives || r == watchdog.ReasonLUNAsking {
+				now.holders++
+			}
+		}
+		if was.since != 0 && was.holders == now.holders {
+			now = was
+		}
+		if now.holders < 2 && c.now.Sub(now.since) > c.check.bounds[now.holders] {
+			p.overlaps++
+			now.since = c.now
+		}
+	}
+	p.both[at] = now
+	if is := c.check.both[at[0]*len(c.nodes)+at[1]]; now.holders < 2 && is != now {
+		t.Fatalf("%v: %s and %s have both fed since %v, and as the oracle has it since %v", c.Now(), a.Name, b.Name, now, is)
+	}
+}
+
+// run is Cluster.Run with a look after each event.
+func (p *plainly) run(t *testing.T, c *Cluster, d time.Duration) {
+	t.Helper()
+	end := c.now.Add(d)
+	for {
+		at, e, ok := c.queue.pop(end)
+		if !ok {
+			break
+		}
+		c.now = max(c.now, at)
+		c.perform(&e, at)
+		c.checkStep()
+		p.check(t, c)
+	}
+	c.now = end
+	c.checkStep()
+	p.check(t, c)
+}
+
+// Guard: the oracle looks at a node when something has happened to it, and at two when one of them does otherwise or time is over.
+// It finds what it would find if it looked at all of them with each event, whatever happens to the nodes and to the list of members.
+func TestOracleMissesNothing(t *testing.T) {
+	apart, overlaps := 0, 0
+	for seed := range uint64(18) {
+		rng := rand.New(rand.NewPCG(seed, 0x0c1e))
+		cfg := DefaultConfig(5, seed)
+		cfg.LUN, cfg.Lists = seed%3 > 0, [][]int{{0, 1, 2, 3, 4}, {0, 2, 3}, {0, 1, 2, 4}, {0, 1, 2, 3, 4}}
+		cfg.Watchdog, cfg.Feed, cfg.Reboot = 6*time.Second, time.Second, 5*time.Second
+		if seed%2 == 0 {
+			cfg.Nodes, cfg.Lists, cfg.Lease = 4, nil, !cfg.LUN
+		}
+		c, p := New(cfg), plainly{both: map[[2]int]overlap{}}
+		c.check.bounds = [2]time.Duration{200 * time.Millisecond, 700 * time.Millisecond} // which nodes keep to as a rule, and not always
+		for range 150 {
+			switch i := rng.IntN(cfg.Nodes); rng.IntN(12) {
+			case 0, 1:
+				if cfg.Lists != nil {
+					c.Tell(i, rng.IntN(4))
+				}
+			case 2, 3:
+				disturbNetwork(c, rng)
+			case 4:
+				c.Split([][]int{{0, 1}, []int{2, 3, 4}[:cfg.Nodes-2]})
+			case 5:
+				c.Pause(i)
+			case 6:
+				c.Resume(i)
+			case 7:
+				c.RestartAgent(i)
+			}
+			p.run(t, c, time.Duration(rng.Int64N(int64(800*time.Millisecond))))
+		}
+		apart, overlaps = apart+p.apart, overlaps+p.overlaps
+	}
+	if apart == 0 || overlaps == 0 {
+		t.Errorf("%d times two were apart, %d for too long: the test shows nothing", apart, overlaps)
+	}
+}
+
+// Guard: each thing that the oracle looks for with a node's events is found, whoever it concerns.
+func TestOracleFindsWhatIsSeeded(t *testing.T) {
+	seeds := map[string]func(c *Cluster, n *Node){
+		"decided twice": func(c *Cluster, n *Node) {
+			inst, _ := n.core.Arbiter().Decision()
+			c.check.decided[inst], n.logged = &diskquorum.Grant{}, logged{}
+		},
+		"and has permission to feed": func(_ *Cluster, n *Node) { n.judged = true },
+		"both feed under grants": func(c *Cluster, n *Node) {
+			for _, m := range c.nodes {
+				if m.right == rightNone {
+					d := n.decision
+					c.during(m, 0, func() { m.decision = d })
+				}
+			}
+		},
+	}
+	for want, seed := range seeds {
+		cfg := DefaultConfig(4, 1)
+		if cfg.Lease = want == "both feed under grants"; cfg.Lease {
+			cfg.LUN = false
+		}
+		c := longGranted(t, cfg)
+		noViolations(t, c)
+		seed(c, c.nodes[1])
+		c.Run(time.Second)
+		if v := strings.Join(c.Violations(), "\n"); !strings.Contains(v, want) {
+			t.Errorf("%s is not found: %s", want, v)
+		}
 	}
 }

@@ -182,7 +182,9 @@ type Node struct {
 	fenced   roster.Set       // as the agent published last
 	ended    []watchdog.Death // by the roster's indices
 	logged   logged
-	bridged  bool // it feeds beside a partner that has a majority (L14)
+	right    right // by what it feeds, as checked last
+	moved    bool  // since then by something else, or it counts others
+	bridged  bool  // it feeds beside a partner that has a majority (L14)
 	lastFeed boottime.Instant
 	Resets   int // how often the watchdog fired
 	events   []string
@@ -195,6 +197,9 @@ func New(cfg Config) *Cluster {
 	c.wires = make([]wire, len(cfg.Networks)*cfg.Nodes*cfg.Nodes)
 	c.weather, c.cleared = make([]Weather, len(cfg.Networks)), make([]boottime.Instant, len(cfg.Networks))
 	c.check.begin(cfg.Nodes)
+	for holders := range c.check.bounds {
+		c.check.bounds[holders] = c.overlap(holders)
+	}
 	c.trace = func(string, ...any) {}
 	if cfg.LUN {
 		c.lun = newLUN(c)
@@ -233,6 +238,7 @@ func (c *Cluster) Start(i int) {
 	r, succession := c.rostersOf(n)
 	n.up, n.process, c.older.unpromised = true, c.rng.Uint64()|1, c.older.unpromised || c.older.began
 	n.life++
+	c.touch(n)
 	own := c.times(n)
 	n.core = watchdog.NewCore(watchdog.Config{
 		Roster: r, Networks: len(c.cfg.Networks), Policy: c.cfg.Policy, MaxAge: own.Timing.MaxAge,
@@ -321,6 +327,7 @@ func (c *Cluster) end(n *Node) {
 	}
 	n.up, n.paused, n.backlog, n.open = false, false, nil, false
 	n.life++
+	c.touch(n)
 }
 
 // reset is what a watchdog does: the node is gone, with all its I/O, and boots again.
@@ -389,6 +396,7 @@ func (c *Cluster) perform(e *event, at boottime.Instant) {
 		waits := *e
 		n.backlog = append(n.backlog, func() { waits.happen(at) })
 	default:
+		c.touch(n)
 		e.happen(at)
 	}
 }
@@ -488,10 +496,4 @@ func (c *Cluster) watchFire(n *Node) {
 			c.reset(n)
 		}
 	})
-}
-
-// feeding reports whether the node has permission to feed at this moment.
-func (c *Cluster) feeding(n *Node) bool {
-	a := n.decision.Action
-	return n.up && (a == watchdog.Feed || a == watchdog.Hold) && c.now < n.decision.Until
 }

@@ -73,6 +73,7 @@ func (c *Cluster) calm() {
 	for _, n := range c.nodes {
 		n.logged = logged{}
 	}
+	c.check.due = c.now
 }
 
 // settled reports whether all nodes count each other, have the LUN, and find nothing wrong with it. Then they know one decision.

@@ -1,12 +1,12 @@
 package roster
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // MaxNodes bounds a roster; views are bitmaps of this size.
@@ -57,7 +57,7 @@ func Of(epoch uint64, members []Member, self string) (*Roster, error) {
 		return nil, fmt.Errorf("the list has %d members, at most %d are possible", len(members), MaxNodes)
 	}
 	ms := slices.Clone(members)
-	slices.SortFunc(ms, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(ms, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 	h := fnv.New64a()
 	for i, m := range ms {
 		if i > 0 && ms[i-1].Name == m.Name {
@@ -81,7 +81,7 @@ func (r *Roster) Size() int { return len(r.Members) }
 
 // Index finds a member by name.
 func (r *Roster) Index(name string) (int, bool) {
-	return slices.BinarySearchFunc(r.Members, name, func(m Member, n string) int { return cmp.Compare(m.Name, n) })
+	return slices.BinarySearchFunc(r.Members, name, func(m Member, n string) int { return strings.Compare(m.Name, n) })
 }
 
 // Name returns the name of the member with index i.
