@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// late is a kubeconfig that need not be there yet, nor in order: the kubelet, or whoever writes it, may be slower than the agent.
+// late is a kubeconfig that need not be there yet, nor in order: what writes it, such as the kubelet, may be slower than the agent.
 type late struct {
 	path string
 

@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -37,13 +38,6 @@ func TestPartsOfTheAgent(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	kube := func(text string) string {
-		path := filepath.Join(dir, "kubelet.conf")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
 	for name, c := range map[string]struct {
 		edit    func(*config.Config)
 		level   Level
@@ -58,28 +52,17 @@ func TestPartsOfTheAgent(t *testing.T) {
 			c.Members.Static = append(c.Members.Static, config.Member{Name: "n2", Addresses: c.Members.Static[0].Addresses})
 			c.Members.Static[0].Addresses = map[string]netip.Addr{"lo": netip.MustParseAddr("203.0.113.1")}
 		}, Wrong, "address lo", "another member's", true},
-		"the port is free":  {func(*config.Config) {}, OK, "port 1 lo", "nobody listens", false},
-		"the port is taken": {func(c *config.Config) { c.SystemNetworks[0].Port = int(at.Port()) }, Wrong, "port " + portText(at) + " lo", "listens", false},
-		"an empty folder":   {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "empty") }, OK, "socket", "can be made", false},
-		"a full folder":     {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "full") }, Wrong, "socket", "with something in it", false},
-		"a file":            {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "file") }, Wrong, "socket", "something other than a socket", false},
-		"no folder":         {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "none", "a.sock") }, Wrong, "socket", "create it", false},
-		"served by another": {func(c *config.Config) { c.API.Socket = served }, Wrong, "socket", "is serving it", true},
-		"metrics are taken": {func(c *config.Config) { c.HTTP.Address = at.String() }, Wrong, "http.address", "listens", false},
-		"not this node's":   {func(c *config.Config) { c.HTTP.Address = "203.0.113.1:9110" }, Wrong, "http.address", "not an address of this node", false},
-		"no watchdog":       {func(c *config.Config) { c.Watchdog.Device = "/dev/no-such-watchdog" }, Wrong, "watchdog.device", "no such file", false},
-		"no such identity":  {func(c *config.Config) { c.Watchdog.Device = "identity:none" }, Wrong, "watchdog.device", "watchdog \"none\"", false},
-		"no kubeconfig":     {func(c *config.Config) { c.Kubernetes.Kubeconfig = filepath.Join(dir, "kube") }, Wrong, "kubernetes.kubeconfig", "no such file", false},
-		"no kubeconfig for a Lease": {func(c *config.Config) {
-			c.Kubernetes.Kubeconfig, c.Quorum.TieBreak = filepath.Join(dir, "kube"), config.TieBreakLease
-		}, Wrong, "kubernetes.kubeconfig", "no such file", true},
-		"an empty kubeconfig": {func(c *config.Config) { c.Kubernetes.Kubeconfig = filepath.Join(dir, "file") }, Wrong, "kubernetes.kubeconfig", "names no cluster", false},
-		"a kubeconfig without its certificate": {func(c *config.Config) {
-			c.Kubernetes.Kubeconfig = kube("clusters: [{cluster: {certificate-authority: file}}]\nusers: [{user: {client-certificate: /none.pem}}]\n")
-		}, Wrong, "kubernetes.kubeconfig", "file is empty", false},
-		"a kubeconfig": {func(c *config.Config) {
-			c.Kubernetes.Kubeconfig = kube("clusters: [{cluster: {certificate-authority: kubelet.conf}}]\n")
-		}, OK, "kubernetes.kubeconfig", "can be read", false},
+		"the port is free":     {func(*config.Config) {}, OK, "port 1 lo", "nobody listens", false},
+		"the port is taken":    {func(c *config.Config) { c.SystemNetworks[0].Port = int(at.Port()) }, Wrong, "port " + portText(at) + " lo", "listens", false},
+		"an empty folder":      {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "empty") }, OK, "socket", "can be made", false},
+		"a full folder":        {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "full") }, Wrong, "socket", "with something in it", false},
+		"a file":               {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "file") }, Wrong, "socket", "something other than a socket", false},
+		"no folder":            {func(c *config.Config) { c.API.Socket = filepath.Join(dir, "none", "a.sock") }, Wrong, "socket", "create it", false},
+		"served by another":    {func(c *config.Config) { c.API.Socket = served }, Wrong, "socket", "is serving it", true},
+		"metrics are taken":    {func(c *config.Config) { c.HTTP.Address = at.String() }, Wrong, "http.address", "listens", false},
+		"not this node's":      {func(c *config.Config) { c.HTTP.Address = "203.0.113.1:9110" }, Wrong, "http.address", "not an address of this node", false},
+		"no watchdog":          {func(c *config.Config) { c.Watchdog.Device = "/dev/no-such-watchdog" }, Wrong, "watchdog.device", "no such file", false},
+		"no such identity":     {func(c *config.Config) { c.Watchdog.Device = "identity:none" }, Wrong, "watchdog.device", "watchdog \"none\"", false},
 		"lists can be kept":    {func(*config.Config) {}, OK, "members.cacheFile", "is writable", false},
 		"lists cannot be kept": {func(c *config.Config) { c.Members.CacheFile = filepath.Join(dir, "file", "x", "members.json") }, Wrong, "members.cacheFile", "not a directory", true},
 	} {
@@ -186,5 +169,66 @@ func TestInterfaceThatIsDown(t *testing.T) {
 	want := "ok network eth0, wrong network eth1, wrong network eth2, ok network lo, wrong network eth9, ok port 7946"
 	if strings.Join(got, ", ") != want {
 		t.Errorf("%s\nwant %s", strings.Join(got, ", "), want)
+	}
+}
+
+// Guard: the doctor says of devices that are no set what the agent does with them.
+func TestDevicesThatAreNoSet(t *testing.T) {
+	of := func(set string, place int) Format { return Format{Set: set, Place: place, Of: 3} }
+	single := Format{Place: 1, Of: 1}
+	for name, c := range map[string]struct {
+		devices []Format // one without Of cannot be read
+		found   string
+		ends    bool
+	}{
+		"one":                        {[]Format{single}, "", false},
+		"a set":                      {[]Format{of("x", 2), of("x", 1), of("x", 3)}, "", false},
+		"a set, and one is away":     {[]Format{of("x", 2), {}, of("x", 3)}, "", false},
+		"all are away":               {[]Format{{}, {}, {}}, "", false},
+		"formatted by itself":        {[]Format{of("x", 1), single, of("x", 3)}, "d1 is not of the set of the others", false},
+		"by itself, and one is away": {[]Format{of("x", 1), single, {}}, "d1 is not of the set of the others", false},
+		"of another set":             {[]Format{of("y", 1), of("x", 2), of("x", 3)}, "d0 is not of the set of the others", false},
+		"of two sets":                {[]Format{of("y", 1), of("x", 2), {}}, "do not belong together", true},
+		"a copy":                     {[]Format{of("x", 1), of("x", 2), of("x", 1)}, "do not belong together", true},
+		"all by themselves":          {[]Format{single, single, single}, "do not belong together", true},
+		"one of three alone":         {[]Format{of("x", 1)}, "do not belong together", true},
+	} {
+		m := &Machine{Config: config.Default(), FormattedFor: func(d string) (Format, error) {
+			f := c.devices[d[1]-'0']
+			if f.Of == 0 {
+				return f, os.ErrNotExist
+			}
+			return f, nil
+		}}
+		for i := range c.devices {
+			m.Config.LUN.Devices = append(m.Config.LUN.Devices, fmt.Sprint("d", i))
+		}
+		found := m.Set()
+		if len(found) > 1 || (len(found) == 0) != (c.found == "") || len(found) == 1 && (!strings.Contains(found[0].Found, c.found) || found[0].Ends() != c.ends) {
+			t.Errorf("%s: %+v, want %q", name, found, c.found)
+		}
+	}
+}
+
+// A kubeconfig that the agent cannot use is named, and so is one of its files.
+func TestKubeconfigThatCannotBeUsed(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"empty": "", "bare": "clusters: [{cluster: {certificate-authority: empty}}]\nusers: [{user: {client-certificate: /none.pem}}]\n",
+		"user": "clusters: [{cluster: {certificate-authority: bare}}]\nusers: [{user: {client-certificate: /none.pem}}]\n", "good": "clusters: [{cluster: {certificate-authority: bare}}]\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for file, want := range map[string]string{"none": "no such file", "empty": "names no cluster", "bare": "empty is empty", "user": "/none.pem: no such file", "good": ""} {
+		for _, by := range []config.TieBreak{config.TieBreakAuto, config.TieBreakLease} {
+			m := &Machine{Config: config.Default()}
+			m.Config.Kubernetes.Kubeconfig, m.Config.Quorum.TieBreak = filepath.Join(dir, file), by
+			f := m.kubeconfig()
+			if (f.Level == OK) != (want == "") || !strings.Contains(f.Found, want) || f.Ends() != (want != "" && by == config.TieBreakLease) {
+				t.Errorf("%s, %s: %+v, want %q", file, by, f, want)
+			}
+		}
 	}
 }
