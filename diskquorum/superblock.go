@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/bits"
+	"slices"
 )
 
 // The superblock, in sector 0 of blocks 0 and 1; sectors 1..7 carry only their trailers.
@@ -125,6 +126,23 @@ func CheckSet(devices []*Superblock) error {
 		seen.add(sb.Device)
 	}
 	return nil
+}
+
+// OddOne is the only device of a set without which the others belong together, where they do not with it; -1: there is none, or more
+// than one could be it. Two devices of a set are most of it, so that whatever the odd one is, no two halves decide.
+func OddOne(devices []*Superblock) int {
+	odd := -1
+	for i, sb := range devices {
+		rest := slices.Clone(devices)
+		if rest[i] = nil; sb == nil || CheckSet(rest) != nil || !slices.ContainsFunc(rest, func(sb *Superblock) bool { return sb != nil }) {
+			continue
+		}
+		if odd >= 0 {
+			return -1
+		}
+		odd = i
+	}
+	return odd
 }
 
 // EncodeSuperblock writes copy 0 or 1 of the superblock into dst, which holds BlockSize

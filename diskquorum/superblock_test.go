@@ -231,6 +231,26 @@ func TestSetOfThree(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
+	for _, c := range []struct {
+		name  string
+		spoil func([]*Superblock) []*Superblock
+		want  int
+	}{
+		{"a stranger", func(s []*Superblock) []*Superblock { s[1] = &alone; return s }, 1},
+		{"a stranger, and one is away", func(s []*Superblock) []*Superblock { s[1], s[2] = &alone, nil; return s }, 1},
+		{"of another set", func(s []*Superblock) []*Superblock { s[0].SetID[0]++; return s }, 0},
+		{"of another set, and one is away", func(s []*Superblock) []*Superblock { s[0].SetID[0]++; s[2] = nil; return s }, -1},
+		{"two strangers", func(s []*Superblock) []*Superblock { s[1], s[2] = &alone, &alone; return s }, -1},
+		{"a stranger alone", func(s []*Superblock) []*Superblock { return []*Superblock{nil, &alone, nil} }, -1},
+		{"of three sets", func(s []*Superblock) []*Superblock { s[0].SetID[0]++; s[1].SetID[1]++; return s }, -1},
+		{"a copy", func(s []*Superblock) []*Superblock { s[2] = s[0]; return s }, -1},
+		{"one of three alone", func(s []*Superblock) []*Superblock { return s[:1] }, -1},
+	} {
+		devices := c.spoil(set())
+		if got := OddOne(devices); got != c.want || CheckSet(devices) == nil {
+			t.Errorf("%s: the odd one is %d, want %d", c.name, got, c.want)
+		}
+	}
 	for name, spoil := range map[string]func(*Superblock){
 		"no set id":            func(sb *Superblock) { sb.SetID = [16]byte{} },
 		"place beyond the set": func(sb *Superblock) { sb.Device = 3 },

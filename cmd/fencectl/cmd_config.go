@@ -147,6 +147,11 @@ func checkLUNs(c *config.Config, formattedFor func(string) (doctor.Format, error
 			return fmt.Errorf("the LUN %s has %d slots for %d members; format it with more --slots", device, f.Slots, len(c.Members.Static))
 		}
 	}
+	for _, f := range (&doctor.Machine{Config: c, FormattedFor: formattedFor}).Set() {
+		if f.Ends() {
+			return fmt.Errorf("LUN: %s; %s", f.Found, f.Do)
+		}
+	}
 	return nil
 }
 

@@ -19,8 +19,9 @@ another LUN. Which copy is right is not guessed: it is the one with whose id the
 command says what it has found, and restores the copy only if --id says the same. Nothing else is
 written, and agents may run meanwhile.
 
-A LUN of which both copies are lost is formatted again with fencectl lun init --force, and a slot that
-cannot be read and has no owner is freed with fencectl lun repair release-slot.`,
+A LUN of which both copies are lost is formatted again with fencectl lun init --force, and one of a set of
+three together with the others: by itself it would belong to none. A slot that cannot be read and has no
+owner is freed with fencectl lun repair release-slot.`,
 		Example: `  fencectl lun repair restore-superblock /dev/mapper/fence
   fencectl lun repair restore-superblock /dev/mapper/fence --id 2fb700d9724e2ae43b38f469906980fa`,
 		Args: operands("DEVICE"),

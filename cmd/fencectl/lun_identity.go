@@ -25,7 +25,10 @@ func formattedFor(device string) (f doctor.Format, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lunPatience)
 	defer cancel()
 	err = lunadmin.Inspect(ctx, path, lunadmin.InspectOptions{Count: 1}, func(r *lunadmin.Report) error {
-		f = doctor.Format{Cluster: r.Superblock.Cluster, NodeGroup: r.Superblock.NodeGroup, Slots: r.Superblock.Slots, ReadOnly: r.Device.ReadOnly}
+		f = doctor.Format{Cluster: r.Superblock.Cluster, NodeGroup: r.Superblock.NodeGroup, Slots: r.Superblock.Slots, ReadOnly: r.Device.ReadOnly, Place: 1, Of: 1}
+		if set := r.Superblock.Set; set != nil {
+			f.Set, f.Place, f.Of = set.ID, set.Device, set.Devices
+		}
 		for _, what := range r.Damage {
 			if strings.HasPrefix(what, "superblock") {
 				f.Damaged = append(f.Damaged, what)

@@ -270,6 +270,8 @@ func (k *Keeper) identify(dev LUN) (*diskquorum.Superblock, error) {
 			sb.Cluster, sb.NodeGroup, k.Cluster, k.Group)
 	case sb.Slots < k.Members:
 		return nil, k.wrong("it has %d slots for %d members; format it with more --slots", sb.Slots, k.Members)
+	case k.known && sb.ID != k.lastID && k.Set && sb.SetSize() == 1:
+		return nil, k.wrong("it was formatted by itself since this agent started, and is one of a set; %s, and restart the agents one by one", k.formatAdvice())
 	case k.known && sb.ID != k.lastID:
 		return nil, k.wrong("it was formatted again since this agent started; restart the agents of this group one by one")
 	case k.wwid != "" && wwid(dev) != "" && wwid(dev) != k.wwid:

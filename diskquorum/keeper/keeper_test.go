@@ -170,6 +170,37 @@ func TestReopensAfterFailures(t *testing.T) {
 	})
 }
 
+// One device of a set that somebody has formatted by itself belongs to none: what helps is to format all of them, and no restart.
+func TestDeviceOfASetFormattedByItself(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit  func(*diskquorum.Superblock)
+		wants string
+	}{
+		"by itself": {func(*diskquorum.Superblock) {}, "formatted by itself since this agent started, and is one of a set; format all devices of the set together"},
+		"the set":   {func(sb *diskquorum.Superblock) { sb.SetID, sb.Devices = [16]byte{9}, 3 }, "formatted again since this agent started; restart the agents"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := startKeeper(t, func(r *lunRig) { r.keeper.Set = true })
+			defer r.end()
+			if err := <-r.keeper.first; err != nil {
+				t.Fatal(err)
+			}
+			sb := superblock()
+			sb.ID = [16]byte{2}
+			c.edit(sb)
+			again, err := diskquorumtest.NewFormattedLUN(sb, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.set(func(r *lunRig) { r.lun = again })
+			r.fail()
+			if o := r.last(2); !o.closed || !strings.Contains(r.keeper.Trouble(), c.wants) {
+				t.Errorf("%s: closed %v, trouble %q", name, o.closed, r.keeper.Trouble())
+			}
+		})
+	}
+}
+
 // A LUN that was formatted again holds other slots: what the arbiter knows is of the old one.
 func TestReformattedLUNIsRefusedUntilRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

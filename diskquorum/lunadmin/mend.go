@@ -110,6 +110,9 @@ func mend(ctx context.Context, raw diskquorum.Device, path, id string) (*MendRes
 	return r, nil
 }
 
+// again is how a device that cannot be mended is formatted: one of a set by itself would belong to none.
+const again = "format it again with fencectl lun init --force, a device of a set only together with the others"
+
 // whichIsOurs decides by the slots, and demands that the administrator says the same.
 func whichIsOurs(path, id string, both *[2]candidate) (good int, err error) {
 	a, b := &both[0], &both[1]
@@ -119,13 +122,13 @@ func whichIsOurs(path, id string, both *[2]candidate) (good int, err error) {
 	}
 	switch {
 	case a.err != nil && b.err != nil:
-		return refuse("carries no superblock that can be read: "+state, "no agent accepts it, so format it again with fencectl lun init --force")
+		return refuse("carries no superblock that can be read: "+state, "no agent accepts it, so "+again)
 	case a.err == nil && b.err == nil && a.sb == b.sb:
 		return refuse("has lost no copy of its superblock", "a slot that cannot be read is freed with: fencectl lun repair release-slot")
 	case a.slots > 0 && b.slots > 0:
-		return refuse("carries slots of two LUNs: "+state, "nobody can say which of them it is: if nobody needs either, format it again with fencectl lun init --force")
+		return refuse("carries slots of two LUNs: "+state, "nobody can say which of them it is: if nobody needs either, "+again)
 	case a.slots == 0 && b.slots == 0:
-		return refuse("carries no slot that says which copy is right: "+state, "no agent has used it, so format it again with fencectl lun init --force")
+		return refuse("carries no slot that says which copy is right: "+state, "no agent has used it, so "+again)
 	}
 	if b.slots > 0 {
 		good = 1

@@ -51,6 +51,8 @@ type Format struct {
 	Slots              int
 	ReadOnly           bool
 	Damaged            []string // which of its copies are, in words
+	Set                string   // of three devices that this is one of; empty: of none
+	Place, Of          int      // in the set; of a device outside of any 1 of 1
 }
 
 // Machine is what is looked at.
@@ -379,6 +381,9 @@ func (m *Machine) storage() (out []Finding) {
 		} else {
 			out = append(out, m.lun(d))
 		}
+	}
+	if m.here() {
+		out = append(out, m.Set()...)
 	}
 	if text, err := m.read("/etc/multipath.conf"); err == nil {
 		f := Finding{OK, "multipath", "it does not queue for ever", ""}

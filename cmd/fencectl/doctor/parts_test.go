@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -13,41 +14,6 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
-
-// part is what the doctor says of one part of an agent.
-type part struct {
-	edit    func(*config.Config)
-	level   Level
-	subject string
-	says    string
-	ends    bool // the start
-}
-
-func (c part) holds(t *testing.T, dir string) {
-	t.Helper()
-	cfg := config.Default()
-	cfg.NodeName = "n1"
-	cfg.SystemNetworks = []config.SystemNetwork{{Name: "lo", At: config.Place{Interface: "lo"}, Port: 1}}
-	cfg.Members.Source = config.SourceStatic
-	cfg.Members.Static = []config.Member{{Name: "n1", Addresses: map[string]netip.Addr{"lo": netip.MustParseAddr("127.0.0.1")}}}
-	cfg.Members.CacheFile = filepath.Join(dir, "state", "members.json")
-	cfg.API.Socket, cfg.HTTP.Address, cfg.Watchdog.Driver = filepath.Join(dir, "a.sock"), "", config.DriverDevice
-	c.edit(cfg)
-	began := time.Now()
-	for _, f := range (&Machine{Config: cfg}).Parts() {
-		if f.Subject != c.subject {
-			continue
-		}
-		if f.Level != c.level || !strings.Contains(f.Found, c.says) || (f.Do == "") != (f.Level == OK) || f.Ends() != c.ends {
-			t.Errorf("%+v, want %s with %q", f, c.level, c.says)
-		}
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("it took %v", took)
-		}
-		return
-	}
-	t.Errorf("nothing is found about %s", c.subject)
-}
 
 // Guard: the doctor says beforehand what the agent will lack, by the agent's own looks at this machine.
 func TestPartsOfTheAgent(t *testing.T) {
@@ -72,7 +38,13 @@ func TestPartsOfTheAgent(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, c := range map[string]part{
+	for name, c := range map[string]struct {
+		edit    func(*config.Config)
+		level   Level
+		subject string
+		says    string
+		ends    bool // the start
+	}{
 		"all in order":    {func(*config.Config) {}, OK, "address lo", "127.0.0.1 on lo", false},
 		"no interface":    {func(c *config.Config) { c.SystemNetworks[0].At.Interface = "nosuch0" }, Wrong, "address lo", "does not exist", false},
 		"another address": {func(c *config.Config) { c.Members.Static[0].Addresses["lo"] = netip.MustParseAddr("203.0.113.1") }, Wrong, "address lo", "203.0.113.1 for this node", false},
@@ -94,40 +66,33 @@ func TestPartsOfTheAgent(t *testing.T) {
 		"lists can be kept":    {func(*config.Config) {}, OK, "members.cacheFile", "is writable", false},
 		"lists cannot be kept": {func(c *config.Config) { c.Members.CacheFile = filepath.Join(dir, "file", "x", "members.json") }, Wrong, "members.cacheFile", "not a directory", true},
 	} {
-		t.Run(name, func(t *testing.T) { c.holds(t, dir) })
+		t.Run(name, func(t *testing.T) {
+			cfg := config.Default()
+			cfg.NodeName = "n1"
+			cfg.SystemNetworks = []config.SystemNetwork{{Name: "lo", At: config.Place{Interface: "lo"}, Port: 1}}
+			cfg.Members.Source = config.SourceStatic
+			cfg.Members.Static = []config.Member{{Name: "n1", Addresses: map[string]netip.Addr{"lo": netip.MustParseAddr("127.0.0.1")}}}
+			cfg.Members.CacheFile = filepath.Join(dir, "state", "members.json")
+			cfg.API.Socket, cfg.HTTP.Address, cfg.Watchdog.Driver = filepath.Join(dir, "a.sock"), "", config.DriverDevice
+			c.edit(cfg)
+			began := time.Now()
+			for _, f := range (&Machine{Config: cfg}).Parts() {
+				if f.Subject != c.subject {
+					continue
+				}
+				if f.Level != c.level || !strings.Contains(f.Found, c.says) || (f.Do == "") != (f.Level == OK) || f.Ends() != c.ends {
+					t.Errorf("%+v, want %s with %q", f, c.level, c.says)
+				}
+				if took := time.Since(began); took > 5*time.Second {
+					t.Errorf("it took %v", took)
+				}
+				return
+			}
+			t.Errorf("nothing is found about %s", c.subject)
+		})
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "empty")); err != nil || len(left) > 0 {
 		t.Errorf("the folder is %v, %v: a look has changed something", left, err)
-	}
-}
-
-// Guard: the same of a kubeconfig, which ends the start only if a Lease breaks ties.
-func TestKubeconfigOfTheAgent(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	kube := func(text string) string {
-		path := filepath.Join(dir, "kubelet.conf")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	for name, c := range map[string]part{
-		"no kubeconfig": {func(c *config.Config) { c.Kubernetes.Kubeconfig = filepath.Join(dir, "kube") }, Wrong, "kubernetes.kubeconfig", "no such file", false},
-		"no kubeconfig for a Lease": {func(c *config.Config) {
-			c.Kubernetes.Kubeconfig, c.Quorum.TieBreak = filepath.Join(dir, "kube"), config.TieBreakLease
-		}, Wrong, "kubernetes.kubeconfig", "no such file", true},
-		"an empty kubeconfig": {func(c *config.Config) { c.Kubernetes.Kubeconfig = filepath.Join(dir, "file") }, Wrong, "kubernetes.kubeconfig", "names no cluster", false},
-		"a kubeconfig without its certificate": {func(c *config.Config) {
-			c.Kubernetes.Kubeconfig = kube("clusters: [{cluster: {certificate-authority: file}}]\nusers: [{user: {client-certificate: /none.pem}}]\n")
-		}, Wrong, "kubernetes.kubeconfig", "file is empty", false},
-		"a kubeconfig": {func(c *config.Config) {
-			c.Kubernetes.Kubeconfig = kube("clusters: [{cluster: {certificate-authority: kubelet.conf}}]\n")
-		}, OK, "kubernetes.kubeconfig", "can be read", false},
-	} {
-		t.Run(name, func(t *testing.T) { c.holds(t, dir) })
 	}
 }
 
@@ -204,5 +169,66 @@ func TestInterfaceThatIsDown(t *testing.T) {
 	want := "ok network eth0, wrong network eth1, wrong network eth2, ok network lo, wrong network eth9, ok port 7946"
 	if strings.Join(got, ", ") != want {
 		t.Errorf("%s\nwant %s", strings.Join(got, ", "), want)
+	}
+}
+
+// Guard: the doctor says of devices that are no set what the agent does with them.
+func TestDevicesThatAreNoSet(t *testing.T) {
+	of := func(set string, place int) Format { return Format{Set: set, Place: place, Of: 3} }
+	single := Format{Place: 1, Of: 1}
+	for name, c := range map[string]struct {
+		devices []Format // one without Of cannot be read
+		found   string
+		ends    bool
+	}{
+		"one":                        {[]Format{single}, "", false},
+		"a set":                      {[]Format{of("x", 2), of("x", 1), of("x", 3)}, "", false},
+		"a set, and one is away":     {[]Format{of("x", 2), {}, of("x", 3)}, "", false},
+		"all are away":               {[]Format{{}, {}, {}}, "", false},
+		"formatted by itself":        {[]Format{of("x", 1), single, of("x", 3)}, "d1 is not of the set of the others", false},
+		"by itself, and one is away": {[]Format{of("x", 1), single, {}}, "d1 is not of the set of the others", false},
+		"of another set":             {[]Format{of("y", 1), of("x", 2), of("x", 3)}, "d0 is not of the set of the others", false},
+		"of two sets":                {[]Format{of("y", 1), of("x", 2), {}}, "do not belong together", true},
+		"a copy":                     {[]Format{of("x", 1), of("x", 2), of("x", 1)}, "do not belong together", true},
+		"all by themselves":          {[]Format{single, single, single}, "do not belong together", true},
+		"one of three alone":         {[]Format{of("x", 1)}, "do not belong together", true},
+	} {
+		m := &Machine{Config: config.Default(), FormattedFor: func(d string) (Format, error) {
+			f := c.devices[d[1]-'0']
+			if f.Of == 0 {
+				return f, os.ErrNotExist
+			}
+			return f, nil
+		}}
+		for i := range c.devices {
+			m.Config.LUN.Devices = append(m.Config.LUN.Devices, fmt.Sprint("d", i))
+		}
+		found := m.Set()
+		if len(found) > 1 || (len(found) == 0) != (c.found == "") || len(found) == 1 && (!strings.Contains(found[0].Found, c.found) || found[0].Ends() != c.ends) {
+			t.Errorf("%s: %+v, want %q", name, found, c.found)
+		}
+	}
+}
+
+// A kubeconfig that the agent cannot use is named, and so is one of its files.
+func TestKubeconfigThatCannotBeUsed(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"empty": "", "bare": "clusters: [{cluster: {certificate-authority: empty}}]\nusers: [{user: {client-certificate: /none.pem}}]\n",
+		"user": "clusters: [{cluster: {certificate-authority: bare}}]\nusers: [{user: {client-certificate: /none.pem}}]\n", "good": "clusters: [{cluster: {certificate-authority: bare}}]\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for file, want := range map[string]string{"none": "no such file", "empty": "names no cluster", "bare": "empty is empty", "user": "/none.pem: no such file", "good": ""} {
+		for _, by := range []config.TieBreak{config.TieBreakAuto, config.TieBreakLease} {
+			m := &Machine{Config: config.Default()}
+			m.Config.Kubernetes.Kubeconfig, m.Config.Quorum.TieBreak = filepath.Join(dir, file), by
+			f := m.kubeconfig()
+			if (f.Level == OK) != (want == "") || !strings.Contains(f.Found, want) || f.Ends() != (want != "" && by == config.TieBreakLease) {
+				t.Errorf("%s, %s: %+v, want %q", file, by, f, want)
+			}
+		}
 	}
 }

@@ -19,6 +19,7 @@ const lunRetry = 5 * time.Second
 type lunSet struct {
 	keepers     []*keeper.Keeper
 	superblocks []*diskquorum.Superblock // nil: not opened yet
+	leftOut     []error                  // why one does not count until this agent is restarted; nil: it may
 	troubles    []troubleLog
 	failed      bool // given up until the agent is restarted
 	strangers   strangers
@@ -32,7 +33,7 @@ func (a *Agent) startLUN(background spawn) error {
 	if len(paths) == 0 {
 		return nil
 	}
-	a.lun.superblocks = make([]*diskquorum.Superblock, len(paths))
+	a.lun.superblocks, a.lun.leftOut = make([]*diskquorum.Superblock, len(paths)), make([]error, len(paths))
 	meters := rawdev.NewMetrics(a.opts.Registry)
 	for d, path := range paths {
 		k := keeper.New(keeper.Config{
@@ -69,9 +70,19 @@ func (a *Agent) startLUN(background spawn) error {
 		}
 	}
 	if err := diskquorum.CheckSet(opened); err != nil {
-		return fmt.Errorf("lun.devices %v: %w", paths, err)
+		odd := diskquorum.OddOne(opened)
+		if odd < 0 {
+			return fmt.Errorf("lun.devices %v: %w", paths, err)
+		}
+		a.leaveOut(odd, err)
 	}
 	return nil
+}
+
+// leaveOut has a device of a set count for nothing. The others are most of the set, and go on.
+func (a *Agent) leaveOut(device int, why error) {
+	a.lun.leftOut[device] = fmt.Errorf("it is left out: %w; correct lun.devices, or format all devices of the set together, and restart this agent", why)
+	a.log.Error("a LUN device is left out: correct lun.devices and restart this agent", "device", a.lun.keepers[device].Path, "error", why)
 }
 
 // lunOpened makes the arbiter when most devices of the LUN have been opened for the first
@@ -81,6 +92,9 @@ func (a *Agent) lunOpened(o keeper.Opened) {
 	if o.Warning != "" {
 		a.log.Warn("the LUN was opened, with a warning", "device", path, "warning", o.Warning)
 	}
+	if a.lun.leftOut[o.Device] != nil {
+		return
+	}
 	if a.lun.superblocks[o.Device] != nil {
 		a.log.Info("LUN is back", "device", path)
 		return
@@ -88,7 +102,7 @@ func (a *Agent) lunOpened(o keeper.Opened) {
 	a.lun.superblocks[o.Device] = o.Superblock
 	if err := diskquorum.CheckSet(a.lun.superblocks); err != nil {
 		a.lun.superblocks[o.Device] = nil
-		a.log.Error("a LUN device is left out: correct lun.devices and restart this agent", "device", path, "error", err)
+		a.leaveOut(o.Device, err)
 		return
 	}
 	a.lunNamed(diskquorum.LogID(a.lun.superblocks), o.Superblock, o.Storage)

@@ -191,11 +191,11 @@ func TestOneOfThreeDevicesIsNotEnough(t *testing.T) {
 }
 
 func TestDevicesOfTwoSetsAreRefused(t *testing.T) {
+	single := func(sb *diskquorum.Superblock) { sb.Devices, sb.Device, sb.SetID = 0, 0, [16]byte{} }
 	for name, edit := range map[string]func([]*diskquorum.Superblock){
-		"two sets":       func(s []*diskquorum.Superblock) { s[2].SetID[0]++ },
+		"three sets":     func(s []*diskquorum.Superblock) { s[1].SetID[0]++; s[2].SetID[1]++ },
 		"a copied one":   func(s []*diskquorum.Superblock) { *s[2] = *s[0] },
-		"one of no set":  func(s []*diskquorum.Superblock) { s[1].Devices, s[1].Device, s[1].SetID = 0, 0, [16]byte{} },
-		"sizes differ":   func(s []*diskquorum.Superblock) { s[0].Slots++ },
+		"two of no set":  func(s []*diskquorum.Superblock) { single(s[1]); single(s[2]) },
 		"another group*": func(s []*diskquorum.Superblock) { s[0].NodeGroup = "other" },
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -203,6 +203,49 @@ func TestDevicesOfTwoSetsAreRefused(t *testing.T) {
 			err := r.start()
 			if err == nil || !strings.Contains(err.Error(), "/dev/a") {
 				t.Errorf("%s: %v", name, err)
+			}
+			r.stop()
+		})
+	}
+}
+
+// Guard: where two devices belong together and one does not, such as one that somebody has formatted by itself, the agent starts with
+// the two, as it runs on with them. The odd one is named, and nothing is written to it.
+func TestStartsWithoutTheOddOneOfThree(t *testing.T) {
+	for name, c := range map[string]struct {
+		odd  int
+		edit func(*diskquorum.Superblock)
+	}{
+		"formatted by itself, first": {0, func(sb *diskquorum.Superblock) { sb.Devices, sb.Device, sb.SetID = 0, 0, [16]byte{} }},
+		"formatted by itself":        {1, func(sb *diskquorum.Superblock) { sb.Devices, sb.Device, sb.SetID = 0, 0, [16]byte{} }},
+		"of another set, first":      {0, func(sb *diskquorum.Superblock) { sb.SetID[0]++ }},
+		"of another set":             {2, func(sb *diskquorum.Superblock) { sb.SetID[0]++ }},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newSetRig(t, func(s []*diskquorum.Superblock) { c.edit(s[c.odd]) })
+			odd := r.luns[r.a.cfg.LUN.Devices[c.odd]]
+			before := odd.Bytes()
+			if err := r.start(); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			r.handle()
+			arb := r.a.core.Arbiter()
+			if arb == nil {
+				t.Fatalf("%s: no arbiter with two of three devices", name)
+			}
+			for range 100 {
+				time.Sleep(100 * time.Millisecond)
+				r.a.submitLUN(r.a.clock(), r.a.core.Step(r.a.clock()).Ops)
+				r.handle()
+			}
+			for d := range 3 {
+				trouble := r.a.deviceTrouble(d, arb, r.a.clock())
+				if d == c.odd != strings.Contains(trouble, "left out: device") || (d == c.odd) != (r.a.lun.superblocks[d] == nil) {
+					t.Errorf("%s: device %d: %q", name, d, trouble)
+				}
+			}
+			if arb.Status(r.a.clock()).LastRead < 0 || !bytes.Equal(odd.Bytes(), before) {
+				t.Errorf("%s: last read %v, written %v", name, arb.Status(r.a.clock()).LastRead, !bytes.Equal(odd.Bytes(), before))
 			}
 			r.stop()
 		})

@@ -50,6 +50,9 @@ func (a *Agent) deviceTrouble(d int, arb *diskquorum.Arbiter, now boottime.Insta
 	if t := a.lun.keepers[d].Trouble(); t != "" {
 		return t
 	}
+	if why := a.lun.leftOut[d]; why != nil {
+		return why.Error()
+	}
 	if arb == nil {
 		return "not opened yet"
 	}

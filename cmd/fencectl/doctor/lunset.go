@@ -1,0 +1,42 @@
+package doctor
+
+import "strings"
+
+// Set looks whether the devices of the LUN were formatted as one, as far as that can be read: nothing is found if they were.
+func (m *Machine) Set() (out []Finding) {
+	devices := m.Config.LUN.Devices
+	known := map[int]Format{}
+	for i, d := range devices {
+		if f, err := m.FormattedFor(d); err == nil {
+			known[i] = f
+		}
+	}
+	// fit reports whether those that are known, but for one, are of one set, each once.
+	fit := func(without int) bool {
+		set, seen := "", map[int]bool{}
+		for i, f := range known {
+			if i == without {
+				continue
+			}
+			if f.Of != len(devices) || set != "" && f.Set != set || len(devices) > 1 && seen[f.Place] {
+				return false
+			}
+			set, seen[f.Place] = f.Set, true
+		}
+		return true
+	}
+	if fit(-1) {
+		return nil
+	}
+	var odd []string
+	for i, d := range devices {
+		if _, ok := known[i]; ok && len(known) > 1 && fit(i) {
+			odd = append(odd, d)
+		}
+	}
+	const mend = "correct lun.devices, or format all devices of the set together, once, with fencectl lun init"
+	if len(odd) == 1 {
+		return []Finding{{Wrong, "LUN", odd[0] + " is not of the set of the others", "the agent leaves it out until it is restarted; " + mend}}
+	}
+	return []Finding{{Wrong, "LUN", strings.Join(devices, ", ") + ": the devices do not belong together", noStart + ": " + mend}}
+}
