@@ -1,6 +1,7 @@
 package agentsim
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/netip"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
 )
@@ -141,41 +144,17 @@ func (e *endpoint) Shutdown() error {
 	return e.NodeAwareTransport.Shutdown()
 }
 
-// pipeListener is a process's API socket: only its own subscriber knows where it is.
-type pipeListener struct {
-	conns chan net.Conn
-	ended chan struct{}
-	once  sync.Once
-}
-
-func newPipeListener() *pipeListener {
-	return &pipeListener{conns: make(chan net.Conn), ended: make(chan struct{})}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.ended:
-		return nil, net.ErrClosed
+// client is a connection to the process's API socket, which nobody else can reach.
+func (p *process) client() *grpc.ClientConn {
+	dial := func(ctx context.Context, _ string) (net.Conn, error) {
+		here, far := net.Pipe()
+		return here, p.socket.Hand(ctx, far)
 	}
-}
-
-func (l *pipeListener) Close() error {
-	l.once.Do(func() { close(l.ended) })
-	return nil
-}
-
-func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "simulated", Net: "unix"} }
-
-func (l *pipeListener) dial() (net.Conn, error) {
-	here, far := net.Pipe()
-	select {
-	case l.conns <- far:
-		return here, nil
-	case <-l.ended:
-		return nil, net.ErrClosed
+	conn, err := grpc.NewClient("passthrough:///"+p.m.name, grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		panic("agentsim: client of " + p.m.name + ": " + err.Error()) // nothing but the options can be wrong
 	}
+	return conn
 }
 
 // addressOf is a node's address on a network.

@@ -2,12 +2,9 @@ package agentsim
 
 import (
 	"context"
-	"net"
 	"os"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
@@ -35,11 +32,7 @@ func (w *world) look(m *machine) {
 }
 
 func (p *process) ask() *fencingv1.Status {
-	dial := func(context.Context, string) (net.Conn, error) { return p.socket.dial() }
-	conn, err := grpc.NewClient("passthrough:///"+p.m.name, grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		panic("agentsim: client of " + p.m.name + ": " + err.Error()) // nothing but the options can be wrong
-	}
+	conn := p.client()
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(p.m.w.ctx, time.Second)
 	defer cancel()

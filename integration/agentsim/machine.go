@@ -11,11 +11,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/boottime/boottimetest"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/agent"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/gossip"
@@ -64,7 +64,7 @@ type process struct {
 	leash     *leash
 	cancel    context.CancelCauseFunc
 	done      chan struct{} // Run has returned
-	socket    *pipeListener
+	socket    *boottimetest.Pipes
 	links     map[string]chan iface.Change // by network
 	startedAt time.Duration
 
@@ -165,7 +165,7 @@ func (m *machine) startAgent() {
 	members := w.lists.all[epoch]
 	ctx, cancel := context.WithCancelCause(w.ctx)
 	p := &process{
-		m: m, cancel: cancel, done: make(chan struct{}), socket: newPipeListener(),
+		m: m, cancel: cancel, done: make(chan struct{}), socket: boottimetest.NewPipes(&net.UnixAddr{Name: "simulated", Net: "unix"}),
 		links: map[string]chan iface.Change{}, breaks: m.breaks, startedAt: w.now(), saidSince: w.now(), disturbed: w.now(), deaths: map[string]string{},
 	}
 	for _, n := range networkNames {
@@ -402,11 +402,7 @@ func (p *process) probeAPI(ctx context.Context, pace *apicheck.Pace, report func
 
 // subscribe follows the agent's events, as a consumer on the node would.
 func (p *process) subscribe(ctx context.Context) {
-	dial := func(context.Context, string) (net.Conn, error) { return p.socket.dial() }
-	conn, err := grpc.NewClient("passthrough:///"+p.m.name, grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		panic("agentsim: client of " + p.m.name + ": " + err.Error()) // nothing but the options can be wrong
-	}
+	conn := p.client()
 	defer conn.Close()
 	p.m.w.group.Go(func() {
 		again(ctx, func() { p.watchDeaths(ctx, fencingv1.NewFencingStatusClient(conn), fencingv1.NewFencingClient(conn)) })

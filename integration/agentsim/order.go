@@ -1,11 +1,9 @@
 package agentsim
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"google.golang.org/grpc/status"
@@ -30,8 +28,7 @@ func (s *Schedule) giveOrders(rng *rand.Rand) {
 			last, at = max(last, at), at+time.Duration(rng.Int64N(int64(time.Second)))
 		}
 	}
-	slices.SortStableFunc(s.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
-	s.End = max(s.End, last+20*time.Second)
+	s.inOrder(last + 20*time.Second)
 }
 
 // order has an operator on the first of two nodes order that the second one ends, by the boot that it has now.

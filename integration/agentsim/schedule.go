@@ -336,8 +336,14 @@ func (s *Schedule) silence(rng *rand.Rand) {
 		at := s.Events[rng.IntN(len(s.Events))].At + time.Duration(rng.Int64N(int64(10*time.Second)))
 		s.Events = append(s.Events, Event{At: at, Kind: Split, Parts: alone, Networks: rng.Perm(s.Networks)})
 	}
-	slices.SortStableFunc(s.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	s.inOrder(0)
 	s.End = max(s.End, s.Events[len(s.Events)-1].At+15*time.Second)
+}
+
+// inOrder sorts the events after some were added, none of which is over before until.
+func (s *Schedule) inOrder(until time.Duration) {
+	slices.SortStableFunc(s.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	s.End = max(s.End, until)
 }
 
 // drawLease gives half of the groups without LUN a Lease.

@@ -1,10 +1,8 @@
 package agentsim
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/diskquorum"
@@ -109,7 +107,7 @@ func (s *Schedule) changeBreaking(rng *rand.Rand) {
 		}
 		s.Events = append(s.Events, e)
 	}
-	slices.SortStableFunc(s.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	s.inOrder(0)
 	s.End = max(s.End, s.Events[len(s.Events)-1].At+15*time.Second)
 }
 

@@ -1,16 +1,11 @@
 package agentsim
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"slices"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
@@ -47,8 +42,7 @@ func (s *Schedule) tellDeaths(rng *rand.Rand) {
 		at += time.Duration(rng.Int64N(int64(20 * time.Second)))
 		s.Events = append(s.Events, Event{At: at, Kind: Confirm, Nodes: []int{teller, victim}})
 	}
-	slices.SortStableFunc(s.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
-	s.End = max(s.End, at+20*time.Second)
+	s.inOrder(at + 20*time.Second)
 }
 
 // confirm has an operator on the first of two nodes tell that the second one is dead, by the boot that it had last.
@@ -76,11 +70,7 @@ func (w *world) ask(p *process, what func(context.Context, fencingv1.FencingCont
 	w.group.Go(func() {
 		ctx, cancel := context.WithTimeout(w.ctx, 30*time.Second)
 		defer cancel()
-		dial := func(context.Context, string) (net.Conn, error) { return p.socket.dial() }
-		conn, err := grpc.NewClient("passthrough:///"+p.m.name, grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			panic("agentsim: client of " + p.m.name + ": " + err.Error()) // nothing but the options can be wrong
-		}
+		conn := p.client()
 		defer conn.Close()
 		what(ctx, fencingv1.NewFencingControlClient(conn))
 	})

@@ -21,19 +21,28 @@ func randomSchedule(seed uint64, goesBack, trace bool, logf func(format string, 
 	cfg := DefaultConfig([]int{2, 3, 4, 4, 4, 5, 6}[rng.IntN(7)], seed)
 	cfg.Devices = 1 + 2*rng.IntN(2)
 	cfg.Mode = []watchdog.LUNMode{watchdog.LUNTieBreaker, watchdog.LUNTieBreaker, watchdog.LUNOr, watchdog.LUNAnd}[rng.IntN(4)]
-	if rng.IntN(2) == 0 {
-		// A short watchdog lets resets and reboots happen within the schedule.
-		cfg.Watchdog, cfg.Feed, cfg.Reboot = 6*time.Second, time.Second, time.Duration(5+rng.IntN(30))*time.Second
-		cfg.Timing.Expire = cfg.Timing.Grant + cfg.Feed + cfg.Margin
-	}
-	if rng.IntN(3) == 0 {
-		cfg.Odd = cfg.otherTimes(rng)
-	}
+	cfg.drawTimes(rng)
 	cfg = cfg.withOutages(seed).withSentences(seed)
 	if goesBack {
 		cfg.back, cfg.foreign = rand.New(rand.NewPCG(seed, 0xb11)), nil
 	}
 	return play(cfg, rng, trace, logf)
+}
+
+// drawTimes has half of the groups have a short watchdog, which lets resets and reboots happen within the schedule, and a
+// third of them nodes with other times.
+func (c *Config) drawTimes(rng *rand.Rand) {
+	if rng.IntN(2) == 0 {
+		c.shorten(rng)
+	}
+	if rng.IntN(3) == 0 {
+		c.Odd = c.otherTimes(rng)
+	}
+}
+
+func (c *Config) shorten(rng *rand.Rand) {
+	c.Watchdog, c.Feed, c.Reboot = 6*time.Second, time.Second, time.Duration(5+rng.IntN(30))*time.Second
+	c.Timing.Expire = c.Timing.Grant + c.Feed + c.Margin
 }
 
 // withOutages adds outages of all networks, and agents of before there was a hold.
@@ -79,8 +88,7 @@ func RandomSampledSchedule(seed uint64, trace bool, logf func(format string, arg
 func sampledSchedule(seed uint64, sentences, trace bool, logf func(format string, args ...any)) *Cluster {
 	rng := rand.New(rand.NewPCG(seed, 0x5a3b1e))
 	cfg := DefaultConfig(sampledFrom+rng.IntN(5), seed)
-	cfg.Watchdog, cfg.Feed, cfg.Reboot = 6*time.Second, time.Second, time.Duration(5+rng.IntN(30))*time.Second
-	cfg.Timing.Expire = cfg.Timing.Grant + cfg.Feed + cfg.Margin
+	cfg.shorten(rng)
 	if rng.IntN(3) == 0 {
 		cfg.Odd = cfg.otherTimes(rng)
 	}

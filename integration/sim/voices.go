@@ -96,13 +96,7 @@ func RandomVoiceSchedule(seed uint64, trace bool, logf func(format string, args 
 	if rng.IntN(4) == 0 {
 		cfg.Others = rng.IntN(cfg.Nodes)
 	}
-	if rng.IntN(2) == 0 {
-		cfg.Watchdog, cfg.Feed, cfg.Reboot = 6*time.Second, time.Second, time.Duration(5+rng.IntN(30))*time.Second
-		cfg.Timing.Expire = cfg.Timing.Grant + cfg.Feed + cfg.Margin
-	}
-	if rng.IntN(3) == 0 {
-		cfg.Odd = cfg.otherTimes(rng)
-	}
+	cfg.drawTimes(rng)
 	return play(cfg.withOutages(seed), rng, trace, logf)
 }
 
