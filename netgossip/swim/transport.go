@@ -20,8 +20,7 @@ import (
 type Listener func(netip.AddrPort) (memberlist.NodeAwareTransport, error)
 
 // Listen opens a UDP and a TCP socket at the address, which streams are dialed from as
-// well. Routing decides the way of what they send. An instance without a Listener opens
-// the same.
+// well. Routing decides which way their packets go. An instance without a Listener opens the same.
 func Listen(at netip.AddrPort) (memberlist.NodeAwareTransport, error) { return ListenOn("")(at) }
 
 // ListenOn is [Listen] with the sockets pinned to a device: they send and receive by it
@@ -58,8 +57,8 @@ func (e *PinError) Denied() bool {
 	return false
 }
 
-// listenError makes a user's error of what a Listener returned. A foreign Listener may
-// have formatted the cause into text, as memberlist's own does.
+// listenError turns an error of a Listener into one for the user. A foreign Listener may have formatted the cause
+// into text, as memberlist's own does.
 func listenError(at netip.AddrPort, err error) error {
 	is := func(cause error) bool { return errors.Is(err, cause) || strings.Contains(err.Error(), cause.Error()) }
 	var pin *PinError

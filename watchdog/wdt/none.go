@@ -42,7 +42,7 @@ func (n *None) Disarm() error { return nil }
 // Feeds is the number of feeds a real watchdog would have got.
 func (n *None) Feeds() uint64 { return n.feeds.Load() }
 
-// WouldHaveReset tells when a watchdog would last have reset the node.
+// WouldHaveReset returns when a watchdog would last have reset the node.
 func (n *None) WouldHaveReset() (boottime.Instant, bool) {
 	at := boottime.Instant(n.last.Load())
 	return at, !at.IsZero()
@@ -51,11 +51,11 @@ func (n *None) WouldHaveReset() (boottime.Instant, bool) {
 // Resets is the number of times a watchdog would have reset the node.
 func (n *None) Resets() uint64 { return n.resets.Load() }
 
-// wouldReset marks a device that stands for none; the Feeder calls it from its thread.
+// wouldReset marks a device without a watchdog; the Feeder calls it from its thread.
 func (n *None) wouldReset(at boottime.Instant) {
 	n.last.Store(int64(at))
 	n.resets.Add(1)
 }
 
-// dryRun is what the Feeder looks for to tell a None from a device that is really armed.
+// dryRun is how the Feeder distinguishes a None from a device that is really armed.
 type dryRun interface{ wouldReset(at boottime.Instant) }
