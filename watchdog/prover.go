@@ -377,7 +377,7 @@ func (v *Prover) askToo(now boottime.Instant, members roster.Set, turn int) {
 // defy takes the death of a boot back that lives on, for good.
 func (v *Prover) defy(p int, boot uint64) {
 	w := &v.peers[p]
-	w.defied = boot // that ends a trial of it, see objection: its reporter gets an answer
+	w.defied = boot // a trial of it ends because of that, see objection: its reporter gets an answer
 	if w.death.Boot == boot {
 		w.death, w.sequence = Death{}, 0
 		v.fenced.Remove(p)

@@ -175,7 +175,7 @@ func (c *Config) targets() ([]target, error) {
 		}
 		ip, err := netip.ParseAddr(text)
 		if err != nil || ip.Zone() != "" || ip.IsUnspecified() {
-			errs = append(errs, fmt.Errorf("member %q: address %q is no IP address of a node", m.Name, text))
+			errs = append(errs, fmt.Errorf("member %q: address %q is not an IP address of a node", m.Name, text))
 			continue
 		}
 		addr := netip.AddrPortFrom(ip.Unmap(), uint16(c.Port)).String()
