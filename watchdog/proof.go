@@ -108,7 +108,7 @@ func (v *Prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
 		// A boot that has ended does not come back: two machines answer as one, so neither's boot proves the end of
 		// the other's.
 		w.twins, w.death, w.returned = true, Death{}, 0
-	case w.death.Proof == ProofBoot && w.death.Boot == w.boot: // from its slot
+	case w.death.Proof == ProofBoot && w.death.Boot == w.boot: // its slot has shown that
 		w.twins = false
 	case w.elsewhere(st.Machine), w.outlived(now, st.Stated):
 		v.strangers.Add(p) // what was met before may be running
