@@ -15,7 +15,7 @@ type MergerConfig struct {
 	Policy   Policy
 	MaxAge   time.Duration // D_max: evidence of this age or more counts for nothing
 	// Countable says whether a peer with this standing may be counted; nil: one that uses
-	// Roster and no other may. What it says changes only before a Recount.
+	// Roster and no other may. Its answers change only before a Recount.
 	Countable func(*roster.Standing) bool
 }
 
@@ -106,10 +106,9 @@ func (m *Merger) valid(network, p int) bool {
 
 func (m *Merger) link(network, p int) *link { return &m.links[network*len(m.peers)+p] }
 
-// MemberChanged takes memberlist's opinion. A death voids the evidence from before
-// it, so that a crash is believed as soon as SWIM knows it; evidence from after it
-// stands, so that a false accusation does not cost a peer that we reach ourselves. A
-// death is dated by the latest instant at which the accusation can have begun.
+// MemberChanged takes memberlist's opinion. A death voids earlier evidence, so that a crash is believed as soon as
+// SWIM knows it. Later evidence stays valid, so that a false accusation does not cost a peer that we reach ourselves.
+// A death is dated by the latest instant at which the accusation can have begun.
 func (m *Merger) MemberChanged(network, p int, alive bool, at boottime.Instant) {
 	if !m.valid(network, p) {
 		return
@@ -123,7 +122,7 @@ func (m *Merger) MemberChanged(network, p int, alive bool, at boottime.Instant) 
 		return
 	}
 	if l.lostAt = max(l.lostAt, at); l.answer <= l.lostAt {
-		l.anchor = 0 // though a vouch may have dated it later: that is no answer of its own
+		l.anchor = 0 // although a vouch may have dated it later: that is not an answer of the peer itself
 	}
 }
 
@@ -171,8 +170,8 @@ func (m *Merger) Answered(a Answer) {
 	}
 }
 
-// hear takes what the latest answer says. A brief one confirms that a peer sees us or takes
-// it back, and leaves the rest to the statement: without one nobody comes to be counted.
+// hear takes what the latest answer says. A brief answer confirms or withdraws that a peer sees us, and leaves the
+// rest to the statement: without a statement no peer is counted.
 func (m *Merger) hear(p *peer, a *Answer) {
 	if a.Statement == nil {
 		p.contact = p.contact && a.Sight == SightSeen
@@ -234,8 +233,8 @@ func (m *Merger) Said(members roster.Set, since boottime.Instant) iter.Seq2[int,
 	}
 }
 
-// Ways shares peers out among the networks on which they are reachable: each is on one, with another turn on
-// another one. A node that is reachable nowhere is on none.
+// Ways distributes peers over the networks on which they are reachable: each peer gets one network, and with another
+// turn a different one. A node that is reachable nowhere is on none.
 func (m *Merger) Ways(now boottime.Instant, peers roster.Set, turn int) []roster.Set {
 	ways := make([]roster.Set, len(m.up))
 	for p := range peers.All() {
@@ -268,12 +267,12 @@ func (m *Merger) Relay(p int) Relay { return m.peers[p].relay }
 // Sighted returns the latest sign of life of a peer, in whatever direction.
 func (m *Merger) Sighted(p int) boottime.Instant { return m.peers[p].sighted }
 
-// LinkState says how a peer stands on one network: memberlist's opinion, when the peer was last
-// proven to be there, by a probe of ours or a vouch, and whether it is reachable there. The instant is
-// for people: it stays when the evidence is void, so that "never" is said only of who never answered.
+// LinkState is the state of a peer on one network: memberlist's opinion, when a probe of ours or a vouch last proved
+// that the peer was there, and whether it is reachable there. The instant is for people: it is kept when the evidence
+// is void, so that "never" only appears for a peer that never answered.
 //
-// Where many peers are each probed and one network suffices, the networks take turns, and a link's
-// evidence may be older than MaxAge because nobody asked. It is shown as reachable for as long again,
+// If each of many peers is probed and one network is enough, the networks take turns, so a link's evidence may be
+// older than MaxAge because no probe was sent there. It is shown as reachable for as long again,
 // unless it was missed, while another network reaches the peer. Views are made of fresh evidence only.
 func (m *Merger) LinkState(network, p int, now boottime.Instant) (alive bool, proven boottime.Instant, reachable bool) {
 	l := m.link(network, p)
@@ -358,8 +357,7 @@ func (m *Merger) Evaluate(now boottime.Instant, quorum int) View {
 	return v
 }
 
-// quorumUntil says how long the quorum lasts: that of each electorate, so as long as the
-// shortest.
+// quorumUntil says how long the quorum lasts: as long as the shortest one of the electorates.
 func (m *Merger) quorumUntil(v *View, now boottime.Instant, quorum int) {
 	if m.electorates == nil {
 		v.QuorumUntil = m.lastsUntil(m.expiry, now, quorum-1) // self needs no evidence
@@ -428,7 +426,7 @@ func kthLatest(s []boottime.Instant, k int) boottime.Instant {
 	return s[want]
 }
 
-// Outcome is how the counted set stands against the roster.
+// Outcome compares the counted set with the roster.
 type Outcome uint8
 
 const (

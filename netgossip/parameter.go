@@ -11,7 +11,7 @@ type Parameter struct {
 	Count    *int
 }
 
-// List names all parameters, in the order of the struct. What it points to may be written.
+// List names all parameters, in the order of the struct. The value that it points to may be changed.
 func (p *Params) List() []Parameter {
 	duration := func(name string, d *time.Duration) Parameter { return Parameter{Name: name, Duration: d} }
 	count := func(name string, n *int) Parameter { return Parameter{Name: name, Count: n} }

@@ -45,8 +45,8 @@ type Statement struct {
 	// Machine is the identity of the machine, which another one with the same name does not
 	// have; 0: not known.
 	Machine uint64
-	// RosterEpoch and RosterDigest name the roster by which the sets count: while the list of
-	// members changes, that of all who are on the old or the new one.
+	// RosterEpoch and RosterDigest name the roster whose members the sets index: while the list of members changes,
+	// it has all members of the old and the new list.
 	RosterEpoch  uint64
 	RosterDigest uint64
 	// Standing is what the node uses; zero: the one roster above, which is in force.
@@ -54,8 +54,8 @@ type Statement struct {
 	Token    Token
 	Seen     roster.Set // members that answered it within its D_max, without itself
 	View     roster.Set // members it counts, itself included
-	// Guarded are the peers that last said of themselves that their guard kills. A peer
-	// that is about to disarm reads here who would still take it for guarded.
+	// Guarded are the peers that last said of themselves that their guard kills. A peer that is about to disarm reads
+	// here which nodes still take it for guarded.
 	Guarded roster.Set
 	// Lost are guarded peers that this node has not seen for longer than their horizon: its
 	// voice in the proof of their death. It vouches for that whole time, not for a moment.
@@ -66,21 +66,20 @@ type Statement struct {
 	Terms    Terms
 	Agreed   bool
 	Feeding  bool // it has permission to feed right now
-	Stopping bool // planned stop: its absence is no failure
-	// Sentence says that Boot is condemned: nothing feeds its watchdog any more, and the timeout of that is this; 0: it
-	// is not, or it is not told.
+	Stopping bool // planned stop: its absence is not a failure
+	// Sentence says that Boot is condemned: nothing feeds its watchdog any more, and this is the watchdog's timeout;
+	// 0: not condemned, or not announced.
 	Sentence time.Duration
 	// Facts are what it hands on about other nodes, those of kind 0 last. They are by name, and count by any roster.
 	Facts        [MaxFacts]Fact
 	LUNHealthy   bool
 	APIReachable bool
-	// Unheard says that its agent follows its Node, and that who shows it that answers no more: Kubernetes may not hear
-	// the node either. It decides nothing here.
+	// Unheard says that the node's agent follows its Node, and that the source of the Node no longer answers:
+	// Kubernetes may not hear the node either. It decides nothing here.
 	Unheard bool
 	Version string
-	// Stated is when it was made, since the boot of its node, by the clock of that. It orders the
-	// statements of one boot, which overtake each other on two networks, and tells how old the
-	// boot is; zero: it is not known.
+	// Stated is when it was made, since the boot of its node, by the clock of that. It orders the statements of one
+	// boot, which overtake each other on two networks, and says how old the boot is; zero: unknown.
 	Stated boottime.Instant
 }
 
@@ -97,9 +96,8 @@ func (s *Statement) outdated(other *Statement) bool {
 	return s != nil && other != nil && s.Boot == other.Boot && s.Stated != 0 && s.Stated < other.Stated
 }
 
-// foreign is the statement of a node that counts by another roster, as far as it can be
-// understood: bits that stand for nobody known must prove nothing, neither that a node is
-// unseen nor that anybody has noticed anything.
+// foreign is the statement of a node that uses another roster, as far as it can be understood. Bits for unknown
+// members must prove nothing, neither that a node is unseen nor that a node has noticed anything.
 func (s *Statement) foreign() *Statement {
 	f := *s
 	f.Seen, f.Guarded = roster.FullSet(roster.MaxNodes), roster.FullSet(roster.MaxNodes)
@@ -124,28 +122,26 @@ const (
 	SightUnseen                  // it does not
 )
 
-// Relay tells peers of the LUN what they may not be able to see themselves: that the latest
-// decision in its log is that of Instance, as found by a read that followed a write of its own. Anchor
-// is the start of that write, on the clock of the node that holds the value, and never later than
-// it was (lease.md L6, L7). Nobody passes on what it was told.
+// Relay tells peers what they may not be able to see on the LUN themselves: that Instance is the latest decision in
+// its log, as found by a read that followed a write of the sender. Anchor is the start of that write, on the clock of
+// the node that holds the value, and never later than it was (lease.md L6, L7). No node passes on a relay.
 type Relay struct {
-	Log      uint64 // which LUN's log; 0: nothing is told
+	Log      uint64 // which LUN's log; 0: there is no relay
 	Instance uint64
 	Anchor   boottime.Instant
 }
 
 // Answer is one completed two-way exchange with a peer on one network: a probe sent
-// at SentAt was answered with Statement, or briefly with Sight. What was said was true at
-// SentAt or later: a reply that names a statement known before names the one that the peer
-// stood by when it replied.
+// at SentAt was answered with Statement, or briefly with Sight. The statement was true at SentAt or later: a reply
+// that names an earlier statement names the one that was still valid when the peer replied.
 type Answer struct {
 	Network   int
 	Peer      int
 	SentAt    boottime.Instant
 	Statement *Statement // nil: a brief answer
 	Sight     Sight      // of a brief answer
-	// Sees says that the peer sees this node. It is what counts where the statement's sets are
-	// by another roster than the taker's, and cannot tell.
+	// Sees says that the peer sees this node. It is what counts if the statement's sets are for another roster than
+	// the receiver's, and so cannot say it.
 	Sees bool
 	// Relay is what the peer said of the LUN when it replied; its Anchor is on this node's clock.
 	Relay Relay

@@ -76,8 +76,8 @@ const smallGroup = 10
 
 // Tune returns the parameters for a roster of n members. Above the smallest groups the
 // intervals of probes do not depend on n: memberlist's idle cost does not either, and the table of
-// growing intervals costs detection time and saves nothing (docs/measurements/tuning.md). What grows is
-// the number of retransmissions and of indirect helpers.
+// growing intervals costs detection time and saves nothing (docs/measurements/tuning.md). Only the numbers of
+// retransmissions and of indirect helpers grow.
 func Tune(n int) Params {
 	p := Params{
 		GossipInterval:          100 * time.Millisecond,
@@ -202,8 +202,8 @@ func ADRIntervals(n int) (gossip, probe time.Duration) {
 // tuneADR is the table with what it leaves open. The probe timeout is at most 0.4 of the
 // interval, so that nacks come in time. The suspicion column fits the multipliers 4, 4, 3,
 // 3, 3, 2, 2; but with 2 nobody is asked to confirm a suspicion, so 3 is the least, which
-// makes the suspicion of 500 members 20 s and that of 1000 members 27 s. What the table does
-// not name is as in auto.
+// makes the suspicion of 500 members 20 s and that of 1000 members 27 s. Parameters that are not in the table are as
+// in auto.
 func tuneADR(n int) Params {
 	p := Tune(n)
 	p.GossipInterval, p.ProbeInterval = ADRIntervals(n)

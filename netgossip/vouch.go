@@ -20,16 +20,15 @@ import (
 //     when the unanswered probe began. With the evidence of many others gone at the same time,
 //     it ends at once.
 
-// Vouched takes that the samples of a network begun up to an instant were answered.
+// Vouched records that the samples of a network begun up to an instant were answered.
 func (m *Merger) Vouched(network int, at boottime.Instant) {
 	if network >= 0 && network < len(m.up) && m.up[network] {
 		m.vouch[network] = max(m.vouch[network], at)
 	}
 }
 
-// Missed takes that a peer did not answer the probes since an instant, or said that it does
-// not see us. With void nothing from before that instant counts any more. A miss from before
-// the latest answer is no news.
+// Missed records that a peer did not answer the probes since an instant, or said that it does not see us. With void
+// nothing from before that instant counts any more. A miss from before the latest answer is not news.
 func (m *Merger) Missed(network, p int, since boottime.Instant, void bool) {
 	if !m.valid(network, p) {
 		return
@@ -39,7 +38,7 @@ func (m *Merger) Missed(network, p int, since boottime.Instant, void bool) {
 		return
 	}
 	if m.vouches(l) {
-		// What was vouched for before it fell silent was true then.
+		// The vouches from before it fell silent were true.
 		l.anchor = max(l.anchor, min(m.vouch[network], since))
 	}
 	l.missed = max(l.missed, since)
@@ -109,7 +108,7 @@ func (m *Merger) Demand(v *View, quorum int) Demand {
 // drawn from n - g + G peers at most, so k of them are all answered with a probability of at most
 // ((n-g)/(n-g+G))^k, which is (1 - g/n)^k for G = g, and as its logarithm is convex in G, at most
 // (1 - g/n)^(k G/g) for less. Over all networks the exponents add up to k times the mean number of
-// networks that cover one of the g. A peer that none covers is no sample: it is asked by itself.
+// networks that cover one of the g. A peer that no vouch covers is not a sample: it is probed separately.
 func (m *Merger) share(v *View, gone float64, most int) float64 {
 	var noticed [8]int // peers by the number of networks
 	most = min(most, len(noticed)-1)
@@ -150,14 +149,14 @@ type Pace struct {
 	Gap      time.Duration // between two samples
 }
 
-// Samples is how many random samples of the peers, all answered, rule out that more than
-// margin of them are gone, but for one case in 10^9. At most half of the peers are taken to
-// be gone: with a larger margin, too, a loss is to be noticed before it is the last.
+// Samples is how many random samples of the peers must all answer to rule out, except for one case in 10^9, that more
+// than margin of them are gone. At most half of the peers are assumed to be gone: even with a larger margin a loss
+// has to be noticed before it is the last one.
 func (d Demand) Samples() int {
 	return int(math.Ceil(math.Log(certainty) / math.Log(1-d.gone())))
 }
 
-// gone is the share of the peers whose loss is to be noticed.
+// gone is the share of the peers whose loss has to be noticed.
 func (d Demand) gone() float64 {
 	if d.Others == 0 {
 		return 0.5
@@ -197,8 +196,8 @@ func (p Params) RoundTime(peers int) time.Duration {
 	return min(time.Duration(peers)*time.Second/roundRate, p.EvidenceMaxAge*3/5)
 }
 
-// roundRate is how many peers per second are probed where all of them are to be asked soon;
-// with very many more of them are, so that it ends long before the evidence does.
+// roundRate is how many peers per second are probed when all of them have to be asked soon. With very many peers the
+// rate is higher, so that the round ends long before the evidence expires.
 const roundRate = 200
 
 // SamplingDelay is how long a node of a roster of n may go on believing in its peers, beyond

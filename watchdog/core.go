@@ -35,8 +35,8 @@ type Config struct {
 	Window    func(members int) time.Duration
 	Arbitrate time.Duration // A
 	OnLoss    LossPolicy
-	// Budget is what the peers have to reckon with; the watchdog's own timeout replaces
-	// the one in it as soon as it is known.
+	// Budget is what the peers have to allow for; the watchdog's real timeout replaces the one in it as soon as it is
+	// known.
 	Budget       Budget
 	RestartGrace time.Duration // no LEFT for this long after a peer said that it restarts
 
@@ -54,26 +54,26 @@ type Effects struct {
 
 	Arm    bool // the watchdog should be armed: quorum was seen and nothing disarms
 	Disarm bool // the watchdog should be disarmed by magic close
-	// Condemn is the timeout to which the watchdog is to be set, once, by a feeder that does nothing else any more, ever;
-	// answer with Core.Sentenced. 0: this node has not condemned itself.
+	// Condemn is the timeout to set the watchdog to, once, by a feeder that never does anything else again; answer
+	// with Core.Sentenced. 0: this node has not condemned itself.
 	Condemn time.Duration
 
 	Ops     []diskquorum.Op // to be submitted to the LUN's devices
 	Lock    int             // slot whose host-wide lock is wanted on each device, or -1
 	Attempt *diskquorum.Attempt
 	AskAPI  bool // whether the API server is reachable may be needed soon: ask it often
-	// Ask are the peers whose statements are wanted now, by the network to ask them on, in place of those that
-	// were wanted before and were not asked yet; nil: it stays as it is.
+	// Ask are the peers whose statements are wanted now, by the network to ask them on. They replace those that were
+	// wanted before and have not been asked yet; nil: no change.
 	Ask []roster.Set
 
 	Statement *netgossip.Statement // what to tell peers; a new pointer when it changed
 	Nudge     bool                 // tell them now
-	Relay     netgossip.Relay      // what to tell them of the tie-breaker, with each answer
+	Relay     netgossip.Relay      // what to tell them about the tie-breaker, with each answer
 
 	Fenced roster.Set // see Core.Fenced
 	Told   []Answer   // to Core.Tell
 	Obeyed []Answer   // to Core.Order
-	Spread bool       // the statement hands on a death that this node was told: all peers are to hear it at once
+	Spread bool       // the statement passes on a death that was reported to this node: tell all peers at once
 	Strike bool       // a node that is not to wait for its watchdog may be taken down now
 
 	Available roster.Set // nodes to publish as available, self included while it may live
@@ -161,7 +161,8 @@ func (c *Core) Merger() *netgossip.Merger { return c.merger }
 // SetWallTime sets the wall clock for records that people read; nothing is decided by it.
 func (c *Core) SetWallTime(unixMilli int64) { c.wall = unixMilli }
 
-// SetUnheard says whether who shows this node its Node answers no more, for others to say; nothing is decided by it here.
+// SetUnheard says whether the source of this node's Node no longer answers, so that others can report it; no decision
+// here depends on it.
 func (c *Core) SetUnheard(is bool) { c.kubeAway = is }
 
 // View is the latest evaluation.
@@ -173,7 +174,7 @@ func (c *Core) Decision() Decision { return c.fx.Decision }
 // Available is the latest set of nodes to publish.
 func (c *Core) Available() roster.Set { return c.fx.Available }
 
-// Outcome is how the latest view stands against the roster.
+// Outcome compares the latest view with the roster.
 func (c *Core) Outcome() netgossip.Outcome { return c.outcome }
 
 // Since is when the present decision was first made.
@@ -182,11 +183,11 @@ func (c *Core) Since() boottime.Instant { return c.changed }
 // Split is the tie-breaker's latest word.
 func (c *Core) Split() *tie.Output { return &c.split }
 
-// Deaths is what is known of who is dead, and takes what is told of it.
+// Deaths is what is known about dead nodes, and takes reports about them.
 func (c *Core) Deaths() *Prover { return &c.proof }
 
-// Step evaluates everything at now: whom this node sees, whether its own boot is over, what it lives by, what becomes of its watchdog,
-// who else is dead, and what is said of all that. In steady state it does not allocate.
+// Step evaluates everything at now: whom this node sees, whether its own boot is condemned, what it lives by, what
+// happens to its watchdog, who else is dead, and what to publish of all that. In steady state it does not allocate.
 func (c *Core) Step(now boottime.Instant) *Effects {
 	c.see(now)
 	if c.judge(now, c.situation(now)) {
@@ -258,7 +259,7 @@ func (c *Core) look(now boottime.Instant) netgossip.View {
 	return v
 }
 
-// weigh finds what this node lives by: a majority, what breaks a tie, or that nobody else can live.
+// weigh finds what this node lives by: a majority, a tie-break, or the fact that no other part can live.
 func (c *Core) weigh(now boottime.Instant) {
 	c.outcome = c.rosters.tally(c.view.Counted)
 	c.proof.follow(now, c.view.Seen)
@@ -275,7 +276,7 @@ func (c *Core) weigh(now boottime.Instant) {
 	c.followRelease(now)
 }
 
-// writeSlot says what the slot of this node is to tell, and whether those of the others are waited for.
+// writeSlot sets what this node's slot has to say, and whether the node waits for the others' slots.
 func (c *Core) writeSlot(now boottime.Instant) {
 	if c.lun.arbiter == nil {
 		return
@@ -331,7 +332,8 @@ func (c *Core) inputs(now boottime.Instant) Inputs {
 	return in
 }
 
-// followDeaths tells by the LUN whether this node lives, finds who is dead, and takes and gives orders; gap: claims begin again.
+// followDeaths says on the LUN whether this node lives, finds who is dead, and takes and gives orders; gap: claims
+// begin again.
 func (c *Core) followDeaths(now boottime.Instant, gap bool) {
 	c.testify(now)
 	in := c.situation(now)
@@ -360,7 +362,7 @@ func (c *Core) situation(now boottime.Instant) proverInput {
 // soleSide reports whether nobody else can live: this node counts a majority, or is in the half that a grant names.
 //
 // Invariant: in an equal split that is not decided yet, or that is left to who reaches the API server, both halves may live.
-// Neither believes that the other one is dead; it would be told so by who sees one half alone.
+// So neither half believes that the other is dead, which somebody who sees only one half might report.
 func (c *Core) soleSide(now boottime.Instant) bool {
 	if d := &c.fx.Decision; !d.Quorum || d.Action == Hold || c.apart() {
 		return false
@@ -373,9 +375,9 @@ func (c *Core) leads() bool {
 	return !c.apart() && c.fx.Decision.Quorum && c.fx.Decision.Action == Feed && c.rosters.mostOfEach(c.view.Counted)
 }
 
-// unfit is why this node does not obey an order, by what it knows of itself; 0: it may.
+// unfit is why this node, because of its own state, does not obey an order; 0: it may.
 func (c *Core) unfit(now boottime.Instant) Refusal {
-	need := 2 * (c.cfg.Sentence.Timeout + 500*time.Millisecond) // as a sentence's, it has to fit into the horizon that others reckon with
+	need := 2 * (c.cfg.Sentence.Timeout + 500*time.Millisecond) // like a sentence, it has to fit into the others' horizon
 	switch {
 	case !c.cfg.Orders || c.cfg.Sentence.Timeout <= 0 || !c.briefly() || c.set < need:
 		return RefusedOff
@@ -437,7 +439,7 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 	st.Facts, again = c.proof.facts(now)
 	c.fx.Wake = min(c.fx.Wake, again)
 	if c.sentence.condemned || c.sentence.blind {
-		st.Seen, st.View, st.Lost = roster.Set{}, roster.Set{}, roster.Set{} // nothing that it could say is to count for anybody
+		st.Seen, st.View, st.Lost = roster.Set{}, roster.Set{}, roster.Set{} // nothing that it says may count for others
 		st.Facts = [netgossip.MaxFacts]netgossip.Fact{}
 	}
 	return st

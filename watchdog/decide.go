@@ -14,7 +14,7 @@ type Inputs struct {
 	Condemned bool // this boot is condemned: whatever else is true, nothing feeds it
 	Disarm    bool // a disarm signal is set
 	Guarded   bool // the watchdog is armed, and peers may count on it
-	Released  bool // enough peers know that it is given up
+	Released  bool // enough peers know that the guard is given up
 	Stopping  bool
 
 	Outcome     netgossip.Outcome
@@ -29,7 +29,7 @@ type Inputs struct {
 	// AtOdds says that the half is not known to break ties on the same terms as all others (T1, T2).
 	AtOdds bool
 
-	// What the others say on the LUN; no two of these hold together.
+	// What the others say on the LUN; at most one of these is true.
 	ByLUN       bool // lun.mode or: the networks alone make no majority, and with the LUN there is one
 	LUNIsolated bool // a majority says that it lives, and does not count it (H3)
 	LUNLost     bool // lun.mode and: this node has lost the LUN, a quorum in contact has not
@@ -84,9 +84,9 @@ func verdict(in *Inputs) Decision {
 	return standing(in)
 }
 
-// disarm obeys a disarm signal, once nobody relies on the watchdog any more. Until then
-// the node is fed, or starved, as if there was no signal: its peers may already count on
-// its death. A driver that cannot be disarmed is fed on, which the deadline permits.
+// disarm obeys a disarm signal, once nobody relies on the watchdog any more. Until then the node is fed, or starved,
+// as if there were no signal: its peers may already count on its death. A driver that cannot be disarmed is fed on,
+// which the deadline permits.
 func disarm(in *Inputs) Decision {
 	if in.Guarded && !in.Released {
 		d := standing(in)
@@ -128,8 +128,8 @@ func quorate(in *Inputs) Reason {
 	return ReasonNetworkQuorum
 }
 
-// vacant goes on feeding for as long as it is known that nobody lives (H1): whom would it help if this node died?
-// It is no quorum.
+// vacant goes on feeding while it is known that nobody lives (H1): this node's death would help nobody.
+// This is not a quorum.
 func vacant(in *Inputs, otherwise Reason) Decision {
 	if in.Vacant > in.Now {
 		return Decision{Action: Hold, Reason: ReasonNobodyLives, Until: in.Vacant}

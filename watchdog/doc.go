@@ -4,10 +4,10 @@
 // # State and invariants
 //
 // [Core] owns the merger of netgossip and steps one tie-breaker (tie.Breaker): the arbiter of
-// diskquorum, or another of which it knows nothing else. Events go in through its methods,
+// diskquorum, or another one, about which it knows nothing else. Events go in through its methods,
 // [Core.Step] turns them into [Effects]. [Decide] is the decision itself: a total function over a
-// small struct, whose table is in testdata/decision_table.txt. Who else is dead is found by the
-// [Prover], which is told in one value what this node lives by, and knows nothing else of the core.
+// small struct, whose table is in testdata/decision_table.txt. The [Prover] finds which other nodes are dead. It
+// gets, in one value, what this node lives by, and knows nothing else of the core.
 //
 //   - A decision is a lease: Until says how long it holds, and the feeder checks it on
 //     CLOCK_BOOTTIME right before each feed. Code that hangs, sleeps or is suspended

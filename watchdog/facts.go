@@ -11,21 +11,22 @@ import (
 )
 
 const (
-	// factsTurn is how long a statement shows the same facts where there are more than it has room for.
+	// factsTurn is how long a statement shows the same facts if there are more than it has room for.
 	factsTurn = 5 * time.Second
 	// sentenceNews is how long a sentence is handed on. After it nobody waits for it any more: time has proven the death.
 	sentenceNews = 2 * time.Minute
-	// leastSentence is the shortest timeout that a driver can be set to, so no node tells a shorter one.
+	// leastSentence is the shortest timeout that a driver can be set to, so no node announces a shorter one.
 	leastSentence = time.Second
 )
 
-// facts are what this node hands on: the sentences that it knows, the deaths that it was told of and believes, and those of both
-// that were contradicted. They are levels and not events: a node that was away hears them later.
+// facts are what this node passes on: the sentences that it knows, the reported deaths that it believes, and those of
+// both that were contradicted. They are levels and not events: a node that was away hears them later.
 //
-// Invariant: what is handed on is what was told, never a conclusion of this node, and never the rest of a countdown (P4). A sentence
-// is handed on by those alone to whom the node itself, or its block on the LUN, has told it.
+// Invariant: a fact is passed on as it was received, never as a conclusion of this node, and never with the rest of a
+// countdown (P4). Only nodes that got a sentence from the condemned node itself, or from its block on the LUN, pass
+// it on.
 //
-// Where they take turns, the next ones are shown from again on.
+// If they take turns, the next ones are shown from again on.
 func (v *Prover) facts(now boottime.Instant) (facts [netgossip.MaxFacts]netgossip.Fact, again boottime.Instant) {
 	again = boottime.Never
 	all, urgent := v.told.all[:0], 0
@@ -92,7 +93,7 @@ func (v *Prover) handsOn(now boottime.Instant, p int, w *witness) (f netgossip.F
 	return f
 }
 
-// outside are the proofs that are told from outside, by the kind of their facts.
+// outside are the proofs that are reported from outside, by the kind of their facts.
 var outside = [...]Proof{netgossip.FactPower: ProofPower, netgossip.FactKdump: ProofKdump, netgossip.FactOperator: ProofOperator}
 
 func proofOf(k netgossip.FactKind) Proof {
@@ -102,9 +103,10 @@ func proofOf(k netgossip.FactKind) Proof {
 	return outside[k]
 }
 
-// spreads reports whether the statement begins to hand on a death that this node itself was told. All peers are to hear that at once,
-// and once: where facts take turns they come back. What others have told spreads with the answers to ordinary questions: were all
-// who know a thing to announce it, a large group would send a million packets.
+// spreads reports whether the statement begins to pass on a death that was reported to this node itself. All peers
+// are to hear that at once, and once: where facts take turns they come back. Reports from others spread with the
+// answers to ordinary questions: if every node that knows a thing announced it, a large group would send a million
+// packets.
 func (v *Prover) spreads(facts *[netgossip.MaxFacts]netgossip.Fact) (news bool) {
 	news = v.spreadsOrder(facts)
 	own := netgossip.TellerDigest(v.roster.Name(v.roster.Self))
@@ -119,8 +121,8 @@ func (v *Prover) spreads(facts *[netgossip.MaxFacts]netgossip.Fact) (news bool) 
 	return news
 }
 
-// takeFacts takes what the members hand on that this node counts. What they said under another list they may say, too: it is by
-// name. A node that is condemned, or waits, counts nobody and takes nothing.
+// takeFacts takes what the members hand on that this node counts. What they said under another list also counts: it
+// uses names. A node that is condemned, or waits, counts nobody and takes nothing.
 func (v *Prover) takeFacts(now boottime.Instant) {
 	if v.in.Apart {
 		return
@@ -178,7 +180,8 @@ func (v *Prover) unfiredBoot(p int) uint64 {
 }
 
 // takeUnfired takes from a member that the watchdog of a boot was seen not to fire, also of this one, if an agent before this one was
-// there. One word is enough: it takes a proof away and makes none. Anyone who lies could as well say that it sees that node.
+// there. One word is enough: it takes a proof away and makes none. A liar could just as well say that it sees that
+// node.
 func (v *Prover) takeUnfired(p int, boot uint64) {
 	switch {
 	case p == v.roster.Self && boot == v.cfg.Boot:
@@ -188,8 +191,8 @@ func (v *Prover) takeUnfired(p int, boot uint64) {
 	}
 }
 
-// TakenBack reports whether that boot of a member has answered after it was called dead, as this node or a member that it counts
-// says at present. This node need not have met it. Nobody's word stands in the way of another's.
+// TakenBack reports whether that boot of a member has answered after it was called dead, as this node or a member
+// that it counts says now. This node need not have met it. No report blocks another.
 func (v *Prover) TakenBack(now boottime.Instant, p int, boot uint64) bool {
 	if boot == 0 || boot == v.peers[p].defied {
 		return boot != 0
@@ -220,8 +223,8 @@ func (v *Prover) followSentences(now boottime.Instant) {
 	}
 }
 
-// execute proves the death of a condemned boot when its time is over, and shows it while nobody speaks against it. A death that
-// was handed on gives way to what the node has told itself.
+// execute proves the death of a condemned boot when its time is over, and shows it while nobody speaks against it. A
+// death that was passed on is replaced by what the node has said itself.
 func (v *Prover) execute(now boottime.Instant, p int, w *witness) {
 	if v.denies(p, w) {
 		w.sentenced, w.hearsay = 0, 0
@@ -258,8 +261,9 @@ func (v *Prover) execute(now boottime.Instant, p int, w *witness) {
 // seersLead is how long before its time is over a sentence's seers are asked: long enough for their answers.
 const seersLead = 500 * time.Millisecond
 
-// askSeers asks the members for news whose word that they see a condemned node would hold up its FENCED: where samples are taken,
-// it is from before the sentence as a rule, and lasts for MaxAge. It makes nothing believed: they are heard like at any other time.
+// askSeers asks for new statements from the members whose present ones say that they see a condemned node, and so
+// hold up its FENCED. If samples are taken, such a statement is usually from before the sentence, and is valid for
+// MaxAge. It makes nothing believed: they are heard like at any other time.
 func (v *Prover) askSeers(now boottime.Instant, p int, w *witness) {
 	var seers roster.Set
 	for m, st := range v.words(max(now, w.over), v.cfg.MaxAge) {
@@ -288,9 +292,9 @@ func (v *Prover) sentencedByLUN(now boottime.Instant, s *diskquorum.Sentence) {
 	}
 }
 
-// sentence begins the time of a boot that is condemned. It is told by that boot itself, which this node has met, and no later
-// one; it begins when it has been read, by this node's clock (P4). What is longer than a sentence may be is none (P3).
-// A boot that has outlived one is not believed again (P9).
+// sentence begins the time of a boot that is condemned. It comes from that boot itself, which this node has met, and
+// no later one; it begins when it has been read, by this node's clock (P4). A timeout that is too long for a sentence
+// is not a sentence (P3). A boot that has outlived one is not believed again (P9).
 func (v *Prover) sentence(now boottime.Instant, p int, boot uint64, timeout time.Duration) {
 	w := &v.peers[p]
 	if p == v.roster.Self || boot == 0 || boot != w.boot || boot == w.sentenced || boot == w.defied || boot == w.unfired || timeout <= 0 || timeout > netgossip.MaxSentence {
@@ -302,7 +306,7 @@ func (v *Prover) sentence(now boottime.Instant, p int, boot uint64, timeout time
 // SentenceState is what is known of a condemned boot.
 type SentenceState struct {
 	Boot    uint64
-	Timeout time.Duration // of its watchdog, as it tells; 0: it tells nothing
+	Timeout time.Duration // of its watchdog, as the node says; 0: it has not said
 	Age     time.Duration // since this node knows of it
 	Left    time.Duration // until it has ended for certain; 0: it has
 }
@@ -319,16 +323,17 @@ func (v *Prover) sentenceOf(now boottime.Instant, p int) *SentenceState {
 
 // rumour is a sentence that one member has handed on, until a second one says the same.
 type rumour struct {
-	Death   // At is when it was told
+	Death   // At is when it was received
 	timeout time.Duration
 }
 
-// hearsay takes a sentence that member m hands on (P4). Its time begins now, by this node's clock. The node has not told it
-// itself, so this one goes on seeing and counting it if it answers, and does not believe it of a node that somebody sees. There are no
-// sentences without a LUN: a node that has none believes none.
+// hearsay takes a sentence that member m hands on (P4). Its time begins now, by this node's clock. The condemned node
+// has not said it itself. So this node goes on seeing and counting it if it answers, and does not believe the
+// sentence if a member sees the node. There are no sentences without a LUN: a node that has none believes none.
 //
-// Invariant: two different members say the same, each from what the node itself has told it. So one that lies has nobody called
-// dead. All others read a sentence where they have a LUN; a node that hears of it from one alone waits for the proof by time.
+// Invariant: two different members say the same, each from what the node itself has said to it. So one that lies has
+// nobody called dead. All others read a sentence where they have a LUN; a node that hears of it from one alone waits
+// for the proof by time.
 func (v *Prover) hearsay(now boottime.Instant, m, p int, f *netgossip.Fact) {
 	w := &v.peers[p]
 	if !v.cfg.Hold || f.Boot == w.sentenced || f.Timeout < leastSentence || v.in.View.Seen.Has(p) || v.in.View.Counted.Has(p) || v.in.Heard.Has(p) {
@@ -347,7 +352,7 @@ func (v *Prover) hearsay(now boottime.Instant, m, p int, f *netgossip.Fact) {
 	}
 }
 
-// firstHand takes a sentence that the node tells itself, whatever others have said of it before.
+// firstHand takes a sentence from the node itself, whatever others have said about it before.
 func (v *Prover) firstHand(now boottime.Instant, p int, boot uint64, timeout time.Duration) {
 	if w := &v.peers[p]; w.hearsay > 0 && w.sentenced == boot && timeout > 0 && timeout <= netgossip.MaxSentence {
 		w.sentenced, w.hearsay = 0, 0 // it counts from now
@@ -355,8 +360,8 @@ func (v *Prover) firstHand(now boottime.Instant, p int, boot uint64, timeout tim
 	v.sentence(now, p, boot, timeout)
 }
 
-// ownWord takes what the latest boot says of itself. If it answers and tells no sentence, then it has none, whatever others have
-// handed on.
+// ownWord takes what the latest boot says about itself. If it answers without a sentence, then it has none, whatever
+// others have passed on.
 func (v *Prover) ownWord(now boottime.Instant, p int, st *netgossip.Statement) {
 	w := &v.peers[p]
 	if st.Sentence == 0 && w.hearsay > 0 && w.sentenced == st.Boot && w.lived > w.hearsay {

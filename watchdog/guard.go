@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// guarding is what the watchdog does, what peers are told of it, and what asks for it to be given up.
+// guarding is the state of the watchdog, what peers are told about it, and what asks to give it up.
 type guarding struct {
 	cfg      *Config // of the core
 	sentence         // of this node's own boot
@@ -23,25 +23,25 @@ type guarding struct {
 	set      time.Duration // the watchdog's timeout as read back, which may be less than that of guard
 	unfired  bool          // the watchdog of this boot was seen not to fire
 	release  release
-	arming   bool // the watchdog is to be armed, and too few know of this agent
+	arming   bool // the watchdog should be armed, but too few nodes know of this agent
 }
 
-// sentence is what this node has decided about its own boot. The memory of it is the kernel's: a countdown that is no longer
-// than [netgossip.MaxSentence] says to any later agent of this boot that the boot is condemned (P2').
+// sentence is what this node has decided about its own boot. The kernel remembers it: a countdown that is not longer
+// than [netgossip.MaxSentence] tells any later agent of this boot that the boot is condemned (P2').
 type sentence struct {
 	condemned bool   // for good (P7)
 	inherited bool   // by an agent before this one
-	ordered   string // who has ordered it; "": this node has found it itself
+	ordered   string // who has ordered it; "": this node decided it itself
 	at        boottime.Instant
-	timeout   time.Duration // T as read back: it may be told; 0: it may not
+	timeout   time.Duration // T as read back, so it may be announced; 0: it may not
 	answered  bool          // the feeder has said what became of the timeout
 
 	blind bool             // what the kernel counts down could not be seen: nobody is counted before
 	sight boottime.Instant // this; zero: the agent before this one is not known to be gone yet
 }
 
-// Condemned reports whether this boot is condemned, since when, and the timeout that the watchdog was read back to have; 0:
-// nothing is told of it.
+// Condemned reports whether this boot is condemned, since when, and the watchdog's timeout as read back; 0: nothing
+// is announced.
 func (s *sentence) Condemned() (since boottime.Instant, timeout time.Duration, condemned bool) {
 	return s.at, s.timeout, s.condemned
 }
@@ -49,8 +49,8 @@ func (s *sentence) Condemned() (since boottime.Instant, timeout time.Duration, c
 // CondemnedBy is the member by whose order this boot is condemned; "": by none.
 func (s *sentence) CondemnedBy() string { return s.ordered }
 
-// Blind says that the agent cannot see what the kernel counts down. It counts nobody until
-// PredecessorGone, and after that for as long as a countdown may take that began at that moment.
+// Blind says that the agent cannot see what the kernel counts down. It counts nobody until PredecessorGone, and then
+// for as long as a countdown that began at that moment may take.
 func (s *sentence) Blind() { s.blind = true }
 
 // PredecessorGone says that the agent before this one has ended, and that the kernel has given up its watchdog.
@@ -61,7 +61,7 @@ func (s *sentence) PredecessorGone(now boottime.Instant) {
 }
 
 // Sentenced takes what the feeder made of Effects.Condemn: the timeout as read back, or 0 if it is not known for certain.
-// Then nothing is told, and the boot is condemned all the same (P2, P3).
+// Then nothing is announced, but the boot is condemned all the same (P2, P3).
 func (s *sentence) Sentenced(timeout time.Duration) {
 	if !s.condemned || s.answered {
 		return
@@ -75,7 +75,7 @@ func (s *sentence) Sentenced(timeout time.Duration) {
 func (s *sentence) apart() bool { return s.blind || s.condemned }
 
 // SetDisarm raises the disarm signal of a source, and says why in words for people; "" lowers it. Any raised
-// one disarms. The core knows no source but the list of members: a new one is another caller of this.
+// one disarms. The core itself knows only one source, the list of members: a new source is another caller of this.
 func (g *guarding) SetDisarm(source, why string) {
 	if why != "" {
 		g.disarm[source] = why
@@ -101,11 +101,11 @@ func (g *guarding) SetDriver(identity string) { g.driver = identity }
 
 // SetGuard notes what the watchdog will do, as read back from the driver.
 //
-// Invariant: what peers are told, and what this node reckons with for itself, is when the watchdog has fired at the latest (L9). By when it
-// may fire at the earliest it is only fed.
+// Invariant: peers are told the latest time at which the watchdog fires, and this node's own sums use the same (L9).
+// By when it may fire at the earliest it is only fed.
 func (g *guarding) SetGuard(armed bool, timeout time.Duration) {
 	if g.condemned {
-		return // what was stated before stands: peers reckon with it who know of no sentence
+		return // the earlier statement stays valid: peers that do not know the sentence rely on it
 	}
 	g.release.yielded, g.set = false, timeout
 	g.guard = netgossip.Guard{
@@ -114,16 +114,17 @@ func (g *guarding) SetGuard(armed bool, timeout time.Duration) {
 	g.bound()
 }
 
-// GuardFailed says that the watchdog of this boot has counted down unfed and did not fire in time, for good: what it does after that
-// has no horizon, whether it is armed again or not. So nobody takes this boot for dead by time or by a sentence (L9, P9).
+// GuardFailed says, for good, that the watchdog of this boot has counted down unfed and did not fire in time: after
+// that this boot has no horizon, whether or not the watchdog is armed again. So nobody takes this boot for dead by
+// time or by a sentence (L9, P9).
 func (g *guarding) GuardFailed() {
 	g.unfired = true
 	g.bound()
 }
 
 // bound makes the horizon that of the budget. Before the watchdog was armed for the first time it
-// is that of the timeout which will be asked for: a grant may come first. It is none while a
-// countdown runs whose length the driver does not tell.
+// is that of the timeout which will be asked for: a grant may come first. There is none while a countdown runs whose
+// length the driver does not report.
 func (g *guarding) bound() {
 	switch {
 	case g.unfired:
@@ -137,8 +138,9 @@ func (g *guarding) bound() {
 	}
 }
 
-// recallGuard finds in this node's slot what an agent before this one has said of the watchdog of this boot: that it is armed, with a timeout,
-// and that nothing is known of when it fires. Nobody else writes that there: a driver that does not tell its timeout has none.
+// recallGuard finds in this node's slot what an earlier agent of this boot has said about the watchdog: that it is
+// armed, its timeout, or that its firing time is unknown. Nothing else is written there like that: a driver that does
+// not report its timeout has none.
 func (c *Core) recallGuard() {
 	if c.unfired || c.guard.Armed || c.lun.arbiter == nil {
 		return
@@ -152,8 +154,8 @@ func (c *Core) recallGuard() {
 	}
 }
 
-// SetBudget replaces the time budget when it follows the number of members. It must never
-// become shorter: peers may reckon with what they were told before.
+// SetBudget replaces the time budget when it follows the number of members. It must never become shorter: peers may
+// rely on what they were told before.
 func (c *Core) SetBudget(b Budget) {
 	if b.Horizon() < c.cfg.Budget.Horizon() {
 		return
@@ -173,30 +175,31 @@ func (g *guarding) disarmAsked() bool {
 // wantsDisarm reports whether this node is giving its guard up, and says so.
 func (g *guarding) wantsDisarm() bool { return g.disarmAsked() && g.release.announced != 0 }
 
-// Releasing reports whether the node waits for its peers' statements to say that they know, or to live so that it may tell them.
+// Releasing reports whether the node waits until its peers' statements say that they know, or until it lives and may
+// tell them.
 func (g *guarding) Releasing() bool { return g.disarmAsked() && !g.release.done }
 
-// leaving reports whether others are told of a planned stop.
+// leaving reports whether a planned stop is announced to others.
 func (g *guarding) leaving() bool { return g.stopping && g.wantsDisarm() }
 
 // Released reports whether the watchdog may be disarmed for a planned stop: nobody relies
 // on it, or enough others know that it is given up.
 func (g *guarding) Released() bool { return g.release.done }
 
-// statedGuard is what the peers are told of the guard. What was given up is not claimed
-// again before the feeder has said what became of it.
+// statedGuard is the guard as stated to peers. A guard that was given up is not claimed again before the feeder has
+// reported the result.
 func (g *guarding) statedGuard() netgossip.Guard {
 	said := g.guard
 	said.Armed = said.Armed && !g.wantsDisarm() && !g.release.yielded
 	return said
 }
 
-// Arming reports whether the watchdog is to be armed and waits for the word of the peers that they know of
-// this agent.
+// Arming reports whether the watchdog should be armed but waits until the peers say that they know of this agent.
 func (g *guarding) Arming() bool { return g.arming }
 
-// briefly reports whether the watchdog can count down a sentence: its ordinary timeout is longer than one may be, or the next agent
-// could not tell them apart by what the kernel shows; and its driver does not fire so late that what may be told does not cover it (P3).
+// briefly reports whether the watchdog can count down a sentence: its ordinary timeout is longer than a sentence may
+// be, since otherwise the next agent could not tell them apart by what the kernel shows. And its driver does not fire
+// later than a sentence may announce (P3).
 func (g *guarding) briefly() bool {
 	return g.set > netgossip.MaxSentence && shortest(g.driver, g.cfg.Sentence.Timeout) <= netgossip.MaxSentence
 }
@@ -219,9 +222,10 @@ const letReach = 500 * time.Millisecond
 
 // mayGiveUp reports whether the giving up may begin: this node lives by a majority or by what has decided for its half, or nothing kills it.
 //
-// Invariant: a node without quorum gives its guard up neither for a stop nor for maintenance, and does not say so. Where it is not decided yet
-// which half lives, a node of the one that loses would run on disarmed, and nobody might ever call it FENCED. Nor may they when it has only
-// said so: to its slot goes the same word, and a guard that is said to be given up proves nothing, though it fires.
+// Invariant: a node without quorum gives its guard up neither for a stop nor for maintenance, and does not say so.
+// While it is undecided which half lives, a node of the losing half would run on disarmed, and nobody might ever call
+// it FENCED. Nor may they when it has only said so: to its slot goes the same word, and a guard that is said to be
+// given up proves nothing, though it fires.
 func (c *Core) mayGiveUp() bool {
 	d := &c.fx.Decision
 	return !c.guard.Kills() || c.rosters.removed() || c.outcome == netgossip.Majority || d.Action == Feed && d.Quorum
@@ -238,7 +242,7 @@ func (c *Core) followRelease(now boottime.Instant) {
 	}
 	if r.announced == 0 {
 		r.announced = now
-		c.fx.Wake = min(c.fx.Wake, now) // the tie-breaker is to hear of a stop as well
+		c.fx.Wake = min(c.fx.Wake, now) // the tie-breaker has to know of a stop as well
 		if c.lun.arbiter != nil {
 			r.mark = c.lun.arbiter.Status(now).Sequence
 		}
@@ -254,8 +258,8 @@ func (c *Core) followRelease(now boottime.Instant) {
 // it looks before it proves a death. No other tie-breaker has slots, and a half that is granted
 // next would take this node for dead: so with another the node waits for a majority.
 //
-// Invariant: a half gives no guard up before it is the half that lives. One that is decided against has nothing to stop it but its
-// watchdogs; a node of it that was disarmed runs on, and nobody may ever call it FENCED.
+// Invariant: a half gives up no guard before it is the half that lives. Only its watchdogs stop the losing half; a
+// disarmed node of it runs on, and nobody may ever call it FENCED.
 func (c *Core) releaseKnown(now boottime.Instant) bool {
 	switch c.reach(c.release.announced) {
 	case reachMost:
@@ -280,8 +284,8 @@ const (
 	reachMost       // more than half
 )
 
-// reach tells how many of those who are counted were asked since the given time, or long enough after
-// it, and do not take this node for guarded.
+// reach returns how many of the counted members were asked since the given time, or long enough after it, and do not
+// take this node for guarded.
 func (c *Core) reach(since boottime.Instant) reach {
 	var knows roster.Set
 	knows.Add(c.cfg.Roster.Self)
@@ -315,17 +319,16 @@ func (r *release) written(now boottime.Instant, sequence uint64, age time.Durati
 	return sequence >= r.mark+2 && age >= 0 && now.Add(-age) > r.announced.Add(letReach)
 }
 
-// mayArm holds up the first arming of an agent while too few have its word. Those who have not may
-// take the node for guarded still, by the word of an agent that crashed: with the horizon of that
-// one, which may have been shorter. The countdown of that one runs until then, and resets the node as
-// they expect. What this agent would do without quorum makes no difference: the peers rely on what the one
-// before it said.
+// mayArm holds up the first arming of an agent while too few have its word. Members that have not heard may still
+// take the node for guarded because of an agent that crashed, with that agent's horizon, which may have been shorter.
+// The countdown of that one runs until then, and resets the node as they expect. What this agent would do without
+// quorum makes no difference: the peers rely on what the one before it said.
 //
 // The argument is that of release: a node that proves a death by a majority needs one that knows. In a
 // tie the half knows. The other half can prove it by a grant of its own only, and one follows a grant that
 // names this node when the horizon is over that is stated with the token: in the slot (see
-// Prover.excluded), or to the tie-breaker, which waits itself (tie.Breaker; in the Lease K7). Without a
-// grant that names this node there is no such word.
+// Prover.excluded), or to the tie-breaker, which waits itself (tie.Breaker; in the Lease K7). Without a grant that
+// names this node there is no such limit.
 func (c *Core) mayArm() bool {
 	if c.guard.Armed {
 		return true
@@ -380,6 +383,6 @@ func (b Budget) Tie() time.Duration {
 	return max(b.evidence()+b.Arbitrate, b.Grant) + b.Feed + b.Watchdog + b.Release + b.Margin
 }
 
-// Horizon bounds the life of a node that nobody of a majority sees, however it lost its
-// peers; it is what the node tells them.
+// Horizon bounds the life of a node that no member of a majority sees, however it lost its peers; it is what the node
+// states to them.
 func (b Budget) Horizon() time.Duration { return max(b.Majority(), b.Tie()) }

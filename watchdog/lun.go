@@ -11,7 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// lun is the LUN as a tie-breaker, and the slots beside it, which no other tie-breaker has. It is there before
+// lun is the LUN as a tie-breaker, together with its slots, which no other tie-breaker has. It is there before
 // the LUN was opened, and cannot be used until then.
 type lun struct {
 	arbiter *diskquorum.Arbiter // nil until the LUN was opened
@@ -60,7 +60,7 @@ func (l *lun) Grant(now boottime.Instant) (g tie.Grant, ok bool) {
 // Arbiter gives the LUN's state for display; nil while no LUN was opened.
 func (c *Core) Arbiter() *diskquorum.Arbiter { return c.lun.arbiter }
 
-// LUNOpened hands over the arbiter once the LUN could be opened for the first time. There is none beside
+// LUNOpened hands over the arbiter once the LUN could be opened for the first time. There is none together with
 // another tie-breaker, see BreakTiesBy.
 func (c *Core) LUNOpened(a *diskquorum.Arbiter) {
 	c.lun.arbiter, c.proof.slots = a, a
@@ -93,17 +93,16 @@ const (
 	LUNAnd                       // network and LUN: a node that alone lost the LUN stops
 )
 
-// lunSense is what the LUN says beside the verdict on a tie.
+// lunSense is what the LUN says besides the verdict on a tie.
 type lunSense struct {
 	missing boottime.Instant // the LUN is lost for this node and not for a quorum in contact, since; zero: it is not
 	lost    bool             // for so long that a common outage would have shown
 }
 
-// followLUN tells the loss of the LUN for this node from an outage for all. The peers in
-// contact say whether they have it. If as many as a quorum do, this node is the one that
-// lost it; if fewer do, fencing all others would leave no quorum, so nobody is fenced.
-// The time allows for peers that have not noticed the same outage, or not said so, yet.
-// It only looks at one list of members: while two are in force the network alone decides.
+// followLUN distinguishes a loss of the LUN for this node from an outage for all. The peers in contact say whether
+// they have it. If as many as a quorum do, this node is the one that lost it; if fewer do, fencing all others would
+// leave no quorum, so nobody is fenced. The time allows for peers that have not noticed the same outage, or not said
+// so, yet. It only looks at one list of members: while two are in force the network alone decides.
 func (c *Core) followLUN(now boottime.Instant) {
 	s := &c.sense
 	if !c.rosters.settled() || c.cfg.LUNMode != LUNAnd || c.healthy || c.healthyPeers() < c.rosters.quorum {
@@ -130,9 +129,8 @@ func (c *Core) healthyPeers() int {
 	return n
 }
 
-// LUNGrace is the time after which peers in contact would have said that they lost the LUN,
-// too: the silence in which a LUN counts as healthy, an I/O's timeout, and the age of
-// their statement.
+// LUNGrace is the time after which peers in contact would have said that they have lost the LUN too: how long a
+// silent LUN still counts as healthy, the timeout of an I/O, and the age of their statement.
 func LUNGrace(heartbeat, ioTimeout, maxAge time.Duration) time.Duration {
 	return 3*heartbeat + 2*ioTimeout + maxAge
 }
@@ -145,19 +143,19 @@ type holding struct {
 	heard     diskquorum.Hearing
 	vacant    boottime.Instant // the permission that it last gave,
 	vacantAt  boottime.Instant // and when
-	excluded  bool             // the latest grant, as read since then, names others who may live by it,
+	excluded  bool             // the latest grant, as read since then, names others that may live by it,
 	overruled bool             // and was so in this outage
 	ground    boottime.Instant // others have lived without this node since, at each look; zero: none are known to
 	lived     bool             // in the step before
 }
 
-// healGrace is how long a permission to hold outlives the news that somebody lives again. When the networks come back,
-// that is a majority which has not found this node yet: it would say LEFT of itself for a moment. What the permission
-// rests on stays true of its time, so this makes no difference to a proof, and the overlap with those who live is
-// the longer by so much.
+// healGrace is how long a permission to hold outlives the news that somebody lives again. When the networks come
+// back, that is a majority that has not found this node yet: the node would publish itself as LEFT for a moment. The
+// grounds of the permission stay true for their time, so this does not affect a proof; the overlap with nodes that
+// live is longer by that time.
 const healGrace = 2 * time.Second
 
-// hears reports whether the LUN tells this node who lives: it is meant to, and the LUN is open.
+// hears reports whether this node reads on the LUN who lives: it is configured to, and the LUN is open.
 func (c *Core) hears() bool {
 	return (c.cfg.Hold || c.listens()) && c.lun.arbiter != nil
 }
@@ -173,12 +171,12 @@ func (c *Core) settled() bool {
 	return c.rosters.oneList()
 }
 
-// lately are the members by whom this node may still be counted for having been seen. What they know of that
-// is what it stated while it saw them, and they know it for as long as evidence lasts (H2).
+// lately are the members that may still count this node because it has seen them. They know that from its statements
+// while it saw them, and for as long as evidence lasts (H2).
 func (c *Core) lately(now boottime.Instant) (set roster.Set) {
 	window := c.rosters.window()
 	if c.listens() {
-		window = max(window, c.cfg.Budget.Voices) // whom this node tells on the LUN that it sees them may count it by that
+		window = max(window, c.cfg.Budget.Voices) // members that read on the LUN that this node sees them may count it
 	}
 	for p, at := range c.hold.seen {
 		if at != 0 && now.Sub(at) <= window {
@@ -188,12 +186,12 @@ func (c *Core) lately(now boottime.Instant) (set roster.Set) {
 	return set
 }
 
-// dated is D_lun: how long a dated word counts. It is no longer than what the horizon reckons with (M4).
+// dated is D_lun: how long a dated word counts. It is not longer than what the horizon allows for (M4).
 func (cfg *Config) dated() time.Duration {
 	return cfg.MaxAge + cfg.Budget.Sampling + cfg.Arbitrate
 }
 
-// followHold reads what the LUN says of who lives.
+// followHold reads on the LUN who lives.
 func (c *Core) followHold(now boottime.Instant) {
 	h := &c.hold
 	seen := c.view.Seen
@@ -228,14 +226,15 @@ func (c *Core) followHold(now boottime.Instant) {
 
 // asking reports whether this node may go on while it asks (H4).
 //
-// Invariant: not beside those who live by a decision that has named others, or who have given it up for a majority. A decision may be
-// over within seconds; that is no reason to be fed beside them. Once they say that they do not live, everybody asks again: the half
-// that was granted may have come apart as well.
+// Invariant: a node does not hold while others live by a decision that does not name it, or have given that up for a
+// majority. A decision may end within seconds; that is not a reason to be fed at the same time as they are. Once they
+// say that they do not live, all ask again: the granted half may have come apart as well.
 func (c *Core) asking() bool {
 	return c.Holds() && c.rosters.oneList() && c.healthy && !(c.hold.overruled && c.hold.heard.Others)
 }
 
-// linger has a permission outlive the news that somebody lives again, by healGrace. A decision that names others ends it.
+// linger lets a permission outlive, by healGrace, the news that somebody lives again. A decision that names others
+// ends it.
 func (h *holding) linger(now boottime.Instant) {
 	h.overruled = h.overruled || h.excluded
 	until := min(h.vacant, h.vacantAt.Add(healGrace))
@@ -249,10 +248,10 @@ func (h *holding) linger(now boottime.Instant) {
 
 // certain reports whether the others live without this node for certain, by their own words (H6).
 //
-// Invariant: neither by silence, nor by what is true for a moment only. Where an outage of all networks reaches this node
-// first, the others live until theirs is as old as evidence may be; so what they say has to be true for longer, and by
-// words that date from after that. A grant can be the last thing that a half did before it came apart, so all whom it
-// names have to live by it.
+// Invariant: neither by silence, nor by what is true for a moment only. If an outage of all networks reaches this
+// node first, the others live until their evidence has expired. So what they say has to be true for longer, in blocks
+// dated after that. A grant can be the last thing that a half did before it came apart, so all its holders have to
+// live by it.
 func (h *holding) certain(window time.Duration) bool {
 	return h.ground != 0 && h.heard.Ground >= h.ground.Add(window)
 }
@@ -267,15 +266,15 @@ func (c *Core) lives(now boottime.Instant) bool {
 		c.lun.arbiter != nil && c.lun.arbiter.Named()
 }
 
-// lapse is how late a step may be that renews a permission which was about to end: the evidence was there in time. It is
-// less than [settle], which claims stand for as well.
+// lapse is how late a step may be that renews a permission which was about to end: the evidence was there in time. It
+// is less than [settle], which is part of the time of a claim as well.
 const lapse = time.Second
 
-// claimsBegin reports whether this node's claims of deaths begin again: wherever it did not live (M1), or nobody can tell whether
-// it did, since it was stopped for longer than it was permitted to run (M2).
+// claimsBegin reports whether this node's claims of deaths begin again: if it did not live (M1), or if that is
+// unknown because it was stopped for longer than it was permitted to run (M2).
 //
-// Invariant: a claim covers only time in which its node lived without a gap. A node that holds does so on the word of
-// most of the list that they did not live, so no majority can have claimed its death by then.
+// Invariant: a claim covers only time in which its node lived without a gap. A node holds because most of the list
+// say that they do not live, so no majority can have claimed its death by then.
 func (c *Core) claimsBegin(now, permitted boottime.Instant) (again bool) {
 	lives := c.lives(now)
 	again = (c.cfg.Hold || c.cfg.LUNMode == LUNOr) && (c.cfg.LUN || c.lun.arbiter != nil) && (!lives || c.hold.lived && now >= permitted.Add(lapse))
@@ -283,9 +282,9 @@ func (c *Core) claimsBegin(now, permitted boottime.Instant) (again bool) {
 	return again
 }
 
-// testify tells by the LUN whether this node lives, while somebody is missing who may have to know; always where the LUN
-// counts as a network does: the evidence of one more heartbeat would come too late. A planned stop does not
-// end that before the guard is given up: the node holds until somebody can be told.
+// testify says on the LUN whether this node lives, while a member is missing that may have to know. If the LUN counts
+// like a network it always does so: evidence one heartbeat later would come too late. A planned stop does not end
+// that before the guard is given up: the node holds until it can tell others.
 func (c *Core) testify(now boottime.Instant) {
 	if !c.hears() || c.stopping && c.release.done || !c.listens() && !c.sentence.condemned && c.rosters.expected.Minus(c.view.Counted).IsEmpty() {
 		return
@@ -301,10 +300,10 @@ func (c *Core) testify(now boottime.Instant) {
 
 // voices is the LUN as one more network for quorum (lun.mode: or; lease.md N1 to N6).
 //
-// Invariant: a word on the LUN is believed for no longer than the horizon reckons with (N4), it counts only if its writer saw
-// this node when it composed it (N2), and a node that is heard is sighted: nobody claims its death for that time (N3). So the argument
-// of Prover stands, with the LUN beside the networks: a node that x counts by the LUN said, no longer than D_lun ago, that it
-// sees x, and its claim of the death of x begins again with that word.
+// Invariant: an echo block is believed for no longer than the horizon allows for (N4), it counts only if its writer
+// saw this node when it composed the block (N2), and it is a sighting: nobody claims the writer's death for that time
+// (N3). So the argument of Prover holds with the LUN as well as with the networks: a node that x counts by the LUN
+// said, no longer than D_lun ago, that it sees x, and at that moment its claim of the death of x began again.
 //
 // LEFT relies on the networks alone: no traffic must go to a node that only the LUN reaches (N5).
 type voices struct {
@@ -324,7 +323,7 @@ func (c *Core) listens() bool {
 	return c.cfg.LUNMode == LUNOr && c.cfg.Budget.Voices > 0 && c.lun.arbiter != nil
 }
 
-// followVoices adds to the view whom the LUN shows.
+// followVoices adds to the view the members that the LUN shows.
 func (c *Core) followVoices(now boottime.Instant) {
 	v := &c.voices
 	v.networks, v.heard, v.needed = c.view, roster.Set{}, false
@@ -350,8 +349,8 @@ func (c *Core) followVoices(now boottime.Instant) {
 	v.needed = before != netgossip.Majority && c.rosters.tally(c.view.Counted) == netgossip.Majority
 }
 
-// sees are the members that this node tells on the LUN that it sees; nobody where it does not count by the LUN: then nobody
-// may count it by the LUN either, for it does not take a word there for a sighting.
+// sees are the members that this node, on the LUN, says that it sees; none if it does not count by the LUN: then no
+// member may count it by the LUN either, because it does not treat a block there as a sighting.
 func (c *Core) sees() roster.Set {
 	if !c.listens() || c.apart() {
 		return roster.Set{}
@@ -369,5 +368,5 @@ func (c *Core) ByLUN() (members roster.Set) {
 	return members
 }
 
-// NetworkView is what the networks alone show: by it the peers are probed, and it is whom they reach.
+// NetworkView is the view by the networks alone: the members that they reach. The probing uses it.
 func (c *Core) NetworkView() netgossip.View { return c.voices.networks }

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// orderLimit is how long an order stands. A node that has not obeyed by then will not.
+	// orderLimit is how long an order is valid. A node that has not obeyed by then will not.
 	orderLimit = 10 * time.Second
 	// orderPause is the time between two nodes that obey, and for how long a node that has given way obeys nothing.
 	orderPause = 30 * time.Second
@@ -20,7 +20,7 @@ const (
 	orderAsk = letReach + 50*time.Millisecond
 )
 
-// orders are the order that this node gives, and the one that it was given. Nodes stand in them by name: lists change.
+// orders are the order that this node gives, and the one that it got. They name nodes, because lists change.
 type orders struct {
 	wishes []Word
 
@@ -29,10 +29,10 @@ type orders struct {
 	since boottime.Instant // zero: this node gives none
 	ids   []uint64         // of Core.Order
 
-	told [2]uint64 // boots of which all peers were told at once: of the order that is given, and of this node's own
+	told [2]uint64 // boots announced to all peers at once: of the order given, and of the one obeyed
 
-	by    string           // who has ordered that this node ends; "": nobody
-	taken boottime.Instant // since when this node says so; zero: it does not
+	by    string           // who has ordered a fence of this node; "": nobody
+	taken boottime.Instant // since when this node announces it; zero: it does not
 	heard boottime.Instant // of the step after that, by which all could hear it; zero: there was none
 	why   Refusal          // it does not obey
 	rest  boottime.Instant // it obeys nothing before
@@ -45,7 +45,7 @@ func (v *Prover) Order(id uint64, w Word) {
 	v.orders.wishes = append(v.orders.wishes, w)
 }
 
-// Ordered is who has ordered that this node ends, and why it does not obey; "": nobody has.
+// Ordered is who has ordered a fence of this node, and why it does not obey; "": nobody has.
 func (v *Prover) Ordered() (by string, why Refusal) { return v.orders.by, v.orders.why }
 
 // followOrders gives the orders that are wished for, and prepares to obey one. It is part of the step, by what that has made known.
@@ -98,7 +98,8 @@ func (v *Prover) isOver(p int, boot uint64) bool {
 	return w.sentenced == boot && w.hearsay == 0 && w.defied != boot || w.death.Boot == boot && w.death.Proof != 0 && v.fenced.Has(p)
 }
 
-// forbids is what this node knows against an order. The node that is to end decides by itself; this spares people the wait.
+// forbids is what this node knows against an order. The node that has to end decides by itself; this check spares
+// people the wait.
 func (v *Prover) forbids(now boottime.Instant, node string, boot uint64) *Refused {
 	p, member := v.roster.Index(node)
 	if !v.cfg.Orders {
@@ -141,9 +142,9 @@ func (v *Prover) forbids(now boottime.Instant, node string, boot uint64) *Refuse
 
 // spares is what keeps one member more from being ended.
 //
-// Invariant: a majority of the members counts a majority without it, of those whom this node counts and who stay, and no member is
-// known to be ended now or a moment ago. So orders alone, also those of a member that lies, take one node after the other down to
-// a bare majority, and never quorum.
+// Invariant: a majority of the members, of those that this node counts and that stay, counts a majority without it,
+// and no member is known to be ended now or a moment ago. So orders alone, also those of a member that lies, take one
+// node after the other down to a bare majority, and never quorum.
 func (v *Prover) spares(now boottime.Instant, p int) (why Refusal, other string) {
 	var rest roster.Set
 	stay := v.stay()
@@ -189,9 +190,9 @@ func (v *Prover) majority(set roster.Set) bool {
 // commander is the member that orders this boot to end, or -1.
 //
 // Invariant: it says so itself, in an answer to a question that this node has put within the last MaxAge, of this boot, and counts
-// a majority with this node in it. Nobody hands an order on, so an old packet, another's word and an order for an earlier boot are
-// none. (A member may be counted longer than its statement is fresh. O8 asks for fresh ones, too, but only since this node is about
-// to obey, and a rival may have kept it there.)
+// a majority with this node in it. No node passes on an order, so an old packet, a report from a third node and an
+// order for an earlier boot do not count. (A member may be counted longer than its statement is fresh. O8 asks for
+// fresh ones, too, but only since this node is about to obey, and a rival may have kept it there.)
 func (v *Prover) commander(now boottime.Instant) int {
 	own := netgossip.NameDigest(v.roster.Name(v.roster.Self))
 	for m, st := range v.words(now, v.cfg.MaxAge) {
@@ -221,7 +222,7 @@ func (v *Prover) disobeys(now boottime.Instant) Refusal {
 	return why
 }
 
-// rival is whether a counted member says that it is about to obey an order, too; first: and it goes first.
+// rival is whether a counted member says that it is also about to obey an order; first: and it goes first.
 func (v *Prover) rival() (rival, first bool) {
 	self := netgossip.NameDigest(v.roster.Name(v.roster.Self))
 	for m, st := range v.merger.Said(v.in.View.Counted, 0) {
@@ -277,12 +278,12 @@ func (v *Prover) unheard() roster.Set {
 	return v.silent(v.in.View.Counted, max(v.orders.heard, v.orders.taken.Add(letReach)))
 }
 
-// obeys reports whether this node condemns its boot because it was ordered to. See lease.md P1: it is no silence that it goes by,
-// but the answers of a majority without it.
+// obeys reports whether this node condemns its boot because it was ordered to. See lease.md P1: it does not rely on
+// silence, but on the answers of a majority without it.
 //
-// Invariant: no two nodes that count each other obey at once, and what is left by one does not rest on those whom it does not
-// count. Each says first that it is about to, and condemns itself only when all that it counts have
-// answered since and none says the same, or is condemned: of two one has seen the other.
+// Invariant: no two nodes that count each other obey at once, and the majority that a node leaves behind does not
+// depend on nodes that it does not count. Each says first that it is about to, and condemns itself only when all that
+// it counts have answered since and none says the same, or is condemned: of two one has seen the other.
 func (v *Prover) obeys(now boottime.Instant) bool {
 	if v.orders.taken == 0 || v.commander(now) < 0 || v.disobeys(now) != 0 || !v.unheard().IsEmpty() {
 		return false
@@ -291,7 +292,7 @@ func (v *Prover) obeys(now boottime.Instant) bool {
 	return !rival
 }
 
-// orderFacts are what this node says of orders: first the one that it gives, then that it is about to obey one.
+// orderFacts are what this node states about orders: first the one that it gives, then that it is about to obey one.
 func (v *Prover) orderFacts(facts *[netgossip.MaxFacts]netgossip.Fact) (n int) {
 	o := &v.orders
 	if o.since != 0 {
@@ -332,7 +333,7 @@ func (v *Prover) spreadsOrder(facts *[netgossip.MaxFacts]netgossip.Fact) (news b
 // Answer is what became of a report, or of an order.
 type Answer struct {
 	ID    uint64
-	Death Death    // that is known now; zero: it was refused, or it is no word
+	Death Death    // that is known now; zero: it was refused, or it is not a word
 	Err   *Refused // why; nil of an order: that boot has condemned itself, or has ended
 }
 
@@ -373,8 +374,9 @@ const (
 
 const byHand = "power it off and tell that with fencectl confirm-dead"
 
-// refusals have the name of each, and what an operator reads: NODE, its latest known BOOT and the OTHER member that it is about stand
-// for those of the Refused. Where an order is refused for what a word may be refused for as well, it has a text of its own.
+// refusals have the name of each, and what an operator reads: NODE, BOOT and OTHER stand for the node, its latest
+// known boot and the other member of the Refused. If an order is refused for a reason that also exists for a word, it
+// has a separate text.
 var refusals = [...]struct{ name, text, order string }{
 	RefusedOff: {
 		"off", "api.commands is none here: this agent accepts no external confirmation of a death",
@@ -424,7 +426,7 @@ func (r Refusal) String() string {
 	return refusals[r].name
 }
 
-// Refused is why a word is not believed or an order comes to nothing, and what to do.
+// Refused is why a word is not believed or an order fails, and what to do.
 type Refused struct {
 	Why   Refusal
 	Order bool // it is an order

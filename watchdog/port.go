@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Errors of a [Device] that callers tell apart.
+// Errors of a [Device] that callers distinguish.
 var (
 	// ErrNoWayOut says that the driver runs with nowayout: the watchdog cannot be disarmed.
 	ErrNoWayOut = errors.New("nowayout is set: the driver cannot be disarmed, only fed")
@@ -62,16 +62,16 @@ type Device interface {
 	// Disarm writes the magic character and closes. It is for planned stops only;
 	// an error path never calls it.
 	Disarm() error
-	// Shorten sets the timeout of the countdown that runs and reads it back. What is returned is the driver's word, and no
-	// more than that is left. ErrRefused says that nothing has changed. Any other error says that neither is known: the
-	// countdown may have begun again, and it runs on.
+	// Shorten sets the timeout of the countdown that runs and reads it back. The result is what the driver reports,
+	// and at most that is left. ErrRefused says that nothing has changed. Any other error means that neither is
+	// known: the countdown may have restarted, and it runs on.
 	Shorten(timeout time.Duration) (time.Duration, error)
 }
 
 // MaxSentence and SentenceBound are those of netgossip, for the adapters of a device.
 const MaxSentence = netgossip.MaxSentence
 
-// SentenceBound is how long a boot can last whose watchdog was given that timeout, see netgossip.
+// SentenceBound is how long a boot can last after its watchdog was set to that timeout, see netgossip.
 func SentenceBound(timeout time.Duration) time.Duration { return netgossip.SentenceBound(timeout) }
 
 // Countdown is what the kernel counts down.
@@ -90,8 +90,8 @@ type Looker interface {
 	Look() (c Countdown, known bool)
 }
 
-// late are the drivers that are known to fire later than what they were set to, and read back: this long after the last feed at the
-// latest. What is measured was measured on QEMU 7.2 with Linux 6.1 and 6.12.
+// late are the drivers that are known to fire later than the timeout that was set and read back: at the latest this
+// long after the last feed. Measured values are from QEMU 7.2 with Linux 6.1 and 6.12.
 //
 // A driver that is not in it, and not any earlier than what was set, is taken at its word. How a board counts can only be measured on
 // that board: fencectl watchdog test says what was seen.
@@ -100,9 +100,9 @@ var late = map[string]struct {
 	least  time.Duration // it takes no shorter timeout, and sysfs does not say so
 }{
 	// The TCO timer of Intel's chipsets counts down twice: at the end of the first round it raises an SMI, at that of the second it resets.
-	// Where the firmware takes the SMI, or has it off, the machine may be reset after the first. Linux 5.14 halved what it programs to make
-	// up for that, and took it back, since other boards fired too early. Set to 3, 4, 5, 10 and 30 s, QEMU's q35 fires after 6.0, 7.2, 9.6,
-	// 19.2 and 60.0 s.
+	// If the firmware handles the SMI, or has it off, the machine may be reset after the first. Linux 5.14 halved
+	// what it programs to make up for that, and took it back, since other boards fired too early. Set to 3, 4, 5, 10
+	// and 30 s, QEMU's q35 fires after 6.0, 7.2, 9.6, 19.2 and 60.0 s.
 	"iTCO_wdt": {func(timeout time.Duration) time.Duration { return 2 * timeout }, 3 * time.Second},
 	// It knows even seconds only, and reads back what was asked for: 9 s are 10.0, 15 s are 16.0.
 	"IB700 WDT": {latest: func(timeout time.Duration) time.Duration {
@@ -113,7 +113,7 @@ var late = map[string]struct {
 	"i6300ESB timer": {latest: func(timeout time.Duration) time.Duration { return timeout + timeout*7/1000 }},
 }
 
-// granted is what every driver may be late by, here as in the bound of a sentence: less is not reckoned with.
+// granted is by how much every driver may be late, here as in the bound of a sentence: smaller delays are ignored.
 const granted = 500 * time.Millisecond
 
 // Latest is how long after its last feed the watchdog of a driver has fired at the latest, by what the driver calls itself. The
@@ -141,8 +141,8 @@ func shortest(identity string, timeout time.Duration) time.Duration {
 	return Latest(identity, max(timeout, late[identity].least))
 }
 
-// Latest is that of the driver with the timeout that it was read back to have; 0: that is not known.
+// Latest is the latest firing time for the driver with the timeout that was read back; 0: unknown.
 func (i *Info) Latest() time.Duration { return Latest(i.Identity, i.Timeout) }
 
-// Named is a Device that knows what its driver calls itself before it is armed; "": it does not.
+// Named is a Device that knows its driver's identity before it is armed; "": it does not.
 type Named interface{ Identity() string }

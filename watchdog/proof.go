@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// step finds who is dead, by what this node lives by now.
+// step finds who is dead, given what this node lives by now.
 func (v *Prover) step(now boottime.Instant, in proverInput) *proverOutput {
 	v.in, v.out = in, proverOutput{Wake: boottime.Never}
 	if in.Gap {
@@ -65,8 +65,9 @@ func (v *Prover) follow(now boottime.Instant, seen roster.Set) {
 
 // contradict takes the death of the latest boot back if that boot has answered since. A sentence has its own rule (P9).
 //
-// Invariant: a death that was contradicted is none, and stays none. Lost again, that boot may be running, and has to be
-// proven dead again: by a slot that it has written since, or from outside. Not by time: its watchdog has not fired.
+// Invariant: a death that was contradicted is none, and stays none. If it is lost again, that boot may be running,
+// and has to be proven dead again: by a slot that it has written since, or from outside. Not by time: its watchdog
+// has not fired.
 func (v *Prover) contradict(p int, lived boottime.Instant) {
 	w := &v.peers[p]
 	if w.death.Boot != w.boot || w.death.Proof == 0 || w.death.Proof == ProofSentence || lived <= w.death.At {
@@ -104,10 +105,10 @@ func (v *Prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
 	}
 	switch {
 	case st.Boot == w.death.Boot && w.death.Proof == ProofBoot, (w.twins || w.returned > 0) && st.Boot == w.former:
-		// What has ended does not come back: two machines answer as one, so that neither's
-		// boot proves the end of the other's.
+		// A boot that has ended does not come back: two machines answer as one, so neither's boot proves the end of
+		// the other's.
 		w.twins, w.death, w.returned = true, Death{}, 0
-	case w.death.Proof == ProofBoot && w.death.Boot == w.boot: // its slot has told
+	case w.death.Proof == ProofBoot && w.death.Boot == w.boot: // its slot has shown that
 		w.twins = false
 	case w.elsewhere(st.Machine), w.outlived(now, st.Stated):
 		v.strangers.Add(p) // what was met before may be running
@@ -125,11 +126,11 @@ func (w *witness) elsewhere(machine uint64) bool {
 	return w.boot != 0 && w.machine != 0 && machine != 0 && w.machine != machine
 }
 
-// clockSlack is what two clocks may differ by between a boot and the statement that tells its age.
+// clockSlack is how much two clocks may drift apart between a boot and the statement that gives its age.
 const clockSlack = time.Second
 
 // outlived reports whether another boot, of that age, had begun while the latest one that was met
-// still answered. A kernel does not boot beside the one before. So it is none: some container
+// still answered. A kernel does not boot while the one before still runs. So it is none: some container
 // runtimes make up a boot id for each start of a container, which leaves the kernel and its
 // watchdog as they were; or it is another machine. An age of 0 is not known, and
 // is the least.
@@ -165,11 +166,10 @@ func (v *Prover) endOfFormer(now boottime.Instant, p int) {
 	w.death, w.returned = Death{Proof: ProofBoot, Boot: w.former, At: now}, 0
 }
 
-// look finds in the slot of a peer that nobody hears that it has booted again. A record of
-// another boot proves that only if it was made after one of the incarnation in question:
-// else it may be of an older boot, which can come to light again when a write lands late,
-// or a device comes back that alone had taken it. The sequences of a slot that is still
-// being claimed do not tell: only those of an active one are past all earlier ones.
+// look finds in the slot of an unheard peer that it has booted again. A record of another boot proves that only if it
+// was made after one of the incarnation in question. Otherwise it may be from an older boot, whose record can
+// reappear when a write lands late, or when the only device that had taken it comes back. The sequences of a slot
+// that is still being claimed prove nothing: only those of an active slot are past all earlier ones.
 func (v *Prover) look(now boottime.Instant, p int, rec *diskquorum.Slot) {
 	w := &v.peers[p]
 	switch {
@@ -210,7 +210,7 @@ func (v *Prover) conclude(now boottime.Instant) {
 			claimed = claimed.Union(st.Lost)
 		}
 	}
-	var open roster.Set // their deaths lack nothing but the claims of others
+	var open roster.Set // their deaths only lack the claims of others
 	for p := range claimed.Minus(v.fenced.Minus(v.handedOn())).Minus(in.View.Seen).All() {
 		if p == v.roster.Self || p >= len(v.peers) || !v.admissible(now, p) {
 			continue
@@ -232,8 +232,8 @@ func (v *Prover) conclude(now boottime.Instant) {
 
 // handedOn are the fenced whose death this node has not found itself.
 //
-// Invariant: such a death never stands in the way of a proof. What an operator has said of a node is one voice for a controller,
-// which is to hear of the death from those who have found it, too.
+// Invariant: such a death never stands in the way of a proof. For a controller an operator's confirmation is a single
+// voice; it should also hear of the death from agents that have found it.
 func (v *Prover) handedOn() (set roster.Set) {
 	for p := range v.fenced.All() {
 		w := &v.peers[p]
@@ -266,10 +266,10 @@ func (v *Prover) excluded(now boottime.Instant, p int, bySlot time.Duration) boo
 	return now.Sub(v.grantSince) >= need && v.missed(now, w) >= need
 }
 
-// slotHorizon is the horizon that a peer's slot tells. A peer writes there before it disarms under a
-// grant of the LUN, so the slot must not say that its guard was given up. Its agent may have been
-// started with other times since the peer was last heard; the slot tells that, too, because the token
-// that a grant names has to stand there. Any other tie-breaker waits for them itself (of the Lease K7).
+// slotHorizon is the horizon in a peer's slot. A peer writes there before it disarms under a grant of the LUN, so the
+// slot must not say that its guard was given up. Its agent may have been started with other times since the peer was
+// last heard; the slot shows that too, because the token that a grant names has to be there. Any other
+// tie-breaker waits for them itself (of the Lease K7).
 func (v *Prover) slotHorizon(p int) (h time.Duration, agrees bool) {
 	if !v.in.BySlots {
 		return 0, true
@@ -288,9 +288,9 @@ func (v *Prover) guardedBySlot(p int, rec *diskquorum.Slot) bool {
 	return rec.State == diskquorum.SlotActive && rec.Statement.Boot == v.peers[p].boot && rec.Statement.Guard.Kills()
 }
 
-// doubt begins all claims again, as if every peer had been seen at now. It is for the moment
-// when the list of members changes: a claim must stand for a time in which one list was in
-// force, or the majorities of the argument above need not meet.
+// doubt begins all claims again, as if every peer had been seen at now. It is for the moment when the list of members
+// changes: a claim must cover a time in which one list was in force; otherwise the majorities of the argument above
+// need not share a member.
 func (v *Prover) doubt(now boottime.Instant) {
 	for p := range v.peers {
 		v.peers[p].unseen = max(v.peers[p].unseen, now)
@@ -298,13 +298,13 @@ func (v *Prover) doubt(now boottime.Instant) {
 	v.lost, v.grantSince = roster.Set{}, 0
 }
 
-// doubtGuards takes no peer for guarded that has not said so since now, but for those to keep.
+// doubtGuards no longer takes a peer for guarded unless it has said so since now, or is one of those to keep.
 func (v *Prover) doubtGuards(now boottime.Instant, keep roster.Set) {
 	v.doubted, v.carried = now, keep
 	v.guarded = v.guarded.And(keep)
 }
 
-// sight takes whom the LUN shows. A claim of a death begins again with each sighting, whatever it is by.
+// sight takes the members that the LUN shows. A claim of a death begins again with each sighting, whatever it is by.
 func (v *Prover) sight(now boottime.Instant, heard roster.Set, words []diskquorum.Voice) {
 	for p := range heard.All() {
 		w := &v.peers[p]
@@ -321,7 +321,7 @@ func (v *Prover) sight(now boottime.Instant, heard roster.Set, words []diskquoru
 
 // Fresh claims are claims of statements that are proven for an instant not older than
 // claimAge; settle is what a statement may lag behind the step that made it, or an answer
-// may be late that was made before it. Both enter the time that a claim stands for.
+// may be late that was made before it. Both are part of the time that a claim covers.
 //
 // Neither depends on the size of the group: in a large one most statements are older, and
 // a node that lacks claims asks for them (inquiry).
@@ -330,7 +330,7 @@ const (
 	settle   = 2 * time.Second
 )
 
-// ProofDelay is what a proof by time takes beyond the victim's horizon, but for the inquiry.
+// ProofDelay is how much longer than the victim's horizon a proof by time takes, without the inquiry.
 const ProofDelay = claimAge + settle
 
 // fresh reports whether the claims of a statement count. They do not while the peer uses another
@@ -368,9 +368,9 @@ func (v *Prover) claimants(now boottime.Instant, of roster.Set) (by roster.Set) 
 // members are minutes old, and claims of different moments do not add up.
 //
 // A round asks each member once that is counted and whose latest statement is too old or does not
-// claim, on one network, another one in the next round. The answer is a statement like any other:
-// first hand, to a question of this node's, dated by when that was asked. So the inquiry makes
-// nothing believed that is not believed without it. It is only a matter of time, and of traffic:
+// claim, on one network, another one in the next round. The answer is a statement like any other: first hand, to a
+// question of this node, and dated by when that was asked. So the inquiry makes nothing believed that is not believed
+// without it. It is only a matter of time, and of traffic:
 //
 //   - Nobody asks who does not claim the death itself, could not prove it by the claims, or has proven it.
 //     A group at rest asks nothing.
@@ -435,8 +435,8 @@ func (v *Prover) inquire(now boottime.Instant, open roster.Set) {
 	v.out.Wake = min(v.out.Wake, q.next)
 }
 
-// ProvenIn tells how long until this node's own claim of an unseen peer's death; ok is
-// false if time proves nothing: the peer is seen, was never met, was not guarded, or this node knows its death already.
+// ProvenIn returns how long it takes until this node itself claims an unseen peer's death. ok is false if time proves
+// nothing: the peer is seen, was never met, was not guarded, or this node already knows its death.
 func (v *Prover) ProvenIn(now boottime.Instant, p int) (d time.Duration, ok bool) {
 	w := &v.peers[p]
 	if w.unseen == 0 || v.in.View.Seen.Has(p) || !v.guarded.Has(p) || v.fenced.Has(p) && !w.death.handedOn() {

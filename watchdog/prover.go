@@ -19,9 +19,9 @@ const (
 	ProofTime     Proof = iota + 1 // its guard must have reset it: a majority, or the granted half, has not seen it for its horizon
 	ProofBoot                      // another boot of the node answers, or writes its slot
 	ProofSentence                  // it has said that nothing feeds its watchdog any more, and its time is over
-	ProofPower                     // told from outside: a power switch or a management board answers that it is off
-	ProofKdump                     // told from outside: its crash kernel has answered
-	ProofOperator                  // told from outside: an operator vouches that it is off
+	ProofPower                     // reported from outside: a power switch or a management board answers that it is off
+	ProofKdump                     // reported from outside: its crash kernel has answered
+	ProofOperator                  // reported from outside: an operator vouches that it is off
 )
 
 var proofNames = [...]string{
@@ -31,7 +31,7 @@ var proofNames = [...]string{
 // String is the proof's name in logs, metrics and the API.
 func (p Proof) String() string { return nameOf(proofNames[:], p, "none") }
 
-// told reports whether the proof comes from outside. Agents conclude the others themselves; nobody tells them.
+// told reports whether the proof comes from outside. Agents conclude the other proofs themselves.
 func (p Proof) told() bool { return p == ProofPower || p == ProofKdump || p == ProofOperator }
 
 // ofDevices reports whether a proof is one that devices or a crash kernel give.
@@ -42,9 +42,10 @@ type Death struct {
 	Proof Proof            // zero: no death is known
 	Boot  uint64           // of the incarnation that ended; 0: peers proved it, this node never met it
 	At    boottime.Instant // when this node concluded it
-	// Teller is the node whose agent was told from outside; empty: it is no such proof, or no member's.
+	// Teller is the node whose agent got the report; empty: it is not such a proof, or not from a member.
 	Teller string
-	// Hearsay says of a sentence that others have handed it on: neither the node itself nor its slot has told this one.
+	// Hearsay says that a sentence was passed on by others: this node has it neither from the node itself nor from
+	// its slot.
 	Hearsay bool
 }
 
@@ -68,7 +69,7 @@ type proverInput struct {
 	Won       bool // a grant names it,
 	Until     boottime.Instant
 	BySlots   bool    // and is on the LUN
-	Unfit     Refusal // why it would not obey an order, by what it knows of itself
+	Unfit     Refusal // why it would not obey an order, because of its own state
 }
 
 // proverOutput is what comes of a step, until the next one.
@@ -85,9 +86,9 @@ type proverOutput struct {
 
 // Prover concludes who is dead. The argument, with N members, for a victim x:
 //
-// A member m *claims* x when m has, by its own clock, not seen x for longer than T, and the
-// last word of x was that its guard kills within a horizon H; T is H plus [ProofDelay].
-// The claim covers all of that time: in it no statement of m had x among the seen.
+// A member m *claims* x when m has, by its own clock, not seen x for longer than T, and the last statement of x said
+// that its guard kills within a horizon H; T is H plus [ProofDelay]. The claim covers all of that time: in it no
+// statement of m had x among the seen.
 //
 // By majority: let Q be the members with a fresh claim, more than half of the roster, and
 // let s be the earliest moment at which one of these claims was made. Suppose that x, in
@@ -108,12 +109,12 @@ type proverOutput struct {
 // By a grant of another tie-breaker, such as the Lease, it is the same, with less to wait for and
 // less to look at. Nobody feeds under another grant from the moment at which the present one was
 // written (tie.Breaker; of the Lease K3), so T counts from when this node learnt that it is in
-// force. There is no slot in which the victim could tell this half that its guard is given up: in a
-// tie it does not give it up.
+// force. There is no slot in which the victim could tell this half that it has given up its guard: so in a tie it
+// does not give it up.
 //
-// What breaks the chain is a guard that is given up while others rely on it. So an
-// armed node disarms only when everybody who could prove its death knows (see release in
-// guard.go), and a node that does not fence itself is never proven dead by time.
+// The chain breaks if a guard is given up while others rely on it. So an armed node disarms only when all nodes that
+// could prove its death know (see release in guard.go), and a node that does not fence itself is never proven dead by
+// time.
 type Prover struct {
 	cfg    *Config // of the core
 	lists  *Rosters
@@ -158,16 +159,16 @@ type witness struct {
 	sequence  uint64               // the greatest with which that incarnation was seen in its slot, active; 0: never
 	unseen    boottime.Instant     // the last moment at which it may have been seen; zero: never
 	sentenced uint64               // the boot that has condemned itself; 0: none is known to have
-	term      time.Duration        // the timeout that it told,
+	term      time.Duration        // the timeout that it announced,
 	over      boottime.Instant     // and when it has ended for certain
-	seers     question             // to those who still see it
+	seers     question             // to the members that still see it
 	defied    uint64               // the boot that has outlived its sentence; 0: none
 	unfired   uint64               // the boot whose watchdog was seen not to fire; 0: none
 	voiced    uint64               // the boot that was heard on the LUN since the latest was met (N3); 0: none
-	hearsay   boottime.Instant     // when others handed that sentence on; zero: the node has told it itself
+	hearsay   boottime.Instant     // when others passed on that sentence; zero: the node has said it itself
 	rumour    rumour               // of a sentence that one member alone has handed on
 	trial     trial                // of a reported death
-	spread    uint64               // the boot whose death was told here and announced to all; 0: none
+	spread    uint64               // the boot whose death was reported here and announced to all; 0: none
 	death     Death
 }
 
@@ -177,7 +178,8 @@ func (w *witness) unmet() bool { return w.voiced != 0 && w.voiced != w.boot }
 // fires reports whether nothing speaks against the guard of the latest boot.
 //
 // Invariant: a boot that has outlived its horizon or its sentence is never proven dead by either again, no matter which member has seen it (L9, P9):
-// what did not fire once has no time within which it fires. Another boot, another machine's word or a person's is no matter of it.
+// a watchdog that did not fire once has no time within which it fires. This does not affect proofs by another boot,
+// by another machine or by a person.
 func (w *witness) fires() bool { return w.unfired == 0 || w.unfired != w.boot }
 
 func newProver(cfg *Config, lists *Rosters, m *netgossip.Merger) Prover {
@@ -199,7 +201,7 @@ func digestsOf(r *roster.Roster) map[uint64]int {
 	return m
 }
 
-// renumber keeps what is known of those who are still listed.
+// renumber keeps what is known of members that are still listed.
 func (v *Prover) renumber(n roster.Renumbering, to *roster.Roster) {
 	peers := make([]witness, to.Size())
 	for i, k := range n {
@@ -227,17 +229,17 @@ func (v *Prover) Strangers() roster.Set { return v.strangers }
 // Of is the latest known death of a node; Proof is zero if none is known.
 func (v *Prover) Of(p int) Death { return v.peers[p].death }
 
-// kills reports whether the last word of a peer is that its guard kills.
+// kills reports whether the last statement of a peer says that its guard kills.
 func kills(st *netgossip.Statement) bool { return st.Guard.Kills() && !st.Stopping }
 
-// hasEnded reports whether that boot of a peer is proven to have ended by another one, or is condemned. What it wrote last
-// says nothing of the one that runs.
+// hasEnded reports whether that boot of a peer is proven to have ended by another one, or is condemned. What the
+// earlier boot wrote last says nothing about the running one.
 func (v *Prover) hasEnded(p int, boot uint64) bool {
 	w := &v.peers[p]
 	return w.death.Proof == ProofBoot && w.death.Boot == boot || w.sentenced != 0 && w.sentenced == boot && w.hearsay == 0
 }
 
-// words yields the statements of the members that this node counts, but for those that are older than age.
+// words yields the statements of the members that this node counts, except those older than age.
 func (v *Prover) words(now boottime.Instant, age time.Duration) iter.Seq2[int, *netgossip.Statement] {
 	return v.merger.Said(v.in.View.Counted, now.Add(-age))
 }
@@ -286,8 +288,8 @@ func (v *Prover) spoke(p int) (boot uint64, at boottime.Instant, sentenced bool)
 	return v.slots.Spoke(p)
 }
 
-// wroteSlot reports whether a boot that was called dead has written its slot since. A LUN may have no echo blocks, and who goes by
-// another list speaks in none that this node can read.
+// wroteSlot reports whether a boot that was called dead has written its slot since. A LUN may have no echo blocks,
+// and a node that uses another list writes none that this node can read.
 func (v *Prover) wroteSlot(now boottime.Instant, p int, d *Death) bool {
 	if v.slots == nil {
 		return false
@@ -307,8 +309,8 @@ func (v *Prover) barred() (set roster.Set) {
 	return set
 }
 
-// parted are the members that have condemned themselves, also those that have not told it yet: they are armed and count nobody,
-// not even themselves.
+// parted are the members that have condemned themselves, including those that have not announced it yet: they are
+// armed and count nobody, not even themselves.
 func (v *Prover) parted() roster.Set {
 	set := v.barred()
 	for p := range v.lists.expected.Minus(v.in.View.Counted).All() {
@@ -336,7 +338,7 @@ func (v *Prover) others() roster.Set {
 	return set
 }
 
-// silent are those of the members who have not answered a question from after an instant.
+// silent are those of the members that have not answered a question asked after an instant.
 func (v *Prover) silent(members roster.Set, since boottime.Instant) (set roster.Set) {
 	for m := range members.All() {
 		_, anchor := v.merger.Statement(m)
@@ -368,7 +370,7 @@ func (v *Prover) askWhether(now boottime.Instant, q *question, after time.Durati
 	v.out.Wake = min(v.out.Wake, now.Add(trialAsk))
 }
 
-// askToo asks for statements beside those that another question of this step wants.
+// askToo asks for statements in addition to those that another question of this step wants.
 func (v *Prover) askToo(now boottime.Instant, members roster.Set, turn int) {
 	ways := v.merger.Ways(now, members, turn)
 	for k := range v.out.Ask {
@@ -380,7 +382,7 @@ func (v *Prover) askToo(now boottime.Instant, members roster.Set, turn int) {
 // defy takes the death of a boot back that lives on, for good.
 func (v *Prover) defy(p int, boot uint64) {
 	w := &v.peers[p]
-	w.defied = boot // a trial of it ends by that, see objection: anyone who has told it is answered
+	w.defied = boot // a trial of it ends because of that, see objection: its reporter gets an answer
 	if w.death.Boot == boot {
 		w.death, w.sequence = Death{}, 0
 		v.fenced.Remove(p)

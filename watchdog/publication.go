@@ -56,10 +56,10 @@ type publication struct {
 	twins      roster.Set // two machines answer as one, see follow
 	held       roster.Set // published as available by the grace alone
 
-	silent  []netgossip.Silence // as SetSilent was told
+	silent  []netgossip.Silence // as passed to SetSilent
 	doubted roster.Set          // not available although they are seen
 
-	present  roster.Set // whom the subscribers would have if nobody were held back for its flaps
+	present  roster.Set // the members that subscribers would have if none were held back for flapping
 	flapping roster.Set // JOIN of these is held, see damp
 }
 
@@ -76,7 +76,7 @@ func newPublication(size int, grace time.Duration) publication {
 	return publication{grace: grace, peers: make([]peerLife, size)}
 }
 
-// renumber keeps what is known of those who are still listed.
+// renumber keeps what is known of members that are still listed.
 func (p *publication) renumber(n roster.Renumbering, size int) {
 	peers := make([]peerLife, size)
 	for i, k := range n {
@@ -98,8 +98,8 @@ func (p *publication) renumber(n roster.Renumbering, size int) {
 	p.silent = silent
 }
 
-// follow takes the peers' new statements. It looks into those only that it does not know
-// yet, for most steps bring none.
+// follow takes the peers' new statements. It only examines statements that it does not know yet, because most steps
+// bring none.
 func (p *publication) follow(m *netgossip.Merger) {
 	p.rebooted = roster.Set{}
 	for i := range p.peers {
@@ -135,9 +135,9 @@ func (p *publication) followBoot(i int, boot uint64) {
 	}
 }
 
-// hold picks from the missing those whose restart may still end in time, and tells when
-// the first of these graces runs out. The grace begins with the last evidence, so it ends
-// for all observers at about the same moment, whenever each of them missed the node.
+// hold picks from the missing members those whose restart may still end in time, and returns when the first of these
+// graces runs out. The grace begins with the last evidence, so it ends for all observers at about the same moment,
+// whenever each of them missed the node.
 func (p *publication) hold(m *netgossip.Merger, missing roster.Set, now boottime.Instant) boottime.Instant {
 	p.held = roster.Set{}
 	next := boottime.Never
@@ -194,8 +194,8 @@ func (p *publication) LeftReason(i int) LeftReason {
 	return p.peers[i].why
 }
 
-// SetSilent takes the peers that this node and others miss (netgossip/doubt). It concerns publication alone: whom the
-// node sees, counts, vouches for, claims dead and says so of in its statement rests on evidence.
+// SetSilent takes the peers that this node and others miss (netgossip/doubt). It only affects publication: whom the
+// node sees, counts, vouches for and claims dead, and what its statement says, depends on evidence.
 func (p *publication) SetSilent(peers []netgossip.Silence) { p.silent = slices.Clone(peers) }
 
 // doubt picks those of the silent that are in doubt still. A peer that has answered since its silence began is not,
@@ -209,8 +209,8 @@ func (p *publication) doubt(m *netgossip.Merger, seen roster.Set) {
 	}
 }
 
-// judgedByOthers reports whether this node is without quorum by what others have said, and not for want of evidence, which a node that
-// stood still lacks until it has heard somebody.
+// judgedByOthers reports whether this node is without quorum because of what others have said, and not because it
+// lacks evidence, as a node that stalled does until it has heard another.
 func (c *Core) judgedByOthers() bool {
 	switch c.fx.Decision.Reason {
 	case ReasonCondemned, ReasonSplitLost, ReasonIsolated, ReasonLUNLost:
@@ -295,7 +295,7 @@ func (f *flaps) charge(now boottime.Instant) {
 	f.until = now.Add(time.Duration(float64(flapHalfLife) * math.Log2(max(1, f.penalty/flapReuse))))
 }
 
-// damp takes the returns of this step, and tells when the first JOIN that is held is due.
+// damp takes the returns of this step, and says when the first JOIN that is held back is due.
 func (p *publication) damp(back roster.Set, members int, now boottime.Instant) boottime.Instant {
 	for i := range p.flapping.All() {
 		if now >= p.peers[i].flaps.until {
@@ -312,7 +312,7 @@ func (p *publication) damp(back roster.Set, members int, now boottime.Instant) b
 	return next
 }
 
-// charge counts the returns that nobody had announced: a node that said that it goes away may come back as often as it likes.
+// charge counts the unannounced returns: a node that announced that it goes away may come back as often as it likes.
 func (p *publication) charge(back roster.Set, now boottime.Instant) (any bool) {
 	for i := range back.All() {
 		switch l := &p.peers[i]; l.why {
@@ -324,7 +324,7 @@ func (p *publication) charge(back roster.Set, now boottime.Instant) (any bool) {
 	return any
 }
 
-// suppress picks those who are held from now on.
+// suppress picks the members that are held back from now on.
 func (p *publication) suppress(members int, now boottime.Instant) {
 	restless := 0
 	for i := range p.peers {
@@ -356,9 +356,9 @@ func (c *Core) FlappingFor(i int) time.Duration {
 
 // A step that comes stallAfter later than the one before follows a stall of this node: a
 // stopped process, a frozen VM. All evidence is old then, and says nothing of the peers.
-// Permission ends with it at once; but before this node condemns itself or is taken down the
-// peers get stallGrace, and before it or they are called LEFT they get stallWord, in which all of
-// them are asked, twice. Where samples are taken, asking takes longer, and they get stallGrace for that as well.
+// Permission ends at once. But the peers get stallGrace before this node condemns itself or is taken down. And they
+// get stallWord, in which all of them are asked twice, before this node or a peer is called LEFT. If samples are
+// taken, asking takes longer, and they get stallGrace for that as well.
 const (
 	stallAfter = 2 * time.Second
 	stallGrace = time.Second
@@ -371,7 +371,7 @@ type stall struct {
 	since    boottime.Instant // it ended; zero: there was none
 	again    boottime.Instant // all are asked once more then; zero: they were
 	holdLeft boottime.Instant // no LEFT is published before
-	brief    bool             // it was shorter than evidence lasts, so that nobody need have missed this node
+	brief    bool             // it was shorter than evidence lasts, so perhaps no peer has missed this node
 }
 
 func (c *Core) noteStall(now boottime.Instant) {
@@ -397,7 +397,7 @@ func (c *Core) noteStall(now boottime.Instant) {
 	}
 }
 
-// askAll asks members for a word on all networks: nothing is known of any of them.
+// askAll asks members for a statement on all networks: nothing is known about any of them.
 func (c *Core) askAll(members roster.Set) {
 	ways := make([]roster.Set, c.cfg.Networks)
 	for k := range ways {

@@ -1,7 +1,6 @@
 package watchdog
 
-// Reason says why a decision is as it is. Its strings are the vocabulary of logs,
-// metrics, events and tests.
+// Reason says why a decision was made. Its strings are the vocabulary of logs, metrics, events and tests.
 type Reason uint8
 
 const (
@@ -56,7 +55,7 @@ func (r Reason) String() string { return nameOf(reasonNames[:], r, "invalid") }
 // Reasons lists all reasons, for metrics that must exist from the start.
 func Reasons() []Reason { return allOf[Reason](reasonNames[:]) }
 
-// nameOf is one of the names of a vocabulary that begins with 1; none: of what is not in it.
+// nameOf is one of the names of a vocabulary that begins with 1; none is the name for all other values.
 func nameOf[T ~uint8](names []string, v T, none string) string {
 	if v == 0 || int(v) >= len(names) {
 		return none
@@ -92,7 +91,7 @@ type LossPolicy uint8
 
 const (
 	LossFence   LossPolicy = iota + 1 // stop feeding
-	LossExclude                       // go on feeding, but say LEFT of itself
+	LossExclude                       // go on feeding, but publish itself as LEFT
 	LossWait                          // go on feeding
 )
 

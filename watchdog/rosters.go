@@ -12,8 +12,8 @@ import (
 // RosterEffects is what a step wants done about the list of members.
 type RosterEffects struct {
 	roster.Moves // answer with what the Succession has for each
-	// Directory is the roster to count by from now on: hand it to Core.Renumber when the
-	// other effects are done, and to everybody who uses indices. Nil: the present one stays.
+	// Directory is the roster to use from now on: give it to Core.Renumber when the other effects are done, and to
+	// everything that uses indices. Nil: the present one stays.
 	Directory *roster.Roster
 }
 
@@ -83,13 +83,15 @@ func (r *Rosters) membersOf(h *roster.Roster) roster.Set {
 	return set
 }
 
-// waits reports whether no change of the list is begun now. In an equal split none is: it would cost this half the grant by which
-// it lives, and nothing could come of it, since a change needs a majority. But the split may be due to a peer that has gone ahead.
+// waits reports whether no change of the list may begin now. In an equal split none may: it would cost this half the
+// grant by which it lives, and could not succeed, since a change needs a majority. But the split may be due to
+// a peer that has gone ahead.
 func (r *Rosters) waits(view *netgossip.View) bool {
 	return r.tally(view.Counted) == netgossip.EqualSplit && view.Contact.Minus(view.Counted).IsEmpty()
 }
 
-// advance goes on with a change of the list of members, by what those in contact say; changed: this node goes by other lists than before.
+// advance continues a change of the list of members, according to the peers in contact; changed: this node uses other
+// lists than before.
 func (r *Rosters) advance(now boottime.Instant, contact roster.Set) (moves roster.Moves, before lists, changed bool) {
 	s := r.cfg.Succession
 	r.peers.Contact = contact
@@ -114,9 +116,9 @@ func (r *Rosters) advance(now boottime.Instant, contact roster.Set) (moves roste
 	return moves, before, true
 }
 
-// stand renews what is announced. No step may leave it out, and a changed directory needs it again:
-// to say nothing is to say that the directory is in force, and that may be a list that this node
-// has merely been told of. One that began in a tie would put it into force for all who hear it.
+// stand renews what is announced. No step may leave it out, and a changed directory needs it again: without it the
+// statement would say that the directory is in force, and that may be a list that this node merely knows. A node that
+// began in a tie would put it into force for all that hear it.
 func (r *Rosters) stand() {
 	if r.standing = r.cfg.Succession.Standing(); r.standing == (roster.Standing{Chain: [roster.MaxChain]roster.Ref{r.cfg.Roster.Ref()}}) {
 		r.standing = roster.Standing{}
@@ -126,9 +128,9 @@ func (r *Rosters) stand() {
 // farewells is for how many D_max at least a removed node is still talked to.
 const farewells = 3
 
-// directory returns the roster to count by, if it is to be another one. A node that is to be added
-// is added at once. A node that was removed stays until it knows that: it would otherwise be reset as one
-// that lost its quorum, instead of disarming.
+// directory returns the roster to use, if it has to change. A node that has to be added is added at once. A node that
+// was removed stays until it knows that: it would otherwise be reset as one that lost its quorum, instead of
+// disarming.
 func (r *Rosters) directory(now boottime.Instant, contact roster.Set) *roster.Roster {
 	s, present := r.cfg.Succession, r.cfg.Roster
 	d, err := s.Directory(present, present.Members[present.Self])
@@ -151,7 +153,7 @@ func (r *Rosters) directory(now boottime.Instant, contact roster.Set) *roster.Ro
 	return d
 }
 
-// tally is how the counted stand against the rosters that this node uses.
+// tally compares the counted set with the rosters that this node uses.
 func (r *Rosters) tally(counted roster.Set) netgossip.Outcome {
 	if !r.cfg.Succession.Claims() {
 		return netgossip.Minority
@@ -175,9 +177,9 @@ func (r *Rosters) settled() bool {
 	return len(r.cfg.Succession.Chain()) == 1 && !r.cfg.Succession.Fresh()
 }
 
-// Moving reports whether a list is being changed, or was a moment ago: then what the peers
-// use must be known of each of them, and be no older than D_max, or two parts could be
-// quorate by different lists for longer than that.
+// Moving reports whether a list is being changed, or was a moment ago. Then the lists of each peer must be known,
+// from a statement no older than D_max. Otherwise two parts could have quorum by different lists for longer than
+// that.
 func (r *Rosters) Moving() bool {
 	return !r.cfg.Succession.Settled() || r.changed > 0 && r.stepped < r.changed.Add(farewells*r.cfg.MaxAge)
 }
@@ -226,18 +228,19 @@ func renumbered(n roster.Renumbering, old []boottime.Instant, size int) []bootti
 	return made
 }
 
-// oneList reports whether this node uses the list by which its sets count, and no other. Only who does is
-// taken at its word by others, and only such a node holds, or condemns itself: two lists that are changed to one another have majorities that
-// meet, and any two lists need not.
+// oneList reports whether this node uses the list by which its sets count, and no other. Others only believe such a
+// node, and only such a node holds or condemns itself. If one list is changed into another, their majorities share a
+// member; for any two lists that need not be so.
 //
-// A list that is known, or stored to be taken up, is no such list: nobody counts by it. What is said by a node that has one at hand is as
-// true as what it says a moment before it hears of one, which nobody can tell from it.
+// A list that is only known, or stored, does not count as used: no node counts by it. What a node says while it only
+// knows such a list is as true as what it said the moment before it heard of it; nobody can tell the two apart.
 func (r *Rosters) oneList() bool {
 	s := r.cfg.Succession
 	return r.settled() && s.Claims() && s.Base().Ref() == r.cfg.Roster.Ref()
 }
 
-// noOther reports whether besides no other list is at hand: a node that counts by the LUN as by a network asks for that of itself, and of others (N6).
+// noOther reports whether, in addition, no other list is even known: a node that counts by the LUN as by a network
+// requires that of itself and of others (N6).
 func (r *Rosters) noOther() bool { return r.oneList() && r.standing == (roster.Standing{}) }
 
 // Size is N, the number of expected nodes.
@@ -254,12 +257,12 @@ func (r *Rosters) window() time.Duration {
 	return r.cfg.MaxAge + r.cfg.Budget.Sampling
 }
 
-// The argument of Prover has a second leg beside the claims: of those who can prove the death
-// of x, one knows if x has given up its guard. x counted those who know by the lists that it
-// went by. When a list goes out of force, they may all leave with it; what the others last heard
-// of the guard of x is then worth nothing until x says it again.
+// The argument of Prover has a second part besides the claims: if x has given up its guard, one of the nodes that can
+// prove the death of x knows it. x counted the nodes that know by the lists that it used. When a list goes out of
+// force, they may all leave with it; what the others last heard of the guard of x is then worth nothing until x says
+// it again.
 //
-// It is carried over for whom nobody can have missed it:
+// A guard is carried over if no node can have missed that it was given up:
 //
 //   - If most of each list that goes out of force have taken the next one up and take x for
 //     guarded still. x can count none of them by the old list alone any more, and one of them would
@@ -268,7 +271,7 @@ func (r *Rosters) window() time.Duration {
 //     this node follows it. It has looked already. Later it would not do: x may count as one who knows
 //     any agent that has dropped it.
 //
-// A fresh node did not use any list before. It has but the word of such a peer.
+// A fresh node did not use any list before. It only knows what such a peer says.
 
 // lists is what a node went by before a step.
 type lists struct {
@@ -286,7 +289,7 @@ func (l *lists) base() *roster.Roster {
 	return l.chain[0]
 }
 
-// carryOver are those of the guarded that somebody vouches for, where another list is in force than before; replaced: it is.
+// carryOver are the guarded members for which a peer vouches when the list in force has changed; replaced: it has.
 func (r *Rosters) carryOver(before lists, guarded, contact roster.Set) (keep roster.Set, replaced bool) {
 	if r.went.base() == before.base() {
 		return keep, false

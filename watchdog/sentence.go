@@ -21,16 +21,17 @@ type Sentencing struct {
 type judgement struct {
 	majority boottime.Instant // evidence of the last majority lasted until then
 	view     roster.Set       // whom this node counts,
-	quiet    boottime.Instant // and since when that is so, and nobody else was heard
-	since    boottime.Instant // others show that they live without this node, at each look since; zero: they do not
+	quiet    boottime.Instant // and since when that is so, while no other node was heard
+	since    boottime.Instant // since when others show, at each check, that they live without this node; zero: they do not
 	round    uint32           // of the reads of echo blocks then
 	loss     lossProof
 }
 
-// rounds is in how many reads in a row others must show that they live without this node, the first included.
+// rounds is in how many reads in a row, including the first, others must show that they live without this node.
 const rounds = 3
 
-// SentenceOf tells of a node whose latest boot is condemned, this node included; nil: it is not, as far as is known.
+// SentenceOf returns the sentence of a node, or this node, if its latest boot is condemned; nil: it is not, as far as
+// is known.
 func (c *Core) SentenceOf(now boottime.Instant, p int) *SentenceState {
 	if p != c.cfg.Roster.Self {
 		return c.proof.sentenceOf(now, p)
@@ -47,8 +48,9 @@ func (c *Core) SentenceOf(now boottime.Instant, p int) *SentenceState {
 }
 
 // Inherit says that a countdown of at most [netgossip.MaxSentence] runs as the agent begins: an agent before it has condemned
-// this boot. Nothing is opened and nobody is counted. Nothing is told by that alone: it may not have been read back (P2), or
-// the countdown may be another program's, which goes on feeding. What the agent before it has told on the LUN is told again.
+// this boot. Nothing is opened and nobody is counted. That alone is not a reason to announce anything: the countdown
+// may not have been read back (P2), or may be another program's, which goes on feeding. What the previous agent has
+// announced on the LUN is announced again.
 func (c *Core) Inherit(now boottime.Instant, timeout time.Duration) {
 	if timeout <= 0 || timeout > netgossip.MaxSentence {
 		return
@@ -62,8 +64,8 @@ func (c *Core) Inherit(now boottime.Instant, timeout time.Duration) {
 
 // judge decides whether this node condemns its boot. It relies on the decision of the step before and on what is known now,
 // and comes before anything that this step says or does: from here on nothing feeds, arms or disarms the watchdog, no grant is
-// held or taken, and no word of this node counts for anybody (P2). What is told comes later, see Sentenced. What it sees and counts is
-// to be found again if it was condemned now.
+// held or taken, and nothing that this node says counts for others (P2). The announcement comes later, see Sentenced.
+// If it was condemned now, what it sees and counts has to be computed again.
 //
 // Invariant: not by silence. An outage of all networks starves every node at once, and all of them would condemn themselves; the
 // evidence shows a side that lives without this node, which every condemned one leaves behind.
@@ -71,7 +73,7 @@ func (c *Core) judge(now boottime.Instant, in proverInput) (condemned bool) {
 	s, j := &c.sentence, &c.judgement
 	c.proof.in = in
 	if a := c.lun.arbiter; a != nil && a.OwnSentence() > 0 && s.timeout == 0 && (s.inherited || !s.condemned) {
-		c.Inherit(now, a.OwnSentence()) // carried on: another agent of this boot has told it
+		c.Inherit(now, a.OwnSentence()) // carried on: another agent of this boot has announced it
 		s.timeout = a.OwnSentence()
 		return true
 	}
@@ -112,8 +114,8 @@ func (c *Core) condemn(now boottime.Instant) {
 	}
 }
 
-// followQuiet notes since when contact is what it is. A member of this side that condemns itself is no contact that comes or goes:
-// else each of them would wait for the one before it.
+// followQuiet notes since when contact has not changed. A member of this side that condemns itself does not count as
+// a change of contact: otherwise each of them would wait for the one before it.
 func (c *Core) followQuiet(now boottime.Instant) {
 	j := &c.judgement
 	if c.rosters.tally(c.view.Counted) == netgossip.Majority {
@@ -129,7 +131,7 @@ func (c *Core) followQuiet(now boottime.Instant) {
 	}
 }
 
-// steady reports whether contact has been what it is for long enough, and the last majority is as long ago.
+// steady reports whether contact has not changed for long enough, and the last majority is as long ago.
 func (c *Core) steady(now boottime.Instant) bool {
 	after := c.cfg.Sentence.After
 	due := max(c.judgement.quiet, c.judgement.majority).Add(after)
@@ -142,7 +144,7 @@ func (c *Core) steady(now boottime.Instant) bool {
 // mayCondemn is all of P1 but the evidence.
 func (c *Core) mayCondemn(now boottime.Instant) bool {
 	d := &c.fx.Decision
-	lost := d.Action == Starve && (d.Reason == ReasonIsolated || d.Reason == ReasonSplitLost) // by a LUN: no other tie-breaker has one beside it
+	lost := d.Action == Starve && (d.Reason == ReasonIsolated || d.Reason == ReasonSplitLost) // by a LUN: no other tie-breaker comes together with one
 	return lost && c.rosters.tally(c.view.Counted) != netgossip.Majority && c.mayLose(now)
 }
 
@@ -165,8 +167,9 @@ type lossProof struct {
 // judgeLoss reports whether this node condemns its boot because it alone has lost the LUN. It starves already, and the others have
 // it, say so over the networks, and are a majority without this node.
 //
-// Invariant: not by what this node lacks. If the LUN fails for all, each of them lacks it; the others go on then, and say that they
-// lack it, too. Nor by how many have it: those that a hub counts may count nobody but the hub, and live by it.
+// Invariant: a loss of this node alone is not enough. If the LUN fails for all, each node has lost it; the others
+// then go on, and say that they have lost it too. Nor by how many have it: those that a hub counts may count nobody
+// but the hub, and live by it.
 func (c *Core) judgeLoss(now boottime.Instant) bool {
 	l := &c.judgement.loss
 	d := &c.fx.Decision
@@ -192,8 +195,8 @@ func (c *Core) judgeLoss(now boottime.Instant) bool {
 	return l.rounds >= rounds-1
 }
 
-// othersHaveLUN is the instant after which all words were composed of a set of at least a quorum, without this node, each
-// of which says that it has the LUN, and is fed, and counts all of the set; 0: there is none.
+// othersHaveLUN is the instant after which all statements of a certain set were composed: at least a quorum, without
+// this node, of which each says that it has the LUN, is fed, and counts all of the set; 0: there is no such set.
 func (c *Core) othersHaveLUN(now boottime.Instant) boottime.Instant {
 	var can roster.Set
 	for p, st := range c.merger.Said(c.view.Counted, now.Add(-c.cfg.MaxAge)) {
@@ -254,13 +257,12 @@ func (c *Core) Barred() Bar {
 	return BarNone
 }
 
-// strikeAfter is how long a node must have starved before it is taken down at once where
-// that is configured. The loss of quorum is steady by then; evidence that was merely late
-// has arrived.
+// strikeAfter is how long a node must have starved before it is taken down at once, if that is configured. The loss
+// of quorum is steady by then; evidence that was merely late has arrived.
 const strikeAfter = time.Second
 
-// mayStrike reports whether there is a ground to take a starving node down. Where the LUN tells who lives, silence
-// is none: a switch that takes all networks with it would take the whole group down.
+// mayStrike reports whether there is a ground to take a starving node down. If the LUN shows who lives, silence is
+// not a reason: a switch that takes all networks with it would take down the whole group.
 func (c *Core) mayStrike(now boottime.Instant) bool {
 	if c.sentence.condemned || c.Barred() == BarNone {
 		return c.mayExecute(now)
@@ -275,7 +277,7 @@ func (c *Core) mayStrike(now boottime.Instant) bool {
 	return now >= due
 }
 
-// followStrike decides whether a node that is to be taken down may be taken down now.
+// followStrike decides whether a node that has to be taken down may be taken down now.
 //
 // Invariant: only a node that its peers count dead anyway is struck, one that starves for want
 // of quorum with its watchdog armed. A node that was never armed, as after its boot, or that
@@ -295,7 +297,8 @@ func (c *Core) followStrike(now boottime.Instant) {
 }
 
 // mayExecute reports whether a condemned node may be taken down: its word is on the LUN, so that the others know when it has
-// ended, or it has had the time of an I/O to get there. Where nodes condemn themselves, no other one is struck (P8).
+// ended, or it has had the time of an I/O to get there. If nodes condemn themselves, only a condemned node is struck
+// (P8).
 func (c *Core) mayExecute(now boottime.Instant) bool {
 	s := &c.sentence
 	if !s.condemned {

@@ -66,7 +66,8 @@ func (c *Core) followMajority(now boottime.Instant) {
 	}
 }
 
-// arbitrate asks the tie-breaker, also while there is no tie: it has to know of the views before. What the LUN wants done comes of it.
+// arbitrate asks the tie-breaker, even while there is no tie: it has to know the earlier views. It returns what the
+// LUN wants done.
 func (c *Core) arbitrate(now boottime.Instant) {
 	c.asked = tie.Input{
 		View: c.view.Counted, Tie: c.outcome == netgossip.EqualSplit && c.united, TieSince: c.tieSince, Quorum: c.rosters.quorum,
@@ -82,10 +83,9 @@ func (c *Core) arbitrate(now boottime.Instant) {
 	}
 }
 
-// apiIdleAge is how long an answer of the API server stands while none is needed, and
-// apiFirst how long it stands on when one is, until the first fresh answer has come or is
-// overdue. Both are for what this node tells, and what decides which half goes first; no
-// verdict rests on them.
+// apiIdleAge is how long an answer of the API server is valid while none is needed. apiFirst is how long it stays
+// valid once one is needed, until the first fresh answer has come or is overdue. Both only affect what this node
+// states, and which half goes first; no verdict depends on them.
 const (
 	apiIdleAge = 3 * time.Minute
 	apiFirst   = 2 * time.Second
@@ -129,7 +129,7 @@ func (a *apiState) until(maxAge time.Duration) boottime.Instant {
 	return a.at.Add(maxAge)
 }
 
-// tells reports whether this node says that it reaches the API server.
+// tells reports whether this node states that it reaches the API server.
 func (a *apiState) tells(now boottime.Instant, maxAge time.Duration) bool {
 	if !a.asked || !a.reachable {
 		return false
@@ -142,18 +142,18 @@ func (a *apiState) tells(now boottime.Instant, maxAge time.Duration) bool {
 //
 // Two halves of an equal split that use two LUNs, or one a LUN and one the API server,
 // can both win. So a tie is arbitrated only by a half all of whose members agree (lease.md T1 to
-// T4): each has the word of a majority of the roster, itself included, that it uses the same
-// terms, given since it took these up.
+// T4): each has heard from a majority of the roster, itself included, that they use the same terms, since it adopted
+// these.
 //
-// Why one half at most then can: let both be of one mind, on different terms, and of all their nodes
-// let i be the one that took up its terms last. A majority is one more than half, so i has
-// the word of a j in the other half, given after i began. Then j has begun after i: it went
-// by i's terms when it gave the word, and by others now. That contradicts the choice of i.
+// Why then at most one half can: let each half agree, on different terms, and of all their nodes let i be the one
+// that adopted its terms last. A majority is one more than half, so i has the word of a j in the other half, given
+// after i began. Then j has begun after i: it used i's terms when it gave the word, and uses others now. That
+// contradicts the choice of i.
 //
-// What the argument rests on: a node never goes back to the words that it had for terms which it has left
-// meanwhile. So these words are on file with the terms; other terms begin without any, and are
-// neither told nor gone by before they are on file. Where a LUN breaks ties a word counts only
-// if the speaker's slot shows up on the LUN of the listener: the name of a LUN can be that of a clone.
+// The argument relies on this: a node never goes back to words that it had for terms that it has left meanwhile. So
+// these words are on file with the terms; other terms begin without any, and are neither announced nor used before
+// they are on file. Where a LUN breaks ties a word counts only if the speaker's slot shows up on the LUN of the
+// listener: the name of a LUN can be that of a clone.
 type agreement struct {
 	own   netgossip.Terms
 	since boottime.Instant // words from before do not count
@@ -161,9 +161,9 @@ type agreement struct {
 	unfit roster.Set       // who last said that they use others; nobody while own are not settled
 }
 
-// SetTerms makes these the terms that the node uses and tells. They must be on file, or
-// unsettled; heard are the members whose word it had when it last went by them without interruption.
-// A core that was never told any asks for no agreement: used alone, it has one way to break ties.
+// SetTerms makes these the terms that the node uses and states. They must be on file, or unsettled; heard are the
+// members whose word it had when it last went by them without interruption. A core that never got any terms needs no
+// agreement: used alone, it has one way to break ties.
 func (c *Core) SetTerms(now boottime.Instant, own netgossip.Terms, heard roster.Set) {
 	c.terms = agreement{own: own, since: now, heard: heard}
 }
@@ -171,11 +171,11 @@ func (c *Core) SetTerms(now boottime.Instant, own netgossip.Terms, heard roster.
 // Terms are those that the node uses.
 func (c *Core) Terms() netgossip.Terms { return c.terms.own }
 
-// TermsHeard are the members whose word this node has that they use the same terms, and
-// those who last said that they use others.
+// TermsHeard are the members that have said to this node that they use the same terms, and those that last said that
+// they use others.
 func (c *Core) TermsHeard() (same, others roster.Set) { return c.terms.heard, c.terms.unfit }
 
-// Agreed reports whether this node has the word of a majority of the list in force.
+// Agreed reports whether a majority of the list in force has confirmed this node's terms.
 func (c *Core) Agreed() bool {
 	a := &c.terms
 	if !a.own.Stated() {
@@ -187,7 +187,7 @@ func (c *Core) Agreed() bool {
 	return a.own.Settled() && 2*heard.Len() > base.Size()
 }
 
-// followTerms takes the words of those who are in contact.
+// followTerms takes the words of the members in contact.
 func (c *Core) followTerms() {
 	a := &c.terms
 	if !a.own.Stated() {
@@ -206,9 +206,9 @@ func (c *Core) followTerms() {
 	}
 }
 
-// writesHere reports whether a member uses the LUN that this node uses: the token that it
-// states is to be read in its slot there, which was seen to change. A token moves on with
-// each start of its agent, so the record is not of a time before.
+// writesHere reports whether a member uses the same LUN as this node: the token that it states must be in its slot
+// there, and the slot must have been seen to change. A token moves on with each start of its agent, so the record is
+// not of a time before.
 func (c *Core) writesHere(p int, st *netgossip.Statement) bool {
 	if c.terms.own.By&netgossip.BreaksByLUN == 0 {
 		return true

@@ -9,27 +9,27 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Word is what somebody on this node says of one boot of another node: that it is dead, with the Proof ProofPower, ProofKdump or
-// ProofOperator; or that it is to end, which is an order and has none.
+// Word is what somebody on this node says about one boot of another node: that it is dead, with the Proof ProofPower,
+// ProofKdump or ProofOperator; or that it has to end, which is an order and has no proof.
 type Word struct {
 	ID   uint64 // of the Answer; Tell and Order set it
 	Node string
 	Death
-	// Contradicted: that boot was heard after somebody had told its death. The answer is RefusedContradicted.
+	// Contradicted: that boot was heard after somebody had reported its death. The answer is RefusedContradicted.
 	Contradicted bool
 }
 
-// trial is the time in which a word is checked. It is not believed on the spot: what members said before it was told may be
-// from a moment at which they could not know yet.
+// trial is the period in which a word is checked. It is not believed at once: what members said before may be from a
+// time when they could not know yet.
 //
-// Invariant: when a word is believed, each counted member has answered a question that was put after the word came, and does
-// not see the node; in all of that time nothing of that boot was heard, and its slot on the LUN stood still. So a node that is
-// in contact with anybody who counts, or with the LUN, is not called dead.
+// Invariant: when a word is believed, each counted member has answered a question that was asked after the word came,
+// and does not see the node. In all that time nothing of that boot was heard, and its slot on the LUN stood still. So
+// a node that is in contact with a counted member, or with the LUN, is not called dead.
 type trial struct {
 	Death
 	question                  // since the word came; zero: there is none
-	ids      []uint64         // of the words; none: others have handed it on
-	again    boottime.Instant // one that others hand on is not tried before
+	ids      []uint64         // of the words; none: others have passed it on
+	again    boottime.Instant // a word that others pass on is not tried before
 }
 
 const (
@@ -38,20 +38,20 @@ const (
 	trialPause = 30 * time.Second
 )
 
-// told is what is told from outside, and handed on.
+// told is the state of deaths that are reported from outside, and passed on.
 type told struct {
 	words []Word
 	all   []netgossip.Fact // scratch
 }
 
-// Tell takes a death that was proven elsewhere, from somebody who may tell it. The answer is in the Effects of this step or of
-// one of those to come.
+// Tell takes a death that was proven elsewhere, from a caller that may report it. The answer is in the Effects of
+// this step or of one of those to come.
 func (v *Prover) Tell(id uint64, w Word) {
 	w.ID = id
 	v.told.words = append(v.told.words, w)
 }
 
-// hearWords takes what was told from outside.
+// hearWords takes the reports from outside.
 func (v *Prover) hearWords(now boottime.Instant) {
 	for i := range v.told.words {
 		v.hear(now, &v.told.words[i])
@@ -59,7 +59,7 @@ func (v *Prover) hearWords(now boottime.Instant) {
 	v.told.words = v.told.words[:0]
 }
 
-// followTrials finds what may be believed of what was told and handed on, and what still is.
+// followTrials finds which reports, direct or passed on, may be believed now, and which still are.
 func (v *Prover) followTrials(now boottime.Instant) {
 	for p := range v.peers {
 		w := &v.peers[p]
@@ -72,7 +72,7 @@ func (v *Prover) followTrials(now boottime.Instant) {
 	}
 }
 
-// hear opens the trial of a word that was told on this node, or answers at once.
+// hear opens the trial of a word that was given on this node, or answers at once.
 func (v *Prover) hear(now boottime.Instant, said *Word) {
 	p, member := v.roster.Index(said.Node)
 	switch {
@@ -101,7 +101,7 @@ func (v *Prover) hear(now boottime.Instant, said *Word) {
 		return
 	}
 	if w.trial.since != 0 && w.trial.Boot != said.Boot {
-		v.try(now, p, w) // it ends: the latest boot is another one by now
+		v.try(now, p, w) // it ends: the latest boot is now another one
 	}
 	if len(w.trial.ids) == 0 {
 		w.trial = trial{Death: Death{Proof: said.Proof, Boot: said.Boot, Teller: v.roster.Name(v.roster.Self)}, question: question{since: now}}
@@ -109,10 +109,11 @@ func (v *Prover) hear(now boottime.Instant, said *Word) {
 	w.trial.ids = append(w.trial.ids, said.ID)
 }
 
-// takeBack gives up what was told of a boot by its devices, since who has told it has heard that boot.
+// takeBack withdraws what devices have said about a boot, since the reporter has heard that boot.
 //
-// Invariant: what agents have found themselves stands, and what a person says: nobody's word makes a dead node run. Who pulls the
-// plug after the devices were wrong is not contradicted by what they said before, which is said again to each agent that starts.
+// Invariant: what agents have found themselves stays valid, and so does what a person says: no report makes a dead
+// node run. If a person pulls the plug after the devices were wrong, the withdrawal of the devices' report does not
+// contradict that person. That withdrawal is repeated to each agent that starts.
 func (v *Prover) takeBack(p int, w *witness, boot uint64) {
 	if w.death.Proof != 0 && w.death.Boot == boot {
 		if w.death.Proof.ofDevices() {
@@ -125,7 +126,8 @@ func (v *Prover) takeBack(p int, w *witness, boot uint64) {
 	}
 }
 
-// retell has words be heard again whose trial ends because the node is renumbered away: they are refused then.
+// retell makes words be heard again if their trial ends because the node is no longer on the list: they are refused
+// then.
 func (v *Prover) retell(n roster.Renumbering) {
 	for p, k := range n {
 		if t := &v.peers[p].trial; k < 0 {
@@ -140,7 +142,7 @@ func (v *Prover) answer(id uint64, d Death, err *Refused) {
 	v.out.Answers = append(v.out.Answers, Answer{id, d, err})
 }
 
-// objection is what this node knows at this moment against a word.
+// objection is what this node now knows against a word.
 func (v *Prover) objection(now boottime.Instant, p int, w *witness, boot uint64) *Refused {
 	known := v.KnownBoot(p)
 	no := func(why Refusal, other string) *Refused {
@@ -176,7 +178,7 @@ func (v *Prover) objection(now boottime.Instant, p int, w *witness, boot uint64)
 	return nil
 }
 
-// wroteAsAnother is another boot that has written the node's slot since the one that was met answered last; 0: none has.
+// wroteAsAnother is another boot that has written the node's slot since the known boot last answered; 0: none has.
 func (v *Prover) wroteAsAnother(now boottime.Instant, p int, w *witness, boot uint64) uint64 {
 	if v.slots == nil || w.boot == 0 {
 		return 0
@@ -188,7 +190,7 @@ func (v *Prover) wroteAsAnother(now boottime.Instant, p int, w *witness, boot ui
 	return 0
 }
 
-// signs are what this node has of that boot from after an instant.
+// signs are the signs of life of that boot after an instant.
 func (v *Prover) signs(now boottime.Instant, p int, w *witness, boot uint64, since boottime.Instant) Refusal {
 	if w.boot == boot && w.lived > since || v.merger.Sighted(p) > since {
 		return RefusedHeard
@@ -202,7 +204,7 @@ func (v *Prover) signs(now boottime.Instant, p int, w *witness, boot uint64, sin
 	return 0
 }
 
-// try goes on with a trial.
+// try continues a trial.
 func (v *Prover) try(now boottime.Instant, p int, w *witness) {
 	t := &w.trial
 	if w.death.Proof != 0 && w.death.Boot == t.Boot && v.fenced.Has(p) {
@@ -259,8 +261,8 @@ func (v *Prover) end(now boottime.Instant, w *witness, d Death, err *Refused) {
 
 // showTold keeps a reported death among the fenced, unless something speaks against it now.
 //
-// Invariant: a boot that was told dead and lives on is an alarm; its death is withdrawn, and until another boot answers nothing
-// is believed that is told of that node (P9).
+// Invariant: a boot that was reported dead and lives on is an alarm; its death is withdrawn, and until another boot
+// answers no report about that node is believed (P9).
 func (v *Prover) showTold(now boottime.Instant, p int, w *witness) {
 	d := &w.death
 	if known := v.KnownBoot(p); d.Boot != known {
@@ -275,23 +277,23 @@ func (v *Prover) showTold(now boottime.Instant, p int, w *witness) {
 	put(&v.fenced, p, !w.twins && !w.unmet() && !v.in.View.Seen.Has(p) && !v.in.Heard.Has(p) && !v.seenByCounted(now, p))
 }
 
-// slotVerdict is what the LUN says of a word.
+// slotVerdict is what the LUN says about a word.
 type slotVerdict uint8
 
 const (
-	slotSilent  slotVerdict = iota // nothing yet: its word is awaited until the trial is over
-	slotWatched                    // it stands still, and not for long enough yet
-	slotAgrees                     // it has stood still for as long as a node that runs may leave it alone, or there is no LUN
+	slotSilent  slotVerdict = iota // nothing yet: wait for it until the trial is over
+	slotWatched                    // it stands still, but not for long enough yet
+	slotAgrees                     // it has stood still for as long as a running node may leave it alone, or there is no LUN
 	slotRefuses                    // the trial ends with a refusal
 )
 
-// slotLimit is how long a slot is watched that may be left alone for longer than a trial takes.
+// slotLimit is how long to watch a slot that a running node may leave alone for longer than a trial takes.
 const slotLimit = 2 * time.Minute
 
-// askSlot is what the LUN says of a word at this moment.
+// askSlot is what the LUN now says about a word.
 //
-// Invariant: no word is believed of a slot that cannot be read. It may be being written at that moment. Nor does a
-// node believe without the slot what a member could look up there: then that one is to be told.
+// Invariant: no word is believed if the node's slot cannot be read. It may be being written at that moment. Nor does
+// a node believe a word without the slot if another member could read it: then the word belongs on that member.
 func (v *Prover) askSlot(now boottime.Instant, p int, t *trial) (slotVerdict, Refused) {
 	why := Refused{Why: RefusedUnread, Node: v.roster.Name(p), Boot: t.Boot}
 	if a := v.slots; a != nil {
@@ -317,7 +319,7 @@ func (v *Prover) askSlot(now boottime.Instant, p int, t *trial) (slotVerdict, Re
 	return slotSilent, why
 }
 
-// whoReads is a counted member whose path to the LUN is in order, as it says.
+// whoReads is a counted member that says that its path to the LUN is in order.
 func (v *Prover) whoReads() (member int, reads bool) {
 	for m, st := range v.merger.Said(v.in.View.Counted, 0) {
 		if st.LUNHealthy {

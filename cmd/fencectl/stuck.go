@@ -8,7 +8,7 @@ import (
 )
 
 // errStuck says that nobody reads.
-var errStuck = errors.New("its reader stands still")
+var errStuck = errors.New("its reader hangs")
 
 // unstuck writes to a writer that may block for ever, as a full pipe or a terminal after Ctrl-S does. A write waits
 // for a second at most; until the reader goes on, what follows is dropped at once.

@@ -45,10 +45,10 @@ const (
 
 // The reasons to take no word.
 var (
-	ErrOtherBoot = errors.New("the Node shows another boot than the one in which this was told")
-	ErrOld       = errors.New("something later was told already")
+	ErrOtherBoot = errors.New("the Node shows another boot than the one in which this was reported")
+	ErrOld       = errors.New("a later report is already there")
 	// ErrUnreadable says that the report of a node's agent is unknown.
-	ErrUnreadable = errors.New("it is no report of deaths")
+	ErrUnreadable = errors.New("it is not a report of deaths")
 )
 
 // Accept reports whether now may replace was, which is nil if there is no report yet. boot is what the node's Node

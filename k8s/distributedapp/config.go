@@ -33,7 +33,7 @@ func readConfig(m *corev1.ConfigMap) (config, error) {
 	c := config{version: versionOf(m.ResourceVersion)}
 	var errs []error
 	if c.version == 0 {
-		errs = append(errs, fmt.Errorf("its resourceVersion %q is no number", m.ResourceVersion))
+		errs = append(errs, fmt.Errorf("its resourceVersion %q is not a number", m.ResourceVersion))
 	}
 	for _, k := range slices.Sorted(maps.Keys(m.Data)) {
 		v := m.Data[k]
@@ -52,7 +52,7 @@ func readConfig(m *corev1.ConfigMap) (config, error) {
 			}
 			c.grace = &n
 		default:
-			errs = append(errs, fmt.Errorf("%s is no key: %s, %s and %s are", k, keyPullPolicy, keyPriority, keyGrace))
+			errs = append(errs, fmt.Errorf("%s is not a key: the keys are %s, %s and %s", k, keyPullPolicy, keyPriority, keyGrace))
 		}
 	}
 	return c, errors.Join(errs...)

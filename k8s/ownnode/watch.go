@@ -112,7 +112,7 @@ func (w *Watcher) note(err error, pause time.Duration) {
 	switch {
 	case err != nil && !w.failing:
 		w.failing = true
-		w.log.Warn("cannot follow this node's Node; what is known of it stands", "error", err, "retry", pause)
+		w.log.Warn("cannot follow this node's Node; its last known state stays in effect", "error", err, "retry", pause)
 	case err == nil && w.failing:
 		w.failing = false
 		w.log.Info("following this node's Node again")

@@ -56,7 +56,7 @@ type HTTP struct {
 func NewHTTP(base, credentials, ca string) (*HTTP, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return nil, fmt.Errorf("%q is no URL of an API: https://HOST:PORT/v2 is expected", base)
+		return nil, fmt.Errorf("%q is not the URL of an API: https://HOST:PORT/v2 is expected", base)
 	}
 	h := &HTTP{base: u, credentials: credentials, ca: ca}
 	if _, err := h.trusting(); err != nil {

@@ -184,14 +184,14 @@ func (r *Runner) attempt(ctx context.Context, w storagefence.Work) storagefence.
 	}
 	switch {
 	case node == nil:
-		r.o.Logger.Info("a node of the storage is no Node of Kubernetes: nothing is done", "node", w.Node)
+		r.o.Logger.Info("a node of the storage is not a Node of Kubernetes: nothing is done", "node", w.Node)
 		return storagefence.Attempt{}
 	case w.Return:
 		return r.returns(ctx, node)
 	}
 	f := &fence{Runner: r, node: w.Node, off: off(node)}
 	if !f.off && r.o.Cleanup != CleanupDelete {
-		r.o.Logger.Debug("a node is offline for its storage, and nothing shows that it is off: it waits", "node", w.Node)
+		r.o.Logger.Debug("a node is offline for its storage, but nothing shows that it is off: waiting", "node", w.Node)
 		return storagefence.Attempt{Waits: true}
 	}
 	if err := f.run(ctx, node); err != nil {

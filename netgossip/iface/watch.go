@@ -15,7 +15,7 @@ const (
 	retryInterval = 500 * time.Millisecond
 )
 
-// WatchConfig says what to watch and whom to tell.
+// WatchConfig says what to watch and whom to notify.
 type WatchConfig struct {
 	Networks []Local // as Find returned them; the position is the network's index
 	Clock    boottime.Clock
@@ -31,8 +31,7 @@ type Change struct {
 	Network int // its position in WatchConfig.Networks
 	Up      bool
 	Gone    error // why the network does not come back with the carrier: interface or address are gone; nil: they are there
-	// Local is the network's own side as it is now, if up, and as it was before the loss
-	// if not.
+	// Local is this node's side of the network: the present one if it is up, the one before the loss if not.
 	Local Local
 	At    boottime.Instant // not later than the moment at which the kernel was asked
 }
@@ -51,7 +50,7 @@ type watcher struct {
 
 	states  []state
 	indexes map[int]bool // of the interfaces that matter, as of the last look
-	trouble string       // that was logged last, so that it is logged once
+	trouble string       // that was last logged, so that each is logged once
 }
 
 // state is what was last seen of a network.

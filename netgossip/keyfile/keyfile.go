@@ -1,4 +1,5 @@
-// Package keyfile reads the keys of the gossip, for those who use them and for those who only look whether they can be used.
+// Package keyfile reads the gossip keys, for callers that use them and for callers that only check whether they can
+// be used.
 package keyfile
 
 import (

@@ -18,8 +18,8 @@ import (
 // patience bounds every wait of the suite; a case that needs it has failed.
 const patience = 30 * time.Second
 
-// TransportCase is one clause of the contract of a transport. a and b are addresses
-// that the transport can listen on and that nobody uses.
+// TransportCase is one clause of the contract of a transport. a and b are unused addresses that the transport can
+// listen on.
 type TransportCase struct {
 	Name string
 	Run  func(t *testing.T, listen Listen, a, b netip.AddrPort)

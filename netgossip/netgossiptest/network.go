@@ -28,12 +28,12 @@ type Traffic struct{ Packets, Bytes uint64 }
 // ErrNoAnswer says that a SYN, or what came back for it, was lost: it is sent again.
 var ErrNoAnswer = errors.New("no answer")
 
-// Conditions decide what becomes of what is sent on a Network, in place of its links. They are called with the
+// Conditions decide what happens to packets on a Network, instead of its links. They are called with the
 // Network's lock held, and must not block nor call it.
 type Conditions interface {
 	// Packet appends after how long the copies of a packet arrive; none: it is lost.
 	Packet(arrivals []time.Duration, from, to netip.Addr, b []byte) []time.Duration
-	// Receives reports whether there is still somebody whom what is under way can reach.
+	// Receives reports whether there is still a receiver for packets under way.
 	Receives(at netip.Addr) bool
 	// Dial returns how long the handshake of a stream takes, and after how long the other side has it. listening
 	// says whether anybody is there.

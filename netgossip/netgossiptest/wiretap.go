@@ -11,8 +11,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Frame is what somebody who listens on the wire has recorded: a packet, or all that one end of a
-// stream has sent.
+// Frame is something recorded on the wire: a packet, or everything that one end of a stream has sent.
 type Frame struct {
 	From, To netip.AddrPort
 	Stream   bool // Data is of a stream,

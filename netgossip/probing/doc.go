@@ -14,7 +14,7 @@
 //
 // The owner calls [Schedule.Tick], then sends what [Schedule.Next] returns and says so with
 // [Schedule.Probed], until Next returns a time to wait. Replies go to [Schedule.Replied] and
-// [Schedule.Answered]. What came of it is fetched with [Schedule.TakeMisses], [Schedule.TakeDoubt] and
+// [Schedule.Answered]. The results are fetched with [Schedule.TakeMisses], [Schedule.TakeDoubt] and
 // [Schedule.Vouched].
 //
 // # State and invariants

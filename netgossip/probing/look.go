@@ -6,13 +6,13 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Look has a peer asked now, whatever the schedule has planned. Where peers are sampled the vouch does not move on
-// until it has answered, or is set aside, which comes later than with a sample: after lookTimeouts, or when a sweep
-// begins. A look says nothing about chance, and is no reason for a sweep. Where packets are lost it is asked seven times
-// by then.
+// Look has a peer asked now, whatever the schedule has planned. If peers are sampled, the vouch does not advance
+// until the peer has answered, or is set aside. That happens later than with a sample: after lookTimeouts, or when a
+// sweep begins. A look is not random, so it is not a reason for a sweep. If packets are lost, it is probed seven
+// times by then.
 //
-// Invariant: looks take nobody out of the samples. When the order comes to a peer that is looked at, that is a sample
-// from then on: what begins a sweep is the same with looks and without.
+// Invariant: looks take nobody out of the samples. When the random order reaches a peer that is looked at, the peer
+// becomes a sample: looks do not change what starts a sweep.
 func (s *Schedule) Look(p *Peer, now boottime.Instant) {
 	x := &s.samples
 	if x.on && p.asked == 0 && p.sampled == 0 && !s.Sweeping(p) && s.vouchable(p) {
@@ -31,8 +31,8 @@ func (p *Peer) looked() bool { return p.sampled != 0 && p.drawn == 0 }
 // forgotten ends the sample or the look.
 func (p *Peer) forgotten() { p.sampled, p.drawn, p.overdue = 0, 0, false }
 
-// missedBy is when the peer has missed what it was asked, as a sample or because of a look. One that became a sample
-// late is not waited for any longer: it was asked more often than a sample is.
+// missedBy is when the peer counts as having missed its probe, as a sample or because of a look. One that became a
+// sample late is not waited for any longer: it was asked more often than a sample is.
 func (p *Peer) missedBy(timeout time.Duration) boottime.Instant {
 	by := p.sampled.Add(lookTimeouts * timeout)
 	if !p.looked() {
@@ -41,7 +41,7 @@ func (p *Peer) missedBy(timeout time.Duration) boottime.Instant {
 	return by
 }
 
-// repeated takes that a peer is probed. Where each peer is, one that is asked again was late.
+// repeated takes that a peer is probed. If each peer is probed, a peer that is asked again was late.
 func (s *Schedule) repeated(p *Peer, now boottime.Instant) {
 	if !s.sampling() && !p.lost && !s.Sweeping(p) && p.owed != p.asked && now.Sub(p.asked) >= s.params.EvidenceTimeout*3/4 {
 		p.owed = p.asked
@@ -49,7 +49,8 @@ func (s *Schedule) repeated(p *Peer, now boottime.Instant) {
 	}
 }
 
-// closeDirect takes that a peer answers. Where each peer is probed that counts for Closed like a sample, if it was there before.
+// closeDirect takes that a peer answers. If each peer is probed, that counts for Closed like a sample, if the peer
+// was there before.
 func (s *Schedule) closeDirect(p *Peer) {
 	if !s.sampling() && p.asked != 0 && p.proven > p.dead && !p.lost {
 		s.samples.closed++

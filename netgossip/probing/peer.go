@@ -5,8 +5,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Peer is how the probing of one peer stands. What only some other package knows of a peer, such as
-// its address, that package keeps by Index. A Schedule makes them, and each belongs to one.
+// Peer is the state of probing one peer. Other packages keep what only they know about a peer, such as its address,
+// by Index. A Schedule makes them, and each belongs to one.
 type Peer struct {
 	Index int // as in Config.Peers
 
@@ -24,23 +24,23 @@ type Peer struct {
 	asked    boottime.Instant // first probe since then that is unanswered; zero: none
 
 	contact bool             // its latest answer said that it sees us
-	aside   boottime.Instant // since when it has missed what it was asked, and not answered; zero: it has not
+	aside   boottime.Instant // since when it has missed a probe, and not answered; zero: it has not
 	lost    bool             // silent for longer than evidence lasts, or with many others
 	dead    boottime.Instant // when memberlist declared it so: what was answered before is void
 
 	sampled boottime.Instant // since when the vouch waits for it, as a sample or because of a look; zero: it does not
-	drawn   boottime.Instant // since when it is a sample; zero: it is none, but may be looked at
+	drawn   boottime.Instant // since when it is a sample; zero: it is not a sample, but may be looked at
 	overdue bool             // the sample's first probe was not answered in time
-	owed    boottime.Instant // as asked, if that was told to be late where each peer is probed
+	owed    boottime.Instant // as asked, if that was reported late where each peer is probed
 	swept   int              // number of the sweep that probed it last
-	nudged  bool             // the next probe is to say that there is news
+	nudged  bool             // the next probe has to say that there is news
 	telling boottime.Instant // of the latest one that said so for the first time, and is not answered; zero: none
-	curious bool             // the next probe is to ask for the statement
+	curious bool             // the next probe has to ask for the statement
 	turn    int              // answers so far
 
 	heard     boottime.Instant // when anything of the evidence protocol came from it
 	elsewhere boottime.Instant // start of its latest probe that it answered on another network
-	told      boottime.Instant // likewise on any, and said what it has to say
+	told      boottime.Instant // the same on any network, with an answer that carried its statement
 }
 
 // Probe is a probe that is not answered yet.
@@ -50,8 +50,8 @@ type Probe struct {
 	Held *netgossip.Statement // that the probe named
 }
 
-// Miss is a peer that did not answer since an instant, to be reported. With Void, nothing that it
-// answered before counts any more.
+// Miss is a peer that did not answer since an instant, to be reported. With Void, none of its earlier answers counts
+// any more.
 type Miss struct {
 	Peer  int
 	Since boottime.Instant
@@ -62,7 +62,7 @@ type Miss struct {
 type Late struct {
 	Peer  int
 	Since boottime.Instant
-	Swept bool // it is one of all who were asked in a sweep
+	Swept bool // it is one of all the peers that were probed in a sweep
 }
 
 // Due returns when the next probe is planned; [boottime.Never]: a sample or a sweep decides.
@@ -74,7 +74,8 @@ func (p *Peer) SentAt() boottime.Instant { return p.sentAt }
 // Proven returns when the latest answered probe was sent; zero: none was answered.
 func (p *Peer) Proven() boottime.Instant { return p.proven }
 
-// Asked returns when the peer was asked what it has not answered since its latest answer; zero: it owes nothing.
+// Asked returns when the oldest unanswered probe since the peer's latest answer was sent; zero: the peer owes no
+// answer.
 func (p *Peer) Asked() boottime.Instant { return p.asked }
 
 // Owes reports whether a probe is not answered yet.

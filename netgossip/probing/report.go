@@ -2,8 +2,8 @@ package probing
 
 import "github.com/fencing-agent/fencing-agent/boottime"
 
-// TakeMisses returns the misses since the last call, oldest first. They are to be reported before
-// Vouched, which is not about the missed any more. The slice is good until the next call of any method.
+// TakeMisses returns the misses since the last call, oldest first. Report them before Vouched, which no longer covers
+// the peers that missed. The slice is good until the next call of any method.
 func (s *Schedule) TakeMisses() []Miss {
 	misses := s.misses
 	s.misses = s.misses[:0]
@@ -18,7 +18,8 @@ func (s *Schedule) TakeLate() []Late {
 	return late
 }
 
-// Closed returns how many samples were answered so far, or, where each peer is probed, peers, and of how many of them the first probe was not answered in time.
+// Closed returns how many samples (or, if each peer is probed, peers) have answered so far, and how many of them did
+// not answer the first probe in time.
 func (s *Schedule) Closed() (samples, late uint64) { return s.samples.closed, s.samples.lates }
 
 // TakeDoubt reports whether a sweep has begun since the last call.
@@ -28,7 +29,7 @@ func (s *Schedule) TakeDoubt() bool {
 	return begun
 }
 
-// Vouched returns up to when all samples that were begun have been answered; zero: there is no vouch.
+// Vouched returns the instant up to which all samples begun have answered; zero: there is no vouch.
 func (s *Schedule) Vouched() boottime.Instant { return s.samples.vouched }
 
 // Samples returns how many samples were taken so far, and how many of them were missed.
@@ -37,5 +38,5 @@ func (s *Schedule) Samples() (taken, missed uint64) { return s.samples.total, s.
 // Doubt is a reason from outside to take extra samples, for instance another network's doubt.
 func (s *Schedule) Doubt(now boottime.Instant) { s.burst(now) }
 
-// SetSaid takes the digest of the statement that the node makes now: a peer that holds it has no news to hear.
+// SetSaid takes the digest of the node's present statement: for a peer that has it there is no news.
 func (s *Schedule) SetSaid(digest uint64) { s.said = digest }

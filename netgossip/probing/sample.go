@@ -11,14 +11,14 @@ const (
 	// sampleTimeouts is how many EvidenceTimeouts a sample has to answer, in which it is
 	// probed four times.
 	sampleTimeouts = 3
-	// lookTimeouts is the same for one that is looked at: it may stand still for as long as package doubt forgives.
+	// lookTimeouts is the same for a peer that is looked at: it may stall for as long as package doubt tolerates.
 	lookTimeouts = 8
 	// doubtWindow is for how many EvidenceTimeouts a missed sample is held against the network.
 	doubtWindow = 10
 	// burst is how many extra samples are taken at once when one gives cause.
 	burst = 8
-	// tolerated is how many missed samples within the window are no reason for a sweep: the
-	// deaths of single nodes, which memberlist finds out about.
+	// tolerated is how many missed samples within the window do not start a sweep: these may be the deaths of single
+	// nodes, which memberlist detects.
 	tolerated = 2
 	// silenceTimeouts is for how many EvidenceTimeouts nothing at all is heard on a network
 	// before that is a reason.
@@ -32,10 +32,10 @@ const (
 // samples none is among the share f of the peers that is gone with a probability of at
 // most (1-f)^k.
 //
-// Invariant: everything begun up to vouched was answered by a peer that sees us, or its
-// peer was set aside, of which there were no more than tolerated within the window. A peer that
-// has not answered yet holds vouched back, whether it is a sample or is looked at. Those that are set aside because
-// of a look alone are not counted: they were not chosen at random.
+// Invariant: every sample begun up to vouched was answered by a peer that sees us, or its peer was set aside, and no
+// more than tolerated were set aside within the window. A peer that has not answered yet holds vouched back, whether
+// it is a sample or is looked at. Those that are set aside because of a look alone are not counted: they were not
+// chosen at random.
 type samples struct {
 	on      bool
 	order   []*Peer
@@ -54,7 +54,7 @@ type samples struct {
 	total  uint64             // samples taken
 	misses uint64             // and missed
 	closed uint64             // and answered
-	lates  uint64             // of those the first probe was not answered in time
+	lates  uint64             // how many of those did not answer the first probe in time
 }
 
 type missed struct {
@@ -199,8 +199,8 @@ func (s *Schedule) endSample(p *Peer) {
 
 // advance moves the vouch on to the latest sample that began before the oldest of the open ones.
 //
-// Invariant: a vouch is as old as a sample. A node that stood still has begun none meanwhile, and when it goes on the
-// first that is open then holds the vouch back to before the stall, not to a moment before itself.
+// Invariant: a vouch is as old as a sample. A node that stalled has begun none meanwhile. When it goes on, the first
+// open sample holds the vouch back to before the stall, and not just to before that sample.
 func (s *Schedule) advance() {
 	x := &s.samples
 	upTo := x.last
@@ -235,7 +235,7 @@ func (s *Schedule) miss(p *Peer, now boottime.Instant) {
 	}
 }
 
-// setAside takes a peer out of what is vouched for, and reports it.
+// setAside excludes a peer from the vouch, and reports it.
 func (s *Schedule) setAside(p *Peer) {
 	p.aside = p.sampled
 	s.misses = append(s.misses, Miss{Peer: p.Index, Since: p.sampled})
@@ -319,22 +319,22 @@ func (s *Schedule) doubt(now boottime.Instant) {
 	}
 }
 
-// Tells reports whether a probe is to say that there is news, which makes the peer ask. Where
-// samples are taken, or each of many is probed, only those hear of it who were chosen to: being
-// asked by everybody would double the traffic. To them it is said until they answer.
+// Tells reports whether a probe should say that there is news, which makes the peer ask. If samples are taken, or
+// each of many peers is probed, only chosen peers hear of it: questions from all of them would double the traffic. To
+// them it is said until they answer.
 func (s *Schedule) Tells(p *Peer) bool {
 	return p.nudged || p.telling != 0 || !s.sampling() && !s.crowded() || !s.vouchable(p)
 }
 
-// nudge has a peer told soon that there is news.
+// nudge makes the next probe of a peer, soon, say that there is news.
 func (s *Schedule) nudge(p *Peer, now boottime.Instant) {
 	p.nudged = true
 	s.Urge(p, now)
 }
 
-// NudgeSome tells those peers who may need to know: all where each is probed, a few where
-// samples are taken. Where each of many is probed nobody is told: all ask anyway before a round of
-// nudges would end, and after a cut, when every view changes, such rounds are most of the traffic.
+// NudgeSome notifies the peers that may need to know: all if each is probed, a few if samples are taken. If each of
+// many peers is probed it notifies none: all ask anyway before a round of nudges would end, and after a cut, when
+// every view changes, such rounds would be most of the traffic.
 func (s *Schedule) NudgeSome(now boottime.Instant) {
 	if s.crowded() {
 		return
@@ -350,9 +350,9 @@ func (s *Schedule) NudgeSome(now boottime.Instant) {
 	}
 }
 
-// NudgeAll tells everybody, a few at once, many one after the other, and so a few who were told
-// just before: while a group starts, every node's view changes with each peer it meets. A round that
-// is under way is not begun again: a node that says something again and again is to be heard by the last, too.
+// NudgeAll notifies all peers: a few at once, many one after the other. A few that were notified just before are also
+// done one after the other: while a group starts, every node's view changes with each peer it meets. A round that is
+// under way does not start again: even if a node has news again and again, the last peer must hear it too.
 func (s *Schedule) NudgeAll(now boottime.Instant) {
 	if s.renudge = len(s.nudges.queue) > 0; s.renudge {
 		return
@@ -370,8 +370,8 @@ func (s *Schedule) NudgeAll(now boottime.Instant) {
 	}
 }
 
-// LastWords tells everybody within a time, a few at once, in place of those of the round under way: this node may not live for
-// another one.
+// LastWords notifies all peers within the given time, a few at once, and replaces the round under way: this node may
+// not live for another one.
 func (s *Schedule) LastWords(within time.Duration, now boottime.Instant) {
 	if len(s.all) <= fewPeers {
 		within = 0

@@ -19,7 +19,7 @@ const (
 	urgeInterval = 50 * time.Millisecond
 	// retryRate bounds the repeated probes per second of all peers that owe an answer.
 	retryRate = 200
-	// fewPeers are told of news, or asked because of it, at once, more of them one after the other.
+	// Up to fewPeers are notified of news, or asked because of it, at once; more of them one after the other.
 	fewPeers = 100
 	// lostRate bounds the probes per second of all peers that are lost.
 	lostRate = 20
@@ -32,8 +32,8 @@ const (
 // Schedule decides when which peer is probed on one network. It does not know where a peer is or how
 // a probe gets there. One goroutine may use it at a time.
 //
-// Where peers are few, or each of them matters, each is probed every Pace.Interval, and again while it does not
-// answer. Otherwise random samples of them are (sample.go), and all of them at once when the samples give cause
+// If there are few peers, or each of them matters, each is probed every Pace.Interval, and again while it does not
+// answer. Otherwise random samples are probed (sample.go), and all peers at once if the samples give a reason
 // (sweep.go). In both cases peers that are lost are asked now and then, at a bounded rate.
 type Schedule struct {
 	params  netgossip.Params
@@ -61,7 +61,7 @@ type Schedule struct {
 	asks    round            // peers whose statements are wanted
 	urged   boottime.Instant // up to when the rate of what news of members makes us ask is used up
 	nudged  boottime.Instant // not everybody at once before
-	renudge bool             // another round of them is wanted
+	renudge bool             // another such round is wanted
 	said    uint64           // digest of this node's statement
 	misses  []Miss           // to be reported
 	late    []Late           // likewise
@@ -140,9 +140,8 @@ func (s *Schedule) Recall(known func(peer int) (statement *netgossip.Statement, 
 	}
 }
 
-// vouchable reports whether a vouch for all covers the peer. netgossip.Merger has the same
-// rule, and hears of each peer that ceases to be vouchable, so it never vouches for one that
-// is no sample here.
+// vouchable reports whether a vouch for all covers the peer. netgossip.Merger has the same rule, and learns of each
+// peer that is no longer vouchable, so it never vouches for a peer that cannot be a sample here.
 func (s *Schedule) vouchable(p *Peer) bool {
 	return p.contact && p.proven > p.dead && p.aside == 0 && !p.lost && s.listed(p.Index)
 }
@@ -150,8 +149,8 @@ func (s *Schedule) vouchable(p *Peer) bool {
 // sampling reports whether peers are sampled, and not probed each.
 func (s *Schedule) sampling() bool { return s.pace.Interval == 0 }
 
-// crowded reports whether each of so many peers is probed that news travels with the answers to
-// their own probes only, every Pace.Interval.
+// crowded reports whether so many peers are each probed that news only travels with the answers to their own probes,
+// every Pace.Interval.
 func (s *Schedule) crowded() bool { return !s.sampling() && s.watched > fewPeers }
 
 // count renews the numbers by which rates are bounded, and with them the pace.
@@ -178,8 +177,9 @@ func (s *Schedule) count(now boottime.Instant) {
 	// The merger may remember answers to an earlier instance. A vouch must not cover those
 	// peers before this one has asked them.
 	d.Each = d.Each || unknown > 0 && now < s.ripe
-	// A change must pay. But that each was asked while nothing else was possible, or while the group was met, is no choice:
-	// where samples cost a little less all would go on asking each, and news has all ask one peer at once and then in step.
+	// A change must pay. But probing each peer because nothing else was possible yet, or while the group was being
+	// met, is not a choice: if samples cost a little less, all nodes would otherwise go on probing each peer, and
+	// news would make all ask one peer at once and then in step.
 	s.pace = d.Pace(s.params, s.watched, old.Interval > 0 && !s.bound)
 	s.met = s.met || s.watched+s.lost == len(s.all)
 	s.bound = d.Each || d.Others == 0 || !s.met
@@ -199,7 +199,7 @@ func (s *Schedule) SetDemand(d netgossip.Demand, now boottime.Instant) {
 	}
 }
 
-// Tick lets time pass: everything that is due at now but is no probe.
+// Tick lets time pass: it does everything that is due at now except probes.
 func (s *Schedule) Tick(now boottime.Instant) {
 	if now >= s.counted {
 		s.count(now)
@@ -217,8 +217,8 @@ func (s *Schedule) Tick(now boottime.Instant) {
 	}
 }
 
-// Next returns a peer that is to be probed now, and whether briefly. If there is none it
-// returns how long there will be none without an arrival.
+// Next returns a peer to probe now, and whether to probe it briefly. If there is none it returns how long there will
+// be none without an arrival.
 func (s *Schedule) Next(now boottime.Instant) (p *Peer, brief bool, wait time.Duration) {
 	if p := s.sweep.round.next(now); p != nil {
 		return p, !p.curious, 0
@@ -233,11 +233,11 @@ func (s *Schedule) Next(now boottime.Instant) (p *Peer, brief bool, wait time.Du
 	return nil, false, max(0, at.Sub(now))
 }
 
-// brief reports whether a probe need not ask for the statement. After a cut every view changes, and
-// the statements of half of a large group are most of what is sent: so the networks on which a peer
-// must vanish to be lost take turns to ask for it. Which one it is, changes with every answer, so that
-// no statement depends on one network, and is 2 Pace.Interval late at most. Where they share the
-// probing, each peer is asked for it every second time, whichever network's turn that is.
+// brief reports whether a probe need not ask for the statement. After a cut every view changes, and the statements of
+// half of a large group are most of the traffic. So the networks on which a peer must vanish to be lost take turns to
+// ask for its statement. Which one it is, changes with every answer, so that no statement depends on one network, and
+// is 2 Pace.Interval late at most. If they share the probing, every second probe of a peer asks for it, on whichever
+// network that is.
 func (s *Schedule) brief(p *Peer, now boottime.Instant) bool {
 	if !s.crowded() || s.demand.Each || p.nudged || p.telling != 0 || p.curious || !s.vouchable(p) {
 		return false
@@ -253,8 +253,8 @@ func (s *Schedule) brief(p *Peer, now boottime.Instant) bool {
 func (s *Schedule) Shares() bool { return s.crowded() && s.demand.Any && !s.demand.Each }
 
 // ProvenElsewhere takes that a peer answered a probe that was sent at an instant on another network: it
-// need not be asked here for an interval. There it is not asked again for an eighth longer, so that the
-// networks take turns, and if one fails to, the other does it. Nothing is believed here because of it.
+// need not be asked here for an interval. On that network it is not probed again for an eighth longer, so that the
+// networks take turns, and if one fails, the other does it. Nothing is believed here because of it.
 func (s *Schedule) ProvenElsewhere(p *Peer, at boottime.Instant, told bool) {
 	if p.elsewhere = max(p.elsewhere, at); told {
 		p.told = max(p.told, at)
@@ -307,7 +307,7 @@ func (s *Schedule) patience(p *Peer) time.Duration {
 	t := s.params.EvidenceTimeout
 	switch {
 	case p.looked() && s.samples.loss < 0.02:
-		return s.jitter(s.params.EvidenceInterval) // who looks asks again
+		return s.jitter(s.params.EvidenceInterval) // a watcher that looks asks again
 	case p.looked():
 		return t * 5 / 4
 	case p.sampled != 0:
@@ -342,7 +342,7 @@ func (s *Schedule) Answered(p *Peer, o Probe, contact bool, now boottime.Instant
 		p.proven, p.contact = o.At, contact
 	}
 	p.turn++
-	if o.At >= p.telling { // an answer to one from before it tells of nothing
+	if o.At >= p.telling { // an answer to an earlier probe brings no news
 		p.telling = 0
 	}
 	back := p.lost
@@ -424,7 +424,8 @@ func (s *Schedule) Verify(p *Peer, missed bool, now boottime.Instant) {
 			s.plan(p, boottime.Never)
 		}
 	case p.lost && missed:
-		// That it is lost elsewhere, too, is no reason to ask it: after a cut that is true of half of the group.
+		// If it is lost elsewhere too, that is not a reason to ask it: after a cut that is true for half of the
+		// group.
 	case p.lost:
 		// After a partition many come back at once.
 		within := s.params.RoundTime(s.lost)
@@ -432,7 +433,7 @@ func (s *Schedule) Verify(p *Peer, missed bool, now boottime.Instant) {
 			s.plan(p, max(at, p.sentAt.Add(urgeInterval)))
 		}
 	case !missed && s.vouchable(p) && p.asked == 0 && now.Sub(p.proven) < s.params.EvidenceInterval:
-		// It has just answered: that memberlist lists it is no reason to ask again.
+		// It has just answered: memberlist's listing it is not a reason to ask again.
 	case !missed && p.proven == 0 && p.asked == 0 && len(s.all) > fewPeers:
 		// A node that joins a large group hears of everybody at once, and asks as it has planned.
 	default:

@@ -62,13 +62,12 @@ func (r *round) next(now boottime.Instant) *Peer {
 // sweep probes all peers that may be there, one after the other in random order, and those
 // that stay silent twice more. One runs at a time; its rate is bounded by Params.RoundTime.
 //
-// The samples stand still during the first pass, and so does the vouch, also when a look is answered. A peer that did not answer it is set aside,
-// so that from the second pass on the samples, and the vouch, are about the others only. The
-// first pass takes at most three fifths of EvidenceMaxAge: when the old vouch runs out, those who are
-// there have answered. The last pass ends no earlier than the same three fifths after the
-// beginning: a node that stands still for two seconds sees everybody fall silent, and finds the
-// answers when it goes on. Of more than fewPeers silent peers only a part is probed in the later passes,
-// and stands for the others (sweepPart).
+// During the first pass the samples do not advance, nor does the vouch, even when a look is answered. A peer that did
+// not answer it is set aside, so that from the second pass on the samples, and the vouch, are about the others only.
+// The first pass takes at most three fifths of EvidenceMaxAge: when the old vouch expires, the peers that are there
+// have answered. The last pass ends no earlier than the same three fifths after the start: to a node that stalls for
+// two seconds all peers fall silent, and it finds their answers when it goes on. Of more than fewPeers
+// silent peers only a part is probed in the later passes, and stands for the others (sweepPart).
 type sweep struct {
 	on     bool
 	number int // counts the sweeps
@@ -126,9 +125,9 @@ func (s *Schedule) StartSweep(now boottime.Instant) {
 	w.round.start(w.peers, now, s.params.RoundTime(w.size), func(*Peer) bool { return true })
 }
 
-// shedLooks sets aside whom the vouch has waited for so long, because of looks, that it would be too old after the first
-// pass: before the longest one EvidenceMaxAge has room for as long as a sample takes. Samples go on holding it back. In
-// small groups nobody is: the other networks would take it for what the sweep has found.
+// shedLooks sets aside the peers for which, because of looks, the vouch has waited so long that it would be too old
+// after the first pass: before the longest first pass EvidenceMaxAge still has room for one sample. Samples go on
+// holding it back. In small groups nobody is: the other networks would take it for what the sweep has found.
 func (s *Schedule) shedLooks(now boottime.Instant) {
 	room := sampleTimeouts*s.params.EvidenceTimeout + s.params.EvidenceMaxAge*3/5 - s.params.RoundTime(len(s.all))
 	s.samples.open = slices.DeleteFunc(s.samples.open, func(p *Peer) bool {
@@ -216,8 +215,8 @@ func (s *Schedule) sweepPart(now boottime.Instant) {
 	}
 }
 
-// sweepRest goes back to the second pass with all that are silent, since some of the part of them
-// that was probed again have answered.
+// sweepRest goes back to the second pass with all silent peers, since some of those that were probed again have
+// answered.
 func (s *Schedule) sweepRest() {
 	w := &s.sweep
 	for _, p := range w.rest {
@@ -228,7 +227,7 @@ func (s *Schedule) sweepRest() {
 	w.rest, w.pass, w.patient = nil, 1, w.began
 }
 
-// endSweep reports whom the sweep did not find and leaves the peers to the schedule.
+// endSweep reports the peers that the sweep did not find, and returns to the normal schedule.
 func (s *Schedule) endSweep(now boottime.Instant) {
 	w := &s.sweep
 	silent := w.peers
@@ -251,7 +250,7 @@ func (s *Schedule) endSweep(now boottime.Instant) {
 		case p.swept != w.number || p.due != boottime.Never:
 		case p.lost:
 			s.plan(p, now.Add(time.Duration(s.rand.Float64()*float64(s.lostInterval()))))
-		case !s.sampling() || !s.vouchable(p) || p.proven < w.began: // whom it did not find is asked, by whatever a slow answer says
+		case !s.sampling() || !s.vouchable(p) || p.proven < w.began: // whom it did not find is probed, whatever a slow answer says
 			s.plan(p, now.Add(time.Duration(s.rand.Float64()*float64(max(s.pace.Interval, s.params.EvidenceInterval)))))
 		}
 	}

@@ -1,5 +1,5 @@
-// Package roster holds who is expected to be there: the list of a group's members, sets of
-// them, and how one list follows another.
+// Package roster has the list of a group's expected members, sets of members, and the rules by which one list follows
+// another.
 //
 // A [Roster] is a list of members with an epoch. Quorum is counted against it and never against the
 // number of members that happen to be alive. A [Set] is members by their index in one roster, and a

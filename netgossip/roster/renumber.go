@@ -1,7 +1,7 @@
 package roster
 
-// Renumbering leads from the indices of one roster to those of another: by the old index
-// the new one, or -1 for who is not on the other.
+// Renumbering leads from the indices of one roster to those of another: by the old index the new one, or -1 for a
+// member that is not on the other.
 type Renumbering []int
 
 // Renumber compares two rosters by name.

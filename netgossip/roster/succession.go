@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// MaxChain bounds how many rosters a node needs majorities of at once. Two are the rule; more
-// are held only when two changes met, each taken up by a part of the group.
+// MaxChain bounds how many rosters a node needs majorities of at once. Usually there are two; there are more only
+// when two changes happened at once, each taken up by a part of the group.
 const MaxChain = 4
 
 // Standing is what a node says of the rosters it uses. It is a comparable value.
@@ -32,7 +32,7 @@ func (s *Standing) holds(ref Ref) bool {
 	return !ref.IsZero() && slices.Contains(s.Chain[:], ref)
 }
 
-// Saved is what a node must remember of its rosters over a restart.
+// Saved is what a node must remember of its rosters across a restart.
 type Saved struct {
 	Fresh bool
 	Chain []*Roster // never empty
@@ -56,24 +56,23 @@ type Saved struct {
 //
 // Two nodes whose chains have a roster in common count a common member. If they have none,
 // one of them, say y, has dropped what the other, x, uses; so some node saw a majority
-// of the base of x (or of a roster before it) with the newer roster in their chains. What is
-// taken up is stored first and never given back. So a node that counts a majority of that base
-// today counts one of those nodes, and x counts only nodes whose chains hold nothing that x
-// does not hold ([Succession.Countable]): x must hold the newer roster as well and needs a
-// majority of it, or has learnt that it is in force. Evidence from before the newer roster was
-// taken up is D_max old at most, as with every other change.
+// of the base of x (or of a roster before it) with the newer roster in their chains. A roster is stored before it is
+// taken up, and is never given back. So a node that counts a majority of that base today counts one of those nodes,
+// and x counts only nodes whose chains hold nothing that x does not hold ([Succession.Countable]): x must hold the
+// newer roster as well and needs a majority of it, or has learnt that it is in force. Evidence from before the newer
+// roster was taken up is D_max old at most, as with every other change.
 //
-// A node that knows of no roster in force (a new one, or one that lost its memory) counts
-// for others and claims nothing until a peer says that its roster is in force, or that it is taken
-// up, and what is in force (succession_join.go). It may give back what it has taken up: so it is none of the
-// majority of the base that puts the next roster into force.
+// A node that knows of no roster in force (a new one, or one that lost its memory) counts for others, but claims
+// nothing until a peer says that this node's roster is in force, or that it is taken up and which one is in force
+// (succession_join.go). It may give back what it has taken up, so it does not count in the majority of the base that
+// puts the next roster into force.
 type Succession struct {
 	fresh bool
 	chain []*Roster
 	offer *Roster // stored: after a restart it counts as taken up
 
 	known  map[Ref]*Roster // learnt, not stored yet
-	next   Ref             // of those the one that is to be stored; zero: none
+	next   Ref             // of those, the one to store; zero: none
 	store  *Roster         // being stored as the offer
 	dirty  bool            // what is stored is older than what is held
 	saving bool            // something is being stored
@@ -87,7 +86,7 @@ type Succession struct {
 	distrusts bool     // it founds only what has all founders
 	founders  []string // names
 
-	version uint64 // counts changes of what is held
+	version uint64 // counts changes of the held rosters
 
 	rank func(*Roster) int // quorum of a roster
 }
@@ -95,7 +94,7 @@ type Succession struct {
 // NewSuccession continues from what was saved, or begins with the roster of the
 // configuration: one of epoch 0 is in force by definition, one of a later epoch is not until
 // a peer says so. Either may be nil; the caller stores what comes of own alone before it goes
-// on. What begins with a list that nobody numbered is &Saved{Fresh: true, Chain: that list, of epoch 0}.
+// on. To start with a list without a number, use &Saved{Fresh: true, Chain: that list, of epoch 0}.
 // An offer that was stored may have been taken up and announced before the restart, so it is
 // taken up.
 func NewSuccession(saved *Saved, own *Roster, quorum func(*Roster) int) (*Succession, error) {
@@ -142,7 +141,7 @@ var ErrEpochTaken = errors.New("another list of members has this epoch: raise me
 // not be that of another list.
 func (s *Succession) Learn(r *Roster) error {
 	if s.vouched && s.founding() && r.Epoch == 0 {
-		s.Vouch(r, s.forgot) // another file, and nobody has gone by the first one yet
+		s.Vouch(r, s.forgot) // another file, and no node has used the first one yet
 		return nil
 	}
 	for _, h := range s.held() {
@@ -168,10 +167,11 @@ func (s *Succession) Learn(r *Roster) error {
 // maxKnown bounds what is known and not held. A change needs one, a chain that is taken over three more.
 const maxKnown = 16
 
-// forget drops the oldest of too many lists that are known, but for the one that was learnt last and the one that is to be stored. To know
-// a list promises nothing, so to forget one costs time at most: the source shows the present one again and again.
+// forget drops the oldest if too many lists are known, but neither the one learnt last nor the one to be stored. To
+// know a list promises nothing, so to forget one costs time at most: the source shows the present one again and
+// again.
 //
-// Invariant: who shows this node lists without end does not fill its memory.
+// Invariant: an endless series of lists does not fill this node's memory.
 func (s *Succession) forget(latest Ref) {
 	for len(s.known) > maxKnown {
 		oldest := Ref{}
@@ -217,10 +217,9 @@ func (s *Succession) Settled() bool {
 	return len(s.chain) == 1 && s.offer == nil && s.Claims()
 }
 
-// Prepare hands out the newest list that is known, if this node is another one on it, to be
-// stored as the offer before the node begins to talk to others, who would not know it under
-// its addresses; nil: there is none, or a change is under way. Answer with Saved. Other lists
-// wait until all know them.
+// Prepare returns the newest known list if this node has other addresses on it. It has to be stored as the offer
+// before the node starts to talk to others, who would not know it under its new addresses. nil: there is no such
+// list, or a change is under way. Answer with Saved. Other lists wait until all know them.
 func (s *Succession) Prepare() *Saved {
 	var newest *Roster
 	for _, r := range s.known {
@@ -327,12 +326,12 @@ func (s *Succession) rebase(r *Roster) {
 	}
 }
 
-// Version changes with every change of what is held.
+// Version changes with every change of the held rosters.
 func (s *Succession) Version() uint64 { return s.version }
 
-// Directory lists everybody who is on a roster that is held, with the newest address of each,
-// and this node in any case. It is by its indices that a node counts, so it changes as seldom
-// as possible: present is returned while it lists all of them, until a change is settled.
+// Directory lists all members of the held rosters, with the newest address of each, and this node in any case. It is
+// by its indices that a node counts, so it changes as seldom as possible: present is returned while it lists all of
+// them, until a change is settled.
 func (s *Succession) Directory(present *Roster, self Member) (*Roster, error) {
 	if len(s.chain) == 1 && s.offer == nil && s.chain[0].Self >= 0 {
 		return s.chain[0], nil

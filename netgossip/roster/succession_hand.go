@@ -7,14 +7,14 @@ import (
 
 // Lists that are handed over
 //
-// A list that a part of the group has taken up and that was replaced before it came into force
-// is in no source any more. A node that was away meanwhile would never hold it, so it would not count those
-// that do. They hand it over.
+// If a part of the group has taken up a list, and the list was replaced before it came into force, no source has it
+// any more. A node that was away meanwhile would never hold it, so it would not count those that do. They hand it
+// over.
 //
-// To know a list promises nothing, and a node may get to know any list at any time: so whom a
-// text comes from decides nothing about safety. What is handed over is what the maker of the list could
-// have shown this node itself, and goes the same way: known, stored, taken up, in force. Three bounds
-// keep one node that was given a wrong list from spreading it:
+// To know a list promises nothing, and a node may get to know any list at any time: so safety does not depend on
+// where a text comes from. The author of the list could have shown the same list to this node, and it takes the same
+// steps: known, stored, taken up, in force. Three bounds keep one node that was given a wrong list from
+// spreading it:
 //
 //   - Handed over is only what the sender has taken up. It has stored that when a majority of the
 //     list in force knew it, from sources of their own (mayStore).

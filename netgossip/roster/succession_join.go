@@ -2,21 +2,20 @@ package roster
 
 // Fresh nodes that join a change
 //
-// A fresh node counts for those who use its list, and may leave that list for a newer one that it is
-// shown. So what it has taken up is no promise, and nobody puts a list into force on its word
-// (Succession.settle). It has to promise in the end: where the members of a list never heard that the
-// list is in force, and were told another one, nobody else can put that one into force.
+// A fresh node counts for nodes that use its list, and may leave that list for a newer one that it is shown. So what
+// it has taken up is not a promise, and no node puts a list into force because of it (Succession.settle). It has to
+// promise in the end: if the members of a list never heard that it is in force, and were shown another list, no other
+// node can put that one into force.
 //
 // So a fresh node that hears that a node which knows a list in force uses its list joins that
-// node: it takes over the chain as far as its own list. What is in force is a fact and stays true, and the
-// rest of the chain demands more majorities of this node and gives it none. From then on it is no fresh
-// node: it promises and claims like any other. It stores the chain before it uses it.
+// node: it takes over the chain as far as its own list. That a list is in force is a fact and stays true, and the
+// rest of the chain only demands more majorities of this node. From then on it is not a fresh node: it promises and
+// claims like any other. It stores the chain before it uses it.
 //
 // The earlier lists of the chain are in no source any more, and are handed over. They cannot remove
 // this node, whether they name it or not: its own list, which its own source has shown, is newer.
 
-// entry is the way by which a fresh node gets to a chain: one that it can take over, or a list of one
-// that it lacks.
+// entry is how a fresh node gets a chain: one that it can take over, or a list of a chain that it lacks.
 type entry struct {
 	chain   []*Roster
 	missing Ref
@@ -102,7 +101,9 @@ func (s *Succession) Vouch(list *Roster, forgot bool) {
 // agreed reports whether the list that a person vouches for may come into force by what is heard of others: most of its members, this
 // node among them, use it and no other. That is what a quorum takes in any case, so a group that begins waits for nobody.
 //
-// Invariant: a node that remembers nothing does not put its list into force alone, nor beside one that uses another list in force: it may have used that list itself, and have been counted by it. A list of one is that node's own affair, if nothing was forgotten.
+// Invariant: a node that remembers nothing does not put its list into force alone, nor while another node uses
+// another list in force: it may have used that list itself, and have been counted by it. A list of one is that node's
+// own affair, if nothing was forgotten.
 func (s *Succession) agreed(p *Peers) bool {
 	list := s.chain[0]
 	agree := Set{}

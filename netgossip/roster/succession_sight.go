@@ -9,11 +9,10 @@ import (
 //
 // A source such as an API server shows each node the present list and gives it no epoch. The
 // nodes number it themselves, without a leader: the epoch is made of a generation, one more
-// than any that is announced, and of the list's digest. So two nodes that read the same list
-// after the same list came into force give it the same epoch without a word, and two that
-// read different lists give them different ones, which Succession merges or one of which is
-// dropped. Whatever the nodes read and whenever, it is a list that was taken up under the rules
-// of Succession that counts: numbering decides about progress and never about safety.
+// than any that is announced, and of the list's digest. So two nodes that read the same list after the same list came
+// into force give it the same epoch without talking. Two nodes that read different lists give them different epochs;
+// Succession merges these, or drops one of them. Whatever the nodes read, and whenever, only a list that was taken up
+// under the rules of Succession counts: numbering affects progress but never safety.
 //
 //   - A node stands by a list only if its own source has shown it: so a list that one node
 //     alone was shown, by mistake, holds up a change and brings about none.
@@ -22,13 +21,12 @@ import (
 //
 // # The first list
 //
-// A node that remembers nothing is fresh: it does not know whether its list is the group's. If
-// another node says of one that was shown here that it is in force, it is. If there is no such
-// node the list must be founded, and that takes everybody: each member of it, in contact with
-// all the others, who are all fresh and were shown the same, stores a pledge to it and announces
-// that; a node that sees the pledges of all has it in force. A pledge is given up for a list in force
-// and for nothing else, so of two lists with a member in common one at most is founded. A
-// majority would not do: the rest may be the group, cut off, and live by an older list.
+// A node that remembers nothing is fresh: it does not know whether its list is the group's. If another node says that
+// a list that was shown here is in force, it is. If there is no such node, the group must be founded on the list, and
+// that takes all members: each one, in contact with all the others, which are all fresh and were shown the same list,
+// stores a pledge to it and announces that. A node that sees the pledges of all has the list in force. A pledge is
+// given up for a list in force and for nothing else, so of two lists with a member in common one at most is founded.
+// A majority would not do: the rest may be the group, cut off, and live by an older list.
 //
 // A source that lies shows each of two nodes a list of that node alone, and they would found two groups. So where the source is not
 // trusted with that, a person names founders, and a list is founded only if it has all of them ([Succession.FoundOnlyWith]): two such lists
@@ -36,15 +34,15 @@ import (
 
 // generationShift leaves the digest's part of an epoch enough bits that two lists of one
 // generation do not meet in practice; where they do, Learn refuses and the next
-// generation is tried. A generation begins above all epochs that somebody gave by hand before.
+// generation is tried. A generation begins above all epochs that people gave by hand before.
 const generationShift = 20
 
 // kept is how many lists that were shown are remembered, so that one that came into force
 // elsewhere a while ago is recognised.
 const kept = 8
 
-// Generation is the generation of an epoch that the nodes made themselves; 0: it is that of the
-// list that the group was founded with, or of one that somebody numbered.
+// Generation is the generation of an epoch that the nodes made themselves; 0: it belongs to the list that the group
+// was founded with, or to a list that a person numbered.
 func Generation(epoch uint64) uint64 { return epoch >> generationShift }
 
 // EpochOf is the epoch that nodes give a list in a generation.
@@ -58,8 +56,8 @@ type sights struct {
 	current bool      // the last was read after the latest change of the chain
 }
 
-// Sight takes a list, of epoch 0, that a source without numbers shows. current says that reading it
-// began after the latest change of what is held; of the same list again and again as well.
+// Sight takes a list, of epoch 0, that a source without numbers shows. current says that reading it began after the
+// latest change of the held rosters. Call it for the same list again and again too.
 func (s *Succession) Sight(r *Roster, current bool) {
 	same := func(l *Roster) bool { return l.Digest == r.Digest }
 	if n := len(s.shown.lists); n == 0 || !same(s.shown.lists[n-1]) {
@@ -87,7 +85,8 @@ func (s *Succession) pledged() bool {
 	return s.founding() && s.offer != nil && s.offer.Ref() == s.chain[0].Ref()
 }
 
-// FoundOnlyWith names those without whom no list is founded; nobody: this node founds none. It joins what others have in force in any case.
+// FoundOnlyWith names the members without which no group is founded; none: this node founds no group. It joins what
+// others have in force in any case.
 func (s *Succession) FoundOnlyWith(founders []string) { s.distrusts, s.founders = true, founders }
 
 // Unfounded says why the list that this node waits for is not founded, even if all of its members meet; "": it may be, or need not be.
@@ -150,8 +149,8 @@ func (s *Succession) found(p *Peers) (done bool, pledge *Roster) {
 	return false, nil
 }
 
-// recognise gives what was shown the numbers that peers announce: what is in force or taken up
-// elsewhere, if it was shown at any time; what is on offer, if it is what is shown now.
+// recognise gives a shown list the number that peers announce for it: a list that is in force or taken up elsewhere,
+// if it was ever shown; a list on offer, if it is the one shown now.
 func (s *Succession) recognise(p *Peers) {
 	if len(s.shown.lists) == 0 {
 		return
@@ -181,7 +180,7 @@ func (s *Succession) recogniseAs(l *Roster, ref Ref) {
 	if ref.IsZero() || s.Lookup(ref) != nil {
 		return
 	}
-	_ = s.Learn(l.as(ref.Epoch)) // refused: another list has the epoch, and rival tells so
+	_ = s.Learn(l.as(ref.Epoch)) // refused: another list has the epoch, as rival says
 }
 
 // as is the same list with another number.
@@ -191,8 +190,8 @@ func (r *Roster) as(epoch uint64) *Roster {
 	return &o
 }
 
-// number gives the list that is shown a number of its own if it is not the newest that is
-// held or known here, which it is if somebody has announced a number for it that is.
+// number gives the shown list a new number, unless the list is already the newest that is held or known here. It is
+// that if a peer has announced the newest number for it.
 func (s *Succession) number(p *Peers) {
 	if !s.shown.current || len(s.shown.lists) == 0 || !s.Claims() || len(s.chain) > 1 || s.saving || !s.quorate(p, nil) {
 		return

@@ -13,7 +13,7 @@ type Peers struct {
 type Moves struct {
 	Changed bool   // another chain: count again, and tell the peers
 	Save    *Saved // to be stored; nil: nothing. Answer with Saved before the next is handed out
-	Fetch   Ref    // that this node lacks: its source is to be asked, and one of Holders; zero: nothing
+	Fetch   Ref    // that this node lacks: ask its source, and one of Holders; zero: nothing
 	From    int    // a contact that has it
 	Holders Set    // the contacts that can hand it over; empty: nobody has taken it up
 	Rival   int    // a contact whose list is another one of the same epoch; -1: none
@@ -96,10 +96,9 @@ func (s *Succession) adoptBase(p *Peers) bool {
 
 // takeUp puts the offer into the chain.
 //
-// The first to do so waits until every peer that it counts has the same offer, and until it
-// would be quorate by both: so nobody loses its quorum by the change, since the others take the offer
-// up in the very step in which they hear of it. A node that hears that a peer has taken it up
-// follows unless that would cost it a quorum that it has.
+// The first node to do so waits until every peer that it counts has the same offer, and until it would have quorum by
+// both. So no node loses its quorum by the change, since the others take up the offer in the very step in which they
+// hear of it. A node that hears that a peer has taken it up follows, unless that would cost it its present quorum.
 func (s *Succession) takeUp(p *Peers) bool {
 	switch {
 	case s.offer == nil || s.pledged():
@@ -126,10 +125,10 @@ func (s *Succession) takeUp(p *Peers) bool {
 	return true
 }
 
-// stuck reports whether the change that is under way cannot come to its end with those in contact, and
-// could with one more list: this node has no quorum, since members of a list were told the newer one
-// before they heard that they are needed; or a peer knows the newer one and lacks one of the chain. To take
-// up more is always safe, it demands one majority more, and it may cost no quorum.
+// stuck reports whether the change under way cannot be completed with the peers in contact, but could be with one
+// more list. Either this node has no quorum, because members of a list were shown the newer one before they heard
+// that they are needed. Or a peer knows the newer list and lacks one of the chain. Taking up one more is always safe.
+// It demands one more majority, and must not cost a quorum.
 func (s *Succession) stuck(p *Peers, more *Roster) bool {
 	return s.quorate(p, more) && (!s.quorate(p, nil) || s.lacks(p, more.Ref()))
 }
@@ -211,13 +210,12 @@ func (s *Succession) settle(p *Peers) bool {
 	return true
 }
 
-// mayStore reports whether a known roster may become the offer. What is stored is promised, and
-// taken up after a restart; a peer that does not know it could not follow, would count this node
-// no more and might lose its quorum. So all that are counted must know it, and with this node they must
-// be a majority of the roster in force: a node that is alone with a roster would promise what nobody else
-// may ever have heard of. A node that was left behind need not wait for those it was left behind with.
-// The promise costs nothing where a peer has taken the roster up already, and a fresh node has
-// nothing to lose.
+// mayStore reports whether a known roster may become the offer. A stored list is a promise, and is taken up after a
+// restart. A peer that does not know it could not follow, would no longer count this node and might lose its quorum.
+// So all that are counted must know it, and with this node they must be a majority of the roster in force: a node
+// that is alone with a roster would promise what nobody else may ever have heard of. A node that was left behind need
+// not wait for those it was left behind with. The promise costs nothing where a peer has taken the roster up already,
+// and a fresh node has nothing to lose.
 func (s *Succession) mayStore(p *Peers, ref Ref) bool {
 	all, behind, know := true, false, Set{}
 	know.Add(p.Self)
@@ -236,9 +234,9 @@ func (s *Succession) mayStore(p *Peers, ref Ref) bool {
 	return s.fresh || all && (behind || s.majority(p, s.chain[0], know))
 }
 
-// wanted picks the roster to go on with: one that is in force, else one that a peer has taken
-// up, else, while no change is under way, the newest that is known or offered; and the one to
-// store, the best of those that are known here. What is stored already is neither.
+// wanted picks the roster to continue with: one that is in force, else one that a peer has taken up, else, while no
+// change is under way, the newest that is known or offered. It also picks the one to store, the best of those known
+// here. A roster that is already stored is neither.
 func (s *Succession) wanted(p *Peers) (want, store Ref, from int) {
 	const offered, taken, inForce = 1, 2, 3
 	best, first, bound := 0, 0, s.bound(p)
@@ -272,7 +270,7 @@ func (s *Succession) wanted(p *Peers) (want, store Ref, from int) {
 		for k, ref := range st.Chain {
 			switch {
 			case ref.IsZero():
-			case st.Fresh: // it has taken up what it was told, on nobody's word but its own
+			case st.Fresh: // it has taken up a list that only its own source has shown
 				consider(ref, offered, i)
 			case k == 0:
 				consider(ref, inForce, i)
@@ -292,8 +290,8 @@ func (s *Succession) wanted(p *Peers) (want, store Ref, from int) {
 	return want, store, from
 }
 
-// save hands out what to store, with a new offer or without. An offer that is to be replaced
-// is withdrawn first: taken up meanwhile, it would be missing after a restart.
+// save hands out what to store, with a new offer or without. An offer is withdrawn before it is replaced: if it were
+// taken up meanwhile, it would be missing after a restart.
 func (s *Succession) save(offer *Roster) *Saved {
 	if s.saving || !s.dirty && offer == nil {
 		return nil
@@ -310,8 +308,8 @@ func (s *Succession) save(offer *Roster) *Saved {
 	return &Saved{Fresh: s.fresh, Chain: s.chain, Offer: keep}
 }
 
-// Saved takes the end of the storing of Moves.Save. What could not be stored is handed out
-// again by a later look; when, is the caller's business.
+// Saved takes the end of the storing of Moves.Save. A list that could not be stored is handed out again by a later
+// call; the caller decides when.
 func (s *Succession) Saved(err error) {
 	offer := s.store
 	s.saving, s.store = false, nil
@@ -342,8 +340,8 @@ func (s *Succession) rival(p *Peers) int {
 	return -1
 }
 
-// Waiting lists the members that keep a change from going on, as far as that can be told: those
-// that do not know it, those without the offer, or those that have not taken up the newest roster or cannot be counted.
+// Waiting lists the members that hold up a change, as far as that is known: those that do not know it, those without
+// the offer, or those that have not taken up the newest roster or cannot be counted.
 func (s *Succession) Waiting(p *Peers) Set {
 	var missing Set
 	r := s.Top()

@@ -82,8 +82,8 @@ func (in *Instance) where(name string) (netip.AddrPort, bool) {
 	return at, ok
 }
 
-// NotifyConflict says that a second node uses the name of a member. What memberlist would
-// complain of does not get past NotifyAlive; but it is memberlist that knows best.
+// NotifyConflict says that a second node uses the name of a member. What memberlist would reject does not get past
+// NotifyAlive; but memberlist knows best.
 func (d delegate) NotifyConflict(existing, other *memberlist.Node) {
 	d.conflict(existing.Name, net.JoinHostPort(other.Addr.String(), strconv.Itoa(int(other.Port))))
 }

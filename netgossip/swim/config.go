@@ -43,23 +43,22 @@ type Config struct {
 	// Statement returns the latest own statement, nil before there is one. It is called
 	// from any goroutine and must not block.
 	Statement func() *netgossip.Statement
-	// Relay returns what this node has to tell of the LUN; nil: nothing, ever. It is called
-	// from any goroutine and must not block.
+	// Relay returns what this node has to say about the LUN; nil: nothing, ever. It is called from any goroutine and
+	// must not block.
 	Relay func() netgossip.Relay
-	// Known returns what an earlier instance for the same network and roster knew of a peer
-	// that answered it until now, saying that it sees this node: the latest statement and the
-	// digest that came with it. nil, and no statement: nothing is known. It is called once for
-	// each peer, at the start.
+	// Known returns what an earlier instance for the same network and roster knew of a peer that has answered it
+	// until now and sees this node: the latest statement and its digest. nil, and no statement: nothing is known. It
+	// is called once for each peer, at the start.
 	Known func(peer int) (statement *netgossip.Statement, digest uint64)
 	// Sees says whether a statement that was returned by Statement, and counts by another
 	// roster than Roster, has a node among the seen; nil: no such statement is returned. It
 	// must not block.
 	Sees func(s *netgossip.Statement, node string) bool
-	// HandsOver returns a list that this node uses, to be given to a peer that lacks it; nil: it
-	// may not be. It is called from the evidence goroutine and must not block.
+	// HandsOver returns a list that this node uses, to give it to a peer that lacks it; nil: it must not be given. It
+	// is called from the evidence goroutine and must not block.
 	HandsOver func(list roster.Ref) *roster.Roster
-	// Handed takes a list that Instance.Fetch has fetched, with the digest that it was asked for
-	// by. It is called like a Sink; nil: nothing is fetched.
+	// Handed takes a list that Instance.Fetch has fetched, with the requested digest. It is called like a Sink; nil:
+	// nothing is fetched.
 	Handed func(r *roster.Roster)
 
 	// Doubts are shared by the instances of the node; nil: it has none, and says no words.
@@ -176,7 +175,7 @@ func (c *Config) targets() ([]target, error) {
 		}
 		ip, err := netip.ParseAddr(text)
 		if err != nil || ip.Zone() != "" || ip.IsUnspecified() {
-			errs = append(errs, fmt.Errorf("member %q: address %q is no IP address of a node", m.Name, text))
+			errs = append(errs, fmt.Errorf("member %q: address %q is not an IP address of a node", m.Name, text))
 			continue
 		}
 		addr := netip.AddrPortFrom(ip.Unmap(), uint16(c.Port)).String()

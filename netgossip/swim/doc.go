@@ -7,9 +7,9 @@
 // also runs an evidence protocol of its own: it probes its peers, asks again while no reply
 // comes, and each answered probe is a [netgossip.Answer], dated by the instant before the
 // probe was sent. Few peers, and peers of which each matters ([Instance.SetDemand]), are all
-// probed; of many, random samples are, for which the instance vouches (docs/measurements/tuning.md). Who is asked
-// when is decided by package probing; here are the inbox, the packets, the clock and the sockets. Evidence gets old by itself; nothing has to be
-// detected for a node to know that it is alone.
+// probed; of many, random samples are, for which the instance vouches (docs/measurements/tuning.md). Package probing
+// decides which peer is probed when; this package has the inbox, the packets, the clock and the sockets. Evidence
+// expires by itself: a node needs no detector to know that it is alone.
 //
 // # State and invariants
 //
@@ -70,7 +70,7 @@
 //
 // # Errors
 //
-// New reports all problems of its Config at once and says who else may have the address.
-// Sockets that cannot be pinned are a [*PinError], which tells a denial from a missing device.
-// Packets that cannot be sent are logged once a minute: the missing answer tells the rest.
+// New reports all problems of its Config at once and says what else may have the address. If sockets cannot be
+// pinned, the error is a [*PinError], which distinguishes a denial from a missing device. Packets that cannot be sent
+// are logged once a minute: the missing answer shows the rest.
 package swim

@@ -31,12 +31,12 @@ type DoubtsConfig struct {
 
 // Doubts is the doubt of a node about its peers (package doubt), which the instances of all its networks share: what is
 // late on one is looked at on all. It rests while an instance is missing, or counts by another roster than the others: no
-// time passes for it, and when the instance is there all silences begin again. With another roster it begins with nothing
-// but who is LEFT.
+// time passes for it, and when the instance is there all silences begin again. With another roster it starts anew
+// with only the peers that are LEFT.
 //
-// A word counts only with the cookie that this process gave to its sender, in an answer to a probe of that: nobody
-// else was told, so one member with the key cannot speak in the names of others. And it is dated like any packet, so
-// that one which is sent again is as old as its first copy (clock.go).
+// A word counts only with the cookie that this process gave to its sender, in an answer to the sender's probe. No
+// other member got that cookie, so a member with the key cannot speak in the name of others. And it is dated like any
+// packet, so that one which is sent again is as old as its first copy (clock.go).
 type Doubts struct {
 	cfg    DoubtsConfig
 	secret [sha256.Size]byte
@@ -140,8 +140,8 @@ func (d *Doubts) part(e *evidence) {
 	}
 }
 
-// with runs call if the instance is one of those that count by the roster, and all networks have one, and does what
-// comes of it.
+// with runs call if the instance is one of those that use the roster, and all networks have one, and carries out the
+// result.
 func (d *Doubts) with(e *evidence, call func(now boottime.Instant)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -175,14 +175,14 @@ func (d *Doubts) act(now boottime.Instant) {
 	}
 }
 
-// send hands words to the instances, for those who have given a cookie: others know no words. One that goes once goes on
-// one network, the one on which its hearer answered last; where packets are lost each goes on all, several times. The
-// watchers hear a word to everybody first: so they know that it has been said.
+// send passes words to the instances, for the peers that have given a cookie: others do not know words. One that goes
+// once goes on one network, the one on which its hearer answered last; where packets are lost each goes on all,
+// several times. The watchers are the first to hear a word to everybody, so they know that it has been sent.
 func (d *Doubts) send(words []doubt.Outgoing, now boottime.Instant) {
 	out := make([][]spokenWord, len(d.instances))
 	for _, w := range words {
 		n := len(d.known)
-		first := mathrand.IntN(n) // so that not all are told in the same order
+		first := mathrand.IntN(n) // so that not all nodes use the same order
 		for round := range 2 {
 			for i := range n * w.Copies {
 				p := (first + i) % n
@@ -209,7 +209,7 @@ func (d *Doubts) send(words []doubt.Outgoing, now boottime.Instant) {
 	}
 }
 
-// cookieFor is what the words of a member must bear at this node. It is never 0.
+// cookieFor is the cookie that a member's words to this node must contain. It is never 0.
 func (d *Doubts) cookieFor(name string) uint64 {
 	h := hmac.New(sha256.New, d.secret[:])
 	h.Write([]byte(name))
@@ -261,12 +261,12 @@ func (d *Doubts) answered(e *evidence, peer int, sentAt boottime.Instant, boot u
 	})
 }
 
-// heed takes a word, and reports whether it counts: whether it is its sender's, and when it was made can be told.
+// heed takes a word, and reports whether it counts: it must really be from its sender, and its date must be known.
 func (d *Doubts) heed(e *evidence, p *peer, m *wire.Message, came boottime.Instant) (counts bool) {
 	if !hmac.Equal(binary.LittleEndian.AppendUint64(nil, m.Cookie), binary.LittleEndian.AppendUint64(nil, d.cookieFor(p.addr.Name))) {
 		return false
 	}
-	counts = true // what comes while it rests is no fault of the sender
+	counts = true // what comes while it is paused is not the sender's fault
 	d.with(e, func(now boottime.Instant) {
 		made := d.known[p.Index].clock.dates(m.Clock, came)
 		if counts = made > 0; counts {

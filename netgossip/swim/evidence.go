@@ -271,16 +271,16 @@ func (e *evidence) question(p *peer, brief bool) wire.Message {
 			m.News = wire.NewsOf(digest)
 		}
 	}
-	// A peer with another roster cannot tell who a number is, so a node that did not answer
-	// the last time gets a name.
+	// A peer with another roster cannot know which node a number means, so a node that did not answer the last time
+	// gets a name.
 	e.sign(&m, p.sharesRoster(e.cfg.Roster) && !p.Owes())
 	m.Wanted = e.wants(p, e.cfg.Clock())
 	m.Bare = e.cfg.Doubts != nil && !e.schedule.Sweeping(p.Peer) && e.cfg.Doubts.bare(p.Index)
 	return m
 }
 
-// clock is what this node's packets tell of this node's clock. Before there is a statement nobody can know the
-// boot that it belongs to.
+// clock is the reading of this node's clock for its packets. Before there is a statement no peer can know which boot
+// it belongs to.
 func (e *evidence) clock() uint64 {
 	s, _ := e.statement()
 	if s == nil || s.Boot == 0 {
@@ -314,7 +314,7 @@ func (e *evidence) transmit(p *peer, m wire.Message) {
 		err = e.list.SendToAddress(p.addr, e.buf)
 	}
 	if err != nil {
-		// What is not sent is not answered, which is how the rest of the agent learns of it.
+		// A probe that is not sent is not answered, which is how the rest of the agent learns of it.
 		e.journal.warn("send", "an evidence packet was not sent", slog.String("peer", p.addr.Name), slog.Any("error", err))
 	}
 }
@@ -386,8 +386,8 @@ func (e *evidence) answer(p *peer, m wire.Message) {
 		seen, sameRoster := e.sees(s, p)
 		switch {
 		case m.Holds == digest:
-			// The comparison is with the statement of this very moment: a reply never
-			// renews a statement that its maker does not stand by any more.
+			// The comparison is with the statement of this very moment: a reply never renews a statement that is no
+			// longer valid for its maker.
 			reply.Unchanged = true
 		case m.Brief && m.Roster == e.tag:
 			if reply.Sight = netgossip.SightUnseen; seen {
@@ -419,7 +419,7 @@ func (e *evidence) takeHolds(p *peer, m wire.Message) {
 	}
 }
 
-// relay puts in what this node has to tell of the LUN, and how old that is at this moment.
+// relay adds what this node has to say about the LUN, and how old that is at this moment.
 func (e *evidence) relay(reply *wire.Message) {
 	if e.cfg.Relay == nil {
 		return
@@ -449,13 +449,13 @@ func (e *evidence) evaluate(p *peer, m wire.Message, at boottime.Instant) {
 	p.clock.read(m.Clock, at)
 	answer := netgossip.Answer{Network: e.cfg.Network, Peer: p.Index, SentAt: asked.At, Statement: m.Statement, Sight: m.Sight, Sees: m.Sees}
 	if m.Relay.Log != 0 {
-		// It was so old when the reply was made, and the probe was sent before that: the write
-		// may look older than it is, never younger.
+		// The write had this age when the reply was made, and the probe was sent before that: so it may look older
+		// than it is, never younger.
 		answer.Relay = m.Relay
 		answer.Relay.Anchor = asked.At.Add(-m.RelayAge)
 	}
 	if m.Unchanged {
-		// What the probe named, which is not what is known if another answer came between.
+		// What the probe named, which differs from what is known if another answer came in between.
 		if answer.Statement = asked.Held; asked.Held == nil {
 			e.refuse(refusedMalformed, "evidence packet refused: a reply confirms a statement that was not asked for", slog.String("peer", p.addr.Name))
 			return

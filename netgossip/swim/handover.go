@@ -10,11 +10,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
-// Lists of members are handed over in pieces, with the probes and replies that go to and fro in
-// any case: the node that lacks one asks one peer for a piece after the other, so it sets the pace,
-// and the giver keeps nothing in mind. A peer of an earlier version does not understand the
-// wish, and answers the probe. What was fetched counts only if it has the digest by which the
-// peer announced it.
+// Lists of members are handed over in pieces, with the probes and replies that are sent anyway. The node that lacks a
+// list asks one peer for one piece after the other, so it sets the pace, and the giver keeps no state. A peer of an
+// earlier version does not understand the wish, and answers the probe. A fetched list counts only if it has the
+// digest that the peer announced.
 
 const (
 	// fetchStuck is the silence after which another peer may be asked for the list.
@@ -60,7 +59,7 @@ func (e *evidence) fetch(f fetchOf, now boottime.Instant) {
 	e.schedule.Urge(p.Peer, now)
 }
 
-// wants is what a probe of a peer is to wish for.
+// wants is what a probe of a peer should ask for.
 func (e *evidence) wants(p *peer, now boottime.Instant) wire.Wanted {
 	h := &e.handover
 	if h.peer != nil && now.Sub(h.moved) >= fetchEnd {

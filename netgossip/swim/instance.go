@@ -56,7 +56,7 @@ type Stats struct {
 	// be sent faster than the device took them. Own sockets only.
 	DroppedIn, DroppedOut uint64
 	// LastPacket is when the last packet came from the address of a roster member, with
-	// whatever in it; zero: none has. The age of it is the silence of the network.
+	// whatever in it; zero: none has. Its age is how long the network has been silent.
 	LastPacket boottime.Instant
 
 	Probes, Answers uint64 // own evidence probes, and those that were answered
@@ -132,13 +132,12 @@ func (in *Instance) Start() error {
 	return nil
 }
 
-// Stop ends the instance for good. With leave it first tells the peers that this node
-// goes on purpose; without, they notice nothing if it is replaced before they suspect
-// it, which is what a restart of the agent wants. When it returns nil the sockets are
-// closed, the instance's goroutines have ended and the Sink is not called any more;
+// Stop ends the instance for good. With leave it first tells the peers that this node leaves on purpose. Without,
+// they notice nothing if it is replaced before they suspect it; a restart of the agent wants that. When it returns
+// nil the sockets are closed, the instance's goroutines have ended and the Sink is not called any more;
 // timers of memberlist's own may still run out for some seconds, without effect.
 //
-// It fails when ctx ends first; what is left then ends by itself later.
+// It fails if ctx ends first; the rest then ends by itself later.
 func (in *Instance) Stop(ctx context.Context, leave bool) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -193,10 +192,10 @@ func leaveTimeout(ctx context.Context) time.Duration {
 	return max(time.Millisecond, time.Until(deadline)*3/4)
 }
 
-// Nudge says that this node's statement has changed. Where each peer is probed, every one is
-// soon, which also brings the statement to it; where samples are taken, a few are; where each of
-// more than 100 is probed, none is, because they all ask within Pace.Interval. A peer
-// gets at most one such probe in 50 ms, and the last nudge is never lost. It does not block.
+// Nudge says that this node's statement has changed. If each peer is probed, every one is probed soon, which also
+// brings the statement to it. If samples are taken, a few are. If each of more than 100 is probed, none is, because
+// they all ask within Pace.Interval. A peer gets at most one such probe in 50 ms, and the last nudge is never lost.
+// It does not block.
 func (in *Instance) Nudge() { in.evidence.ask(func(r *request) { r.nudge = true }) }
 
 // Announce is a Nudge of every peer in any case: within netgossip.RoundTime. It does not block.
@@ -232,9 +231,8 @@ func (in *Instance) Doubt() { in.evidence.ask(func(r *request) { r.doubt = true 
 func (in *Instance) Verify(peer int) { in.evidence.post(arrival{peer: peer, missed: true}) }
 
 // Proven says that another network of the node has the answer of a peer, named as in the roster, to a
-// probe sent at an instant, and whether with its statement. Where the networks share the probing it
-// puts off the next probe here. It does not block, and may be called from inside another instance's
-// Sink.
+// probe sent at an instant, and whether with its statement. If the networks share the probing, it delays the next
+// probe here. It does not block, and may be called from inside another instance's Sink.
 func (in *Instance) Proven(name string, at boottime.Instant, told bool) {
 	if !in.evidence.shares.Load() {
 		return

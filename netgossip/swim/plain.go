@@ -1,14 +1,14 @@
 package swim
 
-// Without a keyring anybody at a member's address is heard. memberlist v0.7.0 hands what comes to a
-// MessagePack decoder that, for some types, allocates what a length field announces before it looks at
-// what is there: ten bytes cost up to 4 GiB. The number of nodes in the head of a table and the length
-// of a user message are believed in the same way, up to bounds of 140 and 20 MB.
+// Without a keyring, packets from anybody at a member's address are accepted. memberlist v0.7.0 passes them to a
+// MessagePack decoder that, for some types, allocates the announced length before it looks at the data: ten bytes can
+// cost up to 4 GiB. The number of nodes in the head of a table and the length of a user message are believed in the
+// same way, up to bounds of 140 and 20 MB.
 //
-// What agents send is little of all that MessagePack can say: maps of at most 15 pairs whose keys are
-// strings and whose values are integers, booleans, strings and bytes, without compression and
-// without user state on streams. Only that gets as far as memberlist, and no length in it may go beyond
-// the packet, or beyond the longest table (docs/adr/0016-frames-before-memberlist.md).
+// Agents only use a small part of MessagePack: maps of at most 15 pairs whose keys are strings and whose values are
+// integers, booleans, strings and bytes, without compression and without user state on streams. Only that gets as far
+// as memberlist, and no length in it may go beyond the packet, or beyond the longest table
+// (docs/adr/0016-frames-before-memberlist.md).
 //
 // With a keyring the sender of such a message has the key: it is one of us.
 
@@ -172,7 +172,7 @@ type mapWalk struct {
 	skip   uint64 // bytes of a string that are still to come
 }
 
-// done reports whether the map has come to its end.
+// done reports whether the map is complete.
 func (w *mapWalk) done() bool { return w.begun && w.left == 0 && w.need == 0 && w.skip == 0 }
 
 // step takes the next byte, and reports whether an agent would have sent it.

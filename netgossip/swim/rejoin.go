@@ -100,7 +100,7 @@ func (r *rejoiner) run(ctx context.Context, list *memberlist.Memberlist) {
 	}
 }
 
-// refresh computes who is missing. Only names are read: the rest of a member aliases
+// refresh computes which members are missing. Only names are read: the rest of a member aliases
 // memberlist's live state.
 func (r *rejoiner) refresh() {
 	listed := make(map[string]bool, len(r.targets))

@@ -1,7 +1,7 @@
 package swim
 
-// report tells the Sink what the schedule has found out. A miss comes before the vouch that
-// is not about the missed any more.
+// report passes the results of the schedule to the Sink. A miss comes before the vouch that is not about the missed
+// any more.
 func (e *evidence) report() {
 	s := e.schedule
 	for _, m := range s.TakeMisses() {
@@ -34,7 +34,7 @@ func (e *evidence) report() {
 	}
 }
 
-// reportDoubts tells what the node may doubt by.
+// reportDoubts passes on what the node's doubts are based on.
 func (e *evidence) reportDoubts() {
 	d := e.cfg.Doubts
 	if d == nil {

@@ -8,8 +8,8 @@ import (
 
 const (
 	labelByte = 244
-	// stateShare is more than a table needs for one member, whatever its name, and stateMembers are
-	// allowed for in any case: the peer may have a longer list.
+	// stateShare is more than a table needs for one member, whatever its name. There is always room for stateMembers:
+	// the peer may have a longer list.
 	stateShare, stateMembers = 512, 256
 )
 
@@ -22,8 +22,8 @@ type screen interface {
 
 // streamScreen judges what comes by one stream.
 type streamScreen interface {
-	// next takes what came next, before memberlist has any of it. more says that it has to be asked
-	// again; after a refusal it is not.
+	// next takes the next bytes, before memberlist gets any of them. more says that it has to be called again; after
+	// a refusal it is not called.
 	next(b []byte) (r refusal, more bool)
 }
 
@@ -92,8 +92,8 @@ func (l *ledger) turnAway(r refusal, from netip.Addr) {
 // errFrame is what a refused stream reads as.
 var errFrame = errors.New("frame refused before it was read")
 
-// check looks at the bytes of a stream as they come, before memberlist has any of a part that it must
-// not have. How the bytes are cut into reads makes no difference.
+// check examines the bytes of a stream as they come, so that memberlist gets no part that it must not have. How the
+// bytes are cut into reads makes no difference.
 func (s *stream) check(b []byte) error {
 	if s.turnedAway {
 		return errFrame // memberlist reads on

@@ -21,7 +21,7 @@ import (
 // and one that announces 20 MiB is given them before its seal is looked at.
 //
 // The sealer lets none of that get as far as memberlist (docs/adr/0016-frames-before-memberlist.md).
-// What memberlist itself refuses before it decrypts is left to it: it says why.
+// What memberlist itself refuses before it decrypts is left to memberlist, which says why.
 
 const (
 	sealedByte  = 10
@@ -48,8 +48,8 @@ func (s *sealer) packet(b []byte) refusal {
 
 func (s *sealer) screenStream() streamScreen { return &sealedStream{screen: s} }
 
-// version judges the byte where the version of the encryption stands. In a packet of an agent
-// without a key it is the type of the message, which is 0 for a ping of memberlist.
+// version checks the byte with the version of the encryption. In a packet of an agent without a key it is the type of
+// the message, which is 0 for a ping of memberlist.
 func version(b byte) refusal {
 	switch b {
 	case sealVersion:

@@ -10,9 +10,8 @@ import (
 // return, never block and never call back into the instance. An instance makes one call
 // at a time, and none after its Stop has returned; several instances call concurrently.
 type Sink interface {
-	// MemberChanged says that memberlist began or ceased to hold a roster member alive. A death that
-	// the member did not announce is dated by when, at the latest, it was accused: by
-	// Params.AccusedSince earlier than it became known.
+	// MemberChanged says that memberlist began or ceased to hold a roster member alive. A death that the member did
+	// not announce is dated by the latest time of the accusation: Params.AccusedSince before it became known.
 	MemberChanged(network, peer int, alive bool, at boottime.Instant)
 	// Answered reports completed two-way evidence; its Statement is never nil.
 	Answered(a netgossip.Answer)
@@ -20,10 +19,9 @@ type Sink interface {
 	// netgossip.Merger. Large rosters only.
 	Vouched(network int, at boottime.Instant)
 	// Missed reports a peer that did not answer the probes since an instant, so that no vouch
-	// covers it; with void many fell silent together, and what was known of it counts no more.
+	// covers it; with void many fell silent together, and earlier evidence of it no longer counts.
 	Missed(network, peer int, since boottime.Instant, void bool)
-	// Doubted reports the beginning of a sweep. Other instances of the node are to be told by
-	// Doubt.
+	// Doubted reports the beginning of a sweep. Tell the node's other instances with Doubt.
 	Doubted(network int)
 	// Heard reports any own-protocol packet from a peer: it was alive, one way, at that moment, which
 	// is when the packet was made, at the latest, and not when it came: it may have been sent again.

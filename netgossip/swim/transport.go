@@ -40,8 +40,8 @@ func (e *PinError) Denied() bool {
 	return false
 }
 
-// listenError makes a user's error of what a Listener returned. A foreign Listener may
-// have formatted the cause into text, as memberlist's own does.
+// listenError turns an error of a Listener into one for the user. A foreign Listener may have formatted the cause
+// into text, as memberlist's own does.
 func listenError(at netip.AddrPort, err error) error {
 	is := func(cause error) bool { return errors.Is(err, cause) || strings.Contains(err.Error(), cause.Error()) }
 	var pin *PinError

@@ -17,8 +17,8 @@ type ledger struct {
 	clock boottime.Clock
 	peers map[netip.Addr]struct{} // fixed after creation
 	heard atomic.Int64            // boottime.Instant of the last packet of a peer
-	// foreign is told of what is refused because it comes from the address of no peer; nil:
-	// nothing is. It must not block.
+	// foreign is called for packets that are refused because they do not come from a peer's address; nil: none are.
+	// It must not block.
 	foreign func(from netip.Addr)
 	screen  screen                             // nil: everything passes
 	report  func(why refusal, from netip.Addr) // of a frame that screen refuses; nil: nobody asks. It must not block
@@ -49,8 +49,8 @@ func (l *ledger) sent(n int) {
 	l.bytesOut.add(n)
 }
 
-// streams are the open streams of a transport. They are counted, and broken when the
-// transport ends, so that nobody waits for their deadlines.
+// streams are the open streams of a transport. They are counted, and closed when the transport ends, so that nothing
+// waits for their deadlines.
 type streams struct {
 	ledger *ledger
 
@@ -118,9 +118,8 @@ type stream struct {
 	turnedAway bool
 }
 
-// errMute is what an accepted stream that ends without a byte reads as. Without it
-// memberlist takes the silence for a stream without a label, and that for one of another
-// cluster; but it is a peer that gave up, or somebody who looks for open ports.
+// errMute is what an accepted stream that ends without a byte reads as. Without it memberlist takes the silence for a
+// stream without a label, and that for another cluster's stream. In fact it is a peer that gave up, or a port scan.
 var errMute = errors.New("closed before anything was sent")
 
 func (s *stream) Read(b []byte) (int, error) {

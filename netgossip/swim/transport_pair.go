@@ -92,7 +92,7 @@ func pinning(device string) func(network, address string, c syscall.RawConn) err
 	}
 }
 
-// tune makes the receive buffer large and asks to be told what did not fit. Neither is
+// tune makes the receive buffer large and asks the kernel to report what did not fit. Neither is
 // worth failing for.
 func (p *pair) tune() error {
 	return p.raw.Control(func(fd uintptr) {
@@ -175,9 +175,8 @@ func (p *pair) close() error {
 	return errors.Join(errs...)
 }
 
-// inbox reads packets from a UDP socket into one buffer. What it hands out is a copy of
-// the right size, which belongs to memberlist for as long as that likes: it queues slices
-// of it.
+// inbox reads packets from a UDP socket into one buffer. It returns a copy of the right size, which memberlist may
+// keep for as long as it likes: it queues slices of it.
 type inbox struct {
 	udp     *net.UDPConn
 	buf     []byte
@@ -210,8 +209,7 @@ func (in *inbox) read() (n int, from netip.AddrPort, dropped int, err error) {
 	return n, netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), dropped, nil
 }
 
-// overflow finds the kernel's count of dropped packets, which it adds to each packet
-// once there were any.
+// overflow finds the kernel's count of dropped packets, which the kernel adds to each packet once any were dropped.
 func overflow(control []byte) (uint32, bool) {
 	header := unix.CmsgLen(0)
 	if len(control) < header+4 {

@@ -23,9 +23,8 @@ const (
 	firstPause, lastPause = 5 * time.Millisecond, time.Second
 )
 
-// sockets is the transport of an instance over UDP and TCP. Where it is pinned to a
-// device, nothing is sent or received by another one: with its device down, a network is
-// silent, whatever routes there are through the others.
+// sockets is the transport of an instance over UDP and TCP. If it is pinned to a device, nothing is sent or received
+// through another one: when the device is down, the network is silent, whatever routes lead through the others.
 //
 // It reopens its sockets when the device is another one of the same name, which memberlist
 // above does not notice.
@@ -191,9 +190,8 @@ func (t *sockets) WriteTo(b []byte, addr string) (time.Time, error) {
 // WriteToAddress sends a packet and never blocks. One that the kernel has no room for is
 // dropped and counted, as if the network had lost it.
 //
-// Errors are of type *net.OpError itself: memberlist v0.7.0 looks at the type, without
-// unwrapping, to tell a peer that cannot be reached from a mistake of its own, after which
-// it would not suspect the peer.
+// Errors are of type *net.OpError itself. memberlist v0.7.0 checks the type, without unwrapping, to distinguish an
+// unreachable peer from its own mistake, after which it would not suspect the peer.
 func (t *sockets) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
 	to, err := netip.ParseAddrPort(a.Addr)
 	if err != nil {

@@ -22,7 +22,7 @@ type Input struct {
 	Horizon time.Duration
 }
 
-// State is how an equal split stands.
+// State is the state of an equal split.
 type State uint8
 
 // The states.
@@ -53,16 +53,16 @@ type Output struct {
 }
 
 // Breaker decides equal splits for one node. The goroutine that steps the core of the decision owns it; no method
-// blocks. What it has to do elsewhere, it hands to its maker, not to the core.
+// blocks. Work for other places goes to its maker, not to the core.
 //
 // Won promises two things, by which deaths are proven: from when it is first answered, no node outside of the view is
 // fed by another grant of this tie-breaker; and those that were fed by one before have had the time to be reset,
 // however long the horizon that each stated with its token.
 type Breaker interface {
-	// Name is the same at each call, but for a Log that is not known at first.
+	// Name is the same at each call, except that Log may be unknown at first.
 	Name() Name
 	// SetRoster makes directory the list by which views and evidence count, expected of whose members are those of
-	// the list in force. What was granted by one list is worth nothing by another.
+	// the list in force. A grant under one list is worth nothing under another.
 	SetRoster(directory *roster.Roster, expected int)
 	// Step evaluates everything at now. The answer is valid until the next step.
 	Step(now boottime.Instant, in *Input) *Output
@@ -74,7 +74,7 @@ type Breaker interface {
 type Name struct {
 	Setting string // its name in the configuration (config.Breakers), by which metrics label it, too
 	Status  string // in the API: "lun" is TIE_BREAKER_LUN
-	Log     uint64 // names what the grants stand in, in terms and relays; 0: nothing does, or it is not known yet
+	Log     uint64 // names where the grants are stored, in terms and relays; 0: nowhere, or not known yet
 }
 
 // Grant is a decision as people see it.

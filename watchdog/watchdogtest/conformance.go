@@ -14,7 +14,7 @@ type Rig struct {
 	Device watchdog.Device
 	// Advance lets time pass.
 	Advance func(time.Duration)
-	// Running tells whether the countdown runs.
+	// Running reports whether the countdown runs.
 	Running func() bool
 	// Left is what remains of it.
 	Left func() time.Duration

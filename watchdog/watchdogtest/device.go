@@ -28,8 +28,9 @@ type Config struct {
 	Least       time.Duration // a shorter timeout is refused while it counts down
 	Garbles     bool          // a change of the timeout works, and cannot be read back
 	Hides       bool          // what it counts down cannot be seen without opening it
-	Pretimeout  time.Duration // only told; nothing happens at it
-	// Late is when it fires, of the timeout that it tells; nil: then. Less than the timeout is a driver that fires early.
+	Pretimeout  time.Duration // only reported; nothing happens at it
+	// Late is when it fires, given the timeout that it reports; nil: at that timeout. Less than the timeout is a
+	// driver that fires early.
 	Late        func(timeout time.Duration) time.Duration
 	NoWayOut    bool
 	NoMagic     bool // any close disarms, the magic one and that of a crash alike
@@ -118,7 +119,7 @@ func (d *Device) Stats() Stats {
 	return d.stats
 }
 
-// Running tells whether the countdown runs; after the reset nothing does.
+// Running reports whether the countdown runs; after the reset nothing does.
 func (d *Device) Running() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -126,7 +127,7 @@ func (d *Device) Running() bool {
 	return d.running && !fired
 }
 
-// FiredAt tells when the watchdog reset the node.
+// FiredAt returns when the watchdog reset the node.
 func (d *Device) FiredAt() (boottime.Instant, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

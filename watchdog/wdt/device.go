@@ -95,7 +95,7 @@ func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 	}
 	err = fmt.Errorf("arm %s: %w", d.path, err)
 	if errors.Is(err, errNotWatchdog) {
-		// Nothing says that 'V' is harmless to a device that is no watchdog.
+		// Writing 'V' may not be harmless to a device that is not a watchdog.
 		return watchdog.Info{}, errors.Join(err, d.close())
 	}
 	if undo := d.release(); undo != nil {
@@ -154,7 +154,7 @@ func (d *Device) configure(timeout time.Duration, before facts) (watchdog.Info, 
 			info.Pretimeout = time.Duration(seconds) * time.Second
 		}
 	}
-	// Evidence only, so a driver that does not say is no reason to refuse it.
+	// This is only a hint: a driver that does not report it is not refused.
 	if status, err := d.kernel.bootStatus(d.fd); err == nil {
 		info.BootFencing = status&unix.WDIOF_CARDRESET != 0
 	} else {
@@ -185,15 +185,16 @@ func (d *Device) Feed() error {
 	return d.kernel.keepAlive(d.fd)
 }
 
-// Shorten implements watchdog.Device. Drivers of the watchdog core begin the countdown again with the new timeout; older ones
-// may count on with what was left, and only WDIOC_GETTIMELEFT tells.
+// Shorten implements watchdog.Device. Drivers of the watchdog core restart the countdown with the new timeout; older
+// ones may continue with what was left, which only WDIOC_GETTIMELEFT shows.
 func (d *Device) Shorten(timeout time.Duration) (time.Duration, error) {
 	if d.fd < 0 {
 		return 0, errNotArmed
 	}
 	switch err := d.kernel.setTimeout(d.fd, int((timeout+time.Second-1)/time.Second)); {
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOTTY), errors.Is(err, unix.EOPNOTSUPP):
-		// The driver has not been called, or has checked the value first. Only then is it certain that it was not fed.
+		// The driver has not been called, or has checked the value first. Only then is it certain that this did not
+		// feed it.
 		return 0, fmt.Errorf("WDIOC_SETTIMEOUT %v: %w: %w", timeout, watchdog.ErrRefused, err)
 	case err != nil:
 		return 0, fmt.Errorf("WDIOC_SETTIMEOUT %v: %w", timeout, err)
@@ -297,7 +298,7 @@ func (d *Device) release() error {
 	return errors.New("magic close: the driver did not stop")
 }
 
-// close gives the descriptor up; Linux frees it whatever close returns.
+// close closes the descriptor; Linux frees it whatever close returns.
 func (d *Device) close() error {
 	fd := d.fd
 	d.fd = -1

@@ -1,5 +1,5 @@
 // Package wdt feeds the kernel's watchdog: it opens /dev/watchdog, sets and reads back
-// its timeout, and restarts its countdown for exactly as long as it is permitted to.
+// its timeout, and restarts its countdown for exactly as long as that is permitted.
 //
 // # State and invariants
 //
@@ -38,8 +38,9 @@
 // reason the agent must not exit while the state is Starved, and the time budget contains
 // the timeout twice.
 //
-// Where systemd keeps a copy of the descriptor ([Device.Use]), the death of the process closes nothing, and the next agent arms by
-// that copy instead of opening the device. systemd may drop it at any time, which is the close that the budget contains.
+// If systemd keeps a copy of the descriptor ([Device.Use]), the death of the process closes nothing, and the next
+// agent arms with that copy instead of opening the device. systemd may drop it at any time, which is the close that
+// the budget allows for.
 //
 // # Concurrency
 //
@@ -60,8 +61,7 @@
 // # Errors
 //
 // They say what to do, since each ends in front of an operator. [watchdog.ErrNoWayOut], [watchdog.ErrBusy],
-// [ErrStarved] and [ErrLeftArmed] can be told apart. A
-// [watchdog.StillArmedError] says that the countdown runs on.
+// [ErrStarved] and [ErrLeftArmed] can be distinguished. A [watchdog.StillArmedError] says that the countdown runs on.
 //
 // The unit tests run over a simulated kernel; watchdog/watchdogtest holds the double for
 // the tests of others and the conformance suite that all devices pass.

@@ -26,8 +26,8 @@ type Config struct {
 	// Realtime gives the feeder a thread that waits in the kernel, and asks for what keeps
 	// a loaded host from delaying it: see Run. It concerns the whole process.
 	Realtime bool
-	// OnState is told of changes, never on the feeder's thread. Changes in quick succession
-	// coalesce into the newest. It must return soon: Run waits for it.
+	// OnState is called for changes, never on the feeder's thread. Changes in quick succession coalesce into the
+	// newest. It must return soon: Run waits for it.
 	OnState func(State)
 }
 
@@ -145,9 +145,8 @@ func (f *Feeder) Arm() {
 }
 
 // Disarm asks for a magic close, also while starved: whether that is right is for the
-// caller to decide. A device that is not armed is merely called Disarmed. The state that comes
-// of it has at least the returned number as Obeyed: OnState is told in any case, also where
-// the driver refuses or an Arm takes the place of the Disarm.
+// caller to decide. A device that is not armed is merely called Disarmed. The resulting state has at least the
+// returned number as Obeyed: OnState is called in any case, even if the driver refuses or an Arm replaces the Disarm.
 func (f *Feeder) Disarm(reason string) uint64 {
 	return f.ask(&request{reason: reason})
 }

@@ -24,8 +24,7 @@ const (
 var measures = [...]string{measureMemory, measureScheduler, measureIO, measureOOM}
 
 const (
-	// realtimePriority is low among SCHED_RR: kernel threads that drive interrupts and
-	// watchdogs themselves stand at 50 and above.
+	// realtimePriority is low for SCHED_RR: kernel threads that drive interrupts and watchdogs are at 50 and above.
 	realtimePriority = 10
 	// oomScoreAdj makes the agent the last but not an impossible victim: with -1000 a leak of
 	// its own would take everything else down before.
@@ -98,7 +97,7 @@ func (linuxHost) scheduleRealtime(priority int) error {
 	}, 0)
 }
 
-// prioritizeIO concerns all threads there are; those to come inherit it from one of them.
+// prioritizeIO affects all present threads; later ones inherit it from them.
 func (h linuxHost) prioritizeIO(priority int) error {
 	threads, err := os.ReadDir(filepath.Join(h.proc, "self/task"))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // findHolder says, as an error, who has the watchdog open, under any of its device numbers.
-// It is nil if no visible process has, of those that are not to be passed over.
+// It is nil if no visible process has, apart from those to skip.
 func (d *Device) findHolder(f facts, but ...int) error {
 	processes, _ := os.ReadDir(d.proc)
 	for _, p := range processes {
@@ -58,8 +58,8 @@ func (d *Device) opened(folder string, descriptors []os.DirEntry, f facts) bool 
 }
 
 // leftBehind is the thread that has the watchdog open in a process that shows no descriptor, or "".
-// A process that was killed is such a one, as long as a thread other than its first hangs in the kernel: the
-// first is gone, and with it what /proc shows of the whole; all descriptors stay open.
+// A killed process is like that while a thread other than its first hangs in the kernel: the first is gone, and with
+// it what /proc shows of the process, but all descriptors stay open.
 func (d *Device) leftBehind(process string, f facts) string {
 	threads, _ := os.ReadDir(filepath.Join(process, "task"))
 	for _, t := range threads {

@@ -11,7 +11,7 @@ type kernel interface {
 	stat(path string) (mode uint32, rdev uint64, err error)
 	// descriptor is stat for what is open.
 	descriptor(fd int) (mode uint32, rdev uint64, err error)
-	// access tells, by EACCES and the like, that opening for writing would be refused.
+	// access reports, with EACCES and the like, that opening for writing would be refused.
 	access(path string) error
 	open(path string) (fd int, err error)
 	close(fd int) error

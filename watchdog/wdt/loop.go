@@ -25,7 +25,7 @@ const (
 //
 // With Config.Realtime it locks the process in memory, gives its own thread a real-time
 // priority, lets the I/O of all threads go first and protects the process from the OOM
-// killer, as far as each is permitted. What is not is logged in one warning.
+// killer, as far as each is permitted. What failed is logged in one warning.
 func (f *Feeder) Run(ctx context.Context) error {
 	if !f.started.CompareAndSwap(false, true) {
 		return errors.New("watchdog feeder: Run called twice")
@@ -93,9 +93,8 @@ func (f *Feeder) reportHardening(failed map[string]error) {
 	}
 }
 
-// step feeds if that is due and permitted, and tells how long the loop may sleep. It is
-// the feed path: no allocation, no lock, no log, and nothing slow between reading the
-// clock and the feed.
+// step feeds if that is due and permitted, and returns how long the loop may sleep. It is the feed path: no
+// allocation, no lock, no log, and nothing slow between reading the clock and the feed.
 //
 // There is no extra feed shortly before a grant ends. It would let a node without a
 // verdict live longer by up to one feed interval, and it would aim the write at the
@@ -163,9 +162,9 @@ func (f *Feeder) account(now boottime.Instant, err error) {
 	f.failing.Store(false)
 }
 
-// ranOut handles a countdown that passed unfed and tells whether feeding may resume, which
-// it may only where nothing was armed. A real driver may still reset the node, late, and
-// the peers already count on it. One that has not done so by failedAfter is none.
+// ranOut handles a countdown that passed unfed and says whether feeding may resume, which it may only if nothing was
+// armed. A real driver may still reset the node, late, and the peers already count on it. One that has not done so by
+// failedAfter is none.
 func (f *Feeder) ranOut(now boottime.Instant) bool {
 	l := &f.loop
 	if f.dry == nil {
@@ -184,10 +183,11 @@ func (f *Feeder) ranOut(now boottime.Instant) bool {
 	return true
 }
 
-// failedAfter is how long after the last feed a watchdog is seen not to have fired, by when it has fired at the latest.
+// failedAfter is how long after the last feed a watchdog is known not to have fired, given the latest time at which
+// it fires.
 //
-// Invariant: what a driver may be late by without being wrong is over by then, twice: a node that says of its watchdog that it does not
-// fire, and is reset after all, is one whose death nobody can tell by time.
+// Invariant: by then twice the delay that a driver may have has passed. If a node says that its watchdog does not
+// fire, and it is reset after all, nobody can prove its death by time.
 func failedAfter(latest time.Duration) time.Duration { return latest + latest/50 + 2*time.Second }
 
 // pause never exceeds the feed interval, so that nothing hangs on one lost wake-up.
@@ -204,7 +204,7 @@ func (f *Feeder) obey() {
 	}
 	f.loop.wantArm = r.arm && !f.loop.open
 	if !r.arm && !f.sentenced() {
-		_ = f.disarm(r.reason) // told through the state
+		_ = f.disarm(r.reason) // reported through the state
 	}
 	f.obeyed.Store(r.number)
 	f.signal()
@@ -228,7 +228,7 @@ func (f *Feeder) plannedStop() error {
 	}
 	l.wantArm = false
 	if f.view.Load().status == Disarmed {
-		return nil // and the reason given then stands
+		return nil // and the reason given then stays valid
 	}
 	return f.disarm(ReasonPlannedStop)
 }

@@ -16,9 +16,9 @@ var slackBounds = [...]time.Duration{
 }
 
 // Metrics counts what one [Feeder] does. The feeder only adds to the atomics below; the
-// goroutine that scrapes turns them into metrics. A prometheus histogram would do for
-// classic buckets today, but not by promise: its native buckets take a mutex and allocate,
-// a scrape swaps its counters underneath, and the feed path is no place to depend on that.
+// goroutine that scrapes turns them into metrics. A prometheus histogram would work for classic buckets today, but
+// that is not guaranteed: its native buckets take a mutex and allocate, and a scrape swaps its counters underneath.
+// The feed path must not depend on that.
 type Metrics struct {
 	armed      atomic.Bool
 	kept       atomic.Bool

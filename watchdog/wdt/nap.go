@@ -54,9 +54,9 @@ func (n *runtimeNap) close() {
 	}
 }
 
-// kernelNap waits in the kernel, on the feeder's own thread. When that has a real-time
-// priority, the kernel runs it on time whatever other threads want; no ordinary thread of the runtime
-// has to run before it, as long as the process leaves one of its processors (GOMAXPROCS) idle.
+// kernelNap waits in the kernel, on the feeder's own thread. If that thread has a real-time priority, the kernel runs
+// it on time whatever other threads want. No ordinary thread of the runtime has to run before it, provided that the
+// process leaves one of its processors (GOMAXPROCS) idle.
 type kernelNap struct {
 	poll [1]unix.PollFd
 	time unix.Timespec

@@ -43,8 +43,8 @@ func (n *None) Feeds() uint64 { return n.feeds.Load() }
 // Resets is the number of times a watchdog would have reset the node.
 func (n *None) Resets() uint64 { return n.resets.Load() }
 
-// wouldReset marks a device that stands for none; the Feeder calls it from its thread.
+// wouldReset marks a device without a watchdog; the Feeder calls it from its thread.
 func (n *None) wouldReset() { n.resets.Add(1) }
 
-// dryRun is what the Feeder looks for to tell a None from a device that is really armed.
+// dryRun is how the Feeder distinguishes a None from a device that is really armed.
 type dryRun interface{ wouldReset() }

@@ -10,10 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probe tells at the start of an agent what will make Arm fail, as far as that can be
-// seen without opening the device, which would arm it: that it is missing, no watchdog,
-// forbidden, held by another process, or unable to take the timeout. A nil error promises
-// nothing. It does not block. What no waiting mends is a [*WrongError].
+// Probe says at the start of an agent what will make Arm fail, as far as that can be seen without opening the device,
+// which would arm it: that it is missing, no watchdog, forbidden, held by another process, or unable to take the
+// timeout. A nil error promises nothing. It does not block. If waiting cannot help, the error is a [*WrongError].
 func (d *Device) Probe(timeout time.Duration) error {
 	if err := d.resolve(); err != nil {
 		return err
@@ -55,8 +54,8 @@ type WrongError struct{ error }
 // Unwrap returns what is wrong.
 func (e *WrongError) Unwrap() error { return e.error }
 
-// seesClasses reports whether sysfs is mounted. If it is, a device that is neither the
-// legacy node nor listed there is no watchdog.
+// seesClasses reports whether sysfs is mounted. If it is, a device that is neither the legacy node nor listed there
+// is not a watchdog.
 func (d *Device) seesClasses() bool {
 	_, err := os.Stat(filepath.Join(d.sysfs, "class"))
 	return err == nil

@@ -10,8 +10,8 @@ import (
 )
 
 // Condemn takes the right to feed away for good: from now on nothing feeds, arms or disarms the watchdog, whatever is asked for,
-// and its timeout becomes that one. The state that comes of it is Condemned, and has the timeout as the driver read it back. It
-// cannot be taken back, and only the first call counts.
+// and its timeout becomes that one. The resulting state is Condemned, and has the timeout as read back from the
+// driver. It cannot be taken back, and only the first call counts.
 func (f *Feeder) Condemn(timeout time.Duration) {
 	f.condemned.CompareAndSwap(0, int64(max(timeout, 1)))
 	f.poke()
@@ -20,8 +20,8 @@ func (f *Feeder) Condemn(timeout time.Duration) {
 // sentenced reports whether the feeder was condemned. It comes before everything that the feeder does.
 func (f *Feeder) sentenced() bool { return f.condemned.Load() != 0 }
 
-// execute carries the sentence out, once, on the feeder's goroutine: so it comes after a feed that was under way. What is
-// not known for certain is not told: neither a timeout that the driver did not take, nor one that was never set.
+// execute carries the sentence out, once, on the feeder's goroutine: so it comes after a feed that was under way.
+// Only a certain timeout is announced: neither one that the driver did not accept, nor one that was never set.
 func (f *Feeder) execute() {
 	l := &f.loop
 	if l.judged || !f.sentenced() {
@@ -42,7 +42,7 @@ func (f *Feeder) execute() {
 	if got > 0 {
 		v.info.Timeout = got
 	}
-	told := v.info.Latest() // what is told is by when it has fired (P3)
+	told := v.info.Latest() // the announced time is the latest at which it fires (P3)
 	switch {
 	case err != nil:
 		v.err = fmt.Errorf("the self-fence is not announced, and the peers have to wait for the watchdog: %w", err)
@@ -59,8 +59,8 @@ func (f *Feeder) execute() {
 // shorten asks the driver for the timeout, and for the next longer one while it refuses: iTCO_wdt takes no less than 3 s. began
 // is when a call began that the driver did not refuse, which may be a feed; 0: there was none.
 //
-// Invariant: the sentence does not prolong the life of this boot past the horizon that peers know, which reckons with
-// the countdown of the last feed, twice. A node may condemn itself late, just before that countdown ends.
+// Invariant: the sentence does not prolong the life of this boot past the horizon that peers know, which allows for
+// two countdowns after the last feed. A node may condemn itself late, just before that countdown ends.
 func (f *Feeder) shorten(timeout time.Duration) (began boottime.Instant, got time.Duration, err error) {
 	end, driver := f.loop.attempt.Add(2*f.loop.latest), f.view.Load().info.Identity
 	for ; timeout <= watchdog.MaxSentence; timeout += time.Second {

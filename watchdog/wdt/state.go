@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// Status is where the feeder stands.
+// Status is the state of the feeder.
 type Status uint8
 
 const (
@@ -16,7 +16,7 @@ const (
 	Armed                      // counting down and fed
 	Starved                    // counting down, permission to feed has ended
 	Disarmed                   // stopped on purpose, see State.Reason
-	Faulty                     // see State.Err; State.Armed tells whether the countdown runs
+	Faulty                     // see State.Err; State.Armed says whether the countdown runs
 )
 
 var statusNames = [...]string{Unarmed: "unarmed", Armed: "armed", Starved: "starved", Disarmed: "disarmed", Faulty: "faulty"}
@@ -41,15 +41,15 @@ type State struct {
 	// timeout that counts; zero if it could not be read back.
 	Info   watchdog.Info
 	Reason string // why it was disarmed
-	// Condemned says that nothing feeds, arms or disarms the watchdog any more, ever. Sentence is the timeout that it was
-	// given then, as read back; 0: that is not known, see Err.
+	// Condemned says that nothing feeds, arms or disarms the watchdog any more, ever. Sentence is the timeout that
+	// was set then, as read back; 0: unknown, see Err.
 	Condemned bool
 	Sentence  time.Duration
 	// Unfired says that the watchdog has counted down unfed and did not fire, for good: another feed or arming does not make it one
 	// that does.
 	Unfired bool
 	// Obeyed is the number of the latest Arm or Disarm that was carried out, refused, or made
-	// needless by a later one. What else the state says is not older.
+	// needless by a later one. The rest of the state is not older.
 	Obeyed uint64
 	Err    error            // why it is Faulty, or why the last Arm, Disarm or feed failed
 	Until  boottime.Instant // end of the permission to feed
@@ -130,8 +130,8 @@ func (f *Feeder) publish(v view, s Status) {
 	f.signal()
 }
 
-// setStatus is publish for the feed path: all but the status stays. Faulty is told again
-// each time, since its error may be another one.
+// setStatus is publish for the feed path: it only changes the status. Faulty is reported again each time, since its
+// error may have changed.
 func (f *Feeder) setStatus(s Status) {
 	next := &f.views[s]
 	if f.view.Swap(next) != next || s == Faulty {

@@ -15,14 +15,14 @@ import (
 )
 
 // Store keeps a copy of the watchdog's descriptor outside of this process, so that the kernel sees no close when the
-// process is killed: the countdown is not begun again, and no other program can open the watchdog. Its methods do not
+// process is killed: the countdown does not restart, and no other program can open the watchdog. Its methods do not
 // block.
 type Store interface {
 	// Inherited is the descriptor that an agent before this one left; -1: there is none.
 	Inherited() int
 	// Keep leaves a copy. Whether it was taken is not known.
 	Keep(fd int) error
-	// Drop gives the copy up.
+	// Drop gives up the copy.
 	Drop() error
 }
 
@@ -50,13 +50,13 @@ var (
 	errNotStarted  = errors.New("the watchdog does not run by the descriptor that the agent before this one left")
 )
 
-// succeeds reports whether the device is to be armed by the descriptor that an agent before this one left. If there
+// succeeds reports whether to arm the device with the descriptor that an earlier agent left. If there
 // is none for this watchdog, or none that can be used, the device is opened.
 //
-// Invariant: two agents never feed one watchdog. Where each opens the device itself, the kernel lets the second in
-// only when the first is gone. A descriptor that is handed on gets round that. An agent that was killed can hang in a
-// feed and finish it later, when this one has lost, too. So the lock that both take has to say that it is gone, and
-// nobody else may be seen to have the device.
+// Invariant: two agents never feed one watchdog. If each opens the device itself, the kernel lets the second in only
+// when the first is gone. A descriptor that is handed on gets round that. An agent that was killed can hang in a
+// feed and finish it later, when this one has lost, too. So the lock that both take has to show that the first is
+// gone, and no other process may be seen to have the device.
 func (d *Device) succeeds(f facts) (bool, error) {
 	if d.inherited.fd() < 0 {
 		return false, nil
@@ -116,7 +116,7 @@ func (d *Device) dropInherited() {
 
 // keep leaves a copy of the descriptor of a watchdog that was armed.
 //
-// Invariant: only where sysfs tells whether the watchdog runs, and the lock of this agent is held. The agent that
+// Invariant: only if sysfs shows whether the watchdog runs, and the lock of this agent is held. The agent that
 // takes the descriptor over must be able to know both. A watchdog that does not run would be taken for one that does,
 // and peers would count on it.
 func (d *Device) keep() {
@@ -143,8 +143,8 @@ func (d *Device) dropStale(open error) {
 	}
 }
 
-// Kept reports whether systemd has the watchdog open, which is to say the copy of the descriptor: a watchdog can be
-// opened once. It may be called from any goroutine, and blocks for as long as reading /proc does.
+// Kept reports whether systemd has the watchdog open. That can only be the copy of the descriptor: a watchdog can be
+// opened only once. It may be called from any goroutine, and blocks for as long as reading /proc does.
 func (d *Device) Kept() bool {
 	f, err := d.survey()
 	if err != nil || os.Getpid() == storeHolder {
@@ -155,7 +155,7 @@ func (d *Device) Kept() bool {
 	return err == nil && d.opened(folder, descriptors, f)
 }
 
-// lookLeft is Look by the descriptor that was left, where sysfs does not tell. To ask is not to feed.
+// lookLeft is Look by the descriptor that was left, if sysfs does not show the state. To ask is not to feed.
 func (d *Device) lookLeft(f facts) (c watchdog.Countdown, known bool) {
 	if !d.left(f) {
 		return c, false

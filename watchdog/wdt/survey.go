@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// The legacy node /dev/watchdog is a misc device that stands for watchdog0.
+// The legacy node /dev/watchdog is a misc device for watchdog0.
 const (
 	miscMajor     = 10
 	watchdogMinor = 130
@@ -133,8 +133,8 @@ func (f facts) check(path string, timeout time.Duration) error {
 	if timeout < f.minTimeout {
 		return fmt.Errorf("arm %s: timeout %v: %s accepts no less than %v: raise watchdog.timeout", path, timeout, f.identity, f.minTimeout)
 	}
-	// Some drivers keep a hardware maximum that the kernel bridges, which sysfs does not
-	// tell apart from a real one; without nowayout the driver's own answer is therefore awaited.
+	// Some drivers have a hardware maximum that the kernel bridges, and sysfs does not distinguish it from a real
+	// one. So without nowayout the driver's answer decides.
 	if f.nowayout && f.maxTimeout > 0 && timeout > f.maxTimeout {
 		return fmt.Errorf("arm %s: timeout %v: %s accepts no more than %v, and with nowayout a refused try would reset the node: lower watchdog.timeout",
 			path, timeout, f.identity, f.maxTimeout)

@@ -15,7 +15,7 @@ type Sysrq struct{ path string }
 // NewSysrq is the kernel's own trigger.
 func NewSysrq() *Sysrq { return &Sysrq{path: "/proc/sysrq-trigger"} }
 
-// Probe tells whether the trigger could be pulled, without pulling it.
+// Probe says whether the trigger could be pulled, without pulling it.
 func (s *Sysrq) Probe() error {
 	if err := unix.Faccessat(unix.AT_FDCWD, s.path, unix.W_OK, unix.AT_EACCESS); err != nil {
 		return fmt.Errorf("open %s: %w: run as root, in a container privileged; or set watchdog.onFence to expire", s.path, err)

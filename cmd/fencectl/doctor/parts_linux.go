@@ -241,7 +241,7 @@ func (m *Machine) remembers() (yes bool, do string, err error) {
 	case err != nil: // nothing is remembered, or somebody else than root looks
 		return false, "", err
 	case !info.Mode().IsRegular():
-		return false, "give the agent a file of its own", fmt.Errorf("%s is no regular file", path)
+		return false, "give the agent a file of its own", fmt.Errorf("%s is not a regular file", path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -229,7 +229,7 @@ func (f *disableFile) look() (changed bool) {
 func (f *disableFile) cannotTell(err error) (changed bool) {
 	if f.fail != err.Error() { // else a line each second
 		f.fail = err.Error()
-		f.log.Warn("cannot look at the disable file; what was found last stands", "path", f.path, "error", err)
+		f.log.Warn("cannot read the disable file; its last known state stays in effect", "path", f.path, "error", err)
 	}
 	return false
 }

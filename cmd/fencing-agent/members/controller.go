@@ -93,7 +93,7 @@ func (c *controllerSource) First(ctx context.Context, remembered bool) (List, er
 	wait := func(text string) {
 		if p := problem.Load(); p == nil || *p != text {
 			problem.Store(&text)
-			c.log.Warn("waiting for the first list of members of the controller; the watchdog is not armed", "controller", c.cfg.Members.Controller.Address, "problem", text)
+			c.log.Warn("waiting for the first list of members from the controller; the watchdog is not armed", "controller", c.cfg.Members.Controller.Address, "problem", text)
 		}
 	}
 	wait("it has not answered yet")
@@ -102,7 +102,7 @@ func (c *controllerSource) First(ctx context.Context, remembered bool) (List, er
 	var first List
 	c.run(ctx, nil, wait, func(l List) { first = l; cancel() })
 	if len(first.Members) == 0 {
-		return List{}, fmt.Errorf("stopped while waiting for the first list of the controller: %s", *problem.Load())
+		return List{}, fmt.Errorf("stopped while waiting for the first list from the controller: %s", *problem.Load())
 	}
 	return first, nil
 }
@@ -132,7 +132,7 @@ func (c *controllerSource) run(ctx context.Context, again <-chan struct{}, troub
 		trouble(told(err))
 		if !c.failing {
 			c.failing = true
-			c.log.Warn("cannot follow the controller; the known list of members stands", "controller", c.cfg.Members.Controller.Address, "error", told(err), "retry", pause)
+			c.log.Warn("cannot follow the controller; the known list of members stays in use", "controller", c.cfg.Members.Controller.Address, "error", told(err), "retry", pause)
 		}
 		boottime.Wait(ctx, pause)
 	}
@@ -250,7 +250,7 @@ func (c *controllerSource) note(text string) {
 		c.unsaid = text
 	default:
 		c.said, c.saidAt, c.unsaid = text, now, ""
-		c.log.Warn("the controller shows no usable list of members; the known one stands", "problem", text)
+		c.log.Warn("the controller shows no usable list of members; the known one stays in use", "problem", text)
 	}
 }
 

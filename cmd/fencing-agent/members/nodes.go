@@ -114,10 +114,10 @@ func (k *nodeSource) First(ctx context.Context, remembered bool) (List, error) {
 		if lacks != said {
 			said = lacks
 			problem.Store(&lacks)
-			k.log.Warn("waiting for the first list of members of the API server; the watchdog is not armed", "server", k.kube.Host(), "problem", lacks)
+			k.log.Warn("waiting for the first list of members from the API server; the watchdog is not armed", "server", k.kube.Host(), "problem", lacks)
 		}
 		if boottime.Wait(ctx, backoff.Next(err)); ctx.Err() != nil {
-			return List{}, fmt.Errorf("stopped while waiting for the first list of the API server: %s", lacks)
+			return List{}, fmt.Errorf("stopped while waiting for the first list from the API server: %s", lacks)
 		}
 	}
 }

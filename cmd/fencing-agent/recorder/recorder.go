@@ -248,7 +248,7 @@ func (r *Recorder) begin(ctx context.Context) (store, uint64) {
 		}
 		if !told && r.c.Opened == nil {
 			told = true
-			r.c.Log.Warn("history cannot be opened; trying again, and the agent goes on without", "file", r.c.Path, "error", err)
+			r.c.Log.Warn("history cannot be opened; the agent goes on without it and tries again", "file", r.c.Path, "error", err)
 		}
 		if boottime.Wait(ctx, openRetry); ctx.Err() != nil {
 			return nil, 0

@@ -163,7 +163,7 @@ func Watch(ctx context.Context, c cache.Cache, h *Hub, groupLabel string, log *s
 		if group, b, err := bookOf(o); err == nil {
 			h.Booked(group, b)
 		} else {
-			log.Warn("cannot read the member-list history; the group's list stands", "err", err)
+			log.Warn("cannot read the member-list history; the group keeps its list", "err", err)
 		}
 	}
 	b, err := books.AddEventHandler(toolscache.ResourceEventHandlerFuncs{

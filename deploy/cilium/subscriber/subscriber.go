@@ -111,7 +111,7 @@ func (s *subscriber) update(u client.Update, health cell.Health) {
 	s.tell(r, changed, refreshed)
 	switch {
 	case !hooked:
-		health.Degraded("LEFT has no effect", errors.New("another component took the hook of the backend selection: the cell must stand behind all others"))
+		health.Degraded("LEFT has no effect", errors.New("another component took the hook of the backend selection: the cell must come after all others"))
 	case r.mode != modeAgent:
 		health.Degraded("Kubernetes' view of the backends applies", errors.New(r.reason))
 	case !u.Connected:

@@ -30,7 +30,7 @@ const (
 // The sender names itself when it is not answered.
 var ErrOtherRoster = errors.New("packet numbers its sender by another roster")
 
-// Kind tells probes from replies.
+// Kind distinguishes probes from replies.
 type Kind uint8
 
 const (
@@ -48,7 +48,7 @@ type Message struct {
 	// Decode leaves Member -1 for a name that is not on this node's roster.
 	Name   string
 	Member int
-	Clock  uint64 // ClockOf the sender when it made the packet; 0: not told
+	Clock  uint64 // ClockOf the sender when it made the packet; 0: not given
 
 	// Of a probe:
 	Roster uint32 // RosterTag of the prober
@@ -62,7 +62,7 @@ type Message struct {
 	Unchanged bool // the statement is the one that the probe said its sender holds
 	Sight     netgossip.Sight
 	Statement *netgossip.Statement
-	Digest    uint64 // of Statement, as the replier reckons
+	Digest    uint64 // of Statement, as the replier computes it
 	// Sees goes with one of them to a prober with another roster, to which the sets of a
 	// statement say nothing.
 	Sees bool
@@ -70,13 +70,13 @@ type Message struct {
 	Relay netgossip.Relay
 	// RelayAge is how old Relay is when the reply is made. Append rounds it up.
 	RelayAge time.Duration
-	// Piece goes with any of them but a statement, beside which it might not have room.
+	// Piece goes with any of them except a statement, which might leave no room for it.
 	Piece Piece
-	// Cookie goes with any of them. A word bears the one that its receiver gave to its sender, which nobody else
-	// was told: any member can write the number of any other into a packet.
+	// Cookie goes with any of them. A word contains the cookie that its receiver gave to its sender and to no other
+	// member: any member can write any other's number into a packet.
 	Cookie uint64
 
-	// Of a word, which has no ID: what it says.
+	// For a word, which has no ID: what it says.
 	Word doubt.Word
 }
 
@@ -86,14 +86,14 @@ func RosterTag(r *roster.Roster) uint32 {
 	return crc32.Checksum(binary.LittleEndian.AppendUint64(b, r.Epoch), castagnoli)
 }
 
-// ClockOf tells a clock in a way that two packets of one boot can be compared, and those of two boots
-// are years apart: milliseconds, counted from the boot's random number. 0 is never returned.
+// ClockOf is a reading of a clock by which two packets of one boot can be compared, and those of two boots are years
+// apart: milliseconds, counted from the boot's random number. 0 is never returned.
 func ClockOf(boot uint64, at boottime.Instant) uint64 {
 	return max(1, boot+uint64(at/boottime.Instant(time.Millisecond)))
 }
 
-// ClockBetween is the time from one reading of a sender's clock to another, negative if the other is
-// the earlier one; ok is false if they are of two boots.
+// ClockBetween is the time from one reading of a sender's clock to another, negative if the other is earlier; ok is
+// false if they are from two boots.
 func ClockBetween(one, other uint64) (d time.Duration, ok bool) {
 	ms := int64(other - one)
 	if ms > maxUptime || ms < -maxUptime {
@@ -206,9 +206,8 @@ func Decode(b []byte, r *roster.Roster, tag uint32) (Message, error) {
 	return m, m.from(number, r, tag)
 }
 
-// from resolves the sender. A reply comes to somebody who knows by its id whom it asked,
-// and numbers its sender only if the probe's tag was the replier's own; a probe must prove
-// that both count by the same roster.
+// from resolves the sender. The receiver of a reply knows by its id whom it asked. A reply has its sender's number
+// only if the probe's tag was the replier's; a probe must prove that both use the same roster.
 func (m *Message) from(number uint32, r *roster.Roster, tag uint32) error {
 	switch {
 	case (number == 0) == (m.Name == ""):

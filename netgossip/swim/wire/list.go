@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// PieceSize bounds a piece of a list's text in bytes: a packet has room for it beside the
-	// longest name.
+	// PieceSize bounds a piece of a list's text in bytes: a packet has room for it and the longest name.
 	PieceSize = 512
 	// MaxList bounds the text of a list in bytes. 1000 members on two networks have some 40 KiB.
 	MaxList = 256 << 10
@@ -110,8 +109,8 @@ func EncodeList(members []roster.Member) ([]byte, error) {
 	return text, nil
 }
 
-// DecodeList reads the text of a list. It comes from the network: names and addresses are such as a
-// source of lists may have, but which list it is only the digest of what is returned can tell.
+// DecodeList reads the text of a list. The text comes from the network: names and addresses are checked as for a
+// source of lists, but only the digest of the result shows which list it is.
 func DecodeList(text []byte) ([]roster.Member, error) {
 	fail := func(format string, args ...any) ([]roster.Member, error) {
 		return nil, fmt.Errorf("text of a list: "+format, args...)

@@ -14,8 +14,8 @@ import (
 //     such that are present, from member 0 on and ending with one that is present, or
 //   - a little-endian bitmap without trailing zero bytes,
 //
-// whichever is shorter. An empty set is no bytes at all. What is usual is short: a healthy
-// view of 1000 members is six bytes, a cut between two racks of consecutive members likewise.
+// whichever is shorter. An empty set takes no bytes. Common sets are short: a healthy view of 1000 members takes six
+// bytes, and so does a cut between two racks of consecutive members.
 const (
 	formRuns   = 1
 	formBitmap = 2
@@ -114,6 +114,6 @@ func setFromBitmap(b []byte, limit int) (roster.Set, error) {
 	return s, nil
 }
 
-// difference is the members in exactly one of the two sets. Whom a node sees, counts and
-// takes for guarded are nearly the same nodes, so the second and third travel as this.
+// difference is the members in exactly one of the two sets. A node sees, counts and takes for guarded nearly the same
+// nodes, so the second and third sets are sent as this difference.
 func difference(a, b roster.Set) roster.Set { return a.Minus(b).Union(b.Minus(a)) }

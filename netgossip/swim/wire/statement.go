@@ -118,8 +118,8 @@ func millisUp(d time.Duration) uint32 {
 func statementFromWire(w *Statement, r *roster.Roster) (*netgossip.Statement, error) {
 	limit := roster.MaxNodes
 	if w.GetRosterDigest() == r.Digest {
-		// With another roster the sets count other members, possibly more than we
-		// know; such a statement is of use only to tell that its sender is alive.
+		// With another roster the sets index other members, possibly more than we know; such a statement only shows
+		// that its sender is alive.
 		limit = r.Size()
 	}
 	var sets [5]roster.Set
@@ -172,8 +172,8 @@ func statementFromWire(w *Statement, r *roster.Roster) (*netgossip.Statement, er
 	}, nil
 }
 
-// termsFromWire takes what a later version may add for terms that are not settled: this one
-// cannot tell whether they are the same.
+// termsFromWire treats terms that a later version may add as not settled: this version cannot tell whether they are
+// the same.
 func termsFromWire(w *Statement) netgossip.Terms {
 	by := w.GetTermsBy()
 	if by > math.MaxUint8 {

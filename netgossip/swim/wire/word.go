@@ -8,7 +8,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// wordFromWire reads a word. It numbers two members, so it is of use only among those who count by one roster.
+// wordFromWire reads a word. It contains the numbers of two members, so it is only useful between nodes that use the
+// same roster.
 func wordFromWire(w *Word, r *roster.Roster, tag uint32) (Message, error) {
 	size := uint32(r.Size())
 	switch member, peer, kind := w.GetMember(), w.GetPeer(), w.GetSilence(); {

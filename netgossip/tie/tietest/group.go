@@ -18,17 +18,17 @@ const (
 
 // Rig makes the tie-breakers of one group.
 type Rig struct {
-	// New makes the one of a node. All of a rig share what their grants stand in. What a tie-breaker wants done elsewhere is
-	// done within its Step.
+	// New makes the one of a node. All members of a rig share the place where their grants are stored. Work that a
+	// tie-breaker has for other places is done within its Step.
 	New func(r *roster.Roster, e tie.Evidence, boot uint64, now boottime.Instant) tie.Breaker
 	// MaxAge is how long what members say counts.
 	MaxAge time.Duration
-	// Decides is within what time an equal split is decided that nothing stands against.
+	// Decides is the time within which an equal split without obstacles is decided.
 	Decides time.Duration
 	// Horizon is what nodes state of their guards unless a scenario says otherwise.
 	Horizon time.Duration
-	// OneHorizon: the tie-breaker waits for Horizon whatever nodes state. Anyone who asks it has to look at the horizons of the others
-	// itself, as package watchdog does in the slots of a LUN.
+	// OneHorizon: the tie-breaker waits for Horizon whatever nodes state. Its caller has to check the horizons of the
+	// others itself, as package watchdog does in the slots of a LUN.
 	OneHorizon bool
 }
 
@@ -218,8 +218,8 @@ func (g *Group) check() {
 	}
 }
 
-// movedOn reports whether a node is fed no more by the grant that named it, and has put that down by another token: it is not
-// waited for, and who proves its death counts from the new grant.
+// movedOn reports whether a node is no longer fed under the grant that named it, and has given it up with another
+// token. Then nobody waits for it, and a proof of its death counts from the new grant.
 func (n *node) movedOn() bool { return !n.down && n.out.Token != n.fedToken }
 
 // checkShown compares what is shown with what is answered.
