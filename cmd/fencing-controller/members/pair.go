@@ -35,9 +35,9 @@ func (p *pair) read() (*tls.Certificate, error) {
 	case err != nil:
 		p.say("the new certificate of members.certFile and members.keyFile cannot be used; the one that was read before stands", err)
 	case now.After(c.Leaf.NotAfter):
-		p.say("agents refuse the certificate of members.certFile, so renew it", fmt.Errorf("it has expired at %s", c.Leaf.NotAfter.UTC().Format(time.RFC3339)))
+		p.say("the certificate of members.certFile is refused by agents: renew it", fmt.Errorf("it has expired at %s", c.Leaf.NotAfter.UTC().Format(time.RFC3339)))
 	case now.Before(c.Leaf.NotBefore):
-		p.say("agents refuse the certificate of members.certFile until it is valid, so compare the clocks", fmt.Errorf("it is valid from %s on", c.Leaf.NotBefore.UTC().Format(time.RFC3339)))
+		p.say("the certificate of members.certFile is refused by agents until it is valid: compare the clocks", fmt.Errorf("it is valid from %s on", c.Leaf.NotBefore.UTC().Format(time.RFC3339)))
 	default:
 		p.said = ""
 	}
