@@ -1,6 +1,7 @@
 package diskquorum
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -39,7 +40,7 @@ func (a *Arbiter) Hear(now boottime.Instant, lately roster.Set, quorum int, date
 	n := a.roster.Size()
 	isolating, fresh := 0, 4*a.echoPace()+a.timing.IOTimeout
 	var missed []boottime.Instant
-	c.add(a.roster.Self, now, lately)
+	c.add(a.roster.Self, now, &lately)
 	for slot := range a.echo.peers {
 		p := &a.echo.peers[slot]
 		if p.date == 0 || now >= p.date.Add(dated) || !p.Settled || !a.sameList(&p.Echo) || p.RosterIndex == a.roster.Self || p.Judged.Timeout > 0 {
@@ -47,7 +48,7 @@ func (a *Arbiter) Hear(now boottime.Instant, lately roster.Set, quorum int, date
 		}
 		switch {
 		case !p.Lives:
-			c.add(p.RosterIndex, p.date, p.Lately)
+			c.add(p.RosterIndex, p.date, &p.Lately)
 		case now.Sub(p.date) <= fresh && !p.View.Has(a.roster.Self):
 			if isolating++; !p.Lately.Has(a.roster.Self) {
 				missed = append(missed, p.date)
@@ -94,8 +95,9 @@ func (a *Arbiter) sameList(e *Echo) bool {
 // cover looks for the set S of H1 and H2 whose earliest date is the latest. One more member makes no condition
 // harder, so S is all those whose date is not earlier than some instant.
 type cover struct {
-	words [MaxSlots + 1]word
-	n     int
+	words   [MaxSlots + 1]word
+	n       int
+	members roster.Set // whose words these are
 }
 
 type word struct {
@@ -105,56 +107,53 @@ type word struct {
 }
 
 // add notes a member that does not live. The latest statement counts, whichever slot it is in.
-func (c *cover) add(member int, date boottime.Instant, lately roster.Set) {
-	for i := range c.n {
-		if w := &c.words[i]; w.member == member {
-			if date > w.date {
-				*w = word{member, date, &lately}
+func (c *cover) add(member int, date boottime.Instant, lately *roster.Set) {
+	if c.members.Has(member) {
+		for i := range c.n {
+			if w := &c.words[i]; w.member == member && date > w.date {
+				*w = word{member, date, lately}
 			}
-			return
 		}
+		return
 	}
 	if c.n < len(c.words) {
-		c.words[c.n] = word{member, date, &lately}
+		c.words[c.n] = word{member, date, lately}
 		c.n++
+		c.members.Add(member)
 	}
 }
 
 // latest is the earliest date of the best S; ok is false where there is none.
 func (c *cover) latest(n int) (date boottime.Instant, ok bool) {
-	var in roster.Set
-	var missing [MaxSlots + 1]int // by member: how many of S miss it
-	if n > len(missing) {
-		return 0, false // more members than slots: most of the list cannot say anything
+	words := c.words[:c.n]
+	if n > len(c.words) || 2*len(words) <= n {
+		return 0, false // most of the list cannot tell, or does not say that it does not live
 	}
-	for k := range c.n {
-		best := k
-		for i := k; i < c.n; i++ {
-			if c.words[i].date > c.words[best].date {
-				best = i
-			}
-		}
-		c.words[k], c.words[best] = c.words[best], c.words[k]
-		w := &c.words[k]
+	slices.SortFunc(words, func(a, b word) int { return cmp.Compare(b.date, a.date) })
+	var in roster.Set
+	z, missed := 0, 0 // H2 is so of each member before z, and so many of S miss z
+	for k := range words {
+		w := &words[k]
 		in.Add(w.member)
-		for z := range n {
-			if !w.lately.Has(z) {
-				missing[z]++
+		missed += missing(words[k:k+1], z)
+		for 2*in.Len() > n && (in.Has(z) || 2*missed > n) {
+			for z++; z < n && in.Has(z); z++ {
 			}
-		}
-		if 2*in.Len() > n && covered(n, in, &missing) {
-			return w.date, true
+			if z == n {
+				return w.date, true
+			}
+			missed = missing(words[:k+1], z)
 		}
 	}
 	return 0, false
 }
 
-// covered is H2: the nodes in S that miss a node outside of S are most of the list.
-func covered(n int, in roster.Set, missing *[MaxSlots + 1]int) bool {
-	for z := range n {
-		if !in.Has(z) && 2*missing[z] <= n {
-			return false
+// missing is how many of these miss a node. H2: of a node outside of S they are most of the list.
+func missing(words []word, node int) (n int) {
+	for i := range words {
+		if !words[i].lately.Has(node) {
+			n++
 		}
 	}
-	return true
+	return n
 }

@@ -155,7 +155,7 @@ func TestCoverFindsTheBestSet(t *testing.T) {
 				}
 			}
 			words = append(words, word{member, boottime.Instant(date), &lately})
-			c.add(member, boottime.Instant(date), lately)
+			c.add(member, boottime.Instant(date), &lately)
 		}
 		got, ok := c.latest(n)
 		want := bestCover(n, words[0].member, words)

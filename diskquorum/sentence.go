@@ -89,7 +89,7 @@ func (a *Arbiter) noteSentence(c *Completion) {
 // contains a sentence; zero: not known.
 func (a *Arbiter) Spoke(member int) (boot uint64, at boottime.Instant, sentenced bool) {
 	for slot := range a.echo.peers {
-		if p := &a.echo.peers[slot]; p.date > at && a.sameList(&p.Echo) && p.RosterIndex == member {
+		if p := &a.echo.peers[slot]; p.RosterIndex == member && p.date > at && a.sameList(&p.Echo) { // most are another one's
 			boot, at, sentenced = p.Boot, p.date, p.Judged.Timeout > 0
 		}
 	}
