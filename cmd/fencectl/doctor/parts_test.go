@@ -105,7 +105,7 @@ func TestFileOfLists(t *testing.T) {
 		"damaged":    {`{"x":`, "is damaged"},
 		"empty":      {"", "is damaged"},
 		"another's":  {strings.Replace(known, "n1", "n2", 1), `is of node "n2"`},
-		"a folder":   {"/", "no regular file"},
+		"a folder":   {"/", "is not a regular file"},
 		"later":      {strings.Replace(known, `"version":1`, `"version":2`, 1), "has format 2"},
 		"a loop":     {"@", "too many levels"},
 	} {
