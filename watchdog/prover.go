@@ -270,7 +270,7 @@ func (v *Prover) whoSees(now boottime.Instant, p int) (member int, sees bool) {
 }
 
 // seenByCounted reports whether a counted member's fresh statement has a peer among the seen: it may have met a later boot. The
-// members are asked once in a step, whatever node it is about: half of a group may have condemned itself.
+// members are asked once in a step: half of a group may have condemned itself.
 func (v *Prover) seenByCounted(now boottime.Instant, p int) bool {
 	if out := &v.out; !out.gathered {
 		out.gathered = true

@@ -123,7 +123,7 @@ func TestOracleMissesNothing(t *testing.T) {
 	}
 }
 
-// Guard: each thing that the oracle looks for with a node's events is found, no matter who it concerns.
+// Guard: each thing that the oracle looks for with a node's events is found.
 func TestOracleFindsWhatIsSeeded(t *testing.T) {
 	seeds := map[string]func(c *Cluster, n *Node){
 		"decided twice": func(c *Cluster, n *Node) {
