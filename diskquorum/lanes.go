@@ -197,7 +197,7 @@ func (a *Arbiter) Complete(now boottime.Instant, c *Completion) {
 	}
 	l.inFlight, l.took = false, max(c.Ended.Sub(c.Started), l.took*7/8)
 	if c.Own != nil {
-		_ = a.showed(c.Device, cmp.Or(c.OwnEnded, c.Ended), c.Own) // the lane has what it says
+		_ = a.showed(c.Device, cmp.Or(c.OwnEnded, c.Ended), c.Own) // the lane keeps the result
 	}
 	a.echo.lanes[c.Device].last = l.echo
 	switch {

@@ -250,7 +250,7 @@ func (s *Schedule) endSweep(now boottime.Instant) {
 		case p.swept != w.number || p.due != boottime.Never:
 		case p.lost:
 			s.plan(p, now.Add(time.Duration(s.rand.Float64()*float64(s.lostInterval()))))
-		case !s.sampling() || !s.vouchable(p) || p.proven < w.began: // whom it did not find is probed, whatever a slow answer says
+		case !s.sampling() || !s.vouchable(p) || p.proven < w.began: // whom it did not find is probed whatever a slow answer says
 			s.plan(p, now.Add(time.Duration(s.rand.Float64()*float64(max(s.pace.Interval, s.params.EvidenceInterval)))))
 		}
 	}

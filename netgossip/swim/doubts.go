@@ -31,8 +31,8 @@ type DoubtsConfig struct {
 
 // Doubts is the doubt of a node about its peers (package doubt), which the instances of all its networks share: what is
 // late on one is looked at on all. It rests while an instance is missing, or counts by another roster than the others: no
-// time passes for it, and when the instance is there all silences begin again. With another roster it starts anew
-// with only the peers that are LEFT.
+// time passes for it, and when the instance is there all silences begin again. With another roster it starts with
+// only the peers that are LEFT.
 //
 // A word counts only with the cookie that this process gave to its sender, in an answer to the sender's probe. No
 // other member got that cookie, so a member with the key cannot speak in the name of others. And it is dated like any

@@ -88,7 +88,8 @@ func find(root string, folders []string, pattern string) (found []string, err er
 	return found, nil
 }
 
-// settle makes the files what is wanted, nil: away; or fails if they are not, and says which.
+// settle writes the wanted files, and removes those that are nil; or, if it may not write, fails and names the files
+// that differ.
 func settle(repo *os.Root, check bool, want map[string][]byte) error {
 	stale := false
 	for _, p := range slices.Sorted(maps.Keys(want)) {

@@ -98,7 +98,7 @@ func (r *release) chartLayout(at layout.Path, name string, meta, archive []byte)
 	return at.AppendDescriptor(named)
 }
 
-// commitTime takes the files' own times out, which are those of the checkout.
+// commitTime removes the files' own times, which are those of the checkout.
 func (r *release) commitTime(c *chartfile.Chart) {
 	c.ModTime, c.SchemaModTime = r.time, r.time
 	for _, f := range c.Raw {

@@ -67,7 +67,7 @@ func times(tie, runs uint8) Times {
 	return Times{Tie: tie, Dated: lun, Beat: 1, Claim: max(lun, lifetime) + runs + 1, Runs: runs}
 }
 
-// Usual are the shortest that keep the order of the rules.
+// Usual are the shortest times that keep the order of the rules.
 var Usual = times(2, 2)
 
 // overlap is how long a node may live with one outside of its set that feeds: D_lun, D_max (D_lun where it holds beside N), G if it lives by a grant that

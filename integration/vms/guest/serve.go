@@ -44,7 +44,7 @@ func (l *link) log(format string, args ...any) {
 	l.send(control.Message{Kind: control.Log, Source: control.SourceGuest, Text: fmt.Sprintf(format, args...)})
 }
 
-// serve brings the machine up and then answers until the port fails, which it returns. Its
+// serve brings the machine up and then answers until the port fails. It returns that error. Its
 // goroutines live as long as the machine.
 func serve() error {
 	boot, err := readBoot()

@@ -15,7 +15,7 @@ func GrantTo(sequence uint64, node string) leasequorum.Record {
 	}
 }
 
-// Contract holds a register to what the tie-break rests on: a write replaces the version that it names, and nothing
+// Contract checks what the tie-break relies on in a register: a write replaces the version that it names, and nothing
 // else; each write makes a new version; a deleted Lease is not brought back by a write. There is no Lease to begin
 // with, and remove deletes the one there is.
 func Contract(t *testing.T, perform func(leasequorum.Op) leasequorum.Completion, remove func()) {
