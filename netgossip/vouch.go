@@ -101,8 +101,8 @@ func (m *Merger) Demand(v *View, quorum int) Demand {
 }
 
 // share is the mean number of networks that notice when peers vanish, for the peers whose loss the fewest networks
-// notice; gone of each are counted. That this node's side of a network is up says nothing: a switch may have cut it
-// off from all peers, or from these.
+// notice; gone is the share of the peers that vanish. That this node's side of a network is up says nothing: a switch
+// may have cut it off from all peers, or from these.
 //
 // Let g of the n peers vanish, and G of them be covered by the samples of a network. Those are
 // drawn from n - g + G peers at most, so k of them are all answered with a probability of at most
