@@ -25,8 +25,8 @@ type Hearing struct {
 }
 
 // Hear judges the echo blocks. lately are the members that anybody may still count because this node has seen them,
-// dated is how long a dated word counts (D_lun), and quorum is how many make a majority. The node must use the one list
-// by which its sets count, and by no other: so must each whose word counts.
+// dated is how long a dated word counts (D_lun), and quorum is how many make a majority. The node must use exactly
+// the one list that its sets refer to, and so must each node whose block counts.
 //
 // Why others cannot call a node dead while this node holds: S is most of the list, and so is, or contains with this
 // half's complement, every set that claims a death; they share a node that said, within D_lun, that it did not live.

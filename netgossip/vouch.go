@@ -100,9 +100,9 @@ func (m *Merger) Demand(v *View, quorum int) Demand {
 	return d
 }
 
-// share is the mean number of networks that notice when those peers vanish whose loss is noticed by
-// the fewest, gone of each one counted. That this node's side of a network is up says nothing: a switch may have cut it
-// off from all peers, or from these.
+// share is the mean number of networks that notice when peers vanish, for the peers whose loss the fewest networks
+// notice; gone is the share of the peers that vanish. That this node's side of a network is up says nothing: a switch
+// may have cut it off from all peers, or from these.
 //
 // Let g of the n peers vanish, and G of them be covered by the samples of a network. Those are
 // drawn from n - g + G peers at most, so k of them are all answered with a probability of at most

@@ -36,7 +36,7 @@ type sentence struct {
 	timeout   time.Duration // T as read back, so it may be announced; 0: it may not
 	answered  bool          // the feeder has said what became of the timeout
 
-	blind bool             // what the kernel counts down could not be seen: nobody is counted before
+	blind bool             // the kernel's countdown could not be read: no peer is counted before
 	sight boottime.Instant // this; zero: the agent before this one is not known to be gone yet
 }
 

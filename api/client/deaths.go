@@ -71,7 +71,7 @@ type DeathNews struct {
 }
 
 // FollowDeaths follows the agent until ctx ends and calls use with each death that may be acted on at that moment,
-// and with each that turns out to be none. The rules of docs/consumers.md are inside:
+// and with each one that turns out to be false. The rules of docs/consumers.md are inside:
 //
 //   - A death is told once for each boot, whatever becomes of the connection, of the agent, or of the node: as soon as
 //     an agent that is alive, and whose node has quorum and is fed, names proof and boot. What was known before ctx

@@ -21,7 +21,7 @@ import (
 const (
 	// quietFor is how long a wait says nothing, and how often it looks whether there is something to say.
 	quietFor = time.Second
-	// sayAgain is after which time a wait says the same again.
+	// sayAgain is how long a wait is silent before it repeats its message.
 	sayAgain = 10 * time.Second
 )
 

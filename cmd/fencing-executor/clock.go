@@ -23,10 +23,10 @@ func clock(notAfter time.Time, made string, now time.Time) error {
 	known := err == nil
 	switch late := now.Sub(notAfter); {
 	case late >= 0 && known:
-		return fmt.Errorf("it is too late: nothing is begun after %s, and this node's clock says %s, %v after that. The Job was made at %s by the controller's clock: "+
-			"if it has not waited for this long, the two clocks differ: compare them, and mend the one that is wrong", stamp(notAfter), stamp(now), late.Truncate(time.Second), stamp(at))
+		return fmt.Errorf("it is too late: nothing may start after %s, and this node's clock says %s, %v after that. The Job was made at %s by the controller's clock: "+
+			"if it has not waited for this long, the two clocks differ: compare them, and correct the wrong one", stamp(notAfter), stamp(now), late.Truncate(time.Second), stamp(at))
 	case late >= 0:
-		return fmt.Errorf("it is too late: nothing is begun after %s, and this node's clock says %s, %v after that. "+
+		return fmt.Errorf("it is too late: nothing may start after %s, and this node's clock says %s, %v after that. "+
 			"If the Job has not waited for this long, the clocks of this node and of the controller differ", stamp(notAfter), stamp(now), late.Truncate(time.Second))
 	case known && at.Sub(now) > clocks:
 		return fmt.Errorf("this node's clock is wrong, or the controller's: the Job was made at %s, and it is %s here, %v before that; at most %v are allowed, "+

@@ -131,7 +131,7 @@ func (d *Doubts) arm() {
 	}
 }
 
-// part takes that an instance ends.
+// part notes that an instance ends.
 func (d *Doubts) part(e *evidence) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

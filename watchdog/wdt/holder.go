@@ -35,7 +35,7 @@ func (d *Device) findHolder(f facts, but ...int) error {
 		case len(descriptors) > 0:
 			switch {
 			case !d.opened(filepath.Join(dir, "fd"), descriptors, f):
-			case procfs.Killed(d.proc, pid): // its first thread hangs, and has all that was open
+			case procfs.Killed(d.proc, pid): // a thread of it hangs, and keeps everything open
 				return stuck(pid, program(), p.Name())
 			default:
 				return busy(pid, program())

@@ -11,8 +11,8 @@ import (
 
 // pinTo is the device that the sockets of a network are to be pinned to, "" for none.
 //
-// Nothing can come in by a loopback or a dummy interface but what is on the host. Its
-// address is for a laboratory, or announced to routers and reached by whatever interface.
+// Only packets from the host itself can arrive on a loopback or a dummy interface. Its address is for a laboratory,
+// or announced to routers and reached by whatever interface.
 func (n *Networks) pinTo(sn config.SystemNetwork, found iface.Local) string {
 	switch {
 	case n.cfg.Listen != nil || sn.BindToDevice == config.BindOff:

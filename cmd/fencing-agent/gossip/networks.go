@@ -225,8 +225,8 @@ func (n *Networks) SetDemand(d netgossip.Demand) {
 	n.each(func(in *swim.Instance) { in.SetDemand(d) })
 }
 
-// Ask has peers asked for their statements, by the network to do it on. A network that counts by another roster for a
-// moment asks others, which makes nothing believed.
+// Ask makes the networks ask peers for their statements, by the network to do it on. A network that counts by another
+// roster for a moment asks others, which makes nothing believed.
 func (n *Networks) Ask(peers []roster.Set) {
 	for k, w := range n.all {
 		w.do(func(in *swim.Instance) { in.Ask(peers[k]) })

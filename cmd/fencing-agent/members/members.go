@@ -218,7 +218,7 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 	switch {
 	case s.Fresh() && vouched && s.Base().Size() == 1 && !forgot: // it begins at once
 	case s.Fresh() && vouched && s.Base().Size() == 1:
-		m.log.Warn("what this node remembered of its lists of members is gone, and its list names nobody else: other nodes may use another list: correct members.static; "+
+		m.log.Warn("what this node remembered of its lists of members is gone, and its list has no other member, while other nodes may use another one: correct members.static; "+
 			"only if this node has always been alone, remove this file and the lock, and start again", "cache", m.cache.path, "lock", m.cache.lock)
 	case s.Fresh() && vouched:
 		m.log.Info("this node remembers no list of members; it waits until most members of its list use it, too", "members", s.Base().Size())

@@ -265,7 +265,7 @@ func text(at func(*Config) *string, empty bool) setter {
 	}
 }
 
-// listens says that an address cannot be switched off.
+// listens marks an address that cannot be switched off.
 const listens = "-"
 
 // address is an address to listen at, or the text for not listening. A port of 0 is any that is free.

@@ -70,8 +70,8 @@ func begin(path string, groups []string) error {
 	return unix.Exec("/proc/self/exe", []string{os.Args[0], "root", path}, os.Environ())
 }
 
-// clock has CLOCK_BOOTTIME begin with the boot for all processes that this thread starts: agents
-// rightly do not believe that a boot is a new one which began before the last one ended.
+// clock has CLOCK_BOOTTIME begin with the boot for all processes that this thread starts: agents rightly do not
+// believe in a new boot that began before the previous one ended.
 func clock() error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
