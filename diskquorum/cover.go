@@ -67,8 +67,8 @@ func (a *Arbiter) Hear(now boottime.Instant, lately roster.Set, quorum int, date
 	return h
 }
 
-// outvoted is the earliest date at which all holders of the latest grant say that they are fed by it; 0: they do not
-// all say so, or the grant names this node, maybe by a token that it has given up.
+// outvoted is the earliest of the dates of the blocks in which the holders of the latest grant say that they are fed
+// by it; 0: they do not all say so, or the grant names this node, maybe by a token that it has given up.
 func (a *Arbiter) outvoted(now boottime.Instant, fresh time.Duration) boottime.Instant {
 	g := a.lease.grant
 	if g == nil || a.table.holdersDone(g, &a.timing, a.ownWatchdog()) {

@@ -153,8 +153,8 @@ func agreeing(set roster.Set, words *[roster.MaxNodes]*testified) boottime.Insta
 	return first
 }
 
-// grantShown is the earliest date at which all holders of the latest grant say that they live by it; 0: not all say
-// so.
+// grantShown is the earliest of the dates of the blocks in which the holders of the latest grant say that they live
+// by it; 0: not all say so.
 func (a *Arbiter) grantShown(can roster.Set, words *[roster.MaxNodes]*testified) boottime.Instant {
 	g := a.lease.grant
 	if g == nil || a.lease.pending || a.lease.unknown || a.table.holdersDone(g, &a.timing, a.ownWatchdog()) {

@@ -139,8 +139,8 @@ func (g *guarding) bound() {
 }
 
 // recallGuard finds in this node's slot what an earlier agent of this boot has said about the watchdog: that it is
-// armed, its timeout, or that its firing time is unknown. Nothing else is written there like that: a driver that does
-// not report its timeout has none.
+// armed, with a timeout, and all the same without a horizon, since it was seen not to fire. Nothing else writes these
+// three together: a driver that does not report its timeout has none.
 func (c *Core) recallGuard() {
 	if c.unfired || c.guard.Armed || c.lun.arbiter == nil {
 		return
@@ -328,7 +328,7 @@ func (r *release) written(now boottime.Instant, sequence uint64, age time.Durati
 // tie the half knows. The other half can prove it by a grant of its own only, and one follows a grant that
 // names this node when the horizon is over that is stated with the token: in the slot (see
 // Prover.excluded), or to the tie-breaker, which waits itself (tie.Breaker; in the Lease K7). Without a grant that
-// names this node there is no such limit.
+// names this node no such horizon is stated.
 func (c *Core) mayArm() bool {
 	if c.guard.Armed {
 		return true

@@ -167,8 +167,8 @@ type lossProof struct {
 // judgeLoss reports whether this node condemns its boot because it alone has lost the LUN. It starves already, and the others have
 // it, say so over the networks, and are a majority without this node.
 //
-// Invariant: a loss of this node alone is not enough. If the LUN fails for all, each node has lost it; the others
-// then go on, and say that they have lost it too. Nor by how many have it: those that a hub counts may count nobody
+// Invariant: that this node has lost the LUN is not enough. If it fails for all, each node has lost it; the others
+// then go on, and say that they have lost it too. Nor is it enough how many have it: those that a hub counts may count nobody
 // but the hub, and live by it.
 func (c *Core) judgeLoss(now boottime.Instant) bool {
 	l := &c.judgement.loss

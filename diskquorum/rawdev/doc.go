@@ -24,8 +24,8 @@
 // # Concurrency and blocking
 //
 // Device methods may be called from any goroutine; a call takes as long as the kernel
-// takes, possibly for ever, and Close does not interrupt it. Engine.Submit and
-// Engine.InFlight never block. Completions are delivered on the Engine's goroutine; the
+// takes, possibly for ever, and Close does not interrupt it. Engine.Submit
+// never blocks. Completions are delivered on the Engine's goroutine; the
 // callback must not block and must not call Close.
 //
 // Durability: WriteAt returns after the device has reported the data durable. An error

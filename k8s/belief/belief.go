@@ -160,8 +160,8 @@ func missing(v Verdict, stale, strange, told, past int) string {
 	return text
 }
 
-// accusers counts the other Nodes of the group that call n dead, for the boot that it runs. A report without a known
-// boot counts for every boot: a Node must not gain by hiding its boot.
+// accusers counts the other Nodes of the group that call n dead, for the boot that it runs. If n shows no boot, a
+// report of any boot counts: a Node must not gain by hiding its boot.
 func accusers(n Node, nodes []Node) int {
 	count := 0
 	for _, other := range nodes {

@@ -32,7 +32,8 @@ func partOf(n *corev1.Node, ready map[string]bool, fences []NodeFence) storm.Par
 }
 
 // claims reports whether a NodeFence has cut its node off, or may without writing that before. A fencing that is held
-// up for the control plane may not: it first writes that the claim is free, and then looks again.
+// up for the control plane may not: it first writes that it is no longer held up, and then
+// looks again.
 func claims(f *NodeFence) bool { return touched(f) || f.Status.Held() != storm.ControlPlane }
 
 func touched(f *NodeFence) bool { return f.Status.Isolated || f.Status.Switched }

@@ -1,6 +1,6 @@
 // Package kdump judges what crash kernels say. fence_kdump_send runs in the crash kernel of a machine that has panicked,
 // and sends a message of eight bytes every ten seconds while the dump is written. The message names no node: its
-// source address says which node it is about, and [Book.Hear] looks that up.
+// source address says which node it is about, which the caller of [Book.Hear] has looked up.
 //
 // Invariants, with the guards that keep them ([Book.Judge]):
 //

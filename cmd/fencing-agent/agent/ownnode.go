@@ -45,7 +45,7 @@ func (n *nodeSignals) tell(g ownnode.Signals, to func(map[string]string)) {
 const kubePart = "kubernetes.kubeconfig"
 
 // openKubernetes makes the client of the API server, if the configuration names one. A kubeconfig that cannot be used is a part that is
-// missing: who is asked about ties by it is one that is not reached.
+// missing: until it can be used, the API server counts as unreachable in ties.
 func (a *Agent) openKubernetes() (err error) {
 	if a.kube.client = a.opts.Kubernetes; a.kube.client != nil || !a.cfg.UsesKubernetes() {
 		return nil

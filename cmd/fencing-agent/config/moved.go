@@ -226,7 +226,7 @@ func walk(path string, n *yaml.Node, visit func(path string, in, key, value *yam
 	}
 }
 
-// anchors refuses what stands for what is written elsewhere.
+// anchors refuses YAML anchors, and aliases of them.
 func (r *report) anchors(path string, n *yaml.Node) {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
 		r.refuse(path, "anchors and aliases are not supported", "", "the value written out")
