@@ -134,7 +134,9 @@ func OddOne(devices []*Superblock) int {
 	odd := -1
 	for i, sb := range devices {
 		rest := slices.Clone(devices)
-		if rest[i] = nil; sb == nil || CheckSet(rest) != nil || !slices.ContainsFunc(rest, func(sb *Superblock) bool { return sb != nil }) {
+		rest[i] = nil
+		alone := !slices.ContainsFunc(rest, func(sb *Superblock) bool { return sb != nil })
+		if sb == nil || CheckSet(rest) != nil || alone && (len(devices) == 1 || sb.SetSize() == len(devices)) {
 			continue
 		}
 		if odd >= 0 {

@@ -241,7 +241,7 @@ func TestSetOfThree(t *testing.T) {
 		{"of another set", func(s []*Superblock) []*Superblock { s[0].SetID[0]++; return s }, 0},
 		{"of another set, and one is away", func(s []*Superblock) []*Superblock { s[0].SetID[0]++; s[2] = nil; return s }, -1},
 		{"two strangers", func(s []*Superblock) []*Superblock { s[1], s[2] = &alone, &alone; return s }, -1},
-		{"a stranger alone", func(s []*Superblock) []*Superblock { return []*Superblock{nil, &alone, nil} }, -1},
+		{"a stranger alone", func(s []*Superblock) []*Superblock { return []*Superblock{nil, &alone, nil} }, 1},
 		{"of three sets", func(s []*Superblock) []*Superblock { s[0].SetID[0]++; s[1].SetID[1]++; return s }, -1},
 		{"a copy", func(s []*Superblock) []*Superblock { s[2] = s[0]; return s }, -1},
 		{"one of three alone", func(s []*Superblock) []*Superblock { return s[:1] }, -1},

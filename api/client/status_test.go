@@ -175,6 +175,35 @@ func TestDeathIsTakenBackAsTheClockIsSet(t *testing.T) {
 	}
 }
 
+// Guard: a status that is read late does not make the next agent the one that reported a death.
+func TestLateStatusMakesNotOneAgentOfTwo(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	b := deathBook{known: map[string]NodeDeath{}}
+	status := func(began, sent time.Duration, dead bool) *fencingv1.Status {
+		s := newScene()
+		if dead {
+			fence(2, "31")(s.st)
+		}
+		st := proto.CloneOf(s.st)
+		st.Self.Uptime, st.Time = durationpb.New(sent-began), timestamppb.New(start.Add(sent))
+		return st
+	}
+	for _, c := range []struct {
+		began, sent, came time.Duration
+		dead              bool
+		proven            int
+	}{
+		{0, 10 * time.Second, 10 * time.Second, true, 1},
+		{0, 20 * time.Second, 50 * time.Second, true, 0},
+		{30 * time.Second, 51 * time.Second, 51 * time.Second, false, 0}, // another one, which has forgotten
+	} {
+		proven, withdrawn := b.note(status(c.began, c.sent, c.dead), start.Add(c.came))
+		if len(proven) != c.proven || len(withdrawn) != 0 {
+			t.Errorf("at %v: proven %v, withdrawn %v", c.came, proven, withdrawn)
+		}
+	}
+}
+
 // Guards: an agent that was restarted has forgotten, and withdraws nothing by that; but what answers is alive.
 func TestRestartWithdrawsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

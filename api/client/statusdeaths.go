@@ -38,8 +38,11 @@ func (l agentLife) is(other agentLife) bool {
 func (b *deathBook) note(st *fencingv1.Status, at time.Time) (proven, withdrawn []NodeDeath) {
 	up := -st.GetSelf().GetUptime().AsDuration()
 	life := agentLife{st.GetSelf().GetBootNonce(), st.GetTime().AsTime().Add(up), at.Add(up)}
-	if !life.is(b.life) {
+	switch {
+	case !life.is(b.life):
 		b.said = map[string]bool{}
+	case b.life.heard.Before(life.heard): // a status may come late, and never early
+		life.heard = b.life.heard
 	}
 	b.life = life
 	listed := map[string]bool{}

@@ -38,7 +38,7 @@ type Trouble struct {
 
 var placeholder = regexp.MustCompile(` ?\(?\{[a-z]+\}\)?`)
 
-// This is the sentence as the node says it about itself.
+// Here is the sentence as the node says it about itself.
 func (t *Trouble) Here() string {
 	text, _, _ := strings.Cut(t.Sentence, ": {value}")
 	text = strings.NewReplacer("the group {group}", "this group", "{node} ({group})", "this node", "{node}", "this node", "{group}", "this group").Replace(text)

@@ -78,6 +78,23 @@ func (m *manifest) wantRights(t *testing.T, account, namespace string, accesses 
 	}
 }
 
+// boundToNobodyElse reports bindings of a manifest to anybody but one service account, or of a role that is not in it.
+func (m *manifest) boundToNobodyElse(t *testing.T, account string) {
+	t.Helper()
+	only := []rbacv1.Subject{{Kind: "ServiceAccount", Name: account, Namespace: controllerName}}
+	for _, b := range m.clusterBind {
+		there := slices.ContainsFunc(m.clusterRole, func(r *rbacv1.ClusterRole) bool { return r.Name == b.RoleRef.Name })
+		if !there || !slices.Equal(b.Subjects, only) {
+			t.Errorf("%s: the cluster role %s is bound to %v; it is there: %v", m.name, b.RoleRef.Name, b.Subjects, there)
+		}
+	}
+	for _, b := range m.bindings {
+		if b.RoleRef.Kind != "Role" || !slices.Equal(b.Subjects, only) {
+			t.Errorf("%s: the %s %s is bound to %v", m.name, b.RoleRef.Kind, b.RoleRef.Name, b.Subjects)
+		}
+	}
+}
+
 // needed leaves out what only a group asks for that breaks ties by a Lease.
 func (m *manifest) needed(d *appsv1.DaemonSet) []k8s.Access {
 	for _, c := range m.configs {
@@ -118,7 +135,9 @@ func TestControllerRolesAreItsAccesses(t *testing.T) {
 		{"nodefence.yaml", controllerName, k8s.Fencing()},
 		{"storage.yaml", "fencing-storage", k8s.Storage()},
 	} {
-		read(t, "deploy/controller/"+c.file).wantRights(t, c.account, controllerName, c.asked)
+		m := read(t, "deploy/controller/"+c.file)
+		m.wantRights(t, c.account, controllerName, c.asked)
+		m.boundToNobodyElse(t, c.account)
 	}
 	text, err := os.ReadFile(filepath.Join(root, "deploy/controller/chart/templates/members.yaml"))
 	if err != nil {
@@ -130,7 +149,9 @@ func TestControllerRolesAreItsAccesses(t *testing.T) {
 	if !opened || !closed || strings.Contains(rest, "{{") {
 		t.Fatal("the template is not plain YAML below one condition")
 	}
-	parse(t, "members.yaml", rest).wantRights(t, controllerName, controllerName, k8s.Members())
+	m := parse(t, "members.yaml", rest)
+	m.wantRights(t, controllerName, controllerName, k8s.Members())
+	m.boundToNobodyElse(t, controllerName)
 }
 
 // The role and the policy name the Lease as the agent does.

@@ -51,10 +51,10 @@ func New(c Config) (*Checker, error) {
 	if c.Timeout <= 0 || c.Timeout > c.Pace.often {
 		return nil, fmt.Errorf("api check: timeout %v with interval %v: the timeout must be positive and not exceed the interval", c.Timeout, c.Pace.often)
 	}
-	rc, err := client.Load(c.Kubeconfig)
-	if err != nil && c.Client != nil && c.Client.Ready() != nil {
-		rc, err = c.Client.Own(), nil
+	if c.Client != nil && c.Client.Ready() != nil { // also where only a file that it names cannot be used yet
+		return newChecker(c, c.Client.Own())
 	}
+	rc, err := client.Load(c.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}

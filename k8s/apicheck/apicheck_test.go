@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -103,6 +104,18 @@ func TestKubeconfigThatComesLater(t *testing.T) {
 		t.Error("without a client that reads it later it is an error")
 	}
 	c.Client = late
+	// A file that it names may be half written.
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	text, err := os.ReadFile(kubeconfig(t, "https://127.0.0.1:1", ", certificate-authority: "+ca))
+	if err := errors.Join(err, os.WriteFile(path, text, 0o600), os.WriteFile(ca, []byte("-----BEGIN"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(c); err != nil {
+		t.Errorf("the start ends: %v", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
 	k, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +123,7 @@ func TestKubeconfigThatComesLater(t *testing.T) {
 	if err := k.check(t.Context()); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("reachable without a kubeconfig: %v", err)
 	}
-	text, err := os.ReadFile(kubeconfig(t, s.URL, ""))
+	text, err = os.ReadFile(kubeconfig(t, s.URL, ""))
 	if err == nil {
 		err = os.WriteFile(path, text, 0o600)
 	}

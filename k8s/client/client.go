@@ -76,7 +76,15 @@ func Load(path string) (*rest.Config, error) {
 		}
 		return rc, nil
 	}
-	rc, err := deferred(path).ClientConfig()
+	c := deferred(path)
+	raw, err := c.RawConfig()
+	if err == nil && len(raw.Clusters) == 0 {
+		err = clientcmd.ErrEmptyConfig // client-go would take the service account of the pod in its place
+	}
+	var rc *rest.Config
+	if err == nil {
+		rc, err = c.ClientConfig()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s: %w", path, err)
 	}

@@ -23,6 +23,13 @@ type late struct {
 // fails with what is wrong with it. metrics may be nil.
 func Late(path string, metrics *Metrics) (*Client, error) {
 	l := &late{path: path}
+	if rc, err := l.read(); err == nil { // it is in order: requests name the server in their errors
+		c, err := NewFor(rc, metrics)
+		if err == nil {
+			c.namespace = l.namespace
+		}
+		return c, err
+	}
 	c, err := NewFor(l.config(nil), metrics)
 	if err != nil {
 		return nil, err
@@ -55,6 +62,9 @@ func (l *late) read() (*rest.Config, error) {
 	rc, err := Load(l.path)
 	if err == nil {
 		_, err = rest.TransportFor(rc)
+	}
+	if err == nil {
+		_, _, err = rest.DefaultServerUrlFor(rc)
 	}
 	if err != nil {
 		return nil, err

@@ -82,3 +82,27 @@ func TestKubeconfigThatComesLater(t *testing.T) {
 		}
 	}
 }
+
+// A kubeconfig that is in order at the start has its server named in errors.
+func TestKubeconfigInOrderNamesItsServer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: k, cluster: {server: 'https://127.0.0.1:1'}}]\n" +
+		"users: [{name: u, user: {token: secret}}]\ncontexts: [{name: c, context: {cluster: k, user: u, namespace: fencing}}]\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Late(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.For(Core)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Get().Resource("nodes").MaxRetries(0).Do(t.Context()).Error(); err == nil || !strings.Contains(err.Error(), "https://127.0.0.1:1/") {
+		t.Errorf("%v does not name the server", err)
+	}
+	if c.Ready() != nil || c.Namespace() != "fencing" {
+		t.Errorf("ready %v, namespace %q", c.Ready(), c.Namespace())
+	}
+}

@@ -8,7 +8,7 @@
 // # Invariants
 //
 //   - What leads to a write is read from the API server itself; the caches say only where to look.
-//   - No write is without a precondition. [Accesses] is all that is asked for, and a test holds the chart's roles to it.
+//   - No write is without a precondition. k8s.Recovery lists all that it asks for, and a test holds the chart's roles to it.
 //   - Nothing is kept that a restart may not lose: what disputes a death is written to the Node.
 //
 // # Replicas

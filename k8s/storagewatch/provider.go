@@ -67,7 +67,8 @@ func NewHTTP(base, credentials, ca string) (*HTTP, error) {
 
 // trusting is a client that trusts whom the file of certificates names now: somebody may have renewed it.
 //
-// Invariant: a file that cannot be used, such as one that is just being written, leaves the certificates that were read before.
+// Invariant: a file that cannot be used, such as one that is just being written, leaves the certificates that were read before: there
+// is a client beside the error then.
 func (h *HTTP) trusting() (*http.Client, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -80,11 +81,8 @@ func (h *HTTP) trusting() (*http.Client, error) {
 				err = fmt.Errorf("%s has no certificate in PEM", h.ca)
 			}
 		}
-		if err != nil && h.client == nil {
-			return nil, fmt.Errorf("certificates of the storage: %w", err)
-		}
 		if err != nil {
-			return h.client, nil
+			return h.client, fmt.Errorf("certificates of the storage: %w", err)
 		}
 	}
 	if h.client != nil && pool == nil {
@@ -234,13 +232,13 @@ func (h *HTTP) login(ctx context.Context) (string, error) {
 
 // do tells of an answer no more than its status: bodies may have secrets in them.
 func (h *HTTP) do(r *http.Request, into any) (http.Header, error) {
-	client, err := h.trusting()
-	if err != nil {
-		return nil, err
+	client, unread := h.trusting()
+	if client == nil {
+		return nil, unread
 	}
 	resp, err := client.Do(r)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, unread) // they may be why
 	}
 	defer resp.Body.Close()
 	switch {

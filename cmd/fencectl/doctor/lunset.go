@@ -13,15 +13,15 @@ func (m *Machine) Set() (out []Finding) {
 	}
 	// fit reports whether those that are known, but for one, are of one set, each once.
 	fit := func(without int) bool {
-		set, seen := "", map[int]bool{}
+		set, slots, seen := "", 0, map[int]bool{}
 		for i, f := range known {
 			if i == without {
 				continue
 			}
-			if f.Of != len(devices) || set != "" && f.Set != set || len(devices) > 1 && seen[f.Place] {
+			if f.Of != len(devices) || set != "" && f.Set != set || slots != 0 && f.Slots != slots || len(devices) > 1 && seen[f.Place] {
 				return false
 			}
-			set, seen[f.Place] = f.Set, true
+			set, slots, seen[f.Place] = f.Set, f.Slots, true
 		}
 		return true
 	}
@@ -30,7 +30,7 @@ func (m *Machine) Set() (out []Finding) {
 	}
 	var odd []string
 	for i, d := range devices {
-		if _, ok := known[i]; ok && len(known) > 1 && fit(i) {
+		if f, ok := known[i]; ok && (len(known) > 1 || len(devices) > 1 && f.Of != len(devices)) && fit(i) {
 			odd = append(odd, d)
 		}
 	}

@@ -155,12 +155,19 @@ func usable(path string) error {
 		return err
 	}
 	var k struct {
+		Current  string `yaml:"current-context"`
+		Contexts []struct {
+			Name    string
+			Context struct{ Cluster, User string }
+		}
 		Clusters []struct {
+			Name    string
 			Cluster struct {
 				CA string `yaml:"certificate-authority"`
 			}
 		}
 		Users []struct {
+			Name string
 			User struct {
 				Certificate string `yaml:"client-certificate"`
 				Key         string `yaml:"client-key"`
@@ -174,12 +181,22 @@ func usable(path string) error {
 	if len(k.Clusters) == 0 {
 		return fmt.Errorf("%s names no cluster", path)
 	}
+	cluster, user, chosen := "", "", false // the agent reads the files of the current context alone
+	for _, c := range k.Contexts {
+		if c.Name == k.Current {
+			cluster, user, chosen = c.Context.Cluster, c.Context.User, true
+		}
+	}
 	var files []string
 	for _, c := range k.Clusters {
-		files = append(files, c.Cluster.CA)
+		if !chosen || c.Name == cluster {
+			files = append(files, c.Cluster.CA)
+		}
 	}
 	for _, u := range k.Users {
-		files = append(files, u.User.Certificate, u.User.Key, u.User.Token)
+		if !chosen || u.Name == user {
+			files = append(files, u.User.Certificate, u.User.Key, u.User.Token)
+		}
 	}
 	for _, file := range files {
 		if file == "" {

@@ -181,17 +181,19 @@ func TestDevicesThatAreNoSet(t *testing.T) {
 		found   string
 		ends    bool
 	}{
-		"one":                        {[]Format{single}, "", false},
-		"a set":                      {[]Format{of("x", 2), of("x", 1), of("x", 3)}, "", false},
-		"a set, and one is away":     {[]Format{of("x", 2), {}, of("x", 3)}, "", false},
-		"all are away":               {[]Format{{}, {}, {}}, "", false},
-		"formatted by itself":        {[]Format{of("x", 1), single, of("x", 3)}, "d1 is not of the set of the others", false},
-		"by itself, and one is away": {[]Format{of("x", 1), single, {}}, "d1 is not of the set of the others", false},
-		"of another set":             {[]Format{of("y", 1), of("x", 2), of("x", 3)}, "d0 is not of the set of the others", false},
-		"of two sets":                {[]Format{of("y", 1), of("x", 2), {}}, "do not belong together", true},
-		"a copy":                     {[]Format{of("x", 1), of("x", 2), of("x", 1)}, "do not belong together", true},
-		"all by themselves":          {[]Format{single, single, single}, "do not belong together", true},
-		"one of three alone":         {[]Format{of("x", 1)}, "do not belong together", true},
+		"one":                         {[]Format{single}, "", false},
+		"a set":                       {[]Format{of("x", 2), of("x", 1), of("x", 3)}, "", false},
+		"a set, and one is away":      {[]Format{of("x", 2), {}, of("x", 3)}, "", false},
+		"all are away":                {[]Format{{}, {}, {}}, "", false},
+		"formatted by itself":         {[]Format{of("x", 1), single, of("x", 3)}, "d1 is not of the set of the others", false},
+		"by itself, and one is away":  {[]Format{of("x", 1), single, {}}, "d1 is not of the set of the others", false},
+		"by itself, and two are away": {[]Format{single, {}, {}}, "d0 is not of the set of the others", false},
+		"of another set":              {[]Format{of("y", 1), of("x", 2), of("x", 3)}, "d0 is not of the set of the others", false},
+		"of two sets":                 {[]Format{of("y", 1), of("x", 2), {}}, "do not belong together", true},
+		"of other slots":              {[]Format{{Set: "x", Place: 1, Of: 3, Slots: 16}, {Set: "x", Place: 2, Of: 3, Slots: 16}, {Set: "x", Place: 3, Of: 3, Slots: 17}}, "d2 is not of the set of the others", false},
+		"a copy":                      {[]Format{of("x", 1), of("x", 2), of("x", 1)}, "do not belong together", true},
+		"all by themselves":           {[]Format{single, single, single}, "do not belong together", true},
+		"one of three alone":          {[]Format{of("x", 1)}, "do not belong together", true},
 	} {
 		m := &Machine{Config: config.Default(), FormattedFor: func(d string) (Format, error) {
 			f := c.devices[d[1]-'0']

@@ -25,9 +25,9 @@ type lunSet struct {
 	strangers   strangers
 }
 
-// startLUN opens the devices of the LUN, each with a keeper, an engine and a thread of its
-// own. A device that is away, or that has no superblock of ours, is tried again for ever, since network quorum does
-// not need it. A device that can be read and is the wrong one is an error.
+// startLUN opens the devices of the LUN, each with a keeper and an engine. A device that is away, or that has no superblock
+// of ours, is tried again for ever, since network quorum does not need it. A device that can be read and is the wrong one
+// is an error.
 func (a *Agent) startLUN(background spawn) error {
 	paths := a.cfg.LUN.Devices
 	if len(paths) == 0 {

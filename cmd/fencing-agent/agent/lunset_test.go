@@ -220,6 +220,7 @@ func TestStartsWithoutTheOddOneOfThree(t *testing.T) {
 		"formatted by itself":        {1, func(sb *diskquorum.Superblock) { sb.Devices, sb.Device, sb.SetID = 0, 0, [16]byte{} }},
 		"of another set, first":      {0, func(sb *diskquorum.Superblock) { sb.SetID[0]++ }},
 		"of another set":             {2, func(sb *diskquorum.Superblock) { sb.SetID[0]++ }},
+		"of other slots":             {0, func(sb *diskquorum.Superblock) { sb.Slots-- }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newSetRig(t, func(s []*diskquorum.Superblock) { c.edit(s[c.odd]) })

@@ -81,7 +81,7 @@ func (f *termsFile) decode(text []byte) (knownTerms, error) {
 	switch {
 	case err != nil:
 		return knownTerms{}, fmt.Errorf("%w: %w", errLostTerms, err)
-	case on.Version != termsFileVersion:
+	case on.Version != termsFileVersion && (on.Node == "" || on.Cluster == f.cluster && on.Group == f.group && on.Node == f.node):
 		return knownTerms{}, fmt.Errorf("%w: format %d, this version knows %d", errLostTerms, on.Version, termsFileVersion)
 	case on.Cluster == f.cluster && on.Node == f.node && on.Group != f.group:
 		return knownTerms{}, fmt.Errorf("it is of node %q in group %q, and nodeGroup is %q: correct that if the node was not moved", on.Node, on.Group, f.group)

@@ -33,7 +33,8 @@ func (p *pair) read() (*tls.Certificate, error) {
 	case err != nil && p.last == nil:
 		p.say("no agent can follow, since the certificate of members.certFile and members.keyFile cannot be used", err)
 	case err != nil:
-		p.say("the new certificate of members.certFile and members.keyFile cannot be used; the one that was read before stands", err)
+		p.say("the new certificate of members.certFile and members.keyFile cannot be used; the one that was read before stands",
+			fmt.Errorf("%w; that one is valid until %s", err, p.last.Leaf.NotAfter.UTC().Format(time.RFC3339)))
 	case now.After(c.Leaf.NotAfter):
 		p.say("the certificate of members.certFile is refused by agents: renew it", fmt.Errorf("it has expired at %s", c.Leaf.NotAfter.UTC().Format(time.RFC3339)))
 	case now.Before(c.Leaf.NotBefore):
