@@ -217,8 +217,7 @@ func (c *Cluster) overlap(holders int) (bound time.Duration) {
 	return bound + slack
 }
 
-// checkDeaths holds a newly published proof of death against the truth: the victim must
-// have been reset since.
+// checkDeaths holds a newly published proof of death against the truth: the victim must have been reset since.
 func (c *Cluster) checkDeaths(n *Node, fenced roster.Set) {
 	if fenced != n.fenced {
 		c.checkFenced(n, fenced)

@@ -68,14 +68,7 @@ func (p *plainly) pair(t *testing.T, c *Cluster, a, b *Node, at [2]int) {
 func (p *plainly) run(t *testing.T, c *Cluster, d time.Duration) {
 	t.Helper()
 	end := c.now.Add(d)
-	for {
-		at, e, ok := c.queue.pop(end)
-		if !ok {
-			break
-		}
-		c.now = max(c.now, at)
-		c.perform(&e, at)
-		c.checkStep()
+	for c.next(end) {
 		p.check(t, c)
 	}
 	c.now = end

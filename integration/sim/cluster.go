@@ -99,8 +99,7 @@ func (c *Config) sampling(t *Times) time.Duration {
 	return t.Timing.MaxAge
 }
 
-// sampledFrom is the size of the smallest group on two networks in which samples are taken
-// (docs/measurements/tuning.md).
+// sampledFrom is the size of the smallest group on two networks in which samples are taken (docs/measurements/tuning.md).
 const sampledFrom = 9
 
 // times are the settings of a node.
@@ -289,8 +288,7 @@ func (c *Cluster) Disable(i int, on bool) {
 	}
 }
 
-// Pause stops the agent of a node as a frozen cgroup does: it neither runs nor feeds, and
-// the machine goes on, with the I/O that is under way and the watchdog.
+// Pause stops the agent of a node as a frozen cgroup does. The machine goes on, with its watchdog and the I/O under way.
 func (c *Cluster) Pause(i int) {
 	if n := c.nodes[i]; n.up && !n.paused {
 		n.paused, n.halted = true, c.now
@@ -345,14 +343,7 @@ func (c *Cluster) reset(n *Node) {
 // Run lets d of virtual time pass.
 func (c *Cluster) Run(d time.Duration) {
 	end := c.now.Add(d)
-	for {
-		at, e, ok := c.queue.pop(end)
-		if !ok {
-			break
-		}
-		c.now = max(c.now, at)
-		c.perform(&e, at)
-		c.checkStep()
+	for c.next(end) {
 	}
 	c.now = end
 	c.checkStep()

@@ -214,8 +214,7 @@ func (l *lun) complete(t *transfer) {
 	c.wakeNode(t.node, 0)
 }
 
-// scheduleLanding makes a write visible at mid, or, torn, in two parts with a read
-// possible in between.
+// scheduleLanding makes a write visible at mid, or, torn, in two parts with a read possible in between.
 func (l *lun) scheduleLanding(t *transfer, mid, total time.Duration) {
 	if l.c.rng.Float64() >= t.faults.TornOf {
 		l.c.at(mid, func() { l.land(t, 0, len(t.Data)) })

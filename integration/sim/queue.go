@@ -2,8 +2,7 @@ package sim
 
 import "github.com/fencing-agent/fencing-agent/boottime"
 
-// event is what happens at an instant: do, or due, which is told for which instant it was made. The latter is
-// made once and not for each event.
+// event is what happens at an instant: do, or due, which is made once and told for which instant it was pushed.
 type event struct {
 	node *Node  // in whose life it happens; nil: in any case
 	life uint64 // of node
@@ -14,9 +13,9 @@ type event struct {
 func (e *event) happen(at boottime.Instant) {
 	if e.due != nil {
 		e.due(at)
-		return
+	} else {
+		e.do()
 	}
-	e.do()
 }
 
 // eventQueue is a heap of events: the earliest is on top, and of one instant the one that was pushed first.
@@ -89,4 +88,15 @@ func (q *eventQueue) pop(end boottime.Instant) (at boottime.Instant, e event, ok
 	q.events[top.event] = event{}
 	q.free = append(q.free, top.event)
 	return top.at, e, true
+}
+
+// next performs the next event until end, and checks; false if there is none.
+func (c *Cluster) next(end boottime.Instant) bool {
+	at, e, ok := c.queue.pop(end)
+	if ok {
+		c.now = max(c.now, at)
+		c.perform(&e, at)
+		c.checkStep()
+	}
+	return ok
 }
