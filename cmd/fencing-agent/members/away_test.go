@@ -132,7 +132,7 @@ func newReplica(a *api, dir string, writes bool) *replica {
 	fencingv1.RegisterFencingMembersServer(srv, &lists.Server{Hub: r.hub, Logger: slog.New(slog.DiscardHandler), Review: review})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = srv.Serve(r.listen) })
+	wg.Go(func() { _ = srv.Serve(unhurriedListener{r.listen}) })
 	if writes {
 		wg.Go(func() { (&lists.Scribe{Hub: r.hub, Store: a, Logger: slog.New(slog.DiscardHandler)}).Run(ctx) })
 	}
@@ -229,7 +229,7 @@ func (tr *troop) join(ctx context.Context, wg *sync.WaitGroup, dir string, i int
 			return nil, errors.New("no route")
 		}
 		conn, err := r.listen.DialContext(ctx)
-		return hanging{conn, cut}, err
+		return hanging{unhurried{conn}, cut}, err
 	}
 	f.m.controller.waiting = func(*atomic.Pointer[string]) func() { return func() {} }
 	wg.Go(func() {
