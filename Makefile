@@ -98,9 +98,10 @@ verify: tools ## all checks that are no tests: format, vet, staticcheck, documen
 counts: ### writes figures that fell into docs/development/counts.tsv; make verify fails when one rose
 	@$(GO) test -count=1 -run '^TestCounts$$' ./integration/arch -update
 
+# What takes longest goes first.
 test: tools ## the tests; no root, no network but loopback (about 3 min the first time)
 	@echo "test: go test -short ./..., about 3 minutes the first time"
-	@$(TESTRUN) -- -short ./...
+	@$(TESTRUN) -- -short ./integration/... ./...
 
 # Where nothing starts a goroutine there is nothing to find.
 RACED = $$(grep -lE '^\s+go (func|[a-z])|\.Go\(|httptest|synctest|exec\.Command|net\.Listen' $$($(GO) list -f '{{.Dir}}/*.go' ./...) | \

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"time"
 )
@@ -45,7 +46,9 @@ func test(ctx context.Context, r *report, dir string, args []string) error {
 }
 
 func testOnce(ctx context.Context, r *report, dir string, args []string) error {
-	cmd := command(ctx, dir, append([]string{"test", "-json"}, args...)...)
+	// Twice as many packages at a time as go test would run, because many tests wait in real time. A -p in args counts.
+	atOnce := fmt.Sprintf("-p=%d", 2*runtime.NumCPU())
+	cmd := command(ctx, dir, append([]string{"test", "-json", atOnce}, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
