@@ -19,7 +19,7 @@ type guarding struct {
 	stopping bool
 	granted  bool // ties are decided by a grant, of the LUN or of another tie-breaker
 	guard    netgossip.Guard
-	driver   string        // what the watchdog's driver calls itself
+	driver   Driver        // of the watchdog
 	set      time.Duration // the watchdog's timeout as read back, which may be less than that of guard
 	unfired  bool          // the watchdog of this boot was seen not to fire
 	release  release
@@ -96,8 +96,8 @@ func (g *guarding) DisarmedBy() []string {
 // Stop begins the planned stop: disarm, say so to the peers, stop arbitrating. In a condemned boot nothing does that.
 func (g *guarding) Stop() { g.stopping = !g.condemned }
 
-// SetDriver notes what the watchdog's driver calls itself. From the next SetGuard on peers are told when it fires at the latest.
-func (g *guarding) SetDriver(identity string) { g.driver = identity }
+// SetDriver notes what is known of the watchdog's driver. From the next SetGuard on peers are told when it fires at the latest.
+func (g *guarding) SetDriver(d Driver) { g.driver = d }
 
 // SetGuard notes what the watchdog will do, as read back from the driver.
 //
@@ -109,7 +109,7 @@ func (g *guarding) SetGuard(armed bool, timeout time.Duration) {
 	}
 	g.release.yielded, g.set = false, timeout
 	g.guard = netgossip.Guard{
-		Armed: armed, Fences: g.cfg.OnLoss == LossFence, Leases: g.granted && !g.cfg.LUNLostAsksAPI, Timeout: Latest(g.driver, timeout),
+		Armed: armed, Fences: g.cfg.OnLoss == LossFence, Leases: g.granted && !g.cfg.LUNLostAsksAPI, Timeout: g.driver.Latest(timeout),
 	}
 	g.bound()
 }
@@ -201,7 +201,7 @@ func (g *guarding) Arming() bool { return g.arming }
 // be, since otherwise the next agent could not tell them apart by what the kernel shows. And its driver does not fire
 // later than a sentence may announce (P3).
 func (g *guarding) briefly() bool {
-	return g.set > netgossip.MaxSentence && shortest(g.driver, g.cfg.Sentence.Timeout) <= netgossip.MaxSentence
+	return g.set > netgossip.MaxSentence && g.driver.shortest(g.cfg.Sentence.Timeout) <= netgossip.MaxSentence
 }
 
 // release is the giving up of a guard: a disarm signal or a planned stop is announced, by a

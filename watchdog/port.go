@@ -41,9 +41,25 @@ func StillArmed(err error) bool {
 	return errors.As(err, &still)
 }
 
+// Driver is what is known of a watchdog before it is armed.
+type Driver struct {
+	Identity string   // what the driver calls itself, e.g. "Software Watchdog"; empty: unknown
+	Measured Measured // on this machine
+}
+
+// Measured is what was seen when a watchdog of this driver was left to reset this machine. The zero value: nobody has
+// tried.
+type Measured struct {
+	// The watchdog fired no later than Fired after its last feed, when it was set to Timeout. Both are zero if it has
+	// not been seen to fire.
+	Timeout, Fired time.Duration
+	// Failed says that the watchdog did not fire when it was tried last.
+	Failed bool
+}
+
 // Info is what a watchdog driver said about itself when it was armed.
 type Info struct {
-	Identity    string        // e.g. "Software Watchdog"
+	Driver
 	Timeout     time.Duration // read back with WDIOC_GETTIMEOUT; this, not the wish, enters the time budget
 	Pretimeout  time.Duration // this long before the end the driver warns by an interrupt, which may take the node down; 0: not at all
 	NoWayOut    bool          // magic close is ignored: disarming is impossible
@@ -116,33 +132,56 @@ var late = map[string]struct {
 // granted is by how much every driver may be late, here as in the bound of a sentence: smaller delays are ignored.
 const granted = 500 * time.Millisecond
 
-// Latest is how long after its last feed the watchdog of a driver has fired at the latest, by what the driver calls itself. The
-// earliest is the timeout itself, which feeding uses.
-func Latest(identity string, timeout time.Duration) time.Duration {
-	if f := late[identity].latest; f != nil {
-		if d := f(timeout); d-timeout > granted {
-			return d
-		}
+// Late reports whether a watchdog that fired that long after its last feed was later than every driver may be.
+func Late(timeout, fired time.Duration) bool { return fired-timeout > granted }
+
+// Latest is how long after its last feed a watchdog with this timeout fires at the latest: by what its driver calls
+// itself, and by how late it was on this machine, whichever is later. The earliest is the timeout itself, which feeding
+// uses.
+//
+// Invariant: no measurement makes it earlier than the table does. One reset shows how late a watchdog may be, not how
+// early it always is. A delay counts as a factor and as an offset, whichever is more, since one reset does not show
+// which of the two it is.
+func (d Driver) Latest(timeout time.Duration) time.Duration {
+	latest := d.known(timeout)
+	if m := d.Measured; Late(d.known(m.Timeout), m.Fired) {
+		offset := timeout + m.Fired - m.Timeout
+		factor := time.Duration(float64(timeout) / float64(m.Timeout) * float64(m.Fired))
+		latest = max(latest, offset, factor)
+	}
+	if Late(timeout, latest) {
+		return latest
 	}
 	return timeout
 }
+
+// known is Latest by what the driver calls itself alone.
+func (d Driver) known(timeout time.Duration) time.Duration {
+	if f := late[d.Identity].latest; f != nil {
+		return f(timeout)
+	}
+	return timeout
+}
+
+// LongestTimeout is the longest timeout of a watchdog that a configuration may have.
+const LongestTimeout = time.Hour
 
 // LatestOfAny is that of the latest of all drivers that are known, for a node whose driver is not.
 func LatestOfAny(timeout time.Duration) time.Duration {
 	latest := timeout
 	for identity := range late {
-		latest = max(latest, Latest(identity, timeout))
+		latest = max(latest, Driver{Identity: identity}.Latest(timeout))
 	}
 	return latest
 }
 
 // shortest is Latest for the countdown of a sentence: a driver that does not take so short a timeout is asked for the next longer one.
-func shortest(identity string, timeout time.Duration) time.Duration {
-	return Latest(identity, max(timeout, late[identity].least))
+func (d Driver) shortest(timeout time.Duration) time.Duration {
+	return d.Latest(max(timeout, late[d.Identity].least))
 }
 
 // Latest is the latest firing time for the driver with the timeout that was read back; 0: unknown.
-func (i *Info) Latest() time.Duration { return Latest(i.Identity, i.Timeout) }
+func (i *Info) Latest() time.Duration { return i.Driver.Latest(i.Timeout) }
 
-// Named is a Device that knows its driver's identity before it is armed; "": it does not.
-type Named interface{ Identity() string }
+// Named is a Device that knows its driver before it is armed. The zero Driver: it does not.
+type Named interface{ Known() Driver }

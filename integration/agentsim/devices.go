@@ -59,8 +59,8 @@ func (l *leash) Shorten(timeout time.Duration) (time.Duration, error) {
 	return l.p.m.dog.Shorten(timeout)
 }
 
-// Identity implements watchdog.Named.
-func (l *leash) Identity() string { return l.p.m.dog.Identity() }
+// Known implements watchdog.Named.
+func (l *leash) Known() watchdog.Driver { return l.p.m.dog.Known() }
 
 // Look implements watchdog.Looker.
 func (l *leash) Look() (watchdog.Countdown, bool) { return l.p.m.dog.Look() }

@@ -101,7 +101,7 @@ func (m *machine) powerOn() {
 	boot := m.boot
 	m.dog = watchdogtest.New(watchdogtest.Config{
 		Clock: m.now, BootFencing: m.resets > 0, NoWayOut: w.s.NoWayOut, Hides: w.s.Hides,
-		Identity: w.s.driver(m.index), Least: leastOf(w.s.driver(m.index)), Late: func(timeout time.Duration) time.Duration { return lateBy(w.s.driver(m.index), timeout) },
+		Identity: w.s.driver(m.index), Measured: measuredOf(w.s.driver(m.index)).Measured, Least: leastOf(w.s.driver(m.index)), Late: func(timeout time.Duration) time.Duration { return lateBy(w.s.driver(m.index), timeout) },
 		OnFire: func(boottime.Instant) { m.reset(boot) },
 	})
 	w.mu.Unlock()
@@ -112,13 +112,25 @@ func (m *machine) powerOn() {
 // silentDriver is a watchdog that takes everything and never fires.
 const silentDriver = "silent"
 
+// measuredDriver fires late, and nobody knows it: that was seen when it was tried on the machine.
+const measuredDriver = "board"
+
+// measuredOf is what the agent knows of a driver before it is armed.
+func measuredOf(driver string) watchdog.Driver {
+	d := watchdog.Driver{Identity: driver}
+	if driver == measuredDriver {
+		d.Measured = watchdog.Measured{Timeout: 10 * time.Second, Fired: 20 * time.Second}
+	}
+	return d
+}
+
 // lateBy is when a watchdog fires, as it was measured: that of the chipset counts down twice, that of IB700 knows even seconds only. It
 // is not what the agents reckon with, but what that has to cover.
 func lateBy(driver string, timeout time.Duration) time.Duration {
 	switch driver {
 	case silentDriver:
 		return 24 * time.Hour
-	case "iTCO_wdt":
+	case "iTCO_wdt", measuredDriver:
 		return 2 * timeout
 	case "IB700 WDT":
 		return (timeout + time.Second) / (2 * time.Second) * (2 * time.Second)

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 // Schedule is one run: a group, and what happens to it.
@@ -118,7 +116,7 @@ func (s *Schedule) timing() times {
 }
 
 // latest is when the last of the watchdogs fires after a feed.
-func (s *Schedule) latest() time.Duration { return max(watchdog.Latest(s.Late, s.Watchdog), s.Odd) }
+func (s *Schedule) latest() time.Duration { return max(measuredOf(s.Late).Latest(s.Watchdog), s.Odd) }
 
 // driver is what the driver of a node's watchdog calls itself.
 func (s *Schedule) driver(node int) string {
@@ -363,7 +361,7 @@ func (s *Schedule) drawOdd() {
 // drawLate gives a quarter of the groups watchdogs that fire late.
 func (s *Schedule) drawLate() {
 	rng := rand.New(rand.NewPCG(s.Seed, 0x17c0))
-	if drivers := []string{"iTCO_wdt", "iTCO_wdt", "IB700 WDT"}; rng.IntN(4) == 0 {
+	if drivers := []string{"iTCO_wdt", measuredDriver, "IB700 WDT"}; rng.IntN(4) == 0 {
 		s.Late = drivers[rng.IntN(len(drivers))]
 	}
 }

@@ -22,6 +22,7 @@ var (
 type Config struct {
 	Clock       boottime.Clock
 	Identity    string
+	Measured    watchdog.Measured
 	Granularity time.Duration // the timeout is rounded up to a multiple; zero: whole seconds
 	MaxTimeout  time.Duration // a longer wish is cut to this; zero: none
 	Refuses     bool          // a change of the timeout while it counts down, without saying so
@@ -199,7 +200,7 @@ func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 	d.open, d.running = true, true
 	d.restart()
 	info := watchdog.Info{
-		Identity: d.config.Identity, Timeout: d.timeout, Pretimeout: d.config.Pretimeout, NoWayOut: d.config.NoWayOut,
+		Driver: d.Known(), Timeout: d.timeout, Pretimeout: d.config.Pretimeout, NoWayOut: d.config.NoWayOut,
 		MagicClose: !d.config.NoMagic, BootFencing: d.config.BootFencing,
 	}
 	if d.armError == nil {
@@ -236,8 +237,10 @@ func (d *Device) Shorten(timeout time.Duration) (time.Duration, error) {
 	return d.timeout, nil
 }
 
-// Identity implements watchdog.Named.
-func (d *Device) Identity() string { return d.config.Identity }
+// Known implements watchdog.Named.
+func (d *Device) Known() watchdog.Driver {
+	return watchdog.Driver{Identity: d.config.Identity, Measured: d.config.Measured}
+}
 
 // Look implements watchdog.Looker.
 func (d *Device) Look() (watchdog.Countdown, bool) {

@@ -94,6 +94,11 @@ func (c *Config) HistoryFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-history"
 }
 
+// TrialsFile is where fencectl watchdog test keeps how late the watchdog fires: beside the lists.
+func (c *Config) TrialsFile() string {
+	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-watchdog"
+}
+
 // LockFile is locked by the agent that runs: beside its lists.
 func (c *Config) LockFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-running"
@@ -167,7 +172,9 @@ func (c *Config) BallotBudget() time.Duration {
 // watchdog.timeout where the driver is known to be late, by what it calls itself or by what watchdog.device calls it.
 func (c *Config) LatestReset() time.Duration {
 	named, _ := strings.CutPrefix(c.Watchdog.Device, identityPrefix) // else it is a path, and no driver's name
-	return watchdog.Latest(cmp.Or(c.WatchdogIdentity, named), c.Watchdog.Timeout)
+	driver := c.WatchdogDriver
+	driver.Identity = cmp.Or(driver.Identity, named)
+	return driver.Latest(c.Watchdog.Timeout)
 }
 
 // Budget is the time budget with the watchdog timeout w, as read back from the driver. A
