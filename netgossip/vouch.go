@@ -16,9 +16,8 @@ import (
 //   - It covers a peer that memberlist calls alive, that has answered a probe of our own since
 //     the network came up and since the peer was last lost, that said in its latest answer
 //     there that it sees us, and that has not missed a sample since.
-//   - A peer that missed one lives by its own evidence alone, which ends where the vouch stood
-//     when the unanswered probe began. With the evidence of many others gone at the same time,
-//     it ends at once.
+//   - A peer that missed a sample has its own evidence alone, which ends where the vouch was when the unanswered probe
+//     began. With the evidence of many others gone at the same time, it ends at once.
 
 // Vouched records that the samples of a network begun up to an instant were answered.
 func (m *Merger) Vouched(network int, at boottime.Instant) {

@@ -171,7 +171,7 @@ func (r *Rosters) tally(counted roster.Set) netgossip.Outcome {
 	return netgossip.Majority
 }
 
-// settled reports whether one list of members is in force and no other is adopted.
+// settled reports whether one list of members is in force and no other is taken up.
 func (r *Rosters) settled() bool {
 	return len(r.cfg.Succession.Chain()) == 1 && !r.cfg.Succession.Fresh()
 }
@@ -262,9 +262,9 @@ func (r *Rosters) window() time.Duration {
 //
 // A guard is carried over if no node can have missed that it was given up:
 //
-//   - If most members of each list that goes out of force have adopted the next one and still take x for guarded. x can
-//     count none of them by the old list alone any more, and one of them would know of a release that was known to most
-//     before.
+//   - If most members of each list that goes out of force have taken up the next one and still take x for guarded. x
+//     can count none of them by the old list alone any more, and one of them would know of a release that was known to
+//     most before.
 //   - If a peer that uses the new list alone takes x for guarded, in the very step in which this node follows it. That
 //     peer has looked already. Later its word would not be enough: x may count, among those that know, any agent that
 //     no longer takes x for guarded.

@@ -141,8 +141,8 @@ func (c *Config) memberlist(transport memberlist.Transport, logger *log.Logger) 
 // the frame, the encryption, an IPv6 address, the names of the fields.
 const newsOverhead = 200
 
-// leastPacket is the size of a packet that has room for any piece of news: memberlist keeps
-// one that does not fit for ever, and never sends it. The longest names two members.
+// leastPacket is the size of a packet that has room for any piece of news: memberlist keeps one that does not fit for
+// ever, and never sends it. The longest piece names two members.
 func (c *Config) leastPacket() int {
 	longest := 0
 	for _, m := range c.Roster.Members {

@@ -31,14 +31,14 @@ type arrival struct {
 	packet []byte // of the evidence protocol; nil: something about the peer
 	peer   int
 	missed bool // another network misses it
-	proven bool // another network has its answer to a probe sent at at; otherwise its membership has changed
+	proven bool // another network has its answer to a probe sent at the instant at; otherwise its membership has changed
 	told   bool // with its statement
-	dead   bool // to memberlist
+	dead   bool // memberlist calls it dead
 	look   bool // it is in doubt: ask it now
 	at     boottime.Instant
 }
 
-// request is what the owner of the instance wants. Requests that meet are one.
+// request is what the owner of the instance wants. Requests that wait together are one.
 type request struct {
 	nudge, announce, renew, doubt bool
 	last                          time.Duration // an announcement within that time; 0: none
@@ -133,7 +133,7 @@ func (e *evidence) run(ctx context.Context, list *memberlist.Memberlist) {
 	e.plan(rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var armed boottime.Instant // what the timer stands at
+	var armed boottime.Instant // what the timer is set to
 	for ctx.Err() == nil {
 		e.drain()
 		now := e.cfg.Clock()
@@ -264,7 +264,7 @@ func (e *evidence) probe(p *peer, brief bool) {
 func (e *evidence) question(p *peer, brief bool) wire.Message {
 	m := wire.Message{Kind: wire.Probe, ID: rand.Uint64() | 1, Roster: e.tag, Holds: p.Digest, Brief: brief && p.Known != nil}
 	if m.Brief && e.schedule.Sweeping(p.Peer) {
-		m.Holds = 0 // whether it is there is all that matters, and in a large group every byte
+		m.Holds = 0 // all that matters is whether it is there, and in a large group every byte
 	}
 	if !brief && e.schedule.Tells(p.Peer) {
 		if _, digest := e.statement(); digest != 0 && p.Holds != digest {

@@ -12,7 +12,7 @@ import (
 
 // Lists of members are handed over in pieces, with the probes and replies that are sent anyway. The node that lacks a
 // list asks one peer for one piece after the other, so it sets the pace, and the giver keeps no state. A peer of an
-// earlier version does not understand the wish, and answers the probe. A fetched list counts only if it has the
+// earlier version does not understand the wish, and only answers the probe. A fetched list counts only if it has the
 // digest that the peer announced.
 
 const (
@@ -30,7 +30,7 @@ type handover struct {
 	total int              // bytes that the text will have
 	moved boottime.Instant // when it began, or the latest piece came
 
-	gives roster.Ref // that given is the text of
+	gives roster.Ref // whose text given is
 	given []byte
 }
 
@@ -124,7 +124,7 @@ func (e *evidence) read(list roster.Ref, text []byte) (*roster.Roster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Another text would be taken for a list by which the others go, and be counted by.
+	// Another text would be taken for the list that the others use, and counted by.
 	if r.Ref() != list {
 		return nil, errDigest
 	}

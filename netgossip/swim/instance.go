@@ -132,9 +132,9 @@ func (in *Instance) Start() error {
 	return nil
 }
 
-// Stop ends the instance for good. With leave it first tells the peers that this node leaves on purpose. Without,
-// they notice nothing if it is replaced before they suspect it; a restart of the agent wants that. When it returns
-// nil the sockets are closed, the instance's goroutines have ended and the Sink is not called any more;
+// Stop ends the instance for good. With leave it first tells the peers that this node leaves on purpose. Without it,
+// they notice nothing if the instance is replaced before they suspect this node; a restart of the agent wants that.
+// When it returns nil the sockets are closed, the instance's goroutines have ended and the Sink is not called any more;
 // timers of memberlist's own may still run out for some seconds, without effect.
 //
 // It fails if ctx ends first; the rest then ends by itself later.
@@ -175,7 +175,7 @@ func (in *Instance) Stop(ctx context.Context, leave bool) error {
 	case err := <-done:
 		errs = append(errs, err)
 	case <-ctx.Done():
-		errs = append(errs, fmt.Errorf("sockets and goroutines: %w", ctx.Err()))
+		errs = append(errs, fmt.Errorf("sockets and goroutines have not ended: %w", ctx.Err()))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("swim network %s: stop: %w", in.cfg.Name, err)
@@ -243,7 +243,7 @@ func (in *Instance) Proven(name string, at boottime.Instant, told bool) {
 }
 
 // Suspects lists the members that owe the answer to a probe for longer than Params.SuspectAfter, whatever was made of
-// it: one that is lost is among them.
+// that: lost members are among them.
 func (in *Instance) Suspects() []string {
 	var out []string
 	now := in.cfg.Clock()

@@ -13,7 +13,7 @@ const (
 	stateShare, stateMembers = 512, 256
 )
 
-// screen judges what comes in front of memberlist.
+// screen judges what comes, before memberlist gets it.
 type screen interface {
 	// packet says whether memberlist may have a packet: "" if so.
 	packet(b []byte) refusal

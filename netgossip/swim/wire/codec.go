@@ -26,8 +26,8 @@ const (
 	checksumSize = 4
 )
 
-// ErrOtherRoster says that a packet counts its sender by another roster than this node's.
-// The sender names itself when it is not answered.
+// ErrOtherRoster says that a packet numbers its sender by another roster than this node's. The sender names itself when
+// it is not answered.
 var ErrOtherRoster = errors.New("packet numbers its sender by another roster")
 
 // Kind distinguishes probes from replies.
