@@ -43,7 +43,6 @@ type Merger struct {
 	voters []int              // scratch of Evaluate: whose expiries these are
 }
 
-// link is what is known of one peer on one network.
 type link struct {
 	anchor  boottime.Instant // the evidence's: start of the latest own probe that was answered
 	lostAt  boottime.Instant // when memberlist declared it dead; evidence from before is void

@@ -120,7 +120,6 @@ func standing(in *Inputs) Decision {
 	}
 }
 
-// quorate says what the majority rests on.
 func quorate(in *Inputs) Reason {
 	if in.ByLUN {
 		return ReasonLUNQuorum

@@ -284,7 +284,6 @@ func (v *Prover) denies(p int, w *witness) bool {
 	return boot == w.boot && at > w.hearsay && !sentenced
 }
 
-// sentencedByLUN takes the sentence of an echo block.
 func (v *Prover) sentencedByLUN(now boottime.Instant, s *diskquorum.Sentence) {
 	for p := range v.peers {
 		if v.peers[p].boot == s.Boot && diskquorum.NameDigest(v.roster.Name(p)) == s.Name {

@@ -164,7 +164,6 @@ func (c *Core) SetBudget(b Budget) {
 	c.bound()
 }
 
-// disarmAsked reports whether something asks to disarm the watchdog.
 func (g *guarding) disarmAsked() bool {
 	if g.condemned {
 		return false // there is nothing left to give up
@@ -179,7 +178,6 @@ func (g *guarding) wantsDisarm() bool { return g.disarmAsked() && g.release.anno
 // or until it lives and may tell them.
 func (g *guarding) Releasing() bool { return g.disarmAsked() && !g.release.done }
 
-// leaving reports whether a planned stop is announced to others.
 func (g *guarding) leaving() bool { return g.stopping && g.wantsDisarm() }
 
 // Released reports whether the watchdog may be disarmed for a planned stop: nobody relies

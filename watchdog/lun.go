@@ -118,7 +118,6 @@ func (c *Core) followLUN(now boottime.Instant) {
 	}
 }
 
-// healthyPeers is how many counted peers say that they have the LUN.
 func (c *Core) healthyPeers() int {
 	n := 0
 	for _, st := range c.merger.Said(c.view.Counted, 0) {
@@ -192,7 +191,6 @@ func (cfg *Config) dated() time.Duration {
 	return cfg.MaxAge + cfg.Budget.Sampling + cfg.Arbitrate
 }
 
-// followHold reads on the LUN who lives.
 func (c *Core) followHold(now boottime.Instant) {
 	h := &c.hold
 	seen := c.view.Seen
@@ -325,7 +323,6 @@ func (c *Core) listens() bool {
 	return c.cfg.LUNMode == LUNOr && c.cfg.Budget.Voices > 0 && c.lun.arbiter != nil
 }
 
-// followVoices adds to the view the members that the LUN shows.
 func (c *Core) followVoices(now boottime.Instant) {
 	v := &c.voices
 	v.networks, v.heard, v.needed = c.view, roster.Set{}, false

@@ -74,7 +74,6 @@ func (v *Prover) followOrders(now boottime.Instant, in proverInput) *proverOutpu
 	return &v.out
 }
 
-// pursue goes on with the order that this node gives.
 func (v *Prover) pursue(now boottime.Instant) {
 	o := &v.orders
 	end := func(err *Refused) {

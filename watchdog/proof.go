@@ -93,7 +93,6 @@ func (v *Prover) gap(now boottime.Instant) {
 	v.alone, v.lost = now, roster.Set{}
 }
 
-// meet takes a new statement of a peer.
 func (v *Prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
 	w := &v.peers[p]
 	w.statement = st
@@ -396,7 +395,6 @@ const (
 	inquirySlowest = time.Minute
 )
 
-// inquire asks for claims that the proof of open deaths lacks.
 func (v *Prover) inquire(now boottime.Instant, open roster.Set) {
 	q := &v.inquiry
 	if open.IsEmpty() {

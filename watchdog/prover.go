@@ -175,7 +175,7 @@ func (w *witness) unmet() bool { return w.voiced != 0 && w.voiced != w.boot }
 // fires reports whether nothing speaks against the guard of the latest boot.
 //
 // Invariant: a boot that has outlived its horizon or its sentence is never proven dead by either again, no matter which
-// member has seen it (L9, P9): for a watchdog that has once failed to fire, there is no time within which it fires.
+// member has seen it (L9, P9): for a watchdog that once did not fire in time, there is no time within which it fires.
 // This does not affect proofs by another boot, by another machine or by a person.
 func (w *witness) fires() bool { return w.unfired == 0 || w.unfired != w.boot }
 
@@ -197,7 +197,6 @@ func digestsOf(r *roster.Roster) map[uint64]int {
 	return m
 }
 
-// renumber keeps what is known of members that are still listed.
 func (v *Prover) renumber(n roster.Renumbering, to *roster.Roster) {
 	peers := make([]witness, to.Size())
 	for i, k := range n {
@@ -385,7 +384,6 @@ func (v *Prover) defy(p int, boot uint64) {
 	}
 }
 
-// tellerOf names the member that a short digest stands for.
 func (v *Prover) tellerOf(digest uint32) string {
 	i := slices.IndexFunc(v.roster.Members, func(m roster.Member) bool { return netgossip.TellerDigest(m.Name) == digest })
 	if digest == 0 || i < 0 {

@@ -62,7 +62,6 @@ type publication struct {
 	flapping roster.Set // JOIN of these is held, see damp
 }
 
-// peerLife is what is remembered of one peer.
 type peerLife struct {
 	statement *netgossip.Statement // the one that the sets reflect
 	boot      uint64
@@ -75,7 +74,6 @@ func newPublication(size int, grace time.Duration) publication {
 	return publication{grace: grace, peers: make([]peerLife, size)}
 }
 
-// renumber keeps what is known of members that are still listed.
 func (p *publication) renumber(n roster.Renumbering, size int) {
 	peers := make([]peerLife, size)
 	for i, k := range n {
@@ -154,7 +152,6 @@ func (p *publication) hold(m *netgossip.Merger, missing roster.Set, now boottime
 	return next
 }
 
-// noteLeft keeps why each of the nodes is LEFT.
 func (p *publication) noteLeft(left roster.Set, self int) {
 	if left.IsEmpty() {
 		return
@@ -272,7 +269,6 @@ const (
 // flapMost is the penalty that takes flapLongest to sink to flapReuse.
 var flapMost = flapReuse * math.Exp2(float64(flapLongest)/float64(flapHalfLife))
 
-// flaps is the penalty of one peer.
 type flaps struct {
 	penalty float64
 	at      boottime.Instant // when the penalty was that
@@ -286,7 +282,6 @@ func (f *flaps) level(now boottime.Instant) float64 {
 	return f.penalty * math.Exp2(-float64(now.Sub(f.at))/float64(flapHalfLife))
 }
 
-// charge adds a return.
 func (f *flaps) charge(now boottime.Instant) {
 	f.penalty = min(f.level(now)+1, flapMost)
 	f.at = now
@@ -322,7 +317,6 @@ func (p *publication) charge(back roster.Set, now boottime.Instant) (any bool) {
 	return any
 }
 
-// suppress picks the members that are held back from now on.
 func (p *publication) suppress(members int, now boottime.Instant) {
 	restless := 0
 	for i := range p.peers {
@@ -364,7 +358,6 @@ const (
 	stallAgain = stallWord / 3
 )
 
-// stall is what is still to be done after a stall.
 type stall struct {
 	since    boottime.Instant // when it ended; zero: there was none
 	again    boottime.Instant // when all are asked once more; zero: they were

@@ -63,7 +63,6 @@ func nameOf[T ~uint8](names []string, v T, none string) string {
 	return names[v]
 }
 
-// allOf lists a vocabulary.
 func allOf[T ~uint8](names []string) (all []T) {
 	for v := 1; v < len(names); v++ {
 		all = append(all, T(v))

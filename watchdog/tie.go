@@ -90,7 +90,6 @@ const (
 	apiFirst   = 2 * time.Second
 )
 
-// apiState is what is known of the API server.
 type apiState struct {
 	asked     bool
 	reachable bool
@@ -186,7 +185,6 @@ func (c *Core) Agreed() bool {
 	return a.own.Settled() && 2*heard.Len() > base.Size()
 }
 
-// followTerms takes the words of the members in contact.
 func (c *Core) followTerms() {
 	a := &c.terms
 	if !a.own.Stated() {

@@ -39,7 +39,6 @@ const (
 	trialPause = 30 * time.Second
 )
 
-// told is the state of deaths that are reported from outside, and passed on.
 type told struct {
 	words []Word
 	all   []netgossip.Fact // scratch
@@ -52,7 +51,6 @@ func (v *Prover) Tell(id uint64, w Word) {
 	v.told.words = append(v.told.words, w)
 }
 
-// hearWords takes the reports from outside.
 func (v *Prover) hearWords(now boottime.Instant) {
 	for i := range v.told.words {
 		v.hear(now, &v.told.words[i])
@@ -204,7 +202,6 @@ func (v *Prover) signs(now boottime.Instant, p int, w *witness, boot uint64, sin
 	return 0
 }
 
-// try continues a trial.
 func (v *Prover) try(now boottime.Instant, p int, w *witness) {
 	t := &w.trial
 	if w.death.Proof != 0 && w.death.Boot == t.Boot && v.fenced.Has(p) {
@@ -251,7 +248,6 @@ func (v *Prover) try(now boottime.Instant, p int, w *witness) {
 	}
 }
 
-// end closes a trial.
 func (v *Prover) end(now boottime.Instant, w *witness, d Death, err *Refused) {
 	for _, id := range w.trial.ids {
 		v.answer(id, d, err)

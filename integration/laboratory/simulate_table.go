@@ -11,7 +11,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/gossipsim"
 )
 
-// detection is one distribution and its names.
 type detection struct {
 	text string
 	*gossipsim.Distribution

@@ -222,7 +222,6 @@ func (c *Core) rest(d *peer) {
 	d.looks, d.wake = 0, boottime.Never
 }
 
-// forget ends a doubt.
 func (c *Core) forget(d *peer) {
 	c.set(d, false)
 	if d.looks > 0 {
@@ -404,7 +403,6 @@ func (l *loss) chance(missed int) float64 {
 	return math.Pow(max(0.01, l.share), float64(missed))
 }
 
-// bucket bounds a rate.
 type bucket struct {
 	tokens, most, perSecond float64
 	at                      boottime.Instant
@@ -414,7 +412,6 @@ func newBucket(most, perSecond float64, now boottime.Instant) bucket {
 	return bucket{most, most, perSecond, now}
 }
 
-// take takes this many, if they are there.
 func (b *bucket) take(n float64, now boottime.Instant) bool {
 	b.tokens = min(b.most, b.tokens+b.perSecond*max(0, now.Sub(b.at).Seconds()))
 	b.at = now

@@ -8,7 +8,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// peer is one peer in doubt.
 type peer struct {
 	index int
 	began boottime.Instant // when the doubt began
@@ -51,7 +50,6 @@ func (d *peer) probed(k int, at boottime.Instant) {
 	s.probes = append(s.probes, at)
 }
 
-// answered ends the silence on a network.
 func (d *peer) answered(k int) { d.nets[k].probes = d.nets[k].probes[:0] }
 
 // restart begins the silences again: what this node missed before says nothing.

@@ -150,7 +150,6 @@ func (c *Core) gap() time.Duration {
 // idle reports whether a doubt is left to the sweep: its peer is one of many silent ones, and nobody has spoken of it.
 func (c *Core) idle(d *peer) bool { return d.missed && d.put == 0 && !d.watches && len(d.voices) == 0 }
 
-// settle does for one peer what is due.
 func (c *Core) settle(d *peer, now boottime.Instant) {
 	c.decide(d, now)
 	d.wake = c.wakes(d, now)

@@ -69,7 +69,6 @@ func (c *Core) Said(w Word, from int, made, now boottime.Instant) {
 	c.settle(d, now)
 }
 
-// tell has a word sent to some members.
 func (c *Core) tell(k Kind, d *peer, to roster.Set) {
 	c.fx.Words = append(c.fx.Words, Outgoing{Word: Word{k, d.index}, To: to, Copies: c.copies()})
 }

@@ -137,7 +137,6 @@ func (w *watcher) concerns(e event) bool {
 	return false
 }
 
-// look takes a snapshot and reports the differences.
 func (w *watcher) look() bool {
 	at := w.Clock()
 	s, err := w.read()
@@ -159,7 +158,6 @@ func (w *watcher) look() bool {
 	return true
 }
 
-// compare reports what has become of one network.
 func (w *watcher) compare(i int, st *state, s *snapshot, at boottime.Instant) {
 	index, gone := s.carrier(st.Local), ""
 	err := s.gone(st.Local)

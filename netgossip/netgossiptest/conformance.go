@@ -48,7 +48,6 @@ func Loopback(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, byte(128 + pid>>8&0x7f), byte(pid), byte(i)})
 }
 
-// addrOf returns the IP of an address.
 func addrOf(a net.Addr) netip.Addr {
 	ap, err := netip.ParseAddrPort(a.String())
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// delivery is a packet or a stream under way.
 type delivery struct {
 	at     time.Duration // since the network's epoch
 	seq    uint64        // orders what arrives at the same time
@@ -41,7 +40,6 @@ func (n *Network) schedule(after time.Duration, d delivery) {
 	}
 }
 
-// deliverDue hands over what is due.
 func (n *Network) deliverDue() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -130,7 +130,6 @@ func (s *Schedule) tickSamples(now boottime.Instant) {
 	}
 }
 
-// sample makes the next peer of the order a sample.
 func (s *Schedule) sample(now boottime.Instant) {
 	x := &s.samples
 	for range x.order {
@@ -234,13 +233,11 @@ func (s *Schedule) miss(p *Peer, now boottime.Instant) {
 	}
 }
 
-// setAside excludes a peer from the vouch, and reports it.
 func (s *Schedule) setAside(p *Peer) {
 	p.aside = p.sampled
 	s.misses = append(s.misses, Miss{Peer: p.Index, Since: p.sampled})
 }
 
-// judge looks at the samples that are late.
 func (s *Schedule) judge(now boottime.Instant) {
 	x, t := &s.samples, s.params.EvidenceTimeout
 	var gone []*Peer

@@ -383,7 +383,6 @@ func (s *Schedule) Answered(p *Peer, o Probe, contact bool, now boottime.Instant
 	}
 }
 
-// recover asks a few lost peers at once.
 func (s *Schedule) recover(now boottime.Instant) {
 	if s.lost == 0 {
 		return

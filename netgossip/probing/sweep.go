@@ -145,7 +145,6 @@ func (s *Schedule) shedLooks(now boottime.Instant) {
 	s.advance()
 }
 
-// stopSweep ends a sweep without a result.
 func (s *Schedule) stopSweep() {
 	s.sweep.on = false
 	s.sweep.round.queue = s.sweep.round.queue[:0]

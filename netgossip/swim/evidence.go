@@ -127,7 +127,6 @@ func (e *evidence) ask(change func(*request)) {
 	}
 }
 
-// run probes until ctx is done.
 func (e *evidence) run(ctx context.Context, list *memberlist.Memberlist) {
 	e.list = list
 	e.plan(rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
@@ -156,7 +155,6 @@ func (e *evidence) run(ctx context.Context, list *memberlist.Memberlist) {
 	}
 }
 
-// plan makes the schedule.
 func (e *evidence) plan(rnd *rand.Rand) {
 	now := e.cfg.Clock()
 	e.begin(probing.Config{
@@ -184,7 +182,6 @@ func (e *evidence) begin(c probing.Config, now boottime.Instant) {
 	}
 }
 
-// grant does what was requested.
 func (e *evidence) grant() {
 	e.mu.Lock()
 	r := e.request
@@ -260,7 +257,6 @@ func (e *evidence) probe(p *peer, brief bool) {
 	e.transmit(p, m)
 }
 
-// question is the packet of a probe.
 func (e *evidence) question(p *peer, brief bool) wire.Message {
 	m := wire.Message{Kind: wire.Probe, ID: rand.Uint64() | 1, Roster: e.tag, Holds: p.Digest, Brief: brief && p.Known != nil}
 	if m.Brief && e.schedule.Sweeping(p.Peer) {
@@ -289,7 +285,6 @@ func (e *evidence) clock() uint64 {
 	return wire.ClockOf(s.Boot, e.cfg.Clock())
 }
 
-// sign puts the sender in.
 func (e *evidence) sign(m *wire.Message, byNumber bool) {
 	if m.Member = e.cfg.Roster.Self; !byNumber {
 		m.Name = e.self
@@ -319,7 +314,6 @@ func (e *evidence) transmit(p *peer, m wire.Message) {
 	}
 }
 
-// handle takes one arrival.
 func (e *evidence) handle(a arrival) {
 	if a.packet == nil {
 		// memberlist, or another network, has an opinion, right or wrong: ask the peer itself.

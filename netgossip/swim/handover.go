@@ -41,7 +41,6 @@ func (in *Instance) Fetch(peer string, list roster.Ref) {
 	in.evidence.ask(func(r *request) { r.fetch = fetchOf{peer, list} })
 }
 
-// fetchOf is what Fetch was called with.
 type fetchOf struct {
 	peer string
 	list roster.Ref
@@ -114,7 +113,6 @@ func (e *evidence) takePiece(p *peer, piece wire.Piece, now boottime.Instant) {
 
 var errDigest = errors.New("its text does not have the digest that was announced")
 
-// read makes a list of a text.
 func (e *evidence) read(list roster.Ref, text []byte) (*roster.Roster, error) {
 	members, err := wire.DecodeList(text)
 	if err != nil {

@@ -47,7 +47,6 @@ func (j *journal) warn(key, msg string, attrs ...slog.Attr) {
 	j.post(entry{level: slog.LevelWarn, msg: msg, key: key, attrs: attrs})
 }
 
-// run writes until ctx is done.
 func (j *journal) run(ctx context.Context) {
 	type silence struct {
 		until   time.Time

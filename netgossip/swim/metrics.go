@@ -83,7 +83,6 @@ func (t *tally) add(n int) {
 	t.prom.Add(float64(n))
 }
 
-// counters are the metrics of one instance.
 type counters struct {
 	packetsIn, packetsOut, bytesIn, bytesOut tally
 	droppedIn, droppedOut                    tally

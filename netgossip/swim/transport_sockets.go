@@ -158,7 +158,6 @@ func (t *sockets) accept(p *pair) {
 	}
 }
 
-// pause is the time to wait after the next error.
 type pause time.Duration
 
 // wait reports false when ctx ended first.

@@ -70,7 +70,6 @@ func (s *service) stop() error {
 	return s.cmd.Process.Signal(syscall.SIGTERM)
 }
 
-// restart is stop, wait, start.
 func (s *service) restart() error {
 	if err := s.stop(); err != nil {
 		return err

@@ -229,7 +229,6 @@ func (m *Message) from(number uint32, r *roster.Roster, tag uint32) error {
 	return nil
 }
 
-// say takes what a reply says.
 func (m *Message) say(a *Reply, r *roster.Roster) error {
 	said := 0
 	for _, part := range []bool{a.GetUnchanged(), a.GetSight() != Sight_SIGHT_UNSPECIFIED, a.GetStatement() != nil} {
