@@ -15,7 +15,7 @@ const (
 	FactKdump                            // its crash kernel has answered
 	FactOperator                         // an operator vouches that it is off
 	FactOrder                            // the teller orders that boot to condemn itself; a node that says it of its own boot is about to
-	FactUnfired                          // the watchdog of that boot was seen not to fire: time and sentences prove nothing of it
+	FactUnfired                          // the watchdog of that boot was seen not to fire: time and sentences prove nothing about it
 )
 
 // Known reports whether this version knows the kind. It does not judge kinds that later versions add.

@@ -342,8 +342,8 @@ func (m *Merger) Evaluate(now boottime.Instant, quorum int) View {
 		}
 		v.Seen.Add(p)
 		v.NextExpiry = min(v.NextExpiry, e)
-		// That the peer sees us is as fresh as that we see it: every answer says whether it
-		// does, and a vouch is for peers that do. The rest of its statement may be older.
+		// That the peer sees us is known as freshly as that we see it: every answer says whether it does, and a vouch
+		// is for peers that do. The rest of its statement may be older.
 		if st := &m.peers[p]; st.contact {
 			v.Contact.Add(p)
 			if st.mutual {

@@ -65,8 +65,8 @@ func (m *Merger) evidence(network, p int) boottime.Instant {
 type Demand struct {
 	Others int // members that are counted, without self
 	Margin int // how many of them the quorum can do without; 0 in a tie and without quorum
-	// Share is how many networks notice that a peer vanishes, at least 1: the mean of those whose loss
-	// matters, rounded down to eighths. They share the samples.
+	// Share is how many networks notice that a peer vanishes, at least 1: the mean of those whose loss matters, rounded
+	// down to eighths. These networks share the samples.
 	Share float64
 	// Any says that one network suffices to reach a peer, and that there are several.
 	Any bool

@@ -410,8 +410,8 @@ func (c *Core) Renumber(to *roster.Roster) {
 	c.breaker.SetRoster(to, c.rosters.base().Size())
 }
 
-// statement is what this node says about itself now. One that is about to disarm does not
-// claim to be guarded: nobody may conclude from its silence that a watchdog has reset it.
+// statement is what this node says about itself now. A node that is about to disarm does not claim to be guarded:
+// nobody may conclude from its silence that a watchdog has reset it.
 func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 	st := netgossip.Statement{
 		Boot:         c.cfg.Boot,

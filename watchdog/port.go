@@ -105,12 +105,13 @@ var late = map[string]struct {
 	// round. Linux 5.14 halved the programmed value to make up for that, which was taken back because other boards
 	// fired too early. Set to 3, 4, 5, 10 and 30 s, QEMU's q35 fires after 6.0, 7.2, 9.6, 19.2 and 60.0 s.
 	"iTCO_wdt": {func(timeout time.Duration) time.Duration { return 2 * timeout }, 3 * time.Second},
-	// It counts even seconds only, but reports the timeout that was asked for: 9 s are 10.0, 15 s are 16.0.
+	// This driver counts even seconds only, but reports the timeout that was asked for: 9 s are 10.0, 15 s are 16.0.
 	"IB700 WDT": {latest: func(timeout time.Duration) time.Duration {
 		const step = 2 * time.Second
 		return (timeout + step - 1) / step * step
 	}},
-	// It counts a clock of 33 MHz in steps of a power of two: 60 s are 60.4. That is more than rounding only where the timeout is long.
+	// This driver counts a clock of 33 MHz in steps of a power of two: 60 s are 60.4. That is more than rounding only
+	// where the timeout is long.
 	"i6300ESB timer": {latest: func(timeout time.Duration) time.Duration { return timeout + timeout*7/1000 }},
 }
 

@@ -235,7 +235,7 @@ func (v *Prover) conclude(now boottime.Instant) {
 func (v *Prover) handedOn() (set roster.Set) {
 	for p := range v.fenced.All() {
 		w := &v.peers[p]
-		put(&set, p, w.death.handedOn() && w.death.Boot == w.boot) // else time would prove the death of no known boot in its place
+		put(&set, p, w.death.handedOn() && w.death.Boot == w.boot) // else time would prove, in its place, a death without a known boot
 	}
 	return set
 }

@@ -253,7 +253,7 @@ func (c *Core) publish(now boottime.Instant) {
 // a later one before the penalty has sunk to flapReuse. The third return within a minute is the first that can be held,
 // and two never are.
 //
-// It concerns JOIN for subscribers alone, as the grace and doubts do (adr/0072):
+// Flap damping concerns JOIN for subscribers alone, as the grace and doubts do (adr/0072):
 //
 //   - LEFT is never late, and never made up: a member that is published stays so until it is missing.
 //   - A JOIN is held until flapLongest after the latest return at most.

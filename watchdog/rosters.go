@@ -260,12 +260,12 @@ func (r *Rosters) window() time.Duration {
 // force, the nodes that know may all leave with it; what the others last heard of the guard of x is then worth nothing
 // until x states its guard again.
 //
-// A guard is carried over if no node can have missed that it was given up:
+// A guard is carried over if no node can have missed that it was given up. That is so in two cases:
 //
-//   - If most members of each list that goes out of force have taken up the next one and still take x for guarded. x
-//     can count none of them by the old list alone any more, and one of them would know of a release that was known to
-//     most before.
-//   - If a peer that uses the new list alone takes x for guarded, in the very step in which this node follows it. That
+//   - Most members of each list that goes out of force have taken up the next one and still take x for guarded. x can
+//     count none of them by the old list alone any more, and one of them would know of a release that was known to most
+//     before.
+//   - A peer that uses the new list alone takes x for guarded, in the very step in which this node follows it. That
 //     peer has looked already. Later its word would not be enough: x may count, among those that know, any agent that
 //     no longer takes x for guarded.
 //

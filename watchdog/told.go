@@ -20,8 +20,8 @@ type Word struct {
 	Contradicted bool
 }
 
-// trial is the period in which a word is checked. It is not believed at once: what members said before may be from a
-// time when they could not know yet.
+// trial is the period in which a word is checked. The word is not believed at once: what members said before may be
+// from a time when they could not know yet.
 //
 // Invariant: when a word is believed, each counted member has answered a question that was asked after the word came,
 // and does not see the node. In all that time nothing of that boot was heard, and its slot on the LUN did not change.

@@ -38,7 +38,7 @@ type silence struct {
 
 const mostProbes = 32
 
-// probed notes a probe. One that was noted already changes nothing.
+// probed notes a probe. A probe that was noted already changes nothing.
 func (d *peer) probed(k int, at boottime.Instant) {
 	s := &d.nets[k]
 	if n := len(s.probes); n > 0 && at <= s.probes[n-1] {

@@ -9,11 +9,10 @@
 //
 // # State and invariants
 //
-// Both work on a snapshot of the kernel's links and addresses. Watch takes a new one
-// whenever netlink tells of a link or address that concerns it, after each new
-// subscription and every ten seconds, and compares: what happened in between does not
-// matter, so a lost message can only delay a report. A snapshot that cannot be taken
-// changes nothing.
+// Find and Watch work on a snapshot of the kernel's links and addresses. Watch takes a new one whenever netlink tells
+// of a link or address that concerns it, after each new subscription and every ten seconds, and compares: what happened
+// in between does not matter, so a lost message can only delay a report. A snapshot that cannot be taken changes
+// nothing.
 //
 // An address that is still tentative (duplicate address detection) is not there yet. The loopback addresses 127.0.0.0/8
 // are all local on Linux, whether listed or not. A network found by interface needs its address on that interface;

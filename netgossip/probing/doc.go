@@ -5,8 +5,8 @@
 //
 // There are three ways to probe (docs/measurements/tuning.md, docs/adr/0012-samples-and-sweeps.md):
 //
-//   - schedule.go: few peers, and peers of which each matters, are all asked, one interval after the
-//     answer, and sooner while none comes.
+//   - schedule.go: few peers, and peers that each matter, are all asked, one interval after their answer, and sooner
+//     while there is none.
 //   - sample.go: of many peers only random samples are asked, and the schedule vouches for all of them.
 //   - sweep.go: all of them are asked, at once, when the samples give cause to doubt the others.
 //
@@ -24,8 +24,7 @@
 //   - The rates are bounded: samples by netgossip.Demand, sweeps by Params.RoundTime, repeated probes by 200 a second,
 //     those of lost peers by 20 a second, and questions because of news by one probe of a peer in 50 ms. Peers whose
 //     statements are wanted ([Schedule.Ask]) are asked at the rate of a sweep.
-//   - That another network asks a peer puts off the probe here for a bounded time, and makes nothing
-//     believed.
+//   - A probe on another network puts off the probe here for a bounded time, and makes nothing believed.
 //
 // # Concurrency, blocking, errors
 //

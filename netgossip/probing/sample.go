@@ -32,9 +32,9 @@ const (
 // among the share f of the peers that is gone.
 //
 // Invariant: every sample begun up to vouched was answered by a peer that sees us, or its peer was set aside, and no
-// more than tolerated were set aside within the window. A peer that has not answered yet holds vouched back, whether
-// it is a sample or is looked at. Those that are set aside because of a look alone are not counted: they were not
-// chosen at random.
+// more than tolerated were set aside within the window. A peer that has not answered yet holds vouched back, whether it
+// is a sample or is looked at. Peers that are set aside because of a look alone are not counted: they were not chosen
+// at random.
 type samples struct {
 	on      bool
 	order   []*Peer
@@ -316,8 +316,8 @@ func (s *Schedule) doubt(now boottime.Instant) {
 }
 
 // Tells reports whether a probe should say that there is news, which makes the peer ask. If samples are taken, or each
-// of many peers is probed, only chosen peers hear of it: questions from all of them would double the traffic. These are
-// told until they answer.
+// of many peers is probed, only chosen peers hear of it: questions from all of them would double the traffic. The
+// chosen peers are told until they answer.
 func (s *Schedule) Tells(p *Peer) bool {
 	return p.nudged || p.telling != 0 || !s.sampling() && !s.crowded() || !s.vouchable(p)
 }

@@ -431,7 +431,7 @@ func (s *Schedule) Verify(p *Peer, missed bool, now boottime.Instant) {
 			s.plan(p, max(at, p.sentAt.Add(urgeInterval)))
 		}
 	case !missed && s.vouchable(p) && p.asked == 0 && now.Sub(p.proven) < s.params.EvidenceInterval:
-		// It has just answered: memberlist's listing it is not a reason to ask again.
+		// The peer has just answered: that memberlist lists it is not a reason to ask again.
 	case !missed && p.proven == 0 && p.asked == 0 && len(s.all) > fewPeers:
 		// A node that joins a large group hears of everybody at once, and asks as it has planned.
 	default:

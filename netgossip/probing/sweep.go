@@ -59,8 +59,8 @@ func (r *round) next(now boottime.Instant) *Peer {
 	return p
 }
 
-// sweep probes all peers that may be there, one after the other in random order, and those
-// that stay silent twice more. One runs at a time; its rate is bounded by Params.RoundTime.
+// sweep probes all peers that may be there, one after the other in random order, and those that stay silent twice more.
+// One sweep runs at a time; its rate is bounded by Params.RoundTime.
 //
 // During the first pass the samples do not advance, nor does the vouch, even when a look is answered. A peer that did
 // not answer in that pass is set aside, so that from the second pass on the samples, and the vouch, are about the

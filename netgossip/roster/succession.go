@@ -135,8 +135,9 @@ func cmpEpoch(a, b Ref) int {
 // ErrEpochTaken says that two lists have one epoch.
 var ErrEpochTaken = errors.New("another list of members has this epoch: raise members.epoch")
 
-// Learn makes a roster known, from the configuration or from a peer. The roster was checked before. One that is older
-// than the newest in the chain is ignored, unless a peer uses it. Its epoch must not be that of another list.
+// Learn makes a roster known, from the configuration or from a peer. The roster was checked before. A roster that is
+// older than the newest in the chain is ignored, unless a peer uses it. The epoch of r must not be that of another
+// list.
 func (s *Succession) Learn(r *Roster) error {
 	if s.vouched && s.founding() && r.Epoch == 0 {
 		s.Vouch(r, s.forgot) // another file, and no node has used the first one yet

@@ -7,9 +7,9 @@ import (
 
 // Lists that are handed over
 //
-// If a part of the group has taken up a list, and the list was replaced before it came into force, no source has it
-// any more. A node that was away meanwhile would never hold it, so it would not count those that do. They hand it
-// over.
+// If a part of the group has taken up a list, and the list was replaced before it came into force, no source has it any
+// more. A node that was away meanwhile would never hold it, so it would not count those that do. So those nodes hand
+// the list over.
 //
 // To know a list promises nothing, and a node may get to know any list at any time: so safety does not depend on where
 // a text comes from. The author of the list could have shown the same list to this node, and the list takes the same

@@ -111,7 +111,7 @@ func (s *Succession) Unfounded() string {
 	return "it does not list " + strings.Join(missing, ", ")
 }
 
-// found brings the founding of the first list on.
+// found advances the founding of the first list.
 func (s *Succession) found(p *Peers) (done bool, pledge *Roster) {
 	if !s.founding() || s.vouched || s.chain[0].Self < 0 {
 		return false, nil

@@ -98,7 +98,8 @@ func (s *Succession) adoptBase(p *Peers) bool {
 //
 // The first node to do so waits until every peer that it counts has the same offer, and until it would have quorum by
 // both. So no node loses its quorum by the change, since the others take up the offer in the very step in which they
-// hear of it. A node that hears that a peer has taken it up follows, unless that would cost it its present quorum.
+// hear of it. A node that hears that a peer has taken the offer up follows, unless that would cost the node its present
+// quorum.
 func (s *Succession) takeUp(p *Peers) bool {
 	switch {
 	case s.offer == nil || s.pledged():

@@ -113,8 +113,8 @@ func (c *Config) memberlist(transport memberlist.Transport, logger *log.Logger) 
 	m.Label = c.Label
 	m.Transport = transport
 	m.Logger = logger
-	// Both addresses explicitly: what the library guesses from a wildcard is wrong on
-	// nodes with several networks.
+	// Both addresses are given explicitly: what the library guesses from a wildcard is wrong on nodes with several
+	// networks.
 	m.BindAddr, m.BindPort = c.BindAddr.String(), c.Port
 	m.AdvertiseAddr, m.AdvertisePort = c.BindAddr.String(), c.Port
 	m.Keyring = c.Keyring

@@ -22,8 +22,8 @@
 //   - A vouch is dated by the start of samples that were all answered. A node that ceases to be covered by it is
 //     reported, and before a vouch is given everybody has been asked.
 //   - Where many peers are each probed and one network suffices to reach them, the networks take turns
-//     ([Instance.Proven]). That one of them asks puts off the other's question for a bounded time and
-//     makes nothing believed.
+//     ([Instance.Proven]). A probe on one of them puts off that on the other for a bounded time and makes nothing
+//     believed.
 //   - What is sent is bounded: samples by netgossip.Demand, sweeps by Params.RoundTime, the
 //     probes of lost peers by 20 a second.
 //   - With a keyring, a frame that is sealed in another way than agents do it never gets as far as memberlist, which it

@@ -30,9 +30,9 @@ type DoubtsConfig struct {
 }
 
 // Doubts is the doubt of a node about its peers (package doubt), which the instances of all its networks share: what is
-// late on one is looked at on all. It rests while an instance is missing, or counts by another roster than the others: no
-// time passes for it, and when the instance is there all silences begin again. With another roster it starts with
-// only the peers that are LEFT.
+// late on one is looked at on all. The doubt rests while an instance is missing, or counts by another roster than the
+// others: no time passes for it, and when the instance is there all silences begin again. With another roster it starts
+// with only the peers that are LEFT.
 //
 // A word counts only with the cookie that this process gave to its sender, in an answer to the sender's probe. No other
 // member got that cookie, so a member with the key cannot speak in the name of others. And a word is dated like any
@@ -267,7 +267,7 @@ func (d *Doubts) heed(e *evidence, p *peer, m *wire.Message, came boottime.Insta
 	if !hmac.Equal(binary.LittleEndian.AppendUint64(nil, m.Cookie), binary.LittleEndian.AppendUint64(nil, d.cookieFor(p.addr.Name))) {
 		return false
 	}
-	counts = true // what comes while it is paused is not the sender's fault
+	counts = true // a word that comes while the doubt rests is not the sender's fault
 	d.with(e, func(now boottime.Instant) {
 		made := d.known[p.Index].clock.dates(m.Clock, came)
 		if counts = made > 0; counts {

@@ -48,9 +48,8 @@ type request struct {
 	words                         []spokenWord
 }
 
-// evidence runs the evidence protocol of one instance: it probes the peers, answers
-// their probes and reports what comes of it. One goroutine, run, owns everything but
-// the two channels.
+// evidence runs the evidence protocol of one instance: it probes the peers, answers their probes and reports the
+// results. One goroutine, run, owns everything but the two channels.
 type evidence struct {
 	cfg     *Config
 	self    string

@@ -122,7 +122,7 @@ func (e *evidence) read(list roster.Ref, text []byte) (*roster.Roster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Another text would be taken for the list that the others use, and counted by.
+	// Another text would be taken for the list that the others use, and this node would count by it.
 	if r.Ref() != list {
 		return nil, errDigest
 	}

@@ -62,7 +62,7 @@ type Stats struct {
 	Probes, Answers uint64 // own evidence probes, and those that were answered
 	Mode            string // direct, sampled or sweep: how the peers are probed
 	Samples, Misses uint64 // random samples, and those that were not answered
-	Sweeps          uint64 // rounds of all peers that the misses gave cause for
+	Sweeps          uint64 // rounds of all peers, because of misses
 	Refused         uint64 // arrivals that were not believed, for whatever reason
 }
 
@@ -137,7 +137,7 @@ func (in *Instance) Start() error {
 // When it returns nil the sockets are closed, the instance's goroutines have ended and the Sink is not called any more;
 // timers of memberlist's own may still run out for some seconds, without effect.
 //
-// It fails if ctx ends first; the rest then ends by itself later.
+// Stop fails if ctx ends first; the rest then ends by itself later.
 func (in *Instance) Stop(ctx context.Context, leave bool) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()

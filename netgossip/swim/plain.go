@@ -104,7 +104,7 @@ func message(b []byte) refusal {
 // screenStream returns what judges a stream.
 func (s *plainScreen) screenStream() streamScreen { return &plainStream{screen: s} }
 
-// plainStream judges one direction of a stream while it comes.
+// plainStream judges one direction of a stream as it arrives.
 type plainStream struct {
 	screen *plainScreen
 	head   []byte // until the type of the message is known

@@ -23,7 +23,7 @@ type Sink interface {
 	Missed(network, peer int, since boottime.Instant, void bool)
 	// Doubted reports the beginning of a sweep. Tell the node's other instances with Doubt.
 	Doubted(network int)
-	// Heard reports any packet of the evidence protocol from a peer: the peer was alive, one way, at that instant. It
+	// Heard reports any packet of the evidence protocol from a peer: the peer was alive, one way, at that instant. That
 	// is when the packet was made, at the latest, and not when it came: the packet may have been sent again.
 	Heard(network, peer int, at boottime.Instant)
 	// Conflict reports a second node that uses the name of a member, this node's included.

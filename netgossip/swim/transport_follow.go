@@ -52,7 +52,7 @@ func (in *Instance) listen() error {
 // are already pinned to this index, or not pinned, stay as they are, and so does a transport of another type. The
 // instance above notices nothing, nor do the peers, if that takes less time than a suspicion.
 //
-// It does not block. Failures are logged and tried again, until the next call.
+// Rebind does not block. Failures are logged and tried again, until the next call.
 func (in *Instance) Rebind(name string, index int) {
 	in.place.wanted.Store(&device{name, index})
 	select {

@@ -6,8 +6,8 @@
 // and the death of the process ([Device.Kill]) restarts the countdown once more. A countdown that runs out is final:
 // the node is gone, [Device.FiredAt] tells since when, and every call that comes later is counted in [Stats].AfterFire.
 //
-// Its methods may be called from any goroutine. Unlike a real device it takes a mutex,
-// held for a few instructions and never while a feed is delayed.
+// The methods of a Device may be called from any goroutine. Unlike a real device it takes a mutex, held for a few
+// instructions and never while a feed is delayed.
 //
 // [Conform] is the suite that wdt.Device over a simulated kernel, wdt.None and this Device
 // all pass, so that what a test shows with the double holds for the real one.
