@@ -32,7 +32,7 @@ const (
 	exitUsage  = 2
 )
 
-// usageError is an error of the caller: the command cannot be meant like that.
+// usageError is an error of the caller: the command makes no sense as it was given.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }

@@ -30,7 +30,7 @@ func (c *Cluster) mode(i int) watchdog.LUNMode {
 type ledger struct {
 	begun map[*diskquorum.Op]word     // writes of echo blocks that have not landed
 	stand map[path]word               // by device and slot
-	read  map[[2]int]boottime.Instant // by reader and writer: when the youngest block was handed out of those read
+	read  map[[2]int]boottime.Instant // by reader and writer: when the youngest of the blocks read was handed out
 }
 
 type word struct {

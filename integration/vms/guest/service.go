@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/control"
 )
 
-// Of the systemd unit in deploy/systemd.
+// Values of the systemd unit in deploy/systemd.
 const (
 	restartPause = time.Second
 	badUsage     = 2 // RestartPreventExitStatus
