@@ -14,9 +14,9 @@ var (
 	ErrNoWayOut = errors.New("nowayout is set: the driver cannot be disarmed, only fed")
 	// ErrBusy says that another process holds the watchdog.
 	ErrBusy = errors.New("held by another process")
-	// ErrCondemned says that a countdown runs which an agent before this one has made short for good.
+	// ErrCondemned says that a countdown runs which an agent before this one has shortened for good.
 	ErrCondemned = errors.New("this boot has announced its self-fence: its watchdog counts down, and nothing may open it")
-	// ErrRefused says that the driver took no notice of a timeout: what it counted down before, it counts on.
+	// ErrRefused says that the driver ignored a timeout: the earlier countdown goes on.
 	ErrRefused = errors.New("the driver refused the timeout")
 )
 
@@ -78,9 +78,9 @@ type Device interface {
 	// Disarm writes the magic character and closes. It is for planned stops only;
 	// an error path never calls it.
 	Disarm() error
-	// Shorten sets the timeout of the countdown that runs and reads it back. The result is what the driver reports,
-	// and at most that is left. ErrRefused says that nothing has changed. Any other error means that neither is
-	// known: the countdown may have restarted, and it runs on.
+	// Shorten sets the timeout of the countdown that runs and reads it back. The result is the timeout that the driver
+	// reports; no more time than that is left. ErrRefused says that nothing has changed. Any other error means that
+	// neither the timeout nor the time left is known: the countdown may have restarted, and it runs on.
 	Shorten(timeout time.Duration) (time.Duration, error)
 }
 
@@ -96,7 +96,8 @@ type Countdown struct {
 	Timeout time.Duration
 }
 
-// Condemns reports whether it says that this boot is condemned, where an ordinary countdown is of that timeout.
+// Condemns reports whether the countdown says that this boot is condemned; ordinary is the timeout of an ordinary
+// countdown.
 func (c Countdown) Condemns(ordinary time.Duration) bool {
 	return c.Running && c.Timeout <= MaxSentence && ordinary > MaxSentence
 }
@@ -106,30 +107,31 @@ type Looker interface {
 	Look() (c Countdown, known bool)
 }
 
-// late are the drivers that are known to fire later than the timeout that was set and read back: at the latest this
-// long after the last feed. Measured values are from QEMU 7.2 with Linux 6.1 and 6.12.
+// late are the drivers that are known to fire later than the timeout that was set and read back; latest is how long
+// after the last feed they fire at the latest. Measured values are from QEMU 7.2 with Linux 6.1 and 6.12.
 //
-// A driver that is not in it, and not any earlier than what was set, is taken at its word. How a board counts can only be measured on
-// that board: fencectl watchdog test says what was seen.
+// A driver that is not in the table is taken at its word. No driver is assumed to fire earlier than what was set. How a
+// board counts can only be measured on that board: fencectl watchdog test says what was seen.
 var late = map[string]struct {
 	latest func(timeout time.Duration) time.Duration
 	least  time.Duration // it takes no shorter timeout, and sysfs does not say so
 }{
-	// The TCO timer of Intel's chipsets counts down twice: at the end of the first round it raises an SMI, at that of the second it resets.
-	// If the firmware handles the SMI, or has it off, the machine may be reset after the first. Linux 5.14 halved
-	// what it programs to make up for that, and took it back, since other boards fired too early. Set to 3, 4, 5, 10
-	// and 30 s, QEMU's q35 fires after 6.0, 7.2, 9.6, 19.2 and 60.0 s.
+	// The TCO timer of Intel's chipsets counts down twice: at the end of the first round it raises an SMI, at the end
+	// of the second it resets. If the firmware handles the SMI, or has it off, the machine may be reset after the first
+	// round. Linux 5.14 halved the programmed value to make up for that, which was taken back because other boards
+	// fired too early. Set to 3, 4, 5, 10 and 30 s, QEMU's q35 fires after 6.0, 7.2, 9.6, 19.2 and 60.0 s.
 	"iTCO_wdt": {func(timeout time.Duration) time.Duration { return 2 * timeout }, 3 * time.Second},
-	// It knows even seconds only, and reads back what was asked for: 9 s are 10.0, 15 s are 16.0.
+	// This driver counts even seconds only, but reports the timeout that was asked for: 9 s are 10.0, 15 s are 16.0.
 	"IB700 WDT": {latest: func(timeout time.Duration) time.Duration {
 		const step = 2 * time.Second
 		return (timeout + step - 1) / step * step
 	}},
-	// It counts a clock of 33 MHz in steps of a power of two: 60 s are 60.4. That is more than rounding only where the timeout is long.
+	// This driver counts a clock of 33 MHz in steps of a power of two: 60 s are 60.4. That is more than rounding only
+	// where the timeout is long.
 	"i6300ESB timer": {latest: func(timeout time.Duration) time.Duration { return timeout + timeout*7/1000 }},
 }
 
-// granted is by how much every driver may be late, here as in the bound of a sentence: smaller delays are ignored.
+// granted is how late every driver may be, here as in the bound of a sentence: smaller delays are ignored.
 const granted = 500 * time.Millisecond
 
 // Late reports whether a watchdog that fired that long after its last feed was later than every driver may be.
@@ -166,7 +168,7 @@ func (d Driver) known(timeout time.Duration) time.Duration {
 // LongestTimeout is the longest timeout of a watchdog that a configuration may have.
 const LongestTimeout = time.Hour
 
-// LatestOfAny is that of the latest of all drivers that are known, for a node whose driver is not.
+// LatestOfAny is the longest Latest of all known drivers, for a node whose driver is not known.
 func LatestOfAny(timeout time.Duration) time.Duration {
 	latest := timeout
 	for identity := range late {

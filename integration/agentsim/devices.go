@@ -34,8 +34,8 @@ func (l *leash) Arm(timeout time.Duration) (watchdog.Info, error) {
 	return info, err
 }
 
-// Feed of a process that is stopped has no effect, then or later: the feeder looks at the
-// clock again first, as one would that was stopped before it did (see the package doc).
+// Feed of a process that is stopped has no effect, then or later: the feeder looks at the clock again first, as a
+// feeder would that was stopped before it looked (see the package doc).
 func (l *leash) Feed() error {
 	if l.p.stop.isShut() {
 		l.p.stop.pass()

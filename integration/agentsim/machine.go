@@ -45,7 +45,7 @@ type machine struct {
 	breaks   breaking
 	resets   int
 	ordered  bool // somebody has ordered that this boot ends
-	obeyed   bool // and it says that it does
+	obeyed   bool // and it says that it ends by that
 }
 
 type apiState uint8
@@ -56,7 +56,6 @@ const (
 	apiError              // refuses
 )
 
-// process is one run of the agent.
 type process struct {
 	m         *machine
 	stop      gate // shut while the process is stopped
@@ -79,7 +78,7 @@ type process struct {
 	hungIn    int               // nodes that were in contact then, and had been for a while
 	listEpoch int               // of the list of members that its subscriber knows to be in force
 	holding   bool              // it says that it goes on by the LUN, without quorum
-	saidSince time.Duration     // or that it does not
+	saidSince time.Duration     // since when it says so, or that it does not
 }
 
 // now is the clock of a machine. Boots are hours apart, so that an instant of another boot,
@@ -88,7 +87,6 @@ func (m *machine) now() boottime.Instant {
 	return boottime.Instant(time.Hour)*boottime.Instant(m.index+1) + boottime.Instant(m.w.now())
 }
 
-// powerOn boots the machine and starts its agent.
 func (m *machine) powerOn() {
 	w := m.w
 	w.mu.Lock()
@@ -124,8 +122,8 @@ func measuredOf(driver string) watchdog.Driver {
 	return d
 }
 
-// lateBy is when a watchdog fires, as it was measured: that of the chipset counts down twice, that of IB700 knows even seconds only. It
-// is not what the agents reckon with, but what that has to cover.
+// lateBy is when a watchdog fires, as it was measured: that of the chipset counts down twice, that of IB700 counts even
+// seconds only. It is not what the agents allow for, but what they have to allow for.
 func lateBy(driver string, timeout time.Duration) time.Duration {
 	switch driver {
 	case silentDriver:
@@ -138,7 +136,6 @@ func lateBy(driver string, timeout time.Duration) time.Duration {
 	return timeout
 }
 
-// leastOf is the shortest timeout that a driver takes.
 func leastOf(driver string) time.Duration {
 	if driver == "iTCO_wdt" {
 		return 3 * time.Second
@@ -146,7 +143,6 @@ func leastOf(driver string) time.Duration {
 	return 0
 }
 
-// reset is what the watchdog does to its machine.
 func (m *machine) reset(boot uint64) {
 	w := m.w
 	w.mu.Lock()
@@ -243,8 +239,8 @@ func (m *machine) end(p *process) {
 	_ = p.socket.Close() // never fails
 }
 
-// kill is SIGKILL. The kernel closes the watchdog, which restarts its countdown. With restart
-// a new agent is started as soon as the old one is no more.
+// kill is SIGKILL. The kernel closes the watchdog, which restarts its countdown. With restart a new agent is started as
+// soon as the old one is gone.
 func (m *machine) kill(restart bool) {
 	m.w.mu.Lock()
 	p := m.proc
@@ -450,7 +446,8 @@ func (p *process) follow(ctx context.Context, client fencingv1.FencingClient) {
 	}
 }
 
-// watchDeaths acts as one that takes over what dead nodes had, and asks for the available ones with each status.
+// watchDeaths acts as a subscriber that takes over what dead nodes had, and asks for the available ones with each
+// status.
 func (p *process) watchDeaths(ctx context.Context, client fencingv1.FencingStatusClient, nodes fencingv1.FencingClient) {
 	stream, err := client.WatchStatus(ctx, &emptypb.Empty{}, grpc.WaitForReady(true))
 	if err != nil {

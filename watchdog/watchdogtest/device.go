@@ -25,13 +25,13 @@ type Config struct {
 	Measured    watchdog.Measured
 	Granularity time.Duration // the timeout is rounded up to a multiple; zero: whole seconds
 	MaxTimeout  time.Duration // a longer wish is cut to this; zero: none
-	Refuses     bool          // a change of the timeout while it counts down, without saying so
+	Refuses     bool          // refuses to change the timeout while it counts down, without saying so
 	Least       time.Duration // a shorter timeout is refused while it counts down
 	Garbles     bool          // a change of the timeout works, and cannot be read back
 	Hides       bool          // what it counts down cannot be seen without opening it
 	Pretimeout  time.Duration // only reported; nothing happens at it
-	// Late is when it fires, given the timeout that it reports; nil: at that timeout. Less than the timeout is a
-	// driver that fires early.
+	// Late is when it fires, given the timeout that it reports; nil: at that timeout. A result below the timeout makes
+	// it a driver that fires early.
 	Late        func(timeout time.Duration) time.Duration
 	NoWayOut    bool
 	NoMagic     bool // any close disarms, the magic one and that of a crash alike
