@@ -65,7 +65,7 @@ func TestReadyAgainInTheSameBoot(t *testing.T) {
 	r := w.reconciler(nil)
 	w.tell(r, "n1", true)
 	w.tell(r, "n2", true)
-	w.run(r, 500*time.Millisecond)
+	w.run(r, 13*time.Second) // a renewal of the Lease would have shown
 	if w.taint() != recovery.Fenced(deadBoot) {
 		t.Fatalf("taint %q", w.taint())
 	}

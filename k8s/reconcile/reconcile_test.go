@@ -115,7 +115,7 @@ func TestTwoReplicasAtOnce(t *testing.T) {
 	w.tell(a, "n1", true)
 	w.tell(a, "n2", true)
 	w.show(b)
-	for range 20 {
+	for range 60 { // a renewal of the Lease would have shown
 		w.run(a, 300*time.Millisecond)
 		w.run(b, 300*time.Millisecond)
 		if w.taint() != "" && w.pods["db-0"] != nil && w.pods["db-0"].DeletionTimestamp == nil {
@@ -234,6 +234,9 @@ func TestFewReportersAreRead(t *testing.T) {
 	w := newWorld(t)
 	r := w.reconciler(nil)
 	w.ready(corev1.ConditionUnknown)
+	w.tell(r, "n1", true)
+	w.run(r, 13*time.Second) // a renewal of the Lease would have shown
+	w.counts = map[string]int{}
 	for i := range 300 {
 		name := fmt.Sprintf("m%d", i)
 		w.node(name, otherID)

@@ -51,8 +51,11 @@ func (m *Machine) remember() {
 // dispute remembers what shows that the boot may run: a Lease that is renewed after the proof was taken up, a Node that
 // its kubelet has written since, a reporter that takes its word back, or agents that go on seeing a boot that is proven dead.
 func (m *Machine) dispute(now time.Time, l Lease) {
+	if l.Version != m.version {
+		m.version, m.leaseAt = l.Version, now
+	}
 	if m.believed && m.lease == "" && l.Exists {
-		m.lease, m.leaseAt, m.heartbeat, m.unknown = l.Version, now, m.node.Heartbeat, false
+		m.lease, m.heartbeat, m.unknown = l.Version, m.node.Heartbeat, false
 	}
 	if len(m.verdict.Seen) == 0 {
 		m.sighted = time.Time{}
@@ -117,11 +120,12 @@ func (m *Machine) note(now time.Time, l Lease) bool {
 }
 
 // watched reports whether the Lease has stayed as it is for as long as a kubelet takes to renew it. renewTime is by the
-// kubelet's clock: one that is behind writes Leases that have run out. Where Ready is Unknown,
-// kube-controller-manager has watched the Lease by its own clock. This does not stand for a Lease that has run out: a
-// kubelet whose API server dies is silent for two timeouts more (docs/adr/0029).
+// kubelet's clock: one that is behind writes Leases that have run out. That Ready is Unknown does not stand for it:
+// kube-controller-manager has watched the Lease by its own clock, but a kubelet that renews it again and may not patch
+// its Node leaves Ready as it is. Nor does this stand for a Lease that has run out: a kubelet whose API server dies is
+// silent for two timeouts more (docs/adr/0029).
 func (m *Machine) watched(l Lease) bool {
-	return m.node.Unknown || m.looked.Sub(m.leaseAt) >= l.renewal()
+	return m.looked.Sub(m.leaseAt) >= l.renewal()
 }
 
 func (m *Machine) untilWatched(now time.Time, l Lease) time.Duration {

@@ -49,7 +49,8 @@ type Machine struct {
 	uid       string
 	boot      string    // that all of the following is about
 	lease     string    // version of the Lease when the proof was taken up; empty: not yet
-	leaseAt   time.Time // when that was seen
+	version   string    // of the Lease as it was read last
+	leaseAt   time.Time // since when it has that version
 	barrier   time.Time // when the taint was first seen
 	refused   time.Time // when something showed that the boot may run; zero: nothing has
 	why       string
@@ -296,7 +297,7 @@ func (m *Machine) sawNode(now time.Time, n Node) {
 func (m *Machine) forget() {
 	m.uid, m.boot, m.lease, m.why, m.reporters, m.believed, m.awaited = "", "", "", "", nil, false, 0
 	m.barrier, m.refused, m.progress, m.returned, m.leaseAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
-	m.sighted = time.Time{}
+	m.sighted, m.version = time.Time{}, ""
 	m.refusals, m.noted, m.heartbeat, m.unknown = map[string]int{}, false, "", false
 }
 

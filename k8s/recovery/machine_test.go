@@ -33,8 +33,8 @@ func tell(t *testing.T, s Settings) *story {
 	if s.Settle == 0 {
 		s.Settle = time.Second
 	}
-	return &story{
-		t: t, now: epoch,
+	story := &story{
+		t: t, now: epoch.Add(-20 * time.Second),
 		m:       New(s, "n4", storm.New(storm.Settings{Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: 100})),
 		node:    Node{Exists: true, UID: "u1", Version: "1", Boot: bootA, Unknown: true},
 		lease:   Lease{true, "7", epoch.Add(-time.Minute), 40 * time.Second},
@@ -43,6 +43,12 @@ func tell(t *testing.T, s Settings) *story {
 		slow:    map[Kind]time.Duration{}, refuse: map[Kind]Outcome{},
 		pods: []Pod{{Name: "db-0", UID: "p0", Version: "10", Deleting: true}},
 	}
+	// The Lease has been watched when the second reporter names the boot.
+	story.verdict.Believed = false
+	story.run(epoch.Sub(story.now))
+	story.verdict.Believed = true
+	story.m.Poke()
+	return story
 }
 
 // run lets the machine work for a while. What was asked is logged.
@@ -295,12 +301,12 @@ func TestNodeReturnsAndDies(t *testing.T) {
 	}
 }
 
-// A machine whose memory is lost finds the taint, and goes on after a pause.
+// A machine whose memory is lost finds the taint, and goes on when it has watched the Lease.
 func TestRestartGoesOn(t *testing.T) {
 	s := tell(t, Settings{})
 	s.run(100 * time.Millisecond)
 	s.m = New(Settings{Settle: time.Second}, "n4", s.m.pace)
-	if got := s.run(900 * time.Millisecond); writes(got) != "" {
+	if got := s.run(11300 * time.Millisecond); writes(got) != "" {
 		t.Errorf("at once: %s", got)
 	}
 	if got := writes(s.run(time.Second)); got != "DELETE(db-0@p0/10)" {

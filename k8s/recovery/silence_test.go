@@ -128,6 +128,7 @@ func TestALongLeaseIsWatchedForItsJitter(t *testing.T) {
 	s.node.Ready, s.node.Unknown = true, false
 	s.lease.Duration = 200 * time.Second
 	s.lease.Renewed = s.now.Add(-time.Hour)
+	s.lease.Version = "6"
 	at := s.now.Add(52 * time.Second)
 	s.on = func(Request) {
 		if !s.now.Before(at) {
