@@ -193,7 +193,7 @@ func (f *follower) explain(ctx context.Context, err error) error {
 	case errors.Is(context.Cause(ctx), errNoAnswer):
 		err = errNoAnswer
 	case errors.Is(err, io.EOF):
-		err = errors.New("it ended the stream")
+		err = errors.New("the agent ended the stream")
 	default:
 		err = fmt.Errorf("%s (%v)", status.Convert(err).Message(), status.Code(err))
 	}

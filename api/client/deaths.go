@@ -28,13 +28,13 @@ var (
 	// ErrStandsStill: the agent answers, but it has decided nothing for a while.
 	ErrStandsStill = errors.New("the agent stands still: its status is old")
 	// ErrNoQuorum: the agent's own node is without quorum, or is not fed. It may be the one that is about to be reset.
-	ErrNoQuorum = errors.New("the agent's own node may be the one that is about to be reset: what it says of others allows nothing")
+	ErrNoQuorum = errors.New("the agent's own node may be the one that is about to be reset: what the agent says about others allows nothing")
 	// ErrAnswers: the node runs.
 	ErrAnswers = errors.New("the node answers")
 	// ErrNotProven: the node does not answer, as LEFT says. It may be running, also where its agent was stopped.
 	ErrNotProven = errors.New("the node does not answer, and may be running")
 	// ErrOtherBoot: what the agent knows is of another boot than the one that was asked for.
-	ErrOtherBoot = errors.New("the agent knows of another boot of the node only")
+	ErrOtherBoot = errors.New("the agent knows only another boot of the node")
 	// ErrNoProof: the node is called fenced without the proof or the boot. The agent is of an older version, or has
 	// never met the node.
 	ErrNoProof = errors.New("the agent calls the node fenced, and does not say which boot, or how that is known")

@@ -45,13 +45,13 @@ type Tell func(context.Context, ToldDeath) (*fencingv1.Death, error)
 func RootOnly(ctx context.Context) error {
 	p, _ := peer.FromContext(ctx)
 	if p == nil {
-		return status.Error(codes.PermissionDenied, "nobody knows who is calling: call over the agent's Unix socket")
+		return status.Error(codes.PermissionDenied, "the caller is unknown: call over the agent's Unix socket")
 	}
 	switch who, ok := p.AuthInfo.(process); {
 	case !ok || !who.known:
-		return status.Error(codes.PermissionDenied, "nobody knows who is calling: call over the agent's Unix socket")
+		return status.Error(codes.PermissionDenied, "the caller is unknown: call over the agent's Unix socket")
 	case who.uid != 0:
-		return status.Error(codes.PermissionDenied, "only root may tell that a node is dead, and this is user "+strconv.FormatUint(uint64(who.uid), 10)+": run it as root")
+		return status.Error(codes.PermissionDenied, "only root may confirm that a node is dead, and the caller is user "+strconv.FormatUint(uint64(who.uid), 10)+": run it as root")
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (s *Server) ask(ctx context.Context, refused string, what []any, decide fun
 	case s.telling <- struct{}{}:
 		defer func() { <-s.telling }()
 	default:
-		return status.Error(codes.ResourceExhausted, "too many deaths are being told at once: try again")
+		return status.Error(codes.ResourceExhausted, "too many deaths are being confirmed at once: try again")
 	}
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()

@@ -81,7 +81,7 @@ func folderError(folder string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("folder %s does not exist: create it (mkdir -p %s) or change api.socket", folder, folder)
 	case errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("%s is no folder, or not in one: move away what stands in its place, or change api.socket", folder)
+		return fmt.Errorf("%s is not a folder, or is not in one: move away what is in its place, or change api.socket", folder)
 	}
 	return err
 }
@@ -202,11 +202,11 @@ func obstacle(path string) (stale, error) {
 		who := processOf(conn)
 		_ = conn.Close()
 		if procfs.Killed("/proc", int(who.pid)) {
-			return nothing, &RefusedError{fmt.Errorf("it is held by %v, which was killed and cannot end: a thread of it hangs in the kernel (see /proc/%d/task/*/stack), most likely in an I/O to the LUN; "+
-				"until the storage answers or gives up it keeps this socket, its ports, the watchdog and the lock of the slot, and the watchdog resets the node if its timeout is over first",
+			return nothing, &RefusedError{fmt.Errorf("it is held by %v, which was killed and cannot exit: one of its threads hangs in the kernel (see /proc/%d/task/*/stack), most likely in an I/O to the LUN; "+
+				"until the storage answers or gives up, that process keeps this socket, its ports, the watchdog and the lock of the slot; if the watchdog's timeout ends first, the node is reset",
 				who, who.pid), int(who.pid)}
 		}
-		return nothing, &RefusedError{fmt.Errorf("%v is serving it: stop that first or change api.socket", who), int(who.pid)}
+		return nothing, &RefusedError{fmt.Errorf("%v is serving it: stop that process first, or change api.socket", who), int(who.pid)}
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		// For example EAGAIN: its backlog is full, but somebody owns it.
@@ -269,7 +269,7 @@ func bind(path string) (*listener, error) {
 func (l *listener) open(mode os.FileMode, gid int) error {
 	if gid >= 0 {
 		if err := os.Lchown(l.path, -1, gid); err != nil {
-			return fmt.Errorf("give it to group %d (only a member of the group or a holder of CAP_CHOWN can): %w", gid, err)
+			return fmt.Errorf("give the socket to group %d (only a member of the group or a holder of CAP_CHOWN can): %w", gid, err)
 		}
 	}
 	return os.Chmod(l.path, mode)

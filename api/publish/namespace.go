@@ -23,7 +23,7 @@ func RootHere(ctx context.Context) error {
 	}
 	p, _ := peer.FromContext(ctx) // RootOnly has found it
 	if who, ok := p.AuthInfo.(process); !ok || !who.here {
-		return status.Error(codes.PermissionDenied, "this is root in a container other than the agent's: run it on the agent's machine, or in its pod (kubectl exec); api.commands: anywhere allows it from everywhere")
+		return status.Error(codes.PermissionDenied, "the caller is root in a container other than the agent's: run the command on the agent's machine, or in the agent's pod (kubectl exec); api.commands: anywhere allows it from everywhere")
 	}
 	return nil
 }

@@ -57,11 +57,11 @@ Without KEY it lists all keys by section; with the beginning of keys, such as lu
 		switch {
 		case len(below) > 0:
 		case now != "":
-			return usagef("%q is no key any more; %s stands in its place, and %s config migrate FILE writes a file with it", args[0], now, env.command())
+			return usagef("%q is no longer a key; %s replaces it, and %s config migrate FILE writes a file with the new key", args[0], now, env.command())
 		case former:
-			return usagef("%q is no key any more; %s config migrate FILE writes a file with what stands in its place", args[0], env.command())
+			return usagef("%q is no longer a key; %s config migrate FILE writes a file with what replaces it", args[0], env.command())
 		default:
-			return usagef("%q is no key; %s config explain lists them", args[0], env.command())
+			return usagef("%q is not a key; %s config explain lists all keys", args[0], env.command())
 		}
 		return out.print(env.stdout, below, func(t *table) { listKeys(t, below) })
 	}

@@ -104,7 +104,7 @@ type pastEvent struct {
 func readHistory(path, which string) ([]pastBoot, error) {
 	text, err := readRegular(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%s does not exist: if the agent's members.cacheFile is another one, say so with --file; if experimental.historyMegabytes is 0 there is none", view.Clean(path))
+		return nil, fmt.Errorf("%s does not exist: if the agent's members.cacheFile has another path, say so with --file; if experimental.historyMegabytes is 0, there is no history", view.Clean(path))
 	}
 	if err != nil {
 		return nil, err

@@ -155,7 +155,7 @@ func (m *maintenanceWish) await(ctx context.Context, by string) error {
 		select {
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errWaited) {
-				return timeoutError{fmt.Errorf("the watchdog has not followed after %v: %s", m.limit, last)}
+				return timeoutError{fmt.Errorf("the watchdog has not changed within %v: %s", m.limit, last)}
 			}
 			return context.Cause(ctx)
 		case <-tick.C:

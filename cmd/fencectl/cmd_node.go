@@ -79,7 +79,7 @@ func (o *nodeOrder) look(ctx context.Context) (fenceable, error) {
 	}
 	f := fenceable{uid: n.Metadata.UID, boot: deaths.Boot(n.Status.NodeInfo.BootID), ready: n.ready()}
 	if f.boot == "" {
-		return f, fmt.Errorf("%s has no bootID in its status: nobody could tell whether it has ended", view.Clean(o.node))
+		return f, fmt.Errorf("%s has no bootID in its status: nobody could tell whether that boot has ended", view.Clean(o.node))
 	}
 	if _, err := o.kube.run(ctx, "get", "configmap", "fence-config-"+o.node, "--namespace", o.namespace, "-o", "name"); err != nil {
 		return f, fmt.Errorf("%s is not managed: it needs the ConfigMap fence-config-%s in the namespace %s: %w", view.Clean(o.node), view.Clean(o.node), view.Clean(o.namespace), err)
@@ -108,7 +108,7 @@ func (o *nodeOrder) ask(ctx context.Context) error {
 	case err != nil:
 		return err
 	case f.boot != o.boot:
-		return fmt.Errorf("%s shows the boot %s now, and not %s: look at it again, it may need nothing any more", view.Clean(o.node), f.boot, o.boot)
+		return fmt.Errorf("%s shows the boot %s now, and not %s: look at the node again, it may no longer need fencing", view.Clean(o.node), f.boot, o.boot)
 	}
 	name := "node-fence-" + o.node
 	metadata := map[string]any{"name": name}

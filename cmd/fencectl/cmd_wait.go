@@ -239,9 +239,9 @@ func (w *deathWait) missing() string {
 		return view.Clean(w.last.Err.Error()) + "; trying again"
 	case errors.Is(w.why, client.ErrStandsStill):
 		age := time.Since(st.GetTime().AsTime())
-		return fmt.Sprintf("%s: THE AGENT STANDS STILL for %s, its word of %s does not count", self, view.Brief(age), name)
+		return fmt.Sprintf("%s: THE AGENT STANDS STILL for %s, what it says about %s does not count", self, view.Brief(age), name)
 	case errors.Is(w.why, client.ErrNoQuorum):
-		return fmt.Sprintf("%s: %s - %s; its word of %s does not count", self, view.Permission(st).Text, view.Clean(words.Reason(st.GetVerdict())), name)
+		return fmt.Sprintf("%s: %s - %s; what it says about %s does not count", self, view.Permission(st).Text, view.Clean(words.Reason(st.GetVerdict())), name)
 	}
 	return w.standing(st, w.member())
 }

@@ -221,13 +221,13 @@ func (a *agentConn) explain(ctx context.Context, err error) error {
 	text := view.Clean(status.Convert(err).Message())
 	switch {
 	case errors.Is(err, io.EOF):
-		return &agentError{failed("it ended the stream"), false, true}
+		return &agentError{failed("the agent ended the stream"), false, true}
 	case errors.Is(context.Cause(ctx), errNoAnswer):
 		return &agentError{failed("no answer within %v: its process may be stopped or overloaded, see its log and state", a.patience), true, true}
 	case status.Code(err) == codes.Unavailable && !a.spoke.Load():
-		return &agentError{failed("it broke off before it spoke gRPC (%s): is that another program's socket, or does the agent just stop?", text), true, true}
+		return &agentError{failed("the connection broke before any gRPC was spoken (%s): is that another program's socket, or is the agent stopping?", text), true, true}
 	case status.Code(err) == codes.Unimplemented:
-		return &agentError{failed("it does not serve this (%s): is that another program's socket, or an older agent?", text), false, false}
+		return &agentError{failed("the server does not know this call (%s): is that another program's socket, or an older agent?", text), false, false}
 	case status.Code(err) == codes.Unavailable, status.Code(err) == codes.ResourceExhausted, status.Code(err) == codes.Internal:
 		return &agentError{failed("%s", text), false, true}
 	case ctx.Err() != nil:

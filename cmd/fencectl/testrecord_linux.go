@@ -26,7 +26,7 @@ func (r testRecord) last() error {
 	text := "a person tries with fencectl watchdog test whether " + r.path + " resets this node"
 	err := appendHistory(r.file, history.Record{Kind: history.Tested, Text: text})
 	if errors.Is(err, fs.ErrNotExist) {
-		r.env.warn(view.Clean(r.file) + " does not exist: after the reset nobody will know that it was a test. No agent has run here, or its members.cacheFile is another one (--file)")
+		r.env.warn(view.Clean(r.file) + " does not exist: after the reset nobody will know that it was a test. No agent has run here, or its members.cacheFile has another path (--file)")
 		err = nil
 	}
 	if err != nil {

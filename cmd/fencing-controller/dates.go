@@ -56,6 +56,6 @@ func (d *dates) compare(date, before, after time.Time) {
 		return
 	}
 	d.said = after
-	d.log.Warn("this machine's clock differs from the API server's: executors on machines with another clock may refuse their Jobs; run NTP on all of them",
+	d.log.Warn("this machine's clock differs from the API server's: executors on machines with a different clock may refuse their Jobs; run NTP on all machines",
 		"aheadBy", skew.Truncate(time.Second), "allowed", mostSkew)
 }

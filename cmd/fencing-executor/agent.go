@@ -94,12 +94,12 @@ func (a *agent) do(ctx context.Context, r result, fail func(string, ...any) resu
 	}
 	if a.method.Action == fenceconfig.Off && a.method.Confirm {
 		if r.Status, said = a.status(ctx); r.Status != fenceconfig.Off {
-			return fail("off was accepted, and then the plug is %s: %s", r.Status, cmp.Or(said, "the device says so"))
+			return fail("off was accepted, but the plug is %s: %s", r.Status, cmp.Or(said, "the device says so"))
 		}
 	}
 	if a.method.Storage.Reset {
 		if err := a.barrier(ctx); err != nil {
-			return fail("off was confirmed, and then: %v", err)
+			return fail("off was confirmed, but then: %v", err)
 		}
 		r.Barrier = true
 	}

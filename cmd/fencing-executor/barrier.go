@@ -19,7 +19,7 @@ func (a *agent) barrier(ctx context.Context) error {
 	}
 	for _, device := range devices {
 		if !strings.HasPrefix(device, "/") {
-			return fmt.Errorf("%s is no path of a device: its logical unit is not reset", device)
+			return fmt.Errorf("%s is not the path of a device: its logical unit is not reset", device)
 		}
 		c := exec.CommandContext(ctx, "sg_reset", "--no-esc", "--device", device)
 		var complaint bytes.Buffer

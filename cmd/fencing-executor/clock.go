@@ -24,13 +24,13 @@ func clock(notAfter time.Time, made string, now time.Time) error {
 	switch late := now.Sub(notAfter); {
 	case late >= 0 && known:
 		return fmt.Errorf("it is too late: nothing may start after %s, and this node's clock says %s, %v after that. The Job was made at %s by the controller's clock: "+
-			"if it has not waited for this long, the two clocks differ: compare them, and correct the wrong one", stamp(notAfter), stamp(now), late.Truncate(time.Second), stamp(at))
+			"if the Job has not waited for this long, the two clocks differ: compare them, and correct the wrong one", stamp(notAfter), stamp(now), late.Truncate(time.Second), stamp(at))
 	case late >= 0:
 		return fmt.Errorf("it is too late: nothing may start after %s, and this node's clock says %s, %v after that. "+
 			"If the Job has not waited for this long, the clocks of this node and of the controller differ", stamp(notAfter), stamp(now), late.Truncate(time.Second))
 	case known && at.Sub(now) > clocks:
-		return fmt.Errorf("this node's clock is wrong, or the controller's: the Job was made at %s, and it is %s here, %v before that; at most %v are allowed, "+
-			"since what acts by a clock that is behind acts when nobody expects it any more", stamp(at), stamp(now), at.Sub(now).Truncate(time.Second), clocks)
+		return fmt.Errorf("this node's clock is wrong, or the controller's: the Job was made at %s, and this clock says %s, %v before that; at most %v are allowed, "+
+			"since a Job that goes by a clock that is behind acts when nobody expects it any more", stamp(at), stamp(now), at.Sub(now).Truncate(time.Second), clocks)
 	default:
 		return nil
 	}

@@ -175,7 +175,7 @@ func (m *Machine) watchdogs() (out []Finding) {
 		if m.Config != nil && m.Config.Watchdog.Driver == config.DriverNone {
 			level = Warn // it decides and reports, and needs none until the driver is set
 		}
-		return []Finding{{level, "watchdog", "there is none in /sys/class/watchdog, and no driver stands behind /dev/watchdog", "load the driver of the board (ipmi_watchdog, iTCO_wdt, hpwdt, sp5100_tco) or, for want of one, softdog; see deploy/node"}}
+		return []Finding{{level, "watchdog", "there is none in /sys/class/watchdog, and /dev/watchdog has no driver", "load the driver of the board (ipmi_watchdog, iTCO_wdt, hpwdt, sp5100_tco) or, for want of one, softdog; see deploy/node"}}
 	}
 	feeds := m.systemd().Level != OK
 	for _, w := range list {
@@ -191,7 +191,7 @@ func (m *Machine) watchdogs() (out []Finding) {
 		})
 		switch {
 		case len(foreign) > 0:
-			f.Level, f.Do = Wrong, "two cannot feed one watchdog, and a node that is fed by another is not reset: stop "+strings.Join(foreign, ", ")+", or give the agent another device (watchdog.device)"
+			f.Level, f.Do = Wrong, "two programs cannot feed one watchdog, and a node whose watchdog another program feeds is not reset: stop "+strings.Join(foreign, ", ")+", or give the agent another device (watchdog.device)"
 			f.Found += ", held by " + strings.Join(w.Holders, ", ")
 		case len(w.Holders) == 1 && w.Holders[0] == storeHolder:
 			f.Level, f.Do = Warn, "start the agent, or the machine will be reset; if no agent was killed here, systemd feeds it: look for RuntimeWatchdogSec= in all its files, and for systemd.watchdog_sec= on the kernel's command line"
@@ -199,7 +199,7 @@ func (m *Machine) watchdogs() (out []Finding) {
 		case len(w.Holders) > 0:
 			f.Found += ", held by " + strings.Join(w.Holders, ", ")
 		case w.State == "active":
-			f.Level, f.Found, f.Do = Warn, f.Found+", it counts down and nobody holds it", "an agent that was killed leaves it so, and the machine will be reset; start the agent"
+			f.Level, f.Found, f.Do = Warn, f.Found+", it counts down and nobody holds it", "a killed agent leaves its watchdog in this state, and the machine will be reset: start the agent"
 		}
 		if w.NoWayOut {
 			f.Found += ", nowayout"
@@ -211,7 +211,7 @@ func (m *Machine) watchdogs() (out []Finding) {
 			f.Level, f.Do = Warn, "softdog does not fire when the kernel hangs: use the board's own watchdog where there is one"
 		}
 		if w.Name == "watchdog" && f.Level == OK {
-			f.Level, f.Do = Warn, "the agent can use it, and knows its timeout when it has armed it; whether it counts down cannot be seen before, so an agent that starts counts nobody for some seconds, and no node with it says when it is dead: prefer a driver that is in /sys/class/watchdog"
+			f.Level, f.Do = Warn, "the agent can use this watchdog, and learns its timeout by arming it; before that, nobody can see whether it counts down, so a starting agent counts nobody for some seconds, and no node with such a watchdog announces when it is dead: prefer a driver that is in /sys/class/watchdog"
 		}
 		out = append(out, f)
 	}
@@ -314,7 +314,7 @@ func (m *Machine) port(subject string, at netip.AddrPort) Finding {
 	case who.PID == 0:
 		return Finding{Warn, subject, "somebody listens, " + who.String(), "run this as root, in the node's PID namespace; only the agent may"}
 	}
-	return Finding{Wrong, subject, who.String() + " listens", "the agent runs without this until it is free: give one of the two another address or port"}
+	return Finding{Wrong, subject, who.String() + " listens", "the agent runs without this port until it is free: give one of the two programs another address or port"}
 }
 
 // AgentRuns reports whether a process of that name is there.
@@ -341,7 +341,7 @@ func (m *Machine) find(device string) (err error) {
 }
 
 // lunLater is what becomes of a LUN that is away, or not in order yet.
-const lunLater = "the agent runs without it, and takes part in no tie-break, until it can be used"
+const lunLater = "the agent runs without the LUN, and takes part in no tie-break, until the LUN can be used"
 
 // lun compares a LUN that is there with the configuration, as the agent does when it starts.
 func (m *Machine) lun(device string) Finding {
@@ -352,15 +352,15 @@ func (m *Machine) lun(device string) Finding {
 	f, err := m.FormattedFor(device)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return Finding{Warn, "LUN", device + " is there, and for which cluster it is formatted cannot be told: " + cause(err), "run this as root"}
+		return Finding{Warn, "LUN", device + " is there, but it cannot be read for which cluster it is formatted: " + cause(err), "run this as root"}
 	case err != nil:
-		return Finding{Wrong, "LUN", device + " cannot be used: " + cause(err), lunLater + "; only a device or a format of a kind that it does not know ends its start; see fencectl lun inspect"}
+		return Finding{Wrong, "LUN", device + " cannot be used: " + cause(err), lunLater + "; the agent refuses to start only if it does not know the kind of device or format; see fencectl lun inspect"}
 	case f.Cluster != c.Cluster || f.NodeGroup != c.NodeGroup:
-		return Finding{Wrong, "LUN", fmt.Sprintf("%s is formatted for cluster %q, node group %q, and the configuration is of cluster %q, node group %q", device, f.Cluster, f.NodeGroup, c.Cluster, c.NodeGroup),
-			"correct lun.devices, cluster or nodeGroup: the agent ends with that"}
+		return Finding{Wrong, "LUN", fmt.Sprintf("%s is formatted for cluster %q, node group %q, and the configuration is for cluster %q, node group %q", device, f.Cluster, f.NodeGroup, c.Cluster, c.NodeGroup),
+			"correct lun.devices, cluster or nodeGroup: the agent exits with this error"}
 	case f.Slots < len(c.Members.Static):
 		return Finding{Wrong, "LUN", fmt.Sprintf("%s has %d slots for %d members", device, f.Slots, len(c.Members.Static)),
-			"format it with more --slots: the agent ends with that"}
+			"format it with more --slots: the agent exits with this error"}
 	case f.ReadOnly:
 		return Finding{Wrong, "LUN", device + " is read-only", "map it read-write to this node; " + lunLater}
 	case len(f.Damaged) > 0:

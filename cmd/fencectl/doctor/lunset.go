@@ -36,7 +36,7 @@ func (m *Machine) Set() (out []Finding) {
 	}
 	const mend = "correct lun.devices, or format all devices of the set together, once, with fencectl lun init"
 	if len(odd) == 1 {
-		return []Finding{{Wrong, "LUN", odd[0] + " is not of the set of the others", "the agent leaves it out until it is restarted; " + mend}}
+		return []Finding{{Wrong, "LUN", odd[0] + " does not belong to the same set as the others", "the agent leaves it out until it is restarted; " + mend}}
 	}
 	return []Finding{{Wrong, "LUN", strings.Join(devices, ", ") + ": the devices do not belong together", noStart + ": " + mend}}
 }

@@ -58,7 +58,7 @@ func (m *Machine) address(sn *config.SystemNetwork) []Finding {
 	case slices.ContainsFunc(all, func(o roster.Member) bool {
 		return o.Name != m.Config.NodeName && o.Addresses[sn.Name] == l.Address.String()
 	}):
-		return []Finding{{Wrong, subject, fmt.Sprintf("%v (%s) is another member's on the list", l.Address, l.Interface), noStart + ": correct the list, nodeName or the network"}}
+		return []Finding{{Wrong, subject, fmt.Sprintf("%v (%s) is another member's address on the list", l.Address, l.Interface), noStart + ": correct the list, nodeName or the network"}}
 	case want.IsValid() && want != l.Address && m.Config.Members.Source != config.SourceKubernetes:
 		return []Finding{{Wrong, subject, fmt.Sprintf("%v (%s), and the list of members has %v for this node", l.Address, l.Interface, want),
 			"give the node that address, or correct the list, nodeName or the network; " + later}}
@@ -241,7 +241,7 @@ func (m *Machine) memory() Finding {
 	}
 	f := m.writable(subject)
 	if f.Level == Wrong && (remembers || errors.Is(err, unix.EACCES)) {
-		f.Do = "the agent starts with the list that it remembers, and takes no other one up until it can write: make it writable for the agent"
+		f.Do = "the agent starts with the list that it remembers, and adopts no other list until it can write this file: make the folder writable for the agent"
 	}
 	return f
 }
@@ -276,7 +276,7 @@ func (m *Machine) remembers() (yes bool, do string, err error) {
 		return false, "start the version that has written it; " + forget, fmt.Errorf("%s has format %d, this version knows %d", path, whose.Version, format)
 	case whose.Cluster != c.Cluster || whose.NodeGroup != c.NodeGroup || whose.Node != c.NodeName:
 		return false, "give each agent a file of its own, or correct nodeName, nodeGroup or cluster",
-			fmt.Errorf("%s is of node %q, group %q, cluster %q", path, whose.Node, whose.NodeGroup, whose.Cluster)
+			fmt.Errorf("%s belongs to node %q, group %q, cluster %q", path, whose.Node, whose.NodeGroup, whose.Cluster)
 	}
 	return true, "", nil
 }
@@ -297,7 +297,7 @@ func (m *Machine) writable(subject string) Finding {
 		case err == nil:
 			return Finding{OK, subject, folder + " is writable", ""}
 		case !errors.Is(err, unix.ENOENT) || there == filepath.Dir(there):
-			return Finding{Wrong, subject, there + ": " + err.Error(), noStart + " without a memory of its lists: make it writable for the agent"}
+			return Finding{Wrong, subject, there + ": " + err.Error(), noStart + " without a memory of its lists: make the folder writable for the agent"}
 		}
 	}
 }

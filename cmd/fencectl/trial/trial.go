@@ -76,7 +76,7 @@ func (t *Trial) Run(ctx context.Context) error {
 	info, err := t.Device.Arm(t.Timeout)
 	if err != nil {
 		if still := new(StillArmedError); errors.As(err, still) {
-			return fmt.Errorf("%s: %w; and it counts down: the node is reset within its timeout", t.Name, err)
+			return fmt.Errorf("%s: %w; and the watchdog counts down: it resets the node within its timeout", t.Name, err)
 		}
 		t.Failed("the watchdog could not be armed")
 		return fmt.Errorf("%s: %w", t.Name, err)
@@ -90,9 +90,9 @@ func (t *Trial) Run(ctx context.Context) error {
 		}
 	}
 	if info.NoWayOut {
-		t.Say("nowayout is set: nothing calls this off any more")
+		t.Say("nowayout is set: this can no longer be called off")
 	} else {
-		t.Say("Ctrl-C before that disarms it")
+		t.Say("Ctrl-C before that time disarms it")
 	}
 	if t.count(ctx, info, armed) {
 		t.Failed("the test of the watchdog was called off")
@@ -119,7 +119,7 @@ func (t *Trial) count(ctx context.Context, info Info, armed time.Time) bool {
 			if left := info.Timeout - t.Now().Sub(armed); left > 0 {
 				t.Say(fmt.Sprintf("%v are left", left.Round(time.Second)))
 			} else {
-				t.Say(fmt.Sprintf("it is late by %v", (-left).Round(time.Second)))
+				t.Say(fmt.Sprintf("the watchdog is late by %v", (-left).Round(time.Second)))
 				if t.Ran != nil {
 					t.Ran(-left)
 				}
@@ -131,7 +131,7 @@ func (t *Trial) count(ctx context.Context, info Info, armed time.Time) bool {
 // disarmed ends with err, or says that the countdown goes on.
 func (t *Trial) disarmed(err error) error {
 	if cause := t.Device.Disarm(); cause != nil {
-		return fmt.Errorf("it cannot be disarmed, and may still reset this node: %w", cause)
+		return fmt.Errorf("the watchdog cannot be disarmed, and may still reset this node: %w", cause)
 	}
 	return err
 }

@@ -34,7 +34,7 @@ func (a *Agent) beAlone(background spawn) error {
 			return nil
 		case err != nil:
 			if a.published.parts.Lacks(socketPart(a.cfg.API.Socket)) {
-				return fmt.Errorf("cannot tell whether another agent of this node runs: %w; make the folder of members.cacheFile writable for the agent", err)
+				return fmt.Errorf("cannot find out whether another agent of this node runs: %w; make the folder of members.cacheFile writable for the agent", err)
 			}
 			return nil // holdLock tells of it
 		}

@@ -108,8 +108,8 @@ func (a *Agent) newDisableFile() *disableFile {
 // Invariant: no caller is promised a maintenance that another source outweighs: the node would stay armed.
 func (a *Agent) maintain(_ context.Context, m publish.Maintenance) (ends time.Time, err error) {
 	if by := a.guard.maintenances.outweighs(config.DisableFile); by != "" && m.For > 0 {
-		return time.Time{}, fmt.Errorf("%s says off, as this node's Node was shown last, and watchdog.disableFirst has it go before the file: "+
-			"the node would stay armed; take the annotation off, or, while nobody shows the Node, restart the agent with [file, controller]", by)
+		return time.Time{}, fmt.Errorf("%s said off when this node's Node was last shown, and by watchdog.disableFirst it outweighs the file: "+
+			"the node would stay armed; remove the annotation, or, while nobody shows the Node, restart the agent with [file, controller]", by)
 	}
 	return a.guard.disable.set(m)
 }
@@ -138,11 +138,11 @@ func (f *disableFile) endGoingDown() {
 		err = statefile.Write(f.path, []byte(before))
 	}
 	if err != nil {
-		f.log.Warn("cannot remove the disable file of a shutdown that is over: the watchdog stays disarmed until you remove it",
+		f.log.Warn("cannot remove the disable file that the last shutdown left: the watchdog stays disarmed until you remove the file",
 			"path", f.path, "error", err)
 		return
 	}
-	f.log.Info("removed the disable file that was written when the machine went down", "path", f.path, "says", strings.TrimSpace(before))
+	f.log.Info("removed the disable file that the last shutdown had written", "path", f.path, "says", strings.TrimSpace(before))
 }
 
 // set writes or removes the file. The watcher sees that within disableInterval.
@@ -155,11 +155,11 @@ func (f *disableFile) set(m publish.Maintenance) (ends time.Time, err error) {
 	if f.ordered {
 		text, err := f.text(f.path)
 		if saysOff(text) || err != nil && f.none {
-			return time.Time{}, fmt.Errorf("%s says off: there is no maintenance by it, and it keeps annotations of the Node from beginning one; remove it by hand if that is no longer wanted", f.path)
+			return time.Time{}, fmt.Errorf("%s says off: it begins no maintenance, and keeps annotations of the Node from beginning one; remove the file by hand if that is no longer wanted", f.path)
 		}
 	}
 	if info, err := os.Stat(f.path); err == nil && info.IsDir() {
-		return time.Time{}, fmt.Errorf("%s is a folder, and the watchdog stays disarmed for as long as it is there: move it away, or correct watchdog.disableFile", f.path)
+		return time.Time{}, fmt.Errorf("%s is a folder, and the watchdog stays disarmed as long as the folder is there: move it away, or correct watchdog.disableFile", f.path)
 	}
 	if m.For == 0 {
 		if err := f.remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -269,7 +269,7 @@ func (f *disableFile) read(info fs.FileInfo) (string, error) {
 		}
 		f.over = string(text)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			f.log.Warn("the maintenance of the disable file is over, and the file cannot be removed", "path", f.path, "error", err)
+			f.log.Warn("the maintenance that the disable file asked for is over, but the file cannot be removed", "path", f.path, "error", err)
 		}
 		f.log.Warn("maintenance is over: the watchdog guards this node again", "by", m.By, "reason", m.Reason, "ended_with_boot", m.Boot != f.boot)
 		return "", nil

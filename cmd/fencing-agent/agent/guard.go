@@ -250,8 +250,8 @@ func (g *guard) noteArming(now boottime.Instant, waits bool) {
 	// Without a device nothing is ever armed, and nothing counts down.
 	waits = waits && g.cfg.Watchdog.Driver == config.DriverDevice
 	if g.wait.note(now, waits, g.cfg.EvidenceMaxAge()) {
-		g.log.Warn("the watchdog is not armed yet: a majority has to answer first that it knows of this agent, or in an equal split a grant has to name this node; "+
-			"if an agent before this one crashed, its countdown runs and may reset the node", "waited", g.cfg.EvidenceMaxAge())
+		g.log.Warn("the watchdog is not armed yet: first a majority must answer that it knows of this agent or, in an equal split, a grant must name this node; "+
+			"if the previous agent crashed, the watchdog may still count down and reset the node", "waited", g.cfg.EvidenceMaxAge())
 	}
 }
 

@@ -33,7 +33,7 @@ func (a *Agent) newRecorder() *recorder.Recorder {
 	}
 	c.Opened = func(err error) {
 		if err != nil {
-			err = fmt.Errorf("history file %s: %w; it is tried again, and nothing is kept over a reset until then", c.Path, err)
+			err = fmt.Errorf("history file %s: %w; the agent tries again, and until then keeps no history over a reset", c.Path, err)
 		}
 		a.published.parts.Note("history", err)
 	}

@@ -123,7 +123,7 @@ func explainListen(err error) error {
 	case syscall.EADDRINUSE:
 		return fmt.Errorf("%w: another agent or program on this host? choose a free address, or \"\" for none", errno)
 	case syscall.EADDRNOTAVAIL:
-		return fmt.Errorf("%w: this node does not have it; choose one of its own, or \"\" for none", errno)
+		return fmt.Errorf("%w: this node does not have that address; choose one that it has, or \"\" for none", errno)
 	case syscall.EACCES:
 		return fmt.Errorf("%w: ports below 1024 are for root; choose a higher one, or \"\" for none", errno)
 	default:

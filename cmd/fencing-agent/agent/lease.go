@@ -20,7 +20,7 @@ import (
 const leaseRefresh = 5 * time.Minute
 
 // errBusy completes an operation that the register has no room for.
-var errBusy = errors.New("the operation before is still under way")
+var errBusy = errors.New("the previous operation is still under way")
 
 // LeaseRegister performs operations on the Lease that breaks ties, as leaseregister.Register
 // does: each that Submit takes is reported once, by a goroutine of Run.

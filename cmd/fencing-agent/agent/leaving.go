@@ -38,7 +38,7 @@ func (a *Agent) mayLeave() bool {
 	case s.Status != wdt.Starved:
 		if !a.core.Released() && !a.leaving.waits {
 			a.leaving.waits = true
-			a.log.Warn("this node is not leaving yet: a majority has to know first that the watchdog will be disarmed", "timeout", s.Info.Timeout)
+			a.log.Warn("this node is not leaving yet: first a majority must know that the watchdog will be disarmed", "timeout", s.Info.Timeout)
 		}
 		return a.core.Released()
 	}

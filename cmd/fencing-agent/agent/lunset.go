@@ -81,7 +81,7 @@ func (a *Agent) startLUN(background spawn) error {
 
 // leaveOut has a device of a set count for nothing. The others are most of the set, and go on.
 func (a *Agent) leaveOut(device int, why error) {
-	a.lun.leftOut[device] = fmt.Errorf("it is left out: %w; correct lun.devices, or format all devices of the set together, and restart this agent", why)
+	a.lun.leftOut[device] = fmt.Errorf("the device is left out: %w; correct lun.devices, or format all devices of the set together, and restart this agent", why)
 	a.log.Error("a LUN device is left out: correct lun.devices and restart this agent", "device", a.lun.keepers[device].Path, "error", why)
 }
 
@@ -96,7 +96,7 @@ func (a *Agent) lunOpened(o keeper.Opened) {
 		return
 	}
 	if a.lun.superblocks[o.Device] != nil {
-		a.log.Info("LUN is back", "device", path)
+		a.log.Info("the LUN is back", "device", path)
 		return
 	}
 	a.lun.superblocks[o.Device] = o.Superblock

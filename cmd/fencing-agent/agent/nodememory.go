@@ -58,10 +58,10 @@ func (m *nodeMemory) load() ownnode.State {
 		err = json.Unmarshal(text, &f)
 	}
 	if err == nil && (f.Version != nodeFileVersion || f.Node != m.node) {
-		err = fmt.Errorf("it is of node %q, format %d", f.Node, f.Version)
+		err = fmt.Errorf("it belongs to node %q, format %d", f.Node, f.Version)
 	}
 	if err != nil {
-		m.log.Warn("cannot use what was known of this node's Node before the restart", "file", m.path, "error", err)
+		m.log.Warn("cannot use what this agent knew about this node's Node before the restart", "file", m.path, "error", err)
 		return ownnode.State{}
 	}
 	m.saved = string(text)
@@ -120,12 +120,12 @@ func (m *nodeMemory) save(s ownnode.State) bool {
 	switch {
 	case err == nil:
 		if m.failed {
-			m.log.Info("what is known of this node's Node is stored again", "file", m.path)
+			m.log.Info("what this agent knows about this node's Node can be stored again", "file", m.path)
 		}
 		m.saved, m.failed = string(text), false
 		return true
 	case !m.failed:
-		m.log.Warn("cannot store what is known of this node's Node: after a restart this agent would not arm before it reaches the API server",
+		m.log.Warn("cannot store what this agent knows about this node's Node: after a restart it would not arm the watchdog before it sees the Node again",
 			"file", m.path, "error", err, "retry", memoryRetry)
 	}
 	m.failed = true

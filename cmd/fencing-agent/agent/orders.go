@@ -71,7 +71,7 @@ func (a *Agent) answerOrders(fx *watchdog.Effects) {
 	case why != 0:
 		a.log.Warn("refused the fence order of another node", "by", by, "reason", why.String())
 	default:
-		a.log.Warn("another node ordered a fence of this one, which obeys when all others have said that they can spare it", "by", by)
+		a.log.Warn("another node ordered this one to fence itself; this node obeys when all others have said that they can spare it", "by", by)
 	}
 }
 

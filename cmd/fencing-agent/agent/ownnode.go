@@ -65,7 +65,7 @@ func (a *Agent) openKubernetes() (err error) {
 func (a *Agent) kubeReady() error {
 	err := a.kube.client.Ready()
 	if err != nil {
-		err = fmt.Errorf("%w; the API server is not reached until it can be read", err)
+		err = fmt.Errorf("%w; the API server counts as unreachable until the file can be used", err)
 	}
 	return err
 }
@@ -134,7 +134,7 @@ func (n *nodeSignals) learn(s ownnode.State) {
 	}
 	if older := !n.versions.Look(s.Version, n.a.clock()); older != n.behind {
 		if n.behind = older; older {
-			n.a.log.Warn(n.teller+" shows an older state of this node's Node than what is known, which stands: a replica is behind, or the cluster was set back",
+			n.a.log.Warn(n.teller+" shows an older state of this node's Node than the one that this agent knows and keeps using: a replica is behind, or the cluster was set back",
 				"known", n.known.Version, "shown", s.Version, "believed_after", memberbook.SetBack)
 		}
 	}

@@ -83,7 +83,7 @@ func (a *Agent) listen(path string) (net.Listener, error) {
 	before, _ := os.Lstat(path)
 	l, err := publish.Listen(path, socketMode, a.cfg.API.SocketGroup)
 	if err == nil && before != nil && before.IsDir() {
-		a.log.Warn("an empty folder was at the path of the API socket and was removed: a pod that has mounted it must be made again", "path", path)
+		a.log.Warn("removed an empty folder at the path of the API socket: a pod that has mounted that folder must be created again", "path", path)
 	}
 	return l, err
 }
@@ -148,7 +148,7 @@ func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
 // noteFlapping says whose JOIN is held from now on. The JOIN itself shows that it is no longer held back.
 func (a *Agent) noteFlapping(held roster.Set) {
 	for p := range held.Minus(a.published.flapping).All() {
-		a.log.Warn("a node comes and goes: its JOIN is held though it is back", "node", a.roster.Name(p), "for_at_most", a.core.FlappingFor(p).Round(time.Second))
+		a.log.Warn("a node comes and goes: it is back, but its JOIN is held back", "node", a.roster.Name(p), "for_at_most", a.core.FlappingFor(p).Round(time.Second))
 	}
 	a.published.flapping = held
 }

@@ -30,7 +30,7 @@ func (a *Agent) beginSentence(background spawn) {
 			// The countdown cannot be read, or cannot be told from one of this configuration.
 			blind = true
 			a.core.Blind()
-			a.log.Info("cannot see whether this boot has announced its self-fence: nobody is counted until the agent before this one is gone and its countdown is over",
+			a.log.Info("cannot see whether this boot has announced its self-fence: nobody is counted until the previous agent is gone and its countdown is over",
 				"wait", watchdog.MaxSentence+time.Second)
 		}
 	}
@@ -40,7 +40,7 @@ func (a *Agent) beginSentence(background spawn) {
 // inherit goes on as the agent of a condemned boot.
 func (a *Agent) inherit(c watchdog.Countdown) {
 	a.core.Inherit(a.clock(), c.Timeout)
-	a.log.Error("an agent before this one has announced the self-fence of this boot: the watchdog's countdown is short, and nothing feeds it any more", "timeout", c.Timeout)
+	a.log.Error("a previous agent has announced the self-fence of this boot: the watchdog's countdown is short, and nothing feeds the watchdog any more", "timeout", c.Timeout)
 }
 
 // holdLock holds the lock that says that this agent runs, and reports when it has it. The kernel takes it from an agent that
@@ -71,7 +71,7 @@ func (a *Agent) holdLock(ctx context.Context, needed bool) {
 			a.published.parts.Note(lockPart, fmt.Errorf("%w; make the folder of members.cacheFile writable for the agent", err))
 			if needed && !told {
 				told = true
-				a.log.Error("nobody is counted: cannot see whether the agent before this one is gone", "error", err)
+				a.log.Error("nobody is counted: cannot see whether the previous agent is gone", "error", err)
 			}
 		}
 		select {
@@ -88,7 +88,7 @@ func (a *Agent) sentenced(s *wdt.State) {
 	case s.Condemned:
 		if _, told, _ := a.core.Condemned(); told == 0 && s.Sentence == 0 && !a.guard.mute {
 			a.guard.mute = true
-			a.log.Error("this node fences itself and does not announce it, since it is not certain when the watchdog resets it", "error", s.Err)
+			a.log.Error("this node fences itself without announcing it, since it is not certain when the watchdog will reset the node", "error", s.Err)
 		}
 		a.core.Sentenced(s.Sentence)
 		a.published.at = 0 // this node may not live until the next second
@@ -109,9 +109,9 @@ func (g *guard) condemn(fx *watchdog.Effects, by string) bool {
 		g.condemned = true
 		g.deadline.Store(0)
 		g.feeder.Condemn(fx.Condemn)
-		why := "this node has lost for certain, and announces its self-fence: the others live without it, and nothing feeds its watchdog any more"
+		why := "this node has lost for certain, and announces its self-fence: the other nodes go on without it, and nothing feeds its watchdog any more"
 		if by != "" {
-			why = "this node obeys a fence order, and announces its self-fence: the others live without it, and nothing feeds its watchdog any more"
+			why = "this node obeys a fence order, and announces its self-fence: the other nodes go on without it, and nothing feeds its watchdog any more"
 		}
 		g.log.Error(why, "timeout", fx.Condemn, "by", by)
 	}

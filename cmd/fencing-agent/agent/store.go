@@ -22,10 +22,10 @@ func (g *guard) followStore(ctx context.Context) {
 		g.metrics.SetKept(kept)
 		switch now.note(armed, kept) {
 		case keptYes:
-			g.log.Info("systemd keeps the watchdog's descriptor: if this agent is killed, no other program can open the watchdog before the next one has it")
+			g.log.Info("systemd keeps the watchdog's descriptor: if this agent is killed, no other program can open the watchdog before the next agent has it")
 		case keptNo:
 			g.log.Warn("systemd does not keep the watchdog's descriptor: the unit needs FileDescriptorStoreMax=1 and NotifyAccess=main, see docs/troubleshooting.md; " +
-				"if this agent is killed, the watchdog is closed, as it is where there is no systemd")
+				"if this agent is killed, the kernel closes the watchdog, as without systemd")
 		}
 		select {
 		case <-ctx.Done():

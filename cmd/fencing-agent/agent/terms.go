@@ -54,7 +54,7 @@ func (a *Agent) beginTerms() error {
 	var err error
 	w.onFile, err = w.file.load()
 	if errors.Is(err, errLostTerms) {
-		a.log.Warn("starting without the tie-break settings of before: this node takes no part in an equal split until a majority confirms them", "file", w.file.path, "error", err)
+		a.log.Warn("starting without the tie-break settings of the last run: this node takes no part in an equal split until a majority confirms its settings", "file", w.file.path, "error", err)
 		err = nil
 	}
 	if err != nil {
@@ -137,7 +137,7 @@ func (a *Agent) lunNamed(log uint64, sb *diskquorum.Superblock, storage string) 
 	}
 	moved := known != "" && storage != "" && known != storage
 	if moved {
-		a.log.Warn("the LUN is on another storage device than before: other members have to confirm the tie-break settings again", "id", id, "before", known, "now", storage)
+		a.log.Warn("the LUN is on a different storage device than before: other members must confirm the tie-break settings again", "id", id, "before", known, "now", storage)
 	}
 	if next.terms != w.want.terms || moved {
 		next.heard = nil

@@ -172,11 +172,11 @@ func apiText(c *Config) string {
 
 func checkAPINamed(c *Config, r *report, key string) {
 	if c.Members.Source == SourceController {
-		r.problem(key, "needs an API server, and with members.source: controller the agent talks to none; that the controller answers says nothing about this half",
+		r.problem(key, "needs an API server, and with members.source: controller the agent talks to none; an answer from the controller says nothing about this half",
 			c.Quorum.TieBreak, "lun, none or auto")
 		return
 	}
 	if !c.UsesKubernetes() && r.intact("kubernetes", "kubernetes.kubeconfig") {
-		r.warn(key, "cannot ask the API server: there is neither kubernetes.kubeconfig nor a pod around the agent", c.Quorum.TieBreak)
+		r.warn(key, "cannot ask the API server: there is no kubernetes.kubeconfig, and the agent does not run in a pod", c.Quorum.TieBreak)
 	}
 }

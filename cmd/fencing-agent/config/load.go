@@ -184,8 +184,8 @@ func fillNodeIP(c *Config, r *report, env func(string) string) {
 	case err == nil && !ip.IsUnspecified():
 		c.HTTP.Address = net.JoinHostPort(ip.String(), port)
 	case !r.everyNode || env(EnvNodeIP) != "":
-		r.problem("http.address", fmt.Sprintf("names $%s, which is no address of this node (%q)", EnvNodeIP, env(EnvNodeIP)),
-			c.HTTP.Address, "an address in place of it, or the variable, in a pod from status.hostIP")
+		r.problem("http.address", fmt.Sprintf("names $%s, which is not an address of this node (%q)", EnvNodeIP, env(EnvNodeIP)),
+			c.HTTP.Address, "an address instead of the variable, or the variable set to one, in a pod from status.hostIP")
 	}
 }
 

@@ -136,7 +136,7 @@ func (r *report) wasKey(path string, value *yaml.Node) bool {
 			r.refused[now] = true
 			return true
 		case strings.HasPrefix(m.old, pattern+"."):
-			r.refuse(path, fmt.Sprintf("is no section any more: %s is now %s; run fencectl config migrate %s", m.old, m.now, r.name), "", "")
+			r.refuse(path, fmt.Sprintf("is no longer a section: %s is now %s; run fencectl config migrate %s", m.old, m.now, r.name), "", "")
 			return true
 		}
 	}

@@ -67,7 +67,7 @@ func (o *Overrides) Given() []string {
 // fit the timing's other values is found as well.
 func checkGossip(c *Config, r *report) {
 	if p := c.Params(); !c.Experimental.Lifeguard && (p.AwarenessMaxMultiplier > 1 || p.SuspicionMaxTimeoutMult > 1) && r.intact("experimental") {
-		r.problem("experimental.lifeguard", "is off, and other keys give it more than nothing to do", false,
+		r.problem("experimental.lifeguard", "is off, but other keys have an effect only if it is on", false,
 			"true, or no awarenessMaxMultiplier and suspicionMaxTimeoutMult above 1")
 	}
 	checkSuspicion(c, r)

@@ -74,10 +74,10 @@ func advise(c *Config, r *report) {
 		r.warn("gossip.keyFile", "is not given: anybody who can send from a member's address can speak for it", nil)
 	}
 	if c.Members.Source == SourceController && len(c.Members.Controller.Founders) == 0 {
-		r.warn("members.controller.founders", "is not given: this node founds no group, and waits for one; at the first start of a group name its nodes, the same on all", nil)
+		r.warn("members.controller.founders", "is not given: this node founds no group, and waits for an existing one; at the first start of a group name its nodes, the same on all of them", nil)
 	}
 	if len(c.SystemNetworks) == 1 {
-		r.warn("systemNetworks", "is a single network: a node that loses it loses its quorum; give two that share no switch and no card", nil)
+		r.warn("systemNetworks", "is a single network: a node that loses this network loses its quorum; configure two that share no switch and no card", nil)
 	}
 	if v := c.LUNEvidence(len(c.Members.Static)); v > 0 {
 		r.warn("lun.mode", fmt.Sprintf("has a price: a node that loses its networks and not the LUN lives on with its volumes, and nothing fails over, "+

@@ -32,7 +32,7 @@ func checkController(c *Config, r *report) {
 		r.problem(element(at+".founders", i), "is listed twice", c.Members.Controller.Founders[i], "each node once")
 	})
 	if c.Kubernetes.Kubeconfig != "" {
-		r.problem("kubernetes.kubeconfig", "is given although members.source is controller: the agent talks to no API server", c.Kubernetes.Kubeconfig, "none, or source: kubernetes")
+		r.problem("kubernetes.kubeconfig", "is given although members.source is controller, with which the agent talks to no API server", c.Kubernetes.Kubeconfig, "none, or source: kubernetes")
 	}
 	if c.Kubernetes.Labels() {
 		r.warn("kubernetes.node", "keeps no labels: with members.source: controller the agent writes nothing on its Node", c.Kubernetes.Node)

@@ -23,8 +23,8 @@ type nameConflict struct {
 // What tells two nodes apart, as it appears in the log.
 const (
 	OtherAddress = "two nodes use one name: stop one of them"
-	OtherMachine = "another machine answers in the name of a member, or writes its slot: or a container has a boot id of its own: that boot proves no end of another; " +
-		"stop one of the two (once after a machine was replaced this is expected)"
+	OtherMachine = "another machine answers under the name of a member, or writes its slot, or a container has its own boot id; such a boot does not prove that another boot ended; " +
+		"stop one of the two (after a machine was replaced, this message is expected once)"
 )
 
 // nameAlarms raises the alarm for names that two nodes use. The reports come from under

@@ -22,7 +22,7 @@ func (n *Networks) pinTo(sn config.SystemNetwork, found iface.Local) string {
 	case !found.Internal:
 		return found.Interface
 	case !found.Address.IsLoopback():
-		n.log.Warn("the address is on an interface that receives no packets: sockets are not bound to it, and routing decides what this network is",
+		n.log.Warn("the address is on an interface that receives no packets: sockets are not bound to that interface, and routing decides which interface this network uses",
 			"network", sn.Name, "interface", found.Interface, "address", found.Address)
 	}
 	return ""

@@ -50,7 +50,7 @@ func (n *Networks) open(i int, r *roster.Roster) (*instance, error) {
 	sn := settings.SystemNetworks[i]
 	self := &r.Members[r.Self]
 	if len(self.Addresses) == 0 {
-		return nil, &wrongError{fmt.Errorf("network %s: the list of members does not have %q: if it was removed from the group, stop the agent; else list it", sn.Name, self.Name)}
+		return nil, &wrongError{fmt.Errorf("network %s: the list of members does not have %q: if that node was removed from the group, stop the agent; otherwise add it to the list", sn.Name, self.Name)}
 	}
 	found, err := n.cfg.Links.Local(&sn, listed(sn.Name, r))
 	if err != nil {
@@ -89,12 +89,12 @@ func takenBy(proc string, at netip.AddrPort, err error) error {
 	if !ok {
 		return err
 	}
-	err = fmt.Errorf("%w; it is %v that has it", err, who)
+	err = fmt.Errorf("%w; %v has it", err, who)
 	switch {
 	case who.Name != agentProgram || who.PID == os.Getpid():
 		return err
 	case procfs.Killed(proc, who.PID):
-		return fmt.Errorf("%w, which was killed and cannot end: a thread of it hangs in the kernel", err)
+		return fmt.Errorf("%w, which was killed and cannot exit: one of its threads hangs in the kernel", err)
 	}
 	return &wrongError{err}
 }
@@ -121,7 +121,7 @@ func (n *Networks) checkAddress(sn *config.SystemNetwork, found iface.Local, r *
 	switch {
 	case n.cfg.AddressesFollow:
 		// It moved. Its Node says so from now on, and the others hear it there.
-		n.log.Warn("this node's address is not the one in the list of members; it is heard again once the list has changed",
+		n.log.Warn("this node's address is not the one in the list of members; the others hear this node again once the list has its new address",
 			"network", sn.Name, "address", at, "listed", want)
 		return n.checkApart(sn, found)
 	case want == "":
@@ -140,7 +140,7 @@ func (n *Networks) checkApart(sn *config.SystemNetwork, found iface.Local) error
 	for i, w := range n.all {
 		other := &n.cfg.Config.SystemNetworks[i]
 		if in := w.now(); in != nil && other.Name != sn.Name && other.Port == sn.Port && in.local.Address == found.Address {
-			return fmt.Errorf("network %s: it is at %v (%s), where network %s is already: one interface is one network; correct systemNetworks[].at of one of them",
+			return fmt.Errorf("network %s: it would use %v (%s), which network %s uses already, and two networks cannot share an address and port; correct systemNetworks[].at of one of them",
 				sn.Name, found.Address, found.Interface, other.Name)
 		}
 	}

@@ -94,7 +94,7 @@ func (c *cache) settle() error {
 type errOtherGroup struct{ node, was, is, terms string }
 
 func (e *errOtherGroup) Error() string {
-	return fmt.Sprintf("it is of node %q in group %q, and nodeGroup is %q: if this node was moved, and the list of %s in force is without it, remove this file and %s and start again; else correct nodeGroup, or the node's label", e.node, e.was, e.is, e.was, e.terms)
+	return fmt.Sprintf("the file belongs to node %q in group %q, and nodeGroup is %q: if this node was moved, and the list in force of %s no longer has it, remove this file and %s and start again; otherwise correct nodeGroup, or the node's label", e.node, e.was, e.is, e.was, e.terms)
 }
 
 func (c *cache) decode(text []byte) (*roster.Saved, error) {
@@ -113,7 +113,7 @@ func (c *cache) decode(text []byte) (*roster.Saved, error) {
 	case f.Cluster == c.cluster && f.Node == c.node && f.Group != c.group:
 		return nil, &errOtherGroup{f.Node, f.Group, c.group, c.terms}
 	case f.Cluster != c.cluster || f.Group != c.group || f.Node != c.node:
-		return nil, fmt.Errorf("it is of node %q, group %q, cluster %q: give each agent a file of its own", f.Node, f.Group, f.Cluster)
+		return nil, fmt.Errorf("the file belongs to node %q, group %q, cluster %q: give each agent its own file", f.Node, f.Group, f.Cluster)
 	case len(f.Chain) == 0 || len(f.Chain) > roster.MaxChain:
 		return nil, fmt.Errorf("damaged: %d lists", len(f.Chain))
 	}
@@ -141,7 +141,7 @@ func (o *listOnFile) roster(self string) (*roster.Roster, error) {
 		return nil, fmt.Errorf("damaged: %w", err)
 	}
 	if hex64(r.Digest) != o.Digest {
-		return nil, fmt.Errorf("damaged: the list of epoch %d does not have the digest it was written with", o.Epoch)
+		return nil, fmt.Errorf("damaged: the list of epoch %d does not match the digest that was written with it", o.Epoch)
 	}
 	return r, nil
 }

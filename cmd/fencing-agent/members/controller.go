@@ -169,7 +169,7 @@ func told(err error) string {
 		return s.Code().String() + ": " + s.Message()
 	}
 	if err == nil {
-		return "the controller has ended the stream"
+		return "the controller ended the stream"
 	}
 	return err.Error()
 }
@@ -232,7 +232,7 @@ func (c *controllerSource) judge(trouble func(string), found func(List)) {
 	if why != memberbook.Taken {
 		c.metrics.refused(why)
 		trouble(text)
-		c.note("a list of epoch " + fmt.Sprint(c.offer.Epoch) + " is not believed: " + text)
+		c.note("a list of epoch " + fmt.Sprint(c.offer.Epoch) + " is refused: " + text)
 		return
 	}
 	c.said, c.unsaid = "", ""
@@ -250,7 +250,7 @@ func (c *controllerSource) note(text string) {
 		c.unsaid = text
 	default:
 		c.said, c.saidAt, c.unsaid = text, now, ""
-		c.log.Warn("the controller shows no usable list of members; the known one stays in use", "problem", text)
+		c.log.Warn("the controller shows no usable list of members; the known list stays in use", "problem", text)
 	}
 }
 

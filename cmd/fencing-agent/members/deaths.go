@@ -88,7 +88,7 @@ func (t *DeathTeller) first(ctx context.Context) string {
 }
 
 func (t *DeathTeller) failed(ctx context.Context, err error, p *patience) {
-	t.fail(ctx, err, p, "the controller does not accept this node's reports of deaths: recovery does not learn of them from here")
+	t.fail(ctx, err, p, "the controller does not accept this node's reports of deaths: recovery does not learn of these deaths from this node")
 }
 
 // spread waits, and says whether there is something to report then. A wish that is in a hurry ends the wait.

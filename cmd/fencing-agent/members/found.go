@@ -144,7 +144,7 @@ func (f *Finds) insist(ctx context.Context, d *deaths.Death) {
 		case d.Contradicted:
 			if said == "" {
 				said = "taken back"
-				log.Warn("the controller withdrew its external confirmation: it has heard from that boot since")
+				log.Warn("the controller withdrew its external confirmation of a death: it heard from that boot later")
 			}
 			if boottime.Wait(ctx, foundAgain); ctx.Err() != nil {
 				return

@@ -81,9 +81,9 @@ func (m *Members) LearnHanded(now boottime.Instant, core *watchdog.Core, r *rost
 	}
 	if err != nil {
 		h.refused, h.refusedAt = r.Ref(), now
-		m.log.Error("a list of members that another node has handed over is not taken up", "list", r.Ref().String(), "members", r.Size(), "error", err)
+		m.log.Error("a list of members that another node handed over is not adopted", "list", r.Ref().String(), "members", r.Size(), "error", err)
 		return
 	}
 	h.list = roster.Ref{}
-	m.log.Info("another node has handed over a list of members that this node's source does not show", "list", r.Ref().String(), "members", r.Size())
+	m.log.Info("another node handed over a list of members that this node's source does not show", "list", r.Ref().String(), "members", r.Size())
 }

@@ -118,7 +118,7 @@ func (m *Members) Begin(ctx context.Context) (s *roster.Succession, directory *r
 	if next := s.Prepare(); next != nil {
 		err := m.cache.save(next)
 		if s.Saved(err); err != nil {
-			return nil, nil, fmt.Errorf("%w; the changed list of members must be remembered before it is used", err)
+			return nil, nil, fmt.Errorf("%w; the changed list of members must be stored before it is used", err)
 		}
 	}
 	self := roster.Member{Name: m.cfg.Config.NodeName}
@@ -207,7 +207,7 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 		s.Vouch(own, forgot)
 	}
 	if top := s.Top(); numbered != nil && top.Epoch > numbered.Epoch {
-		m.log.Warn("a later list than that of the configuration is in use, as members.cacheFile says; update the configuration",
+		m.log.Warn("a later list than the configured one is in use, according to members.cacheFile; update the configuration",
 			"configured_epoch", numbered.Epoch, "used_epoch", top.Epoch, "cache", m.cache.path)
 	}
 	if m.cfg.Config.Members.Source == config.SourceController {
@@ -221,12 +221,12 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 		m.log.Warn("what this node remembered of its lists of members is gone, and its list has no other member, while other nodes may use another one: correct members.static; "+
 			"only if this node has always been alone, remove this file and the lock, and start again", "cache", m.cache.path, "lock", m.cache.lock)
 	case s.Fresh() && vouched:
-		m.log.Info("this node remembers no list of members; it waits until most members of its list use it, too", "members", s.Base().Size())
+		m.log.Info("this node remembers no list of members; it waits until most members of its list use the same list", "members", s.Base().Size())
 	case s.Fresh() && s.Base().Epoch == 0:
-		m.log.Warn("this node remembers no list of members; it waits until another one says that this list is in force, or all its members have met",
+		m.log.Warn("this node remembers no list of members; it waits until another node says that this list is in force, or until all its members are in contact and wait for the same list",
 			"members", s.Base().Size())
 	case s.Fresh():
-		m.log.Warn("this node waits until another one says that its list is in force; the first list of a group has epoch 0",
+		m.log.Warn("this node waits until another node says that its list is in force; the first list of a group has epoch 0",
 			"epoch", s.Base().Epoch)
 	}
 	m.alone = vouched && s.Base().Size() == 1
@@ -257,7 +257,7 @@ func (m *Members) Keep() error {
 		err = m.cache.save(m.begun)
 	}
 	if err != nil {
-		return fmt.Errorf("%w; the list must be remembered over a restart: make the folder writable for the agent, or set members.cacheFile", err)
+		return fmt.Errorf("%w; the list must outlive a restart: make the folder writable for the agent, or set members.cacheFile", err)
 	}
 	m.begun = nil
 	return nil
@@ -273,7 +273,7 @@ func (m *Members) Start(background func(func(context.Context))) {
 			case s := <-m.saves:
 				err := m.cache.save(s)
 				if err != nil {
-					m.log.Error("a list of members cannot be stored, so it is not taken up", "error", err, "retry", saveRetry)
+					m.log.Error("a list of members cannot be stored, so it is not adopted", "error", err, "retry", saveRetry)
 					boottime.Wait(ctx, saveRetry)
 				}
 				m.cfg.Saved(err)
@@ -306,7 +306,7 @@ func (m *Members) Learn(core *watchdog.Core, l List) {
 		m.refused = ""
 	case err.Error() != m.refused: // a source shows the same list again and again
 		m.refused = err.Error()
-		m.log.Error("a list of members is not taken up", "epoch", l.Epoch, "members", len(l.Members), "error", err)
+		m.log.Error("a list of members is not adopted", "epoch", l.Epoch, "members", len(l.Members), "error", err)
 	}
 	if err == nil && sighted {
 		core.Rosters().Sight(r, l.ReadAt)
@@ -341,16 +341,16 @@ func (m *Members) Follow(now boottime.Instant, core *watchdog.Core, directory *r
 	s := core.Rosters().Succession()
 	if r.Save != nil {
 		if o := r.Save.Offer; o != nil {
-			m.log.Info("storing a list of members, to be taken up when all counted nodes have stored it", "epoch", o.Epoch,
+			m.log.Info("storing a list of members; it is adopted when all counted nodes have stored it", "epoch", o.Epoch,
 				"digest", hex64(o.Digest), "members", o.Size())
 		}
 		m.saves <- r.Save // has room: the next is not handed out before this one is done
 	}
 	if r.Changed {
-		m.log.Info("the list of members has moved on: "+Standing(s), "in_force", s.Base().Ref().String(), "newest", s.Top().Ref().String(),
+		m.log.Info("the list of members has changed: "+Standing(s), "in_force", s.Base().Ref().String(), "newest", s.Top().Ref().String(),
 			"members", s.Top().Size(), "quorum", core.Rosters().Quorum())
 		if s.Removed() {
-			m.log.Warn("this node was removed from the group: it does not count any more, and its watchdog is disarmed; stop the agent")
+			m.log.Warn("this node was removed from the group: it no longer counts, and its watchdog is disarmed; stop the agent")
 		}
 	}
 	if !r.Fetch.IsZero() {
@@ -362,11 +362,11 @@ func (m *Members) Follow(now boottime.Instant, core *watchdog.Core, directory *r
 			m.complain(now, "another node has a list of members that this node's source does not show; give both the same configuration", "node", directory.Name(r.From), "list", r.Fetch.String())
 		}
 		if r.Rival >= 0 {
-			m.complain(now, "another list of members has the same epoch, and neither node counts the other; raise members.epoch with each change of the list",
+			m.complain(now, "another node has a different list of members with the same epoch, and neither node counts the other; raise members.epoch with each change of the list",
 				"node", directory.Name(r.Rival))
 		}
 		if bad := s.Unfounded(); bad != "" {
-			m.complain(now, "this node founds no group with the list that the controller shows, and waits for one that is in force; "+
+			m.complain(now, "this node founds no group with the list that the controller shows, and waits for a list that is in force; "+
 				"at a first start name the group's nodes in members.controller.founders", "problem", bad, "members", s.Base().Size())
 		}
 		if w := core.Rosters().WaitingFor(); !w.IsEmpty() {
@@ -391,7 +391,7 @@ func Standing(s *roster.Succession) string {
 	case s.Removed():
 		return "this node is not on the list in force"
 	case s.Unfounded() != "":
-		return "no list is known to be in force, and the one that is shown is not founded: " + s.Unfounded()
+		return "no list is known to be in force, and no group is founded with the list that is shown: " + s.Unfounded()
 	case s.Fresh():
 		return "no list is known to be in force"
 	case len(s.Chain()) > 1:
@@ -403,7 +403,7 @@ func Standing(s *roster.Succession) string {
 	case s.Next() != nil:
 		return fmt.Sprintf("the list of epoch %d is known, and stored when all counted nodes know it", s.Next().Epoch)
 	case s.Offer() != nil:
-		return fmt.Sprintf("the list of epoch %d is ready to be taken up", s.Offer().Epoch)
+		return fmt.Sprintf("the list of epoch %d is ready to be adopted", s.Offer().Epoch)
 	default:
 		return "one list is in force"
 	}

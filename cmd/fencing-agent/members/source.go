@@ -85,7 +85,7 @@ func (f *fileSource) Follow(ctx context.Context, _ <-chan struct{}, found func(L
 			last = text
 			m, err := config.LoadMembers(f.path, os.Getenv)
 			if err != nil {
-				f.log.Error("the changed configuration is not valid, its list of members is not taken up", "error", err)
+				f.log.Error("the changed configuration is not valid, so its list of members is not adopted", "error", err)
 			} else {
 				found(listed(m))
 			}

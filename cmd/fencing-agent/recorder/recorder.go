@@ -197,12 +197,12 @@ func (r *Recorder) keep(ctx context.Context) {
 		case err != nil:
 			r.failed.Add(float64(len(batch)))
 			if !told {
-				r.c.Log.Warn("history is not written; the agent goes on without", "file", r.c.Path, "error", err)
+				r.c.Log.Warn("the history is not written; the agent goes on without it", "file", r.c.Path, "error", err)
 			}
 		default:
 			r.written.Add(float64(len(batch)))
 			if told {
-				r.c.Log.Info("history is written again", "file", r.c.Path)
+				r.c.Log.Info("the history is written again", "file", r.c.Path)
 			}
 		}
 		told = err != nil
@@ -248,7 +248,7 @@ func (r *Recorder) begin(ctx context.Context) (store, uint64) {
 		}
 		if !told && r.c.Opened == nil {
 			told = true
-			r.c.Log.Warn("history cannot be opened; the agent goes on without it and tries again", "file", r.c.Path, "error", err)
+			r.c.Log.Warn("the history cannot be opened; the agent goes on without it and tries again", "file", r.c.Path, "error", err)
 		}
 		if boottime.Wait(ctx, openRetry); ctx.Err() != nil {
 			return nil, 0

@@ -48,7 +48,7 @@ func (c *Cluster) Read(ctx context.Context, group string) (*memberbook.Book, str
 		return nil, "", err
 	}
 	if m.Labels[BookLabel] != "true" {
-		return nil, "", fmt.Errorf("ConfigMap %s has no label %s=true: put it on again, or delete the ConfigMap", m.Name, BookLabel)
+		return nil, "", fmt.Errorf("ConfigMap %s has no label %s=true: add the label again, or delete the ConfigMap", m.Name, BookLabel)
 	}
 	b, err := decode(group, m.Data[bookKey])
 	return b, m.ResourceVersion, err

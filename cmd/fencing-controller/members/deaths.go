@@ -69,7 +69,7 @@ func (s *Server) TellDeaths(ctx context.Context, r *fencingv1.DeathsReport) (*fe
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	if !s.mayTell("deaths of " + node) {
-		return nil, status.Error(codes.ResourceExhausted, "this node has told something a moment ago")
+		return nil, status.Error(codes.ResourceExhausted, "this node sent a report a moment ago")
 	}
 	var known []deaths.Death
 	err = s.keep(ctx, node, "deaths", func(ctx context.Context, by Reporter) error {
@@ -120,7 +120,7 @@ func (s *Server) keep(ctx context.Context, node, what string, once func(ctx cont
 		return status.Error(codes.Aborted, err.Error())
 	default:
 		s.Logger.Warn("cannot store what an agent reports", "node", node, "what", what, "err", err)
-		return status.Error(codes.Unavailable, "it cannot be kept now")
+		return status.Error(codes.Unavailable, "the report cannot be stored now")
 	}
 }
 
@@ -161,7 +161,7 @@ func (c *Cluster) Reported(ctx context.Context, node string) (*deaths.Report, st
 	}
 	r, err := deaths.ReportIn(m.Name, m.Labels, m.Data)
 	if err == nil && r.Node != node {
-		err = fmt.Errorf("ConfigMap %s: %w: it is that of node %s", m.Name, deaths.ErrUnreadable, r.Node)
+		err = fmt.Errorf("ConfigMap %s: %w: it is the report of node %s", m.Name, deaths.ErrUnreadable, r.Node)
 	}
 	if err != nil {
 		return nil, "", err

@@ -106,7 +106,7 @@ func (s *Server) Follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 	case <-ended:
 		return nil
 	case <-limit.C:
-		return status.Error(codes.InvalidArgument, "no report has come")
+		return status.Error(codes.InvalidArgument, "no report was received")
 	case r := <-reports:
 		return s.follow(call, node, r, reports, ended)
 	}
@@ -120,12 +120,12 @@ func (s *Server) caller(ctx context.Context) (string, error) {
 		token, _ = strings.CutPrefix(values[0], "Bearer ")
 	}
 	if token == "" {
-		return "", status.Error(codes.Unauthenticated, "no token has come")
+		return "", status.Error(codes.Unauthenticated, "no token was received")
 	}
 	ctx, cancel := context.WithTimeout(ctx, firstReport)
 	defer cancel()
 	if !s.turn(ctx) {
-		return "", status.Error(codes.Unavailable, "too many tokens are to be checked now")
+		return "", status.Error(codes.Unavailable, "too many tokens are waiting to be checked")
 	}
 	node, err := s.Review(ctx, token)
 	<-s.reviews
@@ -183,7 +183,7 @@ func (s *Server) follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 	case !synced:
 		return status.Error(codes.Unavailable, "this replica has not read the Nodes yet")
 	case !ok:
-		return status.Errorf(codes.PermissionDenied, "node %s is not of group %s: compare the Node's label with nodeGroup", node, r.GetGroup())
+		return status.Errorf(codes.PermissionDenied, "node %s is not in group %s: compare the Node's label with nodeGroup", node, r.GetGroup())
 	}
 	defer s.Hub.leave(st)
 	s.Logger.Info("an agent follows the list of members", "node", node, "group", st.group, "have", r.GetHaveEpoch(), "version", r.GetVersion())
@@ -203,13 +203,13 @@ func (s *Server) follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 		case <-ended:
 			return nil
 		case <-st.over:
-			return status.Error(codes.Aborted, "another agent of this node follows")
+			return status.Error(codes.Aborted, "another agent of this node now follows the list")
 		case r := <-reports:
 			if err := check(r); err != nil {
 				return err
 			}
 			if r.GetGroup() != st.group {
-				return status.Error(codes.InvalidArgument, "the group of a stream does not change")
+				return status.Error(codes.InvalidArgument, "the group of a stream must not change")
 			}
 			s.Hub.reported(st, r.GetAddresses(), r.GetHaveEpoch())
 			t.keys = r.GetAnnotations()
