@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// process is the other end of a Unix socket. A zero pid means that it is unknown, for
-// example because it lives in another PID namespace.
+// process is the other end of a Unix socket. A zero pid means that the process is unknown, for example because it is
+// in another PID namespace.
 type process struct {
 	credentials.CommonAuthInfo
 	known bool // the kernel has told

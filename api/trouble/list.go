@@ -1,6 +1,6 @@
 package trouble
 
-// The troubles. Those with an alert are seen by Prometheus as well, or by it alone.
+// The troubles. Those with an alert are seen by Prometheus as well, or only by Prometheus.
 var (
 	AgentDown = &Trouble{
 		Code: "agent-down", Severity: Critical, Section: "the-agent-is-gone", Alert: "FencingAgentDown",

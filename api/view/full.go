@@ -52,7 +52,7 @@ func allItems(p *Page, st *fencingv1.Status) {
 	rosterItems(p, st)
 }
 
-// missingItems say what the agent runs without. A network says itself that it is down, and this says why.
+// missingItems say what the agent runs without. That a network is down is shown with the network; this says why.
 func missingItems(p *Page, st *fencingv1.Status) {
 	for _, m := range st.GetMissing() {
 		age := max(0, st.GetTime().AsTime().Sub(m.GetSince().AsTime()))
@@ -91,7 +91,7 @@ var EndWords = map[history.End]string{
 	history.EndTested:    "BY A TEST of its watchdog",
 }
 
-// lasting says how long the permission is good for, unless it is a matter of course.
+// lasting says how long the permission is good for, unless that is a matter of course.
 func (v *Text) lasting(verdict *fencingv1.Verdict) string {
 	if !v.Verbose && !v.All && verdict.GetPermission() == fencingv1.Permission_PERMISSION_FEED && verdict.GetQuorum() {
 		return ""

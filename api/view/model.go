@@ -135,7 +135,7 @@ func bars(st *fencingv1.Status) []Bar {
 
 func thousandths(d, of time.Duration) int { return int(1000 * d / of) }
 
-// Ticket is the status as text for a ticket, with all there is.
+// Ticket is the whole status as text, for a ticket.
 func Ticket(st *fencingv1.Status, now time.Time) string {
 	t := Text{Now: now, Zone: time.UTC, Verbose: true, Width: widest}
 	head := "fencing-agent, " + st.GetTime().AsTime().UTC().Format(time.RFC3339) + "\n\n"

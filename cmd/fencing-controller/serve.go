@@ -188,7 +188,7 @@ func replicas(ctx context.Context, c cache.Cache, id identity) func() []reconcil
 		defer cancel()
 		var list corev1.PodList
 		if err := c.List(ctx, &list); err != nil {
-			return nil // then it begins at once, which is harmless
+			return nil // then the node begins at once, which is harmless
 		}
 		var there []reconcile.Replica
 		for i := range list.Items {

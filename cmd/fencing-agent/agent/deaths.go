@@ -15,15 +15,15 @@ type deaths struct {
 	known  []watchdog.Death
 	fenced roster.Set
 
-	waiting map[uint64]*word // words that wait for the core's answer, by its id
+	waiting map[uint64]*word // reports that wait for the core's answer, by id
 	last    uint64           // id
-	notes   map[string]note  // who reported the deaths that are believed, by node
+	notes   map[string]note  // who reported the believed deaths, by node
 
-	orders orders // that others end
+	orders orders // to end other nodes
 }
 
-// noteDeaths logs and counts deaths that were proven since the step before, and has the
-// status published at once: a consumer that takes over storage waits for it.
+// noteDeaths logs and counts the deaths that this step has proven, and has the status published at once: a consumer
+// that takes over storage waits for it.
 func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 	for p := range a.roster.Members {
 		d := a.core.Deaths().Of(p)

@@ -37,7 +37,7 @@ func (a *Agent) newRecorder() *recorder.Recorder {
 		}
 		a.published.parts.Note("history", err)
 	}
-	if a.opts.Watchdog == nil && a.cfg.Watchdog.Driver == config.DriverDevice { // in a dry run or a test nobody dies
+	if a.opts.Watchdog == nil && a.cfg.Watchdog.Driver == config.DriverDevice { // a dry run or a test resets no node
 		c.Kernel = recorder.KernelLog
 	}
 	return recorder.New(c)
@@ -76,8 +76,8 @@ func (a *Agent) chronicle(fx *watchdog.Effects) {
 	}
 }
 
-// records are the records that a step adds to this node's history, in order. strikes: the agent takes the node down
-// if fx says so.
+// records are the records that a step adds to this node's history, in order. strikes says that the agent takes the
+// node down if fx asks for it.
 func (h *chronicle) records(fx *watchdog.Effects, dog *wdt.State, strikes bool, sentence func() string) []history.Record {
 	r := history.Record{
 		Action: fx.Decision.Action.String(), Reason: fx.Decision.Reason.String(), Quorum: fx.Decision.Quorum, Armed: dog.Armed, Slack: dog.Slack,
@@ -120,7 +120,7 @@ func watchdogIs(dog *wdt.State) string {
 	return dog.Status.String()
 }
 
-// sample takes the worst of some seconds.
+// sample records the worst values of some seconds.
 func (a *Agent) sample(now boottime.Instant, f *picture.Facts) {
 	if a.published.history.recorder == nil {
 		return

@@ -16,21 +16,21 @@ import (
 // memoryRetry is the time between two attempts to store what is known of the Node.
 const memoryRetry = 5 * time.Second
 
-// nodeMemory is what the agent remembers of its Node over a restart. If it is lost, the agent only cannot arm while
-// the API server is away.
+// nodeMemory is what the agent remembers of its Node over a restart. Without it, the agent cannot arm while the API
+// server is away; nothing else is lost.
 //
-// Invariant: after a restart the agent knows nothing of its Node rather than something that was superseded. With an
-// older state it would arm during a maintenance that it had already seen. So what cannot be replaced is removed,
-// which a full disk allows: that also makes room.
+// Invariant: after a restart the agent knows nothing of its Node rather than a superseded state. With an older state
+// it would arm during a maintenance that it had already seen. So a file that cannot be replaced is removed. A full
+// disk allows that, and it makes room.
 type nodeMemory struct {
 	path, node string
 	log        *slog.Logger
 	rules      ownnode.Rules
 	states     chan ownnode.State // capacity 1: the latest
-	told       func(error)        // of each attempt; nil: nobody is
+	told       func(error)        // gets the outcome of each attempt; may be nil
 	write      func(path string, text []byte) error
 
-	// Of load, and then of run.
+	// Owned by load, and then by run.
 	saved  string // content of the file
 	failed bool
 }
@@ -68,7 +68,7 @@ func (m *nodeMemory) load() ownnode.State {
 	return f.State
 }
 
-// keep passes on what has to be remembered from now on. It waits for no disk. One goroutine calls it.
+// keep passes on what has to be remembered from now on. It does not wait for the disk. Only one goroutine calls it.
 func (m *nodeMemory) keep(s ownnode.State) {
 	select {
 	case <-m.states: // superseded
@@ -77,7 +77,7 @@ func (m *nodeMemory) keep(s ownnode.State) {
 	m.states <- s
 }
 
-// run stores what keep hands over, again and again while the disk does not take it.
+// run stores what keep hands over, and tries again as long as that fails.
 func (m *nodeMemory) run(ctx context.Context) {
 	var s ownnode.State
 	var again <-chan time.Time
@@ -108,7 +108,7 @@ func (m *nodeMemory) save(s ownnode.State) bool {
 	}
 	if string(text) != m.saved {
 		if err = m.write(m.path, text); err != nil {
-			m.saved = "" // it may have been half done: nobody knows what the file has
+			m.saved = "" // the write may have been half done: the content of the file is unknown
 			if statefile.Remove(m.path) == nil {
 				err = m.write(m.path, text) // there may be room now
 			}

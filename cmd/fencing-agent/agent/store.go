@@ -8,8 +8,8 @@ import (
 // storeLook is the time between two looks at what systemd keeps.
 const storeLook = 10 * time.Second
 
-// followStore says whether systemd keeps the watchdog's descriptor while it is armed. No decision depends on it: the
-// sums that peers use are the same either way (adr/0032).
+// followStore reports whether systemd keeps the watchdog's descriptor while the watchdog is armed. No decision depends
+// on that: the sums that peers use are the same either way (adr/0032).
 func (g *guard) followStore(ctx context.Context) {
 	if g.real == nil || g.store == nil {
 		return
@@ -43,7 +43,7 @@ const (
 	keptNo
 )
 
-// keptLog decides what is news. systemd may not have read its messages yet, so a missing descriptor is news only when
+// keptLog decides what to log. systemd may not have read its messages yet, so a missing descriptor is logged only when
 // it is missing twice.
 type keptLog struct {
 	told  keptNews

@@ -21,7 +21,7 @@ type termsFile struct {
 	cluster, group, node string
 }
 
-// knownTerms is the content of the file. It is a value: what is handed over is not changed.
+// knownTerms is the content of the file. It is a value: a copy that was handed over does not change.
 type knownTerms struct {
 	terms netgossip.Terms
 	heard []string // members, sorted
@@ -47,11 +47,11 @@ func newTermsFile(c *config.Config) *termsFile {
 	return &termsFile{path: c.TermsFile(), cluster: c.Cluster, group: c.NodeGroup, node: c.NodeName}
 }
 
-// errLostTerms is for a file whose words nobody can read. To go on without them is safe (T3): this node waits until a majority
-// confirms its terms.
+// errLostTerms is for a file whose content cannot be read. To go on without it is safe (T3): this node waits until a
+// majority confirms its terms.
 var errLostTerms = errors.New("cannot be read")
 
-// load returns what was saved; nothing if nothing was. errLostTerms: what was saved is lost.
+// load returns what was saved, or the zero value if nothing was. errLostTerms: what was saved is lost.
 func (f *termsFile) load() (knownTerms, error) {
 	text, err := statefile.Read(f.path)
 	if errors.Is(err, fs.ErrNotExist) {

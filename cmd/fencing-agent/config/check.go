@@ -166,7 +166,7 @@ func checkNetworkAddresses(c *Config, r *report, n SystemNetwork) {
 	}
 }
 
-// checkOwnAddresses compares where the networks are with what the list says of this node.
+// checkOwnAddresses compares where the networks are with this node's addresses on the list.
 func checkOwnAddresses(c *Config, r *report, self int) {
 	own := c.Members.Static[self]
 	sockets := make(map[netip.AddrPort]string)
@@ -189,7 +189,7 @@ func checkOwnAddresses(c *Config, r *report, self int) {
 	}
 }
 
-// checkHTTP checks that metrics and gossip, which listens on TCP as well, do not want one socket.
+// checkHTTP checks that metrics and gossip, which also listens on TCP, do not want the same socket.
 func checkHTTP(c *Config, r *report) {
 	host, text, err := net.SplitHostPort(c.HTTP.Address)
 	if err != nil || !r.intact("http.address", "systemNetworks") {
@@ -319,7 +319,7 @@ func checkSelfFence(c *Config, r *report) {
 	}
 }
 
-// checkExperimental warns once that the keys there are not for everybody.
+// checkExperimental warns once that the keys of that section are not for everybody.
 func checkExperimental(c *Config, r *report) {
 	if c.Experimental != Default().Experimental {
 		r.warn(Laboratory, "is for measurements: its keys may change with each version, and with values that were never tested together, healthy nodes can be called dead (docs/tuning.md)", nil)
@@ -327,8 +327,8 @@ func checkExperimental(c *Config, r *report) {
 }
 
 // checkPaths checks that no path is used for two things. The agent writes the list of members and makes the socket
-// again, so that a shared path would overwrite a key or a device; and a file that is always there would be taken for
-// the disable file and leave the node unguarded.
+// again, so that a shared path would overwrite a key or a device; and another file at the path of the disable file
+// would leave the node unguarded.
 func checkPaths(c *Config, r *report) {
 	type use struct{ key, path string }
 	uses := []use{
@@ -353,7 +353,7 @@ func checkPaths(c *Config, r *report) {
 		switch {
 		case !twice:
 			owner[path] = u.key
-		case !strings.HasPrefix(first, "lun.devices"): // checkLUN tells of those
+		case !strings.HasPrefix(first, "lun.devices"): // checkLUN reports those
 			r.problem(u.key, "is also the path of "+first, u.path, "a path of its own")
 		}
 	}

@@ -1,7 +1,7 @@
 package config
 
-// checkSupported refuses settings that the agent would not carry out. One without
-// effect in the given configuration is only warned of.
+// checkSupported refuses settings that the agent would not carry out. A setting without effect in the given
+// configuration is only warned about.
 func checkSupported(c *Config, r *report) {
 	checkController(c, r)
 	checkLease(c, r)

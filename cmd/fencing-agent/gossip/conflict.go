@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// conflictQuiet is the least time between two alarms about one name on one network: the
-// second node is noticed with every packet it sends.
+// conflictQuiet is the least time between two alarms about one name on one network: the second node is noticed with
+// every packet that it sends.
 const conflictQuiet = time.Minute
 
 // nameConflict says that a second node, at an address, uses the name of a member.
@@ -27,8 +27,8 @@ const (
 		"stop one of the two (after a machine was replaced, this message is expected once)"
 )
 
-// nameAlarms raises the alarm for names that two nodes use. The reports come from under
-// memberlist's lock, where neither the log nor anything else may be waited for.
+// nameAlarms raises the alarm for names that two nodes use. The reports are made under memberlist's lock, where
+// nothing may wait, not even for the log.
 type nameAlarms struct {
 	reports chan nameConflict
 	log     *slog.Logger
@@ -39,7 +39,7 @@ func newNameAlarms(log *slog.Logger, count *prometheus.CounterVec) *nameAlarms {
 	return &nameAlarms{reports: make(chan nameConflict, 64), log: log, count: count}
 }
 
-// report never blocks. Losing one that does not fit is harmless: it will be reported again.
+// report never blocks. A report that does not fit may be lost: it will be made again.
 func (n *nameAlarms) report(c nameConflict) {
 	select {
 	case n.reports <- c:
