@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
-// fenceOrder is one order that a node ends.
+// fenceOrder is one order to end a node.
 type fenceOrder struct {
 	deathWait
 	by, reason string

@@ -57,7 +57,7 @@ func newAgentFlags(cmd *cobra.Command) *agentFlags {
 	return f
 }
 
-// newSocketFlag is for verbs whose --timeout is another one.
+// newSocketFlag is for verbs whose --timeout means something else.
 func newSocketFlag(cmd *cobra.Command) *agentFlags {
 	f := &agentFlags{timeout: answerPatience}
 	cmd.Flags().StringVar(&f.socket, "socket", "", "`path` of the agent's socket (default $"+envSocket+", else where an agent of a package or a DaemonSet listens)")
@@ -65,7 +65,7 @@ func newSocketFlag(cmd *cobra.Command) *agentFlags {
 	return f
 }
 
-// path is where the agent is asked.
+// path is the path of the agent's socket.
 func (f *agentFlags) path(env *environment) string {
 	return cmp.Or(f.socket, env.getenv(envSocket), client.FindSocket())
 }
@@ -103,10 +103,10 @@ type agentConn struct {
 	path     string
 	patience time.Duration
 	refused  atomic.Pointer[error] // why the last attempt to connect failed
-	spoke    atomic.Bool           // what answered began as a gRPC server does
+	spoke    atomic.Bool           // the answer began like that of a gRPC server
 }
 
-// connect is called by grpc, which would blur the error.
+// connect keeps the error for explain: grpc, which calls connect, would obscure it.
 func (a *agentConn) connect(ctx context.Context, _ string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", a.path)
 	if err != nil {
@@ -117,8 +117,8 @@ func (a *agentConn) connect(ctx context.Context, _ string) (net.Conn, error) {
 	return &attentive{Conn: conn, spoke: &a.spoke}, nil
 }
 
-// attentive looks at the first bytes of an answer: a gRPC server begins with a SETTINGS
-// frame of HTTP/2. The errors of grpc do not say what it was instead.
+// attentive looks at the first bytes of an answer: a gRPC server begins with a SETTINGS frame of HTTP/2. The errors of
+// grpc do not say what answered instead.
 type attentive struct {
 	net.Conn
 	spoke *atomic.Bool
@@ -151,8 +151,8 @@ func (a *agentConn) impatient(ctx context.Context) (_ context.Context, answered 
 	}
 }
 
-// command has the agent do something. If the agent refuses, or cannot do it now, its message is the error, and
-// refused is how it begins.
+// command has the agent do something. If the agent refuses, or cannot do it now, the error is its message after
+// refused.
 func (f *agentFlags) command(ctx context.Context, env *environment, refused string, call func(context.Context, fencingv1.FencingControlClient) error) error {
 	conn, err := f.dial(env)
 	if err != nil {
@@ -173,7 +173,7 @@ func (f *agentFlags) command(ctx context.Context, env *environment, refused stri
 	return conn.explain(ctx, err)
 }
 
-// by is who gives a command, if it does not say so.
+// by is who gives a command, if the command line does not say so.
 func (e *environment) by(said string) string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {
@@ -201,7 +201,7 @@ func noMember(node string, members []string) error {
 // agentError is a failed call, explained.
 type agentError struct {
 	error
-	// unreachable: nobody could be asked. passing: it may work when tried again.
+	// unreachable: no agent could be asked. passing: the call may succeed when tried again.
 	unreachable, passing bool
 }
 

@@ -37,7 +37,7 @@ Example:
 Flags (one dash or two):
 `
 
-// storageSlack is what a request may take beyond the time of its attempt.
+// storageSlack is how much longer than its attempt a request may take.
 const storageSlack = 5 * time.Second
 
 // storageFlags is the whole configuration of the storage part.

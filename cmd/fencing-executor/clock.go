@@ -6,18 +6,19 @@ import (
 )
 
 const (
-	// madeVariable is when the Job was made, by the clock of the controller that did. One of an older version does not say so.
+	// madeVariable says when the Job was made, by the controller's clock. A Job of an older controller does not have
+	// it.
 	madeVariable = "FENCING_MADE_AT"
 	// clocks is by how much the clocks of two machines may differ; the controller waits as long (k8s/nodefence).
 	clocks = 15 * time.Second
 )
 
-// clock says why nothing may be started now. Two machines' clocks are compared: the controller's, which has made the
+// clock says why nothing may be started now. It compares the clocks of two machines: the controller's, which made the
 // Job, and this node's.
 //
-// Invariant: a Job that was delayed does not act when all others believe that it never will. So nothing is started
-// after notAfter, nor if this clock is behind by more than the controller allows for: the Job would act too late
-// without knowing.
+// Invariant: a delayed Job does not act when all others believe that it never will. So nothing is started after
+// notAfter, nor if this clock is behind by more than the controller allows for: otherwise the Job would act too late
+// without noticing.
 func clock(notAfter time.Time, made string, now time.Time) error {
 	at, err := time.Parse(time.RFC3339, made)
 	known := err == nil

@@ -42,7 +42,7 @@ type Finding struct {
 // noStart begins what to do about a finding that keeps the agent from starting.
 const noStart = "the agent does not start"
 
-// Ends reports whether the agent does not start because of it.
+// Ends reports whether the finding keeps the agent from starting.
 func (f Finding) Ends() bool { return f.Level == Wrong && strings.HasPrefix(f.Do, noStart) }
 
 // Format is what the superblock of a LUN says.
@@ -50,15 +50,15 @@ type Format struct {
 	Cluster, NodeGroup string
 	Slots              int
 	ReadOnly           bool
-	Damaged            []string // which of its copies are, in words
-	Set                string   // of three devices that this is one of; empty: of none
-	Place, Of          int      // in the set; of a device outside of any 1 of 1
+	Damaged            []string // the damaged copies of it, in words
+	Set                string   // identity of the set of three to which the device belongs; empty: no set
+	Place, Of          int      // place in the set; 1 of 1 for a device outside of any set
 }
 
-// Machine is what is looked at.
+// Machine is the machine to look at.
 type Machine struct {
 	Root         string                              // of the file system; empty: the machine's own
-	Config       *config.Config                      // nil: what follows from one is not looked at
+	Config       *config.Config                      // nil: what follows from a configuration is not looked at
 	FormattedFor func(device string) (Format, error) // reads for which group a LUN of this machine is formatted
 
 	writes func(folder string) error // nil if this process may write there; nil: access(2) is asked
@@ -66,7 +66,7 @@ type Machine struct {
 
 // Watchdog is one device as sysfs shows it.
 type Watchdog struct {
-	Name     string   `json:"name"` // such as watchdog0; watchdog: its driver is none of the watchdog core, and shows nothing in sysfs
+	Name     string   `json:"name"` // such as watchdog0; watchdog: its driver does not use the watchdog core, and shows nothing in sysfs
 	Identity string   `json:"identity"`
 	State    string   `json:"state"`   // active, inactive, or empty where the kernel does not tell
 	Timeout  string   `json:"timeout"` // seconds
@@ -96,7 +96,7 @@ func (m *Machine) Watchdogs() (list []Watchdog) {
 	holders := m.holders()
 	for _, dir := range m.glob("/sys/class/watchdog/watchdog*") {
 		w := Watchdog{Name: path.Base(dir)}
-		w.Identity, _ = m.read(dir + "/identity") // a kernel without it shows none
+		w.Identity, _ = m.read(dir + "/identity") // some kernels show none
 		w.State, _ = m.read(dir + "/state")
 		w.Timeout, _ = m.read(dir + "/timeout")
 		text, _ := m.read(dir + "/nowayout")
@@ -114,9 +114,9 @@ func (m *Machine) Watchdogs() (list []Watchdog) {
 	return list
 }
 
-// outsideOfCore is the watchdog of a driver that is none of the kernel's watchdog core, such as ipmi_watchdog and ib700wdt: it has
-// /dev/watchdog and nothing below /sys/class/watchdog. A device node that somebody made by hand has no driver behind
-// it.
+// outsideOfCore is the watchdog of a driver that does not use the kernel's watchdog core, such as ipmi_watchdog and
+// ib700wdt: it has /dev/watchdog, and nothing below /sys/class/watchdog. A device node that somebody made by hand has
+// no driver.
 func (m *Machine) outsideOfCore() (w Watchdog, found bool) {
 	for _, name := range []string{"/dev/watchdog", "/sys/class/misc/watchdog"} {
 		if _, err := os.Stat(filepath.Join(m.Root, name)); err != nil {
@@ -165,7 +165,7 @@ func (m *Machine) Look() (out []Finding) {
 	return out
 }
 
-// storeHolder keeps a copy of the agent's descriptor (FileDescriptorStoreMax= of its unit). It feeds nothing by that.
+// storeHolder keeps a copy of the agent's descriptor (FileDescriptorStoreMax= of its unit). That feeds nothing.
 const storeHolder = "systemd (1)"
 
 func (m *Machine) watchdogs() (out []Finding) {
@@ -259,7 +259,7 @@ func (m *Machine) keys() []Finding {
 	return []Finding{{OK, subject, file + " is readable by its owner alone", ""}}
 }
 
-// cause is the error without the path, which may be that of a test's root.
+// cause is the error without the path, which may be below a test's root.
 func cause(err error) string {
 	if e, ok := err.(*fs.PathError); ok { //nolint:errorlint // os.Stat returns it as it is
 		return e.Err.Error()
@@ -267,7 +267,7 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// networks looks at what the configuration names, where the parts of the agent cannot be looked at.
+// networks looks at the networks that the configuration names, if the parts of the agent cannot be looked at.
 func (m *Machine) networks() (out []Finding) {
 	if m.here() {
 		return nil // Parts looks at them, by the address that the agent takes
@@ -325,7 +325,8 @@ func (m *Machine) AgentRuns() bool {
 	})
 }
 
-// find looks for a device of lun.devices. One that is named by its WWN has one of two links, as the agent looks for it.
+// find looks for a device of lun.devices. A device that is named by its WWN has one of the two links that the agent
+// looks for.
 func (m *Machine) find(device string) (err error) {
 	paths := []string{device}
 	if name, ok := strings.CutPrefix(device, "wwn:"); ok {
@@ -340,7 +341,7 @@ func (m *Machine) find(device string) (err error) {
 	return err
 }
 
-// lunLater is what becomes of a LUN that is away, or not in order yet.
+// lunLater says what the agent does while a LUN is away, or not in order yet.
 const lunLater = "the agent runs without the LUN, and takes part in no tie-break, until the LUN can be used"
 
 // lun compares a LUN that is there with the configuration, as the agent does when it starts.

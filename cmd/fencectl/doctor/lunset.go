@@ -2,7 +2,8 @@ package doctor
 
 import "strings"
 
-// Set looks whether the devices of the LUN were formatted as one, as far as that can be read: nothing is found if they were.
+// Set looks whether the devices of the LUN were formatted as one set, as far as they can be read: if they were, there
+// is no finding.
 func (m *Machine) Set() (out []Finding) {
 	devices := m.Config.LUN.Devices
 	known := map[int]Format{}
@@ -11,7 +12,7 @@ func (m *Machine) Set() (out []Finding) {
 			known[i] = f
 		}
 	}
-	// fit reports whether those that are known, but for one, are of one set, each once.
+	// fit reports whether the known devices, except for one, belong to one set, each once.
 	fit := func(without int) bool {
 		set, slots, seen := "", 0, map[int]bool{}
 		for i, f := range known {

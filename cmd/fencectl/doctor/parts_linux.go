@@ -26,8 +26,8 @@ import (
 // later says what happens to a missing part, in the words of the agent.
 var later = strings.ToLower(trouble.PartMissing.Means[:1]) + strings.TrimSuffix(trouble.PartMissing.Means[1:], ".")
 
-// Parts looks at the parts of the agent of Config with the code that its start looks with, up to the point before it binds or opens
-// anything.
+// Parts looks at the parts of the agent of Config with the code of the agent's start, up to the point before that
+// binds or opens anything.
 func (m *Machine) Parts() (out []Finding) {
 	for i := range m.Config.SystemNetworks {
 		out = append(out, m.address(&m.Config.SystemNetworks[i])...)
@@ -71,7 +71,7 @@ func (m *Machine) address(sn *config.SystemNetwork) []Finding {
 	return []Finding{is, m.port("port "+strconv.Itoa(sn.Port)+" "+sn.Name, at)}
 }
 
-// members are those of the configuration, or what the agent remembers of another source; nil: it remembers nothing.
+// members are the configured members, or those that the agent remembers from another source; nil: it remembers none.
 func (m *Machine) members() []roster.Member {
 	if m.Config.Members.Source == config.SourceStatic {
 		return m.Config.Members.List()
@@ -232,7 +232,8 @@ func (m *Machine) device() Finding {
 	return Finding{Wrong, subject, err.Error(), later + "; until then the node counts unguarded, and its death is not proven by time"}
 }
 
-// memory looks whether the agent can read its lists, and keep others. An agent that remembers a list starts with that.
+// memory looks whether the agent can read its lists, and store others. An agent that remembers a list starts with that
+// list.
 func (m *Machine) memory() Finding {
 	const subject = "members.cacheFile"
 	remembers, do, err := m.remembers()
@@ -246,8 +247,8 @@ func (m *Machine) memory() Finding {
 	return f
 }
 
-// remembers reads of the file of lists whose it is. Where the agent ends because of that file, the message says what
-// to do.
+// remembers reads from the file of lists whose file it is. If the agent would not start because of that file, do says
+// what to do.
 func (m *Machine) remembers() (yes bool, do string, err error) {
 	const forget = "if no other agent of the group runs, or all have the present list in force, remove the file"
 	path, c := m.Config.Members.CacheFile, m.Config
@@ -255,7 +256,7 @@ func (m *Machine) remembers() (yes bool, do string, err error) {
 	switch {
 	case errors.Is(err, unix.ELOOP):
 		return false, "remove the link", err
-	case err != nil: // nothing is remembered, or somebody else than root looks
+	case err != nil: // nothing is remembered, or the user is not root
 		return false, "", err
 	case !info.Mode().IsRegular():
 		return false, "give the agent a file of its own", fmt.Errorf("%s is not a regular file", path)
@@ -281,7 +282,7 @@ func (m *Machine) remembers() (yes bool, do string, err error) {
 	return true, "", nil
 }
 
-// writable looks whether the agent can keep a list.
+// writable looks whether the agent can store a list.
 func (m *Machine) writable(subject string) Finding {
 	folder := filepath.Dir(m.Config.Members.CacheFile)
 	writes := m.writes

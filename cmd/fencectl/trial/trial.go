@@ -11,7 +11,7 @@ import (
 type Device interface {
 	// Arm starts the countdown. After an error other than StillArmedError the countdown does not run.
 	Arm(timeout time.Duration) (Info, error)
-	// Disarm stops it.
+	// Disarm stops the countdown.
 	Disarm() error
 }
 
@@ -27,15 +27,15 @@ type StillArmedError struct{ error }
 
 func (e StillArmedError) Unwrap() error { return e.error }
 
-// ErrCalledOff says that the trial was ended before its time, and that nothing resets the machine now.
+// ErrCalledOff says that the trial was ended early, and that nothing resets the machine now.
 var ErrCalledOff = errors.New("called off: the watchdog is disarmed")
 
-// Patience is how long after its time a watchdog is still expected to fire: drivers count in ticks, and some warn first.
+// Patience is how long after due a watchdog may still fire: drivers count in ticks, and some warn first.
 const Patience = 30 * time.Second
 
-// due is when the watchdog must have fired: as late as it is known to, and after twice its timeout in any case, since some boards count
-// down twice and nobody knows which. Disarming a watchdog that would still have fired would call it broken, and leave
-// its lateness unknown.
+// due is when the watchdog must have fired: the latest known time of its driver, and at least twice its timeout, since
+// some boards count down twice and nobody knows which. If a watchdog that would still have fired were disarmed, it
+// would be called broken, and nobody would know how late it is.
 func (t *Trial) due(info Info) time.Duration {
 	due := 2 * info.Timeout
 	if t.Latest != nil {
@@ -44,28 +44,29 @@ func (t *Trial) due(info Info) time.Duration {
 	return due
 }
 
-// every is the time between two lines while it counts down.
+// every is the time between two lines during the countdown.
 const every = 10 * time.Second
 
-// Trial is one.
+// Trial is one test of a watchdog.
 type Trial struct {
 	Device  Device
 	Name    string
 	Timeout time.Duration
 	Say     func(line string)
-	// Last keeps what is about to happen, before the watchdog is armed; an error ends the trial. Failed takes it back.
+	// Last records what is about to happen, before the watchdog is armed; an error ends the trial. Failed withdraws
+	// the record.
 	Last   func() error
 	Failed func(why string)
 	// Latest is when a watchdog of that driver is known to have fired at the latest; nil: when its timeout passes.
 	Latest func(identity string, timeout time.Duration) time.Duration
-	// Ran keeps that the machine still runs this long after the timeout; nil: nobody keeps it. After a reset this is
-	// the only trace of a watchdog that fires late.
+	// Ran records that the machine still runs this long after the timeout; nil: nothing is recorded. After a reset
+	// this is the only trace of a watchdog that fires late.
 	Ran  func(after time.Duration)
-	Sync func() // writes what file systems hold back
+	Sync func() // writes what file systems have not written yet
 	Now  func() time.Time
 }
 
-// Run returns only if the machine was not reset. The watchdog is disarmed then, or the error says that it is not.
+// Run returns only if the machine was not reset. The watchdog is then disarmed, or the error says that it is not.
 //
 // Invariant: what is about to happen is on record before the watchdog counts down.
 func (t *Trial) Run(ctx context.Context) error {
@@ -103,7 +104,7 @@ func (t *Trial) Run(ctx context.Context) error {
 		t.Name, info.Identity, t.due(info)+Patience, info.Timeout))
 }
 
-// count says how much is left. It returns true when the trial was called off.
+// count prints how much time is left. It returns true if the trial was called off.
 func (t *Trial) count(ctx context.Context, info Info, armed time.Time) bool {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -128,7 +129,7 @@ func (t *Trial) count(ctx context.Context, info Info, armed time.Time) bool {
 	}
 }
 
-// disarmed ends with err, or says that the countdown goes on.
+// disarmed disarms the watchdog and returns err, or an error that says that the countdown goes on.
 func (t *Trial) disarmed(err error) error {
 	if cause := t.Device.Disarm(); cause != nil {
 		return fmt.Errorf("the watchdog cannot be disarmed, and may still reset this node: %w", cause)

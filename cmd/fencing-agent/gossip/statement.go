@@ -23,8 +23,8 @@ const (
 	Last                    // all peers are, while this condemned node still runs
 )
 
-// Say makes a statement the one that this node's peers hear. Its sets use the indices of the roster by. Statements
-// older than the last one are ignored.
+// Say makes a statement the one that this node's peers hear. Its sets use the indices of the roster by. Of the earlier
+// statements only the last one is kept.
 func (n *Networks) Say(st *netgossip.Statement, by *roster.Roster, u Urgency) {
 	next := &spoken{said: st, roster: by}
 	if last := n.said.Load(); last != nil {

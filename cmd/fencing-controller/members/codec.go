@@ -21,8 +21,9 @@ const (
 	bookKey     = "book.json"
 	bookVersion = 1
 	bookPrefix  = "fencing-members-"
-	// latest is greater than any epoch. Epochs are seconds since 1970, and this is in the year 2242. Without it one slip of an editor
-	// in a book would make every replica number its lists so high that no agent takes one.
+	// latest is greater than any epoch. Epochs are seconds since 1970, and this is in the year 2242. Without this
+	// bound, one mistake in an edited book would make every replica number its lists so high that no agent accepts
+	// them.
 	latest = 1 << 33
 )
 
@@ -50,7 +51,7 @@ type bookOnFile struct {
 	Former  []string                        `json:"former,omitempty"`
 }
 
-// encode writes a book for people, too.
+// encode writes a book in a form that people can read, too.
 func encode(b *memberbook.Book) (string, error) {
 	text, err := json.MarshalIndent(bookOnFile{bookVersion, b.Group, b.Epoch, b.Members, b.Reports, b.Former}, "", " ")
 	return string(text), err

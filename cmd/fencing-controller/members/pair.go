@@ -20,8 +20,8 @@ type pair struct {
 
 // read reads the files again.
 //
-// Invariant: files that cannot be used, such as those that are just being written, take nothing away that was read before: agents that
-// come meanwhile would be without a controller.
+// Invariant: files that cannot be used, for example because they are being written, do not replace what was read
+// before: agents that connect meanwhile would be without a controller.
 func (p *pair) read() (*tls.Certificate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

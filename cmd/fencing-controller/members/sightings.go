@@ -41,13 +41,13 @@ func (s *Server) TellSightings(ctx context.Context, r *fencingv1.SightingsReport
 		case !now.After(was):
 			return deaths.ErrOld
 		case now.Empty() && (was == nil || was.Empty()):
-			return nil // where nothing is kept, nothing is written of it
+			return nil // neither report says anything: nothing need be written
 		}
 		return s.Told.See(ctx, node, now, by, version)
 	})
 }
 
-// sightingOf refuses reports that are none.
+// sightingOf refuses invalid reports.
 func sightingOf(r *fencingv1.SightingsReport) (*sightings.Sighting, error) {
 	if !deaths.IsBoot(r.GetBoot()) {
 		return nil, status.Error(codes.InvalidArgument, "the report names no boot")
