@@ -38,7 +38,7 @@ type Edge struct {
 }
 
 // Update is one call of the callback: the state, and the edges that lead from the previous call's Available to the
-// present one. Edges is empty if something else has changed.
+// present one. Edges is empty if only something else has changed.
 type Update struct {
 	State
 	Edges []Edge
