@@ -104,8 +104,7 @@ func (b *Boot) Ending() Ending {
 	return e
 }
 
-// decided takes a later decision: a node that feeds again is no longer about to be reset, unless its boot is
-// condemned.
+// decided takes a later decision: a node that feeds again is no longer about to be reset, unless its boot is condemned.
 func (e *Ending) decided(r *Record, said **Record) {
 	switch {
 	case e.End == EndCondemned, e.End == EndStruck:

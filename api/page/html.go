@@ -9,8 +9,7 @@ import (
 )
 
 // HTML is a part of a page that is being written. Only [HTML.Put] writes it, so that no text of a node gets into it as
-// markup. html/template would ensure that, too, but with it the linker keeps every method of every type in the
-// program.
+// markup. html/template would ensure that, too, but with it the linker keeps every method of every type in the program.
 type HTML struct{ b strings.Builder }
 
 // markup is HTML from this program's source: other packages can only pass a constant as markup.

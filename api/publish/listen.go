@@ -241,9 +241,8 @@ type listener struct {
 	close func() error
 }
 
-// bind makes the socket accessible to the owner alone. Linux creates the inode with the mode of the descriptor less
-// the umask, so the socket has no other mode even for a moment (the umask belongs to the whole process and is left
-// alone).
+// bind makes the socket accessible to the owner alone. Linux creates the inode with the mode of the descriptor less the
+// umask, so the socket has no other mode even for a moment (the umask belongs to the whole process and is left alone).
 func bind(path string) (*listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var chmod error

@@ -45,8 +45,8 @@ On a normal day neither is needed.`,
 	)
 }
 
-// byName lets a verb's arguments be wwn:NAME, as in lun.devices. The verb gets a path, by which it can see who uses
-// the device.
+// byName lets a verb's arguments be wwn:NAME, as in lun.devices. The verb gets a path, by which it sees who uses the
+// device.
 func byName(c *cobra.Command) {
 	verb := c.RunE
 	c.RunE = func(cmd *cobra.Command, args []string) error {

@@ -69,8 +69,7 @@ node last, after "--".`,
 	return cmd
 }
 
-// tell waits, and prints the death. A proven death is printed even if nobody reads the messages about progress any
-// more.
+// tell waits, and prints the death. A proven death is printed even if nobody reads the progress messages.
 func (w *deathWait) tell(ctx context.Context, out *printer) error {
 	w.env.stderr = newUnstuck(w.env.stderr)
 	defer w.saying.Wait()

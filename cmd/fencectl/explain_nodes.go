@@ -43,8 +43,7 @@ func (n *kubeNode) ready() string {
 	return ""
 }
 
-// nodes reads the Nodes: the state of the one that is explained, which nodes are called dead on them, and when that
-// changed.
+// nodes reads the Nodes: the state of the one that is explained, which nodes they call dead, and when that changed.
 func (x *explainer) nodes(ctx context.Context, e *explanation) error {
 	var list struct{ Items []kubeNode }
 	if err := x.get(ctx, &list, "get", "nodes", "-o", "json"); err != nil {

@@ -45,8 +45,7 @@ func (v *volumeSay) text(zone *time.Location) string {
 	return what
 }
 
-// volumes are the volumes attached to a lost node: while a driver's attacher hangs, none of them can be attached
-// elsewhere.
+// volumes are the volumes attached to a lost node: while a driver's attacher hangs, none can be attached elsewhere.
 func (x *explainer) volumes(ctx context.Context, e *explanation) error {
 	if !e.lost() {
 		return nil

@@ -151,8 +151,7 @@ func (a *agentConn) impatient(ctx context.Context) (_ context.Context, answered 
 	}
 }
 
-// command has the agent do something. If the agent refuses, or cannot do it now, the error is its message after
-// refused.
+// command has the agent do something. If the agent refuses, or cannot do it now, the error is refused and its message.
 func (f *agentFlags) command(ctx context.Context, env *environment, refused string, call func(context.Context, fencingv1.FencingControlClient) error) error {
 	conn, err := f.dial(env)
 	if err != nil {

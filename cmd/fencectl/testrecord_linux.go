@@ -21,8 +21,7 @@ type testRecord struct {
 	path string // of the watchdog
 }
 
-// last writes the record that is on disk before the watchdog is armed. Without a history it warns that there is no
-// record.
+// last writes the record that is on disk before the watchdog is armed. Without a history it warns of that.
 func (r testRecord) last() error {
 	text := "a person tries with fencectl watchdog test whether " + r.path + " resets this node"
 	err := appendHistory(r.file, history.Record{Kind: history.Tested, Text: text})

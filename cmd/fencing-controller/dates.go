@@ -39,8 +39,8 @@ func (d *dates) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// compare logs from time to time that the clocks differ. The date was true at some moment of the request, and is in
-// whole seconds.
+// compare logs from time to time that the clocks differ. The date was true at some moment of the request, in whole
+// seconds.
 func (d *dates) compare(date, before, after time.Time) {
 	skew := time.Duration(0)
 	switch {

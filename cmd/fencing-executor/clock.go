@@ -6,8 +6,7 @@ import (
 )
 
 const (
-	// madeVariable says when the Job was made, by the controller's clock. A Job of an older controller does not have
-	// it.
+	// madeVariable says when the Job was made, by the controller's clock. A Job of an older controller does not have it.
 	madeVariable = "FENCING_MADE_AT"
 	// clocks is by how much the clocks of two machines may differ; the controller waits as long (k8s/nodefence).
 	clocks = 15 * time.Second

@@ -24,7 +24,7 @@ const (
 )
 
 // want matches the output of an agent that ended before it reached its device, because a program, a library or a name
-// is missing. If ssh is missing, the agent only says that it could not log in, which on loopback means that it has not
+// is missing. If ssh is missing, the agent only says that it could not log in, which on loopback means that it never
 // tried.
 var want = regexp.MustCompile(`(?i)no module named|command not found|command was not found|not found or not (?:accessible|executable)|no such file or directory|unable to run|unable to find|` +
 	`no user exists|error while loading shared libraries|is missing or is not executable|cannot run command|unable to connect/login|nameerror|attributeerror|modulenotfounderror|importerror|permission ?error|name '\w+' is not defined`)

@@ -115,8 +115,8 @@ func (m *Machine) Watchdogs() (list []Watchdog) {
 }
 
 // outsideOfCore is the watchdog of a driver that does not use the kernel's watchdog core, such as ipmi_watchdog and
-// ib700wdt: it has /dev/watchdog, and nothing below /sys/class/watchdog. A device node that somebody made by hand has
-// no driver.
+// ib700wdt: it has /dev/watchdog, and nothing below /sys/class/watchdog. A device node that was made by hand has no
+// driver.
 func (m *Machine) outsideOfCore() (w Watchdog, found bool) {
 	for _, name := range []string{"/dev/watchdog", "/sys/class/misc/watchdog"} {
 		if _, err := os.Stat(filepath.Join(m.Root, name)); err != nil {
@@ -325,8 +325,7 @@ func (m *Machine) AgentRuns() bool {
 	})
 }
 
-// find looks for a device of lun.devices. A device that is named by its WWN has one of the two links that the agent
-// looks for.
+// find looks for a device of lun.devices. A device that is named by its WWN has one of two links.
 func (m *Machine) find(device string) (err error) {
 	paths := []string{device}
 	if name, ok := strings.CutPrefix(device, "wwn:"); ok {

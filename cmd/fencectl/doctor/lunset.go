@@ -2,8 +2,8 @@ package doctor
 
 import "strings"
 
-// Set looks whether the devices of the LUN were formatted as one set, as far as they can be read: if they were, there
-// is no finding.
+// Set looks whether the devices of the LUN were formatted as one set, as far as they can be read; if so, there is no
+// finding.
 func (m *Machine) Set() (out []Finding) {
 	devices := m.Config.LUN.Devices
 	known := map[int]Format{}

@@ -232,8 +232,7 @@ func (m *Machine) device() Finding {
 	return Finding{Wrong, subject, err.Error(), later + "; until then the node counts unguarded, and its death is not proven by time"}
 }
 
-// memory looks whether the agent can read its lists, and store others. An agent that remembers a list starts with that
-// list.
+// memory looks whether the agent can read its lists, and store others. An agent that remembers a list starts with it.
 func (m *Machine) memory() Finding {
 	const subject = "members.cacheFile"
 	remembers, do, err := m.remembers()
@@ -247,8 +246,8 @@ func (m *Machine) memory() Finding {
 	return f
 }
 
-// remembers reads from the file of lists whose file it is. If the agent would not start because of that file, do says
-// what to do.
+// remembers reads from the file of lists whose file it is. If that file keeps the agent from starting, do says what to
+// do.
 func (m *Machine) remembers() (yes bool, do string, err error) {
 	const forget = "if no other agent of the group runs, or all have the present list in force, remove the file"
 	path, c := m.Config.Members.CacheFile, m.Config

@@ -53,8 +53,7 @@ type Trial struct {
 	Name    string
 	Timeout time.Duration
 	Say     func(line string)
-	// Last records what is about to happen, before the watchdog is armed; an error ends the trial. Failed withdraws
-	// the record.
+	// Last records what is about to happen, before the watchdog is armed; an error ends the trial. Failed withdraws it.
 	Last   func() error
 	Failed func(why string)
 	// Latest is when a watchdog of that driver is known to have fired at the latest; nil: when its timeout passes.

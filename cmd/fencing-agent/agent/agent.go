@@ -36,8 +36,7 @@ import (
 // Options is what Run needs besides the configuration. A zero value means what the comment says.
 type Options struct {
 	Config *config.Config
-	// ConfigPath is the file of Config: its list of members is read again when the file changes. Empty: it is never
-	// read again.
+	// ConfigPath is the file of Config: its list of members is read again when the file changes. Empty: never.
 	ConfigPath string
 	Logger     *slog.Logger
 	Version    string
@@ -142,8 +141,8 @@ func Run(ctx context.Context, o Options) error {
 	return a.run(ctx)
 }
 
-// prepare builds everything that needs no socket and no device. If no list of members is remembered, it waits for the
-// first one.
+// prepare builds everything that needs no socket and no device. If it remembers no list of members, it waits for the
+// first.
 func prepare(ctx context.Context, o Options) (*Agent, error) {
 	c := knowingDriver(&o)
 	a := &Agent{opts: o, cfg: c, log: o.Logger, clock: o.Clock, self: identity{boot: o.Boot, machine: o.Machine}}

@@ -52,8 +52,7 @@ type maintenance struct {
 	Written int64     `json:"written"` // nanoseconds of the wall clock, as the file's own time of change
 }
 
-// touched is how much later than its writing a file may seem to have changed. If it is more, somebody has touched the
-// file.
+// touched is how much later than its writing a file may seem to have changed before it counts as touched by hand.
 const touched = 5 * time.Second
 
 const (
@@ -120,8 +119,7 @@ func (a *Agent) maintain(_ context.Context, m publish.Maintenance) (ends time.Ti
 // fencing-agent.service). What the file said before follows it.
 const goingDown = "going down\n"
 
-// endGoingDown undoes what the unit wrote when the machine went down: since this agent starts, the machine is up
-// again.
+// endGoingDown undoes what the unit wrote when the machine went down: since this agent starts, the machine is up again.
 //
 // Invariant: such a file ends with the shutdown for which it was written, however the machine comes back. Neither the
 // boot nor /run shows that: both survive systemctl soft-reboot, and the node would be in maintenance for ever. Any
@@ -243,8 +241,8 @@ func saysOff(text []byte) bool { return strings.TrimSpace(string(text)) == "off"
 // removed. The error says why the content is not known.
 //
 // Invariant: the maintenance of a file that this agent does not understand, or cannot read, does not end by itself:
-// somebody has put the file there. Nor does that of a file that was touched after it was written: that is how the file
-// is made by hand.
+// somebody has put the file there. Nor does that of a file that was touched after it was written: so the file is made
+// by hand.
 func (f *disableFile) read(info fs.FileInfo) (string, error) {
 	why := "the file " + f.path
 	var m maintenance

@@ -21,6 +21,6 @@
 // # Errors
 //
 // What is wrong with the configuration or the machine at start ends [Run] with one error that says what to do. After
-// the start only a conflict over the node's identity ends Run; everything else is logged, shown in status and metrics,
-// and tried again.
+// the start only a conflict over the node's identity ends Run; all else is logged, shown in status and metrics, and
+// tried again.
 package agent

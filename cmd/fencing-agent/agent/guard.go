@@ -206,8 +206,7 @@ func (g *guard) followMissing(ctx context.Context) {
 	})
 }
 
-// noteState reports that the watchdog is missing, or is no longer missing, according to the feeder's attempt to arm
-// it.
+// noteState reports that the watchdog is missing, or is no longer missing, according to the feeder's attempt to arm it.
 func (g *guard) noteState(s *wdt.State) {
 	switch {
 	case s.DryRun:

@@ -50,8 +50,8 @@ func (a *Agent) startHTTP(background spawn) (stop func()) {
 	}
 }
 
-// serveHTTP serves at http.address as soon as that address is available: serving pages must not decide whether the
-// agent starts.
+// serveHTTP serves at http.address as soon as that address is available: pages must not decide whether the agent
+// starts.
 func (a *Agent) serveHTTP(mux http.Handler, background spawn) *http.Server {
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn)}
 	var l net.Listener

@@ -23,7 +23,7 @@ const (
 	// sightingPause is the least time between two writes of what has changed, however often it changes.
 	sightingPause = 10 * time.Second
 	// sightingTakeover is how long an agent that has just started leaves the previous agent's report in place: it does
-	// not know enough yet to report the same. Controllers forget a report that is not repeated anyway.
+	// not know enough yet to report the same. Controllers forget a report if it is not repeated.
 	sightingTakeover = 30 * time.Second
 	// sightingSpeakers is about how many of the agents that count each other report on slots: two reports are needed.
 	sightingSpeakers = 5
@@ -181,7 +181,7 @@ func (k *kubeSightings) weigh(now boottime.Instant, s sighted, nodes int) {
 		}
 	}
 	again := sightings.Again
-	if _, own := want.Sees[k.node]; own { // a controller relies on that only for a short time
+	if _, own := want.Sees[k.node]; own { // a controller relies on that only briefly
 		again = sightingPause
 	}
 	same := want.Same(&k.said)

@@ -40,8 +40,7 @@ type kubeLease struct {
 }
 
 // startLease makes the arbiter of the Lease and starts what talks to the API server for it. Nothing here waits for an
-// answer: an outcome that was not heard in time is [leasequorum.Unknown]. A node that hears nothing loses ties, but
-// nothing else.
+// answer: an outcome that was not heard in time is [leasequorum.Unknown]. A node that hears nothing only loses ties.
 func (a *Agent) startLease(background spawn) (tie.Breaker, error) {
 	report := func(c leasequorum.Completion) {
 		a.box.put(func(b *batch) { b.leases = append(b.leases, c) })

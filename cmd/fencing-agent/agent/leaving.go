@@ -26,10 +26,9 @@ func (a *Agent) sayAgain(now boottime.Instant) boottime.Instant {
 	return a.leaving.nudge
 }
 
-// mayLeave reports whether the process may exit as planned. While the watchdog counts down unfed, it must not exit:
-// the kernel restarts the countdown when the descriptor is closed, so a node that its peers count as dead would live
-// for one more timeout. Nor may it disarm before enough peers know of the stop, or they would count the running node
-// as dead.
+// mayLeave reports whether the process may exit as planned. While the watchdog counts down unfed, it must not exit: the
+// kernel restarts the countdown when the descriptor is closed, so a node that its peers count as dead would live for
+// one more timeout. Nor may it disarm before enough peers know of the stop, or they would call the running node dead.
 func (a *Agent) mayLeave() bool {
 	s := a.guard.feeder.State()
 	switch {

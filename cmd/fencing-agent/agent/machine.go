@@ -16,8 +16,7 @@ var machineNames = []string{
 	"sys/class/dmi/id/product_serial",
 }
 
-// machineIdentity is a digest of what names the machine, or 0. The name itself is readable only for root, and is not
-// passed on.
+// machineIdentity is a digest of what names the machine, or 0. The name itself is for root alone, and is not passed on.
 func machineIdentity(root string) uint64 {
 	for _, name := range machineNames {
 		text, err := os.ReadFile(filepath.Join(root, name))

@@ -18,8 +18,7 @@ import (
 const lockRetry = 100 * time.Millisecond
 
 // beginSentence finds out, before anybody is counted, whether an earlier agent has condemned this boot (lease.md P2').
-// The kernel shows it: the running countdown is as short as a sentence's. If the countdown cannot be read, the agent
-// waits.
+// The kernel shows it: the running countdown is as short as a sentence's. If that cannot be read, the agent waits.
 func (a *Agent) beginSentence(background spawn) {
 	blind := false
 	if a.opts.Watchdog != nil || a.cfg.Watchdog.Driver == config.DriverDevice {

@@ -34,8 +34,7 @@ func fieldsOf(t reflect.Type) []field {
 	return out
 }
 
-// Laboratory is the section of keys that only a measurement or a laboratory sets. It counts as one key, with its own
-// page.
+// Laboratory is the section of keys that only a measurement or a laboratory sets. It counts as one key.
 const Laboratory = "experimental"
 
 // Keys lists the path of every key that a file may have, in the order of the struct;

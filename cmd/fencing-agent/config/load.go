@@ -31,8 +31,7 @@ const (
 const maxFileSize = 1 << 20
 
 // LoadMembers reads the list of members again; the other keys of the file are not applied before the agent's restart.
-// The whole file must be valid, but the list need not contain this node: that is how a node learns that it will be
-// removed.
+// The whole file must be valid, but the list need not contain this node: so a node learns that it will be removed.
 func LoadMembers(path string, env func(string) string) (*Members, error) {
 	data, err := Read(path)
 	if err != nil {

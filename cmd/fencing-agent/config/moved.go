@@ -9,8 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// moved is a key of earlier files, and what replaces it. Both the refusal of such a key and [Migrate] use the table of
-// them.
+// moved is a key of earlier files, and what replaces it. The refusal of such a key and [Migrate] both use the table.
 type moved struct {
 	old, now string            // [] stands for each element of a list; now is empty: nothing replaces it
 	values   map[string]string // the new value for each old one; an empty one: the default of the new key says the same. nil: values do not change
@@ -162,7 +161,7 @@ type former struct {
 
 // Migrate writes an earlier file with the keys of this version. Comments stay with their keys, and disappear with keys
 // that nothing replaces; blank lines are not kept. A key without a row in the table, or with two rows that disagree,
-// stays as it is.
+// stays.
 func Migrate(name string, data []byte) (*Migrated, error) {
 	r := newReport()
 	doc := r.document(data)

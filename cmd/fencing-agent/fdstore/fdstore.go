@@ -26,9 +26,8 @@ type Environment struct {
 	Unsetenv func(string) error
 }
 
-// Take takes what systemd gave this process. Call it once, before the process opens anything or starts another
-// process: it removes the variables, and makes sure that no child inherits the descriptors. nil means that there is no
-// store.
+// Take takes what systemd gave this process. Call it once, before the process opens anything or starts another process:
+// it removes the variables, and makes sure that no child inherits the descriptors. nil means that there is no store.
 func Take(e Environment) *Store { return take(e, unix.CloseOnExec) }
 
 func take(e Environment, closeOnExec func(fd int)) *Store {

@@ -33,7 +33,7 @@ type Tuning struct {
 	Size   int
 }
 
-// wrongError is an error of the start that waiting does not mend: the configuration contradicts itself, or this is
+// wrongError is an error of the start that waiting does not mend: the configuration is wrong in itself, or that of
 // another node.
 type wrongError struct{ error }
 

@@ -80,8 +80,7 @@ type Config struct {
 	// is called, since the address may have changed.
 	LinkChanged    func(network int, up bool)
 	AddressChanged func(network string, to netip.Addr)
-	// Away is told why this node has no gossip on a network, and nil once it has. A network that is away counts as
-	// down.
+	// Away is told why this node has no gossip on a network, and nil once it has. A network that is away counts as down.
 	Away func(network string, why error)
 }
 

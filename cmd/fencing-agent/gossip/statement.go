@@ -76,8 +76,7 @@ func (n *Networks) sees(st *netgossip.Statement, node string) bool {
 	return ok && st.Seen.Has(i)
 }
 
-// Tell keeps for the peers what this node knows about the LUN. That changes with each heartbeat under a grant, and
-// otherwise never.
+// Tell keeps for the peers what this node knows about the LUN. That changes only under a grant, with each heartbeat.
 func (n *Networks) Tell(r netgossip.Relay) {
 	switch {
 	case r == n.relay():

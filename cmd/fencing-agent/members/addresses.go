@@ -88,8 +88,8 @@ func addressesOf(c *config.Config, local func(*config.SystemNetwork, netip.Addr)
 	return out, err
 }
 
-// addressesBy is addressesOf, except that a network that is away keeps its listed address: an address that is missing
-// has not changed.
+// addressesBy is addressesOf, except that a network that is away keeps its listed address: a missing address has not
+// changed.
 func addressesBy(c *config.Config, local func(*config.SystemNetwork, netip.Addr) (netip.Addr, error), r *roster.Roster) (map[string]netip.Addr, error) {
 	listed := listedIn(r)
 	out, err := addressesOf(c, local, listed)

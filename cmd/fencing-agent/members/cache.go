@@ -81,8 +81,8 @@ func (c *cache) past() (before, first bool) {
 	return !first && !errors.Is(err, fs.ErrNotExist), first
 }
 
-// settle ends the first start. It runs before the node uses a list in force, since from then on the node has something
-// to forget.
+// settle ends the first start. It runs before the node uses a list in force, since the node then has something to
+// forget.
 func (c *cache) settle() error {
 	if _, first := c.past(); !first {
 		return nil

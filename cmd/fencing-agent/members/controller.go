@@ -28,13 +28,12 @@ const (
 	controllerLook    = time.Second      // between two looks at what has to wait
 	controllerAddress = 10 * time.Second // between two looks at this node's addresses, and between two times that a list is shown
 	controllerSilence = 30 * time.Second // after which a stream counts as dead; the server sends something every ten
-	// controllerLines is the least time between two log lines about lists: a faulty controller could cause any number
-	// of them.
+	// controllerLines is the least time between two log lines about lists: a faulty controller could cause many.
 	controllerLines   = 5 * time.Second
 	controllerFirst   = time.Second
 	controllerLongest = time.Minute
-	// controllerSpread, times the nodes of the group, is the time over which new streams are spread when a replica has
-	// gone.
+	// controllerSpread, times the nodes of the group, is the time over which new streams are spread when a replica
+	// goes away.
 	controllerSpread = 60 * time.Millisecond
 )
 
@@ -84,8 +83,7 @@ func newControllerSource(c *Config) *controllerSource {
 	return s
 }
 
-// First implements Source: if nothing is remembered, it waits for a list with this node on it, at its present
-// addresses.
+// First implements Source: if nothing is remembered, it waits for a list with this node at its addresses.
 func (c *controllerSource) First(ctx context.Context, remembered bool) (List, error) {
 	if remembered {
 		return List{}, nil

@@ -32,8 +32,7 @@ type Finds struct {
 	want []deaths.Death // guarded by mu
 }
 
-// NewFinds makes a Finds. tell blocks until the agent has decided; its error says why the agent does not believe the
-// finding.
+// NewFinds makes a Finds. tell blocks until the agent has decided; its error says why the agent does not believe it.
 func NewFinds(tell func(context.Context, *deaths.Death) error, log *slog.Logger) *Finds {
 	return &Finds{tellAgent: tell, log: log, wake: make(chan struct{}, 1)}
 }

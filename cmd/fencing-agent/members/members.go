@@ -50,8 +50,7 @@ type Config struct {
 	Logger   *slog.Logger
 	Clock    boottime.Clock
 
-	// Local finds this node's address on a network; if there are several, the listed one. The zero Addr: none is
-	// listed.
+	// Local finds this node's address on a network; if there are several, the listed one. The zero Addr: none is listed.
 	Local func(sn *config.SystemNetwork, listed netip.Addr) (netip.Addr, error)
 	// Waiting answers probes of the agent's health until it is stopped, while Begin waits for a first list.
 	Waiting func(problem *atomic.Pointer[string]) (stop func())
@@ -351,7 +350,7 @@ func (m *Members) Follow(now boottime.Instant, core *watchdog.Core, directory *r
 		m.saves <- r.Save // has room: the core does not ask for the next write before this one is done
 	}
 	if r.Changed {
-		m.log.Info("the list of members has changed: "+Standing(s), "in_force", s.Base().Ref().String(), "newest", s.Top().Ref().String(),
+		m.log.Info("the state of the list of members has changed: "+Standing(s), "in_force", s.Base().Ref().String(), "newest", s.Top().Ref().String(),
 			"members", s.Top().Size(), "quorum", core.Rosters().Quorum())
 		if s.Removed() {
 			m.log.Warn("this node was removed from the group: it no longer counts, and its watchdog is disarmed; stop the agent")

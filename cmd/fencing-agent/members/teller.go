@@ -86,8 +86,7 @@ func (t *teller) wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// once makes one call. Each call has its own connection: calls are rare, and another connection may lead to another
-// replica.
+// once makes one call. Each call has its own connection: calls are rare, and a new one may lead to another replica.
 func (c *controllerSource) once(ctx context.Context, call func(context.Context, fencingv1.FencingMembersClient) error) error {
 	conn, err := c.dial()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/history"
 )
 
-// file is the history on disk. All of its space is allocated when it is made, so a disk that is full later does no
+// file is the history on disk. All of its space is allocated when it is made, so a disk that fills up later does no
 // harm.
 type file struct {
 	f     *os.File
@@ -19,8 +19,7 @@ type file struct {
 }
 
 // openFile opens the file with that many slots, and reads it. A file of another size is replaced by a new one with the
-// same records, as far as there is room. A file that cannot be read, for example one of a later version, is moved
-// aside.
+// same records, as far as there is room. A file that cannot be read, such as one of a later version, is moved aside.
 func openFile(path string, slots int) (store, history.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, history.File{}, err

@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSize bounds what is read of a file that the agent wrote itself: a chain of lists of a thousand members is far
-// smaller.
+// maxSize bounds what is read of a file that the agent wrote itself: chains of lists of a thousand members are smaller.
 const maxSize = 16 << 20 // bytes
 
 // Read reads a file that the agent keeps. It never waits: a file that is not regular, such as a pipe, would block the
@@ -100,8 +99,7 @@ func Empty(path string) error {
 	return errors.Join(f.Truncate(0), f.Sync(), f.Close())
 }
 
-// Sync makes what Read has found durable, including the name of the file: the writer may have been killed before that
-// was done.
+// Sync makes what Read has found durable, including the name of the file: the writer may have been killed before that.
 func Sync(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

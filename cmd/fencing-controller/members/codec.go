@@ -21,9 +21,8 @@ const (
 	bookKey     = "book.json"
 	bookVersion = 1
 	bookPrefix  = "fencing-members-"
-	// latest is greater than any epoch. Epochs are seconds since 1970, and this is in the year 2242. Without this
-	// bound, one mistake in an edited book would make every replica number its lists so high that no agent accepts
-	// them.
+	// latest is greater than any epoch. Epochs are seconds since 1970, and this is in the year 2242. Without this bound,
+	// one mistake in an edited book would make every replica number its lists so high that no agent accepts them.
 	latest = 1 << 33
 )
 

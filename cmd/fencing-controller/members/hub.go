@@ -172,7 +172,7 @@ func (h *Hub) problem(group, text string) (changed bool) {
 }
 
 // follow begins a stream, which ends an earlier one of the same node. ok is false if the node is not, and was not, in
-// that group.
+// it.
 func (h *Hub) follow(node, group string) (s *stream, synced, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -27,8 +27,7 @@ type Store interface {
 	Read(ctx context.Context, group string) (b *memberbook.Book, version string, err error)
 	// Nodes returns the names of the Nodes with the label of a group.
 	Nodes(ctx context.Context, group string) ([]string, error)
-	// Write replaces the book of that version; "": it makes a new one. ErrConflict: the book has another version by
-	// now.
+	// Write replaces the book of that version; "": it makes a new one. ErrConflict: the book has another version by now.
 	Write(ctx context.Context, b *memberbook.Book, version string) error
 }
 
