@@ -51,10 +51,12 @@ help: ## this list; ALL=1: with the targets of the laboratory
 # A KIND that a family does not have.
 NOKIND    = @echo "$(1): there is no KIND=$(2); it has: $$(sed -n 's/^$(1)\.\([a-z-]*\):.*\#\#.*/\1/p' Makefile | tr '\n' ' ')" >&2; exit 2
 
+PROGRAMS = ./cmd/...
+
 build: ## the programs into bin, static (about 1 min the first time)
 	@echo "build: version $(VERSION)"
 	@mkdir -p bin
-	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -tags $(GOTAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	@CGO_ENABLED=0 $(GO) build $(BUILDVCS) -tags $(GOTAGS) -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(PROGRAMS)
 	@ln -sf fencectl bin/kubectl-fence
 
 release: ## programs, deb, rpm, images, charts, checksums of this commit into dist/release (first time: about 10 min)
@@ -330,6 +332,9 @@ soak: build laboratory ### real agents, random faults and replayed packets in ne
 	@test "$$(id -u)" = 0 || { echo "soak: needs root: it makes network namespaces and loop devices; run: sudo make soak" >&2; exit 1; }
 	@echo "soak: random faults for $(DURATION)"
 	@bin/laboratory soak --bin bin --duration $(DURATION) $(if $(SEED),--seed $(SEED)) $(SOAK_FLAGS)
+
+# The other programs link all of Kubernetes' types.
+demo night soak: PROGRAMS = ./cmd/fencing-agent ./cmd/fencectl
 
 demo: build laboratory ## four agents, two networks, a LUN: cut, split, heal, kill (about 40 s); DEMO_FLAGS="--nodes 6 --keep"
 	@bin/laboratory demo $(DEMO_FLAGS)

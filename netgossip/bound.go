@@ -19,7 +19,7 @@ func (p Params) SuspicionMin(n int) time.Duration {
 	return time.Duration(p.SuspicionMult) * thousandths * p.ProbeInterval / 1000
 }
 
-// SuspicionMax is how long it may while nobody confirms.
+// SuspicionMax is how long a suspect may defend itself while nobody confirms.
 func (p Params) SuspicionMax(n int) time.Duration {
 	if p.Confirmations(n) == 0 {
 		return p.SuspicionMin(n)
@@ -27,9 +27,9 @@ func (p Params) SuspicionMax(n int) time.Duration {
 	return p.SuspicionMin(n) * time.Duration(p.SuspicionMaxTimeoutMult)
 }
 
-// AccusedSince is how long ago the accusation began, at least, of a member whose death is news: with
-// the probe that it did not answer, which memberlist gives a ProbeInterval before it suspects. A member
-// that answered since then is not dead, however many say so. It is also short against D_max.
+// AccusedSince is how long ago, at least, the accusation of a member began whose death is news: with the probe that it
+// did not answer, which memberlist gives a ProbeInterval before it suspects. A member that answered since then is not
+// dead, however many say so. AccusedSince is also short compared to D_max.
 func (p Params) AccusedSince() time.Duration {
 	return min(p.ProbeInterval+p.SuspicionMin(1), p.EvidenceMaxAge/2)
 }
@@ -55,16 +55,15 @@ func (p Params) ProbeWindow() time.Duration {
 	return p.ProbeInterval * time.Duration(max(1, p.AwarenessMaxMultiplier))
 }
 
-// Spread is how long a piece of news needs to all members when nothing is lost: each round
-// of gossip multiplies those who know it by 1 + GossipNodes.
+// Spread is how long a piece of news needs to reach all members when nothing is lost: each round of gossip multiplies
+// those who know it by 1 + GossipNodes.
 func (p Params) Spread(n int) time.Duration {
 	rounds := math.Ceil(math.Log(max(2, float64(n))) / math.Log(1+max(1, float64(p.GossipNodes))))
 	return p.GossipInterval * time.Duration(rounds)
 }
 
-// TypicalDetection is the mean time from a crash until all survivors know it from
-// memberlist, healthy as they are: the wait for the first probe of the dead member, the
-// probe, the suspicion, and the news of it.
+// TypicalDetection is the mean time from a crash until all survivors, if they are healthy, know of it from memberlist:
+// the wait for the first probe of the dead member, the probe, the suspicion, and the news of it.
 func (p Params) TypicalDetection(n int) time.Duration {
 	if n < 2 {
 		return 0
@@ -79,7 +78,7 @@ func (p Params) TypicalDetection(n int) time.Duration {
 // a probability below 1e-9; and no member is left out for longer than 2n-3 rounds, because
 // each goes through a permutation of the others.
 //
-// Nobody has to wait for it: evidence older than EvidenceMaxAge counts for nothing.
+// Nobody has to wait that long: evidence older than EvidenceMaxAge counts for nothing.
 func (p Params) WorstDetection(n int) time.Duration {
 	if n < 2 {
 		return 0

@@ -14,11 +14,11 @@ const (
 	FactPower                            // a power switch or a management board has answered that it is off
 	FactKdump                            // its crash kernel has answered
 	FactOperator                         // an operator vouches that it is off
-	FactOrder                            // that boot is to condemn itself, says the teller; of its own boot a node says that it is about to
-	FactUnfired                          // the watchdog of that boot was seen not to fire: time and sentences prove nothing of it
+	FactOrder                            // the teller orders that boot to condemn itself; a node that says it of its own boot is about to
+	FactUnfired                          // the watchdog of that boot was seen not to fire: time and sentences prove nothing about it
 )
 
-// Known reports whether this version knows the kind. What later ones add is not for it to judge.
+// Known reports whether this version knows the kind. It does not judge kinds that later versions add.
 func (k FactKind) Known() bool { return k >= FactSentence && k <= FactUnfired }
 
 // MaxFacts is how many facts one statement has room for: nearly the largest statement still fits its packet, see wire.Append.
@@ -31,15 +31,15 @@ type Fact struct {
 	Name    uint64        // [NameDigest] of the node it is about
 	Boot    uint64        // of that node
 	Timeout time.Duration // of a sentence
-	Teller  uint32        // of a reported death: [TellerDigest] of the node whose agent was told, for people; of an order: of who gives it
+	Teller  uint32        // of a reported death: [TellerDigest] of the node whose agent was told, for people; of an order: of the node that gives it
 }
 
-// NameDigest stands for a node's name where there is no room for that.
+// NameDigest stands for a node's name where there is no room for the name.
 func NameDigest(name string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // never fails
 	return h.Sum64()
 }
 
-// TellerDigest is a shorter one.
+// TellerDigest is a shorter digest.
 func TellerDigest(name string) uint32 { return max(1, uint32(NameDigest(name))) } //nolint:gosec // the lower half is meant

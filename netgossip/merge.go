@@ -40,17 +40,16 @@ type Merger struct {
 	electorates []Electorate // nil: the whole roster, by the quorum that Evaluate is given
 
 	expiry []boottime.Instant // scratch of Evaluate
-	voters []int              // scratch of Evaluate: whose the expiries are
+	voters []int              // scratch of Evaluate: whose expiries these are
 }
 
-// link is what is known of one peer on one network.
 type link struct {
 	anchor  boottime.Instant // the evidence's: start of the latest own probe that was answered
 	lostAt  boottime.Instant // when memberlist declared it dead; evidence from before is void
 	answer  boottime.Instant // start of the latest own probe that was answered, whatever the answer said
-	contact boottime.Instant // likewise, and it said that the peer sees us
-	missed  boottime.Instant // start of the latest probe that was not answered so
-	proven  boottime.Instant // when it was last proven to be there, for people: nothing voids it, nothing counts it
+	contact boottime.Instant // likewise, if the answer said that the peer sees us
+	missed  boottime.Instant // start of the latest probe without such an answer
+	proven  boottime.Instant // when it was last proven to be there, for people: nothing voids it, and it counts for nothing
 	alive   bool             // memberlist's opinion
 }
 
@@ -59,7 +58,7 @@ type peer struct {
 	anchor    boottime.Instant // of statement
 	heard     boottime.Instant // start of the probe whose answer contact and mutual are from
 	sighted   boottime.Instant // any packet at all, one way
-	said      *Statement       // what statement was made of, if that counts by another roster
+	said      *Statement       // the original of statement, if that uses another roster
 	relay     Relay            // of the same answer
 	contact   bool             // it says that it sees us
 	mutual    bool             // it says that it sees us, and uses rosters that we use
@@ -199,7 +198,7 @@ func (m *Merger) counts(s *Statement) bool {
 	return m.countable(&st)
 }
 
-// Recount is for the moment when Countable says something else, or the electorates change.
+// Recount has to be called when the answers of Countable, or the electorates, change.
 func (m *Merger) Recount(electorates []Electorate) {
 	m.electorates = electorates
 	for i := range m.peers {
@@ -221,8 +220,8 @@ func (m *Merger) Statement(p int) (*Statement, boottime.Instant) {
 	return m.peers[p].statement, m.peers[p].anchor
 }
 
-// Said yields the latest statements of those of the members that have made one which is proven for an instant not before since.
-// This node has made none.
+// Said yields the latest statement of each of the members, if it is proven for an instant not before since. There is
+// none of this node.
 func (m *Merger) Said(members roster.Set, since boottime.Instant) iter.Seq2[int, *Statement] {
 	return func(yield func(int, *Statement) bool) {
 		for p := range members.All() {
@@ -271,9 +270,9 @@ func (m *Merger) Sighted(p int) boottime.Instant { return m.peers[p].sighted }
 // that the peer was there, and whether it is reachable there. The instant is for people: it is kept when the evidence
 // is void, so that "never" only appears for a peer that never answered.
 //
-// If each of many peers is probed and one network is enough, the networks take turns, so a link's evidence may be
-// older than MaxAge because no probe was sent there. It is shown as reachable for as long again,
-// unless it was missed, while another network reaches the peer. Views are made of fresh evidence only.
+// If each of many peers is probed and one network is enough, the networks take turns, so a link's evidence may be older
+// than MaxAge because no probe was sent there. Such a link is shown as reachable for as long again, unless the peer was
+// missed there, while another network reaches the peer. Views are made of fresh evidence only.
 func (m *Merger) LinkState(network, p int, now boottime.Instant) (alive bool, proven boottime.Instant, reachable bool) {
 	l := m.link(network, p)
 	expiry := m.linkExpiry(network, p)
@@ -343,8 +342,8 @@ func (m *Merger) Evaluate(now boottime.Instant, quorum int) View {
 		}
 		v.Seen.Add(p)
 		v.NextExpiry = min(v.NextExpiry, e)
-		// That the peer sees us is as fresh as that we see it: every answer says whether it
-		// does, and a vouch is for peers that do. The rest of its statement may be older.
+		// That the peer sees us is known as freshly as that we see it: every answer says whether it does, and a vouch
+		// is for peers that do. The rest of its statement may be older.
 		if st := &m.peers[p]; st.contact {
 			v.Contact.Add(p)
 			if st.mutual {

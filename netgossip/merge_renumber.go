@@ -5,7 +5,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Renumber makes to the roster by whose indices the merger counts. What it knows of members that are on both stays.
+// Renumber makes to the roster by whose indices the merger counts. What the merger knows of members that are on both
+// rosters stays.
 func (m *Merger) Renumber(to *roster.Roster) {
 	n := roster.Renumber(m.roster, to)
 	links, peers := make([]link, len(m.up)*to.Size()), make([]peer, to.Size())

@@ -57,12 +57,12 @@ type Statement struct {
 	// Guarded are the peers that last said of themselves that their guard kills. A peer that is about to disarm reads
 	// here which nodes still take it for guarded.
 	Guarded roster.Set
-	// Lost are guarded peers that this node has not seen for longer than their horizon: its
-	// voice in the proof of their death. It vouches for that whole time, not for a moment.
+	// Lost are guarded peers that this node has not seen for longer than their horizon: its voice in the proof of their
+	// death. This node vouches for that whole time, not for a moment.
 	Lost  roster.Set
 	Guard Guard
-	// Terms are how it breaks ties; Agreed says that a majority of the roster has stated the same to
-	// it since it took them up (lease.md T1).
+	// Terms are how it breaks ties; Agreed says that a majority of the roster has stated the same to it since it
+	// adopted them (lease.md T1).
 	Terms    Terms
 	Agreed   bool
 	Feeding  bool // it has permission to feed right now
@@ -70,16 +70,17 @@ type Statement struct {
 	// Sentence says that Boot is condemned: nothing feeds its watchdog any more, and this is the watchdog's timeout;
 	// 0: not condemned, or not announced.
 	Sentence time.Duration
-	// Facts are what it hands on about other nodes, those of kind 0 last. They are by name, and count by any roster.
+	// Facts are what it hands on about other nodes, those of kind 0 last. They name nodes, and are valid under any
+	// roster.
 	Facts        [MaxFacts]Fact
 	LUNHealthy   bool
 	APIReachable bool
 	// Unheard says that the node's agent follows its Node, and that the source of the Node no longer answers:
-	// Kubernetes may not hear the node either. It decides nothing here.
+	// Kubernetes may not hear the node either. Unheard decides nothing here.
 	Unheard bool
 	Version string
-	// Stated is when it was made, since the boot of its node, by the clock of that. It orders the statements of one
-	// boot, which overtake each other on two networks, and says how old the boot is; zero: unknown.
+	// Stated is when the statement was made, as time since the boot of its node, by that node's clock. It orders the
+	// statements of one boot, which overtake each other on two networks, and says how old the boot is; zero: unknown.
 	Stated boottime.Instant
 }
 
@@ -122,9 +123,9 @@ const (
 	SightUnseen                  // it does not
 )
 
-// Relay tells peers what they may not be able to see on the LUN themselves: that Instance is the latest decision in
-// its log, as found by a read that followed a write of the sender. Anchor is the start of that write, on the clock of
-// the node that holds the value, and never later than it was (lease.md L6, L7). No node passes on a relay.
+// Relay tells peers what they may not be able to see on the LUN themselves: that Instance is the latest decision in its
+// log, as found by a read that followed a write of the sender. Anchor is the start of that write, on the clock of the
+// node that holds the value, and never later than the real start (lease.md L6, L7). No node passes on a relay.
 type Relay struct {
 	Log      uint64 // which LUN's log; 0: there is no relay
 	Instance uint64
@@ -147,8 +148,8 @@ type Answer struct {
 	Relay Relay
 }
 
-// Silence is a peer that this node and several others miss, each by its own probes, and since when this one does (package
-// doubt). It concerns publication alone.
+// Silence is a peer that this node and several others miss, each by its own probes, and since when this node does
+// (package doubt). It concerns publication alone.
 type Silence struct {
 	Peer  int
 	Since boottime.Instant

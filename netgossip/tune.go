@@ -37,7 +37,7 @@ type Params struct {
 }
 
 // SuspectAfter is how long a peer may owe an answer until it is shown as a suspect: it is asked again after each
-// EvidenceTimeout, so that two packets that are lost make none.
+// EvidenceTimeout, so two lost packets do not make it one.
 func (p Params) SuspectAfter() time.Duration { return 3 * p.EvidenceTimeout }
 
 // Profile names a rule by which parameters follow the number of members.
@@ -68,10 +68,9 @@ func (p Profile) Params(n int) Params {
 	}
 }
 
-// smallGroup is the largest group that is probed at the quicker pace. There the wait for
-// the first probe and the suspicion are the whole time of detection, and few members make
-// little traffic; beyond, suspicion and dissemination grow by themselves, and a lossy
-// network needs the longer time to refute.
+// smallGroup is the largest group that is probed at the quicker pace. There the wait for the first probe and the
+// suspicion are the whole time of detection, and few members make little traffic; in larger groups, suspicion and
+// dissemination grow by themselves, and a lossy network needs the longer time to refute.
 const smallGroup = 10
 
 // Tune returns the parameters for a roster of n members. Above the smallest groups the

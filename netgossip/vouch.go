@@ -16,9 +16,8 @@ import (
 //   - It covers a peer that memberlist calls alive, that has answered a probe of our own since
 //     the network came up and since the peer was last lost, that said in its latest answer
 //     there that it sees us, and that has not missed a sample since.
-//   - A peer that missed one lives by its own evidence alone, which ends where the vouch stood
-//     when the unanswered probe began. With the evidence of many others gone at the same time,
-//     it ends at once.
+//   - A peer that missed a sample has its own evidence alone, which ends where the vouch was when the unanswered probe
+//     began. With the evidence of many others gone at the same time, it ends at once.
 
 // Vouched records that the samples of a network begun up to an instant were answered.
 func (m *Merger) Vouched(network int, at boottime.Instant) {
@@ -66,8 +65,8 @@ func (m *Merger) evidence(network, p int) boottime.Instant {
 type Demand struct {
 	Others int // members that are counted, without self
 	Margin int // how many of them the quorum can do without; 0 in a tie and without quorum
-	// Share is how many networks notice that a peer vanishes, at least 1: the mean of those whose loss
-	// matters, rounded down to eighths. They share the samples.
+	// Share is how many networks notice that a peer vanishes, at least 1: the mean of those whose loss matters, rounded
+	// down to eighths. These networks share the samples.
 	Share float64
 	// Any says that one network suffices to reach a peer, and that there are several.
 	Any bool

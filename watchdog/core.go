@@ -12,26 +12,26 @@ import (
 
 // Config fixes what a Core decides by.
 type Config struct {
-	Roster *roster.Roster // the directory: everybody by whose indices sets count
-	// Succession is how the list of members changes; nil: it does not.
+	Roster *roster.Roster // the directory: sets use its indices
+	// Succession is how the list of members changes; nil: the list stays as it is.
 	Succession *roster.Succession
 	Networks   int
 	Policy     netgossip.Policy
 	Quorum     int // 0: floor(N/2)+1
 	MaxAge     time.Duration
 
-	LUN            bool          // the lun tie-breaker is configured; for any other but API see BreakTiesBy
+	LUN            bool          // the lun tie-breaker is configured; for those other than LUN and API see BreakTiesBy
 	API            bool          // the kubernetes tie-breaker is configured
 	APIMaxAge      time.Duration // an older result of the API probe counts for nothing
 	LUNLostAsksAPI bool          // quorum.tieBreak: lun-then-kubernetes
 	LUNMode        LUNMode       // lun.mode
-	LUNGrace       time.Duration // LUNAnd: this long the LUN may be lost for this node alone
+	LUNGrace       time.Duration // LUNAnd: how long the LUN may be lost for this node alone
 	Hold           bool          // lun.hold: without quorum, go on while the LUN shows that nobody lives
 	Sentence       Sentencing    // of a node that has lost for certain; needs Hold
-	Outside        bool          // deaths that are proven elsewhere are believed, see Core.Tell
-	Orders         bool          // this node orders others to end, and obeys, see Core.Order
-	// Window is how long a member of a group of this many may be counted for having seen this node; nil: MaxAge and
-	// the budget's Sampling.
+	Outside        bool          // deaths that are proven elsewhere are believed, see Prover.Tell
+	Orders         bool          // this node gives orders to other nodes, and obeys theirs, see Prover.Order
+	// Window is how long, in a group of this many members, one of them may be counted for having seen this node; nil:
+	// MaxAge plus the budget's Sampling.
 	Window    func(members int) time.Duration
 	Arbitrate time.Duration // A
 	OnLoss    LossPolicy
@@ -41,8 +41,8 @@ type Config struct {
 	RestartGrace time.Duration // no LEFT for this long after a peer said that it restarts
 
 	Boot    uint64           // nonce of the kernel boot
-	Booted  boottime.Instant // of the kernel, by this node's clock; zero: with the clock, as CLOCK_BOOTTIME does
-	Machine uint64           // identity of the machine; 0: it has none that is known
+	Booted  boottime.Instant // when the kernel booted, by this node's clock; zero: when that clock began, as with CLOCK_BOOTTIME
+	Machine uint64           // identity of the machine; 0: not known
 	Version string
 }
 
@@ -54,14 +54,14 @@ type Effects struct {
 
 	Arm    bool // the watchdog should be armed: quorum was seen and nothing disarms
 	Disarm bool // the watchdog should be disarmed by magic close
-	// Condemn is the timeout to set the watchdog to, once, by a feeder that never does anything else again; answer
-	// with Core.Sentenced. 0: this node has not condemned itself.
+	// Condemn is the timeout to which the feeder sets the watchdog, once; after that it never does anything else.
+	// Answer with Core.Sentenced. 0: this node has not condemned itself.
 	Condemn time.Duration
 
 	Ops     []diskquorum.Op // to be submitted to the LUN's devices
 	Lock    int             // slot whose host-wide lock is wanted on each device, or -1
 	Attempt *diskquorum.Attempt
-	AskAPI  bool // whether the API server is reachable may be needed soon: ask it often
+	AskAPI  bool // an answer of the API server may be needed soon: ask it often
 	// Ask are the peers whose statements are wanted now, by the network to ask them on. They replace those that were
 	// wanted before and have not been asked yet; nil: no change.
 	Ask []roster.Set
@@ -70,11 +70,11 @@ type Effects struct {
 	Nudge     bool                 // tell them now
 	Relay     netgossip.Relay      // what to tell them about the tie-breaker, with each answer
 
-	Fenced roster.Set // see Core.Fenced
-	Told   []Answer   // to Core.Tell
-	Obeyed []Answer   // to Core.Order
+	Fenced roster.Set // see Prover.Fenced
+	Told   []Answer   // to Prover.Tell
+	Obeyed []Answer   // to Prover.Order
 	Spread bool       // the statement passes on a death that was reported to this node: tell all peers at once
-	Strike bool       // a node that is not to wait for its watchdog may be taken down now
+	Strike bool       // this node may be taken down now, if it is configured not to wait for its watchdog
 
 	Available roster.Set // nodes to publish as available, self included while it may live
 	Left      roster.Set // edges since the step before: first all of these,
@@ -107,18 +107,18 @@ type Core struct {
 	proof    Prover
 	terms    agreement
 	united   bool             // the view agrees on how to break a tie
-	starving boottime.Instant // for want of quorum since; zero: it does not
+	starving boottime.Instant // since when this node starves for want of quorum; zero: it does not
 	wall     int64
 	kubeAway bool // SetUnheard
 
-	stepped   boottime.Instant // the step before
-	holdLeft  boottime.Instant // nothing is done about lost quorum before
+	stepped   boottime.Instant // when the step before was
+	holdLeft  boottime.Instant // before this, nothing is done about lost quorum
 	stall     stall
 	rosters   Rosters
 	judgement judgement // of this boot
 
 	split   tie.Output
-	healthy bool // the LUN, as its arbiter said last
+	healthy bool // whether the LUN is healthy, as its arbiter said last
 	sense   lunSense
 	hold    holding
 	voices  voices
@@ -161,7 +161,7 @@ func (c *Core) Merger() *netgossip.Merger { return c.merger }
 // SetWallTime sets the wall clock for records that people read; nothing is decided by it.
 func (c *Core) SetWallTime(unixMilli int64) { c.wall = unixMilli }
 
-// SetUnheard says whether the source of this node's Node no longer answers, so that others can report it; no decision
+// SetUnheard says whether the source of this node's Node no longer answers, so that others can report this; no decision
 // here depends on it.
 func (c *Core) SetUnheard(is bool) { c.kubeAway = is }
 
@@ -208,7 +208,7 @@ func (c *Core) Step(now boottime.Instant) *Effects {
 func (c *Core) see(now boottime.Instant) {
 	c.view = c.look(now)
 	c.followRosters(now)
-	// A member that was removed, or is about to join, may be in contact and of one mind.
+	// A member that was removed, or is about to join, may be in contact and counted by the merger.
 	c.view.Counted = c.view.Counted.And(c.rosters.expected)
 	c.followVoices(now)
 	c.fx.Wake = min(c.view.NextExpiry, c.rosters.wake)
@@ -241,8 +241,8 @@ func (c *Core) followRosters(now boottime.Instant) {
 	}
 }
 
-// look is the view of this step. A node that is condemned, or waits, sees nobody as far as others are concerned (P2, P2'), and
-// nobody sees or counts a boot that is condemned (P5).
+// look is the view of this step. A node that is condemned, or does not know yet whether it is, sees nobody as far as
+// others are concerned (P2, P2'), and nobody sees or counts a boot that is condemned (P5).
 func (c *Core) look(now boottime.Instant) netgossip.View {
 	c.merger.Bar(c.proof.barred())
 	v := c.merger.Evaluate(now, c.rosters.quorum)
@@ -288,7 +288,7 @@ func (c *Core) writeSlot(now boottime.Instant) {
 	in.Look = c.proof.waits || c.termsWait()
 }
 
-// decide decides by that, and says what becomes of the watchdog.
+// decide makes the decision from what weigh has found, and says what becomes of the watchdog.
 func (c *Core) decide(now boottime.Instant) {
 	in, prev := c.inputs(now), c.fx.Decision
 	d := Decide(&in)
@@ -332,7 +332,7 @@ func (c *Core) inputs(now boottime.Instant) Inputs {
 	return in
 }
 
-// followDeaths says on the LUN whether this node lives, finds who is dead, and takes and gives orders; gap: claims
+// followDeaths says on the LUN whether this node lives, finds who is dead, and takes and gives orders. With gap, claims
 // begin again.
 func (c *Core) followDeaths(now boottime.Instant, gap bool) {
 	c.testify(now)
@@ -361,8 +361,8 @@ func (c *Core) situation(now boottime.Instant) proverInput {
 
 // soleSide reports whether nobody else can live: this node counts a majority, or is in the half that a grant names.
 //
-// Invariant: in an equal split that is not decided yet, or that is left to who reaches the API server, both halves may live.
-// So neither half believes that the other is dead, which somebody who sees only one half might report.
+// Invariant: in an equal split that is not decided yet, or that is left to who reaches the API server, both halves may
+// live. So neither half believes that the other is dead: somebody who sees only one half might report that.
 func (c *Core) soleSide(now boottime.Instant) bool {
 	if d := &c.fx.Decision; !d.Quorum || d.Action == Hold || c.apart() {
 		return false
@@ -377,7 +377,7 @@ func (c *Core) leads() bool {
 
 // unfit is why this node, because of its own state, does not obey an order; 0: it may.
 func (c *Core) unfit(now boottime.Instant) Refusal {
-	need := 2 * (c.cfg.Sentence.Timeout + 500*time.Millisecond) // like a sentence, it has to fit into the others' horizon
+	need := 2 * (c.cfg.Sentence.Timeout + 500*time.Millisecond) // like a sentence, an obeyed order has to fit into the others' horizon
 	switch {
 	case !c.cfg.Orders || c.cfg.Sentence.Timeout <= 0 || !c.briefly() || c.set < need:
 		return RefusedOff
@@ -389,7 +389,7 @@ func (c *Core) unfit(now boottime.Instant) Refusal {
 	return 0
 }
 
-// Renumber makes to the directory: all sets count by it from now on. Between two steps only.
+// Renumber makes to the directory: from now on all sets use its indices. Call it only between two steps.
 func (c *Core) Renumber(to *roster.Roster) {
 	n := roster.Renumber(c.cfg.Roster, to)
 	c.merger.Renumber(to)
@@ -410,8 +410,8 @@ func (c *Core) Renumber(to *roster.Roster) {
 	c.breaker.SetRoster(to, c.rosters.base().Size())
 }
 
-// statement is what this node says about itself now. One that is about to disarm does not
-// claim to be guarded: nobody may conclude from its silence that a watchdog has reset it.
+// statement is what this node says about itself now. A node that is about to disarm does not claim to be guarded:
+// nobody may conclude from its silence that a watchdog has reset it.
 func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 	st := netgossip.Statement{
 		Boot:         c.cfg.Boot,
@@ -445,8 +445,8 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 	return st
 }
 
-// state renews the statement for the peers when it changed. Peers wait for a new view or
-// token, so these are told at once.
+// state renews the statement for the peers when it changed. Peers wait for a new view or token, so they are told of
+// these at once.
 func (c *Core) state(now boottime.Instant) {
 	st := c.statement(now)
 	old := c.fx.Statement
@@ -464,5 +464,5 @@ func (c *Core) state(now boottime.Instant) {
 	c.replace(st)
 }
 
-// replace is apart from state so that only a changed statement costs an allocation.
+// replace is separate from state so that only a changed statement costs an allocation.
 func (c *Core) replace(st netgossip.Statement) { c.fx.Statement = &st }

@@ -31,12 +31,12 @@ type Inputs struct {
 
 	// What the others say on the LUN; at most one of these is true.
 	ByLUN       bool // lun.mode or: the networks alone make no majority, and with the LUN there is one
-	LUNIsolated bool // a majority says that it lives, and does not count it (H3)
-	LUNLost     bool // lun.mode and: this node has lost the LUN, a quorum in contact has not
+	LUNIsolated bool // a majority says that it lives, and does not count this node (H3)
+	LUNLost     bool // lun.mode and: this node has lost the LUN, but a quorum in contact has not
 
 	// What the echo blocks on the LUN say while this node counts no majority (lease.md H1 to H4).
 	Excluded bool             // the latest grant names others who may live by it
-	Vacant   boottime.Instant // most of the list does not live, and the rest cannot: good until then
+	Vacant   boottime.Instant // until then, most of the list does not live, and the rest cannot
 	Asking   bool             // whether that is so can be asked: this node's path to the LUN is in order
 
 	API      bool             // the kubernetes tie-breaker is configured
@@ -46,7 +46,7 @@ type Inputs struct {
 	LUNLostAsksAPI bool
 
 	OnLoss LossPolicy
-	// LossLease is how long a feeding decision holds that rests on OnLoss alone.
+	// LossLease is how long a decision to feed is valid that rests on OnLoss alone.
 	LossLease time.Duration
 }
 
@@ -84,9 +84,9 @@ func verdict(in *Inputs) Decision {
 	return standing(in)
 }
 
-// disarm obeys a disarm signal, once nobody relies on the watchdog any more. Until then the node is fed, or starved,
-// as if there were no signal: its peers may already count on its death. A driver that cannot be disarmed is fed on,
-// which the deadline permits.
+// disarm obeys a disarm signal, once nobody relies on the watchdog any more. Until then the node is fed, or starved, as
+// if there were no signal: its peers may already count on its death. A driver that cannot be disarmed goes on being
+// fed, which the deadline permits.
 func disarm(in *Inputs) Decision {
 	if in.Guarded && !in.Released {
 		d := standing(in)
@@ -98,7 +98,7 @@ func disarm(in *Inputs) Decision {
 	return Decision{Action: Disarm, Reason: ReasonMaintenance, Until: in.Now.Add(in.LossLease), Quorum: in.Outcome == netgossip.Majority}
 }
 
-// standing is the verdict on the node's contact to its peers.
+// standing is the verdict on the node's contact with its peers.
 func standing(in *Inputs) Decision {
 	switch {
 	case in.Outcome == netgossip.Majority && in.LUNLost:
@@ -120,7 +120,6 @@ func standing(in *Inputs) Decision {
 	}
 }
 
-// quorate says what the majority rests on.
 func quorate(in *Inputs) Reason {
 	if in.ByLUN {
 		return ReasonLUNQuorum

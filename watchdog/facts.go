@@ -13,7 +13,8 @@ import (
 const (
 	// factsTurn is how long a statement shows the same facts if there are more than it has room for.
 	factsTurn = 5 * time.Second
-	// sentenceNews is how long a sentence is handed on. After it nobody waits for it any more: time has proven the death.
+	// sentenceNews is how long a sentence is handed on. After that nobody waits for the sentence any more: time has
+	// proven the death.
 	sentenceNews = 2 * time.Minute
 	// leastSentence is the shortest timeout that a driver can be set to, so no node announces a shorter one.
 	leastSentence = time.Second
@@ -22,15 +23,15 @@ const (
 // facts are what this node passes on: the sentences that it knows, the reported deaths that it believes, and those of
 // both that were contradicted. They are levels and not events: a node that was away hears them later.
 //
-// Invariant: a fact is passed on as it was received, never as a conclusion of this node, and never with the rest of a
-// countdown (P4). Only nodes that got a sentence from the condemned node itself, or from its block on the LUN, pass
+// Invariant: a fact is passed on as it was received, never as a conclusion of this node, and never with what is left of
+// a countdown (P4). Only nodes that got a sentence from the condemned node itself, or from its block on the LUN, pass
 // it on.
 //
-// If they take turns, the next ones are shown from again on.
+// If facts take turns, the next ones are shown from the instant again on.
 func (v *Prover) facts(now boottime.Instant) (facts [netgossip.MaxFacts]netgossip.Fact, again boottime.Instant) {
 	again = boottime.Never
 	all, urgent := v.told.all[:0], 0
-	orders := v.orderFacts(&facts) // two at most, for seconds
+	orders := v.orderFacts(&facts) // at most two, for seconds
 	for p := range v.peers {
 		if w := &v.peers[p]; w.sentenced != 0 || w.defied != 0 || w.death.Proof.told() {
 			if f := v.handsOn(now, p, w); f.Kind != 0 {
@@ -51,14 +52,14 @@ func (v *Prover) facts(now boottime.Instant) (facts [netgossip.MaxFacts]netgossi
 		room-- // contradictions stay until another boot answers: they must not keep everything else out for ever
 	}
 	rest := facts[orders:]
-	shown := v.takeTurns(now, rest[:room], all[:urgent]) // first: somebody may act on a death that is none
+	shown := v.takeTurns(now, rest[:room], all[:urgent]) // contradictions first: somebody may act on a death that is none
 	if others := v.takeTurns(now, rest[shown:], all[urgent:]); shown < urgent || others < len(all)-urgent {
 		again = boottime.Instant((int64(now)/int64(factsTurn) + 1) * int64(factsTurn))
 	}
 	return facts, again
 }
 
-// takeTurns fills the room that there is with facts, which take turns if it is too small, and returns for how many there was room.
+// takeTurns fills room with facts, which take turns if it is too small, and returns how many it has filled in.
 func (v *Prover) takeTurns(now boottime.Instant, room, all []netgossip.Fact) int {
 	if len(all) <= len(room) {
 		return copy(room, all)
@@ -71,7 +72,7 @@ func (v *Prover) takeTurns(now boottime.Instant, room, all []netgossip.Fact) int
 	return len(room)
 }
 
-// handsOn is what this node hands on about a peer; of kind 0: nothing.
+// handsOn is the fact that this node hands on about a peer; kind 0: none.
 func (v *Prover) handsOn(now boottime.Instant, p int, w *witness) (f netgossip.Fact) {
 	known := v.KnownBoot(p)
 	f = netgossip.Fact{Name: netgossip.NameDigest(v.roster.Name(p)), Boot: known}
@@ -103,10 +104,9 @@ func proofOf(k netgossip.FactKind) Proof {
 	return outside[k]
 }
 
-// spreads reports whether the statement begins to pass on a death that was reported to this node itself. All peers
-// are to hear that at once, and once: where facts take turns they come back. Reports from others spread with the
-// answers to ordinary questions: if every node that knows a thing announced it, a large group would send a million
-// packets.
+// spreads reports whether the statement begins to pass on a death that was reported to this node itself. All peers are
+// to hear of it at once, but only once: facts that take turns appear again. Reports from others spread with the answers
+// to ordinary questions: if every node that knows of a death announced it, a large group would send a million packets.
 func (v *Prover) spreads(facts *[netgossip.MaxFacts]netgossip.Fact) (news bool) {
 	news = v.spreadsOrder(facts)
 	own := netgossip.TellerDigest(v.roster.Name(v.roster.Self))
@@ -121,8 +121,8 @@ func (v *Prover) spreads(facts *[netgossip.MaxFacts]netgossip.Fact) (news bool) 
 	return news
 }
 
-// takeFacts takes what the members hand on that this node counts. What they said under another list also counts: it
-// uses names. A node that is condemned, or waits, counts nobody and takes nothing.
+// takeFacts takes the facts that counted members hand on, including those stated under another list: facts use names. A
+// node that is condemned, or does not know yet whether it is, counts nobody and takes nothing.
 func (v *Prover) takeFacts(now boottime.Instant) {
 	if v.in.Apart {
 		return
@@ -134,8 +134,8 @@ func (v *Prover) takeFacts(now boottime.Instant) {
 	}
 }
 
-// takeFact judges one by what this node knows itself. It is of a boot that this node knows as the latest one, or it is nothing:
-// what was said of an earlier boot may be said again at any time.
+// takeFact judges a fact by what this node knows itself. Only a fact about the boot that this node knows as the latest
+// one is taken: what was said of an earlier boot may be said again at any time.
 func (v *Prover) takeFact(now boottime.Instant, m int, f *netgossip.Fact) {
 	p, member := v.digests[f.Name]
 	if member && f.Kind == netgossip.FactUnfired {
@@ -154,11 +154,11 @@ func (v *Prover) takeFact(now boottime.Instant, m int, f *netgossip.Fact) {
 		if w.death.Proof == 0 || w.death.Proof.told() || w.death.Proof == ProofSentence {
 			v.defy(p, f.Boot)
 		} else {
-			w.defied = f.Boot // the proofs of this node itself stand
+			w.defied = f.Boot // this node's own proofs stay valid
 		}
 	case netgossip.FactSentence:
 		v.hearsay(now, m, p, f)
-	case netgossip.FactOrder: // it is for that node alone
+	case netgossip.FactOrder: // an order is for that node alone
 	default:
 		if !v.cfg.Outside || w.trial.since != 0 || w.death.Proof != 0 && w.death.Boot == f.Boot || now < w.trial.again || v.objection(now, p, w, f.Boot) != nil {
 			return
@@ -167,7 +167,7 @@ func (v *Prover) takeFact(now boottime.Instant, m int, f *netgossip.Fact) {
 	}
 }
 
-// unfiredBoot is the latest boot of a node if its watchdog was seen not to fire, this one's included; else 0.
+// unfiredBoot is the latest boot of a node (it may be this node) if its watchdog was seen not to fire; else 0.
 func (v *Prover) unfiredBoot(p int) uint64 {
 	switch w := &v.peers[p]; {
 	case p == v.roster.Self && v.in.Unfired:
@@ -179,9 +179,9 @@ func (v *Prover) unfiredBoot(p int) uint64 {
 	}
 }
 
-// takeUnfired takes from a member that the watchdog of a boot was seen not to fire, also of this one, if an agent before this one was
-// there. One word is enough: it takes a proof away and makes none. A liar could just as well say that it sees that
-// node.
+// takeUnfired takes a member's word that the watchdog of a boot was seen not to fire. That may be this node's own boot,
+// if an earlier agent ran in it. One word is enough: it takes a proof away and makes none. A liar could just as well
+// say that it sees that node.
 func (v *Prover) takeUnfired(p int, boot uint64) {
 	switch {
 	case p == v.roster.Self && boot == v.cfg.Boot:
@@ -191,8 +191,8 @@ func (v *Prover) takeUnfired(p int, boot uint64) {
 	}
 }
 
-// TakenBack reports whether that boot of a member has answered after it was called dead, as this node or a member
-// that it counts says now. This node need not have met it. No report blocks another.
+// TakenBack reports whether this node, or a member that it counts, now says that a boot of member p has answered after
+// it was called dead. This node need not have met that boot. No report blocks another.
 func (v *Prover) TakenBack(now boottime.Instant, p int, boot uint64) bool {
 	if boot == 0 || boot == v.peers[p].defied {
 		return boot != 0
@@ -206,7 +206,7 @@ func (v *Prover) TakenBack(now boottime.Instant, p int, boot uint64) bool {
 	return false
 }
 
-// followSentences takes the sentences of others that were read or stated, and finds which nodes are dead by them.
+// followSentences takes the sentences that were read on the LUN, and finds which condemned nodes are dead.
 func (v *Prover) followSentences(now boottime.Instant) {
 	if v.slots != nil {
 		for _, s := range v.slots.TakeSentences() {
@@ -224,7 +224,7 @@ func (v *Prover) followSentences(now boottime.Instant) {
 }
 
 // execute proves the death of a condemned boot when its time is over, and shows it while nobody speaks against it. A
-// death that was passed on is replaced by what the node has said itself.
+// death that others passed on is replaced by one that follows from the node's own sentence.
 func (v *Prover) execute(now boottime.Instant, p int, w *witness) {
 	if v.denies(p, w) {
 		w.sentenced, w.hearsay = 0, 0
@@ -247,7 +247,8 @@ func (v *Prover) execute(now boottime.Instant, p int, w *witness) {
 		return
 	}
 	if spoke, at, _ := v.spoke(p); w.death.Boot == w.boot && (w.lived > w.death.At || spoke == w.boot && at > w.death.At) {
-		// P9: it lives on. Either two machines are one boot, or the watchdog did not do what it said.
+		// P9: the boot lives on. Either two machines run with the same boot nonce, or the watchdog did not do what it
+		// announced.
 		w.unfired = w.boot
 		v.defy(p, w.boot)
 		return
@@ -258,12 +259,12 @@ func (v *Prover) execute(now boottime.Instant, p int, w *witness) {
 	}
 }
 
-// seersLead is how long before its time is over a sentence's seers are asked: long enough for their answers.
+// seersLead is how long before the time of a sentence is over its seers are asked: long enough for their answers.
 const seersLead = 500 * time.Millisecond
 
-// askSeers asks for new statements from the members whose present ones say that they see a condemned node, and so
-// hold up its FENCED. If samples are taken, such a statement is usually from before the sentence, and is valid for
-// MaxAge. It makes nothing believed: they are heard like at any other time.
+// askSeers asks for new statements from the members whose present ones say that they see a condemned node, and so hold
+// up its FENCED. If samples are taken, such a statement is usually from before the sentence, and is valid for MaxAge.
+// Asking makes nothing believed: the answers are taken like any others.
 func (v *Prover) askSeers(now boottime.Instant, p int, w *witness) {
 	var seers roster.Set
 	for m, st := range v.words(max(now, w.over), v.cfg.MaxAge) {
@@ -274,7 +275,7 @@ func (v *Prover) askSeers(now boottime.Instant, p int, w *witness) {
 	}
 }
 
-// denies reports whether a boot has spoken on the LUN since others have handed its sentence on, and bears none.
+// denies reports whether a boot, after others have handed its sentence on, has spoken on the LUN without one.
 func (v *Prover) denies(p int, w *witness) bool {
 	if w.hearsay == 0 || w.sentenced != w.boot {
 		return false
@@ -283,7 +284,6 @@ func (v *Prover) denies(p int, w *witness) bool {
 	return boot == w.boot && at > w.hearsay && !sentenced
 }
 
-// sentencedByLUN takes the sentence of an echo block.
 func (v *Prover) sentencedByLUN(now boottime.Instant, s *diskquorum.Sentence) {
 	for p := range v.peers {
 		if v.peers[p].boot == s.Boot && diskquorum.NameDigest(v.roster.Name(p)) == s.Name {
@@ -292,9 +292,9 @@ func (v *Prover) sentencedByLUN(now boottime.Instant, s *diskquorum.Sentence) {
 	}
 }
 
-// sentence begins the time of a boot that is condemned. It comes from that boot itself, which this node has met, and
-// no later one; it begins when it has been read, by this node's clock (P4). A timeout that is too long for a sentence
-// is not a sentence (P3). A boot that has outlived one is not believed again (P9).
+// sentence begins the time of a condemned boot, which must be the latest one that this node has met. The time begins
+// when the sentence has been read, by this node's clock (P4). A timeout that is too long for a sentence is not one
+// (P3). A boot that has outlived a sentence is not believed again (P9).
 func (v *Prover) sentence(now boottime.Instant, p int, boot uint64, timeout time.Duration) {
 	w := &v.peers[p]
 	if p == v.roster.Self || boot == 0 || boot != w.boot || boot == w.sentenced || boot == w.defied || boot == w.unfired || timeout <= 0 || timeout > netgossip.MaxSentence {
@@ -307,7 +307,7 @@ func (v *Prover) sentence(now boottime.Instant, p int, boot uint64, timeout time
 type SentenceState struct {
 	Boot    uint64
 	Timeout time.Duration // of its watchdog, as the node says; 0: it has not said
-	Age     time.Duration // since this node knows of it
+	Age     time.Duration // how long this node has known of it
 	Left    time.Duration // until it has ended for certain; 0: it has
 }
 
@@ -328,12 +328,13 @@ type rumour struct {
 }
 
 // hearsay takes a sentence that member m hands on (P4). Its time begins now, by this node's clock. The condemned node
-// has not said it itself. So this node goes on seeing and counting it if it answers, and does not believe the
-// sentence if a member sees the node. There are no sentences without a LUN: a node that has none believes none.
+// has not said it itself. So this node goes on seeing and counting the condemned node if that answers, and does not
+// believe the sentence if a member sees that node. There are no sentences without a LUN: a node without one believes
+// none.
 //
-// Invariant: two different members say the same, each from what the node itself has said to it. So one that lies has
-// nobody called dead. All others read a sentence where they have a LUN; a node that hears of it from one alone waits
-// for the proof by time.
+// Invariant: two different members say the same, each from what the condemned node itself has said to it. So one member
+// that lies cannot have a node called dead. All others read the sentence on the LUN, where they have one; a node that
+// hears of it from one member alone waits for the proof by time.
 func (v *Prover) hearsay(now boottime.Instant, m, p int, f *netgossip.Fact) {
 	w := &v.peers[p]
 	if !v.cfg.Hold || f.Boot == w.sentenced || f.Timeout < leastSentence || v.in.View.Seen.Has(p) || v.in.View.Counted.Has(p) || v.in.Heard.Has(p) {
@@ -355,7 +356,7 @@ func (v *Prover) hearsay(now boottime.Instant, m, p int, f *netgossip.Fact) {
 // firstHand takes a sentence from the node itself, whatever others have said about it before.
 func (v *Prover) firstHand(now boottime.Instant, p int, boot uint64, timeout time.Duration) {
 	if w := &v.peers[p]; w.hearsay > 0 && w.sentenced == boot && timeout > 0 && timeout <= netgossip.MaxSentence {
-		w.sentenced, w.hearsay = 0, 0 // it counts from now
+		w.sentenced, w.hearsay = 0, 0 // its time begins again, now
 	}
 	v.sentence(now, p, boot, timeout)
 }

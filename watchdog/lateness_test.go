@@ -24,8 +24,33 @@ func TestLatest(t *testing.T) {
 		{"i6300ESB timer", 60 * time.Second, 60 * time.Second}, // 0.42 s are within what every driver may be late by
 		{"i6300ESB timer", 1000 * time.Second, 1007 * time.Second},
 	} {
-		if got := Latest(c.identity, c.set); got != c.want {
+		if got := (Driver{Identity: c.identity}).Latest(c.set); got != c.want {
 			t.Errorf("%s set to %v: fires by %v, want %v", c.identity, c.set, got, c.want)
+		}
+	}
+}
+
+// Guard: a watchdog that was late on this machine is late by the same factor or the same time with another timeout,
+// whichever is more, and never earlier than its driver is known to be.
+func TestLatestByMeasurement(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct {
+		driver Driver
+		set    time.Duration
+		want   time.Duration
+	}{
+		{Driver{Measured: Measured{Timeout: 10 * s, Fired: 20 * s}}, 10 * s, 20 * s},
+		{Driver{Measured: Measured{Timeout: 10 * s, Fired: 20 * s}}, 30 * s, 60 * s},
+		{Driver{Measured: Measured{Timeout: 10 * s, Fired: 20 * s}}, 2 * s, 12 * s},
+		{Driver{Measured: Measured{Timeout: 10 * s, Fired: 10*s + granted}}, 30 * s, 30 * s}, // every driver may
+		{Driver{Measured: Measured{Timeout: 10 * s, Fired: 10 * s}}, 30 * s, 30 * s},
+		{Driver{Identity: "iTCO_wdt", Measured: Measured{Timeout: 10 * s, Fired: 10 * s}}, 30 * s, 60 * s},
+		{Driver{Identity: "iTCO_wdt", Measured: Measured{Timeout: 10 * s, Fired: 30 * s}}, 30 * s, 90 * s},
+		{Driver{Identity: "iTCO_wdt", Measured: Measured{Timeout: 10 * s, Fired: 20*s + granted}}, 30 * s, 60 * s}, // as it is known to be
+		{Driver{Identity: "IB700 WDT", Measured: Measured{Timeout: 10 * s, Fired: 11 * s}}, 9 * s, 10 * s},
+	} {
+		if got := c.driver.Latest(c.set); got != c.want {
+			t.Errorf("%+v set to %v: fires by %v, want %v", c.driver, c.set, got, c.want)
 		}
 	}
 }
@@ -38,12 +63,12 @@ func TestLateDriverIsStatedAsItFires(t *testing.T) {
 		cfg.Budget = budget.WithWatchdog(10 * time.Second)
 		cfg.Sentence = Sentencing{After: 2 * time.Second, Timeout: 2 * time.Second}
 	})
-	c.SetDriver("Software Watchdog")
+	c.SetDriver(Driver{Identity: "Software Watchdog"})
 	c.SetGuard(true, 10*time.Second)
 	if g := c.guard; g.Timeout != 10*time.Second || g.Horizon != budget.WithWatchdog(10*time.Second).Horizon() || !c.briefly() {
 		t.Errorf("softdog: %+v, sentences %v", g, c.briefly())
 	}
-	c.SetDriver("iTCO_wdt")
+	c.SetDriver(Driver{Identity: "iTCO_wdt"})
 	c.SetGuard(true, 10*time.Second)
 	if g := c.guard; g.Timeout != 20*time.Second || g.Horizon != budget.WithWatchdog(20*time.Second).Horizon() {
 		t.Errorf("iTCO: %+v, want a horizon of %v", g, budget.WithWatchdog(20*time.Second).Horizon())
@@ -53,17 +78,17 @@ func TestLateDriverIsStatedAsItFires(t *testing.T) {
 			t.Errorf("a sentence of %v with a driver that fires late", timeout)
 		}
 	}
-	c.SetDriver("IB700 WDT")
+	c.SetDriver(Driver{Identity: "IB700 WDT"})
 	if c.cfg.Sentence.Timeout = 3 * time.Second; c.briefly() {
 		t.Error("3 s are 4 s with this driver")
 	}
 	if c.cfg.Sentence.Timeout = 2 * time.Second; !c.briefly() {
 		t.Error("2 s are 2 s with this driver")
 	}
-	c.SetDriver("")
+	c.SetDriver(Driver{})
 	// The kernel shows the next agent what was set, and it cannot tell 3 s from a sentence, however late the driver is.
 	c.cfg.Sentence.Timeout = time.Second
-	c.SetDriver("IB700 WDT")
+	c.SetDriver(Driver{Identity: "IB700 WDT"})
 	c.SetGuard(true, netgossip.MaxSentence)
 	if c.briefly() {
 		t.Error("an ordinary countdown of 3 s looks like that of a condemned boot")

@@ -11,12 +11,12 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// lun is the LUN as a tie-breaker, together with its slots, which no other tie-breaker has. It is there before
-// the LUN was opened, and cannot be used until then.
+// lun is the LUN as a tie-breaker, together with its slots, which no other tie-breaker has. It exists before the LUN is
+// opened, but cannot be used until then.
 type lun struct {
 	arbiter *diskquorum.Arbiter // nil until the LUN was opened
 	input   diskquorum.Input
-	latest  *diskquorum.Output // nil: of no step
+	latest  *diskquorum.Output // of the latest step; nil: there was none
 	closed  tie.Output
 }
 
@@ -57,7 +57,7 @@ func (l *lun) Grant(now boottime.Instant) (g tie.Grant, ok bool) {
 	return tie.Grant{Instance: st.Instance, Holders: st.HolderNames, Held: st.Held, For: st.HeldFor, Pending: st.Pending}, true
 }
 
-// Arbiter gives the LUN's state for display; nil while no LUN was opened.
+// Arbiter gives the LUN's state for display; nil until the LUN was opened.
 func (c *Core) Arbiter() *diskquorum.Arbiter { return c.lun.arbiter }
 
 // LUNOpened hands over the arbiter once the LUN could be opened for the first time. There is none together with
@@ -95,14 +95,14 @@ const (
 
 // lunSense is what the LUN says besides the verdict on a tie.
 type lunSense struct {
-	missing boottime.Instant // the LUN is lost for this node and not for a quorum in contact, since; zero: it is not
-	lost    bool             // for so long that a common outage would have shown
+	missing boottime.Instant // since when the LUN is lost for this node, but not for a quorum in contact; zero: it is not
+	lost    bool             // lost for so long that an outage for all would have shown
 }
 
-// followLUN distinguishes a loss of the LUN for this node from an outage for all. The peers in contact say whether
-// they have it. If as many as a quorum do, this node is the one that lost it; if fewer do, fencing all others would
-// leave no quorum, so nobody is fenced. The time allows for peers that have not noticed the same outage, or not said
-// so, yet. It only looks at one list of members: while two are in force the network alone decides.
+// followLUN distinguishes a loss of the LUN for this node from an outage for all. The peers in contact say whether they
+// have it. If as many as a quorum do, this node is the one that lost it; if fewer do, fencing all others would leave no
+// quorum, so nobody is fenced. The time allows for peers that have not noticed the same outage, or not said so, yet.
+// followLUN works with one list of members only: while two are in force the network alone decides.
 func (c *Core) followLUN(now boottime.Instant) {
 	s := &c.sense
 	if !c.rosters.settled() || c.cfg.LUNMode != LUNAnd || c.healthy || c.healthyPeers() < c.rosters.quorum {
@@ -118,7 +118,6 @@ func (c *Core) followLUN(now boottime.Instant) {
 	}
 }
 
-// healthyPeers is how many counted peers say that they have the LUN.
 func (c *Core) healthyPeers() int {
 	n := 0
 	for _, st := range c.merger.Said(c.view.Counted, 0) {
@@ -141,18 +140,18 @@ type holding struct {
 	lost boottime.Instant   // when a majority was counted last
 
 	heard     diskquorum.Hearing
-	vacant    boottime.Instant // the permission that it last gave,
-	vacantAt  boottime.Instant // and when
-	excluded  bool             // the latest grant, as read since then, names others that may live by it,
-	overruled bool             // and was so in this outage
-	ground    boottime.Instant // others have lived without this node since, at each look; zero: none are known to
-	lived     bool             // in the step before
+	vacant    boottime.Instant // the end of the latest permission to hold,
+	vacantAt  boottime.Instant // and when it was given
+	excluded  bool             // the latest grant, as read since lost, names others that may live by it,
+	overruled bool             // and that was so at some time in this outage
+	ground    boottime.Instant // since when others have lived without this node, at each look; zero: none are known to
+	lived     bool             // this node lived, in the step before
 }
 
-// healGrace is how long a permission to hold outlives the news that somebody lives again. When the networks come
-// back, that is a majority that has not found this node yet: the node would publish itself as LEFT for a moment. The
-// grounds of the permission stay true for their time, so this does not affect a proof; the overlap with nodes that
-// live is longer by that time.
+// healGrace is how long a permission to hold outlives the news that somebody lives again. When the networks come back,
+// somebody is a majority that has not found this node yet: without healGrace the node would publish itself as LEFT for
+// a moment. The grounds of the permission stay true for their time, so this does not affect a proof; the overlap with
+// nodes that live is longer by healGrace.
 const healGrace = 2 * time.Second
 
 // hears reports whether this node reads on the LUN who lives: it is configured to, and the LUN is open.
@@ -163,7 +162,8 @@ func (c *Core) hears() bool {
 // Holds reports whether this node may hold by the LUN. Under another policy it is fed anyway.
 func (c *Core) Holds() bool { return c.cfg.Hold && c.hears() && c.cfg.OnLoss == LossFence }
 
-// settled is what the echo block says of that.
+// settled is what the echo block says of this node's lists of members: that it uses one only, or, with LUNOr, that it
+// knows no other either.
 func (c *Core) settled() bool {
 	if c.cfg.LUNMode == LUNOr {
 		return c.rosters.noOther()
@@ -171,8 +171,8 @@ func (c *Core) settled() bool {
 	return c.rosters.oneList()
 }
 
-// lately are the members that may still count this node because it has seen them. They know that from its statements
-// while it saw them, and for as long as evidence lasts (H2).
+// lately are the members that may still count this node because it has seen them. They know it from this node's
+// statements while it saw them, and for as long after that as evidence lasts (H2).
 func (c *Core) lately(now boottime.Instant) (set roster.Set) {
 	window := c.rosters.window()
 	if c.listens() {
@@ -191,12 +191,11 @@ func (cfg *Config) dated() time.Duration {
 	return cfg.MaxAge + cfg.Budget.Sampling + cfg.Arbitrate
 }
 
-// followHold reads on the LUN who lives.
 func (c *Core) followHold(now boottime.Instant) {
 	h := &c.hold
 	seen := c.view.Seen
 	if c.fx.Statement != nil {
-		seen = seen.Union(c.fx.Statement.Seen) // it was answered until now
+		seen = seen.Union(c.fx.Statement.Seen) // this statement was the answer until now
 	}
 	for p := range seen.Union(c.sees()).All() {
 		if p < len(h.seen) {
@@ -224,11 +223,11 @@ func (c *Core) followHold(now boottime.Instant) {
 	}
 }
 
-// asking reports whether this node may go on while it asks (H4).
+// asking reports whether this node may go on feeding while it asks (H4).
 //
-// Invariant: a node does not hold while others live by a decision that does not name it, or have given that up for a
-// majority. A decision may end within seconds; that is not a reason to be fed at the same time as they are. Once they
-// say that they do not live, all ask again: the granted half may have come apart as well.
+// Invariant: a node does not hold while others live by a decision that does not name it, or have given up that decision
+// for a majority. A decision may end within seconds; that is not a reason for this node to be fed at the same time as
+// they are. Once they say that they do not live, all ask again: the granted half may have come apart as well.
 func (c *Core) asking() bool {
 	return c.Holds() && c.rosters.oneList() && c.healthy && !(c.hold.overruled && c.hold.heard.Others)
 }
@@ -246,17 +245,17 @@ func (h *holding) linger(now boottime.Instant) {
 	}
 }
 
-// certain reports whether the others live without this node for certain, by their own words (H6).
+// certain reports whether it is certain, by the others' own words, that they live without this node (H6).
 //
-// Invariant: neither by silence, nor by what is true for a moment only. If an outage of all networks reaches this
-// node first, the others live until their evidence has expired. So what they say has to be true for longer, in blocks
-// dated after that. A grant can be the last thing that a half did before it came apart, so all its holders have to
-// live by it.
+// Invariant: neither silence makes it certain, nor what is true for a moment only. If an outage of all networks reaches
+// this node first, the others live until their evidence has expired. So what they say has to be true for longer than
+// that, in blocks dated later. A grant can be the last thing that a half did before it came apart, so all its holders
+// have to live by it.
 func (h *holding) certain(window time.Duration) bool {
 	return h.ground != 0 && h.heard.Ground >= h.ground.Add(window)
 }
 
-// lives reports whether this node lives by a right that is its own, and not by holding.
+// lives reports whether this node lives by a right of its own, and not by holding.
 func (c *Core) lives(now boottime.Instant) bool {
 	if c.sentence.condemned {
 		return false
@@ -266,11 +265,11 @@ func (c *Core) lives(now boottime.Instant) bool {
 		c.lun.arbiter != nil && c.lun.arbiter.Named()
 }
 
-// lapse is how late a step may be that renews a permission which was about to end: the evidence was there in time. It
-// is less than [settle], which is part of the time of a claim as well.
+// lapse is how late a step may be that renews an ending permission: the evidence was there in time. It is less than
+// [settle], which is also part of the time that a claim covers.
 const lapse = time.Second
 
-// claimsBegin reports whether this node's claims of deaths begin again: if it did not live (M1), or if that is
+// claimsBegin reports whether this node's claims of deaths begin again: if the node did not live (M1), or if that is
 // unknown because it was stopped for longer than it was permitted to run (M2).
 //
 // Invariant: a claim covers only time in which its node lived without a gap. A node holds because most of the list
@@ -283,8 +282,8 @@ func (c *Core) claimsBegin(now, permitted boottime.Instant) (again bool) {
 }
 
 // testify says on the LUN whether this node lives, while a member is missing that may have to know. If the LUN counts
-// like a network it always does so: evidence one heartbeat later would come too late. A planned stop does not end
-// that before the guard is given up: the node holds until it can tell others.
+// like a network, testify always does so: evidence one heartbeat later would be too late. A planned stop does not end
+// this before the guard is given up: the node holds until it can tell others.
 func (c *Core) testify(now boottime.Instant) {
 	if !c.hears() || c.stopping && c.release.done || !c.listens() && !c.sentence.condemned && c.rosters.expected.Minus(c.view.Counted).IsEmpty() {
 		return
@@ -305,34 +304,35 @@ func (c *Core) testify(now boottime.Instant) {
 // (N3). So the argument of Prover holds with the LUN as well as with the networks: a node that x counts by the LUN
 // said, no longer than D_lun ago, that it sees x, and at that moment its claim of the death of x began again.
 //
-// LEFT relies on the networks alone: no traffic must go to a node that only the LUN reaches (N5).
+// LEFT relies on the networks alone: traffic must not go to a node that only the LUN reaches (N5).
 type voices struct {
 	words    []diskquorum.Voice // by member
 	until    []boottime.Instant // by member: it is counted by the LUN until then; 0: it is not
 	heard    roster.Set         // members that this node sees by the LUN
 	networks netgossip.View     // what the networks alone show
-	needed   bool               // these make no majority, and with the LUN there is one
+	needed   bool               // the networks alone make no majority, but with the LUN there is one
 }
 
 func newVoices(size int) voices {
 	return voices{words: make([]diskquorum.Voice, size), until: make([]boottime.Instant, size)}
 }
 
-// listens reports whether this node counts by the LUN: it is meant to, the horizon has room for it, and the LUN is open.
+// listens reports whether this node counts by the LUN: it is configured to, the horizon has room for it, and the LUN is
+// open.
 func (c *Core) listens() bool {
 	return c.cfg.LUNMode == LUNOr && c.cfg.Budget.Voices > 0 && c.lun.arbiter != nil
 }
 
-// followVoices adds to the view the members that the LUN shows.
 func (c *Core) followVoices(now boottime.Instant) {
 	v := &c.voices
 	v.networks, v.heard, v.needed = c.view, roster.Set{}, false
 	clear(v.until)
-	// A node that is condemned, or waits, counts nobody, and a boot that is condemned is counted by nobody (P2, P2', P5).
+	// A node that is condemned, or does not know yet whether it is, counts nobody; a boot that is condemned is counted
+	// by nobody (P2, P2', P5).
 	if !c.listens() || c.apart() {
 		return
 	}
-	one := c.rosters.noOther() // lists that are changed to one another are counted by the networks alone (N6)
+	one := c.rosters.noOther() // while one list is changed into another, only the networks count (N6)
 	c.lun.arbiter.Listen(now, c.cfg.Budget.Voices, v.words)
 	for p := range v.words {
 		w := &v.words[p]
@@ -349,8 +349,8 @@ func (c *Core) followVoices(now boottime.Instant) {
 	v.needed = before != netgossip.Majority && c.rosters.tally(c.view.Counted) == netgossip.Majority
 }
 
-// sees are the members that this node, on the LUN, says that it sees; none if it does not count by the LUN: then no
-// member may count it by the LUN either, because it does not treat a block there as a sighting.
+// sees are the members that this node names as seen on the LUN; none if it does not count by the LUN: then no member
+// may count this node by the LUN either, because this node does not treat a block there as a sighting.
 func (c *Core) sees() roster.Set {
 	if !c.listens() || c.apart() {
 		return roster.Set{}

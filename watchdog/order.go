@@ -14,9 +14,10 @@ import (
 const (
 	// orderLimit is how long an order is valid. A node that has not obeyed by then will not.
 	orderLimit = 10 * time.Second
-	// orderPause is the time between two nodes that obey, and for how long a node that has given way obeys nothing.
+	// orderPause is the time between two nodes that obey, and how long a node that has given way obeys nothing.
 	orderPause = 30 * time.Second
-	// orderAsk is after what time a node that is about to obey asks all for their consent: as soon as their answers count.
+	// orderAsk is how long a node that is about to obey waits before it asks all for their consent: until their answers
+	// count.
 	orderAsk = letReach + 50*time.Millisecond
 )
 
@@ -24,22 +25,22 @@ const (
 type orders struct {
 	wishes []Word
 
-	node  string // that is to end
+	node  string // the node that is to end
 	boot  uint64
 	since boottime.Instant // zero: this node gives none
-	ids   []uint64         // of Core.Order
+	ids   []uint64         // of the calls of Order
 
 	told [2]uint64 // boots announced to all peers at once: of the order given, and of the one obeyed
 
 	by    string           // who has ordered a fence of this node; "": nobody
 	taken boottime.Instant // since when this node announces it; zero: it does not
 	heard boottime.Instant // of the step after that, by which all could hear it; zero: there was none
-	why   Refusal          // it does not obey
-	rest  boottime.Instant // it obeys nothing before
+	why   Refusal          // why it does not obey
+	rest  boottime.Instant // before this, it obeys nothing
 	q     question         // whether all have heard it
 }
 
-// Order has another node end its present boot. The answer is in the Effects of this step or of one of those to come.
+// Order has another node end its present boot. The answer is in the Effects of this step or of a later one.
 func (v *Prover) Order(id uint64, w Word) {
 	w.ID = id
 	v.orders.wishes = append(v.orders.wishes, w)
@@ -48,7 +49,8 @@ func (v *Prover) Order(id uint64, w Word) {
 // Ordered is who has ordered a fence of this node, and why it does not obey; "": nobody has.
 func (v *Prover) Ordered() (by string, why Refusal) { return v.orders.by, v.orders.why }
 
-// followOrders gives the orders that are wished for, and prepares to obey one. It is part of the step, by what that has made known.
+// followOrders gives the orders that are wished for, and prepares to obey one. It is part of the step, and uses what
+// the step has found.
 func (v *Prover) followOrders(now boottime.Instant, in proverInput) *proverOutput {
 	v.in = in
 	o := &v.orders
@@ -72,7 +74,6 @@ func (v *Prover) followOrders(now boottime.Instant, in proverInput) *proverOutpu
 	return &v.out
 }
 
-// pursue goes on with the order that this node gives.
 func (v *Prover) pursue(now boottime.Instant) {
 	o := &v.orders
 	end := func(err *Refused) {
@@ -98,7 +99,7 @@ func (v *Prover) isOver(p int, boot uint64) bool {
 	return w.sentenced == boot && w.hearsay == 0 && w.defied != boot || w.death.Boot == boot && w.death.Proof != 0 && v.fenced.Has(p)
 }
 
-// forbids is what this node knows against an order. The node that has to end decides by itself; this check spares
+// forbids is what this node knows against an order. The node that has to end makes its own decision; this check spares
 // people the wait.
 func (v *Prover) forbids(now boottime.Instant, node string, boot uint64) *Refused {
 	p, member := v.roster.Index(node)
@@ -115,7 +116,7 @@ func (v *Prover) forbids(now boottime.Instant, node string, boot uint64) *Refuse
 	switch {
 	case p == v.roster.Self:
 		return no(RefusedSelf, "")
-	case !v.in.Leads: // nor does one that is condemned, or waits
+	case !v.in.Leads: // nor does a node that is condemned, or does not know yet whether it is
 		return no(RefusedNoMajority, "")
 	case known == 0:
 		return no(RefusedUnknownBoot, "")
@@ -140,11 +141,11 @@ func (v *Prover) forbids(now boottime.Instant, node string, boot uint64) *Refuse
 	return nil
 }
 
-// spares is what keeps one member more from being ended.
+// spares is why one more member must not be ended; 0: it may be.
 //
-// Invariant: a majority of the members, of those that this node counts and that stay, counts a majority without it,
-// and no member is known to be ended now or a moment ago. So orders alone, also those of a member that lies, take one
-// node after the other down to a bare majority, and never quorum.
+// Invariant: among the members that this node counts and that stay, there is a majority of which each counts a majority
+// without p, and no other member is known to be ending now or to have ended a moment ago. So orders alone, even those
+// of a member that lies, take down one node after the other until a bare majority is left, and never take quorum.
 func (v *Prover) spares(now boottime.Instant, p int) (why Refusal, other string) {
 	var rest roster.Set
 	stay := v.stay()
@@ -173,8 +174,8 @@ func (v *Prover) spares(now boottime.Instant, p int) (why Refusal, other string)
 	return 0, ""
 }
 
-// stay are the counted members that are not about to go by themselves. One whose watchdog runs and is not fed will be reset, and
-// one whose agent stops will count nobody. One under maintenance stays.
+// stay are the counted members that are not about to go by themselves. A member whose watchdog runs and is not fed will
+// be reset, and a member whose agent stops will count nobody. A member under maintenance stays.
 func (v *Prover) stay() (set roster.Set) {
 	set.Add(v.roster.Self)
 	for m, st := range v.merger.Said(v.in.View.Counted, 0) {
@@ -189,10 +190,11 @@ func (v *Prover) majority(set roster.Set) bool {
 
 // commander is the member that orders this boot to end, or -1.
 //
-// Invariant: it says so itself, in an answer to a question that this node has put within the last MaxAge, of this boot, and counts
-// a majority with this node in it. No node passes on an order, so an old packet, a report from a third node and an
-// order for an earlier boot do not count. (A member may be counted longer than its statement is fresh. O8 asks for
-// fresh ones, too, but only since this node is about to obey, and a rival may have kept it there.)
+// Invariant: that member itself says so about this boot, in an answer to a question that this node has asked within the
+// last MaxAge, and it counts a majority with this node in it. No node passes on an order, so an old packet, a report
+// from a third node and an order for an earlier boot do not count. (A member may be counted longer than its statement
+// is fresh. O8 asks for fresh statements, too, but only from the time when this node is about to obey, and a rival may
+// have kept it in that state for long.)
 func (v *Prover) commander(now boottime.Instant) int {
 	own := netgossip.NameDigest(v.roster.Name(v.roster.Self))
 	for m, st := range v.words(now, v.cfg.MaxAge) {
@@ -222,7 +224,8 @@ func (v *Prover) disobeys(now boottime.Instant) Refusal {
 	return why
 }
 
-// rival is whether a counted member says that it is also about to obey an order; first: and it goes first.
+// rival reports whether a counted member says that it is also about to obey an order, and whether that member goes
+// first.
 func (v *Prover) rival() (rival, first bool) {
 	self := netgossip.NameDigest(v.roster.Name(v.roster.Self))
 	for m, st := range v.merger.Said(v.in.View.Counted, 0) {
@@ -233,7 +236,7 @@ func (v *Prover) rival() (rival, first bool) {
 	return rival, first
 }
 
-// prepare says to the others that this node is about to obey, and has all of them answer since.
+// prepare tells the others that this node is about to obey, and asks until all of them have answered after that.
 func (v *Prover) prepare(now boottime.Instant) {
 	o := &v.orders
 	m := -1
@@ -263,14 +266,15 @@ func (v *Prover) prepare(now boottime.Instant) {
 	case !silent.IsEmpty():
 		v.askWhether(now, &o.q, orderAsk, silent)
 	case rival:
-		v.askWhether(now, &o.q, orderAsk, v.others()) // until it has given way, or has ended
+		v.askWhether(now, &o.q, orderAsk, v.others()) // until the rival has given way, or has ended
 	default:
 		v.out.Wake = min(v.out.Wake, now) // judge decides
 	}
 }
 
-// unheard are the counted members that may not have answered since they could hear that this node is about to obey: it has said so
-// for certain when the next step begins. The one that decided it may have been held up before its statement was handed over.
+// unheard are the counted members that may not have answered since they could hear that this node is about to obey. It
+// has said so for certain when the next step begins: the step that decided it may have been held up before its
+// statement was handed over.
 func (v *Prover) unheard() roster.Set {
 	if v.orders.heard == 0 {
 		return v.others()
@@ -282,8 +286,9 @@ func (v *Prover) unheard() roster.Set {
 // silence, but on the answers of a majority without it.
 //
 // Invariant: no two nodes that count each other obey at once, and the majority that a node leaves behind does not
-// depend on nodes that it does not count. Each says first that it is about to, and condemns itself only when all that
-// it counts have answered since and none says the same, or is condemned: of two one has seen the other.
+// depend on nodes that it does not count. Each says first that it is about to obey, and condemns itself only when all
+// that it counts have answered since then and none of them says the same, or is condemned: of two such nodes, one has
+// seen the other's word.
 func (v *Prover) obeys(now boottime.Instant) bool {
 	if v.orders.taken == 0 || v.commander(now) < 0 || v.disobeys(now) != 0 || !v.unheard().IsEmpty() {
 		return false
@@ -333,8 +338,8 @@ func (v *Prover) spreadsOrder(facts *[netgossip.MaxFacts]netgossip.Fact) (news b
 // Answer is what became of a report, or of an order.
 type Answer struct {
 	ID    uint64
-	Death Death    // that is known now; zero: it was refused, or it is not a word
-	Err   *Refused // why; nil of an order: that boot has condemned itself, or has ended
+	Death Death    // known now; zero: the report was refused, or it was an order
+	Err   *Refused // why it was refused; nil for an order: that boot has condemned itself, or has ended
 }
 
 // Refusal says why a reported death is not believed, or why an order is not given or not obeyed. Its strings are the
@@ -342,7 +347,7 @@ type Answer struct {
 type Refusal uint8
 
 const (
-	RefusedOff         Refusal = iota + 1 // the configuration gives and takes none
+	RefusedOff         Refusal = iota + 1 // the configuration allows neither reports nor orders
 	RefusedMember                         // no member has that name
 	RefusedSelf                           // it is this node
 	RefusedUnknownBoot                    // no boot of the node is known here
@@ -350,12 +355,12 @@ const (
 	RefusedTwins                          // two machines have that name
 
 	// Of a reported death:
-	RefusedKind         // agents conclude this proof themselves
+	RefusedKind         // this kind of proof cannot be reported from outside: agents find it themselves
 	RefusedNoQuorum     // this node may be the one that is cut off
 	RefusedContradicted // that boot has answered after it was called dead
 	RefusedSeen         // this node sees it
 	RefusedSeenByOthers // a counted member sees it
-	RefusedHeard        // it was heard
+	RefusedHeard        // it was heard a moment ago
 	RefusedWrites       // it writes to the LUN
 	RefusedUnanswered   // a counted member has not answered whether it sees the node
 	RefusedBlind        // this node does not read the LUN, and a counted member does
@@ -372,15 +377,15 @@ const (
 	RefusedDisobeyed  // it has not obeyed in time
 )
 
-const byHand = "power it off and tell that with fencectl confirm-dead"
+const byHand = "power it off and report that with fencectl confirm-dead"
 
-// refusals have the name of each, and what an operator reads: NODE, BOOT and OTHER stand for the node, its latest
-// known boot and the other member of the Refused. If an order is refused for a reason that also exists for a word, it
-// has a separate text.
+// refusals are the name of each refusal, and the text that an operator reads: NODE, BOOT and OTHER stand for the node,
+// its latest known boot and the other member of the Refused. If an order is refused for a reason that also exists for a
+// word, it has a separate text.
 var refusals = [...]struct{ name, text, order string }{
 	RefusedOff: {
 		"off", "api.commands is none here: this agent accepts no external confirmation of a death",
-		"api.commands is none here, or watchdog.timeout is too short to end by an order, or its driver fires late: " + byHand,
+		"api.commands is none here, or watchdog.timeout is too short for an order, or the watchdog's driver fires late: " + byHand,
 	},
 	RefusedMember: {name: "no_member", text: `"NODE" is no member of this group`},
 	RefusedSelf: {
@@ -388,17 +393,17 @@ var refusals = [...]struct{ name, text, order string }{
 		"NODE is this agent's own node: order it on another node, or reboot this one",
 	},
 	RefusedUnknownBoot: {
-		"unknown_boot", "this agent has never met NODE and knows no boot of it: tell an agent that has run since before NODE was lost",
+		"unknown_boot", "this agent has never met NODE and knows no boot of it: tell an agent that was already running when NODE was lost",
 		"this agent has never met NODE: " + byHand,
 	},
 	RefusedOtherBoot: {
-		"other_boot", "the latest known boot of NODE is BOOT: look whether that machine is off, then name this boot",
-		"the latest known boot of NODE is BOOT: the one that was named has ended, or was never met",
+		"other_boot", "the latest known boot of NODE is BOOT: check that the machine is off, then name this boot",
+		"the latest known boot of NODE is BOOT: the boot that was named has ended, or was never met",
 	},
-	RefusedTwins: {name: "two_machines", text: "two machines answer in the name of NODE: stop one of them"},
+	RefusedTwins: {name: "two_machines", text: "two machines answer under the name NODE: stop one of them"},
 
 	RefusedKind:         {name: "kind", text: "only the proofs power, kdump and operator can be confirmed externally; the agents find all others themselves"},
-	RefusedNoQuorum:     {name: "no_quorum", text: "this node has no quorum, or has it in an equal split that no grant decides, so others may live without it: tell the agent of a node that has a majority"},
+	RefusedNoQuorum:     {name: "no_quorum", text: "this node has no quorum, or has it in an equal split that no grant decides, so others may have quorum without it: tell the agent of a node that has a majority"},
 	RefusedContradicted: {name: "contradicted", text: "boot BOOT of NODE has answered after it was called dead: no such confirmation is accepted before another boot of the node answers"},
 	RefusedSeen:         {name: "seen", text: "this node sees NODE: it runs"},
 	RefusedSeenByOthers: {name: "seen_by_others", text: "OTHER sees NODE: it runs"},
@@ -406,7 +411,7 @@ var refusals = [...]struct{ name, text, order string }{
 	RefusedWrites:       {name: "writes_lun", text: "NODE writes to the LUN: it runs, or it was switched off only now; try again in a few seconds"},
 	RefusedUnanswered:   {name: "unanswered", text: "OTHER has not answered whether it sees NODE: try again"},
 	RefusedBlind:        {name: "lun_unread", text: "this node cannot read the LUN, and OTHER can: tell the agent of OTHER"},
-	RefusedUnread:       {name: "slot_unread", text: "the slot of NODE on the LUN cannot be read, or not for long enough, so nobody knows whether NODE writes it: look at it with fencectl lun check, and try again"},
+	RefusedUnread:       {name: "slot_unread", text: "the slot of NODE on the LUN cannot be read, or not for long enough, so nobody knows whether NODE writes it: check it with fencectl lun check, and try again"},
 	RefusedRestarts:     {name: "restarts", text: "NODE has said that its agent restarts, and may be back within timing.restartGrace: it runs, or it was switched off only now; try again after that"},
 
 	RefusedNoMajority: {name: "no_majority", text: "this node does not count a majority of the group: order it on a node that does"},
@@ -414,8 +419,8 @@ var refusals = [...]struct{ name, text, order string }{
 	RefusedUnguarded:  {name: "unguarded", text: "NODE has no armed watchdog (maintenance, a planned stop, a dry run, or onQuorumLoss other than fence): nothing would reset it; " + byHand},
 	RefusedQuorum:     {name: "costs_quorum", text: "without NODE the others would have no majority, and all would be reset: bring another node back first"},
 	RefusedBusy:       {name: "busy", text: "OTHER is being ended: wait until it is FENCED"},
-	RefusedSoon:       {name: "too_soon", text: "OTHER was ended less than " + orderPause.String() + " ago: try again then"},
-	RefusedDisobeyed:  {name: "not_obeyed", text: "NODE has not obeyed within " + orderLimit.String() + "; its agent may refuse orders (api.commands), be older, or know of a reason that its log names: " + byHand},
+	RefusedSoon:       {name: "too_soon", text: "OTHER was ended less than " + orderPause.String() + " ago: try again after that"},
+	RefusedDisobeyed:  {name: "not_obeyed", text: "NODE has not obeyed within " + orderLimit.String() + "; its agent may refuse orders (api.commands), be too old for them, or have a reason that its log names: " + byHand},
 }
 
 // String is the refusal's name in logs and metrics.

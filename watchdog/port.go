@@ -14,9 +14,9 @@ var (
 	ErrNoWayOut = errors.New("nowayout is set: the driver cannot be disarmed, only fed")
 	// ErrBusy says that another process holds the watchdog.
 	ErrBusy = errors.New("held by another process")
-	// ErrCondemned says that a countdown runs which an agent before this one has made short for good.
+	// ErrCondemned says that a countdown runs which an agent before this one has shortened for good.
 	ErrCondemned = errors.New("this boot has announced its self-fence: its watchdog counts down, and nothing may open it")
-	// ErrRefused says that the driver took no notice of a timeout: what it counted down before, it counts on.
+	// ErrRefused says that the driver ignored a timeout: the earlier countdown goes on.
 	ErrRefused = errors.New("the driver refused the timeout")
 )
 
@@ -41,9 +41,25 @@ func StillArmed(err error) bool {
 	return errors.As(err, &still)
 }
 
+// Driver is what is known of a watchdog before it is armed.
+type Driver struct {
+	Identity string   // what the driver calls itself, e.g. "Software Watchdog"; empty: unknown
+	Measured Measured // on this machine
+}
+
+// Measured is what was seen when a watchdog of this driver was left to reset this machine. The zero value: nobody has
+// tried.
+type Measured struct {
+	// The watchdog fired no later than Fired after its last feed, when it was set to Timeout. Both are zero if it has
+	// not been seen to fire.
+	Timeout, Fired time.Duration
+	// Failed says that the watchdog did not fire when it was tried last.
+	Failed bool
+}
+
 // Info is what a watchdog driver said about itself when it was armed.
 type Info struct {
-	Identity    string        // e.g. "Software Watchdog"
+	Driver
 	Timeout     time.Duration // read back with WDIOC_GETTIMEOUT; this, not the wish, enters the time budget
 	Pretimeout  time.Duration // this long before the end the driver warns by an interrupt, which may take the node down; 0: not at all
 	NoWayOut    bool          // magic close is ignored: disarming is impossible
@@ -62,9 +78,9 @@ type Device interface {
 	// Disarm writes the magic character and closes. It is for planned stops only;
 	// an error path never calls it.
 	Disarm() error
-	// Shorten sets the timeout of the countdown that runs and reads it back. The result is what the driver reports,
-	// and at most that is left. ErrRefused says that nothing has changed. Any other error means that neither is
-	// known: the countdown may have restarted, and it runs on.
+	// Shorten sets the timeout of the countdown that runs and reads it back. The result is the timeout that the driver
+	// reports; no more time than that is left. ErrRefused says that nothing has changed. Any other error means that
+	// neither the timeout nor the time left is known: the countdown may have restarted, and it runs on.
 	Shorten(timeout time.Duration) (time.Duration, error)
 }
 
@@ -80,7 +96,8 @@ type Countdown struct {
 	Timeout time.Duration
 }
 
-// Condemns reports whether it says that this boot is condemned, where an ordinary countdown is of that timeout.
+// Condemns reports whether the countdown says that this boot is condemned; ordinary is the timeout of an ordinary
+// countdown.
 func (c Countdown) Condemns(ordinary time.Duration) bool {
 	return c.Running && c.Timeout <= MaxSentence && ordinary > MaxSentence
 }
@@ -90,59 +107,83 @@ type Looker interface {
 	Look() (c Countdown, known bool)
 }
 
-// late are the drivers that are known to fire later than the timeout that was set and read back: at the latest this
-// long after the last feed. Measured values are from QEMU 7.2 with Linux 6.1 and 6.12.
+// late are the drivers that are known to fire later than the timeout that was set and read back; latest is how long
+// after the last feed they fire at the latest. Measured values are from QEMU 7.2 with Linux 6.1 and 6.12.
 //
-// A driver that is not in it, and not any earlier than what was set, is taken at its word. How a board counts can only be measured on
-// that board: fencectl watchdog test says what was seen.
+// A driver that is not in the table is taken at its word. No driver is assumed to fire earlier than what was set. How a
+// board counts can only be measured on that board: fencectl watchdog test says what was seen.
 var late = map[string]struct {
 	latest func(timeout time.Duration) time.Duration
 	least  time.Duration // it takes no shorter timeout, and sysfs does not say so
 }{
-	// The TCO timer of Intel's chipsets counts down twice: at the end of the first round it raises an SMI, at that of the second it resets.
-	// If the firmware handles the SMI, or has it off, the machine may be reset after the first. Linux 5.14 halved
-	// what it programs to make up for that, and took it back, since other boards fired too early. Set to 3, 4, 5, 10
-	// and 30 s, QEMU's q35 fires after 6.0, 7.2, 9.6, 19.2 and 60.0 s.
+	// The TCO timer of Intel's chipsets counts down twice: at the end of the first round it raises an SMI, at the end
+	// of the second it resets. If the firmware handles the SMI, or has it off, the machine may be reset after the first
+	// round. Linux 5.14 halved the programmed value to make up for that, which was taken back because other boards
+	// fired too early. Set to 3, 4, 5, 10 and 30 s, QEMU's q35 fires after 6.0, 7.2, 9.6, 19.2 and 60.0 s.
 	"iTCO_wdt": {func(timeout time.Duration) time.Duration { return 2 * timeout }, 3 * time.Second},
-	// It knows even seconds only, and reads back what was asked for: 9 s are 10.0, 15 s are 16.0.
+	// This driver counts even seconds only, but reports the timeout that was asked for: 9 s are 10.0, 15 s are 16.0.
 	"IB700 WDT": {latest: func(timeout time.Duration) time.Duration {
 		const step = 2 * time.Second
 		return (timeout + step - 1) / step * step
 	}},
-	// It counts a clock of 33 MHz in steps of a power of two: 60 s are 60.4. That is more than rounding only where the timeout is long.
+	// This driver counts a clock of 33 MHz in steps of a power of two: 60 s are 60.4. That is more than rounding only
+	// where the timeout is long.
 	"i6300ESB timer": {latest: func(timeout time.Duration) time.Duration { return timeout + timeout*7/1000 }},
 }
 
-// granted is by how much every driver may be late, here as in the bound of a sentence: smaller delays are ignored.
+// granted is how late every driver may be, here as in the bound of a sentence: smaller delays are ignored.
 const granted = 500 * time.Millisecond
 
-// Latest is how long after its last feed the watchdog of a driver has fired at the latest, by what the driver calls itself. The
-// earliest is the timeout itself, which feeding uses.
-func Latest(identity string, timeout time.Duration) time.Duration {
-	if f := late[identity].latest; f != nil {
-		if d := f(timeout); d-timeout > granted {
-			return d
-		}
+// Late reports whether a watchdog that fired that long after its last feed was later than every driver may be.
+func Late(timeout, fired time.Duration) bool { return fired-timeout > granted }
+
+// Latest is how long after its last feed a watchdog with this timeout fires at the latest: by what its driver calls
+// itself, and by how late it was on this machine, whichever is later. The earliest is the timeout itself, which feeding
+// uses.
+//
+// Invariant: no measurement makes it earlier than the table does. One reset shows how late a watchdog may be, not how
+// early it always is. A delay counts as a factor and as an offset, whichever is more, since one reset does not show
+// which of the two it is.
+func (d Driver) Latest(timeout time.Duration) time.Duration {
+	latest := d.known(timeout)
+	if m := d.Measured; Late(d.known(m.Timeout), m.Fired) {
+		offset := timeout + m.Fired - m.Timeout
+		factor := time.Duration(float64(timeout) / float64(m.Timeout) * float64(m.Fired))
+		latest = max(latest, offset, factor)
+	}
+	if Late(timeout, latest) {
+		return latest
 	}
 	return timeout
 }
 
-// LatestOfAny is that of the latest of all drivers that are known, for a node whose driver is not.
+// known is Latest by what the driver calls itself alone.
+func (d Driver) known(timeout time.Duration) time.Duration {
+	if f := late[d.Identity].latest; f != nil {
+		return f(timeout)
+	}
+	return timeout
+}
+
+// LongestTimeout is the longest timeout of a watchdog that a configuration may have.
+const LongestTimeout = time.Hour
+
+// LatestOfAny is the longest Latest of all known drivers, for a node whose driver is not known.
 func LatestOfAny(timeout time.Duration) time.Duration {
 	latest := timeout
 	for identity := range late {
-		latest = max(latest, Latest(identity, timeout))
+		latest = max(latest, Driver{Identity: identity}.Latest(timeout))
 	}
 	return latest
 }
 
 // shortest is Latest for the countdown of a sentence: a driver that does not take so short a timeout is asked for the next longer one.
-func shortest(identity string, timeout time.Duration) time.Duration {
-	return Latest(identity, max(timeout, late[identity].least))
+func (d Driver) shortest(timeout time.Duration) time.Duration {
+	return d.Latest(max(timeout, late[d.Identity].least))
 }
 
 // Latest is the latest firing time for the driver with the timeout that was read back; 0: unknown.
-func (i *Info) Latest() time.Duration { return Latest(i.Identity, i.Timeout) }
+func (i *Info) Latest() time.Duration { return i.Driver.Latest(i.Timeout) }
 
-// Named is a Device that knows its driver's identity before it is armed; "": it does not.
-type Named interface{ Identity() string }
+// Named is a Device that knows its driver before it is armed. The zero Driver: it does not.
+type Named interface{ Known() Driver }

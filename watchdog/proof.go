@@ -47,9 +47,9 @@ func (v *Prover) follow(now boottime.Instant, seen roster.Set) {
 		if seen.Has(p) {
 			w.unseen = now
 		} else {
-			// A sighting is dated by when the packet was made. The argument above does without it: all it
-			// holds up is the proof about a node that is still heard because its guard failed.
-			w.unseen = max(w.unseen, v.merger.Sighted(p)) // one way only: no contact, but life
+			// A sighting is dated by when the packet was made. The argument of Prover does without sightings: all that
+			// they hold up is the proof about a node that is still heard because its guard failed.
+			w.unseen = max(w.unseen, v.merger.Sighted(p)) // one way only: no contact, but a sign of life
 		}
 		if w.unseen > w.death.At {
 			v.fenced.Remove(p)
@@ -63,11 +63,11 @@ func (v *Prover) follow(now boottime.Instant, seen roster.Set) {
 	}
 }
 
-// contradict takes the death of the latest boot back if that boot has answered since. A sentence has its own rule (P9).
+// contradict withdraws the death of the latest boot if that boot has answered since. A sentence has its own rule (P9).
 //
-// Invariant: a death that was contradicted is none, and stays none. If it is lost again, that boot may be running,
-// and has to be proven dead again: by a slot that it has written since, or from outside. Not by time: its watchdog
-// has not fired.
+// Invariant: a death that was contradicted is none, and stays none. If that boot is lost again, it may be running, and
+// has to be proven dead again: by a slot that it has written since, or from outside. Not by time: its watchdog has not
+// fired.
 func (v *Prover) contradict(p int, lived boottime.Instant) {
 	w := &v.peers[p]
 	if w.death.Boot != w.boot || w.death.Proof == 0 || w.death.Proof == ProofSentence || lived <= w.death.At {
@@ -93,7 +93,6 @@ func (v *Prover) gap(now boottime.Instant) {
 	v.alone, v.lost = now, roster.Set{}
 }
 
-// meet takes a new statement of a peer.
 func (v *Prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
 	w := &v.peers[p]
 	w.statement = st
@@ -121,7 +120,7 @@ func (v *Prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
 	v.fenced.Remove(p)
 }
 
-// elsewhere reports whether the latest boot that was met runs on another machine than this one.
+// elsewhere reports whether the latest boot that was met runs on another machine than the given one.
 func (w *witness) elsewhere(machine uint64) bool {
 	return w.boot != 0 && w.machine != 0 && machine != 0 && w.machine != machine
 }
@@ -129,26 +128,25 @@ func (w *witness) elsewhere(machine uint64) bool {
 // clockSlack is how much two clocks may drift apart between a boot and the statement that gives its age.
 const clockSlack = time.Second
 
-// outlived reports whether another boot, of that age, had begun while the latest one that was met
-// still answered. A kernel does not boot while the one before still runs. So it is none: some container
-// runtimes make up a boot id for each start of a container, which leaves the kernel and its
-// watchdog as they were; or it is another machine. An age of 0 is not known, and
-// is the least.
+// outlived reports whether another boot, of that age, had begun while the latest boot that was met still answered. A
+// kernel does not boot while the one before still runs. So the other is no boot of a kernel (some container runtimes
+// make up a boot id for each start of a container, which leaves the kernel and its watchdog as they were), or it is on
+// another machine. An age of 0 is not known, and is the least.
 func (w *witness) outlived(now boottime.Instant, age boottime.Instant) bool {
 	return w.boot != 0 && w.lived-boottime.Instant(clockSlack) > now-age
 }
 
-// endOfFormer proves that the boot before the latest one has ended. Another boot that answers
-// is not enough where the slot of the former may still be written: the copy of a machine answers
-// as well, and leaves the original running. So, whichever comes first,
+// endOfFormer proves that the boot before the latest one has ended. Another boot that answers is not enough where the
+// slot of the former may still be written: the copy of a machine answers as well, and leaves the original running. So
+// one of these is needed, whichever comes first:
 //
-//   - the latest boot has the slot. It took it only after nobody had written it for a while;
-//   - the slot has stood still since the latest boot was met for as long as a writer may pause, or it
-//     was not the former's. A node that is back and has lost the LUN writes nothing;
-//   - this node cannot read the slot. It decides as one without LUN then, but gives an
-//     original that is in contact the time to answer.
+//   - the latest boot has the slot. It took the slot only after nobody had written it for a while;
+//   - since the latest boot was met, the slot has not changed for as long as a writer may pause, or it did not belong
+//     to the former. A node that is back and has lost the LUN writes nothing;
+//   - this node cannot read the slot. It then decides like a node without a LUN, but gives an original that is in
+//     contact the time to answer.
 //
-// A slot that is written goes on waiting: two machines run.
+// While the slot is written, the proof goes on waiting: two machines run.
 func (v *Prover) endOfFormer(now boottime.Instant, p int) {
 	w := &v.peers[p]
 	if v.slots != nil {
@@ -166,10 +164,10 @@ func (v *Prover) endOfFormer(now boottime.Instant, p int) {
 	w.death, w.returned = Death{Proof: ProofBoot, Boot: w.former, At: now}, 0
 }
 
-// look finds in the slot of an unheard peer that it has booted again. A record of another boot proves that only if it
-// was made after one of the incarnation in question. Otherwise it may be from an older boot, whose record can
-// reappear when a write lands late, or when the only device that had taken it comes back. The sequences of a slot
-// that is still being claimed prove nothing: only those of an active slot are past all earlier ones.
+// look finds in the slot of an unheard peer that the peer has booted again. A record of another boot proves that only
+// if it was made after a record of the incarnation in question. Otherwise it may be from an older boot, whose record
+// can reappear when a write lands late, or when the only device that had stored it comes back. The sequences of a slot
+// that is still being claimed prove nothing: only those of an active slot are greater than all earlier ones.
 func (v *Prover) look(now boottime.Instant, p int, rec *diskquorum.Slot) {
 	w := &v.peers[p]
 	switch {
@@ -190,14 +188,14 @@ func (v *Prover) look(now boottime.Instant, p int, rec *diskquorum.Slot) {
 	}
 }
 
-// conclude proves deaths by time, from the claims of those this node counts.
+// conclude proves deaths by time, from the claims of the members that this node counts.
 func (v *Prover) conclude(now boottime.Instant) {
 	in := &v.in
 	switch {
 	case !in.Won:
 		v.grantSince = 0
 	case v.grantSince == 0 || now >= v.grantUntil:
-		v.grantSince = now // it is not known to have been in force between
+		v.grantSince = now // it is not known to have been in force in between
 	}
 	v.grantUntil = in.Until
 	if !v.lists.settled() || !in.Majority && !in.Granted {
@@ -230,14 +228,14 @@ func (v *Prover) conclude(now boottime.Instant) {
 	v.inquire(now, open)
 }
 
-// handedOn are the fenced whose death this node has not found itself.
+// handedOn are the fenced nodes whose death this node has not found itself.
 //
 // Invariant: such a death never stands in the way of a proof. For a controller an operator's confirmation is a single
 // voice; it should also hear of the death from agents that have found it.
 func (v *Prover) handedOn() (set roster.Set) {
 	for p := range v.fenced.All() {
 		w := &v.peers[p]
-		put(&set, p, w.death.handedOn() && w.death.Boot == w.boot) // else time would prove the death of no known boot in its place
+		put(&set, p, w.death.handedOn() && w.death.Boot == w.boot) // else time would prove, in its place, a death without a known boot
 	}
 	return set
 }
@@ -268,8 +266,8 @@ func (v *Prover) excluded(now boottime.Instant, p int, bySlot time.Duration) boo
 
 // slotHorizon is the horizon in a peer's slot. A peer writes there before it disarms under a grant of the LUN, so the
 // slot must not say that its guard was given up. Its agent may have been started with other times since the peer was
-// last heard; the slot shows that too, because the token that a grant names has to be there. Any other
-// tie-breaker waits for them itself (of the Lease K7).
+// last heard; the slot shows that too, because the token that a grant names has to be there. Any other tie-breaker
+// waits for such times itself (for the Lease: K7).
 func (v *Prover) slotHorizon(p int) (h time.Duration, agrees bool) {
 	if !v.in.BySlots {
 		return 0, true
@@ -298,13 +296,14 @@ func (v *Prover) doubt(now boottime.Instant) {
 	v.lost, v.grantSince = roster.Set{}, 0
 }
 
-// doubtGuards no longer takes a peer for guarded unless it has said so since now, or is one of those to keep.
+// After doubtGuards a peer is only taken for guarded if it says so after now, or is one of those to keep.
 func (v *Prover) doubtGuards(now boottime.Instant, keep roster.Set) {
 	v.doubted, v.carried = now, keep
 	v.guarded = v.guarded.And(keep)
 }
 
-// sight takes the members that the LUN shows. A claim of a death begins again with each sighting, whatever it is by.
+// sight takes the members that the LUN shows. A claim of a death begins again with each sighting, on the LUN as on a
+// network.
 func (v *Prover) sight(now boottime.Instant, heard roster.Set, words []diskquorum.Voice) {
 	for p := range heard.All() {
 		w := &v.peers[p]
@@ -319,9 +318,9 @@ func (v *Prover) sight(now boottime.Instant, heard roster.Set, words []diskquoru
 	}
 }
 
-// Fresh claims are claims of statements that are proven for an instant not older than
-// claimAge; settle is what a statement may lag behind the step that made it, or an answer
-// may be late that was made before it. Both are part of the time that a claim covers.
+// Fresh claims are claims in statements that are proven for an instant not older than claimAge. settle is how far a
+// statement may lag behind the step that made it, or how late an answer may arrive that was made before it. Both are
+// part of the time that a claim covers.
 //
 // Neither depends on the size of the group: in a large one most statements are older, and
 // a node that lacks claims asks for them (inquiry).
@@ -333,8 +332,8 @@ const (
 // ProofDelay is how much longer than the victim's horizon a proof by time takes, without the inquiry.
 const ProofDelay = claimAge + settle
 
-// fresh reports whether the claims of a statement count. They do not while the peer uses another
-// list, too: it has not doubted yet what was said under that one.
+// fresh reports whether the claims of a statement count. They do not while the peer also uses another list: it has not
+// yet begun its claims again (see doubt) since it used that one.
 func (v *Prover) fresh(st *netgossip.Statement) bool {
 	stands := st.Stands()
 	return goesBy(&stands, v.lists.base())
@@ -354,7 +353,7 @@ func (v *Prover) claims(now boottime.Instant, p int) int {
 	return n
 }
 
-// claimants are the counted members whose claim of one of these counts.
+// claimants are the counted members that freshly claim the death of one of these peers.
 func (v *Prover) claimants(now boottime.Instant, of roster.Set) (by roster.Set) {
 	for m, st := range v.words(now, claimAge) {
 		if st.Lost.Intersects(of) && v.fresh(st) {
@@ -367,20 +366,20 @@ func (v *Prover) claimants(now boottime.Instant, of roster.Set) (by roster.Set) 
 // inquiry asks for the claims that a proof lacks, in rounds. In a large group the statements of most
 // members are minutes old, and claims of different moments do not add up.
 //
-// A round asks each member once that is counted and whose latest statement is too old or does not
-// claim, on one network, another one in the next round. The answer is a statement like any other: first hand, to a
-// question of this node, and dated by when that was asked. So the inquiry makes nothing believed that is not believed
-// without it. It is only a matter of time, and of traffic:
+// A round asks each counted member once whose latest statement is too old or makes no such claim. It asks on one
+// network, and the next round on another. The answer is a statement like any other: first hand, to a question of this
+// node, and dated by when that was asked. So the inquiry makes nothing believed that is not believed without it. It
+// only affects time and traffic:
 //
-//   - Nobody asks who does not claim the death itself, could not prove it by the claims, or has proven it.
-//     A group at rest asks nothing.
-//   - The first round waits inquiryDelay for the others to notice as much. The next begins no sooner
-//     than inquiryPause after it, and each pause is twice the one before it, up to inquirySlowest: where
-//     most members still see the victim, the claims never come. Another victim, or a member that had not
-//     claimed before, begins it again, after inquiryPause at the least: a victim that most have seen until now
-//     is claimed by all of them within seconds.
-//   - A round takes as long as a sweep (Params.RoundTime): half of claimAge, or a little more in groups whose
-//     evidence lasts longer than by default. What is left of it then waits for the next one.
+//   - A node does not ask if it does not claim the death itself, could not prove it by the claims, or has proven it. A
+//     group at rest asks nothing.
+//   - The first round waits inquiryDelay for the others to notice as much. The next begins no sooner than inquiryPause
+//     after the first, and each pause is twice as long as the one before, up to inquirySlowest: where most members
+//     still see the victim, the claims never come. Another victim, or a member that had not claimed before, makes the
+//     rounds begin again, but not before inquiryPause is over: a victim that most members have seen until now is
+//     claimed by all of them within seconds.
+//   - A round takes as long as a sweep (Params.RoundTime): half of claimAge, or a little more in groups whose evidence
+//     lasts longer than by default. What is left of a round then waits for the next one.
 type inquiry struct {
 	about roster.Set       // the victims of the present rounds
 	heard roster.Set       // the members that have claimed one of them
@@ -396,13 +395,12 @@ const (
 	inquirySlowest = time.Minute
 )
 
-// inquire asks for claims that the proof of open deaths lacks.
 func (v *Prover) inquire(now boottime.Instant, open roster.Set) {
 	q := &v.inquiry
 	if open.IsEmpty() {
 		if !q.about.IsEmpty() {
 			q.about, q.heard = roster.Set{}, roster.Set{}
-			v.out.Ask = v.merger.Ways(now, roster.Set{}, q.turn) // who was not asked yet need not be
+			v.out.Ask = v.merger.Ways(now, roster.Set{}, q.turn) // members that were not asked yet need not be
 		}
 		return
 	}

@@ -52,7 +52,7 @@ type Death struct {
 // handedOn reports whether this node has not found the death itself.
 func (d *Death) handedOn() bool { return d.Proof.told() || d.Hearsay }
 
-// proverInput is what the verdict knows at this moment, and deaths are judged by.
+// proverInput is what the core knows at this moment and deaths are judged by.
 type proverInput struct {
 	View       netgossip.View
 	Heard      roster.Set // members that this node sees by the LUN
@@ -68,11 +68,11 @@ type proverInput struct {
 	Granted   bool // or by a grant by which the others die
 	Won       bool // a grant names it,
 	Until     boottime.Instant
-	BySlots   bool    // and is on the LUN
+	BySlots   bool    // grants are on the LUN
 	Unfit     Refusal // why it would not obey an order, because of its own state
 }
 
-// proverOutput is what comes of a step, until the next one.
+// proverOutput is the result of a step, valid until the next one.
 type proverOutput struct {
 	Wake    boottime.Instant
 	Ask     []roster.Set // see Effects
@@ -80,7 +80,7 @@ type proverOutput struct {
 	Obeyed  []Answer
 	Unfired bool // a member says that this node's watchdog did not fire
 
-	seen     roster.Set // by the counted members, once it is gathered, see seenByCounted
+	seen     roster.Set // whom the counted members see, once that is gathered, see seenByCounted
 	gathered bool
 }
 
@@ -90,27 +90,24 @@ type proverOutput struct {
 // that its guard kills within a horizon H; T is H plus [ProofDelay]. The claim covers all of that time: in it no
 // statement of m had x among the seen.
 //
-// By majority: let Q be the members with a fresh claim, more than half of the roster, and
-// let s be the earliest moment at which one of these claims was made. Suppose that x, in
-// the incarnation that the claims speak of, ran at s. Then it was fed, or armed, within H
-// less D_max, A or G before s, since a watchdog unfed for longer has fired, even if the
-// agent was killed and the kernel restarted the countdown once. It was fed because x
-// counted, by evidence not older than D_max, A or G, either a majority, or exactly half of
-// the roster. Both meet Q in a node m other than x, which x counts only if m's own
-// statement had x among the seen; and that lies within the time of m's claim. So x is dead.
+// By majority: let Q be the members with a fresh claim, more than half of the roster, and let s be the earliest moment
+// at which one of these claims was made. Suppose that x, in the incarnation that the claims speak of, ran at s. Then it
+// was fed, or armed, within H less D_max, A or G before s, since a watchdog unfed for longer has fired, even if the
+// agent was killed and the kernel restarted the countdown once. It was fed because x counted, by evidence not older
+// than D_max, A or G, either a majority, or exactly half of the roster. Either shares with Q a node m other than x,
+// which x counts only if m's own statement had x among the seen; and that lies within the time of m's claim. So x is
+// dead.
 //
-// By grant: an equal split has no majority to claim. The members of the granted half claim,
-// all of them; x cannot have counted a majority without one of them. It could feed under a
-// grant that excludes them, but not for longer than G after the present one was decided:
-// so the grant must have been in force for T, too. A node that may live in a tie without
-// a grant is never proven dead in one. Nor is it proven by a node whose own path to the LUN
-// is lost: what it has read of the victim's slot is old.
+// By grant: an equal split has no majority to claim. All members of the granted half claim; x cannot have counted a
+// majority without one of them. It could feed under a grant that excludes them, but not for longer than G after the
+// present one was decided: so the grant must have been in force for T, too. A node that may live in a tie without a
+// grant is never proven dead in one. Nor is a death proven by a node whose own path to the LUN is lost: what that node
+// has read of the victim's slot is old.
 //
-// By a grant of another tie-breaker, such as the Lease, it is the same, with less to wait for and
-// less to look at. Nobody feeds under another grant from the moment at which the present one was
-// written (tie.Breaker; of the Lease K3), so T counts from when this node learnt that it is in
-// force. There is no slot in which the victim could tell this half that it has given up its guard: so in a tie it
-// does not give it up.
+// By a grant of another tie-breaker, such as the Lease, it is the same, with less to wait for and less to look at.
+// Nobody feeds under another grant from the moment at which the present one was written (tie.Breaker; for the Lease:
+// K3), so T counts from when this node learnt that it is in force. There is no slot in which the victim could tell this
+// half that it has given up its guard: so in a tie the victim does not give it up.
 //
 // The chain breaks if a guard is given up while others rely on it. So an armed node disarms only when all nodes that
 // could prove its death know (see release in guard.go), and a node that does not fence itself is never proven dead by
@@ -124,18 +121,18 @@ type Prover struct {
 	in     proverInput
 	out    proverOutput
 
-	chance  time.Duration // within it everybody is asked by chance, see chanceDelay
+	chance  time.Duration // within this time everybody is asked by chance, see chanceDelay
 	peers   []witness
 	inquiry inquiry
 
-	guarded roster.Set       // last word: its guard kills, and it cannot have been given up unknown to all
+	guarded roster.Set       // peers whose last word is that their guard kills; it cannot have been given up unknown to all
 	carried roster.Set       // peers whose guard outlives the latest change of the list, see carryOver
-	doubted boottime.Instant // of that change: others must have been asked since; zero: there was none
+	doubted boottime.Instant // when that change was: others must have been asked since; zero: there was none
 	lost    roster.Set       // claimed by this node
 	fenced  roster.Set       // dead, and not met since
 
 	strangers roster.Set // in whose name two machines run, as noticed in this step
-	waits     bool       // an end waits for a slot
+	waits     bool       // the proof of an end waits for a slot
 
 	digests map[uint64]int // members by netgossip.NameDigest
 	told    told
@@ -143,7 +140,7 @@ type Prover struct {
 
 	alone boottime.Instant // the latest step in which this node did not live: nothing is claimed of the time before (M1)
 
-	grantSince boottime.Instant // the grant that names this node is in force since; zero: none
+	grantSince boottime.Instant // since when the grant that names this node is in force; zero: none is
 	grantUntil boottime.Instant // as known at the last step
 }
 
@@ -151,12 +148,12 @@ type Prover struct {
 type witness struct {
 	statement *netgossip.Statement // the one that the rest was taken from
 	boot      uint64               // the latest incarnation met; 0: none
-	machine   uint64               // it runs on; 0: not known
+	machine   uint64               // the machine that it runs on; 0: not known
 	former    uint64               // the one before
 	lived     boottime.Instant     // the last moment for which an answer of the latest boot is proven
 	returned  boottime.Instant     // when the latest was met, while the end of the former waits for its slot; zero: it does not
 	twins     bool                 // these two answer in turns
-	sequence  uint64               // the greatest with which that incarnation was seen in its slot, active; 0: never
+	sequence  uint64               // the greatest with which that incarnation was seen in its slot, while active; 0: never
 	unseen    boottime.Instant     // the last moment at which it may have been seen; zero: never
 	sentenced uint64               // the boot that has condemned itself; 0: none is known to have
 	term      time.Duration        // the timeout that it announced,
@@ -172,14 +169,14 @@ type witness struct {
 	death     Death
 }
 
-// unmet reports whether the boot that was heard last, on the LUN, is another one than was met: nothing is known of its guard.
+// unmet reports whether the boot heard last, on the LUN, is not the one that was met: nothing is known of its guard.
 func (w *witness) unmet() bool { return w.voiced != 0 && w.voiced != w.boot }
 
 // fires reports whether nothing speaks against the guard of the latest boot.
 //
-// Invariant: a boot that has outlived its horizon or its sentence is never proven dead by either again, no matter which member has seen it (L9, P9):
-// a watchdog that did not fire once has no time within which it fires. This does not affect proofs by another boot,
-// by another machine or by a person.
+// Invariant: a boot that has outlived its horizon or its sentence is never proven dead by either again, no matter which
+// member has seen it (L9, P9): for a watchdog that once did not fire in time, there is no time within which it fires.
+// This does not affect proofs by another boot, by another machine or by a person.
 func (w *witness) fires() bool { return w.unfired == 0 || w.unfired != w.boot }
 
 func newProver(cfg *Config, lists *Rosters, m *netgossip.Merger) Prover {
@@ -187,8 +184,7 @@ func newProver(cfg *Config, lists *Rosters, m *netgossip.Merger) Prover {
 	return Prover{cfg: cfg, lists: lists, roster: cfg.Roster, merger: m, chance: chanceDelay(n), peers: make([]witness, n), digests: digestsOf(cfg.Roster)}
 }
 
-// chanceDelay is the time within which all of a roster of n answer, where samples are taken, though
-// nobody asks for them.
+// chanceDelay is the time within which all members of a roster of n answer random samples, without an inquiry.
 func chanceDelay(n int) time.Duration {
 	return max(claimAge, time.Duration(n)*200*time.Millisecond) + settle
 }
@@ -201,13 +197,12 @@ func digestsOf(r *roster.Roster) map[uint64]int {
 	return m
 }
 
-// renumber keeps what is known of members that are still listed.
 func (v *Prover) renumber(n roster.Renumbering, to *roster.Roster) {
 	peers := make([]witness, to.Size())
 	for i, k := range n {
 		if k >= 0 {
 			peers[k] = v.peers[i]
-			peers[k].rumour = rumour{} // of two members of one list
+			peers[k].rumour = rumour{} // a rumour needs two members of one list
 		}
 	}
 	v.roster, v.peers = to, peers
@@ -221,9 +216,9 @@ func (v *Prover) renumber(n roster.Renumbering, to *roster.Roster) {
 // met since.
 func (v *Prover) Fenced() roster.Set { return v.fenced }
 
-// Strangers lists the peers in whose name two machines run, as noticed in the latest step: one that
-// was not met before answers or has the slot, or the slot of a boot is written after another
-// boot has answered. See also Core.Twins.
+// Strangers lists the peers in whose name two machines run, as noticed in the latest step: a machine that was not met
+// before answers or has the slot, or the slot of a boot is written after another boot has answered. See also
+// Core.Twins.
 func (v *Prover) Strangers() roster.Set { return v.strangers }
 
 // Of is the latest known death of a node; Proof is zero if none is known.
@@ -232,7 +227,7 @@ func (v *Prover) Of(p int) Death { return v.peers[p].death }
 // kills reports whether the last statement of a peer says that its guard kills.
 func kills(st *netgossip.Statement) bool { return st.Guard.Kills() && !st.Stopping }
 
-// hasEnded reports whether that boot of a peer is proven to have ended by another one, or is condemned. What the
+// hasEnded reports whether another boot proves that this boot of a peer has ended, or this boot is condemned. What the
 // earlier boot wrote last says nothing about the running one.
 func (v *Prover) hasEnded(p int, boot uint64) bool {
 	w := &v.peers[p]
@@ -269,8 +264,8 @@ func (v *Prover) whoSees(now boottime.Instant, p int) (member int, sees bool) {
 	return 0, false
 }
 
-// seenByCounted reports whether a counted member's fresh statement has a peer among the seen: it may have met a later boot. The
-// members are asked once in a step: half of a group may have condemned itself.
+// seenByCounted reports whether a counted member's fresh statement has a peer among the seen: that member may have met
+// a later boot. The statements are gathered once in a step: half of a group may have condemned itself.
 func (v *Prover) seenByCounted(now boottime.Instant, p int) bool {
 	if out := &v.out; !out.gathered {
 		out.gathered = true
@@ -298,8 +293,8 @@ func (v *Prover) wroteSlot(now boottime.Instant, p int, d *Death) bool {
 	return slot.Moved && slot.Record.Statement.Boot == d.Boot
 }
 
-// barred are the peers whose latest boot is condemned, as far as this node knows: it is neither seen nor counted,
-// whatever it says (P5).
+// barred are the peers whose latest boot is condemned, as far as this node knows. They are neither seen nor counted,
+// whatever they say (P5).
 func (v *Prover) barred() (set roster.Set) {
 	for p := range v.peers {
 		if w := &v.peers[p]; w.sentenced != 0 && w.sentenced == w.boot && w.hearsay == 0 {
@@ -347,7 +342,7 @@ func (v *Prover) silent(members roster.Set, since boottime.Instant) (set roster.
 	return set
 }
 
-// question is one to members that have not answered since, on another network each time.
+// question is asked of members that have not answered since, on another network each time.
 type question struct {
 	since boottime.Instant
 	asked boottime.Instant // the latest time; zero: not yet
@@ -379,7 +374,7 @@ func (v *Prover) askToo(now boottime.Instant, members roster.Set, turn int) {
 	v.out.Ask = ways
 }
 
-// defy takes the death of a boot back that lives on, for good.
+// defy withdraws, for good, the death of a boot that lives on.
 func (v *Prover) defy(p int, boot uint64) {
 	w := &v.peers[p]
 	w.defied = boot // a trial of it ends because of that, see objection: its reporter gets an answer
@@ -389,7 +384,6 @@ func (v *Prover) defy(p int, boot uint64) {
 	}
 }
 
-// tellerOf names the member that a short digest stands for.
 func (v *Prover) tellerOf(digest uint32) string {
 	i := slices.IndexFunc(v.roster.Members, func(m roster.Member) bool { return netgossip.TellerDigest(m.Name) == digest })
 	if digest == 0 || i < 0 {

@@ -40,9 +40,8 @@ func (r LeftReason) String() string { return nameOf(leftNames[:], r, "none") }
 // LeftReasons lists all reasons of a LEFT that is published, for metrics that must exist from the start.
 func LeftReasons() []LeftReason { return allOf[LeftReason](leftNames[:LeftFlapping]) }
 
-// publication follows what the peers say of their own going and coming: a node that
-// restarts its agent is not LEFT, one that leaves is LEFT before evidence of it runs out,
-// and one that was rebooted is LEFT although nobody missed it.
+// publication follows what the peers say about going away and coming back: a node that restarts its agent is not LEFT,
+// one that leaves is LEFT before evidence of it runs out, and one that was rebooted is LEFT although nobody missed it.
 //
 // Nothing here enters the quorum. A node that is held back from LEFT by its grace is seen
 // by nobody and counted by nobody; the grace concerns subscribers alone.
@@ -63,9 +62,8 @@ type publication struct {
 	flapping roster.Set // JOIN of these is held, see damp
 }
 
-// peerLife is what is remembered of one peer.
 type peerLife struct {
-	statement *netgossip.Statement // the one that the sets know of
+	statement *netgossip.Statement // the one that the sets reflect
 	boot      uint64
 	former    uint64     // the boot before; 0: none is known
 	why       LeftReason // of its latest LEFT, or of one that was not published while it flapped
@@ -76,7 +74,6 @@ func newPublication(size int, grace time.Duration) publication {
 	return publication{grace: grace, peers: make([]peerLife, size)}
 }
 
-// renumber keeps what is known of members that are still listed.
 func (p *publication) renumber(n roster.Renumbering, size int) {
 	peers := make([]peerLife, size)
 	for i, k := range n {
@@ -115,10 +112,9 @@ func (p *publication) follow(m *netgossip.Merger) {
 	}
 }
 
-// followBoot finds reboots. A boot that is not known says nothing: 0 is what an unset one
-// reads as. A boot that has ended does not come back: when one seems to, two machines have
-// the peer's name and its address, as copies of one machine do. Each answer of the other
-// would look like a reboot; nothing is made of these until a third boot ends the matter.
+// followBoot finds reboots. A boot of 0 is not known and says nothing. A boot that has ended does not come back: when
+// one seems to, two machines have the peer's name and its address, as copies of one machine do. Each change between
+// their answers would look like a reboot; these are ignored until a third boot answers.
 func (p *publication) followBoot(i int, boot uint64) {
 	l := &p.peers[i]
 	switch {
@@ -135,9 +131,9 @@ func (p *publication) followBoot(i int, boot uint64) {
 	}
 }
 
-// hold picks from the missing members those whose restart may still end in time, and returns when the first of these
-// graces runs out. The grace begins with the last evidence, so it ends for all observers at about the same moment,
-// whenever each of them missed the node.
+// hold picks from the missing members those whose restart may still be over in time, and returns when the first of
+// these graces runs out. The grace begins with the last evidence, so it ends for all observers at about the same
+// moment, whenever each of them missed the node.
 func (p *publication) hold(m *netgossip.Merger, missing roster.Set, now boottime.Instant) boottime.Instant {
 	p.held = roster.Set{}
 	next := boottime.Never
@@ -156,7 +152,6 @@ func (p *publication) hold(m *netgossip.Merger, missing roster.Set, now boottime
 	return next
 }
 
-// noteLeft keeps why each of the nodes is LEFT.
 func (p *publication) noteLeft(left roster.Set, self int) {
 	if left.IsEmpty() {
 		return
@@ -198,8 +193,8 @@ func (p *publication) LeftReason(i int) LeftReason {
 // node sees, counts, vouches for and claims dead, and what its statement says, depends on evidence.
 func (p *publication) SetSilent(peers []netgossip.Silence) { p.silent = slices.Clone(peers) }
 
-// doubt picks those of the silent that are in doubt still. A peer that has answered since its silence began is not,
-// whatever is said of it and however late that comes.
+// doubt picks the silent peers that are still in doubt. A peer that has answered since its silence began is not,
+// whatever is said about it, and however late.
 func (p *publication) doubt(m *netgossip.Merger, seen roster.Set) {
 	p.doubted = roster.Set{}
 	for _, s := range p.silent {
@@ -219,9 +214,8 @@ func (c *Core) judgedByOthers() bool {
 	return c.stopping
 }
 
-// publish computes the set of available nodes and its edges. A node that has no quorum
-// is not available on its own socket either, unless its policy is to wait. A node
-// in both edges was LEFT and has JOINed.
+// publish computes the set of available nodes and its edges. A node that has no quorum is not available on its own
+// socket either, unless its policy is to wait. A node in both edges was LEFT first and has JOINed after that.
 func (c *Core) publish(now boottime.Instant) {
 	p, shown := &c.publication, c.fx.Available
 	before := p.present
@@ -235,7 +229,7 @@ func (c *Core) publish(now boottime.Instant) {
 		}
 		avail = avail.Union(wait)
 	}
-	avail = avail.Minus(p.leaving).Minus(c.proof.parted()) // a node that is condemned is in contact, if it could not say so, and runs for seconds only
+	avail = avail.Minus(p.leaving).Minus(c.proof.parted()) // a condemned node that could not say so is still in contact, and runs for seconds only
 	if d := &c.fx.Decision; d.Quorum || d.Action == Hold || (d.Action == Feed && c.cfg.OnLoss == LossWait) {
 		avail.Add(c.cfg.Roster.Self)
 	}
@@ -254,16 +248,17 @@ func (c *Core) publish(now boottime.Instant) {
 	c.fx.Available, c.fx.Flapping = avail, c.Flapping()
 }
 
-// Flap damping, as routers do it with routes that come and go (RFC 2439): each return of a peer that was not announced adds one to its
-// penalty, which halves in flapHalfLife. A return that makes it flapSuppress is not published, and from then on none is before the
-// penalty has sunk to flapReuse. The third return within a minute is the first that can be held, and two never are.
+// Flap damping, as routers do it with routes that come and go (RFC 2439): each unannounced return of a peer adds one to
+// its penalty, which halves in flapHalfLife. A return that raises the penalty to flapSuppress is not published, nor is
+// a later one before the penalty has sunk to flapReuse. The third return within a minute is the first that can be held,
+// and two never are.
 //
-// It concerns JOIN for subscribers alone, as the grace and doubts do (adr/0072):
+// Flap damping concerns JOIN for subscribers alone, as the grace and doubts do (adr/0072):
 //
-//   - LEFT is never late, and never made: a member that is published stays so until it is missing.
-//   - A JOIN is held for flapLongest after the latest return at most.
-//   - Only a minority is held. A node that sees half of the group flap has the fault itself, or the network between has: then nobody is, and those
-//     that were are published at once.
+//   - LEFT is never late, and never made up: a member that is published stays so until it is missing.
+//   - A JOIN is held until flapLongest after the latest return at most.
+//   - Only a minority is held. If a node sees half of the group flap, the fault is its own, or that of the network in
+//     between: then nobody is held, and those that were are published at once.
 const (
 	flapHalfLife = 2 * time.Minute
 	flapSuppress = 2.5
@@ -274,10 +269,9 @@ const (
 // flapMost is the penalty that takes flapLongest to sink to flapReuse.
 var flapMost = flapReuse * math.Exp2(float64(flapLongest)/float64(flapHalfLife))
 
-// flaps is the penalty of one peer.
 type flaps struct {
 	penalty float64
-	at      boottime.Instant // when it was that
+	at      boottime.Instant // when the penalty was that
 	until   boottime.Instant // JOIN is held until then
 }
 
@@ -288,14 +282,13 @@ func (f *flaps) level(now boottime.Instant) float64 {
 	return f.penalty * math.Exp2(-float64(now.Sub(f.at))/float64(flapHalfLife))
 }
 
-// charge adds a return.
 func (f *flaps) charge(now boottime.Instant) {
 	f.penalty = min(f.level(now)+1, flapMost)
 	f.at = now
 	f.until = now.Add(time.Duration(float64(flapHalfLife) * math.Log2(max(1, f.penalty/flapReuse))))
 }
 
-// damp takes the returns of this step, and says when the first JOIN that is held back is due.
+// damp takes the returns of this step, and says when the first JOIN that is held back may be published.
 func (p *publication) damp(back roster.Set, members int, now boottime.Instant) boottime.Instant {
 	for i := range p.flapping.All() {
 		if now >= p.peers[i].flaps.until {
@@ -324,7 +317,6 @@ func (p *publication) charge(back roster.Set, now boottime.Instant) (any bool) {
 	return any
 }
 
-// suppress picks the members that are held back from now on.
 func (p *publication) suppress(members int, now boottime.Instant) {
 	restless := 0
 	for i := range p.peers {
@@ -346,7 +338,7 @@ func (p *publication) suppress(members int, now boottime.Instant) {
 // Flapping lists the peers that are back, and whose JOIN is held because they come and go.
 func (p *publication) Flapping() roster.Set { return p.flapping.And(p.present) }
 
-// FlappingFor is how long at most the JOIN of a peer is held, if it does not go again.
+// FlappingFor is how long at most the JOIN of a peer is held, if the peer does not go away again.
 func (c *Core) FlappingFor(i int) time.Duration {
 	if !c.Flapping().Has(i) {
 		return 0
@@ -366,11 +358,10 @@ const (
 	stallAgain = stallWord / 3
 )
 
-// stall is what is still done after one.
 type stall struct {
-	since    boottime.Instant // it ended; zero: there was none
-	again    boottime.Instant // all are asked once more then; zero: they were
-	holdLeft boottime.Instant // no LEFT is published before
+	since    boottime.Instant // when it ended; zero: there was none
+	again    boottime.Instant // when all are asked once more; zero: they were
+	holdLeft boottime.Instant // before this, no LEFT is published
 	brief    bool             // it was shorter than evidence lasts, so perhaps no peer has missed this node
 }
 
@@ -380,7 +371,7 @@ func (c *Core) noteStall(now boottime.Instant) {
 	case c.stepped != 0 && now.Sub(c.stepped) >= stallAfter:
 		c.holdLeft = now.Add(stallGrace)
 		*t = stall{since: now, again: now.Add(stallAgain), holdLeft: now.Add(stallWord), brief: now.Sub(c.stepped) < c.cfg.MaxAge}
-		if c.cfg.Budget.Sampling > 0 { // nor can all be asked at once
+		if c.cfg.Budget.Sampling > 0 { // here not all can be asked at once
 			t.again, t.holdLeft = 0, c.holdLeft
 			break
 		}

@@ -55,7 +55,7 @@ func (r Reason) String() string { return nameOf(reasonNames[:], r, "invalid") }
 // Reasons lists all reasons, for metrics that must exist from the start.
 func Reasons() []Reason { return allOf[Reason](reasonNames[:]) }
 
-// nameOf is one of the names of a vocabulary that begins with 1; none is the name for all other values.
+// nameOf is the name of a value in a vocabulary that begins with 1; none is the name of all other values.
 func nameOf[T ~uint8](names []string, v T, none string) string {
 	if v == 0 || int(v) >= len(names) {
 		return none
@@ -63,7 +63,6 @@ func nameOf[T ~uint8](names []string, v T, none string) string {
 	return names[v]
 }
 
-// allOf lists a vocabulary.
 func allOf[T ~uint8](names []string) (all []T) {
 	for v := 1; v < len(names); v++ {
 		all = append(all, T(v))
@@ -76,7 +75,7 @@ type Action uint8
 
 const (
 	Feed   Action = iota + 1 // feed until the decision's deadline
-	Hold                     // feed on while a tie is arbitrated, at most until the deadline
+	Hold                     // go on feeding while a tie is arbitrated, at most until the deadline
 	Starve                   // do not feed; an armed watchdog will fire
 	Disarm                   // magic close, if armed
 )
@@ -86,7 +85,7 @@ func (a Action) String() string {
 	return [...]string{"invalid", "feed", "hold", "starve", "disarm"}[a]
 }
 
-// LossPolicy is onQuorumLoss: what a node does that has no quorum.
+// LossPolicy is onQuorumLoss: what a node without quorum does.
 type LossPolicy uint8
 
 const (

@@ -19,9 +19,8 @@ type RosterEffects struct {
 
 // Rosters is the part of the core that follows changes of the list of members.
 //
-// Invariant: the decision needs a majority of every roster of the chain (see
-// [roster.Succession]); while there are several, an equal split of one of them is a
-// minority: two tie-breaks by different lists could both be won.
+// Invariant: the decision needs a majority of every roster of the chain (see [roster.Succession]); while there are
+// several, an equal split of one of them counts as a minority: two tie-breaks by different lists could both be won.
 type Rosters struct {
 	cfg     *Config // of the core
 	merger  *netgossip.Merger
@@ -33,7 +32,7 @@ type Rosters struct {
 	members    map[*roster.Roster]roster.Set
 	electorate []netgossip.Electorate
 	expected   roster.Set // members of any roster of the chain
-	version    uint64     // of the succession, that the rest was made for
+	version    uint64     // of the succession: the one for which the rest was made
 	went       lists      // the lists of that version: a fresh node takes a chain over between two steps
 	changed    boottime.Instant
 	stale      bool             // the directory is not that of this version yet
@@ -44,7 +43,7 @@ type Rosters struct {
 func alone(list *roster.Roster, quorum int) *roster.Succession {
 	s, err := roster.NewSuccession(&roster.Saved{Chain: []*roster.Roster{list}}, nil, func(r *roster.Roster) int { return r.Quorum(quorum) })
 	if err != nil {
-		panic(err) // it refuses chains only
+		panic(err) // only a chain can be refused
 	}
 	return s
 }
@@ -84,8 +83,8 @@ func (r *Rosters) membersOf(h *roster.Roster) roster.Set {
 }
 
 // waits reports whether no change of the list may begin now. In an equal split none may: it would cost this half the
-// grant by which it lives, and could not succeed, since a change needs a majority. But the split may be due to
-// a peer that has gone ahead.
+// grant by which it lives, and could not succeed, since a change needs a majority. But if a peer is in contact and not
+// counted, the split may be due to a peer that has gone ahead with a change.
 func (r *Rosters) waits(view *netgossip.View) bool {
 	return r.tally(view.Counted) == netgossip.EqualSplit && view.Contact.Minus(view.Counted).IsEmpty()
 }
@@ -117,19 +116,19 @@ func (r *Rosters) advance(now boottime.Instant, contact roster.Set) (moves roste
 }
 
 // stand renews what is announced. No step may leave it out, and a changed directory needs it again: without it the
-// statement would say that the directory is in force, and that may be a list that this node merely knows. A node that
-// began in a tie would put it into force for all that hear it.
+// statement would say that the directory is in force, and the directory may be a list that this node merely knows. A
+// node that started in a tie would put that list into force for all that hear the statement.
 func (r *Rosters) stand() {
 	if r.standing = r.cfg.Succession.Standing(); r.standing == (roster.Standing{Chain: [roster.MaxChain]roster.Ref{r.cfg.Roster.Ref()}}) {
 		r.standing = roster.Standing{}
 	}
 }
 
-// farewells is for how many D_max at least a removed node is still talked to.
+// farewells is for how many times D_max, at least, this node still talks to a removed node.
 const farewells = 3
 
 // directory returns the roster to use, if it has to change. A node that has to be added is added at once. A node that
-// was removed stays until it knows that: it would otherwise be reset as one that lost its quorum, instead of
+// was removed stays until it knows of its removal: it would otherwise be reset as one that lost its quorum, instead of
 // disarming.
 func (r *Rosters) directory(now boottime.Instant, contact roster.Set) *roster.Roster {
 	s, present := r.cfg.Succession, r.cfg.Roster
@@ -177,16 +176,15 @@ func (r *Rosters) settled() bool {
 	return len(r.cfg.Succession.Chain()) == 1 && !r.cfg.Succession.Fresh()
 }
 
-// Moving reports whether a list is being changed, or was a moment ago. Then the lists of each peer must be known,
-// from a statement no older than D_max. Otherwise two parts could have quorum by different lists for longer than
-// that.
+// Moving reports whether a list is being changed, or was a moment ago. Then the lists of each peer must be known, from
+// a statement no older than D_max. Otherwise two parts could have quorum by different lists for longer than D_max.
 func (r *Rosters) Moving() bool {
 	return !r.cfg.Succession.Settled() || r.changed > 0 && r.stepped < r.changed.Add(farewells*r.cfg.MaxAge)
 }
 
-// removed reports whether the list in force does not name this node. Nobody relies on the
-// watchdog of such a node any more: a node that could prove its death would need a majority of
-// an older list, and most of that one have gone over to the present one.
+// removed reports whether the list in force does not name this node. Nobody relies on the watchdog of such a node any
+// more: a node that could prove its death would need a majority of an older list, and most members of that list have
+// gone over to the present one.
 func (r *Rosters) removed() bool { return r.cfg.Succession.Removed() }
 
 // mostOfEach reports whether a set has more than half of each list that this node uses.
@@ -228,7 +226,7 @@ func renumbered(n roster.Renumbering, old []boottime.Instant, size int) []bootti
 	return made
 }
 
-// oneList reports whether this node uses the list by which its sets count, and no other. Others only believe such a
+// oneList reports whether this node uses the list whose indices its sets use, and no other. Others only believe such a
 // node, and only such a node holds or condemns itself. If one list is changed into another, their majorities share a
 // member; for any two lists that need not be so.
 //
@@ -259,21 +257,21 @@ func (r *Rosters) window() time.Duration {
 
 // The argument of Prover has a second part besides the claims: if x has given up its guard, one of the nodes that can
 // prove the death of x knows it. x counted the nodes that know by the lists that it used. When a list goes out of
-// force, they may all leave with it; what the others last heard of the guard of x is then worth nothing until x says
-// it again.
+// force, the nodes that know may all leave with it; what the others last heard of the guard of x is then worth nothing
+// until x states its guard again.
 //
-// A guard is carried over if no node can have missed that it was given up:
+// A guard is carried over if no node can have missed that it was given up. That is so in two cases:
 //
-//   - If most of each list that goes out of force have taken the next one up and take x for
-//     guarded still. x can count none of them by the old list alone any more, and one of them would
-//     know of a release that was known to most before.
-//   - If a peer that uses the new list alone takes x for guarded, in the very step in which
-//     this node follows it. It has looked already. Later it would not do: x may count as one who knows
-//     any agent that has dropped it.
+//   - Most members of each list that goes out of force have taken up the next one and still take x for guarded. x can
+//     count none of them by the old list alone any more, and one of them would know of a release that was known to most
+//     before.
+//   - A peer that uses the new list alone takes x for guarded, in the very step in which this node follows it. That
+//     peer has looked already. Later its word would not be enough: x may count, among those that know, any agent that
+//     no longer takes x for guarded.
 //
 // A fresh node did not use any list before. It only knows what such a peer says.
 
-// lists is what a node went by before a step.
+// lists are the lists that a node used before a step.
 type lists struct {
 	chain []*roster.Roster
 	fresh bool
@@ -330,7 +328,7 @@ func (r *Rosters) vouchedFor(x int, before lists, contact roster.Set) bool {
 	return true
 }
 
-// holdAll reports whether a peer uses what this node went by, and the list that is in force now.
+// holdAll reports whether a peer uses the lists that this node used, and the list that is in force now.
 func (l *lists) holdAll(st *roster.Standing, base *roster.Roster) bool {
 	took := false
 	for _, ref := range st.Chain {

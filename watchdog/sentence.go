@@ -10,7 +10,8 @@ import (
 
 // Sentencing is when a node that has lost condemns itself (lease.md P1).
 type Sentencing struct {
-	// After is how long all that speaks for it must have stood, since the evidence of the last majority ran out; 0: never.
+	// After is how long, since the evidence of the last majority ran out, all that speaks for a sentence must have been
+	// true; 0: this node never condemns itself.
 	After   time.Duration
 	Timeout time.Duration // T, as asked for: the watchdog's timeout from then on; also of a node that obeys an order
 	Strike  time.Duration // where the node takes itself down, it waits this long for its word to reach the LUN
@@ -23,11 +24,12 @@ type judgement struct {
 	view     roster.Set       // whom this node counts,
 	quiet    boottime.Instant // and since when that is so, while no other node was heard
 	since    boottime.Instant // since when others show, at each check, that they live without this node; zero: they do not
-	round    uint32           // of the reads of echo blocks then
+	round    uint32           // the round of the reads of echo blocks then
 	loss     lossProof
 }
 
-// rounds is in how many reads in a row, including the first, others must show that they live without this node.
+// rounds is the number of reads in a row, including the first, in which others must show that they live without this
+// node.
 const rounds = 3
 
 // SentenceOf returns the sentence of a node, or this node, if its latest boot is condemned; nil: it is not, as far as
@@ -47,10 +49,10 @@ func (c *Core) SentenceOf(now boottime.Instant, p int) *SentenceState {
 	return own
 }
 
-// Inherit says that a countdown of at most [netgossip.MaxSentence] runs as the agent begins: an agent before it has condemned
-// this boot. Nothing is opened and nobody is counted. That alone is not a reason to announce anything: the countdown
-// may not have been read back (P2), or may be another program's, which goes on feeding. What the previous agent has
-// announced on the LUN is announced again.
+// Inherit says that a countdown of at most [netgossip.MaxSentence] runs as the agent starts: an agent before it has
+// condemned this boot. Nothing is opened and nobody is counted. The countdown alone is not a reason to announce
+// anything: its timeout may not have been read back (P2), or it may belong to another program, which goes on feeding.
+// What the previous agent has announced on the LUN is announced again.
 func (c *Core) Inherit(now boottime.Instant, timeout time.Duration) {
 	if timeout <= 0 || timeout > netgossip.MaxSentence {
 		return
@@ -62,13 +64,14 @@ func (c *Core) Inherit(now boottime.Instant, timeout time.Duration) {
 	}
 }
 
-// judge decides whether this node condemns its boot. It relies on the decision of the step before and on what is known now,
-// and comes before anything that this step says or does: from here on nothing feeds, arms or disarms the watchdog, no grant is
-// held or taken, and nothing that this node says counts for others (P2). The announcement comes later, see Sentenced.
-// If it was condemned now, what it sees and counts has to be computed again.
+// judge decides whether this node condemns its boot. It relies on the decision of the step before and on what is known
+// now, and comes before anything that this step says or does: from here on nothing feeds, arms or disarms the watchdog,
+// no grant is held or taken, and nothing that this node says counts for others (P2). The announcement comes later, see
+// Sentenced. If the boot was condemned now, what the node sees and counts has to be computed again.
 //
-// Invariant: not by silence. An outage of all networks starves every node at once, and all of them would condemn themselves; the
-// evidence shows a side that lives without this node, which every condemned one leaves behind.
+// Invariant: a node does not condemn itself because of silence. An outage of all networks starves every node at once,
+// and all of them would condemn themselves; the evidence shows a side that lives without this node, and every condemned
+// node leaves such a side behind.
 func (c *Core) judge(now boottime.Instant, in proverInput) (condemned bool) {
 	s, j := &c.sentence, &c.judgement
 	c.proof.in = in
@@ -109,13 +112,13 @@ func (c *Core) judge(now boottime.Instant, in proverInput) (condemned bool) {
 
 func (c *Core) condemn(now boottime.Instant) {
 	c.sentence.condemned, c.sentence.at = true, now
-	if c.lun.arbiter != nil { // one that obeys may have no LUN
+	if c.lun.arbiter != nil { // a node that obeys may have no LUN
 		c.lun.arbiter.Condemn()
 	}
 }
 
-// followQuiet notes since when contact has not changed. A member of this side that condemns itself does not count as
-// a change of contact: otherwise each of them would wait for the one before it.
+// followQuiet notes since when contact has not changed. A member of this side that condemns itself does not count as a
+// change of contact: otherwise each such member would wait for the one before it.
 func (c *Core) followQuiet(now boottime.Instant) {
 	j := &c.judgement
 	if c.rosters.tally(c.view.Counted) == netgossip.Majority {
@@ -127,11 +130,11 @@ func (c *Core) followQuiet(now boottime.Instant) {
 	}
 	j.view = c.view.Counted
 	for p := range others.All() {
-		j.quiet = max(j.quiet, c.merger.Sighted(p)) // in one direction is contact, too
+		j.quiet = max(j.quiet, c.merger.Sighted(p)) // a sign of life in one direction is contact, too
 	}
 }
 
-// steady reports whether contact has not changed for long enough, and the last majority is as long ago.
+// steady reports whether contact has not changed for long enough, and the last majority is at least as long ago.
 func (c *Core) steady(now boottime.Instant) bool {
 	after := c.cfg.Sentence.After
 	due := max(c.judgement.quiet, c.judgement.majority).Add(after)
@@ -144,14 +147,14 @@ func (c *Core) steady(now boottime.Instant) bool {
 // mayCondemn is all of P1 but the evidence.
 func (c *Core) mayCondemn(now boottime.Instant) bool {
 	d := &c.fx.Decision
-	lost := d.Action == Starve && (d.Reason == ReasonIsolated || d.Reason == ReasonSplitLost) // by a LUN: no other tie-breaker comes together with one
+	lost := d.Action == Starve && (d.Reason == ReasonIsolated || d.Reason == ReasonSplitLost) // decided by a LUN: no other tie-breaker is used together with one
 	return lost && c.rosters.tally(c.view.Counted) != netgossip.Majority && c.mayLose(now)
 }
 
-// mayLose is what P1 asks for whatever the evidence.
+// mayLose is what P1 asks for with any evidence.
 func (c *Core) mayLose(now boottime.Instant) bool { return c.mayEnd(now) && c.Barred() == BarNone }
 
-// mayEnd is what is asked of this node itself before it condemns its boot, on its own evidence or by an order.
+// mayEnd is what must be true of this node itself before it condemns its boot, on its own evidence or by an order.
 func (c *Core) mayEnd(now boottime.Instant) bool {
 	stalled := c.stepped != 0 && now.Sub(c.stepped) >= stallAfter
 	return !stalled && now >= c.holdLeft && c.hadQuorum && c.guard.Kills() && !c.wantsDisarm() && !c.release.yielded && c.rosters.oneList()
@@ -159,17 +162,17 @@ func (c *Core) mayEnd(now boottime.Instant) bool {
 
 // lossProof is what speaks for a node that has lost the LUN while the others have it (lun.mode: and, lease.md P1, E3).
 type lossProof struct {
-	since  boottime.Instant // others show that they live with the LUN, at each step since; zero: they do not
-	mark   boottime.Instant // all of them have shown it again since
+	since  boottime.Instant // since when others show, at each step, that they live with the LUN; zero: they do not
+	mark   boottime.Instant // when all of them had shown it again
 	rounds int              // how often they have
 }
 
-// judgeLoss reports whether this node condemns its boot because it alone has lost the LUN. It starves already, and the others have
-// it, say so over the networks, and are a majority without this node.
+// judgeLoss reports whether this node condemns its boot because it alone has lost the LUN. The node starves already,
+// and the others have the LUN, say so over the networks, and are a majority without this node.
 //
-// Invariant: that this node has lost the LUN is not enough. If it fails for all, each node has lost it; the others
-// then go on, and say that they have lost it too. Nor is it enough how many have it: those that a hub counts may count nobody
-// but the hub, and live by it.
+// Invariant: that this node has lost the LUN is not enough. If the LUN fails for all, each node has lost it; the others
+// then go on, and say that they have lost it too. Nor is the number of those that have it enough: those that a hub
+// counts may count nobody but the hub, and live by it.
 func (c *Core) judgeLoss(now boottime.Instant) bool {
 	l := &c.judgement.loss
 	d := &c.fx.Decision
@@ -186,7 +189,8 @@ func (c *Core) judgeLoss(now boottime.Instant) bool {
 	case dated > l.mark:
 		l.rounds, l.mark = l.rounds+1, now
 	}
-	// Not shorter than words stay fresh: a node that was fed by its latest word then, has not starved for this long itself.
+	// Not shorter than words stay fresh: a node that was fed when it gave its latest word has not starved for this long
+	// itself.
 	due := max(l.since, c.judgement.quiet).Add(max(c.cfg.Sentence.After, c.cfg.MaxAge))
 	if now < due {
 		c.fx.Wake = min(c.fx.Wake, due)
@@ -279,10 +283,9 @@ func (c *Core) mayStrike(now boottime.Instant) bool {
 
 // followStrike decides whether a node that has to be taken down may be taken down now.
 //
-// Invariant: only a node that its peers count dead anyway is struck, one that starves for want
-// of quorum with its watchdog armed. A node that was never armed, as after its boot, or that
-// is disarmed, is not; nor is one under a policy that lets it live, nor one that stood
-// still itself and has not heard its peers since.
+// Invariant: only a node that its peers take for dead anyway is struck: one that starves for want of quorum with its
+// watchdog armed. A node that was never armed, as after its boot, or that is disarmed, is not; nor is a node under a
+// policy that lets it live, nor one that was frozen itself and has not heard its peers since.
 func (c *Core) followStrike(now boottime.Instant) {
 	d := &c.fx.Decision
 	c.fx.Strike = false
@@ -296,9 +299,9 @@ func (c *Core) followStrike(now boottime.Instant) {
 	c.fx.Strike = c.mayStrike(now)
 }
 
-// mayExecute reports whether a condemned node may be taken down: its word is on the LUN, so that the others know when it has
-// ended, or it has had the time of an I/O to get there. If nodes condemn themselves, only a condemned node is struck
-// (P8).
+// mayExecute reports whether a condemned node may be taken down: its word is on the LUN, so that the others know when
+// it has ended, or that word has had the time of an I/O to get there. If nodes condemn themselves, only a condemned
+// node is struck (P8).
 func (c *Core) mayExecute(now boottime.Instant) bool {
 	s := &c.sentence
 	if !s.condemned {

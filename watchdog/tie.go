@@ -9,17 +9,17 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// BreakTiesBy hands over what decides equal splits by its grants, in place of the LUN and of reaching the API
-// server. It comes before the first step, and instead of a LUN: one half could be granted by the one and
-// the other half by the other.
+// BreakTiesBy hands over what decides equal splits by its grants, in place of the LUN and of reaching the API server.
+// Call it before the first step, and only without a LUN: one half could get a grant on the LUN and the other half one
+// from b.
 func (c *Core) BreakTiesBy(b tie.Breaker) {
 	c.breaker, c.granted = b, true
 	c.cfg.API, c.cfg.LUNLostAsksAPI = false, false
 	c.guard.Leases = true
 }
 
-// Breaker is what is asked about equal splits: the LUN, unless there is another. Whether a split is decided by
-// what it answers, see TieBreaker.
+// Breaker is what is asked about equal splits: the LUN, unless there is another. TieBreaker says whether its answer
+// decides a split.
 func (c *Core) Breaker() tie.Breaker { return c.breaker }
 
 // TieBreaker names what has broken the tie that a reason speaks of, or would break one; zero: nothing.
@@ -37,14 +37,14 @@ func (c *Core) TieBreaker(r Reason) tie.Name {
 	}
 }
 
-// AsksAPI reports whether a tie that is not decided yet, as the reason says, waits for an answer of the API
-// server: nothing else decides, or this node cannot use it.
+// AsksAPI reports whether a tie that is not decided yet, as the reason says, waits for an answer of the API server:
+// nothing else decides, or this node cannot use what does.
 func (c *Core) AsksAPI(r Reason) bool {
 	return (r == ReasonSplitPending || r == ReasonSplitUndecided) && c.split.Split == tie.Unavailable
 }
 
-// bySlots reports whether the grants that decide a tie are on the LUN. Then what its slots say of a guard
-// reaches the half that is granted next, and that half looks there before it counts on a death.
+// bySlots reports whether the grants that decide a tie are on the LUN. Then what the slots say of a guard reaches the
+// half that is granted next, and that half looks there before it counts on a death.
 func (c *Core) bySlots() bool { return c.breaker == tie.Breaker(&c.lun) }
 
 // followMajority keeps the clock of L8: it is restarted by a counted majority only.
@@ -66,8 +66,7 @@ func (c *Core) followMajority(now boottime.Instant) {
 	}
 }
 
-// arbitrate asks the tie-breaker, even while there is no tie: it has to know the earlier views. It returns what the
-// LUN wants done.
+// arbitrate asks the tie-breaker, even while there is no tie: the tie-breaker has to know the earlier views.
 func (c *Core) arbitrate(now boottime.Instant) {
 	c.asked = tie.Input{
 		View: c.view.Counted, Tie: c.outcome == netgossip.EqualSplit && c.united, TieSince: c.tieSince, Quorum: c.rosters.quorum,
@@ -91,7 +90,6 @@ const (
 	apiFirst   = 2 * time.Second
 )
 
-// apiState is what is known of the API server.
 type apiState struct {
 	asked     bool
 	reachable bool
@@ -107,8 +105,8 @@ func (c *Core) APIChecked(reachable bool, at boottime.Instant) {
 // API is the latest result, and when its probe began.
 func (c *Core) API() (reachable bool, at boottime.Instant) { return c.api.reachable, c.api.at }
 
-// followAPI finds out whether the API server should be asked often: it is where
-// an equal split is, or may be next. While a majority is safe nobody needs its answer.
+// followAPI finds out whether the API server should be asked often: where there is no majority, or may soon be none.
+// While a majority is safe nobody needs the answer.
 func (c *Core) followAPI(now boottime.Instant) {
 	n, counted := c.rosters.base().Size(), c.view.Counted.Len()
 	urgent := c.outcome != netgossip.Majority || counted < n && counted-n/2 <= max(1, n/10)
@@ -145,15 +143,15 @@ func (a *apiState) tells(now boottime.Instant, maxAge time.Duration) bool {
 // T4): each has heard from a majority of the roster, itself included, that they use the same terms, since it adopted
 // these.
 //
-// Why then at most one half can: let each half agree, on different terms, and of all their nodes let i be the one
-// that adopted its terms last. A majority is one more than half, so i has the word of a j in the other half, given
-// after i began. Then j has begun after i: it used i's terms when it gave the word, and uses others now. That
-// contradicts the choice of i.
+// Why at most one half can agree: let each half agree, on different terms, and of all their nodes let i be the one that
+// adopted its terms last. A majority is one more than half, so i has the word of a j in the other half, given after i
+// adopted its terms. Then j has adopted its terms after i: it used i's terms when it gave the word, and uses others
+// now. That contradicts the choice of i.
 //
-// The argument relies on this: a node never goes back to words that it had for terms that it has left meanwhile. So
-// these words are on file with the terms; other terms begin without any, and are neither announced nor used before
-// they are on file. Where a LUN breaks ties a word counts only if the speaker's slot shows up on the LUN of the
-// listener: the name of a LUN can be that of a clone.
+// The argument relies on this: a node never goes back to words that it had for terms which it has left meanwhile. So
+// words are on file with the terms; other terms begin without any, and are neither announced nor used before they are
+// on file. Where a LUN breaks ties a word counts only if the speaker's slot shows up on the LUN of the listener: the
+// name of a LUN can be that of a clone.
 type agreement struct {
 	own   netgossip.Terms
 	since boottime.Instant // words from before do not count
@@ -162,8 +160,8 @@ type agreement struct {
 }
 
 // SetTerms makes these the terms that the node uses and states. They must be on file, or unsettled; heard are the
-// members whose word it had when it last went by them without interruption. A core that never got any terms needs no
-// agreement: used alone, it has one way to break ties.
+// members whose word the node had when it last used these terms without interruption. A core that never got any terms
+// needs no agreement: used alone, it has one way to break ties.
 func (c *Core) SetTerms(now boottime.Instant, own netgossip.Terms, heard roster.Set) {
 	c.terms = agreement{own: own, since: now, heard: heard}
 }
@@ -187,7 +185,6 @@ func (c *Core) Agreed() bool {
 	return a.own.Settled() && 2*heard.Len() > base.Size()
 }
 
-// followTerms takes the words of the members in contact.
 func (c *Core) followTerms() {
 	a := &c.terms
 	if !a.own.Stated() {
@@ -198,7 +195,8 @@ func (c *Core) followTerms() {
 		if st == nil || at <= a.since {
 			continue
 		}
-		// Nothing differs from terms that are not settled: each node's are so for a moment at its start.
+		// No terms differ from terms that are not settled: the terms of each node are unsettled for a moment at its
+		// start.
 		put(&a.unfit, p, a.own.Settled() && st.Terms.Settled() && !a.own.Fit(st.Terms))
 		if !a.heard.Has(p) && a.own.Fit(st.Terms) && c.writesHere(p, st) {
 			a.heard.Add(p)
@@ -208,7 +206,7 @@ func (c *Core) followTerms() {
 
 // writesHere reports whether a member uses the same LUN as this node: the token that it states must be in its slot
 // there, and the slot must have been seen to change. A token moves on with each start of its agent, so the record is
-// not of a time before.
+// not from before that start.
 func (c *Core) writesHere(p int, st *netgossip.Statement) bool {
 	if c.terms.own.By&netgossip.BreaksByLUN == 0 {
 		return true
@@ -216,8 +214,8 @@ func (c *Core) writesHere(p int, st *netgossip.Statement) bool {
 	return c.lun.arbiter != nil && !st.Token.IsZero() && c.lun.arbiter.Shows(c.cfg.Roster.Name(p), st.Token)
 }
 
-// termsWait reports whether a word is missing that the slots may complete. A table that is read as
-// seldom as in a settled group would leave a new one without a tie-break for its first twenty seconds.
+// termsWait reports whether a word is missing that the slots may complete. Reading the table as seldom as in a settled
+// group would leave a new group without a tie-break for its first twenty seconds.
 func (c *Core) termsWait() bool {
 	a := &c.terms
 	return a.own.By&netgossip.BreaksByLUN != 0 && a.own.Settled() && !c.view.Seen.And(c.rosters.expected).Minus(a.heard).Minus(a.unfit).IsEmpty()

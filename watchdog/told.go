@@ -15,43 +15,42 @@ type Word struct {
 	ID   uint64 // of the Answer; Tell and Order set it
 	Node string
 	Death
-	// Contradicted: that boot was heard after somebody had reported its death. The answer is RefusedContradicted.
+	// Contradicted says that the boot was heard after somebody had reported its death. The answer is
+	// RefusedContradicted.
 	Contradicted bool
 }
 
-// trial is the period in which a word is checked. It is not believed at once: what members said before may be from a
-// time when they could not know yet.
+// trial is the period in which a word is checked. The word is not believed at once: what members said before may be
+// from a time when they could not know yet.
 //
 // Invariant: when a word is believed, each counted member has answered a question that was asked after the word came,
-// and does not see the node. In all that time nothing of that boot was heard, and its slot on the LUN stood still. So
-// a node that is in contact with a counted member, or with the LUN, is not called dead.
+// and does not see the node. In all that time nothing of that boot was heard, and its slot on the LUN did not change.
+// So a node that is in contact with a counted member, or with the LUN, is not called dead.
 type trial struct {
 	Death
-	question                  // since the word came; zero: there is none
+	question                  // its since is when the word came; zero: there is no trial
 	ids      []uint64         // of the words; none: others have passed it on
-	again    boottime.Instant // a word that others pass on is not tried before
+	again    boottime.Instant // before this, a word that others pass on is not tried
 }
 
 const (
-	trialLimit = 15 * time.Second // after that a member that has not answered will not, nor a LUN that is not read
+	trialLimit = 15 * time.Second // a member that has not answered by then will not, nor will a LUN be read that was not
 	trialAsk   = 2500 * time.Millisecond
 	trialPause = 30 * time.Second
 )
 
-// told is the state of deaths that are reported from outside, and passed on.
 type told struct {
 	words []Word
 	all   []netgossip.Fact // scratch
 }
 
-// Tell takes a death that was proven elsewhere, from a caller that may report it. The answer is in the Effects of
-// this step or of one of those to come.
+// Tell takes a death that was proven elsewhere, from a caller that may report it. The answer is in the Effects of this
+// step or of a later one.
 func (v *Prover) Tell(id uint64, w Word) {
 	w.ID = id
 	v.told.words = append(v.told.words, w)
 }
 
-// hearWords takes the reports from outside.
 func (v *Prover) hearWords(now boottime.Instant) {
 	for i := range v.told.words {
 		v.hear(now, &v.told.words[i])
@@ -59,7 +58,7 @@ func (v *Prover) hearWords(now boottime.Instant) {
 	v.told.words = v.told.words[:0]
 }
 
-// followTrials finds which reports, direct or passed on, may be believed now, and which still are.
+// followTrials finds which reports, direct or passed on, may be believed now, and which are still believed.
 func (v *Prover) followTrials(now boottime.Instant) {
 	for p := range v.peers {
 		w := &v.peers[p]
@@ -126,8 +125,7 @@ func (v *Prover) takeBack(p int, w *witness, boot uint64) {
 	}
 }
 
-// retell makes words be heard again if their trial ends because the node is no longer on the list: they are refused
-// then.
+// retell queues again the words whose trial ends because the node is no longer on the list: they are then refused.
 func (v *Prover) retell(n roster.Renumbering) {
 	for p, k := range n {
 		if t := &v.peers[p].trial; k < 0 {
@@ -151,7 +149,7 @@ func (v *Prover) objection(now boottime.Instant, p int, w *witness, boot uint64)
 	switch {
 	case p == v.roster.Self:
 		return no(RefusedSelf, "")
-	case !v.in.Sole: // nor has one that is condemned, or waits
+	case !v.in.Sole: // no quorum; nor has a node that is condemned, or does not know yet whether it is
 		return no(RefusedNoQuorum, "")
 	case known == 0:
 		return no(RefusedUnknownBoot, "")
@@ -204,7 +202,6 @@ func (v *Prover) signs(now boottime.Instant, p int, w *witness, boot uint64, sin
 	return 0
 }
 
-// try continues a trial.
 func (v *Prover) try(now boottime.Instant, p int, w *witness) {
 	t := &w.trial
 	if w.death.Proof != 0 && w.death.Boot == t.Boot && v.fenced.Has(p) {
@@ -251,7 +248,6 @@ func (v *Prover) try(now boottime.Instant, p int, w *witness) {
 	}
 }
 
-// end closes a trial.
 func (v *Prover) end(now boottime.Instant, w *witness, d Death, err *Refused) {
 	for _, id := range w.trial.ids {
 		v.answer(id, d, err)
@@ -282,8 +278,8 @@ type slotVerdict uint8
 
 const (
 	slotSilent  slotVerdict = iota // nothing yet: wait for it until the trial is over
-	slotWatched                    // it stands still, but not for long enough yet
-	slotAgrees                     // it has stood still for as long as a running node may leave it alone, or there is no LUN
+	slotWatched                    // the slot does not change, but has not been watched for long enough yet
+	slotAgrees                     // the slot has not changed for as long as a running node may leave it alone, or there is no LUN
 	slotRefuses                    // the trial ends with a refusal
 )
 
@@ -292,8 +288,8 @@ const slotLimit = 2 * time.Minute
 
 // askSlot is what the LUN now says about a word.
 //
-// Invariant: no word is believed if the node's slot cannot be read. It may be being written at that moment. Nor does
-// a node believe a word without the slot if another member could read it: then the word belongs on that member.
+// Invariant: no word is believed if the node's slot cannot be read. The node may be writing it at that moment. Nor does
+// a node believe a word without the slot if another member could read it: then that member is the one to tell.
 func (v *Prover) askSlot(now boottime.Instant, p int, t *trial) (slotVerdict, Refused) {
 	why := Refused{Why: RefusedUnread, Node: v.roster.Name(p), Boot: t.Boot}
 	if a := v.slots; a != nil {
@@ -306,7 +302,7 @@ func (v *Prover) askSlot(now boottime.Instant, p int, t *trial) (slotVerdict, Re
 		case slot.Looked || slot.Reads && slot.Torn:
 			return slotRefuses, why
 		case slot.Reads:
-			return slotSilent, why // it has none
+			return slotSilent, why // the node has no slot
 		}
 	}
 	if m, reads := v.whoReads(); reads {

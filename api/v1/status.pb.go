@@ -2506,7 +2506,10 @@ type WatchdogStatus struct {
 	Pretimeout *durationpb.Duration `protobuf:"bytes,14,opt,name=pretimeout,proto3" json:"pretimeout,omitempty"`
 	// Why this node would not condemn itself, whatever it lost. Unspecified: it would, or the
 	// agent does not say.
-	SentenceBar   SentenceBar `protobuf:"varint,15,opt,name=sentence_bar,json=sentenceBar,proto3,enum=fencing.v1.SentenceBar" json:"sentence_bar,omitempty"`
+	SentenceBar SentenceBar `protobuf:"varint,15,opt,name=sentence_bar,json=sentenceBar,proto3,enum=fencing.v1.SentenceBar" json:"sentence_bar,omitempty"`
+	// How long after its last feed it fires, at the latest, by what fencectl watchdog test has
+	// shown on this machine. Absent: it was never seen to fire.
+	FiresWithin   *durationpb.Duration `protobuf:"bytes,16,opt,name=fires_within,json=firesWithin,proto3" json:"fires_within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2644,6 +2647,13 @@ func (x *WatchdogStatus) GetSentenceBar() SentenceBar {
 		return x.SentenceBar
 	}
 	return SentenceBar_SENTENCE_BAR_UNSPECIFIED
+}
+
+func (x *WatchdogStatus) GetFiresWithin() *durationpb.Duration {
+	if x != nil {
+		return x.FiresWithin
+	}
+	return nil
 }
 
 // TimeBudget is the arithmetic of fencing by this node's effective settings; what a peer
@@ -3223,7 +3233,7 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\x04held\x18\x03 \x01(\bR\x04held\x12:\n" +
 	"\vgranted_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"grantedFor\x12\x18\n" +
-	"\apending\x18\x05 \x01(\bR\apending\"\xd4\x04\n" +
+	"\apending\x18\x05 \x01(\bR\apending\"\x92\x05\n" +
 	"\x0eWatchdogStatus\x12\x16\n" +
 	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x1a\n" +
@@ -3242,7 +3252,8 @@ const file_fencing_agent_api_v1_status_proto_rawDesc = "" +
 	"\n" +
 	"pretimeout\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"pretimeout\x12:\n" +
-	"\fsentence_bar\x18\x0f \x01(\x0e2\x17.fencing.v1.SentenceBarR\vsentenceBar\"\x8f\x05\n" +
+	"\fsentence_bar\x18\x0f \x01(\x0e2\x17.fencing.v1.SentenceBarR\vsentenceBar\x12<\n" +
+	"\ffires_within\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\vfiresWithin\"\x8f\x05\n" +
 	"\n" +
 	"TimeBudget\x12.\n" +
 	"\x05d_max\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04dMax\x12;\n" +
@@ -3475,27 +3486,28 @@ var file_fencing_agent_api_v1_status_proto_depIdxs = []int32{
 	31, // 62: fencing.v1.WatchdogStatus.slack:type_name -> google.protobuf.Duration
 	31, // 63: fencing.v1.WatchdogStatus.pretimeout:type_name -> google.protobuf.Duration
 	7,  // 64: fencing.v1.WatchdogStatus.sentence_bar:type_name -> fencing.v1.SentenceBar
-	31, // 65: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
-	31, // 66: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
-	31, // 67: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
-	31, // 68: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
-	31, // 69: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
-	31, // 70: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
-	31, // 71: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
-	31, // 72: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
-	31, // 73: fencing.v1.TimeBudget.release:type_name -> google.protobuf.Duration
-	31, // 74: fencing.v1.TimeBudget.sampling:type_name -> google.protobuf.Duration
-	31, // 75: fencing.v1.TimeBudget.lun_evidence:type_name -> google.protobuf.Duration
-	31, // 76: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
-	32, // 77: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
-	32, // 78: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
-	8,  // 79: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
-	8,  // 80: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
-	79, // [79:81] is the sub-list for method output_type
-	77, // [77:79] is the sub-list for method input_type
-	77, // [77:77] is the sub-list for extension type_name
-	77, // [77:77] is the sub-list for extension extendee
-	0,  // [0:77] is the sub-list for field type_name
+	31, // 65: fencing.v1.WatchdogStatus.fires_within:type_name -> google.protobuf.Duration
+	31, // 66: fencing.v1.TimeBudget.d_max:type_name -> google.protobuf.Duration
+	31, // 67: fencing.v1.TimeBudget.arbitration:type_name -> google.protobuf.Duration
+	31, // 68: fencing.v1.TimeBudget.grant:type_name -> google.protobuf.Duration
+	31, // 69: fencing.v1.TimeBudget.feed_interval:type_name -> google.protobuf.Duration
+	31, // 70: fencing.v1.TimeBudget.watchdog_timeout:type_name -> google.protobuf.Duration
+	31, // 71: fencing.v1.TimeBudget.margin:type_name -> google.protobuf.Duration
+	31, // 72: fencing.v1.TimeBudget.horizon_majority:type_name -> google.protobuf.Duration
+	31, // 73: fencing.v1.TimeBudget.horizon_tie:type_name -> google.protobuf.Duration
+	31, // 74: fencing.v1.TimeBudget.release:type_name -> google.protobuf.Duration
+	31, // 75: fencing.v1.TimeBudget.sampling:type_name -> google.protobuf.Duration
+	31, // 76: fencing.v1.TimeBudget.lun_evidence:type_name -> google.protobuf.Duration
+	31, // 77: fencing.v1.ApiStatus.age:type_name -> google.protobuf.Duration
+	32, // 78: fencing.v1.FencingStatus.GetStatus:input_type -> google.protobuf.Empty
+	32, // 79: fencing.v1.FencingStatus.WatchStatus:input_type -> google.protobuf.Empty
+	8,  // 80: fencing.v1.FencingStatus.GetStatus:output_type -> fencing.v1.Status
+	8,  // 81: fencing.v1.FencingStatus.WatchStatus:output_type -> fencing.v1.Status
+	80, // [80:82] is the sub-list for method output_type
+	78, // [78:80] is the sub-list for method input_type
+	78, // [78:78] is the sub-list for extension type_name
+	78, // [78:78] is the sub-list for extension extendee
+	0,  // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_fencing_agent_api_v1_status_proto_init() }

@@ -315,6 +315,9 @@ func watchdogItem(p *Page, st *fencingv1.Status) {
 	} else if w.GetDisarmReason() != "" {
 		i.say("for " + w.GetDisarmReason())
 	}
+	if d := w.GetFiresWithin(); d != nil {
+		i.say(fmt.Sprintf("- fires within %s, as measured", Exact(d)))
+	}
 	if text := barTexts[w.GetSentenceBar()]; text != "" && w.GetState() != fencingv1.WatchdogState_WATCHDOG_STATE_FAULTY {
 		fault(trouble.NoSelfFence, "- announces no self-fence: "+text)
 	}

@@ -95,7 +95,9 @@ machine later than its timeout, and is not called late at the beginning, is one 
 		t := trial.Trial{
 			Device: &trial.Watchdog{Path: path, NoWayOut: w.NoWayOut}, Name: path, Timeout: *timeout, Now: env.clock, Sync: syncDisks,
 			Say: func(line string) { fmt.Fprintln(env.stdout, line) }, Last: chronicle.last, Failed: chronicle.failed,
-			Latest: watchdog.Latest, Ran: chronicle.ran,
+			Latest: func(identity string, timeout time.Duration) time.Duration {
+				return watchdog.Driver{Identity: identity}.Latest(timeout)
+			}, Keep: chronicle.keep,
 		}
 		return forRoot(t.Run(cmd.Context()))
 	}

@@ -5,13 +5,18 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/fencing-agent/fencing-agent/api/view"
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/cmd/fencectl/trial"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/trials"
 	"github.com/fencing-agent/fencing-agent/history"
+	"github.com/fencing-agent/fencing-agent/watchdog/calibration"
+	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
 // testRecord records in the agent's history that a watchdog is being tested.
@@ -39,10 +44,16 @@ func (r testRecord) last() error {
 	return nil
 }
 
-// ran records that the watchdog has not fired yet, this long after its timeout: the last record on disk shows how
-// late it was.
-func (r testRecord) ran(after time.Duration) {
-	r.note(fmt.Sprintf("a person tries with fencectl watchdog test whether %s resets this node: its timeout passed %v ago, and it has not yet", r.path, after.Round(time.Second)), "")
+// keep begins the record of how late the watchdog fires, beside the history.
+func (r testRecord) keep(info trial.Info) (trial.Record, error) {
+	return trials.Begin(calibrationFile(r.file), calibration.Trial{
+		Identity: info.Identity, Firmware: wdt.Firmware("/sys"), Timeout: info.Timeout, Boot: presentBoot(), Began: r.env.clock().UTC(),
+	})
+}
+
+// calibrationFile is the file of trials that belongs to a history.
+func calibrationFile(history string) string {
+	return strings.TrimSuffix(history, "-history") + "-watchdog"
 }
 
 // failed withdraws the record.

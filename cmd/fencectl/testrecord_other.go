@@ -4,7 +4,8 @@ package main
 
 import (
 	"errors"
-	"time"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencectl/trial"
 )
 
 // testRecord needs Linux.
@@ -19,6 +20,6 @@ func (r testRecord) last() error {
 
 func (r testRecord) failed(string) {}
 
-func (r testRecord) ran(time.Duration) {}
+func (r testRecord) keep(trial.Info) (trial.Record, error) { return nil, nil }
 
 func syncDisks() {}

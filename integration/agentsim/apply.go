@@ -7,7 +7,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 )
 
-// apply makes an event happen.
 func (w *world) apply(e Event) {
 	if e.Kind == Look { // which changes nothing
 		for _, i := range e.Nodes {
@@ -118,7 +117,6 @@ func (w *world) rewire(e Event) {
 	}
 }
 
-// handleProcess does something to a machine's agent.
 func (w *world) handleProcess(m *machine, e Event) {
 	switch e.Kind {
 	case Kill:
@@ -146,7 +144,6 @@ func (w *world) handleProcess(m *machine, e Event) {
 	}
 }
 
-// storage changes the paths to the LUN.
 func (w *world) storage(e Event) {
 	if e.Kind == LUNBack {
 		o := []diskquorumtest.Outcome{diskquorumtest.Land, diskquorumtest.Lose, diskquorumtest.Tear, diskquorumtest.LandFailed}[e.Pick]

@@ -51,7 +51,7 @@ const (
 	fewLosses = 0.05
 	// speaksOn is how long an agent answers with what its hung loop said last.
 	speaksOn = 1500 * time.Millisecond
-	// healthyFor is how long a group is let alone before what comes of a split is judged.
+	// healthyFor is how long a group is left alone before what comes of a split is judged.
 	healthyFor = 35 * time.Second
 )
 
@@ -113,14 +113,14 @@ func (c *checker) after() {
 	}
 }
 
-// hears reports whether a node takes in what others say. Its sockets do so while its loop hangs, and date it by their
-// questions: the loop finds it when it goes on.
+// hears reports whether a node takes in what others say. Its sockets do so even while its loop hangs, and date what
+// they hear by their questions: the loop finds it when it goes on.
 func (c *checker) hears(i int) bool {
 	m := c.w.machines[i]
 	return m.powered && m.proc != nil && !m.proc.stop.isShut()
 }
 
-// speaks reports whether a node gives answers that count; one that ends by an order counts for nobody.
+// speaks reports whether a node gives answers that count; a node that ends by an order counts for nobody.
 func (c *checker) speaks(i int) bool {
 	return c.hears(i) && !c.w.machines[i].obeyed && (!c.w.machines[i].proc.loop.isShut() || c.w.now() < c.w.machines[i].proc.hungAt+speaksOn)
 }
@@ -200,7 +200,7 @@ func (c *checker) fed(p *process) {
 		if p.holding && (other || m.proc == nil) {
 			continue // nobody lives
 		}
-		// One may begin to be fed when the other has just renounced: only both at once counts.
+		// One node may begin to be fed when the other has just renounced: only the time in which both are fed counts.
 		if fed := c.lastFeed[y]; fed > c.fedSince[x] && fed >= now-2*t.feed && now-since > tie+2*t.feed && c.apart(x, y, tie+2*t.feed+c.slack()) {
 			c.failed("split: %s and %s are both fed, and nobody could be heard by both for %v", p.m.name, m.name, tie+2*t.feed)
 		}
@@ -210,22 +210,22 @@ func (c *checker) fed(p *process) {
 	}
 }
 
-// decided notes whether an agent says that it holds. That is the word that it gives its subscribers: who says that it
-// has quorum acts on it, and is judged by that.
+// decided notes whether an agent says that it holds. That is what it tells its subscribers: an agent that says that it
+// has quorum acts on that, and is judged by it.
 func (c *checker) decided(p *process, holding bool) {
 	if holding != p.holding {
 		p.holding, p.saidSince = holding, c.w.now()
 	}
 }
 
-// overlap bounds how long a node may hold beside one that lives: until its words of others are too old, and those whom
-// the other one counts have missed it.
+// overlap bounds how long a node may hold beside one that lives: until the words that it has of others are too old, and
+// those whom the other node counts have missed it.
 func (c *checker) overlap() time.Duration {
 	t := c.w.times
 	return 2*t.maxAge + t.arbitrate + t.grant + 2*time.Second
 }
 
-// livedSince is since when that one of the two says that it lives which did so at its last feed.
+// livedSince is since when that node of the two lives which did not hold at its last feed.
 func (c *checker) livedSince(x, y int) (since time.Duration) {
 	for _, i := range []int{x, y} {
 		if p := c.w.machines[i].proc; p != nil && !c.heldFeed[i] {
@@ -235,8 +235,8 @@ func (c *checker) livedSince(x, y int) (since time.Duration) {
 	return since
 }
 
-// answered judges what an agent says about its own node: a verdict is over with its deadline, and who decides has
-// to say so first if it is to go on.
+// answered judges what an agent says about its own node: a verdict ends with its deadline, and goes on only after the
+// loop has decided again.
 func (c *checker) answered(p *process, said fencingv1.Permission, listed bool) {
 	t := c.w.times
 	longest := max(t.maxAge+t.arbitrate, t.grant)
@@ -283,7 +283,6 @@ func (c *checker) steady(x int, within time.Duration) []int {
 	return with
 }
 
-// fired judges a reset.
 func (c *checker) fired(m *machine) {
 	t := c.w.times
 	c.firedAt[m.index], c.lastFeed[m.index], c.heldFeed[m.index] = c.w.now(), 0, false
@@ -292,8 +291,8 @@ func (c *checker) fired(m *machine) {
 	}
 }
 
-// stillHeard is how long a node may be heard after its LEFT. One that has condemned itself, of which its half says LEFT at once, and
-// rightly, is heard until its last countdown of a second ends, which is later with an IB700.
+// stillHeard is how long a node may be heard after its LEFT. A node that has condemned itself, and that its half
+// rightly reports as LEFT at once, is heard until its last countdown of a second ends, which is later with an IB700.
 func (c *checker) stillHeard(y int) time.Duration {
 	if dog := c.w.machines[y].dog; dog != nil && dog.Stats().Shortened > 0 {
 		return watchdog.LatestOfAny(time.Second) + 500*time.Millisecond
@@ -399,7 +398,6 @@ func (c *checker) fenced(p *process, name, nonce string) {
 	}
 }
 
-// published judges an event that a subscriber got.
 func (c *checker) published(p *process, e *fencingv1.Event) {
 	c.events++
 	if e.GetType() == fencingv1.EventType_LEFT {

@@ -34,8 +34,8 @@ func (l *leash) Arm(timeout time.Duration) (watchdog.Info, error) {
 	return info, err
 }
 
-// Feed of a process that is stopped has no effect, then or later: the feeder looks at the
-// clock again first, as one would that was stopped before it did (see the package doc).
+// Feed of a process that is stopped has no effect, then or later: the feeder looks at the clock again first, as a
+// feeder would that was stopped before it looked (see the package doc).
 func (l *leash) Feed() error {
 	if l.p.stop.isShut() {
 		l.p.stop.pass()
@@ -59,8 +59,8 @@ func (l *leash) Shorten(timeout time.Duration) (time.Duration, error) {
 	return l.p.m.dog.Shorten(timeout)
 }
 
-// Identity implements watchdog.Named.
-func (l *leash) Identity() string { return l.p.m.dog.Identity() }
+// Known implements watchdog.Named.
+func (l *leash) Known() watchdog.Driver { return l.p.m.dog.Known() }
 
 // Look implements watchdog.Looker.
 func (l *leash) Look() (watchdog.Countdown, bool) { return l.p.m.dog.Look() }

@@ -23,21 +23,21 @@
 // but not the same interleaving: memberlist and the runtime draw from sources that no seed
 // reaches. [Shrink] therefore accepts what fails, however often it has to try.
 //
-// A third of the groups of [Random] have watchdogs of two lengths. A third of the schedules
-// change the list of members, in the configuration files of all machines or of some. Machines that are to be added run no agent before.
+// A third of the groups of [Random] have watchdogs with two timeouts. A third of the schedules change the list of
+// members, in the configuration files of all machines or of some. Machines that are to be added run no agent before.
 //
 // In a third of the schedules operators order nodes to end, by the agents of other ones (fencectl fence), now and then two at once.
 //
-// A third of the groups is attacked: somebody on every wire keeps packets and streams of all nodes and
-// sends them again, at any time, to any node, and through every cut once they are older than D_max. Half of these groups use a gossip key;
-// there the version byte of what is sent again is changed now and then, which ends an agent that lets it pass.
+// A third of the groups is attacked: somebody on every wire keeps packets and streams of all nodes and sends them
+// again, at any time, to any node, and through every cut once they are older than D_max. Half of these groups use a
+// gossip key; there the version byte of what is sent again is changed now and then, which crashes an agent that lets it
+// pass.
 //
 // # Properties
 //
-// The checker knows what the networks let through and nothing of what the agents think. Where
-// lists of members change, half of the group is half of any list so far, and nobody must be
-// reset or miss its feed who is on all lists and in contact with a majority of each, whatever
-// lists it was told of itself:
+// The checker knows what the networks let through and nothing of what the agents think. Where lists of members change,
+// half of the group is half of any list so far, and a node that is on all lists and in contact with a majority of each
+// must not be reset or miss its feed, whatever lists it was told of itself:
 //
 //   - lonely: no feed by a node that for D_max could hear from less than half of the
 //     group, or from no more than half where no tie-breaker is configured, unless it says that it holds
@@ -58,8 +58,8 @@
 //     watchdog has not fired;
 //   - left: no LEFT about a node that could be heard all the time, unless JOIN follows within a
 //     second (memberlist may spread what a node believes that has just been cut off itself);
-//   - order: a node ends by an order only if somebody has ordered that this boot of it does, not while another one does so that
-//     it has long been in contact with, and only if most of the others have been fed lately;
+//   - order: a node ends by an order only if somebody has ordered that this boot of it ends, only while no other node
+//     does so that it has long been in contact with, and only if most of the others have been fed lately;
 //   - gone: an agent ends only when it is told to, or when its slot has another owner.
 //
 // # Concurrency

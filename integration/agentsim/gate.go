@@ -157,7 +157,6 @@ func (p *process) client() *grpc.ClientConn {
 	return conn
 }
 
-// addressOf is a node's address on a network.
 func addressOf(network, node int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(network), 0, byte(node + 1)})
 }

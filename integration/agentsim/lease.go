@@ -16,7 +16,6 @@ var (
 	errRefused  = errors.New("the API server refuses")
 )
 
-// leaseClient is a process's way to the Lease.
 type leaseClient struct {
 	p       *process
 	ops     chan leasequorum.Op
@@ -40,7 +39,6 @@ func (c *leaseClient) Log() uint64 {
 	return 1 << 40
 }
 
-// leaseOf is the Lease that a machine's configuration names.
 func (m *machine) leaseOf() *leasequorumtest.Lease {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()

@@ -43,14 +43,12 @@ func (p *process) ask() *fencingv1.Status {
 	return st
 }
 
-// disable makes the disable file of a machine's agent.
 func (w *world) disable(node int) {
 	if err := os.WriteFile(disablePath(w.dir, node), nil, 0o600); err != nil {
 		panic("agentsim: " + err.Error()) // as in writeConfig
 	}
 }
 
-// enable removes it.
 func (w *world) enable(node int) {
 	if err := os.Remove(disablePath(w.dir, node)); err != nil {
 		panic("agentsim: " + err.Error())

@@ -45,7 +45,7 @@ type machine struct {
 	breaks   breaking
 	resets   int
 	ordered  bool // somebody has ordered that this boot ends
-	obeyed   bool // and it says that it does
+	obeyed   bool // and it says that it ends by that
 }
 
 type apiState uint8
@@ -56,7 +56,6 @@ const (
 	apiError              // refuses
 )
 
-// process is one run of the agent.
 type process struct {
 	m         *machine
 	stop      gate // shut while the process is stopped
@@ -79,7 +78,7 @@ type process struct {
 	hungIn    int               // nodes that were in contact then, and had been for a while
 	listEpoch int               // of the list of members that its subscriber knows to be in force
 	holding   bool              // it says that it goes on by the LUN, without quorum
-	saidSince time.Duration     // or that it does not
+	saidSince time.Duration     // since when it says so, or that it does not
 }
 
 // now is the clock of a machine. Boots are hours apart, so that an instant of another boot,
@@ -88,7 +87,6 @@ func (m *machine) now() boottime.Instant {
 	return boottime.Instant(time.Hour)*boottime.Instant(m.index+1) + boottime.Instant(m.w.now())
 }
 
-// powerOn boots the machine and starts its agent.
 func (m *machine) powerOn() {
 	w := m.w
 	w.mu.Lock()
@@ -101,7 +99,7 @@ func (m *machine) powerOn() {
 	boot := m.boot
 	m.dog = watchdogtest.New(watchdogtest.Config{
 		Clock: m.now, BootFencing: m.resets > 0, NoWayOut: w.s.NoWayOut, Hides: w.s.Hides,
-		Identity: w.s.driver(m.index), Least: leastOf(w.s.driver(m.index)), Late: func(timeout time.Duration) time.Duration { return lateBy(w.s.driver(m.index), timeout) },
+		Identity: w.s.driver(m.index), Measured: measuredOf(w.s.driver(m.index)).Measured, Least: leastOf(w.s.driver(m.index)), Late: func(timeout time.Duration) time.Duration { return lateBy(w.s.driver(m.index), timeout) },
 		OnFire: func(boottime.Instant) { m.reset(boot) },
 	})
 	w.mu.Unlock()
@@ -112,13 +110,25 @@ func (m *machine) powerOn() {
 // silentDriver is a watchdog that takes everything and never fires.
 const silentDriver = "silent"
 
-// lateBy is when a watchdog fires, as it was measured: that of the chipset counts down twice, that of IB700 knows even seconds only. It
-// is not what the agents reckon with, but what that has to cover.
+// measuredDriver fires late, and nobody knows it: that was seen when it was tried on the machine.
+const measuredDriver = "board"
+
+// measuredOf is what the agent knows of a driver before it is armed.
+func measuredOf(driver string) watchdog.Driver {
+	d := watchdog.Driver{Identity: driver}
+	if driver == measuredDriver {
+		d.Measured = watchdog.Measured{Timeout: 10 * time.Second, Fired: 20 * time.Second}
+	}
+	return d
+}
+
+// lateBy is when a watchdog fires, as it was measured: that of the chipset counts down twice, that of IB700 counts even
+// seconds only. It is not what the agents allow for, but what they have to allow for.
 func lateBy(driver string, timeout time.Duration) time.Duration {
 	switch driver {
 	case silentDriver:
 		return 24 * time.Hour
-	case "iTCO_wdt":
+	case "iTCO_wdt", measuredDriver:
 		return 2 * timeout
 	case "IB700 WDT":
 		return (timeout + time.Second) / (2 * time.Second) * (2 * time.Second)
@@ -126,7 +136,6 @@ func lateBy(driver string, timeout time.Duration) time.Duration {
 	return timeout
 }
 
-// leastOf is the shortest timeout that a driver takes.
 func leastOf(driver string) time.Duration {
 	if driver == "iTCO_wdt" {
 		return 3 * time.Second
@@ -134,7 +143,6 @@ func leastOf(driver string) time.Duration {
 	return 0
 }
 
-// reset is what the watchdog does to its machine.
 func (m *machine) reset(boot uint64) {
 	w := m.w
 	w.mu.Lock()
@@ -231,8 +239,8 @@ func (m *machine) end(p *process) {
 	_ = p.socket.Close() // never fails
 }
 
-// kill is SIGKILL. The kernel closes the watchdog, which restarts its countdown. With restart
-// a new agent is started as soon as the old one is no more.
+// kill is SIGKILL. The kernel closes the watchdog, which restarts its countdown. With restart a new agent is started as
+// soon as the old one is gone.
 func (m *machine) kill(restart bool) {
 	m.w.mu.Lock()
 	p := m.proc
@@ -438,7 +446,8 @@ func (p *process) follow(ctx context.Context, client fencingv1.FencingClient) {
 	}
 }
 
-// watchDeaths acts as one that takes over what dead nodes had, and asks for the available ones with each status.
+// watchDeaths acts as a subscriber that takes over what dead nodes had, and asks for the available ones with each
+// status.
 func (p *process) watchDeaths(ctx context.Context, client fencingv1.FencingStatusClient, nodes fencingv1.FencingClient) {
 	stream, err := client.WatchStatus(ctx, &emptypb.Empty{}, grpc.WaitForReady(true))
 	if err != nil {

@@ -94,7 +94,6 @@ func (w *world) writeFiles() {
 	}
 }
 
-// writeConfig replaces the configuration file of a machine's agent.
 func (w *world) writeConfig(node int) {
 	w.mu.Lock()
 	epoch := w.lists.onFile[node]
@@ -116,7 +115,7 @@ func (w *world) writeConfig(node int) {
 
 func (w *world) configPath(node int) string { return filepath.Join(w.dir, nodeName(node)+".yaml") }
 
-// inForce takes how the list of members stands for the subscriber of an agent.
+// inForce notes which list of members is in force for the subscriber of an agent.
 func (w *world) inForce(p *process, st *fencingv1.RosterStatus) {
 	w.mu.Lock()
 	epoch := int(st.GetEpoch())

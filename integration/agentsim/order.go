@@ -47,11 +47,11 @@ func (w *world) order(by, victim *machine) {
 	})
 }
 
-// obeys judges a node that says that it ends by an order. By the truth:
+// obeys judges a node that says that it ends by an order. In truth:
 //
 //   - somebody has ordered that this boot of it ends;
 //   - of two that have long been in contact only one does so at a time;
-//   - a majority of the others has been fed lately, and none of these obeys an order: none costs quorum.
+//   - a majority of the others has been fed lately, and none of these obeys an order: so no order costs quorum.
 //
 // From then on it counts for nobody, and its reset is no violation of calm.
 func (c *checker) obeys(p *process) {

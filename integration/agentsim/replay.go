@@ -27,7 +27,6 @@ type replayer struct {
 	seen []int
 }
 
-// recorded is a frame and when it was sent.
 type recorded struct {
 	netgossiptest.Frame
 	at time.Duration
@@ -49,7 +48,6 @@ func (s *Schedule) drawReplay() {
 	s.Key = s.Replay && rng.IntN(2) == 0
 }
 
-// writeKey makes the key file of the group.
 func (w *world) writeKey() {
 	text := base64.StdEncoding.EncodeToString(make([]byte, 32)) + "\n"
 	if err := os.WriteFile(filepath.Join(w.dir, keyFileName), []byte(text), 0o600); err != nil {
@@ -57,7 +55,6 @@ func (w *world) writeKey() {
 	}
 }
 
-// replay begins the attack.
 func (w *world) replay() {
 	r := &replayer{
 		w: w, rng: rand.New(rand.NewPCG(w.s.Seed, 0x2e91a8)), kept: make([][]recorded, len(w.networks)), seen: make([]int, len(w.networks)),
@@ -88,7 +85,7 @@ func (w *world) parted(network, from, to int) bool {
 	return w.cut[network][from][to] || !w.machines[from].carrier[network] || !w.machines[to].carrier[network]
 }
 
-// keep takes what passes, so that all that ever did has the same chance to be kept.
+// keep takes what passes, so that everything that has ever passed has the same chance to be kept.
 func (r *replayer) keep(network int, f netgossiptest.Frame) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 // Schedule is one run: a group, and what happens to it.
@@ -38,8 +36,8 @@ type Schedule struct {
 	MaxAge      time.Duration // D_max, without Key; 0: the default
 	Replay      bool          // somebody sends again what was sent at any time
 	Key         bool          // the gossip is encrypted
-	Before      int           // this many nodes, the first ones, have lun.hold: false, as agents of before there was one
-	LUNMode     string        // lun.mode; empty: tiebreaker. A schedule with another one is not judged: it is by the networks
+	Before      int           // this many nodes, the first ones, have lun.hold: false, as agents from before there was that key
+	LUNMode     string        // lun.mode; empty: tiebreaker. A schedule with another mode is not judged: the checker judges by the networks
 	LUNLoss     bool          // watchdog.selfFence: quorum-or-lun; with LUNMode and
 	Unjudged    bool          // it is looked at only: nothing that happens is a violation
 	Events      []Event
@@ -118,7 +116,7 @@ func (s *Schedule) timing() times {
 }
 
 // latest is when the last of the watchdogs fires after a feed.
-func (s *Schedule) latest() time.Duration { return max(watchdog.Latest(s.Late, s.Watchdog), s.Odd) }
+func (s *Schedule) latest() time.Duration { return max(measuredOf(s.Late).Latest(s.Watchdog), s.Odd) }
 
 // driver is what the driver of a node's watchdog calls itself.
 func (s *Schedule) driver(node int) string {
@@ -136,7 +134,6 @@ func (s *Schedule) everybody() []int {
 	return list
 }
 
-// members is the first list of members.
 func (s *Schedule) members() []int {
 	if s.Members == nil {
 		return s.everybody()
@@ -167,7 +164,6 @@ var (
 	interfaceNames = map[string]string{"mgmt": "eth0", "data": "bond0"}
 )
 
-// disablePath is the disable file of a node's agent.
 func disablePath(dir string, node int) string {
 	return filepath.Join(dir, nodeName(node)+".disable")
 }
@@ -319,8 +315,8 @@ func draw(seed uint64, sizes ...int) Schedule {
 	return s
 }
 
-// silence adds outages of all networks to half of the groups with a LUN. In a fifth of all some nodes, or all, have agents
-// that know no hold.
+// silence adds outages of all networks to half of the groups with a LUN. In a fifth of all groups some nodes, or all,
+// have agents that know no hold.
 func (s *Schedule) silence(rng *rand.Rand) {
 	if rng.IntN(5) == 0 {
 		s.Before = 1 + rng.IntN(s.Nodes)
@@ -353,7 +349,7 @@ func (s *Schedule) drawLease() {
 	}
 }
 
-// drawOdd gives a third of the groups watchdogs of two lengths.
+// drawOdd gives a third of the groups watchdogs with two timeouts.
 func (s *Schedule) drawOdd() {
 	if rng := rand.New(rand.NewPCG(s.Seed, 0x0dd)); rng.IntN(3) == 0 {
 		s.Odd = time.Duration(4+rng.IntN(27)) * time.Second
@@ -363,7 +359,7 @@ func (s *Schedule) drawOdd() {
 // drawLate gives a quarter of the groups watchdogs that fire late.
 func (s *Schedule) drawLate() {
 	rng := rand.New(rand.NewPCG(s.Seed, 0x17c0))
-	if drivers := []string{"iTCO_wdt", "iTCO_wdt", "IB700 WDT"}; rng.IntN(4) == 0 {
+	if drivers := []string{"iTCO_wdt", measuredDriver, "IB700 WDT"}; rng.IntN(4) == 0 {
 		s.Late = drivers[rng.IntN(len(drivers))]
 	}
 }
@@ -376,10 +372,9 @@ func (s *Schedule) seasoned() time.Duration {
 	return healthyFor + c.LeaseExpiry(s.Nodes)
 }
 
-// oneHalf reports whether there is what lets at most one half live.
+// oneHalf reports whether there is something that lets at most one half live.
 func (s *Schedule) oneHalf() bool { return s.LUN || s.Lease }
 
-// dealer draws events.
 type dealer struct {
 	rng *rand.Rand
 	s   *Schedule

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 )
 
-// breaking is how a machine's agent breaks ties, beside what the schedule says for all.
+// breaking is how a machine's agent breaks ties, besides what the schedule says for all.
 type breaking int
 
 const (
@@ -26,7 +26,6 @@ func (b breaking) String() string { return breakingNames[b] }
 
 const otherDevicePath = "/dev/mapper/other"
 
-// path is where the LUN is.
 func (b breaking) path() string {
 	if b == otherLUN {
 		return otherDevicePath

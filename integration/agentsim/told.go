@@ -28,8 +28,9 @@ func (m *machine) powerOff() {
 	m.end(p)
 }
 
-// tellDeaths has one node lose its power in a quarter of the groups, and operators vouch for that: on one node or on several,
-// soon or late. What they say is true. Of a node that is cut off and runs agents may believe them: nobody else could tell.
+// tellDeaths has one node lose its power in a quarter of the groups, and operators vouch for that: on one node or on
+// several, soon or late. What they say is true. Agents may believe them about a node that is cut off and runs: nobody
+// else could tell.
 func (s *Schedule) tellDeaths(rng *rand.Rand) {
 	if s.Nodes < 3 || rng.IntN(4) > 0 {
 		return

@@ -14,7 +14,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
 )
 
-// world is a group of machines and what connects them.
 type world struct {
 	s        Schedule
 	dir      string // what the machines keep over a restart
@@ -41,7 +40,6 @@ type world struct {
 	ended   bool
 }
 
-// line is one line of the timeline.
 type line struct {
 	at   time.Duration
 	who  string
@@ -204,7 +202,6 @@ func (w *world) after(d time.Duration, f func()) {
 	})
 }
 
-// note adds to the timeline.
 func (w *world) note(who, what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -222,7 +219,6 @@ func (w *world) conditionsChanged(change func()) {
 	w.check.after()
 }
 
-// setLinks hands the state of all links to the networks.
 func (w *world) setLinks() {
 	for k, network := range w.networks {
 		for i := range w.machines {
@@ -282,14 +278,12 @@ func (m *machine) setPath(l lunPath, o diskquorumtest.Outcome) {
 	}
 }
 
-// fed takes a feed that took effect.
 func (w *world) fed(p *process) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.check.fed(p)
 }
 
-// published takes an event that a subscriber got.
 func (w *world) published(p *process, e *fencingv1.Event) {
 	w.mu.Lock()
 	w.check.published(p, e)
@@ -308,11 +302,10 @@ func (w *world) told(p *process, st *fencingv1.Status, all *fencingv1.AllNodes) 
 	}
 }
 
-// proven takes a status that a subscriber got.
 func (w *world) proven(p *process, st *fencingv1.Status) {
 	w.inForce(p, st.GetRoster())
 	if !st.GetVerdict().GetQuorum() {
-		return // who may be about to die acts on nothing
+		return // a node that may be about to die acts on nothing
 	}
 	for _, n := range st.GetNodes() {
 		dead := n.GetDeath().GetBootNonce()

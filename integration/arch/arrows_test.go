@@ -91,11 +91,13 @@ var rooms = []room{
 		"api/v1", "boottime", "netgossip/roster", "watchdog", "k8s/client", "k8s/deaths", "k8s/marks", "k8s/memberbook", "k8s/nodelist", "k8s/ownnode", "k8s/sightings", "cmd/fencing-agent/config", "cmd/fencing-agent/statefile",
 	}},
 	{pkg: "cmd/fencing-agent/picture", may: []string{"boottime", "netgossip", "netgossip/roster", "netgossip/tie", "watchdog", "watchdog/wdt", "api/v1", "api/publish", "api/words", "history", "cmd/fencing-agent/config", "cmd/fencing-agent/gossip", "cmd/fencing-agent/parts"}},
+	{pkg: "watchdog/calibration", may: []string{"watchdog"}},
+	{pkg: "cmd/fencing-agent/trials", may: []string{"procfs", "watchdog", "watchdog/calibration", "watchdog/wdt", "cmd/fencing-agent/statefile"}},
 	{pkg: "cmd/fencing-agent/statuspage", may: []string{"api/page", "api/v1", "api/view", "history"}},
 	{pkg: "cmd/fencing-agent/agent", may: []string{
 		"boottime", "procfs", "netgossip", "netgossip/roster", "netgossip/tie", "netgossip/swim", "diskquorum", "diskquorum/keeper", "diskquorum/lunadmin", "diskquorum/rawdev",
 		"watchdog", "watchdog/wdt", "api/page", "api/trouble", "api/v1", "api/words", "api/publish", "k8s/apicheck", "k8s/client", "k8s/deaths", "k8s/leaseregister", "k8s/marks", "k8s/memberbook", "k8s/ownnode", "k8s/sightings", "k8s/leasequorum",
-		"cmd/fencing-agent/config", "cmd/fencing-agent/gossip", "cmd/fencing-agent/members", "cmd/fencing-agent/parts", "cmd/fencing-agent/picture", "cmd/fencing-agent/recorder", "cmd/fencing-agent/statefile", "cmd/fencing-agent/statuspage", "history",
+		"cmd/fencing-agent/config", "cmd/fencing-agent/gossip", "cmd/fencing-agent/members", "cmd/fencing-agent/parts", "cmd/fencing-agent/picture", "cmd/fencing-agent/recorder", "cmd/fencing-agent/statefile", "cmd/fencing-agent/statuspage", "cmd/fencing-agent/trials", "history",
 	}},
 	{pkg: "cmd/fencing-agent", may: []string{"cmd/fencing-agent/agent", "cmd/fencing-agent/config", "cmd/fencing-agent/fdstore"}},
 	{pkg: "cmd/fencing-controller/config"},
@@ -104,9 +106,9 @@ var rooms = []room{
 	{pkg: "cmd/fencing-controller", may: []string{"api/v1", "cmd/fencing-controller/clusterpage", "cmd/fencing-controller/members", "k8s/belief", "k8s/deaths", "k8s/fencing", "k8s/nodefence", "k8s/reconcile", "k8s/recovery", "k8s/storagefence", "k8s/storagewatch", "k8s/program", "k8s/storm", "cmd/fencing-controller/config"}},
 	{pkg: "cmd/distributedapp-operator", may: []string{"k8s/distributedapp", "k8s/distributedapp/gossip", "k8s/ownership", "k8s/program", "netgossip/swim"}},
 	{pkg: "cmd/fencing-executor", may: []string{"k8s/fenceconfig"}},
-	{pkg: "cmd/fencectl", may: []string{"boottime", "docs", "procfs", "api/v1", "api/client", "api/view", "api/words", "diskquorum", "diskquorum/lunadmin", "history", "watchdog", "cmd/fencing-agent/config", "k8s/deaths", "k8s/fenceconfig", "k8s/recovery", "cmd/fencectl/doctor", "cmd/fencectl/trial"}},
-	{pkg: "cmd/fencectl/doctor", may: []string{"api/publish", "api/trouble", "procfs", "netgossip/iface", "netgossip/keyfile", "netgossip/roster", "watchdog", "watchdog/wdt", "cmd/fencing-agent/config"}},
-	{pkg: "cmd/fencectl/trial"},
+	{pkg: "cmd/fencectl", may: []string{"boottime", "docs", "procfs", "api/v1", "api/client", "api/view", "api/words", "diskquorum", "diskquorum/lunadmin", "history", "watchdog", "cmd/fencing-agent/config", "k8s/deaths", "k8s/fenceconfig", "k8s/recovery", "cmd/fencectl/doctor", "cmd/fencectl/trial", "cmd/fencing-agent/trials", "watchdog/calibration", "watchdog/wdt"}},
+	{pkg: "cmd/fencectl/doctor", may: []string{"api/publish", "api/trouble", "procfs", "netgossip/iface", "netgossip/keyfile", "netgossip/roster", "watchdog", "watchdog/wdt", "cmd/fencing-agent/config", "cmd/fencing-agent/trials"}},
+	{pkg: "cmd/fencectl/trial", may: []string{"watchdog/calibration"}},
 }
 
 const whyArrows = "the arrows of docs/architecture.md: pure packages know no adapter, adapters do not know each other, " +

@@ -45,10 +45,8 @@ type Cluster interface {
 	Describe() string // what is real about it
 }
 
-// networks are the SystemNetworks of the demo.
 var networks = lab.StageNetworks
 
-// scenarios are the steps that each name stands for.
 var scenarios = []struct {
 	name  string
 	steps []func(*run, context.Context) error
@@ -140,7 +138,7 @@ func Walk(ctx context.Context, c Cluster, o Options) error {
 	failure := r.steps(ctx, o.Scenario)
 	if took := stalls.Since(r.began); failure != nil && took >= standstill {
 		// Agents that stall together rightly lose sight of each other.
-		failure = fmt.Errorf("%w; the machine stood still for %s, and all agents with it: run the demo again", failure, seconds(took))
+		failure = fmt.Errorf("%w; the machine was frozen for %s, and all agents with it: run the demo again", failure, seconds(took))
 	}
 	if failure == nil {
 		r.p.line("\nAll %d expectations held, %s in all.", r.p.held, seconds(time.Since(r.began)))

@@ -4,10 +4,10 @@
 //
 // # State and invariants
 //
-// The demo drives the agents of a [lab.Stage], or where nobody may create namespaces agents of this process, and watches them through their gRPC sockets only
-// (package observe), so it sees what an operator and a subscriber see. Each printed line
-// with a mark is an expectation; the first that does not hold ends the demo with an
-// error. Bounds on time come from the time budget that the agents publish.
+// The demo drives the agents of a [lab.Stage], or, where nobody may create namespaces, agents of this process, and
+// watches them through their gRPC sockets only (package observe), so it sees what an operator and a subscriber see.
+// Each printed line with a mark is an expectation; the first that does not hold ends the demo with an error. Bounds on
+// time come from the time budget that the agents publish.
 //
 // # Concurrency and blocking
 //

@@ -22,7 +22,6 @@ type printer struct {
 
 func (p *printer) line(format string, args ...any) { fmt.Fprintf(p.out, format+"\n", args...) }
 
-// heading begins a step.
 func (p *printer) heading(format string, args ...any) {
 	p.step++
 	p.line("\n%s", p.paint("1", fmt.Sprintf("%d  %s", p.step, fmt.Sprintf(format, args...))))
@@ -38,7 +37,6 @@ func (p *printer) kept(what string, took time.Duration, remark string) {
 	p.line("   %s %s%s%7s%s", p.paint("32", "✓"), what, pad, seconds(took), remark)
 }
 
-// broken reports one that did not.
 func (p *printer) broken(what string, why error) {
 	p.line("   %s %s", p.paint("31", "✗"), what)
 	p.line("     %s", strings.ReplaceAll(why.Error(), "\n", "\n     "))
@@ -68,7 +66,6 @@ func (p *printer) picture(all, cutNetworks []string, groups ...[]string) {
 
 func join(nodes []string, by string) string { return strings.Join(nodes, by) }
 
-// list names nodes in a sentence.
 func list(nodes []string) string { return strings.Join(nodes, " ") }
 
 // seconds prints a duration to a tenth of a second.

@@ -24,7 +24,6 @@ const (
 	callLimit = 5 * time.Second
 )
 
-// run is one walk through a scenario.
 type run struct {
 	c     Cluster
 	o     *observe.Observer
@@ -45,7 +44,6 @@ func (r *run) expect(ctx context.Context, what string, limit time.Duration, rema
 	return v, r.outcome(what, remark, err)
 }
 
-// stays checks that a condition holds for a while.
 func (r *run) stays(ctx context.Context, what string, during time.Duration, c observe.Condition) error {
 	_, err := r.o.Hold(ctx, during, c)
 	return r.outcome(what, "watched for "+seconds(during), err)
@@ -163,7 +161,6 @@ func (r *run) networkLost(ctx context.Context) error {
 // young when it began has run out by then.
 func (r *run) settle() time.Duration { return r.budget.GetDMax().AsDuration() * 5 / 4 }
 
-// holds checks a condition now.
 func (r *run) holds(what string, c observe.Condition) error {
 	v, _ := r.o.View()
 	if missing := c(v); missing != "" {
@@ -304,7 +301,7 @@ func (r *run) heal(ctx context.Context) error {
 	return r.expectGetAll(ctx, nodes, nodes)
 }
 
-// allBack does what brings nodes back, and expects that all are, and that observers say so of these.
+// allBack does what brings nodes back, and expects that all are back, and that observers say so of these nodes.
 func (r *run) allBack(ctx context.Context, do func() error, nodes, observers []string) error {
 	began := time.Now()
 	if err := do(); err != nil {

@@ -52,7 +52,7 @@ type report struct {
 	answer        netgossip.Answer // without a Statement: none
 	at            boottime.Instant // of a change of membership, a miss or a vouch; zero: none
 	kind          reportKind
-	up            bool // alive, or the network, or of a miss: it voids
+	up            bool // the peer is alive, or the network is up, or the miss voids
 	silent        []netgossip.Silence
 }
 

@@ -16,8 +16,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
-// bootSpread is the time over which the instances are started: those of one instant
-// would tick in step for ever.
+// bootSpread is the time over which the instances are started: instances of one instant would tick in step for ever.
 const bootSpread = 500 * time.Millisecond
 
 // bootLimit is how long it may take until every instance knows all others.

@@ -17,8 +17,8 @@ const (
 	otherNames = 3  // in whose names it speaks, too
 )
 
-// liar is a member that has the key and its place in the list, as the rest of its node, and lies: it asks everybody for the
-// cookie that its words must bear, and then says everything that can be said, about everybody in turn.
+// liar is a member that has the key and its place in the list, as the rest of its node, and lies: it asks everybody for
+// the cookie that its words must contain, and then says everything that can be said, about everybody in turn.
 type liar struct {
 	w    *world
 	node int
@@ -55,7 +55,7 @@ func (l *liar) overhear(_, from, to int, packet []byte) {
 	if to != l.node || kindOf(packet) != wireUserMsg {
 		return
 	}
-	for skip := range len(packet) { // behind label and checksum, whichever there are
+	for skip := range len(packet) { // after label and checksum, whichever there are
 		if packet[skip] != wireUserMsg {
 			continue
 		}

@@ -62,7 +62,6 @@ func (o *observer) setUp(node int, up bool) {
 	}
 }
 
-// begin starts to count false results.
 func (o *observer) begin() (complete int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -98,7 +97,6 @@ func (o *observer) changed(node int, view, available, byDoubt roster.Set) {
 	o.follow(node)
 }
 
-// leaves judges a LEFT.
 func (o *observer) leaves(node, peer int, at time.Duration, byDoubt bool) {
 	if byDoubt {
 		o.byDoubt++
@@ -190,7 +188,6 @@ func (o *observer) follow(node int) {
 	hold(&a.left[node], !o.available[node].Intersects(a.gone[node]))
 }
 
-// detections collects how long each node took.
 func (o *observer) detections() (exact, below, left Distribution) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

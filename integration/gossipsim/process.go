@@ -19,7 +19,6 @@ import (
 	"time"
 )
 
-// outcome is what the child reports to the parent.
 type outcome struct {
 	Report *Report
 	Error  string

@@ -91,7 +91,7 @@ func newReport(w *world) *Report {
 	return r
 }
 
-// finish fills in what is known at the end, this long after the begin of the schedule.
+// finish fills in what is known at the end, this long after the beginning of the schedule.
 func (r *Report) finish(w *world, measured time.Duration) {
 	r.Measured = measured
 	r.NodeHours = float64(w.cfg.Nodes) * measured.Hours()

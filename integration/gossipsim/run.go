@@ -30,7 +30,6 @@ func simulate(cfg Config) (*world, *Report, error) {
 	return w, r, err
 }
 
-// run lets the faults of the world happen.
 func (w *world) run() (*Report, error) {
 	cfg, begin := w.cfg, time.Now()
 	if err := w.boot(); err != nil {
@@ -61,7 +60,7 @@ func (w *world) run() (*Report, error) {
 			m := moments[next]
 			another := m.begin && scenario.Each != "" && w.faults[m.fault].Kind == scenario.Each
 			if another {
-				r.detected(w) // what the one before made them find out
+				r.detected(w) // what the fault before made the nodes find out
 			}
 			if w.apply(m); next == measured || another {
 				w.obs.measure()

@@ -99,7 +99,7 @@ type Scenario struct {
 	// Measured says that detection is measured from the schedule's first event, or, with
 	// AtEnd, from that event's end.
 	Measured, AtEnd bool
-	// Each says that detection is measured from the begin of each fault of this kind, one after the other.
+	// Each says that detection is measured from the beginning of each fault of this kind, one after the other.
 	Each   Kind
 	faults func(c *Config, r *rand.Rand) []Fault
 }
@@ -170,7 +170,6 @@ func (c *Config) Schedule() ([]Fault, error) {
 // phase of all the tickers that the boot has started.
 func phase(r *rand.Rand) time.Duration { return time.Duration(r.Int64N(int64(time.Second))) }
 
-// one makes a fault of one random node.
 func one(k Kind) func(*Config, *rand.Rand) []Fault {
 	return func(c *Config, r *rand.Rand) []Fault {
 		return []Fault{{Kind: k, At: phase(r), Nodes: []int{r.IntN(c.Nodes)}}}
@@ -195,7 +194,7 @@ func series(c *Config, r *rand.Rand) []Fault {
 	return faults
 }
 
-// deadSwitch has nobody reach anybody on the first network.
+// deadSwitch lets nobody reach anybody on the first network.
 func deadSwitch(c *Config, r *rand.Rand) []Fault {
 	dead := Fault{Kind: Isolate, Nodes: r.Perm(c.Nodes), Networks: []int{0}}
 	return []Fault{dead, {Kind: Crash, At: min(c.Duration, 10*time.Second+phase(r)), Nodes: []int{r.IntN(c.Nodes)}}}

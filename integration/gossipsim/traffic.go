@@ -35,7 +35,6 @@ func (t *Traffic) packet(b []byte) {
 	}
 }
 
-// segments counts a part of a stream.
 func (t *Traffic) segments(n, payload int) { t.StreamBytes += uint64(n*tcpHeaders + payload) }
 
 func (t *Traffic) add(o Traffic) {

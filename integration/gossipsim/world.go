@@ -183,7 +183,6 @@ func (w *world) moments() []moment {
 	return ms
 }
 
-// apply begins or ends a fault.
 func (w *world) apply(m moment) {
 	f := &w.faults[m.fault]
 	w.fab.change(func() { w.fab.apply(f, m.begin, w.cfg.Link) })

@@ -46,8 +46,8 @@ func NewAgents(l *Lab, binary string, cfg AgentConfig) (*Agents, error) {
 	return &Agents{lab: l, cfg: cfg, binary: binary, processes: map[string]*Process{}, killed: map[string]bool{}, programs: map[string]string{}}, nil
 }
 
-// Use gives a node another agent's program, from its next start on: one of another version, say; empty: the one that the
-// others have. Its agent must not run.
+// Use gives a node another agent's program, from its next start on: one of another version, say; empty: the one that
+// the others have. Its agent must not be running.
 func (a *Agents) Use(node, binary string) error {
 	if _, err := os.Stat(cmp.Or(binary, a.binary)); err != nil {
 		return fmt.Errorf("lab: agent's program: %w", err)
@@ -112,8 +112,8 @@ func (a *Agents) Kill(node string) error {
 	return p.Kill()
 }
 
-// stopLimit bounds a planned stop: a majority has to know of it, which a cut may keep from that, and a process does not end before
-// its I/O on a LUN that hangs.
+// stopLimit bounds a planned stop: a majority has to know of it, which a cut may prevent, and a process does not end
+// before its I/O on a LUN that hangs.
 const stopLimit = 30 * time.Second
 
 // Stop stops the agent as planned (SIGTERM) and waits for its end, which must be a clean one.
@@ -136,8 +136,8 @@ func (a *Agents) Stop(node string) error {
 	return nil
 }
 
-// Reboot is what a reset looks like to the others: the agent is killed and comes back in
-// another boot of the kernel. It takes Boots.
+// Reboot is what a reset looks like to the others: the agent is killed and comes back in another boot of the kernel. It
+// needs Boots.
 func (a *Agents) Reboot(node string) error {
 	if a.boots == nil {
 		return errors.New("lab: reboot: the agents run in the boot of this machine: see Boots")
@@ -151,9 +151,8 @@ func (a *Agents) Reboot(node string) error {
 	return a.Start(node)
 }
 
-// Boots gives every node a boot of its own, see ExecInBoot. It must come before the first
-// Start. launcher is a program that calls ExecInBoot with the arguments that follow those
-// given here.
+// Boots gives every node a boot of its own, see ExecInBoot. It must be called before the first Start. launcher is a
+// program that calls ExecInBoot with the arguments that follow those given here.
 func (a *Agents) Boots(launcher ...string) error {
 	a.boots = &boots{dir: a.cfg.Dir, launcher: launcher}
 	for _, node := range a.Nodes() {

@@ -32,7 +32,6 @@ func (l *Lab) RestoreInterface(node, network string) error {
 	})
 }
 
-// interfaceOf runs f with the positions of network and node while nothing else changes.
 func (l *Lab) interfaceOf(node, network string, f func(i, j int) error) error {
 	i, err := l.networkIndex(network)
 	if err != nil {

@@ -104,8 +104,8 @@ func configureLoop(device, backing *os.File, sectorSize int) error {
 	return nil
 }
 
-// Lose lets a device end after its first block: to its node the LUN is lost at once, with an error for each I/O
-// behind that, while the others see all of it. Restore ends it.
+// Lose lets a device end after its first block: to its node the LUN is lost at once, with an error for each I/O after
+// that block, while the others see all of it. Restore undoes that.
 func (s *LoopSet) Lose(i int) error { return s.limit(i, 4096) }
 
 // Restore gives a device that was lost its whole size again.

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SlowFile is a file that shows another one, and takes its time for each read and write of it. Several at once each take
-// that time, not one after the other. It is a FUSE file system of one file that is mounted nowhere: the kernel takes it
-// away with the last that has it open, also when this process dies.
+// SlowFile is a file that shows another one, and takes its time for each read and write of it. Several at once each
+// take that time, not one after the other. It is a FUSE file system of one file that is mounted nowhere: the kernel
+// takes it away with the last user that has it open, also when this process dies.
 type SlowFile struct {
 	Path   string // for LoopDevices, in this process only
 	IOs    atomic.Int64

@@ -15,7 +15,8 @@ import (
 )
 
 // Watchdogs are simulated watchdogs of the nodes, one for each boot of a node. They are held by the lab's owner, as the
-// kernel holds real ones: they count on when an agent is killed or stopped, and its end restarts the countdown.
+// kernel holds real ones: they go on counting when an agent is killed or stopped, and the agent's end restarts the
+// countdown.
 type Watchdogs struct {
 	dir   string
 	fired func(node string, timeout time.Duration)
@@ -183,7 +184,7 @@ func serveWatchdog(conn net.Conn, d *watchdogtest.Device) {
 	}
 }
 
-// remoteWatchdog is a Device that lives in another process.
+// remoteWatchdog is a Device in another process.
 type remoteWatchdog struct {
 	conn net.Conn
 
@@ -248,8 +249,8 @@ func (r *remoteWatchdog) Look() (watchdog.Countdown, bool) {
 	return a.Countdown, a.Known && err == nil
 }
 
-// Watchdogs gives every node a simulated watchdog, see [NewWatchdogs]. launcher is a program that runs the agent with the
-// watchdog behind the path that follows the arguments given here. It must come before the first Start.
+// Watchdogs gives every node a simulated watchdog, see [NewWatchdogs]. launcher is a program that runs the agent with
+// the watchdog behind the path that follows the arguments given here. It must be called before the first Start.
 func (a *Agents) Watchdogs(fired func(node string, timeout time.Duration), launcher ...string) (*Watchdogs, error) {
 	w, err := NewWatchdogs(a.cfg.Dir, a.Nodes(), fired)
 	a.launcher, a.dogs = launcher, w

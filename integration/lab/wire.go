@@ -67,7 +67,7 @@ func (w *Wire) find(h *netlink.Handle) error {
 }
 
 // Read returns the next frame that a node sends, its length, its sender and its network, as indexes in Nodes and
-// Networks. Sums that a card would make are missing. It returns [os.ErrClosed] after Close.
+// Networks. Checksums that a card would compute are missing. It returns [os.ErrClosed] after Close.
 func (w *Wire) Read(b []byte) (n, node, network int, err error) {
 	for {
 		var from unix.Sockaddr
@@ -94,7 +94,7 @@ func (w *Wire) Read(b []byte) (n, node, network int, err error) {
 	}
 }
 
-// Send puts a frame in front of a node. Without a carrier there it is lost.
+// Send delivers a frame to a node. Without a carrier there it is lost.
 func (w *Wire) Send(frame []byte, node, network int) error {
 	to := &unix.SockaddrLinklayer{Ifindex: w.links[place{network, node}], Halen: 6}
 	copy(to.Addr[:], frame[:min(6, len(frame))])

@@ -32,12 +32,11 @@ const (
 	exitUsage  = 2
 )
 
-// usageError is an error of the caller: the command cannot be meant like that.
+// usageError is an error of the caller: the command makes no sense as it was given.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// usagef makes a usageError.
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // run executes the command line and returns the exit code.

@@ -11,7 +11,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/gossipsim"
 )
 
-// detection is one distribution and its names.
 type detection struct {
 	text string
 	*gossipsim.Distribution
@@ -173,7 +172,7 @@ func withoutEmptyColumns(rows [][]string) [][]string {
 	return rows
 }
 
-// setName says if the group that is compared with was not one.
+// setName is the name of the parameter set, with a note if its group did not form.
 func setName(r *gossipsim.Report) string {
 	if r.Unformed {
 		return r.Config.Set + " (does not form)"

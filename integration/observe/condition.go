@@ -23,7 +23,7 @@ func All(conditions ...Condition) Condition {
 	}
 }
 
-// each builds a condition of one that is asked for the status of every node named.
+// each turns a condition on the status of one node into one on all the nodes named.
 func each(nodes []string, c func(node string, s *fencingv1.Status) string) Condition {
 	return func(v *View) string {
 		var missing []string
@@ -257,8 +257,8 @@ func Subscribed(nodes ...string) Condition {
 	}
 }
 
-// Heard holds when all events have come that the nodes have published by their statuses. The two come by streams of their own:
-// what is counted from a moment before that may find an event of what was before.
+// Heard holds when all events have come that the nodes, by their statuses, have published. Events and statuses come by
+// separate streams: a count that begins before that moment may find an event of what was before.
 func Heard(nodes ...string) Condition {
 	return func(v *View) string {
 		var missing []string
@@ -325,8 +325,8 @@ func NoLeft(since time.Time, observers ...string) Condition {
 	}
 }
 
-// Left holds when each of the observers lists the node as not available, for the reason given. In groups with doubts one
-// that is unreachable may have been LEFT because of these, before its evidence ran out.
+// Left holds when each of the observers lists the node as not available, for the reason given. In groups with doubts an
+// unreachable node may have been LEFT because of doubts, before its evidence ran out.
 func Left(node, reason string, observers ...string) Condition {
 	return each(observers, func(_ string, s *fencingv1.Status) string {
 		for _, n := range s.GetNodes() {

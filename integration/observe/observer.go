@@ -57,7 +57,7 @@ type View struct {
 	Status map[string]*fencingv1.Status
 	// Subscribed says which agents have accepted a subscriber: from then on none of their events is missed.
 	Subscribed map[string]bool
-	// Heard counts, of those, the events up to which all have come, as Status.revision does.
+	// Heard is, for those agents, the event up to which all have come, by its number in Status.revision.
 	Heard map[string]uint64
 	// Events and Verdicts are all since the observer began.
 	Events   []Event

@@ -39,8 +39,8 @@ func NewStalls() *Stalls {
 	return s
 }
 
-// Disk watches the disk of a folder, too, as another process's write-back may keep it busy for seconds: to agents whose LUN is a
-// file on it that is a LUN that hangs. It writes a block of its own now and then, as agents do.
+// Disk watches the disk of a folder, too, because another process's write-back may keep it busy for seconds: agents
+// whose LUN is a file on that disk then have a LUN that hangs. It writes a block of its own now and then, as agents do.
 func (s *Stalls) Disk(dir string) error {
 	f, err := os.OpenFile(filepath.Join(dir, "stalls"), os.O_CREATE|os.O_RDWR|unix.O_DIRECT|unix.O_DSYNC, 0o600)
 	if err != nil {

@@ -17,7 +17,7 @@ const slack = 10 * time.Millisecond
 
 type checker struct {
 	touched    []*Node          // something has happened to them since the latest check
-	due        boottime.Instant // all are checked then, whatever has happened to them: time alone has it that one feeds no longer, or two for too long
+	due        boottime.Instant // all are checked then, whatever has happened to them: by the passing of time alone one may feed no longer, or two for too long
 	bounds     [2]time.Duration // of an overlap, by how many of the two hold
 	both       []overlap        // [a*nodes + b] of those that both feed, and whose views have no common member
 	decided    map[uint64]*diskquorum.Grant
@@ -53,14 +53,14 @@ func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempt
 
 // Violations lists what broke safety, in words; empty is what it must be.
 //
-//   - Two nodes whose views have no common member both have permission to feed for longer
-//     than the tie's budget before the watchdog: max(D_max+A, G), or, where one of them holds by the LUN,
-//     D_lun + D_max + G. Where both do, nobody lives. Only the policy fence promises that.
+//   - Two nodes whose views have no common member both have permission to feed for longer than the tie's budget before
+//     the watchdog: max(D_max+A, G), or, where one of them holds by the LUN, D_lun + D_max + G. Where both hold, nobody
+//     lives. Only the policy fence promises that.
 //   - One instance of the log has two values.
 //   - Two halves feed by grants of the Lease at one moment.
 //   - A grant of the Lease is replaced while a holder runs whose token has not moved on.
-//   - A node is published as fenced that is still running as it was, or its boot as ended.
-//   - A node that hears by the LUN who lives takes itself down for nobody: nobody has lived for D_max.
+//   - A node that is still running as it was is published as fenced, or its boot as ended.
+//   - A node that hears by the LUN who lives takes itself down although nobody has lived for D_max.
 //   - Evidence of a peer, a vouch or a quorum is dated later than the network's packets bear out.
 //   - Two nodes that nothing keeps from talking on a network have no young evidence of each other there.
 //   - A node obeys an order that nobody has given for its boot, under maintenance, beside another one, or so that no majority is left.
@@ -76,7 +76,7 @@ func (c *Cluster) Bridged() int { return c.check.Bridged }
 // Attempts lists the ballots that ended.
 func (c *Cluster) Attempts() []diskquorum.Attempt { return c.check.Attempts }
 
-// undecided bounds how long a node feeds that has no majority and is granted nothing.
+// undecided bounds how long a node may feed that has no majority and no grant.
 func (c *Config) undecided(t *Times) time.Duration {
 	return max(max(t.Timing.MaxAge+c.sampling(t), c.voices(t))+t.Timing.Arbitrate, t.Timing.Grant)
 }
@@ -110,8 +110,8 @@ func (c *Cluster) right(n *Node) right {
 	}
 }
 
-// touch has the next check look at a node. An event happens to one node, and only that one can do otherwise than before, but
-// for what time does (due): to look at all nodes and pairs with each event was most of the time of a run.
+// touch makes the next check look at a node. An event happens to one node, and only that node can act otherwise than
+// before, except for what time does (due): looking at all nodes and pairs at each event took most of the time of a run.
 func (c *Cluster) touch(n *Node) { c.check.touched = append(c.check.touched, n) }
 
 func (c *Cluster) checkStep() {
@@ -139,7 +139,7 @@ func (c *Cluster) checkStep() {
 	k.touched = k.touched[:0]
 }
 
-// checkNode finds by what a node feeds now.
+// checkNode finds by what right a node feeds now.
 func (c *Cluster) checkNode(n *Node) {
 	k := &c.check
 	if !c.older.unpromised {
@@ -158,8 +158,8 @@ func (c *Cluster) checkNode(n *Node) {
 	}
 }
 
-// checkPair holds two nodes that both feed against each other, after one of them began or ended to, or counts others, or when it
-// is due.
+// checkPair compares two nodes that both feed, after one of them has begun or ceased to feed, or counts others, or when
+// the pair is due.
 func (c *Cluster) checkPair(a, b *Node) {
 	k := &c.check
 	was, now := &k.both[a.Index*len(c.nodes)+b.Index], overlap{since: c.now}
@@ -196,7 +196,7 @@ func (c *Cluster) recount(n *Node) {
 	}
 }
 
-// overlap is that two nodes feed whose views have no common member.
+// overlap is a time in which two nodes feed whose views have no common member.
 type overlap struct {
 	since   boottime.Instant
 	holders int // this many of them hold by the LUN, and live by nothing else

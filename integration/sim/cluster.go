@@ -24,7 +24,7 @@ type Config struct {
 	Devices  int  // of the LUN: 1 or 3; 0: 1
 	Strike   bool // onFence: reboot
 	NoHold   bool // nobody holds by the LUN
-	Before   int  // this many nodes, the first ones, have agents of before there was a hold
+	Before   int  // this many nodes, the first ones, have agents from before there were holds
 	Sentence watchdog.Sentencing
 	Blind    float64 // share of starts at which an agent cannot see what the kernel counts down
 	Lingers  bool    // a process that was killed may hang in the kernel, with the watchdog open
@@ -36,9 +36,9 @@ type Config struct {
 	Times
 	Margin   time.Duration
 	Evidence time.Duration // EvidenceInterval: between two probes of one peer
-	// Membership is whether memberlist has an opinion of the peers. Where samples are taken, which begins
-	// with sampledFrom nodes, it has one in any case. Rumours is how often, of all looks at a peer that
-	// is there, it says that it is dead.
+	// Membership is whether memberlist has an opinion of the peers. Where samples are taken, which begins with
+	// sampledFrom nodes, it has one in any case. Rumours is how often memberlist says that a peer is dead, of all looks
+	// at a peer that is there.
 	Membership bool
 	Rumours    float64
 	Reboot     time.Duration // a reset node is back after this; 0: never
@@ -51,7 +51,7 @@ type Config struct {
 	Odd *Times
 
 	outages *rand.Rand // draws when all networks are silent; nil: they never are
-	often   bool       // they are half of the time
+	often   bool       // they are silent half of the time
 	foreign *rand.Rand // draws when a device is somebody else's; nil: it never is
 	back    *rand.Rand // draws when a device goes back; nil: it never does
 }
@@ -102,7 +102,6 @@ func (c *Config) sampling(t *Times) time.Duration {
 // sampledFrom is the size of the smallest group on two networks in which samples are taken (docs/measurements/tuning.md).
 const sampledFrom = 9
 
-// times are the settings of a node.
 func (c *Cluster) times(n *Node) *Times {
 	if n.own != nil {
 		return n.own
@@ -182,7 +181,7 @@ type Node struct {
 	ended    []watchdog.Death // by the roster's indices
 	logged   logged
 	right    right // by what it feeds, as checked last
-	moved    bool  // since then by something else, or it counts others
+	moved    bool  // since then it feeds by something else, or counts others
 	bridged  bool  // it feeds beside a partner that has a majority (L14)
 	lastFeed boottime.Instant
 	Resets   int // how often the watchdog fired
@@ -269,7 +268,7 @@ func (c *Cluster) Start(i int) {
 	c.scheduleFeed(n)
 }
 
-// disarm has the core know whether the disable file is there.
+// disarm tells the core whether the disable file is there.
 func (n *Node) disarm() {
 	why := ""
 	if n.disable {
@@ -397,7 +396,6 @@ func (c *Cluster) wakeNode(n *Node, d time.Duration) {
 	c.dueAt(n, n.stepAt, n.wake)
 }
 
-// step runs the core and carries out its effects.
 func (c *Cluster) step(n *Node) {
 	fx := n.core.Step(c.now)
 	n.decision = fx.Decision
@@ -412,7 +410,7 @@ func (c *Cluster) step(n *Node) {
 		c.check.attempt(fx.Attempt)
 	}
 	c.guard(n, fx)
-	// One in maintenance is not fed, and lives as well.
+	// A node in maintenance is not fed, and lives as well.
 	if d := &fx.Decision; d.Action == watchdog.Feed && d.Quorum || d.Action == watchdog.Disarm && (d.Quorum || n.core.Split().Split == tie.Won) {
 		n.lived = c.now
 	}

@@ -30,10 +30,10 @@ func (c *Cluster) checkDate(n *Node, g *gossip, p *Node, index int) {
 	}
 }
 
-// checkVouch holds a vouch to the packets: somebody has answered a probe that is hardly older. A sample that
-// is missed moves the vouch on as long as there are few of them, so where few peers are left none need
-// have answered; but then it must cover nobody before half of the time is over that evidence lasts. A slow
-// network takes its time over the samples as well: there checkQuorum is the bound.
+// checkVouch holds a vouch to the packets: somebody has answered a probe that is hardly older. A sample that is missed
+// moves the vouch on as long as there are few of them, so where few peers are left none of them need have answered; but
+// then the vouch must cover nobody before half of the time that evidence lasts is over. Samples take long on a slow
+// network, too: there checkQuorum is the bound.
 func (c *Cluster) checkVouch(n *Node, g *gossip) {
 	c.check.Vouches++
 	if c.weather[g.network].Slow > 0 || c.now.Sub(c.cleared[g.network]) < 2*g.params.EvidenceMaxAge {
@@ -130,7 +130,7 @@ func (c *Cluster) heardSince(n *Node, since boottime.Instant, others int) bool {
 	return false
 }
 
-// slandered is how soon a peer is asked of which memberlist says that it is dead, and has answered.
+// slandered is how soon a peer is asked, and has answered, after memberlist has said that it is dead.
 const slandered = 500 * time.Millisecond
 
 // lookEvery is the time between two checks of all links.

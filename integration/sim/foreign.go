@@ -14,7 +14,7 @@ type shown struct {
 	at   boottime.Instant // the end of the last read that showed them to be ours
 }
 
-// Replace puts something else where the superblock of a device stands, as mkfs, a partition table or zeros do.
+// Replace puts something else in the place of a device's superblock, as mkfs, a partition table or zeros do.
 func (c *Cluster) Replace(device int, with byte) {
 	c.trace("device %d is somebody else's", device)
 	copy(c.lun.images[device], bytes.Repeat([]byte{with}, diskquorum.OwnSize))

@@ -134,7 +134,7 @@ func (c *Cluster) pump(n *Node, g *gossip) {
 	}
 }
 
-// report is swim's: a miss comes before the vouch that is not about the missed any more.
+// report is swim's: a miss comes before the vouch that no longer covers the missed peer.
 func (c *Cluster) report(n *Node, g *gossip) {
 	m := n.core.Merger()
 	for _, miss := range g.schedule.TakeMisses() {
@@ -213,7 +213,6 @@ func (c *Cluster) demandEvidence(n *Node) {
 	}
 }
 
-// inquire has the networks ask for statements.
 func (c *Cluster) inquire(n *Node, ask []roster.Set) {
 	for k, peers := range ask {
 		g := n.gossip[k]
@@ -229,7 +228,6 @@ func (c *Cluster) inquire(n *Node, ask []roster.Set) {
 	}
 }
 
-// ask sends a probe.
 func (c *Cluster) ask(n *Node, g *gossip, p *probing.Peer, brief bool) {
 	to := c.nodes[p.Index]
 	c.ids++

@@ -44,7 +44,6 @@ func newKubeLease(c *Cluster) *kubeLease {
 	return &kubeLease{c: c, faults: make([]APIFaults, c.cfg.Nodes)}
 }
 
-// openLease makes the arbiter of a node that starts.
 func (c *Cluster) openLease(n *Node) {
 	a, err := leasequorum.New(leasequorum.Config{
 		Roster: n.roster, Evidence: n.core.Merger(), Boot: n.boot, Process: n.process, Log: 1 << 50, Timing: c.times(n).leaseTiming(),

@@ -22,7 +22,6 @@ type lun struct {
 	shown     map[path]shown // what reads have shown of the superblocks
 }
 
-// path is one node's way to one device.
 type path struct{ node, device int }
 
 // Faults is what one node's path to a device of the LUN suffers.

@@ -6,9 +6,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// look is memberlist on one network of a node, reduced to what it may say: that a peer is dead which
-// has not been found for a while, by this node or through another one, that one is alive again, and,
-// at random, that one is dead which is there.
+// look is memberlist on one network of a node, reduced to what it may say: that a peer is dead if it has not been found
+// for a while, by this node or through another one, that a peer is alive again, and, at random, that a peer is dead
+// although it is there.
 func (c *Cluster) look(n *Node, g *gossip) {
 	c.during(n, 400*time.Millisecond+time.Duration(c.rng.Int64N(int64(200*time.Millisecond))), func() {
 		if n.gossip[g.network] != g {

@@ -31,7 +31,7 @@ func (c *Cluster) Split(groups [][]int, networks ...int) {
 	c.trace("split %v networks %v", groups, c.networks(networks))
 }
 
-// Silence cuts every link, as the switch does that all networks go over.
+// Silence cuts every link, as a failure of the switch that all networks go over.
 func (c *Cluster) Silence() {
 	var alone [][]int
 	for i := range c.nodes {

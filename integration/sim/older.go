@@ -19,7 +19,7 @@ type older struct {
 	unpromised bool // so that some node cannot know: no decision of the LUN is judged from there on
 }
 
-// Snapshot keeps what stands on all devices.
+// Snapshot keeps what is on all devices.
 func (c *Cluster) Snapshot() {
 	c.trace("a snapshot is taken of the LUN")
 	c.older.kept, c.older.at = nil, c.now
@@ -49,9 +49,9 @@ func (c *Cluster) Restore(devices ...int) {
 	}
 }
 
-// calm ends all faults for as long as it takes until all nodes count each other and write the LUN. What the LUN says then
-// all of them know, and from then on it is promised again. It is not where two decisions of one instance were left, in a
-// slot and in the memory of a node: all say so, feed by neither, and it ends with a new format (B7).
+// calm ends all faults for as long as it takes until all nodes count each other and write the LUN. What the LUN says
+// then all of them know, and from then on it is promised again. That is not so where two decisions of one instance were
+// left, in a slot and in the memory of a node: all say so, feed by neither, and it ends with a new format (B7).
 func (c *Cluster) calm() {
 	c.Heal()
 	for k := range c.cfg.Networks {

@@ -27,7 +27,6 @@ func (c *Cluster) Lie(by int) {
 	}
 }
 
-// forge is the statement of a node that lies.
 func (c *Cluster) forge(n *Node, st *netgossip.Statement) *netgossip.Statement {
 	lie := *st
 	lie.Feeding, lie.View, lie.Facts = true, roster.FullSet(len(c.nodes)), [netgossip.MaxFacts]netgossip.Fact{}
@@ -42,7 +41,6 @@ func (c *Cluster) forge(n *Node, st *netgossip.Statement) *netgossip.Statement {
 	return &lie
 }
 
-// noteOrders notes what became of orders.
 func (c *Cluster) noteOrders(n *Node, fx *watchdog.Effects) {
 	for _, o := range fx.Obeyed {
 		if o.Err != nil {

@@ -45,11 +45,11 @@ func (c *Config) shorten(rng *rand.Rand) {
 	c.Timing.Expire = c.Timing.Grant + c.Feed + c.Margin
 }
 
-// withOutages adds outages of all networks, and agents of before there was a hold.
+// withOutages adds outages of all networks, and agents from before there were holds.
 func (c Config) withOutages(seed uint64) Config {
 	rng := rand.New(rand.NewPCG(seed, 0x51e4ce))
 	c.outages = rng
-	rng.IntN(8) // drawn for what is no more, so that the schedules of all seeds stay what they were
+	rng.IntN(8) // drawn for something that no longer exists, so that the schedules of all seeds stay what they were
 	c.Strike = rng.IntN(3) == 0
 	if rng.IntN(5) == 0 {
 		c.Before = 1 + rng.IntN(c.Nodes)
@@ -84,7 +84,7 @@ func RandomSampledSchedule(seed uint64, trace bool, logf func(format string, arg
 	return sampledSchedule(seed, true, trace, logf)
 }
 
-// sampledSchedule is one in which nodes condemn themselves, or do not: the course of a seed is another one then.
+// sampledSchedule is one in which nodes condemn themselves, or do not, which makes the course of a seed another one.
 func sampledSchedule(seed uint64, sentences, trace bool, logf func(format string, args ...any)) *Cluster {
 	rng := rand.New(rand.NewPCG(seed, 0x5a3b1e))
 	cfg := DefaultConfig(sampledFrom+rng.IntN(5), seed)
@@ -146,7 +146,6 @@ func (c *Config) otherTimes(rng *rand.Rand) *Times {
 	return o
 }
 
-// longest is the longest horizon of all nodes.
 func (c *Cluster) longest() time.Duration {
 	d := c.cfg.Budget().Horizon()
 	if c.cfg.Odd != nil {
@@ -155,7 +154,6 @@ func (c *Cluster) longest() time.Duration {
 	return d
 }
 
-// disturb makes one random change.
 func disturb(c *Cluster, rng *rand.Rand) {
 	n, what := len(c.nodes), rng.IntN(22)
 	if c.kube != nil && slices.Contains([]int{9, 10, 14, 16}, what) {

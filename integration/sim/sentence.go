@@ -46,7 +46,7 @@ func (c *Cluster) closeWatchdog(n *Node) {
 	})
 }
 
-// lateness is what the driver of a short countdown is late by.
+// lateness is how late the driver of a short countdown is.
 func (c *Cluster) lateness(n *Node) time.Duration {
 	if n.timeout > netgossip.MaxSentence {
 		return 0

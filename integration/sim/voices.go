@@ -30,7 +30,7 @@ func (c *Cluster) mode(i int) watchdog.LUNMode {
 type ledger struct {
 	begun map[*diskquorum.Op]word     // writes of echo blocks that have not landed
 	stand map[path]word               // by device and slot
-	read  map[[2]int]boottime.Instant // by reader and writer: when the youngest block was handed out of those read
+	read  map[[2]int]boottime.Instant // by reader and writer: when the youngest of the blocks read was handed out
 }
 
 type word struct {
@@ -42,7 +42,7 @@ func newLedger() ledger {
 	return ledger{map[*diskquorum.Op]word{}, map[path]word{}, map[[2]int]boottime.Instant{}}
 }
 
-// slotOf is the slot whose echo block a write is of; ok is false for any other one.
+// slotOf is the slot whose echo block is written; ok is false for any other write.
 func (l *lun) slotOf(o *diskquorum.Op) (slot int, ok bool) {
 	first := diskquorum.EchoOffset(l.sbs[o.Device].Slots, 0)
 	return int((o.Offset - first) / diskquorum.BlockSize), o.Offset >= first

@@ -84,7 +84,7 @@ func (f *freezer) freeze() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.guard == nil || f.frozen {
-		return errors.New("the LUN cannot be frozen, or is already")
+		return errors.New("the LUN cannot be frozen, or is frozen already")
 	}
 	err := f.run("--freeze")
 	f.frozen = err == nil

@@ -25,8 +25,8 @@ func (f Fault) harmful() bool {
 	return f.Kind == Partition || f.Kind == OneWay || f.Kind == Crash || f.Kind == Reboot || f.Kind == Freeze
 }
 
-// MayLeave reports whether the observer may call the node LEFT in the round. A node that
-// may have lost its quorum may call itself LEFT, and is LEFT if it is stopped without.
+// MayLeave reports whether the observer may call the node LEFT in the round. A node that may have lost its quorum may
+// call itself LEFT, and is LEFT if it is stopped without quorum.
 func (r Round) MayLeave(observer, node int) bool {
 	harmful := slices.ContainsFunc(r.Faults, Fault.harmful)
 	return slices.ContainsFunc(r.Faults, func(f Fault) bool {

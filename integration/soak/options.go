@@ -30,8 +30,8 @@ type Options struct {
 	// Blink makes the LUN hang for 1 to 6 s every 5 to 15 s.
 	Blink bool
 
-	// Boot are arguments with which this executable calls lab.ExecInBoot and nothing else. With Agent and a socket after it,
-	// it is an agent with the watchdog behind that.
+	// Boot are arguments with which this executable calls lab.ExecInBoot and nothing else. With Agent and a socket
+	// after it, the executable is an agent with the watchdog behind that socket.
 	Boot, Agent []string
 }
 

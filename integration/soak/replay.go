@@ -99,7 +99,7 @@ func (r *replayer) run(ctx context.Context) error {
 	}
 }
 
-// listen keeps what passes, so that all that ever did has the same chance to be kept.
+// listen keeps what passes, so that everything that has ever passed has the same chance to be kept.
 func (r *replayer) listen() error {
 	b := make([]byte, 64<<10)
 	for {
@@ -147,7 +147,6 @@ func (r *replayer) send() error {
 	return r.wire.Send(data, to, f.network)
 }
 
-// readdress has a packet go to another node.
 func readdress(b, mac, ip []byte) {
 	copy(b, mac)
 	copy(b[ipTo:], ip)

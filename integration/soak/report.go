@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// measurements are what a run found out.
 type measurements struct {
 	faults                   map[Kind]int
 	left, starved, recovered []time.Duration
@@ -25,7 +24,6 @@ func quantile(sorted []time.Duration, p float64) time.Duration {
 	return sorted[min(max(i, 0), len(sorted)-1)]
 }
 
-// report prints the tables.
 func (k *soak) report(rounds int) {
 	m := &k.measured
 	fmt.Fprintf(k.Out, "\n%d rounds in %v, %d agents, seed %d\n\n", rounds, time.Since(k.began).Round(time.Second), k.Nodes, k.Seed)

@@ -48,7 +48,7 @@ func newResets(agents *lab.Agents, launcher []string) (*resets, error) {
 	return r, err
 }
 
-// fired takes the node down, and boots it when it is over.
+// fired takes the node down, and boots it when the faults are over.
 func (r *resets) fired(node string, timeout time.Duration) {
 	r.mu.Lock()
 	reason := r.verdict(node)
@@ -141,7 +141,6 @@ func wasReset(all []Reset, nodes ...string) bool {
 	return slices.ContainsFunc(all, func(x Reset) bool { return slices.Contains(nodes, x.Node) })
 }
 
-// countResets sums them up by how and why.
 func countResets(all []Reset) map[string]int {
 	out := map[string]int{}
 	for _, x := range all {

@@ -18,7 +18,6 @@ import (
 // their size then.
 const warmRounds = 5
 
-// soak is one run.
 type soak struct {
 	Options
 	c        *cluster
@@ -133,7 +132,7 @@ func (k *soak) round(ctx context.Context, r Round) error {
 	}
 	v, err = k.w.Await(ctx, recoverLimit, k.w.everybody())
 	if err != nil {
-		return fmt.Errorf("round %d (%v): not as before: %w", r.Number, r, err)
+		return fmt.Errorf("round %d (%v): the cluster is not as it was before: %w", r.Number, r, err)
 	}
 	reset := k.c.resets.since(began)
 	k.w.judge(v, r, began, reset)

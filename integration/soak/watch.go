@@ -45,7 +45,6 @@ func (w *watcher) Violations() []string {
 	return append([]string(nil), w.violations...)
 }
 
-// watch checks who feeds until ctx ends.
 func (w *watcher) watch(ctx context.Context) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -116,7 +115,8 @@ func (w *watcher) available() observe.Condition {
 	}
 }
 
-// lastReason is the reason of the last verdict that a node published; if it has condemned itself, before that.
+// lastReason is the reason of the last verdict that a node published; if the node has condemned itself, of the last one
+// before that.
 func (w *watcher) lastReason(node string) string {
 	v, _ := w.View()
 	for _, c := range slices.Backward(v.Verdicts) {

@@ -12,9 +12,9 @@
 // feed comes from the trace points of the kernel's watchdog core, not from the agent. The agent's log is asked only
 // for the time of its verdict.
 //
-// If the machines had to wait for processors, it proves nothing that something did not happen in time: such a
-// scenario is skipped, with the reason. Two parts that live beyond the horizon, a feed after a pause, a reset later
-// than published are failures however slow everything is.
+// If the machines had to wait for processors, it proves nothing that something did not happen in time: such a scenario
+// is skipped, with the reason. Two parts that live beyond the horizon, a feed after a pause, and a reset later than
+// published are failures, however slow everything is.
 //
 // TestComparison ("make test-vms KIND=compare") puts other systems into the same machines, by their programs of Debian, and the
 // agent with its defaults, and measures what the same faults do to them.

@@ -21,8 +21,11 @@ type Node struct {
 	Name, Group string
 	Boot        string // that it runs now; empty if unknown
 	Fresh       bool   // its Lease was renewed within half of its duration
-	Deaths      []deaths.Death
-	Full        bool // it has no room for more deaths: a missing death says nothing
+	// Ended says that its own taint or note calls the boot that it shows dead or disputed (recovery.WordOf). It may run
+	// another one whose kubelet renews the Lease and cannot patch the Node.
+	Ended  bool
+	Deaths []deaths.Death
+	Full   bool // it has no room for more deaths: a missing death says nothing
 }
 
 // Question is which boot of which node may be dead.
@@ -84,7 +87,7 @@ func judge(s Settings, q Question, nodes []Node) Verdict {
 		v.Missing = "the Node has no bootID, or no group"
 		return v
 	}
-	stale, strange, told, past := 0, 0, 0, 0
+	stale, strange, told, past, ended := 0, 0, 0, 0, 0
 	for _, n := range nodes {
 		if n.Name == q.Node {
 			continue
@@ -101,6 +104,8 @@ func judge(s Settings, q Question, nodes []Node) Verdict {
 			strange++
 		case !n.Fresh:
 			stale++
+		case n.Ended:
+			ended++
 		// Two that accuse each other cancel out: neither is believed, and a person looks.
 		case accusers(n, nodes) >= v.Need:
 		default:
@@ -128,13 +133,13 @@ func judge(s Settings, q Question, nodes []Node) Verdict {
 	case voices > 0 && s.Unknown && q.Unknown:
 		v.Believed, v.By = true, "unknown"
 	default:
-		v.Missing = missing(v, stale, strange, told, past)
+		v.Missing = missing(v, stale, strange, ended, told, past)
 	}
 	return v
 }
 
 // missing says, for people, what is missing.
-func missing(v Verdict, stale, strange, told, past int) string {
+func missing(v Verdict, stale, strange, ended, told, past int) string {
 	text := fmt.Sprintf("%d of %d Nodes name this boot", len(v.Reporters), v.Need)
 	if len(v.Reporters) > 0 {
 		text += " (" + strings.Join(v.Reporters, ", ") + ")"
@@ -154,7 +159,10 @@ func missing(v Verdict, stale, strange, told, past int) string {
 	if stale > 0 {
 		text += fmt.Sprintf("; %d more have no fresh Lease", stale)
 	}
-	if accused := v.Named - strange - stale - len(v.Reporters); accused > 0 {
+	if ended > 0 {
+		text += fmt.Sprintf("; %d more show a boot that was called dead", ended)
+	}
+	if accused := v.Named - strange - stale - ended - len(v.Reporters); accused > 0 {
 		text += fmt.Sprintf("; %d more are said to be dead themselves", accused)
 	}
 	return text

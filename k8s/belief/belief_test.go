@@ -26,7 +26,8 @@ func TestJudge(t *testing.T) {
 	n4 := deaths.Death{Node: "n4", Boot: dead}
 	told := deaths.Death{Node: "n4", Boot: dead, Proof: "operator"}
 	stale, stranger := says("n2", n4), says("n2", n4)
-	stale.Fresh, stranger.Group = false, "storage"
+	ended := says("n1", n4)
+	stale.Fresh, stranger.Group, ended.Ended = false, "storage", true
 	full := says("n3")
 	full.Full = true
 	hidden := says("n2", n4)
@@ -70,6 +71,7 @@ func TestJudge(t *testing.T) {
 		{"no boot", two, Question{}, []Node{says("n1", deaths.Death{Node: "n4", Boot: ""}), says("n2", deaths.Death{Node: "n4", Boot: ""})}, false, "the Node has no bootID, or no group"},
 		{"no group", two, Question{Boot: dead, Group: "-"}, []Node{says("n1", n4), says("n2", n4)}, false, "the Node has no bootID, or no group"},
 		{"a Lease is stale", two, Question{Boot: dead}, []Node{says("n1", n4), stale}, false, "1 of 2 Nodes name this boot (n1); 1 more have no fresh Lease"},
+		{"a boot that was called dead itself, and Ready is Unknown", two, Question{Boot: dead, Unknown: true}, []Node{ended}, false, "0 of 2 Nodes name this boot; 1 more show a boot that was called dead"},
 		{"of another group", two, Question{Boot: dead}, []Node{says("n1", n4), stranger}, false, "1 of 2 Nodes name this boot (n1); 1 more are of another group"},
 		{"the node itself", two, Question{Boot: dead}, []Node{says("n1", n4), says("n4", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
 		{"a reporter is dead", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4), says("n3", deaths.Death{Node: "n2", Boot: "b-n2"}), says("n5", deaths.Death{Node: "n2", Boot: "b-n2"})}, false, "1 of 2 Nodes name this boot (n1); 1 more are said to be dead themselves"},

@@ -95,3 +95,31 @@ func TestAFullListIsKnownAsOne(t *testing.T) {
 		list = append(list, deaths.Death{Node: fmt.Sprint("m", i), Boot: deadBoot, Proof: "time", At: noon, Said: deadBoot})
 	}
 }
+
+// Guard: a Node whose own taint or note calls the boot that it shows dead, or disputed, is no reporter.
+func TestReporterThatWasCalledDeadItself(t *testing.T) {
+	taint := func(value string, effect corev1.TaintEffect) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: recovery.TaintKey, Value: value, Effect: effect})
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*corev1.Node)
+		ended  bool
+	}{
+		"nothing":                {func(*corev1.Node) {}, false},
+		"dead":                   {taint(recovery.Fenced(deadBoot), corev1.TaintEffectNoExecute), true},
+		"disputed":               {taint(recovery.Disputed(deadBoot), corev1.TaintEffectNoExecute), true},
+		"with another effect":    {taint(recovery.Fenced(deadBoot), corev1.TaintEffectNoSchedule), true},
+		"disputed by the note":   {func(n *corev1.Node) { n.Annotations[recovery.NoteKey] = deadBoot }, true},
+		"another boot":           {taint(recovery.Fenced("1"+deadBoot[1:]), corev1.TaintEffectNoExecute), false},
+		"another boot's dispute": {func(n *corev1.Node) { n.Annotations[recovery.NoteKey] = "1" + deadBoot[1:] }, false},
+	} {
+		n := newWorld(t).nodes["n1"]
+		n.Status.NodeInfo.BootID = deadID
+		c.change(n)
+		if b := beliefOf(n, nil, groupLabel, recovery.Lease{}, noon); b.Ended != c.ended {
+			t.Errorf("%s: %+v", name, b)
+		}
+	}
+}

@@ -88,7 +88,15 @@ func tolerates(t corev1.Toleration) bool {
 // beliefOf is a Node as a reporter. Two ways to tell are one reporter (deaths.Words).
 func beliefOf(n *corev1.Node, told *deaths.Report, groupLabel string, l recovery.Lease, now time.Time) belief.Node {
 	list, full := deaths.Words(n.Annotations[deaths.Annotation], told, now)
+	boot := deaths.Boot(n.Status.NodeInfo.BootID)
+	var values []string
+	for _, t := range n.Spec.Taints {
+		if t.Key == recovery.TaintKey {
+			values = append(values, t.Value)
+		}
+	}
 	return belief.Node{
-		Name: n.Name, Group: n.Labels[groupLabel], Boot: deaths.Boot(n.Status.NodeInfo.BootID), Fresh: l.Fresh(now), Deaths: list, Full: full,
+		Name: n.Name, Group: n.Labels[groupLabel], Boot: boot, Fresh: l.Fresh(now), Deaths: list, Full: full,
+		Ended: recovery.WordOf(boot, n.Annotations[recovery.NoteKey], values, values) != recovery.Word{},
 	}
 }

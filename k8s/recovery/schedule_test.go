@@ -214,6 +214,7 @@ func (w *world) reporters(r Request, n *simNode, s belief.Settings) Reply {
 			dead++
 		}
 		b := belief.Node{Name: o.name, Group: "worker", Boot: o.boot, Fresh: w.now.Sub(o.renewed.Add(-o.behind)) <= leaseDuration/2}
+		b.Ended = WordOf(o.boot, o.note, []string{o.taint}, nil) != Word{}
 		for d, said := range o.told {
 			b.Deaths = append(b.Deaths, deaths.Death{Node: d[0], Boot: d[1], Said: said, Proof: "time"})
 		}

@@ -20,14 +20,16 @@ const (
 	watchers = 5
 	// callers is how many members must call on everybody to look: one that lies must not be able to.
 	callers = 2
-	// answered is how many of those who ask a watcher hear what it found: the others hear the calls. A stall is found by twenty.
+	// answered is how many of the members that ask a watcher hear what it found: the others hear the calls. Twenty
+	// members find a stall.
 	answered = 3
 	// measured is how many probes must have come to an end before a node knows the loss of its networks.
 	measured = 32
-	// findings is how many silent peers a node asks watchers about within findWindow. Those who are many are found by many.
+	// findings is how many silent peers a node asks watchers about within findWindow. If many peers are silent, many
+	// nodes find them.
 	findings = 5
-	// looksAtOnce bounds the peers that a node looks at, and looksShare in groups of which more than this many may be gone at once
-	// without being a mass: all look at a tenth of 1000.
+	// looksAtOnce bounds the peers that a node looks at. In larger groups one in looksShare is the bound, since so many
+	// may be gone at once without being a mass: all look at a tenth of 1000.
 	looksAtOnce, looksShare = 64, 8
 	// massShare: a node that misses more than one in this many, and more than findings, says nothing.
 	massShare = 6
@@ -44,18 +46,18 @@ const (
 
 // The times, in EvidenceTimeouts: they scale with the profile.
 const (
-	windowTimeouts = 7.75 // own silence before the firm word: 1.55 s. It is for stalls, which a crash looks like
-	callTimeouts   = 2.5  // so long before that everybody is called on to look: 0.5 s
-	yieldTimeouts  = 0.25 // how much later those call who are not the first two watchers: 0.05 s
+	windowTimeouts = 7.75 // own silence before the firm word: 1.55 s, because of stalls, which look like a crash
+	callTimeouts   = 2.5  // how long before that everybody is called on to look: 0.5 s
+	yieldTimeouts  = 0.25 // how much later members other than the first two watchers call: 0.05 s
 	lookTimeouts   = 2    // how long a node's own look lasts before it publishes: 0.4 s
 	wellTimeouts   = 2.5  // a node that had an answer so recently is well: 0.5 s
-	deafTimeouts   = 3.5  // one that has asked and had none for this long is not: 0.7 s
-	liveTimeouts   = 5    // a network without any answer for this long is none: 1 s
-	jumpTimeouts   = 2.5  // a node that did nothing for this long stood still: 0.5 s
-	moreTimeouts   = 6    // after that a finder asks others than the watchers: 1.2 s
+	deafTimeouts   = 3.5  // a node that has asked and had no answer for this long is not: 0.7 s
+	liveTimeouts   = 5    // a network without any answer for this long does not count: 1 s
+	jumpTimeouts   = 2.5  // a node that did nothing for this long was frozen: 0.5 s
+	moreTimeouts   = 6    // after that a finder asks other members than the watchers: 1.2 s
 	findTimeouts   = 12.5 // in which findings are counted: 2.5 s
 	lateTimeouts   = 0.75 // after which an unanswered probe is missed: 0.15 s
-	quickTimeouts  = 0.15 // after which a look on another network is, for the question to the watchers: 0.03 s
+	quickTimeouts  = 0.15 // after which a look on another network is missed, for the question to the watchers: 0.03 s
 )
 
 // relapse is how long a peer that came back from a LEFT by doubt, with the same boot, gets twice the window.
@@ -70,7 +72,7 @@ type Config struct {
 	Rand     *rand.Rand // the only source of chance
 }
 
-// Core is what one node doubts. One goroutine may use it at a time.
+// Core has the doubts of one node. One goroutine may use it at a time.
 type Core struct {
 	cfg    Config
 	size   int
@@ -79,14 +81,14 @@ type Core struct {
 	rand   *rand.Rand
 
 	peers   map[int]*peer // in doubt, or LEFT
-	missed  int           // of them that this node misses
-	looked  int           // of them that this node has looked at
-	own     int           // of them that it has found itself, see many
+	missed  int           // how many of them this node misses
+	looked  int           // how many of them this node has looked at
+	own     int           // how many of them this node has found itself, see many
 	boots   []uint64      // by peer, as it said last; 0: not known
 	nets    []network
 	loss    loss
 	called  boottime.Instant // the latest call of any method
-	floor   boottime.Instant // no silence of this node began before: it stood still until then, or was deaf
+	floor   boottime.Instant // this node notes no silence from before: until then it was frozen, or deaf
 	rtt     time.Duration
 	mute    boottime.Instant // first probe of anybody since the latest answer that was in time; zero: none
 	checked boottime.Instant // when somebody else may be looked at next, for this node's own health
@@ -114,7 +116,7 @@ type network struct {
 type Effects struct {
 	Looks   []Look
 	Words   []Outgoing
-	Changed bool // Left says something else
+	Changed bool // what Left returns has changed
 }
 
 // Look is a probe that is wanted now.
@@ -125,7 +127,7 @@ type Outgoing struct {
 	Word     Word
 	To       roster.Set // with Everyone: who is told first
 	Everyone bool
-	Copies   int // 1: it goes on one network, see Core.Way; else this often on each, for packets are lost
+	Copies   int // 1: it goes on one network, see Core.Way; else this often on each, because packets are lost
 }
 
 // New returns a Core that doubts nobody.
@@ -147,13 +149,13 @@ func (c *Core) times(timeouts float64) time.Duration {
 	return time.Duration(timeouts * float64(c.cfg.Params.EvidenceTimeout))
 }
 
-// quick is after what time a look is missed as far as the question to the watchers goes: some round trips, for what it
-// costs when the answer is only slow is a few probes.
+// quick is the time after which a look is missed, for the question to the watchers: some round trips, because an answer
+// that is only slow costs no more than a few probes.
 func (c *Core) quick() time.Duration {
 	return min(c.times(lateTimeouts), max(c.times(quickTimeouts), 3*c.rtt))
 }
 
-// window is how long a peer must have been silent to a member before that gives its firm word.
+// window is how long a peer must have been silent to a member before the member gives its firm word.
 func (c *Core) window(peer int, now boottime.Instant) time.Duration {
 	w := c.times(windowTimeouts)
 	if now < c.relapses[peer] {
@@ -165,14 +167,14 @@ func (c *Core) window(peer int, now boottime.Instant) time.Duration {
 // awake reports whether this node may have doubts at all.
 func (c *Core) awake() bool { return c.size >= Least && c.loss.known() }
 
-// Restart begins all silences that are not published again: until now it was not heard who answers.
+// Restart begins again all silences that are not published: until now nobody noted who answers.
 func (c *Core) Restart(now boottime.Instant) {
 	c.called, c.mute = max(c.called, now), 0
 	c.restart(now)
 }
 
-// beat notes that the node runs. If there was no beat for a while the node stood still: its timers fire before it
-// has read what came meanwhile, so the silences that it has noted are worth nothing.
+// beat notes that the node runs. If there was no beat for a while the node was frozen: its timers fire before it has
+// read what came meanwhile, so the silences that it has noted are worth nothing.
 func (c *Core) beat(now boottime.Instant) {
 	if now.Sub(c.called) >= c.times(jumpTimeouts) {
 		c.restart(now)
@@ -180,7 +182,7 @@ func (c *Core) beat(now boottime.Instant) {
 	c.called = max(c.called, now)
 }
 
-// restart begins all silences that are not published again.
+// restart begins again all silences that are not published.
 func (c *Core) restart(now boottime.Instant) {
 	c.floor = now
 	for p, d := range c.peers {
@@ -211,7 +213,7 @@ func (c *Core) set(d *peer, missed bool) {
 	}
 }
 
-// rest takes a peer that is LEFT out of what bounds the doubts about others.
+// rest no longer counts a peer that is LEFT in the bounds on doubts about others.
 func (c *Core) rest(d *peer) {
 	c.set(d, false)
 	if d.looks > 0 {
@@ -220,7 +222,6 @@ func (c *Core) rest(d *peer) {
 	d.looks, d.wake = 0, boottime.Never
 }
 
-// forget ends a doubt.
 func (c *Core) forget(d *peer) {
 	c.set(d, false)
 	if d.looks > 0 {
@@ -250,8 +251,8 @@ func (c *Core) reached(p int) boottime.Instant {
 	return at[len(at)-c.needed]
 }
 
-// Way is the network on which a member is told something when once is enough: of those on which somebody has answered just
-// now, the one on which this member did last. It is -1 if there is none.
+// Way is the network on which a member is told something when once is enough: of those on which somebody has answered
+// just now, the one on which this member answered last. It is -1 if there is none.
 func (c *Core) Way(p int, now boottime.Instant) int {
 	best := -1
 	for i := range c.nets {
@@ -268,11 +269,11 @@ func (c *Core) live(k int, now boottime.Instant) bool {
 	return c.nets[k].live != 0 && now.Sub(c.nets[k].live) < c.times(liveTimeouts)
 }
 
-// Closed takes how a probe that stands for the network ended: late says that its first try was not answered in time.
+// Closed notes the end of a probe that stands for its network: late says that its first try was not answered in time.
 func (c *Core) Closed(late bool) { c.loss.add(late) }
 
-// Late takes that a peer owes an answer to a probe of an instant. It begins a doubt; as one of all who were asked in a
-// sweep it does so only where packets are hardly ever lost: elsewhere many are late in every sweep.
+// Late notes that a peer owes an answer to a probe of an instant. This begins a doubt; for a peer that was asked in a
+// sweep, only where packets are hardly ever lost: elsewhere many are late in every sweep.
 func (c *Core) Late(k, p int, since boottime.Instant, swept bool, now boottime.Instant) {
 	c.beat(now)
 	if !c.valid(k, p) || !c.awake() || now.Sub(since) > c.cfg.Params.EvidenceMaxAge {
@@ -285,7 +286,7 @@ func (c *Core) Late(k, p int, since boottime.Instant, swept bool, now boottime.I
 	c.settle(d, now)
 }
 
-// Probed takes that a probe was sent to a peer.
+// Probed notes that a probe was sent to a peer.
 func (c *Core) Probed(k, p int, now boottime.Instant) {
 	c.beat(now)
 	if c.mute == 0 {
@@ -297,7 +298,8 @@ func (c *Core) Probed(k, p int, now boottime.Instant) {
 	}
 }
 
-// Answered takes that an answer to a probe of an instant came from a peer, which runs in a boot; 0: not known.
+// Answered notes that an answer to a probe of an instant came from a peer; boot is the one that the peer runs in, 0:
+// not known.
 func (c *Core) Answered(k, p int, sentAt boottime.Instant, boot uint64, now boottime.Instant) {
 	c.beat(now)
 	if !c.valid(k, p) {
@@ -359,7 +361,7 @@ func (c *Core) peer(p int, now boottime.Instant) *peer {
 // Left returns whom this node publishes as LEFT by doubt, with the start of its silence. The map is the Core's.
 func (c *Core) Left() map[int]boottime.Instant { return c.left }
 
-// Recall takes over who is LEFT from the Core before, which counted by another roster.
+// Recall takes over who is LEFT from the Core before this one, which used another roster.
 func (c *Core) Recall(p int, since, now boottime.Instant) {
 	if c.valid(0, p) {
 		d := c.peer(p, now)
@@ -401,7 +403,6 @@ func (l *loss) chance(missed int) float64 {
 	return math.Pow(max(0.01, l.share), float64(missed))
 }
 
-// bucket bounds a rate.
 type bucket struct {
 	tokens, most, perSecond float64
 	at                      boottime.Instant
@@ -411,7 +412,6 @@ func newBucket(most, perSecond float64, now boottime.Instant) bucket {
 	return bucket{most, most, perSecond, now}
 }
 
-// take takes this many, if they are there.
 func (b *bucket) take(n float64, now boottime.Instant) bool {
 	b.tokens = min(b.most, b.tokens+b.perSecond*max(0, now.Sub(b.at).Seconds()))
 	b.at = now

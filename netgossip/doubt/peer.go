@@ -8,21 +8,20 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// peer is one peer in doubt.
 type peer struct {
 	index int
-	began boottime.Instant // the doubt
+	began boottime.Instant // when the doubt began
 	nets  []silence
 
 	finds   bool             // a probe of this node's own was late
 	watches bool             // it was asked to look
 	looks   int              // looks so far
-	next    boottime.Instant // of them
+	next    boottime.Instant // when the next look is
 	wake    boottime.Instant // when something may be due
 
-	sampled bool             // by a sample, not in a sweep
+	sampled bool             // late by a sample, not only in a sweep
 	own     bool             // missed, and found by this node before everybody was called on
-	missed  bool             // this node misses it, by what the questions to watchers ask for
+	missed  bool             // this node misses it, by the measure for questions to watchers
 	put     boottime.Instant // when the watchers were asked; zero: not by this node
 	more    bool             // others were asked, too
 	called  bool
@@ -32,14 +31,14 @@ type peer struct {
 	voices []voice
 }
 
-// silence is a peer's on one network.
+// silence is that of a peer on one network.
 type silence struct {
 	probes []boottime.Instant // unanswered, oldest first
 }
 
 const mostProbes = 32
 
-// probed notes a probe. One that was noted already changes nothing.
+// probed notes a probe. A probe that was noted already changes nothing.
 func (d *peer) probed(k int, at boottime.Instant) {
 	s := &d.nets[k]
 	if n := len(s.probes); n > 0 && at <= s.probes[n-1] {
@@ -51,7 +50,6 @@ func (d *peer) probed(k int, at boottime.Instant) {
 	s.probes = append(s.probes, at)
 }
 
-// answered ends the silence on a network.
 func (d *peer) answered(k int) { d.nets[k].probes = d.nets[k].probes[:0] }
 
 // restart begins the silences again: what this node missed before says nothing.
@@ -62,7 +60,7 @@ func (d *peer) restart() {
 	d.firm, d.looks, d.next, d.called = 0, 0, 0, false
 }
 
-// missedBy is how many probes were not answered in time, and the start of the first; zero: none was.
+// missedBy is how many probes were not answered in time, and the start of the first; zero: none was missed.
 func (s *silence) missedBy(now boottime.Instant, late time.Duration) (n int, since boottime.Instant) {
 	for _, at := range s.probes {
 		if now.Sub(at) < late {
@@ -76,7 +74,7 @@ func (s *silence) missedBy(now boottime.Instant, late time.Duration) (n int, sin
 	return n, since
 }
 
-// hear takes what a member says. It has one voice.
+// hear takes what a member says. Each member has one voice.
 func (d *peer) hear(from int, kind Kind, made boottime.Instant) {
 	i := slices.IndexFunc(d.voices, func(v voice) bool { return v.from == from })
 	if i < 0 {

@@ -8,9 +8,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// silence reports whether the peer is silent on so many networks that it is unreachable by the policy, and since when. A
-// network on which nobody answers is none: it is down for all, or for this node. late is how long a probe may take, and
-// probes are how many took longer.
+// silence reports whether the peer is silent on so many networks that it is unreachable by the policy, and since when.
+// A network on which nobody answers does not count: it is down for all, or for this node. late is how long a probe may
+// take, and probes are how many took longer.
 func (c *Core) silence(d *peer, now boottime.Instant, late time.Duration) (silent bool, since boottime.Instant, probes int) {
 	live := 0
 	var starts []boottime.Instant
@@ -37,7 +37,7 @@ func (c *Core) lasts(p int, now boottime.Instant) time.Duration {
 	return c.window(p, now) + c.times(5)
 }
 
-// well reports whether this node is: somebody has answered it just now.
+// well reports whether this node is well: somebody has answered it just now.
 func (c *Core) well(now boottime.Instant) bool {
 	at := c.heard()
 	return at != 0 && now.Sub(at) < c.times(wellTimeouts)
@@ -48,10 +48,11 @@ func (c *Core) mass() bool {
 	return c.missed > max(findings, c.size/massShare)
 }
 
-// many reports whether this node has found so many itself, by samples or as a watcher, that about a fifth of the group must be
-// gone: it asks some eight members a second and watches five, whatever the size. In a large group that shows before the first
-// call is due, a second after the first look, and long before a sixth is missed. It says nothing of its own then. It goes on
-// looking where others call: with a tenth gone one node in a hundred has this many.
+// many reports whether this node itself has found so many silent peers, by samples or as a watcher, that about a fifth
+// of the group must be gone: a node asks some eight members a second and watches five, whatever the size of the group.
+// In a large group that shows before the first call, a second after the first look, and long before a sixth is missed.
+// The node then says nothing of its own, but goes on looking where others call: with a tenth gone one node in a hundred
+// has found this many.
 func (c *Core) many() bool { return c.own > findings }
 
 // Tick lets time pass.
@@ -71,7 +72,7 @@ func (c *Core) Tick(now boottime.Instant) {
 	}
 }
 
-// lifetime is after what time a doubt that came to nothing is forgotten.
+// lifetime is the time after which a doubt that came to nothing is forgotten.
 func (c *Core) lifetime() time.Duration { return c.cfg.Params.EvidenceMaxAge + c.times(5) }
 
 // due is the peers in doubt for which something is due, by number: what a Core does must not depend on the order of a map.
@@ -146,10 +147,9 @@ func (c *Core) gap() time.Duration {
 	}
 }
 
-// idle reports whether a doubt is left to the sweep: one of many that are silent, of which nobody has spoken.
+// idle reports whether a doubt is left to the sweep: its peer is one of many silent ones, and nobody has spoken of it.
 func (c *Core) idle(d *peer) bool { return d.missed && d.put == 0 && !d.watches && len(d.voices) == 0 }
 
-// settle does for one peer what is due.
 func (c *Core) settle(d *peer, now boottime.Instant) {
 	c.decide(d, now)
 	d.wake = c.wakes(d, now)
@@ -181,7 +181,7 @@ func (c *Core) look(d *peer, now boottime.Instant) {
 		return // the sweep has it in hand
 	}
 	if d.looks > 0 && !c.well(now) {
-		c.check(now) // it is this node that may be sick: what it asks now would come out in one burst when it goes on
+		c.check(now) // this node may be the sick one: what it asks now would be sent in one burst when it goes on
 		return
 	}
 	if d.looks == 0 {
@@ -222,12 +222,12 @@ func (c *Core) check(now boottime.Instant) {
 	}
 }
 
-// miss notes that this node misses the peer, and says so: to the watchers when it found out by itself, to who
-// asked when it was asked.
+// miss notes that this node misses the peer, and says so: to the watchers if it found out by itself, to those who asked
+// if it was asked.
 func (c *Core) miss(d *peer, now boottime.Instant) {
 	if !d.missed {
 		c.set(d, true)
-		if (d.watches || d.sampled) && d.count(Call, d.began) == 0 { // what is called out all miss, and a sweep finds all
+		if (d.watches || d.sampled) && d.count(Call, d.began) == 0 { // everybody misses a peer that was called out, and a sweep finds all
 			d.own = true
 			c.own++
 		}
@@ -299,8 +299,8 @@ func (c *Core) speak(d *peer, since boottime.Instant, probes int, now boottime.I
 	}
 }
 
-// callsBefore is how long before the end of its window this node calls. The watchers come to that moment together, and two
-// calls are enough: the first two of them speak first.
+// callsBefore is how long before the end of its window this node calls. The watchers reach that moment together, and
+// two calls are enough: so the first two watchers call first.
 func (c *Core) callsBefore(d *peer) time.Duration {
 	rank := 0
 	for p := range c.watchersOf(d.index).All() {

@@ -5,7 +5,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Kind is what a word says of a peer. Each says at least what those before it say of its sender: it misses the peer.
+// Kind is what a word says of a peer. Each kind says of its sender at least what the kinds before it say: it misses the
+// peer.
 type Kind uint8
 
 // The kinds.
@@ -26,14 +27,14 @@ type Word struct {
 	Peer int
 }
 
-// voice is what one member said: the latest instant of each kind, for a word does not renew one that said more.
+// voice is what one member said: the latest instant of each kind, because a word does not renew one that said more.
 type voice struct {
 	from int
 	made [kinds + 1]boottime.Instant
 }
 
-// Said takes the word of a member, which was made at an instant of this node's clock, at the latest. The owner has made
-// sure that it is this member's.
+// Said takes a word that a member made at the instant made of this node's clock, or earlier. The owner has made sure
+// that the word is this member's.
 func (c *Core) Said(w Word, from int, made, now boottime.Instant) {
 	c.beat(now)
 	if !w.Kind.Valid() || w.Peer < 0 || w.Peer >= c.size || w.Peer == c.self || w.Peer == from ||
@@ -68,7 +69,6 @@ func (c *Core) Said(w Word, from int, made, now boottime.Instant) {
 	c.settle(d, now)
 }
 
-// tell has a word sent to some members.
 func (c *Core) tell(k Kind, d *peer, to roster.Set) {
 	c.fx.Words = append(c.fx.Words, Outgoing{Word: Word{k, d.index}, To: to, Copies: c.copies()})
 }
@@ -93,8 +93,9 @@ func (c *Core) circle(d *peer) roster.Set {
 	return to
 }
 
-// watchersOf returns the members that look at a peer when somebody misses it, the same for everybody: they are spread over
-// the list, so that they are not all in one rack with it. Those whom this node misses itself are passed over.
+// watchersOf returns the members that look at a peer when somebody misses it. They are the same for everybody, and
+// spread over the list, so that they are not all in one rack with the peer. Members that this node misses itself are
+// passed over.
 func (c *Core) watchersOf(p int) roster.Set {
 	var s roster.Set
 	stride := max(1, c.size/(watchers+1))

@@ -15,8 +15,8 @@ type Query struct {
 	Interface string
 	CIDR      netip.Prefix
 	Address   netip.Addr
-	// Listed is the address that the list of members has for this node on the network: of several that fit it is the
-	// one that is meant. Not valid: nothing is known.
+	// Listed is the address that the list of members has for this node on the network: if several addresses fit, this
+	// one is meant. Not valid: nothing is known.
 	Listed netip.Addr
 }
 
@@ -28,8 +28,8 @@ type Local struct {
 	// Index is the kernel's number of Interface. An interface that was removed and made
 	// again has the same name and another index.
 	Index int
-	// Internal says that packets of other nodes never come in by Interface: it is the
-	// loopback or a dummy, and a user of its addresses takes another way in.
+	// Internal says that packets of other nodes never come in by Interface: it is the loopback or a dummy, and packets
+	// to its addresses come in another way.
 	Internal bool
 	// Pinned says that the address counts only on Interface, because the network was
 	// asked for by its name.
@@ -38,9 +38,10 @@ type Local struct {
 	query Query // that found it; tells Watch what another address would be
 }
 
-// Find resolves a query. Of several addresses that fit it is the listed one: a virtual address of kube-vip or keepalived
-// lies inside the same prefix, and a router gives a card any number of IPv6 addresses. Where that is not there, an
-// interface yields its first primary IPv4 address, else its first global IPv6 address, and a prefix its only address.
+// Find resolves a query. If several addresses fit, the result is the listed one: a virtual address of kube-vip or
+// keepalived lies inside the same prefix, and a router gives a card any number of IPv6 addresses. If the listed one is
+// not there, an interface yields its first primary IPv4 address, else its first global IPv6 address, and a prefix its
+// only address.
 func Find(q Query) (Local, error) {
 	s, err := readKernel()
 	if err != nil {
@@ -54,7 +55,7 @@ func Find(q Query) (Local, error) {
 	return l, nil
 }
 
-// Up reports whether a network works on this node now: an interface with its address can send. It is as Watch judges it.
+// Up reports whether a network works on this node now: an interface with its address can send. It judges as Watch does.
 func Up(l Local) (bool, error) {
 	s, err := readKernel()
 	if err != nil {
@@ -79,7 +80,7 @@ type link struct {
 type address struct {
 	ip        netip.Addr
 	link      int
-	tentative bool // not usable yet, or never for a duplicate
+	tentative bool // not usable yet, or never if it is a duplicate
 	secondary bool // IPv4: not the first of its subnet; IPv6: temporary or deprecated
 	single    bool // its prefix is as long as the address: a virtual one, unless there is no other
 }
@@ -157,7 +158,7 @@ func (s *snapshot) byCIDR(p netip.Prefix, listed netip.Addr) (Local, error) {
 	case len(inside) == 0:
 		return Local{}, fmt.Errorf("no local address is inside %s; local addresses are: %s", p, s.listAddresses())
 	case !several:
-		a, _ := s.holder(inside[0].ip) // the same address on two interfaces: by the one that is up
+		a, _ := s.holder(inside[0].ip) // if two interfaces have the same address, the one that is up counts
 		return s.local(a.ip, a.link), nil
 	case listed.IsValid():
 		return Local{}, fmt.Errorf("several local addresses are inside %s: %s; none is %s, which the list of members has for this node: give the node that address, or correct the list",
@@ -167,8 +168,8 @@ func (s *snapshot) byCIDR(p netip.Prefix, listed netip.Addr) (Local, error) {
 	}
 }
 
-// plain is the only address of several that is neither secondary nor a virtual one. It is asked where no list says which
-// is meant: at the first start of a node that is to say its addresses itself.
+// plain is the only address of several that is neither secondary nor a virtual one. It is used where no list says which
+// address is meant: at the first start of a node that has to announce its addresses itself.
 func plain(as []address) (own address, ok bool) {
 	for _, a := range as {
 		switch {
@@ -184,7 +185,7 @@ func plain(as []address) (own address, ok bool) {
 
 func (s *snapshot) byAddress(ip netip.Addr) (Local, error) {
 	if ip.Zone() != "" || ip.IsUnspecified() {
-		return Local{}, fmt.Errorf("address %s: one address of this node without a zone is needed", ip)
+		return Local{}, fmt.Errorf("address %s: give one address of this node, without a zone", ip)
 	}
 	ip = ip.Unmap()
 	if a, ok := s.holder(ip); ok {
@@ -239,7 +240,7 @@ func (s *snapshot) holder(ip netip.Addr) (address, bool) {
 }
 
 // gone says why a network does not come back with the carrier of its interface; nil: its address is there. The members'
-// lists of all nodes have the old address, so that a new one cannot simply be taken.
+// lists of all nodes have the old address, so a new one cannot be used.
 func (s *snapshot) gone(l Local) error {
 	for _, a := range s.addresses {
 		if s.holds(a, l) {

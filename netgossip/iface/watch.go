@@ -20,9 +20,9 @@ type WatchConfig struct {
 	Networks []Local // as Find returned them; the position is the network's index
 	Clock    boottime.Clock
 	Logger   *slog.Logger
-	// Changed is called when this node's side of a network is lost, when it is back, and when
-	// it works on by another interface than before, a new one of the same name included; and when one
-	// that is lost is so for another reason. At the start every network counts as there.
+	// Changed is called when this node's side of a network is lost, when it is back, when it goes on working by another
+	// interface (including a new one of the same name), and when the reason of a loss changes. At the start every
+	// network counts as working.
 	Changed func(Change)
 }
 
@@ -137,7 +137,6 @@ func (w *watcher) concerns(e event) bool {
 	return false
 }
 
-// look takes a snapshot and reports the differences.
 func (w *watcher) look() bool {
 	at := w.Clock()
 	s, err := w.read()
@@ -152,14 +151,13 @@ func (w *watcher) look() bool {
 			w.indexes[a.link] = true
 		}
 		if index := s.index(st.Interface); st.Pinned && index != 0 {
-			w.indexes[index] = true // its address may come
+			w.indexes[index] = true // its address may be added later
 		}
 		w.compare(i, st, s, at)
 	}
 	return true
 }
 
-// compare reports what has become of one network.
 func (w *watcher) compare(i int, st *state, s *snapshot, at boottime.Instant) {
 	index, gone := s.carrier(st.Local), ""
 	err := s.gone(st.Local)

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// most bounds what is read of a key file, which may be any path by mistake. In bytes.
+// most bounds, in bytes, what is read of a key file: its path may be that of any file, by mistake.
 const most = 64 << 10
 
 // Read reads a key file: one base64 AES key of 16, 24 or 32 bytes a line, blank lines and # comments allowed. It returns

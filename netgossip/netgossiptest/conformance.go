@@ -41,14 +41,13 @@ func TransportCases() []TransportCase {
 	}
 }
 
-// Loopback returns the i-th address of 127.0.0.0/8 that belongs to this process, so
-// that test processes running side by side do not meet.
+// Loopback returns the i-th address of 127.0.0.0/8 that belongs to this process, so that test processes running side by
+// side do not use the same one.
 func Loopback(i int) netip.Addr {
 	pid := os.Getpid()
 	return netip.AddrFrom4([4]byte{127, byte(128 + pid>>8&0x7f), byte(pid), byte(i)})
 }
 
-// addrOf returns the IP of an address.
 func addrOf(a net.Addr) netip.Addr {
 	ap, err := netip.ParseAddrPort(a.String())
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// delivery is a packet or a stream under way.
 type delivery struct {
 	at     time.Duration // since the network's epoch
 	seq    uint64        // orders what arrives at the same time
@@ -20,9 +19,9 @@ func (d *delivery) before(o *delivery) bool {
 	return d.at < o.at || d.at == o.at && d.seq < o.seq
 }
 
-// schedule delivers now, or puts a delivery off. Each time that has any gets a timer of its own: one timer that is
-// reset to earlier and earlier times would cost the runtime a walk over all timers of a bubble each time, and there
-// are tens of thousands. It is called with mu held, as is deliver.
+// schedule delivers now, or puts a delivery off. Each instant that has deliveries gets a timer of its own: one timer
+// that is reset to earlier and earlier times would cost the runtime a walk over all timers of a bubble each time, and
+// there are tens of thousands. It is called with mu held, as is deliver.
 func (n *Network) schedule(after time.Duration, d delivery) {
 	if after <= 0 {
 		n.deliver(&d)
@@ -41,7 +40,6 @@ func (n *Network) schedule(after time.Duration, d delivery) {
 	}
 }
 
-// deliverDue hands over what is due.
 func (n *Network) deliverDue() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -4,7 +4,7 @@
 //     through bounded queues, streams through pipes, and per directed link a cut, a loss
 //     and a delay from a seeded source; or other [Conditions], such as the machines and
 //     faults of integration/gossipsim.
-//   - [TransportCases] is the contract that it and the real transport are tested by.
+//   - [TransportCases] is the contract that Network and the real transport are tested by.
 //
 // # State and invariants
 //

@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// endpoint is one address of a Network.
 type endpoint struct {
 	network *Network
 	at      netip.AddrPort

@@ -25,13 +25,13 @@ type Listen = func(netip.AddrPort) (memberlist.NodeAwareTransport, error)
 // Traffic counts what an endpoint sent, without the headers of IP and UDP.
 type Traffic struct{ Packets, Bytes uint64 }
 
-// ErrNoAnswer says that a SYN, or what came back for it, was lost: it is sent again.
+// ErrNoAnswer says that a SYN, or what came back for it, was lost: the SYN is sent again.
 var ErrNoAnswer = errors.New("no answer")
 
 // Conditions decide what happens to packets on a Network, instead of its links. They are called with the
 // Network's lock held, and must not block nor call it.
 type Conditions interface {
-	// Packet appends after how long the copies of a packet arrive; none: it is lost.
+	// Packet appends, for each copy of a packet that arrives, how long it takes; none: the packet is lost.
 	Packet(arrivals []time.Duration, from, to netip.Addr, b []byte) []time.Duration
 	// Receives reports whether there is still a receiver for packets under way.
 	Receives(at netip.Addr) bool
@@ -73,7 +73,7 @@ func NewNetwork(seed uint64) *Network {
 }
 
 // NewNetworkUnder returns a network under conditions that are not those of its links. Deliveries are put off to a
-// multiple of grain: with thousands of nodes it makes one wakeup of thousands.
+// multiple of grain: with thousands of nodes this makes one wakeup out of thousands.
 func NewNetworkUnder(c Conditions, grain time.Duration) *Network {
 	return &Network{
 		conditions: c, grain: grain, epoch: time.Now(),
@@ -124,7 +124,7 @@ func (n *Network) Lost() uint64 {
 	return n.lost
 }
 
-// Recheck breaks the streams that cannot go on since conditions have changed. Real ones would notice by their
+// Recheck breaks the streams that cannot go on because conditions have changed. Real ones would notice by their
 // deadlines, which only takes longer.
 func (n *Network) Recheck() {
 	n.mu.Lock()

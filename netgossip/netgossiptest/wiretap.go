@@ -19,8 +19,8 @@ type Frame struct {
 	Data     []byte
 }
 
-// Tap has f called with every packet when it is sent, also one that gets lost, and with what each end
-// of a stream has sent when that end is closed. f must not block nor call the network; nil ends it.
+// Tap has f called with every packet when it is sent, also one that gets lost, and with what each end of a stream has
+// sent when that end is closed. f must neither block nor call the network; nil ends it.
 func (n *Network) Tap(f func(Frame)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Look has a peer asked now, whatever the schedule has planned. If peers are sampled, the vouch does not advance
-// until the peer has answered, or is set aside. That happens later than with a sample: after lookTimeouts, or when a
-// sweep begins. A look is not random, so it is not a reason for a sweep. If packets are lost, it is probed seven
-// times by then.
+// Look has a peer asked now, whatever the schedule has planned. If peers are sampled, the vouch does not advance until
+// the peer has answered, or is set aside. That happens later than with a sample: after lookTimeouts, or when a sweep
+// begins. A look is not random, so it is not a reason for a sweep. If packets are lost, the peer is probed seven times
+// by then.
 //
 // Invariant: looks take nobody out of the samples. When the random order reaches a peer that is looked at, the peer
 // becomes a sample: looks do not change what starts a sweep.
@@ -31,8 +31,8 @@ func (p *Peer) looked() bool { return p.sampled != 0 && p.drawn == 0 }
 // forgotten ends the sample or the look.
 func (p *Peer) forgotten() { p.sampled, p.drawn, p.overdue = 0, 0, false }
 
-// missedBy is when the peer counts as having missed its probe, as a sample or because of a look. One that became a
-// sample late is not waited for any longer: it was asked more often than a sample is.
+// missedBy is when the peer counts as having missed its probe, as a sample or because of a look. A peer that became a
+// sample late gets no more time: it was asked more often than a sample is.
 func (p *Peer) missedBy(timeout time.Duration) boottime.Instant {
 	by := p.sampled.Add(lookTimeouts * timeout)
 	if !p.looked() {
@@ -41,7 +41,7 @@ func (p *Peer) missedBy(timeout time.Duration) boottime.Instant {
 	return by
 }
 
-// repeated takes that a peer is probed. If each peer is probed, a peer that is asked again was late.
+// repeated notes that a peer is probed. If each peer is probed, a peer that is asked again was late.
 func (s *Schedule) repeated(p *Peer, now boottime.Instant) {
 	if !s.sampling() && !p.lost && !s.Sweeping(p) && p.owed != p.asked && now.Sub(p.asked) >= s.params.EvidenceTimeout*3/4 {
 		p.owed = p.asked
@@ -49,8 +49,8 @@ func (s *Schedule) repeated(p *Peer, now boottime.Instant) {
 	}
 }
 
-// closeDirect takes that a peer answers. If each peer is probed, that counts for Closed like a sample, if the peer
-// was there before.
+// closeDirect notes that a peer answers. If each peer is probed, the answer counts for Closed like a sample, provided
+// that the peer was there before.
 func (s *Schedule) closeDirect(p *Peer) {
 	if !s.sampling() && p.asked != 0 && p.proven > p.dead && !p.lost {
 		s.samples.closed++

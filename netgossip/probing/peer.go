@@ -16,7 +16,7 @@ type Peer struct {
 	// Holds is the digest of our statement that the peer said it holds.
 	Holds uint64
 
-	due      boottime.Instant // of the next probe; Never: somebody else decides
+	due      boottime.Instant // of the next probe; Never: a sample or a sweep decides
 	position int              // in the heap
 	sentAt   boottime.Instant // latest probe
 	sent     []Probe          // unanswered, oldest first
@@ -39,7 +39,7 @@ type Peer struct {
 	turn    int              // answers so far
 
 	heard     boottime.Instant // when anything of the evidence protocol came from it
-	elsewhere boottime.Instant // start of its latest probe that it answered on another network
+	elsewhere boottime.Instant // start of the latest probe that it answered on another network
 	told      boottime.Instant // the same on any network, with an answer that carried its statement
 }
 
@@ -50,7 +50,7 @@ type Probe struct {
 	Held *netgossip.Statement // that the probe named
 }
 
-// Miss is a peer that did not answer since an instant, to be reported. With Void, none of its earlier answers counts
+// Miss is a peer, to be reported, that has not answered since an instant. With Void, none of its earlier answers counts
 // any more.
 type Miss struct {
 	Peer  int
@@ -84,12 +84,12 @@ func (p *Peer) Owes() bool { return len(p.sent) > 0 }
 // Absent reports whether the peer has never answered, or counts as lost.
 func (p *Peer) Absent() bool { return p.lost || p.proven == 0 }
 
-// Hear takes that something came from the peer at an instant. A sweep does not take it to be gone,
-// then, whatever was lost.
+// Hear notes that something came from the peer at an instant. A sweep then does not take the peer to be gone, whatever
+// was lost.
 func (p *Peer) Hear(at boottime.Instant) { p.heard = at }
 
-// Tell takes that the peer's answer to a probe of an instant had its statement.
+// Tell notes that the peer's answer to a probe of an instant had its statement.
 func (p *Peer) Tell(at boottime.Instant) { p.told = max(p.told, at) }
 
-// Die takes that memberlist declared the peer dead at an instant: what it answered before is void.
+// Die notes that memberlist declared the peer dead at an instant: what it answered before is void.
 func (p *Peer) Die(at boottime.Instant) { p.dead = max(p.dead, at) }

@@ -10,8 +10,9 @@ func (s *Schedule) TakeMisses() []Miss {
 	return misses
 }
 
-// TakeLate returns the peers, since the last call, that owe the answer to a sample for longer than that should take, or did
-// not answer the first pass of a sweep, with the start of the probe. The slice is good until the next call of any method.
+// TakeLate returns the peers found late since the last call, with the start of the probe: they owe the answer to a
+// sample for longer than that should take, or did not answer the first pass of a sweep. The slice is good until the
+// next call of any method.
 func (s *Schedule) TakeLate() []Late {
 	late := s.late
 	s.late = s.late[:0]

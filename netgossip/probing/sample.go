@@ -13,44 +13,43 @@ const (
 	sampleTimeouts = 3
 	// lookTimeouts is the same for a peer that is looked at: it may stall for as long as package doubt tolerates.
 	lookTimeouts = 8
-	// doubtWindow is for how many EvidenceTimeouts a missed sample is held against the network.
+	// doubtWindow is the number of EvidenceTimeouts for which a missed sample is held against the network.
 	doubtWindow = 10
 	// burst is how many extra samples are taken at once when one gives cause.
 	burst = 8
 	// tolerated is how many missed samples within the window do not start a sweep: these may be the deaths of single
 	// nodes, which memberlist detects.
 	tolerated = 2
-	// silenceTimeouts is for how many EvidenceTimeouts nothing at all is heard on a network
-	// before that is a reason.
+	// silenceTimeouts is the number of EvidenceTimeouts without anything at all from a network that are a reason for a
+	// sweep.
 	silenceTimeouts = 5
 	// nudgedSamples is how many peers hear at once of a new statement where samples are taken.
 	nudgedSamples = 16
 )
 
-// samples is the state of the sampling. The order is a random permutation of the peers, and
-// a new one when it is through: any two samples in a row are different peers, and of k
-// samples none is among the share f of the peers that is gone with a probability of at
-// most (1-f)^k.
+// samples is the state of the sampling. The order is a random permutation of the peers, and a new one when it is
+// through: any two samples in a row are different peers, and with a probability of at most (1-f)^k none of k samples is
+// among the share f of the peers that is gone.
 //
 // Invariant: every sample begun up to vouched was answered by a peer that sees us, or its peer was set aside, and no
-// more than tolerated were set aside within the window. A peer that has not answered yet holds vouched back, whether
-// it is a sample or is looked at. Those that are set aside because of a look alone are not counted: they were not
-// chosen at random.
+// more than tolerated were set aside within the window. A peer that has not answered yet holds vouched back, whether it
+// is a sample or is looked at. Peers that are set aside because of a look alone are not counted: they were not chosen
+// at random.
 type samples struct {
 	on      bool
 	order   []*Peer
 	at      int // in order
 	due     boottime.Instant
 	open    []*Peer          // samples under way
-	last    boottime.Instant // start of the latest; vouched, if a sweep has ended that since
+	last    boottime.Instant // start of the latest; vouched, if the samples were abandoned since
 	vouched boottime.Instant
-	check   boottime.Instant // when the open ones must be looked at
+	check   boottime.Instant // when the open ones must be judged
 
 	starts []boottime.Instant // of the samples within the window, oldest first
 	missed []missed           // those of them that were missed
 	loss   float64            // share of answered samples whose first probe was not in time
-	rested boottime.Instant   // no burst before
-	heard  boottime.Instant   // anything at all from any peer, or else the last sweep
+	rested boottime.Instant   // before this, no burst
+	heard  boottime.Instant   // when anything at all came from any peer, or else the last sweep was
 	total  uint64             // samples taken
 	misses uint64             // and missed
 	closed uint64             // and answered
@@ -70,7 +69,7 @@ func (x *samples) next() boottime.Instant {
 	return min(x.due, x.check)
 }
 
-// startSampling begins to sample. The peers were probed each until now.
+// startSampling begins to sample. Until now each peer was probed.
 func (s *Schedule) startSampling(now boottime.Instant) {
 	x := &s.samples
 	x.on, x.heard, x.check = true, now, boottime.Never
@@ -84,8 +83,8 @@ func (s *Schedule) startSampling(now boottime.Instant) {
 }
 
 // stopSampling goes over to probing each peer. The vouch so far, or what the peer answered itself, lasts for
-// EvidenceMaxAge, and by then each must have answered: samples that begin and end again and again, for the
-// demand is at the edge, would otherwise put the same peers off each time.
+// EvidenceMaxAge, and by then each must have answered: samples that begin and end again and again, because the demand
+// is at the edge, would otherwise put the same peers off each time.
 func (s *Schedule) stopSampling(now boottime.Instant) {
 	s.abandonSamples()
 	s.samples.on = false
@@ -100,7 +99,7 @@ func (s *Schedule) stopSampling(now boottime.Instant) {
 
 // abandonSamples forgets the samples under way.
 //
-// Invariant: what they hold back is not vouched for, before there is another sample.
+// Invariant: what these samples hold back is not vouched for before there is another sample.
 func (s *Schedule) abandonSamples() {
 	for _, p := range s.samples.open {
 		p.forgotten()
@@ -131,7 +130,6 @@ func (s *Schedule) tickSamples(now boottime.Instant) {
 	}
 }
 
-// sample makes the next peer of the order a sample.
 func (s *Schedule) sample(now boottime.Instant) {
 	x := &s.samples
 	for range x.order {
@@ -147,8 +145,9 @@ func (s *Schedule) sample(now boottime.Instant) {
 	}
 }
 
-// sampleOf makes the peer a sample, unless it is one already, is not vouched for anyway, or a sweep has it in hand: a slow answer
-// from before the sweep makes one of those vouchable again, and when the sweep is over nobody would ask it any more.
+// sampleOf makes the peer a sample, unless it is one already, is not vouched for anyway, or a sweep has it in hand: a
+// slow answer from before the sweep makes such a peer vouchable again, and when the sweep is over nobody would ask it
+// any more.
 func (s *Schedule) sampleOf(p *Peer, now boottime.Instant) bool {
 	x := &s.samples
 	if !x.on || s.sweep.blind() || p.drawn != 0 || s.Sweeping(p) || !s.vouchable(p) {
@@ -169,7 +168,7 @@ func (s *Schedule) sampleOf(p *Peer, now boottime.Instant) bool {
 	return true
 }
 
-// closeSample ends the sample that a peer is, if it has been answered since it began.
+// closeSample ends the sample that a peer is, if the peer has answered since the sample began.
 func (s *Schedule) closeSample(p *Peer, now boottime.Instant) {
 	x := &s.samples
 	if p.sampled == 0 || p.proven < max(p.sampled, p.drawn) {
@@ -199,8 +198,8 @@ func (s *Schedule) endSample(p *Peer) {
 
 // advance moves the vouch on to the latest sample that began before the oldest of the open ones.
 //
-// Invariant: a vouch is as old as a sample. A node that stalled has begun none meanwhile. When it goes on, the first
-// open sample holds the vouch back to before the stall, and not just to before that sample.
+// Invariant: a vouch is as old as a sample. A node that stalled has begun no sample meanwhile. When it goes on, the
+// first open sample holds the vouch back to before the stall, and not just to before that sample.
 func (s *Schedule) advance() {
 	x := &s.samples
 	upTo := x.last
@@ -218,8 +217,7 @@ func (s *Schedule) advance() {
 	x.vouched = max(x.vouched, upTo)
 }
 
-// miss sets a sample aside. If there is cause to doubt the others it does not move the
-// vouch any more.
+// miss sets a sample aside. If there is cause to doubt the others, the sample no longer moves the vouch.
 func (s *Schedule) miss(p *Peer, now boottime.Instant) {
 	x := &s.samples
 	if s.setAside(p); p.looked() {
@@ -235,13 +233,11 @@ func (s *Schedule) miss(p *Peer, now boottime.Instant) {
 	}
 }
 
-// setAside excludes a peer from the vouch, and reports it.
 func (s *Schedule) setAside(p *Peer) {
 	p.aside = p.sampled
 	s.misses = append(s.misses, Miss{Peer: p.Index, Since: p.sampled})
 }
 
-// judge looks at the samples that are late.
 func (s *Schedule) judge(now boottime.Instant) {
 	x, t := &s.samples, s.params.EvidenceTimeout
 	var gone []*Peer
@@ -319,9 +315,9 @@ func (s *Schedule) doubt(now boottime.Instant) {
 	}
 }
 
-// Tells reports whether a probe should say that there is news, which makes the peer ask. If samples are taken, or
-// each of many peers is probed, only chosen peers hear of it: questions from all of them would double the traffic. To
-// them it is said until they answer.
+// Tells reports whether a probe should say that there is news, which makes the peer ask. If samples are taken, or each
+// of many peers is probed, only chosen peers hear of it: questions from all of them would double the traffic. The
+// chosen peers are told until they answer.
 func (s *Schedule) Tells(p *Peer) bool {
 	return p.nudged || p.telling != 0 || !s.sampling() && !s.crowded() || !s.vouchable(p)
 }
@@ -351,8 +347,8 @@ func (s *Schedule) NudgeSome(now boottime.Instant) {
 }
 
 // NudgeAll notifies all peers: a few at once, many one after the other. A few that were notified just before are also
-// done one after the other: while a group starts, every node's view changes with each peer it meets. A round that is
-// under way does not start again: even if a node has news again and again, the last peer must hear it too.
+// notified one after the other: while a group starts, every node's view changes with each peer it meets. A round that
+// is under way does not start again: even if a node has news again and again, the last peer must hear it too.
 func (s *Schedule) NudgeAll(now boottime.Instant) {
 	if s.renudge = len(s.nudges.queue) > 0; s.renudge {
 		return
@@ -371,7 +367,7 @@ func (s *Schedule) NudgeAll(now boottime.Instant) {
 }
 
 // LastWords notifies all peers within the given time, a few at once, and replaces the round under way: this node may
-// not live for another one.
+// not live long enough for another round.
 func (s *Schedule) LastWords(within time.Duration, now boottime.Instant) {
 	if len(s.all) <= fewPeers {
 		within = 0

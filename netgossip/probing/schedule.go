@@ -23,9 +23,8 @@ const (
 	fewPeers = 100
 	// lostRate bounds the probes per second of all peers that are lost.
 	lostRate = 20
-	// recoverFanout is how many lost peers are asked at once when one is back: so a
-	// partition that ended is over within seconds, while a single node that comes and
-	// goes costs little.
+	// recoverFanout is how many lost peers are asked at once when one is back: so all find each other within seconds
+	// after a partition, while a single node that comes and goes costs little.
 	recoverFanout = 4
 )
 
@@ -59,8 +58,8 @@ type Schedule struct {
 	sweep   sweep
 	nudges  round
 	asks    round            // peers whose statements are wanted
-	urged   boottime.Instant // up to when the rate of what news of members makes us ask is used up
-	nudged  boottime.Instant // not everybody at once before
+	urged   boottime.Instant // up to when the rate of questions because of news of members is used up
+	nudged  boottime.Instant // before this, not everybody is notified at once
 	renudge bool             // another such round is wanted
 	said    uint64           // digest of this node's statement
 	misses  []Miss           // to be reported
@@ -71,7 +70,7 @@ type Schedule struct {
 // Config is what a Schedule is made of.
 type Config struct {
 	Params  netgossip.Params
-	Network int   // own number of it: the networks that share the probing take turns by it
+	Network int   // its number, by which the networks that share the probing take turns
 	Peers   []int // by whatever index their owner knows them by
 	// Listed reports whether memberlist has a peer alive.
 	Listed func(peer int) bool
@@ -118,15 +117,15 @@ func New(cfg Config, now boottime.Instant) *Schedule {
 // Peer returns the peer of an index; nil: there is none.
 func (s *Schedule) Peer(index int) *Peer { return s.byIndex[index] }
 
-// believe takes over what is known of a peer from before. Until memberlist has it, too,
-// it is probed like any other, but not at once.
+// believe takes over what is known of a peer from before. Until memberlist has the peer, too, it is probed like any
+// other, but not at once.
 func (s *Schedule) believe(p *Peer, known *netgossip.Statement, digest uint64, now boottime.Instant) {
 	p.Known, p.Digest, p.proven, p.contact = known, digest, now, true
 	s.plan(p, p.due.Add(s.params.EvidenceMaxAge/4))
 }
 
-// Recall believes what is known of each peer from before; nil: nothing. If it is of everybody, nobody
-// has to be asked before samples may be taken.
+// Recall believes what is known of each peer from before; nil: nothing. If something is known of everybody, nobody has
+// to be asked before samples may be taken.
 func (s *Schedule) Recall(known func(peer int) (statement *netgossip.Statement, digest uint64), now boottime.Instant) {
 	believed := 0
 	for _, p := range s.all {
@@ -146,7 +145,7 @@ func (s *Schedule) vouchable(p *Peer) bool {
 	return p.contact && p.proven > p.dead && p.aside == 0 && !p.lost && s.listed(p.Index)
 }
 
-// sampling reports whether peers are sampled, and not probed each.
+// sampling reports whether peers are sampled, instead of each being probed.
 func (s *Schedule) sampling() bool { return s.pace.Interval == 0 }
 
 // crowded reports whether so many peers are each probed that news only travels with the answers to their own probes,
@@ -174,8 +173,8 @@ func (s *Schedule) count(now boottime.Instant) {
 	s.counted = now.Add(s.params.EvidenceMaxAge / 8)
 	old := s.pace
 	d := s.demand
-	// The merger may remember answers to an earlier instance. A vouch must not cover those
-	// peers before this one has asked them.
+	// The merger may remember answers to an earlier instance. A vouch must not cover those peers before this instance
+	// has asked them.
 	d.Each = d.Each || unknown > 0 && now < s.ripe
 	// A change must pay. But probing each peer because nothing else was possible yet, or while the group was being
 	// met, is not a choice: if samples cost a little less, all nodes would otherwise go on probing each peer, and
@@ -235,8 +234,8 @@ func (s *Schedule) Next(now boottime.Instant) (p *Peer, brief bool, wait time.Du
 
 // brief reports whether a probe need not ask for the statement. After a cut every view changes, and the statements of
 // half of a large group are most of the traffic. So the networks on which a peer must vanish to be lost take turns to
-// ask for its statement. Which one it is, changes with every answer, so that no statement depends on one network, and
-// is 2 Pace.Interval late at most. If they share the probing, every second probe of a peer asks for it, on whichever
+// ask for its statement. Which network it is changes with every answer, so that no statement depends on one network; it
+// is late by 2 Pace.Interval at most. If they share the probing, every second probe of a peer asks for it, on whichever
 // network that is.
 func (s *Schedule) brief(p *Peer, now boottime.Instant) bool {
 	if !s.crowded() || s.demand.Each || p.nudged || p.telling != 0 || p.curious || !s.vouchable(p) {
@@ -252,9 +251,9 @@ func (s *Schedule) brief(p *Peer, now boottime.Instant) bool {
 // one network suffices to reach them.
 func (s *Schedule) Shares() bool { return s.crowded() && s.demand.Any && !s.demand.Each }
 
-// ProvenElsewhere takes that a peer answered a probe that was sent at an instant on another network: it
-// need not be asked here for an interval. On that network it is not probed again for an eighth longer, so that the
-// networks take turns, and if one fails, the other does it. Nothing is believed here because of it.
+// ProvenElsewhere notes that a peer answered a probe that was sent at an instant on another network: the peer need not
+// be asked here for an interval. On that network it is not probed again for an eighth longer, so that the networks take
+// turns, and if one fails, the other takes over. Nothing is believed here because of it.
 func (s *Schedule) ProvenElsewhere(p *Peer, at boottime.Instant, told bool) {
 	if p.elsewhere = max(p.elsewhere, at); told {
 		p.told = max(p.told, at)
@@ -333,9 +332,9 @@ func (s *Schedule) Replied(p *Peer, id uint64, now boottime.Instant) (Probe, boo
 	return Probe{}, false
 }
 
-// Answered takes the answer to a probe, and plans the next one. That follows one interval
-// after it, so that the age of evidence stays below interval plus round trip when nothing is
-// lost; where samples are taken there is none until the peer is a sample again.
+// Answered takes the answer to a probe, and plans the next one. That probe follows one interval after the answer, so
+// that the age of evidence stays below interval plus round trip when nothing is lost; where samples are taken there is
+// none until the peer is a sample again.
 func (s *Schedule) Answered(p *Peer, o Probe, contact bool, now boottime.Instant) {
 	s.closeDirect(p)
 	if o.At >= p.proven {
@@ -384,13 +383,12 @@ func (s *Schedule) Answered(p *Peer, o Probe, contact bool, now boottime.Instant
 	}
 }
 
-// recover asks a few lost peers at once.
 func (s *Schedule) recover(now boottime.Instant) {
 	if s.lost == 0 {
 		return
 	}
 	for range recoverFanout {
-		// The lost ones lie anywhere: a bounded search finds them while they are many.
+		// The lost ones are anywhere in the list: a bounded search finds them while they are many.
 		for range 8 {
 			if p := s.all[s.rand.IntN(len(s.all))]; p.lost {
 				s.Urge(p, now)
@@ -417,7 +415,7 @@ func (s *Schedule) Renew(now boottime.Instant) {
 func (s *Schedule) Verify(p *Peer, missed bool, now boottime.Instant) {
 	switch {
 	case s.sampling() && s.vouchable(p):
-		// That memberlist lists it is all that was wanting, after a start for instance.
+		// All that was missing, for instance after a start, is that memberlist lists the peer.
 		if missed {
 			s.sampleOf(p, now)
 		} else if p.asked == 0 && p.sampled == 0 && !s.Sweeping(p) {
@@ -433,7 +431,7 @@ func (s *Schedule) Verify(p *Peer, missed bool, now boottime.Instant) {
 			s.plan(p, max(at, p.sentAt.Add(urgeInterval)))
 		}
 	case !missed && s.vouchable(p) && p.asked == 0 && now.Sub(p.proven) < s.params.EvidenceInterval:
-		// It has just answered: memberlist's listing it is not a reason to ask again.
+		// The peer has just answered: that memberlist lists it is not a reason to ask again.
 	case !missed && p.proven == 0 && p.asked == 0 && len(s.all) > fewPeers:
 		// A node that joins a large group hears of everybody at once, and asks as it has planned.
 	default:

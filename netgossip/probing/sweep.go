@@ -59,14 +59,14 @@ func (r *round) next(now boottime.Instant) *Peer {
 	return p
 }
 
-// sweep probes all peers that may be there, one after the other in random order, and those
-// that stay silent twice more. One runs at a time; its rate is bounded by Params.RoundTime.
+// sweep probes all peers that may be there, one after the other in random order, and those that stay silent twice more.
+// One sweep runs at a time; its rate is bounded by Params.RoundTime.
 //
 // During the first pass the samples do not advance, nor does the vouch, even when a look is answered. A peer that did
-// not answer it is set aside, so that from the second pass on the samples, and the vouch, are about the others only.
-// The first pass takes at most three fifths of EvidenceMaxAge: when the old vouch expires, the peers that are there
-// have answered. The last pass ends no earlier than the same three fifths after the start: to a node that stalls for
-// two seconds all peers fall silent, and it finds their answers when it goes on. Of more than fewPeers
+// not answer in that pass is set aside, so that from the second pass on the samples, and the vouch, are about the
+// others only. The first pass takes at most three fifths of EvidenceMaxAge: when the old vouch expires, the peers that
+// are there have answered. The last pass ends no earlier than the same three fifths after the start: to a node that
+// stalls for two seconds all peers fall silent, and it finds their answers when it goes on. Of more than fewPeers
 // silent peers only a part is probed in the later passes, and stands for the others (sweepPart).
 type sweep struct {
 	on     bool
@@ -74,9 +74,9 @@ type sweep struct {
 	pass   int
 	size   int
 	peers  []*Peer // of this pass
-	rest   []*Peer // as silent as they were in the first pass, and to share the outcome of theirs
+	rest   []*Peer // as silent in the first pass as peers, and sharing their outcome
 	round  round
-	end    boottime.Instant // of the wait after the last probe of a pass; zero: it goes on
+	end    boottime.Instant // of the wait after the last probe of a pass; zero: the pass goes on
 	began  boottime.Instant
 	report bool // it has just begun
 	// patient is since when the peers have had time to answer, begin or the end of the first pass.
@@ -127,7 +127,8 @@ func (s *Schedule) StartSweep(now boottime.Instant) {
 
 // shedLooks sets aside the peers for which, because of looks, the vouch has waited so long that it would be too old
 // after the first pass: before the longest first pass EvidenceMaxAge still has room for one sample. Samples go on
-// holding it back. In small groups nobody is: the other networks would take it for what the sweep has found.
+// holding it back. In small groups no peer is set aside: the other networks would take that for what the sweep has
+// found.
 func (s *Schedule) shedLooks(now boottime.Instant) {
 	room := sampleTimeouts*s.params.EvidenceTimeout + s.params.EvidenceMaxAge*3/5 - s.params.RoundTime(len(s.all))
 	s.samples.open = slices.DeleteFunc(s.samples.open, func(p *Peer) bool {
@@ -144,7 +145,6 @@ func (s *Schedule) shedLooks(now boottime.Instant) {
 	s.advance()
 }
 
-// stopSweep ends a sweep without a result.
 func (s *Schedule) stopSweep() {
 	s.sweep.on = false
 	s.sweep.round.queue = s.sweep.round.queue[:0]
@@ -195,9 +195,9 @@ func (s *Schedule) tickSweep(now boottime.Instant) {
 	w.round.start(w.peers, now, s.params.RoundTime(len(w.peers)), func(*Peer) bool { return true })
 }
 
-// sweepPart takes a part of the many that are silent for all of them. A peer that sent us something since
-// the sweep began is there, whatever was lost: it is asked again on its own. The others have as much
-// time to answer as if their probes had been the first: the node may have stood still meanwhile.
+// sweepPart takes a part of the many that are silent for all of them. A peer that sent us something since the sweep
+// began is there, whatever was lost: it is asked again on its own. The others have as much time to answer as if their
+// probes had been the first: the node may have been frozen meanwhile.
 func (s *Schedule) sweepPart(now boottime.Instant) {
 	w := &s.sweep
 	mute := w.peers[:0]
@@ -232,7 +232,7 @@ func (s *Schedule) endSweep(now boottime.Instant) {
 	w := &s.sweep
 	silent := w.peers
 	for _, p := range w.rest {
-		if p.proven < w.began { // nor has it since
+		if p.proven < w.began { // nor has it answered since
 			silent = append(silent, p)
 		}
 	}
@@ -250,7 +250,7 @@ func (s *Schedule) endSweep(now boottime.Instant) {
 		case p.swept != w.number || p.due != boottime.Never:
 		case p.lost:
 			s.plan(p, now.Add(time.Duration(s.rand.Float64()*float64(s.lostInterval()))))
-		case !s.sampling() || !s.vouchable(p) || p.proven < w.began: // whom it did not find is probed whatever a slow answer says
+		case !s.sampling() || !s.vouchable(p) || p.proven < w.began: // a peer that the sweep did not find is probed whatever a slow answer says
 			s.plan(p, now.Add(time.Duration(s.rand.Float64()*float64(max(s.pace.Interval, s.params.EvidenceInterval)))))
 		}
 	}

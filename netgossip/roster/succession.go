@@ -20,7 +20,7 @@ type Standing struct {
 	Chain [MaxChain]Ref
 	// Offer is a newer roster that it has stored and is ready to take up; zero: none.
 	Offer Ref
-	// Known is a newer roster still that it knows and has not stored; zero: none.
+	// Known is a still newer roster that it knows and has not stored; zero: none.
 	Known Ref
 }
 
@@ -78,12 +78,12 @@ type Succession struct {
 	saving bool            // something is being stored
 
 	joining []*Roster // being stored: the chain that this fresh node takes over
-	past    Ref       // that this node lacks, and a contact says is in force; zero: none
+	past    Ref       // a roster that this node lacks, and that a contact says is in force; zero: none
 
 	shown     sights   // by a source that does not number its lists
 	vouched   bool     // a person vouches for the first list, by a file
 	forgot    bool     // what this node remembered is gone
-	distrusts bool     // it founds only what has all founders
+	distrusts bool     // it founds only a list with all founders
 	founders  []string // names
 
 	version uint64 // counts changes of the held rosters
@@ -91,11 +91,10 @@ type Succession struct {
 	rank func(*Roster) int // quorum of a roster
 }
 
-// NewSuccession continues from what was saved, or begins with the roster of the
-// configuration: one of epoch 0 is in force by definition, one of a later epoch is not until
-// a peer says so. Either may be nil; the caller stores what comes of own alone before it goes
-// on. To start with a list without a number, use &Saved{Fresh: true, Chain: that list, of epoch 0}.
-// An offer that was stored may have been taken up and announced before the restart, so it is
+// NewSuccession continues from what was saved, or begins with the roster of the configuration: one of epoch 0 is in
+// force by definition, one of a later epoch is not until a peer says so. Either may be nil; if only own is given, the
+// caller stores the result before it goes on. To start with a list without a number, use &Saved{Fresh: true, Chain:
+// that list, of epoch 0}. An offer that was stored may have been taken up and announced before the restart, so it is
 // taken up.
 func NewSuccession(saved *Saved, own *Roster, quorum func(*Roster) int) (*Succession, error) {
 	s := &Succession{known: map[Ref]*Roster{}, rank: quorum}
@@ -136,9 +135,9 @@ func cmpEpoch(a, b Ref) int {
 // ErrEpochTaken says that two lists have one epoch.
 var ErrEpochTaken = errors.New("another list of members has this epoch: raise members.epoch")
 
-// Learn makes a roster known, from the configuration or from a peer. It was checked. One that
-// is older than the newest in the chain is ignored, unless a peer uses it. Its epoch must
-// not be that of another list.
+// Learn makes a roster known, from the configuration or from a peer. The roster was checked before. A roster that is
+// older than the newest in the chain is ignored, unless a peer uses it. The epoch of r must not be that of another
+// list.
 func (s *Succession) Learn(r *Roster) error {
 	if s.vouched && s.founding() && r.Epoch == 0 {
 		s.Vouch(r, s.forgot) // another file, and no node has used the first one yet
@@ -168,8 +167,7 @@ func (s *Succession) Learn(r *Roster) error {
 const maxKnown = 16
 
 // forget drops the oldest if too many lists are known, but neither the one learnt last nor the one to be stored. To
-// know a list promises nothing, so to forget one costs time at most: the source shows the present one again and
-// again.
+// know a list promises nothing, so forgetting one costs time at most: the source shows the present one again and again.
 //
 // Invariant: an endless series of lists does not fill this node's memory.
 func (s *Succession) forget(latest Ref) {
@@ -191,7 +189,7 @@ func (s *Succession) held() []*Roster {
 	return append(slices.Clone(s.chain), s.offer)
 }
 
-// Base is the roster in force, or the one that waits to be while the node is fresh.
+// Base is the roster in force, or, while the node is fresh, the one that waits to be.
 func (s *Succession) Base() *Roster { return s.chain[0] }
 
 // Top is the newest roster that was taken up.
@@ -217,9 +215,9 @@ func (s *Succession) Settled() bool {
 	return len(s.chain) == 1 && s.offer == nil && s.Claims()
 }
 
-// Prepare returns the newest known list if this node has other addresses on it. It has to be stored as the offer
-// before the node starts to talk to others, who would not know it under its new addresses. nil: there is no such
-// list, or a change is under way. Answer with Saved. Other lists wait until all know them.
+// Prepare returns the newest known list if this node has other addresses on it. It has to be stored as the offer before
+// the node starts to talk to others, who would not know the node under its new addresses. nil: there is no such list,
+// or a change is under way. Answer with Saved. Other lists wait until all know them.
 func (s *Succession) Prepare() *Saved {
 	var newest *Roster
 	for _, r := range s.known {
@@ -270,10 +268,9 @@ func (s *Succession) has(ref Ref) bool {
 	return slices.ContainsFunc(s.chain, func(r *Roster) bool { return r.Ref() == ref })
 }
 
-// Countable reports whether a peer with this standing may be counted: it must use no roster
-// that this node does not use, those before the base excepted, which are settled. It is the
-// guard of the whole protocol: two parts that use different rosters would otherwise both find their
-// majorities with the help of one member.
+// Countable reports whether a peer with this standing may be counted: it must use no roster that this node does not
+// use, except those before the base, which are settled. It is the guard of the whole protocol: two parts that use
+// different rosters would otherwise both find their majorities with the help of one member.
 func (s *Succession) Countable(st *Standing) bool { return countable(s.chain, nil, st) }
 
 // countable is Countable for a chain with one more roster.
@@ -329,9 +326,9 @@ func (s *Succession) rebase(r *Roster) {
 // Version changes with every change of the held rosters.
 func (s *Succession) Version() uint64 { return s.version }
 
-// Directory lists all members of the held rosters, with the newest address of each, and this node in any case. It is
-// by its indices that a node counts, so it changes as seldom as possible: present is returned while it lists all of
-// them, until a change is settled.
+// Directory lists all members of the held rosters, with the newest address of each, and this node in any case. A node
+// counts by its indices, so it changes as seldom as possible: present is returned while it lists all of them, until a
+// change is settled.
 func (s *Succession) Directory(present *Roster, self Member) (*Roster, error) {
 	if len(s.chain) == 1 && s.offer == nil && s.chain[0].Self >= 0 {
 		return s.chain[0], nil

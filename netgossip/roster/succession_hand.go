@@ -7,24 +7,23 @@ import (
 
 // Lists that are handed over
 //
-// If a part of the group has taken up a list, and the list was replaced before it came into force, no source has it
-// any more. A node that was away meanwhile would never hold it, so it would not count those that do. They hand it
-// over.
+// If a part of the group has taken up a list, and the list was replaced before it came into force, no source has it any
+// more. A node that was away meanwhile would never hold it, so it would not count those that do. So those nodes hand
+// the list over.
 //
-// To know a list promises nothing, and a node may get to know any list at any time: so safety does not depend on
-// where a text comes from. The author of the list could have shown the same list to this node, and it takes the same
-// steps: known, stored, taken up, in force. Three bounds keep one node that was given a wrong list from
-// spreading it:
+// To know a list promises nothing, and a node may get to know any list at any time: so safety does not depend on where
+// a text comes from. The author of the list could have shown the same list to this node, and the list takes the same
+// steps: known, stored, taken up, in force. Three bounds keep one node that was given a wrong list from spreading it:
 //
-//   - Handed over is only what the sender has taken up. It has stored that when a majority of the
-//     list in force knew it, from sources of their own (mayStore).
+//   - Only what the sender has taken up is handed over. The sender stored that list when a majority of the list in
+//     force knew it, from sources of their own (mayStore).
 //   - A fresh node is handed nothing but what is earlier than its own list (succession_join.go): it has
 //     forgotten what it promised, and takes only what its own source shows. Nor does it hand anything over.
-//   - A list that leaves this node out, or has it at another address, is taken from its own source
-//     only: nobody is removed, or made to fall silent, by what another node says. It may come from a peer if it
-//     is in force there and overtaken: this node knows a later one that names it. It was removed and is added
-//     again, without having heard of either. It disarms then, as for a removal by its own source, until the
-//     later list is taken up.
+//   - A list that leaves this node out, or has it at another address, is taken from this node's own source only: nobody
+//     is removed, or made to fall silent, by what another node says. Such a list may come from a peer if it is in force
+//     there and overtaken: this node knows a later one that names this node. Then this node was removed and is added
+//     again, without having heard of either. It disarms, as for a removal by its own source, until the later list is
+//     taken up.
 
 // HandsOver returns the lists that may be given to a peer that lacks them.
 func (s *Succession) HandsOver() []*Roster {
@@ -48,8 +47,8 @@ func (s *Succession) holders(p *Peers, ref Ref) (set Set) {
 }
 
 var (
-	errHandedFresh = errors.New("this node does not know what list is in force, and waits for its own source to show it")
-	errHandedSelf  = errors.New("it leaves this node out, or has it at another address: only this node's own source can say so")
+	errHandedFresh = errors.New("this node does not know which list is in force, and waits for its own source to show it")
+	errHandedSelf  = errors.New("it leaves this node out, or has this node at another address: only this node's own source may say so")
 )
 
 // overtaken reports whether a list is in force for a contact, and earlier than one that names this node.

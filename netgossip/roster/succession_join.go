@@ -2,15 +2,15 @@ package roster
 
 // Fresh nodes that join a change
 //
-// A fresh node counts for nodes that use its list, and may leave that list for a newer one that it is shown. So what
-// it has taken up is not a promise, and no node puts a list into force because of it (Succession.settle). It has to
-// promise in the end: if the members of a list never heard that it is in force, and were shown another list, no other
-// node can put that one into force.
+// A fresh node counts for nodes that use its list, and may leave that list for a newer one that it is shown. So what it
+// has taken up is not a promise, and no node puts a list into force because of it (Succession.settle). It has to
+// promise in the end: if the members of a list never heard that their list is in force, and were shown another list, no
+// other node can put that other list into force.
 //
-// So a fresh node that hears that a node which knows a list in force uses its list joins that
-// node: it takes over the chain as far as its own list. That a list is in force is a fact and stays true, and the
-// rest of the chain only demands more majorities of this node. From then on it is not a fresh node: it promises and
-// claims like any other. It stores the chain before it uses it.
+// So if a fresh node hears that its list is used by a node that knows a list in force, it joins that node: it takes
+// over the chain as far as its own list. That a list is in force is a fact and stays true, and the rest of the chain
+// only demands more majorities of this node. From then on it is not a fresh node: it promises and claims like any
+// other. It stores the chain before it uses it.
 //
 // The earlier lists of the chain are in no source any more, and are handed over. They cannot remove
 // this node, whether they name it or not: its own list, which its own source has shown, is newer.
@@ -24,7 +24,7 @@ type entry struct {
 
 // entrance finds the way into a chain that uses the list of this fresh node.
 func (s *Succession) entrance(p *Peers) (e entry) {
-	if s.founding() && s.vouched && s.agreed(p) { // stored first, as what is joined
+	if s.founding() && s.vouched && s.agreed(p) { // stored first, like a chain that is joined
 		return entry{chain: s.chain}
 	}
 	if !s.fresh || s.founding() || s.offer != nil {
@@ -51,8 +51,8 @@ func (s *Succession) entrance(p *Peers) (e entry) {
 	return e
 }
 
-// bound reports whether a contact that is not fresh uses the list of this fresh node. The node may
-// be in its majority, so it does not leave the list for one that is not in force.
+// bound reports whether a contact that is not fresh uses the list of this fresh node. This node may be in the contact's
+// majority, so it does not leave the list for one that is not in force.
 func (s *Succession) bound(p *Peers) bool {
 	if !s.fresh || s.founding() {
 		return false
@@ -98,8 +98,9 @@ func (s *Succession) Vouch(list *Roster, forgot bool) {
 	}
 }
 
-// agreed reports whether the list that a person vouches for may come into force by what is heard of others: most of its members, this
-// node among them, use it and no other. That is what a quorum takes in any case, so a group that begins waits for nobody.
+// agreed reports whether the list that a person vouches for may come into force, given what others say: most of its
+// members, this node among them, use it and no other. That is what a quorum takes in any case, so a group that begins
+// waits for nobody.
 //
 // Invariant: a node that remembers nothing does not put its list into force alone, nor while another node uses
 // another list in force: it may have used that list itself, and have been counted by it. A list of one is that node's

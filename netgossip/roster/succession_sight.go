@@ -14,8 +14,8 @@ import (
 // Succession merges these, or drops one of them. Whatever the nodes read, and whenever, only a list that was taken up
 // under the rules of Succession counts: numbering affects progress but never safety.
 //
-//   - A node stands by a list only if its own source has shown it: so a list that one node
-//     alone was shown, by mistake, holds up a change and brings about none.
+//   - A node stands by a list only if its own source has shown it: so a list that one node alone was shown, by mistake,
+//     holds up a change and causes none.
 //   - A number is given only to what was read after the list in force came into force here.
 //     What was read before may be the list that was left, and would be brought back.
 //
@@ -28,13 +28,14 @@ import (
 // given up for a list in force and for nothing else, so of two lists with a member in common one at most is founded.
 // A majority would not do: the rest may be the group, cut off, and live by an older list.
 //
-// A source that lies shows each of two nodes a list of that node alone, and they would found two groups. So where the source is not
-// trusted with that, a person names founders, and a list is founded only if it has all of them ([Succession.FoundOnlyWith]): two such lists
-// have a member in common. A node that has a list in force founds none, so while one of the founders remembers it there is no second one.
+// A source that lies could show each of two nodes a list of that node alone, and they would found two groups. So where
+// the source is not trusted with that, a person names founders, and a list is founded only if it has all of them
+// ([Succession.FoundOnlyWith]): two such lists have a member in common. A node that has a list in force founds none, so
+// while one of the founders remembers it there is no second one.
 
-// generationShift leaves the digest's part of an epoch enough bits that two lists of one
-// generation do not meet in practice; where they do, Learn refuses and the next
-// generation is tried. A generation begins above all epochs that people gave by hand before.
+// generationShift leaves the digest's part of an epoch enough bits that two lists of one generation do not get the same
+// epoch in practice; where they do, Learn refuses and the next generation is tried. A generation begins above all
+// epochs that people gave by hand before.
 const generationShift = 20
 
 // kept is how many lists that were shown are remembered, so that one that came into force
@@ -57,7 +58,7 @@ type sights struct {
 }
 
 // Sight takes a list, of epoch 0, that a source without numbers shows. current says that reading it began after the
-// latest change of the held rosters. Call it for the same list again and again too.
+// latest change of the held rosters. Call it each time, for the same list too.
 func (s *Succession) Sight(r *Roster, current bool) {
 	same := func(l *Roster) bool { return l.Digest == r.Digest }
 	if n := len(s.shown.lists); n == 0 || !same(s.shown.lists[n-1]) {
@@ -89,7 +90,8 @@ func (s *Succession) pledged() bool {
 // others have in force in any case.
 func (s *Succession) FoundOnlyWith(founders []string) { s.distrusts, s.founders = true, founders }
 
-// Unfounded says why the list that this node waits for is not founded, even if all of its members meet; "": it may be, or need not be.
+// Unfounded says why the list that this node waits for is not founded, even if all of its members are in contact; "":
+// it may be founded, or need not be.
 func (s *Succession) Unfounded() string {
 	if !s.distrusts || !s.founding() {
 		return ""
@@ -109,7 +111,7 @@ func (s *Succession) Unfounded() string {
 	return "it does not list " + strings.Join(missing, ", ")
 }
 
-// found brings the founding of the first list on.
+// found advances the founding of the first list.
 func (s *Succession) found(p *Peers) (done bool, pledge *Roster) {
 	if !s.founding() || s.vouched || s.chain[0].Self < 0 {
 		return false, nil
@@ -190,8 +192,8 @@ func (r *Roster) as(epoch uint64) *Roster {
 	return &o
 }
 
-// number gives the shown list a new number, unless the list is already the newest that is held or known here. It is
-// that if a peer has announced the newest number for it.
+// number gives the shown list a new number, unless the list is already the newest that is held or known here. It is the
+// newest if a peer has announced the newest number for it.
 func (s *Succession) number(p *Peers) {
 	if !s.shown.current || len(s.shown.lists) == 0 || !s.Claims() || len(s.chain) > 1 || s.saving || !s.quorate(p, nil) {
 		return

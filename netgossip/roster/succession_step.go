@@ -1,7 +1,7 @@
 package roster
 
-// Peers is what a node knows of the others when it looks whether its succession can go on.
-// All indices are those of one directory.
+// Peers is what a node knows of the others when it checks whether its succession can go on. All indices are those of
+// one directory.
 type Peers struct {
 	Self    int
 	Contact Set                     // proven two ways, younger than D_max, whatever their rosters
@@ -9,7 +9,7 @@ type Peers struct {
 	Members func(r *Roster) Set     // the members of a roster
 }
 
-// Moves is what came of a look.
+// Moves is the result of such a check.
 type Moves struct {
 	Changed bool   // another chain: count again, and tell the peers
 	Save    *Saved // to be stored; nil: nothing. Answer with Saved before the next is handed out
@@ -98,7 +98,8 @@ func (s *Succession) adoptBase(p *Peers) bool {
 //
 // The first node to do so waits until every peer that it counts has the same offer, and until it would have quorum by
 // both. So no node loses its quorum by the change, since the others take up the offer in the very step in which they
-// hear of it. A node that hears that a peer has taken it up follows, unless that would cost it its present quorum.
+// hear of it. A node that hears that a peer has taken the offer up follows, unless that would cost the node its present
+// quorum.
 func (s *Succession) takeUp(p *Peers) bool {
 	switch {
 	case s.offer == nil || s.pledged():
@@ -133,8 +134,8 @@ func (s *Succession) stuck(p *Peers, more *Roster) bool {
 	return s.quorate(p, more) && (!s.quorate(p, nil) || s.lacks(p, more.Ref()))
 }
 
-// giveWay is stuck for a list, false for one that is not known here, with the latest answer in mind: many
-// peers announce the same.
+// giveWay is stuck for a list, and false for a list that is not known here. It remembers the latest answer: many peers
+// announce the same list.
 func (s *Succession) giveWay(p *Peers, ref Ref, tried *Ref, helps *bool) bool {
 	if *tried != ref {
 		r := s.Lookup(ref)
@@ -180,9 +181,9 @@ func (s *Succession) majority(p *Peers, r *Roster, of Set) bool {
 	return of.And(p.Members(r)).Len() >= s.rank(r)
 }
 
-// settle puts the newest roster into force: a majority of each roster of the chain has taken
-// it up. Only countable peers prove that: one that uses a roster this node does not know
-// may have promised that one's majority something else.
+// settle puts the newest roster into force: a majority of each roster of the chain has taken it up. Only countable
+// peers prove that: a peer that uses a roster this node does not know may have promised the majority of that roster
+// something else.
 func (s *Succession) settle(p *Peers) bool {
 	if s.fresh || len(s.chain) == 1 {
 		return false
@@ -308,8 +309,8 @@ func (s *Succession) save(offer *Roster) *Saved {
 	return &Saved{Fresh: s.fresh, Chain: s.chain, Offer: keep}
 }
 
-// Saved takes the end of the storing of Moves.Save. A list that could not be stored is handed out again by a later
-// call; the caller decides when.
+// Saved takes the result of storing Moves.Save. A list that could not be stored is handed out again by a later call;
+// the caller decides when.
 func (s *Succession) Saved(err error) {
 	offer := s.store
 	s.saving, s.store = false, nil

@@ -64,7 +64,7 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 		d.conflict(n.Name, at.String())
 		return errElsewhere
 	}
-	// Its table would grow beyond what a peer may send, and nobody would exchange tables with it any more.
+	// memberlist's table would grow beyond what a peer may send, and nobody would exchange tables with it any more.
 	if len(n.Meta) > 0 {
 		in.count.refused[refusedMalformed].add(1)
 		return errMeta

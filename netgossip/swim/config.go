@@ -113,8 +113,8 @@ func (c *Config) memberlist(transport memberlist.Transport, logger *log.Logger) 
 	m.Label = c.Label
 	m.Transport = transport
 	m.Logger = logger
-	// Both addresses explicitly: what the library guesses from a wildcard is wrong on
-	// nodes with several networks.
+	// Both addresses are given explicitly: what the library guesses from a wildcard is wrong on nodes with several
+	// networks.
 	m.BindAddr, m.BindPort = c.BindAddr.String(), c.Port
 	m.AdvertiseAddr, m.AdvertisePort = c.BindAddr.String(), c.Port
 	m.Keyring = c.Keyring
@@ -141,8 +141,8 @@ func (c *Config) memberlist(transport memberlist.Transport, logger *log.Logger) 
 // the frame, the encryption, an IPv6 address, the names of the fields.
 const newsOverhead = 200
 
-// leastPacket is the size of a packet that has room for any piece of news: memberlist keeps
-// one that does not fit for ever, and never sends it. The longest names two members.
+// leastPacket is the size of a packet that has room for any piece of news: memberlist keeps one that does not fit for
+// ever, and never sends it. The longest piece names two members.
 func (c *Config) leastPacket() int {
 	longest := 0
 	for _, m := range c.Roster.Members {

@@ -15,20 +15,19 @@
 //
 //   - Evidence is two-way and first-hand: a reply counts only for the peer that was asked,
 //     with the random id of a probe younger than EvidenceMaxAge.
-//   - A statement counts only in a reply. A probe with a statement that is news makes the
-//     receiver ask at once, so an [Instance.Nudge] reaches everybody in one round trip and
-//     a half; where samples are taken a few, and [Instance.Announce] the rest, as do
-//     [Instance.LastWords] of a node that is about to end. Many
-//     peers that are each probed hear of it when they ask themselves.
-//   - A vouch is dated by the start of samples that were all answered. A node that ceases to be
-//     covered by it is reported, and before it is given everybody has been asked.
+//   - A statement counts only in a reply. A probe with a statement that is news makes the receiver ask at once, so an
+//     [Instance.Nudge] reaches everybody in one round trip and a half; where samples are taken it reaches a few, and
+//     [Instance.Announce] the rest, as do [Instance.LastWords] of a node that is about to end. Many peers that are each
+//     probed hear of the news when they ask themselves.
+//   - A vouch is dated by the start of samples that were all answered. A node that ceases to be covered by it is
+//     reported, and before a vouch is given everybody has been asked.
 //   - Where many peers are each probed and one network suffices to reach them, the networks take turns
-//     ([Instance.Proven]). That one of them asks puts off the other's question for a bounded time and
-//     makes nothing believed.
+//     ([Instance.Proven]). A probe on one of them puts off that on the other for a bounded time and makes nothing
+//     believed.
 //   - What is sent is bounded: samples by netgossip.Demand, sweeps by Params.RoundTime, the
 //     probes of lost peers by 20 a second.
-//   - With a keyring, a frame that is sealed in another way than agents do it never gets as far as
-//     memberlist, which it would end (docs/adr/0016-frames-before-memberlist.md).
+//   - With a keyring, a frame that is sealed in another way than agents do it never gets as far as memberlist, which it
+//     would crash (docs/adr/0016-frames-before-memberlist.md).
 //   - A node without a statement does not answer: it cannot say whom it sees.
 //   - Peers are the roster's members with an address on this network. Others are refused,
 //     counted and logged once a minute; so are foreign labels and keys.
@@ -45,8 +44,8 @@
 //     number; [Instance.Rebind] opens new ones when the device is made again, and neither
 //     memberlist nor the peers notice (docs/adr/0007-network-is-a-device.md).
 //   - With Doubts, which all instances of a node share, a peer that is late on one network is looked at on all, and the
-//     members tell each other (package doubt). A word counts only with the cookie that its receiver gave to its sender, and
-//     goes only to who gave one. The Sink does not hear of it: it concerns publication.
+//     members tell each other (package doubt). A word counts only with the cookie that its receiver gave to its sender,
+//     and goes only to members that gave one. The Sink does not hear of words: they concern publication.
 //   - Sending never waits. What the kernel's buffers have no room for is dropped and counted.
 //   - Received packets are copies in their own size, since memberlist keeps what it queues.
 //

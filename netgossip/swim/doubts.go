@@ -30,13 +30,13 @@ type DoubtsConfig struct {
 }
 
 // Doubts is the doubt of a node about its peers (package doubt), which the instances of all its networks share: what is
-// late on one is looked at on all. It rests while an instance is missing, or counts by another roster than the others: no
-// time passes for it, and when the instance is there all silences begin again. With another roster it starts with
-// only the peers that are LEFT.
+// late on one is looked at on all. The doubt rests while an instance is missing, or counts by another roster than the
+// others: no time passes for it, and when the instance is there all silences begin again. With another roster it starts
+// with only the peers that are LEFT.
 //
-// A word counts only with the cookie that this process gave to its sender, in an answer to the sender's probe. No
-// other member got that cookie, so a member with the key cannot speak in the name of others. And it is dated like any
-// packet, so that one which is sent again is as old as its first copy (clock.go).
+// A word counts only with the cookie that this process gave to its sender, in an answer to the sender's probe. No other
+// member got that cookie, so a member with the key cannot speak in the name of others. And a word is dated like any
+// packet, so that a word which is sent again is as old as its first copy (clock.go).
 type Doubts struct {
 	cfg    DoubtsConfig
 	secret [sha256.Size]byte
@@ -52,7 +52,7 @@ type Doubts struct {
 
 // acquaintance is what a node knows of a peer for the sake of words.
 type acquaintance struct {
-	cookie uint64 // that this node's words to it must bear; 0: it gave none
+	cookie uint64 // that this node's words to it must contain; 0: it gave none
 	clock  peerClock
 }
 
@@ -95,7 +95,7 @@ func (d *Doubts) tick() time.Duration {
 // are not heard either.
 func (d *Doubts) rests() bool { return slices.Contains(d.instances, nil) }
 
-// join takes the instance of a network. One that counts by another roster than those before begins everything again.
+// join takes the instance of a network. An instance that uses another roster than those before begins everything again.
 func (d *Doubts) join(e *evidence) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -175,9 +175,10 @@ func (d *Doubts) act(now boottime.Instant) {
 	}
 }
 
-// send passes words to the instances, for the peers that have given a cookie: others do not know words. One that goes
-// once goes on one network, the one on which its hearer answered last; where packets are lost each goes on all,
-// several times. The watchers are the first to hear a word to everybody, so they know that it has been sent.
+// send passes words to the instances, for the peers that have given a cookie: others do not know words. A word that is
+// sent once goes on one network, the one on which its receiver answered last; where packets are lost each word goes on
+// all networks, several times. The watchers are the first to hear a word to everybody, so they know that it has been
+// sent.
 func (d *Doubts) send(words []doubt.Outgoing, now boottime.Instant) {
 	out := make([][]spokenWord, len(d.instances))
 	for _, w := range words {
@@ -216,8 +217,8 @@ func (d *Doubts) cookieFor(name string) uint64 {
 	return max(1, binary.LittleEndian.Uint64(h.Sum(nil)))
 }
 
-// Met has this process know the one of a peer, in a boot of it, as if that had answered a probe just now: where it begins
-// in the middle, as a simulation does. Its instances have started.
+// Met makes this process know that of a peer, in a boot of the peer, as if the peer had answered a probe just now. It
+// is for a start in the middle, as in a simulation. The instances have started.
 func (d *Doubts) Met(peer int, other *Doubts, boot uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -255,7 +256,7 @@ func (d *Doubts) answered(e *evidence, peer int, sentAt boottime.Instant, boot u
 	d.with(e, func(now boottime.Instant) {
 		k := &d.known[peer]
 		if k.clock.read(m.Clock, came); m.Cookie != 0 || m.Statement != nil {
-			k.cookie = m.Cookie // what has words gives one with each statement: this one has none, or none any more
+			k.cookie = m.Cookie // a peer that knows words gives a cookie with each statement: this one does not, or not any more
 		}
 		d.core.Answered(e.cfg.Network, peer, sentAt, boot, now)
 	})
@@ -266,7 +267,7 @@ func (d *Doubts) heed(e *evidence, p *peer, m *wire.Message, came boottime.Insta
 	if !hmac.Equal(binary.LittleEndian.AppendUint64(nil, m.Cookie), binary.LittleEndian.AppendUint64(nil, d.cookieFor(p.addr.Name))) {
 		return false
 	}
-	counts = true // what comes while it is paused is not the sender's fault
+	counts = true // a word that comes while the doubt rests is not the sender's fault
 	d.with(e, func(now boottime.Instant) {
 		made := d.known[p.Index].clock.dates(m.Clock, came)
 		if counts = made > 0; counts {

@@ -31,14 +31,14 @@ type arrival struct {
 	packet []byte // of the evidence protocol; nil: something about the peer
 	peer   int
 	missed bool // another network misses it
-	proven bool // another network has its answer to a probe sent at at; otherwise its membership has changed
+	proven bool // another network has its answer to a probe sent at the instant at; otherwise its membership has changed
 	told   bool // with its statement
-	dead   bool // to memberlist
+	dead   bool // memberlist calls it dead
 	look   bool // it is in doubt: ask it now
 	at     boottime.Instant
 }
 
-// request is what the owner of the instance wants. Requests that meet are one.
+// request is what the owner of the instance wants. Requests that wait together are one.
 type request struct {
 	nudge, announce, renew, doubt bool
 	last                          time.Duration // an announcement within that time; 0: none
@@ -48,9 +48,8 @@ type request struct {
 	words                         []spokenWord
 }
 
-// evidence runs the evidence protocol of one instance: it probes the peers, answers
-// their probes and reports what comes of it. One goroutine, run, owns everything but
-// the two channels.
+// evidence runs the evidence protocol of one instance: it probes the peers, answers their probes and reports the
+// results. One goroutine, run, owns everything but the two channels.
 type evidence struct {
 	cfg     *Config
 	self    string
@@ -127,13 +126,12 @@ func (e *evidence) ask(change func(*request)) {
 	}
 }
 
-// run probes until ctx is done.
 func (e *evidence) run(ctx context.Context, list *memberlist.Memberlist) {
 	e.list = list
 	e.plan(rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var armed boottime.Instant // what the timer stands at
+	var armed boottime.Instant // what the timer is set to
 	for ctx.Err() == nil {
 		e.drain()
 		now := e.cfg.Clock()
@@ -156,7 +154,6 @@ func (e *evidence) run(ctx context.Context, list *memberlist.Memberlist) {
 	}
 }
 
-// plan makes the schedule.
 func (e *evidence) plan(rnd *rand.Rand) {
 	now := e.cfg.Clock()
 	e.begin(probing.Config{
@@ -184,7 +181,6 @@ func (e *evidence) begin(c probing.Config, now boottime.Instant) {
 	}
 }
 
-// grant does what was requested.
 func (e *evidence) grant() {
 	e.mu.Lock()
 	r := e.request
@@ -260,11 +256,10 @@ func (e *evidence) probe(p *peer, brief bool) {
 	e.transmit(p, m)
 }
 
-// question is the packet of a probe.
 func (e *evidence) question(p *peer, brief bool) wire.Message {
 	m := wire.Message{Kind: wire.Probe, ID: rand.Uint64() | 1, Roster: e.tag, Holds: p.Digest, Brief: brief && p.Known != nil}
 	if m.Brief && e.schedule.Sweeping(p.Peer) {
-		m.Holds = 0 // whether it is there is all that matters, and in a large group every byte
+		m.Holds = 0 // all that matters is whether it is there, and in a large group every byte
 	}
 	if !brief && e.schedule.Tells(p.Peer) {
 		if _, digest := e.statement(); digest != 0 && p.Holds != digest {
@@ -289,7 +284,6 @@ func (e *evidence) clock() uint64 {
 	return wire.ClockOf(s.Boot, e.cfg.Clock())
 }
 
-// sign puts the sender in.
 func (e *evidence) sign(m *wire.Message, byNumber bool) {
 	if m.Member = e.cfg.Roster.Self; !byNumber {
 		m.Name = e.self
@@ -319,7 +313,6 @@ func (e *evidence) transmit(p *peer, m wire.Message) {
 	}
 }
 
-// handle takes one arrival.
 func (e *evidence) handle(a arrival) {
 	if a.packet == nil {
 		// memberlist, or another network, has an opinion, right or wrong: ask the peer itself.

@@ -12,7 +12,7 @@ import (
 
 // Lists of members are handed over in pieces, with the probes and replies that are sent anyway. The node that lacks a
 // list asks one peer for one piece after the other, so it sets the pace, and the giver keeps no state. A peer of an
-// earlier version does not understand the wish, and answers the probe. A fetched list counts only if it has the
+// earlier version does not understand the wish, and only answers the probe. A fetched list counts only if it has the
 // digest that the peer announced.
 
 const (
@@ -30,7 +30,7 @@ type handover struct {
 	total int              // bytes that the text will have
 	moved boottime.Instant // when it began, or the latest piece came
 
-	gives roster.Ref // that given is the text of
+	gives roster.Ref // whose text given is
 	given []byte
 }
 
@@ -41,7 +41,6 @@ func (in *Instance) Fetch(peer string, list roster.Ref) {
 	in.evidence.ask(func(r *request) { r.fetch = fetchOf{peer, list} })
 }
 
-// fetchOf is what Fetch was called with.
 type fetchOf struct {
 	peer string
 	list roster.Ref
@@ -114,7 +113,6 @@ func (e *evidence) takePiece(p *peer, piece wire.Piece, now boottime.Instant) {
 
 var errDigest = errors.New("its text does not have the digest that was announced")
 
-// read makes a list of a text.
 func (e *evidence) read(list roster.Ref, text []byte) (*roster.Roster, error) {
 	members, err := wire.DecodeList(text)
 	if err != nil {
@@ -124,7 +122,7 @@ func (e *evidence) read(list roster.Ref, text []byte) (*roster.Roster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Another text would be taken for a list by which the others go, and be counted by.
+	// Another text would be taken for the list that the others use, and this node would count by it.
 	if r.Ref() != list {
 		return nil, errDigest
 	}

@@ -62,7 +62,7 @@ type Stats struct {
 	Probes, Answers uint64 // own evidence probes, and those that were answered
 	Mode            string // direct, sampled or sweep: how the peers are probed
 	Samples, Misses uint64 // random samples, and those that were not answered
-	Sweeps          uint64 // rounds of all peers that the misses gave cause for
+	Sweeps          uint64 // rounds of all peers, because of misses
 	Refused         uint64 // arrivals that were not believed, for whatever reason
 }
 
@@ -132,12 +132,12 @@ func (in *Instance) Start() error {
 	return nil
 }
 
-// Stop ends the instance for good. With leave it first tells the peers that this node leaves on purpose. Without,
-// they notice nothing if it is replaced before they suspect it; a restart of the agent wants that. When it returns
-// nil the sockets are closed, the instance's goroutines have ended and the Sink is not called any more;
+// Stop ends the instance for good. With leave it first tells the peers that this node leaves on purpose. Without it,
+// they notice nothing if the instance is replaced before they suspect this node; a restart of the agent wants that.
+// When it returns nil the sockets are closed, the instance's goroutines have ended and the Sink is not called any more;
 // timers of memberlist's own may still run out for some seconds, without effect.
 //
-// It fails if ctx ends first; the rest then ends by itself later.
+// Stop fails if ctx ends first; the rest then ends by itself later.
 func (in *Instance) Stop(ctx context.Context, leave bool) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -175,7 +175,7 @@ func (in *Instance) Stop(ctx context.Context, leave bool) error {
 	case err := <-done:
 		errs = append(errs, err)
 	case <-ctx.Done():
-		errs = append(errs, fmt.Errorf("sockets and goroutines: %w", ctx.Err()))
+		errs = append(errs, fmt.Errorf("sockets and goroutines have not ended: %w", ctx.Err()))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("swim network %s: stop: %w", in.cfg.Name, err)
@@ -243,7 +243,7 @@ func (in *Instance) Proven(name string, at boottime.Instant, told bool) {
 }
 
 // Suspects lists the members that owe the answer to a probe for longer than Params.SuspectAfter, whatever was made of
-// it: one that is lost is among them.
+// that: lost members are among them.
 func (in *Instance) Suspects() []string {
 	var out []string
 	now := in.cfg.Clock()

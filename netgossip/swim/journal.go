@@ -47,7 +47,6 @@ func (j *journal) warn(key, msg string, attrs ...slog.Attr) {
 	j.post(entry{level: slog.LevelWarn, msg: msg, key: key, attrs: attrs})
 }
 
-// run writes until ctx is done.
 func (j *journal) run(ctx context.Context) {
 	type silence struct {
 		until   time.Time
@@ -83,7 +82,7 @@ var complaints = []struct {
 	refusal refusal
 	msg     string
 }{
-	// Before the text that it may quote. The deadline of a silent stream ends here, too.
+	// This one comes before the texts that it may quote. The deadline of a silent stream ends here, too.
 	{"label header cannot be empty", refusedMalformed, "refused undecodable gossip"},
 	{"remove the stream label header", refusedCut, "a stream ended before it said what it is: a peer that gave up, or somebody who looks for open ports"},
 	{"with unacceptable label", refusedLabel, "refused gossip of another cluster, group or network: check addresses, ports and network names"},
@@ -104,7 +103,7 @@ func (j *journal) Write(p []byte) (int, error) {
 	line := strings.TrimSpace(string(p))
 	level, text := splitLevel(line)
 	if strings.Contains(text, errFrame.Error()) {
-		level = slog.LevelDebug // the one that refused the frame has said so, and counted it
+		level = slog.LevelDebug // what refused the frame has said so, and counted it
 	}
 	if level >= slog.LevelWarn {
 		for _, c := range complaints {

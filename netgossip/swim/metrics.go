@@ -19,11 +19,11 @@ const (
 	refusedKey       refusal = "key"       // not encrypted with a key that we have
 	refusedVersion   refusal = "version"   // encrypted in a way that no agent does
 	refusedMalformed refusal = "malformed" // not decodable, or contradicting the roster
-	refusedRoster    refusal = "roster"    // counts its sender by another roster; it comes again with a name
+	refusedRoster    refusal = "roster"    // numbers its sender by another roster; it is sent again with a name
 	refusedStranger  refusal = "stranger"  // names nobody on the roster with an address here
 	refusedOwnName   refusal = "own_name"  // another node that says it is us
 	refusedUnmatched refusal = "unmatched" // a reply to no probe of ours, or one too late
-	refusedWord      refusal = "word"      // says that a peer is silent, and is not its sender's, or of unknown age
+	refusedWord      refusal = "word"      // a word that is not really its sender's, or is of unknown age
 	refusedOverflow  refusal = "overflow"  // came faster than it could be handled
 )
 
@@ -83,7 +83,6 @@ func (t *tally) add(n int) {
 	t.prom.Add(float64(n))
 }
 
-// counters are the metrics of one instance.
 type counters struct {
 	packetsIn, packetsOut, bytesIn, bytesOut tally
 	droppedIn, droppedOut                    tally

@@ -90,7 +90,7 @@ func message(b []byte) refusal {
 				return refusedMalformed
 			}
 			if w.done() {
-				return "" // nothing behind a message is looked at
+				return "" // what follows a message is not looked at
 			}
 		}
 		return refusedMalformed
@@ -104,7 +104,7 @@ func message(b []byte) refusal {
 // screenStream returns what judges a stream.
 func (s *plainScreen) screenStream() streamScreen { return &plainStream{screen: s} }
 
-// plainStream judges one direction of a stream while it comes.
+// plainStream judges one direction of a stream as it arrives.
 type plainStream struct {
 	screen *plainScreen
 	head   []byte // until the type of the message is known
@@ -138,7 +138,7 @@ func (s *plainStream) next(b []byte) (r refusal, more bool) {
 		if !s.table {
 			return "", false
 		}
-		s.walk = mapWalk{budget: s.walk.budget} // of a node; only the head's numbers are lengths
+		s.walk = mapWalk{budget: s.walk.budget} // the map of a node; only the head's numbers are lengths
 	}
 	return "", true
 }
@@ -162,13 +162,13 @@ func (s *plainStream) begin(kind byte) (r refusal, more bool) {
 
 // mapWalk follows one map of MessagePack, byte by byte. The zero value with a budget is at its beginning.
 type mapWalk struct {
-	budget int    // bytes that may come yet
+	budget int    // bytes that may still come
 	limit  uint64 // the largest number among the values; 0: any
 	begun  bool
 	left   int    // keys and values that are still to begin
 	need   int    // bytes of a number or length that are still to come
-	number uint64 // what of it has come
-	length bool   // it is a length
+	number uint64 // its value so far
+	length bool   // number is a length
 	skip   uint64 // bytes of a string that are still to come
 }
 

@@ -73,7 +73,6 @@ func (r *rejoiner) noteReached(peer int) {
 	}
 }
 
-// run joins until ctx is done.
 func (r *rejoiner) run(ctx context.Context, list *memberlist.Memberlist) {
 	r.list = list
 	interval := r.cfg.Params.RejoinInterval

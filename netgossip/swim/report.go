@@ -1,7 +1,7 @@
 package swim
 
-// report passes the results of the schedule to the Sink. A miss comes before the vouch that is not about the missed
-// any more.
+// report passes the results of the schedule to the Sink. A miss comes before the vouch that no longer covers the missed
+// peer.
 func (e *evidence) report() {
 	s := e.schedule
 	for _, m := range s.TakeMisses() {

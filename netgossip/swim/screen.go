@@ -13,14 +13,14 @@ const (
 	stateShare, stateMembers = 512, 256
 )
 
-// screen judges what comes in front of memberlist.
+// screen judges what arrives, before memberlist gets it.
 type screen interface {
 	// packet says whether memberlist may have a packet: "" if so.
 	packet(b []byte) refusal
 	screenStream() streamScreen
 }
 
-// streamScreen judges what comes by one stream.
+// streamScreen judges what arrives on one stream.
 type streamScreen interface {
 	// next takes the next bytes, before memberlist gets any of them. more says that it has to be called again; after
 	// a refusal it is not called.

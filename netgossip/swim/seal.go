@@ -14,11 +14,11 @@ import (
 //
 //	[244, length of the label, label]  10  length of the rest (4)  version  nonce (12)  ...
 //
-// The tag covers the label, the length and the message, but not the version. Version 1 is what all
-// send; version 0 had padding, which memberlist still takes off without looking whether it is there.
-// So anybody who can send a recorded packet once more, with the version set to 0, makes memberlist
-// slice with a negative length, which ends the process. A stream that seals nothing ends it as well,
-// and one that announces 20 MiB is given them before its seal is looked at.
+// The tag covers the label, the length and the message, but not the version. Version 1 is what all send; version 0 had
+// padding, which memberlist still takes off without looking whether it is there. So anybody who can send a recorded
+// packet once more, with the version set to 0, makes memberlist slice with a negative length, which crashes the
+// process. A stream that seals nothing crashes it as well, and a stream that announces 20 MiB is given them before its
+// seal is looked at.
 //
 // The sealer lets none of that get as far as memberlist (docs/adr/0016-frames-before-memberlist.md).
 // What memberlist itself refuses before it decrypts is left to memberlist, which says why.
@@ -26,7 +26,7 @@ import (
 const (
 	sealedByte  = 10
 	sealVersion = 1
-	// leastSealed is version, nonce and tag. A stream holds the type of its message besides.
+	// leastSealed is version, nonce and tag. A stream has the type of its message as well.
 	leastSealed = 1 + 12 + 16
 	// maxStreamHead is as much of a stream as it takes to judge it.
 	maxStreamHead = 2 + memberlist.LabelMaxSize + 1 + 4 + 1

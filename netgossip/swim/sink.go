@@ -18,13 +18,13 @@ type Sink interface {
 	// Vouched reports that the samples begun up to an instant were answered; see
 	// netgossip.Merger. Large rosters only.
 	Vouched(network int, at boottime.Instant)
-	// Missed reports a peer that did not answer the probes since an instant, so that no vouch
-	// covers it; with void many fell silent together, and earlier evidence of it no longer counts.
+	// Missed reports a peer that did not answer the probes since an instant, so that no vouch covers it; with void many
+	// fell silent together, and earlier evidence of the peer no longer counts.
 	Missed(network, peer int, since boottime.Instant, void bool)
 	// Doubted reports the beginning of a sweep. Tell the node's other instances with Doubt.
 	Doubted(network int)
-	// Heard reports any own-protocol packet from a peer: it was alive, one way, at that moment, which
-	// is when the packet was made, at the latest, and not when it came: it may have been sent again.
+	// Heard reports any packet of the evidence protocol from a peer: the peer was alive, one way, at that instant. That
+	// is when the packet was made, at the latest, and not when it came: the packet may have been sent again.
 	Heard(network, peer int, at boottime.Instant)
 	// Conflict reports a second node that uses the name of a member, this node's included.
 	// It is called with every packet of that node.

@@ -29,8 +29,8 @@ func (e *PinError) Error() string {
 // Unwrap returns the cause.
 func (e *PinError) Unwrap() error { return e.Err }
 
-// Denied reports whether this process may not pin sockets, or cannot on this system; the
-// device itself is not the trouble. Before Linux 5.7 it takes CAP_NET_RAW.
+// Denied reports whether this process may not pin sockets, or cannot on this system; the device itself is not the
+// trouble. Before Linux 5.7 pinning takes CAP_NET_RAW.
 func (e *PinError) Denied() bool {
 	for _, no := range []syscall.Errno{syscall.EPERM, syscall.EACCES, syscall.ENOPROTOOPT, syscall.ENOSYS} {
 		if errors.Is(e.Err, no) {

@@ -47,13 +47,12 @@ func (in *Instance) listen() error {
 	return nil
 }
 
-// Rebind pins the sockets to the device with this name and index. Call it when the
-// network's address has come back on an interface: one that was removed and made again has
-// another index, and sockets stay with the old one. Sockets that are already pinned to this index, or not pinned,
-// stay as they are, and so does a transport of another type. The instance above notices nothing, nor do the peers, if
-// it takes less than a suspicion.
+// Rebind pins the sockets to the device with this name and index. Call it when the network's address has come back on
+// an interface: one that was removed and made again has another index, and sockets stay with the old one. Sockets that
+// are already pinned to this index, or not pinned, stay as they are, and so does a transport of another type. The
+// instance above notices nothing, nor do the peers, if that takes less time than a suspicion.
 //
-// It does not block. Failures are logged and tried again, until the next call.
+// Rebind does not block. Failures are logged and tried again, until the next call.
 func (in *Instance) Rebind(name string, index int) {
 	in.place.wanted.Store(&device{name, index})
 	select {

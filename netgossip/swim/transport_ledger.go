@@ -58,8 +58,8 @@ type streams struct {
 	open map[*stream]struct{} // nil after the end
 }
 
-// maxStreams is how many may be open when another one comes: what a stream may hold until memberlist
-// gives up on it is bounded, and so must be their number.
+// maxStreams is how many streams may be open when another one comes: what a stream may hold until memberlist gives up
+// on it is bounded, so their number must be, too.
 const maxStreams = 256
 
 var errCrowd = errors.New("too many open streams")

@@ -53,7 +53,7 @@ func (p *pair) open(ctx context.Context, at netip.AddrPort) error {
 		family = "6"
 	}
 	config := net.ListenConfig{Control: pinning(p.device)}
-	// Its path manager opens subflows by whatever device it likes.
+	// The path manager of MPTCP opens subflows by whatever device it likes.
 	config.SetMultipathTCP(false)
 	tcp, err := config.Listen(ctx, "tcp"+family, at.String())
 	if err != nil {

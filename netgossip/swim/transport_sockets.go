@@ -26,8 +26,8 @@ const (
 // sockets is the transport of an instance over UDP and TCP. If it is pinned to a device, nothing is sent or received
 // through another one: when the device is down, the network is silent, whatever routes lead through the others.
 //
-// It reopens its sockets when the device is another one of the same name, which memberlist
-// above does not notice.
+// The transport reopens its sockets when the device is another one of the same name, which memberlist above does not
+// notice.
 type sockets struct {
 	at      netip.AddrPort
 	ledger  *ledger
@@ -67,9 +67,8 @@ func (t *sockets) install(p *pair) {
 	t.group.Go(func() { t.accept(p) })
 }
 
-// move pins the transport to a device by opening new sockets there, unless it is the
-// interface with the index that they are pinned to already. If it fails, the old sockets
-// stay. Those that were never pinned stay as well.
+// move pins the transport to a device by opening new sockets there, unless it is the interface with the index that they
+// are pinned to already. If it fails, the old sockets stay. Sockets that were never pinned stay as well.
 func (t *sockets) move(device string, index int) (moved bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,7 +91,7 @@ func (t *sockets) move(device string, index int) (moved bool, err error) {
 // device is the one that the transport is pinned to, "" if it is not.
 func (t *sockets) device() string { return t.pair.Load().device }
 
-// receive hands on what comes by a UDP socket until the socket is closed.
+// receive hands on what arrives at a UDP socket until the socket is closed.
 func (t *sockets) receive(p *pair) {
 	in := newInbox(p.udp)
 	var pause pause
@@ -126,7 +125,7 @@ func (t *sockets) receive(p *pair) {
 	}
 }
 
-// accept hands on the streams that come by a TCP socket until the socket is closed.
+// accept hands on the streams that arrive at a TCP socket until the socket is closed.
 func (t *sockets) accept(p *pair) {
 	var pause pause
 	for {
@@ -158,7 +157,6 @@ func (t *sockets) accept(p *pair) {
 	}
 }
 
-// pause is the time to wait after the next error.
 type pause time.Duration
 
 // wait reports false when ctx ended first.
@@ -187,8 +185,8 @@ func (t *sockets) WriteTo(b []byte, addr string) (time.Time, error) {
 	return t.WriteToAddress(b, memberlist.Address{Addr: addr})
 }
 
-// WriteToAddress sends a packet and never blocks. One that the kernel has no room for is
-// dropped and counted, as if the network had lost it.
+// WriteToAddress sends a packet and never blocks. A packet that the kernel has no room for is dropped and counted, as
+// if the network had lost it.
 //
 // Errors are of type *net.OpError itself. memberlist v0.7.0 checks the type, without unwrapping, to distinguish an
 // unreachable peer from its own mistake, after which it would not suspect the peer.

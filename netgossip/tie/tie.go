@@ -14,7 +14,7 @@ type Input struct {
 	Tie      bool             // they are exactly half of an even roster
 	TieSince boottime.Instant // when a majority was counted last
 	Quorum   int              // how many make a majority; 0: more than half
-	Stop     bool             // planned stop: what this node has put down says so
+	Stop     bool             // planned stop: what this node has written says so
 	// Released is set in a planned stop when the guard is given up as well. Until then the node is fed, maybe by
 	// the grant that names its token.
 	Released bool
@@ -43,8 +43,8 @@ func (s State) String() string {
 type Output struct {
 	Split State
 	Until boottime.Instant // Won: feed no longer than this
-	// Why is for people: what Pending waits for, why it is Unavailable, why it is Lost by a node that the
-	// grant names, by whose majority it is still Won while the network heals.
+	// Why is for people: what Pending waits for, why the tie-breaker is Unavailable, why a tie is Lost by a node that
+	// the grant names, or by whose majority it is still Won while the network heals.
 	Why     string
 	Token   netgossip.Token  // of this node; zero: none yet
 	Relay   netgossip.Relay  // what to tell the other members; zero: nothing
@@ -61,8 +61,8 @@ type Output struct {
 type Breaker interface {
 	// Name is the same at each call, except that Log may be unknown at first.
 	Name() Name
-	// SetRoster makes directory the list by which views and evidence count, expected of whose members are those of
-	// the list in force. A grant under one list is worth nothing under another.
+	// SetRoster makes directory the list whose indices views and evidence use; expected of its members are those of the
+	// list in force. A grant under one list is worth nothing under another.
 	SetRoster(directory *roster.Roster, expected int)
 	// Step evaluates everything at now. The answer is valid until the next step.
 	Step(now boottime.Instant, in *Input) *Output

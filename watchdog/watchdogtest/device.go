@@ -22,15 +22,16 @@ var (
 type Config struct {
 	Clock       boottime.Clock
 	Identity    string
+	Measured    watchdog.Measured
 	Granularity time.Duration // the timeout is rounded up to a multiple; zero: whole seconds
 	MaxTimeout  time.Duration // a longer wish is cut to this; zero: none
-	Refuses     bool          // a change of the timeout while it counts down, without saying so
+	Refuses     bool          // refuses to change the timeout while it counts down, without saying so
 	Least       time.Duration // a shorter timeout is refused while it counts down
 	Garbles     bool          // a change of the timeout works, and cannot be read back
 	Hides       bool          // what it counts down cannot be seen without opening it
 	Pretimeout  time.Duration // only reported; nothing happens at it
-	// Late is when it fires, given the timeout that it reports; nil: at that timeout. Less than the timeout is a
-	// driver that fires early.
+	// Late is when it fires, given the timeout that it reports; nil: at that timeout. A result below the timeout makes
+	// it a driver that fires early.
 	Late        func(timeout time.Duration) time.Duration
 	NoWayOut    bool
 	NoMagic     bool // any close disarms, the magic one and that of a crash alike
@@ -199,7 +200,7 @@ func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 	d.open, d.running = true, true
 	d.restart()
 	info := watchdog.Info{
-		Identity: d.config.Identity, Timeout: d.timeout, Pretimeout: d.config.Pretimeout, NoWayOut: d.config.NoWayOut,
+		Driver: d.Known(), Timeout: d.timeout, Pretimeout: d.config.Pretimeout, NoWayOut: d.config.NoWayOut,
 		MagicClose: !d.config.NoMagic, BootFencing: d.config.BootFencing,
 	}
 	if d.armError == nil {
@@ -236,8 +237,10 @@ func (d *Device) Shorten(timeout time.Duration) (time.Duration, error) {
 	return d.timeout, nil
 }
 
-// Identity implements watchdog.Named.
-func (d *Device) Identity() string { return d.config.Identity }
+// Known implements watchdog.Named.
+func (d *Device) Known() watchdog.Driver {
+	return watchdog.Driver{Identity: d.config.Identity, Measured: d.config.Measured}
+}
 
 // Look implements watchdog.Looker.
 func (d *Device) Look() (watchdog.Countdown, bool) {

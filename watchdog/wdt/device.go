@@ -29,6 +29,7 @@ type Device struct {
 	fd        int    // -1: not armed
 	name      string // in sysfs; empty if it is not there
 	feedsByIO bool
+	measured  func(identity string) watchdog.Measured // nil: nothing is known
 	nowayout  bool
 
 	store     Store       // nil: there is none
@@ -44,6 +45,18 @@ var understated = map[string]uint32{"IPMI": unix.WDIOF_MAGICCLOSE | unix.WDIOF_K
 // NewDevice describes the watchdog at path, e.g. /dev/watchdog, without touching it.
 func NewDevice(path string) *Device {
 	return &Device{path: path, kernel: linux{}, sysfs: "/sys", proc: "/proc", fd: -1}
+}
+
+// Measured gives the device what was measured of the watchdogs of this machine, by what their drivers call themselves.
+// It is called before anything else.
+func (d *Device) Measured(of func(identity string) watchdog.Measured) { d.measured = of }
+
+func (d *Device) driver(identity string) watchdog.Driver {
+	driver := watchdog.Driver{Identity: identity}
+	if d.measured != nil {
+		driver.Measured = d.measured(identity)
+	}
+	return driver
 }
 
 // Arm opens the device, which starts its countdown, sets the timeout, rounded up to whole
@@ -132,7 +145,7 @@ func (d *Device) configure(timeout time.Duration, before facts) (watchdog.Info, 
 	}
 	options := support.Options | understated[identity]
 	info := watchdog.Info{
-		Identity:   identity,
+		Driver:     d.driver(identity),
 		NoWayOut:   d.nowayout,
 		MagicClose: options&unix.WDIOF_MAGICCLOSE != 0,
 	}

@@ -3,6 +3,8 @@ package wdt
 import (
 	"fmt"
 	"strings"
+
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 // IdentityPrefix marks a watchdog that is chosen by what its driver calls itself, for hosts
@@ -67,13 +69,13 @@ func (d *Device) resolve() error {
 	}
 }
 
-// Identity implements watchdog.Named, by sysfs.
-func (d *Device) Identity() string {
+// Known implements watchdog.Named, by sysfs.
+func (d *Device) Known() watchdog.Driver {
 	f, err := d.survey()
 	if err != nil {
-		return ""
+		return watchdog.Driver{}
 	}
-	return f.identity
+	return d.driver(f.identity)
 }
 
 // Path is the device node, for people.

@@ -1,6 +1,7 @@
 package wdt
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,5 +111,31 @@ func TestDriverThatUnderstates(t *testing.T) {
 		if err != nil || info.Timeout != 10*time.Second || info.MagicClose != knowsMagic {
 			t.Errorf("%s: %+v, %v", identity, info, err)
 		}
+	}
+}
+
+// Guard: a watchdog that did not fire when it was tried is not used, nor one that fires so late that nodes which do not
+// know this one's horizon would not wait for it.
+func TestMeasuredWatchdogThatIsNoGuard(t *testing.T) {
+	for name, c := range map[string]struct {
+		measured watchdog.Measured
+		status   Status
+		says     string
+	}{
+		"never tried": {watchdog.Measured{}, Armed, ""},
+		"late":        {watchdog.Measured{Timeout: testTimeout, Fired: 3 * testTimeout}, Armed, ""},
+		"failed":      {watchdog.Measured{Failed: true}, Faulty, "did not reset this node when that was tried"},
+		"hours late":  {watchdog.Measured{Timeout: testTimeout, Fired: 2*time.Hour + time.Second}, Faulty, "more than 2h0m0s"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := run(t, watchdogtest.Config{Measured: c.measured}, nil)
+			b.grant(time.Hour)
+			b.Arm()
+			synctest.Wait()
+			s := b.State()
+			if s.Status != c.status || s.Armed != (c.status == Armed) || c.says != "" && (s.Err == nil || !strings.Contains(s.Err.Error(), c.says)) {
+				t.Errorf("%s: %v, armed %v, %v", name, s.Status, s.Armed, s.Err)
+			}
+		})
 	}
 }

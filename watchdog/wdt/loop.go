@@ -267,6 +267,14 @@ func (f *Feeder) arm() {
 
 // unfit says why a watchdog that armed well cannot serve as a fence.
 func (f *Feeder) unfit(info watchdog.Info) error {
+	if info.Measured.Failed {
+		return fmt.Errorf("%q did not reset this node when that was tried: look for another driver, or for what feeds it, and try again with fencectl watchdog test", info.Identity)
+	}
+	// Nodes that do not know this one's horizon wait for that of the latest driver that is known (LatestOfAny).
+	if latest, most := info.Latest(), watchdog.LatestOfAny(watchdog.LongestTimeout); latest > most {
+		return fmt.Errorf("%q fires %v after its last feed with a timeout of %v, as measured, more than %v: lower watchdog.timeout or use another driver",
+			info.Identity, latest, info.Timeout, most)
+	}
 	if info.Timeout < 2*f.interval {
 		return fmt.Errorf("%q took a timeout of %v instead of %v, less than two feed intervals of %v: raise watchdog.timeout or use another driver",
 			info.Identity, info.Timeout, f.timeout, f.interval)

@@ -19,7 +19,7 @@ type None struct {
 
 // Arm pretends that a driver took the timeout exactly.
 func (n *None) Arm(timeout time.Duration) (watchdog.Info, error) {
-	return watchdog.Info{Identity: "none (dry run)", Timeout: timeout, MagicClose: true}, nil
+	return watchdog.Info{Driver: watchdog.Driver{Identity: "none (dry run)"}, Timeout: timeout, MagicClose: true}, nil
 }
 
 // Feed counts.

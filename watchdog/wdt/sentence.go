@@ -62,10 +62,10 @@ func (f *Feeder) execute() {
 // Invariant: the sentence does not prolong the life of this boot past the horizon that peers know, which allows for
 // two countdowns after the last feed. A node may condemn itself late, just before that countdown ends.
 func (f *Feeder) shorten(timeout time.Duration) (began boottime.Instant, got time.Duration, err error) {
-	end, driver := f.loop.attempt.Add(2*f.loop.latest), f.view.Load().info.Identity
+	end, driver := f.loop.attempt.Add(2*f.loop.latest), f.view.Load().info.Driver
 	for ; timeout <= watchdog.MaxSentence; timeout += time.Second {
 		now := f.clock()
-		if now.Add(watchdog.SentenceBound(watchdog.Latest(driver, timeout))) > end {
+		if now.Add(watchdog.SentenceBound(driver.Latest(timeout))) > end {
 			return 0, 0, errors.Join(err, fmt.Errorf("%w of %v", errTooLate, timeout))
 		}
 		if got, err = f.device.Shorten(timeout); !errors.Is(err, watchdog.ErrRefused) {

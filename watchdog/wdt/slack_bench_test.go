@@ -18,7 +18,7 @@ type notebook struct {
 }
 
 func (d *notebook) Arm(timeout time.Duration) (watchdog.Info, error) {
-	return watchdog.Info{Identity: "notebook", Timeout: timeout, MagicClose: true}, nil
+	return watchdog.Info{Driver: watchdog.Driver{Identity: "notebook"}, Timeout: timeout, MagicClose: true}, nil
 }
 
 func (d *notebook) Shorten(timeout time.Duration) (time.Duration, error) { return timeout, nil }

@@ -18,7 +18,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/netgossip/keyfile"
 	"github.com/fencing-agent/fencing-agent/procfs"
-	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 // Level says how bad a finding is.
@@ -180,12 +179,9 @@ func (m *Machine) watchdogs() (out []Finding) {
 	feeds := m.systemd().Level != OK
 	for _, w := range list {
 		f := Finding{OK, w.Name, fmt.Sprintf("%s, timeout %s s", cmp.Or(w.Identity, "no identity"), cmp.Or(w.Timeout, "?")), ""}
-		if set, err := strconv.Atoi(w.Timeout); err == nil {
-			timeout := time.Duration(set) * time.Second
-			if latest := watchdog.Latest(w.Identity, timeout); latest > timeout {
-				f.Found += fmt.Sprintf(", fires within %v, which is what others wait for", latest)
-			}
-		}
+		seconds, _ := strconv.Atoi(w.Timeout) // 0: unknown
+		tried, found, do := m.tried(w, time.Duration(seconds)*time.Second)
+		f.Found += found
 		foreign := slices.DeleteFunc(slices.Clone(w.Holders), func(h string) bool {
 			return strings.HasPrefix(h, "fencing-agent ") || h == storeHolder && !feeds
 		})
@@ -212,6 +208,9 @@ func (m *Machine) watchdogs() (out []Finding) {
 		}
 		if w.Name == "watchdog" && f.Level == OK {
 			f.Level, f.Do = Warn, "the agent can use this watchdog, and learns its timeout by arming it; before that, nobody can see whether it counts down, so a starting agent counts nobody for some seconds, and no node with such a watchdog announces when it is dead: prefer a driver that is in /sys/class/watchdog"
+		}
+		if tried == Wrong && f.Level != Wrong || f.Level == OK {
+			f.Level, f.Do = tried, do
 		}
 		out = append(out, f)
 	}

@@ -31,6 +31,7 @@ func machine(t *testing.T, files map[string]string) *Machine {
 		}
 	}
 	c := &config.Config{SystemNetworks: []config.SystemNetwork{{At: config.Place{Interface: "eth0"}, Port: 7946}}}
+	c.Members.CacheFile = "/var/lib/fencing-agent/members.json"
 	c.Gossip.KeyFile, c.LUN.Devices, c.LUN.IOTimeout = "/etc/keys", []string{"/dev/mapper/fence"}, 2*time.Second
 	return &Machine{Root: root, Config: c}
 }
@@ -38,6 +39,9 @@ func machine(t *testing.T, files map[string]string) *Machine {
 func good() map[string]string {
 	return map[string]string{
 		"sys/class/watchdog/watchdog0/identity": "iTCO_wdt", "sys/class/watchdog/watchdog0/timeout": "30", "sys/class/watchdog/watchdog0/state": "active",
+		"proc/sys/kernel/random/boot_id": "6b1b7c1e-9a3c-4d8e-8a57-0b1c2d3e4f50",
+		"var/lib/fencing-agent/members-watchdog": `{"version":1}
+{"trial":{"identity":"iTCO_wdt","timeout":30000000000,"boot":7,"began":"2026-01-02T03:04:05Z","ran":60000000000,"next":60200000000}}`,
 		"proc/7/comm": "fencing-agent", "proc/7/fd/3": "->/dev/watchdog0", "etc/keys": "MDEyMzQ1Njc4OWFiY2RlZg==", "sys/class/net/eth0/operstate": "up", "dev/mapper/fence": "",
 		"etc/systemd/system.conf": "#RuntimeWatchdogSec=1\nRuntimeWatchdogSec=off", "etc/multipath.conf": "defaults {\n# no_path_retry queue\nno_path_retry fail\n}",
 		"etc/iscsi/iscsid.conf": "node.session.timeo.replacement_timeout = 15", "sys/class/fc_remote_ports/rport-1/fast_io_fail_tmo": "5",
@@ -215,8 +219,33 @@ func TestKeysThatOthersRead(t *testing.T) {
 // A driver that is known to fire late is in order, and what others wait for is said.
 func TestLateWatchdogIsSaid(t *testing.T) {
 	for _, f := range machine(t, good()).Look() {
-		if f.Subject == "watchdog0" && (f.Level != OK || !strings.Contains(f.Found, "iTCO_wdt, timeout 30 s, fires within 1m0s")) {
+		if f.Subject == "watchdog0" && (f.Level != OK || !strings.Contains(f.Found, "iTCO_wdt, timeout 30 s, reset this machine on 2026-01-02 after 1m0s of 30s, fires within 1m0s")) {
 			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// What was tried is said: never, that it failed, that it cannot be read. What others wait for is said all the same.
+func TestWhatWasTriedIsSaid(t *testing.T) {
+	const file = "var/lib/fencing-agent/members-watchdog"
+	for name, c := range map[string]struct {
+		change func(map[string]string)
+		level  Level
+		found  string
+	}{
+		"never":           {func(m map[string]string) { delete(m, file) }, Warn, "never seen to reset this machine, fires within 1m0s"},
+		"another driver":  {func(m map[string]string) { m["sys/class/watchdog/watchdog0/identity"] = "SP5100 TCO timer" }, Warn, "never seen"},
+		"other firmware":  {func(m map[string]string) { m["sys/class/dmi/id/bios_version"] = "2.0" }, Warn, "never seen to reset this machine, fires within 1m0s"},
+		"failed":          {func(m map[string]string) { m[file] += "\n{\"end\":\"failed\"}" }, Wrong, "did not reset this machine on 2026-01-02"},
+		"cannot be read":  {func(m map[string]string) { m[file] = "{}" }, Warn, "cannot be read: "},
+		"boot is unknown": {func(m map[string]string) { delete(m, "proc/sys/kernel/random/boot_id") }, Warn, "cannot be read: "},
+	} {
+		files := good()
+		c.change(files)
+		for _, f := range machine(t, files).watchdogs() {
+			if f.Level != c.level || f.Do == "" || !strings.Contains(f.Found, c.found) {
+				t.Errorf("%s: %+v", name, f)
+			}
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
@@ -18,8 +19,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/publish"
 	"github.com/fencing-agent/fencing-agent/api/trouble"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/trials"
 	"github.com/fencing-agent/fencing-agent/netgossip/iface"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
@@ -45,6 +48,37 @@ func (m *Machine) Parts() (out []Finding) {
 		out = append(out, m.device())
 	}
 	return append(out, m.memory())
+}
+
+// tried says what fencectl watchdog test has shown of a watchdog with that timeout.
+func (m *Machine) tried(w Watchdog, timeout time.Duration) (level Level, found, do string) {
+	c := m.Config
+	if c == nil {
+		c = config.Default()
+	}
+	level = OK
+	if w.Name == "watchdog" {
+		return level, "", "" // not in sysfs, and so it cannot be tried
+	}
+	const try = "let it reset this machine once, with the agent stopped: fencectl watchdog test"
+	seen, err := trials.Look(m.Root, c.TrialsFile())
+	last := seen.Last(w.Identity)
+	d := watchdog.Driver{Identity: w.Identity, Measured: seen.Of(w.Identity)}
+	switch {
+	case err != nil:
+		level, found, do = Warn, ", what was tried cannot be read: "+err.Error(), try
+	case last == nil:
+		level, found, do = Warn, ", never seen to reset this machine", try
+	case d.Measured.Failed:
+		level, found = Wrong, ", did not reset this machine on "+last.Began.Format(time.DateOnly)
+		do = "the agent does not use it: look for another driver, or for what feeds it, and try again with fencectl watchdog test"
+	default:
+		found = fmt.Sprintf(", reset this machine on %s after %v of %v", last.Began.Format(time.DateOnly), last.Ran.Round(100*time.Millisecond), last.Timeout)
+	}
+	if latest := d.Latest(timeout); latest > timeout {
+		found += fmt.Sprintf(", fires within %v, which is what others wait for", latest)
+	}
+	return level, found, do
 }
 
 // address looks for this node's address on a network, and for who has its port.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/fencing-agent/fencing-agent/watchdog/calibration"
 )
 
 // Device is a watchdog that nobody holds and that does not count down.
@@ -44,6 +46,14 @@ func (t *Trial) due(info Info) time.Duration {
 	return due
 }
 
+// Record is the record of a trial on disk.
+type Record interface {
+	// Ran records that the machine still runs this long after the last feed, and how long the previous call took.
+	Ran(after, took time.Duration) error
+	// Close ends the record of a trial that ended without a reset.
+	Close(calibration.End) error
+}
+
 // every is the time between two lines during the countdown.
 const every = 10 * time.Second
 
@@ -58,9 +68,8 @@ type Trial struct {
 	Failed func(why string)
 	// Latest is when a watchdog of that driver is known to have fired at the latest; nil: when its timeout passes.
 	Latest func(identity string, timeout time.Duration) time.Duration
-	// Ran records that the machine still runs this long after the timeout; nil: nothing is recorded. After a reset
-	// this is the only trace of a watchdog that fires late.
-	Ran  func(after time.Duration)
+	// Keep begins the record of what happens after the watchdog was armed. After a reset, it alone shows when the watchdog fired.
+	Keep func(Info) (Record, error)
 	Sync func() // writes what file systems have not written yet
 	Now  func() time.Time
 }
@@ -82,6 +91,11 @@ func (t *Trial) Run(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", t.Name, err)
 	}
 	armed := t.Now()
+	record, err := t.Keep(info)
+	if err != nil {
+		t.Failed("the test could not be recorded")
+		return t.disarmed(fmt.Errorf("cannot record how late the watchdog fires: %w", err))
+	}
 	t.Say(fmt.Sprintf("%s (%s) is armed with %v and is not fed any more: it resets this node at about %s",
 		t.Name, info.Identity, info.Timeout, armed.Add(info.Timeout).Format(time.TimeOnly)))
 	if t.Latest != nil {
@@ -94,11 +108,25 @@ func (t *Trial) Run(ctx context.Context) error {
 	} else {
 		t.Say("Ctrl-C before that time disarms it")
 	}
-	if t.count(ctx, info, armed) {
+	marks := make(chan struct{})
+	marking, stop := context.WithCancel(context.Background())
+	go func() {
+		defer close(marks)
+		t.mark(marking, record, armed)
+	}()
+	off := t.count(ctx, info, armed)
+	stop()
+	if off {
 		t.Failed("the test of the watchdog was called off")
-		return t.disarmed(ErrCalledOff)
+		err := t.disarmed(ErrCalledOff) // at once: the disk may be slow
+		<-marks
+		return errors.Join(err, record.Close(calibration.CalledOff))
 	}
+	<-marks
 	t.Failed("the watchdog did not reset the node in a test")
+	if err := record.Close(calibration.Failed); err != nil {
+		t.Say(fmt.Sprintf("cannot record that the watchdog did not reset the node: %v", err))
+	}
 	return t.disarmed(fmt.Errorf("%s (%s) did NOT reset this node within %v, with a timeout of %v; do not rely on it: look for another driver, or for what feeds it",
 		t.Name, info.Identity, t.due(info)+Patience, info.Timeout))
 }
@@ -120,11 +148,28 @@ func (t *Trial) count(ctx context.Context, info Info, armed time.Time) bool {
 				t.Say(fmt.Sprintf("%v are left", left.Round(time.Second)))
 			} else {
 				t.Say(fmt.Sprintf("the watchdog is late by %v", (-left).Round(time.Second)))
-				if t.Ran != nil {
-					t.Ran(-left)
-				}
 			}
 		}
+	}
+}
+
+// mark records that the machine still runs. A disk that hangs delays nothing else.
+func (t *Trial) mark(ctx context.Context, record Record, armed time.Time) {
+	tick := time.NewTicker(calibration.Every)
+	defer tick.Stop()
+	var took time.Duration
+	for said := false; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		began := t.Now()
+		if err := record.Ran(began.Sub(armed), took); err != nil && !said {
+			said = true
+			t.Say(fmt.Sprintf("cannot record that this node still runs: %v", err))
+		}
+		took = t.Now().Sub(began)
 	}
 }
 

@@ -144,7 +144,7 @@ func Run(ctx context.Context, o Options) error {
 // prepare builds everything that needs no socket and no device. If it remembers no list of members, it waits for the
 // first.
 func prepare(ctx context.Context, o Options) (*Agent, error) {
-	c := knowingDriver(&o)
+	c, tried := knowingDriver(&o)
 	a := &Agent{opts: o, cfg: c, log: o.Logger, clock: o.Clock, self: identity{boot: o.Boot, machine: o.Machine}}
 	a.kube.pace = apicheck.NewPace(apiSeldom, apiInterval)
 	if a.log == nil {
@@ -187,7 +187,7 @@ func prepare(ctx context.Context, o Options) (*Agent, error) {
 	a.published.left, a.deaths.known = make([]time.Time, a.roster.Size()), make([]watchdog.Death, a.roster.Size())
 	a.self.started = a.clock()
 	a.guard.cfg, a.guard.log, a.guard.clock, a.guard.strike, a.guard.store = c, a.log, a.clock, o.Strike, o.Store
-	a.guard.parts = a.published.parts
+	a.guard.parts, a.guard.tried = a.published.parts, tried
 	a.life.alive.Store(int64(a.self.started))
 	a.box = newMailbox(len(c.SystemNetworks), a.roster)
 	a.metrics = picture.NewMetrics(a.opts.Registry, c, o.Version)

@@ -14,6 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/parts"
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/trials"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
@@ -48,6 +49,8 @@ type guard struct {
 
 	parts *parts.List
 
+	tried tried
+
 	store  wdt.Store   // keeps the watchdog's descriptor when the agent is killed; nil: nothing does
 	alone  atomic.Bool // no other agent of this node runs
 	locked bool        // beAlone has already taken the lock that says so
@@ -78,6 +81,10 @@ func (g *guard) open(given watchdog.Device) (dev watchdog.Device, realtime bool,
 		return &wdt.None{}, false, nil
 	}
 	real := wdt.Named(g.cfg.Watchdog.Device)
+	if g.tried.seen != nil {
+		real.Measured(g.tried.seen.Of)
+		g.sayTried()
+	}
 	if g.store != nil {
 		real.Use(g.store, g.alone.Load)
 	}
@@ -102,20 +109,23 @@ func (g *guard) open(given watchdog.Device) (dev watchdog.Device, realtime bool,
 }
 
 // knowingDriver is the configuration with the identity of the watchdog's driver, if that can be read before the
-// watchdog is armed. What this node states before it first arms, and the sums that it shows, depend on that identity.
-// If the identity cannot be read, it is known once the watchdog is armed.
-func knowingDriver(o *Options) *config.Config {
+// watchdog is armed, and what tests on this machine have shown. What this node states before it first arms, and the
+// sums that it shows, depend on both. If the identity cannot be read, it is known once the watchdog is armed.
+func knowingDriver(o *Options) (*config.Config, tried) {
 	c := *o.Config
+	seen, err := trials.Look("", c.TrialsFile())
+
 	dev := o.Watchdog
 	if dev == nil && c.Watchdog.Driver == config.DriverDevice {
 		if real, err := wdt.Find(c.Watchdog.Device); err == nil {
+			real.Measured(seen.Of)
 			dev = real
 		}
 	}
 	if named, ok := dev.(watchdog.Named); ok {
-		c.WatchdogIdentity = named.Identity()
+		c.WatchdogDriver = named.Known()
 	}
-	return &c
+	return &c, tried{seen, err}
 }
 
 // start starts the watchdog's feeder, unarmed. The feeder's state is passed to report.

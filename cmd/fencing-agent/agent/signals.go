@@ -62,7 +62,7 @@ func (a *Agent) signalled(b *batch) {
 		a.core.GuardFailed()
 	}
 	if b.feeder != nil && a.guard.answers(b.feeder) {
-		a.core.SetDriver(b.feeder.Info.Identity)
+		a.core.SetDriver(b.feeder.Info.Driver)
 		a.core.SetGuard(b.feeder.Armed, b.feeder.Info.Timeout)
 	}
 }

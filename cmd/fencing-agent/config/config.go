@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 // Config is the whole configuration of one agent.
@@ -30,8 +31,8 @@ type Config struct {
 
 	// InCluster says that the environment offers the in-cluster Kubernetes API.
 	InCluster bool `yaml:"-"`
-	// WatchdogIdentity is what the watchdog's driver calls itself; empty: nobody has looked.
-	WatchdogIdentity string `yaml:"-"`
+	// WatchdogDriver is what is known of the watchdog's driver, if somebody has looked.
+	WatchdogDriver watchdog.Driver `yaml:"-"`
 
 	commonDevices int // of lun.devices in the file
 }

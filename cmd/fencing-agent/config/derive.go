@@ -92,6 +92,11 @@ func (c *Config) HistoryFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-history"
 }
 
+// TrialsFile is where fencectl watchdog test records how late the watchdog fires: beside the lists.
+func (c *Config) TrialsFile() string {
+	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-watchdog"
+}
+
 // LockFile is locked by the running agent. It is beside its lists.
 func (c *Config) LockFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-running"
@@ -165,8 +170,10 @@ func (c *Config) BallotBudget() time.Duration {
 // watchdog.timeout if the driver is known to be late. The driver is known by its own name for itself, or by
 // watchdog.device.
 func (c *Config) LatestReset() time.Duration {
-	named, _ := strings.CutPrefix(c.Watchdog.Device, identityPrefix) // otherwise the device is a path, not a driver's name
-	return watchdog.Latest(cmp.Or(c.WatchdogIdentity, named), c.Watchdog.Timeout)
+	named, _ := strings.CutPrefix(c.Watchdog.Device, identityPrefix) // else it is a path, and no driver's name
+	driver := c.WatchdogDriver
+	driver.Identity = cmp.Or(driver.Identity, named)
+	return driver.Latest(c.Watchdog.Timeout)
 }
 
 // Budget is the time budget with the watchdog timeout w, as read back from the driver. A is part of it even if no

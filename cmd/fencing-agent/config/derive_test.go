@@ -274,7 +274,7 @@ func TestSumsOfALateDriver(t *testing.T) {
 		{"identity:iTCO_wdt", "", time.Minute},
 	} {
 		c := Default()
-		c.Watchdog.Device, c.WatchdogIdentity = tc.device, tc.identity
+		c.Watchdog.Device, c.WatchdogDriver.Identity = tc.device, tc.identity
 		if got := c.LatestReset(); got != tc.want {
 			t.Errorf("%s, %s: fires by %v, want %v", tc.device, tc.identity, got, tc.want)
 		}

@@ -16,9 +16,6 @@ const (
 	LeaseStagger = 200 * time.Millisecond
 
 	longestLeaseRequest = 2 * time.Second
-
-	// longestTimeout is the greatest watchdog.timeout that a configuration may have.
-	longestTimeout = time.Hour
 )
 
 // UsesLease reports whether a Lease of the API server decides ties.
@@ -36,7 +33,7 @@ func (c *Config) LeaseExpiry(n int) time.Duration {
 // LongestHorizon is the horizon of a node that has not stated its own: the one for a watchdog with the longest timeout
 // and the latest driver.
 func (c *Config) LongestHorizon(n int) time.Duration {
-	return c.BudgetFor(watchdog.LatestOfAny(longestTimeout), n).Horizon()
+	return c.BudgetFor(watchdog.LatestOfAny(watchdog.LongestTimeout), n).Horizon()
 }
 
 // LeaseRequestTimeout is when a request for the Lease is given up: so early that finding out what became of it, and

@@ -19,7 +19,7 @@ const frameLimit = 1 << 16
 // Hop is a direction between two machines on one network.
 type Hop struct{ Network, From, To string }
 
-// Rules is what does not get through. Never changed once it was set.
+// Rules is what does not get through. They are never changed once they were set.
 type Rules struct {
 	Cut  map[Hop]bool
 	Loss map[string]float64 // share of the frames of a network that are dropped, 0 to 1

@@ -101,7 +101,7 @@ func crashed() bool {
 	return err == nil
 }
 
-// dump is what the initial file system of a crash kernel does. The harness does not hear of it but from the console.
+// dump is what the initial file system of a crash kernel does. The harness hears of it only from the console.
 func dump(boot *control.Boot) error {
 	for _, i := range boot.Interfaces {
 		if err := connect(i); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/control"
 )
 
-// Of the systemd unit in deploy/systemd.
+// Values of the systemd unit in deploy/systemd.
 const (
 	restartPause = time.Second
 	badUsage     = 2 // RestartPreventExitStatus
@@ -70,7 +70,6 @@ func (s *service) stop() error {
 	return s.cmd.Process.Signal(syscall.SIGTERM)
 }
 
-// restart is stop, wait, start.
 func (s *service) restart() error {
 	if err := s.stop(); err != nil {
 		return err

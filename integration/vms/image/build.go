@@ -66,7 +66,7 @@ func find(tree, name string) string {
 func Build(tree, dir, guest string, machines []Machine, extra ...Extra) (*Image, error) {
 	kernels, err := filepath.Glob(filepath.Join(tree, "boot", "vmlinuz-*"))
 	if err != nil || len(kernels) != 1 {
-		return nil, fmt.Errorf("not one kernel below %s but %d", tree, len(kernels))
+		return nil, fmt.Errorf("expected one kernel below %s, found %d", tree, len(kernels))
 	}
 	img := &Image{Kernel: kernels[0], Initrd: filepath.Join(dir, "initrd")}
 	out, err := os.Create(img.Initrd)

@@ -116,7 +116,8 @@ func Version(tree, name string) (string, error) {
 	return "", fmt.Errorf("%s: no package %s", path, name)
 }
 
-// decompress unpacks kernel modules, which later releases of Debian keep compressed: what they depend on stands inside.
+// decompress unpacks kernel modules, which later releases of Debian keep compressed: what they depend on is named
+// inside.
 func decompress(ctx context.Context, tree string) error {
 	var files []string
 	if _, err := os.Stat(modulesDir(tree)); os.IsNotExist(err) {
@@ -148,7 +149,7 @@ func kernelPackage(ctx context.Context) (string, error) {
 		}
 	}
 	if len(names) != 1 {
-		return "", fmt.Errorf("apt-cache depends %s: not the one kernel that was expected but %q", kernel, names)
+		return "", fmt.Errorf("apt-cache depends %s: expected one kernel, found %q", kernel, names)
 	}
 	return names[0], nil
 }

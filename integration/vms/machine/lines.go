@@ -13,7 +13,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/control"
 )
 
-// lineLimit is the longest line a guest may send.
 const lineLimit = 8 << 20
 
 // jsonLine is a connection for one value a line.

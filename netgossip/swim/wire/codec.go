@@ -26,8 +26,8 @@ const (
 	checksumSize = 4
 )
 
-// ErrOtherRoster says that a packet counts its sender by another roster than this node's.
-// The sender names itself when it is not answered.
+// ErrOtherRoster says that a packet numbers its sender by another roster than this node's. The sender names itself when
+// it is not answered.
 var ErrOtherRoster = errors.New("packet numbers its sender by another roster")
 
 // Kind distinguishes probes from replies.
@@ -229,7 +229,6 @@ func (m *Message) from(number uint32, r *roster.Roster, tag uint32) error {
 	return nil
 }
 
-// say takes what a reply says.
 func (m *Message) say(a *Reply, r *roster.Roster) error {
 	said := 0
 	for _, part := range []bool{a.GetUnchanged(), a.GetSight() != Sight_SIGHT_UNSPECIFIED, a.GetStatement() != nil} {

@@ -34,7 +34,7 @@ type Piece struct {
 	Text   []byte
 }
 
-// PieceAt cuts what begins at an offset of a text; zero: the text is shorter. It shares text's memory.
+// PieceAt cuts the piece that begins at an offset of a text; zero: the text is shorter. It shares text's memory.
 func PieceAt(list roster.Ref, text []byte, offset int) Piece {
 	if offset < 0 || offset >= len(text) {
 		return Piece{}

@@ -17,10 +17,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Digest identifies a statement: the prober names by it what it holds, and a reply that
-// says "unchanged" stands for the whole statement. A coincidence would make a peer believe
-// an outdated view, so it is 64 bits of SHA-256. It is never 0. Only the node that makes
-// the statement computes it; to everybody else it is a number that came with it, so two
+// Digest identifies a statement: the prober uses it to name what it holds, and a reply that says "unchanged" stands for
+// the whole statement. A collision would make a peer believe an outdated view, so it is 64 bits of SHA-256. It is never
+// 0. Only the node that makes the statement computes it; to everybody else it is a number that came with it, so two
 // versions of the program need not agree on the encoding.
 func Digest(s *netgossip.Statement) uint64 {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(statementToWire(s))

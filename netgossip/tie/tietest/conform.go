@@ -132,7 +132,8 @@ func heals(g *Group) {
 	}
 }
 
-// listEnds gives one member of the half that lives another list: it does not live on by what the old one granted.
+// listEnds gives one member of the half that lives another list: that member does not live on by what was granted under
+// the old one.
 func listEnds(g *Group) {
 	g.split(ab, cd)
 	w := g.mustWin()

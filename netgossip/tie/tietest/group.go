@@ -18,8 +18,8 @@ const (
 
 // Rig makes the tie-breakers of one group.
 type Rig struct {
-	// New makes the one of a node. All members of a rig share the place where their grants are stored. Work that a
-	// tie-breaker has for other places is done within its Step.
+	// New makes the tie-breaker of a node. All members of a rig share the place where their grants are stored. Work
+	// that a tie-breaker has for other places is done within its Step.
 	New func(r *roster.Roster, e tie.Evidence, boot uint64, now boottime.Instant) tie.Breaker
 	// MaxAge is how long what members say counts.
 	MaxAge time.Duration
@@ -27,8 +27,8 @@ type Rig struct {
 	Decides time.Duration
 	// Horizon is what nodes state of their guards unless a scenario says otherwise.
 	Horizon time.Duration
-	// OneHorizon: the tie-breaker waits for Horizon whatever nodes state. Its caller has to check the horizons of the
-	// others itself, as package watchdog does in the slots of a LUN.
+	// OneHorizon says that the tie-breaker waits for Horizon whatever nodes state. Its caller has to check the horizons
+	// of the others itself, as package watchdog does in the slots of a LUN.
 	OneHorizon bool
 }
 
@@ -125,7 +125,7 @@ func (g *Group) run(d time.Duration) {
 	}
 }
 
-// gossip lets everybody hear those of its part.
+// gossip lets each node hear those of its part.
 func (g *Group) gossip() {
 	for _, n := range g.nodes {
 		for p, peer := range g.nodes {

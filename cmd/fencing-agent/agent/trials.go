@@ -1,0 +1,34 @@
+package agent
+
+import (
+	"cmp"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/trials"
+)
+
+// sayTried logs what was tried of the watchdog whose driver is known. A file that cannot be read does not end the start:
+// the driver is taken at its word then, as on a machine where nobody has tried.
+func (g *guard) sayTried() {
+	if g.tried.err != nil {
+		g.log.Error("cannot read how late the watchdog fires, and takes its driver at its word", "file", g.cfg.TrialsFile(), "error", g.tried.err)
+	}
+	d := g.cfg.WatchdogDriver
+	if d.Identity == "" {
+		return
+	}
+	last := g.tried.seen.Last(d.Identity)
+	switch {
+	case last == nil:
+		g.log.Warn("this watchdog was never seen to reset this node: try it with fencectl watchdog test", "driver", d.Identity, "firmware", cmp.Or(g.tried.seen.Firmware, "unknown"))
+	case d.Measured.Failed:
+		g.log.Error("this watchdog did not reset this node when it was tried, and is not used", "driver", d.Identity, "tried", last.Began)
+	default:
+		g.log.Info("this watchdog reset this node when it was tried", "driver", d.Identity, "tried", last.Began, "timeout", last.Timeout, "ran", last.Ran, "fires-within", d.Latest(g.cfg.Watchdog.Timeout))
+	}
+}
+
+// tried is what fencectl watchdog test has shown on this machine before this agent started.
+type tried struct {
+	seen *trials.Seen
+	err  error // of reading it
+}
