@@ -108,7 +108,7 @@ func (d *deathTold) show(ctx context.Context) error {
 		_, err := fmt.Fprintln(d.env.stdout, text)
 		return err
 	case boot == "":
-		return fmt.Errorf("%s: this agent has never seen that node, and knows no boot of it: ask the agent of a node that was running before that one was lost", text)
+		return fmt.Errorf("%s: this agent has never seen that node, and knows no boot of it: ask the agent of a node that has been running since before that one was lost", text)
 	}
 	if _, err := fmt.Fprintf(d.env.stdout, "%s\nlatest known boot: %s\n\nSwitch it off, look that it is off, then type:\n\n    %s confirm-dead %s --boot %s --reason \"how you know that it is off\"\n",
 		text, boot, d.env.command(), view.Clean(n.GetName()), boot); err != nil {
