@@ -31,7 +31,7 @@ const maxSocketBytes = 107
 // Config configures [Follow].
 type Config struct {
 	Socket string        // absolute path of the agent's socket; empty: FindSocket looks for it, for each connection
-	Hold   time.Duration // how long the agent's last word stays in force; 0: DefaultHold
+	Hold   time.Duration // how long the last message of the agent stays in force; 0: DefaultHold
 	Log    *slog.Logger  // nil: nothing is logged; what matters is in the updates
 	// Told are deaths that the program knew before it was restarted, for FollowDeaths: a death is withdrawn if its
 	// boot answers. Those that still hold are reported again.

@@ -107,7 +107,7 @@ func FollowDeaths(ctx context.Context, cfg Config, use func(DeathNews)) error {
 // must not block. What WaitFenced waits for may never come: bound it by ctx. When ctx ends, it returns an error that
 // wraps the cause and the latest reason. It returns *[UnknownNodeError], [ErrOwnNode] and errors of cfg at once.
 //
-// The answer is true when it is given. A program that goes on working with it should use [FollowDeaths], to learn of a
+// The answer is true at that moment. A program that goes on relying on it should use [FollowDeaths], to learn of a
 // withdrawal.
 func WaitFenced(ctx context.Context, cfg Config, node, boot string, waiting func(StatusUpdate, error)) (ProvenDeath, error) {
 	if boot != "" && !isBoot(boot) {

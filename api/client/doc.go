@@ -1,5 +1,5 @@
-// Package client follows which nodes the agent of this node calls available, for programs
-// that move traffic or count members by it: a CNI, a load balancer, a leader election.
+// Package client follows which nodes the agent of this node calls available, for programs that move traffic or count
+// members accordingly: a CNI, a load balancer, a leader election.
 //
 // [FollowDeaths] and [WaitFenced] are for programs that take over what a dead node had; they follow the rules of
 // docs/consumers.md, and use [FollowStatus]. The rest of this comment is about [Follow].

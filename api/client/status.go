@@ -112,7 +112,7 @@ func (s *statusFollower) tell(n statusNews) {
 	s.news <- n
 }
 
-// session is one connection, until it ends or nothing has come for the hold time.
+// session is one connection, until it ends or no status has arrived for the hold time.
 func (s *statusFollower) session(ctx context.Context, answered func()) error {
 	ctx, end := withoutDeadline(ctx)
 	defer end(nil)

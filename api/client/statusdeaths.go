@@ -40,7 +40,7 @@ func (b *deathBook) note(st *fencingv1.Status, at time.Time) (proven, withdrawn 
 	switch {
 	case !life.is(b.life):
 		b.said = map[string]bool{}
-	case b.life.heard.Before(life.heard): // a status may come late, and never early
+	case b.life.heard.Before(life.heard): // a status may arrive late, but never early
 		life.heard = b.life.heard
 	}
 	b.life = life

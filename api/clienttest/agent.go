@@ -28,7 +28,7 @@ type Agent struct {
 	mu      sync.Mutex // guards what follows
 	status  *fencingv1.Status
 	boots   map[string]int
-	stalled time.Time // since then it decides nothing; zero: it does
+	stalled time.Time // since when it decides nothing; zero: it decides
 	hub     *publish.Hub
 	server  *publish.Server
 	served  chan error // nil: it is stopped
@@ -132,8 +132,8 @@ func (a *Agent) Fence(name string, proof fencingv1.Proof) {
 	})
 }
 
-// Join makes a node answer: with its next boot if its current one is dead, else with that one. The agent goes on
-// reporting the death of the earlier boot.
+// Join makes a node answer: with its next boot if the current one is dead, otherwise with the current one. The agent
+// goes on reporting the death of the earlier boot.
 func (a *Agent) Join(name string) {
 	a.t.Helper()
 	a.node(name, func(n *fencingv1.NodeStatus) {

@@ -169,7 +169,7 @@ func (p *page) live(w http.ResponseWriter, r *http.Request) {
 		}
 		return out.Flush()
 	})
-	_ = err // the client has gone, or the program stops: the script tries again and says so
+	_ = err // the client is gone, or the program stops: the script tries again and says so
 }
 
 // update is the JSON of what differs from what was sent.

@@ -32,7 +32,7 @@ func (p process) String() string {
 	return "process " + strconv.Itoa(int(p.pid))
 }
 
-// processOf asks the kernel who connected c, or whom c is connected to.
+// processOf asks the kernel which process connected c, or to which process c is connected.
 func processOf(c net.Conn) process {
 	p := process{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
 	unixConn, ok := c.(*net.UnixConn)

@@ -30,7 +30,7 @@ type Event struct {
 	Style Style
 }
 
-// stretchOf are the kinds by what the agent did.
+// stretchOf are the kinds of stretches by the agent's decision.
 var stretchOf = map[string]string{"feed": "fed", "hold": "undecided", "starve": "starved", "disarm": "disarmed"}
 
 // quiet is the longest time without a record that does not count as a gap: a sample comes every half minute.

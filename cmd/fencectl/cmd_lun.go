@@ -62,7 +62,7 @@ func byName(c *cobra.Command) {
 	}
 }
 
-// damagedError is the error of a command that has found damage, after it has shown what it was asked for.
+// damagedError is the error of a command that has found damage. The command prints its result first.
 func damagedError(device string, damage []string) error {
 	if len(damage) == 0 {
 		return nil

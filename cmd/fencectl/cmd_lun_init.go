@@ -26,7 +26,7 @@ type lunInitResult struct {
 	WipedBehind int                `json:"wipedBehindBytes"` // made blank after the end of the format, for the signatures there
 }
 
-// lunSetResult is what init says of three devices.
+// lunSetResult is the result of init for three devices.
 type lunSetResult struct {
 	SetID   string          `json:"setId"`
 	Devices []lunInitResult `json:"devices"`

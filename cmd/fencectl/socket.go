@@ -239,7 +239,7 @@ func (a *agentConn) explain(ctx context.Context, err error) error {
 // explainConnect says what to do about an error of connect(2).
 func explainConnect(path string, err error) error {
 	info, statErr := os.Stat(path)
-	if errors.Is(err, syscall.ENOTDIR) { // a file stands where a folder should
+	if errors.Is(err, syscall.ENOTDIR) { // a file is where a folder should be
 		err = fs.ErrNotExist
 	}
 	switch {

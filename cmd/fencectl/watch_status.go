@@ -27,7 +27,7 @@ type statusLog struct {
 	env   *environment
 	json  bool
 	shown *shownFlags
-	size  func() (width, height int) // of the terminal; nil: the output is none
+	size  func() (width, height int) // of the terminal; nil: the output is not a terminal
 
 	began bool
 	last  verdictKey

@@ -26,7 +26,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// later says what happens to a missing part, in the words of the agent.
+// later says what happens to a missing part, with the agent's own text.
 var later = strings.ToLower(trouble.PartMissing.Means[:1]) + strings.TrimSuffix(trouble.PartMissing.Means[1:], ".")
 
 // Parts looks at the parts of the agent of Config with the code of the agent's start, up to the point before that

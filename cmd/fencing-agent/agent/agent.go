@@ -119,7 +119,7 @@ type life struct {
 
 // kube is what the agent has to do with an API server.
 type kube struct {
-	client *client.Client // nil: there is none to talk to
+	client *client.Client // nil: the agent talks to no API server
 	node   *nodeSignals   // nil: this node's Node is not followed
 	marks  *nodeMarks     // nil: nothing is written there
 	deaths *kubeDeaths    // nil: no deaths are reported there

@@ -41,7 +41,7 @@ func (a *Agent) beAlone(background spawn) error {
 		who := statefile.Holder("/proc", path)
 		running := who != 0 && who != os.Getpid() && !procfs.Killed("/proc", who)
 		if !running && !a.published.parts.Lacks(socketPart(a.cfg.API.Socket)) {
-			return nil // holdLock goes on
+			return nil // holdLock goes on trying
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("another agent of this node runs%s: it has a lock on %s; stop it first, or give this one a members.cacheFile of its own", process(who), path)

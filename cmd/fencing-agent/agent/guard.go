@@ -66,9 +66,9 @@ type guard struct {
 // watchdogPart is the watchdog among the parts of the agent.
 const watchdogPart = "watchdog"
 
-// open finds the device and what takes the node down before it expires, and checks
-// both as far as that is possible without touching them. Only the real device comes with the
-// real trigger: a dry run or a test must not reset anything.
+// open finds the device and what takes the node down before it expires, and checks both as far as that is possible
+// without touching them. Only with the real device is the real trigger used: a dry run or a test must not reset
+// anything.
 //
 // A watchdog that is not there, or that another program has, does not end the start: the quorum would miss a healthy
 // node. Until the watchdog can be armed, the node counts as unguarded. Its statement says so, and peers never prove

@@ -51,8 +51,8 @@ func (a *Agent) startHistory(background spawn) {
 	background(a.published.history.recorder.Run)
 }
 
-// chronicle notes what a step has found. It runs on the loop, waits for nothing, and comes before the node may be
-// taken down.
+// chronicle notes what a step has found. It runs on the loop, waits for nothing, and runs before the node may be taken
+// down.
 func (a *Agent) chronicle(fx *watchdog.Effects) {
 	h := &a.published.history
 	if h.recorder == nil {

@@ -43,7 +43,7 @@ type kubeSightings struct {
 	spoke                bool
 	said                 sightings.Sighting
 	starves              boottime.Instant            // since when the node starves; 0: it does not
-	moves, still         map[string]boottime.Instant // since when a slot moves, or stands still, by node
+	moves, still         map[string]boottime.Instant // since when a slot changes, or does not change, by node
 	running              map[string]boottime.Instant // since when a boot runs, by node and boot
 	node                 string                      // this one
 	unready              atomic.Bool                 // its Node is not Ready; set by the watcher's goroutine

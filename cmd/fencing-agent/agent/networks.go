@@ -28,7 +28,7 @@ func (a *Agent) newGossip() *gossip.Networks {
 	})
 }
 
-// stalled reports whether the loop does not run. What the loop said last then no longer counts.
+// stalled reports whether the loop does not run. Its last statement then no longer counts.
 func (a *Agent) stalled() bool {
 	at := boottime.Instant(a.life.alive.Load())
 	return a.clock().Sub(at) > 3*maxIdle

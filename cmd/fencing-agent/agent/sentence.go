@@ -37,7 +37,7 @@ func (a *Agent) beginSentence(background spawn) {
 	background(func(ctx context.Context) { a.holdLock(ctx, blind) })
 }
 
-// inherit goes on as the agent of a condemned boot.
+// inherit makes this the agent of a condemned boot.
 func (a *Agent) inherit(c watchdog.Countdown) {
 	a.core.Inherit(a.clock(), c.Timeout)
 	a.log.Error("a previous agent has announced the self-fence of this boot: the watchdog's countdown is short, and nothing feeds the watchdog any more", "timeout", c.Timeout)
@@ -92,7 +92,7 @@ func (a *Agent) sentenced(s *wdt.State) {
 			a.log.Error("this node fences itself without announcing it, since it is not certain when the watchdog will reset the node", "error", s.Err)
 		}
 		a.core.Sentenced(s.Sentence)
-		a.published.at = 0 // this node may not live until the next second
+		a.published.at = 0 // this node may be reset before the next second
 	case errors.Is(s.Err, watchdog.ErrCondemned):
 		if c, known := a.guard.look(); known && c.Condemns(a.cfg.Watchdog.Timeout) {
 			a.inherit(c)

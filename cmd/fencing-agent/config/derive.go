@@ -167,10 +167,10 @@ func (c *Config) BallotBudget() time.Duration {
 }
 
 // LatestReset is the latest time after its last feed at which the watchdog fires: every sum uses it. It is later than
-// watchdog.timeout if the driver is known to be late. The driver is known by its own name for itself, or by
+// watchdog.timeout if the driver is known to be late. The driver is identified by its own name for itself, or by
 // watchdog.device.
 func (c *Config) LatestReset() time.Duration {
-	named, _ := strings.CutPrefix(c.Watchdog.Device, identityPrefix) // else it is a path, and no driver's name
+	named, _ := strings.CutPrefix(c.Watchdog.Device, identityPrefix) // otherwise the device is a path, not a driver's name
 	driver := c.WatchdogDriver
 	driver.Identity = cmp.Or(driver.Identity, named)
 	return driver.Latest(c.Watchdog.Timeout)

@@ -34,7 +34,7 @@ func (n *Networks) Say(st *netgossip.Statement, by *roster.Roster, u Urgency) {
 	switch u {
 	case Now:
 		n.Announce()
-	case Last: // half of its countdown is for the answers
+	case Last: // half of the node's countdown is reserved for the answers
 		n.each(func(in *swim.Instance) { in.LastWords(st.Sentence / 2) })
 	case Soon:
 		n.each((*swim.Instance).Nudge)
