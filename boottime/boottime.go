@@ -1,10 +1,9 @@
-// Package boottime is the one clock of the project: CLOCK_BOOTTIME, which unlike
-// CLOCK_MONOTONIC (and so unlike time.Now's monotonic reading) goes on counting
-// while the machine is suspended. Every deadline that decides over life and death
-// is an Instant of this clock; instants of different machines are never compared.
+// Package boottime is the one clock of the project: CLOCK_BOOTTIME, which unlike CLOCK_MONOTONIC (and so unlike
+// time.Now's monotonic reading) goes on counting while the machine is suspended. Every deadline on which a reset
+// depends is an Instant of this clock; instants of different machines are never compared.
 //
-// The pure packages take instants as arguments and never read the clock. Only Linux has it:
-// elsewhere fencectl builds, which reads none, and no agent runs.
+// The pure packages take instants as arguments and never read the clock. Only Linux has this clock: elsewhere fencectl
+// builds, which does not read it, and no agent runs.
 package boottime
 
 import "time"

@@ -2,6 +2,5 @@
 
 package boottime
 
-// Now needs Linux. A clock that stops while the machine is suspended would keep no promise, so
-// there is none in its place.
+// Now needs Linux. No other clock replaces it: one that stops while the machine is suspended would keep no deadline.
 func Now() Instant { panic("boottime: CLOCK_BOOTTIME needs Linux") }

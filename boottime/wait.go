@@ -7,7 +7,7 @@ import (
 )
 
 // Wait waits for d, or until ctx ends. It is for waits that may end late, such as a pause between two attempts: it
-// counts by Go's timers, which stand still while the machine is suspended.
+// uses Go's timers, which stop while the machine is suspended.
 func Wait(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -17,8 +17,8 @@ func Wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Backoff is the pause before the next attempt: it doubles from First to Most, and is spread so that many do not come
-// back at one moment. The zero value is not usable. It is not safe for concurrent use.
+// Backoff is the pause before the next attempt: it doubles from First to Most, and is spread so that many clients do
+// not come back at one moment. The zero value is not usable. It is not safe for concurrent use.
 type Backoff struct {
 	First, Most time.Duration
 	Rand        *rand.Rand // nil: the process's own
@@ -29,7 +29,7 @@ type Backoff struct {
 // Next returns the pause after a failure.
 func (b *Backoff) Next() time.Duration {
 	b.next = min(b.Most, max(b.First, 2*b.next))
-	// Half of it is certain: a pause of almost nothing would be none.
+	// Half of it is certain: without that, a random pause could be almost zero.
 	return b.next/2 + Jitter(b.Rand, b.next/2)
 }
 

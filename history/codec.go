@@ -26,7 +26,7 @@ const (
 	fieldHead   = 3
 )
 
-// MaxSlots bounds what a reader believes of a header.
+// MaxSlots bounds the number of slots that a reader accepts from a header.
 const MaxSlots = 1 << 20
 
 const (
@@ -71,7 +71,7 @@ func Header(slots int) []byte {
 	return b
 }
 
-// Encode is the slot of a record. If it does not fit it is shortened: first the names of the nodes, then the
+// Encode is the slot of a record. A record that does not fit is shortened: first the names of the nodes, then the
 // sentence.
 func Encode(r *Record) []byte {
 	b := make([]byte, slotHead, SlotSize)
@@ -185,7 +185,7 @@ type placed struct {
 	slot int
 }
 
-// decodeSlot takes what is whole. A checksum that fits does not make the lengths within right.
+// decodeSlot decodes a slot that is whole. A correct checksum does not prove that the lengths inside are right.
 func decodeSlot(b []byte) (r Record, ok bool) {
 	if binary.LittleEndian.Uint32(b) != checksum(b[4:]) || b[4] == 0 {
 		return r, false

@@ -10,14 +10,14 @@ import (
 // End is how a boot ended, as far as its agent recorded it.
 type End string
 
-// The ends. Their names are read by programs.
+// The ends. Programs read their names.
 const (
 	EndStopped   End = "stopped"    // the agent was stopped as planned, and the node went down or was rebooted after that
 	EndDisarmed  End = "disarmed"   // in maintenance: nothing would have reset it
 	EndStarved   End = "starved"    // its watchdog was not fed any more
 	EndCondemned End = "condemned"  // it had condemned itself
 	EndStruck    End = "taken-down" // watchdog.onFence took it down
-	EndTested    End = "tested"     // a person had a watchdog reset it
+	EndTested    End = "tested"     // a person tested a watchdog, which reset it
 	EndSudden    End = "sudden"     // the watchdog was fed until the last record, or was not armed
 )
 
@@ -104,7 +104,7 @@ func (b *Boot) Ending() Ending {
 	return e
 }
 
-// decided takes a later decision: a node that feeds again is not about to be reset, unless its boot is condemned.
+// decided takes a later decision: a node that feeds again is no longer about to be reset, unless its boot is condemned.
 func (e *Ending) decided(r *Record, said **Record) {
 	switch {
 	case e.End == EndCondemned, e.End == EndStruck:

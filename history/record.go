@@ -15,14 +15,14 @@ const (
 	Gone      Kind = 4 // Nodes are LEFT
 	Back      Kind = 5 // Nodes have JOINed
 	Fenced    Kind = 6 // Nodes are proven dead
-	Watchdog  Kind = 7 // the watchdog's state has changed; Text says to what
+	Watchdog  Kind = 7 // the watchdog's state has changed; Text names the new one
 	LastWords Kind = 8 // the watchdog is not fed any more
 	Condemned Kind = 9 // this boot has condemned itself
 	Struck    Kind = 10
 	Stopped   Kind = 11 // planned stop of the agent
-	Tested    Kind = 12 // a person has a watchdog reset the node; Action ActionFailed: it did not, or was called off
+	Tested    Kind = 12 // a person tests whether a watchdog resets the node; Action ActionFailed: it did not, or the test was called off
 	Ordered   Kind = 13 // somebody on this node has ordered a fence of Nodes; Text: which boot, who and why; ActionFailed: it did not happen
-	LUN       Kind = 14 // a device of the LUN is in order again; Action ActionFailed: it does not count, Text says why
+	LUN       Kind = 14 // a device of the LUN is in order again; Action ActionFailed: the device does not count, Text says why
 )
 
 // ActionFailed withdraws a record of the kind Tested. For the kind Ordered it says that the order was not obeyed, and

@@ -13,7 +13,8 @@ type Sampler struct {
 	any         bool
 }
 
-// Note takes one look at up, and returns a record when one is due. fed is whether slack means something.
+// Note takes one measurement, at up, and returns a record when it is time for one. fed says whether slack has a
+// meaning.
 func (s *Sampler) Note(up time.Duration, fed bool, slack, write, read time.Duration) (Record, bool) {
 	if !s.any {
 		s.since, s.slack, s.any = up, 0, true

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// How close samples may be in time when there is no more room, by their age.
+// When there is no more room, how close in time samples may be, by their age.
 const (
-	closeFor   = time.Hour      // as they were taken
+	closeFor   = time.Hour      // as close as they were taken
 	minuteFor  = 24 * time.Hour // one a minute
 	minute     = time.Minute
 	tenMinutes = 10 * time.Minute // after that
@@ -15,11 +15,12 @@ const (
 
 // Shelf says in which slot a record goes, so that what happened outlives what was merely measured.
 //
-// Invariant: a sample takes the slot of an event (a record of any other kind) only while events have more than their share,
-// three quarters of the slots; and an event takes that of another event only when they have all of their share, then even if
-// a slot is free: the last quarter is the samples'. Else a free slot is taken first. When there is none, samples
-// older than an hour are thinned to one per minute, and those older than a day to one per ten minutes; of two that
-// are too close, the worse one stays. The last sample of a boot stays until it is the oldest of all.
+// Invariant: the share of events (records of any kind but samples) is three quarters of the slots. A sample takes the
+// slot of an event only while events have more than their share. An event takes the slot of another event only when
+// events have all of their share, then even if a slot is free: the last quarter is for samples. Otherwise a free slot
+// is taken first. When there is none, samples older than an hour are thinned to one per minute, and those older than a
+// day to one per ten minutes; of two that are too close, the worse one stays. The last sample of a boot stays until it
+// is the oldest of all.
 //
 // Ages are by the wall clock. If it jumps, samples are thinned wrongly, but events are not affected.
 type Shelf struct {
@@ -36,7 +37,7 @@ type place struct {
 	slack, io time.Duration
 }
 
-// NewShelf is that of a file of this many slots, which holds f.
+// NewShelf is the shelf of a file with this many slots, which holds f.
 func NewShelf(slots int, f *File) *Shelf {
 	s := &Shelf{share: slots - slots/4}
 	taken := make([]bool, slots)
@@ -83,7 +84,7 @@ func (s *Shelf) Place(r *Record) (at int, ok bool) {
 	return at, true
 }
 
-// worthless is the sample that is missed least: one of the first two that are too close, or the oldest.
+// worthless is the sample whose loss matters least: one of the first two that are too close, or the oldest.
 func (s *Shelf) worthless(now int64) int {
 	for i := range len(s.samples) - 1 {
 		a, b := &s.samples[i], &s.samples[i+1]
@@ -107,7 +108,7 @@ func (s *Shelf) worthless(now int64) int {
 	return 0
 }
 
-// worse is whether p shows more trouble: a LUN that took more than twice as long, or else less slack.
+// worse reports whether p shows more trouble: a LUN that took more than twice as long, otherwise less slack.
 func (p *place) worse(than *place) bool {
 	switch {
 	case p.io > 2*than.io:

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// BootNonce is what the agents know a boot by: the first half of the kernel's boot_id, which is random for each boot,
+// BootNonce is how the agents identify a boot: the first half of the kernel's boot_id, which is random for each boot,
 // with the lowest bit set. root is where /proc is mounted.
 func BootNonce(root string) (uint64, error) {
 	path := filepath.Join(root, "sys/kernel/random/boot_id")

@@ -1,4 +1,4 @@
-// Package procfs reads from /proc what becomes of a process that was killed, who has a socket, and which boot this is.
+// Package procfs reads from /proc whether a killed process still exists, who has a socket, and which boot this is.
 package procfs
 
 import (
@@ -11,13 +11,12 @@ import (
 // sigKill is the bit of SIGKILL, signal 9, in a set of signals.
 const sigKill = 1 << 8
 
-// Killed reports whether a process was killed and cannot end yet, because a thread of it hangs in the
-// kernel. All that it has open stays open until that thread returns: its sockets take connections that
-// nobody serves. root is where /proc is mounted. A process that is unknown was not killed.
+// Killed reports whether a process was killed and cannot exit yet, because one of its threads hangs in the kernel.
+// Everything that it has open stays open until that thread returns: its sockets take connections that nobody serves.
+// root is where /proc is mounted. An unknown process counts as not killed.
 //
-// Linux shows it in two ways. If a thread other than the first one hangs, the first one is a zombie. If
-// the first one hangs, it still has to handle the SIGKILL that the kernel gives to every thread of a
-// process that is to end, of whatever cause.
+// Linux shows it in two ways. If a thread other than the first one hangs, the first one is a zombie. If the first one
+// hangs, the SIGKILL that the kernel sends to every thread of an ending process, whatever the cause, is still pending.
 func Killed(root string, pid int) bool {
 	status, err := os.ReadFile(filepath.Join(root, strconv.Itoa(pid), "status"))
 	if err != nil {

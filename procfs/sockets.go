@@ -29,7 +29,7 @@ func (p Process) String() string {
 const tcpListen = "0A"
 
 // Binds finds who keeps others from binding an address and port, by UDP or TCP: a socket at that address, or at all
-// addresses. root is where /proc is mounted; ok is false if nobody does. An address that is unspecified is all of them.
+// addresses. root is where /proc is mounted; ok is false if nobody does. An unspecified address means all addresses.
 func Binds(root string, at netip.AddrPort) (who Process, ok bool) {
 	var inodes []string
 	for _, table := range []string{"tcp", "tcp6", "udp", "udp6"} {
@@ -59,7 +59,8 @@ func meet(a, b netip.Addr) bool {
 	return a == b || b.IsUnspecified() || a.IsUnspecified() && (a.Is6() || b.Is4())
 }
 
-// parseSocket reads an address of /proc/net: words of four bytes in the order of the machine, which is little-endian.
+// parseSocket reads an address of /proc/net: words of four bytes in the byte order of the machine, which is
+// little-endian.
 func parseSocket(text string) (netip.AddrPort, error) {
 	host, port, _ := strings.Cut(text, ":")
 	raw, err := hex.DecodeString(host)
@@ -86,7 +87,7 @@ func holder(root string, inodes []string) Process {
 			continue
 		}
 		folder := filepath.Join(root, p.Name(), "fd")
-		descriptors, _ := os.ReadDir(folder) // it ended, or we may not look
+		descriptors, _ := os.ReadDir(folder) // the process ended, or we may not look
 		for _, fd := range descriptors {
 			to, _ := os.Readlink(filepath.Join(folder, fd.Name()))
 			if inode, ok := strings.CutPrefix(to, "socket:["); ok && slices.Contains(inodes, strings.TrimSuffix(inode, "]")) {

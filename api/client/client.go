@@ -30,11 +30,11 @@ const maxSocketBytes = 107
 
 // Config configures [Follow].
 type Config struct {
-	Socket string        // absolute path of the agent's socket; empty: the one that FindSocket finds, for each connection
-	Hold   time.Duration // how long the agent's last word stays in force; 0: DefaultHold
+	Socket string        // absolute path of the agent's socket; empty: FindSocket looks for it, for each connection
+	Hold   time.Duration // how long the last message of the agent stays in force; 0: DefaultHold
 	Log    *slog.Logger  // nil: nothing is logged; what matters is in the updates
-	// Told are deaths that the program already knew before it was restarted, for FollowDeaths: a death is withdrawn
-	// if its boot answers. Those that stand are told again.
+	// Told are deaths that the program knew before it was restarted, for FollowDeaths: a death is withdrawn if its
+	// boot answers. Those that still hold are reported again.
 	Told []NodeDeath
 	// Dial replaces the connection to Socket.
 	Dial func(context.Context) (net.Conn, error)
@@ -66,10 +66,9 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// Follow follows the agent until ctx ends and calls use with every update: first when the
-// agent has answered, or has not for the hold time; then at each change of the state. It
-// returns nil after ctx has ended and use has returned, and an error at once if cfg cannot
-// work. It may be called again, and several times at once.
+// Follow follows the agent until ctx ends and calls use with every update: first when the agent has answered, or has
+// not answered for the hold time; then at each change of the state. It returns nil after ctx has ended and use has
+// returned, and an error at once if cfg cannot work. It may be called again, and several times at once.
 func Follow(ctx context.Context, cfg Config, use func(Update)) error {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -106,8 +105,7 @@ type follower struct {
 	cfg  Config
 	wake chan struct{} // of size one: there may be something for the callback
 
-	// readers are the goroutine that reads the stream, and those whose callback has kept
-	// them from it too long.
+	// readers are the goroutine that reads the stream, and former readers whose callback took too long.
 	readers sync.WaitGroup
 
 	turn  chan struct{} // of size one: full while a goroutine calls back, which then owns what follows
@@ -143,7 +141,7 @@ func (f *follower) heard() {
 	f.mu.Lock()
 	f.word = time.Now()
 	f.mu.Unlock()
-	f.rouse() // after a silence longer than the hold time this word puts the set in force again
+	f.rouse() // after a silence longer than the hold time, this message puts the set in force again
 }
 
 // deliver calls back until ctx ends, except for the calls that the readers of events make themselves.
@@ -156,8 +154,8 @@ func (f *follower) deliver(ctx context.Context) {
 		if news {
 			continue
 		}
-		// A callback of an event meanwhile does not make this too long: the hold time counts
-		// from a word of the agent that is later than this.
+		// A callback of an event meanwhile does not make this wait too long: the hold time then counts from a later
+		// message of the agent.
 		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
@@ -231,7 +229,7 @@ func (l *ledger) edges() []Edge {
 			edges = append(edges, *c.join)
 		}
 	}
-	// Not cleared: walking a map takes as long as for the largest size that it ever had, here for each event.
+	// A new map, not a cleared one: walking a map takes as long as at its largest size ever, here for each event.
 	l.pending = map[string]*change{}
 	return edges
 }

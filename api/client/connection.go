@@ -27,15 +27,15 @@ const (
 	firstPause   = 100 * time.Millisecond
 	longestPause = 2 * time.Second
 
-	// askInterval is between two questions whether the agent is alive. A process that is
-	// stopped or frozen keeps its socket open.
+	// askInterval is the time between two questions whether the agent is alive. A process that is stopped or frozen
+	// keeps its socket open.
 	askInterval = time.Second
 	// patience is how long an answer may take before the connection is given up.
 	patience = 5 * time.Second
-	// rosterInterval is between two looks at the list of members.
+	// rosterInterval is the time between two looks at the list of members.
 	rosterInterval = time.Minute
 
-	maxAnswerBytes = 16 << 20 // a status of a thousand nodes has about one
+	maxAnswerBytes = 16 << 20 // a status of a thousand nodes has about 1 MiB
 	// windowBytes is what HTTP/2 begins with. If it were not fixed, grpc would measure the
 	// path by a ping for each event, which doubles what an event costs on both sides.
 	windowBytes = 64 << 10
@@ -46,8 +46,8 @@ var (
 	errOnce     = errors.New("the connection broke off")
 )
 
-// connect keeps sessions with the agent, one after the other, until ctx ends. A session calls answered when the agent has
-// told something, and returns why it ended; lost is told that.
+// connect keeps sessions with the agent, one after the other, until ctx ends. A session calls answered when the agent
+// has answered, and returns why it ended; lost gets that reason.
 func (c *Config) connect(ctx context.Context, session func(_ context.Context, answered func()) error, lost func(error)) {
 	backoff := boottime.Backoff{First: firstPause, Most: longestPause}
 	for ctx.Err() == nil {
@@ -87,8 +87,8 @@ func (c *Config) dialOnce() func(context.Context, string) (net.Conn, error) {
 	}
 }
 
-// withoutDeadline ends when ctx does, but has no deadline that grpc would send to the agent. The agent would end the
-// stream at that moment, just before ctx ends here, and that would look as if the agent had gone.
+// withoutDeadline ends when ctx does, but has no deadline that grpc would send to the agent. At the deadline the agent
+// would end the stream just before ctx ends here, as if the agent had gone away.
 func withoutDeadline(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	inner, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
@@ -109,7 +109,7 @@ func (f *follower) session(ctx context.Context, answered func()) error {
 	var asking sync.WaitGroup
 	defer func() {
 		end(nil)
-		_ = conn.Close() // there is no call any more that it could fail
+		_ = conn.Close() // no call is left that this could fail
 		asking.Wait()
 	}()
 
@@ -133,8 +133,8 @@ func (f *follower) session(ctx context.Context, answered func()) error {
 	return f.explain(ctx, err)
 }
 
-// orderlyEnd counts the end of a stream as the agent's last word, unless it is this side
-// that gave up: so far the stream was whole.
+// orderlyEnd counts the end of a stream as the agent's last message, unless this side gave up: until then the stream
+// was complete.
 func (f *follower) orderlyEnd(ctx context.Context, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,8 +177,8 @@ func (f *follower) ask(ctx context.Context, conn *grpc.ClientConn, end func(erro
 	}
 }
 
-// isAnswer reports whether the agent said something, be it an error. UNAVAILABLE may come
-// from grpc on this side; then the stream ends as well.
+// isAnswer reports whether the agent answered, even with an error. UNAVAILABLE may come from grpc on this side; then
+// the stream ends as well.
 func isAnswer(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
@@ -193,7 +193,7 @@ func (f *follower) explain(ctx context.Context, err error) error {
 	case errors.Is(context.Cause(ctx), errNoAnswer):
 		err = errNoAnswer
 	case errors.Is(err, io.EOF):
-		err = errors.New("it ended the stream")
+		err = errors.New("the agent ended the stream")
 	default:
 		err = fmt.Errorf("%s (%v)", status.Convert(err).Message(), status.Code(err))
 	}

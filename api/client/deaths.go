@@ -12,38 +12,38 @@ import (
 )
 
 // staleAfter is the age at which a status no longer counts as current: the agent takes one every second. While the
-// agent hangs, its last status is repeated unchanged. The clock is the node's own, on both sides of the socket; a
-// status from the future is by another clock, or by one that was set back, and its age is not known.
+// agent hangs, its last status is repeated unchanged. Both sides of the socket use the node's clock; a status from the
+// future was dated by another clock, or before the clock was set back, and its age is not known.
 const staleAfter = 5 * time.Second
 
 // maxTold bounds the boots of one node that [FollowDeaths] remembers. Only a node that resets itself again and again has
 // more deaths than that while one program runs.
 const maxTold = 16
 
-// Why a death is not known to a program yet: waiting makes sense. [WaitFenced] tells them to its callback, and wraps
-// the last one in the error with which it gives up.
+// The reasons why a death is not known to a program yet, so that waiting makes sense. [WaitFenced] passes them to its
+// callback, and wraps the last one in its error when it gives up.
 var (
 	// ErrNoWord: there is no agent, or it has been silent.
 	ErrNoWord = errors.New("the agent says nothing")
 	// ErrStandsStill: the agent answers, but it has decided nothing for a while.
 	ErrStandsStill = errors.New("the agent stands still: its status is old")
 	// ErrNoQuorum: the agent's own node is without quorum, or is not fed. It may be the one that is about to be reset.
-	ErrNoQuorum = errors.New("the agent's own node may be the one that is about to be reset: what it says of others allows nothing")
+	ErrNoQuorum = errors.New("the agent's own node may be the one that is about to be reset: what the agent says about others allows nothing")
 	// ErrAnswers: the node runs.
 	ErrAnswers = errors.New("the node answers")
-	// ErrNotProven: the node does not answer, as LEFT says. It may be running, also where its agent was stopped.
+	// ErrNotProven: the node does not answer, as LEFT says. It may be running, even if its agent was stopped.
 	ErrNotProven = errors.New("the node does not answer, and may be running")
-	// ErrOtherBoot: what the agent knows is of another boot than the one that was asked for.
-	ErrOtherBoot = errors.New("the agent knows of another boot of the node only")
+	// ErrOtherBoot: the agent knows another boot than the one that was asked for.
+	ErrOtherBoot = errors.New("the agent knows only another boot of the node")
 	// ErrNoProof: the node is called fenced without the proof or the boot. The agent is of an older version, or has
 	// never met the node.
 	ErrNoProof = errors.New("the agent calls the node fenced, and does not say which boot, or how that is known")
 )
 
-// ErrOwnNode is for a node whose own agent is asked: while that answers the node is not dead.
+// ErrOwnNode: the node's own agent was asked. While that agent answers, the node is not dead.
 var ErrOwnNode = errors.New("an agent proves nothing about its own node: ask the agent of another one")
 
-// UnknownNodeError is for a node that is no member of the agent's group, or is none any more.
+// UnknownNodeError is for a node that is not, or is no longer, a member of the agent's group.
 type UnknownNodeError struct {
 	Node    string
 	Members []string // sorted
@@ -65,25 +65,24 @@ type ProvenDeath struct {
 type DeathNews struct {
 	// Proven are in the order of the agent's list.
 	Proven []ProvenDeath
-	// Withdrawn were reported as proven, and are contradicted. Stop whatever was started because of one, and have a
-	// person look at it.
+	// Withdrawn were reported as proven, and are contradicted. Stop whatever was started because of such a death, and
+	// have a person look at it.
 	Withdrawn []NodeDeath
 }
 
 // FollowDeaths follows the agent until ctx ends and calls use with each death that may be acted on at that moment,
 // and with each one that turns out to be false. The rules of docs/consumers.md are inside:
 //
-//   - A death is told once for each boot, whatever becomes of the connection, of the agent, or of the node: as soon as
-//     an agent that is alive, and whose node has quorum and is fed, names proof and boot. What was known before ctx
-//     began comes first.
-//   - None of these is told: LEFT, an agent that was stopped, a forecast, a node that was never met.
-//   - A reported death is withdrawn when that boot answers, or when the agent that has said it no longer does;
-//     not because an agent was restarted and has forgotten it. A withdrawal needs no quorum.
-//   - A node that leaves the list of members is forgotten. If it is listed again, what is known of it is told again.
+//   - A death is reported once for each boot, whatever becomes of the connection, the agent or the node: as soon as a
+//     live agent, whose node has quorum and is fed, names proof and boot. Deaths known before the call come first.
+//   - None of these is reported: LEFT, an agent that was stopped, a forecast, a node that was never met.
+//   - A reported death is withdrawn when that boot answers, or when the agent that reported it no longer does; not
+//     because an agent was restarted and has forgotten it. A withdrawal needs no quorum.
+//   - A node that leaves the list of members is forgotten. If it is listed again, its known deaths are reported again.
 //
-// Calls come one at a time, from one goroutine. The callback may be slow; it then misses a death if another boot of
-// that node has died meanwhile. A program that keeps nothing over its own restart then gets all of them again.
-// FollowDeaths returns nil after ctx has ended and use has returned, and an error at once if cfg cannot work.
+// Calls come one at a time, from one goroutine. A slow callback misses a death if another boot of that node has died
+// meanwhile. A program that keeps nothing over its own restart gets all deaths again. FollowDeaths returns nil after
+// ctx has ended and use has returned, and an error at once if cfg cannot work.
 func FollowDeaths(ctx context.Context, cfg Config, use func(DeathNews)) error {
 	if use == nil {
 		return errors.New("follow deaths: no callback given")
@@ -101,14 +100,15 @@ func FollowDeaths(ctx context.Context, cfg Config, use func(DeathNews)) error {
 
 // WaitFenced waits until a program may act on the death of a node, and returns that death. With a boot it is the death
 // of that boot and no other, also if the node is back under another one. With an empty boot the node has to be fenced
-// now: it does not answer, and its last known incarnation is dead. A boot has 16 hexadecimal digits.
+// now: it does not answer, and its last known boot is dead. A boot has 16 hexadecimal digits.
 //
-// It follows the same rules as [FollowDeaths]. While it waits it calls waiting, unless that is nil, with each status
-// and with why that is not enough: one of the errors from ErrNoWord to ErrNoProof. It must not block. What WaitFenced waits
-// for may never come: bound it by ctx. It returns an error when ctx has ended, which wraps the cause of that and the latest reason; and at once an
-// *[UnknownNodeError], [ErrOwnNode], or an error of cfg.
+// It follows the same rules as [FollowDeaths]. While it waits, it calls waiting, unless that is nil, with each status
+// and the reason why the status is not enough: one of the errors from ErrNoWord to ErrNoProof. The function waiting
+// must not block. What WaitFenced waits for may never come: bound it by ctx. When ctx ends, it returns an error that
+// wraps the cause and the latest reason. It returns *[UnknownNodeError], [ErrOwnNode] and errors of cfg at once.
 //
-// The answer is true when it is given. A program that works longer should use [FollowDeaths], to hear of a withdrawal.
+// The answer is true at that moment. A program that goes on relying on it should use [FollowDeaths], to learn of a
+// withdrawal.
 func WaitFenced(ctx context.Context, cfg Config, node, boot string, waiting func(StatusUpdate, error)) (ProvenDeath, error) {
 	if boot != "" && !isBoot(boot) {
 		return ProvenDeath{}, fmt.Errorf("wait for the death of %s: boot %q: 16 hexadecimal digits in lower case are needed, as in death.boot_nonce", node, boot)
@@ -139,14 +139,14 @@ func WaitFenced(ctx context.Context, cfg Config, node, boot string, waiting func
 	return ProvenDeath{}, fmt.Errorf("wait for the death of %s: %w: %w", node, context.Cause(ctx), why)
 }
 
-// isBoot reports whether s can be a boot_nonce. Waiting for one that cannot be proven would be in vain.
+// isBoot reports whether s can be a boot_nonce. Waiting for anything else would be in vain.
 func isBoot(s string) bool {
 	return len(s) == 16 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// usable is nil if what the update says of other nodes may be acted on.
+// usable is nil if what the update says about other nodes may be acted on.
 //
-// Invariant: it never is for the status of an agent that is silent, stands still, or is itself about to be reset.
+// Invariant: it is never nil for the status of an agent that is silent, stands still, or is itself about to be reset.
 func usable(u *StatusUpdate, now time.Time) error {
 	switch st := u.Status; {
 	case !u.InForce || u.Err != nil:
@@ -195,8 +195,8 @@ func unknownNode(node string, nodes []*fencingv1.NodeStatus) error {
 	return e
 }
 
-// fencedNow is the death of a node that is fenced at this moment. The death of an earlier boot is none: the present
-// one may be running.
+// fencedNow is the death of a node that is fenced at this moment. The death of an earlier boot does not count: the
+// present boot may be running.
 func fencedNow(n *fencingv1.NodeStatus) (ProvenDeath, error) {
 	switch d, named := deathOf(n); {
 	case n.GetReachable():
@@ -230,10 +230,10 @@ func deadBoot(n *fencingv1.NodeStatus, boot string) (ProvenDeath, error) {
 	return ProvenDeath{}, ErrNotProven
 }
 
-// lastBoot is the boot under which a node was met last, by its own account; "": it has not said.
+// lastBoot is the boot that a node named when it was last met; "": it named none.
 //
-// Invariant: a token of zeros is none, and names no other boot. An agent that has just started for the first time has no token
-// yet, and its node runs under the boot that it had before.
+// Invariant: a token of zeros names no boot, so it is not another boot. An agent that has just started for the first
+// time has no token yet, and its node's boot has not changed.
 func lastBoot(n *fencingv1.NodeStatus) string {
 	if boot := n.GetToken().GetBootNonce(); strings.Trim(boot, "0") != "" {
 		return boot
@@ -241,11 +241,11 @@ func lastBoot(n *fencingv1.NodeStatus) string {
 	return ""
 }
 
-// stands reports whether the death of a boot that a status names still holds: the node is FENCED, or another boot of it
-// was met since.
+// stands reports whether the death of a boot that a status names still holds: the node is FENCED, or another boot of
+// it was met later.
 //
-// Invariant: a death that was contradicted is none, also when the boot that has contradicted it is lost again. Agents of
-// an earlier version go on naming it.
+// Invariant: a death that was contradicted never holds again, not even when the boot that contradicted it is lost
+// again. Agents of an earlier version go on naming such a death.
 func stands(n *fencingv1.NodeStatus, boot string) bool {
 	last := lastBoot(n)
 	return n.GetState() == fencingv1.NodeState_NODE_STATE_FENCED || last != "" && last != boot

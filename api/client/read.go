@@ -6,28 +6,27 @@ import (
 	"time"
 )
 
-// callbackPatience is how long a callback may keep the stream from being read on. It is far
-// less than what the agent and the stream queue for one subscriber.
+// callbackPatience is how long a callback may keep the stream from being read. The queues of the agent and the stream
+// hold far more than this time's events.
 const callbackPatience = 10 * time.Millisecond
 
-// lull is how long nothing must have come before an event for it to be reported at once. What comes faster, when a
-// group falls apart or events have piled up during a callback, is reported by Follow's goroutine while the stream is
-// still read: many events in few calls.
+// lull is how long the stream must have been quiet before an event for that event to be reported at once. Faster
+// events, when a group falls apart or after a long callback, are reported by Follow's goroutine while the stream is
+// being read: many events in few calls.
 const lull = 100 * time.Microsecond
 
 // What the goroutine that reads a stream is doing.
 const (
 	reading int32 = iota
 	calling
-	relieved // its callback takes long, and another goroutine reads on
+	relieved // its callback takes long, and another goroutine has taken over
 )
 
-// read reads the events of a session until its stream ends, and returns why it did. The
-// goroutine that reads an event after a lull calls back itself, without waking another one
-// for it. If the callback does not return soon another goroutine reads on, so a slow one
-// costs the stream a delay, once.
+// read reads the events of a session until its stream ends, and returns why it did. The goroutine that reads an event
+// after a lull calls back itself, without waking another goroutine. If the callback does not return soon, another
+// goroutine goes on reading, so a slow callback delays the stream once.
 //
-// Exactly one goroutine reads at any time; it alone ends the reading, by its error.
+// Exactly one goroutine reads at any time; only its error ends the reading.
 func (f *follower) read(ctx context.Context, events *events) error {
 	ended := make(chan error, 1)
 	f.readers.Go(func() { f.readOn(ctx, events, ended) })
@@ -69,7 +68,7 @@ func (f *follower) readOn(ctx context.Context, events *events, ended chan<- erro
 	}
 }
 
-// callBack calls the callback with what is new, unless another goroutine is doing so: then Follow's goroutine does it
+// callBack calls the callback with what is new. If another goroutine is calling it, Follow's goroutine does so
 // afterwards.
 func (f *follower) callBack(ctx context.Context) {
 	select {

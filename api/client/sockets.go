@@ -7,8 +7,8 @@ import (
 // sockets are where an agent may listen: as the configuration says by default, and as the chart's DaemonSet does on each node.
 var sockets = [...]string{DefaultSocket, "/run/fencing-agent/fencing-agent.sock"}
 
-// FindSocket is the path at which an agent of either installation, package or DaemonSet, listens on this machine or, in a container
-// with the socket's folder at the same path, in that. If there is none it is DefaultSocket.
+// FindSocket is the path at which an agent, installed by a package or a DaemonSet, listens on this machine. It also
+// works in a container that has the socket's folder at the same path. Without an agent it is DefaultSocket.
 func FindSocket() string { return findSocket("", sockets[:]) }
 
 // findSocket looks below a root.

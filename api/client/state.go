@@ -7,20 +7,19 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// State is what the agent said last, and whether that may still be used. The maps belong
-// to the follower and change after the callback has returned; the messages in them never
-// do. Anyone who keeps a map clones it.
+// State is what the agent said last, and whether that may still be used. The maps belong to the follower and change
+// after the callback has returned: clone a map to keep it. The messages in them never change.
 type State struct {
 	// InForce: the agent has answered, and has not been silent for Config.Hold. While it
 	// is false the sets are history: use what else is known, for instance Kubernetes' view.
 	InForce bool
-	// Connected: there is a stream. While it does not, but the sets are in force, they are the last known ones: an
-	// agent that is being replaced says nothing about other nodes.
+	// Connected: there is a stream. Without a stream, sets that are in force are the last known ones: that an agent is
+	// being replaced says nothing about other nodes.
 	Connected bool
 	// Err is why there is no connection; nil while there is one.
 	Err error
 
-	// Revision is that of the set, by the count of the agent that is, or was, connected.
+	// Revision is the revision of the set, as the agent that is, or was, connected counts.
 	Revision uint64
 	// Available are the nodes that GetAll would list, by name.
 	Available map[string]*fencingv1.Node
@@ -31,15 +30,15 @@ type State struct {
 
 // Edge is one change of Available.
 type Edge struct {
-	Type fencingv1.EventType // LEFT or JOIN; JOIN of a node that is there changes its addresses
+	Type fencingv1.EventType // LEFT or JOIN; JOIN of an available node changes its addresses
 	Node *fencingv1.Node
 	Time time.Time // wall clock of the agent's decision
-	// Missed: there was no stream when it happened; the sets of before and after differ.
+	// Missed: it happened while there was no stream, and follows from the sets before and after.
 	Missed bool
 }
 
-// Update is one call of the callback: the state, and what leads to its Available from that
-// of the call before. Edges is empty if only the rest has changed.
+// Update is one call of the callback: the state, and the edges that lead from the previous call's Available to the
+// present one. Edges is empty if only something else has changed.
 type Update struct {
 	State
 	Edges []Edge
@@ -48,7 +47,7 @@ type Update struct {
 // change is what one node went through since the callback was called last.
 type change struct {
 	known bool  // the callback's Available has the node
-	left  *Edge // it went; nil if only its addresses changed
+	left  *Edge // it was LEFT; nil if only its addresses changed
 	join  *Edge // it is there now
 	order uint64
 }
@@ -63,7 +62,7 @@ type ledger struct {
 	order    uint64
 	revision uint64
 	answered bool // there was a set
-	dirty    bool // something but nodes has changed
+	dirty    bool // something other than nodes has changed
 	recount  bool // left is not what the callback's Left becomes by the pending changes
 }
 
@@ -74,8 +73,8 @@ func newLedger() ledger {
 	return ledger{nodes: map[string]*fencingv1.Node{}, left: map[string]time.Time{}, pending: map[string]*change{}}
 }
 
-// set takes the whole set: the edges are what differs from the one before. The first one
-// differs in every node, and none of them was missed.
+// set takes the whole set: the edges are its differences from the previous one. The first set differs in every node,
+// and none of these edges counts as missed.
 func (l *ledger) set(all *fencingv1.AllNodes, revision uint64, now time.Time) {
 	there := make(map[string]bool, len(all.GetNodes()))
 	for _, n := range all.GetNodes() {
@@ -100,9 +99,8 @@ func (l *ledger) set(all *fencingv1.AllNodes, revision uint64, now time.Time) {
 	l.revision, l.answered, l.dirty = revision, true, true
 }
 
-// wentSince reports whether a node that is in two sets was LEFT between them: what ran on
-// it, its connections for instance, may be gone. An agent that was restarted does not know
-// when its nodes were LEFT before, which says nothing.
+// wentSince reports whether a node that is in both sets was LEFT between them: its connections, for instance, may be
+// gone. An agent that was restarted does not know earlier LEFTs, so a missing time says nothing.
 func wentSince(before, now *fencingv1.Node) bool {
 	at := now.GetPrevDisconnectTime()
 	return at != nil && (before.GetPrevDisconnectTime() == nil || at.AsTime().After(before.GetPrevDisconnectTime().AsTime()))
@@ -113,7 +111,7 @@ func (l *ledger) event(ev *fencingv1.Event) {
 	l.revision++
 	l.dirty = true
 	if ev.GetNode().GetName() == "" {
-		return // not of this protocol; nothing can be said of it
+		return // not of this protocol
 	}
 	l.apply(Edge{Type: ev.GetType(), Node: ev.GetNode(), Time: ev.GetTime().AsTime()})
 }
@@ -170,10 +168,10 @@ func (l *ledger) leave(name string, at time.Time) {
 }
 
 // roster takes the agent's list of members. It reports nodes that were LEFT before this follower connected, and nodes
-// that are not members any more.
+// that are no longer members.
 func (l *ledger) roster(st *fencingv1.Status) {
 	if len(st.GetNodes()) == 0 {
-		return // no roster has no members
+		return // every roster has members
 	}
 	members := make(map[string]bool, len(st.GetNodes()))
 	for _, n := range st.GetNodes() {
@@ -181,8 +179,7 @@ func (l *ledger) roster(st *fencingv1.Status) {
 		members[name] = true
 		_, there := l.nodes[name]
 		_, gone := l.left[name]
-		// Without either sign the agent has never met the node: it may be well, and have
-		// no agent of its own yet.
+		// Without either sign the agent has never met the node, which may be well and not have an agent yet.
 		met := n.GetLeftReason() != "" || n.GetState() == fencingv1.NodeState_NODE_STATE_FENCED
 		if !there && !gone && !n.GetAvailable() && met {
 			l.leave(name, n.GetPrevDisconnect().AsTime())

@@ -27,21 +27,22 @@ type StatusUpdate struct {
 	// Proven are deaths that the callback has not seen yet, in the order of the nodes' names. Those that were
 	// known before the program started are among them in the first update.
 	Proven []NodeDeath
-	// Withdrawn are deaths that it has seen and that are contradicted: that boot answers again, or the agent that
-	// had proven it no longer says so. Stop whatever was started because of it, and have a person look at it.
+	// Withdrawn are deaths that the callback has seen and that are contradicted: that boot answers again, or the agent
+	// that had proven the death no longer reports it. Stop whatever was started because of that death, and have a
+	// person look at it.
 	Withdrawn []NodeDeath
 }
 
-// NodeDeath is the end of one incarnation of a node, from one boot to the next.
+// NodeDeath is the end of one boot of a node.
 type NodeDeath struct {
 	Node string
-	Boot string // of the incarnation that ended
+	Boot string // that ended
 	fencingv1.Proof
 	At time.Time // by the agent's clock: for people
 }
 
-// MayAct reports whether the agent's status allows anything that cannot be undone: it is current and comes from a
-// node that has quorum. A node without may be the one that is about to be reset.
+// MayAct reports whether the agent's status allows anything that cannot be undone: it is current and comes from a node
+// that has quorum. A node without quorum may be the one that is about to be reset.
 func (u *StatusUpdate) MayAct() bool {
 	v := u.Status.GetVerdict()
 	return u.InForce && v.GetQuorum() && !v.GetExpired()
@@ -60,10 +61,10 @@ func (u *StatusUpdate) Fenced() map[string]NodeDeath {
 }
 
 // FollowStatus follows the status of the agent until ctx ends, for programs on a node of the group that act on deaths:
-// storage, managers of virtual machines. It calls use with the first status, with each that comes then, at most ten
-// times a second, and when the status is no longer in force; one call at a time, all from one goroutine. A callback
-// that is slow skips statuses, never a death that still holds. It returns nil after ctx has ended and use has
-// returned, and an error at once if cfg cannot work.
+// storage, managers of virtual machines. It calls use with the first status and each later one, at most ten times a
+// second, and when the status is no longer in force: one call at a time, all from one goroutine. A slow callback
+// misses statuses, never a death that still holds. It returns nil after ctx has ended and use has returned, and an
+// error at once if cfg cannot work.
 func FollowStatus(ctx context.Context, cfg Config, use func(StatusUpdate)) error {
 	cfg, err := cfg.withDefaults()
 	if err == nil && cfg.Hold < MinStatusHold {
@@ -103,7 +104,7 @@ type statusFollower struct {
 func (s *statusFollower) tell(n statusNews) {
 	select {
 	case old := <-s.news:
-		if n.status == nil { // the status before the connection broke off is still news
+		if n.status == nil { // the status from before the connection broke is still news
 			n.status, n.at = old.status, old.at
 		}
 	default:
@@ -111,7 +112,7 @@ func (s *statusFollower) tell(n statusNews) {
 	s.news <- n
 }
 
-// session is one connection, until it ends or nothing has come for the hold time.
+// session is one connection, until it ends or no status has arrived for the hold time.
 func (s *statusFollower) session(ctx context.Context, answered func()) error {
 	ctx, end := withoutDeadline(ctx)
 	defer end(nil)
@@ -119,7 +120,7 @@ func (s *statusFollower) session(ctx context.Context, answered func()) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // there is no call any more that it could fail
+	defer func() { _ = conn.Close() }() // no call is left that this could fail
 	impatience := time.AfterFunc(s.cfg.Hold, func() { end(errNoAnswer) })
 	defer impatience.Stop()
 	stream, err := fencingv1.NewFencingStatusClient(conn).WatchStatus(ctx, &emptypb.Empty{})

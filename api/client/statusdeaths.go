@@ -6,14 +6,13 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// clockSlack is by how much the moment at which an agent was started may seem to move, by its own account.
+// clockSlack is how far the reported start times of one agent process may differ.
 const clockSlack = 2 * time.Second
 
-// deathBook is the deaths that were reported to a callback: the latest of each node.
+// deathBook is the latest death of each node that was reported to a callback.
 //
-// An agent that was restarted has forgotten what it had proven. So a missing death is withdrawn only if the agent
-// that no longer reports it is the one that reported it, or if that boot answers. Otherwise it stays valid, as deaths
-// do.
+// An agent that was restarted has forgotten what it had proven. So a death that is no longer reported is withdrawn
+// only if the same agent process had reported it, or if that boot answers. Otherwise it stays valid, as deaths do.
 type deathBook struct {
 	known map[string]NodeDeath
 	said  map[string]bool // by the agent of the latest status
@@ -24,24 +23,24 @@ type deathBook struct {
 type agentLife struct {
 	boot  string
 	began time.Time // by the wall clock of its status
-	heard time.Time // the same by this process, whose clock does not jump, from when the status came
+	heard time.Time // the same, computed from when the status arrived, by this process's clock, which does not jump
 }
 
-// is reports whether both are one process. The wall clock may be set, and a status that stands still is heard later each time; a
-// process that was restarted differs in both.
+// is reports whether both are one process. Either time alone may differ within one process: the wall clock may be set,
+// and an old status may be repeated. A process that was restarted differs in both.
 func (l agentLife) is(other agentLife) bool {
 	near := func(d time.Duration) bool { return d.Abs() < clockSlack }
 	return l.boot == other.boot && (near(l.began.Sub(other.began)) || near(l.heard.Sub(other.heard)))
 }
 
-// note takes a status that came at that time, and returns what it changes.
+// note takes a status that arrived at that time, and returns what it changes.
 func (b *deathBook) note(st *fencingv1.Status, at time.Time) (proven, withdrawn []NodeDeath) {
 	up := -st.GetSelf().GetUptime().AsDuration()
 	life := agentLife{st.GetSelf().GetBootNonce(), st.GetTime().AsTime().Add(up), at.Add(up)}
 	switch {
 	case !life.is(b.life):
 		b.said = map[string]bool{}
-	case b.life.heard.Before(life.heard): // a status may come late, and never early
+	case b.life.heard.Before(life.heard): // a status may arrive late, but never early
 		life.heard = b.life.heard
 	}
 	b.life = life
@@ -65,14 +64,14 @@ func (b *deathBook) note(st *fencingv1.Status, at time.Time) (proven, withdrawn 
 		}
 	}
 	for name := range b.known {
-		if !listed[name] { // the group does not count it any more; its name may become another machine's
+		if !listed[name] { // no longer a member; its name may become another machine's
 			delete(b.known, name)
 		}
 	}
 	return proven, withdrawn
 }
 
-// deathOf is the death that a status names, unless it names no boot: then this agent has never met the node.
+// deathOf is the death that a status names. Without a boot it is not usable: this agent has never met the node.
 func deathOf(n *fencingv1.NodeStatus) (NodeDeath, bool) {
 	d := n.GetDeath()
 	if d.GetBootNonce() == "" || d.GetProof() == fencingv1.Proof_PROOF_UNSPECIFIED {

@@ -11,11 +11,10 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// Stream follows the agent behind conn until the stream ends, and returns why it did. It
-// calls set once, with the available nodes and their revision, and then event for each
-// change after that; an error of either ends the stream and is returned. Both are called
-// on the caller's goroutine. For an agent that sends no revisions it is 0, and events that the set already contains
-// may come again: applied in order they end in the same set.
+// Stream follows the agent behind conn until the stream ends, and returns why it did. It calls set once, with the
+// available nodes and their revision, and then event for each later change; an error of either function ends the
+// stream and is returned. Both are called on the caller's goroutine. For an agent that sends no revisions the revision
+// is 0, and events that the set already contains may come again: applied in order, they lead to the same set.
 //
 // All calls must reach the same agent, so conn must not connect again behind the caller's
 // back: revisions of two agents do not compare.
@@ -44,15 +43,15 @@ type events struct {
 	known  uint64 // this many of the first are contained in the set
 }
 
-// begin opens a stream and returns its set. The stream lives until ctx ends, also after an error.
+// begin opens a stream and returns its set. The stream exists until ctx ends, even after an error.
 func begin(ctx context.Context, conn grpc.ClientConnInterface, set func(*fencingv1.AllNodes, uint64) error) (*events, error) {
 	agent := fencingv1.NewFencingClient(conn)
 	stream, err := agent.StreamEvents(ctx, &emptypb.Empty{})
 	if err != nil {
 		return nil, err
 	}
-	// From the headers on the agent records every change for this stream. In the other
-	// order a change between the two calls would be lost.
+	// Once it has sent the headers, the agent queues every change for this stream. In the other order, a change
+	// between the two calls would be lost.
 	begin, err := stream.Header()
 	if err == nil && begin == nil { // it ended without headers; the reason comes from Recv
 		_, err = stream.Recv()

@@ -28,7 +28,7 @@ type Agent struct {
 	mu      sync.Mutex // guards what follows
 	status  *fencingv1.Status
 	boots   map[string]int
-	stalled time.Time // it decides nothing since; zero: it does
+	stalled time.Time // since when it decides nothing; zero: it decides
 	hub     *publish.Hub
 	server  *publish.Server
 	served  chan error // nil: it is stopped
@@ -44,7 +44,7 @@ func Start(t testing.TB, nodes ...string) *Agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) }) // of no use to anybody
+	t.Cleanup(func() { _ = os.RemoveAll(folder) }) // nobody needs it any more
 	a := &Agent{Socket: filepath.Join(folder, "agent.sock"), t: t, self: nodes[0], boots: map[string]int{}}
 	a.status = &fencingv1.Status{
 		Self:    &fencingv1.NodeIdentity{Name: a.self},
@@ -60,8 +60,8 @@ func Start(t testing.TB, nodes ...string) *Agent {
 	return a
 }
 
-// BootOf is the nonce of a node's boot, as the agent reports it: the first is 0, each [Agent.Join] after a death is
-// the next.
+// BootOf is the nonce of a node's boot, as the agent reports it: the first is 0, and each [Agent.Join] after a death
+// begins the next.
 func BootOf(node string, n int) string {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%s %d", node, n) // never fails
@@ -115,7 +115,7 @@ func (a *Agent) node(name string, f func(*fencingv1.NodeStatus)) {
 	})
 }
 
-// Leave has a node not answer. It may be running.
+// Leave makes a node stop answering. It may be running.
 func (a *Agent) Leave(name string) {
 	a.t.Helper()
 	a.node(name, func(n *fencingv1.NodeStatus) {
@@ -123,7 +123,7 @@ func (a *Agent) Leave(name string) {
 	})
 }
 
-// Fence has the present boot of a node be proven dead.
+// Fence makes the present boot of a node proven dead.
 func (a *Agent) Fence(name string, proof fencingv1.Proof) {
 	a.t.Helper()
 	a.node(name, func(n *fencingv1.NodeStatus) {
@@ -132,8 +132,8 @@ func (a *Agent) Fence(name string, proof fencingv1.Proof) {
 	})
 }
 
-// Join makes a node answer: with its next boot if its current one is dead, else with that one. The agent goes on
-// reporting the death of the earlier boot.
+// Join makes a node answer: with its next boot if the current one is dead, otherwise with the current one. The agent
+// goes on reporting the death of the earlier boot.
 func (a *Agent) Join(name string) {
 	a.t.Helper()
 	a.node(name, func(n *fencingv1.NodeStatus) {
@@ -147,13 +147,13 @@ func (a *Agent) Join(name string) {
 	})
 }
 
-// Contradict has a boot answer that was called dead: the death is taken back.
+// Contradict makes a boot answer that was called dead: the death is withdrawn.
 func (a *Agent) Contradict(name string) {
 	a.t.Helper()
 	a.node(name, func(n *fencingv1.NodeStatus) { answers(n, n.GetBootNonce()) })
 }
 
-// LoseQuorum has the agent's own node be the one that is about to be reset.
+// LoseQuorum makes the agent's own node the one that is about to be reset.
 func (a *Agent) LoseQuorum() {
 	a.change(func(st *fencingv1.Status) {
 		st.Verdict = &fencingv1.Verdict{Permission: fencingv1.Permission_PERMISSION_STARVE, Reason: fencingv1.Reason_REASON_QUORUM_LOST}
@@ -167,7 +167,7 @@ func (a *Agent) RegainQuorum() {
 	})
 }
 
-// Stall has the agent answer with a status that is that old, and gets no younger.
+// Stall makes the agent go on answering with one status that already has that age.
 func (a *Agent) Stall(age time.Duration) {
 	a.change(func(*fencingv1.Status) { a.stalled = time.Now().Add(-age) })
 }

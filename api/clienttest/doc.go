@@ -1,5 +1,5 @@
-// Package clienttest has an agent for the tests of programs that follow one: it serves the real API on a real socket, and
-// says what the test wants.
+// Package clienttest has an agent for testing programs that follow an agent: it serves the real API on a real socket,
+// and says what the test wants.
 //
 //	a := clienttest.Start(t, "n1", "n2", "n3")     // n1 is the agent's own node; all answer
 //	go follow(a.Socket)                            // the program under test, with client.Config{Socket: a.Socket}
@@ -7,8 +7,8 @@
 //	a.Fence("n3", fencingv1.Proof_PROOF_SENTENCE)  // its boot is dead: allows what docs/consumers.md says
 //	a.LoseQuorum() // from now on what this agent says about others allows nothing
 //
-// A program should pass with each of these at each moment: with [Agent.Stop] and [Agent.Restart] as an agent is replaced, with
-// [Agent.Contradict], the one thing that takes a death back, and with [Agent.Stall], an agent that answers and decides nothing.
+// A program should pass with each of these at any moment: [Agent.Stop] and [Agent.Restart], as when an agent is
+// replaced; [Agent.Contradict], which withdraws a death; and [Agent.Stall], an agent that answers and decides nothing.
 //
 // # Concurrency
 //

@@ -1,7 +1,6 @@
-// Package page is what the status pages of fencing-agent and fencing-controller share: who may see them, their style and
-// script, and the server-sent events that keep them up to date. The HTML is whole and complete without
-// script; the script replaces sections by newer ones. Nothing is fetched from elsewhere, and nothing can be changed: all
-// requests are GET.
+// Package page is what the status pages of fencing-agent and fencing-controller share: who may see them, their style
+// and script, and the server-sent events that keep them up to date. The HTML is complete without the script, which
+// replaces sections by newer ones. Nothing is fetched from elsewhere, and nothing can be changed: all requests are GET.
 //
 // # Concurrency and blocking
 //

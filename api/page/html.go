@@ -8,18 +8,18 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
-// HTML is a part of a page in the making. It is written by [HTML.Put] alone, so that no text of a node gets into it as markup:
-// html/template does that, too, and is not used: with it the linker keeps every method of every type in the program.
+// HTML is a part of a page that is being written. Only [HTML.Put] writes it, so that no text of a node gets into it as
+// markup. html/template would ensure that, too, but with it the linker keeps every method of every type in the program.
 type HTML struct{ b strings.Builder }
 
-// markup is HTML as this program has it in its source: outside this package only a constant can be given where one is asked for.
+// markup is HTML from this program's source: other packages can only pass a constant as markup.
 type markup string
 
 // escape is what html/template does to text, between tags and in quoted attributes.
 var escape = strings.NewReplacer("\x00", "\uFFFD", `"`, "&#34;", "&", "&amp;", "'", "&#39;", "+", "&#43;", "<", "&lt;", ">", "&gt;")
 
-// Put appends markup, with each {} in it replaced by the next of the texts, escaped: between tags or in an attribute in double
-// quotes, and nowhere else. A [view.Style] is the name of its class.
+// Put appends markup, with each {} in it replaced by the next of the texts, escaped. A {} may be between tags or in an
+// attribute in double quotes, and nowhere else. A [view.Style] becomes the name of its class.
 func (h *HTML) Put(m markup, texts ...any) {
 	rest := string(m)
 	for _, text := range texts {

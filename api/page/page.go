@@ -47,14 +47,15 @@ func (m *Model) Section(id string) *HTML {
 type Config struct {
 	Who, Ends string   // what the script calls the program, and what its silence may mean; empty: the agent
 	Also      []string // commands that show more
-	// Model is nil as long as there is nothing to show, and Starting says so.
+	// Model returns nil as long as there is nothing to show; the page then shows Starting.
 	Model    func() *Model
 	Starting string
 	// Follow calls send with what the page has to show, again and again until its context ends or send fails: after
 	// each change, and at least every five seconds.
 	Follow func(ctx context.Context, send func(*Model) error) error
 	Ticket func() string // all of it as text; empty: nothing to show yet
-	// Anybody: not only clients on this node, or what is forwarded to it. All others get Refusal.
+	// Anybody: everybody may see the page. Otherwise only clients on this node, and connections forwarded to it, may;
+	// all others get Refusal.
 	Anybody bool
 	Refusal string
 }
@@ -81,12 +82,12 @@ func asset(text, kind string) http.HandlerFunc {
 	}
 }
 
-// policy lets the page load its own files and nothing else, and nobody frame it.
+// policy lets the page load only its own files, and lets nobody frame it.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// FromHere reports whether a request comes from this node, and from nobody else's page. It is not enough that the
-// client is on this node: a foreign page whose name resolves to the loopback can make a browser there ask. So the
-// host name in the request counts too.
+// FromHere reports whether a request comes from this node, and not from a foreign page. It is not enough that the
+// client is on this node: a foreign page whose name resolves to the loopback can make a browser there ask. So the host
+// name in the request is checked, too.
 func FromHere(r *http.Request) bool { return loopback(r.RemoteAddr) && local(r.Host) }
 
 // guard answers those who may see the page.
@@ -110,7 +111,7 @@ func loopback(remote string) bool {
 	return err == nil && a.Addr().Unmap().IsLoopback()
 }
 
-// local reports whether a Host header names this node to itself.
+// local reports whether a Host header is one by which only this node reaches itself.
 func local(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -168,7 +169,7 @@ func (p *page) live(w http.ResponseWriter, r *http.Request) {
 		}
 		return out.Flush()
 	})
-	_ = err // the client has gone, or the program stops: the script tries again and says so
+	_ = err // the client is gone, or the program stops: the script tries again and says so
 }
 
 // update is the JSON of what differs from what was sent.

@@ -9,8 +9,8 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// encoded is an event as it goes to every subscriber. The bytes are shared by all streams
-// and never change; they are not from a pool, so no stream can return them to one.
+// encoded is an event as it is sent to every subscriber. The bytes are shared by all streams and never change; they
+// are not from a pool, so no stream can give them back.
 type encoded struct{ data mem.BufferSlice }
 
 // encode returns ev encoded, or nil if it cannot be: then each stream fails with the cause.
@@ -22,8 +22,8 @@ func encode(ev *fencingv1.Event) *encoded {
 	return &encoded{mem.BufferSlice{mem.SliceBuffer(data)}}
 }
 
-// codec is grpc's, but it takes messages that are encoded already. Compression, if a client
-// asks for it, comes after it and is the stream's own.
+// codec is grpc's, but also takes messages that are encoded already. If a client asks for compression, each stream
+// compresses afterwards, by itself.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }

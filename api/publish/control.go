@@ -21,9 +21,9 @@ const (
 	maxBy        = 64
 	maxReference = 128
 	maxReason    = 256
-	// maxTelling is how many words wait for an answer at once.
+	// maxTelling is how many reports may wait for an answer at once.
 	maxTelling = 16
-	// tellTimeout is after which time an answer is given up that the agent's loop owes.
+	// tellTimeout is how long a call waits for the answer of the agent's loop.
 	tellTimeout = 25 * time.Second
 )
 
@@ -36,22 +36,22 @@ type ToldDeath struct {
 	Time                  time.Time // when it was found; for people
 }
 
-// Tell takes such a death to the agent's loop and brings the answer back. An error is why it is not believed, or that of
-// the context.
+// Tell passes such a death to the agent's loop and returns the answer. The error says why the death is not believed,
+// or is the context's.
 type Tell func(context.Context, ToldDeath) (*fencingv1.Death, error)
 
-// RootOnly refuses a caller that is not root on this machine, or that the kernel does not identify. User ids are those of the
-// agent's own user namespace, so that the root of another one is not root here.
+// RootOnly refuses a caller that is not root on this machine, or that the kernel does not identify. User ids are those
+// of the agent's user namespace, so that root of another namespace is not root here.
 func RootOnly(ctx context.Context) error {
 	p, _ := peer.FromContext(ctx)
 	if p == nil {
-		return status.Error(codes.PermissionDenied, "nobody knows who is calling: call over the agent's Unix socket")
+		return status.Error(codes.PermissionDenied, "the caller is unknown: call over the agent's Unix socket")
 	}
 	switch who, ok := p.AuthInfo.(process); {
 	case !ok || !who.known:
-		return status.Error(codes.PermissionDenied, "nobody knows who is calling: call over the agent's Unix socket")
+		return status.Error(codes.PermissionDenied, "the caller is unknown: call over the agent's Unix socket")
 	case who.uid != 0:
-		return status.Error(codes.PermissionDenied, "only root may tell that a node is dead, and this is user "+strconv.FormatUint(uint64(who.uid), 10)+": run it as root")
+		return status.Error(codes.PermissionDenied, "only root may confirm that a node is dead, and the caller is user "+strconv.FormatUint(uint64(who.uid), 10)+": run it as root")
 	}
 	return nil
 }
@@ -79,14 +79,14 @@ func (s *Server) ConfirmDead(ctx context.Context, req *fencingv1.ConfirmDeadRequ
 	})
 }
 
-// ask lets the agent's loop decide about what a caller has reported, and waits for that. refused is logged, with the
-// report, if the loop refuses it.
+// ask lets the agent's loop decide about a report, and waits for the decision. If the loop refuses, refused is logged
+// with the report.
 func (s *Server) ask(ctx context.Context, refused string, what []any, decide func(context.Context) error) error {
 	select {
 	case s.telling <- struct{}{}:
 		defer func() { <-s.telling }()
 	default:
-		return status.Error(codes.ResourceExhausted, "too many deaths are being told at once: try again")
+		return status.Error(codes.ResourceExhausted, "too many deaths are being confirmed at once: try again")
 	}
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
@@ -134,7 +134,7 @@ func (c complaints) err() error {
 	return status.Error(codes.InvalidArgument, strings.Join(c, "; "))
 }
 
-// toldDeath checks what a caller wrote, and says all that is wrong with it at once.
+// toldDeath checks what a caller wrote, and reports everything that is wrong at once.
 func toldDeath(req *fencingv1.ConfirmDeadRequest) (ToldDeath, error) {
 	d := ToldDeath{
 		Node: req.GetNode(), Proof: req.GetProof(), By: req.GetBy(), Reference: req.GetReference(), Reason: req.GetReason(), Time: time.Now(),

@@ -8,9 +8,9 @@
 // and without a gap, until it is ended. Hence the set at any revision, plus the events
 // of a subscription that began no later, is the set of now.
 //
-//   - No subscriber can delay a publisher or another subscriber: each has a queue of
-//     fixed length, and one that lets it fill up is ended with [ErrSlow]. It gets an
-//     uninterrupted beginning of its events and then the error, never a thinned stream.
+//   - No subscriber can delay a publisher or another subscriber: each has a queue of fixed length, and one that lets
+//     it fill up is ended with [ErrSlow]. It gets its events without a gap up to some point and then the error, never
+//     a stream with gaps.
 //   - Before the first [Hub.Update] nothing is served at all. An empty answer from an
 //     agent that has just started would read as "every node has left".
 //   - The snapshot that GetAll serves is never older than an event already delivered.
@@ -20,12 +20,11 @@
 //
 // # Concurrency
 //
-// The agent's loop calls Update, Publish, SetReady and StatusChanged; they take a mutex
-// that is held for the bookkeeping of one batch only, and never wait for a client, a
-// file or a channel. Config.Status is called from the goroutines of status calls and
-// must not wait for the loop. Each event stream has two goroutines, the handler and the
-// one that sends: Send blocks for as long as a client does not read, and only the return
-// of the handler ends such a stream. [Server.Stop] waits for all of them.
+// The agent's loop calls Update, Publish, SetReady and StatusChanged; they take a mutex that is held only for the
+// bookkeeping of one batch, and never wait for a client, a file or a channel. Config.Status is called from the
+// goroutines of status calls and must not wait for the loop. Each event stream has two goroutines, the handler and the
+// one that sends: Send blocks for as long as a client does not read, and only the return of the handler ends such a
+// stream. [Server.Stop] waits for all of them.
 //
 // # Errors
 //

@@ -15,7 +15,7 @@ var (
 	// ErrSlow: the subscriber let its queue fill up.
 	ErrSlow = errors.New("events were read too slowly: subscribe again and call GetAll")
 	// ErrTooMany: the limit of subscribers or watchers is reached.
-	ErrTooMany = errors.New("too many clients are subscribed: end some of them")
+	ErrTooMany = errors.New("too many clients are subscribed: stop some of them")
 	// ErrStopped: the agent stops.
 	ErrStopped = errors.New("the agent is stopping: keep the last known nodes and try again")
 )

@@ -6,15 +6,15 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// FenceOrder is the wish of somebody on this node that one boot of another node ends.
+// FenceOrder is a request from this node to end one boot of another node.
 type FenceOrder struct {
 	Node       string
 	Boot       uint64
 	By, Reason string
 }
 
-// Order takes such an order to the agent's loop and waits for what becomes of it. The error says why the order fails,
-// or is the context's.
+// Order passes such an order to the agent's loop and waits for the outcome. The error says why the order failed, or is
+// the context's.
 type Order func(context.Context, FenceOrder) error
 
 // Fence implements fencing.v1.FencingControl.

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// recovered turns a panic of a handler into an error. Without it a fault in a mere
-// report would end the agent, and with it the node.
+// recovered turns a panic of a handler into an error. Otherwise a fault in a mere report would end the agent, and then
+// the node would be reset.
 func (s *Server) recovered(method string, err *error) {
 	if p := recover(); p != nil {
 		s.log.Error("API handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
@@ -29,8 +29,7 @@ func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.Strea
 	if info.FullMethod != healthpb.Health_Watch_FullMethodName {
 		return next(srv, stream)
 	}
-	// The health service never ends a watch by itself, and a graceful stop would wait
-	// for it to the deadline.
+	// The health service never ends a watch by itself, and a graceful stop would wait for it until its deadline.
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	defer context.AfterFunc(s.stopping, cancel)()

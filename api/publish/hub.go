@@ -23,11 +23,11 @@ const (
 // HubConfig configures a [Hub].
 type HubConfig struct {
 	Source         string   // of edges that name none: this node's name
-	QueueLength    int      // events a subscriber may lag behind
+	QueueLength    int      // how many events a subscriber may lag behind
 	MaxSubscribers int      // at once
-	Metrics        *Metrics // nil: counted nowhere
-	// Expired reports that the verdict by which Source is available has passed its deadline, and that there
-	// is no newer one: the goroutine that decides stood still. It is called from many goroutines. Nil: never.
+	Metrics        *Metrics // nil: nothing is counted
+	// Expired reports that the verdict by which Source is available has passed its deadline, and that there is no
+	// newer one: the goroutine that decides did not run. It is called from many goroutines. Nil: never.
 	Expired func() bool
 }
 
@@ -46,7 +46,7 @@ type Hub struct {
 	subs   map[*Subscription]struct{}
 	closed bool
 
-	withdrawn atomic.Bool // Source was taken out since the last Update
+	withdrawn atomic.Bool // Source was taken out after the last Update
 }
 
 // snapshot is the set at one revision; immutable.
@@ -69,10 +69,9 @@ func NewHub(cfg HubConfig) *Hub {
 	return &Hub{cfg: cfg, past: history{}, subs: map[*Subscription]struct{}{}}
 }
 
-// Update makes nodes the set of available nodes: it publishes edges in their order and
-// then one edge for each node in which the result still differs from nodes. An edge that
-// changes nothing is dropped. The first Update opens the hub; it must carry a view that
-// the agent believes in.
+// Update makes nodes the set of available nodes: it publishes edges in their order and then one edge for each node in
+// which the result still differs from nodes. An edge that changes nothing is dropped. The first Update opens the hub;
+// it must carry a view that the agent relies on.
 func (h *Hub) Update(nodes []Node, edges []Edge) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,16 +94,16 @@ func (h *Hub) Publish(edges ...Edge) {
 	h.commit(after, h.apply(&after, edges))
 }
 
-// withdraw takes this node out when its verdict has passed its deadline. A set that is read after a freeze, before
-// the agent has looked around again, is from before the freeze. For other nodes it says what was seen last; for this
-// node it would be a promise that nobody keeps.
+// withdraw takes this node out when its verdict has passed its deadline. A set that is read after a freeze, before the
+// agent has looked around again, is from before the freeze. For other nodes such a set says what was seen last; for
+// this node it would be a promise that nobody keeps.
 func (h *Hub) withdraw() {
 	if h.cfg.Expired == nil || !h.cfg.Expired() {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, there := h.nodes.find(h.cfg.Source); !there || !h.cfg.Expired() { // asked again: there may be news by now
+	if _, there := h.nodes.find(h.cfg.Source); !there || !h.cfg.Expired() { // asked again: there may be a newer verdict by now
 		return
 	}
 	h.withdrawn.Store(true)
@@ -113,7 +112,7 @@ func (h *Hub) withdraw() {
 	h.commit(after, events)
 }
 
-// Withdrawn reports that this node was taken out since the last Update, which is needed to put it back.
+// Withdrawn reports that this node was taken out after the last Update. Only another Update puts it back.
 func (h *Hub) Withdrawn() bool { return h.withdrawn.Load() }
 
 // apply runs edges over nodes and returns the events. h.mu is held.
@@ -164,8 +163,8 @@ func (h *Hub) commit(nodes set, events []*fencingv1.Event) {
 	}
 }
 
-// Nodes returns the available nodes, sorted by name, and the revision they belong to.
-// The message is shared and must not be changed. Its own node is among them only while the verdict holds.
+// Nodes returns the available nodes, sorted by name, and the revision they belong to. The message is shared and must
+// not be changed. The agent's own node is among them only while the verdict holds.
 func (h *Hub) Nodes() (*fencingv1.AllNodes, uint64, error) {
 	h.withdraw()
 	s := h.current.Load()
@@ -232,7 +231,7 @@ func (h *Hub) drop(s *Subscription) {
 // Subscription is one consumer's place in the sequence of events. Next belongs to one
 // goroutine.
 type Subscription struct {
-	// Revision is the last event that is not delivered: the first one is Revision+1.
+	// Revision is the hub's revision when the subscription began: its first event is Revision+1.
 	Revision uint64
 
 	hub   *Hub
@@ -257,8 +256,8 @@ func (s *Subscription) offer(q queued) bool {
 	}
 }
 
-// Next waits for the next event. The event is shared and must not be changed. After an
-// error, which is ErrSlow, ErrStopped or that of ctx, the subscription is at its end.
+// Next waits for the next event. The event is shared and must not be changed. An error, which is ErrSlow, ErrStopped
+// or that of ctx, ends the subscription.
 func (s *Subscription) Next(ctx context.Context) (*fencingv1.Event, error) {
 	q, err := s.next(ctx)
 	return q.event, err
@@ -283,7 +282,7 @@ func (s *Subscription) next(ctx context.Context) (queued, error) {
 	}
 }
 
-// Close gives the subscription's place back. It may be called more than once.
+// Close frees the subscription's place. It may be called more than once.
 func (s *Subscription) Close() {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()

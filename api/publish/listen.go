@@ -28,13 +28,13 @@ const (
 	lockInterval = 10 * time.Millisecond
 )
 
-// Listen makes a Unix socket at path. Its permissions are mode, which at no moment are
-// exceeded, and its group is group (a name or a number; empty: the process's).
+// Listen makes a Unix socket at path. Its permissions are mode, and at no moment more than that; its group is group (a
+// name or a number; empty: the process's).
 //
-// A socket that a dead process left behind is replaced, and so is an empty folder, which is what becomes of a hostPath of a
-// consumer that came first. A socket on which somebody answers, and anything else, is left alone and is an error; it
-// is a [*RefusedError] if waiting cannot help. The folder must exist. Close removes the socket unless another one has
-// taken its place.
+// A socket that a dead process left behind is replaced, and so is an empty folder, which a consumer's hostPath leaves
+// if its pod starts before the agent. A socket on which somebody answers, and anything else, is left alone and is an
+// error; the error is a [*RefusedError] if waiting cannot help. The folder must exist. Close removes the socket unless
+// another one has taken its place.
 func Listen(path string, mode os.FileMode, group string) (net.Listener, error) {
 	l, err := listen(path, mode, group)
 	if err != nil {
@@ -43,11 +43,11 @@ func Listen(path string, mode os.FileMode, group string) (net.Listener, error) {
 	return l, nil
 }
 
-// RefusedError is a socket that no waiting brings: its path cannot be one, or somebody else serves it. That is another
-// agent of this node.
+// RefusedError is a socket that will not be available, however long one waits: its path cannot be a socket, or another
+// process, such as another agent of this node, serves it.
 type RefusedError struct {
 	error
-	PID int // of who serves it; 0: nobody does, or it cannot be seen
+	PID int // of the process that serves it; 0: none, or it cannot be seen
 }
 
 // Unwrap returns why.
@@ -63,7 +63,7 @@ func Look(path, group string) error {
 		_, err = os.Stat(filepath.Dir(path))
 		err = folderError(filepath.Dir(path), err)
 	}
-	if err == nil && errors.Is(syscall.Access(filepath.Dir(path), writes), syscall.EROFS) { // else it depends on who looks
+	if err == nil && errors.Is(syscall.Access(filepath.Dir(path), writes), syscall.EROFS) { // otherwise the answer depends on who looks
 		err = readOnly(filepath.Dir(path), syscall.EROFS)
 	}
 	if err == nil {
@@ -81,7 +81,7 @@ func folderError(folder string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("folder %s does not exist: create it (mkdir -p %s) or change api.socket", folder, folder)
 	case errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("%s is no folder, or not in one: move away what stands in its place, or change api.socket", folder)
+		return fmt.Errorf("%s is not a folder, or is not in one: move away what is in its place, or change api.socket", folder)
 	}
 	return err
 }
@@ -135,7 +135,7 @@ func listen(path string, mode os.FileMode, group string) (*listener, error) {
 	return l, nil
 }
 
-// groupID finds the group; -1 stands for the process's own.
+// groupID finds the group; -1 stands for the process's group.
 func groupID(group string) (int, error) {
 	if group == "" {
 		return -1, nil
@@ -172,16 +172,16 @@ func lockFolder(folder string) (unlock func(), err error) {
 	}
 }
 
-// stale is what is at a path and gives way to a socket.
+// stale is what is at a path and may be replaced by a socket.
 type stale uint8
 
 const (
 	nothing     stale = iota
 	deadSocket        // of a process that has ended
-	emptyFolder       // of a hostPath of a consumer that came first
+	emptyFolder       // of the hostPath of a consumer that started first
 )
 
-// obstacle looks for what is at path, and says why it does not give way.
+// obstacle looks for what is at path, and says why that cannot be replaced.
 func obstacle(path string) (stale, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -202,11 +202,11 @@ func obstacle(path string) (stale, error) {
 		who := processOf(conn)
 		_ = conn.Close()
 		if procfs.Killed("/proc", int(who.pid)) {
-			return nothing, &RefusedError{fmt.Errorf("it is held by %v, which was killed and cannot end: a thread of it hangs in the kernel (see /proc/%d/task/*/stack), most likely in an I/O to the LUN; "+
-				"until the storage answers or gives up it keeps this socket, its ports, the watchdog and the lock of the slot, and the watchdog resets the node if its timeout is over first",
+			return nothing, &RefusedError{fmt.Errorf("it is held by %v, which was killed and cannot exit: one of its threads hangs in the kernel (see /proc/%d/task/*/stack), most likely in an I/O to the LUN; "+
+				"until the storage answers or gives up, that process keeps this socket, its ports, the watchdog and the lock of the slot; if the watchdog's timeout ends first, the node is reset",
 				who, who.pid), int(who.pid)}
 		}
-		return nothing, &RefusedError{fmt.Errorf("%v is serving it: stop that first or change api.socket", who), int(who.pid)}
+		return nothing, &RefusedError{fmt.Errorf("%v is serving it: stop that process first, or change api.socket", who), int(who.pid)}
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		// For example EAGAIN: its backlog is full, but somebody owns it.
@@ -241,9 +241,8 @@ type listener struct {
 	close func() error
 }
 
-// bind makes the socket accessible to the owner alone. Linux creates the inode with the
-// mode of the descriptor less the umask, so no other mode is there even for a moment
-// (the umask itself belongs to the whole process and is left alone).
+// bind makes the socket accessible to the owner alone. Linux creates the inode with the mode of the descriptor less the
+// umask, so the socket has no other mode even for a moment (the umask belongs to the whole process and is left alone).
 func bind(path string) (*listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var chmod error
@@ -269,7 +268,7 @@ func bind(path string) (*listener, error) {
 func (l *listener) open(mode os.FileMode, gid int) error {
 	if gid >= 0 {
 		if err := os.Lchown(l.path, -1, gid); err != nil {
-			return fmt.Errorf("give it to group %d (only a member of the group or a holder of CAP_CHOWN can): %w", gid, err)
+			return fmt.Errorf("give the socket to group %d (only a member of the group or a holder of CAP_CHOWN can): %w", gid, err)
 		}
 	}
 	return os.Chmod(l.path, mode)

@@ -11,7 +11,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// maxMaintenance is the longest maintenance: what is needed for longer is a node that is not guarded.
+// maxMaintenance is the longest maintenance: for longer, configure a node that is not guarded.
 const maxMaintenance = 7 * 24 * time.Hour
 
 // Maintenance is a time in which the watchdog of this node is disarmed.

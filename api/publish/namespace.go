@@ -13,24 +13,25 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// RootHere is RootOnly for callers in the agent's own PID namespace: for an agent of a package the machine itself, for one in a pod
-// that pod. Root in another container that has the socket's folder is refused: it was given the socket to read from.
+// RootHere is RootOnly, but only for callers in the agent's PID namespace: that is the machine's if the agent is
+// installed by a package, and the pod's if it runs in a pod. Root in another container that has the socket's folder is
+// refused: that container was given the socket to read from.
 //
-// Invariant: a caller is refused unless it is certain that it is in the agent's PID namespace.
+// Invariant: a caller is refused unless it is certainly in the agent's PID namespace.
 func RootHere(ctx context.Context) error {
 	if err := RootOnly(ctx); err != nil {
 		return err
 	}
 	p, _ := peer.FromContext(ctx) // RootOnly has found it
 	if who, ok := p.AuthInfo.(process); !ok || !who.here {
-		return status.Error(codes.PermissionDenied, "this is root in a container other than the agent's: run it on the agent's machine, or in its pod (kubectl exec); api.commands: anywhere allows it from everywhere")
+		return status.Error(codes.PermissionDenied, "the caller is root in a container other than the agent's: run the command on the agent's machine, or in the agent's pod (kubectl exec); api.commands: anywhere allows it from everywhere")
 	}
 	return nil
 }
 
-// isHere reports whether a process is in the PID namespace of this one. The kernel gave its number when it connected.
-// If the kernel has pidfds for that, a caller that has ended since is not in the namespace, since its number may
-// belong to another process by now.
+// isHere reports whether a process is in the PID namespace of this one. The kernel gave the process's number when it
+// connected. If the kernel has pidfds of peers, a caller that has ended counts as outside the namespace, since its
+// number may belong to another process by now.
 func isHere(fd uintptr, pid int32) bool {
 	if pid <= 0 { // it is not in this namespace, nor in one below
 		return false
@@ -39,7 +40,8 @@ func isHere(fd uintptr, pid int32) bool {
 	return err == nil && ownNamespace(text, pid) && stillRuns(fd)
 }
 
-// ownNamespace reads of /proc/PID/status whether a process has no other number than that: one in a namespace below has one there, too.
+// ownNamespace reads from /proc/PID/status whether a process has no other number: a process in a namespace below has a
+// second number there.
 func ownNamespace(text []byte, pid int32) bool {
 	for line := range bytes.Lines(text) {
 		if rest, ok := bytes.CutPrefix(line, []byte("NSpid:")); ok {
@@ -49,8 +51,8 @@ func ownNamespace(text []byte, pid int32) bool {
 	return false
 }
 
-// stillRuns reports whether the process that connected has not ended. A kernel before 6.5 has none; then only the
-// number counts.
+// stillRuns reports whether the process that connected has not ended. A kernel before 6.5 has no pidfds of peers; then
+// only the number counts.
 func stillRuns(fd uintptr) bool {
 	const peerPidfd = 77 // SO_PEERPIDFD
 	pidfd, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, peerPidfd)
@@ -61,6 +63,6 @@ func stillRuns(fd uintptr) bool {
 	return unix.PidfdSendSignal(pidfd, 0, nil, 0) == nil
 }
 
-// untold reports whether the error is that of a kernel without pidfds of peers. EINVAL and ESRCH are the words of those that have
-// them for a process that has ended and was waited for.
+// untold reports whether the error is that of a kernel without pidfds of peers. Kernels that have them return EINVAL
+// or ESRCH for a process that has ended and was waited for.
 func untold(err error) bool { return err == unix.ENOPROTOOPT }

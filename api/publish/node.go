@@ -39,8 +39,7 @@ func (s set) find(name string) (int, bool) { return slices.BinarySearchFunc(s, n
 // history remembers when nodes were last LEFT.
 type history map[string]time.Time
 
-// maxHistory bounds the memory of names that will never come back: four times the
-// greatest roster.
+// maxHistory bounds the memory of names that never come back: four times the greatest roster.
 const maxHistory = 4096
 
 func (h history) left(name string, at time.Time) {

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// process is the other end of a Unix socket. A zero pid means that it is unknown, for
-// example because it lives in another PID namespace.
+// process is the other end of a Unix socket. A zero pid means that the process is unknown, for example because it is
+// in another PID namespace.
 type process struct {
 	credentials.CommonAuthInfo
 	known bool // the kernel has told
@@ -32,7 +32,7 @@ func (p process) String() string {
 	return "process " + strconv.Itoa(int(p.pid))
 }
 
-// processOf asks the kernel who connected c, or whom c is connected to.
+// processOf asks the kernel which process connected c, or to which process c is connected.
 func processOf(c net.Conn) process {
 	p := process{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
 	unixConn, ok := c.(*net.UnixConn)

@@ -116,8 +116,7 @@ func New(cfg Config) (*Server, error) {
 		grpc.MaxConcurrentStreams(maxStreamsPerConnection),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.ForceServerCodecV2(newCodec()),
-		// A consumer that checks its connection often is welcome on a local socket; the
-		// default would hang up on it.
+		// On a local socket a consumer may check its connection often; grpc's default would disconnect it.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minClientPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: idleBeforePing, Timeout: pingTimeout}),
 	)

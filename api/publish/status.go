@@ -15,7 +15,7 @@ import (
 const (
 	// statusMinInterval is the least time between two statuses of one watch.
 	statusMinInterval = 100 * time.Millisecond
-	// statusMaxInterval is the greatest: ages in a status grow although nothing changes.
+	// statusMaxInterval is the greatest: ages in a status grow even if nothing changes.
 	statusMaxInterval = 5 * time.Second
 )
 
@@ -38,8 +38,8 @@ func (s *Server) takeStatus() (*fencingv1.Status, error) {
 	return st, nil
 }
 
-// Follow calls send with what WatchStatus would send, until ctx ends, the server stops or send fails. It is for others
-// that show the status, and counts as one of the watches.
+// Follow calls send with what WatchStatus would send, until ctx ends, the server stops or send fails. It is for other
+// code that shows the status, and counts as one of the watches.
 func (s *Server) Follow(ctx context.Context, send func(*fencingv1.Status) error) error {
 	changed, err := s.watchers.add()
 	if err != nil {
@@ -90,8 +90,8 @@ func (s *Server) wait(ctx context.Context, wake <-chan struct{}, d time.Duration
 	return nil
 }
 
-// watchers wakes the WatchStatus calls. Each has a channel of size one: a change while
-// one is pending is the same change.
+// watchers wakes the WatchStatus calls. Each has a channel of size one: a change while one is pending is the same
+// change.
 type watchers struct {
 	max int
 

@@ -1,6 +1,6 @@
 package trouble
 
-// The troubles. Those with an alert are seen by Prometheus as well, or by it alone.
+// The troubles. Those with an alert are seen by Prometheus as well, or only by Prometheus.
 var (
 	AgentDown = &Trouble{
 		Code: "agent-down", Severity: Critical, Section: "the-agent-is-gone", Alert: "FencingAgentDown",
@@ -23,7 +23,7 @@ var (
 	HeldByLUN = &Trouble{
 		Code: "held-by-lun", Severity: Critical, Section: "held-by-the-lun", Alert: "FencingHeldByLUN",
 		Sentence: "the group {group} lives by its LUN alone: {value} of its nodes see no majority",
-		Means:    "No part of the group has quorum, so nothing fails over, and nobody is reset. When a node loses the LUN, too, it is.",
+		Means:    "No part of the group has quorum, so nothing fails over, and nobody is reset. A node that also loses the LUN is reset.",
 		Do:       "repair the networks; leave the LUN, the agents and the nodes alone",
 	}
 	NoQuorumUnarmed = &Trouble{
@@ -35,25 +35,25 @@ var (
 	MembersMissing = &Trouble{
 		Code: "members-missing", Severity: Warning, Section: "left-by-its-reason", Alert: "FencingMembersMissing",
 		Sentence: "members are missing in {group}: {value}",
-		Means:    "They count for the quorum all the same; each one more brings the rest closer to losing it.",
+		Means:    "They count for the quorum all the same; each further missing member brings the rest closer to losing it.",
 		Do:       "look at the nodes that are named, and at their networks",
 	}
 	NetworkDegraded = &Trouble{
 		Code: "network-degraded", Severity: Warning, Section: "nobody-is-reachable", Alert: "FencingNetworkDegraded",
 		Sentence: "on network {network} {node} ({group}) reaches fewer peers than on another",
-		Means:    "The other networks still carry the verdict; the next fault counts.",
+		Means:    "The other networks still suffice for the verdict; another fault may change it.",
 		Do:       "look at the cable, the port and the VLAN of that network", Unless: []string{"members-missing", "network-down"},
 	}
 	NetworkFlaps = &Trouble{
 		Code: "network-flaps", Severity: Warning, Section: "nobody-is-reachable", Alert: "FencingNetworkFlaps",
 		Sentence: "network {network} of {node} ({group}) flaps",
-		Means:    "Peers come and go on it all the time; where there are others, they hide it from the verdict.",
+		Means:    "Peers are lost and found on it all the time; if there are other networks, the verdict does not show that.",
 		Do:       "find what comes and goes: a cable, a port, a bond",
 	}
 	MemberFlaps = &Trouble{
 		Code: "member-flaps", Severity: Warning, Section: "left-by-its-reason", Alert: "FencingMemberFlaps",
 		Sentence: "members of {group} come and go: {value}",
-		Means:    "Consumers are kept from them until they have stayed for up to five minutes; they count for the quorum. The agents' logs name them.",
+		Means:    "Consumers do not get them until they have stayed for up to five minutes; they count for the quorum. The agents' logs name them.",
 		Do:       "find what comes and goes: a cable, a port, a host that swaps",
 	}
 	GossipRefused = &Trouble{
@@ -65,7 +65,7 @@ var (
 	GossipLossy = &Trouble{
 		Code: "gossip-lossy", Severity: Warning, Section: "packets-are-lost-or-late", Alert: "FencingGossipLossy",
 		Sentence: "network {network} of {node} ({group}) loses packets, or answers come late",
-		Means:    "Sweeps mean bursts of loss or peers that answer late; dropped packets a node or a card that does not keep up.",
+		Means:    "Sweeps mean bursts of loss or peers that answer late; dropped packets mean a node or a card that does not keep up.",
 		Do:       "look for an overloaded node, card or switch",
 	}
 	NameConflict = &Trouble{
@@ -95,7 +95,7 @@ var (
 	FeedSlackLow = &Trouble{
 		Code: "feed-slack-low", Severity: Warning, Section: "a-node-was-reset-and-should-not-have-been", Alert: "FencingFeedSlackLow",
 		Sentence: "the watchdog of {node} ({group}) is fed late",
-		Means:    "The node stalls, or the agent is starved of CPU; it will be reset by mistake one day.",
+		Means:    "The node stalls, or the agent is starved of CPU; one day the node will be reset by mistake.",
 		Do:       "set no CPU limit for the agent, take load off the machine, or give the watchdog a longer timeout",
 	}
 	FeederNotHardened = &Trouble{
@@ -106,7 +106,7 @@ var (
 	}
 	DeathContradicted = &Trouble{
 		Code: "death-contradicted", Severity: Critical, Section: "the-watchdog", Alert: "FencingDeathContradicted",
-		Sentence: "a node of {group} lived on although its watchdog must have reset it (seen by {node})",
+		Sentence: "a node of {group} kept running although its watchdog must have reset it (seen by {node})",
 		Means:    "Its watchdog does not work, and what it held may have been taken over while it still wrote.",
 		Do:       "power the node off, and look at its watchdog and its data",
 	}
@@ -119,7 +119,7 @@ var (
 	LUNUnhealthy = &Trouble{
 		Code: "lun-unhealthy", Severity: Warning, Section: "the-lun-is-not-healthy", Alert: "FencingLUNUnhealthy",
 		Sentence: "{node} ({group}) cannot count on the LUN {device}",
-		Means:    "It is away, or too slow. Nobody is reset for that alone; the next equal split costs this half its life, or all.",
+		Means:    "The LUN is away, or too slow. Nobody is reset for that alone; in the next equal split this half stops, or all nodes do.",
 		Do:       "look at the paths to the LUN", Over: "the LUN is in order again",
 	}
 	LUNSlow = &Trouble{
@@ -137,14 +137,14 @@ var (
 	LeaseUnusable = &Trouble{
 		Code: "lease-unusable", Severity: Warning, Section: "the-tie-was-not-decided", Alert: "FencingLeaseUnusable",
 		Sentence: "{node} ({group}) cannot use the Lease that breaks ties",
-		Means:    "Nobody is reset for that alone; an equal split is lost by a half none of whose nodes can use it.",
+		Means:    "Nobody is reset for that alone; in an equal split, a half loses if none of its nodes can use the Lease.",
 		Do:       "look at the API server, and at what the agent's account may do", Over: "the Lease that breaks ties answers again",
 	}
 	TieUndecided = &Trouble{
 		Code: "tie-undecided", Severity: Critical, Section: "the-tie-was-not-decided", Alert: "FencingTieUndecided",
 		Sentence: "an equal split of {group} was not decided by {breaker} (seen by {node})",
 		Means:    "Undecided, both halves stop.",
-		Do:       "look at the speed of the LUN and at who the status says was waited for",
+		Do:       "look at the speed of the LUN, and in the status for which nodes the decision waited",
 	}
 	ListChangeStuck = &Trouble{
 		Code: "list-change-stuck", Severity: Warning, Section: "the-list-of-members", Alert: "FencingListChangeStuck",
@@ -161,7 +161,7 @@ var (
 	APIUnreachable = &Trouble{
 		Code: "api-unreachable", Severity: Info, Section: "the-api-server", Alert: "FencingAPIUnreachable",
 		Sentence: "{node} ({group}) gets no answer from the API server",
-		Means:    "No verdict changes for that; maintenance by annotation is not seen, and a tie may be lost that the API would have decided.",
+		Means:    "No verdict changes because of that; but maintenance by annotation is not seen, and a tie that the API would have decided may be lost.",
 		Do:       "look at the network, the certificate and the server",
 	}
 	SubscribersDropped = &Trouble{
@@ -173,7 +173,7 @@ var (
 	VersionsDiffer = &Trouble{
 		Code: "versions-differ", Severity: Info, Section: "a-rollout-does-not-go-on", Alert: "FencingVersionsDiffer",
 		Sentence: "the agents of {group} have different versions",
-		Means:    "A rollout does not go on; it stops at a node that does not get back its quorum.",
+		Means:    "A rollout has stopped, which it does at a node that does not regain its quorum.",
 		Do:       "look at the node that has not been updated",
 	}
 	PartMissing = &Trouble{
@@ -190,7 +190,7 @@ var (
 	}
 	DryRun = &Trouble{
 		Code: "dry-run", Severity: Warning, Section: "the-node-is-unguarded",
-		Sentence: "{node} runs dry: watchdog.driver is none, and nothing would reset it",
+		Sentence: "{node} is in a dry run: watchdog.driver is none, and nothing would reset it",
 		Means:    "It decides and reports as if it had a watchdog. Others never take over from it.",
 		Do:       "set watchdog.driver when the dry run is over",
 	}
@@ -221,25 +221,25 @@ var (
 	NoSelfFence = &Trouble{
 		Code: "no-self-fence", Severity: Warning, Section: "fenced-comes-late",
 		Sentence: "{node} does not announce a self-fence, whatever it loses",
-		Means:    "Others know of its death by time alone, which is later.",
+		Means:    "Others learn of its death only by time, which is later.",
 		Do:       "do what the reason says", Over: "this node would announce its self-fence again if it had lost for certain", Unless: []string{"watchdog-faulty"},
 	}
 	LUNNotReady = &Trouble{
 		Code: "lun-not-ready", Severity: Warning, Section: "the-lun-is-not-healthy",
 		Sentence: "{node} does not rely on its slot on the LUN yet",
-		Means:    "It takes no part in a decision of the LUN.",
+		Means:    "This node takes no part in a decision of the LUN.",
 		Do:       "wait a moment; else see what the log says of the LUN", Unless: []string{"lun-unhealthy"},
 	}
 	LUNTooSlow = &Trouble{
 		Code: "lun-too-slow", Severity: Warning, Section: "the-tie-was-not-decided",
 		Sentence: "the LUN of {node} is too slow to decide an equal split in time",
-		Means:    "An equal split costs this half its life.",
+		Means:    "In an equal split this half stops.",
 		Do:       "find what loads the storage, or choose timing: careful", Over: "the LUN is in order again", Unless: []string{"lun-unhealthy"},
 	}
 	LUNStrangers = &Trouble{
 		Code: "lun-strangers", Severity: Critical, Section: "another-group-writes-to-the-lun",
 		Sentence: "nodes that are not on the list of members write to the LUN",
-		Means:    "The ties of one group are lost while the other holds a grant.",
+		Means:    "While one group holds a grant, the other loses its ties.",
 		Do:       "give each group a LUN and a name of its own: cluster, nodeGroup",
 	}
 	LUNTwoWriters = &Trouble{
@@ -257,7 +257,7 @@ var (
 	TiePending = &Trouble{
 		Code: "tie-pending", Severity: Warning, Section: "the-tie-was-not-decided",
 		Sentence: "an equal split is being decided",
-		Means:    "It takes less than the arbitration budget.",
+		Means:    "The decision takes less than the arbitration budget.",
 		Do:       "wait",
 	}
 	TiesDiffer = &Trouble{
@@ -281,8 +281,8 @@ var (
 	Unsaved = &Trouble{
 		Code: "unsaved", Severity: Warning, Section: "the-disk-is-full",
 		Sentence: "{node} cannot store what it has to remember",
-		Means:    "It goes on with what it remembers, and tries again.",
-		Do:       "make room on the disk, and the folder writable",
+		Means:    "The agent goes on with what it remembers, and tries again.",
+		Do:       "make room on the disk, and make the folder writable",
 	}
 	ConfirmationRefused = &Trouble{
 		Code: "confirmation-refused", Severity: Warning, Section: "a-confirmed-death-is-refused-or-withdrawn",

@@ -23,16 +23,17 @@ func (s Severity) String() string { return [...]string{"info", "warning", "criti
 
 // Trouble is one thing that can be wrong.
 type Trouble struct {
-	Code     string // what programs and the document know it by
+	Code     string // by which programs and the document know it
 	Severity Severity
-	// Sentence has names in braces, {node} or {device}, which an alert fills in. Here is the sentence of the node itself.
+	// Sentence has names in braces, {node} or {device}, which an alert fills in. The node itself says Here.
 	Sentence string
 	Means    string // one or two sentences, for an alert
 	Do       string // what a person does first
 	Section  string // the anchor of its section in docs/troubleshooting.md
 	Alert    string // of the chart; empty: none
 	Over     string // what the log says at its end; empty: nothing
-	// Unless are the codes of troubles that explain this one, of the same subject or of the whole node. It is not shown beside them.
+	// Unless are the codes of troubles that explain this one, of the same subject or of the whole node. It is not
+	// shown together with them.
 	Unless []string
 }
 

@@ -59,7 +59,7 @@ func TestHere(t *testing.T) {
 		{trouble.LUNUnhealthy, "this node cannot count on the LUN"},
 		{trouble.NetworkDown, "a network of this node is down on its own side"},
 		{trouble.HeldByLUN, "this group lives by its LUN alone"},
-		{trouble.DryRun, "this node runs dry: watchdog.driver is none, and nothing would reset it"},
+		{trouble.DryRun, "this node is in a dry run: watchdog.driver is none, and nothing would reset it"},
 	} {
 		if got := c.t.Here(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)

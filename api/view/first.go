@@ -20,7 +20,7 @@ type Group struct {
 	Style      Style
 	from, till time.Duration // for how long
 	more       string
-	proven     time.Duration // until the death of the last one is proven; 0: nobody can say
+	proven     time.Duration // until the death of the last of them is proven; 0: nobody can say
 }
 
 // Text says who, what and for how long.
@@ -50,7 +50,7 @@ func Missing(st *fencingv1.Status) []Group {
 		}
 		what, level, age := m.matter(n)
 		more, proven := "", time.Duration(0)
-		if st.GetVerdict().GetQuorum() { // no other node's report proves a death
+		if st.GetVerdict().GetQuorum() { // without quorum, no report of this node proves a death
 			more = outlook(n)
 			if n.GetState() != fencingv1.NodeState_NODE_STATE_FENCED { // an older agent also says when time would prove it
 				proven = n.GetProvenIn().AsDuration()
@@ -139,8 +139,8 @@ func (m *matrix) matter(n *fencingv1.NodeStatus) (what string, level Style, age 
 	return strings.Join(faults, ", "), Warn, age
 }
 
-// Faults are the items, besides the nodes, that a person should know about, each with what to do. A trouble that is
-// explained by another one is left out.
+// Faults are the items, besides the nodes, that a person should know about, each with what to do. A trouble that
+// another trouble explains is left out.
 func Faults(st *fencingv1.Status, zone *time.Location) (out []Item) {
 	p := &Page{}
 	allItems(p, st)

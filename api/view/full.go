@@ -52,7 +52,7 @@ func allItems(p *Page, st *fencingv1.Status) {
 	rosterItems(p, st)
 }
 
-// missingItems say what the agent runs without. A network says itself that it is down, and this says why.
+// missingItems say what the agent runs without. That a network is down is shown with the network; this says why.
 func missingItems(p *Page, st *fencingv1.Status) {
 	for _, m := range st.GetMissing() {
 		age := max(0, st.GetTime().AsTime().Sub(m.GetSince().AsTime()))
@@ -91,7 +91,7 @@ var EndWords = map[history.End]string{
 	history.EndTested:    "BY A TEST of its watchdog",
 }
 
-// lasting says how long the permission is good for, unless it is a matter of course.
+// lasting says how long the permission is good for, unless that is a matter of course.
 func (v *Text) lasting(verdict *fencingv1.Verdict) string {
 	if !v.Verbose && !v.All && verdict.GetPermission() == fencingv1.Permission_PERMISSION_FEED && verdict.GetQuorum() {
 		return ""
@@ -176,7 +176,8 @@ func lunItems(p *Page, st *fencingv1.Status) {
 	}
 }
 
-// countedByLUN says whom lun.mode: or does not help: an agent of another version or mode, or one that has no LUN.
+// countedByLUN names the nodes that lun.mode: or does not help, since their agents have another version or mode, or no
+// LUN.
 func countedByLUN(p *Page, st *fencingv1.Status) {
 	if st.GetTimeBudget().GetLunEvidence() == nil {
 		return
@@ -269,7 +270,7 @@ func FewNames(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-// watchdogStates are the words for the states, and what is wrong with them.
+// watchdogStates are the texts for the states, and the troubles of the states.
 var watchdogStates = map[fencingv1.WatchdogState]struct {
 	text  string
 	fault *trouble.Trouble
@@ -341,7 +342,7 @@ func budgetItems(p *Page, st *fencingv1.Status) {
 	}
 }
 
-// budget is a time after which a lost node has been reset, and what it is the sum of.
+// budget is a time after which a lost node has been reset, and its terms.
 type budget struct {
 	name  string
 	total *durationpb.Duration
@@ -369,8 +370,8 @@ func budgets(st *fencingv1.Status) []budget {
 	if arbitration.AsDuration() <= 0 {
 		return out
 	}
-	// The loser of a tie lives until the later of the two: A after its evidence, or the
-	// end of a grant that is being superseded.
+	// The loser of a tie runs until the later of two times: A after its evidence, or the end of a grant that is being
+	// superseded.
 	tie := append(seen, arbitration)
 	if grant.AsDuration() > total(tie) {
 		tie = []addend{grant}

@@ -6,8 +6,8 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// smallGroup is up to how many nodes are shown one by one. Of a larger group only those with trouble are shown, and
-// at most that many. That is what fits on a screen.
+// smallGroup is the largest group whose nodes are all shown one by one. Of a larger group only nodes with trouble are
+// shown, at most this many: that is what fits on a screen.
 const smallGroup = 20
 
 // matrix is nodes by networks: who answers where.
@@ -112,7 +112,7 @@ func (m *matrix) row(n *fencingv1.NodeStatus) []Span {
 	return append(row, m.said(n, Span{n.GetVersion(), Plain}))
 }
 
-// State is what is known of the life of a node.
+// State is the state of a node, as far as it is known.
 func State(st *fencingv1.Status, n *fencingv1.NodeStatus) Span {
 	return (&matrix{self: st.GetSelf().GetName()}).state(n)
 }
@@ -154,7 +154,7 @@ func (m *matrix) state(n *fencingv1.NodeStatus) Span {
 	}
 }
 
-// doubted reports whether a node is LEFT though the evidence of it has not run out.
+// doubted reports whether a node is LEFT though the evidence of it has not expired.
 func doubted(n *fencingv1.NodeStatus) bool {
 	return n.GetReachable() && !n.GetAvailable() && n.GetLeftReason() == "doubted"
 }
@@ -176,8 +176,8 @@ func (m *matrix) link(network int, name string) Span {
 	case peer.GetReachable():
 		return Span{"ok " + Ago(peer.GetEvidenceAge()), Plain}
 	case peer.GetEvidenceAge() == nil && peer.GetStateAge() != nil:
-		// Older agents forget the answer with the evidence: it was reached before, and how long ago
-		// at least is all that can be said.
+		// Older agents forget the last answer when the evidence expires: all that can be said is that the node was
+		// reached before, and how long ago at least.
 		return Span{"LOST >" + Ago(peer.GetStateAge()), Bad}
 	case peer.GetEvidenceAge() == nil:
 		return Span{"NEVER", Bad}
@@ -188,8 +188,7 @@ func (m *matrix) link(network int, name string) Span {
 	}
 }
 
-// said marks what a node said of itself: in brackets if that is the last thing heard
-// from a node that does not answer now.
+// said marks what a node said about itself: in brackets if the node does not answer now.
 func (m *matrix) said(n *fencingv1.NodeStatus, s Span) Span {
 	switch {
 	case n.GetName() != m.self && n.GetEvidenceAge() == nil:

@@ -10,10 +10,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/words"
 )
 
-// Model is a status as a page shows it: all words, and how loud each is.
+// Model is a status as a page shows it: all texts, and the style of each.
 type Model struct {
 	Name, Where string
-	Stale       string // for how long the agent stands still; empty: it does not
+	Stale       string // for how long the agent has stood still; empty: it does not stand still
 	Verdict     Span
 	Reason      string
 	Consequence Span
@@ -24,7 +24,7 @@ type Model struct {
 	Fine    string
 
 	Header []Span
-	Rows   [][]Span // nodes one by one: all of a small group, else those with trouble
+	Rows   [][]Span // nodes one by one: all of a small group, otherwise those with trouble
 	Footer string
 	Chips  []Chip // every node of a large group
 
@@ -135,7 +135,7 @@ func bars(st *fencingv1.Status) []Bar {
 
 func thousandths(d, of time.Duration) int { return int(1000 * d / of) }
 
-// Ticket is the status as text for a ticket, with all there is.
+// Ticket is the whole status as text, for a ticket.
 func Ticket(st *fencingv1.Status, now time.Time) string {
 	t := Text{Now: now, Zone: time.UTC, Verbose: true, Width: widest}
 	head := "fencing-agent, " + st.GetTime().AsTime().UTC().Format(time.RFC3339) + "\n\n"

@@ -36,9 +36,8 @@ type Span struct {
 	Style Style
 }
 
-// Page is text for a terminal that does not depend on colors or on anything but ASCII:
-// whatever else a name or an error contains becomes a question mark, since it comes from
-// other nodes and a terminal obeys some of it.
+// Page is text for a terminal, which depends neither on colors nor on anything but ASCII. Whatever else a name or an
+// error contains becomes a question mark: it comes from other nodes, and could steer the terminal.
 type Page struct {
 	buf   bytes.Buffer
 	Color bool
@@ -46,14 +45,14 @@ type Page struct {
 	items []Item
 }
 
-// Item is a line with a label, and what is wrong by it.
+// Item is a line with a label, and the troubles that it shows.
 type Item struct {
 	Label  string
 	Spans  []Span
 	Faults []trouble.Found
 }
 
-// fault adds what is wrong. It is as loud as the trouble is.
+// fault adds a text about a trouble, in the style of its severity.
 func (i *Item) fault(t *trouble.Trouble, subject, text string) {
 	i.Spans = append(i.Spans, Span{text, style(t)})
 	if !slices.ContainsFunc(i.Faults, func(f trouble.Found) bool { return f.Trouble == t }) {
@@ -148,7 +147,7 @@ func (p *Page) add(i Item) {
 	p.Text(label+strings.Repeat(" ", max(1, labelWidth-len(Clean(label)))), labelWidth, i.Spans...)
 }
 
-// Gap ends a line, or separates what follows what follows.
+// Gap ends a line, or adds an empty one.
 func (p *Page) Gap() { p.buf.WriteByte('\n') }
 
 // grid writes rows of cells in aligned columns.

@@ -19,7 +19,7 @@ func condemned(st *fencingv1.Status) Span {
 	return Span{"nothing feeds the watchdog any more, whatever comes", Bad}
 }
 
-// Sentence says what another node has decided about itself; empty: nothing, or it is over.
+// Sentence says that another node has announced its self-fence; empty: it has not, or that is over.
 func Sentence(n *fencingv1.NodeStatus) string {
 	s := n.GetSentence()
 	switch {

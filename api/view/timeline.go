@@ -30,10 +30,10 @@ type Event struct {
 	Style Style
 }
 
-// stretchOf are the kinds by what the agent did.
+// stretchOf are the kinds of stretches by the agent's decision.
 var stretchOf = map[string]string{"feed": "fed", "hold": "undecided", "starve": "starved", "disarm": "disarmed"}
 
-// quiet is the longest time without a record, of which one comes every half minute, that is taken to be without a gap.
+// quiet is the longest time without a record that does not count as a gap: a sample comes every half minute.
 const quiet = 5 * history.SampleEvery
 
 // NewTimeline is the last 24 hours according to the records; it lists at most this many events.
@@ -50,7 +50,7 @@ func NewTimeline(records []history.Record, now time.Time, zone *time.Location, e
 		}
 		least := 1
 		if kind == "starved" || kind == "undecided" {
-			least = 4 // it is short, and what one looks for
+			least = 4 // short, but what a reader looks for
 		} else if !until.After(at) {
 			return
 		}

@@ -11,15 +11,14 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// StaleAfter is the age of a status at which the agent's loop is taken to stand still: it
-// takes one every second.
+// StaleAfter is the age of a status from which on the agent's loop counts as standing still: it takes a status every
+// second.
 const StaleAfter = 5 * time.Second
 
 // driverNone is WatchdogStatus.driver of a dry run.
 const driverNone = "none"
 
-// Stale returns the age of the status if it is too old to be true. A clock that was set
-// back makes no status older.
+// Stale returns the age of the status if it is too old to be true. Setting the clock back makes no status older.
 func Stale(st *fencingv1.Status, now time.Time) (time.Duration, bool) {
 	if st.GetTime() == nil {
 		return 0, false
@@ -28,7 +27,8 @@ func Stale(st *fencingv1.Status, now time.Time) (time.Duration, bool) {
 	return age, age > StaleAfter
 }
 
-// Permission is what the agent does, as loudly as it deserves. In a dry run it only would, and is never good.
+// Permission is what the agent does, in the style that this deserves. In a dry run it only says what the agent would
+// do, and is never good.
 func Permission(st *fencingv1.Status) Span {
 	s := permission(st)
 	if st.GetWatchdog().GetDriver() == driverNone && s.Style != Bad {
@@ -109,7 +109,7 @@ func Consequence(st *fencingv1.Status) Span {
 			return Span{"but the watchdog is not armed: nothing would reset this node", Warn}
 		case v.GetReason() == fencingv1.Reason_REASON_LUN_QUORUM:
 			return Span{"the networks alone have no quorum: nothing fails over, and a node that loses the LUN, too, gives way. Repair the networks", Warn}
-		case !v.GetQuorum() && v.GetReason() == fencingv1.Reason_REASON_LUN_ASKING: // the line before says what it asks for
+		case !v.GetQuorum() && v.GetReason() == fencingv1.Reason_REASON_LUN_ASKING: // the line above says what the node asks for
 		case !v.GetQuorum() && v.GetOnQuorumLoss() == "exclude":
 			return Span{"policy exclude: it is not reset, consumers hear that it has left", Warn}
 		case !v.GetQuorum():
@@ -119,7 +119,7 @@ func Consequence(st *fencingv1.Status) Span {
 	return Span{}
 }
 
-// counting reports whether the watchdog counts down, or would if this were no dry run.
+// counting reports whether the watchdog counts down, or would if this were not a dry run.
 func counting(w *fencingv1.WatchdogStatus) bool {
 	return w.GetArmed() || (w.GetDriver() == driverNone && (w.GetState() == fencingv1.WatchdogState_WATCHDOG_STATE_ARMED ||
 		w.GetState() == fencingv1.WatchdogState_WATCHDOG_STATE_STARVED))
@@ -147,7 +147,7 @@ func starving(w *fencingv1.WatchdogStatus) Span {
 	}
 }
 
-// Ago is a duration of the API in words, "never" if it is absent.
+// Ago is a duration of the API as text, "never" if it is absent.
 func Ago(d *durationpb.Duration) string {
 	if d == nil {
 		return "never"

@@ -3,7 +3,7 @@ package words
 import "slices"
 
 // refusals are the six answers to an external confirmation of a death that is not accepted, each with the agent's
-// reasons behind it. The reason itself is the detail.
+// reasons for it. The reason itself is shown as the detail.
 var refusals = []struct {
 	answer  string
 	reasons []string // watchdog.Refusal, as logs and metrics have it
@@ -16,7 +16,7 @@ var refusals = []struct {
 	{"the LUN does not show it", []string{"lun_unread", "slot_unread"}},
 }
 
-// Refusal is the answer that a user sees first for one of the agent's reasons; empty: it has none.
+// Refusal is the answer that a user sees first for one of the agent's reasons; empty: there is none.
 func Refusal(reason string) string {
 	for _, r := range refusals {
 		if slices.Contains(r.reasons, reason) {

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Clock begins at an instant and goes with time.Now.
+// Clock begins at an instant and advances with time.Now.
 func Clock(begin boottime.Instant) boottime.Clock {
 	began := time.Now()
 	return func() boottime.Instant { return begin.Add(time.Since(began)) }

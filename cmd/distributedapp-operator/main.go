@@ -33,7 +33,7 @@ Exit codes: 0 stopped by SIGTERM or SIGINT, 1 cannot start or go on, 2 bad usage
 Flags (one dash or two):
 `
 
-// flags is the whole configuration of the program. That of the pods is in a ConfigMap.
+// flags is the whole configuration of the program. The configuration of the pods is in a ConfigMap.
 type flags struct {
 	*program.Flags
 	gossip     gossip.Options

@@ -81,7 +81,7 @@ func newConfigCheckCommand(env *environment) *cobra.Command {
 		getenv := func(key string) string {
 			switch {
 			case key == config.EnvInCluster && *inPod:
-				return "kubernetes.default.svc" // any value says that it is there
+				return "kubernetes.default.svc" // any value says that the API is there
 			case key == config.EnvNodeName && *nodeName != "":
 				return *nodeName
 			case key == config.EnvNodeGroup && *nodeGroup != "":
@@ -114,7 +114,7 @@ func newConfigCheckCommand(env *environment) *cobra.Command {
 	return cmd
 }
 
-// lookHere says which parts the agent would be missing on this machine, and fails if it would not start.
+// lookHere says which parts the agent would lack on this machine, and fails if the agent would not start.
 func lookHere(env *environment, c *config.Config) error {
 	var ends []string
 	for _, f := range (&doctor.Machine{Config: c}).Parts() {
@@ -133,8 +133,8 @@ func lookHere(env *environment, c *config.Config) error {
 	return nil
 }
 
-// checkLUNs refuses a configuration with which the agent would not start on this machine. A device that is not here, or
-// cannot be read, says nothing.
+// checkLUNs refuses a configuration with which the agent would not start on this machine. A device that is not here,
+// or cannot be read, is ignored.
 func checkLUNs(c *config.Config, formattedFor func(string) (doctor.Format, error)) error {
 	for _, device := range c.LUN.Devices {
 		f, err := formattedFor(device)
@@ -165,8 +165,8 @@ func warnOf(env *environment, name string, r *config.Reviewed) {
 	}
 }
 
-// readConfig loads the file, or standard input for "-"; name is what messages call it.
-// A terminal or pipe may keep the reader waiting: it is left behind when ctx ends.
+// readConfig loads the file, or standard input for "-"; name stands for it in messages. A terminal or pipe may keep
+// the reader waiting: when ctx ends, readConfig returns without waiting for it.
 func readConfig(ctx context.Context, stdin io.Reader, file string, getenv func(string) string) (string, *config.Reviewed, error) {
 	var name string
 	var r *config.Reviewed
@@ -256,7 +256,7 @@ func configTable(t *table, name string, r *config.Reviewed) {
 	}
 }
 
-// verdictOn says whether there is more to read than the table.
+// verdictOn says whether there are warnings or advice besides the table.
 func verdictOn(r *config.Reviewed) string {
 	var more []string
 	for _, n := range []struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 )
 
-// executorPod is a pod as the Jobs of fencing-controller make them, as far as quotas, limit ranges and admission go by it. Its image
-// is never pulled.
+// executorPod is a pod like those of fencing-controller's Jobs, as far as quotas, limit ranges and admission look at
+// it. Its image is never pulled.
 func executorPod(namespace string) (string, error) {
 	type object = map[string]any
 	text, err := json.Marshal(object{
@@ -30,9 +30,9 @@ func executorPod(namespace string) (string, error) {
 	return string(text), err
 }
 
-// executorProblem asks the API server by a dry run whether it takes a pod of an executor: a quota, a limit range or an admission
-// policy would keep each Job from starting, and nothing would show it before a node fails. Without the right to
-// create pods nobody finds out.
+// executorProblem asks the API server by a dry run whether it accepts a pod of an executor: a quota, a limit range or
+// an admission policy could keep every Job from starting, and nothing else would show that before a node fails.
+// Without the right to create pods, the answer is unknown.
 func executorProblem(ctx context.Context, env *environment, kube *kubeFlags, namespace string) (string, error) {
 	pod, err := executorPod(namespace)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/docs"
 )
 
-// keyPage is what docs/configuration.md says of a key, as plain text.
+// keyPage is what docs/configuration.md says about a key, as plain text.
 type keyPage struct {
 	Key     string `json:"key"`
 	Section string `json:"section"`
@@ -57,11 +57,11 @@ Without KEY it lists all keys by section; with the beginning of keys, such as lu
 		switch {
 		case len(below) > 0:
 		case now != "":
-			return usagef("%q is no key any more; %s stands in its place, and %s config migrate FILE writes a file with it", args[0], now, env.command())
+			return usagef("%q is no longer a key; %s replaces it, and %s config migrate FILE writes a file with the new key", args[0], now, env.command())
 		case former:
-			return usagef("%q is no key any more; %s config migrate FILE writes a file with what stands in its place", args[0], env.command())
+			return usagef("%q is no longer a key; %s config migrate FILE writes a file with what replaces it", args[0], env.command())
 		default:
-			return usagef("%q is no key; %s config explain lists them", args[0], env.command())
+			return usagef("%q is not a key; %s config explain lists all keys", args[0], env.command())
 		}
 		return out.print(env.stdout, below, func(t *table) { listKeys(t, below) })
 	}
@@ -96,7 +96,7 @@ func keyPages(markdown string) []keyPage {
 	return pages
 }
 
-// agreement says of which nodes a value is.
+// agreement says whether all nodes must have the same value.
 func agreement(key string) string {
 	switch a, _ := config.AgreementOn(key); a {
 	case config.MustAgree:
@@ -110,7 +110,7 @@ func agreement(key string) string {
 
 var markdownLink = regexp.MustCompile(`\[([^\]]*)\]\(([^)]*)\)`)
 
-// plainText takes the marks of Markdown off. The target of a link to another page is kept, as something to look for.
+// plainText removes the Markdown. The target of a link to another page is kept, so that a reader can look for it.
 func plainText(cell string) string {
 	cell = markdownLink.ReplaceAllStringFunc(cell, func(link string) string {
 		m := markdownLink.FindStringSubmatch(link)
@@ -124,7 +124,7 @@ func plainText(cell string) string {
 	return strings.TrimSpace(strings.NewReplacer("`", "", "**", "", "<br>", " ", "&lt;", "<", "&gt;", ">").Replace(cell))
 }
 
-// pageWidth is that of a terminal nobody has made wider.
+// pageWidth is the usual width of a terminal.
 const pageWidth = 80
 
 // text is the page: the facts, then what it means.
@@ -145,7 +145,7 @@ func (p keyPage) text() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// wrapWords breaks a text into lines of so many characters, but for words that are longer.
+// wrapWords breaks a text into lines of at most so many characters, except for words that are longer.
 func wrapWords(text string, width int) []string {
 	var lines []string
 	line := ""

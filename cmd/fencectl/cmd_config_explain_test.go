@@ -64,16 +64,16 @@ func TestConfigExplainFindsAKey(t *testing.T) {
 		t.Errorf("lun: exit %d, printed:\n%s", code, out)
 	}
 	for old, want := range map[string]string{
-		"gossip.lifeguard":              "experimental.lifeguard stands in its place",
-		"systemNetworks[mgmt].cidr":     "systemNetworks[].at stands in its place",
-		"quorum.tieBreakers":            "quorum.tieBreak stands in its place",
-		"gossip.overrides.probeTimeout": "experimental.probeTimeout stands in its place",
+		"gossip.lifeguard":              "experimental.lifeguard replaces it",
+		"systemNetworks[mgmt].cidr":     "systemNetworks[].at replaces it",
+		"quorum.tieBreakers":            "quorum.tieBreak replaces it",
+		"gossip.overrides.probeTimeout": "experimental.probeTimeout replaces it",
 	} {
 		if code, _, diag := runIn(t, "", nil, "config", "explain", old); code != exitUsage || !strings.Contains(diag, want) {
 			t.Errorf("%s: exit code %d, %s", old, code, diag)
 		}
 	}
-	if code, _, diag := runIn(t, "", nil, "config", "explain", "lun.nothing"); code != exitUsage || !strings.Contains(diag, `"lun.nothing" is no key`) {
+	if code, _, diag := runIn(t, "", nil, "config", "explain", "lun.nothing"); code != exitUsage || !strings.Contains(diag, `"lun.nothing" is not a key`) {
 		t.Errorf("exit %d, %s", code, diag)
 	}
 	var page keyPage

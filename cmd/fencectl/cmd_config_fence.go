@@ -22,8 +22,8 @@ type fenceRow struct {
 }
 
 // checkFenceConfig reads the ConfigMaps of a namespace by kubectl, prints what they result in, and reports their
-// problems. agents is a file that "fencing-executor metadata" has written; with "" the ConfigMap fence-agents says
-// what it would, if there is one.
+// problems. agents is a file that "fencing-executor metadata" has written; with "", the ConfigMap fence-agents is used
+// in its place, if there is one.
 func checkFenceConfig(ctx context.Context, env *environment, out *printer, kube *kubeFlags, namespace, agents string) error {
 	var list struct {
 		Items []struct {

@@ -20,10 +20,10 @@ type timingRow struct {
 	G        string        `json:"g"`
 	F        string        `json:"f"`
 	W        string        `json:"w"`
-	IO       string        `json:"slowestIO"` // with which an equal split is decided within A
+	IO       string        `json:"slowestIO"` // longest I/O with which an equal split is decided within A
 	Majority string        `json:"deadAfterMajority"`
 	Tie      string        `json:"deadAfterTie,omitempty"` // N even
-	Fenced   string        `json:"fencedAfter"`            // the later of the two, and the time to prove it; since the others have missed the node
+	Fenced   string        `json:"fencedAfter"`            // the later of the two, and the time to prove it, from when the others miss the node
 }
 
 func newTimingRow(t config.Timing, n int) timingRow {

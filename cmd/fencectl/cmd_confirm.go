@@ -108,13 +108,13 @@ func (d *deathTold) show(ctx context.Context) error {
 		_, err := fmt.Fprintln(d.env.stdout, text)
 		return err
 	case boot == "":
-		return fmt.Errorf("%s: this agent has never met it and knows no boot of it: ask the agent of a node that has run since before it was lost", text)
+		return fmt.Errorf("%s: this agent has never seen that node, and knows no boot of it: ask the agent of a node that has been running since before that one was lost", text)
 	}
 	if _, err := fmt.Fprintf(d.env.stdout, "%s\nlatest known boot: %s\n\nSwitch it off, look that it is off, then type:\n\n    %s confirm-dead %s --boot %s --reason \"how you know that it is off\"\n",
 		text, boot, d.env.command(), view.Clean(n.GetName()), boot); err != nil {
 		return err
 	}
-	return usagef("nothing was told: --boot is missing")
+	return usagef("nothing was confirmed: --boot is missing")
 }
 
 // bootOf is the latest known boot of a node. Older agents have it only in the token.

@@ -44,7 +44,7 @@ func TestConfirmDeadShowsTheBoot(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", want, stdout)
 		}
 	}
-	if code != exitUsage || !strings.Contains(stderr, "nothing was told: --boot is missing") || told.Node != "" {
+	if code != exitUsage || !strings.Contains(stderr, "nothing was confirmed: --boot is missing") || told.Node != "" {
 		t.Errorf("exit %d, stderr %q, told %+v", code, stderr, told)
 	}
 	// An older agent tells the boot with the token alone, and one that has never met the node tells none.

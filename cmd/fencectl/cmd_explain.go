@@ -64,7 +64,7 @@ for the explanation is not whole.`,
 	return cmd
 }
 
-// print is what is known of the node, if it is of one, above what happened.
+// print prints what is known of the node, if one was named, above what happened.
 func (e *explanation) print(env *environment, out *printer) error {
 	if out.format == formatTable && e.Node != "" {
 		var b bytes.Buffer
@@ -82,7 +82,7 @@ func (e *explanation) print(env *environment, out *printer) error {
 	return out.printFolded(env, e, headDetail, func(t *table) { e.timeline(t, env.zone()) })
 }
 
-// labels is the width of the first column, which "called dead" is in.
+// labels is the width of the first column, which contains "called dead".
 const labels = len("called dead") + 2
 
 // foldCells folds the last column, which begins at from, to a terminal's width.
@@ -97,22 +97,22 @@ func foldCells(text []byte, from, width int) []byte {
 
 // explanation is what is printed.
 type explanation struct {
-	Node     string       `json:"node,omitempty"` // empty: all of them, of which it is told only what happened
-	Boot     string       `json:"boot,omitempty"` // as deaths name it
+	Node     string       `json:"node,omitempty"` // empty: all nodes, of which only what happened is told
+	Boot     string       `json:"boot,omitempty"` // in the form used in deaths
 	Ready    string       `json:"ready,omitempty"`
 	Tainted  bool         `json:"tainted"`            // with out-of-service
 	Taint    string       `json:"taint,omitempty"`    // its value
 	Disputed string       `json:"disputed,omitempty"` // boot that was called dead, and was heard afterwards
 	Told     []accusation `json:"told"`
 	Garbled  []string     `json:"garbled,omitempty"` // Nodes whose annotation of deaths cannot be read
-	Outlook  []string     `json:"outlook,omitempty"` // what an agent of another node says, while nobody calls it dead
-	Devices  *devicesSay  `json:"devices,omitempty"` // what is done by the devices of the node
+	Outlook  []string     `json:"outlook,omitempty"` // what an agent of another node expects, as long as nobody calls the node dead
+	Devices  *devicesSay  `json:"devices,omitempty"` // what is done by the node's devices
 	Volumes  []volumeSay  `json:"volumes,omitempty"` // that are attached to it, unless it is Ready and without a taint
 	Replicas []replicaSay `json:"replicas"`
 	Happened []happening  `json:"happened"`         // in order of time
-	Errors   []string     `json:"errors,omitempty"` // why some of this is missing
+	Errors   []string     `json:"errors,omitempty"` // why a part of this is missing
 
-	noReplicas, noEvents, noReports, noVolumes string // why they are not known
+	noReplicas, noEvents, noReports, noVolumes string // why these are not known
 }
 
 // accusation is one Node's report of the node's death.
@@ -122,8 +122,8 @@ type accusation struct {
 	Proof string    `json:"proof"`
 	At    time.Time `json:"at"`
 
-	Heard *time.Time `json:"heard,omitempty"` // by fencing-controller, which was told; nil: it stands on the Node
-	Stale bool       `json:"stale,omitempty"` // it counts no longer
+	Heard *time.Time `json:"heard,omitempty"` // when fencing-controller received the report; nil: the report is on the Node
+	Stale bool       `json:"stale,omitempty"` // the report is too old to count
 }
 
 // devicesSay is what the node's NodeFence says.
@@ -133,7 +133,7 @@ type devicesSay struct {
 	Retries int    `json:"retries"`
 	Proof   string `json:"proof,omitempty"`
 	Message string `json:"message,omitempty"`
-	Held    string `json:"held,omitempty"`  // by which limit for storms it is held up
+	Held    string `json:"held,omitempty"`  // the limit for storms that delays it
 	Error   string `json:"error,omitempty"` // why that is not known
 }
 
@@ -162,7 +162,7 @@ func (x *explainer) explain(ctx context.Context, node string) (*explanation, err
 	if node != "" {
 		asks = append(asks, ask{x.outlook, new(string)}, ask{x.volumes, &e.noVolumes}, ask{x.replicas, &e.noReplicas})
 	}
-	for _, ask := range asks { // what cannot be had does not hide the rest
+	for _, ask := range asks { // what cannot be read does not hide the rest
 		if err := ask.of(ctx, e); err != nil {
 			*ask.why = err.Error()
 			e.Errors = append(e.Errors, err.Error())
@@ -179,7 +179,7 @@ func (x *explainer) get(ctx context.Context, into any, args ...string) error {
 	return askJSON(ctx, x.kubectl, into, args...)
 }
 
-// replicas are asked at once: one on a dead node does not answer, which is part of the explanation.
+// replicas asks all replicas at the same time: one on a dead node does not answer, which is part of the explanation.
 func (x *explainer) replicas(ctx context.Context, e *explanation) error {
 	var pods struct {
 		Items []struct{ Metadata struct{ Name string } }
@@ -223,7 +223,7 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 	case len(e.Told)+len(e.Garbled) > 0 || e.noReports != "":
 	case e.Ready == "True":
 		t.row("called dead", "by nobody")
-	default: // what a person who looks at it wants to know
+	default: // what a person who looks wants to know
 		t.row("called dead", "by nobody: nothing is done until agents have proof that this boot has ended")
 		for _, line := range e.Outlook {
 			t.row("outlook", view.Clean(line))

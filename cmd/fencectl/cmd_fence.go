@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
-// fenceOrder is one order that a node ends.
+// fenceOrder is one order to end a node.
 type fenceOrder struct {
 	deathWait
 	by, reason string
@@ -86,7 +86,7 @@ func (o *fenceOrder) give(ctx context.Context) error {
 		return err
 	}
 	if o.boot = cmp.Or(o.boot, bootOf(n)); o.boot == "" {
-		return fmt.Errorf("%s: this agent has never met it and knows no boot of it: power it off and use confirm-dead on a node that has met it", view.Clean(o.node))
+		return fmt.Errorf("%s: this agent has never seen that node, and knows no boot of it: power it off, and use confirm-dead on a node whose agent has seen it", view.Clean(o.node))
 	}
 	return o.agent.command(ctx, o.env, "not fenced: ", func(ctx context.Context, c fencingv1.FencingControlClient) error {
 		_, err := c.Fence(ctx, &fencingv1.FenceRequest{Node: o.node, BootNonce: o.boot, By: o.env.by(o.by), Reason: o.reason})

@@ -104,7 +104,7 @@ type pastEvent struct {
 func readHistory(path, which string) ([]pastBoot, error) {
 	text, err := readRegular(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%s does not exist: if the agent's members.cacheFile is another one, say so with --file; if experimental.historyMegabytes is 0 there is none", view.Clean(path))
+		return nil, fmt.Errorf("%s does not exist: if the agent's members.cacheFile has another path, say so with --file; if experimental.historyMegabytes is 0, there is no history", view.Clean(path))
 	}
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func numbers(n, from int) string {
 	return fmt.Sprintf("%d to %d", from, from+n-1)
 }
 
-// readRegular reads a file only if it is not a pipe or device: the command must not hang after a reset.
+// readRegular reads a file only if it is not a pipe or a device: the command must not hang.
 func readRegular(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -170,7 +170,7 @@ func readRegular(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, history.Size(history.MaxSlots)))
 }
 
-// presentBoot is the nonce of the kernel's boot; 0 where there is none to be had.
+// presentBoot is the nonce of the kernel's boot; 0 if it cannot be read.
 func presentBoot() uint64 {
 	nonce, _ := procfs.BootNonce("/proc")
 	return nonce

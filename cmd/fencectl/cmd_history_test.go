@@ -98,7 +98,7 @@ func TestHistoryThatCannotBeRead(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--file", filepath.Join(dir, "none")}, "does not exist: if the agent's members.cacheFile is another one, say so with --file"},
+		{[]string{"--file", filepath.Join(dir, "none")}, "does not exist: if the agent's members.cacheFile has another path, say so with --file"},
 		{[]string{"--file", foreign}, "is not a history of fencing-agent; give the file"},
 		{[]string{"--file", dir}, "is not a regular file"},
 		{[]string{"--file", pastFile(t, false), "--boot", "-7"}, "no boot -7 in"},

@@ -35,7 +35,7 @@ will do; a warning says so.`,
 	return group
 }
 
-// newLunRepairCommand groups what is needed after something went wrong, or was removed, and never on a normal day.
+// newLunRepairCommand groups the verbs that are needed only after something went wrong or was removed.
 func newLunRepairCommand(env *environment) *cobra.Command {
 	return newGroup("repair COMMAND", "Free a slot, restore a superblock",
 		`Free the slot of a node that is gone, restore a copy of the superblock.
@@ -45,8 +45,8 @@ On a normal day neither is needed.`,
 	)
 }
 
-// byName lets a verb's arguments be wwn:NAME, as in lun.devices. What the verb gets is a path, by which it can see who
-// uses the device.
+// byName lets a verb's arguments be wwn:NAME, as in lun.devices. The verb gets a path, by which it sees who uses the
+// device.
 func byName(c *cobra.Command) {
 	verb := c.RunE
 	c.RunE = func(cmd *cobra.Command, args []string) error {
@@ -62,7 +62,7 @@ func byName(c *cobra.Command) {
 	}
 }
 
-// damagedError is the error of a command that has found damage, after it has shown what it was asked for.
+// damagedError is the error of a command that has found damage. The command prints its result first.
 func damagedError(device string, damage []string) error {
 	if len(damage) == 0 {
 		return nil
@@ -70,7 +70,7 @@ func damagedError(device string, damage []string) error {
 	return fmt.Errorf("%s is damaged: %s; see \"a damaged slot\" in docs/troubleshooting.md, and fencectl lun repair", device, strings.Join(damage, "; "))
 }
 
-// exitCodes is what a job has to know of a verb that looks for damage.
+// exitCodes is what a job has to know about a verb that looks for damage.
 const exitCodes = `Exit codes, for a job that runs each night: 0 in order; 1 damaged, or the device could not be read: a copy of the
 superblock, or a slot that agents cannot tell; 2 bad usage.`
 
@@ -85,7 +85,7 @@ type progress struct {
 	stop func() // ends the goroutine that prints the lines, and waits for it; nil: there is none
 }
 
-// Something that ends soon needs no line; later one comes every so often.
+// Something that ends soon needs no line; after that, lines are printed at intervals.
 const (
 	firstLine = 2 * time.Second
 	nextLine  = 10 * time.Second
@@ -113,7 +113,7 @@ func (p *progress) show(text string) {
 	}
 }
 
-// lines prints the text of the moment until it is stopped.
+// lines prints the present text at intervals until it is stopped.
 func (p *progress) lines() (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -136,7 +136,7 @@ func (p *progress) lines() (stop func()) {
 	}
 }
 
-// done removes the line, so that what is printed next stands alone.
+// done removes the line before something else is printed.
 func (p *progress) done() {
 	if p.shown {
 		fmt.Fprint(p.w, clearLine)

@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/lunadmin"
 )
 
-// maxChecks keeps a slip of the finger from hours of I/O.
+// maxChecks keeps a typing error from causing hours of I/O.
 const maxChecks = 1_000_000
 
 func newLunCheckCommand(env *environment) *cobra.Command {

@@ -21,12 +21,12 @@ type lunInitResult struct {
 	Cluster     string             `json:"cluster"`
 	NodeGroup   string             `json:"nodeGroup"`
 	Slots       int                `json:"slots"`
-	Bytes       int64              `json:"bytes"` // that the format takes
+	Bytes       int64              `json:"bytes"` // taken by the format
 	Overwritten []lunadmin.Finding `json:"overwritten"`
-	WipedBehind int                `json:"wipedBehindBytes"` // made blank behind the format for that
+	WipedBehind int                `json:"wipedBehindBytes"` // made blank after the end of the format, for the signatures there
 }
 
-// lunSetResult is what init says of three devices.
+// lunSetResult is the result of init for three devices.
 type lunSetResult struct {
 	SetID   string          `json:"setId"`
 	Devices []lunInitResult `json:"devices"`
@@ -107,7 +107,7 @@ Everything is read back before the command succeeds.`,
 	return cmd
 }
 
-// checkWanted is what is wrong with the flags.
+// checkWanted says what is wrong with the flags.
 func checkWanted(o *lunadmin.InitOptions) error {
 	for flag, name := range map[string]string{"cluster": o.Cluster, "node-group": o.NodeGroup} {
 		if err := config.CheckName(name); err != nil {

@@ -122,7 +122,8 @@ func (m *maintenanceWish) set(ctx context.Context) error {
 	return m.done(ctx, "maintenance until "+ends.UTC().Format(time.RFC3339), text)
 }
 
-// done prints what has been done, with --wait when the watchdog has followed. A maintenance of before has another end.
+// done prints what has been done; with --wait, it first waits for the watchdog. by tells this maintenance from an
+// earlier one, which has another end.
 func (m *maintenanceWish) done(ctx context.Context, by, text string) error {
 	if m.wait {
 		if err := m.await(ctx, by); err != nil {
@@ -155,7 +156,7 @@ func (m *maintenanceWish) await(ctx context.Context, by string) error {
 		select {
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errWaited) {
-				return timeoutError{fmt.Errorf("the watchdog has not followed after %v: %s", m.limit, last)}
+				return timeoutError{fmt.Errorf("the watchdog has not changed within %v: %s", m.limit, last)}
 			}
 			return context.Cause(ctx)
 		case <-tick.C:
@@ -163,7 +164,7 @@ func (m *maintenanceWish) await(ctx context.Context, by string) error {
 	}
 }
 
-// followed reports whether the watchdog is disarmed by this maintenance, or armed without one.
+// followed reports whether the watchdog is disarmed by this maintenance or, after its end, armed.
 func (m *maintenanceWish) followed(st *fencingv1.Status, by string) bool {
 	armed := st.GetWatchdog().GetArmed()
 	disarmed := st.GetVerdict().GetReason() == fencingv1.Reason_REASON_MAINTENANCE

@@ -77,7 +77,7 @@ func TestMaintenanceRefuses(t *testing.T) {
 		{exitUsage, "say why: --reason TEXT", []string{"on", "--for", "2h"}},
 		{exitFailed, "at most 168h0m0s is possible", []string{"on", "--for", "169h", "--reason", "x"}},
 		{exitFailed, "reason: at most 256 printable", []string{"on", "--for", "1h", "--reason", "\x1b[2J"}},
-		{exitTimeout, "the watchdog has not followed after 300ms: n1: ", []string{"on", "--for", "1h", "--reason", "x", "--wait", "--timeout", "300ms"}},
+		{exitTimeout, "the watchdog has not changed within 300ms: n1: ", []string{"on", "--for", "1h", "--reason", "x", "--wait", "--timeout", "300ms"}},
 	} {
 		if code, stdout, stderr := ask(t, a, 0, append([]string{"maintenance"}, c.args...)...); code != c.code || stdout != "" || !strings.Contains(stderr, c.says) {
 			t.Errorf("%q: exit %d, %q, %q", c.args, code, stdout, stderr)

@@ -22,7 +22,7 @@ type nodeOrder struct {
 	node                 string
 }
 
-// stepsToBegin are those of a NodeFence that one may begin with.
+// stepsToBegin are the steps of a NodeFence with which it may begin.
 var stepsToBegin = []string{"isolation", "power_management"}
 
 func newNodeCommand(env *environment) *cobra.Command {
@@ -71,7 +71,7 @@ Exit codes: 0 it was asked for; 1 it was refused, or kubectl failed; 2 bad usage
 // fenceable is a Node that may be fenced.
 type fenceable struct{ uid, boot, ready string }
 
-// look reads the Node, and whether anything is known of how to fence it.
+// look reads the Node, and checks that there is a configuration for fencing it.
 func (o *nodeOrder) look(ctx context.Context) (fenceable, error) {
 	var n kubeNode
 	if err := askJSON(ctx, o.kube.run, &n, "get", "node", o.node, "-o", "json"); err != nil {
@@ -79,7 +79,7 @@ func (o *nodeOrder) look(ctx context.Context) (fenceable, error) {
 	}
 	f := fenceable{uid: n.Metadata.UID, boot: deaths.Boot(n.Status.NodeInfo.BootID), ready: n.ready()}
 	if f.boot == "" {
-		return f, fmt.Errorf("%s has no bootID in its status: nobody could tell whether it has ended", view.Clean(o.node))
+		return f, fmt.Errorf("%s has no bootID in its status: nobody could tell whether that boot has ended", view.Clean(o.node))
 	}
 	if _, err := o.kube.run(ctx, "get", "configmap", "fence-config-"+o.node, "--namespace", o.namespace, "-o", "name"); err != nil {
 		return f, fmt.Errorf("%s is not managed: it needs the ConfigMap fence-config-%s in the namespace %s: %w", view.Clean(o.node), view.Clean(o.node), view.Clean(o.namespace), err)
@@ -101,14 +101,14 @@ func (o *nodeOrder) show(ctx context.Context) error {
 	return usagef("nothing was asked: --boot is missing")
 }
 
-// ask makes the NodeFence. The API server refuses a second one of the node.
+// ask makes the NodeFence. The API server refuses a second one for the same node.
 func (o *nodeOrder) ask(ctx context.Context) error {
 	f, err := o.look(ctx)
 	switch {
 	case err != nil:
 		return err
 	case f.boot != o.boot:
-		return fmt.Errorf("%s shows the boot %s now, and not %s: look at it again, it may need nothing any more", view.Clean(o.node), f.boot, o.boot)
+		return fmt.Errorf("%s shows the boot %s now, and not %s: look at the node again, it may no longer need fencing", view.Clean(o.node), f.boot, o.boot)
 	}
 	name := "node-fence-" + o.node
 	metadata := map[string]any{"name": name}

@@ -94,7 +94,7 @@ func newShownFlags(cmd *cobra.Command) *shownFlags {
 	return f
 }
 
-// width is that of the terminal; $COLUMNS comes first. 0: it is not known.
+// width is the terminal's width; $COLUMNS takes precedence. 0: unknown.
 func width(env *environment) int {
 	const narrow = 40
 	if n, err := strconv.Atoi(env.getenv("COLUMNS")); err == nil && n > 0 {

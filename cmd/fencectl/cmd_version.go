@@ -46,11 +46,11 @@ func printVersion(env *environment) error {
 }
 
 func thisVersion() versionInfo {
-	build, _ := debug.ReadBuildInfo() // nil without module support: the linker's version is all there is
+	build, _ := debug.ReadBuildInfo() // nil without module support: only the linker's version is known
 	return versionOf(version, build)
 }
 
-// versionOf prefers the version set by the linker to what Go recorded of the build.
+// versionOf prefers the version set by the linker to what Go recorded about the build.
 func versionOf(linked string, build *debug.BuildInfo) versionInfo {
 	v := versionInfo{Version: linked, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if build == nil {

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// quietFor is how long a wait says nothing, and how often it looks whether there is something to say.
+	// quietFor is how long a wait prints nothing, and the time between two checks for something to print.
 	quietFor = time.Second
 	// sayAgain is how long a wait is silent before it repeats its message.
 	sayAgain = 10 * time.Second
@@ -69,7 +69,7 @@ node last, after "--".`,
 	return cmd
 }
 
-// tell waits, and prints the death. A proven death is printed even if nobody reads the progress any more.
+// tell waits, and prints the death. A proven death is printed even if nobody reads the progress messages.
 func (w *deathWait) tell(ctx context.Context, out *printer) error {
 	w.env.stderr = newUnstuck(w.env.stderr)
 	defer w.saying.Wait()
@@ -83,8 +83,8 @@ func (w *deathWait) tell(ctx context.Context, out *printer) error {
 	return writeText(w.env, []byte(w.line(death)))
 }
 
-// helpForAnswer is what is wrong where a command printed its help in place of an answer; empty: nothing. A script takes
-// exit code 0 for the answer: a death, and the name of the node may be -h, or a node that is well.
+// helpForAnswer says what is wrong if a command printed its help instead of an answer; empty: nothing. A script takes
+// exit code 0 for the answer, such as a proven death or a healthy node, and the name that it passes may be -h.
 func helpForAnswer(cmd *cobra.Command) string {
 	help, _ := cmd.Flags().GetBool("help") // an error: there is no such flag
 	switch {
@@ -104,22 +104,22 @@ type deathWait struct {
 	boot  string
 	limit time.Duration
 
-	saying sync.WaitGroup // waited for only when the result is printed
+	saying sync.WaitGroup // waited for only before the result is printed
 
 	mu   sync.Mutex // guards what follows
 	last client.StatusUpdate
 	why  error // nil: nothing was heard yet
 }
 
-// A wait for a boot that cannot exist, or for another one than was meant, ends with 3 at best: the start of a bootID
-// looks like a nonce, but an agent sets the lowest bit of its nonce.
+// A wait for a boot that cannot exist, or for a wrong one, would end with 3 at best: the start of a bootID looks like
+// a nonce, but an agent sets the lowest bit of its nonce.
 var (
 	bootID    = regexp.MustCompile(`^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$`)
 	bootNonce = regexp.MustCompile(`^[0-9a-f]{15}[13579bdf]$`)
 )
 
-// bootFlag is the nonce of a boot that somebody names by it, or by its bootID. It cannot be empty, as a variable of a
-// script is by mistake.
+// bootFlag is the nonce of a boot, which is named by the nonce or by its bootID. It must not be empty, as a script's
+// variable might be by mistake.
 type bootFlag string
 
 func (b *bootFlag) String() string { return string(*b) }
@@ -158,7 +158,7 @@ func (w *deathWait) complete(cmd *cobra.Command, args []string, _ string) ([]str
 	return names, none
 }
 
-// errWaited is the cause of a wait's end.
+// errWaited is the cause of the end of a wait that took too long.
 var errWaited = errors.New("the time is over")
 
 func (w *deathWait) run(ctx context.Context) (client.ProvenDeath, error) {
@@ -178,7 +178,7 @@ func (w *deathWait) run(ctx context.Context) (client.ProvenDeath, error) {
 	w.saying.Go(func() { w.say(over) })
 	death, err := client.WaitFenced(ctx, client.Config{Socket: path}, w.node, w.boot, func(u client.StatusUpdate, why error) {
 		if ctx.Err() != nil {
-			return // that the stream has ended is this command's own doing
+			return // this command itself has ended the stream
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -212,7 +212,7 @@ func (w *deathWait) say(over <-chan struct{}) {
 	}
 }
 
-// key changes whenever the text about the wait changes, apart from the times in it.
+// key changes whenever the text about the wait changes, except for the times in the text.
 func (w *deathWait) key() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -239,14 +239,14 @@ func (w *deathWait) missing() string {
 		return view.Clean(w.last.Err.Error()) + "; trying again"
 	case errors.Is(w.why, client.ErrStandsStill):
 		age := time.Since(st.GetTime().AsTime())
-		return fmt.Sprintf("%s: THE AGENT STANDS STILL for %s, its word of %s does not count", self, view.Brief(age), name)
+		return fmt.Sprintf("%s: THE AGENT STANDS STILL for %s, what it says about %s does not count", self, view.Brief(age), name)
 	case errors.Is(w.why, client.ErrNoQuorum):
-		return fmt.Sprintf("%s: %s - %s; its word of %s does not count", self, view.Permission(st).Text, view.Clean(words.Reason(st.GetVerdict())), name)
+		return fmt.Sprintf("%s: %s - %s; what it says about %s does not count", self, view.Permission(st).Text, view.Clean(words.Reason(st.GetVerdict())), name)
 	}
 	return w.standing(st, w.member())
 }
 
-// standing says how the node is, and what is missing to its death.
+// standing says what state the node is in, and what is missing for the proof of its death.
 func (w *deathWait) standing(st *fencingv1.Status, n *fencingv1.NodeStatus) string {
 	if text := view.Sentence(n); text != "" && !errors.Is(w.why, client.ErrOtherBoot) {
 		return view.Clean(text)
@@ -268,7 +268,7 @@ func (w *deathWait) standing(st *fencingv1.Status, n *fencingv1.NodeStatus) stri
 	return text + ", may be running; time alone will not prove its death, another boot of it will"
 }
 
-// deathResult is what -o json prints of a death, of wait and of confirm-dead.
+// deathResult is what wait and confirm-dead print about a death with -o json.
 type deathResult struct {
 	Node      string    `json:"node"`
 	Boot      string    `json:"boot"`
@@ -285,7 +285,7 @@ func resultOf(d client.ProvenDeath) deathResult {
 	return deathResult{Node: d.Node, Boot: d.Boot, Proof: proofText(d.Proof), Since: d.At, Runs: d.Runs}
 }
 
-// line is the result for people. Of a boot it does not say FENCED: the node may be back.
+// line is the result for people. For a death of a named boot it does not say FENCED: the node may be back.
 func (w *deathWait) line(d client.ProvenDeath) string {
 	r := resultOf(d)
 	boot := view.Clean(r.Boot)

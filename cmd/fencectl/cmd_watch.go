@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// The pauses between attempts double from the first to the longest. They are short: the
-// socket is local, and what is missed meanwhile is shown late.
+// The pauses between attempts double from the first to the longest. They are short: the socket is local, and changes
+// during a pause are shown late.
 const (
 	firstPause   = 500 * time.Millisecond
 	longestPause = 10 * time.Second
@@ -53,16 +53,16 @@ fencing.v1.Event; with --status, each fencing.v1.Status.`,
 	return cmd
 }
 
-// watcher keeps following an agent that comes and goes.
+// watcher keeps following an agent, even if the agent is stopped and started.
 type watcher struct {
 	env   *environment
 	agent *agentFlags
 	pause func(context.Context, time.Duration)
 }
 
-// run calls follow with a new connection each time follow returns, until ctx ends or trying again is pointless. An
-// agent that cannot be reached at all is an error only at first: afterwards it is being replaced. follow calls
-// connected when it has an answer.
+// run calls follow with a new connection each time follow returns, until ctx ends or trying again is pointless. That
+// the agent cannot be reached is an error only at first: later the agent is being replaced. follow calls connected
+// when it has an answer.
 func (w *watcher) run(ctx context.Context, follow func(_ context.Context, _ *agentConn, connected func()) error) error {
 	reached, told := false, ""
 	backoff := boottime.Backoff{First: firstPause, Most: longestPause}

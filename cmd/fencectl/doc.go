@@ -13,16 +13,15 @@
 // so that tests run it in-process, and prints through a [printer], which gives every
 // verb the same -o flag.
 //
-// The verbs that ask the agent reach it through an agentConn (socket.go), which also says
-// what to do when it cannot be reached. Their output goes through a page, which lets no byte from a peer control the
-// terminal.
+// The verbs that ask the agent reach it through an agentConn (socket.go), which also says what to do when it cannot be
+// reached. Their output is printed through a page, which lets no byte from a peer control the terminal.
 //
-// Verbs run on the main goroutine. Those that wait watch the command's context, which
-// SIGINT and SIGTERM cancel. To follow the agent until then is a success; to wait in vain is none.
+// Verbs run on the main goroutine. Those that wait watch the command's context, which SIGINT and SIGTERM cancel. To
+// follow the agent until then is a success; to wait in vain is a failure.
 //
 // # Errors
 //
-// A verb returns its error and prints none. run prints each on one line of stderr and
-// turns it into the exit code: 2 if the verb had not started or returned a [usageError],
-// 3 for a [timeoutError], else 1. What is not an error but worth knowing goes to stderr with environment.warn.
+// A verb returns its error and prints none. run prints each on one line of stderr and turns it into the exit code: 2
+// if the verb had not started or returned a [usageError], 3 for a [timeoutError], otherwise 1. What is not an error
+// but worth knowing is written to stderr by environment.warn.
 package main

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// needsLinux takes the place of a verb whose work only Linux can do, whatever its arguments are.
+// needsLinux replaces a verb that works only on Linux, whatever its arguments are.
 func needsLinux(env *environment, name, short string) *cobra.Command {
 	return &cobra.Command{
 		Use:                name,

@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 )
 
-// kubeNode is what is read of a Node, with the times of what changed on it.
+// kubeNode is the part of a Node that is read, with the times of changes.
 type kubeNode struct {
 	Metadata struct {
 		Name, UID   string
@@ -43,7 +43,7 @@ func (n *kubeNode) ready() string {
 	return ""
 }
 
-// nodes reads the Nodes: the state of the one that is explained, whom the Nodes call dead, and when that changed.
+// nodes reads the Nodes: the state of the one that is explained, which nodes they call dead, and when that changed.
 func (x *explainer) nodes(ctx context.Context, e *explanation) error {
 	var list struct{ Items []kubeNode }
 	if err := x.get(ctx, &list, "get", "nodes", "-o", "json"); err != nil {
@@ -65,7 +65,7 @@ func (x *explainer) nodes(ctx context.Context, e *explanation) error {
 	return nil
 }
 
-// deathsOn are those that a Node names.
+// deathsOn adds the deaths that a Node names.
 func (x *explainer) deathsOn(n *kubeNode, told *deaths.Report, e *explanation) {
 	name := n.Metadata.Name
 	text, tells := n.Metadata.Annotations[deaths.Annotation]
@@ -114,9 +114,9 @@ func (e *explanation) about(n *kubeNode) {
 	}
 }
 
-// reports are the deaths that agents have reported to fencing-controller, by the agents' Nodes. It keeps that in
-// ConfigMaps, where agents do not ask the API server and so write no annotations (docs/adr/0061). Those that can be
-// read are returned with an error, too.
+// reports are the deaths that agents have reported to fencing-controller, by the agents' Nodes. The controller keeps
+// them in ConfigMaps, if agents do not ask the API server and so write no annotations (docs/adr/0061). With an error,
+// the reports that could be read are returned, too.
 func (x *explainer) reports(ctx context.Context) (map[string]*deaths.Report, error) {
 	var list struct {
 		Items []struct {
@@ -147,7 +147,7 @@ func (x *explainer) reports(ctx context.Context) (map[string]*deaths.Report, err
 type word struct {
 	deaths.Death
 	heard time.Time // when fencing-controller received it; zero: it is on the Node
-	stale bool      // that is too long ago: it counts no longer
+	stale bool      // that is too long ago to count
 }
 
 // wordsOf are the deaths that a Node reports: in its annotation or, if that is later, in its agent's report. garbled:

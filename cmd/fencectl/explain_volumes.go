@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
-// lost reports whether the node is one whose pods and volumes somebody waits for.
+// lost reports whether somebody may wait for the node's pods and volumes.
 func (e *explanation) lost() bool { return e.Ready != "True" || e.Tainted }
 
 // volumeSay is a volume that is attached to the node.
@@ -21,9 +21,9 @@ type volumeSay struct {
 	Attachment string     `json:"attachment"`
 	Volume     string     `json:"volume"`
 	Claim      string     `json:"claim,omitempty"` // NAMESPACE/NAME
-	Pods       []string   `json:"pods,omitempty"`  // that want the claim, on whatever node, with NAMESPACE/
+	Pods       []string   `json:"pods,omitempty"`  // that want the claim, on any node, with NAMESPACE/
 	Attacher   string     `json:"attacher"`
-	Asked      *time.Time `json:"asked,omitempty"` // when the detach was asked for; nil: it is not
+	Asked      *time.Time `json:"asked,omitempty"` // when the detach was asked for; nil: it was not
 	Error      string     `json:"error,omitempty"` // of the latest attempt
 }
 
@@ -45,8 +45,7 @@ func (v *volumeSay) text(zone *time.Location) string {
 	return what
 }
 
-// volumes are the volumes attached to a lost node: none of them is attached elsewhere while a driver's attacher
-// hangs.
+// volumes are the volumes attached to a lost node: while a driver's attacher hangs, none can be attached elsewhere.
 func (x *explainer) volumes(ctx context.Context, e *explanation) error {
 	if !e.lost() {
 		return nil
@@ -79,7 +78,7 @@ func (x *explainer) volumes(ctx context.Context, e *explanation) error {
 	return x.claims(ctx, e)
 }
 
-// claims says whose the volumes are.
+// claims finds the claims of the volumes.
 func (x *explainer) claims(ctx context.Context, e *explanation) error {
 	var volumes struct {
 		Items []struct {
@@ -136,7 +135,7 @@ func (x *explainer) users(ctx context.Context, namespace string, pods map[string
 	return nil
 }
 
-// mostAsked is how many agents are asked about a node until one answers.
+// mostAsked is how many agents are asked about a node, at most, until one answers.
 const mostAsked = 3
 
 // outlook is what an agent says about a lost node that nobody calls dead yet: how long a proof by time takes. Without

@@ -19,19 +19,19 @@ import (
 )
 
 const (
-	// kubectlTimeout is how long an answer is waited for, of a few lines.
+	// kubectlTimeout is how long kubectl may take for an answer of a few lines.
 	kubectlTimeout = 15 * time.Second
 	// clusterAsks is how many agents are asked at once.
 	clusterAsks = 16
-	// agentSelector finds the agents' pods, those of every release.
+	// agentSelector finds the agents' pods of every release.
 	agentSelector = "app.kubernetes.io/name=fencing-agent"
-	// agentConfig is the agent's configuration in a pod that does not say where it is.
+	// agentConfig is the path of the agent's configuration in a pod that does not name another.
 	agentConfig = "/etc/fencing-agent/config/agent.yaml"
-	// commandEnded is what kubectl adds after the last words of a command that has failed.
+	// commandEnded begins the line that kubectl adds after the output of a command that failed.
 	commandEnded = "command terminated with exit code"
 )
 
-// slowError is that nothing has come within a time.
+// slowError says that there was no answer within a time.
 type slowError time.Duration
 
 func (e slowError) Error() string { return fmt.Sprintf("no answer within %v", time.Duration(e)) }
@@ -41,7 +41,7 @@ const errKubectlSlow = slowError(kubectlTimeout)
 // kubeFlags are the flags of the verbs that ask kubectl.
 type kubeFlags struct {
 	program, context string
-	patience         time.Duration // for how long each of its answers is waited for; 0: kubectlTimeout
+	patience         time.Duration // how long kubectl may take for each answer; 0: kubectlTimeout
 }
 
 func newKubeFlags(cmd *cobra.Command) *kubeFlags {
@@ -75,8 +75,8 @@ func askJSON(ctx context.Context, ask func(context.Context, ...string) ([]byte, 
 	return nil
 }
 
-// runWith gives it something to read. The last line on its stderr is the error; what it printed before it failed is
-// returned too.
+// runWith also gives kubectl something to read. The last line on kubectl's stderr is the error; what kubectl printed
+// before it failed is returned, too.
 func (k *kubeFlags) runWith(ctx context.Context, input string, args ...string) ([]byte, error) {
 	patience := cmp.Or(k.patience, kubectlTimeout)
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -92,7 +92,7 @@ func (k *kubeFlags) runWith(ctx context.Context, input string, args ...string) (
 	return text, explainKubectl(err, args[0], complaint.String())
 }
 
-// explainKubectl says why it failed.
+// explainKubectl says why kubectl failed.
 func explainKubectl(err error, verb, complaint string) error {
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
 		lines := strings.Split(strings.TrimSpace(complaint), "\n")

@@ -15,7 +15,7 @@ import (
 type lunLive struct {
 	env    *environment
 	json   bool
-	size   func() (width, height int) // of the terminal; nil: the output is none
+	size   func() (width, height int) // of the terminal; nil: the output is not a terminal
 	shown  int
 	warned map[string]bool
 	damage []string // of the last picture

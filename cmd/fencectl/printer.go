@@ -83,7 +83,7 @@ func (p *printer) print(w io.Writer, result any, rows func(*table)) error {
 // table collects rows of cells and aligns their columns.
 type table struct{ tabs *tabwriter.Writer }
 
-// row adds one row. Errors of the writer come out when the table is flushed.
+// row adds one row. Errors of the writer are returned when the table is flushed.
 func (t *table) row(cells ...any) {
 	for i, c := range cells {
 		if i > 0 {

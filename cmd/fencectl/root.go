@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// environment is all that a verb may know of the process around it.
+// environment is all that a verb may know about its process.
 type environment struct {
 	name   string // how the program was called, argv[0]
 	stdin  io.Reader
@@ -70,7 +70,7 @@ const (
 	exitOK      = 0
 	exitFailed  = 1
 	exitUsage   = 2
-	exitTimeout = 3 // what was waited for has not come; nothing is wrong with the command
+	exitTimeout = 3 // waited in vain; nothing is wrong with the command
 )
 
 // timeoutError says what was waited for in vain.
@@ -78,7 +78,7 @@ type timeoutError struct{ error }
 
 func (e timeoutError) Unwrap() error { return e.error }
 
-// usageError is an error of the caller: the command cannot be meant like that.
+// usageError is an error in the command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -159,7 +159,7 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage, 3 what was waited for has
 	return root
 }
 
-// flagError says what is wanted where a flag's value cannot be read, and not what a parser has said.
+// flagError says what is allowed if a flag's value cannot be read, rather than what the parser said.
 func flagError(_ *cobra.Command, err error) error {
 	invalid := new(pflag.InvalidValueError)
 	if !errors.As(err, &invalid) {
@@ -188,7 +188,7 @@ Flags:
 Use "{{.CommandPath}} COMMAND --help" for more about a command.{{end}}
 `
 
-// asPlugin makes help and examples speak of the command that kubectl's user types.
+// asPlugin makes help and examples show the command that a user of kubectl types.
 func asPlugin(root *cobra.Command, command string) {
 	root.Use = strings.Replace(root.Use, root.Name(), pluginName, 1)
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: command}
@@ -255,8 +255,8 @@ func optional(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// markStart wraps every verb, so that an error about flags or arguments, from before the verb started, can be told
-// from the verb's own errors.
+// markStart wraps every verb, so that an error about flags or arguments, from before the verb started, can be
+// distinguished from the verb's own errors.
 func markStart(root *cobra.Command) *bool {
 	started := new(bool)
 	var wrap func(*cobra.Command)

@@ -57,7 +57,7 @@ func newAgentFlags(cmd *cobra.Command) *agentFlags {
 	return f
 }
 
-// newSocketFlag is for verbs whose --timeout is another one.
+// newSocketFlag is for verbs whose --timeout means something else.
 func newSocketFlag(cmd *cobra.Command) *agentFlags {
 	f := &agentFlags{timeout: answerPatience}
 	cmd.Flags().StringVar(&f.socket, "socket", "", "`path` of the agent's socket (default $"+envSocket+", else where an agent of a package or a DaemonSet listens)")
@@ -65,7 +65,7 @@ func newSocketFlag(cmd *cobra.Command) *agentFlags {
 	return f
 }
 
-// path is where the agent is asked.
+// path is the path of the agent's socket.
 func (f *agentFlags) path(env *environment) string {
 	return cmp.Or(f.socket, env.getenv(envSocket), client.FindSocket())
 }
@@ -103,10 +103,10 @@ type agentConn struct {
 	path     string
 	patience time.Duration
 	refused  atomic.Pointer[error] // why the last attempt to connect failed
-	spoke    atomic.Bool           // what answered began as a gRPC server does
+	spoke    atomic.Bool           // the answer began like that of a gRPC server
 }
 
-// connect is called by grpc, which would blur the error.
+// connect keeps the error for explain: grpc, which calls connect, would obscure it.
 func (a *agentConn) connect(ctx context.Context, _ string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", a.path)
 	if err != nil {
@@ -117,8 +117,8 @@ func (a *agentConn) connect(ctx context.Context, _ string) (net.Conn, error) {
 	return &attentive{Conn: conn, spoke: &a.spoke}, nil
 }
 
-// attentive looks at the first bytes of an answer: a gRPC server begins with a SETTINGS
-// frame of HTTP/2. The errors of grpc do not say what it was instead.
+// attentive looks at the first bytes of an answer: a gRPC server begins with a SETTINGS frame of HTTP/2. The errors of
+// grpc do not say what answered instead.
 type attentive struct {
 	net.Conn
 	spoke *atomic.Bool
@@ -151,8 +151,7 @@ func (a *agentConn) impatient(ctx context.Context) (_ context.Context, answered 
 	}
 }
 
-// command has the agent do something. If the agent refuses, or cannot do it now, its message is the error, and
-// refused is how it begins.
+// command has the agent do something. If the agent refuses, or cannot do it now, the error is refused and its message.
 func (f *agentFlags) command(ctx context.Context, env *environment, refused string, call func(context.Context, fencingv1.FencingControlClient) error) error {
 	conn, err := f.dial(env)
 	if err != nil {
@@ -173,7 +172,7 @@ func (f *agentFlags) command(ctx context.Context, env *environment, refused stri
 	return conn.explain(ctx, err)
 }
 
-// by is who gives a command, if it does not say so.
+// by is who gives a command, if the command line does not say so.
 func (e *environment) by(said string) string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {
@@ -201,7 +200,7 @@ func noMember(node string, members []string) error {
 // agentError is a failed call, explained.
 type agentError struct {
 	error
-	// unreachable: nobody could be asked. passing: it may work when tried again.
+	// unreachable: no agent could be asked. passing: the call may succeed when tried again.
 	unreachable, passing bool
 }
 
@@ -221,13 +220,13 @@ func (a *agentConn) explain(ctx context.Context, err error) error {
 	text := view.Clean(status.Convert(err).Message())
 	switch {
 	case errors.Is(err, io.EOF):
-		return &agentError{failed("it ended the stream"), false, true}
+		return &agentError{failed("the agent ended the stream"), false, true}
 	case errors.Is(context.Cause(ctx), errNoAnswer):
 		return &agentError{failed("no answer within %v: its process may be stopped or overloaded, see its log and state", a.patience), true, true}
 	case status.Code(err) == codes.Unavailable && !a.spoke.Load():
-		return &agentError{failed("it broke off before it spoke gRPC (%s): is that another program's socket, or does the agent just stop?", text), true, true}
+		return &agentError{failed("the connection broke before any gRPC was spoken (%s): is that another program's socket, or is the agent stopping?", text), true, true}
 	case status.Code(err) == codes.Unimplemented:
-		return &agentError{failed("it does not serve this (%s): is that another program's socket, or an older agent?", text), false, false}
+		return &agentError{failed("the server does not know this call (%s): is that another program's socket, or an older agent?", text), false, false}
 	case status.Code(err) == codes.Unavailable, status.Code(err) == codes.ResourceExhausted, status.Code(err) == codes.Internal:
 		return &agentError{failed("%s", text), false, true}
 	case ctx.Err() != nil:
@@ -240,7 +239,7 @@ func (a *agentConn) explain(ctx context.Context, err error) error {
 // explainConnect says what to do about an error of connect(2).
 func explainConnect(path string, err error) error {
 	info, statErr := os.Stat(path)
-	if errors.Is(err, syscall.ENOTDIR) { // a file stands where a folder should
+	if errors.Is(err, syscall.ENOTDIR) { // a file is where a folder should be
 		err = fs.ErrNotExist
 	}
 	switch {

@@ -71,8 +71,8 @@ func TestWhatIsNoAgent(t *testing.T) {
 		{"stale", stale, "agent socket " + stale + ": nobody listens there: the agent has stopped or died; start it"},
 		{"below a file", stale + "/agent.sock", "agent socket " + stale + "/agent.sock: it does not exist: is the agent running on this node?"},
 		{"mute", mute, "no answer within 100ms: its process may be stopped"},
-		{"web", web, "it broke off before it spoke gRPC ("},
-		{"bare", other, "does not serve this (unknown service fencing.v1.Fencing"},
+		{"web", web, "the connection broke before any gRPC was spoken ("},
+		{"bare", other, "does not know this call (unknown service fencing.v1.Fencing"},
 	} {
 		for _, verb := range [][]string{{"status"}, {"watch"}, {"watch", "--status"}} {
 			t.Run(tt.name+" "+strings.Join(verb, " "), func(t *testing.T) {

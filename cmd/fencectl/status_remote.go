@@ -25,7 +25,7 @@ type remoteFlags struct {
 	env       *environment
 	kube      *kubeFlags
 	namespace string
-	plugin    bool // it was called by kubectl
+	plugin    bool // fencectl was called by kubectl
 }
 
 func newRemoteFlags(env *environment, cmd *cobra.Command) *remoteFlags {
@@ -34,8 +34,8 @@ func newRemoteFlags(env *environment, cmd *cobra.Command) *remoteFlags {
 	return r
 }
 
-// status runs fencectl next to the agent to print the status. By the clock of that node it can tell an agent that
-// hangs from one whose clock differs from ours.
+// status runs fencectl next to the agent to print the status. By that node's clock, fencectl can distinguish an agent
+// that hangs from one whose clock differs from ours.
 func (r *remoteFlags) status(ctx context.Context, node string, shown *shownFlags, check bool, out *printer) error {
 	args := []string{"status", "-o", out.format}
 	for _, f := range []struct {
@@ -59,8 +59,8 @@ func (r *remoteFlags) beside(ctx context.Context, node string, args ...string) e
 	return errors.Join(writeText(r.env, harmless(text)), err)
 }
 
-// harmless is what a program in a pod has printed, as a terminal may show it: lines without control characters.
-// A person who controls the node, or that pod, also controls that output.
+// harmless is the output of a program in a pod in a form that a terminal may show: lines without control characters. A
+// person who controls the node, or that pod, also controls that output.
 func harmless(text []byte) []byte {
 	return bytes.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Cf, r) || r == utf8.RuneError {
@@ -73,14 +73,14 @@ func harmless(text []byte) []byte {
 // cannotBeAsked is the verdict of an agent that does not answer.
 const cannotBeAsked = "cannot be asked"
 
-// headTrouble is above what is folded.
+// headTrouble is the heading of the column that is folded.
 const headTrouble = "NOT IN ORDER"
 
 // agentLine is one agent among all.
 type agentLine struct {
 	Node    string   `json:"node"`
 	Pod     string   `json:"pod"`
-	Error   string   `json:"error,omitempty"` // it could not be asked, or is not in order
+	Error   string   `json:"error,omitempty"` // the agent could not be asked, or is not in order
 	Verdict string   `json:"verdict,omitempty"`
 	Quorum  bool     `json:"quorum"`
 	Counted uint32   `json:"counted"`
@@ -110,7 +110,7 @@ func (r *remoteFlags) all(ctx context.Context, check bool, out *printer) error {
 	return nil
 }
 
-// askAll calls ask for each of n, some at once.
+// askAll calls ask for each index below n, some of them at the same time.
 func askAll(n int, ask func(i int)) {
 	var asked sync.WaitGroup
 	room := make(chan struct{}, clusterAsks)

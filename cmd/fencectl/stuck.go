@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// errStuck says that nobody reads.
+// errStuck says that nobody reads the output.
 var errStuck = errors.New("its reader hangs")
 
-// unstuck writes to a writer that may block for ever, as a full pipe or a terminal after Ctrl-S does. A write waits
-// for a second at most; until the reader goes on, what follows is dropped at once.
+// unstuck writes to a writer that may block for ever, such as a full pipe or a terminal after Ctrl-S. A write waits
+// for at most a second; until the reader goes on, what follows is dropped at once.
 type unstuck struct {
 	to   io.Writer
 	busy chan struct{} // of one place, taken while a write is under way

@@ -19,19 +19,19 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// testRecord keeps in the agent's history that a watchdog is tried.
+// testRecord records in the agent's history that a watchdog is being tested.
 type testRecord struct {
 	env  *environment
 	file string
 	path string // of the watchdog
 }
 
-// last is what is on disk before the watchdog is armed. Without a history there is nothing to write to, which is said.
+// last writes the record that is on disk before the watchdog is armed. Without a history it warns of that.
 func (r testRecord) last() error {
 	text := "a person tries with fencectl watchdog test whether " + r.path + " resets this node"
 	err := appendHistory(r.file, history.Record{Kind: history.Tested, Text: text})
 	if errors.Is(err, fs.ErrNotExist) {
-		r.env.warn(view.Clean(r.file) + " does not exist: after the reset nobody will know that it was a test. No agent has run here, or its members.cacheFile is another one (--file)")
+		r.env.warn(view.Clean(r.file) + " does not exist: after the reset nobody will know that it was a test. No agent has run here, or its members.cacheFile has another path (--file)")
 		err = nil
 	}
 	if err != nil {
@@ -56,7 +56,7 @@ func calibrationFile(history string) string {
 	return strings.TrimSuffix(history, "-history") + "-watchdog"
 }
 
-// failed takes it back.
+// failed withdraws the record.
 func (r testRecord) failed(why string) {
 	r.note(why, history.ActionFailed)
 }
@@ -91,7 +91,7 @@ func appendHistory(path string, rec history.Record) (err error) {
 		rec.Seq = old.Records[n-1].Seq + 1
 	}
 	rec.Boot, rec.Up, rec.Wall = presentBoot(), time.Duration(boottime.Now()), time.Now()
-	slot, _ := history.NewShelf(old.Slots, &old).Place(&rec) // what is no sample has a place
+	slot, _ := history.NewShelf(old.Slots, &old).Place(&rec) // a record that is not a sample has a place
 	if _, err := f.WriteAt(history.Encode(&rec), history.Offset(slot)); err != nil {
 		return err
 	}

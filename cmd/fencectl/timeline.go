@@ -11,10 +11,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
-// eventSources are the programs of the project that make Events.
+// eventSources are this project's programs that make Events.
 var eventSources = []string{controllerName, "fencing-agent"}
 
-// headDetail is above what is folded.
+// headDetail is the heading of the column that is folded.
 const headDetail = "DETAIL"
 
 // happening is one event that the cluster knows about a node.
@@ -30,7 +30,7 @@ func (e *explanation) happened(at time.Time, node, from, what, text string) {
 	e.Happened = append(e.Happened, happening{at, node, from, what, text})
 }
 
-// events are those about Nodes, and about what fences them by devices, of the project's programs.
+// events are the Events of this project's programs about Nodes, and about their fencing by devices.
 func (x *explainer) events(ctx context.Context, e *explanation) error {
 	var list struct {
 		Items []struct {
@@ -68,7 +68,7 @@ func (x *explainer) events(ctx context.Context, e *explanation) error {
 const policyAllows = "PolicyAllows"
 
 // fences is the fencing by devices: what has happened, and the present state for the node that is explained. If
-// something cannot be read, the output says so: that is not the same as nothing.
+// something cannot be read, the output says so: unknown is not the same as nothing.
 func (x *explainer) fences(ctx context.Context, e *explanation) error {
 	list, err := x.objects(ctx, e, "nodefences.fencing-agent.io", "NodeFence")
 	if err != nil {
@@ -100,10 +100,10 @@ func (x *explainer) remediations(ctx context.Context, e *explanation) error {
 	return err
 }
 
-// noSuchKind is what kubectl says of a resource that the API server does not have.
+// noSuchKind is what kubectl says about a resource that the API server does not have.
 const noSuchKind = "doesn't have a resource type"
 
-// objects are those of a resource of the project, which a cluster need not have: that is no error.
+// objects are those of one of this project's resources. That a cluster does not have the resource is not an error.
 func (x *explainer) objects(ctx context.Context, e *explanation, resource, kind string) ([]fencingObject, error) {
 	var list struct{ Items []fencingObject }
 	if err := x.get(ctx, &list, "get", resource, "--all-namespaces", "-o", "json"); err != nil {
@@ -167,12 +167,12 @@ type fencingObject struct {
 	}
 }
 
-// joined is what there is of some words.
+// joined joins the words that are not empty.
 func joined(words ...string) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
 }
 
-// timeline prints one line a happening: of one node, or of all.
+// timeline prints one line for each event, of one node or of all.
 func (e *explanation) timeline(t *table, zone *time.Location) {
 	if len(e.Happened) == 0 {
 		t.row("nothing is told that has happened")

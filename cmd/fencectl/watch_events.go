@@ -17,8 +17,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
-// timeLayout is the time of an event to the millisecond; those of other nodes' logs are
-// compared with it.
+// timeLayout shows the time of an event to the millisecond, for comparison with the logs of other nodes.
 const timeLayout = "2006-01-02 15:04:05.000"
 
 // writeLine writes a message as JSON on one line.
@@ -48,7 +47,7 @@ type eventLog struct {
 	json  bool
 	color bool
 	width int                        // of the longest name so far
-	known map[string]*fencingv1.Node // as printed; nil: nothing was yet
+	known map[string]*fencingv1.Node // as printed; nil: nothing was printed yet
 }
 
 func newEventLog(env *environment, format string) *eventLog {
@@ -138,7 +137,7 @@ func (l *eventLog) event(ev *fencingv1.Event) error {
 	return writeText(l.env, p.Bytes())
 }
 
-// line writes one line, which is never wrapped: grep is its reader, too.
+// line writes one line, which is never wrapped, so that grep finds it.
 func (l *eventLog) line(p *view.Page, at time.Time, kind view.Span, n *fencingv1.Node, note string) {
 	addresses := make([]string, 0, len(n.GetAddresses()))
 	for _, network := range slices.Sorted(maps.Keys(n.GetAddresses())) {

@@ -148,7 +148,7 @@ func TestHowStreamsEnd(t *testing.T) {
 		{"unavailable", status.Error(codes.Unavailable, "away"), true, ": away"},
 		{"exhausted", status.Error(codes.ResourceExhausted, "slow"), true, ": slow"},
 		{"internal", status.Error(codes.Internal, "oops \x1b[2J"), true, ": oops ?[2J"},
-		{"ended", nil, true, "it ended the stream"},
+		{"ended", nil, true, "the agent ended the stream"},
 		{"denied", status.Error(codes.PermissionDenied, "not you"), false, "PermissionDenied: not you"},
 	} {
 		for _, headers := range []bool{false, true} {

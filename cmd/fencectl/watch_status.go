@@ -27,13 +27,13 @@ type statusLog struct {
 	env   *environment
 	json  bool
 	shown *shownFlags
-	size  func() (width, height int) // of the terminal; nil: the output is none
+	size  func() (width, height int) // of the terminal; nil: the output is not a terminal
 
 	began bool
 	last  verdictKey
 }
 
-// verdictKey is what makes a verdict another one.
+// verdictKey is what two verdicts must have in common to count as the same.
 type verdictKey struct {
 	permission fencingv1.Permission
 	reason     fencingv1.Reason
@@ -92,7 +92,7 @@ func (l *statusLog) print(st *fencingv1.Status) error {
 	}
 }
 
-// line prints the verdict if it is another one than before.
+// line prints the verdict if it has changed.
 func (l *statusLog) line(st *fencingv1.Status) error {
 	v, now := st.GetVerdict(), l.env.clock()
 	age, old := view.Stale(st, now)
@@ -134,10 +134,10 @@ func (l *statusLog) frame(st *fencingv1.Status) []byte {
 func screen(text []byte, width, height int, first bool, footer string) []byte {
 	var lines [][]byte
 	for line := range bytes.SplitSeq(bytes.TrimSuffix(text, []byte("\n")), []byte("\n")) {
-		// The last column stays free: what ends a line would erase it.
+		// The last column stays free: the sequence that ends a line would erase it.
 		lines = append(lines, fold(line, width-1)...)
 	}
-	// The cursor rests on a line of its own, and one is for the notice below.
+	// One line is for the cursor, and one for the notice below.
 	if room := height - 2; len(lines) > room {
 		lines = append(lines[:room-1:room-1], fmt.Appendf(nil, "... %d more lines: enlarge the window or print it once", len(lines)-room+1))
 	}
@@ -155,11 +155,11 @@ func screen(text []byte, width, height int, first bool, footer string) []byte {
 	return b.Bytes()
 }
 
-// foldIndent is the column in which what was folded goes on.
+// foldIndent is the column in which a folded line continues.
 const foldIndent = 4
 
-// fold breaks a line that is too long, at spaces where it can. The sequences that give it color
-// take no room; one that is open at the break goes on behind it.
+// fold breaks a line that is too long, at spaces where it can. The sequences for its colors take no room; a color that
+// is open at the break continues after it.
 func fold(line []byte, width int) (lines [][]byte) {
 	width = max(width, foldIndent+1)
 	for {

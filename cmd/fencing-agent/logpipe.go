@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// logPipe lets the agent write its log without ever waiting for its reader. The deciding loop logs. If a hanging
-// journal could block it, its permission to feed would run out and the node would be reset for nothing. When the
+// logPipe lets the agent write its log without ever waiting for the log's reader. The deciding loop logs: if a hanging
+// journal could block the loop, the permission to feed would expire and the node would be reset for nothing. If the
 // reader is too slow, lines are dropped and counted.
 type logPipe struct {
 	out     io.Writer
@@ -20,7 +20,7 @@ type logPipe struct {
 
 const (
 	logLines = 1024        // that may wait for the reader
-	logFlush = time.Second // how long the end of the process waits for it
+	logFlush = time.Second // how long the process waits for the reader at its end
 )
 
 // newLogPipe starts the goroutine that writes to out; close ends it.

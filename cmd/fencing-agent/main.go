@@ -55,10 +55,9 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// outliveOnlookers lets the agent go on when the terminal is closed or nobody reads its log
-// any more. Dying of that would leave the watchdog armed, and systemd, to which both signals
-// are a clean exit, would not start the agent again. Go ends a program by SIGPIPE that
-// writes to a broken stderr, even if the signal was ignored when it started.
+// outliveOnlookers lets the agent go on when the terminal is closed or nobody reads its log any more. If it ended then,
+// the watchdog would stay armed, and systemd, which takes both signals for a clean exit, would not start the agent
+// again. Go ends a program that writes to a broken stderr by SIGPIPE, even if the signal was ignored at its start.
 func outliveOnlookers() { signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE) }
 
 type flags struct {

@@ -11,13 +11,13 @@ const (
 	// mostSkew is by how much this machine's clock may differ from the API server's before that is logged. Jobs allow
 	// for 15 s.
 	mostSkew = 5 * time.Second
-	// skewAgain is how often it is said at most.
+	// skewAgain is the least time between two such log lines.
 	skewAgain = 10 * time.Minute
 )
 
-// dates compares this machine's clock with the Date of the API server's answers: executors begin nothing after a time that this
-// replica has named, by the clocks of their own machines. No decision depends on it; people should know before a node
-// fails.
+// dates compares this machine's clock with the Date of the API server's answers: executors begin nothing after a time
+// that this replica has set, by the clocks of their own machines. No decision depends on the comparison, but people
+// should know of a difference before a node fails.
 type dates struct {
 	next http.RoundTripper
 	log  *slog.Logger
@@ -39,7 +39,8 @@ func (d *dates) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// compare says once in a while that the clocks differ. The date was true at some moment of the request, and has no fractions.
+// compare logs from time to time that the clocks differ. The date was true at some moment of the request, in whole
+// seconds.
 func (d *dates) compare(date, before, after time.Time) {
 	skew := time.Duration(0)
 	switch {
@@ -56,6 +57,6 @@ func (d *dates) compare(date, before, after time.Time) {
 		return
 	}
 	d.said = after
-	d.log.Warn("this machine's clock differs from the API server's: executors on machines with another clock may refuse their Jobs; run NTP on all of them",
+	d.log.Warn("this machine's clock differs from the API server's: executors on machines with a different clock may refuse their Jobs; run NTP on all machines",
 		"aheadBy", skew.Truncate(time.Second), "allowed", mostSkew)
 }

@@ -33,10 +33,10 @@ func booksIn(id identity) string {
 	return id.namespace
 }
 
-// slim leaves out of Nodes what takes most of their room and is of no interest here.
+// slim removes from Nodes what takes most of their memory and is not needed here.
 //
-// Invariant: whether a Node is Ready stays. An agent that follows this controller learns from it alone when to say that its
-// boot runs, which holds up what a device says of that boot (docs/adr/0073).
+// Invariant: whether a Node is Ready is kept. An agent that follows this controller learns only from that when to
+// report that its boot runs, which delays what a device says about that boot (docs/adr/0073).
 func slim(o any) (any, error) {
 	if n, ok := o.(*corev1.Node); ok {
 		n.ManagedFields, n.Status.Images = nil, nil

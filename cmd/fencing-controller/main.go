@@ -1,6 +1,6 @@
 // Command fencing-controller runs in the cluster and gets the pods off nodes that the agents have proven dead: it
-// believes them by the rules of k8s/belief, sets the taint out-of-service, deletes the pods without grace, and takes
-// the taint off when the node is back. All replicas work; there is no leader.
+// believes them by the rules of k8s/belief, sets the taint out-of-service, deletes the pods without grace, and removes
+// the taint when the node is back. All replicas work; there is no leader.
 //
 // Exit codes: 0 after SIGTERM or SIGINT, 1 when it cannot start or go on, 2 for bad usage.
 package main

@@ -24,7 +24,7 @@ type pageServer struct {
 // NeedLeaderElection is false: there is no leader.
 func (*pageServer) NeedLeaderElection() bool { return false }
 
-// Start serves until the context ends. A page that cannot be served ends nothing: nodes are recovered without it.
+// Start serves until the context ends. A page that cannot be served does not stop the recovery of nodes.
 func (s *pageServer) Start(ctx context.Context) error {
 	l, err := net.Listen("tcp", s.c.PageAddress)
 	if err != nil {

@@ -108,7 +108,8 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity,
 	return program.Run(ctx, mgr, log, "controller", "version", version, "dryRun", c.DryRun, "replica", id.pod)
 }
 
-// addFencer has the manager run what fences nodes by their devices, if anything does, and what hears their crash kernels.
+// addFencer has the manager run what fences nodes by their devices, if that is enabled, and what listens to their
+// crash kernels.
 func addFencer(mgr ctrl.Manager, fencer *fencing.Runner, proven func(node string), kdump string, log *slog.Logger) error {
 	if fencer == nil {
 		return nil
@@ -126,7 +127,7 @@ func addFencer(mgr ctrl.Manager, fencer *fencing.Runner, proven func(node string
 	return nil
 }
 
-// newFencer is what fences nodes by their devices; nil if nothing does. With dryRun nothing is switched.
+// newFencer makes what fences nodes by their devices; nil if that is not enabled. With dryRun nothing is switched.
 func newFencer(c *config.Config, mgr ctrl.Manager, log *slog.Logger, id identity, there func() []reconcile.Replica) *fencing.Runner {
 	if !c.NodeFence {
 		return nil
@@ -154,7 +155,7 @@ func newFencer(c *config.Config, mgr ctrl.Manager, log *slog.Logger, id identity
 	}
 }
 
-// power is what the recovery asks about a node's power.
+// power is the function by which the recovery asks about a node's power.
 func power(f *fencing.Runner) func(ctx context.Context, node, boot string) (bool, error) {
 	if f == nil {
 		return nil
@@ -162,7 +163,7 @@ func power(f *fencing.Runner) func(ctx context.Context, node, boot string) (bool
 	return f.Proof
 }
 
-// sees is what the recovery asks about agents that see a boot.
+// sees is the function by which the recovery asks which agents see a boot.
 func sees(f *fencing.Runner) func(node, boot string) []string {
 	if f == nil {
 		return nil
@@ -178,7 +179,7 @@ func replicaPods(id identity) cache.ByObject {
 	}
 }
 
-// replicas lists the pods of the controller, as the cache has them. Outside of a cluster there is this one alone.
+// replicas lists the pods of the controller from the cache. Outside of a cluster there is only this replica.
 func replicas(ctx context.Context, c cache.Cache, id identity) func() []reconcile.Replica {
 	return func() []reconcile.Replica {
 		if id.namespace == "" {
@@ -188,7 +189,7 @@ func replicas(ctx context.Context, c cache.Cache, id identity) func() []reconcil
 		defer cancel()
 		var list corev1.PodList
 		if err := c.List(ctx, &list); err != nil {
-			return nil // then it begins at once, which is harmless
+			return nil // then this replica begins at once, which is harmless
 		}
 		var there []reconcile.Replica
 		for i := range list.Items {

@@ -37,7 +37,7 @@ Example:
 Flags (one dash or two):
 `
 
-// storageSlack is what a request may take beyond the time of its attempt.
+// storageSlack is how much longer than its attempt a request may take.
 const storageSlack = 5 * time.Second
 
 // storageFlags is the whole configuration of the storage part.
@@ -90,7 +90,7 @@ func parseStorage(args []string, stdout io.Writer) (*storageFlags, error) {
 func (f *storageFlags) check() error {
 	wrong := f.Wrong
 	wrong(f.url == "" && !f.nodeFences, "--storage-url is missing")
-	wrong(f.nodeFences && f.url+f.credentials+f.ca != "", "--node-fences asks no storage: remove --storage-url, --storage-credentials and --storage-ca")
+	wrong(f.nodeFences && f.url+f.credentials+f.ca != "", "with --node-fences no storage is asked: remove --storage-url, --storage-credentials and --storage-ca")
 	wrong(f.driver == "", "--driver is missing")
 	wrong(len(f.keys()) == 0, "--labels is empty: pods opt in by a label")
 	how := storagewatch.Cleanup(f.cleanup)
@@ -98,7 +98,7 @@ func (f *storageFlags) check() error {
 	wrong(f.nodeFences && how != storagewatch.CleanupDelete, "--node-fences needs --cleanup delete: a node that was cut off from one storage never gets the taint out-of-service for that")
 	wrong(f.nodeFences && f.timeout > nodefence.ReturnWait-storageSlack, "--node-fencer-timeout %v: with --node-fences %v is the most, since storage is given back that soon", f.timeout, nodefence.ReturnWait-storageSlack)
 	wrong(how == storagewatch.CleanupDelete && !f.refuses && !f.nodeFences,
-		"--cleanup delete needs --storage-refuses-writes: without it a node that is cut off goes on writing to a volume that is attached elsewhere")
+		"--cleanup delete needs --storage-refuses-writes: unless the storage refuses its writes, a node that is cut off goes on writing to a volume that is attached elsewhere")
 	wrong(f.poll < time.Second, "--node-poll-interval %v: 1s is the least", f.poll)
 	wrong(f.expiry < f.poll, "--node-expiry-interval %v is shorter than --node-poll-interval", f.expiry)
 	wrong(f.timeout <= 0, "--node-fencer-timeout %v: more than 0 is allowed", f.timeout)

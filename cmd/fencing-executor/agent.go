@@ -22,9 +22,9 @@ import (
 
 const (
 	actionCheck, actionMonitor = "check", "monitor"
-	// exitOff is what an agent's status ends with when the plug is off.
+	// exitOff is the exit code of an agent's status when the plug is off.
 	exitOff = 2
-	// mostMessage is as much as is kept of what an agent says.
+	// mostMessage is how many bytes of an agent's output are kept.
 	mostMessage = 1024
 	// killWait is how long an agent may keep its output open after it was ended.
 	killWait     = 2 * time.Second
@@ -94,12 +94,12 @@ func (a *agent) do(ctx context.Context, r result, fail func(string, ...any) resu
 	}
 	if a.method.Action == fenceconfig.Off && a.method.Confirm {
 		if r.Status, said = a.status(ctx); r.Status != fenceconfig.Off {
-			return fail("off was accepted, and then the plug is %s: %s", r.Status, cmp.Or(said, "the device says so"))
+			return fail("off was accepted, but the plug is %s: %s", r.Status, cmp.Or(said, "the device says so"))
 		}
 	}
 	if a.method.Storage.Reset {
 		if err := a.barrier(ctx); err != nil {
-			return fail("off was confirmed, and then: %v", err)
+			return fail("off was confirmed, but then: %v", err)
 		}
 		r.Barrier = true
 	}
@@ -112,10 +112,10 @@ type agent struct {
 	path, node string
 	method     fenceconfig.Method
 	secrets    map[string]string
-	env        []string // beside its own
+	env        []string // in addition to its own
 }
 
-// status asks for it: on, off or unknown.
+// status asks the device for the plug's status: on, off or unknown.
 func (a *agent) status(ctx context.Context) (status, said string) {
 	code, said, err := a.run(ctx, "status")
 	switch {
@@ -140,11 +140,11 @@ func (a *agent) input(action string) string {
 	if a.node != "" {
 		fmt.Fprintf(&b, "nodename=%s\n", a.node)
 	}
-	fmt.Fprintf(&b, "action=%s\n", action) // last: it holds
+	fmt.Fprintf(&b, "action=%s\n", action) // last, so that no option overrides it
 	return b.String()
 }
 
-// run runs the agent. A time that is up is an error, whatever the exit code.
+// run runs the agent. If the time is up, that is an error, whatever the exit code.
 func (a *agent) run(ctx context.Context, action string) (code int, said string, err error) {
 	if err := a.takes(); err != nil {
 		return 0, "", err
@@ -177,7 +177,7 @@ func (a *agent) takes() error {
 	return nil
 }
 
-// limited drops what is more than its limit.
+// limited drops what exceeds its limit.
 type limited struct {
 	to   *bytes.Buffer
 	left int
@@ -190,7 +190,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// metadata asks the agent what it knows.
+// metadata asks the agent for its options and actions.
 func (a *agent) metadata(ctx context.Context) (fenceconfig.Agent, error) {
 	ctx, cancel := context.WithTimeout(ctx, metadataTime)
 	defer cancel()
@@ -230,7 +230,7 @@ func parseMetadata(text []byte) (fenceconfig.Agent, error) {
 	return out, nil
 }
 
-// printMetadata prints what all agents of a folder know.
+// printMetadata prints the metadata of all agents of a folder.
 func printMetadata(ctx context.Context, dir string, out, diag io.Writer) int {
 	paths, err := filepath.Glob(filepath.Join(dir, "fence_*"))
 	if err != nil || len(paths) == 0 {
@@ -255,7 +255,7 @@ func printMetadata(ctx context.Context, dir string, out, diag io.Writer) int {
 	return 0
 }
 
-// mask takes all secrets and control characters out of a text for people, and shortens it.
+// mask removes all secrets and control characters from a text for people, and shortens it.
 func mask(text string, m fenceconfig.Method, secrets map[string]string) string {
 	values := []string{}
 	for _, v := range secrets {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// barrier resets each logical unit of the method, and nothing beyond it. It returns nil only when all have confirmed
-// that: then nothing that the target had accepted before is still under way.
+// barrier resets each logical unit of the method, and nothing else. It returns nil only if all resets were confirmed:
+// then no command that the target had accepted before is still under way.
 func (a *agent) barrier(ctx context.Context) error {
 	devices := a.method.Devices()
 	if len(devices) == 0 {
@@ -19,7 +19,7 @@ func (a *agent) barrier(ctx context.Context) error {
 	}
 	for _, device := range devices {
 		if !strings.HasPrefix(device, "/") {
-			return fmt.Errorf("%s is no path of a device: its logical unit is not reset", device)
+			return fmt.Errorf("%s is not the path of a device: its logical unit is not reset", device)
 		}
 		c := exec.CommandContext(ctx, "sg_reset", "--no-esc", "--device", device)
 		var complaint bytes.Buffer

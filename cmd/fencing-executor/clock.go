@@ -6,31 +6,31 @@ import (
 )
 
 const (
-	// madeVariable is when the Job was made, by the clock of the controller that did. One of an older version does not say so.
+	// madeVariable says when the Job was made, by the controller's clock. A Job of an older controller does not have it.
 	madeVariable = "FENCING_MADE_AT"
 	// clocks is by how much the clocks of two machines may differ; the controller waits as long (k8s/nodefence).
 	clocks = 15 * time.Second
 )
 
-// clock says why nothing may be started now. Two machines' clocks are compared: the controller's, which has made the
+// clock says why nothing may be started now. It compares the clocks of two machines: the controller's, which made the
 // Job, and this node's.
 //
-// Invariant: a Job that was delayed does not act when all others believe that it never will. So nothing is started
-// after notAfter, nor if this clock is behind by more than the controller allows for: the Job would act too late
-// without knowing.
+// Invariant: a delayed Job does not act when all others believe that it never will. So nothing is started after
+// notAfter, nor if this clock is behind by more than the controller allows for: otherwise the Job would act too late
+// without noticing.
 func clock(notAfter time.Time, made string, now time.Time) error {
 	at, err := time.Parse(time.RFC3339, made)
 	known := err == nil
 	switch late := now.Sub(notAfter); {
 	case late >= 0 && known:
 		return fmt.Errorf("it is too late: nothing may start after %s, and this node's clock says %s, %v after that. The Job was made at %s by the controller's clock: "+
-			"if it has not waited for this long, the two clocks differ: compare them, and correct the wrong one", stamp(notAfter), stamp(now), late.Truncate(time.Second), stamp(at))
+			"if the Job has not waited for this long, the two clocks differ: compare them, and correct the wrong one", stamp(notAfter), stamp(now), late.Truncate(time.Second), stamp(at))
 	case late >= 0:
 		return fmt.Errorf("it is too late: nothing may start after %s, and this node's clock says %s, %v after that. "+
 			"If the Job has not waited for this long, the clocks of this node and of the controller differ", stamp(notAfter), stamp(now), late.Truncate(time.Second))
 	case known && at.Sub(now) > clocks:
-		return fmt.Errorf("this node's clock is wrong, or the controller's: the Job was made at %s, and it is %s here, %v before that; at most %v are allowed, "+
-			"since what acts by a clock that is behind acts when nobody expects it any more", stamp(at), stamp(now), at.Sub(now).Truncate(time.Second), clocks)
+		return fmt.Errorf("this node's clock is wrong, or the controller's: the Job was made at %s, and this clock says %s, %v before that; at most %v are allowed, "+
+			"since a Job that goes by a clock that is behind acts when nobody expects it any more", stamp(at), stamp(now), at.Sub(now).Truncate(time.Second), clocks)
 	default:
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// ownGroup ends what an agent has started together with it: ipmitool, ssh and others.
+// ownGroup makes programs that an agent has started, such as ipmitool and ssh, end together with it.
 func ownGroup(c *exec.Cmd) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }

@@ -6,7 +6,7 @@
 // off it asks for the status, and only off is a success. What it prints, and writes as the pod's termination message,
 // contains no secrets.
 //
-// Exit codes: 0 the action was carried out and, for off, confirmed; 1 it was not, or nobody knows; 2 bad usage.
+// Exit codes: 0 the action was carried out and, for off, confirmed; 1 it was not, or that is unknown; 2 bad usage.
 package main
 
 import (
@@ -55,7 +55,7 @@ func main() {
 	os.Exit(code)
 }
 
-// flags are those of both commands.
+// flags are the flags of all commands.
 type flags struct {
 	dir, digest, node, action, agents, message, only string
 	notAfter                                         time.Time
@@ -135,7 +135,7 @@ type result struct {
 	OK      bool   `json:"ok"`
 	Agent   string `json:"agent,omitempty"`
 	Action  string `json:"action,omitempty"`
-	Status  string `json:"status,omitempty"`  // on, off, or unknown, if it was asked for
+	Status  string `json:"status,omitempty"`  // on, off or unknown, if the status was asked for
 	Barrier bool   `json:"barrier,omitempty"` // each logical unit was reset after off
 	Message string `json:"message,omitempty"`
 }

@@ -93,7 +93,7 @@ func TestOffIsConfirmed(t *testing.T) {
 	}
 	set(t, dir, "plug", "on")
 	set(t, dir, "mode", "lies")
-	if code, r, _ = try(t, dir, minute); code != 1 || r.OK || !strings.Contains(r.Message, "then the plug is on") {
+	if code, r, _ = try(t, dir, minute); code != 1 || r.OK || !strings.Contains(r.Message, "but the plug is on") {
 		t.Errorf("a device that says off and is on: %d %+v", code, r)
 	}
 	set(t, dir, "method/method.properties", "template=t\naction=off\nconfirm=none\n")

@@ -23,26 +23,27 @@ const (
 	rehearsalTime = 40 * time.Second
 )
 
-// want is what an agent says that has ended before it reached its device, for want of a program, a library or a name.
-// Its only message about ssh is that it could not log in, which on loopback it has then not tried.
+// want matches the output of an agent that ended before it reached its device, because a program, a library or a name
+// is missing. If ssh is missing, the agent only says that it could not log in, which on loopback means that it never
+// tried.
 var want = regexp.MustCompile(`(?i)no module named|command not found|command was not found|not found or not (?:accessible|executable)|no such file or directory|unable to run|unable to find|` +
 	`no user exists|error while loading shared libraries|is missing or is not executable|cannot run command|unable to connect/login|nameerror|attributeerror|modulenotfounderror|importerror|permission ?error|name '\w+' is not defined`)
 
-// elsewhere is what an agent prints once it has got as far as a network.
+// elsewhere matches what an agent prints once it has tried to use a network.
 var elsewhere = regexp.MustCompile(`(?i)connection refused|could not resolve host|name resolution|name or service not known`)
 
-// rehearsal is one way in which an agent was run against a device that does not answer as it wishes.
+// rehearsal is one run of an agent against a device that lets nobody in.
 type rehearsal struct {
 	agent, way string
-	heard      bool   // something of it has reached the device
-	said       string // its last words
+	heard      bool   // something from the agent has reached the device
+	said       string // the end of its output
 }
 
-// cannot reports whether it would never reach a device.
+// cannot reports whether the agent would never reach a device.
 func (r rehearsal) cannot() bool { return !r.heard && want.MatchString(r.said) }
 
 // stand is a device on loopback that listens on one port for both TCP and UDP, answers a little and remembers that it
-// was asked. It is a proxy as well, so that agents of clouds come here and go nowhere else.
+// was asked. It is also a proxy, so that agents for clouds connect to it and to nothing else.
 type stand struct {
 	tcp   net.Listener
 	udp   net.PacketConn
@@ -87,7 +88,7 @@ func (s *stand) close() {
 	_ = s.udp.Close()
 }
 
-// answer lets whatever it is log in nowhere. That somebody has connected is enough: no agent does so before it has its programs.
+// answer lets nobody log in. A connection is enough: no agent connects before it has found its programs.
 func (s *stand) answer(c net.Conn) {
 	defer c.Close()
 	s.heard.Store(true)
@@ -104,8 +105,8 @@ func (s *stand) answer(c net.Conn) {
 	}
 }
 
-// ways are how an agent may reach its device: in its default way, by ssh, and by TLS. An agent that works on devices
-// of its own machine has none of these.
+// ways are how an agent may reach its device: in its default way, by ssh, and by TLS. An agent for devices of its own
+// machine has none of these.
 func ways(a fenceconfig.Agent) []string {
 	if a.Knows("devices") {
 		return nil
@@ -130,7 +131,7 @@ func rehearse(ctx context.Context, dir, name, way string, known fenceconfig.Agen
 	defer s.close()
 	given := map[string]string{}
 	offer := func(value string, keys ...string) {
-		for _, key := range keys { // names of one option: the first that it knows
+		for _, key := range keys { // names of one option: the first one that the agent knows is used
 			if known.Knows(key) {
 				given[key] = value
 				return
@@ -168,7 +169,7 @@ func rehearse(ctx context.Context, dir, name, way string, known fenceconfig.Agen
 	ctx, cancel := context.WithTimeout(ctx, rehearsalTime)
 	defer cancel()
 	_, said, err := a.run(ctx, "status")
-	// One that has no option for the address or the port has asked another.
+	// An agent without an option for the address or the port has asked another device.
 	r.heard = s.heard.Load() || elsewhere.MatchString(said)
 	r.said = tail(mask(said+" "+errText(err), m, nil))
 	return r
@@ -240,7 +241,7 @@ func tryAll(ctx context.Context, f flags, out, diag io.Writer) int {
 // home is where an agent, and what it runs, may write: the account of the executor has no folder of its own.
 func home() string { return "HOME=" + os.TempDir() }
 
-// tail is the end of a text, where agents say what has happened.
+// tail is the end of a text, where agents say what happened.
 func tail(text string) string {
 	if len(text) > 300 {
 		return "..." + strings.ToValidUTF8(text[len(text)-300:], "")

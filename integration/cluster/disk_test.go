@@ -41,7 +41,7 @@ func diskFull(t *testing.T, c *cluster.Cluster) {
 	await(t, c, "it obeys again, and says that it cannot remember that", disarmed(node, false), unsaved(t, c, node, 1), cluster.GroupWhole(c.Names()...))
 	hold(t, c, "nothing else is the matter", 8*time.Second, cluster.GroupWhole(c.Names()...), unsaved(t, c, node, 1), cluster.AgentsReady(c.Names()...), unharmed(c.Names(), before), notDead(node, rest...))
 	if !c.OwnKernels() { // else the log is on the same disk
-		if text := kubectl(t, c, "-n", cluster.Space, "logs", look(t, c).AgentPod(node).Name); !strings.Contains(text, "cannot store what is known of this node's Node") || !strings.Contains(text, "no space left on device") {
+		if text := kubectl(t, c, "-n", cluster.Space, "logs", look(t, c).AgentPod(node).Name); !strings.Contains(text, "cannot store what this agent knows about this node's Node") || !strings.Contains(text, "no space left on device") {
 			t.Errorf("the log does not say that something cannot be remembered")
 		}
 	}

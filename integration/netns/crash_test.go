@@ -44,7 +44,7 @@ func TestCrashWhileTheLUNHangs(t *testing.T) {
 	if err := again.Wait(ctx); !errors.As(err, &exit) || exit.ExitCode() != 1 {
 		t.Errorf("an agent beside the one that cannot end: %v", err)
 	}
-	want := fmt.Sprintf("held by process %d, which was killed and cannot end", victim.PID())
+	want := fmt.Sprintf("held by process %d, which was killed and cannot exit", victim.PID())
 	if !strings.Contains(said.String(), want) {
 		t.Errorf("it does not say %q:\n%s", want, said)
 	}

@@ -57,9 +57,9 @@ func render(chartPath, example string) (map[string][]byte, error) {
 }
 
 // controllerHeader says what an operator has to know before he applies it.
-const controllerHeader = `# Made by make manifests from deploy/controller/chart. fencing-controller is in a namespace of its own: the agents' is
-# privileged, this one is restricted. docs/controller.md says what it does and what to decide before dryRun becomes false. Set the
-# image first: there is no public one. The policies name the namespace and the account: edit them too, or they match nothing.
+const controllerHeader = `# Made by make manifests from deploy/controller/chart. fencing-controller has its own namespace: the agents' is privileged, this
+# one is restricted. docs/controller.md says what it does and what to decide before dryRun becomes false. Set the image first: there
+# is no public one. The policies name the namespace and the account: if you edit these, edit the policies, or they match nothing.
 `
 
 // renderController renders the controller's chart as it is by default, but for its image, which nobody has built yet.

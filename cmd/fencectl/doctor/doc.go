@@ -2,6 +2,6 @@
 // and the storage's time limits. It is what fencectl doctor and fencectl watchdog list print.
 //
 // It only reads files below a root, which a test makes. The exception is the parts of the agent: these are checked
-// with the code of the agent's start, on this machine. It opens no device and changes nothing. Nothing of a key is
-// ever in a finding. Called from one goroutine; it may block on a file system that hangs.
+// with the code of the agent's start, on this machine. It opens no device and changes nothing. No finding contains any
+// part of a key. Its functions are called from one goroutine, and may block on a file system that hangs.
 package doctor

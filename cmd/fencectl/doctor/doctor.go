@@ -41,7 +41,7 @@ type Finding struct {
 // noStart begins what to do about a finding that keeps the agent from starting.
 const noStart = "the agent does not start"
 
-// Ends reports whether the agent does not start because of it.
+// Ends reports whether the finding keeps the agent from starting.
 func (f Finding) Ends() bool { return f.Level == Wrong && strings.HasPrefix(f.Do, noStart) }
 
 // Format is what the superblock of a LUN says.
@@ -49,15 +49,15 @@ type Format struct {
 	Cluster, NodeGroup string
 	Slots              int
 	ReadOnly           bool
-	Damaged            []string // which of its copies are, in words
-	Set                string   // of three devices that this is one of; empty: of none
-	Place, Of          int      // in the set; of a device outside of any 1 of 1
+	Damaged            []string // the damaged copies of it, in words
+	Set                string   // identity of the set of three to which the device belongs; empty: no set
+	Place, Of          int      // place in the set; 1 of 1 for a device outside of any set
 }
 
-// Machine is what is looked at.
+// Machine is the machine to look at.
 type Machine struct {
 	Root         string                              // of the file system; empty: the machine's own
-	Config       *config.Config                      // nil: what follows from one is not looked at
+	Config       *config.Config                      // nil: what follows from a configuration is not looked at
 	FormattedFor func(device string) (Format, error) // reads for which group a LUN of this machine is formatted
 
 	writes func(folder string) error // nil if this process may write there; nil: access(2) is asked
@@ -65,7 +65,7 @@ type Machine struct {
 
 // Watchdog is one device as sysfs shows it.
 type Watchdog struct {
-	Name     string   `json:"name"` // such as watchdog0; watchdog: its driver is none of the watchdog core, and shows nothing in sysfs
+	Name     string   `json:"name"` // such as watchdog0; watchdog: its driver does not use the watchdog core, and shows nothing in sysfs
 	Identity string   `json:"identity"`
 	State    string   `json:"state"`   // active, inactive, or empty where the kernel does not tell
 	Timeout  string   `json:"timeout"` // seconds
@@ -95,7 +95,7 @@ func (m *Machine) Watchdogs() (list []Watchdog) {
 	holders := m.holders()
 	for _, dir := range m.glob("/sys/class/watchdog/watchdog*") {
 		w := Watchdog{Name: path.Base(dir)}
-		w.Identity, _ = m.read(dir + "/identity") // a kernel without it shows none
+		w.Identity, _ = m.read(dir + "/identity") // some kernels show none
 		w.State, _ = m.read(dir + "/state")
 		w.Timeout, _ = m.read(dir + "/timeout")
 		text, _ := m.read(dir + "/nowayout")
@@ -113,9 +113,9 @@ func (m *Machine) Watchdogs() (list []Watchdog) {
 	return list
 }
 
-// outsideOfCore is the watchdog of a driver that is none of the kernel's watchdog core, such as ipmi_watchdog and ib700wdt: it has
-// /dev/watchdog and nothing below /sys/class/watchdog. A device node that somebody made by hand has no driver behind
-// it.
+// outsideOfCore is the watchdog of a driver that does not use the kernel's watchdog core, such as ipmi_watchdog and
+// ib700wdt: it has /dev/watchdog, and nothing below /sys/class/watchdog. A device node that was made by hand has no
+// driver.
 func (m *Machine) outsideOfCore() (w Watchdog, found bool) {
 	for _, name := range []string{"/dev/watchdog", "/sys/class/misc/watchdog"} {
 		if _, err := os.Stat(filepath.Join(m.Root, name)); err != nil {
@@ -164,7 +164,7 @@ func (m *Machine) Look() (out []Finding) {
 	return out
 }
 
-// storeHolder keeps a copy of the agent's descriptor (FileDescriptorStoreMax= of its unit). It feeds nothing by that.
+// storeHolder keeps a copy of the agent's descriptor (FileDescriptorStoreMax= of its unit). That feeds nothing.
 const storeHolder = "systemd (1)"
 
 func (m *Machine) watchdogs() (out []Finding) {
@@ -174,7 +174,7 @@ func (m *Machine) watchdogs() (out []Finding) {
 		if m.Config != nil && m.Config.Watchdog.Driver == config.DriverNone {
 			level = Warn // it decides and reports, and needs none until the driver is set
 		}
-		return []Finding{{level, "watchdog", "there is none in /sys/class/watchdog, and no driver stands behind /dev/watchdog", "load the driver of the board (ipmi_watchdog, iTCO_wdt, hpwdt, sp5100_tco) or, for want of one, softdog; see deploy/node"}}
+		return []Finding{{level, "watchdog", "there is none in /sys/class/watchdog, and /dev/watchdog has no driver", "load the driver of the board (ipmi_watchdog, iTCO_wdt, hpwdt, sp5100_tco) or, for want of one, softdog; see deploy/node"}}
 	}
 	feeds := m.systemd().Level != OK
 	for _, w := range list {
@@ -187,7 +187,7 @@ func (m *Machine) watchdogs() (out []Finding) {
 		})
 		switch {
 		case len(foreign) > 0:
-			f.Level, f.Do = Wrong, "two cannot feed one watchdog, and a node that is fed by another is not reset: stop "+strings.Join(foreign, ", ")+", or give the agent another device (watchdog.device)"
+			f.Level, f.Do = Wrong, "two programs cannot feed one watchdog, and a node whose watchdog another program feeds is not reset: stop "+strings.Join(foreign, ", ")+", or give the agent another device (watchdog.device)"
 			f.Found += ", held by " + strings.Join(w.Holders, ", ")
 		case len(w.Holders) == 1 && w.Holders[0] == storeHolder:
 			f.Level, f.Do = Warn, "start the agent, or the machine will be reset; if no agent was killed here, systemd feeds it: look for RuntimeWatchdogSec= in all its files, and for systemd.watchdog_sec= on the kernel's command line"
@@ -195,7 +195,7 @@ func (m *Machine) watchdogs() (out []Finding) {
 		case len(w.Holders) > 0:
 			f.Found += ", held by " + strings.Join(w.Holders, ", ")
 		case w.State == "active":
-			f.Level, f.Found, f.Do = Warn, f.Found+", it counts down and nobody holds it", "an agent that was killed leaves it so, and the machine will be reset; start the agent"
+			f.Level, f.Found, f.Do = Warn, f.Found+", it counts down and nobody holds it", "a killed agent leaves its watchdog in this state, and the machine will be reset: start the agent"
 		}
 		if w.NoWayOut {
 			f.Found += ", nowayout"
@@ -207,7 +207,7 @@ func (m *Machine) watchdogs() (out []Finding) {
 			f.Level, f.Do = Warn, "softdog does not fire when the kernel hangs: use the board's own watchdog where there is one"
 		}
 		if w.Name == "watchdog" && f.Level == OK {
-			f.Level, f.Do = Warn, "the agent can use it, and knows its timeout when it has armed it; whether it counts down cannot be seen before, so an agent that starts counts nobody for some seconds, and no node with it says when it is dead: prefer a driver that is in /sys/class/watchdog"
+			f.Level, f.Do = Warn, "the agent can use this watchdog, and learns its timeout by arming it; before that, nobody can see whether it counts down, so a starting agent counts nobody for some seconds, and no node with such a watchdog announces when it is dead: prefer a driver that is in /sys/class/watchdog"
 		}
 		if tried == Wrong && f.Level != Wrong || f.Level == OK {
 			f.Level, f.Do = tried, do
@@ -258,7 +258,7 @@ func (m *Machine) keys() []Finding {
 	return []Finding{{OK, subject, file + " is readable by its owner alone", ""}}
 }
 
-// cause is the error without the path, which may be that of a test's root.
+// cause is the error without the path, which may be below a test's root.
 func cause(err error) string {
 	if e, ok := err.(*fs.PathError); ok { //nolint:errorlint // os.Stat returns it as it is
 		return e.Err.Error()
@@ -266,7 +266,7 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// networks looks at what the configuration names, where the parts of the agent cannot be looked at.
+// networks looks at the networks that the configuration names, if the parts of the agent cannot be looked at.
 func (m *Machine) networks() (out []Finding) {
 	if m.here() {
 		return nil // Parts looks at them, by the address that the agent takes
@@ -313,7 +313,7 @@ func (m *Machine) port(subject string, at netip.AddrPort) Finding {
 	case who.PID == 0:
 		return Finding{Warn, subject, "somebody listens, " + who.String(), "run this as root, in the node's PID namespace; only the agent may"}
 	}
-	return Finding{Wrong, subject, who.String() + " listens", "the agent runs without this until it is free: give one of the two another address or port"}
+	return Finding{Wrong, subject, who.String() + " listens", "the agent runs without this port until it is free: give one of the two programs another address or port"}
 }
 
 // AgentRuns reports whether a process of that name is there.
@@ -324,7 +324,7 @@ func (m *Machine) AgentRuns() bool {
 	})
 }
 
-// find looks for a device of lun.devices. One that is named by its WWN has one of two links, as the agent looks for it.
+// find looks for a device of lun.devices. A device that is named by its WWN has one of two links.
 func (m *Machine) find(device string) (err error) {
 	paths := []string{device}
 	if name, ok := strings.CutPrefix(device, "wwn:"); ok {
@@ -339,8 +339,8 @@ func (m *Machine) find(device string) (err error) {
 	return err
 }
 
-// lunLater is what becomes of a LUN that is away, or not in order yet.
-const lunLater = "the agent runs without it, and takes part in no tie-break, until it can be used"
+// lunLater says what the agent does while a LUN is away, or not in order yet.
+const lunLater = "the agent runs without the LUN, and takes part in no tie-break, until the LUN can be used"
 
 // lun compares a LUN that is there with the configuration, as the agent does when it starts.
 func (m *Machine) lun(device string) Finding {
@@ -351,15 +351,15 @@ func (m *Machine) lun(device string) Finding {
 	f, err := m.FormattedFor(device)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return Finding{Warn, "LUN", device + " is there, and for which cluster it is formatted cannot be told: " + cause(err), "run this as root"}
+		return Finding{Warn, "LUN", device + " is there, but it cannot be read for which cluster it is formatted: " + cause(err), "run this as root"}
 	case err != nil:
-		return Finding{Wrong, "LUN", device + " cannot be used: " + cause(err), lunLater + "; only a device or a format of a kind that it does not know ends its start; see fencectl lun inspect"}
+		return Finding{Wrong, "LUN", device + " cannot be used: " + cause(err), lunLater + "; the agent refuses to start only if it does not know the kind of device or format; see fencectl lun inspect"}
 	case f.Cluster != c.Cluster || f.NodeGroup != c.NodeGroup:
-		return Finding{Wrong, "LUN", fmt.Sprintf("%s is formatted for cluster %q, node group %q, and the configuration is of cluster %q, node group %q", device, f.Cluster, f.NodeGroup, c.Cluster, c.NodeGroup),
-			"correct lun.devices, cluster or nodeGroup: the agent ends with that"}
+		return Finding{Wrong, "LUN", fmt.Sprintf("%s is formatted for cluster %q, node group %q, and the configuration is for cluster %q, node group %q", device, f.Cluster, f.NodeGroup, c.Cluster, c.NodeGroup),
+			"correct lun.devices, cluster or nodeGroup: the agent exits with this error"}
 	case f.Slots < len(c.Members.Static):
 		return Finding{Wrong, "LUN", fmt.Sprintf("%s has %d slots for %d members", device, f.Slots, len(c.Members.Static)),
-			"format it with more --slots: the agent ends with that"}
+			"format it with more --slots: the agent exits with this error"}
 	case f.ReadOnly:
 		return Finding{Wrong, "LUN", device + " is read-only", "map it read-write to this node; " + lunLater}
 	case len(f.Damaged) > 0:

@@ -71,7 +71,7 @@ func TestFindings(t *testing.T) {
 		says    string
 	}{
 		"no watchdog":                     {map[string]string{"sys/class/watchdog/watchdog0/identity": "-", "sys/class/watchdog/watchdog0/timeout": "-", "sys/class/watchdog/watchdog0/state": "-"}, Wrong, "watchdog", "there is none"},
-		"no driver":                       {map[string]string{"sys/class/watchdog/watchdog0/identity": "-", "sys/class/watchdog/watchdog0/timeout": "-", "sys/class/watchdog/watchdog0/state": "-", "dev/watchdog": ""}, Wrong, "watchdog", "no driver stands behind /dev/watchdog"},
+		"no driver":                       {map[string]string{"sys/class/watchdog/watchdog0/identity": "-", "sys/class/watchdog/watchdog0/timeout": "-", "sys/class/watchdog/watchdog0/state": "-", "dev/watchdog": ""}, Wrong, "watchdog", "/dev/watchdog has no driver"},
 		"outside of the core":             {map[string]string{"sys/class/watchdog/watchdog0/identity": "-", "sys/class/watchdog/watchdog0/timeout": "-", "sys/class/watchdog/watchdog0/state": "-", "dev/watchdog": "", "sys/class/misc/watchdog/dev": "10:130", "sys/module/ipmi_watchdog/refcnt": "0", "proc/7/fd/3": "->/dev/watchdog"}, Warn, "watchdog", "IPMI, timeout ? s, held by fencing-agent (7)"},
 		"held by another":                 {map[string]string{"proc/7/comm": "wd_keepalive"}, Wrong, "watchdog0", "held by wd_keepalive (7)"},
 		"held by two":                     {map[string]string{"proc/9/comm": "sbd", "proc/9/fd/5": "->/dev/watchdog"}, Wrong, "watchdog0", "sbd (9)"},
@@ -186,7 +186,7 @@ func TestLUNThatCannotBeUsed(t *testing.T) {
 	}{
 		"read-only":   {format: Format{Cluster: "prod", NodeGroup: "st", Slots: 8, ReadOnly: true}, says: "is read-only; map it read-write to this node; " + lunLater},
 		"no LUN":      {err: errors.New("block device required"), says: "cannot be used: block device required; " + lunLater},
-		"other group": {format: Format{Cluster: "test", NodeGroup: "st", Slots: 8, ReadOnly: true}, says: "the agent ends with that"},
+		"other group": {format: Format{Cluster: "test", NodeGroup: "st", Slots: 8, ReadOnly: true}, says: "the agent exits with this error"},
 	} {
 		m := &Machine{Config: &config.Config{Cluster: "prod", NodeGroup: "st"}, FormattedFor: func(string) (Format, error) { return c.format, c.err }}
 		if f := m.lun("/dev/x"); f.Level != Wrong || !strings.Contains(f.Found+"; "+f.Do, c.says) {

@@ -2,7 +2,8 @@ package doctor
 
 import "strings"
 
-// Set looks whether the devices of the LUN were formatted as one, as far as that can be read: nothing is found if they were.
+// Set looks whether the devices of the LUN were formatted as one set, as far as they can be read; if so, there is no
+// finding.
 func (m *Machine) Set() (out []Finding) {
 	devices := m.Config.LUN.Devices
 	known := map[int]Format{}
@@ -11,7 +12,7 @@ func (m *Machine) Set() (out []Finding) {
 			known[i] = f
 		}
 	}
-	// fit reports whether those that are known, but for one, are of one set, each once.
+	// fit reports whether the known devices, except for one, belong to one set, each once.
 	fit := func(without int) bool {
 		set, slots, seen := "", 0, map[int]bool{}
 		for i, f := range known {
@@ -36,7 +37,7 @@ func (m *Machine) Set() (out []Finding) {
 	}
 	const mend = "correct lun.devices, or format all devices of the set together, once, with fencectl lun init"
 	if len(odd) == 1 {
-		return []Finding{{Wrong, "LUN", odd[0] + " is not of the set of the others", "the agent leaves it out until it is restarted; " + mend}}
+		return []Finding{{Wrong, "LUN", odd[0] + " does not belong to the same set as the others", "the agent leaves it out until it is restarted; " + mend}}
 	}
 	return []Finding{{Wrong, "LUN", strings.Join(devices, ", ") + ": the devices do not belong together", noStart + ": " + mend}}
 }

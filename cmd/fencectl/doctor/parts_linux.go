@@ -26,11 +26,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// later says what happens to a missing part, in the words of the agent.
+// later says what happens to a missing part, with the agent's own text.
 var later = strings.ToLower(trouble.PartMissing.Means[:1]) + strings.TrimSuffix(trouble.PartMissing.Means[1:], ".")
 
-// Parts looks at the parts of the agent of Config with the code that its start looks with, up to the point before it binds or opens
-// anything.
+// Parts looks at the parts of the agent of Config with the code of the agent's start, up to the point before that
+// binds or opens anything.
 func (m *Machine) Parts() (out []Finding) {
 	for i := range m.Config.SystemNetworks {
 		out = append(out, m.address(&m.Config.SystemNetworks[i])...)
@@ -92,7 +92,7 @@ func (m *Machine) address(sn *config.SystemNetwork) []Finding {
 	case slices.ContainsFunc(all, func(o roster.Member) bool {
 		return o.Name != m.Config.NodeName && o.Addresses[sn.Name] == l.Address.String()
 	}):
-		return []Finding{{Wrong, subject, fmt.Sprintf("%v (%s) is another member's on the list", l.Address, l.Interface), noStart + ": correct the list, nodeName or the network"}}
+		return []Finding{{Wrong, subject, fmt.Sprintf("%v (%s) is another member's address on the list", l.Address, l.Interface), noStart + ": correct the list, nodeName or the network"}}
 	case want.IsValid() && want != l.Address && m.Config.Members.Source != config.SourceKubernetes:
 		return []Finding{{Wrong, subject, fmt.Sprintf("%v (%s), and the list of members has %v for this node", l.Address, l.Interface, want),
 			"give the node that address, or correct the list, nodeName or the network; " + later}}
@@ -105,7 +105,7 @@ func (m *Machine) address(sn *config.SystemNetwork) []Finding {
 	return []Finding{is, m.port("port "+strconv.Itoa(sn.Port)+" "+sn.Name, at)}
 }
 
-// members are those of the configuration, or what the agent remembers of another source; nil: it remembers nothing.
+// members are the configured members, or those that the agent remembers from another source; nil: it remembers none.
 func (m *Machine) members() []roster.Member {
 	if m.Config.Members.Source == config.SourceStatic {
 		return m.Config.Members.List()
@@ -266,7 +266,7 @@ func (m *Machine) device() Finding {
 	return Finding{Wrong, subject, err.Error(), later + "; until then the node counts unguarded, and its death is not proven by time"}
 }
 
-// memory looks whether the agent can read its lists, and keep others. An agent that remembers a list starts with that.
+// memory looks whether the agent can read its lists, and store others. An agent that remembers a list starts with it.
 func (m *Machine) memory() Finding {
 	const subject = "members.cacheFile"
 	remembers, do, err := m.remembers()
@@ -275,13 +275,13 @@ func (m *Machine) memory() Finding {
 	}
 	f := m.writable(subject)
 	if f.Level == Wrong && (remembers || errors.Is(err, unix.EACCES)) {
-		f.Do = "the agent starts with the list that it remembers, and takes no other one up until it can write: make it writable for the agent"
+		f.Do = "the agent starts with the list that it remembers, and adopts no other list until it can write this file: make the folder writable for the agent"
 	}
 	return f
 }
 
-// remembers reads of the file of lists whose it is. Where the agent ends because of that file, the message says what
-// to do.
+// remembers reads from the file of lists whose file it is. If that file keeps the agent from starting, do says what to
+// do.
 func (m *Machine) remembers() (yes bool, do string, err error) {
 	const forget = "if no other agent of the group runs, or all have the present list in force, remove the file"
 	path, c := m.Config.Members.CacheFile, m.Config
@@ -289,7 +289,7 @@ func (m *Machine) remembers() (yes bool, do string, err error) {
 	switch {
 	case errors.Is(err, unix.ELOOP):
 		return false, "remove the link", err
-	case err != nil: // nothing is remembered, or somebody else than root looks
+	case err != nil: // nothing is remembered, or the user is not root
 		return false, "", err
 	case !info.Mode().IsRegular():
 		return false, "give the agent a file of its own", fmt.Errorf("%s is not a regular file", path)
@@ -310,12 +310,12 @@ func (m *Machine) remembers() (yes bool, do string, err error) {
 		return false, "start the version that has written it; " + forget, fmt.Errorf("%s has format %d, this version knows %d", path, whose.Version, format)
 	case whose.Cluster != c.Cluster || whose.NodeGroup != c.NodeGroup || whose.Node != c.NodeName:
 		return false, "give each agent a file of its own, or correct nodeName, nodeGroup or cluster",
-			fmt.Errorf("%s is of node %q, group %q, cluster %q", path, whose.Node, whose.NodeGroup, whose.Cluster)
+			fmt.Errorf("%s belongs to node %q, group %q, cluster %q", path, whose.Node, whose.NodeGroup, whose.Cluster)
 	}
 	return true, "", nil
 }
 
-// writable looks whether the agent can keep a list.
+// writable looks whether the agent can store a list.
 func (m *Machine) writable(subject string) Finding {
 	folder := filepath.Dir(m.Config.Members.CacheFile)
 	writes := m.writes
@@ -331,7 +331,7 @@ func (m *Machine) writable(subject string) Finding {
 		case err == nil:
 			return Finding{OK, subject, folder + " is writable", ""}
 		case !errors.Is(err, unix.ENOENT) || there == filepath.Dir(there):
-			return Finding{Wrong, subject, there + ": " + err.Error(), noStart + " without a memory of its lists: make it writable for the agent"}
+			return Finding{Wrong, subject, there + ": " + err.Error(), noStart + " without a memory of its lists: make the folder writable for the agent"}
 		}
 	}
 }

@@ -17,7 +17,7 @@ type Watchdog struct {
 	fd int
 }
 
-// Arm implements Device. The descriptor is not an os.File: one that is collected closes the watchdog.
+// Arm implements Device. The descriptor is not an os.File: the garbage collector would close the watchdog.
 func (w *Watchdog) Arm(timeout time.Duration) (info Info, err error) {
 	w.fd, err = unix.Open(w.Path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	switch {
@@ -53,7 +53,7 @@ func (w *Watchdog) configure(timeout time.Duration) (info Info, err error) {
 	return info, nil
 }
 
-// Disarm implements Device. A device that does not stop is left open: closing it would feed it.
+// Disarm implements Device. A device that does not stop is left open: closing it would feed the watchdog.
 func (w *Watchdog) Disarm() error {
 	if w.NoWayOut {
 		return errors.New("nowayout is set")

@@ -13,7 +13,7 @@ import (
 type Device interface {
 	// Arm starts the countdown. After an error other than StillArmedError the countdown does not run.
 	Arm(timeout time.Duration) (Info, error)
-	// Disarm stops it.
+	// Disarm stops the countdown.
 	Disarm() error
 }
 
@@ -29,15 +29,15 @@ type StillArmedError struct{ error }
 
 func (e StillArmedError) Unwrap() error { return e.error }
 
-// ErrCalledOff says that the trial was ended before its time, and that nothing resets the machine now.
+// ErrCalledOff says that the trial was ended early, and that nothing resets the machine now.
 var ErrCalledOff = errors.New("called off: the watchdog is disarmed")
 
-// Patience is how long after its time a watchdog is still expected to fire: drivers count in ticks, and some warn first.
+// Patience is how long after due a watchdog may still fire: drivers count in ticks, and some warn first.
 const Patience = 30 * time.Second
 
-// due is when the watchdog must have fired: as late as it is known to, and after twice its timeout in any case, since some boards count
-// down twice and nobody knows which. Disarming a watchdog that would still have fired would call it broken, and leave
-// its lateness unknown.
+// due is when the watchdog must have fired: the latest known time of its driver, and at least twice its timeout, since
+// some boards count down twice and nobody knows which. If a watchdog that would still have fired were disarmed, it
+// would be called broken, and nobody would know how late it is.
 func (t *Trial) due(info Info) time.Duration {
 	due := 2 * info.Timeout
 	if t.Latest != nil {
@@ -46,35 +46,35 @@ func (t *Trial) due(info Info) time.Duration {
 	return due
 }
 
-// Record keeps a trial on disk.
+// Record is the record of a trial on disk.
 type Record interface {
-	// Ran keeps that the machine still runs this long after the last feed, and what the call before took.
+	// Ran records that the machine still runs this long after the last feed, and how long the previous call took.
 	Ran(after, took time.Duration) error
-	// Close ends it without a reset.
+	// Close ends the record of a trial that ended without a reset.
 	Close(calibration.End) error
 }
 
-// every is the time between two lines while it counts down.
+// every is the time between two lines during the countdown.
 const every = 10 * time.Second
 
-// Trial is one.
+// Trial is one test of a watchdog.
 type Trial struct {
 	Device  Device
 	Name    string
 	Timeout time.Duration
 	Say     func(line string)
-	// Last keeps what is about to happen, before the watchdog is armed; an error ends the trial. Failed takes it back.
+	// Last records what is about to happen, before the watchdog is armed; an error ends the trial. Failed withdraws it.
 	Last   func() error
 	Failed func(why string)
 	// Latest is when a watchdog of that driver is known to have fired at the latest; nil: when its timeout passes.
 	Latest func(identity string, timeout time.Duration) time.Duration
-	// Keep begins to keep what happens after the watchdog was armed. After a reset this is the only trace of when it fired.
+	// Keep begins the record of what happens after the watchdog was armed. After a reset, it alone shows when the watchdog fired.
 	Keep func(Info) (Record, error)
-	Sync func() // writes what file systems hold back
+	Sync func() // writes what file systems have not written yet
 	Now  func() time.Time
 }
 
-// Run returns only if the machine was not reset. The watchdog is disarmed then, or the error says that it is not.
+// Run returns only if the machine was not reset. The watchdog is then disarmed, or the error says that it is not.
 //
 // Invariant: what is about to happen is on record before the watchdog counts down.
 func (t *Trial) Run(ctx context.Context) error {
@@ -85,7 +85,7 @@ func (t *Trial) Run(ctx context.Context) error {
 	info, err := t.Device.Arm(t.Timeout)
 	if err != nil {
 		if still := new(StillArmedError); errors.As(err, still) {
-			return fmt.Errorf("%s: %w; and it counts down: the node is reset within its timeout", t.Name, err)
+			return fmt.Errorf("%s: %w; and the watchdog counts down: it resets the node within its timeout", t.Name, err)
 		}
 		t.Failed("the watchdog could not be armed")
 		return fmt.Errorf("%s: %w", t.Name, err)
@@ -93,8 +93,8 @@ func (t *Trial) Run(ctx context.Context) error {
 	armed := t.Now()
 	record, err := t.Keep(info)
 	if err != nil {
-		t.Failed("what happens in the test could not be kept")
-		return t.disarmed(fmt.Errorf("cannot keep how late the watchdog fires: %w", err))
+		t.Failed("the test could not be recorded")
+		return t.disarmed(fmt.Errorf("cannot record how late the watchdog fires: %w", err))
 	}
 	t.Say(fmt.Sprintf("%s (%s) is armed with %v and is not fed any more: it resets this node at about %s",
 		t.Name, info.Identity, info.Timeout, armed.Add(info.Timeout).Format(time.TimeOnly)))
@@ -104,9 +104,9 @@ func (t *Trial) Run(ctx context.Context) error {
 		}
 	}
 	if info.NoWayOut {
-		t.Say("nowayout is set: nothing calls this off any more")
+		t.Say("nowayout is set: this can no longer be called off")
 	} else {
-		t.Say("Ctrl-C before that disarms it")
+		t.Say("Ctrl-C before that time disarms it")
 	}
 	marks := make(chan struct{})
 	marking, stop := context.WithCancel(context.Background())
@@ -125,13 +125,13 @@ func (t *Trial) Run(ctx context.Context) error {
 	<-marks
 	t.Failed("the watchdog did not reset the node in a test")
 	if err := record.Close(calibration.Failed); err != nil {
-		t.Say(fmt.Sprintf("cannot keep that it did not: %v", err))
+		t.Say(fmt.Sprintf("cannot record that the watchdog did not reset the node: %v", err))
 	}
 	return t.disarmed(fmt.Errorf("%s (%s) did NOT reset this node within %v, with a timeout of %v; do not rely on it: look for another driver, or for what feeds it",
 		t.Name, info.Identity, t.due(info)+Patience, info.Timeout))
 }
 
-// count says how much is left. It returns true when the trial was called off.
+// count prints how much time is left. It returns true if the trial was called off.
 func (t *Trial) count(ctx context.Context, info Info, armed time.Time) bool {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -147,13 +147,13 @@ func (t *Trial) count(ctx context.Context, info Info, armed time.Time) bool {
 			if left := info.Timeout - t.Now().Sub(armed); left > 0 {
 				t.Say(fmt.Sprintf("%v are left", left.Round(time.Second)))
 			} else {
-				t.Say(fmt.Sprintf("it is late by %v", (-left).Round(time.Second)))
+				t.Say(fmt.Sprintf("the watchdog is late by %v", (-left).Round(time.Second)))
 			}
 		}
 	}
 }
 
-// mark keeps that the machine runs on. A disk that stands still holds up nothing else.
+// mark records that the machine still runs. A disk that hangs delays nothing else.
 func (t *Trial) mark(ctx context.Context, record Record, armed time.Time) {
 	tick := time.NewTicker(calibration.Every)
 	defer tick.Stop()
@@ -167,16 +167,16 @@ func (t *Trial) mark(ctx context.Context, record Record, armed time.Time) {
 		began := t.Now()
 		if err := record.Ran(began.Sub(armed), took); err != nil && !said {
 			said = true
-			t.Say(fmt.Sprintf("cannot keep that this node still runs: %v", err))
+			t.Say(fmt.Sprintf("cannot record that this node still runs: %v", err))
 		}
 		took = t.Now().Sub(began)
 	}
 }
 
-// disarmed ends with err, or says that the countdown goes on.
+// disarmed disarms the watchdog and returns err, or an error that says that the countdown goes on.
 func (t *Trial) disarmed(err error) error {
 	if cause := t.Device.Disarm(); cause != nil {
-		return fmt.Errorf("it cannot be disarmed, and may still reset this node: %w", cause)
+		return fmt.Errorf("the watchdog cannot be disarmed, and may still reset this node: %w", cause)
 	}
 	return err
 }

@@ -63,7 +63,7 @@ func TestAWatchdogThatDoesNotFire(t *testing.T) {
 		if got := strings.Join(f.did, ", "); got != "last words, arm, the watchdog did not reset the node in a test, failed, disarm" {
 			t.Error(got)
 		}
-		for _, line := range []string{"resets this node at about", "Ctrl-C", "10s are left", "it is late by 10s"} {
+		for _, line := range []string{"resets this node at about", "Ctrl-C", "10s are left", "the watchdog is late by 10s"} {
 			if !strings.Contains(said.String(), line) {
 				t.Errorf("it does not say %q:\n%s", line, said)
 			}
@@ -82,7 +82,7 @@ func TestCalledOff(t *testing.T) {
 			switch {
 			case stays == nil && !errors.Is(err, ErrCalledOff):
 				t.Error(err)
-			case stays != nil && (err == nil || !strings.Contains(err.Error(), "may still reset") || !strings.Contains(said.String(), "nothing calls this off")):
+			case stays != nil && (err == nil || !strings.Contains(err.Error(), "may still reset") || !strings.Contains(said.String(), "no longer be called off")):
 				t.Errorf("%v\n%s", err, said)
 			}
 		})
@@ -104,7 +104,7 @@ func TestWhatCannotBegin(t *testing.T) {
 	}
 	f = &fake{refuses: StillArmedError{errors.New("EIO")}}
 	tr, _ = trial(f)
-	if err := tr.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "it counts down") || len(f.did) != 2 {
+	if err := tr.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "the watchdog counts down") || len(f.did) != 2 {
 		t.Errorf("%v, %v", err, f.did)
 	}
 }

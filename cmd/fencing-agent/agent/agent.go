@@ -33,11 +33,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// Options is what Run needs beside the configuration. Zero values mean the real thing.
+// Options is what Run needs besides the configuration. A zero value means what the comment says.
 type Options struct {
 	Config *config.Config
-	// ConfigPath is the file of Config: its list of members is read again when it changes.
-	// Empty: it is not.
+	// ConfigPath is the file of Config: its list of members is read again when the file changes. Empty: never.
 	ConfigPath string
 	Logger     *slog.Logger
 	Version    string
@@ -52,22 +51,22 @@ type Options struct {
 	OpenLease  OpenLease                             // a Lease of that API server
 	Kubernetes *client.Client                        // as configured
 	Members    members.Source                        // as configured
-	Store      wdt.Store                             // systemd's, if it has one for this unit: for the watchdog's descriptor
+	Store      wdt.Store                             // systemd's store for the watchdog's descriptor, if this unit has one
 	Strike     func() error                          // as watchdog.onFence says; called once, instead of waiting for the watchdog
-	Boot       uint64                                // nonce of the kernel boot; 0: boot_id
-	Booted     boottime.Instant                      // when that kernel booted, by Clock; 0: with it
-	Machine    uint64                                // its identity; 0 with Boot 0: that of the hardware
+	Boot       uint64                                // nonce of the kernel's boot; 0: from boot_id
+	Booted     boottime.Instant                      // when that kernel booted, by Clock; 0: at its zero
+	Machine    uint64                                // identity of the machine; 0 with Boot 0: that of the hardware
 	Ready      func(socket string)                   // called once the socket answers
-	MayTell    func(context.Context) error           // who may tell deaths and give orders; as api.commands says
+	MayTell    func(context.Context) error           // who may report deaths and give orders; as api.commands says
 	Hold       func() error                          // called by the loop before each step: blocks while a simulated process is stopped; an error ends it like a kill
 	Registry   *prometheus.Registry                  // its own
 }
 
-// ProbeAPI asks until ctx ends, at that pace, whether the Kubernetes API is reachable, and
-// reports each answer with the instant at which the question was put.
+// ProbeAPI asks until ctx ends, at the given pace, whether the Kubernetes API is reachable, and reports each answer
+// with the instant at which it asked.
 type ProbeAPI func(ctx context.Context, pace *apicheck.Pace, report func(reachable bool, at boottime.Instant))
 
-// OpenLease makes the register of the Lease that breaks ties, which reports to the function.
+// OpenLease makes the register of the Lease that breaks ties; the register calls report.
 type OpenLease func(report func(leasequorum.Completion)) LeaseRegister
 
 // stopLimit is how long each part that has to be waited for may take to stop.
@@ -76,7 +75,7 @@ const stopLimit = 5 * time.Second
 // spawn runs a function in the background, until the agent has stopped.
 type spawn func(func(context.Context))
 
-// Agent is one running agent. The loop owns all of it, except where a field says otherwise.
+// Agent is one running agent. The loop owns all fields, except where a field says otherwise.
 type Agent struct {
 	opts  Options
 	cfg   *config.Config
@@ -87,7 +86,7 @@ type Agent struct {
 	box     *mailbox // from the adapters to the loop
 	life    life
 	core    *watchdog.Core
-	roster  *roster.Roster   // by whose indices everything counts
+	roster  *roster.Roster   // all indices of nodes are those of this roster
 	members *members.Members // their lists
 	terms   termsWork
 
@@ -113,23 +112,23 @@ type identity struct {
 
 // life is how the loop runs.
 type life struct {
-	work  batch            // what it is handling
+	work  batch            // what the loop is handling
 	began boottime.Instant // of the loop
-	alive atomic.Int64     // last step, on the clock; any goroutine may look
+	alive atomic.Int64     // last step, on the clock; any goroutine may read it
 }
 
 // kube is what the agent has to do with an API server.
 type kube struct {
-	client *client.Client // nil: there is none to talk to
+	client *client.Client // nil: the agent talks to no API server
 	node   *nodeSignals   // nil: this node's Node is not followed
 	marks  *nodeMarks     // nil: nothing is written there
-	deaths *kubeDeaths    // nil: deaths are not said there
+	deaths *kubeDeaths    // nil: no deaths are reported there
 	lease  *kubeLease     // nil: no Lease breaks ties
 
-	unheard   atomic.Bool    // whatever shows this node its Node no longer answers; from the goroutine that follows it
-	sightings *kubeSightings // nil: nothing is said that holds fencing up
-	finds     *members.Finds // what a controller has found out about dead nodes
-	pace      *apicheck.Pace // how often it is asked whether it is there
+	unheard   atomic.Bool    // what shows this node its Node no longer answers; set by the goroutine that follows the Node
+	sightings *kubeSightings // nil: no sightings are reported, so none delay fencing
+	finds     *members.Finds // deaths that the controller has found out
+	pace      *apicheck.Pace // how often the API server is asked whether it is there
 }
 
 // Run runs an agent until ctx ends, then makes a planned stop: it is announced to peers and on the LUN, and the
@@ -142,8 +141,8 @@ func Run(ctx context.Context, o Options) error {
 	return a.run(ctx)
 }
 
-// prepare builds everything that needs no socket and no device. It waits for the first list of
-// members where none is remembered.
+// prepare builds everything that needs no socket and no device. If it remembers no list of members, it waits for the
+// first.
 func prepare(ctx context.Context, o Options) (*Agent, error) {
 	c, tried := knowingDriver(&o)
 	a := &Agent{opts: o, cfg: c, log: o.Logger, clock: o.Clock, self: identity{boot: o.Boot, machine: o.Machine}}
@@ -283,8 +282,8 @@ func (a *Agent) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer stopGossip()
-	// The magic close comes first. It needs no peers any more, and the end of the gossip may take
-	// longer than the permission to feed lasts, after which the watchdog may not be disarmed.
+	// The magic close comes first: it no longer needs peers, and stopping the gossip may take longer than the
+	// permission to feed lasts. Once that has ended, the watchdog must not be disarmed.
 	defer endFeeder()
 	if err := a.startSignals(background); err != nil {
 		return err

@@ -10,12 +10,12 @@ import (
 	"github.com/fencing-agent/fencing-agent/procfs"
 )
 
-// lockPatience is how long an agent that is about to end may still have the lock.
+// lockPatience is how long an agent that is about to exit may still have the lock.
 const lockPatience = 2 * time.Second
 
-// beAlone ends the start of a second agent of this node, whatever parts of the two are missing: it takes the lock that says
-// that this agent runs. One that was killed and has it yet is waited for in the background (P2'), if the socket of the API,
-// which shows an agent as well, could be had.
+// beAlone ends the start of a second agent of this node, whatever parts of the two agents are missing: it takes the
+// lock that says that this agent runs. If a killed agent still has the lock, this agent waits for it in the background
+// (P2'), provided that it got the socket of the API, which a running agent would hold, too.
 //
 // Invariant: two agents of one node do not run at once, so that no two speak under its name.
 func (a *Agent) beAlone(background spawn) error {
@@ -34,14 +34,14 @@ func (a *Agent) beAlone(background spawn) error {
 			return nil
 		case err != nil:
 			if a.published.parts.Lacks(socketPart(a.cfg.API.Socket)) {
-				return fmt.Errorf("cannot tell whether another agent of this node runs: %w; make the folder of members.cacheFile writable for the agent", err)
+				return fmt.Errorf("cannot find out whether another agent of this node runs: %w; make the folder of members.cacheFile writable for the agent", err)
 			}
-			return nil // holdLock tells of it
+			return nil // holdLock reports it
 		}
 		who := statefile.Holder("/proc", path)
 		running := who != 0 && who != os.Getpid() && !procfs.Killed("/proc", who)
 		if !running && !a.published.parts.Lacks(socketPart(a.cfg.API.Socket)) {
-			return nil // holdLock goes on
+			return nil // holdLock goes on trying
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("another agent of this node runs%s: it has a lock on %s; stop it first, or give this one a members.cacheFile of its own", process(who), path)

@@ -7,8 +7,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// startBreaker starts what breaks ties in place of the LUN, which comes with its devices, and of reaching the API
-// server. A tie-breaker has one line here, by the terms that its entry in the list of package config gives.
+// startBreaker starts a tie-breaker other than the LUN, which starts with its devices, and other than reaching the API
+// server. Each such tie-breaker has one line here, under the terms of its entry in package config's list.
 func (a *Agent) startBreaker(background spawn) error {
 	start, ok := map[netgossip.Breakers]func(spawn) (tie.Breaker, error){
 		netgossip.BreaksByLease: a.startLease,
@@ -27,10 +27,10 @@ func (a *Agent) startBreaker(background spawn) error {
 // grant is the latest decision of the tie-breaker; ok is false if no tie-breaker stores decisions.
 func (a *Agent) grant(now boottime.Instant) (g tie.Grant, ok bool) {
 	g, ok = a.core.Breaker().Grant(now)
-	return g, ok || len(a.lun.keepers) > 0 // a LUN that was not opened yet has none to show
+	return g, ok || len(a.lun.keepers) > 0 // a LUN that was not opened yet shows no grant
 }
 
-// countTie counts how equal splits end, by what has decided them.
+// countTie counts how equal splits end, by what decided them.
 func (a *Agent) countTie(now boottime.Instant, r watchdog.Reason) {
 	by := a.core.Breaker().Name()
 	if r == watchdog.ReasonAPIReachable || r == watchdog.ReasonAPIUnreachable {

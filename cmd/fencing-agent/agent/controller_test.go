@@ -249,7 +249,7 @@ func TestMembersFromTheController(t *testing.T) {
 	})
 	c.store.nodeAt("n2", 99, nil) // by a replica that is behind
 	f.until("n2", "not misled", func(s *fencingv1.Status) bool {
-		return strings.Contains(f.nodes["n2"].logged()[f.nodes["n2"].mark:], "an older state of this node's Node than what is known") && len(s.Verdict.GetDisarmedBy()) > 0
+		return strings.Contains(f.nodes["n2"].logged()[f.nodes["n2"].mark:], "an older state of this node's Node than the one that this agent knows") && len(s.Verdict.GetDisarmedBy()) > 0
 	})
 	c.store.nodeAt("n2", 101, nil)
 	f.until("n2", "at work", func(s *fencingv1.Status) bool { return len(s.Verdict.GetDisarmedBy()) == 0 })

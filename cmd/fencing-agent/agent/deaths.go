@@ -15,15 +15,15 @@ type deaths struct {
 	known  []watchdog.Death
 	fenced roster.Set
 
-	waiting map[uint64]*word // words that wait for the core's answer, by its id
+	waiting map[uint64]*word // reports that wait for the core's answer, by id
 	last    uint64           // id
-	notes   map[string]note  // who reported the deaths that are believed, by node
+	notes   map[string]note  // who reported the believed deaths, by node
 
-	orders orders // that others end
+	orders orders // to end other nodes
 }
 
-// noteDeaths logs and counts deaths that were proven since the step before, and has the
-// status published at once: a consumer that takes over storage waits for it.
+// noteDeaths logs and counts the deaths that this step has proven, and has the status published at once: a consumer
+// that takes over storage waits for it.
 func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 	for p := range a.roster.Members {
 		d := a.core.Deaths().Of(p)
@@ -60,16 +60,16 @@ func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 // contradicted reports that a boot runs although it was proven dead.
 func (a *Agent) contradicted(p int, was watchdog.Death) {
 	a.metrics.Contradicted()
-	text := "the boot that had ended answers again, so two machines have one name; stop one of them"
+	text := "a boot that was proven to have ended answers again, so two machines have one name: stop one of them"
 	switch {
 	case was.Hearsay:
-		text = "a boot whose announced self-fence others have passed on still runs; it has announced none, or its watchdog did not fire: power it off, and look at the logs of those who have passed it on"
+		text = "other nodes reported that this boot had announced its self-fence, but it still runs; it announced none, or its watchdog did not fire: power the node off, and look at the logs of the nodes that reported it"
 	case was.Proof == watchdog.ProofTime:
 		text = "a node that must have been reset is back without a reboot: its watchdog did not fire; disarm it and check the driver"
 	case was.Proof == watchdog.ProofPower, was.Proof == watchdog.ProofKdump, was.Proof == watchdog.ProofOperator:
-		text = "a boot whose death was confirmed externally lives on; it is not off, or not the machine that was switched off: stop what was taken over from it"
+		text = "a boot whose death was confirmed externally still runs; the node is not off, or another machine was switched off: stop what was taken over from the node"
 	case was.Proof == watchdog.ProofSentence:
-		text = "a boot that had announced its self-fence runs on; its watchdog did not fire, or two machines are one boot: power it off, and check the driver"
+		text = "a boot that had announced its self-fence still runs; its watchdog did not fire, or two machines claim the same boot: power the node off, and check the driver"
 	}
 	a.log.Error("a proof of death is withdrawn: "+text, "peer", a.roster.Name(p), "proof", was.Proof.String(), "boot", hex64(was.Boot))
 }

@@ -29,16 +29,16 @@ type disableFile struct {
 	log     *slog.Logger
 	clock   boottime.Clock
 	boot    string // of this kernel: a maintenance ends with it
-	ordered bool   // watchdog.disableFirst is not any: a file that says "off" says that there is no maintenance
+	ordered bool   // watchdog.disableFirst is not any: a file that says "off" rules out a maintenance
 	remove  func(path string) error
 	text    func(path string) ([]byte, error) // what is in it
-	show    func(ends *int64)                 // tells the metrics when it ends, in seconds of the wall clock; nil: it has no end, or there is none
+	show    func(ends *int64)                 // gives the metrics the end of the maintenance, in seconds of the wall clock; nil: it has no end, or there is no maintenance
 
 	mu   sync.Mutex
-	why  string // as it was reported last; "": it is not there
-	none bool   // it is there and says "off"
+	why  string // why the file disarms, as reported last; "": there is no file
+	none bool   // the file is there and says "off"
 	over string // text of the file whose maintenance is over, as logged last
-	fail string // why it could not be looked at, as logged last; "": it could be
+	fail string // why the file could not be read, as logged last; "": it could be read
 }
 
 // maintenance is the content of a file that ends by itself.
@@ -52,7 +52,7 @@ type maintenance struct {
 	Written int64     `json:"written"` // nanoseconds of the wall clock, as the file's own time of change
 }
 
-// touched is by how much a file may seem to have changed after it was written. More: somebody has touched it since.
+// touched is how much later than its writing a file may seem to have changed before it counts as touched by hand.
 const touched = 5 * time.Second
 
 const (
@@ -85,7 +85,8 @@ func (a *Agent) disarmSoon(signals map[string]string) {
 	a.box.put(func(b *batch) { maps.Copy(b.disarm, signals) })
 }
 
-// says is what the file says about a maintenance. Without an order of sources, one that is there means maintenance, whatever is in it.
+// says is what the file says about a maintenance. Without an order of sources, a file that is there means maintenance,
+// whatever is in it.
 func (f *disableFile) says() opinion {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,26 +104,26 @@ func (a *Agent) newDisableFile() *disableFile {
 	return &disableFile{path: a.cfg.Watchdog.DisableFile, log: a.log, clock: a.clock, boot: hex64(a.self.boot), ordered: len(a.cfg.Watchdog.DisableOrder()) > 0, remove: os.Remove, text: statefile.Read, show: a.metrics.MaintenanceEnds}
 }
 
-// maintain begins a maintenance, or ends the one of the file. Any goroutine may call it.
+// maintain begins a maintenance by the file, or ends it. Any goroutine may call it.
 //
 // Invariant: no caller is promised a maintenance that another source outweighs: the node would stay armed.
 func (a *Agent) maintain(_ context.Context, m publish.Maintenance) (ends time.Time, err error) {
 	if by := a.guard.maintenances.outweighs(config.DisableFile); by != "" && m.For > 0 {
-		return time.Time{}, fmt.Errorf("%s says off, as this node's Node was shown last, and watchdog.disableFirst has it go before the file: "+
-			"the node would stay armed; take the annotation off, or, while nobody shows the Node, restart the agent with [file, controller]", by)
+		return time.Time{}, fmt.Errorf("%s said off when this node's Node was last shown, and by watchdog.disableFirst it outweighs the file: "+
+			"the node would stay armed; remove the annotation, or, while nobody shows the Node, restart the agent with [file, controller]", by)
 	}
 	return a.guard.disable.set(m)
 }
 
-// goingDown is the first line of a file by which the unit has the node leave when the machine goes down (ExecStop of
-// fencing-agent.service). After it stands what the file said before.
+// goingDown is the first line of a disable file that the unit writes when the machine goes down (ExecStop of
+// fencing-agent.service). What the file said before follows it.
 const goingDown = "going down\n"
 
-// endGoingDown takes back what the unit wrote when the machine went down: it is up again, or this agent would not start.
+// endGoingDown undoes what the unit wrote when the machine went down: since this agent starts, the machine is up again.
 //
 // Invariant: such a file ends with the shutdown for which it was written, however the machine comes back. Neither the
 // boot nor /run shows that: both survive systemctl soft-reboot, and the node would be in maintenance for ever. Any
-// other file is somebody's wish, and stays.
+// other file was put there on purpose, and stays.
 func (f *disableFile) endGoingDown() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -138,28 +139,28 @@ func (f *disableFile) endGoingDown() {
 		err = statefile.Write(f.path, []byte(before))
 	}
 	if err != nil {
-		f.log.Warn("cannot remove the disable file of a shutdown that is over: the watchdog stays disarmed until you remove it",
+		f.log.Warn("cannot remove the disable file that the last shutdown left: the watchdog stays disarmed until you remove the file",
 			"path", f.path, "error", err)
 		return
 	}
-	f.log.Info("removed the disable file that was written when the machine went down", "path", f.path, "says", strings.TrimSpace(before))
+	f.log.Info("removed the disable file that the last shutdown had written", "path", f.path, "says", strings.TrimSpace(before))
 }
 
 // set writes or removes the file. The watcher sees that within disableInterval.
 //
-// Invariant: where there is an order of sources, a file that says "off" is neither removed nor replaced. Somebody has put it there to
-// keep the Node's annotations from disarming the watchdog; without it they do.
+// Invariant: where there is an order of sources, a file that says "off" is neither removed nor replaced. Somebody has
+// put it there to keep the Node's annotations from disarming the watchdog; without the file they would.
 func (f *disableFile) set(m publish.Maintenance) (ends time.Time, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.ordered {
 		text, err := f.text(f.path)
 		if saysOff(text) || err != nil && f.none {
-			return time.Time{}, fmt.Errorf("%s says off: there is no maintenance by it, and it keeps annotations of the Node from beginning one; remove it by hand if that is no longer wanted", f.path)
+			return time.Time{}, fmt.Errorf("%s says off: it begins no maintenance, and keeps annotations of the Node from beginning one; remove the file by hand if that is no longer wanted", f.path)
 		}
 	}
 	if info, err := os.Stat(f.path); err == nil && info.IsDir() {
-		return time.Time{}, fmt.Errorf("%s is a folder, and the watchdog stays disarmed for as long as it is there: move it away, or correct watchdog.disableFile", f.path)
+		return time.Time{}, fmt.Errorf("%s is a folder, and the watchdog stays disarmed as long as the folder is there: move it away, or correct watchdog.disableFile", f.path)
 	}
 	if m.For == 0 {
 		if err := f.remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -191,7 +192,7 @@ func (f *disableFile) watch(ctx context.Context, report func(why string)) {
 	}
 }
 
-// look reports whether the file has come, gone, or says something else. If the agent cannot tell whether the file is
+// look reports whether the file has appeared, disappeared or changed. If the agent cannot tell whether the file is
 // there, the last answer stays valid; so does an "off" that cannot be read again.
 func (f *disableFile) look() (changed bool) {
 	f.mu.Lock()
@@ -227,7 +228,7 @@ func (f *disableFile) look() (changed bool) {
 
 // cannotTell keeps what was found last, and logs that once.
 func (f *disableFile) cannotTell(err error) (changed bool) {
-	if f.fail != err.Error() { // else a line each second
+	if f.fail != err.Error() { // otherwise there would be a line each second
 		f.fail = err.Error()
 		f.log.Warn("cannot read the disable file; its last known state stays in effect", "path", f.path, "error", err)
 	}
@@ -236,11 +237,12 @@ func (f *disableFile) cannotTell(err error) (changed bool) {
 
 func saysOff(text []byte) bool { return strings.TrimSpace(string(text)) == "off" }
 
-// read says why a file that is there asks to disarm the watchdog; "": its maintenance is over, and it is removed. The error is
-// why what is in it is not known.
+// read says why a file that is there asks to disarm the watchdog; "": its maintenance is over, and the file is
+// removed. The error says why the content is not known.
 //
-// Invariant: a file that this agent does not understand, or cannot read, has no end. Somebody has put it there. Nor has one that
-// was touched since it was written: that is how the file is made by hand.
+// Invariant: the maintenance of a file that this agent does not understand, or cannot read, does not end by itself:
+// somebody has put the file there. Nor does that of a file that was touched after it was written: so the file is made
+// by hand.
 func (f *disableFile) read(info fs.FileInfo) (string, error) {
 	why := "the file " + f.path
 	var m maintenance
@@ -250,7 +252,7 @@ func (f *disableFile) read(info fs.FileInfo) (string, error) {
 	}
 	text, err := f.text(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil // it has just gone
+		return "", nil // it was just removed
 	}
 	f.none = err == nil && saysOff(text)
 	if err == nil && strings.HasPrefix(string(text), goingDown) {
@@ -265,11 +267,11 @@ func (f *disableFile) read(info fs.FileInfo) (string, error) {
 	if m.Boot != f.boot || int64(f.clock()) >= m.Until {
 		err := f.remove(f.path)
 		if f.over == string(text) {
-			return "", nil // it was said
+			return "", nil // it was logged
 		}
 		f.over = string(text)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			f.log.Warn("the maintenance of the disable file is over, and the file cannot be removed", "path", f.path, "error", err)
+			f.log.Warn("the maintenance that the disable file asked for is over, but the file cannot be removed", "path", f.path, "error", err)
 		}
 		f.log.Warn("maintenance is over: the watchdog guards this node again", "by", m.By, "reason", m.Reason, "ended_with_boot", m.Boot != f.boot)
 		return "", nil

@@ -16,8 +16,8 @@ const (
 	none                  // there is none
 )
 
-// decides returns the source that decides: the first one that says something. With any it returns each one that says
-// there is a maintenance.
+// decides returns the source that decides: the first one that says something. With any it returns each source that
+// says that there is a maintenance.
 func decides(order []config.DisableSource, says map[config.DisableSource]opinion) (of []config.DisableSource) {
 	if len(order) == 0 {
 		for _, s := range []config.DisableSource{config.DisableFile, config.DisableNode} {
@@ -41,8 +41,8 @@ func decides(order []config.DisableSource, says map[config.DisableSource]opinion
 // maintenances keeps what the sources of maintenance say, and which of them decides (watchdog.disableFirst,
 // docs/adr/0060). Any goroutine may use it.
 //
-// Invariant: the core gets both sources in one step. Else the node would be armed for a moment while one takes over
-// from the other.
+// Invariant: the core gets both sources in one step. Otherwise the node would be armed for a moment while one source
+// takes over from the other.
 type maintenances struct {
 	order []config.DisableSource
 
@@ -51,8 +51,8 @@ type maintenances struct {
 	why  map[config.DisableSource]string
 }
 
-// outweighs is why a source has no effect: a source with priority says that there is no maintenance. Empty: it has
-// one.
+// outweighs says why a source has no effect: a source with priority says that there is no maintenance. Empty: the
+// source has an effect.
 func (m *maintenances) outweighs(source config.DisableSource) (why string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -81,7 +81,7 @@ func TestNoMaintenanceIsPromisedThatIsOutweighed(t *testing.T) {
 		a.guard.maintenances.take(config.DisableNode, c.node, "annotation a", func(map[string]string) {})
 		_, err := a.maintain(t.Context(), publish.Maintenance{For: time.Hour, By: "ops", Reason: "HBA"})
 		_, missing := os.Stat(a.guard.disable.path)
-		if refused := err != nil; refused != c.refused || refused != (missing != nil) || refused && !strings.Contains(err.Error(), "annotation a says off") {
+		if refused := err != nil; refused != c.refused || refused != (missing != nil) || refused && !strings.Contains(err.Error(), "annotation a said off") {
 			t.Errorf("%v, the Node says %d: %v", c.order, c.node, err)
 		}
 		if _, err := a.maintain(t.Context(), publish.Maintenance{By: "ops"}); err != nil {
@@ -191,7 +191,7 @@ func TestOffIsNotRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range []publish.Maintenance{{}, {For: time.Hour, By: "alice", Reason: "work"}} {
-		if _, err := f.set(m); err == nil || !strings.Contains(err.Error(), "remove it by hand") {
+		if _, err := f.set(m); err == nil || !strings.Contains(err.Error(), "remove the file by hand") {
 			t.Errorf("%v: error %v", m, err)
 		}
 		if text, err := os.ReadFile(f.path); err != nil || string(text) != "off\n" {

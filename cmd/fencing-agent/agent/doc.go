@@ -12,15 +12,15 @@
 //
 //   - One goroutine, the loop, owns the core. Nothing else reads or writes it; status
 //     pages show a picture that the loop took.
-//   - The loop never waits: not for a disk, a peer, a client, the watchdog or a log pipe it
-//     could avoid. If it hangs nevertheless, the permission to feed runs out by itself.
+//   - The loop never waits: not for a disk, a peer, a client, the watchdog or a log pipe that it could avoid. If it
+//     hangs nevertheless, the permission to feed expires by itself.
 //   - Permission is withdrawn before anything else is done with a verdict.
 //   - A planned stop disarms the watchdog, after peers and slot have been told; an error
 //     never does.
 //
 // # Errors
 //
-// What is wrong with the configuration or the machine at start ends [Run] with one error
-// that says what to do. After the start only a conflict over the node's identity ends it;
-// everything else is logged, shown in status and metrics, and tried again.
+// What is wrong with the configuration or the machine at start ends [Run] with one error that says what to do. After
+// the start only a conflict over the node's identity ends Run; all else is logged, shown in status and metrics, and
+// tried again.
 package agent

@@ -15,8 +15,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// status is what the latest facts say. It never waits for the loop, and asks the file system what the loop must
-// not wait for. Any goroutine may call it; what it returns is the caller's.
+// status is what the latest facts say. It never waits for the loop, and itself reads from the file system what the
+// loop must not wait for. Any goroutine may call it; the caller owns the result.
 func (a *Agent) status() *fencingv1.Status {
 	f := a.published.facts.Load()
 	if f == nil {
@@ -152,7 +152,7 @@ func (a *Agent) slotFacts(now boottime.Instant) *picture.Slot {
 	}
 }
 
-// budget is the time budget with the driver's own timeout, once it is known. Peers that do not know the sentence do
+// budget is the time budget with the driver's own timeout, once that is known. Peers that do not know of a sentence do
 // not use its horizon.
 func (a *Agent) budget() watchdog.Budget {
 	if s := a.guard.feeder.State(); s.Info.Timeout > 0 && !s.Condemned {

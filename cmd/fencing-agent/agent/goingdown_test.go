@@ -110,7 +110,7 @@ func TestAFileOfTheStopThatCannotBeRemoved(t *testing.T) {
 	}
 	f := &disableFile{path: path, log: slog.New(slog.NewTextHandler(log, nil)), clock: boottime.Now, boot: "1", remove: func(string) error { return os.ErrPermission }, text: statefile.Read}
 	f.endGoingDown()
-	if got := says(f, path); got != "the machine goes down (the file FILE)" || !strings.Contains(log.String(), "until you remove it") {
+	if got := says(f, path); got != "the machine goes down (the file FILE)" || !strings.Contains(log.String(), "until you remove the file") {
 		t.Errorf("%q: %s", got, log)
 	}
 }

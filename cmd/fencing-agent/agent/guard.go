@@ -22,8 +22,8 @@ import (
 // armRetry is the time between two attempts to arm a watchdog that could not be armed.
 const armRetry = 5 * time.Second
 
-// guard is what keeps this node alive or lets it be reset: the watchdog's feeder with the permission that the
-// loop gives it, and what takes the node down before the watchdog does. The loop owns all fields but deadline.
+// guard keeps this node alive or lets it be reset: it is the watchdog's feeder with the permission that the loop gives
+// it, and what takes the node down before the watchdog does. The loop owns all fields but deadline.
 type guard struct {
 	cfg   *config.Config
 	log   *slog.Logger
@@ -33,16 +33,16 @@ type guard struct {
 	dev    watchdog.Device
 	device string // path of the real watchdog
 
-	condemned bool       // the feeder was
-	mute      bool       // and it is not certain when the node is dead
+	condemned bool       // the feeder was condemned
+	mute      bool       // and it is not certain when the watchdog will have reset the node
 	bar       troubleLog // what keeps this node from condemning itself
 
 	granted  boottime.Instant // until then the feeder may feed
-	deadline atomic.Int64     // the same on the clock, for all; 0: nothing is permitted
+	deadline atomic.Int64     // the same, for all goroutines; 0: nothing is permitted
 
 	disarmed  bool
 	disarming uint64           // number of the latest disarm that the feeder was asked for
-	armAgain  boottime.Instant // the watchdog is asked for again then, at the earliest
+	armAgain  boottime.Instant // earliest time of the next attempt to arm
 	wait      armWait
 
 	metrics *wdt.Metrics
@@ -53,26 +53,26 @@ type guard struct {
 
 	store  wdt.Store   // keeps the watchdog's descriptor when the agent is killed; nil: nothing does
 	alone  atomic.Bool // no other agent of this node runs
-	locked bool        // this agent has the lock that says so, from before it started anything
+	locked bool        // beAlone has already taken the lock that says so
 
-	disable      *disableFile // which clients of the socket write, too
+	disable      *disableFile // also written by clients of the socket
 	maintenances maintenances
 	real         *wdt.Device // nil: a dry run, or a test
 
-	strike func() error // nil: the watchdog expires
+	strike func() error // nil: the node waits for the watchdog
 	struck bool
 }
 
 // watchdogPart is the watchdog among the parts of the agent.
 const watchdogPart = "watchdog"
 
-// open finds the device and what takes the node down before it expires, and checks
-// both as far as that is possible without touching them. Only the real device comes with the
-// real trigger: a dry run or a test must not reset anything.
+// open finds the device and what takes the node down before it expires, and checks both as far as that is possible
+// without touching them. Only with the real device is the real trigger used: a dry run or a test must not reset
+// anything.
 //
-// A watchdog that is not there, or that another program has, does not end the start: its quorum would miss a node that
-// is well. Until it can be armed the node counts as unguarded. Its statement says so, and peers never prove its death
-// by time.
+// A watchdog that is not there, or that another program has, does not end the start: the quorum would miss a healthy
+// node. Until the watchdog can be armed, the node counts as unguarded. Its statement says so, and peers never prove
+// its death by time.
 func (g *guard) open(given watchdog.Device) (dev watchdog.Device, realtime bool, err error) {
 	if given != nil {
 		return given, false, nil
@@ -88,7 +88,7 @@ func (g *guard) open(given watchdog.Device) (dev watchdog.Device, realtime bool,
 	if g.store != nil {
 		real.Use(g.store, g.alone.Load)
 	}
-	// It is armed with the first quorum. That it cannot be must not be said only then.
+	// The watchdog is armed with the first quorum, but an obstacle has to be reported at the start.
 	missing := real.Probe(g.cfg.Watchdog.Timeout)
 	if wrong := (*wdt.WrongError)(nil); errors.As(missing, &wrong) {
 		return nil, false, fmt.Errorf("watchdog: %w; for a dry run set watchdog.driver to none", missing)
@@ -109,8 +109,8 @@ func (g *guard) open(given watchdog.Device) (dev watchdog.Device, realtime bool,
 }
 
 // knowingDriver is the configuration with the identity of the watchdog's driver, if that can be read before the
-// watchdog is armed, and what was tried here. What this node states before its first arming depends on it, and so do
-// the sums that it shows. If it cannot be read, it is known once the watchdog is armed.
+// watchdog is armed, and what tests on this machine have shown. What this node states before it first arms, and the
+// sums that it shows, depend on both. If the identity cannot be read, it is known once the watchdog is armed.
 func knowingDriver(o *Options) (*config.Config, tried) {
 	c := *o.Config
 	seen, err := trials.Look("", c.TrialsFile())
@@ -128,7 +128,7 @@ func knowingDriver(o *Options) (*config.Config, tried) {
 	return &c, tried{seen, err}
 }
 
-// start starts the watchdog's feeder, unarmed. Its state goes to report.
+// start starts the watchdog's feeder, unarmed. The feeder's state is passed to report.
 func (g *guard) start(given watchdog.Device, reg prometheus.Registerer, report func(wdt.State)) (stop func(cause error, abandon bool) error, err error) {
 	dev, realtime, err := g.open(given)
 	if err != nil {
@@ -152,14 +152,14 @@ func (g *guard) start(given watchdog.Device, reg prometheus.Registerer, report f
 		if abandon || cause != nil {
 			cancel()
 			wg.Wait()
-			return ended // an error must not disarm: the device stays armed and the peers may count on it
+			return ended // an error must not disarm: the device stays armed, and the peers may rely on that
 		}
 		return g.disarmForStop()
 	}, nil
 }
 
-// disarmForStop ends the feeder by magic close. A watchdog that may not be disarmed, or
-// must not because the permission to feed had ended, is left to fire.
+// disarmForStop ends the feeder by magic close. A watchdog that cannot be disarmed, or must not be because the
+// permission to feed has ended, is left to fire.
 func (g *guard) disarmForStop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
@@ -198,13 +198,13 @@ func (g *guard) permit(now boottime.Instant, fx *watchdog.Effects, by string) {
 	}
 }
 
-// followMissing looks for a watchdog that was missing at the start, while nothing asks for it to be armed: in a
-// maintenance, say. Whether it can be armed is known when it is.
+// followMissing looks for a watchdog that was missing at the start, while nothing asks to arm it, for example in a
+// maintenance. Only arming it shows whether it can be armed.
 func (g *guard) followMissing(ctx context.Context) {
 	if !g.parts.Lacks(watchdogPart) {
 		return
 	}
-	probe := wdt.Named(g.cfg.Watchdog.Device) // the other one is the feeder's
+	probe := wdt.Named(g.cfg.Watchdog.Device) // a second one: the other belongs to the feeder
 	g.parts.Keep(ctx, watchdogPart, func() error {
 		switch s := g.feeder.State(); {
 		case s.Armed:
@@ -216,7 +216,7 @@ func (g *guard) followMissing(ctx context.Context) {
 	})
 }
 
-// noteState says that the watchdog is missing, or has come, by what the feeder has found when it tried to arm it.
+// noteState reports that the watchdog is missing, or is no longer missing, according to the feeder's attempt to arm it.
 func (g *guard) noteState(s *wdt.State) {
 	switch {
 	case s.DryRun:
@@ -231,7 +231,7 @@ func (g *guard) noteState(s *wdt.State) {
 // says nothing about what the disarm did.
 func (g *guard) answers(s *wdt.State) bool { return s.Obeyed >= g.disarming }
 
-// until is the deadline that the feeder has, or 0. Any goroutine may ask.
+// until is the feeder's deadline, or 0. Any goroutine may call it.
 func (g *guard) until() boottime.Instant { return boottime.Instant(g.deadline.Load()) }
 
 // expired reports that the permission has passed its deadline and was not renewed: the loop hangs, or the process
@@ -241,8 +241,8 @@ func (g *guard) expired() bool {
 	return until > 0 && g.clock() >= until
 }
 
-// takeDown ends the node at once where that is configured. The watchdog runs on: if the call
-// fails or hangs, the node is reset when it expires.
+// takeDown takes the node down at once where that is configured. The watchdog goes on counting down: if the call fails
+// or hangs, the node is reset when the watchdog expires.
 func (g *guard) takeDown(now, since boottime.Instant, fx *watchdog.Effects) {
 	if !fx.Strike || g.strike == nil || g.struck {
 		return
@@ -260,19 +260,19 @@ func (g *guard) noteArming(now boottime.Instant, waits bool) {
 	// Without a device nothing is ever armed, and nothing counts down.
 	waits = waits && g.cfg.Watchdog.Driver == config.DriverDevice
 	if g.wait.note(now, waits, g.cfg.EvidenceMaxAge()) {
-		g.log.Warn("the watchdog is not armed yet: a majority has to answer first that it knows of this agent, or in an equal split a grant has to name this node; "+
-			"if an agent before this one crashed, its countdown runs and may reset the node", "waited", g.cfg.EvidenceMaxAge())
+		g.log.Warn("the watchdog is not armed yet: first a majority must answer that it knows of this agent or, in an equal split, a grant must name this node; "+
+			"if the previous agent crashed, the watchdog may still count down and reset the node", "waited", g.cfg.EvidenceMaxAge())
 	}
 }
 
-// armWait decides when to log that the watchdog waits to be armed. The peers take about a round of
-// evidence to know of an agent; one that waits for longer may be reset by the countdown of the agent before it.
+// armWait decides when to log that the watchdog waits to be armed. The peers take about a round of evidence to know of
+// an agent; if the wait is longer, the countdown of the previous agent may reset the node.
 type armWait struct {
-	since boottime.Instant // zero: it does not wait
+	since boottime.Instant // zero: arming does not wait
 	told  bool
 }
 
-// note takes whether it waits, and reports once per wait that the wait has become longer than patience.
+// note takes whether arming waits, and reports once per wait that the wait has become longer than patience.
 func (w *armWait) note(now boottime.Instant, waits bool, patience time.Duration) bool {
 	switch {
 	case !waits:

@@ -41,7 +41,7 @@ func TestMissedListIsHandedToAnAgent(t *testing.T) {
 	f.start("n3")
 	f.await(epoch, four...)
 	f.calm("n1", "n2", "n4")
-	if log := f.nodes["n3"].logged(); !strings.Contains(log, "another node has handed over a list") || strings.Contains(log, "source does not show; give both") {
+	if log := f.nodes["n3"].logged(); !strings.Contains(log, "another node handed over a list") || strings.Contains(log, "source does not show; give both") {
 		t.Errorf("n3 says:\n%s", log)
 	}
 }

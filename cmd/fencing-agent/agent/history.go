@@ -33,11 +33,11 @@ func (a *Agent) newRecorder() *recorder.Recorder {
 	}
 	c.Opened = func(err error) {
 		if err != nil {
-			err = fmt.Errorf("history file %s: %w; it is tried again, and nothing is kept over a reset until then", c.Path, err)
+			err = fmt.Errorf("history file %s: %w; the agent tries again, and until then keeps no history over a reset", c.Path, err)
 		}
 		a.published.parts.Note("history", err)
 	}
-	if a.opts.Watchdog == nil && a.cfg.Watchdog.Driver == config.DriverDevice { // in a dry run or a test nobody dies
+	if a.opts.Watchdog == nil && a.cfg.Watchdog.Driver == config.DriverDevice { // a dry run or a test resets no node
 		c.Kernel = recorder.KernelLog
 	}
 	return recorder.New(c)
@@ -51,8 +51,8 @@ func (a *Agent) startHistory(background spawn) {
 	background(a.published.history.recorder.Run)
 }
 
-// chronicle notes what a step has found. It runs on the loop, waits for nothing, and comes before the node may be
-// taken down.
+// chronicle notes what a step has found. It runs on the loop, waits for nothing, and runs before the node may be taken
+// down.
 func (a *Agent) chronicle(fx *watchdog.Effects) {
 	h := &a.published.history
 	if h.recorder == nil {
@@ -76,8 +76,8 @@ func (a *Agent) chronicle(fx *watchdog.Effects) {
 	}
 }
 
-// records are the records that a step adds to this node's history, in order. strikes: the agent takes the node down
-// if fx says so.
+// records are the records that a step adds to this node's history, in order. strikes says that the agent takes the
+// node down if fx asks for it.
 func (h *chronicle) records(fx *watchdog.Effects, dog *wdt.State, strikes bool, sentence func() string) []history.Record {
 	r := history.Record{
 		Action: fx.Decision.Action.String(), Reason: fx.Decision.Reason.String(), Quorum: fx.Decision.Quorum, Armed: dog.Armed, Slack: dog.Slack,
@@ -120,7 +120,7 @@ func watchdogIs(dog *wdt.State) string {
 	return dog.Status.String()
 }
 
-// sample takes the worst of some seconds.
+// sample records the worst values of some seconds.
 func (a *Agent) sample(now boottime.Instant, f *picture.Facts) {
 	if a.published.history.recorder == nil {
 		return

@@ -22,8 +22,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statuspage"
 )
 
-// loopDead is how long the loop may be silent before /healthz says so: several times its longest wait, but less than
-// a kubelet would call slow.
+// loopDead is how long the loop may be silent before /healthz fails: several times its longest wait, but less than a
+// kubelet would call slow.
 const loopDead = 5 * time.Second
 
 // httpPart is the HTTP listener among the parts of the agent.
@@ -50,8 +50,8 @@ func (a *Agent) startHTTP(background spawn) (stop func()) {
 	}
 }
 
-// serveHTTP serves at http.address as soon as that address is available: serving pages must not decide whether the
-// node lives.
+// serveHTTP serves at http.address as soon as that address is available: pages must not decide whether the agent
+// starts.
 func (a *Agent) serveHTTP(mux http.Handler, background spawn) *http.Server {
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn)}
 	var l net.Listener
@@ -87,8 +87,8 @@ func (a *Agent) registerPage(mux *http.ServeMux) {
 	})
 }
 
-// serveWaiting serves metrics and health until the agent has what it needs to start: it is
-// healthy, so that nobody restarts it, and not ready.
+// serveWaiting serves metrics and health until the agent has what it needs to start: until then the agent is healthy,
+// so that nobody restarts it, but not ready.
 func (a *Agent) serveWaiting(problem *atomic.Pointer[string]) (stop func()) {
 	if a.cfg.HTTP.Address == "" {
 		return func() {}
@@ -108,7 +108,7 @@ func (a *Agent) serveWaiting(problem *atomic.Pointer[string]) (stop func()) {
 	srv := a.serveHTTP(mux, func(f func(context.Context)) { wg.Go(func() { f(ctx) }) })
 	return func() {
 		cancel()
-		_ = srv.Close() // frees the address for the listener that follows; a probe is repeated
+		_ = srv.Close() // frees the address for the next listener; a probe that fails is repeated
 		wg.Wait()
 	}
 }
@@ -117,13 +117,13 @@ func (a *Agent) serveWaiting(problem *atomic.Pointer[string]) (stop func()) {
 func explainListen(err error) error {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
-		return err // the name of a host that cannot be resolved, for one
+		return err // for example a host name that cannot be resolved
 	}
 	switch errno {
 	case syscall.EADDRINUSE:
 		return fmt.Errorf("%w: another agent or program on this host? choose a free address, or \"\" for none", errno)
 	case syscall.EADDRNOTAVAIL:
-		return fmt.Errorf("%w: this node does not have it; choose one of its own, or \"\" for none", errno)
+		return fmt.Errorf("%w: this node does not have that address; choose one that it has, or \"\" for none", errno)
 	case syscall.EACCES:
 		return fmt.Errorf("%w: ports below 1024 are for root; choose a higher one, or \"\" for none", errno)
 	default:
@@ -140,8 +140,8 @@ func (a *Agent) healthz(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// readyz succeeds while the node is part of a side that may live, so that a rolling
-// update stops at the first node that does not come back into its group.
+// readyz succeeds while the node is part of a side that may live, so that a rolling update stops at the first node
+// that does not rejoin its group.
 func (a *Agent) readyz(w http.ResponseWriter, _ *http.Request) {
 	if f := a.published.facts.Load(); f == nil || !f.Ready() {
 		http.Error(w, "no quorum", http.StatusServiceUnavailable)
@@ -150,8 +150,8 @@ func (a *Agent) readyz(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// onLoopback keeps what shows addresses and the configuration to this node, wherever the listener is: a scrape
-// of metrics from elsewhere is wanted, and the two share a port.
+// onLoopback serves what shows addresses and the configuration only to this node, even if the listener is reachable
+// from elsewhere: metrics may be scraped from elsewhere, and the two share a port.
 func onLoopback(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !page.FromHere(r) {

@@ -23,7 +23,7 @@ func TestListenErrorsSayWhatToDo(t *testing.T) {
 		want string
 	}{
 		{wrapped(syscall.EADDRINUSE), "address already in use: another agent or program on this host?"},
-		{wrapped(syscall.EADDRNOTAVAIL), "this node does not have it"},
+		{wrapped(syscall.EADDRNOTAVAIL), "this node does not have that address"},
 		{wrapped(syscall.EACCES), "permission denied: ports below 1024"},
 		{wrapped(syscall.EMFILE), "too many open files"},
 		{errors.New("lookup nowhere: no such host"), "lookup nowhere: no such host"},

@@ -13,32 +13,33 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// spreadPerNode times the number of nodes that have the same death to report is the time over which they spread their
+// spreadPerNode, times the number of nodes that report the same death, is the time over which they spread their
 // reports: a patch of a Node costs the API server some milliseconds.
 const spreadPerNode = 10 * time.Millisecond
 
-// kubeDeaths writes to this node's Node which nodes are fenced, or reports it to the controller that the agent
-// follows. It says what the state NODE_STATE_FENCED says, for programs that are not on a node of the group. A nil
-// *kubeDeaths does nothing.
+// kubeDeaths writes to this node's Node which nodes are fenced, or reports them to the controller that the agent
+// follows. A reported death means the same as the state NODE_STATE_FENCED, for programs that are not on a node of the
+// group. A nil *kubeDeaths does nothing.
 //
-// After a restart an agent keeps what it reported before, until that node is met again or others withdraw it. A death
-// is for good, and a list that lacks an earlier death says that it is withdrawn.
+// After a restart an agent keeps each death that it reported before, until that node is met again or others withdraw
+// the death. A death is final, and a list that lacks an earlier death says that this death is withdrawn.
 type kubeDeaths struct {
 	annotation nodeWriter
-	told       bool // by the controller, and not in the annotation
+	told       bool // the list is known from the controller, not from the annotation
 	self       string
 
 	mu      sync.Mutex
-	former  map[string]deathlist.Death // what an agent of this node said before this one, by node; nil: the Node was not seen yet
-	arrived bool                       // former was filled and the loop has not taken it
+	former  map[string]deathlist.Death // what an earlier agent of this node reported, by node; nil: the Node was not seen yet
+	arrived bool                       // former was filled, and the loop has not taken it yet
 
-	// The rest is of the loop.
+	// The loop owns the rest.
 	said map[string]deathlist.Death
-	own  map[string]bool // of those said, what this agent has proven itself
-	full bool            // and that was logged
+	own  map[string]bool // of those in said, the deaths that this agent has proven itself
+	full bool            // no more deaths fit, and that was logged
 }
 
-// nodeWriter says things of this node where programs of the cluster look for them; Renew is for what is said over and over.
+// nodeWriter writes facts about this node where programs of the cluster look for them; Renew is for values that are
+// written again and again.
 type nodeWriter interface {
 	Want(value *string, within time.Duration)
 	Renew(value *string, within time.Duration)
@@ -51,13 +52,13 @@ func newKubeDeaths(w nodeWriter, self string) *kubeDeaths {
 
 // seen takes this node's Node, from the watcher's goroutine.
 func (k *kubeDeaths) seen(s ownnode.State) {
-	if k == nil || k.told { // the controller does not show what else the Node has
+	if k == nil || k.told { // the controller does not show the Node's other annotations
 		return
 	}
 	k.begin(s)
 }
 
-// begin takes what was said before, the first time, from any goroutine.
+// begin takes what was reported before, the first time only, from any goroutine.
 func (k *kubeDeaths) begin(s ownnode.State) {
 	if !s.Known {
 		return
@@ -67,7 +68,7 @@ func (k *kubeDeaths) begin(s ownnode.State) {
 		k.former, k.arrived = map[string]deathlist.Death{}, true
 		// If the old list cannot be read, it is replaced.
 		list, _ := deathlist.Decode(s.Annotations[deathlist.Annotation])
-		for _, d := range slices.Backward(list) { // the newest of a node wins
+		for _, d := range slices.Backward(list) { // the newest death of a node wins
 			k.former[d.Node] = d
 		}
 	}
@@ -86,7 +87,7 @@ func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) 
 	k.arrived = false
 	k.mu.Unlock()
 	if !ready {
-		return // what an earlier agent said is not known yet, and must not be replaced
+		return // what an earlier agent reported is not known yet, and must not be replaced
 	}
 	listed := map[string]int{}
 	urgent := false
@@ -113,13 +114,13 @@ func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) 
 	for name, d := range k.said {
 		p, member := listed[name]
 		boot, _ := strconv.ParseUint(d.Boot, 16, 64)
-		// This agent may never have met that boot; others have, and take its death back.
+		// This agent may never have met that boot; other nodes have, and withdraw its death.
 		taken := member && !k.own[name] && a.core.Deaths().TakenBack(now, p, boot)
 		if member && fx.Fenced.Has(p) && k.own[name] || member && !k.own[name] && p != a.roster.Self && !a.core.View().Seen.Has(p) && !taken {
 			continue
 		}
-		// Met again. If it is the boot that was reported dead, that is a contradiction, and everybody who acts on the
-		// report must stop.
+		// The node was met again. If it runs the boot that was reported dead, that is a contradiction, and everybody
+		// who acts on the report must stop.
 		if st := a.statementOf(p, member); taken || st != 0 && hex64(st) == d.Boot {
 			urgent = true
 		}
@@ -139,7 +140,7 @@ func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) 
 }
 
 // proofWord is how a proof is annotated. A sentence that others have passed on is not this agent's own finding: a
-// reader who counts the agents that found the death must not count this one.
+// reader who counts the agents that found the death must not count this agent.
 func proofWord(d watchdog.Death) string {
 	if d.Hearsay {
 		return "hearsay"
@@ -147,7 +148,7 @@ func proofWord(d watchdog.Death) string {
 	return d.Proof.String()
 }
 
-// statementOf is the boot by which a member was last met.
+// statementOf is the boot under which a member was last met.
 func (a *Agent) statementOf(p int, member bool) uint64 {
 	if !member {
 		return 0

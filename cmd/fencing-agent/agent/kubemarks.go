@@ -18,15 +18,15 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// nodeMarks says on this node's Node, and by Events about it, what the agent does. The loop passes its decisions to
-// it; nothing comes back. A nil *nodeMarks does nothing.
+// nodeMarks shows on this node's Node, and by Events about it, what the agent does. The loop passes its decisions to
+// it, and gets nothing back. A nil *nodeMarks does nothing.
 type nodeMarks struct {
 	cfg    *config.Config
 	writer *marks.Writer
 
 	addresses *members.Addresses // nil: the list of members does not come from Nodes
 
-	// The rest is of the loop.
+	// The loop owns the rest.
 	guard  netgossip.Guard
 	state  wdt.Status
 	reason watchdog.Reason
@@ -73,8 +73,7 @@ func (a *Agent) startReports(background spawn) error {
 	return nil
 }
 
-// startMarks starts the writer, if there is anything that may be written. It comes before
-// the caller of the marks.
+// startMarks starts the writer, if anything may be written. It must run before anything calls the marks.
 func (a *Agent) startMarks(background spawn) error {
 	k := &a.cfg.Kubernetes
 	if a.kube.client == nil || !k.Follows() || !k.Reports() && !a.members.FromNodes() {
@@ -139,7 +138,7 @@ func (m *nodeMarks) note(a *Agent, fx *watchdog.Effects) {
 	if m == nil {
 		return
 	}
-	// As in the statement to peers: removed as soon as a disarm is wanted, before it is carried out.
+	// As in the statement to peers, the label is removed as soon as a disarm is wanted, before it is carried out.
 	if st := fx.Statement; st != nil && st.Guard.Armed != m.guard.Armed {
 		g := st.Guard
 		m.guard = g
@@ -190,7 +189,7 @@ func (m *nodeMarks) noteDecision(d watchdog.Decision, why func() string) {
 	}
 	m.quorum = d.Quorum
 	switch {
-	case d.Action == watchdog.Disarm: // a node that is removed loses it as planned
+	case d.Action == watchdog.Disarm: // a removed node loses quorum as planned
 	case !d.Quorum:
 		m.event(marks.QuorumLost, "%s", why())
 	case m.begun:

@@ -20,36 +20,36 @@ const (
 	sightingLook = time.Second
 	// sightingSteady is how long something has to be true before it is reported.
 	sightingSteady = 5 * time.Second
-	// sightingPause is the least time between two writes of what has changed, however often that is.
+	// sightingPause is the least time between two writes of what has changed, however often it changes.
 	sightingPause = 10 * time.Second
-	// sightingTakeover is how long an agent that has just started leaves there what the one before it has said: it does
-	// not know enough yet to say the same. Controllers forget that anyway if it is not said again.
+	// sightingTakeover is how long an agent that has just started leaves the previous agent's report in place: it does
+	// not know enough yet to report the same. Controllers forget a report if it is not repeated.
 	sightingTakeover = 30 * time.Second
-	// sightingSpeakers is about how many of the agents that count each other report on slots: two are needed.
+	// sightingSpeakers is about how many of the agents that count each other report on slots: two reports are needed.
 	sightingSpeakers = 5
 )
 
 // kubeSightings writes to this node's Node, or reports to the controller that the agent follows, what speaks against
-// fencing a node by its devices (docs/adr/0061, 0065). In a quiet time it writes nothing. A nil *kubeSightings does
-// nothing.
+// fencing a node by its devices (docs/adr/0061, 0065). As long as nothing does, it writes nothing. A nil
+// *kubeSightings does nothing.
 //
-// Bound: one write a minute while there is something to say, and one in ten seconds while that changes.
+// Bound: one write a minute while there is something to report, and one in ten seconds while the report changes.
 type kubeSightings struct {
 	annotation nodeWriter
 	boot       string
 
-	// The rest is of the loop.
+	// The loop owns the rest.
 	began, looked, wrote boottime.Instant
 	spoke                bool
 	said                 sightings.Sighting
-	starves              boottime.Instant            // since when; 0: it does not
-	moves, still         map[string]boottime.Instant // since when, by node
-	running              map[string]boottime.Instant // and by node and boot
+	starves              boottime.Instant            // since when the node starves; 0: it does not
+	moves, still         map[string]boottime.Instant // since when a slot changes, or does not change, by node
+	running              map[string]boottime.Instant // since when a boot runs, by node and boot
 	node                 string                      // this one
-	unready              atomic.Bool                 // its Node is not Ready; from the watcher's goroutine
+	unready              atomic.Bool                 // its Node is not Ready; set by the watcher's goroutine
 }
 
-// sighted is what is so at one moment.
+// sighted is what is true at one moment.
 type sighted struct {
 	starves      bool // quorum is lost, and the watchdog is not fed
 	moves, still []string
@@ -89,7 +89,7 @@ func (a *Agent) sight(now boottime.Instant, fx *watchdog.Effects) sighted {
 
 // running are the boots that run although Kubernetes does not hear them. That is this node, if its Node is not Ready.
 // It is also each member that is heard and says that nobody shows it its Node any more, or, where the group asks the
-// API server, that it does not reach it.
+// API server, that it does not reach the API server.
 func (a *Agent) running(fenced roster.Set) map[string]string {
 	out := map[string]string{}
 	if k := a.kube.sightings; k.unready.Load() {
@@ -115,14 +115,14 @@ func (a *Agent) running(fenced roster.Set) map[string]string {
 			lost[a.roster.Name(p)] = hex64(st.Boot)
 		}
 	}
-	if asked { // else nobody in the group asks the API server, or nobody reaches it
+	if asked { // otherwise nobody in the group asks the API server, or nobody reaches it
 		maps.Copy(out, lost)
 	}
 	return out
 }
 
-// slotsSeen are the members that no network shows and whose slots go on changing, and those that a network shows and whose
-// slots stand still. A node that is fenced is neither: what is proven is proven.
+// slotsSeen are the members that no network shows but whose slots go on changing, and the members that a network shows
+// but whose slots no longer change. A fenced node is in neither list: its death is proven.
 func slotsSeen(r *roster.Roster, view netgossip.View, fenced roster.Set, writes func(name string) (moves, still bool)) (unheard, cutOff []string) {
 	if !speaks(view.Counted, r.Self) {
 		return nil, nil
@@ -154,7 +154,7 @@ func speaks(counted roster.Set, self int) bool {
 	return n <= sightingSpeakers || rank == 0 || rank*sightingSpeakers/n != (rank-1)*sightingSpeakers/n
 }
 
-// weigh says what has been so for long enough. In a failure of the network each of so many nodes may say something.
+// weigh reports what has been true for long enough. nodes is how many nodes may report at once if the network fails.
 func (k *kubeSightings) weigh(now boottime.Instant, s sighted, nodes int) {
 	if k.began == 0 {
 		k.began = now
@@ -181,7 +181,7 @@ func (k *kubeSightings) weigh(now boottime.Instant, s sighted, nodes int) {
 		}
 	}
 	again := sightings.Again
-	if _, own := want.Sees[k.node]; own { // a controller relies on that for a short time only
+	if _, own := want.Sees[k.node]; own { // a controller relies on that only briefly
 		again = sightingPause
 	}
 	same := want.Same(&k.said)
@@ -194,7 +194,7 @@ func (k *kubeSightings) weigh(now boottime.Instant, s sighted, nodes int) {
 	k.said, k.wrote, k.spoke = want, now, true
 	within := spreadPerNode * time.Duration(nodes)
 	if want.Empty() {
-		k.annotation.Renew(nil, within) // what an agent before this one has said goes, too
+		k.annotation.Renew(nil, within) // this also removes what an earlier agent reported
 		return
 	}
 	want.Number = uint64(now / boottime.Instant(time.Millisecond))
@@ -202,7 +202,7 @@ func (k *kubeSightings) weigh(now boottime.Instant, s sighted, nodes int) {
 	k.annotation.Renew(&text, within)
 }
 
-// steady are those that have been so for long enough, sorted as the list is.
+// steady are the entries of list that have been in it for long enough, in the order of the list.
 func steady(now boottime.Instant, list []string, since map[string]boottime.Instant) (out []string) {
 	is := map[string]bool{}
 	for _, name := range list {

@@ -15,15 +15,15 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// leaseRefresh is the time between two reads of the Lease while there is no tie. What was read then is old enough at
-// the next tie that the first write can decide it.
+// leaseRefresh is the time between two reads of the Lease while there is no tie. At the next tie the last read is old
+// enough for the first write to decide the tie.
 const leaseRefresh = 5 * time.Minute
 
-// errBusy completes an operation that the register has no room for.
-var errBusy = errors.New("the operation before is still under way")
+// errBusy is the outcome of an operation for which the register has no room.
+var errBusy = errors.New("the previous operation is still under way")
 
-// LeaseRegister performs operations on the Lease that breaks ties, as leaseregister.Register
-// does: each that Submit takes is reported once, by a goroutine of Run.
+// LeaseRegister performs operations on the Lease that breaks ties, as leaseregister.Register does: each operation that
+// Submit takes is reported once, by a goroutine of Run.
 type LeaseRegister interface {
 	Submit(leasequorum.Op) bool
 	Run(context.Context)
@@ -39,9 +39,8 @@ type kubeLease struct {
 	answers  bool   // the latest operation ended with a usable answer
 }
 
-// startLease makes the arbiter of the Lease and starts what talks to the API server for it.
-// Nothing here waits for an answer: what was not heard in time is [leasequorum.Unknown], and a
-// node that hears nothing loses ties and nothing else.
+// startLease makes the arbiter of the Lease and starts what talks to the API server for it. Nothing here waits for an
+// answer: an outcome that was not heard in time is [leasequorum.Unknown]. A node that hears nothing only loses ties.
 func (a *Agent) startLease(background spawn) (tie.Breaker, error) {
 	report := func(c leasequorum.Completion) {
 		a.box.put(func(b *batch) { b.leases = append(b.leases, c) })
@@ -52,7 +51,7 @@ func (a *Agent) startLease(background spawn) (tie.Breaker, error) {
 	}
 	arbiter, err := leasequorum.New(leasequorum.Config{
 		Roster: a.roster, Evidence: a.core.Merger(), Boot: a.self.boot, Process: a.self.process, Log: register.Log(), Timing: a.leaseTiming(),
-	}, a.clock()) // after the socket was taken: no agent before this one draws a token any more
+	}, a.clock()) // after the socket was taken: no earlier agent draws a token any more
 	if err != nil {
 		return nil, fmt.Errorf("quorum.tieBreak: lease: %w", err)
 	}
@@ -65,11 +64,11 @@ func (a *Agent) openLease(report func(leasequorum.Completion)) (LeaseRegister, e
 	if a.opts.OpenLease != nil {
 		return a.opts.OpenLease(report), nil
 	}
-	// Which Lease it is, two halves have to know alike: its namespace is that of the kubeconfig's context.
+	// Both halves must use the same Lease: its namespace is that of the kubeconfig's context.
 	if err := a.kube.client.Ready(); err != nil {
 		return nil, err
 	}
-	// A connection that a watch keeps open would be used on when it leads nowhere any more.
+	// A connection that is shared with a watch would go on being used when it is dead.
 	api, err := a.kube.client.Apart()
 	if err != nil {
 		return nil, err
@@ -80,8 +79,7 @@ func (a *Agent) openLease(report func(leasequorum.Completion)) (LeaseRegister, e
 	})
 }
 
-// leaseTiming is the time constants as the configuration gives them. The looks of many nodes
-// at the Lease are spread.
+// leaseTiming is the time constants as the configuration gives them. The reads of many nodes are spread.
 func (a *Agent) leaseTiming() leasequorum.Timing {
 	c := a.cfg
 	return leasequorum.Timing{
@@ -90,7 +88,7 @@ func (a *Agent) leaseTiming() leasequorum.Timing {
 	}
 }
 
-// performLease hands what the latest step wants done to the register. An operation for which it has no room has had
+// performLease hands the operations of the latest step to the register. An operation for which it has no room has had
 // no effect, and is reported like any other.
 func (a *Agent) performLease(now boottime.Instant) {
 	if a.kube.lease == nil {
@@ -107,8 +105,7 @@ func (a *Agent) submitLease(now boottime.Instant, op *leasequorum.Op) {
 	a.box.put(func(b *batch) { b.leases = append(b.leases, done) })
 }
 
-// leaseCompleted hands the ends of operations to the arbiter, and logs when the Lease begins and
-// ceases to answer.
+// leaseCompleted hands the outcomes of operations to the arbiter, and logs when the Lease begins or ceases to answer.
 func (a *Agent) leaseCompleted(ended []leasequorum.Completion) {
 	for i := range ended {
 		c := &ended[i]
@@ -127,7 +124,7 @@ func (a *Agent) leaseCompleted(ended []leasequorum.Completion) {
 	}
 }
 
-// warnCrowded says that a group is too large for all of a half to take their turns.
+// warnCrowded says that a group is too large for all nodes of a half to take their turns.
 func (a *Agent) warnCrowded() {
 	if n := a.core.Rosters().Size(); a.cfg.UsesLease() && a.cfg.LeaseBudget(n) > a.cfg.ArbitrationBudget() {
 		a.log.Warn("the arbitration budget is too short for each node of a half to take its turn at the Lease; raise lun.ioTimeout, or set timing: careful",

@@ -9,11 +9,11 @@ import (
 
 // leaving is a planned stop.
 type leaving struct {
-	by       boottime.Instant // it ends then, however many know of it
-	nudge    boottime.Instant // it is told again then
-	answered boottime.Instant // every counted peer had answered since it was announced
-	waits    bool             // it waits until the peers know of it
-	lingers  bool             // it waits for the watchdog to fire
+	by       boottime.Instant // the stop ends then, however many peers know of it
+	nudge    boottime.Instant // the stop is announced again then
+	answered boottime.Instant // when every counted peer had answered the announcement
+	waits    bool             // the stop waits until the peers know of it
+	lingers  bool             // the stop waits for the watchdog to fire
 }
 
 // sayAgain announces the stop to the peers once more, and returns when to do so next: a peer that missed the
@@ -26,10 +26,9 @@ func (a *Agent) sayAgain(now boottime.Instant) boottime.Instant {
 	return a.leaving.nudge
 }
 
-// mayLeave reports whether the process may end as planned. While the watchdog counts down
-// unfed it may not: the kernel restarts the countdown when the descriptor is closed, so
-// leaving would give a node that its peers count as dead one more timeout to live. Nor may
-// it disarm before enough peers know of it, or they would count the running node dead.
+// mayLeave reports whether the process may exit as planned. While the watchdog counts down unfed, it must not exit: the
+// kernel restarts the countdown when the descriptor is closed, so a node that its peers count as dead would live for
+// one more timeout. Nor may it disarm before enough peers know of the stop, or they would call the running node dead.
 func (a *Agent) mayLeave() bool {
 	s := a.guard.feeder.State()
 	switch {
@@ -38,7 +37,7 @@ func (a *Agent) mayLeave() bool {
 	case s.Status != wdt.Starved:
 		if !a.core.Released() && !a.leaving.waits {
 			a.leaving.waits = true
-			a.log.Warn("this node is not leaving yet: a majority has to know first that the watchdog will be disarmed", "timeout", s.Info.Timeout)
+			a.log.Warn("this node is not leaving yet: first a majority must know that the watchdog will be disarmed", "timeout", s.Info.Timeout)
 		}
 		return a.core.Released()
 	}
@@ -58,8 +57,8 @@ func (a *Agent) stopKnown(now boottime.Instant) bool {
 	return (arb == nil || arb.Stopped()) && now >= said.Add(a.stopNudge()) && a.core.Released() && heard
 }
 
-// answeredSince reports whether every counted peer has answered since the stop was announced, and
-// has had the time to ask for what was announced: one whose machine is busy would call this node LEFT.
+// answeredSince reports whether every counted peer has answered since the stop was announced, and has had the time to
+// ask for what was announced: a peer whose machine is busy would otherwise call this node LEFT.
 func (a *Agent) answeredSince(now, said boottime.Instant) bool {
 	for i := range a.core.View().Counted.All() {
 		if i == a.roster.Self {
@@ -75,14 +74,14 @@ func (a *Agent) answeredSince(now, said boottime.Instant) bool {
 	return now >= a.leaving.answered.Add(2*minStopWord)
 }
 
-// minStopWord is the least time between two announcements of a stop. In a large group an announcement goes to one
-// peer after the other, and the next one starts again with the first peer: it must not start before the last peer has
-// been reached.
+// minStopWord is the least time between two announcements of a stop. In a large group an announcement goes to one peer
+// after the other, and the next announcement starts again with the first peer. It must not start before the last peer
+// has been reached.
 const minStopWord = 100 * time.Millisecond
 
-// stopNudge is the time in which an announcement, said again and again, reaches every peer
-// that can be reached, also where a fifth of the packets is lost: of five nudges on two networks
-// less than one in a thousand does not lead to an answer. In a large group it gets around twice.
+// stopNudge is the time in which an announcement, said again and again, reaches every peer that can be reached, even
+// where a fifth of the packets is lost: of five announcements on two networks, fewer than one in a thousand lead to no
+// answer. In a large group it reaches every peer twice.
 func (a *Agent) stopNudge() time.Duration { return 5*minStopWord + 2*a.roundTime() }
 
 // roundTime is how long one announcement takes at most.

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// edgePace is the least time between two looks at every peer on every network. A link
-	// that comes and goes in between is not noticed; nothing is decided by it.
+	// edgePace is the least time between two looks at every peer on every network. A link that fails and recovers in
+	// between is not noticed; no decision depends on it.
 	edgePace = 100 * time.Millisecond
 	// edgeNames bounds the names in one line of the log.
 	edgeNames = 20
 )
 
-// links is whom each network reaches, as last reported.
+// links is which peers each network reaches, as last reported.
 type links struct {
 	edges *netgossip.Edges
 	at    boottime.Instant // of the last look
 }
 
-// noteEdges counts and logs whom each network has lost and regained. Subscribers hear of
-// the merged edges only, which the core makes.
+// noteEdges counts and logs which peers each network has lost and regained. Subscribers get only the merged edges,
+// which the core makes.
 func (a *Agent) noteEdges(now boottime.Instant, fx *watchdog.Effects) {
 	if now.Sub(a.links.at) < edgePace && fx.Joined.IsEmpty() && fx.Left.IsEmpty() {
 		return
@@ -33,7 +33,7 @@ func (a *Agent) noteEdges(now boottime.Instant, fx *watchdog.Effects) {
 	a.links.at = now
 	v := a.core.View()
 	found := a.links.edges.Update(a.core.Merger(), &v, now)
-	for len(found) > 0 { // they come network by network
+	for len(found) > 0 { // they are sorted by network
 		network := found[0].Network
 		lost, regained := []string{}, []string{}
 		for len(found) > 0 && found[0].Network == network {

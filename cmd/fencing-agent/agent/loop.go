@@ -21,7 +21,7 @@ var ErrAbandon = errors.New("abandoned like a killed process")
 
 func abandoned(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrAbandon) }
 
-// maxIdle bounds the time between two steps, so that silence is an event, too.
+// maxIdle bounds the time between two steps, so that silence leads to a step, too.
 const maxIdle = 500 * time.Millisecond
 
 // loop is the one goroutine that owns the core. It returns nil after a planned stop, or
@@ -38,7 +38,7 @@ func (a *Agent) loop(ctx context.Context) error {
 		case <-timer.C:
 		case <-stopping:
 			if abandoned(ctx) {
-				return nil // a killed process says no last word
+				return nil // a killed process announces nothing
 			}
 			stopping = nil
 			a.log.Info("stopping as planned: telling peers and the LUN, then disarming the watchdog")
@@ -94,8 +94,8 @@ func (a *Agent) handle(b *batch) error {
 	return a.identityLost(now)
 }
 
-// identityLost ends the agent when another one turns out to own this node's slot before
-// this one ever did: two agents of one name, and the other was first.
+// identityLost ends the agent if another agent turns out to own this node's slot, and this agent never did: two agents
+// have one name, and the other was first.
 func (a *Agent) identityLost(now boottime.Instant) error {
 	arb := a.core.Arbiter()
 	if arb == nil {
@@ -143,7 +143,7 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	a.kube.marks.note(a, fx)
 	a.members.Follow(now, a.core, a.roster, &fx.Rosters)
 	if fx.Rosters.Directory != nil {
-		a.renumber(fx.Rosters.Directory) // last: it changes all numbers
+		a.renumber(fx.Rosters.Directory) // last: it changes all indices
 	}
 	return fx.Wake
 }
@@ -156,8 +156,8 @@ func (a *Agent) say(fx *watchdog.Effects) {
 	}
 }
 
-// urgencyOf is how soon the peers are to hear a statement. What it says about the watchdog and about leaving concerns
-// all peers. Whom it sees only matters to peers that count closely, and they hear it anyway.
+// urgencyOf is how soon the peers have to get a statement. Its parts about the watchdog and about leaving concern all
+// peers. Which peers it sees only matters to peers that count closely, and those get it anyway.
 func urgencyOf(old, st *netgossip.Statement, fx *watchdog.Effects) gossip.Urgency {
 	switch {
 	case st.Sentence > 0 && (old == nil || old.Sentence != st.Sentence):
@@ -223,9 +223,8 @@ func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
 	}
 }
 
-// renumber makes another roster the one by whose indices everything counts, and has the
-// gossip follow, one network after the other. Reports with the old numbers are handled first; later ones are
-// translated by name.
+// renumber has the agent use the indices of another roster, and the gossip follow, one network after the other. Reports
+// with the old indices are handled first; later ones are translated by name.
 func (a *Agent) renumber(to *roster.Roster) {
 	old := a.box.renumber(len(a.cfg.SystemNetworks), to)
 	if err := a.handle(&old); err != nil {

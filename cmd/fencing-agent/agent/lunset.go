@@ -19,15 +19,15 @@ const lunRetry = 5 * time.Second
 type lunSet struct {
 	keepers     []*keeper.Keeper
 	superblocks []*diskquorum.Superblock // nil: not opened yet
-	leftOut     []error                  // why one does not count until this agent is restarted; nil: it may
+	leftOut     []error                  // why a device does not count until this agent is restarted; nil: it may count
 	troubles    []troubleLog
-	failed      bool // given up until the agent is restarted
+	failed      bool // the LUN is given up until the agent is restarted
 	strangers   strangers
 }
 
-// startLUN opens the devices of the LUN, each with a keeper and an engine. A device that is away, or that has no superblock
-// of ours, is tried again for ever, since network quorum does not need it. A device that can be read and is the wrong one
-// is an error.
+// startLUN opens the devices of the LUN, each with a keeper and an engine. A device that is away, or that has no
+// superblock of ours, is tried again for ever, since network quorum does not need it. A device that can be read, but
+// is the wrong one, is an error.
 func (a *Agent) startLUN(background spawn) error {
 	paths := a.cfg.LUN.Devices
 	if len(paths) == 0 {
@@ -79,14 +79,14 @@ func (a *Agent) startLUN(background spawn) error {
 	return nil
 }
 
-// leaveOut has a device of a set count for nothing. The others are most of the set, and go on.
+// leaveOut excludes a device of a set. The other devices are most of the set, and stay in use.
 func (a *Agent) leaveOut(device int, why error) {
-	a.lun.leftOut[device] = fmt.Errorf("it is left out: %w; correct lun.devices, or format all devices of the set together, and restart this agent", why)
+	a.lun.leftOut[device] = fmt.Errorf("the device is left out: %w; correct lun.devices, or format all devices of the set together, and restart this agent", why)
 	a.log.Error("a LUN device is left out: correct lun.devices and restart this agent", "device", a.lun.keepers[device].Path, "error", why)
 }
 
-// lunOpened makes the arbiter when most devices of the LUN have been opened for the first
-// time, and takes in the others when they come.
+// lunOpened makes the arbiter when most devices of the LUN have been opened for the first time, and adds the other
+// devices once they are opened.
 func (a *Agent) lunOpened(o keeper.Opened) {
 	path := a.lun.keepers[o.Device].Path
 	if o.Warning != "" {
@@ -96,7 +96,7 @@ func (a *Agent) lunOpened(o keeper.Opened) {
 		return
 	}
 	if a.lun.superblocks[o.Device] != nil {
-		a.log.Info("LUN is back", "device", path)
+		a.log.Info("the LUN is back", "device", path)
 		return
 	}
 	a.lun.superblocks[o.Device] = o.Superblock
@@ -133,13 +133,13 @@ func (a *Agent) submitLUN(now boottime.Instant, ops []diskquorum.Op) {
 	}
 }
 
-// lunAnswered takes the ends of operations.
+// lunAnswered takes the outcomes of operations.
 func (a *Agent) lunAnswered(now boottime.Instant, ended []diskquorum.Completion) {
 	for i := range ended {
 		a.lun.keepers[ended[i].Device].Observe(&ended[i])
 		a.core.IOCompleted(now, &ended[i])
 		if arb := a.core.Arbiter(); arb != nil && ended[i].Err == nil && arb.Foreign(ended[i].Device) != nil {
-			a.lun.keepers[ended[i].Device].LookAgain() // it closes what is not ours, and says what is there instead
+			a.lun.keepers[ended[i].Device].LookAgain() // closes a device that is not ours, and reports what is there instead
 		}
 	}
 }

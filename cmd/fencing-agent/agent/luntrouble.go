@@ -11,20 +11,20 @@ import (
 )
 
 // lunCalm is how long a device of the LUN has to be in order, or have another trouble, before that is logged: a
-// trouble that comes and goes causes one line, not one each time.
+// trouble that comes and goes is logged once, not each time.
 const lunCalm = 10 * time.Second
 
-// troubleLog logs the beginning and the end of what keeps one device of the LUN from
-// counting. It belongs to the loop. The zero value is that of a device not in order yet.
+// troubleLog logs when something begins and ceases to keep one device of the LUN from counting. It belongs to the
+// loop. The zero value is for a device that was not in order yet.
 type troubleLog struct {
-	well   bool   // it was in order once: until then a trouble may be that of the start
+	well   bool   // the device was in order once: before that, its trouble may be that of a start
 	told   string // the trouble that was logged; empty: none
 	last   string // the present trouble
 	change boottime.Instant
 }
 
-// note takes the present trouble, empty for none, and returns what to log: that it began, or
-// that the device is in order again. patience is how long a start may take.
+// note takes the present trouble, empty for none, and returns what to log: that it began, or that the device is in
+// order again. patience is how long a start may take before its trouble is logged.
 func (t *troubleLog) note(now boottime.Instant, trouble string, patience time.Duration) (began string, ended bool) {
 	if trouble != t.last || t.change.IsZero() {
 		t.last, t.change = trouble, now
@@ -82,8 +82,8 @@ func (a *Agent) noteWorn() {
 	}
 }
 
-// noteTrouble logs the troubles of a device of the LUN since it was opened, such as a damaged slot or an I/O that
-// hangs. That it cannot be opened is logged by its keeper.
+// noteTrouble logs the troubles of a device of the LUN that was opened, such as a damaged slot or an I/O that hangs.
+// If a device cannot be opened, its keeper logs that.
 func (a *Agent) noteTrouble(now boottime.Instant, device int, what string) {
 	k := a.lun.keepers[device]
 	began, ended := a.lun.troubles[device].note(now, what, a.cfg.ArbitrationBudget())

@@ -8,21 +8,20 @@ import (
 	"strings"
 )
 
-// What names the machine itself, best first, below the root of the file system. A copy of a
-// machine gets /etc/machine-id with its disk, so that file is none of them.
+// Files that name the machine itself, best first, below the root of the file system. A copy of a machine gets
+// /etc/machine-id with its disk, so that file is not in the list.
 var machineNames = []string{
-	"sys/class/dmi/id/product_uuid", // hypervisors give each machine another one
+	"sys/class/dmi/id/product_uuid", // hypervisors give each machine a different one
 	"sys/firmware/devicetree/base/serial-number",
 	"sys/class/dmi/id/product_serial",
 }
 
-// machineIdentity is a digest of what names the machine, or 0. The name itself is for root
-// alone, and stays here.
+// machineIdentity is a digest of what names the machine, or 0. The name itself is for root alone, and is not passed on.
 func machineIdentity(root string) uint64 {
 	for _, name := range machineNames {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
-			continue // it has none, or hides it: without an identity there is nothing to compare
+			continue // the machine has no such name, or hides it: without an identity there is nothing to compare
 		}
 		id := strings.ToLower(strings.Trim(string(text), " \t\n\x00"))
 		if !tellsMachines(id) {
@@ -34,8 +33,7 @@ func machineIdentity(root string) uint64 {
 	return 0
 }
 
-// tellsMachines refuses what boards without a name of their own say: one character again and
-// again, or a text for people to fill in.
+// tellsMachines refuses the values of boards without a name: one character again and again, or a placeholder text.
 func tellsMachines(id string) bool {
 	bare := strings.NewReplacer("-", "", " ", "", ".", "").Replace(id)
 	if len(bare) < 4 || strings.Count(bare, bare[:1]) == len(bare) {

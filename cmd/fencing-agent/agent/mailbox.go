@@ -13,16 +13,15 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// mailbox collects what the adapters report until the loop takes it. It is bounded by
-// networks x members: of each kind of report about a member on a network the newest
-// counts. Putting something in takes a mutex for a few instructions and never blocks, so
-// adapters may call it under their own locks.
+// mailbox collects what the adapters report until the loop takes it. It is bounded by networks x members: for each
+// member on each network it keeps only the newest report of a kind. Putting something in takes a mutex for a few
+// instructions and never blocks, so adapters may call it under their own locks.
 type mailbox struct {
 	wake chan struct{} // capacity 1: something is in the box
 
 	mu     sync.Mutex
 	b      batch
-	roster *roster.Roster // by whose indices peers are numbered
+	roster *roster.Roster // whose indices number the peers
 }
 
 // batch is the content of a mailbox.
@@ -40,12 +39,12 @@ type batch struct {
 	lun         []keeper.Opened
 	leases      []leasequorum.Completion
 	api         *apiReport
-	disarm      map[string]string // why, by source; "": not any more
+	disarm      map[string]string // why, by source; "": no longer
 	feeder      *wdt.State
 	alone       bool // no other agent of this node runs
 	fatal       error
 	lists       []members.List   // what the source of lists of members shows
-	handed      []*roster.Roster // lists that peers handed over, at most one for each that was asked for on a network
+	handed      []*roster.Roster // lists that peers handed over, at most one per request on a network
 	rosterSaved []error          // outcomes of storing lists
 	termsSaved  []termsSaved
 	words       []*word  // reported deaths
@@ -64,7 +63,7 @@ type peerReport struct {
 	heard   boottime.Instant
 	changed boottime.Instant // of alive; zero: no change
 	alive   bool
-	missed  boottime.Instant // since when; zero: it did not miss a probe
+	missed  boottime.Instant // since when probes are missed; zero: none is
 	void    bool             // of missed
 }
 
@@ -150,8 +149,8 @@ func (s sink) peer(network, peer int, f func(r *peerReport, peer int)) {
 	s.box.signal()
 }
 
-// locked fills in a report. The box may number the peers by a later roster than the instance; a peer that is not on
-// that roster no longer matters.
+// locked fills in a report. The box may number the peers by a later roster than the instance does; a peer that is not
+// on that roster no longer matters.
 func (s sink) locked(network, peer int, f func(r *peerReport, peer int)) {
 	if s.roster != s.box.roster {
 		var ok bool
@@ -193,7 +192,7 @@ func (s sink) Missed(network, peer int, since boottime.Instant, void bool) {
 	s.peer(network, peer, func(r *peerReport, _ int) { r.missed, r.void = max(r.missed, since), r.void || void })
 }
 
-// Heard implements gossip.Reports. It does not wake the loop: one-way life decides nothing.
+// Heard implements gossip.Reports. It does not wake the loop: a sign of life in one direction decides nothing.
 func (s sink) Heard(network, peer int, at boottime.Instant) {
 	s.box.mu.Lock()
 	defer s.box.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// newMembers prepares what the lists of members come from. What it reports goes into the mailbox, which is there
-// before it is started.
+// newMembers prepares the source of the lists of members. Its reports go into the mailbox, which exists before the
+// source is started.
 func (a *Agent) newMembers() *members.Members {
 	told := a.published.unsaved.teller("list")
 	a.kube.finds = members.NewFinds(a.tellFound, a.log)
@@ -38,7 +38,7 @@ func (a *Agent) newMembers() *members.Members {
 	})
 }
 
-// listed gives the core the lists that came, and the ends of writes.
+// listed gives the core the lists that arrived, and the outcomes of writes.
 func (a *Agent) listed(now boottime.Instant, b *batch) {
 	for _, l := range b.lists {
 		a.members.Learn(a.core, l)

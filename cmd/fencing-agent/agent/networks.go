@@ -28,7 +28,7 @@ func (a *Agent) newGossip() *gossip.Networks {
 	})
 }
 
-// stalled reports whether the loop does not run. What it said last no longer counts.
+// stalled reports whether the loop does not run. Its last statement then no longer counts.
 func (a *Agent) stalled() bool {
 	at := boottime.Instant(a.life.alive.Load())
 	return a.clock().Sub(at) > 3*maxIdle
@@ -60,7 +60,7 @@ func (a *Agent) hear(b *batch) {
 	}
 }
 
-// linksChanged informs the users of a network that this node's side of it has gone down or come up.
+// linksChanged tells the users of a network that this node's side of it went down or came up.
 func (a *Agent) linksChanged(b *batch) {
 	if !b.linkDirty {
 		return

@@ -16,21 +16,21 @@ import (
 // memoryRetry is the time between two attempts to store what is known of the Node.
 const memoryRetry = 5 * time.Second
 
-// nodeMemory is what the agent remembers of its Node over a restart. If it is lost, the agent only cannot arm while
-// the API server is away.
+// nodeMemory is what the agent remembers of its Node over a restart. Without it, the agent cannot arm while the API
+// server is away; nothing else is lost.
 //
-// Invariant: after a restart the agent knows nothing of its Node rather than something that was superseded. With an
-// older state it would arm during a maintenance that it had already seen. So what cannot be replaced is removed,
-// which a full disk allows: that also makes room.
+// Invariant: after a restart the agent knows nothing of its Node rather than a superseded state. With an older state
+// it would arm during a maintenance that it had already seen. So a file that cannot be replaced is removed. A full
+// disk allows that, and it makes room.
 type nodeMemory struct {
 	path, node string
 	log        *slog.Logger
 	rules      ownnode.Rules
 	states     chan ownnode.State // capacity 1: the latest
-	told       func(error)        // of each attempt; nil: nobody is
+	told       func(error)        // gets the outcome of each attempt; may be nil
 	write      func(path string, text []byte) error
 
-	// Of load, and then of run.
+	// Owned by load, and then by run.
 	saved  string // content of the file
 	failed bool
 }
@@ -58,17 +58,17 @@ func (m *nodeMemory) load() ownnode.State {
 		err = json.Unmarshal(text, &f)
 	}
 	if err == nil && (f.Version != nodeFileVersion || f.Node != m.node) {
-		err = fmt.Errorf("it is of node %q, format %d", f.Node, f.Version)
+		err = fmt.Errorf("it belongs to node %q, format %d", f.Node, f.Version)
 	}
 	if err != nil {
-		m.log.Warn("cannot use what was known of this node's Node before the restart", "file", m.path, "error", err)
+		m.log.Warn("cannot use what this agent knew about this node's Node before the restart", "file", m.path, "error", err)
 		return ownnode.State{}
 	}
 	m.saved = string(text)
 	return f.State
 }
 
-// keep passes on what has to be remembered from now on. It waits for no disk. One goroutine calls it.
+// keep passes on what has to be remembered from now on. It does not wait for the disk. Only one goroutine calls it.
 func (m *nodeMemory) keep(s ownnode.State) {
 	select {
 	case <-m.states: // superseded
@@ -77,7 +77,7 @@ func (m *nodeMemory) keep(s ownnode.State) {
 	m.states <- s
 }
 
-// run stores what keep hands over, again and again while the disk does not take it.
+// run stores what keep hands over, and tries again as long as that fails.
 func (m *nodeMemory) run(ctx context.Context) {
 	var s ownnode.State
 	var again <-chan time.Time
@@ -108,7 +108,7 @@ func (m *nodeMemory) save(s ownnode.State) bool {
 	}
 	if string(text) != m.saved {
 		if err = m.write(m.path, text); err != nil {
-			m.saved = "" // it may have been half done: nobody knows what the file has
+			m.saved = "" // the write may have been half done: the content of the file is unknown
 			if statefile.Remove(m.path) == nil {
 				err = m.write(m.path, text) // there may be room now
 			}
@@ -120,12 +120,12 @@ func (m *nodeMemory) save(s ownnode.State) bool {
 	switch {
 	case err == nil:
 		if m.failed {
-			m.log.Info("what is known of this node's Node is stored again", "file", m.path)
+			m.log.Info("what this agent knows about this node's Node can be stored again", "file", m.path)
 		}
 		m.saved, m.failed = string(text), false
 		return true
 	case !m.failed:
-		m.log.Warn("cannot store what is known of this node's Node: after a restart this agent would not arm before it reaches the API server",
+		m.log.Warn("cannot store what this agent knows about this node's Node: after a restart it would not arm the watchdog before it sees the Node again",
 			"file", m.path, "error", err, "retry", memoryRetry)
 	}
 	m.failed = true

@@ -9,13 +9,13 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// order is the wish of somebody on this node that another one ends, on its way to the loop and back.
+// order is a request from this node to end another node, on its way to the loop and back.
 type order struct {
 	publish.FenceOrder
 	answer chan error // capacity 1
 }
 
-// orders are those that wait for the core's answer, by its id.
+// orders are the orders that wait for the core's answer, by id.
 type orders struct {
 	waiting map[uint64]*order
 	last    uint64
@@ -23,7 +23,7 @@ type orders struct {
 	why     watchdog.Refusal
 }
 
-// order takes an order to the loop and waits for what becomes of it. Any goroutine may call it.
+// order passes an order to the loop and waits for the outcome. Any goroutine may call it.
 func (a *Agent) order(ctx context.Context, o publish.FenceOrder) error {
 	w := &order{FenceOrder: o, answer: make(chan error, 1)}
 	a.box.put(func(b *batch) { b.orders = append(b.orders, w) })
@@ -71,11 +71,11 @@ func (a *Agent) answerOrders(fx *watchdog.Effects) {
 	case why != 0:
 		a.log.Warn("refused the fence order of another node", "by", by, "reason", why.String())
 	default:
-		a.log.Warn("another node ordered a fence of this one, which obeys when all others have said that they can spare it", "by", by)
+		a.log.Warn("another node ordered this one to fence itself; this node obeys when all others have said that they can spare it", "by", by)
 	}
 }
 
-// noteOrder keeps in the history what somebody here has ordered. An order that was refused at once was never sent.
+// noteOrder keeps in the history what was ordered on this node. An order that was refused at once was never sent.
 func (a *Agent) noteOrder(w *order, err *watchdog.Refused) {
 	r := history.Record{Kind: history.Ordered, Nodes: []string{w.Node}, Text: "boot " + hex64(w.Boot) + ", by " + w.By}
 	if w.Reason != "" {

@@ -32,7 +32,7 @@ func annotated(g ownnode.Signals) (opinion, string) {
 	}
 }
 
-// tell passes on all disarm signals that change with the Node at once: one of them may replace another.
+// tell passes on all disarm signals that depend on the Node together: one of them may replace another.
 func (n *nodeSignals) tell(g ownnode.Signals, to func(map[string]string)) {
 	o, why := annotated(g)
 	n.a.guard.maintenances.take(config.DisableNode, o, why, func(signals map[string]string) {
@@ -44,8 +44,8 @@ func (n *nodeSignals) tell(g ownnode.Signals, to func(map[string]string)) {
 // kubePart is the credentials for the API server among the parts of the agent.
 const kubePart = "kubernetes.kubeconfig"
 
-// openKubernetes makes the client of the API server, if the configuration names one. A kubeconfig that cannot be used is a part that is
-// missing: until it can be used, the API server counts as unreachable in ties.
+// openKubernetes makes the client of the API server, if the configuration names one. A kubeconfig that cannot be used
+// is a missing part: until it can be used, the API server counts as unreachable in ties.
 func (a *Agent) openKubernetes() (err error) {
 	if a.kube.client = a.opts.Kubernetes; a.kube.client != nil || !a.cfg.UsesKubernetes() {
 		return nil
@@ -65,12 +65,12 @@ func (a *Agent) openKubernetes() (err error) {
 func (a *Agent) kubeReady() error {
 	err := a.kube.client.Ready()
 	if err != nil {
-		err = fmt.Errorf("%w; the API server is not reached until it can be read", err)
+		err = fmt.Errorf("%w; the API server counts as unreachable until the file can be used", err)
 	}
 	return err
 }
 
-// startKubernetes reads the kubeconfig until it can be used.
+// startKubernetes reads the kubeconfig again and again until it can be used.
 func (a *Agent) startKubernetes(background spawn) {
 	if a.published.parts.Lacks(kubePart) {
 		background(func(ctx context.Context) { a.published.parts.Keep(ctx, kubePart, a.kubeReady) })
@@ -86,8 +86,8 @@ type nodeSignals struct {
 	// Owned by startOwnNode, and then by the goroutine that calls tell.
 	last     ownnode.Signals
 	known    ownnode.State
-	versions memberbook.Versions // of what the controller tells
-	behind   bool                // it shows an older state
+	versions memberbook.Versions // of the states that the controller shows
+	behind   bool                // the controller shows an older state
 }
 
 // startOwnNode follows this node's Node. Until it has been shown once, now or before a restart, the watchdog is not armed: the
@@ -108,7 +108,7 @@ func (a *Agent) startOwnNode(background spawn) error {
 	known := n.memory.load()
 	n.last, n.known = n.memory.rules.Judge(known), known
 	n.versions.Begin(known.Version)
-	// Known before the loop runs: not armed for a moment, as with the disable file.
+	// Passed on before the loop runs, so that the node is not armed even for a moment, as with the disable file.
 	n.tell(n.last, a.disarmNow)
 	n.log()
 	background(n.memory.run)
@@ -127,14 +127,14 @@ func (a *Agent) startOwnNode(background spawn) error {
 	return nil
 }
 
-// learn takes what the Node has changed to, from the goroutine that follows it.
+// learn takes a new state of the Node, from the goroutine that follows the Node.
 func (n *nodeSignals) learn(s ownnode.State) {
 	if n == nil {
 		return
 	}
 	if older := !n.versions.Look(s.Version, n.a.clock()); older != n.behind {
 		if n.behind = older; older {
-			n.a.log.Warn(n.teller+" shows an older state of this node's Node than what is known, which stands: a replica is behind, or the cluster was set back",
+			n.a.log.Warn(n.teller+" shows an older state of this node's Node than the one that this agent knows and keeps using: a replica is behind, or the cluster was set back",
 				"known", n.known.Version, "shown", s.Version, "believed_after", memberbook.SetBack)
 		}
 	}
@@ -151,12 +151,12 @@ func (n *nodeSignals) learn(s ownnode.State) {
 	n.a.kube.marks.seen(s)
 	n.a.kube.deaths.seen(s)
 	n.a.kube.sightings.seen(s)
-	if !same { // the version of the last change is enough: who is older than that is told from who is not
+	if !same { // the version of the last change is enough to recognize older states
 		n.memory.keep(s)
 	}
 }
 
-// uid is that of the Node that is known, or was. It is for the goroutine that tells.
+// uid is that of the Node that is, or was, known. Only the goroutine that calls tell may call it.
 func (n *nodeSignals) uid() string {
 	if n == nil {
 		return ""

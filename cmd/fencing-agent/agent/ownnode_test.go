@@ -191,7 +191,7 @@ func TestNodeMemoryOnAFullDisk(t *testing.T) {
 		}
 		time.Sleep(10 * memoryRetry)
 		synctest.Wait()
-		if n := strings.Count(said(), "cannot store what is known of this node's Node"); n != 1 {
+		if n := strings.Count(said(), "cannot store what this agent knows about this node's Node"); n != 1 {
 			t.Errorf("it is said %d times:\n%s", n, said())
 		}
 		fill(false)
@@ -228,7 +228,7 @@ func TestStartsWithoutItsKubeconfig(t *testing.T) {
 	if err := a.openKubernetes(); err != nil || a.kube.client == nil {
 		t.Fatal(err)
 	}
-	if m := a.published.parts.Missing(); len(m) != 1 || m[0].Part != kubePart || !strings.Contains(m[0].Problem, "no such file or directory; the API server is not reached") {
+	if m := a.published.parts.Missing(); len(m) != 1 || m[0].Part != kubePart || !strings.Contains(m[0].Problem, "no such file or directory; the API server counts as unreachable") {
 		t.Errorf("%+v", m)
 	}
 	if _, err := a.openLease(nil); err == nil || !strings.Contains(err.Error(), "kubelet.conf") {

@@ -26,15 +26,15 @@ type published struct {
 	server   *publish.Server
 	opened   bool                          // the hub serves
 	left     []time.Time                   // when members were published as gone, by roster index
-	flapping roster.Set                    // whose JOIN is held, as was logged last
-	facts    atomic.Pointer[picture.Facts] // as the loop saw them last; any goroutine may read them
-	at       boottime.Instant              // of the facts; 0: others are due
+	flapping roster.Set                    // whose JOIN is held back, as logged last
+	facts    atomic.Pointer[picture.Facts] // as the loop last saw them; any goroutine may read them
+	at       boottime.Instant              // of the facts; 0: they have to be taken again
 
-	history chronicle // what of it survives a reset
+	history chronicle // what survives a reset
 }
 
-// startServing opens the gRPC socket and the HTTP listener: first, so that a second
-// agent on the same host stops before it touches anything that is shared.
+// startServing opens the gRPC socket and the HTTP listener. It runs first, so that a second agent on the same host
+// stops before it touches anything that is shared.
 func (a *Agent) startServing(background spawn) (stop func(), err error) {
 	a.published.hub = publish.NewHub(publish.HubConfig{Source: a.cfg.NodeName, Metrics: publish.NewMetrics(a.opts.Registry), Expired: a.guard.expired})
 	a.published.server, err = publish.New(publish.Config{Hub: a.published.hub, Status: a.status, Log: a.log, Tell: a.tell, Order: a.order, Maintain: a.maintain, MayTell: a.mayTell()})
@@ -83,7 +83,7 @@ func (a *Agent) listen(path string) (net.Listener, error) {
 	before, _ := os.Lstat(path)
 	l, err := publish.Listen(path, socketMode, a.cfg.API.SocketGroup)
 	if err == nil && before != nil && before.IsDir() {
-		a.log.Warn("an empty folder was at the path of the API socket and was removed: a pod that has mounted it must be made again", "path", path)
+		a.log.Warn("removed an empty folder at the path of the API socket: a pod that has mounted that folder must be created again", "path", path)
 	}
 	return l, err
 }
@@ -109,9 +109,8 @@ func (a *Agent) show(now boottime.Instant, changed bool) {
 	a.published.server.StatusChanged()
 }
 
-// publish hands the edges to the subscribers. A subscriber takes the first list for the
-// whole truth, and what is missing in it for gone: an agent that has just been started
-// serves nothing before it has seen everybody, or given everybody the time to be seen.
+// publish hands the edges to the subscribers. A subscriber takes nodes that are missing in the first list for gone. So
+// an agent that has just started serves nothing before it has seen all members, or given them the time to be seen.
 func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
 	if !a.published.opened {
 		if fx.Available.Len() < a.core.Rosters().Size() && now.Sub(a.life.began) < a.cfg.EvidenceMaxAge() {
@@ -145,16 +144,16 @@ func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
 	a.log.Info("membership changed", "left", a.roster.Names(fx.Left), "why", why, "joined", a.roster.Names(fx.Joined))
 }
 
-// noteFlapping says whose JOIN is held from now on. The JOIN itself shows that it is no longer held back.
+// noteFlapping logs whose JOIN is held back from now on. The JOIN itself shows that it is no longer held back.
 func (a *Agent) noteFlapping(held roster.Set) {
 	for p := range held.Minus(a.published.flapping).All() {
-		a.log.Warn("a node comes and goes: its JOIN is held though it is back", "node", a.roster.Name(p), "for_at_most", a.core.FlappingFor(p).Round(time.Second))
+		a.log.Warn("a node comes and goes: it is back, but its JOIN is held back", "node", a.roster.Name(p), "for_at_most", a.core.FlappingFor(p).Round(time.Second))
 	}
 	a.published.flapping = held
 }
 
 // source says who noticed: this node, and the network on which the member was last lost or found, if that was the
-// reason. By the rule any it is the last network that was lost, by all the first: the one that changed what is
+// reason. With the rule any, that is the last network that was lost, with all the first: the one that changed what is
 // published.
 func (a *Agent) source(p int, byNetwork, joined bool) string {
 	name, latest := a.cfg.NodeName, boottime.Instant(0)

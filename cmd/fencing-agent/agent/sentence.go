@@ -17,8 +17,8 @@ import (
 // lockRetry is the time between two attempts to have the lock of an agent that may have been killed.
 const lockRetry = 100 * time.Millisecond
 
-// beginSentence finds out, before anybody is counted, whether an agent before this one has condemned this boot (lease.md P2').
-// The kernel knows: a countdown runs that is as short as a sentence. If that cannot be read, the agent waits.
+// beginSentence finds out, before anybody is counted, whether an earlier agent has condemned this boot (lease.md P2').
+// The kernel shows it: the running countdown is as short as a sentence's. If that cannot be read, the agent waits.
 func (a *Agent) beginSentence(background spawn) {
 	blind := false
 	if a.opts.Watchdog != nil || a.cfg.Watchdog.Driver == config.DriverDevice {
@@ -27,27 +27,28 @@ func (a *Agent) beginSentence(background spawn) {
 		case known && c.Condemns(a.cfg.Watchdog.Timeout):
 			a.inherit(c)
 		case !known, c.Running && c.Timeout <= watchdog.MaxSentence:
-			// The countdown cannot be read, or cannot be told from one of this configuration.
+			// The countdown cannot be read, or cannot be distinguished from this configuration's own.
 			blind = true
 			a.core.Blind()
-			a.log.Info("cannot see whether this boot has announced its self-fence: nobody is counted until the agent before this one is gone and its countdown is over",
+			a.log.Info("cannot see whether this boot has announced its self-fence: nobody is counted until the previous agent is gone and its countdown is over",
 				"wait", watchdog.MaxSentence+time.Second)
 		}
 	}
 	background(func(ctx context.Context) { a.holdLock(ctx, blind) })
 }
 
-// inherit goes on as the agent of a condemned boot.
+// inherit makes this the agent of a condemned boot.
 func (a *Agent) inherit(c watchdog.Countdown) {
 	a.core.Inherit(a.clock(), c.Timeout)
-	a.log.Error("an agent before this one has announced the self-fence of this boot: the watchdog's countdown is short, and nothing feeds it any more", "timeout", c.Timeout)
+	a.log.Error("a previous agent has announced the self-fence of this boot: the watchdog's countdown is short, and nothing feeds the watchdog any more", "timeout", c.Timeout)
 }
 
-// holdLock holds the lock that says that this agent runs, and reports when it has it. The kernel takes it from an agent that
-// was killed when it closes the watchdog of that one.
+// holdLock holds the lock that says that this agent runs, and reports when it has it. From a killed agent the kernel
+// takes the lock when it closes that agent's watchdog.
 //
-// Invariant: the lock is not given up before the watchdog is closed. The next agent counts from then when this one's last countdown
-// began (P2'), and an exit can hang. So an agent with a real watchdog never gives it up itself.
+// Invariant: the lock is not given up before the watchdog is closed. The next agent assumes that this agent's last
+// countdown began when the lock became free (P2'), and an exit can hang. So an agent with a real watchdog never gives
+// up the lock itself.
 func (a *Agent) holdLock(ctx context.Context, needed bool) {
 	t := time.NewTicker(lockRetry)
 	defer t.Stop()
@@ -71,7 +72,7 @@ func (a *Agent) holdLock(ctx context.Context, needed bool) {
 			a.published.parts.Note(lockPart, fmt.Errorf("%w; make the folder of members.cacheFile writable for the agent", err))
 			if needed && !told {
 				told = true
-				a.log.Error("nobody is counted: cannot see whether the agent before this one is gone", "error", err)
+				a.log.Error("nobody is counted: cannot see whether the previous agent is gone", "error", err)
 			}
 		}
 		select {
@@ -82,16 +83,16 @@ func (a *Agent) holdLock(ctx context.Context, needed bool) {
 	}
 }
 
-// sentenced takes what the feeder says of a sentence.
+// sentenced takes what the feeder reports about a sentence.
 func (a *Agent) sentenced(s *wdt.State) {
 	switch {
 	case s.Condemned:
 		if _, told, _ := a.core.Condemned(); told == 0 && s.Sentence == 0 && !a.guard.mute {
 			a.guard.mute = true
-			a.log.Error("this node fences itself and does not announce it, since it is not certain when the watchdog resets it", "error", s.Err)
+			a.log.Error("this node fences itself without announcing it, since it is not certain when the watchdog will reset the node", "error", s.Err)
 		}
 		a.core.Sentenced(s.Sentence)
-		a.published.at = 0 // this node may not live until the next second
+		a.published.at = 0 // this node may be reset before the next second
 	case errors.Is(s.Err, watchdog.ErrCondemned):
 		if c, known := a.guard.look(); known && c.Condemns(a.cfg.Watchdog.Timeout) {
 			a.inherit(c)
@@ -99,8 +100,8 @@ func (a *Agent) sentenced(s *wdt.State) {
 	}
 }
 
-// condemn takes the right to feed away from the feeder for good. It comes before everything else that a step wants
-// done. by is who ordered it, if it was ordered.
+// condemn takes the right to feed away from the feeder for good. It is done before everything else that a step asks
+// for. by is who ordered it, if it was ordered.
 func (g *guard) condemn(fx *watchdog.Effects, by string) bool {
 	if fx.Condemn == 0 {
 		return false
@@ -109,16 +110,16 @@ func (g *guard) condemn(fx *watchdog.Effects, by string) bool {
 		g.condemned = true
 		g.deadline.Store(0)
 		g.feeder.Condemn(fx.Condemn)
-		why := "this node has lost for certain, and announces its self-fence: the others live without it, and nothing feeds its watchdog any more"
+		why := "this node has lost for certain, and announces its self-fence: the other nodes go on without it, and nothing feeds its watchdog any more"
 		if by != "" {
-			why = "this node obeys a fence order, and announces its self-fence: the others live without it, and nothing feeds its watchdog any more"
+			why = "this node obeys a fence order, and announces its self-fence: the other nodes go on without it, and nothing feeds its watchdog any more"
 		}
 		g.log.Error(why, "timeout", fx.Condemn, "by", by)
 	}
 	return true
 }
 
-// look asks what the kernel counts down.
+// look reads the kernel's countdown.
 func (g *guard) look() (c watchdog.Countdown, known bool) {
 	if l, ok := g.dev.(watchdog.Looker); ok {
 		return l.Look()

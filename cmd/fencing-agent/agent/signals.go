@@ -11,7 +11,7 @@ import (
 
 const (
 	apiSeldom   = time.Minute     // while no tie is near
-	apiInterval = 2 * time.Second // while one is
+	apiInterval = 2 * time.Second // while a tie is near
 	apiTimeout  = time.Second
 	apiMaxAge   = 2*apiInterval + apiTimeout // one lost answer does not make the API unreachable
 )
@@ -44,7 +44,7 @@ func (a *Agent) startSignals(background spawn) error {
 	return nil
 }
 
-// signalled gives the core what asks to disarm, what the API server answered, and what the watchdog is in.
+// signalled gives the core the disarm signals, the API server's answers and the watchdog's state.
 func (a *Agent) signalled(b *batch) {
 	for source, why := range b.disarm {
 		a.core.SetDisarm(source, why)

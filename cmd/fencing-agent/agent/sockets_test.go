@@ -207,7 +207,7 @@ func TestASocketThatIsServedEndsTheStart(t *testing.T) {
 	_, err = serving(t, func(c *config.Config) {
 		c.HTTP.Address, c.API.Socket, c.API.MoreSockets = "", filepath.Join(dir, "a.sock"), []string{filepath.Join(dir, "b.sock")}
 	})
-	if err == nil || !strings.Contains(err.Error(), "is serving it: stop that first") {
+	if err == nil || !strings.Contains(err.Error(), "is serving it: stop that process first") {
 		t.Errorf("a second agent starts: %v", err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool { return e.Name() == "a.sock" }) {

@@ -8,8 +8,8 @@ import (
 // storeLook is the time between two looks at what systemd keeps.
 const storeLook = 10 * time.Second
 
-// followStore says whether systemd keeps the watchdog's descriptor while it is armed. No decision depends on it: the
-// sums that peers use are the same either way (adr/0032).
+// followStore reports whether systemd keeps the watchdog's descriptor while the watchdog is armed. No decision depends
+// on that: the sums that peers use are the same either way (adr/0032).
 func (g *guard) followStore(ctx context.Context) {
 	if g.real == nil || g.store == nil {
 		return
@@ -22,10 +22,10 @@ func (g *guard) followStore(ctx context.Context) {
 		g.metrics.SetKept(kept)
 		switch now.note(armed, kept) {
 		case keptYes:
-			g.log.Info("systemd keeps the watchdog's descriptor: if this agent is killed, no other program can open the watchdog before the next one has it")
+			g.log.Info("systemd keeps the watchdog's descriptor: if this agent is killed, no other program can open the watchdog before the next agent has it")
 		case keptNo:
 			g.log.Warn("systemd does not keep the watchdog's descriptor: the unit needs FileDescriptorStoreMax=1 and NotifyAccess=main, see docs/troubleshooting.md; " +
-				"if this agent is killed, the watchdog is closed, as it is where there is no systemd")
+				"if this agent is killed, the kernel closes the watchdog, as without systemd")
 		}
 		select {
 		case <-ctx.Done():
@@ -43,7 +43,7 @@ const (
 	keptNo
 )
 
-// keptLog decides what is news. systemd may not have read its messages yet, so a missing descriptor is news only when
+// keptLog decides what to log. systemd may not have read its messages yet, so a missing descriptor is logged only when
 // it is missing twice.
 type keptLog struct {
 	told  keptNews

@@ -8,8 +8,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// strangersPatience is how long a node may write to the LUN and be on no list that this node
-// knows: one that joins claims its slot before the last member has its list.
+// strangersPatience is how long a node may write to the LUN and be on no list that this node knows: a joining node
+// claims its slot before the last member has its list.
 const strangersPatience = time.Minute
 
 // strangers are nodes that write to the LUN and are not on the list of members. Otherwise two groups with the same
@@ -20,7 +20,7 @@ type strangers struct {
 	told  boottime.Instant
 }
 
-// reportStrangers follows them, at the pace of the status.
+// reportStrangers looks for strangers, each time that the status is taken.
 func (a *Agent) reportStrangers(now boottime.Instant) {
 	s := &a.lun.strangers
 	arb := a.core.Arbiter()

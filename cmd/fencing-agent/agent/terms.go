@@ -18,12 +18,12 @@ import (
 
 const (
 	termsPatience = time.Minute     // a group may take this long to agree before this node says what it waits for
-	termsRetry    = 5 * time.Second // after terms could not be stored
+	termsRetry    = 5 * time.Second // between two attempts to store terms
 	repeatAfter   = time.Minute     // between two lines about the same trouble
 )
 
-// termsWork is what the agent has under way about the terms on which it breaks ties. The loop
-// owns it. Other terms are on file before the core uses them (lease.md T3).
+// termsWork is the agent's work on the terms on which it breaks ties. The loop owns it. Changed terms are on file
+// before the core uses them (lease.md T3).
 type termsWork struct {
 	file       *termsFile
 	by         netgossip.Breakers
@@ -33,28 +33,28 @@ type termsWork struct {
 	saving     bool
 	complained boottime.Instant
 
-	heardSet  roster.Set // of which heardList are the names, by
+	heardSet  roster.Set // whose names are heardList, by
 	heardBy   *roster.Roster
 	heardList []string
 
-	since boottime.Instant // the node has not agreed since; zero: it does
+	since boottime.Instant // the node has not agreed since then; zero: it agrees
 }
 
-// termsSaved is the end of a write of the file.
+// termsSaved is the outcome of a write of the file.
 type termsSaved struct {
 	known knownTerms
 	err   error
 }
 
-// beginTerms goes on with the terms that are on file, if they can be those of the configuration,
-// and refuses to start where they cannot be kept. It comes after the tie-breaker was made.
+// beginTerms goes on with the terms on file, if they fit the configuration, and refuses to start if terms cannot be
+// stored. It runs after the tie-breaker was made.
 func (a *Agent) beginTerms() error {
 	w := &a.terms
 	w.file, w.by, w.saves = newTermsFile(a.cfg), a.cfg.Terms(), make(chan knownTerms, 1)
 	var err error
 	w.onFile, err = w.file.load()
 	if errors.Is(err, errLostTerms) {
-		a.log.Warn("starting without the tie-break settings of before: this node takes no part in an equal split until a majority confirms them", "file", w.file.path, "error", err)
+		a.log.Warn("starting without the tie-break settings of the last run: this node takes no part in an equal split until a majority confirms its settings", "file", w.file.path, "error", err)
 		err = nil
 	}
 	if err != nil {
@@ -66,7 +66,7 @@ func (a *Agent) beginTerms() error {
 	case log != 0:
 		own.Log = log
 	case w.by&netgossip.BreaksByLUN != 0 && w.onFile.terms.By == w.by:
-		own.Log = w.onFile.terms.Log // until it is open
+		own.Log = w.onFile.terms.Log // until the LUN is open
 	}
 	if own != w.onFile.terms {
 		w.want = knownTerms{terms: own, storage: w.onFile.storage}
@@ -137,7 +137,7 @@ func (a *Agent) lunNamed(log uint64, sb *diskquorum.Superblock, storage string) 
 	}
 	moved := known != "" && storage != "" && known != storage
 	if moved {
-		a.log.Warn("the LUN is on another storage device than before: other members have to confirm the tie-break settings again", "id", id, "before", known, "now", storage)
+		a.log.Warn("the LUN is on a different storage device than before: other members must confirm the tie-break settings again", "id", id, "before", known, "now", storage)
 	}
 	if next.terms != w.want.terms || moved {
 		next.heard = nil
@@ -155,7 +155,7 @@ func (a *Agent) followTerms(now boottime.Instant, saved []termsSaved) {
 			continue
 		}
 		w.onFile = s.known
-		// An earlier write may have the words that were given up since.
+		// An earlier write may have confirmations that no longer count.
 		if w.onFile.equal(&w.want) && a.core.Terms() != w.want.terms {
 			a.goByTerms()
 			a.log.Info("ties are broken by these settings", "terms", w.want.terms.String())
@@ -168,12 +168,12 @@ func (a *Agent) followTerms(now boottime.Instant, saved []termsSaved) {
 	}
 	if !w.saving && !w.want.equal(&w.onFile) {
 		w.saving = true
-		w.saves <- w.want // has room: the one before has ended
+		w.saves <- w.want // has room: the previous write has ended
 	}
 	a.complainOfTerms(now)
 }
 
-// heardNames are the members whose word this node has, sorted.
+// heardNames are the members that have confirmed this node's terms, sorted.
 func (a *Agent) heardNames() []string {
 	heard, _ := a.core.TermsHeard()
 	if heard == a.terms.heardSet && a.terms.heardBy == a.roster {
@@ -214,7 +214,7 @@ func (a *Agent) complainOfTerms(now boottime.Instant) {
 	}
 }
 
-// unheard are the members whose word is missing.
+// unheard are the members whose confirmation is missing.
 func (a *Agent) unheard() roster.Set {
 	heard, _ := a.core.TermsHeard()
 	heard.Add(a.roster.Self)

@@ -151,8 +151,8 @@ func TestOldWriteDoesNotBringWordsBack(t *testing.T) {
 // An agent that finds the file of another agent does not start, and says which file and what to do.
 func TestTermsFileOfAnotherAgent(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
-		{"another node", `{"version": 1, "cluster": "main", "nodeGroup": "worker", "node": "n2"}`, `it is of node "n2"`},
-		{"another group", `{"version": 1, "cluster": "main", "nodeGroup": "other", "node": "n1"}`, `in group "other", and nodeGroup is "worker": correct that if the node was not moved; remove the file`},
+		{"another node", `{"version": 1, "cluster": "main", "nodeGroup": "worker", "node": "n2"}`, `the file belongs to node "n2"`},
+		{"another group", `{"version": 1, "cluster": "main", "nodeGroup": "other", "node": "n1"}`, `in group "other", and nodeGroup is "worker": correct nodeGroup if the node was not moved; or remove the file`},
 	} {
 		r := newTermsRig(t, t.TempDir())
 		if err := os.WriteFile(r.a.terms.file.path, []byte(tc.text), 0o600); err != nil {
@@ -207,7 +207,7 @@ func TestTermsFileThatCannotBeRead(t *testing.T) {
 		if known, err := r.a.terms.file.load(); err != nil || !known.equal(&r.a.terms.onFile) {
 			t.Errorf("%s: what is on file now: %v", name, err)
 		}
-		if !strings.Contains(log.String(), "starting without the tie-break settings of before") || !strings.Contains(log.String(), c.want) {
+		if !strings.Contains(log.String(), "starting without the tie-break settings of the last run") || !strings.Contains(log.String(), c.want) {
 			t.Errorf("%s: %s", name, log)
 		}
 	}

@@ -21,7 +21,7 @@ type termsFile struct {
 	cluster, group, node string
 }
 
-// knownTerms is the content of the file. It is a value: what is handed over is not changed.
+// knownTerms is the content of the file. It is a value: a copy that was handed over does not change.
 type knownTerms struct {
 	terms netgossip.Terms
 	heard []string // members, sorted
@@ -47,11 +47,11 @@ func newTermsFile(c *config.Config) *termsFile {
 	return &termsFile{path: c.TermsFile(), cluster: c.Cluster, group: c.NodeGroup, node: c.NodeName}
 }
 
-// errLostTerms is for a file whose words nobody can read. To go on without them is safe (T3): this node waits until a majority
-// confirms its terms.
+// errLostTerms is for a file whose content cannot be read. To go on without it is safe (T3): this node waits until a
+// majority confirms its terms.
 var errLostTerms = errors.New("cannot be read")
 
-// load returns what was saved; nothing if nothing was. errLostTerms: what was saved is lost.
+// load returns what was saved, or the zero value if nothing was. errLostTerms: what was saved is lost.
 func (f *termsFile) load() (knownTerms, error) {
 	text, err := statefile.Read(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +65,7 @@ func (f *termsFile) load() (knownTerms, error) {
 	case errors.Is(err, errLostTerms):
 		return knownTerms{}, err
 	case err != nil:
-		return knownTerms{}, fmt.Errorf("tie-break settings, %s: %w; remove the file and start again: this node then waits until a majority confirms them before it takes part in a tie", f.path, err)
+		return knownTerms{}, fmt.Errorf("tie-break settings, %s: %w; or remove the file and start again: this node then takes no part in a tie until a majority has confirmed its settings", f.path, err)
 	}
 	return known, nil
 }
@@ -84,9 +84,9 @@ func (f *termsFile) decode(text []byte) (knownTerms, error) {
 	case on.Version != termsFileVersion && (on.Node == "" || on.Cluster == f.cluster && on.Group == f.group && on.Node == f.node):
 		return knownTerms{}, fmt.Errorf("%w: format %d, this version knows %d", errLostTerms, on.Version, termsFileVersion)
 	case on.Cluster == f.cluster && on.Node == f.node && on.Group != f.group:
-		return knownTerms{}, fmt.Errorf("it is of node %q in group %q, and nodeGroup is %q: correct that if the node was not moved", on.Node, on.Group, f.group)
+		return knownTerms{}, fmt.Errorf("the file belongs to node %q in group %q, and nodeGroup is %q: correct nodeGroup if the node was not moved", on.Node, on.Group, f.group)
 	case on.Cluster != f.cluster || on.Group != f.group || on.Node != f.node:
-		return knownTerms{}, fmt.Errorf("it is of node %q, group %q, cluster %q: give each agent a folder of its own", on.Node, on.Group, on.Cluster)
+		return knownTerms{}, fmt.Errorf("the file belongs to node %q, group %q, cluster %q: give each agent its own folder", on.Node, on.Group, on.Cluster)
 	}
 	known := knownTerms{terms: netgossip.Terms{By: netgossip.Breakers(on.By)}, heard: on.Heard, storage: on.Storage}
 	if on.Log != "" {

@@ -16,6 +16,6 @@ func (a *Agent) timing() diskquorum.Timing {
 	}
 }
 
-// prefersAPI reports whether reaching the API server matters in a tie, either to decide it or to say which half goes
+// prefersAPI reports whether reaching the API server matters in a tie, to decide the tie or to say which half goes
 // first.
 func (a *Agent) prefersAPI() bool { return a.cfg.BreaksTiesBy(config.BreakerKubernetes) }

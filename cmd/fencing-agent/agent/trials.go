@@ -23,7 +23,7 @@ func (g *guard) sayTried() {
 	case d.Measured.Failed:
 		g.log.Error("this watchdog did not reset this node when it was tried, and is not used", "driver", d.Identity, "tried", last.Began)
 	default:
-		g.log.Info("this watchdog has reset this node when it was tried", "driver", d.Identity, "tried", last.Began, "timeout", last.Timeout, "ran", last.Ran, "fires-within", d.Latest(g.cfg.Watchdog.Timeout))
+		g.log.Info("this watchdog reset this node when it was tried", "driver", d.Identity, "tried", last.Began, "timeout", last.Timeout, "ran", last.Ran, "fires-within", d.Latest(g.cfg.Watchdog.Timeout))
 	}
 }
 

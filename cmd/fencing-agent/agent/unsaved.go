@@ -2,7 +2,7 @@ package agent
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// unsaved is the metric of what the agent has to remember over a restart, and cannot store: the log may be on the same disk.
+// unsaved is the metric of what the agent cannot store: the log may be on the same full disk.
 type unsaved struct{ gauge *prometheus.GaugeVec }
 
 func newUnsaved(reg prometheus.Registerer) *unsaved {
@@ -12,7 +12,7 @@ func newUnsaved(reg prometheus.Registerer) *unsaved {
 	return u
 }
 
-// teller gets the result of each attempt to store it. It may be called from any goroutine.
+// teller returns what takes the outcome of each attempt to store what. Any goroutine may call that.
 func (u *unsaved) teller(what string) func(error) {
 	g := u.gauge.WithLabelValues(what)
 	return func(err error) {

@@ -77,13 +77,13 @@ func (a *Agent) hearWords(words []*word) {
 	}
 }
 
-// answerWords brings the answers back.
+// answerWords returns the answers.
 func (a *Agent) answerWords(now boottime.Instant, fx *watchdog.Effects) {
 	for i := range fx.Told {
 		t := &fx.Told[i]
 		w := a.deaths.waiting[t.ID]
 		delete(a.deaths.waiting, t.ID)
-		if w.contradicted { // it is no reported death
+		if w.contradicted { // it is a withdrawal, not a report
 			w.answer <- wordAnswer{err: t.Err}
 			continue
 		}
@@ -101,7 +101,7 @@ func (a *Agent) answerWords(now boottime.Instant, fx *watchdog.Effects) {
 	}
 }
 
-// noteOf is who has reported a death, if that was done here.
+// noteOf is who has reported a death, if it was reported to this agent.
 func (a *Agent) noteOf(node string, d watchdog.Death) picture.Note {
 	if n := a.deaths.notes[node]; n.boot == d.Boot && d.Teller == a.cfg.NodeName {
 		return n.Note

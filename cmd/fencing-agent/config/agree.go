@@ -10,12 +10,12 @@ type Agreement int
 
 // The agreements.
 const (
-	MayDiffer Agreement = iota // it works, and is seldom meant
-	OfANode                    // paths, addresses and devices, which nodes have of their own
-	MustAgree                  // or nodes do not count each other, or judge the same case differently
+	MayDiffer Agreement = iota // the group works, but a difference is seldom intended
+	OfANode                    // paths, addresses and devices, which are a node's own
+	MustAgree                  // otherwise nodes do not count each other, or judge the same case differently
 )
 
-// agreements are by key; of several that fit, the longest counts. A list of what has names is NAME[].
+// agreements are by key; of several matching keys, the longest counts. NAME[] is a list whose elements have names.
 var agreements = map[string]Agreement{
 	"cluster": MustAgree, "nodeGroup": MustAgree, "nodeName": OfANode, "nodeDevices": MayDiffer,
 	"members.source": MustAgree, "members.static": MustAgree, "members.epoch": MustAgree,
@@ -35,8 +35,8 @@ var agreements = map[string]Agreement{
 
 var inBrackets = regexp.MustCompile(`\[[^]]*\]`)
 
-// AgreementOn returns the agreement of a key of the effective configuration, such as systemNetworks[mgmt].port. known
-// is false for a key that this version does not know: it may differ.
+// AgreementOn returns the agreement on a key of the effective configuration, such as systemNetworks[mgmt].port. known
+// is false for a key that this version does not know: such a key may differ.
 func AgreementOn(key string) (a Agreement, known bool) {
 	for key = inBrackets.ReplaceAllString(key, "[]"); ; key = key[:max(0, strings.LastIndexAny(key, ".["))] {
 		if a, known = agreements[key]; known || key == "" {

@@ -15,11 +15,11 @@ const (
 	BreakerLUN        Breaker = "lun"
 )
 
-// breaker is a tie-breaker, with everything that depends on this tie-breaker alone.
+// breaker is a tie-breaker, with everything that depends only on this one.
 type breaker struct {
 	value   Breaker
-	answers func(*Config) bool                     // it can be asked at all
-	terms   func(*Config) netgossip.Breakers       // what the node states where it decides
+	answers func(*Config) bool                     // whether it can be asked at all
+	terms   func(*Config) netgossip.Breakers       // what the node states if this tie-breaker decides
 	text    func(*Config) string                   // the same for the operator
 	check   func(c *Config, r *report, key string) // what is wrong with naming it, at that key
 }
@@ -47,7 +47,7 @@ type TieBreak string
 
 // What decides an equal split.
 const (
-	TieBreakAuto    TieBreak = "auto"                // the LUN if there is one, else the API server; a half that reaches it goes first
+	TieBreakAuto    TieBreak = "auto"                // the LUN if there is one, otherwise the API server; a half that reaches the API server goes first
 	TieBreakNone    TieBreak = "none"                // nothing: both halves stop
 	TieBreakLUN     TieBreak = "lun"                 // the LUN alone
 	TieBreakLUNThen TieBreak = "lun-then-kubernetes" // as auto, and the API server decides where the LUN cannot be read
@@ -85,9 +85,9 @@ func (t TieBreak) named() []Breaker {
 	return nil
 }
 
-// TieBreakers returns the breakers that have a say and can answer: kubernetes needs a kubeconfig or the in-cluster API, lun
-// needs a device. If lun is one of them it decides, and kubernetes says which half goes first. If the file says so,
-// kubernetes also decides for a half that cannot read the LUN.
+// TieBreakers returns the breakers that have a say and can answer: kubernetes needs a kubeconfig or the in-cluster
+// API, lun needs a device. If lun is one of them, the LUN decides, and kubernetes says which half goes first. If the
+// file says so, kubernetes also decides for a half that cannot read the LUN.
 func (c *Config) TieBreakers() []Breaker {
 	return slices.DeleteFunc(slices.Clone(c.Quorum.TieBreak.named()), func(value Breaker) bool {
 		return !slices.ContainsFunc(breakers(), func(b breaker) bool { return b.value == value && b.answers(c) })
@@ -110,8 +110,8 @@ func (c *Config) decides() (b breaker, ok bool) {
 	return all[i], true
 }
 
-// Terms says by what ties are broken. That the API server goes first where the LUN decides does
-// not count: it says which half asks first, and not what decides.
+// Terms says by what ties are broken. If the LUN decides, it does not matter whether the API server is asked before:
+// that only determines which half goes first.
 func (c *Config) Terms() netgossip.Breakers {
 	if b, ok := c.decides(); ok {
 		return b.terms(c)
@@ -172,11 +172,11 @@ func apiText(c *Config) string {
 
 func checkAPINamed(c *Config, r *report, key string) {
 	if c.Members.Source == SourceController {
-		r.problem(key, "needs an API server, and with members.source: controller the agent talks to none; that the controller answers says nothing about this half",
+		r.problem(key, "needs an API server, and with members.source: controller the agent talks to none; an answer from the controller says nothing about this half",
 			c.Quorum.TieBreak, "lun, none or auto")
 		return
 	}
 	if !c.UsesKubernetes() && r.intact("kubernetes", "kubernetes.kubeconfig") {
-		r.warn(key, "cannot ask the API server: there is neither kubernetes.kubeconfig nor a pod around the agent", c.Quorum.TieBreak)
+		r.warn(key, "cannot ask the API server: there is no kubernetes.kubeconfig, and the agent does not run in a pod", c.Quorum.TieBreak)
 	}
 }

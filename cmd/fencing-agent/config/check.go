@@ -31,7 +31,7 @@ func checkNetworks(c *Config, r *report) {
 		case n.Name == "":
 			r.problem(at+".name", "is missing", nil, "%s", forms["network name"].allowed)
 		case twice:
-			r.problem(at+".name", "is the name of "+element(list, first)+" as well", n.Name, "a name of its own")
+			r.problem(at+".name", "is already the name of "+element(list, first), n.Name, "a name of its own")
 		default:
 			names[n.Name] = i
 		}
@@ -41,7 +41,7 @@ func checkNetworks(c *Config, r *report) {
 		}
 		socket := fmt.Sprintf("%s, port %d", n.At.Where(), n.Port)
 		if first, twice := sockets[socket]; twice {
-			r.problem(at, "would use the socket of "+element(list, first)+" as well", socket, "another port, or another network")
+			r.problem(at, "would use the socket that "+element(list, first)+" uses", socket, "another port, or another network")
 		} else {
 			sockets[socket] = i
 		}
@@ -80,7 +80,7 @@ func checkMembers(c *Config, r *report) {
 		case m.Name == "":
 			r.problem(at, "is missing", nil, "%s", forms["node name"].allowed)
 		case twice:
-			r.problem(at, "is the name of "+element(list, first)+" as well", m.Name, "each node once")
+			r.problem(at, "is already the name of "+element(list, first), m.Name, "each node once")
 		default:
 			names[m.Name] = i
 		}
@@ -154,19 +154,19 @@ func checkNetworkAddresses(c *Config, r *report, n SystemNetwork) {
 			continue
 		}
 		if j, twice := taken[a]; twice {
-			r.problem(at, "is the address of "+c.Members.Static[j].Name+" as well", a, "an address of its own for each member")
+			r.problem(at, "is already the address of "+c.Members.Static[j].Name, a, "an address of its own for each member")
 			continue
 		}
 		taken[a] = i
 		if first < 0 {
 			first = i
 		} else if b := c.Members.Static[first].Addresses[n.Name]; a.Is4() != b.Is4() {
-			r.problem(at, "is of another family than that of "+c.Members.Static[first].Name, a, "one family on a network: all IPv4 or all IPv6")
+			r.problem(at, "is of another family than the address of "+c.Members.Static[first].Name, a, "one family on a network: all IPv4 or all IPv6")
 		}
 	}
 }
 
-// checkOwnAddresses compares where the networks are with what the list says of this node.
+// checkOwnAddresses compares where the networks are with this node's addresses on the list.
 func checkOwnAddresses(c *Config, r *report, self int) {
 	own := c.Members.Static[self]
 	sockets := make(map[netip.AddrPort]string)
@@ -183,13 +183,13 @@ func checkOwnAddresses(c *Config, r *report, self int) {
 		}
 		socket := netip.AddrPortFrom(a, uint16(n.Port)) //nolint:gosec // 1..65535, or the default in its place
 		if other, twice := sockets[socket]; twice && other != n.Name {
-			r.problem(at, "would use the socket of network "+other+" as well", socket, "another port, or another address")
+			r.problem(at, "would use the socket that network "+other+" uses", socket, "another port, or another address")
 		}
 		sockets[socket] = n.Name
 	}
 }
 
-// checkHTTP checks that metrics and gossip, which listens on TCP as well, do not want one socket.
+// checkHTTP checks that metrics and gossip, which also listens on TCP, do not want the same socket.
 func checkHTTP(c *Config, r *report) {
 	host, text, err := net.SplitHostPort(c.HTTP.Address)
 	if err != nil || !r.intact("http.address", "systemNetworks") {
@@ -205,7 +205,7 @@ func checkHTTP(c *Config, r *report) {
 			}
 		}
 		if strconv.Itoa(n.Port) == text && (all || err == nil && a == own) {
-			r.problem("http.address", "is the socket of "+element("systemNetworks", i)+" as well", c.HTTP.Address, "another port")
+			r.problem("http.address", "is also the socket of "+element("systemNetworks", i), c.HTTP.Address, "another port")
 			return
 		}
 	}
@@ -233,7 +233,7 @@ func checkQuorum(c *Config, r *report) {
 		if c.Quorum.TieBreak == TieBreakNone && len(c.LUN.Devices) > 0 {
 			r.warn(key, "lets nothing decide an equal split, not even the LUN that is given: both halves stop", c.Quorum.TieBreak)
 		} else {
-			r.warn(key, "has nothing that could decide: in an equal split both halves stop; give a LUN, "+
+			r.warn(key, "has nothing that could decide: in an equal split both halves stop; configure a LUN "+
 				"or kubernetes.kubeconfig, or run the agent in a pod", nil)
 		}
 	}
@@ -245,7 +245,7 @@ func checkQuorum(c *Config, r *report) {
 
 func checkRestartGrace(c *Config, r *report) {
 	if g := c.RestartGrace; g > 0 && g <= c.EvidenceMaxAge() && r.intact("gossip", "restartGrace") {
-		r.warn("restartGrace", fmt.Sprintf("has no effect: a node that stops is believed in for %v anyway", c.EvidenceMaxAge()), g)
+		r.warn("restartGrace", fmt.Sprintf("has no effect: a node that stops still counts for %v anyway", c.EvidenceMaxAge()), g)
 	}
 }
 
@@ -283,7 +283,7 @@ func checkLUN(c *Config, r *report) {
 func checkWatchdog(c *Config, r *report) {
 	w := c.Watchdog
 	if w.Timeout%time.Second != 0 {
-		r.problem("watchdog.timeout", "is not a whole number of seconds, and the kernel takes no other", w.Timeout, "2s..1h")
+		r.problem("watchdog.timeout", "is not a whole number of seconds, and the kernel takes only those", w.Timeout, "2s..1h")
 	}
 	if 2*w.FeedInterval >= w.Timeout && r.intact("watchdog.timeout") {
 		r.problem("experimental.feedInterval", "is too long: one late feeding would reset the node", w.FeedInterval,
@@ -301,7 +301,7 @@ func checkSelfFence(c *Config, r *report) {
 			w.SelfFence, "quorum, none, or lun.mode: and")
 	}
 	if given := c.Experimental.SelfFenceAfter; given != nil && *given < c.SentencePatience() && w.SelfFence != SelfFenceNone {
-		r.warn(after, fmt.Sprintf("is shorter than the others need to show on the LUN that they live: %v counts, two lun.heartbeatInterval and a quarter of lun.ioTimeout",
+		r.warn(after, fmt.Sprintf("is shorter than the others need to show on the LUN that they live: %v is used instead (two lun.heartbeatInterval and a quarter of lun.ioTimeout)",
 			c.SentencePatience()), *given)
 	}
 	if w.SelfFence == SelfFenceNone {
@@ -313,22 +313,22 @@ func checkSelfFence(c *Config, r *report) {
 	case why != "" && r.given(key):
 		r.warn(key, "has no effect: "+why, w.SelfFence)
 	case why == "" && w.Timeout <= watchdog.MaxSentence:
-		r.warn("watchdog.timeout", fmt.Sprintf("is no longer than the countdown of a condemned boot may be: no node condemns itself, so the others know of a death by time alone; "+
-			"and under nowayout each restart of the agent resets the node, for the next one waits %v before it feeds; take %v or more",
+		r.warn("watchdog.timeout", fmt.Sprintf("is not longer than the longest countdown of a condemned boot: no node condemns itself, so the others know of a death by time alone; "+
+			"and with nowayout each restart of the agent resets the node, since the next agent waits %v before it feeds; take %v or more",
 			watchdog.MaxSentence+time.Second, 2*watchdog.MaxSentence), w.Timeout)
 	}
 }
 
-// checkExperimental warns once that the keys there are not for everybody.
+// checkExperimental warns once that the keys of that section are not for everybody.
 func checkExperimental(c *Config, r *report) {
 	if c.Experimental != Default().Experimental {
-		r.warn(Laboratory, "is for measurements: its keys may change with each version, and values that were never run together can call healthy nodes dead (docs/tuning.md)", nil)
+		r.warn(Laboratory, "is for measurements: its keys may change with each version, and with values that were never tested together, healthy nodes can be called dead (docs/tuning.md)", nil)
 	}
 }
 
 // checkPaths checks that no path is used for two things. The agent writes the list of members and makes the socket
-// again, so that a shared path would overwrite a key or a device; and a file that is always there would be taken for
-// the disable file and leave the node unguarded.
+// again, so that a shared path would overwrite a key or a device; and another file at the path of the disable file
+// would leave the node unguarded.
 func checkPaths(c *Config, r *report) {
 	type use struct{ key, path string }
 	uses := []use{
@@ -353,8 +353,8 @@ func checkPaths(c *Config, r *report) {
 		switch {
 		case !twice:
 			owner[path] = u.key
-		case !strings.HasPrefix(first, "lun.devices"): // checkLUN tells of those
-			r.problem(u.key, "is the path of "+first+" as well", u.path, "a path of its own")
+		case !strings.HasPrefix(first, "lun.devices"): // checkLUN reports those
+			r.problem(u.key, "is also the path of "+first, u.path, "a path of its own")
 		}
 	}
 }

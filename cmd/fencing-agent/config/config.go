@@ -31,7 +31,7 @@ type Config struct {
 
 	// InCluster says that the environment offers the in-cluster Kubernetes API.
 	InCluster bool `yaml:"-"`
-	// WatchdogDriver is what is known of the watchdog's driver, where somebody has looked.
+	// WatchdogDriver is what is known of the watchdog's driver, if somebody has looked.
 	WatchdogDriver watchdog.Driver `yaml:"-"`
 
 	commonDevices int // of lun.devices in the file
@@ -49,9 +49,9 @@ type Members struct {
 // Controller is where fencing-controller serves lists, with source controller.
 type Controller struct {
 	Address     string   `yaml:"address" form:"host:port or empty"`
-	ServerName  string   `yaml:"serverName" form:"node name or empty"` // in its certificate; empty: the host of Address
-	Credentials string   `yaml:"credentials" form:"absolute path"`     // the folder of the CA of its certificate and of the token for it
-	Founders    []string `yaml:"founders" form:"node name"`            // without whom no group is founded; empty: this node founds none
+	ServerName  string   `yaml:"serverName" form:"node name or empty"` // the name in the server's certificate; empty: the host of Address
+	Credentials string   `yaml:"credentials" form:"absolute path"`     // the folder with the CA of the server's certificate and the token for the server
+	Founders    []string `yaml:"founders" form:"node name"`            // no group is founded without them; empty: this node founds none
 }
 
 // Member is one expected node of a static list.
@@ -60,7 +60,7 @@ type Member struct {
 	Addresses map[string]netip.Addr `yaml:"addresses"` // by the name of the system network
 }
 
-// NodeDevices are the devices of one node, where they have other names than on the rest of the group.
+// NodeDevices are the devices of one node, if they have other names there than on the rest of the group.
 type NodeDevices struct {
 	Node     string   `yaml:"node" form:"node name"`
 	Watchdog string   `yaml:"watchdog" form:"watchdog device or empty"` // empty: as watchdog.device
@@ -117,27 +117,27 @@ type LUN struct {
 type Watchdog struct {
 	Driver  Driver        `yaml:"driver"`
 	Device  string        `yaml:"device" form:"watchdog device"`
-	Timeout time.Duration `yaml:"timeout" range:"2s..1h"` // whole seconds; the driver's answer is what counts
+	Timeout time.Duration `yaml:"timeout" range:"2s..1h"` // whole seconds; the driver may change it, and its answer counts
 	OnFence OnFence       `yaml:"onFence"`
 	// SelfFence says on which loss a node condemns itself and tells the others when it will be dead.
 	SelfFence   SelfFence `yaml:"selfFence"`
 	DisableFile string    `yaml:"disableFile" form:"absolute path"`
-	// DisableFirst says whose word about maintenance goes first.
+	// DisableFirst says which source of a maintenance outweighs the others.
 	DisableFirst DisableSource `yaml:"disableFirst"`
 
-	// FeedInterval and SentenceAfter follow from the timing, unless experimental gives them. For SentenceAfter a node must have
-	// lost for certain before it condemns itself; zero: never.
+	// FeedInterval and SentenceAfter follow from the timing, unless experimental gives them. SentenceAfter is how long
+	// a node must have lost for certain before it condemns itself; zero: it never does.
 	FeedInterval  time.Duration `yaml:"-"`
 	SentenceAfter time.Duration `yaml:"-"`
 }
 
-// Experimental is what only a measurement or a laboratory sets. A key that is nil follows from the others.
+// Experimental is what only a measurement or a laboratory sets. A key that is nil follows from other keys.
 type Experimental struct {
 	Gossip           Overrides      `yaml:",inline"`
-	Lifeguard        bool           `yaml:"lifeguard"`   // false: a node that is slow neither slows down nor is given more time
-	LeftByDoubt      bool           `yaml:"leftByDoubt"` // a peer that several members miss is LEFT before its evidence has run out
+	Lifeguard        bool           `yaml:"lifeguard"`   // false: a slow node neither slows down nor is given more time
+	LeftByDoubt      bool           `yaml:"leftByDoubt"` // a peer that several members miss is LEFT before the evidence of it expires
 	Sources          Sources        `yaml:"gossipSources"`
-	CheckInterval    time.Duration  `yaml:"checkInterval" range:"0s..24h"`              // between two looks at the Nodes; 0: none but those that a change seen by others asks for
+	CheckInterval    time.Duration  `yaml:"checkInterval" range:"0s..24h"`              // between two looks at the Nodes; 0: only when peers have seen a change
 	HistoryMegabytes int            `yaml:"historyMegabytes" range:"0..64"`             // of the file; 0: none
 	FeedInterval     *time.Duration `yaml:"feedInterval,omitempty" range:"100ms..30m"`  // of the watchdog
 	SelfFenceAfter   *time.Duration `yaml:"selfFenceAfter,omitempty" range:"500ms..1h"` // for how long the loss must be certain
@@ -148,7 +148,8 @@ type API struct {
 	Socket      string   `yaml:"socket" form:"socket path"`
 	MoreSockets []string `yaml:"moreSockets" form:"socket path"`    // the same API, mode and group at other paths
 	SocketGroup string   `yaml:"socketGroup" form:"group or empty"` // empty: the agent's own group
-	// Commands is who may tell that another node is dead, or order that it ends, and whether this node believes and obeys.
+	// Commands says who may report another node as dead or order it to fence itself, and whether this node believes
+	// and obeys.
 	Commands Commands `yaml:"commands"`
 }
 

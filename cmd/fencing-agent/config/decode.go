@@ -12,8 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A parser is a value that reads its own node. It returns what is allowed when the
-// node is something else.
+// A parser is a value that reads its own YAML node. It returns what is allowed, for a node that is something else.
 type parser interface {
 	parse(n *yaml.Node) (allowed string, ok bool)
 }
@@ -215,7 +214,7 @@ func (r *report) decodeStruct(path string, n *yaml.Node, v reflect.Value) {
 	})
 }
 
-// eachKey calls use for each key of a mapping, once, and refuses what has no place in one.
+// eachKey calls use once for each key of a mapping, and refuses what must not be in a mapping.
 func (r *report) eachKey(path string, n *yaml.Node, allowed string, use func(key string, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		r.refuse(path, "is not a mapping", found(n), allowed)
@@ -242,16 +241,16 @@ func (r *report) eachKey(path string, n *yaml.Node, allowed string, use func(key
 // add appends a problem whose line is known.
 func (r *report) add(p Problem) { r.problems = append(r.problems, p) }
 
-// elsewhere says for settings that other programs and documents have, in lower case, what this agent has in their place.
+// elsewhere has, for settings of other programs and documents, in lower case, what this agent has instead.
 var elsewhere = map[string]string{
 	"lastmanstanding":   "remove it, no version supported it",
 	"adaptivethreshold": "memberlist has no threshold of this kind; experimental.evidenceMaxAge is how long a silent peer counts, and timing how fast it is missed",
 	"lifeguardenabled":  "the key is experimental.lifeguard",
-	"suspiciontimeout":  "it follows from experimental.suspicionMult and probeInterval, and fencectl config check prints how long memberlist takes with it",
+	"suspiciontimeout":  "the value follows from experimental.suspicionMult and probeInterval, and fencectl config check prints how long memberlist takes with it",
 	"equalsplit":        "quorum.tieBreak says what decides; with a LUN the LUN does, unless it is kubernetes",
 	"arbitrate":         "only an equal split is arbitrated; without a majority in any part all stop, but lun.hold and lun.mode: or keep nodes alive that reach the LUN",
 	"k8scheckinterval":  "the key is experimental.checkInterval",
-	"watchdoginterval":  "it follows from timing and watchdog.timeout, and experimental.feedInterval sets it",
+	"watchdoginterval":  "the default follows from timing and watchdog.timeout, and experimental.feedInterval sets another value",
 	"watchdogdevice":    "the key is watchdog.device",
 	"grpcsocketpath":    "the keys are api.socket and api.moreSockets",
 	"countsuspects":     "a suspect counts until the evidence of it has run out (experimental.evidenceMaxAge)",
@@ -301,7 +300,7 @@ func found(n *yaml.Node) string {
 }
 
 // parse reads an interface's name, a network or an address. A value with a slash, which no interface's name has, is a
-// network, and one that looks like an address is one.
+// network; a value that looks like an address is an address.
 func (p *Place) parse(n *yaml.Node) (string, bool) {
 	const allowed = "the name of an interface (1 to 15 characters without blanks, '/' or ':'), a network such as 10.0.0.0/24 with no bits set behind the mask, " +
 		"or one IP address without zone"

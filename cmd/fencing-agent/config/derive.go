@@ -13,9 +13,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// MarginAfterDeath is added to every time after which a node is taken for dead. It
-// covers what the terms of the sum leave out: the reset itself, rounding by the
-// driver and the difference in speed of two clocks.
+// MarginAfterDeath is added to every time after which a node counts as dead. It covers what the terms of the sum leave
+// out: the reset itself, rounding by the driver and the difference in speed of two clocks.
 const MarginAfterDeath = time.Second
 
 // A ballot of the tie-break log takes up to seven I/Os: in each of two phases a write to
@@ -33,9 +32,8 @@ const (
 // Params returns the effective gossip parameters for the configured members.
 func (c *Config) Params() netgossip.Params { return c.ParamsFor(max(1, len(c.Members.Static))) }
 
-// ParamsFor returns the effective gossip parameters for a roster of n members: those of
-// the timing with the overrides applied. Memberlist has no switch for Lifeguard: off is the least of both of its
-// parameters.
+// ParamsFor returns the effective gossip parameters for a roster of n members: those of the timing with the overrides
+// applied. Memberlist has no switch for Lifeguard: off means that both of its parameters are at their minimum.
 func (c *Config) ParamsFor(n int) netgossip.Params {
 	p := c.Gossip.Profile.Params(n)
 	if !c.Experimental.Lifeguard {
@@ -67,14 +65,14 @@ func (c *Config) GossipLabel(network string) string {
 	return c.Cluster + "/" + c.NodeGroup + "/" + network
 }
 
-// CAFile has the certificates that the controller's one has to be signed by.
+// CAFile has the certificates by which the controller's certificate has to be signed.
 func (c *Controller) CAFile() string { return filepath.Join(c.Credentials, "ca.crt") }
 
-// TokenFile has the token by which the controller knows the node.
+// TokenFile has the token by which the controller recognizes the node.
 func (c *Controller) TokenFile() string { return filepath.Join(c.Credentials, "token") }
 
-// UsesKubernetes reports whether there is an API server to talk to. With the controller as the source of members the
-// agent talks to none, wherever it runs.
+// UsesKubernetes reports whether there is an API server to talk to. With the controller as the source of members, the
+// agent talks to no API server, wherever it runs.
 func (c *Config) UsesKubernetes() bool {
 	return c.Members.Source != SourceController && (c.Kubernetes.Kubeconfig != "" || c.InCluster)
 }
@@ -89,26 +87,26 @@ func (c *Config) TermsFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-terms.json"
 }
 
-// HistoryFile is where the agent keeps what happened: beside its lists.
+// HistoryFile is where the agent keeps its history: beside its lists.
 func (c *Config) HistoryFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-history"
 }
 
-// TrialsFile is where fencectl watchdog test keeps how late the watchdog fires: beside the lists.
+// TrialsFile is where fencectl watchdog test records how late the watchdog fires: beside the lists.
 func (c *Config) TrialsFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-watchdog"
 }
 
-// LockFile is locked by the agent that runs: beside its lists.
+// LockFile is locked by the running agent. It is beside its lists.
 func (c *Config) LockFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-running"
 }
 
-// EvidenceMaxAge is D_max: two-way evidence of a peer that is older counts for nothing.
+// EvidenceMaxAge is D_max: older evidence of a peer does not count.
 func (c *Config) EvidenceMaxAge() time.Duration { return c.Params().EvidenceMaxAge }
 
-// SamplingDelay is what random samples add to D_max in a group of n so large that peers are
-// sampled; where the list of members is not in the configuration, it may be.
+// SamplingDelay is what random samples add to D_max in a group of n nodes, if the group is so large that peers are
+// sampled. If the list of members is not in the configuration, the group may be that large.
 func (c *Config) SamplingDelay(n int) time.Duration {
 	if c.Members.Source != SourceStatic {
 		n = roster.MaxNodes
@@ -116,7 +114,7 @@ func (c *Config) SamplingDelay(n int) time.Duration {
 	return c.ParamsFor(n).SamplingDelay(n, len(c.SystemNetworks))
 }
 
-// LUNEvidence is D_lun where words on the LUN count for quorum, as answers over a network do for D_max; else 0.
+// LUNEvidence is D_lun if echoes on the LUN count for the quorum, as answers over a network do for D_max; otherwise 0.
 func (c *Config) LUNEvidence(n int) time.Duration {
 	if c.LUN.Mode != LUNOr || len(c.LUN.Devices) == 0 {
 		return 0
@@ -124,32 +122,32 @@ func (c *Config) LUNEvidence(n int) time.Duration {
 	return c.EvidenceMaxAge() + c.SamplingDelay(n) + c.ArbitrationBudget()
 }
 
-// ArbitrationBudget is A: for this long after D_max a half without majority may go on
-// feeding while the LUN has not decided (lease rule L8). It covers the preference
-// delay, two heartbeats to be seen, and a ballot with one retry.
+// ArbitrationBudget is A: for this long after D_max a half without majority may go on feeding while the LUN has not
+// decided (lease rule L8). It covers the preference delay, two heartbeats by which the half is seen, and a ballot with
+// one retry.
 func (c *Config) ArbitrationBudget() time.Duration {
 	return 4*c.LUN.HeartbeatInterval + 3*c.LUN.IOTimeout
 }
 
-// GrantLifetime is G: a granted node feeds for no longer than this after the start of
-// its own last write that landed (L6). It is longer than three heartbeats, of which the last one is slow, and not
-// shorter than the evidence it rests on. Each write is followed by the read that makes it count, so if each I/O takes
-// ioTimeout a grant is renewed after four of them; one more is a reserve. That is no longer than a half may feed
-// undecided, so no node is dead later for it.
+// GrantLifetime is G: a granted node feeds for no longer than this after the start of its own last write that landed
+// (L6). It is longer than three heartbeats, of which the last one is slow, and not shorter than the evidence that the
+// grant rests on. Each write is followed by the read that makes it count, so if each I/O takes ioTimeout, a grant is
+// renewed after four of them; a fifth is a reserve. The lifetime is no longer than a half may feed undecided, so it
+// makes no node's death later.
 func (c *Config) GrantLifetime() time.Duration {
 	slow := min(grantIOs*c.LUN.IOTimeout, c.EvidenceMaxAge()+c.ArbitrationBudget())
 	return max(c.EvidenceMaxAge(), 3*c.LUN.HeartbeatInterval+c.LUN.IOTimeout, slow)
 }
 
-// TakeoverDelay is how long a half that was excluded leaves the LUN to the holders after they renounced: the restart of an
-// agent, which publishes its new token and seeks the grant again.
+// TakeoverDelay is how long an excluded half leaves the LUN to the holders after they have released the grant: long
+// enough for an agent to restart, publish its new token and seek the grant again.
 func (c *Config) TakeoverDelay() time.Duration {
 	return max(c.EvidenceMaxAge(), 3*c.LUN.HeartbeatInterval+c.LUN.IOTimeout) + 10*c.LUN.HeartbeatInterval
 }
 
 // SlowestIO is how long each I/O on the LUN may take at most if an equal split is to be decided within A. It assumes
-// agents that continue the slot of an earlier one: their ballots go to both copies. A half that leaves the LUN to one
-// that reaches the API server has less.
+// agents that continue the slot of an earlier agent: their ballots go to both copies. A half that lets the half with
+// the API server go first has less time.
 func (c *Config) SlowestIO() time.Duration {
 	t := diskquorum.Timing{Heartbeat: c.LUN.HeartbeatInterval, Arbitrate: c.ArbitrationBudget()}
 	return (t.SlowestRound(2, false) / 2).Truncate(10 * time.Millisecond)
@@ -159,27 +157,27 @@ func (c *Config) SlowestIO() time.Duration {
 // LUN to the other half (L12).
 func (c *Config) PreferenceDelay() time.Duration { return 2 * c.LUN.HeartbeatInterval }
 
-// RankStagger is how long, inside a half, each next node waits for the one before it
-// to propose (L12): one heartbeat, by which the proposal would have been seen.
+// RankStagger is how long, inside a half, each node waits for the previous one to propose (L12): one heartbeat, within
+// which a proposal is seen.
 func (c *Config) RankStagger() time.Duration { return c.LUN.HeartbeatInterval }
 
-// BallotBudget is the time set aside for a ballot and one retry.
+// BallotBudget is the time reserved for a ballot and one retry.
 func (c *Config) BallotBudget() time.Duration {
 	return (ballotAttempts * ballotIOs * c.LUN.IOTimeout / ballotIOFraction).Round(100 * time.Millisecond)
 }
 
 // LatestReset is the latest time after its last feed at which the watchdog fires: every sum uses it. It is later than
-// watchdog.timeout where the driver is known to be late, by what it calls itself or by what watchdog.device calls it.
+// watchdog.timeout if the driver is known to be late. The driver is identified by its own name for itself, or by
+// watchdog.device.
 func (c *Config) LatestReset() time.Duration {
-	named, _ := strings.CutPrefix(c.Watchdog.Device, identityPrefix) // else it is a path, and no driver's name
+	named, _ := strings.CutPrefix(c.Watchdog.Device, identityPrefix) // otherwise the device is a path, not a driver's name
 	driver := c.WatchdogDriver
 	driver.Identity = cmp.Or(driver.Identity, named)
 	return driver.Latest(c.Watchdog.Timeout)
 }
 
-// Budget is the time budget with the watchdog timeout w, as read back from the driver. A
-// counts even where no tie-breaker is configured: the budget is a promise to nodes that
-// may be configured otherwise.
+// Budget is the time budget with the watchdog timeout w, as read back from the driver. A is part of it even if no
+// tie-breaker is configured: the budget is a promise to nodes that may be configured otherwise.
 func (c *Config) Budget(w time.Duration) watchdog.Budget {
 	return c.BudgetFor(w, max(1, len(c.Members.Static)))
 }
@@ -202,14 +200,14 @@ func (c *Config) GrantExpiry(w time.Duration) time.Duration {
 // tries the next longer one.
 const SentenceTimeout = time.Second
 
-// SentencePatience is the shortest time after which a node condemns itself: two heartbeats, a write and a read, by which the
-// others have shown twice that they live.
+// SentencePatience is the shortest time after which a node condemns itself: two heartbeats, a write and a read, in
+// which the others have shown twice that they live.
 func (c *Config) SentencePatience() time.Duration {
 	return 2*c.LUN.HeartbeatInterval + c.LUN.IOTimeout/4
 }
 
-// Sentencing is when a node condemns itself. By its own evidence it does where a LUN shows that others live; by an order
-// anywhere, after which its word has the time to go to the others.
+// Sentencing says when a node condemns itself. By its own evidence a node does so only where a LUN shows that others
+// live; by an order it does so anywhere, and then has time to tell the others.
 func (c *Config) Sentencing() watchdog.Sentencing {
 	if c.sparesItself() != "" {
 		return watchdog.Sentencing{Timeout: SentenceTimeout, Strike: max(c.LUN.IOTimeout, time.Second)}

@@ -19,8 +19,8 @@
 //
 // # Concurrency
 //
-// All functions are pure but for the reading of the file, the hostname and the
-// environment, which [Load] is handed. A Config may be read from any goroutine.
+// All functions are pure, except that they read the file, the hostname and the environment, which is passed to [Load].
+// A Config may be read from any goroutine.
 //
 // # Errors
 //

@@ -82,8 +82,8 @@ var forms = map[string]form{
 	},
 }
 
-// CheckName checks the name of a cluster or a node group as the configuration does, for
-// programs that take one without a configuration.
+// CheckName checks the name of a cluster or a node group as the configuration does, for programs that take such a name
+// without a configuration.
 func CheckName(name string) error {
 	if f := forms["label value"]; !f.valid(name) {
 		return fmt.Errorf("is not usable, found %q; allowed: %s", name, f.allowed)
@@ -103,7 +103,7 @@ func orEmpty(valid func(string) bool) func(string) bool {
 // isWWN accepts what rawdev.Open looks up below /dev/disk/by-id.
 var isWWN = matches(38, `wwn:(0x)?([0-9a-fA-F]{16}|[0-9a-fA-F]{32})`)
 
-// identityPrefix marks a watchdog that is named by what its driver calls itself, as watchdog/wdt takes it.
+// identityPrefix marks a watchdog that is named by its driver's identity, in the form of watchdog/wdt.
 const identityPrefix = "identity:"
 
 func isWatchdogDevice(s string) bool {
@@ -147,7 +147,7 @@ func parseAddress(s string) (netip.Addr, bool) {
 	return a, err == nil && a.Zone() == "" && !a.Is4In6() && !a.IsUnspecified() && !a.IsMulticast()
 }
 
-// parsePrefix accepts a network in its canonical form: no bits set behind the mask.
+// parsePrefix accepts a network in its canonical form: no bits are set after the mask.
 func parsePrefix(s string) (netip.Prefix, bool) {
 	p, err := netip.ParsePrefix(s)
 	return p, err == nil && p == p.Masked() && !p.Addr().Is4In6()

@@ -13,7 +13,7 @@ type field struct {
 	tag   reflect.StructTag
 }
 
-// fieldsOf lists the keys of a section in the order of the struct, those of a section that is written inline among them.
+// fieldsOf lists the keys of a section in the order of the struct, including those of an inline section.
 func fieldsOf(t reflect.Type) []field {
 	var out []field
 	for i := range t.NumField() {
@@ -34,7 +34,7 @@ func fieldsOf(t reflect.Type) []field {
 	return out
 }
 
-// Laboratory is the section of what only a measurement or a laboratory sets. It counts as one key, with a page of its own.
+// Laboratory is the section of keys that only a measurement or a laboratory sets. It counts as one key.
 const Laboratory = "experimental"
 
 // Keys lists the path of every key that a file may have, in the order of the struct;

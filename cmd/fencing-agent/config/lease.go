@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// LeaseTerm is how long a grant of the Lease is worth something after the start of a
-	// write of it. It must be the same on all nodes of a group, so it is not a setting.
+	// LeaseTerm is how long a grant of the Lease is valid after the start of a write of the Lease. It must be the same
+	// on all nodes of a group, so it is not a setting.
 	LeaseTerm = 2 * time.Minute
-	// LeaseStagger is how long each node of a half leaves the Lease to the one before it: longer than a write to a
-	// healthy API server, and the news of it, take.
+	// LeaseStagger is how long each node of a half leaves the Lease to the previous node: longer than a write to a
+	// healthy API server takes until others see it.
 	LeaseStagger = 200 * time.Millisecond
 
 	longestLeaseRequest = 2 * time.Second
@@ -24,20 +24,20 @@ func (c *Config) UsesLease() bool {
 }
 
 // LeaseExpiry is how long a version of the Lease must have been seen, at least, before nodes that are not its holders
-// replace it: by then its holders no longer feed, and watchdogs like this node's have fired. It is
-// longer where a holder states a longer horizon. n is the size of the group.
+// replace it: by then its holders no longer feed, and watchdogs like this node's have fired. The time is longer if a
+// holder states a longer horizon. n is the size of the group.
 func (c *Config) LeaseExpiry(n int) time.Duration {
 	return LeaseTerm + max(LeaseTerm/8, c.BudgetFor(c.LatestReset(), n).Horizon())
 }
 
-// LongestHorizon is the horizon of a node that has not stated its own: that of the longest timeout
-// of a watchdog, of the latest driver.
+// LongestHorizon is the horizon of a node that has not stated its own: the one for a watchdog with the longest timeout
+// and the latest driver.
 func (c *Config) LongestHorizon(n int) time.Duration {
 	return c.BudgetFor(watchdog.LatestOfAny(watchdog.LongestTimeout), n).Horizon()
 }
 
-// LeaseRequestTimeout is when a request for the Lease is given up: early enough for another
-// one, with the time to find out what became of the first, within the arbitration budget.
+// LeaseRequestTimeout is when a request for the Lease is given up: so early that finding out what became of it, and
+// another request, fit into the arbitration budget.
 func (c *Config) LeaseRequestTimeout() time.Duration {
 	return min(longestLeaseRequest, c.ArbitrationBudget()/5)
 }
@@ -45,8 +45,8 @@ func (c *Config) LeaseRequestTimeout() time.Duration {
 // LeaseRetry is the pause after a request without a usable answer, and between two reads in a tie.
 func (c *Config) LeaseRetry() time.Duration { return c.LeaseRequestTimeout() / 4 }
 
-// LeaseBudget is the time that deciding by the Lease may take in a group of n: the turns of a
-// half, a request that is given up, and the look at what became of it before the next.
+// LeaseBudget is the time that deciding by the Lease may take in a group of n: the turns of a half, a request that is
+// given up, the read that shows what became of it, and the next request.
 func (c *Config) LeaseBudget(n int) time.Duration {
 	return time.Duration(n/2)*LeaseStagger + 3*c.LeaseRequestTimeout() + c.LeaseRetry()
 }

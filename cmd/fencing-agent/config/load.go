@@ -17,7 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The environment variables that the configuration looks at.
+// The environment variables that the configuration reads.
 const (
 	EnvNodeName  = "NODE_NAME"
 	EnvNodeGroup = "NODE_GROUP"
@@ -30,9 +30,8 @@ const (
 // maxFileSize in bytes leaves room for the longest roster on several networks.
 const maxFileSize = 1 << 20
 
-// LoadMembers reads the list of members again, from a file whose other keys are not applied
-// before the agent's restart. The whole file must be valid, but the list need not contain this
-// node: that is how a node learns that it will be removed.
+// LoadMembers reads the list of members again; the other keys of the file are not applied before the agent's restart.
+// The whole file must be valid, but the list need not contain this node: so a node learns that it will be removed.
 func LoadMembers(path string, env func(string) string) (*Members, error) {
 	data, err := Read(path)
 	if err != nil {
@@ -98,14 +97,14 @@ func (r *report) parse(name string, data []byte, env func(string) string) (*Conf
 	return c, sorted(r.warnings), nil
 }
 
-// decodeFile decodes a file. An empty one is an empty mapping.
+// decodeFile decodes a file. An empty file is an empty mapping.
 func (r *report) decodeFile(data []byte, c *Config) {
 	if doc := r.document(data); doc != nil && len(doc.Content) == 1 {
 		r.decode("", doc.Content[0], reflect.ValueOf(c).Elem(), "")
 	}
 }
 
-// document reads the one document of a file; nil: it is empty, or refused.
+// document reads the only document of a file; nil: the file is empty, or refused.
 func (r *report) document(data []byte) *yaml.Node {
 	if len(data) > maxFileSize {
 		r.refuse("", "is too large", fmt.Sprintf("more than %d bytes", maxFileSize), "a configuration file")
@@ -172,8 +171,8 @@ func fillFromEnvironment(c *Config, r *report, env func(string) string) {
 // onNodeIP is how http.address names the address that is in $NODE_IP.
 const onNodeIP = "$" + EnvNodeIP + ":"
 
-// fillNodeIP sets the host of http.address from the environment, where the file says so. A person who checks a file
-// has no such variable, and the file is good all the same.
+// fillNodeIP sets the host of http.address from the environment, if the file says so. A person who checks a file has
+// no such variable, which does not make the file wrong.
 func fillNodeIP(c *Config, r *report, env func(string) string) {
 	port, ok := strings.CutPrefix(c.HTTP.Address, onNodeIP)
 	if !ok || !r.intact("http.address") {
@@ -184,16 +183,16 @@ func fillNodeIP(c *Config, r *report, env func(string) string) {
 	case err == nil && !ip.IsUnspecified():
 		c.HTTP.Address = net.JoinHostPort(ip.String(), port)
 	case !r.everyNode || env(EnvNodeIP) != "":
-		r.problem("http.address", fmt.Sprintf("names $%s, which is no address of this node (%q)", EnvNodeIP, env(EnvNodeIP)),
-			c.HTTP.Address, "an address in place of it, or the variable, in a pod from status.hostIP")
+		r.problem("http.address", fmt.Sprintf("names $%s, which is not an address of this node (%q)", EnvNodeIP, env(EnvNodeIP)),
+			c.HTTP.Address, "an address instead of the variable, or the variable set to one, in a pod from status.hostIP")
 	}
 }
 
 // OnlyNetwork is the name of the network of a file that names none.
 const OnlyNetwork = "node"
 
-// fillNetwork gives a file without systemNetworks one network, on the node's address: the one that Kubernetes
-// calls InternalIP and a pod has as status.hostIP. Two networks are better, but nobody can guess which ones they are.
+// fillNetwork gives a file without systemNetworks one network, on the node's address: the one that Kubernetes calls
+// InternalIP and a pod has as status.hostIP. Two networks would be better, but the agent cannot guess them.
 func fillNetwork(c *Config, r *report, env func(string) string) {
 	if len(c.SystemNetworks) > 0 || !r.intact("systemNetworks") {
 		return
@@ -212,7 +211,7 @@ func fillNetwork(c *Config, r *report, env func(string) string) {
 	c.SystemNetworks = []SystemNetwork{n}
 }
 
-// ownAddress is what a static list says of this node and of that network.
+// ownAddress is this node's address on that network by a static list.
 func (c *Config) ownAddress() (netip.Addr, bool) {
 	for _, m := range c.Members.Static {
 		if m.Name == c.NodeName {

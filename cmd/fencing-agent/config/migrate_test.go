@@ -113,7 +113,7 @@ func TestOldKeysAreRefusedWithTheNewOne(t *testing.T) {
 		_, _, err := parse("agent.yaml", []byte(c.old), noEnv, hostname)
 		texts := 0
 		for _, p := range err.(*Invalid).Problems { //nolint:errorlint,forcetypeassert // none of them is a whole file
-			if strings.HasPrefix(p.What, "is no section any more: ") {
+			if strings.HasPrefix(p.What, "is no longer a section: ") {
 				texts++
 			} else if strings.Contains(p.What, "config migrate") {
 				if texts++; !said.MatchString(p.What) {

@@ -9,12 +9,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// moved is a key of earlier files, and what replaces it. The refusal of such a key and [Migrate] both come
-// from the table of them.
+// moved is a key of earlier files, and what replaces it. The refusal of such a key and [Migrate] both use the table.
 type moved struct {
 	old, now string            // [] stands for each element of a list; now is empty: nothing replaces it
-	values   map[string]string // of old and of now; empty: the default of now says the same. nil: a value stays what it is
-	byHand   string            // what to write where values does not say it
+	values   map[string]string // the new value for each old one; an empty one: the default of the new key says the same. nil: values do not change
+	byHand   string            // what to write if values does not say so
 }
 
 var movedKeys = append(movedOverrides(),
@@ -47,7 +46,7 @@ var movedKeys = append(movedOverrides(),
 	moved{"api.rootFrom", "api.commands", map[string]string{"agent": "", "anywhere": "anywhere"}, oneCommands},
 )
 
-// movedOverrides are those of the parameters, which had a section of their own.
+// movedOverrides are the moved keys of the gossip parameters, which had their own section.
 func movedOverrides() (all []moved) {
 	for _, f := range fieldsOf(reflect.TypeFor[Overrides]()) {
 		all = append(all, moved{old: "gossip.overrides." + f.key, now: Laboratory + "." + f.key})
@@ -55,15 +54,15 @@ func movedOverrides() (all []moved) {
 	return all
 }
 
-// The texts for several keys that are one now.
+// The texts for keys that several old keys have become.
 const (
 	oneTieBreak = "one word for quorum.tieBreakers, kubernetes.tieBreak and lun.unavailableAtTie"
 	oneNodeUse  = "one word for kubernetes.watchNode, events, deaths and labels: ignore, follow, report or label"
 	oneCommands = "one word for api.confirmDead, fence and rootFrom: none, root or anywhere"
 )
 
-// FormerKey reports whether earlier files had that key, or keys below it, and the key that replaces it, if there is
-// exactly one. Lists have their brackets, without a number, or none.
+// FormerKey reports whether earlier files had that key, or keys below it, and returns the key that replaces it, if
+// there is exactly one. Lists are written with empty brackets, or without brackets.
 func FormerKey(key string) (now string, ok bool) {
 	plain := func(key string) string { return strings.ReplaceAll(key, "[]", "") }
 	for _, m := range movedKeys {
@@ -74,8 +73,8 @@ func FormerKey(key string) (now string, ok bool) {
 	return "", false
 }
 
-// become is what a value of the old key is now: nil for the default, or for what needs nothing; ok is false if somebody has to
-// write it by hand.
+// become is what a value of the old key becomes: nil if the default, or nothing, replaces it; ok is false if somebody
+// has to write the new value by hand.
 func (m *moved) become(value *yaml.Node) (now *yaml.Node, ok bool) {
 	if m.values == nil {
 		return value, !isNull(value)
@@ -88,7 +87,8 @@ func (m *moved) become(value *yaml.Node) (now *yaml.Node, ok bool) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Value: word}, true
 }
 
-// inline is a plain value, or a list of such, as the table has it; ok is false for all else, and for what only looks like one.
+// inline is a plain value, or a list of plain values, in the form of the table; ok is false for everything else, and
+// for what only looks like such a value.
 func inline(n *yaml.Node) (text string, ok bool) {
 	switch {
 	case n.Anchor != "":
@@ -108,7 +108,7 @@ func inline(n *yaml.Node) (text string, ok bool) {
 	return "", false
 }
 
-// says is what became of the old key with a value; now is the new one, in the same element of a list.
+// says is what became of the old key with a value; now is the new key, in the same element of a list.
 func (m *moved) says(value *yaml.Node, now string) string {
 	switch becomes, ok := m.become(value); {
 	case now == "":
@@ -123,8 +123,8 @@ func (m *moved) says(value *yaml.Node, now string) string {
 	return "is now " + now
 }
 
-// wasKey refuses a key that files of before had, or a section that had such keys. Its replacement counts as refused
-// too, so that its absence is not a second problem.
+// wasKey refuses a key that earlier files had, or a section that had such keys. Its replacement counts as refused too,
+// so that its absence is not a second problem.
 func (r *report) wasKey(path string, value *yaml.Node) bool {
 	pattern := inBrackets.ReplaceAllString(path, "[]")
 	for i := range movedKeys {
@@ -136,7 +136,7 @@ func (r *report) wasKey(path string, value *yaml.Node) bool {
 			r.refused[now] = true
 			return true
 		case strings.HasPrefix(m.old, pattern+"."):
-			r.refuse(path, fmt.Sprintf("is no section any more: %s is now %s; run fencectl config migrate %s", m.old, m.now, r.name), "", "")
+			r.refuse(path, fmt.Sprintf("is no longer a section: %s is now %s; run fencectl config migrate %s", m.old, m.now, r.name), "", "")
 			return true
 		}
 	}
@@ -147,7 +147,7 @@ func (r *report) wasKey(path string, value *yaml.Node) bool {
 type Migrated struct {
 	Text    []byte   // as it was, if nothing had to change
 	Changed []string // the old keys, and what they became
-	ByHand  []string // old keys that are in it still, so that an agent refuses it, and what to write
+	ByHand  []string // old keys that Text still has, so that an agent refuses it, and what to write
 }
 
 // former is an old key in a file.
@@ -159,9 +159,9 @@ type former struct {
 	becomes    *yaml.Node
 }
 
-// Migrate writes a file of before with the keys of this version. Comments stay with their keys, and go with those that nothing
-// replaces; blank lines are not kept. A key without a row in the table, or with two rows that disagree, stays as it
-// is.
+// Migrate writes an earlier file with the keys of this version. Comments stay with their keys, and disappear with keys
+// that nothing replaces; blank lines are not kept. A key without a row in the table, or with two rows that disagree,
+// stays.
 func Migrate(name string, data []byte) (*Migrated, error) {
 	r := newReport()
 	doc := r.document(data)
@@ -172,7 +172,7 @@ func Migrate(name string, data []byte) (*Migrated, error) {
 	if doc == nil {
 		return out, nil
 	}
-	if err := doc.Decode(new(map[string]any)); err != nil { // also: a key is given twice
+	if err := doc.Decode(new(map[string]any)); err != nil { // this also finds a key that is given twice
 		return nil, fmt.Errorf("read configuration %s: %w", name, err)
 	}
 	var olds []former
@@ -199,7 +199,7 @@ func Migrate(name string, data []byte) (*Migrated, error) {
 	if len(move) == 0 {
 		return out, nil
 	}
-	// Invariant: no key goes away from an anchor that others need. No agent has ever read a file with one.
+	// Invariant: no key with an anchor that others need is removed. No agent has ever read a file with an anchor.
 	if r.anchors("", doc.Content[0]); len(r.problems) > 0 {
 		return nil, &Invalid{File: name, Problems: r.problems}
 	}
@@ -241,7 +241,7 @@ func (r *report) anchors(path string, n *yaml.Node) {
 	}
 }
 
-// clashes reports whether the new key is given, or another old key makes it something else.
+// clashes reports whether the new key is given already, or another old key becomes a different value of it.
 func (o *former) clashes(olds []former, values map[string]*yaml.Node) bool {
 	for at := parent(o.to); at != ""; at = parent(at) {
 		list := strings.HasPrefix(o.to, at+"[")
@@ -255,7 +255,7 @@ func (o *former) clashes(olds []former, values map[string]*yaml.Node) bool {
 	})
 }
 
-// move takes the old key out, or gives it the new name where the section is the same one. Two may become one key.
+// move removes the old key, or renames it if the section stays the same. Two old keys may become one.
 func (o *former) move(root *yaml.Node) {
 	i := slices.Index(o.in.Content, o.key)
 	if o.becomes == nil {
@@ -298,7 +298,7 @@ func valueOf(section *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// prune takes out sections that are empty now.
+// prune removes sections that are empty now.
 func prune(n *yaml.Node) {
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); {
 		value := n.Content[i+1]

@@ -1,18 +1,18 @@
 package config
 
-// Names is whose names people and tools put on Nodes: a set of defaults for kubernetes.groupLabel and
-// kubernetes.disableAnnotations.
+// Names says whose labels and annotations people and tools use on Nodes: it is a set of defaults for
+// kubernetes.groupLabel and kubernetes.disableAnnotations.
 type Names string
 
 // The sets of names.
 const (
 	NamesFencingAgent Names = "fencing-agent"
-	NamesDeckhouse    Names = "deckhouse" // what Deckhouse's node-manager sets, and the project's own annotation
+	NamesDeckhouse    Names = "deckhouse" // those that Deckhouse's node-manager sets, and this project's annotation
 )
 
 func (Names) values() []string { return []string{"fencing-agent", "deckhouse"} }
 
-// disableAnnotation is the project's own, which disarms a node by either set.
+// disableAnnotation is this project's annotation. It is in both sets.
 const disableAnnotation = "fencing-agent.io/disable"
 
 func (n Names) groupLabel() string {

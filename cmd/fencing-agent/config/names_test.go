@@ -62,12 +62,12 @@ func TestListenerOnTheNodesAddress(t *testing.T) {
 
 func TestRefusesImpossibleNamesAndDevices(t *testing.T) {
 	expectProblems(t, []problemCase{
-		{"http on no address", with("http: {address: '$NODE_IP:9110'}"), `http.address: names $NODE_IP, which is no address of this node (""), found $NODE_IP:9110`},
+		{"http on no address", with("http: {address: '$NODE_IP:9110'}"), `http.address: names $NODE_IP, which is not an address of this node (""), found $NODE_IP:9110`},
 		{"node's devices without node", with("nodeDevices: [{watchdog: /dev/watchdog1}]"), "nodeDevices[0].node: is empty; allowed: the name of the node"},
 		{"node's devices without devices", with("nodeDevices: [{node: n1}]"), "nodeDevices[0]: says nothing; allowed: watchdog, lun, or both"},
 		{"node's devices twice", with("nodeDevices: [{node: n1, watchdog: /dev/w1}, {node: n1, watchdog: /dev/w2}]"), "nodeDevices[1].node: is listed twice, found n1"},
-		{"node with a LUN of its own", with("nodeDevices: [{node: n1, lun: [/dev/mapper/f]}]"), "nodeDevices[0].lun: is not as many as lun.devices, found 1 devices; allowed: 0, in the order"},
-		{"node with fewer devices", with("lun: {devices: [/dev/a, /dev/b, /dev/c]}\nnodeDevices: [{node: n1, lun: [/dev/mapper/f]}]"), "nodeDevices[0].lun: is not as many as lun.devices, found 1 devices; allowed: 3"},
+		{"node with a LUN of its own", with("nodeDevices: [{node: n1, lun: [/dev/mapper/f]}]"), "nodeDevices[0].lun: does not have as many devices as lun.devices, found 1 devices; allowed: 0, in the order"},
+		{"node with fewer devices", with("lun: {devices: [/dev/a, /dev/b, /dev/c]}\nnodeDevices: [{node: n1, lun: [/dev/mapper/f]}]"), "nodeDevices[0].lun: does not have as many devices as lun.devices, found 1 devices; allowed: 3"},
 		{"short name of a LUN", with("lun: {devices: ['wwn:0x60']}"), "lun.devices[0]: is not usable, found wwn:0x60; allowed: an absolute path, or wwn: with the 16 or 32"},
 		{"one LUN twice", with("lun: {devices: ['wwn:0x500a0981DEADBEEF', 'wwn:500a0981deadbeef', /dev/c]}"), "lun.devices[1]: is listed twice"},
 		{"unknown names", with("kubernetes: {names: own}"), "kubernetes.names: is not a choice, found own; allowed: fencing-agent, deckhouse"},
@@ -113,11 +113,11 @@ func TestLifeguardOff(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	expectProblems(t, []problemCase{
-		{"Lifeguard off and on", with("experimental: {lifeguard: false, awarenessMaxMultiplier: 4}"), "experimental.lifeguard: is off, and other keys give it more than nothing to do, found false; allowed: true, or no"},
+		{"Lifeguard off and on", with("experimental: {lifeguard: false, awarenessMaxMultiplier: 4}"), "experimental.lifeguard: is off, but other keys have an effect only if it is on, found false; allowed: true, or no"},
 		{"key of the documents", with("gossip: {adaptiveThreshold: 0.8}"), "gossip.adaptiveThreshold: is not a known key: memberlist has no threshold of this kind; experimental.evidenceMaxAge"},
 		{"struct of the documents", with("LifeguardEnabled: true"), "LifeguardEnabled: is not a known key: the key is experimental.lifeguard"},
 		{"no majority", with("quorum: {arbitrate: no-majority}"), "quorum.arbitrate: is not a known key: only an equal split is arbitrated"},
 		{"order", with("equalSplit: {order: [api, lun]}"), "equalSplit: is not a known key: quorum.tieBreak says what decides"},
-		{"one socket twice", with("api: {moreSockets: [/var/run/fencing-agent.sock]}"), "api.moreSockets[0]: is the path of api.socket as well"},
+		{"one socket twice", with("api: {moreSockets: [/var/run/fencing-agent.sock]}"), "api.moreSockets[0]: is also the path of api.socket"},
 	})
 }

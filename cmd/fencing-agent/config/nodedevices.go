@@ -17,7 +17,7 @@ func checkNodeDevices(c *Config, r *report) {
 			r.problem(at, "says nothing", nil, "watchdog, lun, or both")
 		}
 		if n := len(d.LUN); n > 0 && n != c.commonDevices && r.intact("lun.devices", child(at, "lun")) {
-			r.problem(child(at, "lun"), "is not as many as lun.devices", fmt.Sprintf("%d devices", n),
+			r.problem(child(at, "lun"), "does not have as many devices as lun.devices", fmt.Sprintf("%d devices", n),
 				"%d, in the order of lun.devices: the same LUN under other names", c.commonDevices)
 		}
 		if len(c.Members.Static) > 0 && d.Node != "" && !c.Members.lists(d.Node) && r.intact("members.static") {

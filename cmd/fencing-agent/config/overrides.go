@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Overrides replaces single gossip parameters; what is nil stays as the timing has it.
+// Overrides replaces single gossip parameters; a nil parameter keeps the timing's value.
 type Overrides struct {
 	GossipInterval   *time.Duration `yaml:"gossipInterval,omitempty" range:"20ms..10s"`
 	GossipNodes      *int           `yaml:"gossipNodes,omitempty" range:"1..32"`
@@ -20,8 +20,8 @@ type Overrides struct {
 	PushPullInterval *time.Duration `yaml:"pushPullInterval,omitempty" range:"1s..1h"`
 	TCPTimeout       *time.Duration `yaml:"tcpTimeout,omitempty" range:"100ms..1m"`
 
-	// The last two are clamped at memberlist's own values: more would only make the worst
-	// time to detect a crash longer (netgossip.Params.WorstDetection).
+	// The last two are limited to memberlist's own values: more would only make the worst time to detect a crash
+	// longer (netgossip.Params.WorstDetection).
 	SuspicionMult           *int `yaml:"suspicionMult,omitempty" range:"1..16"`
 	SuspicionMaxTimeoutMult *int `yaml:"suspicionMaxTimeoutMult,omitempty" range:"1..6"`
 	AwarenessMaxMultiplier  *int `yaml:"awarenessMaxMultiplier,omitempty" range:"1..8"`
@@ -67,7 +67,7 @@ func (o *Overrides) Given() []string {
 // fit the timing's other values is found as well.
 func checkGossip(c *Config, r *report) {
 	if p := c.Params(); !c.Experimental.Lifeguard && (p.AwarenessMaxMultiplier > 1 || p.SuspicionMaxTimeoutMult > 1) && r.intact("experimental") {
-		r.problem("experimental.lifeguard", "is off, and other keys give it more than nothing to do", false,
+		r.problem("experimental.lifeguard", "is off, but other keys have an effect only if it is on", false,
 			"true, or no awarenessMaxMultiplier and suspicionMaxTimeoutMult above 1")
 	}
 	checkSuspicion(c, r)
@@ -94,7 +94,7 @@ func checkSuspicion(c *Config, r *report) {
 	if n < 2 || !r.intact(at+"probeInterval", at+"gossipInterval", at+"suspicionMult", at+"retransmitMult", at+"gossipNodes") {
 		return
 	}
-	// The accusation has to reach the accused, and its answer everybody else.
+	// The suspicion has to reach the suspect, and the refutation all others.
 	if there := 2 * p.Spread(n); there >= p.SuspicionMin(n) {
 		r.problem(at+"gossipInterval", fmt.Sprintf("is too long: a suspicion ends after %v, and its refutation takes %v", p.SuspicionMin(n), there),
 			p.GossipInterval, "less than %v with these probeInterval, suspicionMult and gossipNodes", (p.GossipInterval * p.SuspicionMin(n) / there).Round(time.Millisecond))

@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// Problem is one thing that is wrong with a configuration, or dubious about it.
+// Problem is one thing in a configuration that is wrong or doubtful.
 type Problem struct {
 	Path    string // of the key, e.g. systemNetworks[1].at; empty: the whole file
 	Line    int    // of the key or of the section it would belong to; 0: not in the file
@@ -131,7 +131,7 @@ func (r *report) isRefused(path string) bool {
 // default.
 func (r *report) intact(paths ...string) bool { return !slices.ContainsFunc(paths, r.isRefused) }
 
-// sorted orders problems by line; those of one line stay in the order of discovery.
+// sorted orders problems by line; problems of one line stay in the order of discovery.
 func sorted(ps []Problem) []Problem {
 	slices.SortStableFunc(ps, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 	return ps
@@ -163,7 +163,7 @@ func child(path, key string) string {
 // element appends an index to a path.
 func element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// shown makes a value fit for one line of output: bounded, and quoted unless it is plain.
+// shown makes a value fit into one line of output: bounded, and quoted unless it is plain.
 func shown(value string) string {
 	plain := value != "" && !strings.ContainsFunc(value, func(c rune) bool {
 		return !unicode.IsPrint(c) || c == unicode.ReplacementChar || c == '"'

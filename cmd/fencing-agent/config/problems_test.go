@@ -181,26 +181,26 @@ func TestRefusesMissingKeys(t *testing.T) {
 
 func TestRefusesContradictoryNetworks(t *testing.T) {
 	expectProblems(t, []problemCase{
-		{"network names", with("systemNetworks: [{name: mgmt, at: 10.0.0.1}, {name: mgmt, at: eth0}]"), "systemNetworks[1].name: is the name of systemNetworks[0] as well, found mgmt"},
+		{"network names", with("systemNetworks: [{name: mgmt, at: 10.0.0.1}, {name: mgmt, at: eth0}]"), "systemNetworks[1].name: is already the name of systemNetworks[0], found mgmt"},
 		{"one interface and port", with("systemNetworks: [{name: mgmt, at: e}, {name: b, at: e}]",
-			"members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, b: 10.0.0.2}}]}"), "systemNetworks[1]: would use the socket of systemNetworks[0] as well, found interface e, port 7946"},
+			"members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, b: 10.0.0.2}}]}"), "systemNetworks[1]: would use the socket that systemNetworks[0] uses, found interface e, port 7946"},
 		{"one own address and port", with("systemNetworks: [{name: mgmt, at: e}, {name: b, at: 10.0.0.0/24}]",
-			"members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, b: 10.0.0.1}}]}"), "systemNetworks[1]: would use the socket of network mgmt as well, found 10.0.0.1:7946"},
-		{"metrics on a gossip socket", with("http: {address: '10.0.0.1:7946'}"), "http.address: is the socket of systemNetworks[0] as well, found 10.0.0.1:7946; allowed: another port"},
-		{"metrics on all addresses", with("http: {address: ':7946'}"), "http.address: is the socket of systemNetworks[0] as well, found :7946"},
+			"members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, b: 10.0.0.1}}]}"), "systemNetworks[1]: would use the socket that network mgmt uses, found 10.0.0.1:7946"},
+		{"metrics on a gossip socket", with("http: {address: '10.0.0.1:7946'}"), "http.address: is also the socket of systemNetworks[0], found 10.0.0.1:7946; allowed: another port"},
+		{"metrics on all addresses", with("http: {address: ':7946'}"), "http.address: is also the socket of systemNetworks[0], found :7946"},
 	})
 }
 
 func TestRefusesContradictoryMembers(t *testing.T) {
 	expectProblems(t, []problemCase{
 		{"not listed", with("nodeName: n9"), "members.static: does not list this node, found n9; allowed: every node of the group; add {name: n9, addresses: ...}, or set nodeName or $NODE_NAME to a listed name (n1, n2, n3)"},
-		{"member names", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n1, addresses: {mgmt: 10.0.0.2}}]}"), "members.static[1].name: is the name of members.static[0] as well, found n1; allowed: each node once"},
+		{"member names", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n1, addresses: {mgmt: 10.0.0.2}}]}"), "members.static[1].name: is already the name of members.static[0], found n1; allowed: each node once"},
 		{"no addresses", with("members: {static: [{name: n1}]}"), "members.static[0].addresses: lacks the system network mgmt; allowed: one address for each of mgmt"},
 		{"address of no network", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1, data: 10.0.0.2}}]}"), "members.static[0].addresses.data: is not a system network; allowed: mgmt"},
 		{"address of a misspelt network", with("members: {static: [{name: n1, addresses: {mgnt: 10.0.0.1}}]}"), "members.static[0].addresses.mgnt: is not a system network, did you mean mgmt?"},
 		{"address not an IP", with("members: {static: [{name: n1, addresses: {mgmt: n1.example.org}}]}"), "members.static[0].addresses.mgmt: is not usable, found n1.example.org"},
-		{"address taken", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n2, addresses: {mgmt: 10.0.0.1}}]}"), "members.static[1].addresses.mgmt: is the address of n1 as well, found 10.0.0.1"},
-		{"families mixed", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n2, addresses: {mgmt: 'fd00::1'}}]}"), "members.static[1].addresses.mgmt: is of another family than that of n1, found fd00::1"},
+		{"address taken", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n2, addresses: {mgmt: 10.0.0.1}}]}"), "members.static[1].addresses.mgmt: is already the address of n1, found 10.0.0.1"},
+		{"families mixed", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}, {name: n2, addresses: {mgmt: 'fd00::1'}}]}"), "members.static[1].addresses.mgmt: is of another family than the address of n1, found fd00::1"},
 		{"own address literal", with(network("name: mgmt, at: 10.0.0.7")), "systemNetworks[0].at: is not the address that members.static gives n1, found 10.0.0.7; allowed: 10.0.0.1"},
 		{"own address outside cidr", with(network("name: mgmt, at: 10.9.0.0/24")), "systemNetworks[0].at: does not contain the address that members.static gives n1, found 10.9.0.0/24; allowed: a network with 10.0.0.1"},
 		{"too many members", with(members(1025)), "members.static: is too long, found 1025; allowed: at most 1024 members"},
@@ -231,7 +231,7 @@ func TestRefusesImpossibleTimes(t *testing.T) {
 		{"same device", with("lun: {devices: [/dev/sda, /dev/sda]}"), "lun.devices: can form no useful majority\nlun.devices[1]: is listed twice, found /dev/sda"},
 		{"no time to arbitrate", with("lun: {ioTimeout: 1s}"), "lun.ioTimeout: leaves no time to arbitrate: preference delay 2s, stagger 1s, two heartbeats and a ballot of 2.3s need 7.3s, the budget is 7s, found 1s; allowed: at least 2 heartbeatInterval = 2s"},
 		{"feeding late", with("experimental: {feedInterval: 15s}"), "experimental.feedInterval: is too long: one late feeding would reset the node, found 15s; allowed: less than half of watchdog.timeout = 30s"},
-		{"half seconds", with("watchdog: {timeout: 10500ms}"), "watchdog.timeout: is not a whole number of seconds, and the kernel takes no other, found 10.5s; allowed: 2s..1h"},
+		{"half seconds", with("watchdog: {timeout: 10500ms}"), "watchdog.timeout: is not a whole number of seconds, and the kernel takes only those, found 10.5s; allowed: 2s..1h"},
 		{"same device spelt differently", with("lun: {devices: [/dev/sda, /dev/b, /dev/../dev/sda]}"), "lun.devices[2]: is listed twice, found /dev/../dev/sda"},
 	})
 }
@@ -256,8 +256,8 @@ func TestRefusesUnsafeGossip(t *testing.T) {
 func TestRefusesWhatIsNotSupported(t *testing.T) {
 	expectProblems(t, []problemCase{
 		{"source controller", with("members: {source: controller}"), "members.controller.address: is missing although members.source is controller; allowed: HOST:PORT of fencing-controller"},
-		{"source controller and an API server", with("members: {source: controller, controller: {address: c:1}}", "kubernetes: {kubeconfig: /k}"), "kubernetes.kubeconfig: is given although members.source is controller: the agent talks to no API server, found /k; allowed: none, or source: kubernetes"},
-		{"source controller and the API server's tie-breaker", with("members: {source: controller, controller: {address: c:1}}", "quorum: {tieBreak: kubernetes}"), "quorum.tieBreak: needs an API server, and with members.source: controller the agent talks to none; that the controller answers says nothing about this half, found kubernetes; allowed: lun, none or auto"},
+		{"source controller and an API server", with("members: {source: controller, controller: {address: c:1}}", "kubernetes: {kubeconfig: /k}"), "kubernetes.kubeconfig: is given although members.source is controller, with which the agent talks to no API server, found /k; allowed: none, or source: kubernetes"},
+		{"source controller and the API server's tie-breaker", with("members: {source: controller, controller: {address: c:1}}", "quorum: {tieBreak: kubernetes}"), "quorum.tieBreak: needs an API server, and with members.source: controller the agent talks to none; an answer from the controller says nothing about this half, found kubernetes; allowed: lun, none or auto"},
 		{"source controller and a Lease", with("members: {source: controller, controller: {address: c:1}}", "quorum: {tieBreak: lease}"), "quorum.tieBreak: needs an API server, and with members.source: controller the agent talks to none, found lease; allowed: another value, or source: kubernetes"},
 		{"source and list", with(strings.Replace(base[3], "members:", "members:\n  source: kubernetes", 1)), "members.source: needs an API server, and this is no pod, found kubernetes; allowed: kubernetes with kubernetes.kubeconfig, or static\nmembers.static: is given although members.source is kubernetes"},
 		{"source kubernetes and an epoch", with("members: {source: kubernetes, epoch: 3}", "kubernetes: {kubeconfig: /k}"), "members.epoch: is given although members.source is kubernetes, found 3; allowed: no epoch: the nodes number the lists"},
@@ -356,7 +356,7 @@ func TestWarnings(t *testing.T) {
 		{"no hold, no gap", with("lun: {devices: [/dev/mapper/fence], heartbeatInterval: 200ms, ioTimeout: 400ms, hold: false}"), nil, nil},
 		{"settings without effect", with("lun: {mode: or}", "quorum: {tieBreak: kubernetes}", "watchdog: {driver: none, onFence: crash}"), nil,
 			[]string{
-				"quorum.tieBreak: cannot ask the API server: there is neither kubernetes.kubeconfig nor a pod around the agent, found kubernetes",
+				"quorum.tieBreak: cannot ask the API server: there is no kubernetes.kubeconfig, and the agent does not run in a pod, found kubernetes",
 				"lun.mode: has no effect: there is no LUN, found or",
 				"watchdog.onFence: has no effect: watchdog.driver is none, found crash",
 			}},
@@ -458,10 +458,10 @@ func TestGossipWarnings(t *testing.T) {
 // keep the node unguarded for ever.
 func TestRefusesOnePathForTwoThings(t *testing.T) {
 	expectProblems(t, []problemCase{
-		{"cache is disable file", with("watchdog: {disableFile: /var/lib/fencing-agent/members.json}"), "watchdog.disableFile: is the path of members.cacheFile as well, found /var/lib/fencing-agent/members.json; allowed: a path of its own"},
-		{"cache is a device", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}], cacheFile: /dev/x}", "lun: {devices: [/dev/../dev/x]}"), "lun.devices[0]: is the path of members.cacheFile as well"},
-		{"cache is the keyring", with("gossip: {keyFile: /var/lib/fencing-agent//members.json}"), "gossip.keyFile: is the path of members.cacheFile as well"},
-		{"socket is disable file", with("api: {socket: /a}", "watchdog: {disableFile: /a}"), "api.socket: is the path of watchdog.disableFile as well"},
+		{"cache is disable file", with("watchdog: {disableFile: /var/lib/fencing-agent/members.json}"), "watchdog.disableFile: is also the path of members.cacheFile, found /var/lib/fencing-agent/members.json; allowed: a path of its own"},
+		{"cache is a device", with("members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}], cacheFile: /dev/x}", "lun: {devices: [/dev/../dev/x]}"), "lun.devices[0]: is also the path of members.cacheFile"},
+		{"cache is the keyring", with("gossip: {keyFile: /var/lib/fencing-agent//members.json}"), "gossip.keyFile: is also the path of members.cacheFile"},
+		{"socket is disable file", with("api: {socket: /a}", "watchdog: {disableFile: /a}"), "api.socket: is also the path of watchdog.disableFile"},
 		{"device twice is told once", with("lun: {devices: [/dev/x, /dev/y, /dev/x]}"), "lun.devices[2]: is listed twice"},
 	})
 }

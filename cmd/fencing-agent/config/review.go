@@ -15,11 +15,11 @@ type Reviewed struct {
 	// is none of them; Config.NodeName is empty then.
 	Nodes    []string
 	Warnings []Problem // as the agent logs them
-	Advice   []Problem // what is right, but costs something that the file does not show
+	Advice   []Problem // what is valid, but has a price that the file does not show
 }
 
-// Review is Parse for a check of a file. If it is not said which node the file is for, and the host's name is not
-// that of a member, it is checked for all members. Of a file that is refused it returns the warnings alone.
+// Review is Parse for a check of a file. If nothing says which node the file is for, and the host's name is not a
+// member's, the file is checked for all members. For a refused file Review returns only the warnings.
 func Review(name string, data []byte, env func(string) string) (*Reviewed, error) {
 	return newReport().review(name, data, env)
 }
@@ -47,8 +47,8 @@ func (m *Members) lists(name string) bool {
 	return slices.ContainsFunc(m.Static, func(x Member) bool { return x.Name == name })
 }
 
-// bound are the members that the file can be for: all, but with an address as systemNetworks[].at those
-// that have the address.
+// bound are the members that the file can be for: all members or, if systemNetworks[].at is an address, those that
+// have this address.
 func bound(c *Config) []int {
 	var all, some []int
 	for i, m := range c.Members.Static {
@@ -68,16 +68,16 @@ func bound(c *Config) []int {
 // unstable matches device names that the kernel gives in the order of discovery.
 var unstable = regexp.MustCompile(`^(sd[a-z]+|vd[a-z]+|xvd[a-z]+|dm-[0-9]+|nvme[0-9]+n[0-9]+)$`)
 
-// advise says what an agent does not warn of at each start.
+// advise adds the advice that an agent does not log at each start.
 func advise(c *Config, r *report) {
 	if c.Gossip.KeyFile == "" {
 		r.warn("gossip.keyFile", "is not given: anybody who can send from a member's address can speak for it", nil)
 	}
 	if c.Members.Source == SourceController && len(c.Members.Controller.Founders) == 0 {
-		r.warn("members.controller.founders", "is not given: this node founds no group, and waits for one; at the first start of a group name its nodes, the same on all", nil)
+		r.warn("members.controller.founders", "is not given: this node founds no group, and waits for an existing one; at the first start of a group name its nodes, the same on all of them", nil)
 	}
 	if len(c.SystemNetworks) == 1 {
-		r.warn("systemNetworks", "is a single network: a node that loses it loses its quorum; give two that share no switch and no card", nil)
+		r.warn("systemNetworks", "is a single network: a node that loses this network loses its quorum; configure two that share no switch and no card", nil)
 	}
 	if v := c.LUNEvidence(len(c.Members.Static)); v > 0 {
 		r.warn("lun.mode", fmt.Sprintf("has a price: a node that loses its networks and not the LUN lives on with its volumes, and nothing fails over, "+

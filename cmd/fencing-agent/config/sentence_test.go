@@ -83,7 +83,7 @@ func TestSentenceThatHasNoEffect(t *testing.T) {
 		"no hold":         {[]string{"lun: {devices: [/dev/mapper/fence], hold: false}", asked}, "experimental.selfFenceAfter: has no effect: lun.hold is false"},
 		"policy":          {[]string{lun, "onQuorumLoss: wait", asked}, "experimental.selfFenceAfter: has no effect: onQuorumLoss is wait"},
 		"dry run":         {[]string{lun, "watchdog: {driver: none}", asked}, "experimental.selfFenceAfter: has no effect: watchdog.driver is none"},
-		"short":           {[]string{lun, "watchdog: {timeout: 3s}"}, "watchdog.timeout: is no longer than the countdown of a condemned boot"},
+		"short":           {[]string{lun, "watchdog: {timeout: 3s}"}, "watchdog.timeout: is not longer than the longest countdown of a condemned boot"},
 		"short, off":      {[]string{lun, "watchdog: {timeout: 3s, selfFence: none}"}, ""},
 		"a second longer": {[]string{lun, "watchdog: {timeout: 4s}"}, ""},
 		"short, no LUN":   {[]string{"watchdog: {timeout: 3s}"}, ""},

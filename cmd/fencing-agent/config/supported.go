@@ -1,7 +1,7 @@
 package config
 
-// checkSupported refuses settings that the agent would not carry out. One without
-// effect in the given configuration is only warned of.
+// checkSupported refuses settings that the agent would not carry out. A setting without effect in the given
+// configuration is only warned about.
 func checkSupported(c *Config, r *report) {
 	checkController(c, r)
 	checkLease(c, r)
@@ -32,7 +32,7 @@ func checkController(c *Config, r *report) {
 		r.problem(element(at+".founders", i), "is listed twice", c.Members.Controller.Founders[i], "each node once")
 	})
 	if c.Kubernetes.Kubeconfig != "" {
-		r.problem("kubernetes.kubeconfig", "is given although members.source is controller: the agent talks to no API server", c.Kubernetes.Kubeconfig, "none, or source: kubernetes")
+		r.problem("kubernetes.kubeconfig", "is given although members.source is controller, with which the agent talks to no API server", c.Kubernetes.Kubeconfig, "none, or source: kubernetes")
 	}
 	if c.Kubernetes.Labels() {
 		r.warn("kubernetes.node", "keeps no labels: with members.source: controller the agent writes nothing on its Node", c.Kubernetes.Node)

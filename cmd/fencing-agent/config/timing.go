@@ -18,7 +18,7 @@ const (
 	TimingADR     Timing = "adr"     // the founding text's table of intervals; the rest as in default
 )
 
-// Timings lists those that differ in more than gossip, the quickest first.
+// Timings lists the timings that differ in more than gossip, the quickest first.
 func Timings() []Timing { return []Timing{TimingFast, TimingDefault, TimingCareful} }
 
 func (Timing) values() []string { return []string{"fast", "default", "careful", "wan", "adr"} }
@@ -37,13 +37,13 @@ func (t Timing) profile() netgossip.Profile {
 	}
 }
 
-// timed is a default that a timing sets. One that the file gives wins.
+// timed is a default that a timing sets. A value in the file takes precedence.
 type timed struct {
 	key string
 	set func(*Config)
 }
 
-// defaults are what the timing sets. The default one has the values of [Default].
+// defaults are what the timing sets. The timing default has the values of [Default].
 func (t Timing) defaults() []timed {
 	of := func(heartbeat, io, timeout, feed, sentence time.Duration) []timed {
 		return []timed{
@@ -74,8 +74,8 @@ func (c *Config) applyTiming(given func(key string) bool) {
 	}
 }
 
-// applyExperimental takes what experimental gives in place of what follows from other keys, and derives what it leaves out.
-// If watchdog.timeout is too short for the timing's feed interval, the interval becomes shorter. One that is in the
+// applyExperimental uses what experimental gives instead of what follows from other keys, and derives the rest. If
+// watchdog.timeout is too short for the timing's feed interval, the interval becomes shorter. A feed interval from the
 // file is not changed, and is refused if it does not fit.
 func (c *Config) applyExperimental() {
 	w, e := &c.Watchdog, &c.Experimental
@@ -89,8 +89,7 @@ func (c *Config) applyExperimental() {
 	}
 }
 
-// ForTiming is the default configuration with a timing and n members: what the table of
-// times is made of.
+// ForTiming is the default configuration with a timing and n members, for the table of times.
 func ForTiming(t Timing, n int) *Config {
 	c := Default()
 	c.Timing = t

@@ -32,7 +32,7 @@ type Sources string
 
 // The sources of gossip.
 const (
-	SourcesMembers Sources = "members" // those of the other members on the network
+	SourcesMembers Sources = "members" // the addresses of the other members on the network
 	SourcesAny     Sources = "any"
 )
 
@@ -91,8 +91,8 @@ type SelfFence string
 // The losses for which a node fences itself.
 const (
 	SelfFenceNone   SelfFence = "none"
-	SelfFenceQuorum SelfFence = "quorum"        // of the quorum, while a LUN shows that others live
-	SelfFenceLUN    SelfFence = "quorum-or-lun" // and of the LUN, which it alone has lost, in lun.mode and
+	SelfFenceQuorum SelfFence = "quorum"        // loss of the quorum, while a LUN shows that others live
+	SelfFenceLUN    SelfFence = "quorum-or-lun" // and loss of the LUN by this node alone, in lun.mode and
 )
 
 // Page says to whom the status page is shown.
@@ -110,12 +110,12 @@ type DisableSource string
 
 // The sources of a maintenance.
 const (
-	DisableAny  DisableSource = "any"  // none goes first: any word disarms
+	DisableAny  DisableSource = "any"  // none outweighs the others: each of them disarms
 	DisableFile DisableSource = "file" // watchdog.disableFile
 	DisableNode DisableSource = "node" // kubernetes.disableAnnotations, as the controller or the API server shows them
 )
 
-// DisableOrder ranks the sources of a maintenance, the first that says something decides; empty: any word disarms.
+// DisableOrder ranks the sources of a maintenance: the first that says something decides; empty: each source disarms.
 func (w *Watchdog) DisableOrder() []DisableSource {
 	switch w.DisableFirst {
 	case DisableFile:
@@ -126,12 +126,12 @@ func (w *Watchdog) DisableOrder() []DisableSource {
 	return nil
 }
 
-// NodeUse says what the agent does with this node's Node. Each value has all that the ones before it have.
+// NodeUse says what the agent does with this node's Node. Each value includes the previous ones.
 type NodeUse string
 
 // What the agent does with the Node.
 const (
-	NodeIgnore NodeUse = "ignore" // nothing: it may be none of this cluster
+	NodeIgnore NodeUse = "ignore" // nothing: the node may not be in this cluster
 	NodeFollow NodeUse = "follow" // its annotations, and its removal
 	NodeReport NodeUse = "report" // Events about it; on it, which nodes are fenced
 	NodeLabel  NodeUse = "label"  // Deckhouse's labels on it
@@ -194,7 +194,7 @@ type Reachability struct {
 	AtLeast  int
 }
 
-// Policy is the setting as the merger of views takes it.
+// Policy is the setting in the form that the merger of views takes.
 func (r Reachability) Policy() netgossip.Policy {
 	switch r.Networks {
 	case ReachableAny:
@@ -236,7 +236,7 @@ func (p Place) text() string {
 	return p.Interface
 }
 
-// Where says in words what the network is bound to.
+// Where says in words where the network is.
 func (p Place) Where() string {
 	switch {
 	case p.Interface != "":

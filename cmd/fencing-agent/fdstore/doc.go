@@ -3,9 +3,9 @@
 //
 // # State and invariants
 //
-// A [Store] knows where systemd listens and what it handed over. It does not know what is in the store: systemd
-// answers nothing, takes nothing where the unit has no store, and drops all when the unit ends. A caller that must know asks
-// the kernel.
+// A [Store] knows where systemd listens and what systemd handed over. It does not know what is in the store: systemd
+// never answers, keeps nothing if the unit has no store, and drops everything when the unit ends. A caller that must
+// know asks the kernel.
 //
 // # Concurrency and blocking
 //

@@ -16,7 +16,7 @@ const firstPassed = 3 // SD_LISTEN_FDS_START
 // Store is systemd's store of descriptors for this unit.
 type Store struct {
 	socket    string // where systemd listens; a leading @ means the abstract name space
-	inherited int    // left by a process before this one; -1: nothing
+	inherited int    // left by an earlier process; -1: nothing
 }
 
 // Environment is the part of package os that says what systemd gave a process.
@@ -26,8 +26,8 @@ type Environment struct {
 	Unsetenv func(string) error
 }
 
-// Take takes what systemd gave this process, once, before it opens anything or starts another process: the variables
-// are removed, and no child inherits the descriptors. nil means that there is no store.
+// Take takes what systemd gave this process. Call it once, before the process opens anything or starts another process:
+// it removes the variables, and makes sure that no child inherits the descriptors. nil means that there is no store.
 func Take(e Environment) *Store { return take(e, unix.CloseOnExec) }
 
 func take(e Environment, closeOnExec func(fd int)) *Store {
@@ -52,8 +52,8 @@ func take(e Environment, closeOnExec func(fd int)) *Store {
 	return s
 }
 
-// passed are the names of the descriptors that were handed to this process. Those that were meant for another one,
-// whose environment this one inherited, are not its business.
+// passed are the names of the descriptors that were handed to this process. Descriptors that were meant for another
+// process, whose environment this one inherited, are ignored.
 func passed(e Environment) []string {
 	if pid, err := strconv.Atoi(e.Getenv("LISTEN_PID")); err != nil || pid != e.PID {
 		return nil
@@ -69,7 +69,7 @@ func passed(e Environment) []string {
 	return names[:n]
 }
 
-// Inherited is the descriptor that a process before this one left. It stays the caller's; -1: there is none.
+// Inherited is the descriptor that an earlier process left. The caller owns it; -1: there is none.
 func (s *Store) Inherited() int { return s.inherited }
 
 // Keep leaves a copy of a descriptor with systemd. No error means that systemd got the message, not that it keeps the
@@ -89,7 +89,7 @@ func (s *Store) notify(text string, rights []byte) error {
 	if err != nil {
 		return fmt.Errorf("tell systemd: %w", err)
 	}
-	defer func() { _ = unix.Close(fd) }() // nothing is left in it
+	defer func() { _ = unix.Close(fd) }() // nothing is queued in it
 	// x/sys takes a leading @ for the abstract name space.
 	if err := unix.Sendmsg(fd, []byte(text), rights, &unix.SockaddrUnix{Name: s.socket}, unix.MSG_NOSIGNAL); err != nil {
 		return fmt.Errorf("tell systemd by %s: %w", s.socket, err)

@@ -250,7 +250,7 @@ func TestAddressesThatAreNotTheListedOne(t *testing.T) {
 		"the address of another member":          {"10.0.0.1", "10.1.0.1", "10.1.0.2", `which the list of members has for "n2"`, true},
 		"no address on this network":             {"10.0.0.1", "", "10.1.0.1", `no address for "n1" on it: add 10.1.0.1`, false},
 		"this node is not on the list":           {"", "", "10.1.0.1", "does not have", true},
-		"both networks by one interface":         {"10.0.0.1", "10.0.0.1", "10.0.0.1", "where network mgmt is already", false},
+		"both networks by one interface":         {"10.0.0.1", "10.0.0.1", "10.0.0.1", "which network mgmt uses already", false},
 		"the address of a member on another one": {"10.0.0.1", "10.1.0.1", "10.0.0.2", "but the list of members has 10.1.0.1", false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// conflictQuiet is the least time between two alarms about one name on one network: the
-// second node is noticed with every packet it sends.
+// conflictQuiet is the least time between two alarms about one name on one network: the second node is noticed with
+// every packet that it sends.
 const conflictQuiet = time.Minute
 
 // nameConflict says that a second node, at an address, uses the name of a member.
@@ -23,12 +23,12 @@ type nameConflict struct {
 // What tells two nodes apart, as it appears in the log.
 const (
 	OtherAddress = "two nodes use one name: stop one of them"
-	OtherMachine = "another machine answers in the name of a member, or writes its slot: or a container has a boot id of its own: that boot proves no end of another; " +
-		"stop one of the two (once after a machine was replaced this is expected)"
+	OtherMachine = "another machine answers under the name of a member, or writes its slot, or a container has its own boot id; such a boot does not prove that another boot ended; " +
+		"stop one of the two (after a machine was replaced, this message is expected once)"
 )
 
-// nameAlarms raises the alarm for names that two nodes use. The reports come from under
-// memberlist's lock, where neither the log nor anything else may be waited for.
+// nameAlarms raises the alarm for names that two nodes use. The reports are made under memberlist's lock, where
+// nothing may wait, not even for the log.
 type nameAlarms struct {
 	reports chan nameConflict
 	log     *slog.Logger
@@ -39,7 +39,7 @@ func newNameAlarms(log *slog.Logger, count *prometheus.CounterVec) *nameAlarms {
 	return &nameAlarms{reports: make(chan nameConflict, 64), log: log, count: count}
 }
 
-// report never blocks. Losing one that does not fit is harmless: it will be reported again.
+// report never blocks. A report that does not fit may be lost: it will be made again.
 func (n *nameAlarms) report(c nameConflict) {
 	select {
 	case n.reports <- c:

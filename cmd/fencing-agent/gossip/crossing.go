@@ -7,7 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
-// crossing takes the reports of one instance: the loop gets them, and the instances of the other networks
+// crossing takes the reports of one instance: the loop gets all of them, and the instances of the other networks get
 // what concerns them. It is a swim.Sink, and called under the instance's locks: nothing here blocks.
 type crossing struct {
 	Reports

@@ -11,8 +11,8 @@ import (
 
 // pinTo is the device that the sockets of a network are to be pinned to, "" for none.
 //
-// Only packets from the host itself can arrive on a loopback or a dummy interface. Its address is for a laboratory,
-// or announced to routers and reached by whatever interface.
+// Only packets from the host itself can arrive on a loopback or a dummy interface. An address there is for a
+// laboratory, or is announced to routers and reached through any interface.
 func (n *Networks) pinTo(sn config.SystemNetwork, found iface.Local) string {
 	switch {
 	case n.cfg.Listen != nil || sn.BindToDevice == config.BindOff:
@@ -22,7 +22,7 @@ func (n *Networks) pinTo(sn config.SystemNetwork, found iface.Local) string {
 	case !found.Internal:
 		return found.Interface
 	case !found.Address.IsLoopback():
-		n.log.Warn("the address is on an interface that receives no packets: sockets are not bound to it, and routing decides what this network is",
+		n.log.Warn("the address is on an interface that receives no packets: sockets are not bound to that interface, and routing decides which interface this network uses",
 			"network", sn.Name, "interface", found.Interface, "address", found.Address)
 	}
 	return ""
@@ -48,7 +48,7 @@ func openInstance(sn config.SystemNetwork, c swim.Config) (in *swim.Instance, un
 	return in, true, err
 }
 
-// warnUnpinned logs once for several networks what it means that they are not pinned.
+// warnUnpinned logs, once for several networks, what it means that they are not pinned.
 func (n *Networks) warnUnpinned(all ...*network) {
 	var names []string
 	for _, w := range all {

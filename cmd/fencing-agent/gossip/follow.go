@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// followPause lies between the instances of two networks, so that the evidence of one
-	// is there again before that of the next one stops.
+	// followPause is the time between replacing the instances of two networks, so that the first has evidence again
+	// before the evidence of the next one stops.
 	followPause = time.Second
-	followRetry = time.Second // between two looks for a network that is away
+	followRetry = time.Second // between two attempts to find a network that is away
 )
 
-// Follow has the instances count by another roster from now on, one after the other.
+// Follow has the instances use another roster from now on, one after the other.
 func (n *Networks) Follow(r *roster.Roster) {
 	select {
 	case <-n.follow:
 	default:
 	}
-	n.follow <- r // has room: the only sender has just made it
+	n.follow <- r // has room: the only sender has just made room
 }
 
 // followRosters starts missing networks when they appear. When the roster has changed it replaces the networks'
-// instances one after the other, without leaving. Peers notice nothing, if it takes less than a suspicion, and the
-// evidence from before stays valid for D_max. A network that cannot be opened keeps no other one waiting.
+// instances one after the other, without leaving. Peers notice nothing if that takes less time than a suspicion, and
+// the earlier evidence stays valid for D_max. A network that cannot be opened does not delay the others.
 func (n *Networks) followRosters(ctx context.Context) {
 	defer func() {
 		for _, w := range n.all {
@@ -64,8 +64,8 @@ func (n *Networks) followRosters(ctx context.Context) {
 	}
 }
 
-// astray reports whether an instance is at another address than the listed one, and that one is there by now: a virtual
-// address was all that the node had when it began.
+// astray reports whether an instance is at another address than the listed one, although the node has the listed
+// address by now: at first it only had a virtual address.
 func (n *Networks) astray(i int, in *instance) bool {
 	want := listed(n.all[i].name, in.roster)
 	if !want.IsValid() || want == in.local.Address {
@@ -97,7 +97,7 @@ func (n *Networks) replace(ctx context.Context, i int, r *roster.Roster) {
 	in, err := n.open(i, r)
 	if err == nil {
 		if err = in.swim.Start(); err != nil {
-			_ = in.swim.Stop(limit, false) // the error of the start is the one that counts
+			_ = in.swim.Stop(limit, false) // the error of the start matters more
 		}
 	}
 	if err != nil {
@@ -112,7 +112,7 @@ func (n *Networks) replace(ctx context.Context, i int, r *roster.Roster) {
 	n.showTuning(w.name, in.tuning)
 	n.cfg.Away(w.name, nil)
 	if old == nil || old.local.Address != in.local.Address || old.local.Interface != in.local.Interface {
-		// Nothing of the old watch may come after what is said here.
+		// The old watch must not report anything after this.
 		w.unwatch()
 		w.lost = false
 		n.cfg.AddressChanged(w.name, in.local.Address)
@@ -121,7 +121,7 @@ func (n *Networks) replace(ctx context.Context, i int, r *roster.Roster) {
 	}
 }
 
-// lose says that this node has no gossip on a network.
+// lose reports that this node has no gossip on a network.
 func (n *Networks) lose(i int, why error) {
 	w := n.all[i]
 	w.present.Store(nil)
@@ -134,8 +134,8 @@ func (n *Networks) lose(i int, why error) {
 	n.cfg.Away(w.name, why)
 }
 
-// take makes an instance the current one of its network, and gives it what the one before was given. A demand that
-// comes meanwhile reaches it, and is not overtaken by the one before.
+// take makes an instance the current one of its network, and gives it the current demand. A demand that is set
+// meanwhile reaches the instance, and is not overwritten by the earlier one.
 func (n *Networks) take(w *network, in *instance) {
 	n.demanding.Lock()
 	defer n.demanding.Unlock()
@@ -145,7 +145,7 @@ func (n *Networks) take(w *network, in *instance) {
 	}
 }
 
-// watch follows carrier and address of a network that is there, until it is lost.
+// watch follows carrier and address of a network until the network is lost.
 func (n *Networks) watch(ctx context.Context, i int) {
 	w := n.all[i]
 	ctx, cancel := context.WithCancel(ctx)

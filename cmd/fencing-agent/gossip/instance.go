@@ -16,10 +16,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/procfs"
 )
 
-// instance is one life of a network's gossip.
+// instance is a network's gossip from its start to its stop.
 type instance struct {
 	local  iface.Local
-	roster *roster.Roster // that it counts with
+	roster *roster.Roster // whose indices it uses
 	swim   *swim.Instance
 	tuning Tuning
 	// unpinned says that the sockets are not bound to the device although they should be.
@@ -33,7 +33,8 @@ type Tuning struct {
 	Size   int
 }
 
-// wrongError is an error of the start that no waiting mends: the configuration is wrong in itself, or this is another node.
+// wrongError is an error of the start that waiting does not mend: the configuration is wrong in itself, or that of
+// another node.
 type wrongError struct{ error }
 
 func (e *wrongError) Unwrap() error { return e.error }
@@ -50,7 +51,7 @@ func (n *Networks) open(i int, r *roster.Roster) (*instance, error) {
 	sn := settings.SystemNetworks[i]
 	self := &r.Members[r.Self]
 	if len(self.Addresses) == 0 {
-		return nil, &wrongError{fmt.Errorf("network %s: the list of members does not have %q: if it was removed from the group, stop the agent; else list it", sn.Name, self.Name)}
+		return nil, &wrongError{fmt.Errorf("network %s: the list of members does not have %q: if that node was removed from the group, stop the agent; otherwise add it to the list", sn.Name, self.Name)}
 	}
 	found, err := n.cfg.Links.Local(&sn, listed(sn.Name, r))
 	if err != nil {
@@ -73,10 +74,11 @@ func (n *Networks) open(i int, r *roster.Roster) (*instance, error) {
 	return &instance{local: found, roster: r, swim: in, tuning: t, unpinned: unpinned}, nil
 }
 
-// explainTaken says who has the port of a network, if it is taken. Another program may release it.
+// explainTaken says who has the port of a network, if it is taken. Another program may release the port.
 //
-// Invariant: another agent is not waited for. It may be one of this node that has a socket and files of its own. One that was killed
-// and hangs is: it speaks no more, and the lock of the running agent is waited for until it is gone.
+// Invariant: a port that another agent has is not waited for: that may be a second agent of this node, with its own
+// socket and files. If the agent was killed and hangs, its port is waited for: it no longer speaks, and this agent
+// waits for the lock of the running agent until the killed one is gone.
 func (n *Networks) explainTaken(at netip.AddrPort, err error) error {
 	if n.cfg.Listen != nil || !errors.Is(err, syscall.EADDRINUSE) {
 		return err
@@ -89,12 +91,12 @@ func takenBy(proc string, at netip.AddrPort, err error) error {
 	if !ok {
 		return err
 	}
-	err = fmt.Errorf("%w; it is %v that has it", err, who)
+	err = fmt.Errorf("%w; %v has it", err, who)
 	switch {
 	case who.Name != agentProgram || who.PID == os.Getpid():
 		return err
 	case procfs.Killed(proc, who.PID):
-		return fmt.Errorf("%w, which was killed and cannot end: a thread of it hangs in the kernel", err)
+		return fmt.Errorf("%w, which was killed and cannot exit: one of its threads hangs in the kernel", err)
 	}
 	return &wrongError{err}
 }
@@ -102,10 +104,9 @@ func takenBy(proc string, at netip.AddrPort, err error) error {
 // agentProgram is the name under which the kernel knows an agent.
 const agentProgram = "fencing-agent"
 
-// checkAddress compares the address that was found with that of the list of members. One that is not the listed one is
-// another node's, which ends the start, or waits until the listed one comes: a virtual address may be all there is.
-// Where addresses follow, a remembered list may be older than both, and only the starting node knows its present
-// address.
+// checkAddress compares the address that was found with the listed one. Another node's address ends the start. With
+// any other address the network waits for the listed one: the node may only have a virtual address so far. If lists
+// follow the addresses, a remembered list may be out of date, and only the starting node knows its present address.
 func (n *Networks) checkAddress(sn *config.SystemNetwork, found iface.Local, r *roster.Roster) error {
 	self, at := &r.Members[r.Self], found.Address.String()
 	want := self.Addresses[sn.Name]
@@ -120,8 +121,8 @@ func (n *Networks) checkAddress(sn *config.SystemNetwork, found iface.Local, r *
 	}
 	switch {
 	case n.cfg.AddressesFollow:
-		// It moved. Its Node says so from now on, and the others hear it there.
-		n.log.Warn("this node's address is not the one in the list of members; it is heard again once the list has changed",
+		// The address has changed. The Node shows the new one from now on, and the others use it.
+		n.log.Warn("this node's address is not the one in the list of members; the others hear this node again once the list has its new address",
 			"network", sn.Name, "address", at, "listed", want)
 		return n.checkApart(sn, found)
 	case want == "":
@@ -130,7 +131,7 @@ func (n *Networks) checkAddress(sn *config.SystemNetwork, found iface.Local, r *
 	err := fmt.Errorf("network %s: this node's address is %s (%s), but the list of members has %s for %q; correct the list, nodeName or the network, or give the node that address",
 		sn.Name, at, found.Interface, want, self.Name)
 	if sn.At.Address.IsValid() {
-		return &wrongError{err} // both are written down
+		return &wrongError{err} // both addresses are configured
 	}
 	return err
 }
@@ -140,15 +141,15 @@ func (n *Networks) checkApart(sn *config.SystemNetwork, found iface.Local) error
 	for i, w := range n.all {
 		other := &n.cfg.Config.SystemNetworks[i]
 		if in := w.now(); in != nil && other.Name != sn.Name && other.Port == sn.Port && in.local.Address == found.Address {
-			return fmt.Errorf("network %s: it is at %v (%s), where network %s is already: one interface is one network; correct systemNetworks[].at of one of them",
+			return fmt.Errorf("network %s: it would use %v (%s), which network %s uses already, and two networks cannot share an address and port; correct systemNetworks[].at of one of them",
 				sn.Name, found.Address, found.Interface, other.Name)
 		}
 	}
 	return nil
 }
 
-// showTuning puts the parameters of a network into the metrics and the log. It is called
-// whenever its gossip starts with others.
+// showTuning puts the parameters of a network into the metrics and the log. It is called whenever the gossip starts
+// with other parameters.
 func (n *Networks) showTuning(network string, t Tuning) {
 	attrs := []any{"network", network, "timing", string(n.cfg.Config.Timing), "tuned_for", t.Size}
 	for _, p := range append(t.Params.List(), t.Params.Consequences(t.Size)...) {

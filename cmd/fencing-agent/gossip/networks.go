@@ -26,8 +26,8 @@ const (
 	stopLimit   = 5 * time.Second  // for an instance to stop
 )
 
-// Links finds this node's side of each SystemNetwork and follows it, as iface.Find and
-// iface.Watch do. Either both are set or none.
+// Links finds this node's side of each SystemNetwork and follows it, as iface.Find and iface.Watch do. Either both
+// functions are set or none.
 type Links struct {
 	Find  func(iface.Query) (iface.Local, error)
 	Watch func(context.Context, iface.WatchConfig) error
@@ -36,52 +36,51 @@ type Links struct {
 // RealLinks asks the kernel.
 func RealLinks() Links { return Links{Find: iface.Find, Watch: iface.Watch} }
 
-// Local finds this node's side of a network. listed is the address that the list of members has for it there; the
+// Local finds this node's side of a network. listed is this node's address on that network in the list of members; the
 // zero Addr: none is known.
 func (l Links) Local(sn *config.SystemNetwork, listed netip.Addr) (iface.Local, error) {
 	return l.Find(iface.Query{Network: sn.Name, Interface: sn.At.Interface, CIDR: sn.At.CIDR, Address: sn.At.Address, Listed: listed})
 }
 
-// Reports takes what the instances find out, with peers by their index in a roster. The methods are called
-// from the instances' goroutines, under their locks: they must not block, and not call back.
+// Reports takes what the instances find out, with peers by their index in a roster. The methods are called from the
+// instances' goroutines, under their locks: they must not block or call back.
 type Reports interface {
 	MemberChanged(network, peer int, alive bool, at boottime.Instant)
 	Answered(a netgossip.Answer)
 	Vouched(network int, at boottime.Instant)
 	Missed(network, peer int, since boottime.Instant, void bool)
 	Heard(network, peer int, at boottime.Instant)
-	// Silent takes, whenever it changes, whom this node and others miss (swim.DoubtsConfig).
+	// Silent takes which peers this node and others miss, whenever that changes (swim.DoubtsConfig).
 	Silent(peers []netgossip.Silence)
 }
 
 // Config is what Networks need. All functions are called from goroutines of the gossip and must not block.
 type Config struct {
 	Config *config.Config
-	Roster *roster.Roster // that the first instances count by
+	Roster *roster.Roster // of the first instances
 	Listen swim.Listener  // nil: real sockets
 	Links  Links
 	Clock  boottime.Clock
 	Logger *slog.Logger
 	// Registry takes the metrics of the gossip.
 	Registry prometheus.Registerer
-	// AddressesFollow says that others learn this node's address from where it is published, so it is not an error if
-	// the address differs from the list of members.
+	// AddressesFollow says that this node publishes its address and others learn it from there, so an address that
+	// differs from the list of members is not an error.
 	AddressesFollow bool
 
-	// Reports returns where the reports of instances go that count by a roster.
+	// Reports returns the receiver for the reports of instances that use a roster.
 	Reports func(*roster.Roster) Reports
 	// Stalled reports whether the statement is no longer valid, since the loop does not run.
 	Stalled func() bool
-	// HandsOver returns a list that this node uses, nil if it has none of that name (swim.Config).
+	// HandsOver returns a list that this node uses, nil if it uses no such list (swim.Config).
 	HandsOver func(roster.Ref) *roster.Roster
 	// Handed takes a list that Fetch has asked for.
 	Handed func(*roster.Roster)
-	// LinkChanged learns that a network of this node has gone down or come up. A network that comes up calls
-	// AddressChanged first, since its address may be another one.
+	// LinkChanged is told when a network of this node goes down or comes up. Before a network comes up, AddressChanged
+	// is called, since the address may have changed.
 	LinkChanged    func(network int, up bool)
 	AddressChanged func(network string, to netip.Addr)
-	// Away learns why this node has no gossip on a network, whenever it is found out, and nil when it has. A network
-	// that is away counts as down.
+	// Away is told why this node has no gossip on a network, and nil once it has. A network that is away counts as down.
 	Away func(network string, why error)
 }
 
@@ -96,12 +95,12 @@ type Networks struct {
 
 	all     []*network // by index of the SystemNetwork; complete before the first instance is opened
 	said    atomic.Pointer[spoken]
-	relayed atomic.Pointer[netgossip.Relay] // what to tell of the LUN or the Lease; nil: nothing
+	relayed atomic.Pointer[netgossip.Relay] // what to tell about the LUN or the Lease; nil: nothing
 
 	demanding sync.Mutex
 	demand    netgossip.Demand
 
-	follow    chan *roster.Roster // capacity 1: what the instances are to count by
+	follow    chan *roster.Roster // capacity 1: the roster that the instances have to use
 	following sync.Mutex          // held while an instance is replaced, and for good when all have stopped
 }
 
@@ -109,15 +108,15 @@ type Networks struct {
 type network struct {
 	name    string
 	present atomic.Pointer[instance] // nil: the network is away
-	// The rest is of the goroutine that follows.
+	// The goroutine that follows rosters owns the rest.
 	unwatch func() // ends the watch of its interface
-	lost    bool   // it is said to be down, since it is away
+	lost    bool   // it was reported as down, since it is away
 }
 
-// now is the instance that is there at the moment, nil if the network is away.
+// now is the present instance, nil if the network is away.
 func (n *network) now() *instance { return n.present.Load() }
 
-// do calls the instance that is there, if there is one.
+// do calls the present instance, if there is one.
 func (n *network) do(f func(*swim.Instance)) {
 	if in := n.now(); in != nil {
 		f(in.swim)
@@ -130,9 +129,9 @@ func New(c Config) *Networks {
 	return &Networks{cfg: c, log: c.Logger, metrics: m, alarms: newNameAlarms(c.Logger, m.conflicts), follow: make(chan *roster.Roster, 1)}
 }
 
-// Start starts an instance on every SystemNetwork that this node has an address on. A network without
-// one is away, like one whose cable is pulled later, and Start keeps looking for it. An error is only what waiting does not
-// mend. Start passes what runs in the background to background; it ends with its context.
+// Start starts an instance on every SystemNetwork that this node has an address on. A network without an address is
+// away, like one whose cable is pulled later, and is looked for in the background. Start returns an error only for
+// what waiting does not mend. It passes what runs in the background to background; that ends with its context.
 func (n *Networks) Start(background func(func(context.Context))) (stop func(), err error) {
 	settings := n.cfg.Config
 	if file := settings.Gossip.KeyFile; file != "" {
@@ -174,7 +173,7 @@ func (n *Networks) Start(background func(func(context.Context))) (stop func(), e
 		}
 		if err := in.swim.Start(); err != nil {
 			limit, cancel := context.WithTimeout(context.Background(), stopLimit)
-			_ = in.swim.Stop(limit, false) // the error of the start is the one that counts
+			_ = in.swim.Stop(limit, false) // the error of the start matters more
 			cancel()
 			n.lose(i, fmt.Errorf("network %s: %w", n.all[i].name, err))
 			continue
@@ -225,19 +224,19 @@ func (n *Networks) SetDemand(d netgossip.Demand) {
 	n.each(func(in *swim.Instance) { in.SetDemand(d) })
 }
 
-// Ask makes the networks ask peers for their statements, by the network to do it on. A network that counts by another
-// roster for a moment asks others, which makes nothing believed.
+// Ask has each network ask its set of peers for their statements. A network that still uses another roster for a
+// moment asks the wrong peers, which does no harm: nothing is believed because of that.
 func (n *Networks) Ask(peers []roster.Set) {
 	for k, w := range n.all {
 		w.do(func(in *swim.Instance) { in.Ask(peers[k]) })
 	}
 }
 
-// Fetch asks one of the peers that have a list for it. Each try asks another peer, on another network.
+// Fetch asks one of the holders for a list that they have. Each try asks another peer, or on another network.
 func (n *Networks) Fetch(holders []string, self, try int, list roster.Ref) {
-	// Begun at another place by each node: one that uses the list may be all that many lack.
+	// Each node begins with another holder: many nodes may lack the list at once.
 	peer := holders[(self+try/len(n.all))%len(holders)]
-	for k := range n.all { // on the network whose turn it is or, if that is away, on the next one
+	for k := range n.all { // on the network whose turn it is or, if that network is away, on the next one
 		if in := n.all[(try+k)%len(n.all)].now(); in != nil {
 			in.swim.Fetch(peer, list)
 			return

@@ -6,25 +6,25 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
-// spoken is a statement and the roster by which its sets count.
+// spoken is a statement and the roster whose indices its sets use.
 type spoken struct {
 	said   *netgossip.Statement
 	roster *roster.Roster
-	before *spoken // of the statement before; its own before is nil
+	before *spoken // the previous statement; its own before is nil
 }
 
-// Urgency is how soon the peers are to hear a statement.
+// Urgency is how soon the peers have to hear a statement.
 type Urgency int
 
 const (
 	Whenever Urgency = iota // with the next answers
 	Soon                    // peers that count closely are asked to ask
 	Now                     // all peers are
-	Last                    // all peers are, while this node, which is condemned, still lives
+	Last                    // all peers are, while this condemned node still runs
 )
 
-// Say makes a statement the one that this node's peers hear. Its sets count by a roster. Earlier statements are
-// ignored.
+// Say makes a statement the one that this node's peers hear. Its sets use the indices of the roster by. Of the earlier
+// statements only the last one is kept.
 func (n *Networks) Say(st *netgossip.Statement, by *roster.Roster, u Urgency) {
 	next := &spoken{said: st, roster: by}
 	if last := n.said.Load(); last != nil {
@@ -34,7 +34,7 @@ func (n *Networks) Say(st *netgossip.Statement, by *roster.Roster, u Urgency) {
 	switch u {
 	case Now:
 		n.Announce()
-	case Last: // half of its countdown is for the answers
+	case Last: // half of the node's countdown is reserved for the answers
 		n.each(func(in *swim.Instance) { in.LastWords(st.Sentence / 2) })
 	case Soon:
 		n.each((*swim.Instance).Nudge)
@@ -62,12 +62,12 @@ func (n *Networks) statement() *netgossip.Statement {
 	return n.Said()
 }
 
-// sees reports whether a statement of this node has a node among the seen, for an instance that
-// counts by another roster (swim.Config.Sees).
+// sees reports whether a statement of this node has a node among the seen, for an instance that uses another roster
+// (swim.Config.Sees).
 func (n *Networks) sees(st *netgossip.Statement, node string) bool {
 	s := n.said.Load()
 	if s != nil && s.said != st {
-		s = s.before // it was replaced while the reply was being made
+		s = s.before // the statement was replaced while the reply was being made
 	}
 	if s == nil || s.said != st {
 		return false
@@ -76,8 +76,7 @@ func (n *Networks) sees(st *netgossip.Statement, node string) bool {
 	return ok && st.Seen.Has(i)
 }
 
-// Tell keeps for the peers what this node knows of the LUN. It changes with each heartbeat
-// under a grant, and otherwise never.
+// Tell keeps for the peers what this node knows about the LUN. That changes only under a grant, with each heartbeat.
 func (n *Networks) Tell(r netgossip.Relay) {
 	switch {
 	case r == n.relay():

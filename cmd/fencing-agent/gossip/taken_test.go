@@ -18,10 +18,10 @@ func TestPortThatIsTaken(t *testing.T) {
 		ends            bool
 		says            string
 	}{
-		"another agent":        {"fencing-agent", "Name:\tfencing-agent\nState:\tS (sleeping)\nSigPnd:\t0000000000000000\n", true, "it is fencing-agent (process 77) that has it"},
-		"one that was killed":  {"fencing-agent", "Name:\tfencing-agent\nState:\tD (disk sleep)\nSigPnd:\t0000000000000100\n", false, "which was killed and cannot end"},
-		"one that is a zombie": {"fencing-agent", "Name:\tfencing-agent\nState:\tZ (zombie)\nSigPnd:\t0000000000000000\n", false, "which was killed and cannot end"},
-		"another program":      {"speaker", "Name:\tspeaker\nState:\tS (sleeping)\nSigPnd:\t0000000000000000\n", false, "it is speaker (process 77) that has it"},
+		"another agent":        {"fencing-agent", "Name:\tfencing-agent\nState:\tS (sleeping)\nSigPnd:\t0000000000000000\n", true, "fencing-agent (process 77) has it"},
+		"one that was killed":  {"fencing-agent", "Name:\tfencing-agent\nState:\tD (disk sleep)\nSigPnd:\t0000000000000100\n", false, "which was killed and cannot exit"},
+		"one that is a zombie": {"fencing-agent", "Name:\tfencing-agent\nState:\tZ (zombie)\nSigPnd:\t0000000000000000\n", false, "which was killed and cannot exit"},
+		"another program":      {"speaker", "Name:\tspeaker\nState:\tS (sleeping)\nSigPnd:\t0000000000000000\n", false, "speaker (process 77) has it"},
 	} {
 		proc := t.TempDir()
 		for file, text := range map[string]string{

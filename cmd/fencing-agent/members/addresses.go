@@ -11,9 +11,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Addresses keeps the annotations right by which the others learn this node's addresses, where the list of
-// members is made of Nodes. A nil *Addresses does nothing. Its methods may be called from any goroutine and do
-// not block.
+// Addresses corrects the annotations from which the others learn this node's addresses, if the list of members is made
+// of Nodes. A nil *Addresses does nothing. Its methods may be called from any goroutine and do not block.
 type Addresses struct {
 	networks []nodelist.Network
 	writer   *marks.Writer
@@ -63,8 +62,8 @@ func NewAddresses(c *config.Config, found map[string]netip.Addr, w *marks.Writer
 	return &Addresses{networks: networksOf(c), writer: w, found: found}
 }
 
-// Addresses returns what keeps this node's addresses right, by the writer on its Node; nil where the list of
-// members does not come from Nodes.
+// Addresses returns what keeps this node's addresses right, through the writer of its Node; nil if the list of members
+// does not come from Nodes.
 func (m *Members) Addresses(w *marks.Writer) *Addresses {
 	if m.nodes == nil {
 		return nil
@@ -73,8 +72,8 @@ func (m *Members) Addresses(w *marks.Writer) *Addresses {
 	return NewAddresses(m.cfg.Config, found, w)
 }
 
-// addressesOf finds this node's address on each network, of several the listed one. The error says why the first
-// missing network has no address; the other addresses are returned all the same.
+// addressesOf finds this node's address on each network; if there are several, the listed one. The error says why the
+// first missing network has no address; the other addresses are returned all the same.
 func addressesOf(c *config.Config, local func(*config.SystemNetwork, netip.Addr) (netip.Addr, error), listed func(network string) netip.Addr) (out map[string]netip.Addr, err error) {
 	out = map[string]netip.Addr{}
 	for _, sn := range c.SystemNetworks {
@@ -89,8 +88,8 @@ func addressesOf(c *config.Config, local func(*config.SystemNetwork, netip.Addr)
 	return out, err
 }
 
-// addressesBy is addressesOf where a network that is away counts as being where the list says: an address that is not
-// there has not moved.
+// addressesBy is addressesOf, except that a network that is away keeps its listed address: a missing address has not
+// changed.
 func addressesBy(c *config.Config, local func(*config.SystemNetwork, netip.Addr) (netip.Addr, error), r *roster.Roster) (map[string]netip.Addr, error) {
 	listed := listedIn(r)
 	out, err := addressesOf(c, local, listed)

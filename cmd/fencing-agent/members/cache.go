@@ -17,7 +17,7 @@ import (
 type cache struct {
 	path                 string
 	lock                 string // beside it; every agent leaves it
-	terms                string // the file next to it, which a node that moves to another group also has to forget
+	terms                string // the terms file next to it, which also has to be removed if the node moves to another group
 	cluster, group, node string
 }
 
@@ -30,8 +30,8 @@ type cacheFile struct {
 	Group   string       `json:"nodeGroup"`
 	Node    string       `json:"node"`
 	Fresh   bool         `json:"fresh,omitempty"` // no list is known to be in force
-	Chain   []listOnFile `json:"chain"`           // in force, then those taken up
-	Offer   *listOnFile  `json:"offer,omitempty"` // ready to be taken up
+	Chain   []listOnFile `json:"chain"`           // the list in force, then the adopted ones
+	Offer   *listOnFile  `json:"offer,omitempty"` // ready to be adopted
 }
 
 type listOnFile struct {
@@ -58,7 +58,7 @@ func (c *cache) load() (*roster.Saved, error) {
 	saved, err := c.decode(text)
 	var other *errOtherGroup
 	switch {
-	case errors.As(err, &other): // this hint is about forgetting a list of this group
+	case errors.As(err, &other): // forgetHint is about a list of this group
 		return nil, fmt.Errorf("members.cacheFile %s: %w", c.path, err)
 	case err != nil:
 		return nil, fmt.Errorf("members.cacheFile %s: %w; %s", c.path, err, forgetHint)
@@ -69,18 +69,20 @@ func (c *cache) load() (*roster.Saved, error) {
 	return saved, err
 }
 
-// firstStart is the content of the lock file from the first start of this node's agent until another node hears of it
-// or a list is in force. So an agent that was killed, or refused its LUN, meanwhile has forgotten nothing.
+// firstStart is the content of the lock file from the first start of this node's agent until another node hears of the
+// agent or a list is in force. So an agent that was killed meanwhile, or refused its LUN, does not count as one that
+// has forgotten its list.
 const firstStart = "first start: no list is in force yet\n"
 
-// past is what the lock file, which every agent leaves beside its lists, says about whether one has run here before.
+// past says whether an agent has run here before, by the lock file, which every agent leaves beside its lists.
 func (c *cache) past() (before, first bool) {
 	text, err := statefile.Read(c.lock)
 	first = string(text) == firstStart
 	return !first && !errors.Is(err, fs.ErrNotExist), first
 }
 
-// settle ends the first start. It comes before the node uses a list in force: one that did has something to forget.
+// settle ends the first start. It runs before the node uses a list in force, since the node then has something to
+// forget.
 func (c *cache) settle() error {
 	if _, first := c.past(); !first {
 		return nil
@@ -88,13 +90,13 @@ func (c *cache) settle() error {
 	return statefile.Empty(c.lock)
 }
 
-// errOtherGroup says that the file is this node's, from its time in another group. It does not assume that the node
-// has moved: the node would forget the lists of its old group, which it needs to live there, and nodeGroup may only
-// be mistyped.
+// errOtherGroup says that the file is this node's, from its time in another group. The agent does not assume that the
+// node was moved: nodeGroup may only be mistyped, and the node would forget the lists of its old group, without which
+// it has no quorum there.
 type errOtherGroup struct{ node, was, is, terms string }
 
 func (e *errOtherGroup) Error() string {
-	return fmt.Sprintf("it is of node %q in group %q, and nodeGroup is %q: if this node was moved, and the list of %s in force is without it, remove this file and %s and start again; else correct nodeGroup, or the node's label", e.node, e.was, e.is, e.was, e.terms)
+	return fmt.Sprintf("the file belongs to node %q in group %q, and nodeGroup is %q: if this node was moved, and the list in force of %s no longer has it, remove this file and %s and start again; otherwise correct nodeGroup, or the node's label", e.node, e.was, e.is, e.was, e.terms)
 }
 
 func (c *cache) decode(text []byte) (*roster.Saved, error) {
@@ -113,7 +115,7 @@ func (c *cache) decode(text []byte) (*roster.Saved, error) {
 	case f.Cluster == c.cluster && f.Node == c.node && f.Group != c.group:
 		return nil, &errOtherGroup{f.Node, f.Group, c.group, c.terms}
 	case f.Cluster != c.cluster || f.Group != c.group || f.Node != c.node:
-		return nil, fmt.Errorf("it is of node %q, group %q, cluster %q: give each agent a file of its own", f.Node, f.Group, f.Cluster)
+		return nil, fmt.Errorf("the file belongs to node %q, group %q, cluster %q: give each agent its own file", f.Node, f.Group, f.Cluster)
 	case len(f.Chain) == 0 || len(f.Chain) > roster.MaxChain:
 		return nil, fmt.Errorf("damaged: %d lists", len(f.Chain))
 	}
@@ -141,7 +143,7 @@ func (o *listOnFile) roster(self string) (*roster.Roster, error) {
 		return nil, fmt.Errorf("damaged: %w", err)
 	}
 	if hex64(r.Digest) != o.Digest {
-		return nil, fmt.Errorf("damaged: the list of epoch %d does not have the digest it was written with", o.Epoch)
+		return nil, fmt.Errorf("damaged: the list of epoch %d does not match the digest that was written with it", o.Epoch)
 	}
 	return r, nil
 }
@@ -165,7 +167,7 @@ func (c *cache) save(s *roster.Saved) error {
 		return fmt.Errorf("members.cacheFile: %w", err)
 	}
 	if err = statefile.Write(c.path, append(text, '\n')); err == nil && !s.Fresh {
-		err = c.settle() // an agent that is killed before that cleans up at its next start, see load
+		err = c.settle() // an agent that is killed before that settles at its next start, see load
 	}
 	if err != nil {
 		return fmt.Errorf("members.cacheFile: %w", err)

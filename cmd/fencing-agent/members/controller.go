@@ -26,18 +26,19 @@ import (
 
 const (
 	controllerLook    = time.Second      // between two looks at what has to wait
-	controllerAddress = 10 * time.Second // between two looks at this node's addresses, and two showings of a list
+	controllerAddress = 10 * time.Second // between two looks at this node's addresses, and between two times that a list is shown
 	controllerSilence = 30 * time.Second // after which a stream counts as dead; the server sends something every ten
-	// controllerLines is the least time between two lines about lists: a controller that lies has any number of them.
+	// controllerLines is the least time between two log lines about lists: a faulty controller could cause many.
 	controllerLines   = 5 * time.Second
 	controllerFirst   = time.Second
 	controllerLongest = time.Minute
-	// controllerSpread is by how much new streams are spread, for each node of the group, when one replica has gone.
+	// controllerSpread, times the nodes of the group, is the time over which new streams are spread when a replica
+	// goes away.
 	controllerSpread = 60 * time.Millisecond
 )
 
-// controllerSource is the list of members, and what is known of this node's Node, as fencing-controller serves them. The
-// agent asks the API server for nothing then.
+// controllerSource is the list of members, and what is known of this node's Node, as fencing-controller serves them.
+// With it, the agent never asks the API server.
 type controllerSource struct {
 	cfg     *config.Config
 	log     *slog.Logger
@@ -52,21 +53,21 @@ type controllerSource struct {
 	metrics *controllerMetrics
 	connect func(context.Context, string) (net.Conn, error) // in tests; nil: TCP
 	present atomic.Pointer[roster.Roster]                   // the newest that the agent uses; nil: none yet
-	waits   atomic.Bool                                     // for a list without a number to be founded
+	waits   atomic.Bool                                     // the node waits for a first list to be founded
 
-	// The rest is of the goroutine of First, and then of Follow's.
+	// The goroutine of First owns the rest, and then that of Follow.
 	gate    memberbook.Gate
 	own     memberbook.Addresses // of this node
 	looked  boottime.Instant     // at them
-	offer   *memberbook.Offer    // that came last
-	taken   *List                // that was let through last
+	offer   *memberbook.Offer    // the latest
+	taken   *List                // the latest that passed the gate
 	shown   boottime.Instant     // when it was
 	again   boottime.Instant     // when to look at the offer again; 0: never
 	judged  boottime.Instant     // when an offer was looked at last
 	said    string               // the trouble with lists that was logged last
-	saidAt  boottime.Instant     // when it was; 0: never
-	unsaid  string               // one that came too soon after it
-	astray  bool                 // the controller has this node at another address: the agent sends it again
+	saidAt  boottime.Instant     // when that was; 0: never
+	unsaid  string               // a trouble that came too soon after it to be logged
+	astray  bool                 // the controller has another address of this node: the agent sends its addresses again
 	state   ownnode.State        // of the Node
 	failing bool
 }
@@ -82,7 +83,7 @@ func newControllerSource(c *Config) *controllerSource {
 	return s
 }
 
-// First implements Source: without memory it waits for a list with this node on it, at the addresses that it has.
+// First implements Source: if nothing is remembered, it waits for a list with this node at its addresses.
 func (c *controllerSource) First(ctx context.Context, remembered bool) (List, error) {
 	if remembered {
 		return List{}, nil
@@ -119,8 +120,8 @@ func (c *controllerSource) run(ctx context.Context, again <-chan struct{}, troub
 	for ctx.Err() == nil {
 		answered, err := c.stream(ctx, again, trouble, found)
 		c.metrics.connected(false)
-		// Invariant: a death is reported for as long as a controller says so. One that says nothing may have heard
-		// that node since.
+		// Invariant: a death is reported only as long as a controller says so. A controller that cannot be heard may
+		// have heard from that node by now.
 		if c.finds != nil {
 			c.finds(nil)
 		}
@@ -145,8 +146,8 @@ func (c *controllerSource) answers(is bool) {
 	}
 }
 
-// pause is until the next stream. Two agents of one node end each other's streams, so the one whose stream was ended
-// waits longer each time.
+// pause is the time until the next stream. Two agents of one node end each other's streams, so the agent whose stream
+// was ended waits longer each time.
 func (c *controllerSource) pause(answered bool, err error, backoff *client.Backoff) time.Duration {
 	if !answered || status.Code(err) == codes.Aborted {
 		return backoff.Next(nil)
@@ -169,7 +170,7 @@ func told(err error) string {
 		return s.Code().String() + ": " + s.Message()
 	}
 	if err == nil {
-		return "the controller has ended the stream"
+		return "the controller ended the stream"
 	}
 	return err.Error()
 }
@@ -199,7 +200,7 @@ func (c *controllerSource) updated(u *fencingv1.MembersUpdate, trouble func(stri
 	}
 	if l := u.GetList(); l != nil {
 		c.offer = offerOf(l)
-		// Invariant: lists without end cost one look in a second, and the latest counts.
+		// Invariant: however many lists arrive, one is judged per second, the latest.
 		if now := c.clock(); c.judged != 0 && now.Sub(c.judged) < controllerLook {
 			c.again = c.judged.Add(controllerLook)
 		} else {
@@ -226,13 +227,13 @@ func (c *controllerSource) judge(trouble func(string), found func(List)) {
 		c.astray = true
 	case memberbook.NotYet:
 		c.again = now.Add(wait)
-	case memberbook.Future: // it is not sent again, and this node's clock may be set right
+	case memberbook.Future: // the list is not sent again, but this node's clock may be corrected
 		c.again = now.Add(controllerAddress)
 	}
 	if why != memberbook.Taken {
 		c.metrics.refused(why)
 		trouble(text)
-		c.note("a list of epoch " + fmt.Sprint(c.offer.Epoch) + " is not believed: " + text)
+		c.note("a list of epoch " + fmt.Sprint(c.offer.Epoch) + " is refused: " + text)
 		return
 	}
 	c.said, c.unsaid = "", ""
@@ -241,7 +242,7 @@ func (c *controllerSource) judge(trouble func(string), found func(List)) {
 	found(*c.taken)
 }
 
-// note logs a trouble with lists once, until it is another one.
+// note logs a trouble with lists once, until there is another trouble.
 func (c *controllerSource) note(text string) {
 	switch now := c.clock(); {
 	case c.said == text:
@@ -250,7 +251,7 @@ func (c *controllerSource) note(text string) {
 		c.unsaid = text
 	default:
 		c.said, c.saidAt, c.unsaid = text, now, ""
-		c.log.Warn("the controller shows no usable list of members; the known one stays in use", "problem", text)
+		c.log.Warn("the controller shows no usable list of members; the known list stays in use", "problem", text)
 	}
 }
 
@@ -259,17 +260,17 @@ func (c *controllerSource) tick(trouble func(string), found func(List)) (moved b
 	now := c.clock()
 	if now.Sub(c.looked) >= controllerAddress {
 		if moved, _ = c.findOwn(); moved && c.offer != nil {
-			c.again = now // the list that was refused may be right now
+			c.again = now // the refused list may be acceptable now
 		}
 		if c.state.Known && c.node != nil {
-			c.node(c.state) // one that was older than what is known may count by now
+			c.node(c.state) // a state that was older than the known one may be believed by now
 		}
 	}
 	switch {
 	case c.again != 0 && now >= c.again:
 		c.judge(trouble, found)
 	case c.taken != nil && c.taken.Waiting && !c.waits.Load():
-		// Invariant: a list that was let through without a look at its number is judged again by the list that is in force now.
+		// Invariant: a list that passed without a check of its number is judged again once a list is in force.
 		c.taken = nil
 		c.judge(trouble, found)
 	case c.taken != nil && now.Sub(c.shown) >= controllerAddress:

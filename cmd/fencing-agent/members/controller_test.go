@@ -65,7 +65,7 @@ func TestTwoAgentsOfOneNodeYield(t *testing.T) {
 	backoff := client.Backoff{First: controllerFirst, Most: controllerLongest}
 	var sum time.Duration
 	for range 20 {
-		sum += c.pause(true, status.Error(codes.Aborted, "another agent of this node follows"), &backoff)
+		sum += c.pause(true, status.Error(codes.Aborted, "another agent of this node now follows the list"), &backoff)
 	}
 	if sum < 6*time.Minute {
 		t.Errorf("twenty streams that the other agent ends in %v", sum)
@@ -86,7 +86,7 @@ func TestControllerFoundsOnlyWithTheFounders(t *testing.T) {
 		m, _ := desk(t.TempDir(), given{list: founded(1790000000, "n1", "n2")})
 		m.cfg.Config.Members.Source, m.cfg.Config.Members.Controller.Founders = config.SourceController, c.founders
 		s, _, err := begin(t, m)
-		if err != nil || s.Unfounded() != c.want || strings.Contains(Standing(s), "not founded") != (c.want != "") {
+		if err != nil || s.Unfounded() != c.want || strings.Contains(Standing(s), "no group is founded") != (c.want != "") {
 			t.Errorf("%v: %q, %q, %v", c.founders, s.Unfounded(), Standing(s), err)
 		}
 	}

@@ -20,8 +20,8 @@ type DeathTeller struct {
 	known func(ownnode.State)
 }
 
-// NewDeathTeller makes one. boot is this node's, as deaths name it. known is called once, from Run, with what was
-// reported before, as if it were on the Node.
+// NewDeathTeller makes a DeathTeller. boot is this node's, in the form used in deaths. known is called once, from Run,
+// with what was reported before, as if it were on the Node.
 func NewDeathTeller(c *config.Config, boot string, clock boottime.Clock, log *slog.Logger, known func(ownnode.State)) *DeathTeller {
 	source := &controllerSource{cfg: c}
 	t := &DeathTeller{teller: newTeller(boot, clock, log), known: known}
@@ -64,7 +64,7 @@ func (t *DeathTeller) Run(ctx context.Context) {
 	}
 }
 
-// first asks what an agent of this node reported before, for as long as it takes: an unknown report must not be
+// first asks what an agent of this node reported before, until it gets an answer: an unknown report must not be
 // replaced.
 func (t *DeathTeller) first(ctx context.Context) string {
 	patience := newPatience(t.rand)
@@ -88,10 +88,10 @@ func (t *DeathTeller) first(ctx context.Context) string {
 }
 
 func (t *DeathTeller) failed(ctx context.Context, err error, p *patience) {
-	t.fail(ctx, err, p, "the controller does not accept this node's reports of deaths: recovery does not learn of them from here")
+	t.fail(ctx, err, p, "the controller does not accept this node's reports of deaths: recovery does not learn of these deaths from this node")
 }
 
-// spread waits, and says whether there is something to report then. A wish that is in a hurry ends the wait.
+// spread waits, and says whether there is something to report afterwards. An urgent wish ends the wait.
 func (t *DeathTeller) spread(ctx context.Context, said string, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -4,9 +4,9 @@
 //	a peer that has a list which this node lacks --> Fetch ... LearnHanded --> the core
 //	the core wants a list remembered --> Follow --> members.cacheFile --> Saved --> the loop --> the core
 //
-// A list is a proposal until the group agrees on it (docs/adr/0009). Which lists count is decided by the core, on
-// the roster.Succession that Begin makes; this package reads, stores and hands over lists, and informs people about
-// it. Only the agent knows what has to be renumbered when the directory changes.
+// A list is a proposal until the group agrees on it (docs/adr/0009). The core decides which lists count, by the
+// roster.Succession that Begin makes; this package reads, stores and hands over lists, and logs what people have to
+// know. The agent renumbers everything when the directory changes.
 //
 // # Ownership
 //

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	mostLives    = 1024             // deaths that are remembered to have been taken back
+	mostLives    = 1024             // most withdrawn deaths that are remembered
 	foundAnswer  = 25 * time.Second // more than the agent takes to decide
-	foundFirst   = time.Second      // between two tries, at first and at last
+	foundFirst   = time.Second      // between the first two attempts
 	foundLongest = 30 * time.Second
 	foundLook    = time.Second     // between two looks at what the controller says
-	foundAgain   = 5 * time.Second // between two times that the agent hears what is taken back
+	foundAgain   = 5 * time.Second // between two times that the agent is told of a withdrawal
 )
 
 // Finds passes the controller's findings to the agent, until the agent believes them or the controller no longer
-// reports them. The agent checks each as if root on its node had reported it: the controller is a single source, and
-// may be wrong.
+// reports them. The agent checks each finding as if root on its node had reported it: the controller is a single
+// source, and may be wrong.
 type Finds struct {
 	tellAgent func(context.Context, *deaths.Death) error
 	log       *slog.Logger
@@ -32,12 +32,12 @@ type Finds struct {
 	want []deaths.Death // guarded by mu
 }
 
-// NewFinds makes one. tell blocks until the agent has decided; its error says why the agent does not believe it.
+// NewFinds makes a Finds. tell blocks until the agent has decided; its error says why the agent does not believe it.
 func NewFinds(tell func(context.Context, *deaths.Death) error, log *slog.Logger) *Finds {
 	return &Finds{tellAgent: tell, log: log, wake: make(chan struct{}, 1)}
 }
 
-// Want takes all that the controller has found by now. It does not block.
+// Want takes all present findings of the controller. It does not block.
 func (f *Finds) Want(all []deaths.Death) {
 	f.mu.Lock()
 	f.want = all
@@ -48,7 +48,7 @@ func (f *Finds) Want(all []deaths.Death) {
 	}
 }
 
-// telling is one reported death, or was.
+// telling is a death that is being reported, or was reported.
 type telling struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -56,8 +56,8 @@ type telling struct {
 
 // Run works until ctx ends.
 //
-// Invariant: a finding that has been replaced is not passed on any more once its replacement is. Otherwise a death
-// could reach the agent after it was withdrawn, and stay. And what changes without end costs the agent one look in a
+// Invariant: once the replacement of a finding is passed on, the old finding no longer is. Otherwise a death could
+// reach the agent after its withdrawal, and stay. And however often findings change, the agent looks at them once a
 // second: each reported death wakes its loop.
 func (f *Finds) Run(ctx context.Context) {
 	told, lives := map[deaths.Death]telling{}, map[deaths.Death]bool{}
@@ -96,15 +96,15 @@ func (f *Finds) Run(ctx context.Context) {
 		select {
 		case <-f.wake:
 		case <-ctx.Done():
-			return // that also ends what is being passed on
+			return // the end of ctx also ends what is being passed on
 		}
 	}
 }
 
 // wanted is what has to be passed on now.
 //
-// Invariant: a withdrawn death is not passed on: it comes from a replica that is behind, or from devices that were
-// wrong about this boot.
+// Invariant: a withdrawn death is not passed on: either a replica that is behind reports it, or devices were wrong
+// about this boot.
 func (f *Finds) wanted(lives map[deaths.Death]bool) (out []deaths.Death) {
 	f.mu.Lock()
 	want := f.want
@@ -122,16 +122,16 @@ func (f *Finds) wanted(lives map[deaths.Death]bool) (out []deaths.Death) {
 	return out
 }
 
-// which identifies a death, however often and by whatever it is found.
+// which identifies a death, however often and by whatever means it is found.
 func which(d *deaths.Death) deaths.Death {
 	return deaths.Death{Node: d.Node, Boot: d.Boot, Contradicted: d.Contradicted}
 }
 
-// insist reports one death again and again: the first objections, such as that the node was heard a moment ago, pass.
-// A withdrawal is passed on for as long as the controller reports it.
+// insist reports one death again and again: the first objections, such as that the node was heard a moment ago,
+// disappear with time. A withdrawal is passed on for as long as the controller reports it.
 //
-// Invariant: a member that does not follow the controller now may pass on a death that the controller has withdrawn.
-// An agent that follows the controller believes that only until the next withdrawal reaches it.
+// Invariant: an agent that follows the controller believes a death that the controller has withdrawn only until the
+// next report of the withdrawal. A member that does not follow the controller now may have passed that death on.
 func (f *Finds) insist(ctx context.Context, d *deaths.Death) {
 	log := f.log.With("peer", d.Node, "boot", d.Boot, "proof", d.Proof, "reference", d.Reference, "found", d.At.UTC())
 	backoff := client.Backoff{First: foundFirst, Most: foundLongest}
@@ -144,7 +144,7 @@ func (f *Finds) insist(ctx context.Context, d *deaths.Death) {
 		case d.Contradicted:
 			if said == "" {
 				said = "taken back"
-				log.Warn("the controller withdrew its external confirmation: it has heard from that boot since")
+				log.Warn("the controller withdrew its external confirmation of a death: it heard from that boot later")
 			}
 			if boottime.Wait(ctx, foundAgain); ctx.Err() != nil {
 				return

@@ -11,21 +11,20 @@ import (
 
 const (
 	handInterval = 2 * time.Second  // between two peers, or networks, that are asked for a list
-	handPatience = 10 * time.Second // after which the log says that it does not come
+	handPatience = 10 * time.Second // after which the log says that the list does not arrive
 )
 
-// handing is what the agent has under way about lists that agents hand to each other.
-// The loop owns all fields but gives.
+// handing is the agent's work on lists that agents hand to each other. The loop owns all fields but gives.
 type handing struct {
 	gives   atomic.Pointer[[]*roster.Roster] // what may be handed over; the gossip reads it
-	version uint64                           // of the succession, that gives was made for
+	version uint64                           // of the succession for which gives was made
 
-	list  roster.Ref // that is asked for; zero: none
+	list  roster.Ref // the list that is asked for; zero: none
 	since boottime.Instant
 	asked boottime.Instant
 	tries int
 
-	refused   roster.Ref // has arrived, and cannot be used here
+	refused   roster.Ref // arrived, but cannot be used here
 	refusedAt boottime.Instant
 }
 
@@ -39,7 +38,7 @@ func (h *handing) showGives(s *roster.Succession) {
 	h.gives.Store(&lists) // the succession does not change a chain that it has shown
 }
 
-// HandsOver returns a list that this node uses, nil if it has none of that name. Any goroutine may call it.
+// HandsOver returns a list that this node uses, nil if it uses no such list. Any goroutine may call it.
 func (m *Members) HandsOver(list roster.Ref) *roster.Roster {
 	if gives := m.handing.gives.Load(); gives != nil {
 		for _, r := range *gives {
@@ -51,8 +50,8 @@ func (m *Members) HandsOver(list roster.Ref) *roster.Roster {
 	return nil
 }
 
-// ask asks one of the nodes that use a list for it, each time another node, on another network. It reports whether
-// there is reason to wait for it.
+// ask asks a node that uses a list for that list, each time another node, or on another network. It reports whether it
+// is too early to complain that the list is missing.
 func (m *Members) ask(now boottime.Instant, directory *roster.Roster, fx *watchdog.RosterEffects) bool {
 	h := &m.handing
 	if fx.Fetch != h.list {
@@ -69,11 +68,11 @@ func (m *Members) ask(now boottime.Instant, directory *roster.Roster, fx *watchd
 	return now.Sub(h.since) < handPatience
 }
 
-// LearnHanded takes a list that was handed over into consideration, like one of the source.
+// LearnHanded considers a list that was handed over, like a list of the source.
 func (m *Members) LearnHanded(now boottime.Instant, core *watchdog.Core, r *roster.Roster) {
 	h := &m.handing
 	if r.Ref() != h.list {
-		return // it has come on another network, or is not wanted any more
+		return // the list has arrived on another network already, or is no longer wanted
 	}
 	err := m.fits(core, r)
 	if err == nil {
@@ -81,9 +80,9 @@ func (m *Members) LearnHanded(now boottime.Instant, core *watchdog.Core, r *rost
 	}
 	if err != nil {
 		h.refused, h.refusedAt = r.Ref(), now
-		m.log.Error("a list of members that another node has handed over is not taken up", "list", r.Ref().String(), "members", r.Size(), "error", err)
+		m.log.Error("a list of members that another node handed over is not adopted", "list", r.Ref().String(), "members", r.Size(), "error", err)
 		return
 	}
 	h.list = roster.Ref{}
-	m.log.Info("another node has handed over a list of members that this node's source does not show", "list", r.Ref().String(), "members", r.Size())
+	m.log.Info("another node handed over a list of members that this node's source does not show", "list", r.Ref().String(), "members", r.Size())
 }

@@ -27,37 +27,39 @@ const (
 	repeatAfter = time.Minute     // between two lines about the same trouble with lists
 )
 
-// Config is what Members need. The functions are called as said there.
+// Config is what Members need. Each function's comment says how it is called.
 type Config struct {
 	Config *config.Config
-	Path   string         // of the file of Config, which is read again when it changes; empty: it is not
+	Path   string         // of the file of Config, which is read again when it changes; empty: it is never read again
 	Source Source         // nil: as configured
-	Kube   *client.Client // of the API server, where the list comes from there
+	Kube   *client.Client // of the API server, if the list comes from there
 	// Node takes what the controller says about this node's Node, if the list comes from the controller. It is called
 	// from a goroutine that Start has started, and must not block; nil: nobody wants to know.
 	Node func(ownnode.State)
-	// Reached takes whether the controller answers, each time that this may have changed. It is called as Node is; nil: nobody wants to know.
+	// Reached is told whether the controller answers, each time that this may have changed. It is called as Node is;
+	// nil: nobody wants to know.
 	Reached func(bool)
-	// NodeUID is the UID of the Node that Node got last, even before a restart. The same goroutine calls it; nil:
-	// none.
+	// NodeUID returns the UID of the latest Node that was passed to Node, even before a restart. The same goroutine
+	// calls both; nil: none is known.
 	NodeUID func() string
-	// Found takes which deaths the controller has found by now, all of them, where the list comes from there. It is called as Node is.
+	// Found takes all deaths that the controller has found by now, if the list comes from the controller. It is called
+	// as Node is.
 	Found    func([]deaths.Death)
 	Registry prometheus.Registerer // for the metrics of the controller as a source; nil: none
 	Version  string                // of the agent
 	Logger   *slog.Logger
 	Clock    boottime.Clock
 
-	// Local finds this node's address on a network, of several the listed one; the zero Addr: none is listed.
+	// Local finds this node's address on a network; if there are several, the listed one. The zero Addr: none is listed.
 	Local func(sn *config.SystemNetwork, listed netip.Addr) (netip.Addr, error)
 	// Waiting answers probes of the agent's health until it is stopped, while Begin waits for a first list.
 	Waiting func(problem *atomic.Pointer[string]) (stop func())
 
-	// Listed takes each list that the source shows, and Saved the end of each write. Both are called from
+	// Listed takes each list that the source shows, and Saved the outcome of each write. Both are called from
 	// goroutines that Start has started, and must not block.
 	Listed func(List)
 	Saved  func(error)
-	// Fetch asks one of the holders of a list for it, each try another one. Follow calls it.
+	// Fetch asks one of the holders of a list for that list, each try another holder. Follow calls it.
 	Fetch func(holders []string, try int, list roster.Ref)
 }
 
@@ -67,18 +69,18 @@ type Members struct {
 	log        *slog.Logger
 	cache      *cache
 	source     Source
-	nodes      *nodeSource        // the same, if that is where lists come from
+	nodes      *nodeSource        // source, if it is the API server's Nodes
 	controller *controllerSource  // the same
-	unnumbered bool               // its lists come without epochs
+	unnumbered bool               // the lists of the source have no epochs
 	again      chan struct{}      // capacity 1: the source should read again soon
-	asked      boottime.Instant   // the source was notified then
-	refused    string             // why its latest list was refused
+	asked      boottime.Instant   // when the source was last asked
+	refused    string             // why the latest list of the source was refused
 	saves      chan *roster.Saved // capacity 1: at most one is under way
 	complained boottime.Instant
 	handing    handing
 	largest    int
-	begun      *roster.Saved // what Keep has to store; nil: all is
-	alone      bool          // the first list names this node alone
+	begun      *roster.Saved // what Keep has to store; nil: everything is stored
+	alone      bool          // the first list names only this node
 }
 
 // New prepares everything, and reads nothing yet.
@@ -101,8 +103,8 @@ func New(c Config) *Members {
 // FromNodes reports whether the list is made of the API server's Nodes.
 func (m *Members) FromNodes() bool { return m.nodes != nil }
 
-// Begin finds out which lists the agent uses: those that it remembers, otherwise the first one from its source, for
-// which it waits until ctx ends. Everything counts by the indices of the directory.
+// Begin finds out which lists the agent uses: the remembered ones, otherwise the first one from its source, for which
+// it waits until ctx ends. All indices are those of the directory.
 func (m *Members) Begin(ctx context.Context) (s *roster.Succession, directory *roster.Roster, err error) {
 	saved, err := m.cache.load()
 	if err != nil {
@@ -118,7 +120,7 @@ func (m *Members) Begin(ctx context.Context) (s *roster.Succession, directory *r
 	if next := s.Prepare(); next != nil {
 		err := m.cache.save(next)
 		if s.Saved(err); err != nil {
-			return nil, nil, fmt.Errorf("%w; the changed list of members must be remembered before it is used", err)
+			return nil, nil, fmt.Errorf("%w; the changed list of members must be stored before it is used", err)
 		}
 	}
 	self := roster.Member{Name: m.cfg.Config.NodeName}
@@ -133,8 +135,8 @@ func (m *Members) Begin(ctx context.Context) (s *roster.Succession, directory *r
 	return s, directory, nil
 }
 
-// Largest is the most members that a directory ever had: what the time budget is made for. It never gets shorter,
-// since peers may rely on what they were told.
+// Largest is the most members that a directory ever had. The time budget is made for it, and never gets shorter, since
+// peers may rely on what they were told.
 func (m *Members) Largest() int { return m.largest }
 
 // Grow takes the size of another directory, and reports whether none was as large before.
@@ -163,7 +165,7 @@ func (m *Members) showPresent(s *roster.Succession) {
 	}
 }
 
-// first is the first list of the source; nil if that has none to give at once, and none is needed.
+// first is the first list of the source; nil if the source has none at once, and none is needed.
 func (m *Members) first(ctx context.Context, remembered bool) (*roster.Roster, error) {
 	l, err := m.source.First(ctx, remembered)
 	if err != nil {
@@ -207,7 +209,7 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 		s.Vouch(own, forgot)
 	}
 	if top := s.Top(); numbered != nil && top.Epoch > numbered.Epoch {
-		m.log.Warn("a later list than that of the configuration is in use, as members.cacheFile says; update the configuration",
+		m.log.Warn("a later list than the configured one is in use, according to members.cacheFile; update the configuration",
 			"configured_epoch", numbered.Epoch, "used_epoch", top.Epoch, "cache", m.cache.path)
 	}
 	if m.cfg.Config.Members.Source == config.SourceController {
@@ -216,38 +218,39 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 		s.FoundOnlyWith(m.cfg.Config.Members.Controller.Founders)
 	}
 	switch {
-	case s.Fresh() && vouched && s.Base().Size() == 1 && !forgot: // it begins at once
+	case s.Fresh() && vouched && s.Base().Size() == 1 && !forgot: // the node begins at once
 	case s.Fresh() && vouched && s.Base().Size() == 1:
 		m.log.Warn("what this node remembered of its lists of members is gone, and its list has no other member, while other nodes may use another one: correct members.static; "+
 			"only if this node has always been alone, remove this file and the lock, and start again", "cache", m.cache.path, "lock", m.cache.lock)
 	case s.Fresh() && vouched:
-		m.log.Info("this node remembers no list of members; it waits until most members of its list use it, too", "members", s.Base().Size())
+		m.log.Info("this node remembers no list of members; it waits until most members of its list use the same list", "members", s.Base().Size())
 	case s.Fresh() && s.Base().Epoch == 0:
-		m.log.Warn("this node remembers no list of members; it waits until another one says that this list is in force, or all its members have met",
+		m.log.Warn("this node remembers no list of members; it waits until another node says that this list is in force, or until all its members are in contact and wait for the same list",
 			"members", s.Base().Size())
 	case s.Fresh():
-		m.log.Warn("this node waits until another one says that its list is in force; the first list of a group has epoch 0",
+		m.log.Warn("this node waits until another node says that its list is in force; the first list of a group has epoch 0",
 			"epoch", s.Base().Epoch)
 	}
 	m.alone = vouched && s.Base().Size() == 1
 	if saved == nil {
 		m.begun = &roster.Saved{Fresh: s.Fresh(), Chain: s.Chain()}
 		if before, first := m.cache.past(); !before && !first {
-			// One of two that start at once makes it. If it cannot be made, Keep says so.
+			// Of two agents that start at once, one makes the file. If it cannot be made, Keep says so.
 			_ = statefile.Create(m.cache.lock, []byte(firstStart))
 		}
 	}
 	return s, nil
 }
 
-// Keep stores the first list that Begin has found out, if it is one. It happens before any other node hears of this
-// one, and after every check that may refuse the configuration. So an agent that refused to start leaves no list
-// behind that would bind the next one.
+// Keep stores the list that Begin has found out, if it is a first list. It is called before any other node hears of
+// this one, and after every check that may refuse the configuration. So an agent that refused to start leaves no list
+// behind that would bind the next agent.
 //
 // A node that forgets its list uses whatever the configuration says after the next restart: two parts of a group
 // could have quorum by two lists of one epoch.
 //
-// Invariant: an agent that others hear of may be counted by them before it has a list in force, so it has something to forget.
+// Invariant: once others hear of an agent, they may count it before it has a list in force, so from then on it has
+// something to forget.
 func (m *Members) Keep() error {
 	var err error
 	if !m.alone {
@@ -257,7 +260,7 @@ func (m *Members) Keep() error {
 		err = m.cache.save(m.begun)
 	}
 	if err != nil {
-		return fmt.Errorf("%w; the list must be remembered over a restart: make the folder writable for the agent, or set members.cacheFile", err)
+		return fmt.Errorf("%w; the list must outlive a restart: make the folder writable for the agent, or set members.cacheFile", err)
 	}
 	m.begun = nil
 	return nil
@@ -273,7 +276,7 @@ func (m *Members) Start(background func(func(context.Context))) {
 			case s := <-m.saves:
 				err := m.cache.save(s)
 				if err != nil {
-					m.log.Error("a list of members cannot be stored, so it is not taken up", "error", err, "retry", saveRetry)
+					m.log.Error("a list of members cannot be stored, so it is not adopted", "error", err, "retry", saveRetry)
 					boottime.Wait(ctx, saveRetry)
 				}
 				m.cfg.Saved(err)
@@ -283,10 +286,10 @@ func (m *Members) Start(background func(func(context.Context))) {
 	background(func(ctx context.Context) { m.source.Follow(ctx, m.again, m.cfg.Listed) })
 }
 
-// Learn takes a list of the source into consideration.
+// Learn considers a list of the source.
 func (m *Members) Learn(core *watchdog.Core, l List) {
-	// Invariant: a list that nobody vouches for is founded, or recognised as the one that others use. Its number alone would keep
-	// a group waiting for ever that begins with it.
+	// Invariant: a list that nobody vouches for is founded, or recognised as the one that others use. If its number
+	// counted, a group that begins with it would wait for ever.
 	sighted := !l.Numbered || l.Founded && core.Rosters().Succession().Fresh() && core.Rosters().Succession().Base().Epoch == 0
 	if l.Waiting && !sighted {
 		return // the source looks at it again
@@ -306,7 +309,7 @@ func (m *Members) Learn(core *watchdog.Core, l List) {
 		m.refused = ""
 	case err.Error() != m.refused: // a source shows the same list again and again
 		m.refused = err.Error()
-		m.log.Error("a list of members is not taken up", "epoch", l.Epoch, "members", len(l.Members), "error", err)
+		m.log.Error("a list of members is not adopted", "epoch", l.Epoch, "members", len(l.Members), "error", err)
 	}
 	if err == nil && sighted {
 		core.Rosters().Sight(r, l.ReadAt)
@@ -332,7 +335,7 @@ func (m *Members) readAgain(now boottime.Instant) {
 	m.asked = now
 	select {
 	case m.again <- struct{}{}:
-	default: // it has been asked already
+	default: // the source has been asked already
 	}
 }
 
@@ -341,16 +344,16 @@ func (m *Members) Follow(now boottime.Instant, core *watchdog.Core, directory *r
 	s := core.Rosters().Succession()
 	if r.Save != nil {
 		if o := r.Save.Offer; o != nil {
-			m.log.Info("storing a list of members, to be taken up when all counted nodes have stored it", "epoch", o.Epoch,
+			m.log.Info("storing a list of members; it is adopted when all counted nodes have stored it", "epoch", o.Epoch,
 				"digest", hex64(o.Digest), "members", o.Size())
 		}
-		m.saves <- r.Save // has room: the next is not handed out before this one is done
+		m.saves <- r.Save // has room: the core does not ask for the next write before this one is done
 	}
 	if r.Changed {
-		m.log.Info("the list of members has moved on: "+Standing(s), "in_force", s.Base().Ref().String(), "newest", s.Top().Ref().String(),
+		m.log.Info("the state of the list of members has changed: "+Standing(s), "in_force", s.Base().Ref().String(), "newest", s.Top().Ref().String(),
 			"members", s.Top().Size(), "quorum", core.Rosters().Quorum())
 		if s.Removed() {
-			m.log.Warn("this node was removed from the group: it does not count any more, and its watchdog is disarmed; stop the agent")
+			m.log.Warn("this node was removed from the group: it no longer counts, and its watchdog is disarmed; stop the agent")
 		}
 	}
 	if !r.Fetch.IsZero() {
@@ -362,11 +365,11 @@ func (m *Members) Follow(now boottime.Instant, core *watchdog.Core, directory *r
 			m.complain(now, "another node has a list of members that this node's source does not show; give both the same configuration", "node", directory.Name(r.From), "list", r.Fetch.String())
 		}
 		if r.Rival >= 0 {
-			m.complain(now, "another list of members has the same epoch, and neither node counts the other; raise members.epoch with each change of the list",
+			m.complain(now, "another node has a different list of members with the same epoch, and neither node counts the other; raise members.epoch with each change of the list",
 				"node", directory.Name(r.Rival))
 		}
 		if bad := s.Unfounded(); bad != "" {
-			m.complain(now, "this node founds no group with the list that the controller shows, and waits for one that is in force; "+
+			m.complain(now, "this node founds no group with the list that the controller shows, and waits for a list that is in force; "+
 				"at a first start name the group's nodes in members.controller.founders", "problem", bad, "members", s.Base().Size())
 		}
 		if w := core.Rosters().WaitingFor(); !w.IsEmpty() {
@@ -391,7 +394,7 @@ func Standing(s *roster.Succession) string {
 	case s.Removed():
 		return "this node is not on the list in force"
 	case s.Unfounded() != "":
-		return "no list is known to be in force, and the one that is shown is not founded: " + s.Unfounded()
+		return "no list is known to be in force, and no group is founded with the list that is shown: " + s.Unfounded()
 	case s.Fresh():
 		return "no list is known to be in force"
 	case len(s.Chain()) > 1:
@@ -403,7 +406,7 @@ func Standing(s *roster.Succession) string {
 	case s.Next() != nil:
 		return fmt.Sprintf("the list of epoch %d is known, and stored when all counted nodes know it", s.Next().Epoch)
 	case s.Offer() != nil:
-		return fmt.Sprintf("the list of epoch %d is ready to be taken up", s.Offer().Epoch)
+		return fmt.Sprintf("the list of epoch %d is ready to be adopted", s.Offer().Epoch)
 	default:
 		return "one list is in force"
 	}

@@ -82,7 +82,7 @@ func TestListIsRememberedOverARestart(t *testing.T) {
 	}
 	m, _ = desk(dir, given{})
 	m.cache.node = "n2"
-	if _, _, err := begin(t, m); err == nil || !strings.Contains(err.Error(), "a file of its own") {
+	if _, _, err := begin(t, m); err == nil || !strings.Contains(err.Error(), "give each agent its own file") {
 		t.Errorf("with another node's file: %v", err)
 	}
 }
@@ -101,10 +101,10 @@ func TestListOfAnotherGroup(t *testing.T) {
 		return err
 	}
 	err := moved()
-	if err == nil || strings.Contains(err.Error(), "a file of its own") || strings.Contains(err.Error(), forgetHint) {
+	if err == nil || strings.Contains(err.Error(), "give each agent its own file") || strings.Contains(err.Error(), forgetHint) {
 		t.Fatalf("moved to another group: %v", err)
 	}
-	for _, part := range []string{`of node "n1" in group "`, `nodeGroup is "moved"`, "if this node was moved", "/there/members-terms.json", m.cache.path} {
+	for _, part := range []string{`belongs to node "n1" in group "`, `nodeGroup is "moved"`, "if this node was moved", "/there/members-terms.json", m.cache.path} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("lacks %q: %v", part, err)
 		}

@@ -23,8 +23,8 @@ const (
 	firstListLongest = 30 * time.Second
 )
 
-// nodeSource is the list of members in the API server: the Nodes with the group's label.
-// Nobody numbers it, the nodes do.
+// nodeSource is the list of members in the API server: the Nodes with the group's label. It comes without a number:
+// the nodes number it.
 type nodeSource struct {
 	cfg      *config.Config
 	log      *slog.Logger
@@ -99,7 +99,7 @@ func (k *nodeSource) First(ctx context.Context, remembered bool) (List, error) {
 	if err != nil {
 		return List{}, err
 	}
-	var problem atomic.Pointer[string] // that keeps it waiting
+	var problem atomic.Pointer[string] // why it waits
 	defer k.waiting(&problem)()
 	backoff := client.Backoff{First: firstListPause, Most: firstListLongest}
 	said := ""

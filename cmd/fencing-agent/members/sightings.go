@@ -21,7 +21,7 @@ type SightingTeller struct {
 	ask func(context.Context, *fencingv1.SightingsReport) error
 }
 
-// NewSightingTeller makes one. boot is that of this node, as deaths name it.
+// NewSightingTeller makes a SightingTeller. boot is this node's, in the form used in deaths.
 func NewSightingTeller(c *config.Config, boot string, clock boottime.Clock, log *slog.Logger) *SightingTeller {
 	t := &SightingTeller{teller: newTeller(boot, clock, log)}
 	source := &controllerSource{cfg: c}
@@ -36,11 +36,11 @@ func NewSightingTeller(c *config.Config, boot string, clock boottime.Clock, log 
 
 // Run reports until ctx ends.
 //
-// Invariant: anything that was reported, or may have been, is taken back once it is over. Reports of an earlier agent
-// expire by themselves: while all is quiet nothing is reported.
+// Invariant: anything that was reported, or may have been, is withdrawn once it is over. Reports of an earlier agent
+// expire by themselves, so this agent need not report that there is nothing.
 func (t *SightingTeller) Run(ctx context.Context) {
 	last := 0      // the wish that was reported last
-	silent := true // the controller surely keeps nothing of this agent
+	silent := true // the controller certainly keeps nothing of this agent
 	patience := newPatience(t.rand)
 	for ctx.Err() == nil {
 		value, within, n := t.wish()
@@ -58,7 +58,7 @@ func (t *SightingTeller) Run(ctx context.Context) {
 			last, silent, patience = n, value == "", newPatience(t.rand)
 			continue
 		}
-		silent = silent && status.Code(err) == codes.Unimplemented // an older one keeps nothing
+		silent = silent && status.Code(err) == codes.Unimplemented // an older controller keeps nothing
 		t.failed(ctx, err, &patience)
 	}
 }

@@ -12,21 +12,20 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// List is a list of members as its source gives it. It is a value: once handed over
-// nothing in it is changed.
+// List is a list of members as its source gives it. It is a value: nothing in it changes after it was handed over.
 type List struct {
-	// Members are all nodes of the group, in any order. A list without this node means that it was removed. Write an
-	// address as netip.Addr prints it: members compare it as text.
+	// Members are all nodes of the group, in any order. A list without this node means that it was removed. Addresses
+	// have the form that netip.Addr prints: members compare them as text.
 	Members []roster.Member
 	// Numbered says that the maker of the list raises Epoch with each change of it. If it is false, Epoch is 0 and
 	// the nodes number lists themselves (roster.Succession.Sight).
 	Numbered bool
 	Epoch    uint64
 	// Founded, with Numbered, says that no person vouches for the first list of the group: it is founded by all of its
-	// members, as without numbers, and takes its number up afterwards.
+	// members, as without numbers, and its number counts afterwards.
 	Founded bool
-	// Waiting, with Founded, says that it was let through while this node knew of no list in force: its number was not looked at, and
-	// counts for nothing.
+	// Waiting, with Founded, says that the list passed while this node knew of no list in force: its number was not
+	// checked, and does not count.
 	Waiting bool
 	// ReadAt is when reading began, on the agent's clock: a list that is not numbered is put
 	// forward only if it was read after the one in force came into force. The read must not
@@ -38,19 +37,18 @@ func (l *List) roster(self string) (*roster.Roster, error) {
 	return roster.Of(l.Epoch, l.Members, self)
 }
 
-// Source is where lists of members come from: the one entrance for all of them. What
-// it shows is a proposal. It comes into force when the group agrees on it (docs/adr/0009), it is
-// kept in members.cacheFile by the agent, and it can wait for as long as it takes: if the source is away, no node
-// loses its quorum.
+// Source is the only place from which lists of members come. A list that it shows is a proposal, which comes into
+// force when the group agrees on it (docs/adr/0009). The agent keeps lists in members.cacheFile, and a new one can
+// wait: if the source is away, no node loses its quorum.
 type Source interface {
 	// First returns the list to begin with. If lists are remembered it must return at once, with what it has or with
-	// no members at all. Else it blocks until it has a list that contains this node; its error ends the agent and
-	// says what to do. It is called once, before everything else is started.
+	// no members at all. Otherwise it blocks until it has a list that contains this node; its error ends the agent and
+	// says what to do. First is called once, before everything else is started.
 	First(ctx context.Context, remembered bool) (List, error)
-	// Follow calls found with every list that it reads, changed or not, until ctx ends, from the
-	// agent's own goroutine for it. found does not block. A value in again means that a peer has a list that this
-	// node lacks: the source reads soon, after a pause of random length if very many nodes might ask at the same
-	// moment. It comes at most every few seconds.
+	// Follow calls found with every list that it reads, changed or not, until ctx ends, from the agent's own goroutine
+	// for it. found does not block. A value in again means that a peer has a list that this node lacks: the source
+	// reads soon, after a pause of random length if very many nodes might ask at the same moment. That happens at most
+	// every few seconds.
 	Follow(ctx context.Context, again <-chan struct{}, found func(List))
 }
 
@@ -85,7 +83,7 @@ func (f *fileSource) Follow(ctx context.Context, _ <-chan struct{}, found func(L
 			last = text
 			m, err := config.LoadMembers(f.path, os.Getenv)
 			if err != nil {
-				f.log.Error("the changed configuration is not valid, its list of members is not taken up", "error", err)
+				f.log.Error("the changed configuration is not valid, so its list of members is not adopted", "error", err)
 			} else {
 				found(listed(m))
 			}

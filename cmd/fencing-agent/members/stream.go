@@ -19,7 +19,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 )
 
-// stream follows one replica of the controller until that ends. answered says that it has said something.
+// stream follows one replica of the controller until the stream ends. answered says that it has sent something.
 func (c *controllerSource) stream(ctx context.Context, again <-chan struct{}, trouble func(string), found func(List)) (answered bool, err error) {
 	if _, err := c.findOwn(); err != nil && c.own == nil {
 		return false, err
@@ -69,7 +69,7 @@ func (c *controllerSource) stream(ctx context.Context, again <-chan struct{}, tr
 			return answered, ctx.Err()
 		case err := <-ended:
 			return answered, err
-		case <-again: // the server sends what changes by itself
+		case <-again: // nothing to do: the server sends changes by itself
 		case u := <-updates:
 			answered, heard = true, c.clock()
 			c.metrics.connected(true)
@@ -102,7 +102,7 @@ func (c *controllerSource) report() *fencingv1.MembersReport {
 	}
 }
 
-// dial prepares a connection that trusts the CA of the configuration and nobody else.
+// dial prepares a connection that trusts only the CA of the configuration.
 func (c *controllerSource) dial() (*grpc.ClientConn, error) {
 	at := &c.cfg.Members.Controller
 	ca, err := os.ReadFile(at.CAFile())
@@ -142,10 +142,10 @@ func (t tokenFile) GetRequestMetadata(context.Context, ...string) (map[string]st
 	return map[string]string{"authorization": "Bearer " + strings.TrimSpace(string(text))}, nil
 }
 
-// RequireTransportSecurity implements credentials.PerRPCCredentials: a token is shown to nobody but the controller.
+// RequireTransportSecurity implements credentials.PerRPCCredentials: only the controller sees the token.
 func (tokenFile) RequireTransportSecurity() bool { return true }
 
-// controllerMetrics are those of the controller as a source. A nil one counts nothing.
+// controllerMetrics are the metrics of the controller as a source. nil counts nothing.
 type controllerMetrics struct {
 	up       prometheus.Gauge
 	taken    prometheus.Gauge

@@ -21,7 +21,7 @@ const (
 	tellFirst   = time.Second
 	tellLongest = 15 * time.Second // somebody waits for it
 	tellTimeout = 15 * time.Second
-	// tellUnheard is the longest until a controller that takes no such reports is asked again.
+	// tellUnheard is the longest pause before a controller that takes no such reports is asked again.
 	tellUnheard = 10 * time.Minute
 )
 
@@ -35,8 +35,8 @@ type teller struct {
 	wake  chan struct{} // capacity 1
 
 	mu     sync.Mutex // guards what follows
-	wishes int        // how many there were
-	value  string     // the annotation that there would be; empty: none
+	wishes int        // how many wishes there were
+	value  string     // the annotation that the report replaces; empty: none
 	within time.Duration
 }
 
@@ -45,7 +45,7 @@ func newTeller(boot string, clock boottime.Clock, log *slog.Logger) teller {
 }
 
 // Want sets what has to be reported, in the form of the annotation; nil: nothing. It is reported at a random moment
-// within the given time, because all agents of a group have the same report at once. It does not block.
+// within the given time, because all agents of a group have the same report at once. Want does not block.
 func (t *teller) Want(value *string, within time.Duration) {
 	t.mu.Lock()
 	t.wishes++
@@ -71,7 +71,7 @@ func (t *teller) wish() (value string, within time.Duration, n int) {
 	return t.value, t.within, t.wishes
 }
 
-// wait waits for another wish, and no longer than d; 0: for ever.
+// wait waits for another wish, but no longer than d; 0: for ever.
 func (t *teller) wait(ctx context.Context, d time.Duration) {
 	var over <-chan time.Time
 	if d > 0 {
@@ -86,7 +86,7 @@ func (t *teller) wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// once makes one call. Each has a connection of its own: they are rare, and another one may lead to another replica.
+// once makes one call. Each call has its own connection: calls are rare, and a new one may lead to another replica.
 func (c *controllerSource) once(ctx context.Context, call func(context.Context, fencingv1.FencingMembersClient) error) error {
 	conn, err := c.dial()
 	if err != nil {
@@ -98,11 +98,11 @@ func (c *controllerSource) once(ctx context.Context, call func(context.Context, 
 	return call(ctx, fencingv1.NewFencingMembersClient(conn))
 }
 
-// patience is how long to wait after the next failure. During an upgrade one replica may still be an older one, so
-// pauses for that start short too; a controller that stays old is asked rarely.
+// patience is how long to wait after the next failure. During an upgrade a replica may still have an older version, so
+// these pauses also start short; a controller that stays old is asked rarely.
 type patience struct {
 	away, unheard client.Backoff
-	told          bool // that something fails
+	told          bool // a failure was logged
 }
 
 func newPatience(r *rand.Rand) patience {
@@ -117,7 +117,7 @@ func (p *patience) next(err error) time.Duration {
 	return p.away.Next(nil)
 }
 
-// fail says what goes wrong once, and waits.
+// fail logs a failure once, and waits.
 func (t *teller) fail(ctx context.Context, err error, p *patience, message string) {
 	if ctx.Err() != nil {
 		return

@@ -1,7 +1,7 @@
 // Package parts keeps track of the parts that an agent lacks: a network without an address, a watchdog without a
-// driver, a listener whose address another program has. An agent starts with what there is, says what is missing, and
-// starts it when it appears (docs/adr/0071): each part reports here how its latest attempt ended, and everybody who
-// shows troubles asks here.
+// driver, a listener whose address another program has. An agent starts with the parts that there are, says what is
+// missing, and starts a missing part when it becomes available (docs/adr/0071): each part reports here how its latest
+// attempt ended, and what shows troubles reads them here.
 //
 // # Concurrency
 //

@@ -24,7 +24,7 @@ type Missing struct {
 	Since   time.Time
 }
 
-// List is the parts that are missing. A nil List, of tests, takes notes and forgets them.
+// List is the parts that are missing. A nil List, as in tests, ignores what it is told.
 type List struct {
 	log   *slog.Logger
 	gauge *prometheus.GaugeVec
@@ -33,7 +33,7 @@ type List struct {
 	missing []Missing // by Part
 }
 
-// New makes a list of nothing.
+// New makes an empty list.
 func New(log *slog.Logger, reg prometheus.Registerer) *List {
 	l := &List{log: log, gauge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "fencing_agent", Name: "part_missing",
 		Help: "1 while this part of the agent is missing, and the agent runs without it: a network, the watchdog, a listener, a file."}, []string{"part"})}
@@ -41,7 +41,7 @@ func New(log *slog.Logger, reg prometheus.Registerer) *List {
 	return l
 }
 
-// Note takes how the latest attempt to have a part has ended; nil: it is there. Only news is logged, once.
+// Note takes how the latest attempt to have a part ended; nil: the part is there. Only changes are logged, once.
 func (l *List) Note(part string, err error) {
 	if l == nil {
 		return
@@ -83,7 +83,7 @@ func (l *List) Lacks(part string) bool {
 	return slices.ContainsFunc(l.Missing(), func(m Missing) bool { return m.Part == part })
 }
 
-// Keep tries to have a part until that works or ctx ends. The first attempt was made before: it comes after a pause.
+// Keep tries to have a part until that works or ctx ends. It begins with a pause: an attempt was made before.
 func (l *List) Keep(ctx context.Context, part string, try func() error) {
 	for boottime.Wait(ctx, Retry); ctx.Err() == nil; boottime.Wait(ctx, Retry) {
 		err := try()

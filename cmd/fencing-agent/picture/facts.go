@@ -14,8 +14,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// Facts is all that is shown of an agent, as its loop saw it at one moment. Sets and slices of peers are by the
-// indices of Roster.
+// Facts is all that is shown of an agent, as its loop saw it at one moment. Sets and slices of peers use the indices
+// of Roster.
 type Facts struct {
 	Now  boottime.Instant
 	Wall time.Time // the same, for people
@@ -40,7 +40,7 @@ type Facts struct {
 	Networks   []Network
 
 	Devices   []Device // of the LUN
-	Slot      *Slot    // of this node, on all of them; nil: the LUN was not opened yet
+	Slot      *Slot    // of this node, on all devices; nil: the LUN was not opened yet
 	Strangers []string // nodes that write to the LUN and are not members
 	Lease     bool     // the Lease that breaks ties gave a usable answer
 	API       API
@@ -55,7 +55,7 @@ type Facts struct {
 func (f *Facts) Ready() bool { return f.Verdict.Decision.Quorum }
 
 // Suspect reports whether a member is reachable only on networks on which it owes an answer. No rule of the decision
-// looks at it: a suspect is counted and available until evidence of it has run out.
+// uses this: a suspect is counted and available until the evidence of it has expired.
 func (f *Facts) Suspect(p int) bool {
 	suspect := false
 	for i := range f.Networks {
@@ -82,22 +82,22 @@ type Verdict struct {
 	Since        boottime.Instant
 	Tally        Tally
 	OnQuorumLoss config.OnQuorumLoss
-	TieBreaker   tie.Name // of the tie that the decision speaks of, or of the next one
-	Why          string   // the tie-breaker's word
+	TieBreaker   tie.Name // of the tie that the decision is about, or of the next tie
+	Why          string   // the tie-breaker's explanation
 	Relayed      bool     // another holder vouches for this node's writes
-	WaitsForAPI  bool     // and not for the tie-breaker
+	WaitsForAPI  bool     // the decision waits for the API, not for the tie-breaker
 	DisarmedBy   []string
-	OrderedBy    string // the member by whose order this boot is condemned; "": by none
+	OrderedBy    string // the member whose order has condemned this boot; "": none
 }
 
-// Tally is what the members were counted to, this node included.
+// Tally is the result of counting the members, this node included.
 type Tally struct{ Reachable, Counted, ByLUN, Expected, Quorum int }
 
 // Terms is how this node breaks ties, and who else does.
 type Terms struct {
 	Own     string
 	Agreed  bool
-	Missing roster.Set // members that have not said
+	Missing roster.Set // members that have not stated theirs
 	Others  roster.Set // members that break ties in another way
 }
 
@@ -107,21 +107,21 @@ type Lists struct {
 	Newest   uint64     // epoch of the newest that is known
 	Changing bool
 	Standing string     // in words
-	Waiting  roster.Set // for whom a change waits
+	Waiting  roster.Set // members for which a change waits
 }
 
 // Node is what is known of one member.
 type Node struct {
 	Said       *netgossip.Statement // last; nil: nothing
-	Anchor     boottime.Instant     // it stood by that then or later
-	Sighted    boottime.Instant     // a sign of life came last
-	Since      boottime.Instant     // of its being reachable, or not
-	Left       time.Time            // it was published as gone last
+	Anchor     boottime.Instant     // the node stood by Said then or later
+	Sighted    boottime.Instant     // when the last sign of life arrived
+	Since      boottime.Instant     // since when it has been reachable, or not
+	Left       time.Time            // when it was last published as gone
 	LeftReason watchdog.LeftReason
 	Death      watchdog.Death
 	Boot       uint64         // the latest known one
 	Note       Note           // who has reported it, if somebody reported it to this agent
-	ProvenIn   *time.Duration // its death will be proven by then; nil: nobody can say
+	ProvenIn   *time.Duration // time until its death is proven; nil: nobody can say
 	Sentence   *watchdog.SentenceState
 }
 
@@ -136,9 +136,9 @@ type Network struct {
 type Link struct {
 	Alive     bool // as the gossip says
 	Reachable bool
-	Suspect   bool             // reachable, and it owes an answer
+	Suspect   bool             // reachable, but it owes an answer
 	Proven    boottime.Instant // latest evidence
-	Since     boottime.Instant // of being reachable, or not
+	Since     boottime.Instant // since when it has been reachable, or not
 }
 
 // Device is one device of the LUN.
@@ -155,7 +155,7 @@ type Slot struct {
 	Claimed             bool
 	Sequence            uint64
 	LastWrite, LastRead time.Duration // ago; negative: none
-	Rival               bool          // another node writes into it
+	Rival               bool          // another node writes to it
 }
 
 // API is the Kubernetes API as a tie-breaker.
@@ -175,5 +175,5 @@ func (f *Facts) longestHorizon() time.Duration {
 	return d
 }
 
-// Note is who has reported a death from outside, where to read more about it, and why it is believed.
+// Note is who has reported a death from outside, where to read more about it, and the reporter's reason.
 type Note struct{ By, Reference, Reason string }

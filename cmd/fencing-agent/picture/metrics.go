@@ -110,7 +110,7 @@ func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Met
 	return m
 }
 
-// init makes every series exist from the start, so that an alert can tell 0 from nothing.
+// init makes every series exist from the start, so that an alert can tell 0 from a missing series.
 func (m *Metrics) init(c *config.Config) {
 	for _, r := range watchdog.Reasons() {
 		m.verdict.WithLabelValues(r.String())
@@ -181,7 +181,7 @@ func (m *Metrics) Show(f *Facts) {
 	m.showBudget(f.Budget, f.longestHorizon())
 }
 
-// showMembers counts the members by what became of them.
+// showMembers counts the members by state.
 func (m *Metrics) showMembers(f *Facts) {
 	seen := f.View.Seen.And(f.Expected)
 	restarting, fenced := f.Restarting.Len(), f.Fenced.Minus(seen).Len()
@@ -214,12 +214,12 @@ func (m *Metrics) Left(why watchdog.LeftReason) { m.left.WithLabelValues(why.Str
 // Died counts a proof of death.
 func (m *Metrics) Died(by watchdog.Proof) { m.deaths.WithLabelValues(by.String()).Inc() }
 
-// Told counts what became of a reported death to this agent.
+// Told counts the outcome of a death that was reported to this agent.
 func (m *Metrics) Told(p watchdog.Proof, outcome string) {
 	m.told.WithLabelValues(p.String(), outcome).Inc()
 }
 
-// Ordered counts what became of an order that was given to this agent.
+// Ordered counts the outcome of an order that was given to this agent.
 func (m *Metrics) Ordered(outcome string) { m.ordered.WithLabelValues(outcome).Inc() }
 
 // MaintenanceEnds shows when the maintenance of this node ends, in seconds of the wall clock; nil: there is none with an end.
@@ -240,7 +240,7 @@ func (m *Metrics) Turned(network string, regained, lost int) {
 	m.transitions.WithLabelValues(network, "unreachable").Add(float64(lost))
 }
 
-// Tie takes a changed decision. It follows one equal split from its beginning to its decision by a tie-breaker.
+// Tie takes a changed decision. It follows each equal split from its beginning to its decision by a tie-breaker.
 func (m *Metrics) Tie(now boottime.Instant, r watchdog.Reason, breaker string) {
 	outcome := ""
 	switch r {

@@ -119,7 +119,7 @@ func (f *Facts) networks() []*fencingv1.NetworkStatus {
 			Name: n.Name, Interface: n.Local.Interface, Up: n.Up, HealthScore: uint32(n.Health),
 			Tuning: tuning(f.Config, n.Tuning, n.KeyIDs),
 		}
-		if n.Local.Address.IsValid() { // else the network is away
+		if n.Local.Address.IsValid() { // otherwise the network is away
 			s.Address = n.Local.Address.String()
 		}
 		for p := range n.Links {

@@ -93,7 +93,7 @@ func (f *Facts) luns() []*fencingv1.LunStatus {
 	return all
 }
 
-// ago is a time that is negative where there is none.
+// ago converts a time that is negative if there is none.
 func ago(d time.Duration) *durationpb.Duration {
 	if d < 0 {
 		return nil
@@ -101,7 +101,7 @@ func ago(d time.Duration) *durationpb.Duration {
 	return durationpb.New(d)
 }
 
-// grant shows the decision of any tie-breaker where the first one, the LUN, had its place.
+// grant shows the decision of any tie-breaker, in the field that was made for the LUN's.
 func (f *Facts) grant() *fencingv1.LunLease {
 	g := f.Grant
 	if g == nil {

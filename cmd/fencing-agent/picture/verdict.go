@@ -49,8 +49,8 @@ func (v *Verdict) Text() string { return words.Reason(v.Message()) }
 // String is the tally for log lines.
 func (t Tally) String() string { return fmt.Sprintf("%d/%d need %d", t.Counted, t.Expected, t.Quorum) }
 
-// tieBreakerOf is the API's value for a tie-breaker, made of the name that it gives itself. A name that is not in the
-// API has no value there, and appears only in the sentence.
+// tieBreakerOf is the API's value for a tie-breaker, by the tie-breaker's name. A name that is not in the API appears
+// only in the sentence.
 func tieBreakerOf(name string) fencingv1.TieBreaker {
 	if name == "" {
 		return fencingv1.TieBreaker_TIE_BREAKER_NONE
@@ -68,8 +68,8 @@ func (f *Facts) verdict() *fencingv1.Verdict {
 	return out
 }
 
-// judge looks at the clock before a status is given away: a verdict lasts until its deadline, however long ago
-// the facts were found, and whatever comes next is not known yet.
+// judge checks the clock before a status is handed out: a verdict lasts until its deadline, however old the facts are,
+// and what comes after is not known yet.
 func judge(st *fencingv1.Status, now, until boottime.Instant) {
 	v := st.GetVerdict()
 	if v.GetPermission() != fencingv1.Permission_PERMISSION_FEED && v.GetPermission() != fencingv1.Permission_PERMISSION_HOLD {

@@ -4,7 +4,7 @@
 //
 // # Concurrency and blocking
 //
-// Invariant: nothing here is waited for by what feeds the watchdog. The disk has a goroutine of its own, and so has
-// /dev/kmsg. Between them and the loop are queues that drop what does not fit, and count it. A disk that hangs keeps
+// Invariant: what feeds the watchdog never waits for anything here. The disk has its own goroutine, and so has
+// /dev/kmsg. Between them and the loop are queues that drop what does not fit, and count it. A disk that hangs blocks
 // its goroutine for as long as it hangs; Run returns nevertheless, [stopPatience] after its context has ended.
 package recorder

@@ -11,14 +11,15 @@ import (
 	"github.com/fencing-agent/fencing-agent/history"
 )
 
-// file is the history on disk. All its room is allocated when it is made: a disk that is full later does no harm.
+// file is the history on disk. All of its space is allocated when it is made, so a disk that fills up later does no
+// harm.
 type file struct {
 	f     *os.File
 	shelf *history.Shelf
 }
 
-// openFile opens the file of that many slots, and reads it. One of another size is replaced by one that has the same
-// records, as far as there is room; one that cannot be read, of a later version say, is moved aside.
+// openFile opens the file with that many slots, and reads it. A file of another size is replaced by a new one with the
+// same records, as far as there is room. A file that cannot be read, such as one of a later version, is moved aside.
 func openFile(path string, slots int) (store, history.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, history.File{}, err
@@ -72,9 +73,10 @@ func useFile(path string, slots int) (_ store, read history.File, err error) {
 	return &file{f: f, shelf: history.NewShelf(slots, &read)}, read, nil
 }
 
-// decodeFile reads the file, and says why it is none of this version.
+// decodeFile reads the file; foreign says why it is not a file of this version.
 //
-// Invariant: its megabytes are never in the heap. That does not shrink again in a process whose memory is locked.
+// Invariant: the megabytes of the file are never in the heap, which does not shrink again in a process whose memory is
+// locked.
 func decodeFile(f *os.File, size int64) (read history.File, foreign, err error) {
 	if size == 0 {
 		return read, history.ErrForeign, nil
@@ -91,7 +93,7 @@ func decodeFile(f *os.File, size int64) (read history.File, foreign, err error) 
 	return read, foreign, nil
 }
 
-// makeFile makes the file under another name, all of it allocated, and then gives it its own.
+// makeFile makes the file under another name, allocates all of it, and then renames it.
 func makeFile(path string, slots int, records []history.Record) (err error) {
 	fresh := path + ".new"
 	f, err := os.OpenFile(fresh, os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_CLOEXEC, 0o640)
@@ -101,7 +103,7 @@ func makeFile(path string, slots int, records []history.Record) (err error) {
 	defer func() {
 		err = errors.Join(err, f.Close())
 		if err != nil {
-			_ = os.Remove(fresh) // a full disk gets its room back
+			_ = os.Remove(fresh) // this frees the space on a full disk
 		}
 	}()
 	if err := unix.Fallocate(int(f.Fd()), 0, 0, history.Size(slots)); err != nil {
@@ -129,7 +131,7 @@ func (s *file) write(records []history.Record) error {
 	for i := range records {
 		slot, ok := s.shelf.Place(&records[i])
 		if !ok {
-			continue // a sample, in a file that is full of what happened
+			continue // a sample, and the file is full of events
 		}
 		if _, err := s.f.WriteAt(history.Encode(&records[i]), history.Offset(slot)); err != nil {
 			return err

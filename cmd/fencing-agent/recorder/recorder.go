@@ -17,7 +17,7 @@ import (
 const (
 	queued       = 256             // records that wait for the disk
 	remembered   = 4096            // records of the last day in memory
-	day          = 24 * time.Hour  // that Recent goes back
+	day          = 24 * time.Hour  // how far Recent goes back
 	openRetry    = 5 * time.Second // between two attempts to open the file
 	stopPatience = time.Second     // for the last records, when the agent stops
 )
@@ -32,7 +32,7 @@ type Config struct {
 	// Kernel writes a line to the kernel's log; nil: nothing does. It may block.
 	Kernel func(line string) error
 	Reg    prometheus.Registerer
-	// Opened learns how each attempt to open the file has ended; nil: nobody wants to know.
+	// Opened is told how each attempt to open the file ended; nil: nobody wants to know.
 	Opened func(error)
 
 	open func(path string, slots int) (store, history.File, error) // of tests; nil: openFile
@@ -75,7 +75,7 @@ func New(c Config) *Recorder {
 	return r
 }
 
-// Note hands a record over. It never blocks.
+// Note takes a record. It never blocks.
 func (r *Recorder) Note(rec history.Record) {
 	if r == nil {
 		return
@@ -89,7 +89,7 @@ func (r *Recorder) Note(rec history.Record) {
 	}
 }
 
-// Last notes last words, and has the kernel's log say them. It never blocks.
+// Last notes last words, and also writes them to the kernel's log. It never blocks.
 func (r *Recorder) Last(rec history.Record) {
 	if r == nil {
 		return
@@ -97,11 +97,11 @@ func (r *Recorder) Last(rec history.Record) {
 	r.Note(rec)
 	select {
 	case r.lines <- rec.Line():
-	default: // the console is slower than the node dies
+	default: // the console is too slow for a node that is about to be reset
 	}
 }
 
-// Before is how the boot before this one ended; nil: it is not known, or not yet.
+// Before is how the previous boot ended; nil: that is not known, or not known yet.
 func (r *Recorder) Before() *history.Ending {
 	if r == nil {
 		return nil
@@ -132,7 +132,7 @@ func (r *Recorder) remember(recs ...history.Record) {
 	}
 }
 
-// recall puts what is on disk before what was noted since.
+// recall puts what is on disk before what was noted meanwhile.
 func (r *Recorder) recall(old []history.Record) {
 	old = old[max(0, len(old)-remembered/2):]
 	r.mu.Lock()
@@ -141,7 +141,7 @@ func (r *Recorder) recall(old []history.Record) {
 	r.remember()
 }
 
-// Run writes until ctx ends, and then what is left, for as long as that takes but no longer than stopPatience.
+// Run writes until ctx ends, and then writes what is left, for at most stopPatience.
 func (r *Recorder) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	if r.c.Kernel != nil {
@@ -155,7 +155,7 @@ func (r *Recorder) Run(ctx context.Context) {
 	defer t.Stop()
 	select {
 	case <-done:
-	case <-t.C: // the agent stops even if the disk hangs; the process ends with its goroutine in the kernel
+	case <-t.C: // the agent stops even if the disk hangs and the goroutine is stuck in the kernel
 	}
 }
 
@@ -197,19 +197,19 @@ func (r *Recorder) keep(ctx context.Context) {
 		case err != nil:
 			r.failed.Add(float64(len(batch)))
 			if !told {
-				r.c.Log.Warn("history is not written; the agent goes on without", "file", r.c.Path, "error", err)
+				r.c.Log.Warn("the history is not written; the agent goes on without it", "file", r.c.Path, "error", err)
 			}
 		default:
 			r.written.Add(float64(len(batch)))
 			if told {
-				r.c.Log.Info("history is written again", "file", r.c.Path)
+				r.c.Log.Info("the history is written again", "file", r.c.Path)
 			}
 		}
 		told = err != nil
 	}
 }
 
-// batch waits for records and takes all that there are; none when ctx has ended and all are taken.
+// batch waits for records and returns all of them; none when ctx has ended and all are taken.
 func (r *Recorder) batch(ctx context.Context) (out []history.Record) {
 	select {
 	case rec := <-r.queue:
@@ -226,7 +226,7 @@ func (r *Recorder) batch(ctx context.Context) (out []history.Record) {
 	}
 }
 
-// begin opens the file, again and again until it can. nil: ctx has ended.
+// begin tries to open the file until it succeeds. nil: ctx has ended.
 func (r *Recorder) begin(ctx context.Context) (store, uint64) {
 	told := false
 	for {
@@ -248,7 +248,7 @@ func (r *Recorder) begin(ctx context.Context) (store, uint64) {
 		}
 		if !told && r.c.Opened == nil {
 			told = true
-			r.c.Log.Warn("history cannot be opened; the agent goes on without it and tries again", "file", r.c.Path, "error", err)
+			r.c.Log.Warn("the history cannot be opened; the agent goes on without it and tries again", "file", r.c.Path, "error", err)
 		}
 		if boottime.Wait(ctx, openRetry); ctx.Err() != nil {
 			return nil, 0

@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSize bounds what is read of a file that the agent wrote itself: a chain of lists
-// of a thousand members stays far below.
+// maxSize bounds what is read of a file that the agent wrote itself: chains of lists of a thousand members are smaller.
 const maxSize = 16 << 20 // bytes
 
 // Read reads a file that the agent keeps. It never waits: a file that is not regular, such as a pipe, would block the
@@ -55,7 +54,7 @@ func Write(path string, text []byte) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(t.Name()) // the error that counts is the one returned
+			_ = os.Remove(t.Name()) // the returned error matters more
 		}
 	}()
 	_, err = t.Write(text)
@@ -100,8 +99,7 @@ func Empty(path string) error {
 	return errors.Join(f.Truncate(0), f.Sync(), f.Close())
 }
 
-// Sync makes what Read has found durable, including the name of the file: its writer may have been killed before
-// that.
+// Sync makes what Read has found durable, including the name of the file: the writer may have been killed before that.
 func Sync(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -155,8 +153,8 @@ func Lock(path string) (release func(), ok bool, err error) {
 	return nil, false, fmt.Errorf("lock %s: %w", path, err)
 }
 
-// Holder is the process that has the lock of a file (Lock), by proc, where /proc is mounted. 0: nobody has it, or it is not
-// to be seen from here: a process in another PID namespace, for one.
+// Holder is the process that has the lock of a file (Lock). proc is where /proc is mounted. 0: nobody has the lock, or
+// the process cannot be seen from here, for example because it is in another PID namespace.
 func Holder(proc, path string) int {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -168,7 +166,7 @@ func Holder(proc, path string) int {
 		return 0
 	}
 	exact := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
-	same, others := 0, 0 // if a file system shows other device numbers than it locks by (btrfs does), the inode has to do
+	same, others := 0, 0 // if a file system shows other device numbers than it uses for locks (btrfs does), the inode has to suffice
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)
 		if len(f) < 6 || f[1] != "FLOCK" || !strings.HasSuffix(f[5], ":"+strconv.FormatUint(st.Ino, 10)) {

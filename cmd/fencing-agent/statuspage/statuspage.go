@@ -20,7 +20,7 @@ type Config struct {
 	History func() []history.Record
 	Now     func() time.Time // nil: the wall clock
 	Zone    *time.Location   // nil: UTC
-	// Anybody: not only clients on this node, or what is forwarded to it.
+	// Anybody: everybody may see the page. Otherwise only clients on this node, and connections forwarded to it, may.
 	Anybody bool
 }
 

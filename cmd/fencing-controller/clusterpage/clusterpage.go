@@ -12,14 +12,14 @@ import (
 
 const (
 	every   = time.Second     // between two looks
-	atLeast = 5 * time.Second // something is sent: a page that hears nothing says so
+	atLeast = 5 * time.Second // something is sent at least this often: a page that gets nothing says so
 )
 
 // Config is what the page is made of.
 type Config struct {
 	Picture func() *reconcile.Picture // from any goroutine
 	Version string
-	Anybody bool // not only clients on this machine, or what is forwarded to it
+	Anybody bool // everybody may see the page, not only clients on this machine and connections forwarded to it
 }
 
 // Register serves the page on a mux.
@@ -60,7 +60,7 @@ func (c *Config) model() *page.Model {
 	return m
 }
 
-// follow looks every second, and sends what has changed: not with the time alone.
+// follow looks every second, and sends what has changed, unless only the time has.
 func (c *Config) follow(ctx context.Context, send func(*page.Model) error) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

@@ -4,6 +4,6 @@
 //
 // # Concurrency and blocking
 //
-// Each request has a goroutine of net/http. An open page asks for the picture every second, which holds the mutex of
-// the Reconciler only while copying.
+// Each request has a goroutine of net/http. An open page asks for the picture every second; the mutex of the
+// Reconciler is held only while the picture is copied.
 package clusterpage

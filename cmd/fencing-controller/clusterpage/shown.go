@@ -15,7 +15,7 @@ import (
 
 const mostTellers = 4 // that are named
 
-// shown is what the page and its text are made of.
+// shown is the content of the page and of its text.
 type shown struct {
 	At, Self, Version string
 	Verdict           view.Span
@@ -36,7 +36,7 @@ type deadNode struct {
 	Told        []string
 }
 
-// step is one of the way of a node that dies and comes back.
+// step is one step of a node that dies and comes back.
 type step struct {
 	Name string
 	Mark string // differs by shape: done, now, to come
@@ -49,7 +49,7 @@ type group struct {
 	Nodes []view.Chip
 }
 
-// line is a label and what is said of it.
+// line is a label and its text.
 type line struct {
 	Label string
 	Text  string
@@ -59,7 +59,7 @@ type line struct {
 // way are the phases of a node that dies and comes back, in order.
 var way = []recovery.Phase{recovery.Unproven, recovery.Proven, recovery.Draining, recovery.Released, recovery.Returning}
 
-// styles are those of phases that are not on the way, or matter.
+// styles are the styles of phases that are not on the way, or that matter.
 var styles = map[recovery.Phase]view.Style{
 	recovery.InDispute: view.Bad, recovery.Held: view.Bad, recovery.Foreign: view.Bad, recovery.Watching: view.Plain, recovery.Gone: view.Plain,
 }
@@ -130,7 +130,7 @@ func deadOf(n *reconcile.NodePicture, now time.Time) deadNode {
 	if n.Left > 0 {
 		d.Does += fmt.Sprintf("; %d pods are left", n.Left)
 	}
-	same := map[string][]string{} // the Nodes that say the same
+	same := map[string][]string{} // Nodes whose reports are the same
 	for _, t := range n.Told {
 		word := "boot " + view.Clean(t.Boot) + ", proof " + view.Clean(t.Proof)
 		same[word] = append(same[word], view.Clean(t.By)+" at "+t.At.UTC().Format(time.TimeOnly))

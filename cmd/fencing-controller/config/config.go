@@ -62,7 +62,7 @@ type key struct {
 	set                  func(c *Config, n *yaml.Node) (allowed string, ok bool)
 }
 
-// keys are all of them, in the order of the example.
+// keys are all keys, in the order of the example.
 func keys() []key {
 	return []key{
 		{"dryRun", "true", "true: write nothing but Events and the log; false: act", boolean(func(c *Config) *bool { return &c.DryRun })},
@@ -129,7 +129,7 @@ type Invalid struct {
 	Problems []Problem
 }
 
-// Problem is one of them.
+// Problem is one problem of a file.
 type Problem struct {
 	Line int
 	Text string
@@ -268,7 +268,7 @@ func text(at func(*Config) *string, empty bool) setter {
 // listens marks an address that cannot be switched off.
 const listens = "-"
 
-// address is an address to listen at, or the text for not listening. A port of 0 is any that is free.
+// address is an address to listen at, or the text for not listening. Port 0 means any free port.
 func address(at func(*Config) *string, nowhere string) setter {
 	allowed := `HOST:PORT or :PORT to listen at, in quotes, such as "127.0.0.1:9124"`
 	if nowhere != listens {
@@ -313,7 +313,7 @@ var (
 	labelValue = regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`)
 )
 
-// selector is labels as a Pod's nodeSelector has them.
+// selector reads labels in the form of a Pod's nodeSelector.
 func selector(c *Config, n *yaml.Node) (string, bool) {
 	out := map[string]string{}
 	if n.Kind != yaml.MappingNode || n.Decode(&out) != nil {
@@ -328,7 +328,7 @@ func selector(c *Config, n *yaml.Node) (string, bool) {
 	return "", true
 }
 
-// excluded has to name what the admission policy forbids: else each try would be refused, for ever.
+// excluded has to name what the admission policy forbids: otherwise each attempt would be refused, for ever.
 func excluded(c *Config, n *yaml.Node) (string, bool) {
 	allowed, ok := list(func(c *Config) *[]string { return &c.ExcludeNamespaces })(c, n)
 	if ok && !slices.Contains(c.ExcludeNamespaces, "kube-system") {

@@ -2,5 +2,5 @@
 // with its line. Unknown keys are refused. [Default] is the configuration without a file, [Example] is a file with
 // every key.
 //
-// It is called once at the start, and blocks on the file alone.
+// It is called once at the start, and blocks only on the file.
 package config

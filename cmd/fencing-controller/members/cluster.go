@@ -48,13 +48,13 @@ func (c *Cluster) Read(ctx context.Context, group string) (*memberbook.Book, str
 		return nil, "", err
 	}
 	if m.Labels[BookLabel] != "true" {
-		return nil, "", fmt.Errorf("ConfigMap %s has no label %s=true: put it on again, or delete the ConfigMap", m.Name, BookLabel)
+		return nil, "", fmt.Errorf("ConfigMap %s has no label %s=true: add the label again, or delete the ConfigMap", m.Name, BookLabel)
 	}
 	b, err := decode(group, m.Data[bookKey])
 	return b, m.ResourceVersion, err
 }
 
-// configMap reads one; nil: there is none, or an error.
+// configMap reads a ConfigMap; nil: there is none, or an error.
 func (c *Cluster) configMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
 	var m corev1.ConfigMap
 	switch err := c.Reader.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, &m); {
@@ -102,7 +102,7 @@ func (c *Cluster) Write(ctx context.Context, b *memberbook.Book, version string)
 
 // Review is a Reviewer. The API server checks that the token's pod and Node are still there.
 //
-// Invariant: the node comes from the token's own claim, which the API server has signed, and from nothing that the caller says.
+// Invariant: the node is the one in the token's own claim, which the API server has signed, whatever the caller says.
 func (c *Cluster) Review(ctx context.Context, token string) (string, error) {
 	r := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{c.Audience}}}
 	if err := c.Writer.Create(ctx, r); err != nil {
@@ -111,7 +111,7 @@ func (c *Cluster) Review(ctx context.Context, token string) (string, error) {
 	return judgeToken(&r.Status, c.Audience, c.Agents)
 }
 
-// judgeToken says of which node a checked token is.
+// judgeToken says to which node a checked token belongs.
 func judgeToken(s *authenticationv1.TokenReviewStatus, audience string, agents []string) (string, error) {
 	if !s.Authenticated || !slices.Contains(s.Audiences, audience) {
 		return "", fmt.Errorf("%w: the token is not valid for the audience %s", ErrRefused, audience)
@@ -170,7 +170,7 @@ func Watch(ctx context.Context, c cache.Cache, h *Hub, groupLabel string, log *s
 		AddFunc: booked, UpdateFunc: func(_, o any) { booked(o) },
 		DeleteFunc: func(o any) {
 			if m, ok := last(o).(*corev1.ConfigMap); ok {
-				h.Lost(m.Name) // by its name: what was deleted may have been no book any more
+				h.Lost(m.Name) // by its name: the deleted content may not have been a book any more
 			}
 		},
 	})
@@ -185,14 +185,14 @@ func Watch(ctx context.Context, c cache.Cache, h *Hub, groupLabel string, log *s
 
 func stateOf(n *corev1.Node) ownnode.State {
 	s := ownnode.StateOf(read(n))
-	// 0 if it is not a number: one that is out of range would be newer than all that come after it.
+	// 0 if it is not a number in range: a value out of range would be newer than all later ones.
 	if v, err := strconv.ParseUint(n.ResourceVersion, 10, 64); err == nil {
 		s.Version = v
 	}
 	return s
 }
 
-// read is of a Node what an agent reads of it.
+// read is the part of a Node that an agent reads.
 func read(n *corev1.Node) *kubeclient.Node {
 	out := &kubeclient.Node{ObjectMeta: n.ObjectMeta}
 	for i := range n.Spec.Taints {
@@ -227,7 +227,7 @@ func last(o any) any {
 	return o
 }
 
-// bookOf reads a ConfigMap. The name has to be that of the group inside, so that nobody's copy counts.
+// bookOf reads a ConfigMap. Its name has to match the group inside, so that no copy counts.
 func bookOf(o any) (group string, b *memberbook.Book, err error) {
 	m, ok := o.(*corev1.ConfigMap)
 	if !ok || m.Labels[BookLabel] != "true" {

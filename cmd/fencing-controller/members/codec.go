@@ -21,8 +21,8 @@ const (
 	bookKey     = "book.json"
 	bookVersion = 1
 	bookPrefix  = "fencing-members-"
-	// latest is greater than any epoch. Epochs are seconds since 1970, and this is in the year 2242. Without it one slip of an editor
-	// in a book would make every replica number its lists so high that no agent takes one.
+	// latest is greater than any epoch. Epochs are seconds since 1970, and this is in the year 2242. Without this bound,
+	// one mistake in an edited book would make every replica number its lists so high that no agent accepts them.
 	latest = 1 << 33
 )
 
@@ -50,7 +50,7 @@ type bookOnFile struct {
 	Former  []string                        `json:"former,omitempty"`
 }
 
-// encode writes a book for people, too.
+// encode writes a book in a form that people can read, too.
 func encode(b *memberbook.Book) (string, error) {
 	text, err := json.MarshalIndent(bookOnFile{bookVersion, b.Group, b.Epoch, b.Members, b.Reports, b.Former}, "", " ")
 	return string(text), err
@@ -61,7 +61,7 @@ func encode(b *memberbook.Book) (string, error) {
 func decode(group, text string) (*memberbook.Book, error) {
 	b, err := decodeAny(text)
 	if err == nil && b.Group != group {
-		err = fmt.Errorf("it is that of group %q", b.Group)
+		err = fmt.Errorf("it is the book of group %q", b.Group)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("book of group %s: %w", group, err)
@@ -79,7 +79,7 @@ func decodeAny(text string) (*memberbook.Book, error) {
 	case f.Version != bookVersion:
 		return nil, fmt.Errorf("format %d, this version knows %d", f.Version, bookVersion)
 	case f.Epoch > latest:
-		return nil, fmt.Errorf("no list has epoch %d: write the one that the agents have, or one a little greater", f.Epoch)
+		return nil, fmt.Errorf("no list has epoch %d: write the epoch that the agents have, or a slightly greater one", f.Epoch)
 	case (f.Epoch == 0) != (len(f.Members) == 0):
 		return nil, fmt.Errorf("epoch %d with %d members", f.Epoch, len(f.Members))
 	}

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// tellPause is the minimum time between two reports of one node, so that an attacker who takes over a node costs
-	// the API server no more than that.
+	// tellPause is the minimum time between two reports of one node, so that an attacker who takes over a node cannot
+	// cause more load on the API server.
 	tellPause   = time.Second
 	tellTimeout = 10 * time.Second
 	tellTries   = 3
@@ -32,15 +32,15 @@ const (
 var errNoNode = errors.New("the Node does not exist")
 
 // ToldStore keeps the agents' reports: of dead nodes, and against fencing nodes by their devices. It is read from the
-// API server, and not from a cache. A write replaces the version that was read, or fails with [ErrConflict] if the
-// version has changed, and is kept as long as the reporting Node.
+// API server, not from a cache. A write replaces the version that was read, or fails with [ErrConflict] if the version
+// has changed, and is kept as long as the reporting Node.
 type ToldStore interface {
-	// Reporter is what a node's Node shows.
+	// Reporter returns what the node's Node shows.
 	Reporter(ctx context.Context, node string) (Reporter, error)
-	// Reported is the report of dead nodes by the node's agent, nil if there is none, and its version for Report.
+	// Reported returns the report of dead nodes by the node's agent, nil if there is none, and its version for Report.
 	Reported(ctx context.Context, node string) (r *deaths.Report, version string, err error)
 	Report(ctx context.Context, r *deaths.Report, by Reporter, version string) error
-	// Sighted is its report against fencing, nil if there is none, and its version for See.
+	// Sighted returns the agent's report against fencing, nil if there is none, and its version for See.
 	Sighted(ctx context.Context, node string) (s *sightings.Sighting, version string, err error)
 	See(ctx context.Context, node string, s *sightings.Sighting, by Reporter, version string) error
 }
@@ -48,8 +48,8 @@ type ToldStore interface {
 // Reporter is the Node of an agent that reports something.
 type Reporter struct {
 	UID        types.UID
-	Boot       string // that it shows
-	Annotation string // with deaths
+	Boot       string // that the Node shows
+	Annotation string // the annotation with deaths
 }
 
 // TellDeaths implements fencingv1.FencingMembersServer.
@@ -69,7 +69,7 @@ func (s *Server) TellDeaths(ctx context.Context, r *fencingv1.DeathsReport) (*fe
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	if !s.mayTell("deaths of " + node) {
-		return nil, status.Error(codes.ResourceExhausted, "this node has told something a moment ago")
+		return nil, status.Error(codes.ResourceExhausted, "this node sent a report a moment ago")
 	}
 	var known []deaths.Death
 	err = s.keep(ctx, node, "deaths", func(ctx context.Context, by Reporter) error {
@@ -105,7 +105,7 @@ func (s *Server) keep(ctx context.Context, node, what string, once func(ctx cont
 	defer cancel()
 	err := ErrConflict
 	for try := 0; try < tellTries && errors.Is(err, ErrConflict); try++ {
-		// The Node is read first: if it changes its boot after that, the next report says so.
+		// The Node is read first: if its boot changes after that, the next report shows it.
 		var by Reporter
 		if by, err = s.Told.Reporter(ctx, node); err == nil {
 			err = once(ctx, by)
@@ -120,11 +120,11 @@ func (s *Server) keep(ctx context.Context, node, what string, once func(ctx cont
 		return status.Error(codes.Aborted, err.Error())
 	default:
 		s.Logger.Warn("cannot store what an agent reports", "node", node, "what", what, "err", err)
-		return status.Error(codes.Unavailable, "it cannot be kept now")
+		return status.Error(codes.Unavailable, "the report cannot be stored now")
 	}
 }
 
-// mayTell reports whether a report is allowed now; what says which report, and of which node.
+// mayTell reports whether a report is allowed now; what says which report it is, and of which node.
 func (s *Server) mayTell(what string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +153,7 @@ func (c *Cluster) Reporter(ctx context.Context, node string) (Reporter, error) {
 	return Reporter{UID: n.UID, Boot: deaths.Boot(n.Status.NodeInfo.BootID), Annotation: n.Annotations[deaths.Annotation]}, nil
 }
 
-// Reported implements ToldStore. One that cannot be read is an error: nothing is written over it.
+// Reported implements ToldStore. A report that cannot be read is an error: it is not overwritten.
 func (c *Cluster) Reported(ctx context.Context, node string) (*deaths.Report, string, error) {
 	m, err := c.configMap(ctx, deaths.ReportName(node))
 	if m == nil {
@@ -161,7 +161,7 @@ func (c *Cluster) Reported(ctx context.Context, node string) (*deaths.Report, st
 	}
 	r, err := deaths.ReportIn(m.Name, m.Labels, m.Data)
 	if err == nil && r.Node != node {
-		err = fmt.Errorf("ConfigMap %s: %w: it is that of node %s", m.Name, deaths.ErrUnreadable, r.Node)
+		err = fmt.Errorf("ConfigMap %s: %w: it is the report of node %s", m.Name, deaths.ErrUnreadable, r.Node)
 	}
 	if err != nil {
 		return nil, "", err
@@ -169,8 +169,8 @@ func (c *Cluster) Reported(ctx context.Context, node string) (*deaths.Report, st
 	return &r, m.ResourceVersion, nil
 }
 
-// Report implements ToldStore. The Node owns its report, so that Kubernetes deletes it with the Node: this account
-// may not.
+// Report implements ToldStore. The Node owns its report, so that Kubernetes deletes the report with the Node: this
+// account may not delete it.
 func (c *Cluster) Report(ctx context.Context, r *deaths.Report, by Reporter, version string) error {
 	text, err := deaths.EncodeReport(*r)
 	if err != nil {
@@ -191,7 +191,7 @@ func told(node string, by Reporter, name, label, key, text, namespace string) *c
 	}
 }
 
-// put writes one over that version; "": there is none yet.
+// put replaces that version of a ConfigMap; "": there is none yet.
 func (c *Cluster) put(ctx context.Context, m *corev1.ConfigMap, version string) (err error) {
 	if m.ResourceVersion = version; version == "" {
 		err = c.Writer.Create(ctx, m)
@@ -211,7 +211,7 @@ func (c *Cluster) put(ctx context.Context, m *corev1.ConfigMap, version string) 
 // OwnerReferencesPermissionEnforcement an account that may not delete an object may not change its owner.
 //
 // Invariant: a death is reported even if the object cannot be deleted together with its Node. The version of m is the
-// one that was read for it.
+// one that was read before.
 func (c *Cluster) underItsOwner(ctx context.Context, m *corev1.ConfigMap) error {
 	var was corev1.ConfigMap
 	if err := c.Reader.Get(ctx, client.ObjectKeyFromObject(m), &was); err != nil {

@@ -1,4 +1,5 @@
-// Package members serves the lists of members of all groups, and to each agent what is known of its Node (docs/adr/0049).
+// Package members serves the lists of members of all groups and, to each agent, what is known of its Node
+// (docs/adr/0049).
 //
 //	Nodes, books (watched) --> Hub --> Server --> agents
 //	agents' addresses -------> Hub --> Scribe --> books, by compare-and-swap
@@ -8,6 +9,6 @@
 //
 // # Concurrency
 //
-// A Hub may be used from any goroutine, and does not block. Scribe.Run owns what it remembers of doubts. A slow agent delays
-// nobody but itself: it is sent the latest state, not each.
+// A Hub may be used from any goroutine, and does not block. Scribe.Run owns what it remembers of doubts. A slow agent
+// delays only itself: it is sent the latest state, not each one.
 package members

@@ -7,10 +7,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
-// foundLasts is how long what was read counts: longer than a round of the Runner that reads it.
+// foundLasts is how long findings that were read count: longer than a round of the Runner that reads them.
 const foundLasts = 2 * time.Minute
 
-// Found takes what this replica has read about nodes that are dead by their devices, all of it.
+// Found takes everything that this replica has read about nodes that are dead by their devices.
 func (h *Hub) Found(all []deaths.Death) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -22,11 +22,11 @@ func (h *Hub) Found(all []deaths.Death) {
 	h.wakeAll(func(*stream) bool { return true })
 }
 
-// foundFor is the part of it that is sent to the agent of a stream, withdrawals first.
+// foundFor is the part of the findings that is sent to the agent of a stream, withdrawals first.
 //
 // Invariant: an agent only gets findings about the nodes of its group, by the label of their Nodes, and not about its
-// own node. What this replica has read is valid for minutes: a replica that can no longer read NodeFences does not
-// know whether a node was heard.
+// own node. What this replica has read is valid only for minutes: a replica that can no longer read NodeFences does
+// not know whether a node was heard later.
 func (h *Hub) foundFor(s *stream) (out []deaths.Death) {
 	if time.Since(h.foundAt) >= foundLasts {
 		return nil

@@ -18,20 +18,20 @@ type Node struct {
 	State ownnode.State
 }
 
-// Hub is what this replica knows, and the streams that want to know it.
+// Hub is what this replica knows, and the streams on which it is sent.
 type Hub struct {
 	mu       sync.Mutex
 	synced   bool
 	nodes    map[string]Node
-	books    map[string]*memberbook.Book // as the API server has them, by group
+	books    map[string]*memberbook.Book // as stored in the API server, by group
 	lists    map[string]*roster.Roster   // of the nodes that have one
 	floors   map[string]uint64           // the highest epoch ever seen, by group
 	problems map[string]string
-	reports  map[string]map[string]memberbook.Addresses // of agents that follow this replica, or did, by group and node
+	reports  map[string]map[string]memberbook.Addresses // of agents that follow this replica, or followed it, by group and node
 	streams  map[string]*stream                         // by node
 	dirty    map[string]bool                            // groups to look at
 	found    []deaths.Death                             // of all groups
-	foundAt  time.Time                                  // when they were read last; zero: never
+	foundAt  time.Time                                  // when the findings were read last; zero: never
 	changed  chan struct{}                              // capacity 1
 }
 
@@ -41,11 +41,11 @@ type stream struct {
 	wake        chan struct{}  // capacity 1: something may have changed
 	over        chan struct{}  // closed when a later stream of the node has begun
 	have        uint64         // epoch that the agent says it has
-	told        bool           // its addresses, on this stream
-	gone        *ownnode.State // the Node was deleted; nil: not that this replica knows
+	told        bool           // its addresses were received on this stream
+	gone        *ownnode.State // the last state of a deleted Node; nil: this replica knows of no deletion
 }
 
-// NewHub knows nothing yet.
+// NewHub makes a hub that knows nothing yet.
 func NewHub() *Hub {
 	return &Hub{
 		nodes: map[string]Node{}, books: map[string]*memberbook.Book{}, lists: map[string]*roster.Roster{}, floors: map[string]uint64{}, problems: map[string]string{},
@@ -96,7 +96,7 @@ func deleted(uid string, version uint64) *ownnode.State {
 	return &ownnode.State{Known: true, UID: uid, Version: version}
 }
 
-// missing says that a Node is not there that the agent of a stream has known.
+// missing takes that a Node does not exist that the agent of a stream has known.
 func (h *Hub) missing(s *stream, uid string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,7 +105,7 @@ func (h *Hub) missing(s *stream, uid string) {
 	}
 }
 
-// Booked takes a book as the API server has it; with nil it was deleted.
+// Booked takes a book as stored in the API server; nil: it was deleted.
 func (h *Hub) Booked(group string, b *memberbook.Book) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -118,7 +118,7 @@ func (h *Hub) Booked(group string, b *memberbook.Book) {
 	}
 	h.books[group] = b
 	if b.Epoch > 0 {
-		if r, err := roster.Of(b.Epoch, b.Members, ""); err == nil { // else it was no book
+		if r, err := roster.Of(b.Epoch, b.Members, ""); err == nil { // otherwise it was not a book
 			h.lists[group] = r
 		}
 	}
@@ -126,11 +126,11 @@ func (h *Hub) Booked(group string, b *memberbook.Book) {
 	h.wakeAll(func(s *stream) bool { return s.group == group })
 }
 
-// overtaken has streams say nothing of addresses any more that another replica has replaced in the book: their agents have moved there, and
-// here nobody has noticed yet.
+// overtaken drops the addresses of streams whose agents another replica has written into the book with other
+// addresses: those agents follow that replica now, and this replica has not noticed yet.
 //
-// Invariant: a stream that is dead does not write the book. Otherwise two replicas would overwrite each other's lists
-// for as long as it seems to live.
+// Invariant: a dead stream does not change the book. Otherwise two replicas would overwrite each other's lists for as
+// long as the stream seems to be alive.
 func (h *Hub) overtaken(group string, b *memberbook.Book) {
 	was := h.books[group]
 	if was == nil || b == nil {
@@ -159,7 +159,7 @@ func (h *Hub) Lost(name string) {
 	}
 }
 
-// problem takes why a group has no newer list.
+// problem takes the reason why a group has no newer list.
 func (h *Hub) problem(group, text string) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -171,7 +171,8 @@ func (h *Hub) problem(group, text string) (changed bool) {
 	return true
 }
 
-// follow begins a stream, which ends an earlier one of the same node. ok is false if the node is not of that group and was not.
+// follow begins a stream, which ends an earlier one of the same node. ok is false if the node is not, and was not, in
+// it.
 func (h *Hub) follow(node, group string) (s *stream, synced, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -180,7 +181,7 @@ func (h *Hub) follow(node, group string) (s *stream, synced, ok bool) {
 	}
 	n, there := h.nodes[node]
 	listed := false
-	if b := h.books[group]; b != nil { // a removed node is told so
+	if b := h.books[group]; b != nil { // a removed node learns that it was removed
 		for _, m := range b.Members {
 			listed = listed || m.Name == node
 		}
@@ -198,7 +199,7 @@ func (h *Hub) follow(node, group string) (s *stream, synced, ok bool) {
 	return s, true, true
 }
 
-// leave ends a stream. If no book has the node, its agent's report stays valid: the node has not moved.
+// leave ends a stream. If no book has the node, its agent's report stays valid: the addresses have not changed.
 func (h *Hub) leave(s *stream) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -207,7 +208,7 @@ func (h *Hub) leave(s *stream) {
 	}
 }
 
-// reported takes the addresses of the node of a stream.
+// reported takes the addresses of a stream's node.
 func (h *Hub) reported(s *stream, a memberbook.Addresses, have uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -252,7 +253,7 @@ func (h *Hub) view(s *stream) view {
 	return v
 }
 
-// facts are what Step takes, with the Nodes as this replica has seen them.
+// facts are the input of Step, with the Nodes as this replica has seen them.
 func (h *Hub) facts(group string) (f memberbook.Facts, book *memberbook.Book, synced bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -278,7 +279,7 @@ func (h *Hub) facts(group string) (f memberbook.Facts, book *memberbook.Book, sy
 	return f, h.books[group], h.synced
 }
 
-// groups are those that there is something to do for, or might be.
+// groups are the groups for which there is, or may be, something to do.
 func (h *Hub) groups(all bool) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -292,7 +293,7 @@ func (h *Hub) groups(all bool) []string {
 	}
 	out := slices.Sorted(maps.Keys(h.dirty))
 	clear(h.dirty)
-	// A group none of whose agents has ever come is none of this source.
+	// A group none of whose agents has ever connected does not use this source.
 	return slices.DeleteFunc(out, func(g string) bool { return h.books[g] == nil && len(h.reports[g]) == 0 })
 }
 

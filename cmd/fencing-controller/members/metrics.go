@@ -2,7 +2,7 @@ package members
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics counts. It asks the hub when it is read.
+// Metrics are the metrics of lists. They ask the hub when they are read.
 type Metrics struct {
 	hub       *Hub
 	writes    *prometheus.CounterVec
@@ -30,7 +30,7 @@ func NewMetrics(reg prometheus.Registerer, h *Hub) *Metrics {
 	return m
 }
 
-// Count counts an attempt.
+// Count counts an attempt to write a book.
 func (m *Metrics) Count(outcome string) { m.writes.WithLabelValues(outcome).Inc() }
 
 // Describe implements prometheus.Collector.

@@ -20,8 +20,8 @@ type pair struct {
 
 // read reads the files again.
 //
-// Invariant: files that cannot be used, such as those that are just being written, take nothing away that was read before: agents that
-// come meanwhile would be without a controller.
+// Invariant: files that cannot be used, for example because they are being written, do not replace what was read
+// before: agents that connect meanwhile would be without a controller.
 func (p *pair) read() (*tls.Certificate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -33,12 +33,12 @@ func (p *pair) read() (*tls.Certificate, error) {
 	case err != nil && p.last == nil:
 		p.say("no agent can follow, since the certificate of members.certFile and members.keyFile cannot be used", err)
 	case err != nil:
-		p.say("the new certificate of members.certFile and members.keyFile cannot be used; the one that was read before stands",
-			fmt.Errorf("%w; that one is valid until %s", err, p.last.Leaf.NotAfter.UTC().Format(time.RFC3339)))
+		p.say("the new certificate of members.certFile and members.keyFile cannot be used; the one that was read before stays in use",
+			fmt.Errorf("%w; the old certificate is valid until %s", err, p.last.Leaf.NotAfter.UTC().Format(time.RFC3339)))
 	case now.After(c.Leaf.NotAfter):
-		p.say("the certificate of members.certFile is refused by agents: renew it", fmt.Errorf("it has expired at %s", c.Leaf.NotAfter.UTC().Format(time.RFC3339)))
+		p.say("agents refuse the certificate of members.certFile: renew it", fmt.Errorf("it expired at %s", c.Leaf.NotAfter.UTC().Format(time.RFC3339)))
 	case now.Before(c.Leaf.NotBefore):
-		p.say("the certificate of members.certFile is refused by agents until it is valid: compare the clocks", fmt.Errorf("it is valid from %s on", c.Leaf.NotBefore.UTC().Format(time.RFC3339)))
+		p.say("agents refuse the certificate of members.certFile until it is valid: compare the clocks", fmt.Errorf("it is not valid before %s", c.Leaf.NotBefore.UTC().Format(time.RFC3339)))
 	default:
 		p.said = ""
 	}

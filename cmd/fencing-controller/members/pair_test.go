@@ -81,13 +81,13 @@ func TestCertificateThatIsRenewed(t *testing.T) {
 	}{
 		{"no certificate yet", nil, nil, 0, "no agent can follow"},
 		{"the first one", one, oneKey, 1, ""},
-		{"the next one is being written", two[:len(two)/2], oneKey, 1, "the one that was read before stands"},
+		{"the next one is being written", two[:len(two)/2], oneKey, 1, "the one that was read before stays in use"},
 		{"its key is not there yet", two, oneKey, 1, "does not match"},
-		{"the file is empty", nil, twoKey, 1, "the one that was read before stands"},
+		{"the file is empty", nil, twoKey, 1, "the one that was read before stays in use"},
 		{"the chain is in the wrong order", append(bytes.Clone(one), two...), twoKey, 1, "does not match"},
 		{"the next one", two, twoKey, 2, ""},
-		{"one that has expired", old, oldKey, 3, "it has expired at"},
-		{"one that is not valid yet", early, earlyKey, 4, "it is valid from"},
+		{"one that has expired", old, oldKey, 3, "it expired at"},
+		{"one that is not valid yet", early, earlyKey, 4, "it is not valid before"},
 		{"one that is", append(bytes.Clone(two), one...), twoKey, 2, ""},
 	} {
 		put(c.cert, c.key)

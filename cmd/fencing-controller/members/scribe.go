@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	gather       = time.Second // from the first change to the look, for those that come together
+	gather       = time.Second // from the first change to the look, for several changes at once
 	lookAgain    = time.Minute // between two looks at all groups, at what this replica knows
 	storeTimeout = 15 * time.Second
 	retryStore   = 5 * time.Second
 )
 
-// ErrConflict says that a book was not written, since somebody else has written it.
+// ErrConflict says that a book was not written, since somebody else wrote it first.
 var ErrConflict = errors.New("the book was written by another replica")
 
-// Store is the API server. Its reads are exact, never from a cache.
+// Store is the API server. Its reads never come from a cache.
 type Store interface {
 	// Read returns a group's book and its version; nil: there is none.
 	Read(ctx context.Context, group string) (b *memberbook.Book, version string, err error)
 	// Nodes returns the names of the Nodes with the label of a group.
 	Nodes(ctx context.Context, group string) ([]string, error)
-	// Write replaces the book of that version; "": it makes one. ErrConflict: it is of another version by now.
+	// Write replaces the book of that version; "": it makes a new one. ErrConflict: the book has another version by now.
 	Write(ctx context.Context, b *memberbook.Book, version string) error
 }
 
@@ -79,8 +79,8 @@ func (s *Scribe) Run(ctx context.Context) {
 	}
 }
 
-// group looks at one group, first at what this replica knows: that costs no request. It returns when to look again; 0: when something
-// changes.
+// group looks at one group. It begins with what this replica knows, which costs no request. It returns when to look
+// again; 0: when something changes.
 func (s *Scribe) group(ctx context.Context, group string) (again time.Duration) {
 	d := s.doubts[group]
 	if d == nil {

@@ -32,20 +32,20 @@ const (
 	maxKeys     = 32
 	maxUID      = 128
 	longestKey  = 317 // [DNS name/]name
-	// mostReviews limits the tokens that are checked at one time, and mostStreams the streams of one connection. So a
-	// caller without an agent's token can cost this program, which also runs the recovery, and the API server no more
-	// than that.
+	// mostReviews limits the tokens that are checked at one time, and mostStreams the streams of one connection. They
+	// limit the load that a caller without an agent's token can cause for the API server and for this program, which
+	// also runs the recovery.
 	mostReviews = 8
 	mostStreams = 4
-	// streamAge bounds for how long a token counts that was checked when the stream began.
+	// streamAge is how long a stream may last on the token that was checked when it began.
 	streamAge = 12 * time.Hour
 )
 
-// ErrRefused says that a token is none of an agent's pod.
+// ErrRefused says that a token is not that of an agent's pod.
 var ErrRefused = errors.New("not an agent")
 
-// Reviewer says on which node the pod of a token runs. ErrRefused: it is not an agent's token; any other error: that
-// cannot be checked now.
+// Reviewer says on which node the pod of a token runs. ErrRefused: it is not an agent's token; any other error: the
+// token cannot be checked now.
 type Reviewer func(ctx context.Context, token string) (node string, err error)
 
 // Server serves lists.
@@ -64,10 +64,10 @@ type Server struct {
 	reviews chan struct{} // capacity mostReviews
 }
 
-// Options are those that the server has to be made with: TLS by these files, which are read again for each connection.
+// Options are the options for making the server: TLS with these files, which are read again for each connection.
 func Options(cert, key string, log *slog.Logger) []grpc.ServerOption {
 	p := &pair{cert: cert, key: key, log: log}
-	p.read() // said before the first agent asks
+	p.read() // logs a problem before the first agent connects
 	return []grpc.ServerOption{
 		grpc.Creds(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return p.read() }})),
 		grpc.MaxRecvMsgSize(maxReport),
@@ -106,7 +106,7 @@ func (s *Server) Follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 	case <-ended:
 		return nil
 	case <-limit.C:
-		return status.Error(codes.InvalidArgument, "no report has come")
+		return status.Error(codes.InvalidArgument, "no report was received")
 	case r := <-reports:
 		return s.follow(call, node, r, reports, ended)
 	}
@@ -120,12 +120,12 @@ func (s *Server) caller(ctx context.Context) (string, error) {
 		token, _ = strings.CutPrefix(values[0], "Bearer ")
 	}
 	if token == "" {
-		return "", status.Error(codes.Unauthenticated, "no token has come")
+		return "", status.Error(codes.Unauthenticated, "no token was received")
 	}
 	ctx, cancel := context.WithTimeout(ctx, firstReport)
 	defer cancel()
 	if !s.turn(ctx) {
-		return "", status.Error(codes.Unavailable, "too many tokens are to be checked now")
+		return "", status.Error(codes.Unavailable, "too many tokens are waiting to be checked")
 	}
 	node, err := s.Review(ctx, token)
 	<-s.reviews
@@ -152,8 +152,8 @@ func (s *Server) turn(ctx context.Context) bool {
 	}
 }
 
-// settle finds out about a Node that the agent has known and this replica has not seen: it may have been deleted while nobody was
-// followed, or this replica may be behind. It reports whether that is known.
+// settle finds out about a Node that the agent has known and this replica has not seen: the Node may have been deleted
+// while the agent followed no replica, or this replica may be behind. It reports whether that is known.
 func (s *Server) settle(ctx context.Context, st *stream, uid string) bool {
 	if s.Hub.view(st).node != nil {
 		return true
@@ -183,7 +183,7 @@ func (s *Server) follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 	case !synced:
 		return status.Error(codes.Unavailable, "this replica has not read the Nodes yet")
 	case !ok:
-		return status.Errorf(codes.PermissionDenied, "node %s is not of group %s: compare the Node's label with nodeGroup", node, r.GetGroup())
+		return status.Errorf(codes.PermissionDenied, "node %s is not in group %s: compare the Node's label with nodeGroup", node, r.GetGroup())
 	}
 	defer s.Hub.leave(st)
 	s.Logger.Info("an agent follows the list of members", "node", node, "group", st.group, "have", r.GetHaveEpoch(), "version", r.GetVersion())
@@ -203,13 +203,13 @@ func (s *Server) follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 		case <-ended:
 			return nil
 		case <-st.over:
-			return status.Error(codes.Aborted, "another agent of this node follows")
+			return status.Error(codes.Aborted, "another agent of this node now follows the list")
 		case r := <-reports:
 			if err := check(r); err != nil {
 				return err
 			}
 			if r.GetGroup() != st.group {
-				return status.Error(codes.InvalidArgument, "the group of a stream does not change")
+				return status.Error(codes.InvalidArgument, "the group of a stream must not change")
 			}
 			s.Hub.reported(st, r.GetAddresses(), r.GetHaveEpoch())
 			t.keys = r.GetAnnotations()
@@ -224,7 +224,7 @@ func (s *Server) follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 	}
 }
 
-// check refuses reports that are none.
+// check refuses invalid reports.
 func check(r *fencingv1.MembersReport) error {
 	if len(r.GetAddresses()) > maxNetworks || len(r.GetAnnotations()) > maxKeys || len(r.GetNodeUid()) > maxUID {
 		return status.Error(codes.InvalidArgument, "the report is too large")
@@ -251,11 +251,12 @@ type teller struct {
 	node    *fencingv1.OwnNode
 	problem string
 	found   []deaths.Death
-	finds   bool // it has got the findings, even if there are none
+	finds   bool // the agent has got the findings, even if there are none
 }
 
-// tell sends what differs from what was sent. With always it also sends an empty update, and the Node even if only
-// its version has changed: what was sent before may have been older than what the agent knew, and may count now.
+// tell sends what differs from what was sent before. With always it also sends an empty update, and the Node even if
+// only its version has changed: the earlier state may have been older than the one that the agent knew, and the
+// present one may be believed.
 func (t *teller) tell(v view, always bool) error {
 	u, beat := &fencingv1.MembersUpdate{}, always
 	if r := v.list; r != nil && r.Ref() != t.list {
@@ -276,8 +277,8 @@ func (t *teller) tell(v view, always bool) error {
 			t.node, always, u.Node = n, true, n
 		}
 	}
-	// Invariant: an agent that connects also learns that nothing was found: another replica may have sent it
-	// something else. A replica that has not read it yet says nothing.
+	// Invariant: an agent that connects also learns that nothing was found: another replica may have sent it something
+	// else. A replica that has not read the findings yet says nothing.
 	if v.finds && (!t.finds || !slices.Equal(v.found, t.found)) {
 		t.found, t.finds, always, u.Found = v.found, true, true, deaths.Found(v.found)
 	}

@@ -29,7 +29,7 @@ func (s *Server) TellSightings(ctx context.Context, r *fencingv1.SightingsReport
 		return nil, err
 	}
 	if !s.mayTell("sightings of " + node) {
-		return nil, status.Error(codes.ResourceExhausted, "this node has told something a moment ago")
+		return nil, status.Error(codes.ResourceExhausted, "this node sent a report a moment ago")
 	}
 	return &fencingv1.SightingsKept{}, s.keep(ctx, node, "sightings", func(ctx context.Context, by Reporter) error {
 		was, version, err := s.Told.Sighted(ctx, node)
@@ -41,13 +41,13 @@ func (s *Server) TellSightings(ctx context.Context, r *fencingv1.SightingsReport
 		case !now.After(was):
 			return deaths.ErrOld
 		case now.Empty() && (was == nil || was.Empty()):
-			return nil // where nothing is kept, nothing is written of it
+			return nil // neither report says anything: nothing need be written
 		}
 		return s.Told.See(ctx, node, now, by, version)
 	})
 }
 
-// sightingOf refuses reports that are none.
+// sightingOf refuses invalid reports.
 func sightingOf(r *fencingv1.SightingsReport) (*sightings.Sighting, error) {
 	if !deaths.IsBoot(r.GetBoot()) {
 		return nil, status.Error(codes.InvalidArgument, "the report names no boot")
@@ -58,7 +58,7 @@ func sightingOf(r *fencingv1.SightingsReport) (*sightings.Sighting, error) {
 		}
 		for _, name := range list {
 			if name == "" || len(name) > longestNode {
-				return nil, status.Errorf(codes.InvalidArgument, "%.60q is the name of no node", name)
+				return nil, status.Errorf(codes.InvalidArgument, "%.60q is not the name of a node", name)
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func sightingOf(r *fencingv1.SightingsReport) (*sightings.Sighting, error) {
 	}
 	for name, boot := range r.GetSees() {
 		if name == "" || len(name) > longestNode || !deaths.IsBoot(boot) {
-			return nil, status.Errorf(codes.InvalidArgument, "%.60q is the name of no node, or has no boot", name)
+			return nil, status.Errorf(codes.InvalidArgument, "%.60q is not the name of a node, or has no boot", name)
 		}
 	}
 	return &sightings.Sighting{

@@ -11,7 +11,7 @@ import (
 	"github.com/cilium/cilium/pkg/loadbalancer/writer"
 )
 
-// backend is one backend of one service, as Cilium 1.20 selects them.
+// backend is one backend of one service, in the type from which Cilium 1.20 selects.
 type backend = *loadbalancer.Backend
 
 func defaultSelection(w *writer.Writer) selectFunc { return w.DefaultSelectBackends }

@@ -9,7 +9,7 @@ import (
 	"github.com/cilium/cilium/pkg/loadbalancer/writer"
 )
 
-// In Cilium 1.18 a selection is given no transaction, and that of the load balancer needs none.
+// In Cilium 1.18 a selection gets no transaction, and the load balancer's selection needs none.
 
 func defaultSelection(w *writer.Writer) selectFunc {
 	return func(_ statedb.ReadTxn, all backends, svc *loadbalancer.Service, fe *loadbalancer.Frontend) backends {

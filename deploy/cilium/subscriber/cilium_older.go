@@ -11,7 +11,7 @@ import (
 	"github.com/cilium/cilium/pkg/loadbalancer/writer"
 )
 
-// backend is one backend of one service, as Cilium 1.18 and 1.19 select them.
+// backend is one backend of one service, in the type from which Cilium 1.18 and 1.19 select.
 type backend = loadbalancer.BackendParams
 
 // backendsOf are all backends, with the service of each. If several sources name a backend, one of them may be a

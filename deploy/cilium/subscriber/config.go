@@ -21,7 +21,7 @@ type Config struct {
 	FencingAgentSocket         string        // empty: the cell does nothing
 	FencingAgentHold           time.Duration // how long an agent may be silent
 	FencingAgentAllLeft        string        // keep or drop
-	FencingAgentMaxLeftPercent int           // of the nodes; more are not believed
+	FencingAgentMaxLeftPercent int           // percentage of the nodes; if more are LEFT, that is not believed
 }
 
 var defaultConfig = Config{

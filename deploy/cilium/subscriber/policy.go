@@ -6,14 +6,14 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/client"
 )
 
-// mode is who decides which backends there are.
+// mode says who decides which backends there are.
 type mode string
 
 const (
 	modeAgent    mode = "agent"     // LEFT nodes are out
 	modeNoAnswer mode = "no_answer" // the agent has not answered, or is silent for too long
 	modeNoQuorum mode = "no_quorum" // the agent does not count its own node as available
-	modeTooMany  mode = "too_many"  // more nodes are LEFT than is believed
+	modeTooMany  mode = "too_many"  // more nodes are LEFT than the limit allows
 )
 
 // ruling is what follows from the agent's state.

@@ -15,9 +15,8 @@ type backends = iter.Seq2[backend, statedb.Revision]
 // selectFunc chooses the backends of a frontend.
 type selectFunc = func(statedb.ReadTxn, backends, *loadbalancer.Service, *loadbalancer.Frontend) backends
 
-// selection leaves the backends of some nodes out of what another selection chooses from.
-// The other one sees them gone: ClusterMesh' affinity and the topology hints fall back to
-// what is left just as if Kubernetes had removed them.
+// selection removes the backends of some nodes before another selection chooses. To the other selection they are gone:
+// ClusterMesh's affinity and the topology hints fall back to the remaining ones as if Kubernetes had removed them.
 type selection struct {
 	base     selectFunc
 	keepLast bool // a frontend whose usable backends are all out keeps them
@@ -55,14 +54,14 @@ func (s *selection) choose(txn statedb.ReadTxn, all backends, svc *loadbalancer.
 	return chosen
 }
 
-// isOut reports whether be is on one of the nodes. Names of nodes are those of the local
-// cluster, so nothing is said of another cluster's backends.
+// isOut reports whether be is on one of the nodes. Names of nodes are those of the local cluster, so another cluster's
+// backends are never out.
 func isOut(be backend, out nodeSet) bool {
 	return be.NodeName != "" && be.ClusterID == 0 && be.Source != source.ClusterMesh && out.has(be.NodeName)
 }
 
-// anyUsable reports whether traffic can be sent to any of the backends. Terminating ones
-// count: without others they still serve.
+// anyUsable reports whether traffic can be sent to any of the backends. Terminating backends count: if there are no
+// others, they still serve.
 func anyUsable(bes backends) bool {
 	for be := range bes {
 		if !be.Unhealthy && (be.State == loadbalancer.BackendStateActive || be.State == loadbalancer.BackendStateTerminating) {

@@ -19,8 +19,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/client"
 )
 
-// Cell takes the backends of LEFT nodes out of the load balancer. It must come after the cells of the agent: the last
-// one to set the selection hook gets it.
+// Cell takes the backends of LEFT nodes out of the load balancer. It must come after the cells of cilium-agent: the
+// last cell to set the selection hook has it.
 var Cell = cell.Module(
 	"fencing-agent",
 	"Takes backends of LEFT nodes out of the load balancer",
@@ -30,8 +30,7 @@ var Cell = cell.Module(
 	cell.Invoke(register),
 )
 
-// Base is the selection of backends that the cell builds on. Not provided: that of the
-// load balancer itself.
+// Base is the selection of backends that the cell builds on. If it is not provided, that is the load balancer's own.
 type Base struct{ Select selectFunc }
 
 type params struct {
@@ -75,11 +74,11 @@ type subscriber struct {
 	metrics   Metrics
 	selection *selection
 	own       string
-	ruled     mode // told last
+	ruled     mode // as last logged
 }
 
-// follow follows the agent until ctx ends. The set is not changed: the process ends, and the maps with the backends
-// outlive it.
+// follow follows the agent until ctx ends. At the end the set is not changed: the process ends, and the maps with the
+// backends outlive it.
 func (s *subscriber) follow(ctx context.Context, health cell.Health) error {
 	s.own = nodetypes.GetName()
 	health.Degraded("Kubernetes' view of the backends applies", errors.New("the fencing agent has not answered yet"))
@@ -135,9 +134,9 @@ func (s *subscriber) tell(r ruling, changed nodeSet, refreshed int) {
 	s.ruled = r.mode
 }
 
-// apply makes out the nodes whose backends are out, and refreshes every frontend with a
-// backend on a node that changed. Frontends that a policy redirects to pods of this node
-// need none: this node is never out. hooked tells whether the selection was used.
+// apply makes out the nodes whose backends are out, and refreshes every frontend with a backend on a node that
+// changed. Frontends that a policy redirects to pods of this node need no refresh: this node is never out. hooked
+// tells whether the selection was used.
 func (s *subscriber) apply(out, changed nodeSet) (refreshed int, hooked bool, err error) {
 	txn := s.writer.WriteTxn()
 	before := *s.selection.out.Load()
@@ -166,7 +165,7 @@ func (s *subscriber) apply(out, changed nodeSet) (refreshed int, hooked bool, er
 	return len(touched), !selected || s.selection.used.Load() > used, nil
 }
 
-// difference is the nodes that are in one set only.
+// difference is the nodes that are in only one of the sets.
 func difference(a, b nodeSet) nodeSet {
 	d := nodeSet{}
 	for name := range a {
