@@ -16,7 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/trials"
 	"github.com/fencing-agent/fencing-agent/history"
+	"github.com/fencing-agent/fencing-agent/watchdog/calibration"
 )
 
 // initScript is process 1 of a machine.
@@ -179,6 +181,15 @@ $FENCECTL watchdog test --yes-reset-this-node --root $ROOT --device $DOG --timeo
 	} else {
 		t.Logf("reset %v after it was armed", took)
 	}
+	// What is on disk is how long the machine ran, and the next boot takes it for a reset in time.
+	seen, err := trials.Read(filepath.Join(dir, "members-watchdog"))
+	if err != nil || len(seen) != 1 {
+		t.Fatalf("%+v, %v", seen, err)
+	}
+	if r := seen[0].Result(seen[0].Boot + 1); r != calibration.Fired || seen[0].Latest() > (seconds+5)*time.Second || seen[0].Identity != "Software Watchdog" {
+		t.Errorf("result %d: %+v", r, seen[0])
+	}
+	t.Logf("on disk: it ran for %v to %v", seen[0].Ran, seen[0].Latest())
 	after := boot(t, dir, "NO_COLOR=1 $FENCECTL history --file $NODE/members-history --boot -1\n")
 	after.until(`boot -1 .* ended BY A TEST of its watchdog: a person tries with`, patience)
 	after.until("script ended with 0", patience)
