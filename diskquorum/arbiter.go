@@ -394,8 +394,9 @@ func (a *Arbiter) maybePropose(now boottime.Instant, in *Input) {
 	a.beginProposal(now, l, h)
 }
 
-// delay is how long this node leaves the LUN to others after the tie began (L12): a half
-// without the API one fixed time, and inside a half the higher slots one step each.
+// delay is how long this node leaves the LUN to others after the tie began (L12): PreferenceDelay, if the half that
+// reaches the API goes first and this node's half does not reach it, plus one Stagger for each lower slot of this half
+// whose LUN is healthy.
 func (a *Arbiter) delay(in *Input) time.Duration {
 	var d time.Duration
 	if a.prefer && !a.halfReachesAPI(in) {

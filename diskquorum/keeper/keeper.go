@@ -152,7 +152,7 @@ func (k *Keeper) StartWithout(after time.Duration) {
 	// A result that came at this very moment is not taken here: Run would end with the one that names a
 	// wrong LUN, and nobody would look at the device again.
 	close(k.notFirst)
-	k.Log.Error("LUN does not answer; going on without it until it does", "device", k.Path, "after", after)
+	k.Log.Error("LUN does not answer; going on without the LUN until it answers", "device", k.Path, "after", after)
 }
 
 func (k *Keeper) run(ctx context.Context) {

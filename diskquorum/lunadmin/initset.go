@@ -28,7 +28,7 @@ func Init(ctx context.Context, o InitOptions) (*InitResult, error) {
 // formats, or failed on one of them, it leaves devices that no agent accepts as a set.
 func InitSet(ctx context.Context, o InitOptions, paths []string) ([]*InitResult, error) {
 	if len(paths) != diskquorum.MaxDevices {
-		return nil, fmt.Errorf("init: %d devices are no set, it has %d", len(paths), diskquorum.MaxDevices)
+		return nil, fmt.Errorf("init: %d devices are not a set, which has %d", len(paths), diskquorum.MaxDevices)
 	}
 	return initDevices(ctx, o, paths)
 }

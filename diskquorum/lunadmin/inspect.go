@@ -149,7 +149,7 @@ func explain(dev diskquorum.Device, cause error) error {
 	stands, err := Stands(dev)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w; what stands there instead cannot be read: %w", cause, err)
+		return fmt.Errorf("%w; what is there instead cannot be read: %w", cause, err)
 	case stands == zeros:
 		return fmt.Errorf("not formatted yet: run `fencectl lun init` (%w)", cause)
 	}
