@@ -27,8 +27,8 @@ type Report struct {
 const (
 	// Again is how often an agent repeats deaths that it has reported.
 	Again = 5 * time.Minute
-	// Valid is how long they count. An agent that does not get its access to the API server back, or is replaced by
-	// one that has it, cannot withdraw what it reported here: that expires by itself.
+	// Valid is how long reported deaths count. An agent that does not get its access to the API server back, or is replaced by
+	// one that has it, cannot withdraw what it reported here: the report expires by itself.
 	Valid = 15 * time.Minute
 
 	// ReportLabel, with the value ReportValue, is on the ConfigMaps that have a [Report] each, under ReportKey.

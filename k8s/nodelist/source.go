@@ -37,8 +37,8 @@ const (
 
 	firstPause   = 2 * time.Second
 	longestPause = 2 * time.Minute
-	// A node without a list looks more often, since the first one takes that all have seen
-	// the same; but not for ever.
+	// A node without a list looks more often, because the first list requires that all nodes have
+	// seen the same; but not for ever.
 	youngPause        = 10 * time.Second
 	youngLongestPause = 5 * time.Minute
 )
