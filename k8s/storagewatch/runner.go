@@ -17,7 +17,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storagefence"
 )
 
-// Cleanup is how volumes come off a node.
+// Cleanup is how volumes are detached from a node.
 type Cleanup string
 
 // The ways.
@@ -55,7 +55,7 @@ type Options struct {
 	DryRun   bool // write nothing but Events and the log
 }
 
-// Runner gets opted-in pods off nodes that their storage has given up.
+// Runner gets opted-in pods off nodes that their storage reports as offline.
 type Runner struct {
 	o     Options
 	cache *storagefence.Cache // of the goroutine of Start
@@ -71,7 +71,7 @@ func New(o Options) *Runner {
 	return &Runner{o: o, cache: storagefence.NewCache(o.Settings), owed: map[string][]string{}}
 }
 
-// NeedLeaderElection is false: what two of them do, they do with preconditions.
+// NeedLeaderElection is false: whatever two replicas do has preconditions.
 func (r *Runner) NeedLeaderElection() bool { return false }
 
 type ended struct {
