@@ -135,7 +135,7 @@ func (r *Runner) poll(ctx context.Context) {
 	r.cache.Observe(r.o.Now(), nodes)
 	for _, n := range nodes {
 		if was, is := before[n.Name], r.cache.State(n.Name); was != is && is == storagefence.Offline {
-			r.o.Logger.Info("the storage reports a node as offline", "node", n.Name, "before", was)
+			r.o.Logger.Info("the storage reports that a node is offline", "node", n.Name, "before", was)
 		}
 	}
 	r.o.Metrics.show(r.cache)
