@@ -31,7 +31,7 @@ type Input struct {
 	tie.Input
 	Own      netgossip.Statement // this node's statement; token and view are filled in here
 	WallTime int64               // Unix milliseconds, copied into the slot for people
-	Look     bool                // what the slots show is waited for: read after each write
+	Look     bool                // the caller waits for what the slots show: read after each write
 }
 
 // Output is what an Arbiter wants after a step. It is valid until the next call.
@@ -173,8 +173,8 @@ func NewArbiter(c ArbiterConfig) *Arbiter {
 func (a *Arbiter) Slots() int { return a.table.Slots() }
 
 // SetRoster makes r the roster that views refer to. expected of its members belong to the roster in force: the others
-// are about to join or have left. The token moves on: what was granted by one list of members is worth nothing by
-// another one.
+// are about to join or have left. The token moves on: a grant under one list of members is worth nothing under
+// another list.
 func (a *Arbiter) SetRoster(r *roster.Roster, expected int) {
 	n := roster.Renumber(a.roster, r)
 	a.roster, a.expected, a.view = r, expected, n.Set(a.view)
@@ -213,9 +213,9 @@ func (a *Arbiter) Step(now boottime.Instant, in *Input) *Output {
 // lapse moves the token on when the announced deadline of a grant has passed, even if the process merely slept
 // through it (L1). It also does so whenever none of this node's writes has landed for G: then the others may soon
 // call this node expired, and a grant that it has not read yet may name it. If it did not renounce, it would begin to
-// feed under that grant with its next landed write, while they have already begun the next. That is also true for the
-// new token that follows such a silence, once a write has carried it: if that write takes longer than G, the slot
-// stands still just as before. Another holder's write counts too, if that holder reports it (L7): while one of them
+// feed under that grant with its next landed write, while they have already begun the next grant. That is also true for
+// the new token that follows such a silence, once a write has carried it: if that write takes longer than G, the slot
+// does not change, just as before. Another holder's write counts too, if that holder reports it (L7): while one holder
 // writes, they are not all expired.
 func (a *Arbiter) lapse(now boottime.Instant) {
 	a.silent = !a.writeStart.IsZero() && now >= max(a.writeStart, a.relayed).Add(a.timing.Grant)
@@ -280,11 +280,12 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 	}
 }
 
-// broken reports whether g names this node's present token and that of another node which has
-// given it up: its agent restarted, say, while this half was being decided for. Nobody can
-// feed under such a grant (L6), now or later, for a token does not return. Unless this node
-// renounces it too, it remains a holder that is not done, and keeps its own half, and the other
-// one, out (L5). What that node says counts as much as its slot, which it may be unable to write.
+// broken reports whether g names this node's present token and a token that another node has
+// given up: for example, that node's agent restarted while the decision for this half was being
+// made. Nobody can feed under such a grant (L6), now or later, because a token does not return.
+// Unless this node renounces the grant too, it remains a holder that is not done, and keeps its own
+// half and the other half out (L5). What the other node says counts as much as its slot, which it
+// may be unable to write.
 func (a *Arbiter) broken(g *Grant) bool {
 	if named, ok := g.token(a.slot); !ok || named != a.token {
 		return false
@@ -394,8 +395,9 @@ func (a *Arbiter) maybePropose(now boottime.Instant, in *Input) {
 	a.beginProposal(now, l, h)
 }
 
-// delay is how long this node leaves the LUN to others after the tie began (L12): a half
-// without the API one fixed time, and inside a half the higher slots one step each.
+// delay is how long this node leaves the LUN to others after the tie began (L12): PreferenceDelay, if the half that
+// reaches the API goes first and this node's half does not reach it, plus one Stagger for each lower slot of this half
+// whose LUN is healthy.
 func (a *Arbiter) delay(in *Input) time.Duration {
 	var d time.Duration
 	if a.prefer && !a.halfReachesAPI(in) {

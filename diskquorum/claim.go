@@ -84,9 +84,9 @@ func (a *Arbiter) askLock(slot int, now boottime.Instant) {
 }
 
 // Locked tells the arbiter the outcome of the lock it asked for in Output.Lock, for one
-// device. Holding it proves that every write to that device by an agent that ran on this
+// device. Holding the lock proves that every write to that device by an agent that ran on this
 // host before has completed. Of two agents only one gets a majority. A device whose lock
-// was refused must refuse writes until it is had.
+// was refused must refuse writes until this agent has the lock.
 func (a *Arbiter) Locked(_ boottime.Instant, device int, err error) {
 	if a.claim != claimLocking || device < 0 || device >= len(a.lanes) {
 		return

@@ -14,9 +14,9 @@ type Hearing struct {
 	// Vacant is until when a node that does not live may go on, because most of the list says that it does not live
 	// either, and misses each node that does not say so (H1, H2); 0: that does not hold.
 	Vacant boottime.Instant
-	// Isolated says that a majority lives and does not count this node (H3). It is true of a moment.
+	// Isolated says that a majority lives and does not count this node (H3). It holds for one moment only.
 	Isolated bool
-	// Others says that, by fresh echo blocks, somebody lives and does not count this node. It is true of a moment.
+	// Others says that, by fresh echo blocks, somebody lives and does not count this node. It holds for one moment only.
 	Others bool
 	// Ground is the latest instant for which this is so by the records alone that are dated then or later: a majority
 	// lives and has not seen this node for long, or all that the latest grant names live by it and this node is none

@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// An echo block, by sector. It has one copy: a torn one is no evidence, and the next heartbeat brings another.
+// An echo block, by sector. It has one copy: a torn block is no evidence, and the next heartbeat brings another.
 //
 //	sector 0: what the owner of the slot says of itself, composed in one step with its echoes (E4)
 //	   0   8  magic "FENCECHO"
@@ -108,7 +108,7 @@ type Testimony struct {
 	Lately  roster.Set // members that anybody may still count because this node has seen them (H2)
 	View    roster.Set // members it counts, itself included
 	Seen    roster.Set // members it sees, by network or LUN, if it counts by such words (N); else nobody
-	// Sentence is the timeout of the watchdog of a boot that is condemned and says so; 0: it is not.
+	// Sentence is the timeout of the watchdog of a boot that is condemned and says so; 0: the boot is not condemned.
 	Sentence time.Duration
 }
 

@@ -19,7 +19,7 @@ const pingsKept = 1024
 // crowded is the number of slots above which echo blocks are written and read every other heartbeat only.
 const crowded = 64
 
-// echoes is what this node says in its echo block, and has read in those of the others.
+// echoes is what this node says in its echo block, and what it has read in the echo blocks of the others.
 type echoes struct {
 	round    uint32 // of reads, each followed by a write,
 	began    boottime.Instant
@@ -36,7 +36,7 @@ type echoes struct {
 	lanes    []echoLane
 }
 
-// testified is the newest that was read in the echo block of a slot.
+// testified is the newest statement that was read in the echo block of a slot.
 type testified struct {
 	Echo
 	date boottime.Instant // when the ping of this process that it echoes was composed; 0: it has no date

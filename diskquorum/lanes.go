@@ -80,8 +80,8 @@ type transfer struct {
 func (a *Arbiter) majority() int { return len(a.lanes)/2 + 1 }
 
 // alsoWrite makes the present write count only on devices that have the record before it
-// in their other copy (B3). One that was busy is given both; one on which the other copy
-// failed is out of this transfer.
+// in their other copy (B3). A device that was busy is given both; a device on which the other
+// copy failed is out of this transfer.
 func (a *Arbiter) alsoWrite(s uint64) {
 	a.cur.also = s
 	for d := range a.lanes {
@@ -103,7 +103,7 @@ func (a *Arbiter) begin(now boottime.Instant, kind OpKind) {
 	}
 }
 
-// dispatch hands out an I/O to every idle device that the present transfer needs. One that
+// dispatch hands out an I/O to every idle device that the present transfer needs. A device that
 // missed the latest record writes it before anything else, also between transfers: the
 // devices that have it must not stay the only ones.
 func (a *Arbiter) dispatch(now boottime.Instant) {
@@ -137,7 +137,7 @@ func (a *Arbiter) wakeAfter(now, t boottime.Instant) {
 	}
 }
 
-// owed is the record that a device has to write next, or nil. Each is tried once: the next heartbeat brings another.
+// owed is the record that a device has to write next, or nil. Each record is tried once: the next heartbeat brings another.
 func (a *Arbiter) owed(d int) *Slot {
 	l := &a.lanes[d]
 	if s := a.cur.also; a.inFlight && a.cur.kind == OpWrite && s != 0 && l.tried[s%copiesPerSlot] != s {
@@ -185,8 +185,8 @@ func (a *Arbiter) give(now boottime.Instant, d int, op Op) {
 	a.wakeAt(now.Add(a.timing.IOTimeout + 1))
 }
 
-// Complete takes the end of an I/O that was handed out. Whatever it says of the lease is
-// judged by the next Step.
+// Complete takes the end of an I/O that was handed out. The next Step judges what the I/O
+// says about the lease.
 func (a *Arbiter) Complete(now boottime.Instant, c *Completion) {
 	if c.Device < 0 || c.Device >= len(a.lanes) {
 		return
@@ -293,8 +293,8 @@ func (t *transfer) count(c *Completion) {
 
 // conclude ends the present transfer when enough devices have done it, or too few can.
 // A read waits for another device if the devices that answered do not tell some slot. So does the read that continues
-// what an earlier agent left (B3). Neither waits for a device that takes too long. Nor is such a device waited for if
-// one that failed may do by now: the transfer fails, for the next one to ask that device again.
+// what an earlier agent left (B3). Neither read waits for a device that takes too long. Nor is such a device waited for
+// if a device that failed may work by now: the transfer fails, so that the next transfer asks that device again.
 func (a *Arbiter) conclude(now boottime.Instant) {
 	if !a.inFlight {
 		return

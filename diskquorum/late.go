@@ -7,8 +7,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// A write that failed may still land: a path went away with it, and a switch, a controller or
-// the queue of a dead connection has it. It takes back what was written to its copy since.
+// A write that failed may still land: its path was lost, and a switch, a controller or the queue
+// of a dead connection still has it. It takes back what was written to its copy after it.
 // A phase of a ballot is therefore written to both copies (B3), which is enough while one copy
 // at most can be taken back. Where a write to each of them has failed, both can: the ballot is
 // forgotten, and another half decides the same instance. Such a device does not count in a

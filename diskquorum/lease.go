@@ -71,10 +71,10 @@ func (t *Table) holderDone(h Holder, expiry time.Duration) bool {
 	return h.left(e.record().Statement.Token) || t.start.Sub(e.since) >= expiry
 }
 
-// expiry is T_expire with W, for all holders the same: how long that takes is for them to say,
-// since nodes are configured one after the other, and one whose own slot has stood still
+// expiry is T_expire with W, the same for all holders. The holders say how long that takes,
+// because nodes are configured one after the other. A holder whose own slot has not changed
 // for long may feed by the writes of another (L7), but with its own G. A record that shows the
-// granted token is of the process that holds it, whose G is fixed.
+// granted token was written by the process that holds it, whose G is fixed.
 func (t *Table) expiry(g *Grant, tm *Timing, ownWatchdog time.Duration) time.Duration {
 	lifetime, w := tm.Grant, ownWatchdog
 	for _, h := range g.Holders {
@@ -108,7 +108,7 @@ func (t *Table) holdersDone(g *Grant, tm *Timing, ownWatchdog time.Duration) boo
 }
 
 // showsHolder reports whether the latest read shows a holder of g that may still feed under it. A read that cannot
-// tell it does not count.
+// tell does not count.
 func (t *Table) showsHolder(g *Grant, tm *Timing, ownWatchdog time.Duration) bool {
 	expiry := t.expiry(g, tm, ownWatchdog)
 	return slices.ContainsFunc(g.Holders, func(h Holder) bool {
@@ -212,8 +212,8 @@ func (h *half) grant() *Grant {
 // of it. It has not noticed the split; deciding now would only lengthen the time in
 // which both halves feed. A node that is dead or has no LUN does not move and cannot
 // hold anybody up: a change counts from the read that did not show it yet. While all are in
-// view that one is old, and a node that has died since would be waited for otherwise, longer than a slow LUN leaves time for.
-// On such a LUN one that lives is seen to move within two rounds, of its I/O and of this node's.
+// view that read is old; otherwise a node that has died since would be waited for longer than a slow LUN leaves time for.
+// On such a LUN, a slot whose node runs is seen to change within two rounds: of that node's I/O and of this node's.
 func (a *Arbiter) rivalUnaware(view roster.Set) string {
 	for slot := range a.table.entries {
 		e := &a.table.entries[slot]

@@ -9,19 +9,19 @@ import (
 )
 
 // A LUN can become somebody else's while agents run: it is formatted on another host, zeroed, mapped to another
-// group. Nobody believes what they write then, and it destroys what is there now. So no write is begun unless a
+// group. Nobody believes what the agents write then, and their writes destroy what is there now. So no write is begun unless a
 // read that ended within the last heartbeat has shown this group's superblock (B10). Every I/O of an arbiter is
 // handed out by handOut, and this is checked there, for each device separately. Slots, echo blocks, sentences, the
 // record of a stop, and what a device that was away gets later all pass through it.
 //
 // A read of the table shows the superblock too. Otherwise it is read in parallel with another I/O, for the writes
 // that follow, or a read of the superblock alone comes right before the write, except on a device so slow that each
-// I/O counts. On a device that has shown something else it is asked once a heartbeat, until it shows the right
+// I/O counts. A device that has shown something else is asked once a heartbeat, until it shows the right
 // superblock again. B1 to B9 treat that as an outage: they only know writes that do not land.
 //
 // A read that fails shows nothing, and neither does a superblock both of whose copies are damaged (B9). That is not a
-// reason to call it a different LUN, and not a reason to write either: a node that cannot read cannot get a grant,
-// live by one, or know what its writes hit, and its slot would only keep others waiting for it.
+// reason to call the LUN a different one, and not a reason to write either: a node that cannot read cannot get a grant,
+// live by a grant, or know what its writes hit, and its slot would only keep others waiting.
 
 // ErrNotOurs says that the device has something other than this group's superblock.
 var ErrNotOurs = errors.New("the LUN is no longer ours")

@@ -40,7 +40,7 @@ type Completion struct {
 	Err     error            // a failed read says nothing about the LUN, a failed write may still land
 	Data    []byte           // OpRead: owned by the receiver until the next Submit on this device
 	Own     []byte           // what Op.Own asked for, owned likewise; nil if that read failed
-	// OwnEnded is when that read ended, long before the operation if that hung; zero: with it.
+	// OwnEnded is when that read ended, long before the operation if the operation hung; zero: together with the operation.
 	OwnEnded boottime.Instant
 
 	BesideErr error // of the write of Op.Beside, as Err is of the other one

@@ -281,7 +281,7 @@ func (a *Arbiter) staleRead() bool {
 	return a.lastWriteOK && !a.readBack && a.staleReads > 0 && a.sinceRead == 0
 }
 
-// Status is a picture of the arbiter for people. It allocates.
+// Status is a snapshot of the arbiter for people. Making one allocates.
 type Status struct {
 	Slot        int // -1: none yet
 	Sequence    uint64

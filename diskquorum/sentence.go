@@ -105,8 +105,8 @@ type Others struct {
 
 // OthersLive looks for positive evidence that another side lives without this node (P1):
 //
-//   - E1: a set of at least a quorum, each of which says that it lives, and counts all of the set and not this node. A hub
-//     that counts two who count it alone is none: those two starve.
+//   - E1: a set of at least a quorum, each member of which says that it lives, and counts all of the set and not this node.
+//     A hub and two nodes that count only the hub are no such set: those two starve.
 //   - E2: the latest grant names others, no later value is accepted, and each of its holders says that it lives by it, with
 //     the granted token and exactly the granted view, and is fed by it. The grant alone is the word of a moment: its half may
 //     come apart. Nor is it enough to be named: that counts as life for those who hold, and the half may not be won yet.

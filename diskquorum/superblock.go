@@ -91,7 +91,7 @@ func (sb *Superblock) Validate() error {
 	case sb.ID == [16]byte{}:
 		return errors.New("id: is zero")
 	case sb.Devices == 0 && (sb.Device != 0 || sb.SetID != [16]byte{}):
-		return errors.New("set: a device outside of any set has a place in one")
+		return errors.New("set: a device that belongs to no set has a place in one")
 	case sb.Devices != 0 && (sb.Devices != MaxDevices || sb.Device < 0 || sb.Device >= sb.Devices || sb.SetID == [16]byte{}):
 		return fmt.Errorf("set: device %d of %d with set id %x, 0 to %d of %d are possible", sb.Device, sb.Devices, sb.SetID, MaxDevices-1, MaxDevices)
 	}

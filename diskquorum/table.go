@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// slotStatus is what the latest read says of a slot.
+// slotStatus is what the latest read says about a slot.
 type slotStatus uint8
 
 const (
@@ -60,7 +60,7 @@ func (e *entry) record() *Slot { return &e.newest }
 // arrived reports whether the record was seen to change on this node's clock, and when.
 func (e *entry) arrived() (boottime.Instant, bool) { return e.since, e.after != 0 }
 
-// Table is this node's picture of the LUN, updated by whole-table reads of a majority of its
+// Table is what this node knows of the LUN, updated by whole-table reads of a majority of its
 // devices.
 type Table struct {
 	devices []deviceTable
@@ -72,8 +72,8 @@ type Table struct {
 	from       deviceSet // the devices it read
 }
 
-// NewTable returns the picture of a LUN nobody has read yet. A device that is not known
-// yet is nil; all others are of one set.
+// NewTable returns the table of a LUN that nobody has read yet. A device that is not known
+// yet is nil; all others belong to one set.
 func NewTable(devices ...*Superblock) *Table {
 	t := &Table{devices: make([]deviceTable, len(devices)), owners: map[string]int{}}
 	for _, sb := range devices {
@@ -128,7 +128,7 @@ func (s *sighting) noteAstray(before identity, looked boottime.Instant, e *entry
 	}
 }
 
-// merge makes what a majority of devices says the picture that counts.
+// merge makes what a majority of devices says the valid state of the table.
 func (t *Table) merge(from deviceSet, start, end boottime.Instant) {
 	clear(t.owners)
 	for i := len(t.entries) - 1; i >= 0; i-- { // of two slots of one node the lower one counts
@@ -370,7 +370,7 @@ func (t *Table) unreadable() int {
 	return -1
 }
 
-// unreadable is the same for one device, which need not block anything.
+// unreadable returns the same as [Table.unreadable] for one device, where an unreadable slot need not block anything.
 func (t *deviceTable) unreadable() int {
 	for i := range t.slots {
 		if t.slots[i].unread >= unreadableAfter {

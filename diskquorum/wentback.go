@@ -7,21 +7,23 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Storage that lies can show a node an older LUN than the one it knows: a snapshot is restored, a path leads to a copy,
-// or zeros stand where slots were. What the others have written since, promises and decisions, is missing there, and
-// a ballot on it decides again what was already decided. So a device that a node has seen go back does not count for
-// this node (B11): no read of it completes, so no grant is renewed or taken, no ballot goes on, and none begins.
+// Storage that lies can show a node an older state of the LUN than the one that the node knows: a snapshot is restored,
+// a path leads to a copy, or slots were zeroed. Promises and decisions that other nodes have written since are missing
+// there, and a ballot on that state decides again what was already decided. So a device that a node has seen go back does
+// not count for this node (B11): no read of it completes, so no grant is renewed or taken, no ballot goes on, and none
+// begins.
 //
-// It has gone back if a copy of this node's slot shows an older record than has landed in it, or both copies of another
-// slot show older ones than they did. A write that failed and landed late may take back one copy, and if the slot's
-// owner says that its writes may do so (B3), both copies: that is not a sign.
+// A device has gone back if a copy of this node's slot shows an older record than has landed in that copy, or both copies
+// of another slot show older records than they did. A failed write that landed late may take back one copy, and if the
+// slot's owner says that its writes may do so (B3), both copies: neither is a sign that the device has gone back.
 //
-// It ends when this node counts a majority, and one read shows this node's latest record and that a majority of the list
-// writes this very device since. Until then the slot says that writes to the device may be taken back, as after
-// failed writes. The next agent of this node allows for that for two minutes, so a restart does not avoid this rule.
+// The device counts again when this node counts a majority, and one read shows this node's latest record and that a
+// majority of the list has written this very device since it went back. Until then the slot says that writes to the
+// device may be taken back, as after failed writes. The next agent of this node allows for that for two minutes, so a
+// restart does not avoid this rule.
 
 var errBack = errors.New("the LUN went back to an older state than this node has read or written (a snapshot, a copy, or a cache in between): " +
-	"this node decides nothing by it until it counts a majority and sees most of the group write it again")
+	"this node decides nothing by the LUN until this node counts a majority and sees most of the group write the LUN again")
 
 // past is what the reads of a device have shown of a slot, to see whether it goes back.
 type past struct {

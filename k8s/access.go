@@ -102,7 +102,7 @@ func Fencing() []Access {
 func Storage() []Access {
 	return []Access{
 		{Resource: "nodes", Verbs: []string{"get", "list", "patch"}, Why: "whether one is off, and the taint that keeps replacements away"},
-		{Resource: "pods", Verbs: []string{"list", "delete"}, Why: "those on a node that the storage has given up"},
+		{Resource: "pods", Verbs: []string{"list", "delete"}, Why: "those on a node that the storage reports as offline"},
 		{Resource: "persistentvolumeclaims", Verbs: []string{"get"}, Why: "which volumes they use"},
 		{Resource: "persistentvolumes", Verbs: []string{"get"}, Why: "of which driver these are"},
 		{Group: "storage.k8s.io", Resource: "volumeattachments", Verbs: []string{"list", "delete"}, Why: "so that a volume can be attached elsewhere"},

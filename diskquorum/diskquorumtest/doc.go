@@ -9,10 +9,10 @@
 // is written as a whole, a write that was reported as done is seen by every read that
 // starts later, and an operation that has ended touches nothing any more, unless a fault
 // that says otherwise is on: LostWrite, StaleRead and LateWrite break these promises, and a
-// protocol must then stay safe, not live.
+// protocol must then stay safe, but need not make progress.
 //
-// Draws come from a seeded generator per client, so a client that does the same operations
-// meets the same faults.
+// Each client has a seeded random generator, so a client that does the same operations
+// gets the same faults.
 //
 // # Concurrency
 //

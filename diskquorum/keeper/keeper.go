@@ -2,8 +2,8 @@
 // engine, takes the lock of this node's slot, and opens the device again after it was away.
 //
 // A device that is missing, does not answer or has no superblock of ours is tried again for ever, and is written to
-// only when it has one. A device that can be read but is another group's LUN, or does not fit this group, is an error
-// at the start that somebody has to correct.
+// only when it has our superblock. A device that can be read but is another group's LUN, or does not fit this group, is
+// an error at the start that somebody has to correct.
 package keeper
 
 import (
@@ -152,7 +152,7 @@ func (k *Keeper) StartWithout(after time.Duration) {
 	// A result that came at this very moment is not taken here: Run would end with the one that names a
 	// wrong LUN, and nobody would look at the device again.
 	close(k.notFirst)
-	k.Log.Error("LUN does not answer; going on without it until it does", "device", k.Path, "after", after)
+	k.Log.Error("LUN does not answer; going on without the LUN until it answers", "device", k.Path, "after", after)
 }
 
 func (k *Keeper) run(ctx context.Context) {
@@ -214,8 +214,8 @@ func (k *Keeper) noteFault(err error) {
 	k.Log.Error(what, "device", k.Path, "error", err, "retry", k.Retry)
 }
 
-// Absent reports whether the agent may start although opening the device ended with err: it has neither our
-// superblock nor another group's. Nothing is written to it until one of ours does.
+// Absent reports whether the agent may start although opening the device ended with err: the device has neither our
+// superblock nor another group's. Nothing is written to the device until it has our superblock.
 func Absent(err error) bool {
 	var absent absentError
 	return errors.As(err, &absent)
@@ -422,7 +422,7 @@ func (k *Keeper) Observe(c *diskquorum.Completion) {
 	}
 }
 
-// LookAgain has the device opened again, and so its superblock be read, because I/O failed or showed another one.
+// LookAgain has the device opened again, and so its superblock read again, because I/O failed or showed another superblock.
 func (k *Keeper) LookAgain() {
 	k.failures = 0
 	select {

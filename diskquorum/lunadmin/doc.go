@@ -14,18 +14,18 @@
 //
 // [Mend] writes one copy of the superblock, which no agent does.
 //
-// [Release] writes a slot, whose only writer is its owner. So it first watches
-// the LUN for as long as an owner could live on without writing, and refuses if it writes.
-// A slot that stands still proves nothing about a node without a path to the LUN: Release also requires other nodes
-// to say that they do not hear it. The slot it writes is a free one that carries the latest decision known (lease.md
-// B1), a sequence beyond whatever its former owner may have under way (B3), and no token that a grant could ever
-// name.
+// [Release] writes a slot, whose only writer is its owner. So Release first watches
+// the LUN for as long as an owner could live on without writing, and refuses if the owner writes.
+// A slot that does not change proves nothing about a node without a path to the LUN: Release also requires other nodes
+// to say that they do not hear the owner. The slot that Release writes is a free one that carries the latest decision
+// known (lease.md B1), a sequence beyond whatever its former owner may have under way (B3), and no token that a grant
+// could ever name.
 //
 // # Concurrency and blocking
 //
 // Each call runs on its caller's goroutine and keeps no state. I/O that hangs in the
 // kernel cannot be interrupted: when the context ends the call returns, and leaves the
-// goroutine of its last I/O behind. That suits a command that exits then.
+// goroutine of its last I/O behind. This suits a command, which then exits.
 //
 // # Errors
 //

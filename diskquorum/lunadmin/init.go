@@ -35,7 +35,7 @@ type InitResult struct {
 	Bytes      int64 // that the format takes
 	Superblock diskquorum.Superblock
 	Wiped      []Finding // overwritten under Force
-	// WipedBehind is how many bytes behind the format were made blank for that.
+	// WipedBehind is how many bytes after the end of the format were made blank for that.
 	WipedBehind int
 	Warnings    []string
 }

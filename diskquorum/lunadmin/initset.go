@@ -28,12 +28,12 @@ func Init(ctx context.Context, o InitOptions) (*InitResult, error) {
 // formats, or failed on one of them, it leaves devices that no agent accepts as a set.
 func InitSet(ctx context.Context, o InitOptions, paths []string) ([]*InitResult, error) {
 	if len(paths) != diskquorum.MaxDevices {
-		return nil, fmt.Errorf("init: %d devices are no set, it has %d", len(paths), diskquorum.MaxDevices)
+		return nil, fmt.Errorf("init: %d devices are not a set, which has %d", len(paths), diskquorum.MaxDevices)
 	}
 	return initDevices(ctx, o, paths)
 }
 
-// superblocks makes those of a LUN with n devices: each has an id of its own.
+// superblocks makes the superblocks of a LUN with n devices: each has an id of its own.
 func superblocks(o *InitOptions, n int) ([]diskquorum.Superblock, error) {
 	set := diskquorum.Superblock{
 		Version: diskquorum.FormatVersion, Cluster: o.Cluster, NodeGroup: o.NodeGroup, Slots: o.Slots, Created: time.Now().Unix(),
@@ -117,7 +117,7 @@ func initDevices(ctx context.Context, o InitOptions, paths []string) (results []
 }
 
 // distinct refuses a device that is one of the others under another name, or that lies on one of them, such as a loop device on
-// its file: a majority of copies of one device is none.
+// its file: a majority of copies of one device is no majority.
 func distinct(k kernel, path string, others []string) error {
 	id, ok := identify(path) // if there is nothing yet, opening it says what is wrong, or it has to be created
 	for _, other := range others {

@@ -70,7 +70,7 @@ func TestInitSetAllOrNone(t *testing.T) {
 		"last is missing":   {[]string{a, b, a + ".none"}, "no such file"},
 		"given twice":       {[]string{a, b, a}, "is given twice"},
 		"two names":         {[]string{a, b, link}, "is the same storage as " + a},
-		"two devices":       {[]string{a, b}, "2 devices are no set"},
+		"two devices":       {[]string{a, b}, "2 devices are not a set"},
 	} {
 		if _, err := InitSet(t.Context(), options(""), c.paths); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)

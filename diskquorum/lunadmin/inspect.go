@@ -21,7 +21,7 @@ type InspectOptions struct {
 // maxInspect bounds the waiting for a slot that claims a long heartbeat interval.
 const maxInspect = 30 * time.Second
 
-// Inspect opens a device read-only, reads it again and again and hands each picture to show. It writes nothing.
+// Inspect opens a device read-only, reads it again and again and hands each report to show. It writes nothing.
 // Without a Count the end of the context is not an error.
 func Inspect(ctx context.Context, path string, o InspectOptions, show func(*Report) error) error {
 	err := onDevice(ctx, "inspect", path, rawdev.Options{ReadOnly: true}, func(dev *rawdev.Device, opened Opened) error {
@@ -36,7 +36,7 @@ func Inspect(ctx context.Context, path string, o InspectOptions, show func(*Repo
 	return err
 }
 
-// inspect does it on an open device. A slot moves if it was seen to change within two of its heartbeats, or two intervals
+// inspect is Inspect on an open device. A slot moves if it was seen to change within two of its heartbeats, or two intervals
 // if those are longer.
 func inspect(ctx context.Context, raw diskquorum.Device, o InspectOptions, show func(*Report) error) error {
 	dev := &interruptible{ctx: ctx, Device: raw}
@@ -149,7 +149,7 @@ func explain(dev diskquorum.Device, cause error) error {
 	stands, err := Stands(dev)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w; what stands there instead cannot be read: %w", cause, err)
+		return fmt.Errorf("%w; what is there instead cannot be read: %w", cause, err)
 	case stands == zeros:
 		return fmt.Errorf("not formatted yet: run `fencectl lun init` (%w)", cause)
 	}

@@ -19,9 +19,9 @@ type MendResult struct {
 	Slots int    `json:"slots"` // that are sealed with the id
 }
 
-// Mend restores one copy of the superblock from the other one. Which copy is right is not guessed: it
-// is the one whose id has sealed the slots, and the administrator has to name it: id is that of the LUN, 32 hexadecimal
-// digits, or empty to ask for it. Nothing but that copy is written, which no agent writes: agents may run.
+// Mend restores one copy of the superblock from the other one. Which copy is right is not guessed: it is
+// the copy whose id has sealed the slots, and the administrator has to name that id: id is that of the LUN, 32 hexadecimal
+// digits, or empty to ask for it. Only the other copy is written, which no agent writes: agents may run.
 func Mend(ctx context.Context, path, id string) (r *MendResult, err error) {
 	err = onDevice(ctx, opMend, path, rawdev.Options{}, func(dev *rawdev.Device, opened Opened) error {
 		if r, err = mend(ctx, dev, path, id); err == nil {

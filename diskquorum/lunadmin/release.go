@@ -182,8 +182,8 @@ func (r *releaser) owner() string {
 	return "an unknown node"
 }
 
-// against lists what makes it possible that the owner lives. A node without a path to the LUN lives on with a network
-// majority and writes nothing. So a slot that stands still is no proof, and others must say that they do not see the
+// against lists what makes it possible that the owner runs. A node without a path to the LUN goes on running with a network
+// majority and writes nothing. So a slot that does not change is no proof, and others must say that they do not see the
 // node.
 func (r *releaser) against(moved map[int]bool, stopped bool) []string {
 	v := &r.views[r.slot]

@@ -241,9 +241,9 @@ func (f Finding) extents() (out [][2]int64) {
 	return out
 }
 
-// wipe makes blank, behind the format, the signatures that were found, and the end of the device: else the next scan, by
-// us or by udev, would find what is no longer there. It writes only blocks that were found or are at the end, are not
-// blank and were watched.
+// wipe makes blank, after the end of the format, the signatures that were found, and the end of the device: else the next
+// scan, by us or by udev, would find what is no longer there. It writes only blocks that were found or are at the end,
+// are not blank and were watched.
 func (f *formatter) wipe(zero []byte) error {
 	if len(f.found) == 0 {
 		return nil

@@ -15,8 +15,8 @@
 // that, a second mknod of the same number does not).
 //
 // The Engine has at most one operation in flight. It never cancels, repeats or drops
-// one: what takes too long is unknown until it ends. Its data was copied by Submit, and
-// neither buffer is touched again before the operation is complete.
+// one: an operation that takes too long is unknown until it ends. Submit has copied the
+// data, and neither buffer is touched again before the operation is complete.
 //
 // Open looks at the paths of a block device once and keeps what is wrong with them
 // ([Device.Advice]); that reads sysfs and the device mapper's table, never the device.

@@ -121,7 +121,7 @@ func (d *Device) control(f func(fd int) error) error {
 // notBlock is the error of a path that leads to something other than a LUN: while the LUN is away, there may be a
 // folder that a container runtime has made for a hostPath. The device may come later.
 func notBlock(kind fs.FileMode) error {
-	return fmt.Errorf("%w: what stands there is neither a block device nor a regular file (%v)", unix.ENOTBLK, kind)
+	return fmt.Errorf("%w: the path is neither a block device nor a regular file (%v)", unix.ENOTBLK, kind)
 }
 
 // openError adds what to do about it.

@@ -83,7 +83,7 @@ func newNetwork(front net.Listener) (*network, error) {
 // relayFront: the front outlives a cluster, and leads to whichever there is.
 var relayFront sync.Once
 
-var errExists = errors.New("it is there")
+var errExists = errors.New("it exists already")
 
 func addAddress(link netlink.Link, address string) error {
 	a, err := netlink.ParseAddr(address)

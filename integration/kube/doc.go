@@ -1,5 +1,5 @@
 // Package kube has tests only: what the agent does against a real API server. They are in a
-// module of their own, because nobody who builds the agent needs what they need.
+// module of their own, because their dependencies are not needed to build the agent.
 //
 //	make test-kube
 //	make test-kube KIND=hour    # only what a settled group asks of the server in an hour

@@ -82,7 +82,7 @@ func newChecker(c Config, rc *rest.Config) (*Checker, error) {
 		return nil, fmt.Errorf("kubernetes: server address %q: %w", rc.Host, err)
 	}
 	if k.base.Scheme != "https" || rc.Insecure {
-		k.log.Warn("the check of the API server cannot tell it from anybody else who answers: use https and certificate-authority in the kubeconfig",
+		k.log.Warn("the check of the API server cannot tell the server from anybody else who answers: use https and certificate-authority in the kubeconfig",
 			"server", k.base.String())
 	}
 	return k, nil

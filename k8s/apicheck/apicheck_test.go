@@ -159,7 +159,7 @@ func TestUnprovenServerIsWarnedAbout(t *testing.T) {
 		var out bytes.Buffer
 		c := config(kubeconfig(t, server, extra), func(bool, boottime.Instant) {})
 		c.Logger = slog.New(slog.NewTextHandler(&out, nil))
-		if _, err := New(c); err != nil || !strings.Contains(out.String(), "check of the API server cannot tell it") {
+		if _, err := New(c); err != nil || !strings.Contains(out.String(), "check of the API server cannot tell the server") {
 			t.Errorf("%s: %v, log %q", server, err, out.String())
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Pace says how often a checker asks: seldom, or often while an answer may soon be needed.
+// Pace says how often a checker asks: seldom, or often when an answer may soon be needed.
 // It is safe for concurrent use and never blocks. Make one with [NewPace].
 type Pace struct {
 	seldom, often time.Duration

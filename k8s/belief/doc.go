@@ -16,9 +16,9 @@
 // has not checked since it was reset, and all may have been wrong before.
 //
 // A boot is believed to have ended without any reporter if the devices that switch its node's power have said that it was
-// off ([Question.Power]); but not if a Node that named the boot takes that back.
+// off ([Question.Power]); but not if a Node that named the boot takes its word back.
 //
-// A Node that named a boot before and does so no more has taken it back, unless its list is full ([Node.Full]).
+// A Node that named a boot before, and no longer names it, has taken its word back, unless its list is full ([Node.Full]).
 //
 // Everything is an argument: the caller (k8s/reconcile) reads from the API server, and not from a cache, before
 // anything that cannot be undone. All functions are pure and may be called from any goroutine.

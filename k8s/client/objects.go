@@ -13,8 +13,8 @@ import (
 // Core is the API group of Nodes and Events.
 var Core = schema.GroupVersion{Version: "v1"}
 
-// Node is of a v1 Node what the agent reads. It is read and never written; k8s.io/api/core/v1 is not linked for it, whose
-// registration keeps every type of that package with all their methods in a program, a fifth of the agent.
+// Node is the part of a v1 Node that the agent reads; the agent never writes it. The package k8s.io/api/core/v1 is not
+// linked for it: its registration keeps every type of that package, with all methods, in a program: a fifth of the agent.
 type Node struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -23,23 +23,23 @@ type Node struct {
 	Status NodeStatus `json:"status"`
 }
 
-// NodeSpec is of a Node's spec what the agent reads.
+// NodeSpec is the part of a Node's spec that the agent reads.
 type NodeSpec struct {
 	Taints []Taint `json:"taints"`
 }
 
-// Taint is of a taint what the agent reads.
+// Taint is the part of a taint that the agent reads.
 type Taint struct {
 	Key string `json:"key"`
 }
 
-// NodeStatus is of a Node's status what the agent reads.
+// NodeStatus is the part of a Node's status that the agent reads.
 type NodeStatus struct {
 	Conditions []NodeCondition `json:"conditions"`
 	Addresses  []NodeAddress   `json:"addresses"`
 }
 
-// NodeCondition is of a condition what the agent reads.
+// NodeCondition is the part of a condition that the agent reads.
 type NodeCondition struct {
 	Type   string `json:"type"`
 	Status string `json:"status"`

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Annotation is where an agent says it, on its own Node and on no other.
+// Annotation is where an agent names deaths, on its own Node and on no other.
 const Annotation = "fencing-agent.io/deaths"
 
 const (
-	// Most is how many deaths are said at one time. With names of usual length as many fill [MostBytes].
+	// Most is how many deaths are named at one time. With names of usual length, as many fill [MostBytes].
 	Most = 64
 	// MostBytes is how long the annotation may be. The admission policy refuses longer ones.
 	MostBytes = 8192
@@ -25,7 +25,7 @@ const (
 )
 
 // Death says that one incarnation of a node, from one boot to the next, has ended. It is the form of a death everywhere between what
-// proves it and those who act on it. Reference and Contradicted are what a controller sends to agents, and are in no
+// proves it and those who act on it. Reference and Contradicted are what a controller sends to agents, and are not in the
 // annotation; By is known only in the program that has set it.
 type Death struct {
 	Node  string    `json:"node"`
@@ -38,10 +38,10 @@ type Death struct {
 
 	By           string `json:"-"` // the node whose agent says it
 	Reference    string `json:"-"` // what has proven it from outside of the group: a NodeFence
-	Contradicted bool   `json:"-"` // that boot was heard since
+	Contradicted bool   `json:"-"` // that boot was heard after its death was proven
 }
 
-// Valid reports whether it names a node and a boot, and has no field that is too long or contains control characters.
+// Valid reports whether the death names a node and a boot, and has no field that is too long or contains control characters.
 func (d *Death) Valid() bool {
 	return d.Node != "" && plain(d.Node, longestName) && IsBoot(d.Boot) && plain(d.Proof, mostProof) && (d.Said == "" || IsBoot(d.Said)) &&
 		plain(d.Reference, longestName) && (d.At.IsZero() || d.At.Unix() >= 0 && d.At.Unix() <= latest)
@@ -118,8 +118,8 @@ func Boot(bootID string) string {
 	return hex.EncodeToString(raw[:8])
 }
 
-// Outside reports whether its proof comes from outside the group: agents do not find it themselves, and all repeat
-// what one of them was told. A proof that this version does not know is taken for one.
+// Outside reports whether the proof of the death comes from outside the group: agents do not find such a proof themselves,
+// and all repeat what one of them was told. A proof that this version does not know is taken for one from outside.
 func (d *Death) Outside() bool {
 	switch d.Proof {
 	case "time", "boot", "sentence":

@@ -18,7 +18,7 @@ type Report struct {
 	Boot string // of the agent's node, in which it was sent
 	// At is when, by the agent's clock, in nanoseconds since that boot. It orders the reports of one node.
 	At uint64
-	// Over is the [Digest] of the annotation that the node's Node had when this was sent.
+	// Over is the [Digest] of the annotation that the node's Node had when this report was sent.
 	Over   string
 	Heard  time.Time // by the controller's clock
 	Deaths []Death
@@ -27,8 +27,8 @@ type Report struct {
 const (
 	// Again is how often an agent repeats deaths that it has reported.
 	Again = 5 * time.Minute
-	// Valid is how long they count. An agent that does not get its access to the API server back, or is replaced by
-	// one that has it, cannot withdraw what it reported here: that expires by itself.
+	// Valid is how long reported deaths count. An agent that does not get its access to the API server back, or is replaced by
+	// one that has it, cannot withdraw what it reported here: the report expires by itself.
 	Valid = 15 * time.Minute
 
 	// ReportLabel, with the value ReportValue, is on the ConfigMaps that have a [Report] each, under ReportKey.
@@ -43,7 +43,7 @@ const (
 	mostReport = 2*MostBytes + 1024
 )
 
-// The reasons to take no word.
+// The reasons to refuse a report.
 var (
 	ErrOtherBoot = errors.New("the Node shows another boot than the one in which this was reported")
 	ErrOld       = errors.New("a later report is already there")
@@ -52,7 +52,7 @@ var (
 )
 
 // Accept reports whether now may replace was, which is nil if there is no report yet. boot is what the node's Node
-// shows. A word that was on its way for long takes the place of no later one, whichever replica hears it.
+// shows. A report that was on its way for long never replaces a later one, whichever replica gets it.
 func Accept(was *Report, now Report, boot string) error {
 	switch {
 	case !IsBoot(now.Boot) || now.Boot != boot:
@@ -66,9 +66,9 @@ func Accept(was *Report, now Report, boot string) error {
 // Words are the deaths that a Node names, by its annotation and by what its agent has told, and whether it may have lacked
 // room for more.
 //
-// Invariant: of the two the later one counts, and nothing of the other. So a death that an agent withdraws in one of
-// them does not live on in the other. A report is valid for [Valid]; after that the Node says nothing: it names no
-// death, and withdraws none.
+// Invariant: the later of annotation and report counts, and nothing of the other. So a death that an agent withdraws in
+// one of them does not stay in effect through the other. A report is valid for [Valid]; after that the Node says nothing:
+// it names no death, and withdraws none.
 func Words(annotation string, told *Report, now time.Time) (list []Death, full bool) {
 	if told == nil || told.Over != Digest(annotation) {
 		list, _ = Decode(annotation) // what cannot be read says nothing
@@ -80,7 +80,7 @@ func Words(annotation string, told *Report, now time.Time) (list []Death, full b
 	return told.Deaths, Full(Encode(told.Deaths))
 }
 
-// Last are the deaths that were named last, however long ago: with these an agent goes on that was restarted.
+// Last are the deaths that were named last, however long ago: an agent that was restarted goes on with these.
 func Last(annotation string, told *Report) []Death {
 	if told == nil {
 		list, _ := Decode(annotation)
@@ -112,14 +112,14 @@ func NameOf(prefix, node string) string {
 	return prefix + node[:longestName-len(prefix)-len(end)] + end
 }
 
-// ReportIn reads a ConfigMap. Its name has to be that of the node inside, so that nobody's copy counts.
+// ReportIn reads a ConfigMap. Its name has to be the [ReportName] of the node in the report, so that no copy counts.
 func ReportIn(name string, labels, data map[string]string) (Report, error) {
 	if labels[ReportLabel] != ReportValue {
 		return Report{}, fmt.Errorf("ConfigMap %s: %w: it has no label %s=%s", name, ErrUnreadable, ReportLabel, ReportValue)
 	}
 	r, err := DecodeReport(data[ReportKey])
 	if err == nil && ReportName(r.Node) != name {
-		err = fmt.Errorf("it is that of node %s, whose name is %s", r.Node, ReportName(r.Node))
+		err = fmt.Errorf("it is the report of node %s, whose ConfigMap has the name %s", r.Node, ReportName(r.Node))
 	}
 	if err != nil {
 		return Report{}, fmt.Errorf("ConfigMap %s: %w: %w", name, ErrUnreadable, err)
@@ -137,13 +137,13 @@ type reportOnFile struct {
 	Deaths  json.RawMessage `json:"deaths"`
 }
 
-// EncodeReport writes one for keeping. Deaths that do not fit are left out, oldest first.
+// EncodeReport encodes a report for keeping. Deaths that do not fit are left out, oldest first.
 func EncodeReport(t Report) (string, error) {
 	text, err := json.Marshal(reportOnFile{reportVersion, t.Node, t.Boot, t.At, t.Over, t.Heard.UTC().Truncate(time.Second), json.RawMessage(Encode(t.Deaths))})
 	return string(text), err
 }
 
-// DecodeReport reads one. A report that cannot be read is an error, and says nothing about any death.
+// DecodeReport decodes a report. A report that cannot be read is an error, and says nothing about any death.
 func DecodeReport(text string) (Report, error) {
 	if len(text) > mostReport {
 		return Report{}, fmt.Errorf("reported deaths: %d bytes, at most %d are read", len(text), mostReport)

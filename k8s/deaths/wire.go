@@ -16,7 +16,7 @@ func Told(list []Death) (out []*fencingv1.ProvenDeath) {
 	return out
 }
 
-// OfTold reads them. It returns those that are deaths, and an error if not all are.
+// OfTold reads reported deaths. It returns the entries that are deaths, and an error if not all are.
 func OfTold(list []*fencingv1.ProvenDeath) (out []Death, err error) {
 	for i, m := range list {
 		d := Death{Node: m.GetNode(), Boot: m.GetBoot(), Proof: m.GetProof(), At: time.Unix(m.GetAt(), 0).UTC(), Said: m.GetSaid()}
@@ -44,7 +44,7 @@ func Found(list []Death) *fencingv1.FoundDeaths {
 	return m
 }
 
-// OfFound reads them. Entries that are not deaths are left out: the rest may be right.
+// OfFound reads found deaths. Entries that are not deaths are left out: the rest may be right.
 func OfFound(m *fencingv1.FoundDeaths) (out []Death) {
 	for _, f := range m.GetDeaths()[:min(len(m.GetDeaths()), Most)] {
 		d := Death{

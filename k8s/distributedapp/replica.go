@@ -219,7 +219,7 @@ func (r *Replica) complain(err error) {
 	defer r.mu.Unlock()
 	if err.Error() != r.complaint {
 		r.complaint = err.Error()
-		r.o.Logger.Warn("cannot use the operator's configuration; the one before stays, and without one nothing is done",
+		r.o.Logger.Warn("cannot use the operator's configuration; the previous one stays in use; if there was none, nothing is done",
 			"configmap", r.o.Namespace+"/"+ConfigMap, "err", err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Agents are fence agents by name, as their metadata describes them. Without any, methods are not checked by them.
+// Agents are fence agents by name, as their metadata describes them. Without any, methods are not checked against metadata.
 type Agents map[string]Agent
 
 // AgentsObject is the ConfigMap that says what the executor's image knows, under the key AgentsKey: what its command
@@ -67,8 +67,8 @@ func (a Agents) check(m Method) []Problem {
 }
 
 // Check lists what is wrong with a method for this agent. An agent only warns about an option that it does not know,
-// and so does this: no method becomes impossible because of it. But one that looks like an option that is not given
-// is refused: a misspelt switch would be another outlet.
+// and so does Check: no method becomes impossible because of it. But an unknown option that looks like an option that is
+// not given is refused: a misspelt switch would be another outlet.
 func (a Agent) Check(m Method) []Problem {
 	var problems []Problem
 	add := func(format string, args ...any) {

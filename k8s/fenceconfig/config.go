@@ -33,7 +33,7 @@ const (
 // Objects are ConfigMaps of one namespace: by name, their data.
 type Objects map[string]map[string]string
 
-// Cluster is what holds for all nodes.
+// Cluster is what applies to all nodes.
 type Cluster struct {
 	Grace        time.Duration // how long a node may stay NotReady after a step before the next one begins
 	Retries      int           // of a step, before a person is called
@@ -78,13 +78,14 @@ type Config struct {
 	Problems []Problem
 }
 
-// leastMonitor is how often a device is asked at most: many have one session, which a fence agent needs some seconds of.
+// leastMonitor is the shortest interval at which a device is asked: many have one session, which a fence agent needs for
+// some seconds.
 const leastMonitor = time.Minute
 
 const clusterKeys = "grace_timeout, giveup_retries, job_timeout, check_timeout, poll_interval, settle, trigger_after, monitor_interval, max_unhealthy_percent, max_silent_percent, max_concurrent, cooldown, begin_by, kdump_max, skip_storage_lease_held, skip_storage_disconnected, only_with_quorum"
 
-// Read reads all ConfigMaps of a namespace. Others than those of fencing are not looked at. With no agents the options
-// of methods are not checked.
+// Read reads all ConfigMaps of a namespace. ConfigMaps that are not about fencing are not looked at. With no agents the
+// options of methods are not checked.
 func Read(objects Objects, agents Agents) *Config {
 	c := &Config{Nodes: map[string]*Node{}}
 	c.Cluster = c.cluster(objects)

@@ -14,7 +14,7 @@ type Device struct {
 	Method Method
 }
 
-// Devices are all that the configuration names, each once, in the order of their names. A method that works on
+// Devices are all devices that the configuration names, each once, in the order of their names. A method that works on
 // devices of its own machine has no device that can be asked from elsewhere.
 func (c *Config) Devices() []Device {
 	found := map[string]Device{}

@@ -48,7 +48,7 @@ func (m Method) option(key string) string {
 	return ""
 }
 
-// method reads one that a node lists.
+// method reads a method that a node lists.
 func (r *reader) method(line int, name, node string, objects Objects, agents Agents, used map[string]bool) Method {
 	object := methodPrefix + name + "-" + node
 	if !isName(object) {

@@ -11,15 +11,15 @@ import (
 // aliases are older names of the options that identify an outlet.
 var aliases = map[string]string{"ipaddr": "ip", "port": "plug", "login": "username", "passwd": "password"}
 
-// manner are options, or their beginnings, that say how a device is talked to, and not with which of its outlets: two nodes
-// that differ in these alone are one.
+// manner are options, or their beginnings, that say how to talk to a device, and not which of its outlets is meant: two
+// nodes that differ in these options alone have the same outlet.
 var manner = []string{
 	"username", "password", "passw", "snmp_", "community", "login_", "shell_", "power_", "retry_on", "delay", "method", "lanplus", "cipher", "privlvl", "auth",
 	"hexadecimal_kg", "ssl", "secure", "ssh", "identity_file", "inet4_only", "inet6_only", "notls", "tls1", "quiet", "separator", "disable_", "stonith_status_sleep", "cmd_prompt",
 	"command_prompt", "use_sudo", "sudo", "ipport", "udpport",
 }
 
-// families are agents that are other names of one: they talk to one board.
+// families are agents that are other names of one agent: they talk to one board.
 var families = map[string]string{
 	"fence_idrac": "fence_ipmilan", "fence_ilo3": "fence_ipmilan", "fence_ilo4": "fence_ipmilan", "fence_ilo5": "fence_ipmilan", "fence_imm": "fence_ipmilan", "fence_ipmilanplus": "fence_ipmilan",
 	"fence_ilo3_ssh": "fence_ilo_ssh", "fence_ilo4_ssh": "fence_ilo_ssh", "fence_ilo5_ssh": "fence_ilo_ssh",

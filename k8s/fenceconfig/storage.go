@@ -10,11 +10,11 @@ import (
 // target had accepted before is still under way.
 const LUNReset = "lun-reset"
 
-// Storage is what a method of isolation cuts a node off from, and what shows that nothing that the storage had accepted
-// before is carried out after that.
+// Storage is what a method of isolation cuts a node off from, and what shows that nothing which the storage had accepted
+// before is carried out afterwards.
 //
-// Invariant: there is none without a barrier or a time. A target that has taken a registration away may still carry out
-// writes that it had accepted from it.
+// Invariant: there is no Storage without a barrier or a time. A target that has taken a registration away may still carry
+// out writes that it had accepted under that registration.
 type Storage struct {
 	Driver  string        // CSI driver of its volumes; empty: nothing is proven by this method
 	Reset   bool          // the barrier is a reset of each logical unit

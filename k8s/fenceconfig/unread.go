@@ -52,7 +52,7 @@ func (c *Config) unread(objects Objects, used map[string]bool) {
 	}
 }
 
-// keyOf is the key of the data by which an object of this name is read; empty: it is not.
+// keyOf is the key of the data by which an object of this name is read; empty: the object is not read.
 func keyOf(name string) string {
 	switch {
 	case name == ClusterObject, name == ClusterAlias, strings.HasPrefix(name, nodePrefix):
@@ -66,7 +66,7 @@ func keyOf(name string) string {
 	}
 }
 
-// looksLike is what an object may be meant to be; empty: it is somebody else's.
+// looksLike is what an object may be meant to be; empty: the object is somebody else's.
 func looksLike(name string, data map[string]string) string {
 	plain := strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	for _, prefix := range slices.Sorted(maps.Keys(drafts)) {

@@ -38,7 +38,7 @@ func claims(f *NodeFence) bool { return touched(f) || f.Status.Held() != storm.C
 
 func touched(f *NodeFence) bool { return f.Status.Isolated || f.Status.Switched }
 
-// gone are nodes that may be cut off and have no Node any more: they may have belonged to the control plane.
+// gone are nodes that may be cut off and no longer have a Node: they may have belonged to the control plane.
 func gone(fences []NodeFence, nodes map[string]nodefence.Node) (names []string) {
 	for i := range fences {
 		if name := fences[i].Spec.NodeName; touched(&fences[i]) && !nodes[name].Exists {

@@ -23,7 +23,7 @@ const (
 	mostDatagram      = 64 // bytes; what is longer is cut off, and is none of the messages anyway
 )
 
-// owners are Nodes by their addresses. One that two Nodes have is nobody's: either might send in the other's name.
+// owners are Nodes by their addresses. An address that two Nodes have is nobody's: either might send in the other's name.
 type owners map[netip.Addr]string
 
 func (o owners) add(n *corev1.Node) {
@@ -84,7 +84,7 @@ func (c *Crashes) Start(ctx context.Context) error {
 	return c.Serve(ctx, conn)
 }
 
-// Serve is Start with a connection that is there already; it closes it.
+// Serve is Start with a connection that exists already; Serve closes the connection.
 func (c *Crashes) Serve(ctx context.Context, conn net.PacketConn) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()

@@ -53,7 +53,7 @@ func WordOf(n *corev1.Node) recovery.Word {
 	return recovery.WordOf(deaths.Boot(n.Status.NodeInfo.BootID), n.Annotations[recovery.NoteKey], values, others)
 }
 
-// nodeOf is what matters of a Node.
+// nodeOf is the part of a Node that matters here.
 func nodeOf(n *corev1.Node) nodefence.Node {
 	word := WordOf(n)
 	out := nodefence.Node{
@@ -125,8 +125,8 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 	return f, &object, nil
 }
 
-// returning is how long this replica has seen that the storages of a NodeFence are about to be given back. One that has just
-// started begins again.
+// returning is how long this replica has seen that the storages of a NodeFence are about to be given back. A replica that has
+// just started begins again.
 func (r *Runner) returning(o *nodefence.Object, now time.Time) time.Duration {
 	text := o.Status.Returns()
 	if text == "" {
@@ -142,7 +142,7 @@ func (r *Runner) silent(ctx context.Context, node string, now time.Time) (bool, 
 	return err == nil && r.leases.Silent(node, l, now), err
 }
 
-// jobs are those of one NodeFence.
+// jobs are the Jobs of one NodeFence.
 func (r *Runner) jobs(ctx context.Context, uid string) ([]nodefence.Job, error) {
 	var list batchv1.JobList
 	if err := r.Reader.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingLabels{ownerLabel: uid}); err != nil {

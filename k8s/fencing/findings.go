@@ -36,7 +36,7 @@ func (r *Runner) Proof(ctx context.Context, node, boot string) (bool, error) {
 //
 // Invariant: a death is found only when the Lease of the node has run out. A board that lies about a machine whose kubelet reaches the API
 // server would otherwise be believed by agents that cannot reach it, and act sooner than the recovery does.
-// Nor is one sent while it is in dispute.
+// Nor is a death sent while it is in dispute.
 func findings(fences []NodeFence, nodes map[string]nodefence.Node, ranOut func(node string) bool) (out []deaths.Death) {
 	for i := range fences {
 		d := deathOf(&fences[i])
@@ -70,7 +70,7 @@ func (r renewal) next(text string, read time.Time, lasts time.Duration) renewal 
 }
 
 // ranOut reports whether, when the latest read of all Leases began, the Lease of a node had not been renewed for its
-// whole duration. One that is not there says nothing.
+// whole duration. A Lease that is not there says nothing.
 //
 // Invariant: it only uses this replica's clock and the start of its reads: the node's clock, which is in the Lease,
 // may be hours behind, and a read may be slow. A replica that has just started waits as long.

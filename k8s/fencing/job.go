@@ -111,7 +111,7 @@ func only(node string) *corev1.Affinity {
 }
 
 // away keeps a pod from the node that is fenced, and has it prefer nodes where no Job has failed yet: in a small cluster
-// there are none of those left soon.
+// no such nodes are left soon.
 func away(fenced string, failed []string) *corev1.Affinity {
 	a := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{notOn(fenced)}}}
 	if len(failed) > 0 {
@@ -120,7 +120,7 @@ func away(fenced string, failed []string) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: a}
 }
 
-// notOn matches all nodes but these.
+// notOn matches all nodes except these.
 func notOn(names ...string) (t corev1.NodeSelectorTerm) {
 	for _, n := range names { // a list with more than one name is not allowed here
 		t.MatchFields = append(t.MatchFields, corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{n}})

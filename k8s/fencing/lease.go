@@ -23,7 +23,7 @@ type held struct {
 	since time.Time
 }
 
-// For is for how long this has been seen of a node.
+// For is how long this has been seen of a node.
 func (h *Held) For(node, what string, now time.Time) time.Duration {
 	was, known := (*h)[node]
 	if !known || was.what != what || was.since.After(now) {
@@ -43,7 +43,7 @@ func (h *Held) Silent(node string, l *coordinationv1.Lease, now time.Time) bool 
 	return h.For(node, text, now) > lasts
 }
 
-// ReadLease reads that of a node's kubelet. One that is not there is empty.
+// ReadLease reads the Lease of a node's kubelet. A Lease that is not there is empty.
 func ReadLease(ctx context.Context, r client.Reader, node string) (*coordinationv1.Lease, error) {
 	var l coordinationv1.Lease
 	if err := r.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node}, &l); client.IgnoreNotFound(err) != nil {
@@ -52,7 +52,7 @@ func ReadLease(ctx context.Context, r client.Reader, node string) (*coordination
 	return &l, nil
 }
 
-// renewalOf is which renewal of a Lease this is, and for how long it lasts.
+// renewalOf says which renewal of a Lease this is, and how long that lasts.
 func renewalOf(l *coordinationv1.Lease) (text string, lasts time.Duration) {
 	if l.Spec.RenewTime == nil {
 		return "", leaseLasts

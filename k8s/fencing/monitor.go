@@ -73,7 +73,7 @@ func (r *Runner) monitor(ctx context.Context, c *fenceconfig.Config) error {
 }
 
 // clear takes away the Jobs that still ask a device, when a node has to be fenced: some boards have one session. This
-// replica makes no more of them before all nodes are Ready again; another one clears its own.
+// replica makes no more of them before all nodes are Ready again; another replica clears its own.
 func (r *Runner) clear(ctx context.Context) error {
 	if r.cleared {
 		return nil

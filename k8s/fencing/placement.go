@@ -57,7 +57,7 @@ func (p *places) add(n *corev1.Node, ready bool) {
 	}
 }
 
-// tolerate has a pod run where it has to, and rather elsewhere.
+// tolerate lets a pod run where it has to, but has it prefer other nodes.
 func (p *places) tolerate(pod *corev1.PodSpec) {
 	found := slices.SortedFunc(slices.Values(p.tolerations), func(a, b corev1.Toleration) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Effect, b.Effect))

@@ -25,8 +25,8 @@ const (
 
 // strict has the API server refuse a NodeFence with a field that its schema does not have. It would drop the field otherwise.
 //
-// Invariant: what a NodeFence remembers is stored whole, or not at all. Without it a Job would count as confirmed whose
-// executor had to say more, and a storage would be noted again and again.
+// Invariant: what a NodeFence remembers is stored whole, or not at all. Without this, a Job whose executor had to say more
+// would count as confirmed, and a storage would be noted again and again.
 const strict = client.FieldValidation(metav1.FieldValidationStrict)
 
 // lacks reports whether a write was refused because of a field that is not in the schema.

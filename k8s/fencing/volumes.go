@@ -31,8 +31,8 @@ func mounted(m fenceconfig.Method) ([]corev1.Volume, []corev1.VolumeMount) {
 	return volumes, mounts
 }
 
-// planned are those of all methods of a node, in one volume: plan/NUMBER has what [mounted] has of one. All of it is
-// optional: the executor should report what is missing, instead of a pod that does not start.
+// planned are the texts and the Secrets of all methods of a node, in one volume: plan/NUMBER has what [mounted] has of one
+// method. All of it is optional: the executor should report what is missing, which a pod that does not start cannot do.
 func planned(methods []fenceconfig.Method) ([]corev1.Volume, []corev1.VolumeMount) {
 	var sources []corev1.VolumeProjection
 	text := func(object, key, path string) {

@@ -4,10 +4,10 @@
 //
 // Invariants, with the guards that keep them ([Book.Judge]):
 //
-//   - A crash kernel proves the end of a boot that the Node showed before its last message came. Two messages are needed,
-//     five seconds apart, and the Node has to be read between them: a boot that began after the first one is not meant.
+//   - A crash kernel proves the end of a boot that the Node showed before the last message came. Two messages are needed,
+//     five seconds apart, and the Node has to be read between them: a boot that began after the first message is not meant.
 //   - While the Node is Ready, nothing is proven and nothing is kept.
-//   - If boot or heartbeat of the Node change in between, its kubelet lives: it begins from the start.
+//   - If the boot or the heartbeat of the Node changes in between, its kubelet runs: the proof begins from the start.
 //
 // Anyone who can send with the address of a node can say this. But only a node that is not Ready can be lied about:
 // the recovery also waits until its Lease has run out.

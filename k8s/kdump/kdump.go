@@ -10,7 +10,7 @@ const (
 	magic   = 0x1B302A40
 	version = 1
 	size    = 8
-	// Apart is how long two messages have to be apart to be two.
+	// Apart is how much later a message has to come than another to count as a second one.
 	Apart = 5 * time.Second
 	// Quiet is how long after the last message a dump is over. Messages come every 10 s, and some are lost.
 	Quiet = 30 * time.Second

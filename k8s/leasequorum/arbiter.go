@@ -69,10 +69,10 @@ type Arbiter struct {
 func New(cfg Config, now boottime.Instant) (*Arbiter, error) {
 	t := cfg.Timing
 	if t.Term <= 0 || t.Expire < t.Term+t.Term/8 {
-		return nil, fmt.Errorf("lease tie-break: expiry %v with a term of %v: it must be longer by an eighth at least", t.Expire, t.Term)
+		return nil, fmt.Errorf("lease tie-break: expiry %v with a term of %v: the expiry must be longer by at least an eighth", t.Expire, t.Term)
 	}
 	if t.Longest <= 0 {
-		return nil, errors.New("lease tie-break: a horizon for those who state none is mandatory")
+		return nil, errors.New("lease tie-break: a horizon for nodes that state none is mandatory")
 	}
 	if cfg.Log == 0 || cfg.Boot == 0 || cfg.Roster.Self < 0 {
 		return nil, errors.New("lease tie-break: name of the lease, boot nonce and a roster with this node are mandatory")

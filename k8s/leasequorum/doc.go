@@ -1,6 +1,6 @@
 // Package leasequorum decides an equal split by one coordination.k8s.io Lease, so that at most
 // one half is granted the right to live. It is the pure part: what may be written into the
-// Lease, and who may feed by it until when.
+// Lease, and who may feed by the Lease until when.
 //
 // # State and invariants
 //
@@ -19,12 +19,12 @@
 //	K4  among the same nodes a grant may follow at once, if it keeps each token or replaces
 //	    one that is proven to have moved on
 //	K5  a Lease that names nobody is treated like one whose holders are unknown: only K3's
-//	    time frees it. So who deletes the Lease delays a decision, and makes no second half
+//	    time frees it. So anybody who deletes the Lease delays a decision, and makes no second half
 //	K6  a half asks for a grant only if all of it are known to break ties by this Lease: else both
 //	    halves could win, each its own way. It is the caller's to judge (lease.md T1 to T4)
-//	K7  the Lease says how long the horizon of each holder is, that is, for how long it may run
-//	    on when it feeds no more. A node states one with each token, and takes another token
-//	    before a longer one. A node that has stated none is taken to have the longest there is
+//	K7  the Lease says how long the horizon of each holder is, that is, how long the holder may run
+//	    on when it feeds no more. A node states a horizon with each token, and takes another token
+//	    before a longer horizon. A node that has stated none is taken to have the longest there is
 //	K8  a member of the granted half that has moved its token on, and says that it counts a majority with
 //	    this node in it, does not end the grant for this node, whose token stands: see K2 and K3
 //

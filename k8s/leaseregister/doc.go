@@ -3,21 +3,21 @@
 //
 // # The object
 //
-// One Lease for each group, named by [Name], in the namespace of the agent. All that is
-// decided by stands in the annotation [Annotation]; spec shows people the holders and when
-// the grant was last written, and is never read.
+// There is one Lease for each group, named by [Name], in the namespace of the agent. All decisions
+// rest on the annotation [Annotation]; spec shows people the holders and when the grant was last
+// written, and is never read.
 //
 // # What makes it a register
 //
-// A write carries the UID and the resourceVersion it replaces; the API server refuses it if
-// either is another by now. The UID matters: a Lease may be created by an update, so a write
-// to a deleted one has to be refused by it. Each record has a tag of its own, without which
-// an update could change nothing and then keep its resourceVersion. Reads ask for the latest
+// A write carries the UID and the resourceVersion that it replaces; the API server refuses the write
+// if either has changed. The UID matters: a Lease may be created by an update, so only the UID
+// makes the server refuse a write to a deleted Lease. Each record has a tag of its own: without
+// it an update could change nothing and then keep its resourceVersion. Reads ask for the latest
 // version; nothing is retried here, and an answer that does not say what happened is
 // leasequorum.Unknown.
 //
-// What cannot be decoded is unknown too, never a Lease that names nobody; it has to be deleted
-// by hand, which is safe at any time.
+// A Lease that cannot be decoded is unknown too, and never taken for one that names nobody; it has
+// to be deleted by hand, which is safe at any time.
 //
 // # Concurrency and blocking
 //

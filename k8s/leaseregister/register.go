@@ -37,7 +37,7 @@ type Register struct {
 	ops    chan leasequorum.Op
 }
 
-// Name is the name of a group's Lease. What the name of an object cannot have becomes a hyphen.
+// Name is the name of a group's Lease. A character that the name of an object cannot have becomes a hyphen.
 // The role and the policy of the chart name the Lease so, too.
 func Name(cluster, group string) string {
 	return strings.Map(func(c rune) rune {
@@ -67,8 +67,8 @@ func New(c Config) (*Register, error) {
 	return &Register{config: c, rest: api, ops: make(chan leasequorum.Op, 1)}, nil
 }
 
-// Submit hands over an operation. There is room for one besides that under way, which is more
-// than an Arbiter ever has; ok is false if it is taken.
+// Submit hands over an operation. There is room for one besides the operation under way, which is more
+// than an Arbiter ever needs; ok is false if that room is taken.
 func (r *Register) Submit(op leasequorum.Op) (ok bool) {
 	select {
 	case r.ops <- op:
@@ -106,7 +106,7 @@ func (r *Register) Do(ctx context.Context, op leasequorum.Op) leasequorum.Comple
 	}
 	switch {
 	case err == nil && op.Kind != leasequorum.Read && done.Record.Tag != op.Record.Tag:
-		// An admission webhook that meddles with it, for one.
+		// For example, an admission webhook has changed it.
 		done.Outcome, done.Err = leasequorum.Unknown, fmt.Errorf("lease %s/%s: it does not hold what was written", r.config.Namespace, r.config.Name)
 	case err == nil:
 		done.Outcome = leasequorum.Done

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// slowestRetry is between two attempts to write an [Annotation]. It is shorter than [longestPause]: the API
-	// server is often away when a node dies, and somebody waits for this.
+	// slowestRetry is the longest pause between two attempts to write an [Annotation]. It is shorter than [longestPause]
+	// because the API server is often away when a node dies, and somebody waits for the annotation.
 	slowestRetry = 15 * time.Second
-	// firstRefused and refusedPause are until a server that forbids the annotation is asked again, at first and in the
-	// end. One that starts forbids everything for some seconds, until it has its policies.
+	// firstRefused and refusedPause are the first and the longest pause before a server that forbids the annotation is
+	// asked again. A server that starts forbids everything for some seconds, until it has its policies.
 	firstRefused, refusedPause = time.Second, 10 * time.Minute
 )
 
-// Annotation keeps one annotation of the Node, by patches with nothing else in them: a server whose policy does not
-// know the annotation yet refuses that one, and not what a [Writer] writes.
+// Annotation keeps one annotation of the Node, by patches that contain nothing else: a server whose policy does not
+// know the annotation yet refuses only these patches, and not what a [Writer] writes.
 type Annotation struct {
 	node, key string
 	client    rest.Interface
@@ -42,7 +42,7 @@ type Annotation struct {
 	state  ownnode.State
 }
 
-// NewAnnotation returns one of which nothing is known yet. Config.Registry is not used.
+// NewAnnotation returns an annotation of which nothing is known yet. Config.Registry is not used.
 func NewAnnotation(c Config, key string) (*Annotation, error) {
 	if c.Client == nil || c.Node == "" || key == "" {
 		return nil, errors.New("annotation of this node's Node: client, name and key are mandatory")
@@ -55,12 +55,12 @@ func NewAnnotation(c Config, key string) (*Annotation, error) {
 }
 
 // Want says what the annotation is to be; nil: it must not be there. It is written at a random moment within the
-// time given, so that the agents of a group that all have the same to say do not say it at one moment.
+// time given, so that the agents of a group, which all have the same to say, do not write at one moment.
 func (a *Annotation) Want(value *string, within time.Duration) { a.want(value, within, true) }
 
 // Renew is [Annotation.Want] for what is said over and over, with another number each time. While the server forbids the
-// annotation it makes nobody ask sooner: without that a policy that does not know it would be asked for good at the pace of
-// those who renew. A withdrawal does not wait.
+// annotation, Renew does not make the next attempt come sooner: else a server whose policy does not know the annotation
+// would be asked for ever at the pace of the renewals. A withdrawal does not wait.
 func (a *Annotation) Renew(value *string, within time.Duration) { a.want(value, within, false) }
 
 func (a *Annotation) want(value *string, within time.Duration, hurry bool) {
@@ -98,7 +98,7 @@ func (a *Annotation) missing() (w Wish, within time.Duration) {
 	return differing(Wish{a.key: a.value}, a.state.Annotations), a.within
 }
 
-// refusal is what the server has forbidden, and until when it is not asked again.
+// refusal is what the server has forbidden, and until when the server is not asked again.
 type refusal struct {
 	until   time.Time
 	wishes  int  // that there had been
@@ -158,7 +158,7 @@ func (a *Annotation) Run(ctx context.Context) {
 	}
 }
 
-// hint is what to do about a server that forbids it.
+// hint is what to do about a server that forbids the annotation.
 func (a *Annotation) hint() string {
 	return "the ValidatingAdmissionPolicy own-node of the agents, whose full name the error has, does not allow " + a.key +
 		" if it is older than this agent; or their ClusterRole does not allow to patch nodes. Update them: apply the manifests of this agent's version"
@@ -171,8 +171,8 @@ func (a *Annotation) trying() refusal {
 	return refusal{wishes: a.wishes, removal: a.value == nil}
 }
 
-// hurries reports whether there is another wish than the one that was refused, or a withdrawal of it: that must not wait for
-// minutes because a server was not ready for what came before.
+// hurries reports whether there is another wish than the one that was refused, or a withdrawal of that one. Neither may wait
+// for minutes because a server was not ready for the wish before.
 func (a *Annotation) hurries(last refusal) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

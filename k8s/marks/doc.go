@@ -15,9 +15,9 @@
 // # Bounds
 //
 // Writing is the lowest of priorities: what cannot be written within [writeTimeout] is tried
-// again with growing pauses; only the newest wishes count; of Events the newest [queueLength]
-// are kept, no older than [eventAge], and no more than [eventBurst] at once and one in
-// [eventInterval] are sent for long. What is dropped is counted.
+// again with growing pauses, and only the newest wishes are written. The newest [queueLength]
+// Events are kept, if they are no older than [eventAge]. At most [eventBurst] are sent at once,
+// and in the long run one in each [eventInterval]. What is dropped is counted.
 //
 // # Concurrency
 //

@@ -35,7 +35,7 @@ const (
 	QuorumRegained     Reason = "QuorumRegained"
 	TieBreakWon        Reason = "TieBreakWon"
 	TieBreakLost       Reason = "TieBreakLost"
-	DryRun             Reason = "DryRun" // watchdog.driver is none: what is said of the watchdog would only be so
+	DryRun             Reason = "DryRun" // watchdog.driver is none: what is said of the watchdog only would happen
 )
 
 // warns reports whether an Event is a Warning.
@@ -131,7 +131,8 @@ func (w *Writer) send(ctx context.Context, b *bucket) (pause time.Duration, err 
 	}
 }
 
-// event is of a v1 Event what this package writes. See [client.Node] for why it is not that of k8s.io/api/core/v1.
+// event is the part of a v1 Event that this package writes. [client.Node] says why the type of k8s.io/api/core/v1 is not
+// used.
 type event struct {
 	metav1.TypeMeta     `json:",inline"`
 	metav1.ObjectMeta   `json:"metadata"`

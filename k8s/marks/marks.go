@@ -34,7 +34,7 @@ const (
 	longestPause = 2 * time.Minute
 )
 
-// Wish is which labels and annotations there must be, by key. Nil: it must not be there.
+// Wish says which labels and annotations there must be, by key. A nil value: the key must not be there.
 type Wish map[string]*string
 
 // Config is what a [Writer] needs. Logger, which names the node, Registry and Rand may be nil.
@@ -78,7 +78,7 @@ func New(c Config) (*Writer, error) {
 	return w, nil
 }
 
-// Want adds wishes to those from before, in place of those with the same keys.
+// Want adds wishes to the earlier ones, and replaces those with the same keys.
 func (w *Writer) Want(labels, annotations Wish) {
 	w.mu.Lock()
 	maps.Copy(w.labels, labels)
@@ -160,7 +160,7 @@ func (w *Writer) mark(ctx context.Context) error {
 	w.log.Debug("wrote to this node's Node", "labels", len(labels), "annotations", len(annotations))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// The watch says the same, a little later; until then nothing is written twice.
+	// The watch says the same a little later; before that, nothing is written twice.
 	w.node.Labels, w.node.Annotations = n.Labels, n.Annotations
 	return nil
 }
@@ -176,7 +176,7 @@ func differing(want Wish, have map[string]string) Wish {
 	return out
 }
 
-// Patch sets and removes labels and annotations of a Node, and returns what it is then.
+// Patch sets and removes labels and annotations of a Node, and returns the Node as it is afterwards.
 func Patch(ctx context.Context, c rest.Interface, node string, labels, annotations Wish) (*client.Node, error) {
 	var body struct {
 		Metadata struct {

@@ -15,7 +15,7 @@ import (
 // Patience is how long a list that removes members has to be shown before it counts.
 const Patience = 30 * time.Second
 
-// Addresses are a node's, by the name of the network.
+// Addresses are the addresses of a node, by the name of the network.
 type Addresses = map[string]string
 
 // Book is the list of a group as the controller keeps it. It is a value: nothing in it is changed.
@@ -23,7 +23,7 @@ type Book struct {
 	Group   string
 	Epoch   uint64               // 0: there is no list yet
 	Members []roster.Member      // sorted by name
-	Reports map[string]Addresses // what the agents have told, by node
+	Reports map[string]Addresses // what the agents have reported, by node
 	Former  []string             // who was removed, the latest last: they have to be told so
 }
 
@@ -41,7 +41,7 @@ type Facts struct {
 	Group   string
 	Nodes   []string             // names of the Nodes of the group, read after the book
 	Reports map[string]Addresses // told to this replica by the agents that follow it, by node
-	Past    map[string]Addresses // told by agents that followed this replica once: another one may know better by now
+	Past    map[string]Addresses // reported by agents that followed this replica once: another replica may know better by now
 	Floor   uint64               // the highest epoch that this replica has ever seen
 	Have    []uint64             // what the members that follow this replica use
 	Wall    int64                // seconds since 1970
@@ -106,7 +106,7 @@ func Step(book *Book, f Facts, d *Doubt) Outcome {
 // mostEpoch is more than any epoch is, which are seconds since 1970: it is in the year 2242.
 const mostEpoch = 1 << 33
 
-// mostHave is the highest epoch that most of those who follow have, if they are enough of the members to be believed; 0: they are not.
+// mostHave is the highest epoch that most of the members who follow have, if these are enough of the members to be believed; else 0.
 //
 // A group may use a list that no book has: it was numbered by its nodes, who followed no controller for a while, and their numbers are
 // ahead of the clock. One agent that lies, or was lied to, raises nothing.
@@ -124,7 +124,7 @@ func mostHave(have []uint64, members int) uint64 {
 // next is the epoch after another one.
 func next(previous uint64, wall int64) uint64 { return max(previous+1, uint64(max(1, wall))) }
 
-// former are those who were members and are none.
+// former are the nodes that were members and are members no more.
 func former(book *Book, members []roster.Member) []string {
 	is := func(list []roster.Member, name string) bool {
 		return slices.ContainsFunc(list, func(m roster.Member) bool { return m.Name == name })
@@ -138,10 +138,10 @@ func former(book *Book, members []roster.Member) []string {
 	return out[max(0, len(out)-mostFormer):]
 }
 
-// merged are the reports that stand: of Nodes of the group, and of members that may be doubted to have left.
+// merged are the reports that stay in effect: of Nodes of the group, and of members of which it is in doubt whether they have left.
 //
-// Invariant: an agent that follows no more does not outweigh the book. Its agent may have told another replica something else, and the two
-// would write each other's lists away without end.
+// Invariant: an agent that no longer follows does not outweigh the book. It may have told another replica something else, and the two
+// replicas would overwrite each other's lists without end.
 func merged(book *Book, f Facts) map[string]Addresses {
 	out := map[string]Addresses{}
 	keep := func(node string) bool {
@@ -158,7 +158,7 @@ func merged(book *Book, f Facts) map[string]Addresses {
 	return out
 }
 
-// listed are the members that the Nodes make, and those who have told no addresses.
+// listed are the members that the Nodes make, and those that have reported no addresses.
 func listed(nodes []string, reports map[string]Addresses) (members []roster.Member, missing []string) {
 	for _, n := range slices.Sorted(slices.Values(nodes)) {
 		if a := reports[n]; len(a) > 0 {

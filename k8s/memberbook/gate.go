@@ -38,7 +38,7 @@ type Here struct {
 	Wall     int64 // seconds since 1970
 }
 
-// Refusal is why an offer is not taken. Its values are those of a metric's label.
+// Refusal says why an offer is not taken. Its values are the values of a metric's label.
 type Refusal string
 
 // The refusals.
@@ -55,7 +55,7 @@ const (
 	NotListed  Refusal = "unlisted" // a node without a list waits for one with itself
 )
 
-// Gate refuses lists. What it lets through is a proposal and no more: it comes into force under joint majorities.
+// Gate refuses lists. A list that it lets through is only a proposal, which comes into force under joint majorities.
 type Gate struct {
 	Group string
 	Self  string
@@ -68,7 +68,7 @@ type Gate struct {
 // Last is the newest list that was let through.
 func (g *Gate) Last() roster.Ref { return g.last }
 
-// Look judges an offer. again is when to look at the same one again, with NotYet.
+// Look judges an offer. again is when to look at the same offer again, with NotYet.
 //
 // Invariant: anyone who lies to this node alone, or is behind, changes nothing here; anyone who lies to all cannot remove more than half of a
 // group at once, nor give a node an address of its choice, nor number lists so high that no later one counts.
@@ -137,7 +137,7 @@ func (g *Gate) doubt(r *roster.Roster, h Here) (Refusal, string, time.Duration) 
 	return Taken, "", 0
 }
 
-// fits reports why a list cannot be gone by on the networks of this node.
+// fits reports why a list cannot be used on the networks of this node.
 func fits(r *roster.Roster, own Addresses) error {
 	if err := consistent(r.Members); err != nil {
 		return err

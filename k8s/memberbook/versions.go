@@ -6,8 +6,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// SetBack is how long an older version has to be shown until it counts. No replica is behind for so long that can have a token
-// checked: the cluster was set back to a backup, and counts its versions from there.
+// SetBack is how long an older version has to be shown until it counts. No replica that can have a token checked is behind for
+// so long: the cluster was set back to a backup, and counts its versions from there.
 const SetBack = 10 * time.Minute
 
 // Versions refuses what is older than what is known. The zero value knows nothing.
@@ -20,7 +20,7 @@ type Versions struct {
 // Begin takes the version of what is remembered.
 func (v *Versions) Begin(version uint64) { *v = Versions{known: version} }
 
-// Look reports whether what has this version counts. What does not has to be looked at again as long as it is shown.
+// Look reports whether a state with this version counts. A state that does not count has to be looked at again as long as it is shown.
 //
 // Invariant: a replica that is behind does not show a node the time before its maintenance. Version 0 says nothing, and counts.
 func (v *Versions) Look(version uint64, now boottime.Instant) bool {

@@ -8,16 +8,17 @@
 // Invariants, with the guards that keep them:
 //
 //   - No Job runs twice for one try. A Job is made suspended, its UID is written into the NodeFence under a precondition on
-//     its resourceVersion, and only a Job whose UID stands there is started. One that a late controller makes again has
+//     its resourceVersion, and only a Job whose UID is written there is started. A Job that a late controller makes again has
 //     another UID and never runs.
 //   - Nothing is cut off before the image has said that each method of the node is possible: its program, options and Secrets
-//     are there. What is only found when its turn comes would leave a node without its storage, and with its power and its pods.
+//     are there. A fault that is found only when a method's turn comes would leave a node without its storage, but with its
+//     power and its pods.
 //   - No on before the last off. An on is made only after each off of the same try has succeeded, and another try begins
 //     only when nothing of the one before can run any more.
 //   - The storage of a boot that was isolated is given back only when that boot has ended: the Node is Ready with another
 //     one, or a proof says so that nothing has spoken against, and its Lease has run out.
-//   - What was heard after it was called dead is never treated worse than what nothing is known of. A dispute withdraws all
-//     that rests on any proof, from the first moment; and so do two agents that see the boot, as long as
+//   - A boot that was heard after it was called dead is never treated worse than a boot of which nothing is known. A dispute
+//     withdraws all that rests on any proof, from the first moment; and so do two agents that see the boot, as long as
 //     they do.
 //   - Power is proof only when each method that switches it off was confirmed by its device, and all of them were off when
 //     they were asked once more at one time: after the last has said off, also if nothing was switched.

@@ -75,7 +75,7 @@ func (d *decision) plan() []item {
 // asks reports whether a Job asks for the status, and switches nothing.
 func asks(role Role) bool { return role == Check || role == Again }
 
-// onlyAsks reports whether it is no failure that this Job has not found a supply off: before anything is switched they
+// onlyAsks reports whether it is no failure that this Job has not found a supply off: before anything is switched, supplies
 // are on.
 func (e *Entry) onlyAsks() bool { return e.Role == Check || e.Role == Again && e.Step == Isolation }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// AnywayAnnotation of a NodeFence is the word of a person who has looked at the Nodes that are not Ready, and wants it to go
-// on all the same.
+// AnywayAnnotation of a NodeFence is the word of a person who has looked at the Nodes that are not Ready, and wants the
+// NodeFence to go on all the same.
 const AnywayAnnotation = "fencing-agent.io/fence-anyway"
 
 // gate is asked before each step that isolates the node or cuts its power, before each try of one, and before each method of
@@ -76,7 +76,7 @@ func (d *decision) ordered(step Step) bool {
 	return by != "" && (step == by || by == Isolation && step == Power && len(d.Config.Isolation) == 0)
 }
 
-// hold says in the NodeFence by which limit it is held up.
+// hold writes into the NodeFence which limit holds it up.
 func (d *decision) hold(step Step) Action {
 	s := &d.status
 	text := d.Policy.Text

@@ -22,7 +22,7 @@ func (d *decision) seen() bool {
 //
 // Invariant: a dispute withdraws all that rests on a proof of agents, devices or a crash kernel. What the
 // Node says, and agents that see the boot, counts as long as they say so, since it may be taken back; what was noted here
-// counts for good. So a boot that was heard is never treated worse than one of which nothing is known.
+// counts for good. So a boot that was heard is never treated worse than a boot of which nothing is known.
 func (d *decision) withdrawn() bool {
 	return d.disputed() || d.seen() || d.status.Proof != nil && d.status.Proof.Contradicted
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// Step is what is being done to a node.
+// Step says what is being done to a node.
 type Step string
 
 // The steps, in their order.
@@ -127,7 +127,7 @@ type Status struct {
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
-// PolicyAllows is the type of the condition that says whether limits for storms hold this up.
+// PolicyAllows is the type of the condition that says whether limits for storms hold this NodeFence up.
 const PolicyAllows = "PolicyAllows"
 
 // Condition has the form of the conditions of Kubernetes.
@@ -139,7 +139,7 @@ type Condition struct {
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
 }
 
-// Held is by which limit this is held up; empty: by none.
+// Held is the limit that holds this NodeFence up; empty: none does.
 func (s *Status) Held() string {
 	for _, c := range s.Conditions {
 		if c.Type == PolicyAllows && c.Status == "False" {
@@ -196,7 +196,7 @@ type Node struct {
 	Seen []string
 }
 
-// Job is what it shows of a Job of this NodeFence.
+// Job is what the API server shows of a Job of this NodeFence.
 type Job struct {
 	Name, UID, Version  string
 	Suspended           bool

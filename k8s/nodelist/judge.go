@@ -11,7 +11,7 @@ import (
 // Suspicion is why a list that the API server shows is not believed as it stands.
 type Suspicion struct {
 	Text string
-	// Again says that it is believed if it is still shown after a while; else it takes an
+	// Again says that the list is believed if it is still shown after a while; else it takes an
 	// operator who annotates a Node of the group with [ConfirmAnnotation] and Digest.
 	Again  bool
 	Digest string

@@ -37,8 +37,8 @@ const (
 
 	firstPause   = 2 * time.Second
 	longestPause = 2 * time.Minute
-	// A node without a list looks more often, since the first one takes that all have seen
-	// the same; but not for ever.
+	// A node without a list looks more often, because the first list requires that all nodes have
+	// seen the same; but not for ever.
 	youngPause        = 10 * time.Second
 	youngLongestPause = 5 * time.Minute
 )
@@ -131,8 +131,8 @@ func nodeOf(n *client.Node) Node {
 	return out
 }
 
-// Run looks until ctx ends: soon after the start, then every interval, and soon after a value
-// in again, which says that another node uses a list that is not known here.
+// Run looks at the Nodes until ctx ends: soon after the start, then every interval, and soon after each value from the
+// channel again, which says that another node uses a list that is not known here.
 func (s *Source) Run(ctx context.Context, again <-chan struct{}) {
 	backoff := client.Backoff{First: firstPause, Most: longestPause, Rand: s.cfg.Rand}
 	asked := client.Backoff{First: firstPause, Most: longestPause, Rand: s.cfg.Rand}
@@ -158,7 +158,7 @@ func (s *Source) Run(ctx context.Context, again <-chan struct{}) {
 			return
 		case err != nil:
 			pause = backoff.Next(err)
-			s.trouble("cannot ask the API server for Nodes; the known list of members stands", "error", err.Error(), pause)
+			s.trouble("cannot ask the API server for Nodes; the known list of members stays in use", "error", err.Error(), pause)
 		case soon > 0:
 			backoff.Reset()
 			pause = soon
@@ -227,7 +227,7 @@ func (s *Source) round(ctx context.Context, urgent bool) (soon time.Duration, er
 	}
 	members, notes, err := Members(nodes, s.cfg.Networks, present)
 	if err != nil {
-		s.trouble("the Nodes of the group make no list of members; the known one stands", "problem", err.Error(), 0)
+		s.trouble("the Nodes of the group do not make a usable list of members; the known list stays in use", "problem", err.Error(), 0)
 		return 0, nil
 	}
 	if soon := s.doubt(present, members, nodes); soon != 0 {

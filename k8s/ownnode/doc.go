@@ -20,9 +20,9 @@
 //
 // # What is known while the API server is away
 //
-// The last State stands. Nothing is reported and nothing expires: how old it is has no
-// bearing on the verdict. So a maintenance that began before the outage goes on, and one
-// that would begin during the outage is not noticed; the disable file is there for that.
+// The last State stays in effect. Nothing is reported and nothing expires: how old the State is
+// has no bearing on the verdict. So a maintenance that began before the outage goes on, and a
+// maintenance that begins during the outage is not noticed; the disable file is there for that.
 //
 // # Concurrency
 //

@@ -14,7 +14,7 @@ const RemovalTaint = "ToBeDeletedByClusterAutoscaler"
 // State is what is known of this node's Node. Its maps must not be changed.
 type State struct {
 	Known       bool              `json:"known"`  // the API server has shown the Node once
-	Exists      bool              `json:"exists"` // false with Known: it was there and is gone
+	Exists      bool              `json:"exists"` // false with Known: the Node was there and is gone
 	UID         string            `json:"uid,omitempty"`
 	Version     uint64            `json:"version,omitempty"` // of what the controller has shown; states are equal whatever it is
 	Deleting    bool              `json:"deleting,omitempty"`
@@ -64,7 +64,7 @@ type Rules struct {
 type Signals struct {
 	Maintenance string // the annotations that are present, separated by commas
 	None        string // those that say that there is no maintenance
-	Removal     string // why the Node is held to be leaving for good
+	Removal     string // why the Node is taken to be leaving for good
 	Unknown     bool   // nothing is known of the Node
 }
 

@@ -42,8 +42,8 @@ type Config struct {
 	Remembered State
 	// OnState is told of each change of what is known, from Run's goroutine.
 	OnState func(State)
-	// OnReach is told whether the API server has answered the last request, each time that this changes; nil: nobody wants to know. It
-	// is called as OnState is, and once at the start.
+	// OnReach is told whether the API server has answered the last request, each time that this changes, and once at the
+	// start; nil: nobody wants to know. It is called from Run's goroutine.
 	OnReach func(bool)
 	// Rand spreads the requests of many nodes over time. It is used by Run's goroutine only.
 	Rand *rand.Rand

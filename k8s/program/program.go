@@ -30,7 +30,7 @@ const (
 	syncWait = time.Second
 )
 
-// Flags are those of a program. All that is wrong with them is told at once.
+// Flags are the flags of a program. All that is wrong with them is reported at once.
 type Flags struct {
 	*flag.FlagSet
 	Version  string
@@ -40,7 +40,7 @@ type Flags struct {
 	wrong    []error
 }
 
-// NewFlags returns a set that has --log-level and --version. linked is the version that the linker has set, if it has.
+// NewFlags returns a set that has --log-level and --version. linked is the version that the linker has set, if any.
 func NewFlags(program, linked string) *Flags {
 	f := &Flags{FlagSet: flag.NewFlagSet(program, flag.ContinueOnError), Version: linked}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -53,7 +53,7 @@ func NewFlags(program, linked string) *Flags {
 	return f
 }
 
-// Read reads them. If they ask for the usage or the version, it prints that, and the error is [flag.ErrHelp].
+// Read reads the flags. If they ask for the usage or the version, Read prints it, and the error is [flag.ErrHelp].
 func (f *Flags) Read(args []string, stdout io.Writer, usage string) error {
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -69,7 +69,7 @@ func (f *Flags) Read(args []string, stdout io.Writer, usage string) error {
 	}
 }
 
-// Wrong takes down what is wrong, if it is.
+// Wrong notes what is wrong, if anything is.
 func (f *Flags) Wrong(is bool, format string, args ...any) {
 	if is {
 		f.wrong = append(f.wrong, fmt.Errorf(format, args...))
@@ -120,7 +120,7 @@ type API struct {
 	Types      []func(*runtime.Scheme) error
 }
 
-// Manager returns one that is alive while it runs, and ready when its caches have been filled.
+// Manager returns a manager that is alive while it runs, and ready when its caches have been filled.
 func Manager(a API, o ctrl.Options, log *slog.Logger) (ctrl.Manager, error) {
 	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
 	rc, err := client.Load(a.Kubeconfig)

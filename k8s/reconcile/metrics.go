@@ -57,7 +57,7 @@ func NewMetrics(r prometheus.Registerer, dryRun bool) *Metrics {
 	return m
 }
 
-// move notes that a node has gone from one phase to another.
+// move notes that a node has changed from one phase to another.
 func (m *Metrics) move(node string, from, to recovery.Phase, after time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// WriteNodes tells people about each Node that this replica works at, a line each: what it does there, and what it
-// waits for. It is served under /nodes.
+// WriteNodes writes a line for each Node that this replica works at: what the replica does there, and what it waits for.
+// The text is for people, and served under /nodes.
 func (r *Reconciler) WriteNodes(out io.Writer) { r.Picture().Write(out) }
 
 // Write has a line for each Node.

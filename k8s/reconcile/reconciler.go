@@ -125,7 +125,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: time.Millisecond}, nil
 }
 
-// take finds the work of a Node. It is nil if there is none, and to be waited for if others come first.
+// take finds the work of a Node. The work is nil if there is none, and to be waited for if other replicas come first.
 func (r *Reconciler) take(name string) (*work, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,9 +167,9 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// alive are the replicas that this one leaves a Node to. One on a Node that somebody calls dead is listed until its pod
-// is evicted, and in each second death of two nodes that have the replicas it would be the first in the order. If it
-// runs all the same, two of them begin at once, which is harmless. The caller holds the mutex.
+// alive are the replicas to which this one leaves a Node. A replica on a Node that somebody calls dead is listed until its
+// pod is evicted; if two nodes have the replicas, it would be the first in the order in every second death. If that
+// replica runs all the same, two replicas begin at once, which is harmless. The caller holds the mutex.
 func (r *Reconciler) alive() []string {
 	var names []string
 	for _, o := range r.options.Replicas() {

@@ -87,7 +87,7 @@ var requestNames = map[recovery.Kind]string{
 	recovery.SetTaint: "set taint", recovery.RemoveTaint: "remove taint", recovery.SetNote: "note a dispute", recovery.DeletePod: "delete pod",
 }
 
-// event is one on the Node. kubectl describe node finds it by the name, which Events about Nodes have as their UID.
+// event makes an Event on the Node. kubectl describe node finds it by the name, which Events about Nodes have as their UID.
 func (r *Reconciler) event(node, boot string, related runtime.Object, reason, format string, args ...any) {
 	kind := corev1.EventTypeNormal
 	if reason == reasons[recovery.InDispute] || reason == reasons[recovery.Held] || reason == reasons[recovery.Foreign] {

@@ -48,7 +48,7 @@ func (r *Reconciler) Setup(mgr manager.Manager) error {
 	}
 	if r.options.Reported != nil {
 		if err := c.Watch(source.Kind(mgr.GetCache(), client.Object(&corev1.ConfigMap{}), handler.EventHandler(r.reports()))); err != nil {
-			return fmt.Errorf("watch what agents tell of dead nodes: %w", err)
+			return fmt.Errorf("watch what agents report about dead nodes: %w", err)
 		}
 	}
 	found := make(chan event.GenericEvent)

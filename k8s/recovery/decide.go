@@ -120,9 +120,9 @@ func (m *Machine) note(now time.Time, l Lease) bool {
 }
 
 // watched reports whether the Lease has stayed as it is for as long as a kubelet takes to renew it. renewTime is by the
-// kubelet's clock: one that is behind writes Leases that have run out. That Ready is Unknown does not stand for it:
+// kubelet's clock: a clock that is behind writes Leases that have run out. A Ready that is Unknown cannot replace the watch:
 // kube-controller-manager has watched the Lease by its own clock, but a kubelet that renews it again and may not patch
-// its Node leaves Ready as it is. Nor does this stand for a Lease that has run out: a kubelet whose API server dies is
+// its Node leaves Ready as it is. Nor can the watch replace a Lease that has run out: a kubelet whose API server dies is
 // silent for two timeouts more (docs/adr/0029).
 func (m *Machine) watched(l Lease) bool {
 	return m.looked.Sub(m.leaseAt) >= l.renewal()
@@ -143,7 +143,7 @@ func (m *Machine) untainted(now time.Time, l Lease) {
 
 const noteHint = ": nothing is done for it while the annotation " + NoteKey + " is on the Node"
 
-// begin reports whether all holds that the barrier needs. If not, it has said what is awaited.
+// begin reports whether everything that the barrier needs is so. If not, begin has said what is awaited.
 func (m *Machine) begin(now time.Time, l Lease, believed bool) bool {
 	switch {
 	case !believed:

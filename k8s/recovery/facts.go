@@ -41,7 +41,7 @@ func BootOf(value string) (boot string, isDisputed bool) {
 	return "", false
 }
 
-// Word is what a Node says of the end of the boot that it shows.
+// Word is what a Node says about the end of the boot that it shows.
 type Word struct {
 	Fenced   string // that boot: it is believed to have ended, and nothing has spoken against that
 	Disputed string // that boot: it was called dead, and was heard after that
@@ -97,7 +97,7 @@ func (l Lease) over(now time.Time) bool { return l.Exists && now.Sub(l.Renewed) 
 // 4 % of that (wait.JitterUntil in component-helpers' lease controller), and what a request takes.
 func (l Lease) renewal() time.Duration { return l.Duration/4 + l.Duration/100 + renewalDelay }
 
-// Fresh reports whether somebody renews it, by any clock that is worth anything: kubelets do so after a quarter of its
+// Fresh reports whether somebody renews the Lease, by any clock that is worth anything: kubelets do so after a quarter of its
 // duration. Between half and all of it nothing is concluded, since replicas' clocks differ: a clock that is so far ahead that by it the
 // Lease of a node that runs has run out finds no reporter fresh.
 func (l Lease) Fresh(now time.Time) bool { return l.Exists && now.Sub(l.Renewed) <= l.Duration/2 }

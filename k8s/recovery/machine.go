@@ -167,7 +167,7 @@ func (m *Machine) act(now time.Time) (Request, bool) {
 	return r, true
 }
 
-// byLook reports whether it is a look at the Lease that allows a write.
+// byLook reports whether a look at the Lease is what allows a write.
 func (m *Machine) byLook(r Request) bool {
 	return r.Kind == DeletePod || r.Kind == SetTaint && r.Value == Fenced(m.node.Boot)
 }
@@ -177,7 +177,7 @@ func (m *Machine) stale(now time.Time, r Request) bool {
 	return m.byLook(r) && now.Sub(m.looked) > maxAge
 }
 
-// await drops what the answer about the Lease came too late for. The first time another look follows at once; then the
+// await drops the write for which the answer about the Lease came too late. The first time another look follows at once; then the
 // API server is overloaded, and gets a pause. It does not grow: what waits is a failover, and an answer that takes longer
 // than a request may is a failure, after which the pauses do.
 func (m *Machine) await(now time.Time) {

@@ -30,7 +30,7 @@ const SlowAnswers = "SlowAnswers"
 // Writes counts what was written.
 type Writes struct{ Tainted, Removed, Deleted, Conflicts int }
 
-// State is what to tell people of a Node.
+// State is what to tell people about a Node.
 type State struct {
 	Phase     Phase
 	Text      string

@@ -49,7 +49,7 @@ type Fence struct {
 	GivenUp      bool
 	Proven       bool // that its boot has ended
 	Contradicted bool // and the kubelet was heard after that
-	Lies         bool // devices, or a message, have called that boot dead, and something speaks against it: a person has to look
+	Lies         bool // devices, or a message, have called that boot dead, and something contradicts this: a person has to look
 	Message      string
 }
 
@@ -58,7 +58,7 @@ type Facts struct {
 	Now       time.Time
 	Name      string // of the node
 	Deleting  bool
-	TimedOut  bool // who made it has given it up
+	TimedOut  bool // its maker has given it up
 	Finalizer bool
 	Spec      Spec
 	Status    Status

@@ -4,12 +4,12 @@
 //
 // Invariants, with the guards that keep them:
 //
-//   - A remediation is a wish and proves nothing. All that it brings about is that a NodeFence may begin at once, for a
-//     node that is not Ready; limits of storms and the configuration hold as ever ([Wishes]).
-//   - It is about the boot that the Node showed when it was first seen. It wishes nothing for another one, and Succeeded
-//     is True only when that boot has ended.
-//   - A wish that was taken back, by deletion or because it timed out, begins nothing more. What it has begun is undone:
-//     a NodeFence that is its own is deleted, which gives back what was cut off, if that is safe (k8s/nodefence).
+//   - A remediation is a wish and proves nothing. Its only effect is that a NodeFence may begin at once, for a node that
+//     is not Ready; the limits of storms and the configuration apply as always ([Wishes]).
+//   - A remediation is about the boot that the Node showed when the remediation was first seen. It wishes nothing for
+//     another boot, and Succeeded is True only when that boot has ended.
+//   - A wish that was taken back, by deletion or because it timed out, begins nothing more. What it began is undone:
+//     a NodeFence of its own is deleted, which gives back what was cut off, if that is safe (k8s/nodefence).
 //   - The remediation stays until its NodeFence is gone, or left to a person because it has given up. This program never
 //     deletes a remediation.
 //

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Health is what a storage says of one of its nodes, or of a volume.
+// Health is what a storage says about one of its nodes, or about a volume.
 type Health uint8
 
 // The healths. Only Unhealthy is a reason to act, and only Healthy one to let a pod go.
@@ -84,10 +84,10 @@ type entry struct {
 	tainted bool      // its Node may carry this program's taint
 }
 
-// NewCache makes one that knows no node.
+// NewCache makes a cache that knows no node.
 func NewCache(s Settings) *Cache { return &Cache{settings: s, nodes: map[string]*entry{}} }
 
-// Observe takes in what the storage says of its nodes, all of them. One that is not among them is forgotten.
+// Observe takes in what the storage says about all of its nodes. A node that is not among them is forgotten.
 func (c *Cache) Observe(now time.Time, nodes []Node) {
 	listed := map[string]bool{}
 	for _, n := range nodes {

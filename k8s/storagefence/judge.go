@@ -13,7 +13,7 @@ type Rules struct {
 	Labels []string // of pods; one of them with a true value opts in
 }
 
-// Volume is one of a pod.
+// Volume is a volume of a pod.
 type Volume struct {
 	Name   string // in the pod
 	Claim  string // empty: none
@@ -27,11 +27,11 @@ type Volume struct {
 	Conditions []Condition
 }
 
-// Condition is an adverse one of a volume, as its claim shows it.
+// Condition is an adverse condition of a volume, as the volume's claim shows it.
 type Condition struct{ Status, Reason string }
 
-// degraded is the only status that a volume may have whose pod is let go. One that has just lost the copy on this node
-// has it.
+// degraded is the only status that a volume may have whose pod is let go. A volume that has just lost the copy on this
+// node has this status.
 const degraded = "Degraded"
 
 // adverse is why its conditions keep a volume's pod where it is; empty: they do not.
@@ -48,7 +48,7 @@ func (v *Volume) adverse() string {
 	return ""
 }
 
-// Pod is one on the node.
+// Pod is a pod on the node.
 type Pod struct {
 	Namespace, Name string
 	Labels          map[string]string
@@ -84,7 +84,7 @@ type Verdict struct {
 	PVs     []string
 }
 
-// OptsIn reports whether a label asks for it. What is meant for one and is none is said.
+// OptsIn reports whether a label asks for storage fencing. A label whose value is neither true nor false is a problem.
 func (r Rules) OptsIn(labels map[string]string) (yes bool, problem string) {
 	for _, key := range r.Labels {
 		value, there := labels[key]
@@ -104,7 +104,7 @@ func (r Rules) OptsIn(labels map[string]string) (yes bool, problem string) {
 // Judge says what is to become of a pod. off: the node is known to be off, so Kubernetes releases all that was attached
 // there.
 //
-// Invariant: without that, a pod with a volume that somebody else provides stays. Its replacement would attach that
+// Invariant: unless off, a pod with a volume that somebody else provides stays. Its replacement would attach that
 // volume while the node may still write to it.
 func Judge(r Rules, p Pod, off bool) Verdict {
 	on, problem := r.OptsIn(p.Labels)

@@ -95,7 +95,7 @@ func (f *fence) read(ctx context.Context) error {
 		return f.o.Reader.List(ctx, &pods, client.MatchingFields{"spec.nodeName": f.node})
 	})
 	if err != nil {
-		return fmt.Errorf("list its pods: %w", err)
+		return fmt.Errorf("list pods of the node: %w", err)
 	}
 	f.pods = pods.Items
 	for i := range f.pods {

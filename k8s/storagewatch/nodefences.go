@@ -50,7 +50,7 @@ func (p *NodeFences) Volume(context.Context, string) (storagefence.Health, strin
 // Nodes implements [Provider]. A node is unhealthy while nothing of the boot that its Node shows lands on the storage, and
 // healthy again when it is Ready and its NodeFence is gone.
 //
-// Invariant: what cannot be read of one node is not known of that node alone. The others are handled.
+// Invariant: if one node cannot be read, only the health of that node is unknown. The others are handled.
 func (p *NodeFences) Nodes(ctx context.Context) ([]storagefence.Node, error) {
 	select {
 	case p.turn <- struct{}{}:

@@ -30,7 +30,7 @@ type Provider interface {
 
 // OneNode is a [Provider] that can be asked about one node alone.
 type OneNode interface {
-	// Node is what Nodes would say of it.
+	// Node is what Nodes would say about this node.
 	Node(ctx context.Context, name string) (storagefence.Node, error)
 }
 
@@ -101,7 +101,7 @@ func (h *HTTP) trusting() (*http.Client, error) {
 	return h.client, nil
 }
 
-// Nodes implements [Provider]. A name that is listed twice, with two healths, is one of which nothing is known.
+// Nodes implements [Provider]. Nothing is known of a name that is listed twice, with two healths.
 func (h *HTTP) Nodes(ctx context.Context) ([]storagefence.Node, error) {
 	var list []struct{ Name, Health string }
 	if err := h.get(ctx, &list, "nodes"); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storagefence"
 )
 
-// Cleanup is how volumes come off a node.
+// Cleanup is how volumes are detached from a node.
 type Cleanup string
 
 // The ways.
@@ -55,7 +55,7 @@ type Options struct {
 	DryRun   bool // write nothing but Events and the log
 }
 
-// Runner gets opted-in pods off nodes that their storage has given up.
+// Runner gets opted-in pods off nodes that their storage reports as offline.
 type Runner struct {
 	o     Options
 	cache *storagefence.Cache // of the goroutine of Start
@@ -71,7 +71,7 @@ func New(o Options) *Runner {
 	return &Runner{o: o, cache: storagefence.NewCache(o.Settings), owed: map[string][]string{}}
 }
 
-// NeedLeaderElection is false: what two of them do, they do with preconditions.
+// NeedLeaderElection is false: whatever two replicas do has preconditions.
 func (r *Runner) NeedLeaderElection() bool { return false }
 
 type ended struct {
@@ -135,13 +135,14 @@ func (r *Runner) poll(ctx context.Context) {
 	r.cache.Observe(r.o.Now(), nodes)
 	for _, n := range nodes {
 		if was, is := before[n.Name], r.cache.State(n.Name); was != is && is == storagefence.Offline {
-			r.o.Logger.Info("the storage has given up a node", "node", n.Name, "before", was)
+			r.o.Logger.Info("the storage reports that a node is offline", "node", n.Name, "before", was)
 		}
 	}
 	r.o.Metrics.show(r.cache)
 }
 
-// ask asks about this node, or about all if it is empty. A storage that knows them all at once tells of all.
+// ask asks about this node, or about all nodes if the name is empty. A storage that can only report all nodes at once
+// is asked for all.
 func (r *Runner) ask(ctx context.Context, node string) (nodes []storagefence.Node, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -169,7 +170,7 @@ func (r *Runner) end(e ended) {
 	}
 	if r.cache.End(e.began, now, e.work, e.attempt) {
 		r.o.Metrics.givenUp.Inc()
-		r.o.Logger.Error("a node could not be handled in time: its pods are left alone until its storage is healthy and unhealthy again, or until it is looked at again",
+		r.o.Logger.Error("a node could not be handled in time: its pods are left alone until its storage is healthy and then unhealthy again, or until the node is looked at again",
 			"node", e.work.Node, "timeout", r.o.Settings.Timeout, "again", r.o.Settings.Expiry)
 	}
 }
@@ -191,7 +192,7 @@ func (r *Runner) attempt(ctx context.Context, w storagefence.Work) storagefence.
 	}
 	f := &fence{Runner: r, node: w.Node, off: off(node)}
 	if !f.off && r.o.Cleanup != CleanupDelete {
-		r.o.Logger.Debug("a node is offline for its storage, but nothing shows that it is off: waiting", "node", w.Node)
+		r.o.Logger.Debug("the storage calls a node offline, but nothing shows that the node is off: waiting", "node", w.Node)
 		return storagefence.Attempt{Waits: true}
 	}
 	if err := f.run(ctx, node); err != nil {
@@ -250,7 +251,7 @@ func (f *fence) run(ctx context.Context, node *corev1.Node) error {
 		}
 		if !kept {
 			if err := f.setTaint(ctx, node, true); err != nil {
-				return fmt.Errorf("keep replacements off it: %w", err)
+				return fmt.Errorf("keep replacements off the node: %w", err)
 			}
 			kept = true
 		}
@@ -275,7 +276,7 @@ func (f *fence) skip(i int, v storagefence.Verdict) {
 	if v.Text == "" {
 		return
 	}
-	f.o.Logger.Info("a pod is left on a node that its storage has given up", "node", f.node, "pod", f.pods[i].Namespace+"/"+f.pods[i].Name, "outcome", v.Outcome, "why", v.Text)
+	f.o.Logger.Info("a pod is left on a node that the storage reports as offline", "node", f.node, "pod", f.pods[i].Namespace+"/"+f.pods[i].Name, "outcome", v.Outcome, "why", v.Text)
 	f.o.Events.Eventf(&f.pods[i], nil, corev1.EventTypeWarning, "StorageFenceSkipped", actionFence, "The storage has given up node %s; this pod is left alone: %s", f.node, v.Text)
 }
 
@@ -287,7 +288,7 @@ func (f *fence) remove(ctx context.Context, i int) error {
 	}
 	log := f.o.Logger.With("node", f.node, "pod", p.Namespace+"/"+p.Name)
 	if f.o.DryRun {
-		log.Info("would delete a pod, since the storage has given up its node; this is a dry run")
+		log.Info("would delete a pod, because the storage reports its node as offline; this is a dry run")
 		f.o.Events.Eventf(p, nil, corev1.EventTypeNormal, "StorageFenceDryRun", actionFence, "The storage has given up node %s; this pod would be deleted without grace", f.node)
 		return nil
 	}
@@ -295,7 +296,7 @@ func (f *fence) remove(ctx context.Context, i int) error {
 		return err
 	}
 	f.o.Metrics.pods.WithLabelValues(string(storagefence.Deleted)).Inc()
-	log.Info("a pod was deleted without grace: the storage has given up its node, and its volumes are healthy")
+	log.Info("a pod was deleted without grace: the storage reports its node as offline, and the volumes of the pod are healthy")
 	f.o.Events.Eventf(p, nil, corev1.EventTypeNormal, "StorageFenced", actionFence, "The storage has given up node %s and this pod's volumes are healthy: deleted without grace, so that it starts elsewhere", f.node)
 	return nil
 }
@@ -321,7 +322,7 @@ func (f *fence) stillOffline(ctx context.Context) error {
 		switch {
 		case n.Name != f.node:
 		case n.Unread != "": // it may be offline as before: what is owed to it stays
-			return fmt.Errorf("whether it is still offline is not known: %s", n.Unread)
+			return fmt.Errorf("whether the node is still offline is not known: %s", n.Unread)
 		case n.Health == storagefence.Unhealthy:
 			return nil
 		}

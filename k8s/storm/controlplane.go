@@ -23,8 +23,9 @@ type Part struct {
 // NodeFence before it looks ([Part.Claimed]), and does not go on if it sees that another one has: of two replicas that look
 // at one moment, at least one sees the other, and no clock is compared. No word of a person changes that.
 //
-// Invariant: none is cut off while another one is not Ready, or has not been for settle, nor if fewer members of etcd than a
-// quorum would be left. A person's word (word) does change that, for the Nodes that were not Ready when it was given.
+// Invariant: no node of the control plane is cut off while another one is not Ready, or has not been Ready for settle, nor if
+// fewer members of etcd than a quorum would be left. A person's word (word) does change that, for the Nodes that were not
+// Ready when the word was given.
 func (s *Survey) controlPlane(m Member, word bool) Verdict {
 	if !m.Part.In {
 		return allowed

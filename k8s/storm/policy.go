@@ -85,7 +85,7 @@ type Survey struct {
 	voices  voices
 }
 
-// History is which storms a replica has seen, and what it has heard. The zero value has seen and heard nothing.
+// History says which storms a replica has seen, and what it has heard. The zero value has seen and heard nothing.
 type History struct {
 	since, looked time.Time        // it has looked from when on, without a gap, and when last
 	last          map[string]seen  // by group
@@ -127,7 +127,7 @@ func (p Policy) Look(members []Member, now time.Time, h *History) *Survey {
 	return s
 }
 
-// At is when it was made.
+// At is when the survey was made.
 func (s *Survey) At() time.Time { return s.now }
 
 // Begun says that a step of a node begins now.
@@ -159,8 +159,8 @@ func (s *Survey) Unhealthy() map[string]int {
 	return out
 }
 
-// Allow is asked before each step that isolates this node or cuts its power. Anyway is what a person has said who wants it
-// fenced all the same ([Verdict]): it holds as long as the same Nodes are not Ready, and no others.
+// Allow is asked before each step that isolates this node or cuts its power. Anyway is the word of a person who wants the
+// node fenced all the same ([Verdict]): it holds as long as the same Nodes are not Ready, and no others.
 func (s *Survey) Allow(node, anyway string) Verdict {
 	m, word := s.members[node], anyway != "" && anyway == s.digest
 	if v := s.controlPlane(m, word); !v.Allowed {
@@ -305,8 +305,8 @@ func (s *Survey) goes(o, beside Member) bool {
 // not become so by being switched. A step that has failed may have switched a supply off: it counts until it is on again. It
 // holds up no node that is in the same case, for what is switched already is not asked about.
 //
-// A NodeFence that has not begun is not counted: it has switched nothing, and asks again before it does. If it were, one that
-// waits would hold up all others.
+// A NodeFence that has not begun is not counted: it has switched nothing, and asks again before it does. If it were counted,
+// a NodeFence that waits would hold up all others.
 func (s *Survey) dead(subject Member) Verdict {
 	if subject.Group == "" || subject.Dead {
 		return allowed

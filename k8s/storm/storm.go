@@ -17,7 +17,7 @@ type Settings struct {
 	MaxDeadPercent   int // of a group; 100: no limit
 }
 
-// Group is the group of a node that is to be begun with.
+// Group is the group of a node with which recovery is to begin.
 type Group struct {
 	Name string
 	Size int // Nodes
@@ -38,7 +38,7 @@ type Verdict struct {
 	Anyway  string // what a person says to a [Survey] to overrule it; empty: that cannot be done
 }
 
-// Pace is what all nodes share. Make it with [New].
+// Pace bounds evictions and deletions of all nodes together. Make it with [New].
 type Pace struct {
 	settings Settings
 	evicting map[string]time.Time // since when
@@ -49,7 +49,7 @@ type Pace struct {
 // New makes a pace that has done nothing yet.
 func New(s Settings) *Pace { return &Pace{settings: s, evicting: map[string]time.Time{}, tokens: 1} }
 
-// Begin asks whether this node may be begun with. If so, it counts as evicting until [Pace.End].
+// Begin asks whether recovery of this node may begin. If so, the node counts as evicting until [Pace.End].
 func (p *Pace) Begin(node string, g Group, now time.Time) Verdict {
 	if v := tooManyDead(g, p.settings.MaxDeadPercent); !v.Allowed {
 		return v
@@ -73,8 +73,8 @@ func tooManyDead(g Group, percent int) Verdict {
 		g.Dead, g.Size, g.Name, percent)}
 }
 
-// Busy reports whether evictions from others go on before this node may be begun with, and from whom. It changes nothing:
-// what waits asks it instead of the API server.
+// Busy reports whether evictions from other nodes go on before recovery of this node may begin, and from which. It changes
+// nothing: a caller that waits asks Busy instead of the API server.
 func (p *Pace) Busy(node string, now time.Time) (first string, busy bool) {
 	others := slices.Sorted(maps.Keys(p.evicting))
 	others = slices.DeleteFunc(others, func(n string) bool { return n == node || now.Sub(p.evicting[n]) > patience })
@@ -84,7 +84,7 @@ func (p *Pace) Busy(node string, now time.Time) (first string, busy bool) {
 	return others[0], true
 }
 
-// Evicting are the nodes whose evictions are awaited, since when, for people.
+// Evicting are the nodes whose evictions are awaited, and since when, for people.
 func (p *Pace) Evicting() map[string]time.Time { return maps.Clone(p.evicting) }
 
 // End says that no eviction from this node is awaited any more.

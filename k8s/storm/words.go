@@ -49,9 +49,9 @@ type voices struct {
 
 // listen takes the words of all Nodes.
 //
-// Invariant: how old a word is follows from when this replica saw it, and from no clock of an agent. It counts for no longer than
-// wordLasts, while the Lease of the Node that bears it has not run out and the Node is not dead; and only about nodes of its
-// group, never about itself.
+// Invariant: how old a word is follows from when this replica saw it, and from no clock of an agent. A word counts for no longer
+// than wordLasts, while the Lease of the Node that bears it has not run out and that Node is not dead; and only about nodes of
+// that Node's group, never about that Node itself.
 func (s *Survey) listen() {
 	h := s.history
 	if h.words == nil {

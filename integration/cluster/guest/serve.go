@@ -236,7 +236,7 @@ func (p *program) do(what string) error {
 	}
 	switch {
 	case p.cmd == nil && what == machine.Kill:
-		return errors.New("it does not run")
+		return errors.New("the program does not run")
 	case p.cmd == nil:
 		return nil
 	}

@@ -53,7 +53,7 @@ func (l *Line) Ready(ctx context.Context) error {
 	case <-l.ready:
 		return nil
 	case <-l.done:
-		return errors.New("it ended")
+		return errors.New("the machine ended")
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -1,10 +1,10 @@
 // Package gossip carries the messages of k8s/distributedapp between the replicas of its operator, by memberlist, and
 // says which replicas there are.
 //
-// Its messages are hints (docs/adr/0053): a message may be lost, late, repeated or forged. So it promises little. A
-// message goes once to each member that is known at that moment; to one that does not take it in time, messages are
-// dropped. Of a message that comes only the form is checked here ([Decode]). What counts for a replica that joins, or
-// comes back, is the state: memberlist exchanges it at each join and every 30 s.
+// The messages are hints (docs/adr/0053): a message may be lost, late, repeated or forged. So the package promises little.
+// A message goes once to each member that is known at that moment; messages to a member that does not take them in time
+// are dropped. Only the form of a received message is checked here ([Decode]). A replica that joins, or comes back,
+// relies on the state, which memberlist exchanges at each join and every 30 s.
 //
 // memberlist never looks again for a member that it has called dead. [Gossip.Run] does: it resolves the peers every
 // few seconds, and joins those that are not members.

@@ -37,7 +37,7 @@ func Decode(text []byte) (m distributedapp.Message, err error) {
 		err = fmt.Errorf("a name has more than %d bytes", mostName)
 	case m.Kind == distributedapp.Configure:
 	case m.Kind != distributedapp.Reconcile && m.Kind != distributedapp.Delete:
-		err = errors.New("of no known kind")
+		err = errors.New("its kind is not known")
 	case m.Namespace == "" || m.Name == "":
 		err = errors.New("it names no DistributedApp")
 	}
