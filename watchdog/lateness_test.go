@@ -39,15 +39,15 @@ func TestLatestByMeasurement(t *testing.T) {
 		set    time.Duration
 		want   time.Duration
 	}{
-		{Driver{Measured: Measured{Timeout: 10 * s, Fired: 20 * s}}, 10 * s, 20 * s},
-		{Driver{Measured: Measured{Timeout: 10 * s, Fired: 20 * s}}, 30 * s, 60 * s},
-		{Driver{Measured: Measured{Timeout: 10 * s, Fired: 20 * s}}, 2 * s, 12 * s},
-		{Driver{Measured: Measured{Timeout: 10 * s, Fired: 10*s + granted}}, 30 * s, 30 * s}, // every driver may
-		{Driver{Measured: Measured{Timeout: 10 * s, Fired: 10 * s}}, 30 * s, 30 * s},
-		{Driver{Identity: "iTCO_wdt", Measured: Measured{Timeout: 10 * s, Fired: 10 * s}}, 30 * s, 60 * s},
-		{Driver{Identity: "iTCO_wdt", Measured: Measured{Timeout: 10 * s, Fired: 30 * s}}, 30 * s, 90 * s},
-		{Driver{Identity: "iTCO_wdt", Measured: Measured{Timeout: 10 * s, Fired: 20*s + granted}}, 30 * s, 60 * s}, // as it is known to be
-		{Driver{Identity: "IB700 WDT", Measured: Measured{Timeout: 10 * s, Fired: 11 * s}}, 9 * s, 10 * s},
+		{Driver{Measured: Measured{Offset: 10 * s, Factor: 2}}, 10 * s, 20 * s},
+		{Driver{Measured: Measured{Offset: 10 * s, Factor: 2}}, 30 * s, 60 * s},
+		{Driver{Measured: Measured{Offset: 10 * s, Factor: 2}}, 2 * s, 12 * s},
+		{Driver{Measured: Measured{Offset: granted, Factor: 1.01}}, 30 * s, 30 * s}, // every driver may
+		{Driver{Measured: Measured{Factor: 1.04}}, 60 * s, 62400 * time.Millisecond},
+		{Driver{Measured: Measured{Fired: true}}, 30 * s, 30 * s},
+		{Driver{Identity: "iTCO_wdt", Measured: Measured{Fired: true}}, 30 * s, 60 * s},
+		{Driver{Identity: "iTCO_wdt", Measured: Measured{Factor: 1.5}}, 30 * s, 90 * s},
+		{Driver{Identity: "IB700 WDT", Measured: Measured{Offset: s, Factor: 1.1}}, 9 * s, 11 * s},
 	} {
 		if got := c.driver.Latest(c.set); got != c.want {
 			t.Errorf("%+v set to %v: fires by %v, want %v", c.driver, c.set, got, c.want)

@@ -47,13 +47,14 @@ type Driver struct {
 	Measured Measured // on this machine
 }
 
-// Measured is what was seen when a watchdog of this driver was left to reset this machine. The zero value: nobody has
+// Measured is what was seen when watchdogs of this driver were left to reset this machine. The zero value: nobody has
 // tried.
 type Measured struct {
-	// The watchdog fired no later than Fired after its last feed, when it was set to Timeout. Both are zero if it has
-	// not been seen to fire.
-	Timeout, Fired time.Duration
-	// Failed says that the watchdog did not fire when it was tried last.
+	Fired bool // one was seen to fire
+	// By how much, and how many times as late as its driver is known to be, one has fired at the latest. 0: no later.
+	Offset time.Duration
+	Factor float64
+	// Failed says that one did not fire, and that none has fired in time since.
 	Failed bool
 }
 
@@ -145,12 +146,8 @@ func Late(timeout, fired time.Duration) bool { return fired-timeout > granted }
 // early it always is. A delay counts as a factor and as an offset, whichever is more, since one reset does not show
 // which of the two it is.
 func (d Driver) Latest(timeout time.Duration) time.Duration {
-	latest := d.known(timeout)
-	if m := d.Measured; Late(d.known(m.Timeout), m.Fired) {
-		offset := timeout + m.Fired - m.Timeout
-		factor := time.Duration(float64(timeout) / float64(m.Timeout) * float64(m.Fired))
-		latest = max(latest, offset, factor)
-	}
+	known := d.known(timeout)
+	latest := max(known, known+d.Measured.Offset, time.Duration(float64(known)*d.Measured.Factor))
 	if Late(timeout, latest) {
 		return latest
 	}

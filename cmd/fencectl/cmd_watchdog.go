@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +16,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencectl/doctor"
 	"github.com/fencing-agent/fencing-agent/cmd/fencectl/trial"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
-	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 func newWatchdogCommand(env *environment) *cobra.Command {
@@ -95,10 +96,9 @@ machine later than its timeout, and is not called late at the beginning, is one 
 		t := trial.Trial{
 			Device: &trial.Watchdog{Path: path, NoWayOut: w.NoWayOut}, Name: path, Timeout: *timeout, Now: env.clock, Sync: syncDisks,
 			Say: func(line string) { fmt.Fprintln(env.stdout, line) }, Last: chronicle.last, Failed: chronicle.failed,
-			Latest: func(identity string, timeout time.Duration) time.Duration {
-				return watchdog.Driver{Identity: identity}.Latest(timeout)
-			}, Keep: chronicle.keep,
+			Latest: chronicle.latest, Keep: chronicle.keep,
 		}
+		signal.Ignore(syscall.SIGPIPE) // a lost session must not leave the watchdog armed with nobody to note when it fires
 		return forRoot(t.Run(cmd.Context()))
 	}
 	return cmd

@@ -15,6 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencectl/trial"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/trials"
 	"github.com/fencing-agent/fencing-agent/history"
+	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/calibration"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
@@ -28,6 +29,9 @@ type testRecord struct {
 
 // last writes the record that is on disk before the watchdog is armed. Without a history it warns of that.
 func (r testRecord) last() error {
+	if _, err := trials.Read(calibrationFile(r.file)); err != nil {
+		return fmt.Errorf("what was tried before cannot be read: %w", err)
+	}
 	text := "a person tries with fencectl watchdog test whether " + r.path + " resets this node"
 	err := appendHistory(r.file, history.Record{Kind: history.Tested, Text: text})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,6 +53,12 @@ func (r testRecord) keep(info trial.Info) (trial.Record, error) {
 	return trials.Begin(calibrationFile(r.file), calibration.Trial{
 		Identity: info.Identity, Firmware: wdt.Firmware("/sys"), Timeout: info.Timeout, Boot: presentBoot(), Began: r.env.clock().UTC(),
 	})
+}
+
+// latest is how late a watchdog of that driver may fire, by what is known of it and by what was tried here before.
+func (r testRecord) latest(identity string, timeout time.Duration) time.Duration {
+	seen, _ := trials.Look("", calibrationFile(r.file)) // last has read it
+	return watchdog.Driver{Identity: identity, Measured: seen.Of(identity)}.Latest(timeout)
 }
 
 // calibrationFile is the file of trials that belongs to a history.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"time"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencectl/trial"
 )
@@ -21,5 +22,7 @@ func (r testRecord) last() error {
 func (r testRecord) failed(string) {}
 
 func (r testRecord) keep(trial.Info) (trial.Record, error) { return nil, nil }
+
+func (r testRecord) latest(_ string, timeout time.Duration) time.Duration { return timeout }
 
 func syncDisks() {}

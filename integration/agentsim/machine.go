@@ -117,7 +117,7 @@ const measuredDriver = "board"
 func measuredOf(driver string) watchdog.Driver {
 	d := watchdog.Driver{Identity: driver}
 	if driver == measuredDriver {
-		d.Measured = watchdog.Measured{Timeout: 10 * time.Second, Fired: 20 * time.Second}
+		d.Measured = watchdog.Measured{Fired: true, Offset: 10 * time.Second, Factor: 2}
 	}
 	return d
 }

@@ -47,7 +47,7 @@ func test(ctx context.Context, r *report, dir string, args []string) error {
 
 func testOnce(ctx context.Context, r *report, dir string, args []string) error {
 	// Twice as many packages at a time as go test would run, because many tests wait in real time. A -p in args counts.
-	atOnce := fmt.Sprintf("-p=%d", 2*runtime.NumCPU())
+	atOnce := fmt.Sprintf("-p=%d", 2*runtime.GOMAXPROCS(0))
 	cmd := command(ctx, dir, append([]string{"test", "-json", atOnce}, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {

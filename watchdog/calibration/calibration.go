@@ -80,25 +80,31 @@ func Last(trials []Trial, identity, firmware string, now uint64) *Trial {
 
 // Measured is what the trials say of a driver in the boot now, for the sums of the agent.
 //
-// Invariant: the most that a watchdog of this driver has ever been late counts, also where a later trial was in time, or
-// another firmware runs now. That it did not fire counts until it has fired, with the same firmware.
+// Invariant: the most that a watchdog of this driver has ever been late counts, also where a later trial was in time, where
+// another firmware runs now, and where nobody waited for the reset. That it did not fire counts until one has fired in
+// time with the same firmware: a late reset may have been somebody's who did not want to wait.
 func Measured(trials []Trial, identity, firmware string, now uint64) (m watchdog.Measured) {
 	for i := range trials {
 		t := &trials[i]
-		if t.Identity != identity || t.Result(now) != Fired {
+		if t.Identity != identity {
 			continue
 		}
-		// On time are those that ran no longer than every driver may: the next look at the clock is not its fault.
-		fired := t.Latest()
-		if !watchdog.Late(t.Timeout, t.Ran) {
-			fired = t.Timeout
+		known := watchdog.Driver{Identity: identity}.Latest(t.Timeout)
+		late, result := t.Ran, t.Result(now)
+		switch {
+		case result == Fired && watchdog.Late(known, t.Latest()):
+			late = t.Latest()
+		case result != Fired && (t.End == "" || !watchdog.Late(known, t.Ran)):
+			late = 0 // it shows nothing, or nothing late
 		}
-		if m.Timeout == 0 || float64(fired)/float64(t.Timeout) > float64(m.Fired)/float64(m.Timeout) {
-			m.Timeout, m.Fired = t.Timeout, fired
+		m.Offset = max(m.Offset, late-known)
+		if late > known {
+			m.Factor = max(m.Factor, float64(late)/float64(known))
 		}
-	}
-	if t := Last(trials, identity, firmware, now); t != nil {
-		m.Failed = t.Result(now) == NeverFired
+		m.Fired = m.Fired || result == Fired
+		if t.Firmware == firmware && (result == NeverFired || result == Fired && !watchdog.Late(known, t.Latest())) {
+			m.Failed = result == NeverFired
+		}
 	}
 	return m
 }
@@ -120,7 +126,7 @@ type Line struct {
 
 // Decode reads a file. A last line that is not complete was being written when the machine was reset: it counts as
 // if it were not there. Any other line that cannot be read is an error, since it may be what shows how late a watchdog
-// is.
+// is. The trials above it are returned with the error.
 func Decode(text []byte) (trials []Trial, err error) {
 	if end := bytes.LastIndexByte(text, '\n'); end >= 0 {
 		text = text[:end]
@@ -130,7 +136,7 @@ func Decode(text []byte) (trials []Trial, err error) {
 	for i, l := range bytes.Split(text, []byte{'\n'}) {
 		var v Line
 		if err := json.Unmarshal(l, &v); err != nil {
-			return nil, fmt.Errorf("line %d: %w", i+1, err)
+			return trials, fmt.Errorf("line %d: %w", i+1, err)
 		}
 		switch {
 		case i == 0 && v.Version != version:
@@ -138,7 +144,7 @@ func Decode(text []byte) (trials []Trial, err error) {
 		case i == 0:
 		case v.Trial != nil:
 			if v.Trial.Timeout <= 0 {
-				return nil, fmt.Errorf("line %d: a timeout of %v", i+1, v.Trial.Timeout)
+				return trials, fmt.Errorf("line %d: a timeout of %v", i+1, v.Trial.Timeout)
 			}
 			trials = append(trials, *v.Trial)
 		case len(trials) == 0:

@@ -62,25 +62,42 @@ func TestMeasured(t *testing.T) {
 	foreign.Identity = "cat"
 	elsewhere := trial(10*s, 20*s)
 	elsewhere.Firmware = "board 2"
+	off := trial(10*s, 25*s)
+	off.End = CalledOff
+	soon := trial(10*s, 10*s)
+	soon.End = CalledOff
+	slow := trial(10*s, 10*s) // a disk on which each note takes 2 s
+	slow.Next = 14 * s
+	const late, factor = 10*time.Second + 2*Every, 2.02
 	for name, c := range map[string]struct {
 		trials []Trial
 		want   watchdog.Measured
 	}{
 		"never tried":                {nil, watchdog.Measured{}},
-		"in time":                    {[]Trial{trial(10*s, 10*s)}, watchdog.Measured{Timeout: 10 * s, Fired: 10 * s}},
-		"late":                       {[]Trial{trial(10*s, 20*s)}, watchdog.Measured{Timeout: 10 * s, Fired: 20*s + 2*Every}},
-		"late, then in time":         {[]Trial{trial(10*s, 20*s), trial(10*s, 10*s)}, watchdog.Measured{Timeout: 10 * s, Fired: 20*s + 2*Every}},
-		"in time, then later":        {[]Trial{trial(10*s, 10*s), trial(40*s, 60*s)}, watchdog.Measured{Timeout: 40 * s, Fired: 60*s + 2*Every}},
-		"late with other firmware":   {[]Trial{elsewhere}, watchdog.Measured{Timeout: 10 * s, Fired: 20*s + 2*Every}},
+		"in time":                    {[]Trial{trial(10*s, 10*s)}, watchdog.Measured{Fired: true}},
+		"a little late":              {[]Trial{trial(10*s, 10*s+2*Every)}, watchdog.Measured{Fired: true, Offset: 2 * Every, Factor: 1.02}},
+		"late":                       {[]Trial{trial(10*s, 20*s)}, watchdog.Measured{Fired: true, Offset: late, Factor: factor}},
+		"late, then in time":         {[]Trial{trial(10*s, 20*s), trial(10*s, 10*s)}, watchdog.Measured{Fired: true, Offset: late, Factor: factor}},
+		"late, then by more":         {[]Trial{trial(10*s, 20*s), trial(60*s, 90*s)}, watchdog.Measured{Fired: true, Offset: 30*s + 2*Every, Factor: factor}},
+		"late with other firmware":   {[]Trial{elsewhere}, watchdog.Measured{Fired: true, Offset: late, Factor: factor}},
+		"late by a disk's notes":     {[]Trial{slow}, watchdog.Measured{Fired: true, Offset: 4 * s, Factor: 1.4}},
+		"late, and called off":       {[]Trial{off}, watchdog.Measured{Offset: 15 * s, Factor: 2.5}},
+		"called off in time":         {[]Trial{soon}, watchdog.Measured{}},
 		"another driver":             {[]Trial{foreign}, watchdog.Measured{}},
-		"failed":                     {[]Trial{trial(10*s, 10*s), failed}, watchdog.Measured{Timeout: 10 * s, Fired: 10 * s, Failed: true}},
-		"failed, then fired":         {[]Trial{failed, trial(10*s, 10*s)}, watchdog.Measured{Timeout: 10 * s, Fired: 10 * s}},
-		"failed, then reset early":   {[]Trial{failed, trial(10*s, 2*s)}, watchdog.Measured{Failed: true}},
-		"failed with other firmware": {[]Trial{other}, watchdog.Measured{}},
+		"failed":                     {[]Trial{trial(10*s, 10*s), failed}, watchdog.Measured{Fired: true, Offset: 40 * s, Factor: 5, Failed: true}},
+		"failed, then fired":         {[]Trial{failed, trial(10*s, 10*s)}, watchdog.Measured{Fired: true, Offset: 40 * s, Factor: 5}},
+		"failed, then fired late":    {[]Trial{failed, trial(10*s, 20*s)}, watchdog.Measured{Fired: true, Offset: 40 * s, Factor: 5, Failed: true}},
+		"failed, then reset early":   {[]Trial{failed, trial(10*s, 2*s)}, watchdog.Measured{Offset: 40 * s, Factor: 5, Failed: true}},
+		"failed with other firmware": {[]Trial{other}, watchdog.Measured{Offset: 40 * s, Factor: 5}},
 	} {
 		if got := Measured(c.trials, "dog", "board 1", now); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
+	}
+	known := trial(30*s, 60*s)
+	known.Identity = "iTCO_wdt"
+	if got, want := Measured([]Trial{known}, "iTCO_wdt", "", now), (watchdog.Measured{Fired: true}); got != want {
+		t.Errorf("as late as it is known to be: %+v, want %+v", got, want)
 	}
 }
 
@@ -149,7 +166,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		for i := range trials {
 			m := Measured(trials, trials[i].Identity, trials[i].Firmware, now)
-			if m.Timeout < 0 || (m.Timeout == 0) != (m.Fired == 0) || m.Fired < 0 {
+			if m.Offset < 0 || m.Factor != 0 && !(m.Factor > 1) {
 				t.Fatalf("%+v", m)
 			}
 			if got := (watchdog.Driver{Measured: m}).Latest(time.Minute); got < time.Minute {

@@ -407,3 +407,17 @@ func TestParseDev(t *testing.T) {
 		}
 	}
 }
+
+// Guard: a watchdog that was seen not to fire is not opened where its driver is known before: to open it starts the
+// countdown, which nowayout never stops.
+func TestAFailedWatchdogIsNotOpened(t *testing.T) {
+	d := softdog()
+	dev := d.device(t)
+	d.sysfs(t, dev, nil)
+	dev.Measured(func(identity string) watchdog.Measured {
+		return watchdog.Measured{Failed: identity == "Software Watchdog"}
+	})
+	if _, err := dev.Arm(10 * time.Second); err == nil || !strings.Contains(err.Error(), "did not reset this node when that was tried") || d.running {
+		t.Errorf("it counts down: %v, %v", d.running, err)
+	}
+}

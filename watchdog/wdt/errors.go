@@ -1,6 +1,9 @@
 package wdt
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 var (
 	// ErrStarved says that a planned stop was refused since the permission to feed has ended.
@@ -14,3 +17,8 @@ var (
 	errOverdue      = errors.New("watchdog timeout passed unfed: the node should be resetting now; feeding stays off")
 	errTooLate      = errors.New("peers know when this node is dead, and it might outlive that with a new countdown")
 )
+
+// neverFired says why a watchdog that could be armed is not.
+func neverFired(identity string) error {
+	return fmt.Errorf("%q did not reset this node when that was tried: look for another driver, or for what feeds it, and try again with fencectl watchdog test", identity)
+}

@@ -123,9 +123,9 @@ func TestMeasuredWatchdogThatIsNoGuard(t *testing.T) {
 		says     string
 	}{
 		"never tried": {watchdog.Measured{}, Armed, ""},
-		"late":        {watchdog.Measured{Timeout: testTimeout, Fired: 3 * testTimeout}, Armed, ""},
+		"late":        {watchdog.Measured{Fired: true, Factor: 3}, Armed, ""},
 		"failed":      {watchdog.Measured{Failed: true}, Faulty, "did not reset this node when that was tried"},
-		"hours late":  {watchdog.Measured{Timeout: testTimeout, Fired: 2*time.Hour + time.Second}, Faulty, "more than 2h0m0s"},
+		"hours late":  {watchdog.Measured{Offset: 2 * time.Hour}, Faulty, "more than 2h0m0s"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := run(t, watchdogtest.Config{Measured: c.measured}, nil)

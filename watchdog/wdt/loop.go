@@ -268,7 +268,7 @@ func (f *Feeder) arm() {
 // unfit says why a watchdog that armed well cannot serve as a fence.
 func (f *Feeder) unfit(info watchdog.Info) error {
 	if info.Measured.Failed {
-		return fmt.Errorf("%q did not reset this node when that was tried: look for another driver, or for what feeds it, and try again with fencectl watchdog test", info.Identity)
+		return neverFired(info.Identity)
 	}
 	// Nodes that do not know this one's horizon wait for that of the latest driver that is known (LatestOfAny).
 	if latest, most := info.Latest(), watchdog.LatestOfAny(watchdog.LongestTimeout); latest > most {

@@ -93,8 +93,7 @@ func (t *Trial) Run(ctx context.Context) error {
 	armed := t.Now()
 	record, err := t.Keep(info)
 	if err != nil {
-		t.Failed("the test could not be recorded")
-		return t.disarmed(fmt.Errorf("cannot record how late the watchdog fires: %w", err))
+		return t.ended("the test could not be recorded", fmt.Errorf("cannot record how late the watchdog fires: %w", err))
 	}
 	t.Say(fmt.Sprintf("%s (%s) is armed with %v and is not fed any more: it resets this node at about %s",
 		t.Name, info.Identity, info.Timeout, armed.Add(info.Timeout).Format(time.TimeOnly)))
@@ -108,31 +107,33 @@ func (t *Trial) Run(ctx context.Context) error {
 	} else {
 		t.Say("Ctrl-C before that time disarms it")
 	}
-	marks := make(chan struct{})
+	unkept := make(chan error, 1) // closed when nothing is noted any more
 	marking, stop := context.WithCancel(context.Background())
 	go func() {
-		defer close(marks)
-		t.mark(marking, record, armed)
+		defer close(unkept)
+		if err := t.mark(marking, record, armed); err != nil {
+			unkept <- fmt.Errorf("cannot record that this node still runs: %w", err)
+		}
 	}()
-	off := t.count(ctx, info, armed)
+	off := t.count(ctx, info, armed, unkept)
 	stop()
-	if off {
-		t.Failed("the test of the watchdog was called off")
-		err := t.disarmed(ErrCalledOff) // at once: the disk may be slow
-		<-marks
+	if off != nil {
+		err := t.ended("the test of the watchdog was called off", off) // at once: the disk may be slow
+		for range unkept {
+		}
 		return errors.Join(err, record.Close(calibration.CalledOff))
 	}
-	<-marks
-	t.Failed("the watchdog did not reset the node in a test")
+	for range unkept {
+	}
 	if err := record.Close(calibration.Failed); err != nil {
 		t.Say(fmt.Sprintf("cannot record that the watchdog did not reset the node: %v", err))
 	}
-	return t.disarmed(fmt.Errorf("%s (%s) did NOT reset this node within %v, with a timeout of %v; do not rely on it: look for another driver, or for what feeds it",
+	return t.ended("the watchdog did not reset the node in a test", fmt.Errorf("%s (%s) did NOT reset this node within %v, with a timeout of %v; do not rely on it: look for another driver, or for what feeds it",
 		t.Name, info.Identity, t.due(info)+Patience, info.Timeout))
 }
 
-// count prints how much time is left. It returns true if the trial was called off.
-func (t *Trial) count(ctx context.Context, info Info, armed time.Time) bool {
+// count prints how much time is left. It returns why the trial was called off; nil: it was not.
+func (t *Trial) count(ctx context.Context, info Info, armed time.Time, unkept <-chan error) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	end := time.NewTimer(t.due(info) + Patience)
@@ -140,43 +141,46 @@ func (t *Trial) count(ctx context.Context, info Info, armed time.Time) bool {
 	for {
 		select {
 		case <-ctx.Done():
-			return true
+			return ErrCalledOff
+		case err := <-unkept: // what the test shows would be lost
+			return err
 		case <-end.C:
-			return false
+			return nil
 		case <-tick.C:
 			if left := info.Timeout - t.Now().Sub(armed); left > 0 {
 				t.Say(fmt.Sprintf("%v are left", left.Round(time.Second)))
 			} else {
-				t.Say(fmt.Sprintf("the watchdog is late by %v", (-left).Round(time.Second)))
+				t.Say(fmt.Sprintf("the watchdog is late by %v; do not reset this node by hand: that would count as the watchdog's reset", (-left).Round(time.Second)))
 			}
 		}
 	}
 }
 
 // mark records that the machine still runs. A disk that hangs delays nothing else.
-func (t *Trial) mark(ctx context.Context, record Record, armed time.Time) {
+func (t *Trial) mark(ctx context.Context, record Record, armed time.Time) error {
 	tick := time.NewTicker(calibration.Every)
 	defer tick.Stop()
 	var took time.Duration
-	for said := false; ; {
+	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-tick.C:
 		}
 		began := t.Now()
-		if err := record.Ran(began.Sub(armed), took); err != nil && !said {
-			said = true
-			t.Say(fmt.Sprintf("cannot record that this node still runs: %v", err))
+		if err := record.Ran(began.Sub(armed), took); err != nil {
+			return err
 		}
 		took = t.Now().Sub(began)
 	}
 }
 
-// disarmed disarms the watchdog and returns err, or an error that says that the countdown goes on.
-func (t *Trial) disarmed(err error) error {
+// ended disarms the watchdog, withdraws what was about to happen, and returns err. If the countdown goes on, nothing is
+// withdrawn, and the error says so.
+func (t *Trial) ended(why string, err error) error {
 	if cause := t.Device.Disarm(); cause != nil {
-		return fmt.Errorf("the watchdog cannot be disarmed, and may still reset this node: %w", cause)
+		return errors.Join(err, fmt.Errorf("the watchdog cannot be disarmed, and may still reset this node: %w", cause))
 	}
+	t.Failed(why)
 	return err
 }

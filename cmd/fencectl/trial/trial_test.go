@@ -18,9 +18,13 @@ type fake struct {
 	keeps   error // Keep fails
 	did     []string
 	ran     time.Duration // on record
+	full    time.Duration // from then on nothing can be noted; 0: never
 }
 
 func (f *fake) Ran(after, _ time.Duration) error {
+	if f.full > 0 && after >= f.full {
+		return errors.New("no space left")
+	}
 	f.ran = after
 	return nil
 }
@@ -60,7 +64,7 @@ func TestAWatchdogThatDoesNotFire(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "did NOT reset") || time.Since(began) != 2*tr.Timeout+Patience {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		if got := strings.Join(f.did, ", "); got != "last words, arm, the watchdog did not reset the node in a test, failed, disarm" {
+		if got := strings.Join(f.did, ", "); got != "last words, arm, failed, disarm, the watchdog did not reset the node in a test" {
 			t.Error(got)
 		}
 		for _, line := range []string{"resets this node at about", "Ctrl-C", "10s are left", "the watchdog is late by 10s"} {
@@ -126,6 +130,31 @@ func TestLateWatchdogIsWaitedFor(t *testing.T) {
 			}
 			if f.ran < want+Patience-2*calibration.Every {
 				t.Errorf("on record: it ran for %v", f.ran)
+			}
+		})
+	}
+}
+
+// Guard: a test whose result would be lost is called off, and the watchdog disarmed before anything is written.
+func TestWhatCannotBeKeptEndsTheTest(t *testing.T) {
+	for name, c := range map[string]struct {
+		fake fake
+		did  string
+	}{
+		"from the beginning": {fake{keeps: errors.New("read-only")}, "last words, arm, disarm, the test could not be recorded"},
+		"a full disk":        {fake{full: 25 * time.Second}, "last words, arm, disarm, the test of the watchdog was called off, called-off"},
+		"and nowayout":       {fake{full: 25 * time.Second, stays: errors.New("nowayout is set")}, "last words, arm, disarm, called-off"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := c.fake
+			tr, _ := trial(&f)
+			began := time.Now()
+			err := tr.Run(t.Context())
+			if err == nil || !strings.Contains(err.Error(), "cannot record") || f.stays != nil && !strings.Contains(err.Error(), "may still reset") {
+				t.Errorf("%s: %v", name, err)
+			}
+			if got := strings.Join(f.did, ", "); got != c.did || time.Since(began) > 26*time.Second {
+				t.Errorf("%s: %s after %v", name, got, time.Since(began))
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/parts"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/trials"
+	"github.com/fencing-agent/fencing-agent/procfs"
 	"github.com/fencing-agent/fencing-agent/watchdog"
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
@@ -113,6 +115,7 @@ func (g *guard) open(given watchdog.Device) (dev watchdog.Device, realtime bool,
 // sums that it shows, depend on both. If the identity cannot be read, it is known once the watchdog is armed.
 func knowingDriver(o *Options) (*config.Config, tried) {
 	c := *o.Config
+	settled := trials.Settle(c.TrialsFile(), thisBoot(o))
 	seen, err := trials.Look("", c.TrialsFile())
 
 	dev := o.Watchdog
@@ -124,8 +127,19 @@ func knowingDriver(o *Options) (*config.Config, tried) {
 	}
 	if named, ok := dev.(watchdog.Named); ok {
 		c.WatchdogDriver = named.Known()
+	} else if name, is := strings.CutPrefix(c.Watchdog.Device, wdt.IdentityPrefix); is && o.Watchdog == nil { // it may come later
+		c.WatchdogDriver = watchdog.Driver{Identity: name, Measured: seen.Of(name)}
 	}
-	return &c, tried{seen, err}
+	return &c, tried{seen, errors.Join(settled, err)}
+}
+
+// thisBoot is the nonce of this boot; 0: unknown.
+func thisBoot(o *Options) uint64 {
+	if o.Boot != 0 {
+		return o.Boot
+	}
+	nonce, _ := procfs.BootNonce("/proc")
+	return nonce
 }
 
 // start starts the watchdog's feeder, unarmed. The feeder's state is passed to report.

@@ -7,10 +7,10 @@ import (
 )
 
 // sayTried logs what was tried of the watchdog whose driver is known. A file that cannot be read does not end the start:
-// the driver is taken at its word then, as on a machine where nobody has tried.
+// the watchdog then counts as late as any.
 func (g *guard) sayTried() {
 	if g.tried.err != nil {
-		g.log.Error("cannot read how late the watchdog fires, and takes its driver at its word", "file", g.cfg.TrialsFile(), "error", g.tried.err)
+		g.log.Error("cannot read how late the watchdog fires, and allows for as much as the latest driver known", "file", g.cfg.TrialsFile(), "error", g.tried.err)
 	}
 	d := g.cfg.WatchdogDriver
 	if d.Identity == "" {

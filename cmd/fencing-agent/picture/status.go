@@ -128,7 +128,7 @@ func (f *Facts) watchdog() *fencingv1.WatchdogStatus {
 	if w.Info.Pretimeout > 0 {
 		s.Pretimeout = durationpb.New(w.Info.Pretimeout)
 	}
-	if w.Info.Measured.Fired > 0 {
+	if w.Info.Measured.Fired && w.Info.Timeout > 0 {
 		s.FiresWithin = durationpb.New(w.Info.Latest())
 	}
 	if w.Err != nil {

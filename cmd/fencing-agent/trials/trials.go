@@ -19,7 +19,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// Read reads what was tried; nothing if there is no file.
+// Read reads what was tried; nothing if there is no file. With an error it returns what could be read.
 func Read(path string) ([]calibration.Trial, error) {
 	text, err := statefile.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -30,9 +30,25 @@ func Read(path string) ([]calibration.Trial, error) {
 	}
 	trials, err := calibration.Decode(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return trials, fmt.Errorf("%s: %w", path, err)
 	}
 	return trials, nil
+}
+
+// Settle notes that the machine has outlived the program of a trial of this boot, which shows nothing then: the next
+// reset would be taken for the watchdog's. If that program still runs, its next note says so.
+func Settle(path string, boot uint64) error {
+	trials, err := Read(path)
+	if n := len(trials); err != nil || n == 0 || trials[n-1].Boot != boot || trials[n-1].End != "" {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	l := calibration.Line{End: calibration.CalledOff}
+	_, err = f.Write(l.Encode())
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // Seen is what was tried on a machine before it booted, for the boot that runs.
@@ -40,10 +56,11 @@ type Seen struct {
 	trials   []calibration.Trial
 	Firmware string // of the machine; empty: unknown
 	boot     uint64 // its nonce; 0: unknown, and no trial counts
+	unread   bool   // the file, or the end of it
 }
 
-// Look reads what was tried on the machine whose file system is at root, empty for this one. After an error nothing is
-// known.
+// Look reads what was tried on the machine whose file system is at root, empty for this one. After an error it knows what
+// could be read.
 func Look(root, path string) (*Seen, error) {
 	s := &Seen{Firmware: wdt.Firmware(filepath.Join(root, "/sys"))}
 	var err error
@@ -51,12 +68,20 @@ func Look(root, path string) (*Seen, error) {
 		return s, err
 	}
 	s.trials, err = Read(filepath.Join(root, path))
+	s.unread = err != nil
 	return s, err
 }
 
 // Of is what was measured of a driver, by what it calls itself.
+//
+// Invariant: what cannot be read makes no watchdog earlier than it was told to peers before. So each then counts as late
+// as the latest driver that is known.
 func (s *Seen) Of(identity string) watchdog.Measured {
-	return calibration.Measured(s.trials, identity, s.Firmware, s.boot)
+	m := calibration.Measured(s.trials, identity, s.Firmware, s.boot)
+	if s.unread {
+		m.Factor = max(m.Factor, float64(watchdog.LatestOfAny(time.Hour))/float64(time.Hour))
+	}
+	return m
 }
 
 // Last is the latest trial that has shown something of a driver with the firmware of this machine; nil: there is none.
@@ -70,6 +95,8 @@ const most = 100
 // Writer keeps a trial on disk while it runs.
 type Writer struct {
 	f       *os.File
+	began   int64         // where its trial begins in the file
+	good    int64         // where its last whole line ends
 	slowest time.Duration // a write took
 }
 
@@ -80,14 +107,21 @@ func Begin(path string, t calibration.Trial) (*Writer, error) {
 		return nil, err
 	}
 	before = before[max(0, len(before)-most+1):]
-	if err := statefile.Write(path, calibration.Encode(append(before, t))); err != nil {
+	for i := range before {
+		if b := &before[i]; b.Boot == t.Boot && b.End == "" {
+			b.End = calibration.CalledOff // the machine has outlived its program
+		}
+	}
+	head := calibration.Encode(before)
+	text := calibration.Encode(append(before, t))
+	if err := statefile.Write(path, text); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return nil, err
 	}
-	return &Writer{f: f}, nil
+	return &Writer{f: f, began: int64(len(head)), good: int64(len(text))}, nil
 }
 
 // Ran notes that the machine still runs this long after the last feed. took is how long the note before took to become
@@ -97,14 +131,30 @@ func (w *Writer) Ran(after, took time.Duration) error {
 	return w.write(calibration.Line{Ran: after, Next: after + calibration.Every + 2*w.slowest})
 }
 
-// Close ends the trial without a reset.
+// Close ends the trial without a reset. If that cannot be noted, nothing is kept of the trial: the next reset would be
+// taken for the watchdog's.
 func (w *Writer) Close(end calibration.End) error {
-	return errors.Join(w.write(calibration.Line{End: end}), w.f.Close())
+	err := w.write(calibration.Line{End: end})
+	if err != nil {
+		err = errors.Join(err, w.forget())
+	}
+	return errors.Join(err, w.f.Close())
 }
 
+func (w *Writer) forget() error { return errors.Join(w.f.Truncate(w.began), w.f.Sync()) }
+
+// undo takes back what was written of a line.
+func (w *Writer) undo() error { return w.f.Truncate(w.good) }
+
+// write adds a line, or leaves the file as it was: half a line with another one after it cannot be read.
 func (w *Writer) write(l calibration.Line) error {
-	if _, err := w.f.Write(l.Encode()); err != nil {
-		return err
+	n, err := w.f.Write(l.Encode())
+	if err == nil {
+		err = w.f.Sync()
 	}
-	return w.f.Sync()
+	if err != nil {
+		return errors.Join(err, w.undo())
+	}
+	w.good += int64(n)
+	return nil
 }

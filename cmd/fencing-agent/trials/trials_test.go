@@ -51,3 +51,99 @@ func TestTrialsAreKept(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 }
+
+// Guard: a trial whose program was killed shows nothing once the machine has outlived it; one that goes on does.
+func TestATrialThatTheMachineOutlived(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "members-watchdog")
+	if err := Settle(path, 7); err != nil {
+		t.Error(err)
+	}
+	w, err := Begin(path, calibration.Trial{Identity: "dog", Timeout: 10 * time.Second, Boot: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := func() calibration.Result {
+		seen, err := Read(path)
+		if err != nil || len(seen) == 0 {
+			t.Fatalf("%+v, %v", seen, err)
+		}
+		return seen[0].Result(8)
+	}
+	mark := func() {
+		if err := w.Ran(12*time.Second, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mark()
+	if err := Settle(path, 8); err != nil || result() != calibration.Fired {
+		t.Errorf("in the next boot: %v, %v", result(), err)
+	}
+	if err := Settle(path, 7); err != nil || result() != calibration.Nothing {
+		t.Errorf("in the same boot: %v, %v", result(), err)
+	}
+	mark()
+	if result() != calibration.Fired {
+		t.Errorf("it goes on: %v", result())
+	}
+	if _, err := Begin(path, calibration.Trial{Identity: "dog", Timeout: 10 * time.Second, Boot: 7}); err != nil || result() != calibration.Nothing {
+		t.Errorf("another one in the same boot: %v, %v", result(), err)
+	}
+}
+
+// Guard: what cannot be noted leaves a file that can be read, and no trial that the next reset would complete.
+func TestATrialThatCannotBeNoted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "members-watchdog")
+	w, err := Begin(path, calibration.Trial{Identity: "dog", Timeout: 10 * time.Second, Boot: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Ran(10*time.Second, 0); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0) // its notes fail, and truncating works
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.f.Close()
+	w.f, w.good = file, w.good-3 // half of the last note was written
+	if _, err := file.Seek(0, 2); err != nil {
+		t.Fatal(err)
+	}
+	w.undo()
+	if seen, err := Read(path); err != nil || len(seen) != 1 || seen[0].Ran != 0 {
+		t.Errorf("after half a note: %+v, %v", seen, err)
+	}
+	w.forget()
+	if seen, err := Read(path); err != nil || len(seen) != 0 {
+		t.Errorf("after an end that cannot be noted: %+v, %v", seen, err)
+	}
+}
+
+// Guard: where the file cannot be read a watchdog counts as late as any that is known.
+func TestAFileThatCannotBeRead(t *testing.T) {
+	root := t.TempDir()
+	put := func(name, text string) {
+		p := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("proc/sys/kernel/random/boot_id", "6b1b7c1e-9a3c-4d8e-8a57-0b1c2d3e4f50\n")
+	if seen, err := Look(root, "members-watchdog"); err != nil || seen.Of("dog").Factor != 0 {
+		t.Errorf("no file: %+v, %v", seen, err)
+	}
+	put("members-watchdog", `{"version":1}
+{"trial":{"identity":"dog","timeout":10000000000,"boot":7,"ran":30000000000}}
+{]
+`)
+	seen, err := Look(root, "members-watchdog")
+	if m := seen.Of("dog"); err == nil || m.Factor < 3 {
+		t.Errorf("the end cannot be read: %+v, %v", m, err)
+	}
+	if m := seen.Of("cat"); m.Factor != 2 {
+		t.Errorf("of another driver: %+v", m)
+	}
+}
