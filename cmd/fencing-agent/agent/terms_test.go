@@ -152,7 +152,7 @@ func TestOldWriteDoesNotBringWordsBack(t *testing.T) {
 func TestTermsFileOfAnotherAgent(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"another node", `{"version": 1, "cluster": "main", "nodeGroup": "worker", "node": "n2"}`, `the file belongs to node "n2"`},
-		{"another group", `{"version": 1, "cluster": "main", "nodeGroup": "other", "node": "n1"}`, `in group "other", and nodeGroup is "worker": correct nodeGroup if the node was not moved; or remove the file`},
+		{"another group", `{"version": 1, "cluster": "main", "nodeGroup": "other", "node": "n1"}`, `in group "other", and nodeGroup is "worker": correct nodeGroup if the node was not moved; to start without them, remove the file`},
 	} {
 		r := newTermsRig(t, t.TempDir())
 		if err := os.WriteFile(r.a.terms.file.path, []byte(tc.text), 0o600); err != nil {

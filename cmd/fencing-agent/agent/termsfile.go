@@ -65,7 +65,7 @@ func (f *termsFile) load() (knownTerms, error) {
 	case errors.Is(err, errLostTerms):
 		return knownTerms{}, err
 	case err != nil:
-		return knownTerms{}, fmt.Errorf("tie-break settings, %s: %w; or remove the file and start again: this node then takes no part in a tie until a majority has confirmed its settings", f.path, err)
+		return knownTerms{}, fmt.Errorf("tie-break settings, %s: %w; to start without them, remove the file and start again: this node then takes no part in a tie until a majority has confirmed its settings", f.path, err)
 	}
 	return known, nil
 }

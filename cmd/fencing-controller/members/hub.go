@@ -42,7 +42,7 @@ type stream struct {
 	over        chan struct{}  // closed when a later stream of the node has begun
 	have        uint64         // epoch that the agent says it has
 	told        bool           // its addresses were received on this stream
-	gone        *ownnode.State // the last state of a deleted Node; nil: this replica knows of no deletion
+	gone        *ownnode.State // says that the Node was deleted; nil: this replica knows of no deletion
 }
 
 // NewHub makes a hub that knows nothing yet.
@@ -171,8 +171,8 @@ func (h *Hub) problem(group, text string) (changed bool) {
 	return true
 }
 
-// follow begins a stream, which ends an earlier one of the same node. ok is false if the node is not, and was not, in
-// it.
+// follow begins a stream, which ends an earlier one of the same node. ok is false if the node is
+// not of the group and never was.
 func (h *Hub) follow(node, group string) (s *stream, synced, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
