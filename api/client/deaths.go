@@ -40,7 +40,7 @@ var (
 	ErrNoProof = errors.New("the agent calls the node fenced, and does not say which boot, or how that is known")
 )
 
-// ErrOwnNode: the node's own agent was asked. While that agent answers, the node is not dead.
+// ErrOwnNode says that the node's own agent was asked. While that agent answers, the node is not dead.
 var ErrOwnNode = errors.New("an agent proves nothing about its own node: ask the agent of another one")
 
 // UnknownNodeError is for a node that is not, or is no longer, a member of the agent's group.

@@ -167,15 +167,13 @@ func TestExplainWhatWaits(t *testing.T) {
 	for _, node := range []string{"rec-4", "rec-5"} {
 		x.renewed(node, time.Now().Add(-time.Minute))
 	}
-	x.ready("rec-5", core.ConditionUnknown)
 	kill, _ := x.replica("explained", "dryRun: false\nreplicas: {pause: 0s}\n")
-	x.tells("rec-1", true)
-	x.tells("rec-2", true)
-	x.reads("rec-4", "a Lease that has run out", "explained: proven", "watches whether the Lease is renewed: the kubelet's clock may be behind")
-	x.ready("rec-4", core.ConditionUnknown) // kube-controller-manager has watched it
-	x.reads("rec-4", "the first", "explained: draining", "1 of them not evicted yet")
 	const both = `[{"node":"rec-4","boot":"024bc581b3a34be3","proof":"time","at":"2026-05-04T12:00:00Z","said":"f24bc581b3a34be3"},{"node":"rec-5","boot":"f24bc581b3a34be3","proof":"time","at":"2026-05-04T12:00:00Z","said":"f24bc581b3a34be3"}]`
 	x.must(patchNode(x.admin, "rec-1", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, deathsKey, both)))
+	x.tells("rec-2", true)
+	x.reads("rec-4", "a Lease that has run out", "explained: proven", "watches whether the Lease is renewed: the kubelet's clock may be behind")
+	x.reads("rec-4", "the first", "explained: draining", "1 of them not evicted yet")
+	x.ready("rec-5", core.ConditionUnknown) // one reporter is enough now, and the Lease has been watched since it spoke
 	x.reads("rec-5", "the second", "none: no pod is taken off", "explained: proven", "evictions from rec-4 go on first")
 	kill()
 	x.reads("rec-4", "no replica answers", "pods are taken off", "explained: no answer")
