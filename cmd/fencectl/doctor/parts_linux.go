@@ -32,6 +32,11 @@ var later = strings.ToLower(trouble.PartMissing.Means[:1]) + strings.TrimSuffix(
 // Parts looks at the parts of the agent of Config with the code of the agent's start, up to the point before that
 // binds or opens anything.
 func (m *Machine) Parts() (out []Finding) {
+	if m.Config.NodeName == "" && m.Config.Members.Source == config.SourceStatic { // see config.Review
+		host, _ := os.Hostname()
+		out = append(out, Finding{Wrong, "nodeName", fmt.Sprintf("members.static has no node %q, as this machine calls itself", host),
+			noStart + ": set nodeName, or NODE_NAME in /etc/default/fencing-agent, to this node's name in the list"})
+	}
 	for i := range m.Config.SystemNetworks {
 		out = append(out, m.address(&m.Config.SystemNetworks[i])...)
 	}

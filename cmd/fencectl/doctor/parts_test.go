@@ -63,6 +63,7 @@ func TestPartsOfTheAgent(t *testing.T) {
 		"not this node's":      {func(c *config.Config) { c.HTTP.Address = "203.0.113.1:9110" }, Wrong, "http.address", "not an address of this node", false},
 		"no watchdog":          {func(c *config.Config) { c.Watchdog.Device = "/dev/no-such-watchdog" }, Wrong, "watchdog.device", "no such file", false},
 		"no such identity":     {func(c *config.Config) { c.Watchdog.Device = "identity:none" }, Wrong, "watchdog.device", "watchdog \"none\"", false},
+		"not on the list":      {func(c *config.Config) { c.NodeName = "" }, Wrong, "nodeName", "has no node", true},
 		"lists can be kept":    {func(*config.Config) {}, OK, "members.cacheFile", "is writable", false},
 		"lists cannot be kept": {func(c *config.Config) { c.Members.CacheFile = filepath.Join(dir, "file", "x", "members.json") }, Wrong, "members.cacheFile", "not a directory", true},
 	} {
