@@ -223,8 +223,8 @@ func (w *world) fault() {
 		if n.behind == 0 && w.r.IntN(2) == 0 { // and what cuts it off takes its API server as well
 			n.stuckAt = w.now.Add(w.span(0, 6*time.Second))
 		}
-	case w.chance(0.03) && n.on && n.taint == Disputed(n.real): // as above: Kubernetes takes its volumes, whatever replicas do
-	case w.chance(0.03) && n.on: // the kubelet alone is cut off
+	// The kubelet alone is cut off. With the taint of a dispute Kubernetes takes its volumes, as above.
+	case w.chance(0.03) && n.on && n.taint != Disputed(n.real):
 		n.api, n.stuck, n.cutAt = false, true, w.now
 		w.log("%s has no API server", n.name)
 	case w.chance(0.03) && n.on && n.behind == 0: // an API server dies; its kubelets notice by their timeouts
