@@ -97,6 +97,18 @@ func TestWatchdogTestWantsRoot(t *testing.T) {
 	}
 }
 
+// Guard: nothing is armed while nobody can keep what the test shows, and the error says what to do.
+func TestTrialsThatCannotBeRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "members-history")
+	if err := os.WriteFile(calibrationFile(path), []byte("gibberish\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := &environment{name: "fencectl", stdout: &strings.Builder{}, stderr: &strings.Builder{}, getenv: func(string) string { return "" }}
+	if err := (testRecord{env: env, file: path, path: "/dev/watchdog0"}).last(); err == nil || !strings.Contains(err.Error(), "members-watchdog: line 1") || !strings.Contains(err.Error(), "move that file away") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestTheTestIsOnRecord(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "members-history")
 	env := &environment{name: "fencectl", stdout: &strings.Builder{}, stderr: &strings.Builder{}, getenv: func(string) string { return "" }}

@@ -30,7 +30,7 @@ type testRecord struct {
 // last writes the record that is on disk before the watchdog is armed. Without a history it warns of that.
 func (r testRecord) last() error {
 	if _, err := trials.Read(calibrationFile(r.file)); err != nil {
-		return fmt.Errorf("what was tried before cannot be read: %w", err)
+		return fmt.Errorf("what was tried before cannot be read: %w; move that file away, and try each watchdog of this node again", err)
 	}
 	text := "a person tries with fencectl watchdog test whether " + r.path + " resets this node"
 	err := appendHistory(r.file, history.Record{Kind: history.Tested, Text: text})
