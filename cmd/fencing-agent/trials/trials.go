@@ -89,6 +89,11 @@ func (s *Seen) Last(identity string) *calibration.Trial {
 	return calibration.Last(s.trials, identity, s.Firmware, s.boot)
 }
 
+// Untried reports whether no trial of a driver with the firmware of this machine has reset it, or failed.
+func (s *Seen) Untried(identity string) bool {
+	return calibration.Untried(s.trials, identity, s.Firmware, s.boot)
+}
+
 // most is how many trials a file keeps. What an older one has shown is lost: a machine has few watchdogs.
 const most = 100
 
