@@ -55,6 +55,7 @@ func Settle(path string, boot uint64) error {
 type Seen struct {
 	trials   []calibration.Trial
 	Firmware string // of the machine; empty: unknown
+	Strict   bool   // a watchdog that was not seen to fire with this firmware is not to be used
 	boot     uint64 // its nonce; 0: unknown, and no trial counts
 	unread   bool   // the file, or the end of it
 }
@@ -81,6 +82,7 @@ func (s *Seen) Of(identity string) watchdog.Measured {
 	if s.unread {
 		m.Factor = max(m.Factor, float64(watchdog.LatestOfAny(time.Hour))/float64(time.Hour))
 	}
+	m.Unproven = s.Strict && s.Last(identity) == nil
 	return m
 }
 
