@@ -56,6 +56,8 @@ type Measured struct {
 	Factor float64
 	// Failed says that one did not fire, and that none has fired in time since.
 	Failed bool
+	// Unproven says that the operator wants to see one fire before it is used, and that nobody has with this firmware.
+	Unproven bool
 }
 
 // Info is what a watchdog driver said about itself when it was armed.

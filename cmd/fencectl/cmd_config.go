@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencectl/doctor"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 func newConfigCommand(env *environment) *cobra.Command {
@@ -236,24 +237,31 @@ func configTable(t *table, name string, r *config.Reviewed) {
 		t.row("", fmt.Sprintf("memberlist detects a crash after %v on average, %v at worst",
 			p.TypicalDetection(n).Round(100*time.Millisecond), p.WorstDetection(n).Round(100*time.Millisecond)))
 	}
-	w := c.LatestReset()
-	if c.Watchdog.Driver == config.DriverNone {
-		t.row("watchdog", "none: decides and reports, never fences")
-		return
-	}
-	fires := ""
+	timeRows(t, c, len(members))
+}
+
+// timeRows shows how long a node that is lost may run on, and when others may act on that. A dry run shows what it would be.
+func timeRows(t *table, c *config.Config, members int) {
+	w, fires, dead := c.LatestReset(), "", "dead after"
 	if w > c.Watchdog.Timeout {
 		fires = fmt.Sprintf(" (this driver fires within %v)", w)
 	}
-	t.row("watchdog", fmt.Sprintf("%s, %v%s, fed every %v", c.Watchdog.Device, c.Watchdog.Timeout, fires, c.Watchdog.FeedInterval))
+	if c.Watchdog.Driver == config.DriverNone {
+		dead = "would be dead after"
+		t.row("watchdog", fmt.Sprintf("none: decides and reports, and resets nothing; with one of %v:", c.Watchdog.Timeout))
+	} else {
+		t.row("watchdog", fmt.Sprintf("%s, %v%s, fed every %v", c.Watchdog.Device, c.Watchdog.Timeout, fires, c.Watchdog.FeedInterval))
+	}
 	if c.OnQuorumLoss != config.LossFence {
-		t.row("fenced after", fmt.Sprintf("never: without quorum a node lives on (onQuorumLoss: %s), and nobody may take over from it", c.OnQuorumLoss))
+		t.row(dead, fmt.Sprintf("never: without quorum a node lives on (onQuorumLoss: %s), and nobody may take over from it", c.OnQuorumLoss))
 		return
 	}
-	t.row("fenced after", fmt.Sprintf("%v when lost to a majority", c.Budget(w).Majority()))
-	if len(c.TieBreakers()) > 0 && len(members)%2 == 0 {
-		t.row("", fmt.Sprintf("%v after an equal split, %v of it to decide", c.Budget(w).Tie(), c.ArbitrationBudget()))
+	b := c.Budget(w)
+	t.row(dead, fmt.Sprintf("%v when lost to a majority", b.Majority()))
+	if len(c.TieBreakers()) > 0 && members%2 == 0 {
+		t.row("", fmt.Sprintf("%v after an equal split, %v of it to decide", b.Tie(), c.ArbitrationBudget()))
 	}
+	t.row("FENCED after", fmt.Sprintf("%v, from when the others miss the node", (b.Horizon()+watchdog.ProofDelay).Round(100*time.Millisecond)))
 }
 
 // verdictOn says whether there are warnings or advice besides the table.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -70,15 +71,19 @@ history --boot -1" and the agent say that it was a test. File systems are synced
 Some watchdogs fire late: iTCO_wdt after twice its timeout on many boards. So this waits for twice the timeout, or for as long
 as the driver is known to take, and says what it sees; while the machine runs on, the history notes for how long it has. If it
 still runs 30 seconds after that, the watchdog has failed; it is disarmed, and the exit code is 1. A watchdog that resets the
-machine later than its timeout, and is not called late at the beginning, is one that the agent does not know: do not use it.`,
-		Example: "  fencectl watchdog test --yes-reset-this-node\n  fencectl watchdog test --yes-reset-this-node --device /dev/watchdog1 --timeout 15s",
+machine later than its timeout, and is not called late at the beginning, is one that the agent does not know: do not use it.
+
+With --if-untried it tries each driver and firmware once, and is safe to run at every boot: if this watchdog has reset this
+machine in a test before, it says so and exits with 0. If it has failed one, it exits with 1.`,
+		Example: "  fencectl watchdog test --yes-reset-this-node\n  fencectl watchdog test --yes-reset-this-node --device identity:iTCO_wdt --timeout 15s",
 		Args:    operands(),
 	}
 	flags := cmd.Flags()
 	root := newMachineFlags(cmd)
 	yes := flags.Bool("yes-reset-this-node", false, "this machine may be reset now")
-	device := flags.String("device", "", "the `path` of the watchdog (default: the only one there is)")
+	device := flags.String("device", "", "the `path` of the watchdog, or identity: and its driver's name (default: the only one there is)")
 	timeout := flags.Duration("timeout", config.Default().Watchdog.Timeout, "the watchdog's timeout, in whole seconds")
+	untried := flags.Bool("if-untried", false, "do nothing if this watchdog was tried on this machine, with this firmware")
 	file := flags.String("file", config.Default().HistoryFile(), "the agent's history: members.cacheFile with -history in place of .json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		w, err := toTest(&doctor.Machine{Root: root.root}, *device)
@@ -93,6 +98,12 @@ machine later than its timeout, and is not called late at the beginning, is one 
 			return usagef("invalid argument %v for \"--timeout\" flag: whole seconds, one and more, are allowed", *timeout)
 		}
 		chronicle := testRecord{env: env, file: *file, path: path}
+		if *untried {
+			if done, err := chronicle.tried(w.Identity); done || err != nil {
+				return err
+			}
+			chronicle.identity = w.Identity
+		}
 		t := trial.Trial{
 			Device: &trial.Watchdog{Path: path, NoWayOut: w.NoWayOut}, Name: path, Timeout: *timeout, Now: env.clock, Sync: syncDisks,
 			Say: func(line string) { fmt.Fprintln(env.stdout, line) }, Last: chronicle.last, Failed: chronicle.failed,
@@ -127,9 +138,16 @@ func forRoot(err error) error {
 // know when it ends.
 func toTest(m *doctor.Machine, device string) (w doctor.Watchdog, err error) {
 	list := m.Watchdogs()
+	identity, byIdentity := strings.CutPrefix(device, "identity:")
 	switch name := strings.TrimPrefix(device, "/dev/"); {
 	case len(list) == 0:
 		return w, errors.New("there is no watchdog: load a driver, see \"fencectl doctor\"")
+	case byIdentity:
+		same := slices.DeleteFunc(slices.Clone(list), func(d doctor.Watchdog) bool { return d.Identity != identity })
+		if len(same) != 1 {
+			return w, fmt.Errorf("%d watchdogs call themselves %q: see fencectl watchdog list", len(same), view.Clean(identity))
+		}
+		w = same[0]
 	case device == "" && len(list) > 1:
 		return w, usagef("there are %d watchdogs: say which one with --device, see fencectl watchdog list", len(list))
 	case device == "":

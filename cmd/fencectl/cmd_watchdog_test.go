@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencectl/doctor"
+	"github.com/fencing-agent/fencing-agent/cmd/fencectl/trial"
 	"github.com/fencing-agent/fencing-agent/history"
+	"github.com/fencing-agent/fencing-agent/watchdog/calibration"
+	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
 // machineWith is a machine with one idle watchdog, but for the changes.
@@ -52,6 +55,8 @@ func TestWhichWatchdogMayBeTried(t *testing.T) {
 		"the only one":            {nil, "", ""},
 		"by name":                 {nil, "/dev/watchdog0", ""},
 		"by the old name":         {nil, "/dev/watchdog", ""},
+		"by identity":             {second, "identity:iTCO_wdt", ""},
+		"no such identity":        {nil, "identity:iTCO_wdt", "0 watchdogs call themselves"},
 		"one that is not there":   {nil, "/dev/watchdog7", "not in /sys/class/watchdog"},
 		"two":                     {second, "", "say which one"},
 		"one of two":              {second, "/dev/watchdog1", ""},
@@ -62,7 +67,7 @@ func TestWhichWatchdogMayBeTried(t *testing.T) {
 	} {
 		w, err := toTest(machineWith(t, c.change), c.device)
 		switch {
-		case c.refuses == "" && (err != nil || c.device != "/dev/watchdog" && !strings.HasSuffix(c.device, w.Name) && c.device != ""):
+		case c.refuses == "" && (err != nil || c.device != "/dev/watchdog" && !strings.HasSuffix(c.device, w.Name) && c.device != "identity:"+w.Identity && c.device != ""):
 			t.Errorf("%s: %+v, %v", name, w, err)
 		case c.refuses != "" && (err == nil || !strings.Contains(err.Error(), c.refuses)):
 			t.Errorf("%s: %+v, %v", name, w, err)
@@ -142,5 +147,63 @@ func TestTheTestIsOnRecord(t *testing.T) {
 	}
 	if r.failed("it did not"); end().End != history.EndSudden {
 		t.Errorf("%+v", end())
+	}
+}
+
+// Guard: with --if-untried a watchdog is tried once, and a machine whose record would be lost by the reset is not reset.
+func TestWatchdogsAreTriedOnce(t *testing.T) {
+	dir, err := os.MkdirTemp("/var/tmp", "untried") // TMPDIR may be in memory
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := lasting(dir); err != nil {
+		t.Skip(err)
+	}
+	past := func(ran time.Duration, end calibration.End) *calibration.Trial {
+		return &calibration.Trial{Identity: "dog", Firmware: wdt.Firmware("/sys"), Timeout: time.Minute, Boot: presentBoot() + 1, Ran: ran, Next: ran, End: end}
+	}
+	other := past(time.Minute, "")
+	other.Firmware += " of yesterday"
+	for name, c := range map[string]struct {
+		trial *calibration.Trial
+		done  bool
+		says  string // in the output or the error
+	}{
+		"never":                      {nil, false, ""},
+		"with another firmware":      {other, false, ""},
+		"called off":                 {past(time.Second, calibration.CalledOff), false, ""},
+		"it has reset the machine":   {past(time.Minute, ""), true, "has reset this node"},
+		"it failed":                  {past(2*time.Minute, calibration.Failed), true, "did not reset this node"},
+		"something was there before": {past(time.Second, ""), true, "before the timeout was up"},
+	} {
+		path := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"), "members-history")
+		if c.trial != nil {
+			if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(calibrationFile(path), calibration.Encode([]calibration.Trial{*c.trial}), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out := new(strings.Builder)
+		r := testRecord{env: &environment{name: "fencectl", stdout: out}, file: path, path: "/dev/watchdog0"}
+		done, err := r.tried("dog")
+		if said := fmt.Sprint(out, err); done != c.done || !strings.Contains(said, c.says) {
+			t.Errorf("%s: %v, %s", name, done, said)
+		}
+	}
+	r := testRecord{env: &environment{}, file: filepath.Join(dir, "members-history"), path: "/dev/watchdog0", identity: "dog"}
+	if _, err := r.tried(""); err == nil {
+		t.Error("a driver without a name is tried at every boot")
+	}
+	if _, err := r.keep(trial.Info{Identity: "cat", Timeout: time.Minute}); err == nil || !strings.Contains(err.Error(), `"cat"`) {
+		t.Errorf("a driver of two names is tried at every boot: %v", err)
+	}
+	if done, err := (testRecord{env: &environment{}, file: "/dev/shm/members-history"}).tried("dog"); done || err == nil {
+		t.Errorf("a record in memory: %v, %v", done, err)
+	}
+	if err := lasting("/dev/shm"); err == nil || !strings.Contains(err.Error(), "tmpfs") {
+		t.Errorf("in memory: %v", err)
 	}
 }

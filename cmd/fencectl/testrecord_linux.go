@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -22,9 +23,10 @@ import (
 
 // testRecord records in the agent's history that a watchdog is being tested.
 type testRecord struct {
-	env  *environment
-	file string
-	path string // of the watchdog
+	env      *environment
+	file     string
+	path     string // of the watchdog
+	identity string // by which the trials before were looked up; empty: they were not
 }
 
 // last writes the record that is on disk before the watchdog is armed. Without a history it warns of that.
@@ -50,9 +52,62 @@ func (r testRecord) last() error {
 
 // keep begins the record of how late the watchdog fires, beside the history.
 func (r testRecord) keep(info trial.Info) (trial.Record, error) {
+	if r.identity != "" && r.identity != info.Identity { // this trial would not be found at the next boot
+		return nil, fmt.Errorf("sysfs says that this is %q, and the driver %q: run this without --if-untried", r.identity, info.Identity)
+	}
 	return trials.Begin(calibrationFile(r.file), calibration.Trial{
 		Identity: info.Identity, Firmware: wdt.Firmware("/sys"), Timeout: info.Timeout, Boot: presentBoot(), Began: r.env.clock().UTC(),
 	})
+}
+
+// tried reports whether a watchdog of that driver was tried before, and says what that has shown. The error says that it
+// failed, or that nobody can know.
+//
+// Invariant: nothing is armed where the record of the test would be gone after the reset: a machine that runs this at each
+// boot would be reset for ever.
+func (r testRecord) tried(identity string) (bool, error) {
+	path := calibrationFile(r.file)
+	if identity == "" {
+		return false, errors.New("the driver does not say what it is, so nobody can know whether it was tried: run this without --if-untried")
+	}
+	if err := lasting(filepath.Dir(path)); err != nil {
+		return false, fmt.Errorf("%w, and with --if-untried this machine would be reset at every boot: use a --file on a disk", err)
+	}
+	seen, err := trials.Look("", path)
+	if err != nil {
+		return false, fmt.Errorf("what was tried before cannot be read: %w", err)
+	}
+	if seen.Untried(identity) {
+		return false, nil
+	}
+	name := fmt.Sprintf("%s (%s)", r.path, view.Clean(identity))
+	switch last := seen.Last(identity); {
+	case last == nil:
+		return true, fmt.Errorf("%s was tried, and this node was reset before the timeout was up: something else may have reset it; run this without --if-untried to try again", name)
+	case seen.Of(identity).Failed:
+		return true, fmt.Errorf("%s did not reset this node on %s: run this without --if-untried to try again", name, last.Began.Format(time.DateOnly))
+	default:
+		fmt.Fprintf(r.env.stdout, "%s has reset this node on %s: nothing to do\n", name, last.Began.Format(time.DateOnly))
+		return true, nil
+	}
+}
+
+// lasting returns an error if what is written to a folder may be gone after a reset.
+func lasting(dir string) error {
+	var at unix.Statfs_t
+	err := unix.Statfs(dir, &at)
+	for errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) { // it will be made
+		dir = filepath.Dir(dir)
+		err = unix.Statfs(dir, &at)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", view.Clean(dir), err)
+	}
+	memory := map[int64]string{unix.TMPFS_MAGIC: "tmpfs", unix.RAMFS_MAGIC: "ramfs", unix.OVERLAYFS_SUPER_MAGIC: "an overlay, which may be in memory"}
+	if name := memory[int64(at.Type)]; name != "" {
+		return fmt.Errorf("%s is on %s, where the record of the test would be lost", view.Clean(dir), name)
+	}
+	return nil
 }
 
 // latest is how late a watchdog of that driver may fire, by what is known of it and by what was tried here before.

@@ -462,6 +462,7 @@ func second[T any](_ T, err error) error { return err }
 func TestControllerManifestPassesTheServer(t *testing.T) {
 	w := newRecoveryWorld(t)
 	passes(t, w.plane, "../../deploy/controller/controller.yaml")
+	passes(t, w.plane, "../../deploy/node/kubernetes/watchdog-test.yaml")
 	d, err := w.admin.AppsV1().Deployments(controllerSpace).Get(t.Context(), controllerSpace, meta.GetOptions{})
 	w.must(err)
 	pod := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: "replica", Namespace: controllerSpace, Labels: d.Spec.Template.Labels}, Spec: d.Spec.Template.Spec}

@@ -190,7 +190,11 @@ $FENCECTL watchdog test --yes-reset-this-node --root $ROOT --device $DOG --timeo
 		t.Errorf("result %d: %+v", r, seen[0])
 	}
 	t.Logf("on disk: it ran for %v to %v", seen[0].Ran, seen[0].Latest())
-	after := boot(t, dir, "NO_COLOR=1 $FENCECTL history --file $NODE/members-history --boot -1\n")
+	after := boot(t, dir, `
+NO_COLOR=1 $FENCECTL history --file $NODE/members-history --boot -1
+$FENCECTL watchdog test --yes-reset-this-node --if-untried --root $ROOT --device $DOG --file $NODE/members-history
+`)
+	after.until(`\(Software Watchdog\) has reset this node on .*: nothing to do`, patience)
 	after.until(`boot -1 .* ended BY A TEST of its watchdog: a person tries with`, patience)
 	after.until("script ended with 0", patience)
 }

@@ -78,6 +78,17 @@ func Last(trials []Trial, identity, firmware string, now uint64) *Trial {
 	return nil
 }
 
+// Untried reports whether no trial of a driver with this firmware has reset the machine, or failed. What reset the machine
+// before the timeout was up counts as well: it would do so again at each boot that tries it.
+func Untried(trials []Trial, identity, firmware string, now uint64) bool {
+	for i := range trials {
+		if t := &trials[i]; t.Identity == identity && t.Firmware == firmware && t.Result(now) != Nothing {
+			return false
+		}
+	}
+	return true
+}
+
 // Measured is what the trials say of a driver in the boot now, for the sums of the agent.
 //
 // Invariant: the most that a watchdog of this driver has ever been late counts, also where a later trial was in time, where

@@ -77,8 +77,8 @@ func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 	if err := before.check(d.path, timeout); err != nil {
 		return watchdog.Info{}, err
 	}
-	if d.driver(before.identity).Measured.Failed {
-		return watchdog.Info{}, fmt.Errorf("arm %s: %w", d.path, neverFired(before.identity))
+	if err := unbelieved(d.driver(before.identity)); err != nil {
+		return watchdog.Info{}, fmt.Errorf("arm %s: %w", d.path, err)
 	}
 	succeeds, err := d.succeeds(before)
 	if err != nil {

@@ -3,6 +3,8 @@ package wdt
 import (
 	"errors"
 	"fmt"
+
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 var (
@@ -18,7 +20,13 @@ var (
 	errTooLate      = errors.New("peers know when this node is dead, and it might outlive that with a new countdown")
 )
 
-// neverFired says why a watchdog that could be armed is not.
-func neverFired(identity string) error {
-	return fmt.Errorf("%q did not reset this node when that was tried: look for another driver, or for what feeds it, and try again with fencectl watchdog test", identity)
+// unbelieved says why a watchdog that could be armed is not; nil: it is.
+func unbelieved(d watchdog.Driver) error {
+	switch {
+	case d.Measured.Failed:
+		return fmt.Errorf("%q did not reset this node when that was tried: look for another driver, or for what feeds it, and try again with fencectl watchdog test", d.Identity)
+	case d.Measured.Unproven:
+		return fmt.Errorf("%q was never seen to reset this node, and watchdog.driver is tested: try it with fencectl watchdog test, or set watchdog.driver to device", d.Identity)
+	}
+	return nil
 }

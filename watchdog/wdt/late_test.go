@@ -125,6 +125,7 @@ func TestMeasuredWatchdogThatIsNoGuard(t *testing.T) {
 		"never tried": {watchdog.Measured{}, Armed, ""},
 		"late":        {watchdog.Measured{Fired: true, Factor: 3}, Armed, ""},
 		"failed":      {watchdog.Measured{Failed: true}, Faulty, "did not reset this node when that was tried"},
+		"unproven":    {watchdog.Measured{Unproven: true}, Faulty, "was never seen to reset this node"},
 		"hours late":  {watchdog.Measured{Offset: 2 * time.Hour}, Faulty, "more than 2h0m0s"},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -267,8 +267,8 @@ func (f *Feeder) arm() {
 
 // unfit says why a watchdog that armed well cannot serve as a fence.
 func (f *Feeder) unfit(info watchdog.Info) error {
-	if info.Measured.Failed {
-		return neverFired(info.Identity)
+	if err := unbelieved(info.Driver); err != nil {
+		return err
 	}
 	// Nodes that do not know this one's horizon wait for that of the latest driver that is known (LatestOfAny).
 	if latest, most := info.Latest(), watchdog.LatestOfAny(watchdog.LongestTimeout); latest > most {

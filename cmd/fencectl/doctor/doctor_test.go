@@ -248,4 +248,13 @@ func TestWhatWasTriedIsSaid(t *testing.T) {
 			}
 		}
 	}
+	files := good()
+	delete(files, file)
+	m := machine(t, files)
+	m.Config.Watchdog.Driver = config.DriverTested
+	for _, f := range m.watchdogs() {
+		if f.Level != Wrong || !strings.Contains(f.Found, "watchdog.driver is tested: the agent does not use it") {
+			t.Errorf("a test is demanded: %+v", f)
+		}
+	}
 }

@@ -49,7 +49,7 @@ func (m *Machine) Parts() (out []Finding) {
 	if m.Config.Kubernetes.Kubeconfig != "" {
 		out = append(out, m.kubeconfig())
 	}
-	if m.Config.Watchdog.Driver == config.DriverDevice {
+	if m.Config.Watchdog.Driver != config.DriverNone {
 		out = append(out, m.device())
 	}
 	return append(out, m.memory())
@@ -67,11 +67,14 @@ func (m *Machine) tried(w Watchdog, timeout time.Duration) (level Level, found, 
 	}
 	const try = "let it reset this machine once, with the agent stopped: fencectl watchdog test"
 	seen, err := trials.Look(m.Root, c.TrialsFile())
+	seen.Strict = c.Watchdog.Driver == config.DriverTested
 	last := seen.Last(w.Identity)
 	d := watchdog.Driver{Identity: w.Identity, Measured: seen.Of(w.Identity)}
 	switch {
 	case err != nil:
 		level, found, do = Warn, ", what was tried cannot be read: "+err.Error(), try
+	case d.Measured.Unproven:
+		level, found, do = Wrong, ", never seen to reset this machine, and watchdog.driver is tested: the agent does not use it", try
 	case last == nil:
 		level, found, do = Warn, ", never seen to reset this machine", try
 	case d.Measured.Failed:

@@ -117,9 +117,10 @@ func knowingDriver(o *Options) (*config.Config, tried) {
 	c := *o.Config
 	settled := trials.Settle(c.TrialsFile(), thisBoot(o))
 	seen, err := trials.Look("", c.TrialsFile())
+	seen.Strict = c.Watchdog.Driver == config.DriverTested
 
 	dev := o.Watchdog
-	if dev == nil && c.Watchdog.Driver == config.DriverDevice {
+	if dev == nil && c.Watchdog.Driver != config.DriverNone {
 		if real, err := wdt.Find(c.Watchdog.Device); err == nil {
 			real.Measured(seen.Of)
 			dev = real
@@ -272,7 +273,7 @@ func (g *guard) takeDown(now, since boottime.Instant, fx *watchdog.Effects) {
 // noteArming logs that the watchdog cannot be armed yet.
 func (g *guard) noteArming(now boottime.Instant, waits bool) {
 	// Without a device nothing is ever armed, and nothing counts down.
-	waits = waits && g.cfg.Watchdog.Driver == config.DriverDevice
+	waits = waits && g.cfg.Watchdog.Driver != config.DriverNone
 	if g.wait.note(now, waits, g.cfg.EvidenceMaxAge()) {
 		g.log.Warn("the watchdog is not armed yet: first a majority must answer that it knows of this agent or, in an equal split, a grant must name this node; "+
 			"if the previous agent crashed, the watchdog may still count down and reset the node", "waited", g.cfg.EvidenceMaxAge())

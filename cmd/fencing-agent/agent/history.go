@@ -37,7 +37,7 @@ func (a *Agent) newRecorder() *recorder.Recorder {
 		}
 		a.published.parts.Note("history", err)
 	}
-	if a.opts.Watchdog == nil && a.cfg.Watchdog.Driver == config.DriverDevice { // a dry run or a test resets no node
+	if a.opts.Watchdog == nil && a.cfg.Watchdog.Driver != config.DriverNone { // a dry run or a test resets no node
 		c.Kernel = recorder.KernelLog
 	}
 	return recorder.New(c)

@@ -21,7 +21,7 @@ const lockRetry = 100 * time.Millisecond
 // The kernel shows it: the running countdown is as short as a sentence's. If that cannot be read, the agent waits.
 func (a *Agent) beginSentence(background spawn) {
 	blind := false
-	if a.opts.Watchdog != nil || a.cfg.Watchdog.Driver == config.DriverDevice {
+	if a.opts.Watchdog != nil || a.cfg.Watchdog.Driver != config.DriverNone {
 		c, known := a.guard.look()
 		switch {
 		case known && c.Condemns(a.cfg.Watchdog.Timeout):

@@ -62,7 +62,8 @@ type Driver string
 // The watchdog drivers.
 const (
 	DriverDevice Driver = "device"
-	DriverNone   Driver = "none" // decide and report, never arm
+	DriverTested Driver = "tested" // as device, once the watchdog was seen to reset this machine
+	DriverNone   Driver = "none"   // decide and report, never arm
 )
 
 // OnFence says what a node does when it must stop.
@@ -158,7 +159,7 @@ func (BindToDevice) values() []string  { return []string{"auto", "true", "false"
 func (Sources) values() []string       { return []string{"members", "any"} }
 func (OnQuorumLoss) values() []string  { return []string{"fence", "exclude", "wait"} }
 func (LUNMode) values() []string       { return []string{"tiebreaker", "or", "and"} }
-func (Driver) values() []string        { return []string{"device", "none"} }
+func (Driver) values() []string        { return []string{"device", "tested", "none"} }
 func (OnFence) values() []string       { return []string{"expire", "reboot", "crash"} }
 func (SelfFence) values() []string     { return []string{"none", "quorum", "quorum-or-lun"} }
 func (Page) values() []string          { return []string{"loopback", "any", "none"} }

@@ -122,7 +122,7 @@ func (f *Facts) watchdog() *fencingv1.WatchdogStatus {
 		LastFeedAge: f.age(w.LastFeed), Slack: durationpb.New(w.Slack), Feeds: w.Feeds,
 		DisarmReason: w.Reason, LastBootReset: w.Info.BootFencing, SentenceBar: publish.SentenceBarOf(f.Barred.String()),
 	}
-	if f.Config.Watchdog.Driver == config.DriverDevice {
+	if f.Config.Watchdog.Driver != config.DriverNone {
 		s.Device = f.Device
 	}
 	if w.Info.Pretimeout > 0 {

@@ -55,6 +55,7 @@ func Settle(path string, boot uint64) error {
 type Seen struct {
 	trials   []calibration.Trial
 	Firmware string // of the machine; empty: unknown
+	Strict   bool   // a watchdog that was not seen to fire with this firmware is not to be used
 	boot     uint64 // its nonce; 0: unknown, and no trial counts
 	unread   bool   // the file, or the end of it
 }
@@ -81,12 +82,18 @@ func (s *Seen) Of(identity string) watchdog.Measured {
 	if s.unread {
 		m.Factor = max(m.Factor, float64(watchdog.LatestOfAny(time.Hour))/float64(time.Hour))
 	}
+	m.Unproven = s.Strict && s.Last(identity) == nil
 	return m
 }
 
 // Last is the latest trial that has shown something of a driver with the firmware of this machine; nil: there is none.
 func (s *Seen) Last(identity string) *calibration.Trial {
 	return calibration.Last(s.trials, identity, s.Firmware, s.boot)
+}
+
+// Untried reports whether no trial of a driver with the firmware of this machine has reset it, or failed.
+func (s *Seen) Untried(identity string) bool {
+	return calibration.Untried(s.trials, identity, s.Firmware, s.boot)
 }
 
 // most is how many trials a file keeps. What an older one has shown is lost: a machine has few watchdogs.

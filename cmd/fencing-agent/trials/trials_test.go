@@ -90,6 +90,37 @@ func TestATrialThatTheMachineOutlived(t *testing.T) {
 	}
 }
 
+// Guard: where the operator wants to see a watchdog fire, only a trial with this firmware makes it one to use.
+func TestStrict(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "members-watchdog")
+	look := func() *Seen {
+		s, err := Look("", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := look()
+	if s.Of("dog").Unproven {
+		t.Error("nobody has asked for that")
+	}
+	if s.Strict = true; !s.Of("dog").Unproven {
+		t.Error("it was never tried")
+	}
+	fired := calibration.Trial{Identity: "dog", Firmware: s.Firmware + " before", Timeout: 10 * time.Second, Boot: 7, Ran: 10 * time.Second}
+	for _, firmware := range []string{s.Firmware + " before", s.Firmware} {
+		fired.Firmware = firmware
+		if err := os.WriteFile(path, calibration.Encode([]calibration.Trial{fired}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := look()
+		s.Strict = true
+		if got := s.Of("dog").Unproven; got != (firmware != s.Firmware) {
+			t.Errorf("tried with firmware %q: unproven %v", firmware, got)
+		}
+	}
+}
+
 // Guard: what cannot be noted leaves a file that can be read, and no trial that the next reset would complete.
 func TestATrialThatCannotBeNoted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "members-watchdog")

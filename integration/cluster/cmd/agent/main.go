@@ -28,7 +28,7 @@ func main() {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 		defer stop()
 		o := agent.Options{Config: cfg, ConfigPath: *path, Logger: log, Version: "cluster"}
-		if cfg.Watchdog.Driver == config.DriverDevice {
+		if cfg.Watchdog.Driver != config.DriverNone {
 			o.Watchdog, err = lab.DialWatchdog(cfg.Watchdog.Device)
 		}
 		if err == nil {
