@@ -1,5 +1,5 @@
 // Package lunhold is a model of a group that has lost all its networks and has its LUN: the rules E1 to E5, H1 to H6 and M1
-// to M5 of docs/adr/0020, by which nodes that cannot live hold together, and nobody says FENCED of one that runs. Each rule
+// to M5 of docs/adr/0020 and docs/lease.md, by which nodes that cannot live hold together, and nobody says FENCED of one that runs. Each rule
 // can be left out (Rules). A search of all states within bounds, the nearest first, says what then goes wrong and by which
 // shortest history; random walks go beyond the bounds.
 //
