@@ -393,7 +393,7 @@ var refusals = [...]struct{ name, text, order string }{
 		"off", "api.commands is none here: this agent accepts no external confirmation of a death",
 		"api.commands is none here, or watchdog.timeout is too short for an order, or the watchdog's driver fires late: " + byHand,
 	},
-	RefusedMember: {name: "no_member", text: `"NODE" is no member of this group`},
+	RefusedMember: {name: "no_member", text: `"NODE" is not a member of this group`},
 	RefusedSelf: {
 		"self", "NODE is this agent's own node, and it runs: tell the agent of another node",
 		"NODE is this agent's own node: order it on another node, or reboot this one",
