@@ -61,7 +61,7 @@ func (e *Edges) LinkSince(network, peer int) boottime.Instant {
 	return e.links[network*e.peers+peer].since
 }
 
-// Link returns LinkSince, and whether the peer became reachable at that instant.
+// Link returns LinkSince, and whether the peer has been reachable since then.
 func (e *Edges) Link(network, peer int) (since boottime.Instant, reachable bool) {
 	l := e.links[network*e.peers+peer]
 	return l.since, l.reachable
