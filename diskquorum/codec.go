@@ -427,9 +427,9 @@ func (s *Slot) validate(which int) error {
 	case s.State > SlotStopped:
 		return fmt.Errorf("state %d is not known", s.State)
 	case len(s.NodeName) > maxSlotName:
-		return fmt.Errorf("node name: %d bytes, at most %d are possible", len(s.NodeName), maxSlotName)
+		return fmt.Errorf("node name: it has %d bytes, but at most %d are allowed", len(s.NodeName), maxSlotName)
 	case len(s.NodeUID) > maxUIDBytes:
-		return fmt.Errorf("node UID: %d bytes, at most %d are possible", len(s.NodeUID), maxUIDBytes)
+		return fmt.Errorf("node UID: it has %d bytes, but at most %d are allowed", len(s.NodeUID), maxUIDBytes)
 	case !millisFit(s.HeartbeatInterval) || !millisFit(st.Guard.Timeout):
 		return fmt.Errorf("heartbeat interval %v or watchdog timeout %v is out of range", s.HeartbeatInterval, st.Guard.Timeout)
 	case !millisFit(s.GrantLifetime) || !millisFit(st.Guard.Horizon):
@@ -468,7 +468,7 @@ func (g *Grant) validate() error {
 		return nil
 	}
 	if len(g.Holders) == 0 || len(g.Holders) > MaxHolders {
-		return fmt.Errorf("grant: %d holders, 1 to %d are possible", len(g.Holders), MaxHolders)
+		return fmt.Errorf("grant: it has %d holders, but 1 to %d are allowed", len(g.Holders), MaxHolders)
 	}
 	for i, h := range g.Holders {
 		if int(h.Slot) >= MaxSlots || i > 0 && h.Slot <= g.Holders[i-1].Slot {

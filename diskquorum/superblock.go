@@ -83,17 +83,17 @@ var (
 func (sb *Superblock) Validate() error {
 	switch {
 	case sb.Slots < 2 || sb.Slots > MaxSlots:
-		return fmt.Errorf("slots: %d is out of range, 2 to %d are possible", sb.Slots, MaxSlots)
+		return fmt.Errorf("slots: %d is out of range, 2 to %d are allowed", sb.Slots, MaxSlots)
 	case len(sb.Cluster) == 0 || len(sb.Cluster) > MaxNameBytes:
-		return fmt.Errorf("cluster name: %d bytes, 1 to %d are possible", len(sb.Cluster), MaxNameBytes)
+		return fmt.Errorf("cluster name: it has %d bytes, but 1 to %d are allowed", len(sb.Cluster), MaxNameBytes)
 	case len(sb.NodeGroup) == 0 || len(sb.NodeGroup) > MaxNameBytes:
-		return fmt.Errorf("node group name: %d bytes, 1 to %d are possible", len(sb.NodeGroup), MaxNameBytes)
+		return fmt.Errorf("node group name: it has %d bytes, but 1 to %d are allowed", len(sb.NodeGroup), MaxNameBytes)
 	case sb.ID == [16]byte{}:
 		return errors.New("id: is zero")
 	case sb.Devices == 0 && (sb.Device != 0 || sb.SetID != [16]byte{}):
 		return errors.New("set: a device that belongs to no set has a place in one")
 	case sb.Devices != 0 && (sb.Devices != MaxDevices || sb.Device < 0 || sb.Device >= sb.Devices || sb.SetID == [16]byte{}):
-		return fmt.Errorf("set: device %d of %d with set id %x, 0 to %d of %d are possible", sb.Device, sb.Devices, sb.SetID, MaxDevices-1, MaxDevices)
+		return fmt.Errorf("set: device %d of %d with set id %x: devices 0 to %d of at most %d are allowed", sb.Device, sb.Devices, sb.SetID, MaxDevices-1, MaxDevices)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func Of(epoch uint64, members []Member, self string) (*Roster, error) {
 		return nil, errors.New("the list of members is empty: name at least this node")
 	}
 	if len(members) > MaxNodes {
-		return nil, fmt.Errorf("the list has %d members, at most %d are possible", len(members), MaxNodes)
+		return nil, fmt.Errorf("the list has %d members, but at most %d are allowed", len(members), MaxNodes)
 	}
 	ms := slices.Clone(members)
 	slices.SortFunc(ms, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })

@@ -102,7 +102,7 @@ func NewSuccession(saved *Saved, own *Roster, quorum func(*Roster) int) (*Succes
 		return s, nil
 	}
 	if len(saved.Chain) == 0 || len(saved.Chain) > MaxChain {
-		return nil, fmt.Errorf("%d lists of members in force or taken up, 1 to %d are possible", len(saved.Chain), MaxChain)
+		return nil, fmt.Errorf("there are %d lists of members in force or taken up, but 1 to %d are allowed", len(saved.Chain), MaxChain)
 	}
 	s.chain, s.fresh = slices.Clone(saved.Chain), saved.Fresh
 	if !slices.IsSortedFunc(s.chain, func(a, b *Roster) int { return cmpEpoch(a.Ref(), b.Ref()) }) {

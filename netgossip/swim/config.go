@@ -77,10 +77,10 @@ func (c *Config) validate() error {
 		}
 	}
 	check(c.Name != "", "network name is empty")
-	check(len(c.Label) <= memberlist.LabelMaxSize, "label %q has %d bytes, at most %d are possible", c.Label, len(c.Label), memberlist.LabelMaxSize)
+	check(len(c.Label) <= memberlist.LabelMaxSize, "label %q has %d bytes, but at most %d are allowed", c.Label, len(c.Label), memberlist.LabelMaxSize)
 	check(c.Roster != nil, "roster is missing")
 	check(c.Clock != nil && c.Sink != nil && c.Statement != nil && c.Logger != nil, "clock, sink, statement and logger are needed")
-	check(c.Port > 0 && c.Port <= 65535, "port %d: 1 to 65535 are possible", c.Port)
+	check(c.Port > 0 && c.Port <= 65535, "port %d: it must be 1 to 65535", c.Port)
 	// A wildcard advertises a guessed address and a zone gets lost on the way to the
 	// socket, which then binds all interfaces.
 	check(c.BindAddr.IsValid() && !c.BindAddr.IsUnspecified() && c.BindAddr.Zone() == "",

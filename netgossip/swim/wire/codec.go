@@ -117,7 +117,7 @@ func Append(dst []byte, m Message) ([]byte, error) {
 	number := uint32(0)
 	switch {
 	case len(m.Name) > MaxName:
-		return dst, fmt.Errorf("encode packet: sender name has %d bytes, 1 to %d are possible", len(m.Name), MaxName)
+		return dst, fmt.Errorf("encode packet: sender name has %d bytes, but 1 to %d are allowed", len(m.Name), MaxName)
 	case m.Name == "" && (m.Member < 0 || m.Member >= roster.MaxNodes):
 		return dst, errors.New("encode packet: the sender has neither a name nor a number")
 	case m.Name == "":
@@ -165,7 +165,7 @@ func Append(dst []byte, m Message) ([]byte, error) {
 // where a name instead of the number would have helped.
 func Decode(b []byte, r *roster.Roster, tag uint32) (Message, error) {
 	if len(b) <= checksumSize || len(b) > MaxSize {
-		return Message{}, fmt.Errorf("packet of %d bytes, %d to %d are possible", len(b), checksumSize+1, MaxSize)
+		return Message{}, fmt.Errorf("packet has %d bytes, but %d to %d are allowed", len(b), checksumSize+1, MaxSize)
 	}
 	body := b[checksumSize:]
 	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b) {
@@ -213,7 +213,7 @@ func (m *Message) from(number uint32, r *roster.Roster, tag uint32) error {
 	case (number == 0) == (m.Name == ""):
 		return errors.New("packet: the sender must be either named or numbered")
 	case len(m.Name) > MaxName:
-		return fmt.Errorf("packet: sender name has %d bytes, 1 to %d are possible", len(m.Name), MaxName)
+		return fmt.Errorf("packet: sender name has %d bytes, but 1 to %d are allowed", len(m.Name), MaxName)
 	case m.Name != "":
 		m.Member = -1
 		if i, ok := r.Index(m.Name); ok {
@@ -238,7 +238,7 @@ func (m *Message) say(a *Reply, r *roster.Roster) error {
 	}
 	switch {
 	case said != 1:
-		return fmt.Errorf("reply says %d things, exactly one is possible", said)
+		return fmt.Errorf("reply has %d kinds of content, but exactly one is allowed", said)
 	case a.GetSight() > Sight_SIGHT_UNSEEN || a.GetSight() < 0:
 		return fmt.Errorf("reply with the unknown sight %d", a.GetSight())
 	case (a.GetStatement() == nil) != (a.GetDigest() == 0):

@@ -57,7 +57,7 @@ func wantedFromWire(w *Wish) (Wanted, error) {
 	case list.IsZero():
 		return Wanted{}, errors.New("probe wants a list without naming it")
 	case w.GetOffset() >= MaxList:
-		return Wanted{}, fmt.Errorf("probe wants byte %d of a list, at most %d are possible", w.GetOffset(), MaxList)
+		return Wanted{}, fmt.Errorf("probe wants byte %d of a list, but a list has at most %d bytes", w.GetOffset(), MaxList)
 	}
 	return Wanted{list, int(w.GetOffset())}, nil
 }
@@ -101,7 +101,7 @@ func EncodeList(members []roster.Member) ([]byte, error) {
 	}
 	text, err := proto.Marshal(l)
 	if err == nil && len(text) > MaxList {
-		err = fmt.Errorf("%d bytes, at most %d are possible", len(text), MaxList)
+		err = fmt.Errorf("the text has %d bytes, but at most %d are allowed", len(text), MaxList)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("encode list of members: %w", err)
@@ -116,14 +116,14 @@ func DecodeList(text []byte) ([]roster.Member, error) {
 		return nil, fmt.Errorf("text of a list: "+format, args...)
 	}
 	if len(text) > MaxList {
-		return fail("%d bytes, at most %d are possible", len(text), MaxList)
+		return fail("it has %d bytes, but at most %d are allowed", len(text), MaxList)
 	}
 	var l List
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, &l); err != nil {
 		return fail("%w", err)
 	}
 	if n := len(l.GetMembers()); n == 0 || n > roster.MaxNodes {
-		return fail("%d members, 1 to %d are possible", n, roster.MaxNodes)
+		return fail("it has %d members, but 1 to %d are allowed", n, roster.MaxNodes)
 	}
 	for i, network := range l.GetNetworks() {
 		if network == "" || i > 0 && network <= l.GetNetworks()[i-1] {
@@ -133,7 +133,7 @@ func DecodeList(text []byte) ([]roster.Member, error) {
 	members := make([]roster.Member, 0, len(l.GetMembers()))
 	for _, e := range l.GetMembers() {
 		if n := len(e.GetName()); n == 0 || n > MaxName || !utf8.ValidString(e.GetName()) {
-			return fail("a name of %d bytes, 1 to %d of UTF-8 are possible", n, MaxName)
+			return fail("a name has %d bytes, but must have 1 to %d and be UTF-8", n, MaxName)
 		}
 		if len(e.GetAddresses()) != len(l.GetNetworks()) {
 			return fail("%d addresses on %d networks", len(e.GetAddresses()), len(l.GetNetworks()))

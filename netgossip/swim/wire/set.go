@@ -64,7 +64,7 @@ func setFromWire(b []byte, limit int) (roster.Set, error) {
 	case len(b) == 0:
 		return roster.Set{}, nil
 	case len(b) > maxSetSize:
-		return roster.Set{}, fmt.Errorf("set of %d bytes, at most %d are possible", len(b), maxSetSize)
+		return roster.Set{}, fmt.Errorf("set has %d bytes, but at most %d are allowed", len(b), maxSetSize)
 	case b[0] == formRuns:
 		return setFromRuns(b[1:], limit)
 	case b[0] == formBitmap:

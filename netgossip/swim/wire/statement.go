@@ -91,7 +91,7 @@ func standingFromWire(w *Standing) (s roster.Standing, err error) {
 		return s, nil
 	}
 	if n := len(w.GetChain()); n < 1 || n > roster.MaxChain {
-		return s, fmt.Errorf("names %d rosters, 1 to %d are allowed", n, roster.MaxChain)
+		return s, fmt.Errorf("names %d rosters, but 1 to %d are allowed", n, roster.MaxChain)
 	}
 	s.Fresh = w.GetFresh()
 	for i, ref := range w.GetChain() {
@@ -137,7 +137,7 @@ func statementFromWire(w *Statement, r *roster.Roster) (*netgossip.Statement, er
 		return nil, fmt.Errorf("standing: %w", err)
 	}
 	if n := len(w.GetVersion()); n > MaxVersion {
-		return nil, fmt.Errorf("version has %d bytes, at most %d are possible", n, MaxVersion)
+		return nil, fmt.Errorf("version has %d bytes, but at most %d are allowed", n, MaxVersion)
 	}
 	return &netgossip.Statement{
 		Boot:         w.GetBoot(),
