@@ -274,7 +274,7 @@ func HasSuperblockMagic(block []byte) bool {
 // only readable one.
 func ReadSuperblock(data []byte) (Superblock, error) {
 	if len(data) < superblockBlocks*BlockSize {
-		return Superblock{}, fmt.Errorf("%w: %d bytes are no LUN", ErrNoSuperblock, len(data))
+		return Superblock{}, fmt.Errorf("%w: %d bytes are too few for a LUN", ErrNoSuperblock, len(data))
 	}
 	a, errA := DecodeSuperblock(data[:BlockSize], 0)
 	b, errB := DecodeSuperblock(data[BlockSize:superblockBlocks*BlockSize], 1)

@@ -307,7 +307,7 @@ func TestInspectBadDevices(t *testing.T) {
 		f    func([]byte)
 		want string
 	}{
-		{"empty", 0, nil, "0 bytes are no LUN"},
+		{"empty", 0, nil, "the device has 0 bytes, too few for a LUN"},
 		{"blank", mib, func([]byte) {}, "not formatted yet: run `fencectl lun init`"},
 		{"garbage", mib, func(b []byte) { copy(b, bytes.Repeat([]byte{0xA7}, 8192)) }, "it holds data without a signature that is known; is the path right?"},
 		{"foreign", mib, func(b []byte) { copy(b, "SBD_SBD_") }, "no usable fencing-agent superblock (superblock copy 0: no fencing-agent superblock): it holds sbd device at byte 0"},

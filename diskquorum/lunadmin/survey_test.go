@@ -166,7 +166,7 @@ func TestForcedInitWatchesAllThatItOverwrites(t *testing.T) {
 			_, err = Init(t.Context(), o)
 			close(stop)
 			wg.Wait()
-			if want := fmt.Sprintf("is alive: somebody writes at byte %d", at&^(diskquorum.BlockSize-1)); err == nil || !strings.Contains(err.Error(), want) {
+			if want := fmt.Sprintf("is alive: another program writes at byte %d", at&^(diskquorum.BlockSize-1)); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}
 			if contents(t, o.Path)[diskquorum.BlockSize] != 0 {

@@ -35,7 +35,7 @@ func (in *Instance) reportFrame(why refusal, from netip.Addr) {
 	msg := "refused undecodable gossip"
 	switch why {
 	case refusedVersion:
-		msg = "gossip of encryption version 0 refused: a frame that somebody has altered to end this agent, or one of an agent without a key: give all nodes the same key file, and look for who else can send on this network"
+		msg = "gossip of encryption version 0 refused: a frame was altered to crash this agent, or an agent has no key: give all nodes the same key file, and find out who else can send on this network"
 	case refusedKey:
 		msg = "refused unencrypted gossip: give all nodes the same key file"
 	}

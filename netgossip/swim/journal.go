@@ -84,7 +84,7 @@ var complaints = []struct {
 	// This text must be checked before the texts that it may quote. A silent stream that reaches its deadline also
 	// causes this line.
 	{"label header cannot be empty", refusedMalformed, "refused undecodable gossip"},
-	{"remove the stream label header", refusedCut, "a stream ended before it said what it is: a peer that gave up, or somebody who looks for open ports"},
+	{"remove the stream label header", refusedCut, "a stream ended before its type was known: a peer gave up, or a port scan"},
 	{"with unacceptable label", refusedLabel, "refused gossip of another cluster, group or network: check addresses, ports and network names"},
 	{"Decrypt packet failed", refusedKey, "refused gossip with an unknown key: give all nodes the same key file"},
 	{"no installed keys could decrypt", refusedKey, "refused gossip with an unknown key: give all nodes the same key file"},
