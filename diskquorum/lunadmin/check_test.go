@@ -103,7 +103,7 @@ func TestCheckFindsFaults(t *testing.T) {
 	})
 }
 
-// meddler is another node's check that writes between our write and our read.
+// meddler is a check on another node that writes between our write and our read.
 type meddler struct {
 	diskquorum.Device
 	t    *testing.T
@@ -143,7 +143,7 @@ func TestCheckOnSeveralNodes(t *testing.T) {
 	}
 }
 
-// Two checks at once on one LUN read each other's blocks; beside a cache, and on two LUNs, they do not.
+// Two simultaneous checks on one LUN read each other's blocks; with a cache in between, or on two LUNs, they do not.
 func TestChecksAtOnceShowWhoSharesTheLUN(t *testing.T) {
 	for _, c := range []struct {
 		name   string

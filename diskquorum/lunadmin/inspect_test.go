@@ -30,7 +30,8 @@ func newLUN(t *testing.T) *diskquorumtest.LUN {
 	return l
 }
 
-// put writes a record, and beside a blank copy the one before it, unless it can be the first.
+// put writes a record. If the other copy is blank, it also writes the record before it, unless the record can be the
+// first one.
 func put(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) {
 	t.Helper()
 	before := *s
@@ -48,7 +49,7 @@ func put(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) {
 	})
 }
 
-// node is the slot of node ni, in a roster of four with one digest.
+// node returns the slot of node ni, in a roster of four with one digest.
 func node(i int, sequence uint64) *diskquorum.Slot {
 	return &diskquorum.Slot{
 		Index: i, State: diskquorum.SlotActive, Sequence: sequence, NodeName: "n" + string(rune('0'+i)), NodeUID: "uid", Process: 7,
@@ -172,7 +173,8 @@ func TestInspectDamage(t *testing.T) {
 	}
 }
 
-// TestDamage: what agents cannot read is damage, by inspect and by both ways of check; a write under way is none.
+// TestDamage: inspect and both modes of check report parts that agents cannot read as damage, but not a write under
+// way.
 func TestDamage(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -257,7 +259,7 @@ func TestInspectLease(t *testing.T) {
 	if got := inspectOnce(t, l).Lease; !got.Undecided || got.Instance != 7 {
 		t.Errorf("pending instance: %+v", got)
 	}
-	// The copy that cannot be read may be newer: nothing is said of its token.
+	// The unreadable copy may be newer: so the token is not reported.
 	l.Modify(func(image []byte) { image[diskquorum.SlotOffset(0, 1)] = 1 })
 	if got := inspectOnce(t, l).Lease; got.Complete || got.Holders[0].State != "unknown" {
 		t.Errorf("with a corrupt copy: %+v", got)
@@ -283,7 +285,7 @@ func TestInspectMoving(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.WatchedSeconds < 8 || r.WatchedSeconds >= 9 { // the slot that is damaged is looked at again for almost a second
+		if r.WatchedSeconds < 8 || r.WatchedSeconds >= 9 { // the damaged slot is read again for almost a second
 			t.Errorf("watched for %v s, two of the slowest heartbeats are 8", r.WatchedSeconds)
 		}
 		var got []any
@@ -350,7 +352,7 @@ func TestInspectWarnsOfTwins(t *testing.T) {
 	}
 }
 
-// TestHungDeviceCanBeLeft: a command ends when its user wants it to, whatever the I/O does.
+// TestHungDeviceCanBeLeft: the user can end a command even if its I/O hangs.
 func TestHungDeviceCanBeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dev := newLUN(t).Client()

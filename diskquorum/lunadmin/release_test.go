@@ -38,7 +38,7 @@ func alive(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// lonely is a node that counts only itself.
+// lonely returns a node that counts only itself.
 func lonely(i int, sequence uint64) *diskquorum.Slot {
 	s := node(i, sequence)
 	s.Statement.Seen, s.Statement.View = roster.Set{}, roster.SetOf(i)
@@ -148,7 +148,7 @@ func TestReleaseRefuses(t *testing.T) {
 	}
 }
 
-// A stopped agent has said that it goes: neither watchdog nor witness are needed.
+// A stopped agent has announced its stop: neither watchdog nor witness is needed.
 func TestReleaseStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLUN(t)
@@ -168,7 +168,7 @@ func TestReleaseStopped(t *testing.T) {
 	})
 }
 
-// A slot that cannot be read at all carries the latest decision of the others on.
+// A slot that cannot be read at all gets the latest decision of the others.
 func TestReleaseUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLUN(t)
@@ -210,8 +210,8 @@ func TestReleaseNotThere(t *testing.T) {
 	}
 }
 
-// A slot is watched for as long as its owner says that it may live on, and never for less than
-// an agent with the default settings could that says nothing.
+// A slot is watched for as long as its owner states that it may run on. If the slot does not state it, it is watched
+// for as long as an agent with default settings could run on.
 func TestWatchedForTheHorizonOfTheOwner(t *testing.T) {
 	s := &diskquorum.Slot{HeartbeatInterval: time.Second, Statement: netgossip.Statement{Guard: netgossip.Guard{Timeout: 30 * time.Second}}}
 	for stated, want := range map[time.Duration]time.Duration{0: 53 * time.Second, 40 * time.Second: 53 * time.Second, 80 * time.Second: 80 * time.Second} {
