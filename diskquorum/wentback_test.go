@@ -41,7 +41,7 @@ func TestNobodyDecidesOnALUNThatWentBack(t *testing.T) {
 			r.run(c.older)
 			r.settle([]int{0}, []int{1})
 			r.hold(1 << 62)
-			r.kill(1) // it goes on elsewhere, on the LUN itself
+			r.kill(1) // it goes on elsewhere, on the real LUN
 			n := r.nodes[0]
 			if c.wrote {
 				r.until(t, 0, OpWrite)
@@ -201,7 +201,7 @@ func TestLUNGoesBackUnderAnAgentThatStarts(t *testing.T) {
 	r := startedRig(t, 2)
 	was := slices.Clone(r.images[0])
 	r.run(30 * time.Second)
-	r.kill(1) // it goes on elsewhere, on the LUN itself
+	r.kill(1) // it goes on elsewhere, on the real LUN
 	r.kill(0)
 	r.start(0)
 	n := r.nodes[0]
