@@ -178,8 +178,8 @@ func TestWatchdogTimeoutNeverShrinks(t *testing.T) {
 	}
 }
 
-// Guard: lease.md L7. A write that is told of must not look younger than it is, and one of
-// ages ago must not wrap round to a young one.
+// Guard: lease.md L7. A reported write must not look younger than it is, and the age of a very old write must not wrap
+// round to a small one.
 func TestAgeOfARelayNeverShrinks(t *testing.T) {
 	r := listOf(t, 2)
 	for _, c := range []struct{ age, want time.Duration }{
@@ -275,8 +275,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// While a larger roster is being rolled out its first members must still be heard by
-// those that have the old one.
+// While a larger roster is being rolled out, nodes with the old roster must still hear the first nodes with the new
+// one.
 func TestOtherRosterMayBeWider(t *testing.T) {
 	r := listOf(t, 4)
 	b, err := Append(nil, Message{Kind: Answer, ID: 1, Name: "n0001", Member: 1, Digest: 5, Statement: fullStatement(listOf(t, 9))})
@@ -348,7 +348,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// The sets of a node in usual situations, and random ones, survive, and the first are short.
+// The sets of a node in usual situations, and random sets, survive encoding, and the former are short.
 func TestSets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
 	healthy := roster.FullSet(1000)
@@ -432,7 +432,7 @@ func TestRosterTagTellsRostersApart(t *testing.T) {
 	}
 }
 
-// What an idle node sends all the time.
+// The packets that an idle node sends all the time.
 func TestUsualPacketsAreSmall(t *testing.T) {
 	r := listOf(t, 1000)
 	healthy := &netgossip.Statement{

@@ -55,8 +55,8 @@ func TestListsThatAreRefused(t *testing.T) {
 	for want, l := range map[string]*List{
 		"0 members":               {},
 		"1025 members":            many,
-		"a name has 0 bytes":       {Members: []*ListMember{member("")}},
-		"a name has 254 bytes":     {Members: []*ListMember{member(strings.Repeat("n", 254))}},
+		"a name has 0 bytes":      {Members: []*ListMember{member("")}},
+		"a name has 254 bytes":    {Members: []*ListMember{member(strings.Repeat("n", 254))}},
 		"1 addresses on 0":        {Members: []*ListMember{member("a", "10.0.0.1")}},
 		"0 addresses on 1":        {Networks: []string{"m"}, Members: []*ListMember{member("a")}},
 		"not in order":            {Networks: []string{"m", "m"}, Members: []*ListMember{member("a", "10.0.0.1", "10.0.0.1")}},
@@ -84,7 +84,7 @@ func TestListsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A piece beside the longest name fits a packet; with a statement none is sent.
+// A piece together with the longest name fits into a packet; with a statement no piece is sent.
 func TestPieceHasRoom(t *testing.T) {
 	r := listOf(t, 4)
 	last := roster.Ref{Epoch: 1<<64 - 1, Digest: 1<<64 - 1}
