@@ -266,8 +266,8 @@ func (r *Rosters) window() time.Duration {
 //     count any of them by the old list alone any more, and one of them would know of a release that most members knew
 //     of before.
 //   - A peer that uses only the new list takes x for guarded, in the very step in which this node adopts that list.
-//     That peer has already made this check. In a later step its statement would not be enough: x may count as knowing
-//     any agent that no longer takes x for guarded.
+//     That peer has already made this check. In a later step its statement would not be enough: among the nodes that
+//     know of a release, x may count any agent that no longer takes x for guarded.
 //
 // A fresh node has not used any list before. It knows only the statement of such a peer.
 

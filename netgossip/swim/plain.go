@@ -1,6 +1,6 @@
 package swim
 
-// Without a keyring, packets from anybody at a member's address are accepted. memberlist v0.7.0 passes them to a
+// Without a keyring, packets from any sender at a member's address are accepted. memberlist v0.7.0 passes them to a
 // MessagePack decoder that, for some types, allocates the announced length before it looks at the data: ten bytes can
 // cost up to 4 GiB. In the same way memory is allocated for the announced number of nodes in the head of a table, and
 // for the announced length of a user message, up to bounds of 140 and 20 MB.

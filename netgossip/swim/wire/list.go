@@ -26,7 +26,7 @@ type Wanted struct {
 	Offset int // in bytes
 }
 
-// Piece is a piece of the text of a list, as EncodeList makes it. The zero value is none.
+// Piece is a piece of the text of a list, as EncodeList returns it. The zero value is no piece.
 type Piece struct {
 	List   roster.Ref
 	Offset int // in bytes
@@ -34,7 +34,7 @@ type Piece struct {
 	Text   []byte
 }
 
-// PieceAt cuts the piece that begins at an offset of a text; zero: the text is shorter. It shares text's memory.
+// PieceAt returns the piece that begins at an offset of a text; zero: the text is shorter. It shares text's memory.
 func PieceAt(list roster.Ref, text []byte, offset int) Piece {
 	if offset < 0 || offset >= len(text) {
 		return Piece{}
@@ -83,7 +83,7 @@ func pieceFromWire(w *Part) (Piece, error) {
 	return Piece{list, int(w.GetOffset()), int(w.GetTotal()), w.GetText()}, nil
 }
 
-// EncodeList makes the text of a list.
+// EncodeList returns the text of a list.
 func EncodeList(members []roster.Member) ([]byte, error) {
 	all := map[string]bool{}
 	for _, m := range members {
