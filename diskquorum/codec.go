@@ -420,7 +420,7 @@ func toMillis(d time.Duration) int64 {
 func (s *Slot) validate(which int) error {
 	switch st := &s.Statement; {
 	case s.Index < 0 || s.Index >= MaxSlots:
-		return fmt.Errorf("index %d, at most %d is possible", s.Index, MaxSlots-1)
+		return fmt.Errorf("index %d, but at most %d is allowed", s.Index, MaxSlots-1)
 	case s.Sequence == 0 || int(s.Sequence%copiesPerSlot) != which:
 		return fmt.Errorf("sequence %d does not belong to copy %d", s.Sequence, which)
 	case s.State > SlotStopped:

@@ -417,7 +417,7 @@ var refusals = [...]struct{ name, text, order string }{
 	RefusedWrites:       {name: "writes_lun", text: "NODE writes to the LUN: it runs, or it was switched off only now; try again in a few seconds"},
 	RefusedUnanswered:   {name: "unanswered", text: "OTHER has not answered whether it sees NODE: try again"},
 	RefusedBlind:        {name: "lun_unread", text: "this node cannot read the LUN, and OTHER can: tell the agent of OTHER"},
-	RefusedUnread:       {name: "slot_unread", text: "the slot of NODE on the LUN cannot be read, or not for long enough, so nobody knows whether NODE writes it: check it with fencectl lun check, and try again"},
+	RefusedUnread:       {name: "slot_unread", text: "the slot of NODE on the LUN cannot be read, or not for long enough, so it is not known whether NODE writes it: check it with fencectl lun check, and try again"},
 	RefusedRestarts:     {name: "restarts", text: "NODE has said that its agent restarts, and may be back within timing.restartGrace: it runs, or it was switched off only now; try again after that"},
 
 	RefusedNoMajority: {name: "no_majority", text: "this node does not count a majority of the group: order it on a node that does"},

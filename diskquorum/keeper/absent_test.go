@@ -116,7 +116,7 @@ func TestLUNIsNoLongerOurs(t *testing.T) {
 						t.Errorf("trouble %q, want %q", got, want)
 					}
 				}
-				advises(t, r.keeper.Trouble(), "find out who uses it now; if nobody may, format it again with: fencectl lun init --force /dev/lun --cluster main --node-group worker")
+				advises(t, r.keeper.Trouble(), "find out who uses it now; if nobody is allowed to, format it again with: fencectl lun init --force /dev/lun --cluster main --node-group worker")
 				if strings.Count(r.keeper.Trouble(), "no longer ours") > 1 {
 					t.Errorf("said twice: %q", r.keeper.Trouble())
 				}

@@ -193,7 +193,7 @@ func (k *Keeper) waitForWork(ctx context.Context, open bool) bool {
 	select {
 	case <-ctx.Done():
 	case <-k.reopen:
-		k.Log.Warn("opening the LUN again: I/O failed repeatedly, or something else was read on it", "device", k.Path)
+		k.Log.Warn("opening the LUN again: I/O failed repeatedly, or a read showed other data than our superblock", "device", k.Path)
 	}
 	k.close(ctx)
 	return ctx.Err() == nil
@@ -332,7 +332,7 @@ func (k *Keeper) formatAdvice() string {
 		return "format all devices of the set together, once, with fencectl lun init"
 	}
 	if k.known { // it was the LUN a moment ago, so another user writes to it now, by mistake or not
-		return fmt.Sprintf("find out who uses it now; if nobody may, format it again with: "+
+		return fmt.Sprintf("find out who uses it now; if nobody is allowed to, format it again with: "+
 			"fencectl lun init --force %s --cluster %s --node-group %s --slots N, N at least %d, and restart the agents one by one",
 			k.Path, k.Cluster, k.Group, max(2, k.Members))
 	}

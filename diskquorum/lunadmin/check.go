@@ -90,7 +90,7 @@ func check(ctx context.Context, raw diskquorum.Device, o CheckOptions) (*CheckRe
 		}
 	}
 	if c.torn && !c.foreign {
-		return nil, errors.New("the block read back half old, half new, and no other check runs: the device tears single writes")
+		return nil, errors.New("the read block is half old, half new, although no other check runs: the device tears single writes")
 	}
 	r := &CheckReport{Opened: Opened{Warnings: []string{}}, Count: o.Count, Read: latency(c.reads), Write: latency(c.writes), Others: c.others, Set: setPlace(sb)}
 	if !o.ReadOnly {
@@ -100,7 +100,7 @@ func check(ctx context.Context, raw diskquorum.Device, o CheckOptions) (*CheckRe
 	r.warnSlow()
 	table, err := readTable(ctx, dev, sb) // the rounds only measure times
 	if err != nil {
-		return nil, fmt.Errorf("look at superblock and slots: %w", err)
+		return nil, fmt.Errorf("read superblock and slots: %w", err)
 	}
 	r.Damage = damage(table, sb)
 	return r, nil
@@ -162,12 +162,12 @@ func (c *checker) verify(block []byte, count uint64) error {
 		c.others++
 		c.torn = true
 	case err != nil:
-		return fmt.Errorf("read back something other than was written: %w", err)
+		return fmt.Errorf("read back other data than was written: %w", err)
 	case run != c.run:
 		c.others++
 		c.foreign = true
 	case got != count:
-		return fmt.Errorf("read back write %d instead of %d: there is a cache between this node and the LUN, which no lease survives", got, count)
+		return fmt.Errorf("read back write %d instead of %d: there is a cache between this node and the LUN, with which a lease is not safe", got, count)
 	}
 	return nil
 }

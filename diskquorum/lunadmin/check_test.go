@@ -67,7 +67,7 @@ func TestCheckFindsFaults(t *testing.T) {
 		faults diskquorumtest.Faults
 		want   string
 	}{
-		{"lost write", diskquorumtest.Faults{LostWrite: 1}, "round 1 of 9: read back something other than was written"},
+		{"lost write", diskquorumtest.Faults{LostWrite: 1}, "round 1 of 9: read back other data than was written"},
 		{"write error", diskquorumtest.Faults{WriteError: 1}, "round 1 of 9: write LUN"},
 	} {
 		dev := newLUN(t).Client()

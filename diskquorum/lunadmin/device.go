@@ -8,17 +8,17 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 )
 
-// Find returns the path of a device that an operator names as in lun.devices: by a path, or as wwn:NAME. The functions
-// of this package only accept paths, because they also use the path to find out whether a device is in use.
+// Find is the path of the device that an operator names as lun.devices does: by a path, or as wwn:NAME. The functions of
+// this package take paths alone: whether a device is in use they see by its path, too.
 func Find(spec string) (string, error) { return rawdev.Find(spec) }
 
-// DeviceReport describes the device that the path names.
+// DeviceReport is what the path names.
 type DeviceReport struct {
 	Path        string `json:"path"`
 	Kind        string `json:"kind"`
 	Bytes       int64  `json:"bytes"`
 	SectorBytes int    `json:"sectorBytes"`
-	ReadOnly    bool   `json:"readOnly,omitempty"` // no agent can use the device here
+	ReadOnly    bool   `json:"readOnly,omitempty"` // no agent can use it here
 }
 
 // Opened is the part of each report that describes the device.
@@ -31,7 +31,7 @@ func (o *Opened) add(device Opened) {
 	o.Device, o.Warnings = device.Device, append(o.Warnings, device.Warnings...)
 }
 
-// onDevice opens a device, calls do with it and closes it.
+// onDevice opens a device, does op with it and closes it.
 func onDevice(ctx context.Context, op, path string, o rawdev.Options, do func(*rawdev.Device, Opened) error) error {
 	dev, err := await(ctx, func() (*rawdev.Device, error) { return rawdev.Open(path, o) })
 	if errors.As(err, new(interruption)) {
@@ -48,7 +48,7 @@ func onDevice(ctx context.Context, op, path string, o rawdev.Options, do func(*r
 		err = cerr
 	}
 	refused, stopped := new(RefusedError), new(InterruptedError)
-	if err == nil || errors.As(err, &refused) || errors.As(err, &stopped) { // these errors name the device
+	if err == nil || errors.As(err, &refused) || errors.As(err, &stopped) { // which say where
 		return err
 	}
 	return fmt.Errorf("%s %s: %w", op, path, err)

@@ -51,7 +51,7 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string {
 	if !e.Forced {
-		return fmt.Sprintf("init %s: %s; nothing was written; if nobody needs that any more, --force overwrites it", e.Path, e.Reason)
+		return fmt.Sprintf("init %s: %s; nothing was written; if these data are not needed any more, --force overwrites them", e.Path, e.Reason)
 	}
 	op := e.Op
 	if op == "" {

@@ -28,7 +28,7 @@ func Init(ctx context.Context, o InitOptions) (*InitResult, error) {
 // that no agent accepts as a set.
 func InitSet(ctx context.Context, o InitOptions, paths []string) ([]*InitResult, error) {
 	if len(paths) != diskquorum.MaxDevices {
-		return nil, fmt.Errorf("init: %d devices are not a set, which has %d", len(paths), diskquorum.MaxDevices)
+		return nil, fmt.Errorf("init: %d devices are not a set: a set has %d", len(paths), diskquorum.MaxDevices)
 	}
 	return initDevices(ctx, o, paths)
 }
@@ -102,7 +102,7 @@ func initDevices(ctx context.Context, o InitOptions, paths []string) (results []
 	}
 	for _, t := range targets {
 		err := t.format(ctx)
-		if stopped := stoppedOnTheWay(err, "init", t.o.Path, "what it carried is partly overwritten, and it is not usable until init has succeeded: repeat the command"); stopped != err {
+		if stopped := stoppedOnTheWay(err, "init", t.o.Path, "its earlier contents are partly overwritten, and it is not usable until init has succeeded: repeat the command"); stopped != err {
 			return nil, stopped
 		}
 		if err != nil {

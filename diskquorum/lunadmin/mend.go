@@ -93,7 +93,7 @@ func mend(ctx context.Context, raw diskquorum.Device, path, id string) (*MendRes
 	}
 	if firstDifference(head, again) >= 0 {
 		return nil, &RefusedError{Op: opMend, Path: path, Forced: true, Reason: "is being written: the superblock has changed meanwhile",
-			Advice: "look who formats it, and repeat the command"}
+			Advice: "find out who formats it, and repeat the command"}
 	}
 	want := make([]byte, diskquorum.BlockSize)
 	if err := diskquorum.EncodeSuperblock(want, &ours.sb, lost); err != nil {
@@ -127,7 +127,7 @@ func whichIsOurs(path, id string, both *[2]candidate) (good int, err error) {
 	case a.err == nil && b.err == nil && a.sb == b.sb:
 		return refuse("has lost no copy of its superblock", "a slot that cannot be read is freed with: fencectl lun repair release-slot")
 	case a.slots > 0 && b.slots > 0:
-		return refuse("carries slots of two LUNs: "+state, "nobody can say which of them it is: if nobody needs either, "+again)
+		return refuse("carries slots of two LUNs: "+state, "it cannot be decided which of them the device belongs to: if neither is needed any more, "+again)
 	case a.slots == 0 && b.slots == 0:
 		return refuse("carries no slot that says which copy is right: "+state, "no agent has used it, so "+again)
 	}

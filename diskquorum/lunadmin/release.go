@@ -111,7 +111,7 @@ func (r *releaser) open() (err error) {
 	}
 	v := &r.views[r.slot]
 	if v.blank() || v.record != nil && v.record.State == diskquorum.SlotFree && !v.hides() {
-		return fmt.Errorf("slot %d is free already", r.slot)
+		return fmt.Errorf("slot %d is already free", r.slot)
 	}
 	r.result = &ReleaseResult{Opened: Opened{Warnings: []string{}}, Slot: r.slot, Overridden: []string{}}
 	if v.record != nil {
@@ -188,7 +188,7 @@ func (r *releaser) owner() string {
 func (r *releaser) against(moved map[int]bool, stopped bool) []string {
 	v := &r.views[r.slot]
 	if v.hides() {
-		return []string{fmt.Sprintf("slot %d cannot be read: what it holds may be newer than what is known of it", r.slot)}
+		return []string{fmt.Sprintf("slot %d cannot be read: its contents may be newer than the known record", r.slot)}
 	}
 	var out []string
 	witnesses := 0
@@ -207,7 +207,7 @@ func (r *releaser) against(moved map[int]bool, stopped bool) []string {
 		return out
 	}
 	if witnesses == 0 {
-		out = append(out, fmt.Sprintf("no other node writes the LUN, so nobody can say that %s is gone", r.owner()))
+		out = append(out, fmt.Sprintf("no other node writes the LUN, so no node can confirm that %s is gone", r.owner()))
 	}
 	if g := &v.record.Statement.Guard; !g.Armed || !g.Fences {
 		out = append(out, fmt.Sprintf("%s had no armed watchdog that fences: time proves nothing", r.owner()))

@@ -99,7 +99,7 @@ func TestReleaseRefuses(t *testing.T) {
 			w.Statement.View = roster.SetOf(1, 2)
 			alive(t, l, w)
 		}, nil, "n1 hears from n2", true},
-		{"no witness", func(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) { put(t, l, lonely(1, 50)) }, nil, "nobody can say that n2 is gone", true},
+		{"no witness", func(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) { put(t, l, lonely(1, 50)) }, nil, "no node can confirm that n2 is gone", true},
 		{"unarmed", func(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) {
 			s.Statement.Guard.Armed = false
 			put(t, l, s)
@@ -113,7 +113,7 @@ func TestReleaseRefuses(t *testing.T) {
 		{"a copy hides", func(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) {
 			l.Modify(func(b []byte) { copy(b[diskquorum.SlotOffset(2, 1)+100:], "rubbish") })
 			alive(t, l, lonely(1, 50))
-		}, nil, "cannot be read: what it holds may be newer", true},
+		}, nil, "cannot be read: its contents may be newer", true},
 	} {
 		for _, force := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, force %v", c.name, force), func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestReleaseNotThere(t *testing.T) {
 	}{
 		{ReleaseOptions{Node: "n5", Slot: -1}, "n5 owns no slot here"},
 		{ReleaseOptions{Node: "n1", Slot: -1}, "n1 owns the slots [1 3]"},
-		{ReleaseOptions{Slot: 5}, "slot 5 is free already"},
+		{ReleaseOptions{Slot: 5}, "slot 5 is already free"},
 		{ReleaseOptions{Slot: 8}, "the LUN has the slots 0 to 7"},
 	} {
 		if _, err := release(t.Context(), lockable{MemDevice: l.Client()}, "/dev/lun", c.o); err == nil || !strings.Contains(err.Error(), c.want) {

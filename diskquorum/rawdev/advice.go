@@ -14,22 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// host defines where a machine shows its devices. Tests use other folders and tables.
+// host is where a machine shows its devices. Tests use folders and tables of their own.
 type host struct {
 	sys string // "/sys"
 	dev string // "/dev"
-	// table returns the parameters of a device mapper device's targets, one per line.
+	// table is the parameters of a device mapper device's targets, one a line.
 	table func(number uint64) (string, error)
 }
 
 var thisHost = host{sys: "/sys", dev: "/dev", table: deviceMapperTable}
 
-// slowPath is how long a path may take to report that it is lost. An equal split is arbitrated within 10 s by default;
-// a path that hangs for longer keeps its node, and with it the node's half, out of the decision.
+// slowPath is how long a path may take to report that it is lost. An equal split is
+// arbitrated within 10 s by default; a path that says nothing for longer keeps its node,
+// and with it its half, out of the decision.
 const slowPath = 10 // seconds
 
-// advice lists problems of the paths to a block device, each with the setting to change. Settings that sysfs does not
-// show are skipped: this is advice, not a condition.
+// advice lists what is wrong with the way a block device is reached, each with the setting
+// to change. What sysfs does not show is skipped: this is advice, not a condition.
 func (h host) advice(path string, number uint64) []string {
 	dir := h.blockDir(number)
 	var out []string
@@ -54,7 +55,7 @@ func (h host) advice(path string, number uint64) []string {
 	}
 	for _, p := range paths {
 		for _, a := range h.transport(p) {
-			if !slices.Contains(out, a) { // paths of one session give the same advice
+			if !slices.Contains(out, a) { // paths of one session say the same
 				out = append(out, a)
 			}
 		}
@@ -66,10 +67,10 @@ func (h host) blockDir(number uint64) string {
 	return filepath.Join(h.sys, "dev", "block", fmt.Sprintf("%d:%d", unix.Major(number), unix.Minor(number)))
 }
 
-// kernelName matches names that the kernel assigns in the order of discovery.
+// kernelName matches names that the kernel gives in the order of discovery.
 var kernelName = regexp.MustCompile(`^(sd[a-z]+|vd[a-z]+|xvd[a-z]+|dm-[0-9]+|nvme[0-9]+n[0-9]+)$`)
 
-// unstableName advises against a path that may lead to another device after a reboot.
+// unstableName advises against a path that may be another device after a reboot.
 func (h host) unstableName(path, dir string) string {
 	if !kernelName.MatchString(filepath.Base(path)) {
 		return ""
@@ -89,12 +90,12 @@ func (h host) unstableName(path, dir string) string {
 	return fmt.Sprintf("%s may name another device after a reboot: use %s", path, better)
 }
 
-// queueing advises against a multipath device that never reports that all paths are lost. It also advises if this
-// cannot be found out.
+// queueing advises against a multipath device that never reports that all paths are lost, and
+// says so when that cannot be found out.
 func (h host) queueing(dir string, number uint64) string {
 	name := attribute(dir, "dm", "name")
 	table, err := h.table(number)
-	if err != nil { // for example without CAP_SYS_ADMIN; no advice would look like "it does not queue"
+	if err != nil { // an agent without CAP_SYS_ADMIN; silence would pass for "it does not queue"
 		return fmt.Sprintf("whether /dev/mapper/%s queues I/O when all paths are lost could not be checked (%v): "+
 			"run fencectl lun check on it as root, or look for queue_if_no_path in: dmsetup table %s", name, err, name)
 	}
@@ -105,7 +106,8 @@ func (h host) queueing(dir string, number uint64) string {
 		"multipathd reconfigure; until then: dmsetup message %s 0 fail_if_no_path", name, name)
 }
 
-// multipathFeatures returns the features in the parameters of a multipath target; their number comes first.
+// multipathFeatures are the features in the parameters of a multipath target: their number
+// comes first.
 func multipathFeatures(params string) []string {
 	words := strings.Fields(params)
 	if len(words) == 0 {
@@ -127,7 +129,7 @@ var (
 func (h host) transport(dir string) []string {
 	real, err := filepath.EvalSymlinks(filepath.Join(dir, "device"))
 	if err != nil {
-		return nil // not a SCSI device
+		return nil // no SCSI device
 	}
 	name := filepath.Base(dir)
 	if target, err := filepath.EvalSymlinks(dir); err == nil {
@@ -164,8 +166,8 @@ func seconds(text string) (int, bool) {
 	return n, err == nil
 }
 
-// wwid returns the storage's identity of a device, or "". A LUN has the same identity with and without multipath, which
-// may take over the device at any time.
+// wwid is the identity that the storage gives a device, or "". A LUN has the same one with and without multipath,
+// which may take over the device at any time.
 func (h host) wwid(number uint64) string {
 	dir := h.blockDir(number)
 	if id := attribute(dir, "dm", "uuid"); id != "" {
@@ -180,7 +182,7 @@ func (h host) wwid(number uint64) string {
 		case isEUI:
 			return "eui." + eui
 		}
-		return "" // the notation of other types is ambiguous
+		return "" // other types are written in several ways
 	}
 	for _, parts := range [][]string{{"device", "wwid"}, {"wwid"}} {
 		if id := attribute(append([]string{dir}, parts...)...); id != "" {
@@ -190,7 +192,7 @@ func (h host) wwid(number uint64) string {
 	return ""
 }
 
-// attribute returns the contents of a file without its line break, or "".
+// attribute returns the content of a file without its line break, or "".
 func attribute(parts ...string) string {
 	b, err := os.ReadFile(filepath.Join(parts...))
 	if err != nil {
@@ -211,7 +213,7 @@ func (h host) names(dir string) []string {
 	return out
 }
 
-// deviceMapperTable reads the table from the kernel, like dmsetup table. It needs CAP_SYS_ADMIN.
+// deviceMapperTable asks the kernel, as dmsetup table does. It needs CAP_SYS_ADMIN.
 func deviceMapperTable(number uint64) (string, error) {
 	control, err := os.OpenFile("/dev/mapper/control", os.O_RDWR, 0)
 	if err != nil {
@@ -233,8 +235,8 @@ func deviceMapperTable(number uint64) (string, error) {
 	return targetParams(buf[head:], int(io.Target_count)), nil
 }
 
-// targetParams parses the data after the kernel's header: for each target a description followed by a string. Next in
-// the description is the offset, from the first description, of the next one.
+// targetParams reads what the kernel put behind the head: for each target a description
+// whose Next is the offset, from the first, of the one after, and a string behind it.
 func targetParams(data []byte, count int) string {
 	const size = int(unsafe.Sizeof(unix.DmTargetSpec{}))
 	var lines []string

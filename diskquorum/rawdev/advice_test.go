@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tree creates files, with their contents, and symbolic links ("-> target") in a folder.
+// tree makes files, with their content, and symbolic links ("-> target") below a folder.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -34,7 +34,7 @@ func tree(t *testing.T, files map[string]string) string {
 	return root
 }
 
-// storage returns a machine with two iSCSI paths to a multipath device 253:3, and an FC disk 8:64.
+// storage is a machine with two iSCSI paths to a multipath device 253:3, and a FC disk 8:64.
 func storage(edit map[string]string) map[string]string {
 	files := map[string]string{
 		"sys/dev/block/253:3":                                               "-> sys/devices/virtual/block/dm-3",
@@ -105,7 +105,7 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// Guard: a path that multipath takes over is still the same device.
+// Guard: a path that multipath takes over is no other device.
 func TestWWIDIsTheSameWithMultipath(t *testing.T) {
 	for uuid, want := range map[string]string{
 		"": "naa.600a0b80", "mpath-3600a0b80": "naa.600a0b80", "mpath-20025385": "eui.0025385", "mpath-1QEMU disk": "", "LVM-x1": "LVM-x1",
@@ -135,7 +135,7 @@ func TestMultipathFeatures(t *testing.T) {
 	}
 }
 
-// The kernel's answer is parsed with care: invalid offsets end the parsing.
+// What the kernel answers is followed with care: offsets that lead nowhere end it.
 func TestTargetParams(t *testing.T) {
 	const size = int(unsafe.Sizeof(unix.DmTargetSpec{}))
 	data := make([]byte, 256)

@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// Kind is the kind of file that a Device's path names.
+// Kind is what the path of a Device names.
 type Kind uint8
 
 const (
@@ -47,9 +47,9 @@ type Device struct {
 	number uint64 // st_rdev of a block device
 	sector int
 	size   int64
-	// readOnly: the kernel refuses all writes.
+	// readOnly: the kernel lets nobody write it.
 	readOnly bool
-	advice   []string // about the paths to a block device
+	advice   []string // about the way to a block device
 	wwid     string
 
 	mu    sync.Mutex
@@ -58,33 +58,33 @@ type Device struct {
 
 var _ diskquorum.Device = (*Device)(nil)
 
-// Path returns the path by which the device was opened.
+// Path is the path the device was opened by.
 func (d *Device) Path() string { return d.path }
 
-// Kind returns the kind of file that was opened.
+// Kind says what was opened.
 func (d *Device) Kind() Kind { return d.kind }
 
-// Number returns the device number (st_rdev) of a block device; 0 for a regular file.
+// Number is the device number (st_rdev) of a block device, 0 for a regular file.
 func (d *Device) Number() uint64 { return d.number }
 
-// SectorSize returns the logical sector size in bytes; BlockSize for a regular file.
+// SectorSize is the logical sector size in bytes; BlockSize for a regular file.
 func (d *Device) SectorSize() int { return d.sector }
 
-// Size returns the size in bytes when the device was opened.
+// Size is the size in bytes when the device was opened.
 func (d *Device) Size() int64 { return d.size }
 
-// WWID returns the storage's identity of a block device, if the kernel knows it. It distinguishes a LUN from its clone,
-// which has the same superblock. Empty: unknown.
+// WWID is the identity that the storage gives a block device, if the kernel knows it: it distinguishes a LUN from its
+// clone, which has the same superblock. Empty: unknown.
 func (d *Device) WWID() string { return d.wwid }
 
-// ReadOnly reports whether the kernel refuses all writes to the device.
+// ReadOnly reports whether the kernel lets nobody write the device.
 func (d *Device) ReadOnly() bool { return d.readOnly }
 
-// Advice lists settings of the paths to the device with which a lost path may hang for longer than the decision of an
-// equal split takes, or the name may lead to another device.
+// Advice lists settings of the paths to the device that make a lost path hang for longer
+// than an equal split takes to be decided, or another device come up under its name.
 func (d *Device) Advice() []string { return d.advice }
 
-// Warning returns that no agent can use this device, or why it is only for labs, or the Advice; it may be empty.
+// Warning says that no agent can use this device, why it is for labs only, or what Advice has to say; or is empty.
 func (d *Device) Warning() string {
 	if d.readOnly {
 		return d.path + ": no agent can use it here: " + readOnlyHint
@@ -127,8 +127,8 @@ func (d *Device) WriteAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// Close closes the device. A call that hangs in the kernel keeps the open file description, and with it the slot lock,
-// until it returns.
+// Close closes the device. A call that hangs in the kernel keeps the description, and
+// with it the slot lock, until it returns.
 func (d *Device) Close() error {
 	if err := d.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return err
@@ -167,7 +167,7 @@ func (d *Device) take(n int) []byte {
 	return directio.AlignedBlock(n)
 }
 
-// give returns a buffer for further use, after the kernel has finished with it.
+// give takes a buffer back once the kernel is done with it.
 func (d *Device) give(buf []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WWNPrefix marks a LUN that is chosen by its NAA name (16 or 32 hexadecimal digits, with or without 0x). This name is
-// the same on every node, whatever names multipath or the kernel use there.
+// WWNPrefix marks a LUN that is chosen by its NAA name (16 or 32 hexadecimal digits, with or without
+// 0x), which is the same on every node, whatever multipath or the kernel call the device there.
 const WWNPrefix = "wwn:"
 
-// Find returns the path of the device that spec names: a path, or [WWNPrefix] and a name, which is looked up at each
-// call. It does not open the device.
+// Find is the path of the device that spec names: a path, or [WWNPrefix] and a name, which is looked up
+// at each call. It opens nothing.
 func Find(spec string) (string, error) { return thisHost.find(spec) }
 
 // find prefers a device that survives the loss of a path: a multipath device comes before its paths, which also have
-// links from udev. With a link to a single path, the LUN would be lost together with that path.
+// links from udev. With one of those the LUN would be lost together with that path.
 func (h host) find(spec string) (string, error) {
 	name, byName := strings.CutPrefix(spec, WWNPrefix)
 	if !byName {
@@ -26,7 +26,7 @@ func (h host) find(spec string) (string, error) {
 	}
 	name = strings.TrimPrefix(strings.ToLower(name), "0x")
 	byID := filepath.Join(h.dev, "disk", "by-id")
-	// The 3 is the type of the name, NAA, in the identity that multipath uses.
+	// The 3 is the type of the name, NAA, in the identity that multipath takes over.
 	for _, link := range []string{"dm-uuid-mpath-3" + name, "wwn-0x" + name} {
 		path := filepath.Join(byID, link)
 		if _, err := os.Stat(path); err == nil {

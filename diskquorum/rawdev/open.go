@@ -93,7 +93,7 @@ func (d *Device) geometry(fd int) error {
 	}
 	sector := int(size32)
 	if sector < 1 || sector > diskquorum.BlockSize || diskquorum.BlockSize%sector != 0 {
-		return fmt.Errorf("logical sectors of %d bytes: only sizes that divide %d will do; export the LUN with 512 or 4096",
+		return fmt.Errorf("logical sectors of %d bytes: only sizes that divide %d are supported; export the LUN with 512 or 4096",
 			sector, diskquorum.BlockSize)
 	}
 	var size uint64

@@ -43,7 +43,7 @@ func (r *Roster) Ref() Ref { return Ref{r.Epoch, r.Digest} }
 func New(epoch uint64, members []Member, self string) (*Roster, error) {
 	r, err := Of(epoch, members, self)
 	if err == nil && r.Self < 0 {
-		return nil, fmt.Errorf("the list of members lacks this node %q", self)
+		return nil, fmt.Errorf("the list of members does not contain this node %q", self)
 	}
 	return r, err
 }

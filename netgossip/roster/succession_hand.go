@@ -48,7 +48,7 @@ func (s *Succession) holders(p *Peers, ref Ref) (set Set) {
 
 var (
 	errHandedFresh = errors.New("this node does not know which list is in force, and waits for its own source to show it")
-	errHandedSelf  = errors.New("it leaves this node out, or has this node at another address: only this node's own source may say so")
+	errHandedSelf  = errors.New("it leaves this node out, or has this node at another address: only this node's own source may do that")
 )
 
 // overtaken reports whether a list is in force for a contact, and this node knows a later list that names this node.

@@ -350,7 +350,7 @@ func (e *evidence) handle(a arrival) {
 	}
 	if m.Kind == wire.Doubt {
 		if e.cfg.Doubts != nil && !e.cfg.Doubts.heed(e, p, &m, a.at) {
-			e.refuse(refusedWord, "a word that another node is silent refused: it does not bear this node's cookie, or its age cannot be told: sent before a restart, or by a node that uses the name of another",
+			e.refuse(refusedWord, "refused a word about a silent node: it does not have this node's cookie, or its age is not known: it was sent before a restart, or by a node that uses another node's name",
 				slog.String("sender", p.addr.Name))
 		}
 		return

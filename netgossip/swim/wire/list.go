@@ -78,7 +78,7 @@ func pieceFromWire(w *Part) (Piece, error) {
 	case list.IsZero():
 		return Piece{}, errors.New("reply with a piece of an unknown list")
 	case n == 0 || n > PieceSize || w.GetTotal() > MaxList || uint64(w.GetOffset())+n > uint64(w.GetTotal()):
-		return Piece{}, fmt.Errorf("reply with %d bytes from byte %d on of a list of %d", n, w.GetOffset(), w.GetTotal())
+		return Piece{}, fmt.Errorf("reply with %d bytes from byte %d of a list of %d bytes", n, w.GetOffset(), w.GetTotal())
 	}
 	return Piece{list, int(w.GetOffset()), int(w.GetTotal()), w.GetText()}, nil
 }

@@ -118,7 +118,7 @@ func TestPiecesThatAreRefused(t *testing.T) {
 		"0 bytes":                    {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true, Part: &Part{List: list, Total: 3}}}},
 		"513 bytes":                  {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true, Part: &Part{List: list, Total: 1000, Text: make([]byte, PieceSize+1)}}}},
 		"of a list of 2":             {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true, Part: &Part{List: list, Total: 2, Text: []byte("abc")}}}},
-		"from byte 4294967295 on": {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true,
+		"from byte 4294967295 of": {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true,
 			Part: &Part{List: list, Offset: 1<<32 - 1, Total: MaxList, Text: []byte("abc")}}}},
 		"of a list of 262145": {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true, Part: &Part{List: list, Total: MaxList + 1, Text: []byte("abc")}}}},
 	} {
