@@ -24,7 +24,7 @@ func TestTransferLastsAsLongAsAllItsIO(t *testing.T) {
 	}
 }
 
-// Guard: L6. A grant is valid for G from the first begin of a record's write, on any device. Even if that write failed,
+// Guard: L6. A grant is valid for G from the first start of a record's write, on any device. Even if that write failed,
 // or does not count, it may have landed: others may have seen the record from then on, and rely on its owner's deadline
 // (L5).
 func TestWriteBeginsWithItsFirstDevice(t *testing.T) {

@@ -200,7 +200,7 @@ func TestSightingDoesNotMoveTheToken(t *testing.T) {
 	}
 }
 
-// Guard: L12. The time from the begin of the tie to a node's turn.
+// Guard: L12. The time from the start of the tie to a node's turn.
 func TestDelay(t *testing.T) {
 	r := quad(t)
 	n := r.nodes[3]

@@ -44,7 +44,7 @@ func TestLinkThatHadNoTurn(t *testing.T) {
 	}
 }
 
-// Guard: a death voids a vouch for the peer, whatever its date; an answer to this node from after the begin of the
+// Guard: a death voids a vouch for the peer, whatever its date; an answer to this node from after the start of the
 // accusation stays valid.
 func TestDeathVoidsWhatWasVouchedFor(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -97,7 +97,7 @@ func TestLinkStateRemembersTheLastAnswer(t *testing.T) {
 	}
 }
 
-// A vouch from before the begin of the accusation was true, and is shown; a later vouch for the peer was not.
+// A vouch from before the start of the accusation was true, and is shown; a later vouch for the peer was not.
 func TestLinkStateRemembersAVouchUntilTheAccusation(t *testing.T) {
 	m := vouched(t, 20, 1, Any())
 	m.Vouched(0, 19*sec)

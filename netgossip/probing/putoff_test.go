@@ -49,10 +49,10 @@ func TestSamplesThatComeAndGoPutNobodyOff(t *testing.T) {
 	}
 }
 
-// Guards: a sweep is responsible for the peers that it probes. After a slow answer to a probe from before the sweep, a
-// vouch covers such a peer again, but the peer is not a sample before the sweep is over. A peer that the sweep did not
-// find is probed afterwards, even if it is vouched for. Otherwise a sample that was open at the end, and then missed,
-// would never be probed again.
+// Guards: a sweep decides about the peers that it probes. After a slow answer to a probe from before the sweep, a vouch
+// covers such a peer again, but the peer is not a sample before the sweep is over. A peer that the sweep did not find
+// is probed afterwards, even if it is vouched for. Otherwise a sample that was open at the end, and then missed, would
+// never be probed again.
 func TestSlowAnswerInASweepPutsNobodyOff(t *testing.T) {
 	r := newRig(t, 40)
 	r.run(5 * time.Second)

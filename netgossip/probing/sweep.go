@@ -78,7 +78,7 @@ type sweep struct {
 	end    boottime.Instant // end of the wait after the last probe of a pass; zero: the pass goes on
 	began  boottime.Instant
 	report bool // the sweep has just begun
-	// patient is the start of the time that the peers have to answer: the begin of the sweep, or the end of its first
+	// patient is the start of the time that the peers have to answer: the start of the sweep, or the end of its first
 	// pass.
 	patient boottime.Instant
 }

@@ -17,7 +17,7 @@ type deaths struct {
 
 func (d *deaths) MemberChanged(_, _ int, _ bool, at boottime.Instant) { d.at = append(d.at, at) }
 
-// A death is dated by the begin of the accusation, so that a later answer stays valid. An announced death, and a
+// A death is dated by the start of the accusation, so that a later answer stays valid. An announced death, and a
 // return, are dated by the moment when they become known.
 func TestDeathsAreDatedByTheAccusation(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -70,7 +70,7 @@ func inject(t *testing.T, c *cluster, from, to netip.AddrPort, b []byte) {
 	synctest.Wait()
 }
 
-// labelHeader returns the begin of each packet and stream to a member.
+// labelHeader returns the beginning of each packet and stream to a member.
 var labelHeader = append([]byte{244, byte(len(testLabel))}, testLabel...)
 
 // withVersion returns a frame with another version of the encryption.
@@ -193,7 +193,7 @@ func TestVersionIsRefusedOnRealSockets(t *testing.T) {
 	awaitStep(t, patience, 10*time.Millisecond, "all is refused", func() bool { return nd.refused(t, "version") == float64(sent+1) })
 }
 
-// Which streams are refused, by their begin and by their division into reads.
+// Which streams are refused, by their beginning and by their division into reads.
 func TestStreamHeads(t *testing.T) {
 	head := func(length uint32, version byte) []byte {
 		return append(binary.BigEndian.AppendUint32([]byte{10}, length), version)

@@ -10,7 +10,7 @@ import (
 // instance makes one call at a time, and none after its Stop has returned; several instances call concurrently.
 type Sink interface {
 	// MemberChanged reports that memberlist now calls a roster member alive, or no longer does. A death that the member
-	// did not announce is dated by the latest possible begin of the accusation: Params.AccusedSince before the report.
+	// did not announce is dated by the latest possible start of the accusation: Params.AccusedSince before the report.
 	MemberChanged(network, peer int, alive bool, at boottime.Instant)
 	// Answered reports completed two-way evidence; its Statement is never nil.
 	Answered(a netgossip.Answer)
