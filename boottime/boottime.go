@@ -1,15 +1,15 @@
-// Package boottime is the one clock of the project: CLOCK_BOOTTIME, which unlike CLOCK_MONOTONIC (and so unlike
-// time.Now's monotonic reading) goes on counting while the machine is suspended. Every deadline on which a reset
-// depends is an Instant of this clock; instants of different machines are never compared.
+// Package boottime is the only clock of the project: CLOCK_BOOTTIME. Unlike CLOCK_MONOTONIC, and so unlike time.Now's
+// monotonic reading, it goes on counting while the machine is suspended. Every deadline on which a reset depends is an
+// Instant of this clock; instants of different machines are never compared.
 //
-// The pure packages take instants as arguments and never read the clock. Only Linux has this clock: elsewhere fencectl
-// builds, which does not read it, and no agent runs.
+// The pure packages take instants as arguments and never read the clock. Only Linux has this clock: on other systems no
+// agent runs, but fencectl, which does not read the clock, can be built.
 package boottime
 
 import "time"
 
-// Instant is a reading of CLOCK_BOOTTIME in nanoseconds since the machine booted.
-// The zero Instant means "never": no event of this boot carries it.
+// Instant is a reading of CLOCK_BOOTTIME in nanoseconds since the machine booted. The zero Instant means "never
+// happened": no event of this boot has it.
 type Instant int64
 
 // Never is later than every instant that can occur.
@@ -32,5 +32,5 @@ func (i Instant) Before(j Instant) bool { return i < j }
 // IsZero reports whether i is the "never happened" value.
 func (i Instant) IsZero() bool { return i == 0 }
 
-// Clock reads the present instant. The agent is handed one; tests hand in virtual time.
+// Clock reads the present instant. It is injected into the agent; tests inject virtual time.
 type Clock func() Instant

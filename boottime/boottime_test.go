@@ -32,8 +32,8 @@ func TestNowReadsTheBootClock(t *testing.T) {
 	}
 }
 
-// A node that never slept shows the same time on CLOCK_BOOTTIME and CLOCK_MONOTONIC. A
-// time namespace moves the one and not the other, which is what a suspend does.
+// On a node that was never suspended, CLOCK_BOOTTIME and CLOCK_MONOTONIC show the same time. A time namespace moves
+// only one of them, like a suspend.
 func TestNowIsNotTheMonotonicClock(t *testing.T) {
 	const shift = 1_000_000 * time.Second
 	if os.Getenv("BOOTTIME_PRINT") != "" {

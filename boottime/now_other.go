@@ -2,5 +2,6 @@
 
 package boottime
 
-// Now needs Linux. No other clock replaces it: one that stops while the machine is suspended would keep no deadline.
+// Now needs Linux. Another clock cannot replace it: a clock that stops while the machine is suspended would miss
+// deadlines.
 func Now() Instant { panic("boottime: CLOCK_BOOTTIME needs Linux") }

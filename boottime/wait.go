@@ -17,11 +17,11 @@ func Wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Backoff is the pause before the next attempt: it doubles from First to Most, and is spread so that many clients do
-// not come back at one moment. The zero value is not usable. It is not safe for concurrent use.
+// Backoff computes the pause before the next attempt: it doubles from First to Most, and is spread so that many clients
+// do not try again at the same moment. The zero value is not usable. It is not safe for concurrent use.
 type Backoff struct {
 	First, Most time.Duration
-	Rand        *rand.Rand // nil: the process's own
+	Rand        *rand.Rand // nil: the process's global source
 
 	next time.Duration
 }
@@ -29,14 +29,14 @@ type Backoff struct {
 // Next returns the pause after a failure.
 func (b *Backoff) Next() time.Duration {
 	b.next = min(b.Most, max(b.First, 2*b.next))
-	// Half of it is certain: without that, a random pause could be almost zero.
+	// Half of the pause is fixed: otherwise a random pause could be almost zero.
 	return b.next/2 + Jitter(b.Rand, b.next/2)
 }
 
 // Reset makes the next pause the first again.
 func (b *Backoff) Reset() { b.next = 0 }
 
-// Jitter is a random time of up to most.
+// Jitter returns a random time of up to most.
 func Jitter(r *rand.Rand, most time.Duration) time.Duration {
 	if most <= 0 {
 		return 0

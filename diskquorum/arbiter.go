@@ -11,30 +11,30 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// ArbiterConfig is what an Arbiter needs to know for its whole life.
+// ArbiterConfig holds the fixed settings of an Arbiter.
 type ArbiterConfig struct {
-	// Devices are the LUN's superblocks: one, or the three of a set in any order, of which
-	// one may be nil until AddDevice. CheckSet must have accepted them.
+	// Devices holds the LUN's superblocks: one, or the three of a set in any order, of which one may be nil until
+	// AddDevice is called. CheckSet must have accepted them.
 	Devices   []*Superblock
 	Roster    *roster.Roster
-	Evidence  tie.Evidence // of the network; the same goroutine owns it
+	Evidence  tie.Evidence // the peers' statements from the network; the same goroutine owns it
 	NodeUID   string       // MachineUID, or empty
 	Boot      uint64       // nonce of this kernel boot
 	Process   uint64       // random per agent start
 	Timing    Timing
-	PreferAPI bool // the kubernetes tie-breaker is configured: a half without API waits (L12)
+	PreferAPI bool // the kubernetes tie-breaker is configured: a half that does not reach the API waits (L12)
 	Seed      uint64
 }
 
-// Input is what the decision knows at one step. What it says about a tie relies on L8.
+// Input holds the caller's state at one step. The fields about a tie rely on L8.
 type Input struct {
 	tie.Input
 	Own      netgossip.Statement // this node's statement; token and view are filled in here
 	WallTime int64               // Unix milliseconds, copied into the slot for people
-	Look     bool                // the caller waits for what the slots show: read after each write
+	Look     bool                // the caller waits for other nodes' slots: read after each write
 }
 
-// Output is what an Arbiter wants after a step. It is valid until the next call.
+// Output holds the requests of an Arbiter after a step. It is valid until the next call.
 type Output struct {
 	tie.Output
 	Healthy bool     // slot active, I/O completing in time on a majority of devices
@@ -48,7 +48,7 @@ type Attempt struct {
 	Decided  bool
 	Adopted  bool // the value was another node's
 	Reason   string
-	IOs      int // reads and writes it took, at most, on each device
+	IOs      int // reads and writes that it took, the maximum over the devices
 	Duration time.Duration
 }
 
@@ -56,7 +56,7 @@ type Attempt struct {
 // It is not safe for concurrent use.
 type Arbiter struct {
 	roster   *roster.Roster
-	expected int // N: the members of the roster in force
+	expected int // N: number of members of the roster in force
 	evidence tie.Evidence
 	log      uint64
 	table    *Table
@@ -72,19 +72,19 @@ type Arbiter struct {
 	watched    identity
 	rounds     int
 	wantLock   bool
-	locks      deviceSet // devices that gave the lock,
-	refused    deviceSet // or refused it
+	locks      deviceSet // devices that gave the lock
+	refused    deviceSet // devices that refused the lock
 	failure    error
-	ever       bool // the slot was active once
+	ever       bool // the slot has been active
 
-	slot   int // own slot, -1 until chosen
+	slot   int // this node's slot, -1 until chosen
 	seq    uint64
 	token  Token
 	ballot Ballot
 	view   roster.Set
-	quorum int  // how many make a majority
+	quorum int  // number of members that make a majority
 	double bool // ballot changes go to both copies (B3)
-	leap   bool // the next sequence leaps: a write landed after failed ones
+	leap   bool // the next sequence skips a range: a write succeeded after failed ones
 	legacy legacy
 	own    netgossip.Statement
 	wall   int64
@@ -103,22 +103,22 @@ type Arbiter struct {
 	judged       sentences
 	lanes        []lane
 	cur          transfer
-	inFlight     bool // the transfer cur is under way
+	inFlight     bool // cur is under way
 	submitted    boottime.Instant
 	nextID       uint64
 	nextTransfer uint64
 	ops          []Op
 	records      [copiesPerSlot]Slot // the latest records composed, by copy
-	recorded     uint64              // sequence of the latest
+	recorded     uint64              // sequence of the latest record
 
 	dirty      bool             // the slot's contents changed: write without waiting for the heartbeat
 	writeStart boottime.Instant // of the last write that landed
-	silent     bool             // that is longer ago than G
-	carried    boottime.Instant // START of the first write that carries the token; zero: none does
-	lastWrite  boottime.Instant // start of the last write, landed or not
+	silent     bool             // writeStart is longer ago than G
+	carried    boottime.Instant // START of the first write that carries the present token; zero: none carries it yet
+	lastWrite  boottime.Instant // start of the last write, successful or not
 	lastRead   boottime.Instant
 	sinceRead  int  // writes since the last read
-	passed     bool // a write that others wait for has gone before a read that was due
+	passed     bool // a write that others wait for was done before a read that was due
 	lastGood   boottime.Instant
 
 	lastWriteOK bool
@@ -126,15 +126,15 @@ type Arbiter struct {
 	staleReads  uint64
 	ioErr       error
 
-	readFailures int // in a row, up to repeatAtOnce
+	readFailures int // consecutive failures, up to repeatAtOnce
 
-	lease     logState         // as of the last read that allowed a conclusion (B7)
+	lease     logState         // from the last read that allowed a conclusion (B7)
 	anchor    boottime.Instant // start of this node's landed write before that read (L6)
-	relayed   boottime.Instant // the same of another holder, by its own word (L7); of the present token
+	relayed   boottime.Instant // start of another holder's landed write, as reported by that holder (L7); for the present token
 	granted   bool
 	grantedTo boottime.Instant // the deadline that was announced
-	lostTo    uint64           // instance whose grant excluded this node in this tie
-	lostUntil boottime.Instant // last time it did
+	lostTo    uint64           // instance of the grant that excluded this node in this tie
+	lostUntil boottime.Instant // last time the grant excluded this node
 
 	out Output
 	att Attempt
@@ -169,20 +169,19 @@ func NewArbiter(c ArbiterConfig) *Arbiter {
 	return a
 }
 
-// Slots is the number of slots on the LUN.
+// Slots returns the number of slots on the LUN.
 func (a *Arbiter) Slots() int { return a.table.Slots() }
 
 // SetRoster makes r the roster that views refer to. expected of its members belong to the roster in force: the others
-// are about to join or have left. The token moves on: a grant under one list of members is worth nothing under
-// another list.
+// are about to join or have left. The token changes: a grant under one list of members is not valid under another list.
 func (a *Arbiter) SetRoster(r *roster.Roster, expected int) {
 	n := roster.Renumber(a.roster, r)
 	a.roster, a.expected, a.view = r, expected, n.Set(a.view)
 	a.moveToken()
 }
 
-// Step moves the arbiter to now: it notes a changed view, judges the lease and says what
-// to do next. It never blocks and, in steady state, does not allocate.
+// Step evaluates everything at now: it records a changed view, evaluates the lease and requests the next I/O. It never
+// blocks and, in steady state, does not allocate.
 func (a *Arbiter) Step(now boottime.Instant, in *Input) *Output {
 	a.own, a.wall = in.Own, in.WallTime
 	a.quorum = max(in.Quorum, a.expected/2+1)
@@ -210,13 +209,13 @@ func (a *Arbiter) Step(now boottime.Instant, in *Input) *Output {
 	return &a.out
 }
 
-// lapse moves the token on when the announced deadline of a grant has passed, even if the process merely slept
-// through it (L1). It also does so whenever none of this node's writes has landed for G: then the others may soon
-// call this node expired, and a grant that it has not read yet may name it. If it did not renounce, it would begin to
-// feed under that grant with its next landed write, while they have already begun the next grant. That is also true for
-// the new token that follows such a silence, once a write has carried it: if that write takes longer than G, the slot
-// does not change, just as before. Another holder's write counts too, if that holder reports it (L7): while one holder
-// writes, they are not all expired.
+// lapse changes the token when the announced deadline of a grant has passed, even if the process only slept through it
+// (L1). It also changes the token whenever none of this node's writes has landed for G. The others may then soon treat
+// this node as expired, while a grant that it has not read yet may name it. If it did not renounce, its next landed
+// write would let it feed under that grant, while the others have already begun the next one. The same applies to the
+// new token that follows such a silence, once a write has carried it: if that write takes longer than G, the slot again
+// does not change. Another holder's write also counts, if that holder reports it (L7): while one holder writes, not all
+// of them have expired.
 func (a *Arbiter) lapse(now boottime.Instant) {
 	a.silent = !a.writeStart.IsZero() && now >= max(a.writeStart, a.relayed).Add(a.timing.Grant)
 	if a.granted && now >= a.grantedTo || a.silent && !a.carried.IsZero() && now >= a.carried.Add(a.timing.Grant) {
@@ -237,7 +236,7 @@ func (a *Arbiter) moveToken() {
 	a.carried, a.dirty = 0, true
 }
 
-// judge says what state the split is in.
+// judge determines the state of the split.
 func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 	if !in.Tie || a.judged.condemned {
 		a.out.Split = tie.None
@@ -265,13 +264,13 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 		a.out.Split, a.out.Why = tie.Unavailable, a.failure.Error()
 	case a.excluded(in.TieSince):
 		a.out.Split = tie.Lost
-		if _, named := a.lease.grant.token(a.slot); !named { // a node that the grant names belongs to the living half
-			// A holder whose slot cannot be read keeps this node out, and shows nothing.
+		if _, named := a.lease.grant.token(a.slot); !named { // a node that the grant names belongs to the half that lives
+			// A holder whose slot cannot be read excludes this node, but does not prove that the tie is lost.
 			if a.lostTo != a.lease.latest || a.table.showsHolder(a.lease.grant, &a.timing, a.ownWatchdog()) {
 				a.lostTo, a.lostUntil = a.lease.latest, now
 			}
 		} else if a.out.Why = a.trouble(now); a.out.Why == "" {
-			a.out.Why = "it is decided again as soon as all who held it have"
+			a.out.Why = "a new decision begins as soon as all holders have given the grant up"
 		}
 	case !a.out.Healthy || a.claim != claimActive:
 		a.out.Split, a.out.Why = tie.Unavailable, a.trouble(now)
@@ -280,12 +279,11 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 	}
 }
 
-// broken reports whether g names this node's present token and a token that another node has
-// given up: for example, that node's agent restarted while the decision for this half was being
-// made. Nobody can feed under such a grant (L6), now or later, because a token does not return.
-// Unless this node renounces the grant too, it remains a holder that is not done, and keeps its own
-// half and the other half out (L5). What the other node says counts as much as its slot, which it
-// may be unable to write.
+// broken reports whether g names this node's present token and a token that another node has given up: for example,
+// that node's agent restarted while the decision for this half was being made. No node can feed under such a grant
+// (L6), now or later, because a token does not return. Unless this node renounces the grant, too, it remains a holder
+// that is not done, and no half can get a new grant (L5). The other node's statement counts as much as its slot,
+// because it may be unable to write the slot.
 func (a *Arbiter) broken(g *Grant) bool {
 	if named, ok := g.token(a.slot); !ok || named != a.token {
 		return false
@@ -307,9 +305,9 @@ func (a *Arbiter) broken(g *Grant) bool {
 	})
 }
 
-// excluded reports whether the latest decision names nodes that may still feed under it
-// and not this node's present token: then this node neither feeds nor proposes (L8, B7). Only a read from this tie
-// can say so; an earlier read shows holders that may have renounced since.
+// excluded reports whether the latest decision names nodes that may still feed under it, but not this node's present
+// token: then this node neither feeds nor proposes (L8, B7). Only a read during this tie proves that; an earlier read
+// shows holders that may have renounced since.
 func (a *Arbiter) excluded(tieSince boottime.Instant) bool {
 	g := a.lease.grant
 	if g == nil || a.table.start < tieSince {
@@ -321,8 +319,8 @@ func (a *Arbiter) excluded(tieSince boottime.Instant) bool {
 	return !a.table.holdersDone(g, &a.timing, a.ownWatchdog())
 }
 
-// Excluded reports that the latest decision, as shown by a read since that instant, names others that may still feed
-// under it. It is called below half of the list, where there is no tie.
+// Excluded reports whether the latest decision, as shown by a read after since, names others that may still feed under
+// it. It is for a node that counts less than half of the list, so there is no tie.
 func (a *Arbiter) Excluded(since boottime.Instant) bool {
 	return a.claim == claimActive && a.excluded(since)
 }
@@ -347,7 +345,7 @@ func (a *Arbiter) pendingWhy() string {
 	}
 }
 
-// mayPropose says whether this node's I/O is in a state in which it may arbitrate (B2).
+// mayPropose reports whether the state of this node's I/O allows it to arbitrate (B2).
 func (a *Arbiter) mayPropose() bool {
 	return a.claim == claimActive && a.lastWriteOK && a.readBack && !a.stop && !a.judged.condemned
 }
@@ -395,9 +393,9 @@ func (a *Arbiter) maybePropose(now boottime.Instant, in *Input) {
 	a.beginProposal(now, l, h)
 }
 
-// delay is how long this node leaves the LUN to others after the tie began (L12): PreferenceDelay, if the half that
-// reaches the API goes first and this node's half does not reach it, plus one Stagger for each lower slot of this half
-// whose LUN is healthy.
+// delay returns how long this node lets others propose first after the tie began (L12). It is PreferenceDelay, if the
+// half that reaches the API has priority and this node's half does not reach it, plus one Stagger for each lower slot
+// of this half whose LUN is healthy.
 func (a *Arbiter) delay(in *Input) time.Duration {
 	var d time.Duration
 	if a.prefer && !a.halfReachesAPI(in) {
@@ -406,7 +404,7 @@ func (a *Arbiter) delay(in *Input) time.Duration {
 	return d + time.Duration(a.rank())*a.timing.Stagger
 }
 
-// rank is how many of this half come before this node: the slots below its own whose LUN is healthy.
+// rank returns how many members of this half propose before this node: the slots below its own whose LUN is healthy.
 func (a *Arbiter) rank() (n int) {
 	for slot := range a.slot {
 		e := &a.table.entries[slot]
@@ -422,9 +420,9 @@ func (a *Arbiter) rank() (n int) {
 	return n
 }
 
-// early reports whether this node may begin a ballot with a heartbeat that is due, though some member of the half has shown
-// its view only once: on a slow LUN the write that shows it again for this node is phase 1 as well. No value is put forward
-// before the half has settled (L5): phase 1 is read until then, see proposalRead.
+// early reports whether this node may begin a ballot with a heartbeat that is due, although some member of the half has
+// shown its view only once: on a slow LUN, the write that shows this node's view again is also phase 1. No value is
+// proposed before the half has settled (L5): until then, the read of phase 1 is repeated, see proposalRead.
 func (a *Arbiter) early(now boottime.Instant, h *half) bool {
 	return h.near && a.sluggish() && now >= a.writeDue()
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Guard: B8. An agent that was started beside a device out of its reach, after late writes took back on the others what the one
-// before it had written, writes below the record on that device. Who reads both does not take the slot for the old record.
+// Guard: B8. An agent was started while it could not reach one device, and on the others late writes had overwritten
+// the records of the agent before it. So it writes sequences below the record on the unreachable device. A node that
+// reads both must not take the old record for the state of the slot.
 func TestRecordOfAnEarlierAgentHidesNothing(t *testing.T) {
 	r := startedSet(t)
 	was := [][]byte{slices.Clone(r.images[0]), slices.Clone(r.images[1]), slices.Clone(r.images[2])}
 	r.kill(1)
-	r.start(1) // its sequence leaps
+	r.start(1) // its sequence skips numbers
 	r.run(20 * time.Second)
 	r.kill(0)
 	r.kill(1)
@@ -33,7 +34,7 @@ func TestRecordOfAnEarlierAgentHidesNothing(t *testing.T) {
 	if entry.status != slotUnknown {
 		t.Errorf("slot 1 is read as record %d of process %x, which has ended", entry.record().Sequence, entry.record().Process)
 	}
-	r.hang(1) // and back
+	r.hang(1) // all paths work again
 	r.kill(1)
 	r.start(1)
 	r.run(20 * time.Second)
@@ -42,8 +43,9 @@ func TestRecordOfAnEarlierAgentHidesNothing(t *testing.T) {
 	}
 }
 
-// Guard: B8. Only a record that changes below the newest one, by another agent, since the newest one is known, makes a device
-// count for nothing; not one that lags behind, or that an earlier agent left where the newest one does not come.
+// Guard: B8. A device only does not count for a slot if a record of another agent changes there, below the newest known
+// record, after that record is known. A device that lags behind counts, and so does one on which an earlier agent left
+// a record and which the newest agent does not reach.
 func TestDeviceThatLagsBehindTellsItsSlot(t *testing.T) {
 	type look struct {
 		process, sequence uint64

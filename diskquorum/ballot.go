@@ -6,7 +6,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// phase is the step of a ballot that is under way.
+// phase is the present step of a ballot.
 //
 //	idle -> write1 -> read1 -> write2 -> read2 -> decided (published by the next write)
 //
@@ -27,14 +27,14 @@ type proposal struct {
 	instance uint64
 	number   uint64
 	view     half
-	writes   int // copies still to be written in this phase (B3),
-	copies   int // of this many
+	writes   int // copies still to be written in this phase (B3)
+	copies   int // all copies of this phase
 	ios      int
 	begun    boottime.Instant
-	again    boottime.Instant // phase 1 is read again then
+	again    boottime.Instant // when the read of phase 1 is repeated
 }
 
-// Outcome of the last attempt, for people and metrics.
+// proposalEnd is the outcome of the last attempt, for people and metrics.
 type proposalEnd struct {
 	decided bool
 	adopted bool
@@ -42,7 +42,7 @@ type proposalEnd struct {
 	ios     int
 }
 
-// secondCopy reports whether the next write of the phase is the second of both copies.
+// secondCopy reports whether the next write of the phase is the second copy of two.
 func (p *proposal) secondCopy() bool {
 	return (p.phase == phaseWrite1 || p.phase == phaseWrite2) && p.writes < p.copies
 }
@@ -60,8 +60,8 @@ func (a *Arbiter) beginProposal(now boottime.Instant, l logState, h half) {
 	a.prop = proposal{phase: phaseWrite1, instance: inst, number: number, view: h, writes: a.copiesPerPhase(), copies: a.copiesPerPhase(), begun: now}
 }
 
-// nextNumber is a ballot number no other slot can use, above every number read in this
-// instance and above this node's (B4).
+// nextNumber returns a ballot number that no other slot can use, greater than every number read in this instance and
+// than this node's (B4).
 func (a *Arbiter) nextNumber(inst uint64) uint64 {
 	slots := uint64(a.table.Slots())
 	greatest := a.ballot.MBal
@@ -73,8 +73,8 @@ func (a *Arbiter) nextNumber(inst uint64) uint64 {
 	return (greatest/slots+1)*slots + uint64(a.slot)
 }
 
-// copiesPerPhase is 2 if a write of a predecessor, or one of our own that failed, may still land over the copy that
-// is written now (B3): nothing ever proves that it cannot.
+// copiesPerPhase returns 2 if a write of an earlier agent, or a failed write of this agent, may still overwrite the
+// copy that is written now (B3): nothing ever proves that it cannot.
 func (a *Arbiter) copiesPerPhase() int {
 	if a.double {
 		return copiesPerSlot
@@ -82,7 +82,7 @@ func (a *Arbiter) copiesPerPhase() int {
 	return 1
 }
 
-// learn takes a decision into this node's ballot, so that every later write carries it.
+// learn copies a decision into this node's ballot, so that every later write carries it.
 func (a *Arbiter) learn(l logState) {
 	if l.latest > a.ballot.DecidedInstance {
 		a.ballot.DecidedInstance, a.ballot.Decided = l.latest, l.grant
@@ -112,7 +112,7 @@ func (a *Arbiter) proposalRead() {
 	}
 	if a.prop.phase == phaseRead2 {
 		a.ballot.DecidedInstance, a.ballot.Decided = a.prop.instance, a.ballot.Value
-		a.dirty = true // publication only: the value is fixed already (B6)
+		a.dirty = true // only to publish: the value is already decided (B6)
 		a.endProposal(proposalEnd{decided: true})
 		return
 	}
@@ -130,8 +130,8 @@ func (a *Arbiter) proposalRead() {
 	a.adopted = adopted
 }
 
-// waits reports whether phase 1 is read again: the half only lacks a second heartbeat of some member, and this node
-// came early (see early). Each such read began after the write of phase 1 had completed, as the first one did (B2,
+// waits reports whether the read of phase 1 is repeated: only the second heartbeat of some member is missing, and this
+// node began early (see early). Each such read begins after the write of phase 1 has completed, like the first one (B2,
 // B5).
 func (a *Arbiter) waits() bool {
 	h := a.assess(a.prop.view.view)
@@ -166,9 +166,9 @@ func (a *Arbiter) overtaken() error {
 	return nil
 }
 
-// valueFor picks the value of phase 2 (B6): the accepted value of the greatest ballot in
-// this instance, this node's slot included; a value of its own only if there is none and the half
-// is settled, and every holder of the latest grant is done, in this very read (L5).
+// valueFor picks the value of phase 2 (B6): the accepted value of the greatest ballot in this instance, including this
+// node's slot. It picks a value of its own only if there is no accepted one, the half is settled, and every holder of
+// the latest grant is done, all in this very read (L5).
 func (a *Arbiter) valueFor() (value *Grant, adopted bool) {
 	bal, val := uint64(0), (*Grant)(nil)
 	if a.ballot.Bal > bal {

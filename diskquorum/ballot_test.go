@@ -9,12 +9,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// The tests of this file drive two halves of one node each, I/O by I/O, through the
-// counterexamples that the guards of the ballot were made for. What they would end in is
-// mostly found by the oracle of the rig: two values of one instance, or a decision that is
-// overlooked.
+// The tests of this file drive two halves of one node each, I/O by I/O, through the counterexamples that the guards of
+// the ballot prevent. Without the guards they would end in two values of one instance, or in an overlooked decision,
+// which the oracle of the rig usually finds.
 
-// duel is two nodes that see themselves only, both ready to begin a ballot.
+// duel returns two nodes that see only themselves, both ready to begin a ballot.
 func duel(t *testing.T) *rig {
 	t.Helper()
 	r := startedRig(t, 2)
@@ -42,8 +41,7 @@ func (r *rig) drive(t *testing.T, i int, to phase) {
 	t.Fatalf("n%d never came to phase %d: %s, last ballot %+v", i, to, n.out.Why, n.arb.lastEnd)
 }
 
-// decide runs the ballots of one node until one ends with a decision, whose publication
-// is not begun.
+// decide runs the ballots of one node until one ends with a decision whose publication has not begun.
 func (r *rig) decide(t *testing.T, i int) *Grant {
 	t.Helper()
 	before := len(r.oracle.decided)
@@ -59,13 +57,13 @@ func (r *rig) decide(t *testing.T, i int) *Grant {
 	return nil
 }
 
-// crash kills an agent and starts it again on the same boot, up to where it could begin a
-// ballot if it were not held back.
+// crash kills an agent and starts it again in the same boot, up to the point where it could begin a ballot if it were
+// not held back.
 func (r *rig) crash(i int) {
 	if r.nodes[i].arb != nil {
 		r.kill(i)
 	}
-	r.nodes[i].orphans[0] = nil // what it had under way is lost
+	r.nodes[i].orphans[0] = nil // its I/O under way is lost
 	r.start(i)
 	r.restart(i)
 }
@@ -105,7 +103,7 @@ func TestOneHalfDecidesAndTheOtherObeys(t *testing.T) {
 	}
 }
 
-// Guard: B4. Both entered the instance before either could see the other.
+// Guard: B4. Both nodes entered the instance before either could see the other.
 func TestBallotNumbersDiffer(t *testing.T) {
 	r := duel(t)
 	r.drive(t, 0, phaseWrite1)
@@ -143,9 +141,9 @@ func TestBallotNumberIsAboveAllOfTheInstance(t *testing.T) {
 // Guard: B5, the read of phase 2 is checked like that of phase 1 (counterexample 17).
 func TestGreaterBallotStopsPhaseTwo(t *testing.T) {
 	r := duel(t)
-	r.drive(t, 0, phaseWrite2) // not landed
+	r.drive(t, 0, phaseWrite2) // the write has not landed
 	g := r.decide(t, 1)        // with a greater number: n1 has not seen the value
-	r.complete(0)              // now it lands
+	r.complete(0)              // now the write lands
 	r.step(0)
 	r.complete(0)
 	endsWith(t, r, 0, false, "slot 1 entered ballot")
@@ -188,11 +186,11 @@ func TestNothingIsDecidedBeforeTheSecondRead(t *testing.T) {
 	}
 }
 
-// Guard: B6. A value of the instance before is no candidate of this one.
+// Guard: B6. A value of the previous instance is not a candidate in this instance.
 func TestValueOfAnotherInstanceIsNotAdopted(t *testing.T) {
 	r := duel(t)
 	r.decide(t, 1)
-	r.crash(1) // renounces
+	r.crash(1) // this renounces the grant
 	r.run(300 * time.Millisecond)
 	g := r.decide(t, 0)
 	if inst, _ := r.nodes[0].arb.Decision(); inst != 2 || g.Holders[0].Slot != 0 {
@@ -200,8 +198,8 @@ func TestValueOfAnotherInstanceIsNotAdopted(t *testing.T) {
 	}
 }
 
-// Guard: B3, B1. The decider dies before it could publish, and its next process writes the
-// slot again (counterexample 14).
+// Guard: B3, B1. The deciding agent dies before it could publish, and the next agent writes the slot again
+// (counterexample 14).
 func TestRestartRemembersTheAcceptedValue(t *testing.T) {
 	r := duel(t)
 	g := r.decide(t, 0)
@@ -227,7 +225,7 @@ func TestPhaseOneKeepsTheAcceptedValue(t *testing.T) {
 	}
 }
 
-// Guard: B6. This node's accepted value counts like everybody's.
+// Guard: B6. This node's accepted value counts like those of the others.
 func TestOwnAcceptedValueIsAdopted(t *testing.T) {
 	r := duel(t)
 	g := r.decide(t, 0)
@@ -238,14 +236,14 @@ func TestOwnAcceptedValueIsAdopted(t *testing.T) {
 	}
 }
 
-// Guard: B5, a node that was slow since before the decision (counterexample 12). Its peer
-// has decided the instance and entered the next.
+// Guard: B5, a node whose I/O hangs since before the decision (counterexample 12). Its peer has decided the instance
+// and entered the next one.
 func TestSlowProposerSeesThatTheInstanceIsOver(t *testing.T) {
 	r := duel(t)
 	r.drive(t, 1, phaseWrite1) // slow
 	r.decide(t, 0)
 	r.crash(0)
-	r.decide(t, 0)            // again: it does not remember
+	r.decide(t, 0)            // again: the agent does not remember the decision
 	r.drive(t, 0, phaseRead1) // of instance 2: the slot no longer shows the value of 1
 	if p := r.nodes[0].arb.prop; p.instance != 2 {
 		t.Fatalf("n0 is in instance %d", p.instance)
@@ -256,7 +254,7 @@ func TestSlowProposerSeesThatTheInstanceIsOver(t *testing.T) {
 	endsWith(t, r, 1, false, "slot 0 knows the decision of instance 1")
 }
 
-// Guard: B5, each check on its own: they overlap in what can happen.
+// Guard: B5, each check alone, because in real schedules several of them apply at once.
 func TestOvertaken(t *testing.T) {
 	r := duel(t)
 	r.drive(t, 0, phaseRead1)
@@ -294,13 +292,13 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
-// Guard: B2, B5. A write that is lost although it was reported as done.
+// Guard: B2, B5. A write is lost although it was reported as done.
 func TestLostWriteEndsTheBallot(t *testing.T) {
 	for _, at := range []phase{phaseWrite1, phaseWrite2} {
 		r := duel(t)
 		r.drive(t, 0, at)
 		a := r.nodes[0].arb
-		a.lanes[0].failed[a.recorded%copiesPerSlot] = r.now // a late write may be why (B3), and not that the LUN went back (B11)
+		a.lanes[0].failed[a.recorded%copiesPerSlot] = r.now // the cause may be a late write (B3), so the LUN need not have gone back (B11)
 		r.nodes[0].ios[0].todo = 0
 		r.complete(0)
 		r.step(0)
@@ -309,7 +307,7 @@ func TestLostWriteEndsTheBallot(t *testing.T) {
 	}
 }
 
-// Guard: B2. An I/O that failed ends the ballot, and counts for nothing.
+// Guard: B2. A failed I/O ends the ballot, and does not count.
 func TestFailedIOEndsTheBallot(t *testing.T) {
 	for at, reason := range map[phase]string{
 		phaseWrite1: "write of this node's slot", phaseRead1: "read of the slot table",
@@ -325,7 +323,7 @@ func TestFailedIOEndsTheBallot(t *testing.T) {
 	}
 }
 
-// Guard: B2. While the fate of this node's slot is not known, no ballot begins.
+// Guard: B2. While the state of this node's slot is not known, no ballot begins.
 func TestMayPropose(t *testing.T) {
 	r := duel(t)
 	a := r.nodes[0].arb

@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// claimState is how far this node's slot is secured.
+// claimState is the state of this node's claim to its slot.
 //
 //	reading -> locking -> rereading --own record, other boot--> watching -> writing -> active
 //	                                --own record, or none-----------------> writing -> active
@@ -17,36 +17,35 @@ type claimState uint8
 
 const (
 	claimReading   claimState = iota // the table has not been read yet
-	claimLocking                     // the host-wide lock of the slot is asked for
-	claimRereading                   // it is held: what the slot holds now is all there is
-	claimWatching                    // a record of this name exists: does somebody still write it?
-	claimWriting                     // written as claiming; watched for a rival
+	claimLocking                     // the host-wide lock of the slot has been requested
+	claimRereading                   // the lock is held: no earlier agent of this host writes the slot any more
+	claimWatching                    // a record with this node's name exists: watch whether another agent still writes it
+	claimWriting                     // the slot is written as claiming; watch for a rival
 	claimActive
 	claimFailed
 )
 
-// claimRounds is how often a fresh claim must be found undisturbed before it is relied on.
+// claimRounds is how often a fresh claim must be found unchanged before this node relies on it.
 const claimRounds = 3
 
-// claimedDistance is added to the sequence once the slot is active. An agent that died before
-// its first writes landed (on a majority) may have left one of them behind, unseen, to land
-// late or on one device; its sequence was random and may be greater than the first ones of
-// this agent. It is at most maxFirstDistance beyond what that agent began from, and of such
-// agents there may have been several, each beginning from what the one before it left on one
-// device. So what this agent writes from now on, ballots and all, is newer for every reader
-// unless more than thirty in a row came no further. Even, for the copies to alternate; a slot
+// claimedDistance is added to the sequence once the slot is active. An earlier agent may have died before its first
+// writes landed on a majority. One of these writes may land late, or be on one device only, unseen by this agent. Its
+// sequence was random and may be greater than this agent's first sequences: it is at most maxFirstDistance greater than
+// the sequence from which that agent began. There may have been several such agents, each starting from the record that
+// the one before left on one device. With claimedDistance, everything that this agent writes from now on is newer for
+// every reader, unless more than thirty agents in a row died so early. It is even, so that the copies alternate; a slot
 // has room for sixty million agents that become active.
 const (
 	claimedDistance  = 32 * maxFirstDistance
 	maxFirstDistance = 1 << 32 * copiesPerSlot
 )
 
-// unseenTokens is more than a node moves its token on while only a minority of its devices
-// takes its writes, or while a failed write may land.
+// unseenTokens is more than the number of token changes of a node while only a minority of its devices accepts its
+// writes, or while a failed write may still land.
 const unseenTokens = 1 << 16
 
-// strayTokens is the range of a random distance on top; otherwise two agents that leap from the same old record would
-// arrive at the same token. It leaves room for some 7000 leaps in one boot.
+// strayTokens is the range of an additional random distance; otherwise two agents that skip tokens from the same old
+// record would arrive at the same token. It leaves room for some 7000 such skips in one boot.
 const strayTokens = 1 << 20
 
 var (
@@ -56,9 +55,8 @@ var (
 	ErrTableFull = errors.New("no free slot on the LUN: format it with more --slots, or release the slot of a removed node")
 )
 
-// chooseSlot picks this node's slot after the first read: the one that carries this node's name,
-// else a blank one. The search begins at this node's position in the roster, so nodes with
-// the same roster never want the same slot.
+// chooseSlot picks this node's slot after the first read: the slot that has this node's name, otherwise a blank one.
+// The search begins at this node's position in the roster, so nodes with the same roster never choose the same slot.
 func (a *Arbiter) chooseSlot(now boottime.Instant) {
 	if a.table.anyUnknown() {
 		return // an unreadable slot may be this node's; read again
@@ -83,10 +81,9 @@ func (a *Arbiter) askLock(slot int, now boottime.Instant) {
 	a.locks, a.refused = 0, 0
 }
 
-// Locked tells the arbiter the outcome of the lock it asked for in Output.Lock, for one
-// device. Holding the lock proves that every write to that device by an agent that ran on this
-// host before has completed. Of two agents only one gets a majority. A device whose lock
-// was refused must refuse writes until this agent has the lock.
+// Locked records the outcome, for one device, of the lock that Output.Lock asked for. Holding the lock proves that
+// every write to that device by an earlier agent on this host has completed. Of two agents, only one gets the lock on a
+// majority of the devices. A device whose lock was refused must refuse writes until this agent has the lock.
 func (a *Arbiter) Locked(_ boottime.Instant, device int, err error) {
 	if a.claim != claimLocking || device < 0 || device >= len(a.lanes) {
 		return
@@ -110,25 +107,25 @@ func (a *Arbiter) reread(now boottime.Instant) {
 	e := &a.table.entries[a.slot]
 	switch {
 	case e.status == slotUnknown:
-		a.claim = claimReading // from the beginning, at the pace of the heartbeat
+		a.claim = claimReading // start again, at the pace of the heartbeat
 		return
 	case e.status == slotBlank:
 		a.startClaim(now, nil)
 		return
 	case e.record().State != SlotFree && e.record().NodeName != a.roster.Name(a.roster.Self):
-		a.chooseSlot(now) // somebody else took it meanwhile
+		a.chooseSlot(now) // another node took the slot in the meantime
 		return
 	}
 	rec := e.record()
 	if rec.Statement.Boot == a.boot {
-		a.startClaim(now, rec) // same host, same boot: the lock says its writer is gone
+		a.startClaim(now, rec) // same host, same boot: the lock proves that its writer is gone
 		return
 	}
-	// Written by another boot: if it is a second node with our name, its slot goes on changing.
+	// Written by another boot: if a second node uses our name, the slot goes on changing.
 	a.claim, a.claimSince, a.watched = claimWatching, now, e.last
 }
 
-// watch ends when the slot has not changed for longer than its writer could pause.
+// watch ends when the slot has not changed for longer than a running writer may pause.
 func (a *Arbiter) watch(now boottime.Instant) {
 	e := &a.table.entries[a.slot]
 	if e.status != slotKnown {
@@ -149,8 +146,8 @@ func (a *Arbiter) watchTime(rec *Slot) time.Duration {
 	return 2*max(a.timing.Heartbeat, rec.HeartbeatInterval) + a.timing.IOTimeout
 }
 
-// startClaim begins to write this node's slot, continuing what it held (B1, B3): ballot,
-// decision, sequence and tie counter survive restart, reboot and re-assignment.
+// startClaim begins to write this node's slot, and continues from its contents (B1, B3): ballot, decision, sequence and
+// tie counter survive restart, reboot and re-assignment.
 func (a *Arbiter) startClaim(now boottime.Instant, rec *Slot) {
 	a.claim, a.rounds = claimWriting, 0
 	a.token = Token{Nonce: a.boot, Counter: 1}
@@ -163,15 +160,15 @@ func (a *Arbiter) startClaim(now boottime.Instant, rec *Slot) {
 	}
 	if rec != nil {
 		a.legacy.late = rec.Late
-		known := a.ballot // what reads have taught so far
+		known := a.ballot // the ballot as learnt from reads so far
 		a.ballot = rec.Ballot
 		a.learn(logState{latest: known.DecidedInstance, grant: known.Decided})
 		a.seq = a.firstSequence(rec.Sequence) - 1
 		if last := rec.Statement.Token; last.Nonce == a.boot {
 			a.token = last
 			if a.table.from.len() < len(a.lanes) || rec.Late != 0 || a.gone() {
-				// A later token may be on a device that was not read. Or it was in a record that late writes of both
-				// copies, or a device that went back, have taken back. A grant may name it.
+				// A later token, which a grant may name, may be on a device that was not read. Or it was in a record
+				// that was lost because late writes overwrote both copies, or because a device went back.
 				a.token.Counter += min(unseenTokens+a.rng.Uint32N(strayTokens), ^a.token.Counter-1)
 			}
 			a.moveToken() // L1: the agent has restarted
@@ -180,11 +177,11 @@ func (a *Arbiter) startClaim(now boottime.Instant, rec *Slot) {
 	a.dirty = true
 }
 
-// firstSequence is the sequence to go on with after the newest record. It goes to the
-// other copy: a power failure in it must not cost the newest record. It is past every
-// write of an earlier agent that can be seen. A random distance leaves behind those that
-// cannot: sectors of two writes with one sequence would pass for one record. Only a slot's first writes do without: a torn one among them must
-// remain recognizable (maxTornFirst).
+// firstSequence returns the first sequence after the newest record. It selects the other copy: a power failure during
+// the write must not destroy the newest record. It is greater than the sequence of every visible write of an earlier
+// agent. A random distance avoids the sequences of writes that are not visible: sectors of two writes with the same
+// sequence would be taken for one record. The first writes of a slot have no such distance: a torn write among them
+// must remain recognizable (maxTornFirst).
 func (a *Arbiter) firstSequence(newest uint64) uint64 {
 	first := newest + 3
 	if torn := a.table.entries[a.slot].tearing; torn >= first {
@@ -196,7 +193,7 @@ func (a *Arbiter) firstSequence(newest uint64) uint64 {
 	return first
 }
 
-// verifyOwn checks after a read that this node's slot holds what was last written.
+// verifyOwn checks after a read that this node's slot holds the last written record.
 func (a *Arbiter) verifyOwn() {
 	e := &a.table.entries[a.slot]
 	a.readBack = false
@@ -210,8 +207,7 @@ func (a *Arbiter) verifyOwn() {
 		return
 	}
 	if rec.Process != a.process || rec.Sequence != a.seq || a.misread() {
-		// A cache between us and the LUN, a lost write, or one of an earlier agent that
-		// landed late: nothing may be concluded.
+		// A cache before the LUN, a lost write, or a late write of an earlier agent: no conclusion is possible.
 		a.staleReads++
 		return
 	}
@@ -224,7 +220,7 @@ func (a *Arbiter) verifyOwn() {
 	}
 }
 
-// foreignWriter returns a record in this node's slot that another agent wrote after this one.
+// foreignWriter returns a record in this node's slot that another agent wrote after this agent.
 func (a *Arbiter) foreignWriter() *Slot {
 	for d := range a.lanes {
 		s := &a.table.devices[d].slots[a.slot]
@@ -238,7 +234,7 @@ func (a *Arbiter) foreignWriter() *Slot {
 	return nil
 }
 
-// misread reports whether a device that took the latest record does not show it.
+// misread reports whether a device that has accepted the latest record does not show it.
 func (a *Arbiter) misread() bool {
 	for d := range a.lanes {
 		s := &a.table.devices[d].slots[a.slot]

@@ -12,8 +12,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// lateWrite makes node i have a write that may land late, composed before anything that
-// follows, and leaves i ready to begin a ballot. There are three ways.
+// lateWrite gives node i a write that may land late and was composed before all following ones, and leaves i ready to
+// begin a ballot. There are three variants.
 var lateWrites = map[string]func(*rig, *testing.T, int){
 	"reboot": func(r *rig, t *testing.T, i int) {
 		r.beginWrite(t, i)
@@ -40,7 +40,7 @@ var lateWrites = map[string]func(*rig, *testing.T, int){
 	},
 }
 
-// beginWrite steps a node until it has a heartbeat under way.
+// beginWrite steps a node until a heartbeat is under way.
 func (r *rig) beginWrite(t *testing.T, i int) {
 	t.Helper()
 	n := r.nodes[i]
@@ -53,8 +53,7 @@ func (r *rig) beginWrite(t *testing.T, i int) {
 	n.arb.retryAt = 0
 }
 
-// Guard: B3 (counterexample 15). Whatever landed late must not cost the accepted value,
-// whichever copy it hits.
+// Guard: B3 (counterexample 15). A late write must not destroy the accepted value, no matter which copy it hits.
 func TestLateWriteDoesNotEraseTheAcceptedValue(t *testing.T) {
 	for name, late := range lateWrites {
 		for heartbeats := range 2 {
@@ -77,8 +76,7 @@ func TestLateWriteDoesNotEraseTheAcceptedValue(t *testing.T) {
 	}
 }
 
-// Guard: B3. Until the lock is held an earlier agent of this host may write, so the slot is
-// read again then.
+// Guard: B3. Until the lock is held, an earlier agent of this host may write, so the slot is read again under the lock.
 func TestSlotIsReadAgainUnderItsLock(t *testing.T) {
 	r := duel(t)
 	n := r.nodes[0]
@@ -96,8 +94,8 @@ func TestSlotIsReadAgainUnderItsLock(t *testing.T) {
 	}
 }
 
-// Guard: B1, B3. What the first read taught stays known, even if the one under the lock
-// cannot tell it any more and this node's record is from before.
+// Guard: B1, B3. The knowledge from the first read is kept, even if the read under the lock does not show it any more
+// and this node's record is older.
 func TestStartKeepsWhatTheFirstReadTaught(t *testing.T) {
 	r := duel(t)
 	n := r.nodes[0]
@@ -130,8 +128,8 @@ func (r *rig) untilLockWanted(i int) {
 	}
 }
 
-// Guard: B3. The first write of an agent, and the one after a failed write, leave the
-// newest record alone and have a sequence of their own.
+// Guard: B3. The first write of an agent, and the write after a failed one, do not overwrite the newest record and have
+// a new sequence.
 func TestNewestRecordIsNeverWrittenOver(t *testing.T) {
 	r := duel(t)
 	n := r.nodes[0]
@@ -175,7 +173,7 @@ func TestNewestRecordIsNeverWrittenOver(t *testing.T) {
 	}
 }
 
-// The first writes of a slot do without the random distance.
+// The first writes of a slot have no random distance.
 func TestFirstSequence(t *testing.T) {
 	a := startedRig(t, 2).nodes[0].arb
 	for _, c := range []struct{ newest, torn, least, most uint64 }{
@@ -215,7 +213,7 @@ func newcomer(t *testing.T) *rig {
 	return r
 }
 
-// Guard: claim. What ends it for good; a node that has given up does no I/O any more.
+// Guard: claim. The causes that end it for good; a node that has given up does no I/O any more.
 func TestClaimFails(t *testing.T) {
 	refused := errors.New("somebody has it")
 	foreign := func(name string) func(*Slot) {
@@ -229,7 +227,7 @@ func TestClaimFails(t *testing.T) {
 	}{
 		{"the lock is refused", func(r *rig, n *rigNode) {
 			r.start(0)
-			n.orphans[0] = &rigIO{} // keeps the rig from granting it
+			n.orphans[0] = &rigIO{} // this keeps the rig from granting the lock
 			r.untilLockWanted(0)
 			n.arb.Locked(r.now, 0, refused)
 		}, refused, "slot 0 is locked on this host"},
@@ -303,7 +301,7 @@ func TestNoSlotIsChosenWhileOneCannotBeRead(t *testing.T) {
 	}
 }
 
-// What is found under the lock counts, not what the slot was chosen by.
+// The slot's contents under the lock count, not those by which it was chosen.
 func TestSlotChangesBeforeItsLock(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -344,7 +342,7 @@ func (r *rig) putRecord(t *testing.T, i int, name string) {
 	}
 }
 
-// The late write of an earlier agent is no rival: it is written over.
+// The late write of an earlier agent is not a rival: it is overwritten.
 func TestLateWriteOfAPredecessorIsNoRival(t *testing.T) {
 	r := duel(t)
 	r.beginWrite(t, 0)
@@ -362,7 +360,7 @@ func TestLateWriteOfAPredecessorIsNoRival(t *testing.T) {
 	}
 }
 
-// Guard: claim. How long a record of another boot is watched, by completed reads.
+// Guard: claim. The time for which a record of another boot is watched, by completed reads.
 func TestWatchTime(t *testing.T) {
 	for _, interval := range []time.Duration{time.Second, 5 * time.Second} {
 		r := newcomer(t)
@@ -393,7 +391,7 @@ func TestWatchTime(t *testing.T) {
 	}
 }
 
-// Guard: claim. The slot is relied on after three undisturbed reads of what was written.
+// Guard: claim. The node relies on the slot after three reads that show its own record.
 func TestSlotIsActiveAfterThreeReads(t *testing.T) {
 	r := newcomer(t)
 	r.start(0)
@@ -416,8 +414,8 @@ func TestSlotIsActiveAfterThreeReads(t *testing.T) {
 	}
 }
 
-// Guard: B3. What an agent that got no further left on a device that is not read is older,
-// for every reader, than what an agent writes whose slot is active.
+// Guard: B3. If an agent dies before its slot is active, its record on a device that is not read is older, for every
+// reader, than the records of an agent whose slot is active.
 func TestActiveSlotIsPastWhatCannotBeSeen(t *testing.T) {
 	r := newcomer(t)
 	r.start(0)
@@ -432,15 +430,15 @@ func TestActiveSlotIsPastWhatCannotBeSeen(t *testing.T) {
 			r.complete(0)
 		}
 	}
-	// Each began from what the one before it had left there, and the last went on from less.
+	// Each agent began from the record that the one before it had left there, and the last one from an older record.
 	const before = 30
 	if left := began + before*maxFirstDistance; n.arb.seq <= left {
 		t.Errorf("active with sequence %d, and %d agents that were never seen may have left %d", n.arb.seq, before, left)
 	}
 }
 
-// Guard: B3. A slot that was released keeps its part of the log: its next owner, another node,
-// continues the record with all it had promised, and takes neither token nor sequence back.
+// Guard: B3. A released slot keeps its part of the log: its next owner, another node, continues the record with all its
+// promises, and reuses neither token nor sequence.
 func TestFreedSlotIsContinued(t *testing.T) {
 	r := newcomer(t)
 	value, decided := &Grant{RosterEpoch: 1, Holders: []Holder{{Slot: 0, Token: Token{Nonce: 7, Counter: 3}}}}, &Grant{RosterEpoch: 1, Holders: []Holder{{Slot: 1, Token: Token{Nonce: 8, Counter: 1}}}}

@@ -139,13 +139,13 @@ const (
 	flagAPIReachable
 )
 
-// Bits of slMoreFlags. Agents from before the first release condemn no boot if there is a slot without flagHeeds.
+// Bits of slMoreFlags. Pre-release agents do not condemn a boot while any slot lacks flagHeeds.
 const (
 	flagAgreed = 1 << iota
 	flagHeeds
 )
 
-// holderOffset is where holder n of a block lies; no holder crosses a sector.
+// holderOffset returns the offset of holder n in a block; no holder crosses a sector.
 func holderOffset(n int) int {
 	if n >= holdersFromSector2 {
 		return slLastHolders + (n-holdersFromSector2)*holderSize
@@ -153,9 +153,9 @@ func holderOffset(n int) int {
 	return (firstHolderSector+n/holdersPerSector)*SectorSize + n%holdersPerSector*holderSize
 }
 
-// EncodeSlot writes copy 0 or 1 of a slot into dst, which holds BlockSize bytes. The copy
-// must be s.Sequence%2. It refuses what DecodeSlot would refuse. It does not allocate.
-// Durations are rounded up to milliseconds; Statement.Version is cut to 64 bytes.
+// EncodeSlot writes copy 0 or 1 of a slot into dst, which holds BlockSize bytes. The copy must be s.Sequence%2. It
+// refuses a record that DecodeSlot would refuse. It does not allocate. Durations are rounded up to milliseconds;
+// Statement.Version is cut to 64 bytes.
 func EncodeSlot(dst []byte, id [16]byte, s *Slot, which int) error {
 	if len(dst) != BlockSize {
 		return fmt.Errorf("encode slot %d: into %d bytes", s.Index, len(dst))
@@ -237,9 +237,9 @@ func encodeGrant(dst []byte, g *Grant, head, count, first int) {
 	}
 }
 
-// DecodeSlot reads copy 0 or 1 of the slot with that index. Strings and grants that s
-// holds already are kept, so decoding a slot again does not allocate unless they change;
-// after an error s is as it was. The error wraps ErrBlank, ErrTorn, ErrCorrupt or ErrVersion.
+// DecodeSlot reads copy 0 or 1 of the slot with that index. Strings and grants that are already in s are kept, so
+// decoding a slot again does not allocate unless they have changed. After an error s is unchanged. The error wraps
+// ErrBlank, ErrTorn, ErrCorrupt or ErrVersion.
 func DecodeSlot(src []byte, id [16]byte, index, which int, s *Slot) error {
 	if index < 0 || index >= MaxSlots || which < 0 || which >= copiesPerSlot {
 		return fmt.Errorf("slot %d copy %d: %w: no such block", index, which, ErrCorrupt)
@@ -272,7 +272,7 @@ func DecodeSlot(src []byte, id [16]byte, index, which int, s *Slot) error {
 	return nil
 }
 
-// decodeIdentity fills d from sector 0; old lends its strings where they are the same.
+// decodeIdentity fills d from sector 0; strings that are the same as in old are taken from there.
 func decodeIdentity(src []byte, old, d *Slot) error {
 	le, st := binary.LittleEndian, &d.Statement
 	setFlags(st, src[slFlags])
@@ -335,8 +335,8 @@ func decodeBallot(src []byte, old, d *Ballot) error {
 	return nil
 }
 
-// decodeGrant returns old if the block holds the same grant, else a new one: a Grant is
-// immutable and others may hold old.
+// decodeGrant returns old if the block holds the same grant, otherwise a new Grant: a Grant is immutable, and other
+// code may refer to old.
 func decodeGrant(src []byte, old *Grant, head, count, first int) (*Grant, error) {
 	n := int(src[count])
 	switch {
@@ -395,8 +395,7 @@ func setFlags(st *netgossip.Statement, f byte) {
 // ageBytes hold milliseconds for nine thousand years.
 const ageBytes = 6
 
-// putAge rounds down: a boot that seems older than it is might seem to have begun while the one before was still
-// running.
+// putAge rounds down: otherwise a boot might seem to have begun while the one before was still running.
 func putAge(dst []byte, age boottime.Instant) {
 	ms := uint64(max(0, age)) / uint64(time.Millisecond)
 	for i := range dst {
@@ -417,19 +416,19 @@ func toMillis(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// validate holds both for what is written and for what was read.
+// validate checks records before a write and after a read.
 func (s *Slot) validate(which int) error {
 	switch st := &s.Statement; {
 	case s.Index < 0 || s.Index >= MaxSlots:
-		return fmt.Errorf("index %d, at most %d is possible", s.Index, MaxSlots-1)
+		return fmt.Errorf("index %d, but at most %d is allowed", s.Index, MaxSlots-1)
 	case s.Sequence == 0 || int(s.Sequence%copiesPerSlot) != which:
 		return fmt.Errorf("sequence %d does not belong to copy %d", s.Sequence, which)
 	case s.State > SlotStopped:
 		return fmt.Errorf("state %d is not known", s.State)
 	case len(s.NodeName) > maxSlotName:
-		return fmt.Errorf("node name: %d bytes, at most %d are possible", len(s.NodeName), maxSlotName)
+		return fmt.Errorf("node name: it has %d bytes, but at most %d are allowed", len(s.NodeName), maxSlotName)
 	case len(s.NodeUID) > maxUIDBytes:
-		return fmt.Errorf("node UID: %d bytes, at most %d are possible", len(s.NodeUID), maxUIDBytes)
+		return fmt.Errorf("node UID: it has %d bytes, but at most %d are allowed", len(s.NodeUID), maxUIDBytes)
 	case !millisFit(s.HeartbeatInterval) || !millisFit(st.Guard.Timeout):
 		return fmt.Errorf("heartbeat interval %v or watchdog timeout %v is out of range", s.HeartbeatInterval, st.Guard.Timeout)
 	case !millisFit(s.GrantLifetime) || !millisFit(st.Guard.Horizon):
@@ -468,7 +467,7 @@ func (g *Grant) validate() error {
 		return nil
 	}
 	if len(g.Holders) == 0 || len(g.Holders) > MaxHolders {
-		return fmt.Errorf("grant: %d holders, 1 to %d are possible", len(g.Holders), MaxHolders)
+		return fmt.Errorf("grant: it has %d holders, but 1 to %d are allowed", len(g.Holders), MaxHolders)
 	}
 	for i, h := range g.Holders {
 		if int(h.Slot) >= MaxSlots || i > 0 && h.Slot <= g.Holders[i-1].Slot {

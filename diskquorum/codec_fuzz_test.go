@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzDecodeSlot feeds arbitrary blocks, as they are and with a good seal: the decoder
-// never panics, and what it accepts it can write again without loss.
+// FuzzDecodeSlot decodes arbitrary blocks, as they are and with a correct seal: the decoder never panics, and a record
+// that it accepts can be encoded again without loss.
 func FuzzDecodeSlot(f *testing.F) {
 	s := sampleSlot()
 	f.Add(encodeSlot(f, &s), uint64(6))

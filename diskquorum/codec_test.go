@@ -58,7 +58,7 @@ func sampleSuperblock() Superblock {
 
 func encodeSlot(t testing.TB, s *Slot) []byte {
 	t.Helper()
-	b := bytes.Repeat([]byte{0xEE}, BlockSize) // what was in the buffer must not matter
+	b := bytes.Repeat([]byte{0xEE}, BlockSize) // earlier contents of the buffer must not matter
 	if err := EncodeSlot(b, sampleID, s, int(s.Sequence%2)); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestSlotRoundsUpAndCuts(t *testing.T) {
 	}
 }
 
-// badSlots are refused by EncodeSlot, and by DecodeSlot if something else wrote them.
+// badSlots lists records that EncodeSlot refuses, and that DecodeSlot refuses if other code wrote them.
 var badSlots = map[string]func(*Slot){
 	"index too great":           func(s *Slot) { s.Index = MaxSlots },
 	"index negative":            func(s *Slot) { s.Index = -1 },
@@ -327,7 +327,7 @@ func TestTorn(t *testing.T) {
 		if err := DecodeSlot(mix(zero, f, mask), sampleID, old.Index, 0, new(Slot)); !errors.Is(err, ErrTorn) {
 			t.Errorf("sectors %08b of the first write: error %v", mask, err)
 		}
-		// A zero sector in a block of age is lost data, which may hide a completed write.
+		// A zero sector in a block with a greater sequence is lost data, which may hide a completed write.
 		if err := DecodeSlot(mix(zero, a, mask), sampleID, old.Index, 0, new(Slot)); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("sectors %08b, the rest zero: error %v", mask, err)
 		}

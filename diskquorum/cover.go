@@ -9,32 +9,33 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Hearing is what the echo blocks of the others say, as far as this node can date it.
+// Hearing is the result of the others' echo blocks, as far as this node can date them.
 type Hearing struct {
-	// Vacant is until when a node that does not live may go on, because most of the list says that it does not live
-	// either, and misses each node that does not say so (H1, H2); 0: that does not hold.
+	// Vacant is how long a node that does not live may go on feeding: most members of the list state that they do not
+	// live either, and these members miss every node that does not state it (H1, H2); 0: that is not so.
 	Vacant boottime.Instant
-	// Isolated says that a majority lives and does not count this node (H3). It holds for one moment only.
+	// Isolated says that a majority lives and does not count this node (H3). It describes one moment only.
 	Isolated bool
-	// Others says that, by fresh echo blocks, somebody lives and does not count this node. It holds for one moment only.
+	// Others says that, by fresh echo blocks, some node lives and does not count this node. It describes one moment
+	// only.
 	Others bool
-	// Ground is the latest instant for which this is so by the records alone that are dated then or later: a majority
-	// lives and has not seen this node for long, or all that the latest grant names live by it and this node is none
-	// of them (H6); 0: neither is so.
+	// Ground is the latest instant for which one of two grounds is proven by records that are all dated at that instant
+	// or later (H6). Either a majority lives and has not seen this node for long, or all holders of the latest grant
+	// live by it and this node is not one of them. 0: neither is proven.
 	Ground boottime.Instant
 }
 
-// Hear judges the echo blocks. lately are the members that anybody may still count because this node has seen them,
-// dated is how long a dated word counts (D_lun), and quorum is how many make a majority. The node must use exactly
-// the one list that its sets refer to, and so must each node whose block counts.
+// Hear evaluates the echo blocks. lately holds the members that other nodes may still count because this node has seen
+// them. dated is how long a dated block counts (D_lun), and quorum is the number of members that make a majority. The
+// node must use only the list that its sets refer to, and so must each node whose block counts.
 //
-// Why others cannot call a node dead while this node holds: S is most of the list, and so is, or contains with this
-// half's complement, every set that claims a death; they share a node that said, within D_lun, that it did not live.
-// A node that does not live claims nothing, and begins its claims again (M1).
+// Why others cannot call this node dead while it holds: S is most of the list. Every set that can prove a death shares
+// a node with S, and that node has stated, within D_lun, that it does not live. A node that does not live makes no
+// claims, and later starts them again (M1).
 //
-// Why nobody lives beside it for long: let z live, by counting most of the list. z is not in S. The nodes that it
-// counts, and those of S that miss it, are both most of the list, so they share a node; and a node that z counts has
-// seen z lately (H2).
+// Why no other node lives at the same time for long: suppose that z lives, because it counts most of the list. z is not
+// in S. The nodes that z counts are most of the list, and so are the nodes of S that miss z. So both sets share a node;
+// but a node that z counts has seen z lately, which contradicts H2.
 func (a *Arbiter) Hear(now boottime.Instant, lately roster.Set, quorum int, dated time.Duration) (h Hearing) {
 	var c cover
 	n := a.roster.Size()
@@ -67,8 +68,8 @@ func (a *Arbiter) Hear(now boottime.Instant, lately roster.Set, quorum int, date
 	return h
 }
 
-// outvoted is the earliest of the dates of the blocks in which the holders of the latest grant say that they are fed
-// by it; 0: they do not all say so, or the grant names this node, maybe by a token that it has given up.
+// outvoted returns the earliest date among the blocks in which the holders of the latest grant state that they are fed
+// by it; 0: not all of them state it, or the grant names this node, maybe by a token that it has given up.
 func (a *Arbiter) outvoted(now boottime.Instant, fresh time.Duration) boottime.Instant {
 	g := a.lease.grant
 	if g == nil || a.table.holdersDone(g, &a.timing, a.ownWatchdog()) {
@@ -92,12 +93,12 @@ func (a *Arbiter) sameList(e *Echo) bool {
 	return e.RosterEpoch == a.roster.Epoch && e.RosterDigest == a.roster.Digest && e.RosterSize == a.roster.Size() && e.RosterIndex < e.RosterSize
 }
 
-// cover looks for the set S of H1 and H2 whose earliest date is the latest. One more member makes no condition
-// harder, so S is all those whose date is not earlier than some instant.
+// cover looks for the set S of H1 and H2 whose earliest date is the latest possible. Adding a member does not make any
+// condition harder, so S contains all members whose date is not earlier than some instant.
 type cover struct {
 	words   [MaxSlots + 1]word
 	n       int
-	members roster.Set // whose words these are
+	members roster.Set // the members that these words are from
 }
 
 type word struct {
@@ -106,7 +107,7 @@ type word struct {
 	lately *roster.Set
 }
 
-// add notes a member that does not live. The latest statement counts, whichever slot it is in.
+// add records a member that does not live. Its latest statement counts, no matter in which slot.
 func (c *cover) add(member int, date boottime.Instant, lately *roster.Set) {
 	if c.members.Has(member) {
 		for i := range c.n {
@@ -123,15 +124,15 @@ func (c *cover) add(member int, date boottime.Instant, lately *roster.Set) {
 	}
 }
 
-// latest is the earliest date of the best S; ok is false where there is none.
+// latest returns the earliest date of the best S; ok is false if there is no such set.
 func (c *cover) latest(n int) (date boottime.Instant, ok bool) {
 	words := c.words[:c.n]
 	if n > len(c.words) || 2*len(words) <= n {
-		return 0, false // most of the list cannot tell, or does not say that it does not live
+		return 0, false // most members have no usable block, or do not state that they do not live
 	}
 	slices.SortFunc(words, func(a, b word) int { return cmp.Compare(b.date, a.date) })
 	var in roster.Set
-	z, missed := 0, 0 // H2 is so of each member before z, and so many of S miss z
+	z, missed := 0, 0 // H2 is true of each member before z; missed members of S miss z
 	for k := range words {
 		w := &words[k]
 		in.Add(w.member)
@@ -148,7 +149,8 @@ func (c *cover) latest(n int) (date boottime.Instant, ok bool) {
 	return 0, false
 }
 
-// missing is how many of these miss a node. H2: of a node outside of S they are most of the list.
+// missing returns how many of the words are from members that miss a node. H2: for a node outside of S this must be
+// most of the list.
 func missing(words []word, node int) (n int) {
 	for i := range words {
 		if !words[i].lately.Has(node) {

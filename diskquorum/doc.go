@@ -1,13 +1,12 @@
-// Package diskquorum arbitrates equal splits on a shared LUN: a table of slots, one per
-// node, in which each node publishes its heartbeat, its view and its part of a numbered
-// log of decisions that is agreed on by Disk Paxos (Gafni & Lamport, 2002).
+// Package diskquorum arbitrates equal splits on a shared LUN. The LUN has a table of slots, one per node. In its slot
+// each node publishes its heartbeat, its view and its part of a numbered log of decisions. The nodes agree on the log
+// by Disk Paxos (Gafni & Lamport, 2002).
 //
 // # What it decides
 //
-// In an equal split, which half may go on: a decision of the log is a [Grant] that names
-// tokens (kernel boot and tie counter) of exactly one half. A node feeds under a grant
-// only while the latest decision names its present token, its view is exactly the granted
-// half, and its own slot writes keep landing.
+// It decides which half may go on in an equal split. A decision of the log is a [Grant], which names tokens (kernel
+// boot and tie counter) of exactly one half. A node feeds under a grant only while the latest decision names its
+// present token, its view is exactly the granted half, and its own slot writes keep landing.
 //
 // # State and invariants
 //
@@ -26,9 +25,8 @@
 // it hands out at most one [Op] at a time for each device and gets its [Completion]. The adapter that performs them
 // is diskquorum/rawdev.
 //
-// A LUN is one device or three, of which two do (B8). All of that is in lanes.go: the rest
-// of the arbiter sees transfers, which are done when a majority of the devices has done
-// them.
+// A LUN is one device or three, of which two are enough (B8). Only lanes.go handles single devices: the rest of the
+// arbiter uses transfers, which are complete when a majority of the devices has completed them.
 //
 // Testing helpers are in diskquorum/diskquorumtest.
 package diskquorum

@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// An echo block, by sector. It has one copy: a torn block is no evidence, and the next heartbeat brings another.
+// An echo block, by sector. It has one copy: a torn block is not evidence, and the next heartbeat writes another one.
 //
 //	sector 0: what the owner of the slot says of itself, composed in one step with its echoes (E4)
 //	   0   8  magic "FENCECHO"
@@ -75,8 +75,7 @@ const (
 	firstEchoSector = 1
 )
 
-// Ping names one write of an echo block: the process that composed it, and which of its pings that was.
-// The zero value is none.
+// Ping identifies one write of an echo block, by the process that composed it and a counter. The zero value is no ping.
 type Ping struct {
 	Nonce   uint32 // of the process, never 0
 	Counter uint32 // from 1
@@ -89,38 +88,39 @@ type Echo struct {
 	Boot    uint64
 	Ping    Ping
 	Testimony
-	RosterEpoch  uint64 // of the list by which the sets count,
+	RosterEpoch  uint64 // of the list whose indices the sets use
 	RosterDigest uint64
 	RosterSize   int
-	RosterIndex  int // and the owner's place in it
+	RosterIndex  int // the owner's index in that list
 	Decided      uint64
 	Token        Token
 	Judged       Sentence
 }
 
-// Testimony is what a node says about itself in its echo block, at one instant.
+// Testimony is a node's statement about itself in its echo block, at one instant.
 type Testimony struct {
-	Lives   bool // it counts a majority of each list it uses, or a grant names its token, or another tie-breaker feeds it
-	Granted bool // the latest decision it knows of names its token
+	Lives   bool // the node counts a majority of each list that it uses, or a grant names its token, or another tie-breaker lets it feed
+	Granted bool // the latest decision that the node knows names its token
 	Feeding bool
 	Holding bool
-	Settled bool       // it uses one list of members, the one that the sets refer to, and is not adopting another
-	Lately  roster.Set // members that anybody may still count because this node has seen them (H2)
-	View    roster.Set // members it counts, itself included
-	Seen    roster.Set // members it sees, by network or LUN, if it counts by such words (N); else nobody
-	// Sentence is the timeout of the watchdog of a boot that is condemned and says so; 0: the boot is not condemned.
+	Settled bool       // the node uses only the list of members that the sets refer to, and is not adopting another
+	Lately  roster.Set // members that other nodes may still count because this node has seen them (H2)
+	View    roster.Set // members that the node counts, including itself
+	Seen    roster.Set // members that the node sees, by network or LUN, if it counts by echo blocks (N); otherwise empty
+	// Sentence is the watchdog's timeout if the boot is condemned and announces it; 0: it is not condemned, or does not
+	// announce it.
 	Sentence time.Duration
 }
 
 func echoBlock(slots, slot int) uint64 { return uint64(EchoOffset(slots, slot) / BlockSize) }
 
-// echoAt is where the echo of a slot is in its block.
+// echoAt returns the offset of a slot's echo in the block.
 func echoAt(slot int) int {
 	return (firstEchoSector+slot/echoesPerSector)*SectorSize + slot%echoesPerSector*pingSize
 }
 
-// EncodeEcho writes the echo block of a LUN with this many slots into dst, which holds BlockSize bytes. echoes are the
-// pings last read, by slot.
+// EncodeEcho writes the echo block of a LUN with this many slots into dst, which holds BlockSize bytes. echoes holds
+// the pings that were last read, by slot.
 func EncodeEcho(dst []byte, id [16]byte, slots int, e *Echo, echoes []Ping) error {
 	if len(dst) != BlockSize || e.Index < 0 || e.Index >= slots || slots > MaxSlots || len(echoes) > slots {
 		return fmt.Errorf("encode echo block: slot %d of %d, %d echoes, into %d bytes", e.Index, slots, len(echoes), len(dst))
@@ -156,12 +156,12 @@ func EncodeEcho(dst []byte, id [16]byte, slots int, e *Echo, echoes []Ping) erro
 	return nil
 }
 
-// DecodeEcho reads the echo block of a slot, and which ping of slot mine it echoes; -1: of none. The error wraps
-// ErrBlank, ErrTorn, ErrCorrupt or ErrVersion.
+// DecodeEcho reads the echo block of a slot, and the ping of slot mine that it echoes; mine -1: no slot. The error
+// wraps ErrBlank, ErrTorn, ErrCorrupt or ErrVersion.
 func DecodeEcho(src []byte, id [16]byte, slots, slot, mine int) (e Echo, echoed Ping, err error) {
 	sequence, err := unseal(src, kindEcho, id, echoBlock(slots, slot))
 	if err != nil {
-		return e, echoed, err // most slots have none, so this adds nothing that costs an allocation
+		return e, echoed, err // most slots have no echo block, so the error is not wrapped, which would allocate
 	}
 	le := binary.LittleEndian
 	switch v := le.Uint16(src[ecVersion:]); {

@@ -59,7 +59,8 @@ func TestEchoRoundTrip(t *testing.T) {
 	}
 }
 
-// What is not whole, is another slot's, another LUN's or of a LUN with another number of slots is no evidence.
+// A block that is incomplete, or belongs to another slot, another LUN or a LUN with another number of slots, is not
+// evidence.
 func TestEchoRefused(t *testing.T) {
 	e, pings := sampleEcho(), samplePings(64)
 	good := encodeEcho(t, 64, &e, pings)

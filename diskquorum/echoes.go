@@ -6,48 +6,49 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// What the others wrote can be dated with this node's clock alone (E1 to E3). Each write of an echo block carries a
-// ping. A node that reads it says so in its next block, and that block was therefore composed after the ping was. It may
-// land any time later, but what it says was so after the instant that belongs to the ping.
+// The others' blocks can be dated by this node's clock alone (E1 to E3). Each write of an echo block carries a ping. A
+// node that reads the ping echoes it in its next block, so that block was composed after the ping. The block may land
+// any time later, but its contents were true after the instant of the ping.
 //
-// Echo blocks have no part in the lease: they are written and read between its I/Os, on each device by itself. One
-// device that shows a block is enough for its date, and a failed or late write takes no decision back.
+// Echo blocks are not part of the lease: they are written and read between its I/Os, on each device separately. One
+// device that shows a block is enough for its date, and a failed or late write does not revert a decision.
 
-// pingsKept is how many of its latest pings a node can date. More are not written in the time for which a date counts.
+// pingsKept is how many of its latest pings a node can date. It does not write more in the time for which a date
+// counts.
 const pingsKept = 1024
 
-// crowded is the number of slots above which echo blocks are written and read every other heartbeat only.
+// crowded is the number of slots above which echo blocks are written and read only every other heartbeat.
 const crowded = 64
 
-// echoes is what this node says in its echo block, and what it has read in the echo blocks of the others.
+// echoes holds the contents of this node's echo block, and what the node has read in the others' echo blocks.
 type echoes struct {
-	round    uint32 // of reads, each followed by a write,
+	round    uint32 // number of the round of reads; a write follows each round
 	began    boottime.Instant
 	spoken   bool   // Testify was called after the step before
-	answered uint32 // the round of whose reads one has ended last,
-	told     uint32 // and the one that the latest block was composed for
-	nonce    uint32 // of its pings
-	count    uint32 // of the ping composed last
+	answered uint32 // the round of the read that ended last
+	told     uint32 // the round for which the latest block was composed
+	nonce    uint32 // nonce of this process's pings
+	count    uint32 // counter of the latest ping
 	composed [pingsKept]boottime.Instant
 	own      Echo
-	echoed   []Ping // by slot, what own echoes
-	heard    []Ping // by slot, the ping read last
+	echoed   []Ping // by slot, the pings that own echoes
+	heard    []Ping // by slot, the latest ping read
 	peers    []testified
 	lanes    []echoLane
 }
 
-// testified is the newest statement that was read in the echo block of a slot.
+// testified holds the newest statement that was read in the echo block of a slot.
 type testified struct {
 	Echo
 	date boottime.Instant // when the ping of this process that it echoes was composed; 0: it has no date
 }
 
-// echoLane is the part of one device.
+// echoLane is the state for one device.
 type echoLane struct {
-	wrote uint32 // counter of the ping that was handed out last
-	read  uint32 // round for which a read was
-	pings []Ping // by slot, as read last
-	last  bool   // the I/O that ended last was one of these
+	wrote uint32 // counter of the ping that was last handed out for writing
+	read  uint32 // round of the latest read
+	pings []Ping // by slot, as last read
+	last  bool   // the I/O that ended last was on the echo blocks
 }
 
 func newEchoes(process uint64, slots, devices int) echoes {
@@ -61,7 +62,7 @@ func newEchoes(process uint64, slots, devices int) echoes {
 	return e
 }
 
-// echoPace is the time between two pings.
+// echoPace returns the time between two pings.
 func (a *Arbiter) echoPace() time.Duration {
 	if a.Slots() > crowded {
 		return 2 * a.timing.Heartbeat
@@ -69,10 +70,10 @@ func (a *Arbiter) echoPace() time.Duration {
 	return a.timing.Heartbeat
 }
 
-// Testify reads the others' echo blocks once per heartbeat and then writes, into its own, what this node says of itself;
-// and at once when it starts or ceases to live (M3). Call it after Step and after the decision that t describes: a
-// block says what is true when it is composed, after everything that it echoes (E4). The answer is Step's, with these
-// I/Os.
+// Testify reads the others' echo blocks once per heartbeat and then writes t into this node's echo block. It writes at
+// once when the node begins to live or no longer lives (M3). Call it after Step and after the decision that t
+// describes: a block is true when it is composed, after everything that it echoes (E4). It returns Step's Output with
+// these I/Os added.
 func (a *Arbiter) Testify(now boottime.Instant, t *Testimony) *Output {
 	e := &a.echo
 	if a.claim != claimActive {
@@ -98,8 +99,9 @@ func (a *Arbiter) Testify(now boottime.Instant, t *Testimony) *Output {
 	return &a.out
 }
 
-// roundDue is when the next round of reads begins. While all are in view that is with a heartbeat of the slot, if one is due at
-// about that time: one look at the superblock is then enough for both writes (B10).
+// roundDue returns when the next round of reads begins. While all members are in view, it begins together with a
+// heartbeat of the slot, if one is due at about that time: one read of the superblock is then enough for both writes
+// (B10).
 func (a *Arbiter) roundDue() boottime.Instant {
 	at := a.echo.began.Add(a.echoPace())
 	if due := a.writeDue(); a.view.Len() == a.expected && max(due, at).Sub(min(due, at)) < a.timing.Heartbeat/2 {
@@ -115,8 +117,8 @@ func (a *Arbiter) beginRound(now boottime.Instant) {
 	}
 }
 
-// readLength is how much of a device the table read covers: it includes the echo blocks, which come after the table,
-// if they are due. On a slow device a longer I/O takes no longer than a short one.
+// readLength returns how many bytes of a device the table read covers. It includes the echo blocks, which follow the
+// table, if they are due. On a slow device a longer I/O takes no more time than a short one.
 func (a *Arbiter) readLength(now boottime.Instant, d int) int {
 	e, slots := &a.echo, a.Slots()
 	if !e.spoken {
@@ -129,7 +131,7 @@ func (a *Arbiter) readLength(now boottime.Instant, d int) int {
 	return int(DeviceSize(slots))
 }
 
-// turns reports whether others wait for what a node says now (M3).
+// turns reports whether others wait for this node's new statement (M3).
 func (t *Testimony) turns(now *Testimony) bool {
 	return t.Lives != now.Lives || t.Sentence != now.Sentence
 }
@@ -151,8 +153,8 @@ func (a *Arbiter) testify(now boottime.Instant, t *Testimony) {
 	}
 }
 
-// dispatchEcho hands out the next I/O of a device that has nothing else to do: the write of the latest block, or the read
-// of this round.
+// dispatchEcho hands out the next echo-block I/O of an idle device: the write of the latest block, or the read of this
+// round.
 func (a *Arbiter) dispatchEcho(now boottime.Instant, d int) {
 	l, e, slots := &a.lanes[d], &a.echo, a.Slots()
 	p := &e.lanes[d]
@@ -165,9 +167,9 @@ func (a *Arbiter) dispatchEcho(now boottime.Instant, d int) {
 	}
 	switch {
 	case a.inFlight && a.sluggish(): // the transfer, or the next one, would have to wait for this device
-	case p.wrote != e.count && !a.barred(now, d) && !(a.sluggish() && now.Add(a.pace.write) >= a.writeDue()): // else it goes with the slot
+	case p.wrote != e.count && !a.barred(now, d) && !(a.sluggish() && now.Add(a.pace.write) >= a.writeDue()): // otherwise it is written together with the slot
 		if err := EncodeEcho(l.buf, a.table.devices[d].id, slots, &e.own, e.echoed); err != nil {
-			return // impossible: the slot is one of the table's
+			return // impossible: the slot is in the table
 		}
 		if l.echo = true; a.handOut(now, d, Op{Kind: OpWrite, Offset: EchoOffset(slots, a.slot), Data: l.buf}) {
 			p.wrote = e.count
@@ -178,7 +180,7 @@ func (a *Arbiter) dispatchEcho(now boottime.Instant, d int) {
 	}
 }
 
-// takeAlong writes the latest block together with the slot, if this step hands out a write of the slot.
+// takeAlong adds the latest echo block to the write of the slot, if this step hands out one.
 func (a *Arbiter) takeAlong(d int) {
 	l, e, slots := &a.lanes[d], &a.echo, a.Slots()
 	if p := &e.lanes[d]; p.wrote != e.count && l.op.Kind == OpWrite && !l.echo {
@@ -191,9 +193,10 @@ func (a *Arbiter) takeAlong(d int) {
 	}
 }
 
-// yields reports whether the next heartbeat of the slot waits for one I/O on the echo blocks, which Testify hands out: on
-// a slow device slots would otherwise be written and read without end. A write is never parted from the read that follows it
-// (L6); what others wait for waits for nothing, nor does a grant, which lives by these writes.
+// yields reports whether the next heartbeat of the slot waits for one I/O on the echo blocks, which Testify hands out:
+// otherwise a slow device would have no time for echo blocks. There are exceptions: nothing comes between a write and
+// the read that follows it (L6), a write that others wait for does not wait, and neither does the write of a node that
+// lives by a grant.
 func (a *Arbiter) yields(now boottime.Instant, in *Input) bool {
 	e := &a.echo
 	if !e.spoken || a.dirty || a.granted || a.readsFollow(in) || a.sinceRead > 0 && now >= a.readDue(in) {
@@ -210,7 +213,7 @@ func (a *Arbiter) yields(now boottime.Instant, in *Input) bool {
 	return false
 }
 
-// echoed takes the end of an I/O on the echo blocks. A write that failed is not tried again: the next one says more.
+// echoed handles the end of an I/O on the echo blocks. A failed write is not repeated: the next one has newer contents.
 func (a *Arbiter) echoed(c *Completion) {
 	slots := a.Slots()
 	a.noteSentence(c)
@@ -225,7 +228,7 @@ func (a *Arbiter) echoed(c *Completion) {
 		block := c.Data[slot*BlockSize : (slot+1)*BlockSize]
 		rec, echoed, err := DecodeEcho(block, a.table.devices[c.Device].id, slots, slot, a.slot)
 		if err != nil {
-			continue // no evidence: there was none yet, it is being written, or it is damaged
+			continue // no evidence: the block does not exist yet, is being written, or is damaged
 		}
 		if a.hearSentence(slot, &rec); slot == a.slot {
 			continue
@@ -237,8 +240,8 @@ func (a *Arbiter) echoed(c *Completion) {
 	}
 }
 
-// hearPing notes a ping to be echoed. A slow read moves none: it may show a new ping together with an old log (E2).
-// One of three devices may still show what an earlier process wrote, so only what changes counts.
+// hearPing records a ping to be echoed. A slow read does not count: it may show a new ping together with an old log
+// (E2). One of three devices may still show the block of an earlier process, so only changes count.
 func (a *Arbiter) hearPing(d, slot int, p Ping) {
 	e := &a.echo
 	was := e.lanes[d].pings[slot]
@@ -248,9 +251,9 @@ func (a *Arbiter) hearPing(d, slot int, p Ping) {
 	}
 }
 
-// dateOf is the instant of an echoed ping, if it is exactly one of this process (E3); 0: there is none. A
-// predecessor's ping may be greater, and so may one that was echoed to the slot's former owner. One that is not among
-// the latest is greater than the newest, or too old to count.
+// dateOf returns the instant of an echoed ping, if the ping is exactly one of this process (E3); 0: it is not. A ping
+// of an earlier process, or of the slot's former owner, may be greater. A ping that is not among the latest is greater
+// than the newest, or too old to count.
 func (a *Arbiter) dateOf(p Ping) boottime.Instant {
 	e := &a.echo
 	if p.Nonce != e.nonce || p.Counter == 0 || e.count-p.Counter >= pingsKept {
@@ -259,13 +262,13 @@ func (a *Arbiter) dateOf(p Ping) boottime.Instant {
 	return e.composed[p.Counter%pingsKept]
 }
 
-// take keeps the newest that a slot's echo block has said. Without a date it proves nothing; but if its writer now
-// says that it lives, its earlier statements no longer count.
+// take keeps the newest statement of a slot's echo block. Without a date it proves nothing; but if its writer now
+// states that it lives, its earlier statements no longer count.
 func (a *Arbiter) take(slot int, rec *Echo, date boottime.Instant) {
 	p := &a.echo.peers[slot]
 	same := p.Ping.Nonce == rec.Ping.Nonce
 	switch {
-	case same && rec.Ping.Counter <= p.Ping.Counter: // known, or late
+	case same && rec.Ping.Counter <= p.Ping.Counter: // already known, or late
 	case date > 0 && (same || date >= p.date):
 		*p = testified{Echo: *rec, date: date}
 	case date == 0 && same && rec.Lives:

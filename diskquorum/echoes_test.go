@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// choir is a few arbiters that only write and read echo blocks, I/O by I/O, as the test says.
+// choir is a few arbiters that only write and read echo blocks, I/O by I/O, driven by the test.
 type choir struct {
 	t      *testing.T
 	now    boottime.Instant
@@ -36,7 +36,7 @@ func newChoir(t *testing.T, n, devices int) *choir {
 	return c
 }
 
-// start makes the agent of a node, which has its slot at once.
+// start creates the agent of a node, which has its slot at once.
 func (c *choir) start(i int, process uint64) {
 	a := NewArbiter(ArbiterConfig{Devices: c.sbs, Roster: rigRoster(len(c.nodes), i), Timing: rigTiming(), Boot: uint64(i + 1), Process: process})
 	a.slot, a.claim = i, claimActive
@@ -56,7 +56,7 @@ func (c *choir) round(i int, lately ...int) []Op {
 	return slices.Clone(out.Ops)
 }
 
-// next hands out what follows an I/O.
+// next returns the I/Os that follow an I/O.
 func (c *choir) next(i int, lately ...int) []Op {
 	c.nodes[i].ops = nil
 	return slices.Clone(c.nodes[i].Testify(c.now, &Testimony{Lives: c.lives[i], Settled: true, Lately: roster.SetOf(lately...), View: roster.SetOf(i), Seen: c.sees[i]}).Ops)
@@ -74,7 +74,7 @@ func (c *choir) write(i int) *Op {
 	return nil
 }
 
-// data is what an I/O writes. The engine copies it when it is submitted.
+// data returns the bytes that an I/O writes. The engine copies them when the I/O is submitted.
 func data(op *Op) []byte { return slices.Clone(op.Data) }
 
 func (c *choir) land(op *Op, b []byte) { copy(c.images[op.Device][op.Offset:], b) }
@@ -90,7 +90,7 @@ func (c *choir) end(i int, op *Op, took time.Duration, err error) {
 	c.nodes[i].Complete(c.now, &done)
 }
 
-// turn is a heartbeat of a node in which all goes well.
+// turn runs a heartbeat of a node without faults.
 func (c *choir) turn(i int, lately ...int) {
 	for ops := c.round(i, lately...); len(ops) > 0; ops = c.next(i, lately...) {
 		for _, op := range ops {
@@ -108,7 +108,8 @@ func (c *choir) vacant(i int) boottime.Instant {
 	return c.nodes[i].Hear(c.now, roster.Set{}, len(c.nodes)/2+1, choirDated).Vacant
 }
 
-// Guard: E3, H1. Silence of all: each finds its pings echoed, by most of the list, and may hold from the date on.
+// Guard: E3, H1. All networks fail: each node finds its pings echoed by most of the list, and may hold from that date
+// on.
 func TestEchoesDateWhatOthersSay(t *testing.T) {
 	c := newChoir(t, 3, 1)
 	for round := range 3 {
@@ -131,7 +132,7 @@ func TestEchoesDateWhatOthersSay(t *testing.T) {
 	}
 }
 
-// Guard: H1. Who lives is in no S, and three of five are needed.
+// Guard: H1. A node that lives is not in S, and three of five are needed.
 func TestEchoesOfTheLiving(t *testing.T) {
 	c := newChoir(t, 5, 1)
 	c.lives[1], c.lives[2] = true, true
@@ -155,7 +156,7 @@ func TestEchoesOfTheLiving(t *testing.T) {
 	}
 }
 
-// Guard: H2. A node that says nothing may be counted by those who have seen it.
+// Guard: H2. A node without a block may be counted by those that have seen it.
 func TestEchoesMissWhoIsSilent(t *testing.T) {
 	c := newChoir(t, 5, 1)
 	speak := func(lately ...int) {
@@ -173,11 +174,11 @@ func TestEchoesMissWhoIsSilent(t *testing.T) {
 	}
 }
 
-// Guard: E3. A predecessor's ping, whatever its number, dates nothing.
+// Guard: E3. An earlier agent's ping gives no date, whatever its number is.
 func TestEchoOfAPredecessor(t *testing.T) {
 	c := newChoir(t, 3, 1)
 	for range 9 {
-		c.turn(0) // its counter is far beyond what the next one reaches
+		c.turn(0) // its counter is far greater than the next agent reaches
 	}
 	c.turn(1)
 	c.turn(2)
@@ -194,14 +195,14 @@ func TestEchoOfAPredecessor(t *testing.T) {
 	}
 }
 
-// Guard: E3. Nor does one with a number that this process has used as well, or one of long ago.
+// Guard: E3. An old ping, or one of another process whose number this process has also used, gives no date either.
 func TestEchoOfAnotherPing(t *testing.T) {
 	c := newChoir(t, 2, 1)
 	c.turn(0)
 	c.turn(1)
 	c.start(0, 555)
 	c.turn(0)
-	c.turn(0) // has made a ping 1 of its own by now
+	c.turn(0) // by now it has its own ping 1
 	if c.vacant(0) != 0 {
 		t.Error("ping 1 of the agent before counts as ping 1 of this one")
 	}
@@ -226,7 +227,7 @@ func TestEchoOfAnotherPing(t *testing.T) {
 	}
 }
 
-// Guard: E4. A block that lands late, over a newer one, takes nothing back.
+// Guard: E4. A block that lands late, over a newer one, does not withdraw the newer statement.
 func TestLateBlockTakesNothingBack(t *testing.T) {
 	c := newChoir(t, 2, 1)
 	for range 2 {
@@ -279,12 +280,12 @@ func TestSlowReadMovesNoEchoes(t *testing.T) {
 	}
 }
 
-// A write that lands minutes late brings no new date: it echoes what was new when it was composed.
+// A write that lands minutes late gives no new date: it echoes pings that were new when it was composed.
 func TestLateWriteIsAsOldAsItsEchoes(t *testing.T) {
 	c := newChoir(t, 2, 1)
 	c.turn(0)
 	first := c.now
-	c.turn(1) // has read the ping
+	c.turn(1) // node 1 has read the ping
 	w := c.write(1)
 	late := data(w)
 	c.end(1, w, time.Second, errRigIO)
@@ -296,7 +297,7 @@ func TestLateWriteIsAsOldAsItsEchoes(t *testing.T) {
 	}
 }
 
-// A newer word that has no date proves nothing, and ends what was said before if it says that its writer lives.
+// A newer block without a date proves nothing, but voids the earlier statement if it states that its writer lives.
 func TestWordWithoutDateTakesBack(t *testing.T) {
 	c := newChoir(t, 2, 1)
 	for range 2 {
@@ -317,11 +318,11 @@ func TestWordWithoutDateTakesBack(t *testing.T) {
 	}
 }
 
-// Of three devices one is enough, and one that shows an old record does not hide the new one of another.
+// One of three devices is enough, and a device with an old block does not hide the new block on another.
 func TestEchoesOverThreeDevices(t *testing.T) {
 	c := newChoir(t, 2, 3)
-	c.nodes[0].lanes[0].present, c.nodes[0].lanes[1].present = false, false // reaches device 2 alone,
-	c.nodes[1].lanes[0].present = false                                     // and this one two
+	c.nodes[0].lanes[0].present, c.nodes[0].lanes[1].present = false, false // node 0 reaches only device 2
+	c.nodes[1].lanes[0].present = false                                     // node 1 reaches two devices
 	for range 3 {
 		c.turn(0)
 		c.turn(1)
@@ -329,7 +330,7 @@ func TestEchoesOverThreeDevices(t *testing.T) {
 	if c.vacant(0) == 0 || c.vacant(1) == 0 {
 		t.Errorf("until %v and %v at %v", c.vacant(0), c.vacant(1), c.now)
 	}
-	c.nodes[1].lanes[2].present = false // nothing in common any more
+	c.nodes[1].lanes[2].present = false // no common device any more
 	c.now = c.now.Add(choirDated)
 	c.turn(1)
 	c.turn(0)
@@ -338,7 +339,7 @@ func TestEchoesOverThreeDevices(t *testing.T) {
 	}
 }
 
-// A node that uses another list, or by two, is not taken at its word.
+// Blocks of a node that uses another list, or two lists, do not count.
 func TestWordByAnotherList(t *testing.T) {
 	c := newChoir(t, 2, 1)
 	for range 2 {
@@ -362,7 +363,7 @@ func TestWordByAnotherList(t *testing.T) {
 	}
 }
 
-// Guard: H3. Who counts this node does not isolate it, though it says nothing to it.
+// Guard: H3. A node that counts this node does not isolate it, even if they have no contact.
 func TestCountedIsNotIsolated(t *testing.T) {
 	c := newChoir(t, 3, 1)
 	c.lives[1], c.lives[2] = true, true
@@ -386,7 +387,7 @@ func TestCountedIsNotIsolated(t *testing.T) {
 	}
 }
 
-// Guard: H6. The ground is as old as the words without which it would be none.
+// Guard: H6. The date of the ground is that of the oldest block that it needs.
 func TestGroundIsAsOldAsItsWords(t *testing.T) {
 	c := newChoir(t, 5, 1)
 	a := c.nodes[0]
@@ -425,15 +426,15 @@ func TestGroundIsAsOldAsItsWords(t *testing.T) {
 	}
 }
 
-// known is a slot whose owner has another token than any grant here names.
+// known returns a slot whose owner has a token that no grant in these tests names.
 func known(slot int) entry {
 	e := entry{status: slotKnown}
 	e.newest.Index, e.newest.Statement.Token = slot, Token{Nonce: 1, Counter: 7}
 	return e
 }
 
-// Guard: B3. A copy that failed is out of the ballot's write also while the device reads echo blocks: that I/O is not the
-// write that it would wait for.
+// Guard: B3. A device whose other copy failed does not count in the ballot's write, even while it reads echo blocks:
+// that I/O is not the write for which the ballot would wait.
 func TestFailedCopyIsOutWhileEchoesAreRead(t *testing.T) {
 	for _, echo := range []bool{true, false} {
 		c := newChoir(t, 2, 1)

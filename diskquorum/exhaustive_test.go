@@ -11,8 +11,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// bounds say what may go wrong in an exhaustive search, and how often at most. Within them
-// every order of events is tried.
+// bounds defines which faults may happen in an exhaustive search, and how often at most. Within them every order of
+// events is tried.
 type bounds struct {
 	name      string
 	groups    [][]int
@@ -20,21 +20,21 @@ type bounds struct {
 	stained   []int           // copies to which a write of node 0 failed before and may still land
 	early     bool            // I/O is slow, and each half has shown its view only once
 	asleep    bool            // node 0 holds a grant, slept through its end and is about to wake
-	jumps     []time.Duration // by which time moves on, in this order, each at any moment
-	kills     int             // of agents; each is started again at any later moment
-	boots     int             // a start on another boot, of those
+	jumps     []time.Duration // jumps of the clock, in this order, each at any moment
+	kills     int             // number of killed agents; each is started again at any later moment
+	boots     int             // how many of these starts are in another boot
 	fails     int             // I/Os that fail: a write then lands late, or never
-	parts     int             // writes that land in two halves, reads that look in two halves
-	states    int             // states to find at least: a search that finds fewer has lost its teeth
-	decisions int             // to reach at least; 0: one
-	short     bool            // part of short runs, too
-	long      bool            // part of long runs only
+	parts     int             // writes that land, and reads that are done, in two halves
+	states    int             // minimum number of states: a search that finds fewer does not test enough
+	decisions int             // minimum number of decisions; 0: one
+	short     bool            // included in short runs, too
+	long      bool            // only included in long runs
 }
 
 const (
-	again   = 6 * time.Millisecond   // a ballot that failed is repeated after less
-	publish = 100 * time.Millisecond // a changed slot is written after that
-	expire  = 12 * time.Second       // a holder whose slot stood still has expired after less
+	again   = 6 * time.Millisecond   // a failed ballot is repeated within this time
+	publish = 100 * time.Millisecond // a changed slot is written within this time
+	expire  = 12 * time.Second       // a holder whose slot has not changed expires within this time
 )
 
 var halves = [][]int{{0}, {1}}
@@ -63,9 +63,8 @@ var exhaustive = []bounds{
 	{name: "three proposers, a crash", groups: [][]int{{0, 1}, {2, 3}}, idle: []int{3}, kills: 1, states: 10000, long: true},
 }
 
-// TestExhaustive tries every order of I/O, faults and passing time within bounds, on the
-// real arbiters, depth first; a state that was reached before is not gone into again. The
-// oracle judges every step. It is deterministic.
+// TestExhaustive tries every order of I/O, faults and clock jumps within bounds, on the real arbiters, depth first; a
+// state that was reached before is skipped. The oracle checks every step. The test is deterministic.
 func TestExhaustive(t *testing.T) {
 	long := os.Getenv("DISKQUORUM_EXHAUSTIVE") != ""
 	for _, b := range exhaustive {
@@ -73,7 +72,7 @@ func TestExhaustive(t *testing.T) {
 			switch {
 			case b.long && !long:
 				t.Skip("a long search: set DISKQUORUM_EXHAUSTIVE, or make model")
-			case !b.short && testing.Short(), race.Detector && b.states > 1000: // nothing here runs beside anything else
+			case !b.short && testing.Short(), race.Detector && b.states > 1000: // nothing here runs concurrently
 				t.Skip("not in a short run")
 			}
 			s := search{t: t, b: &b, visited: map[uint64]struct{}{}}
@@ -88,7 +87,7 @@ func TestExhaustive(t *testing.T) {
 	}
 }
 
-// left is what may still go wrong, and how many jumps of time were made.
+// left is the number of faults that may still happen, and of clock jumps that were made.
 type left struct{ kills, boots, fails, parts, jumps int }
 
 type search struct {
@@ -100,7 +99,7 @@ type search struct {
 	decided, adopted, won, landings, failed int
 }
 
-// root is the state in which both halves are ready to put a grant forward.
+// root is the state in which both halves are ready to propose a grant.
 func (s *search) root() *rig {
 	timing := rigTiming()
 	timing.Stagger, timing.Arbitrate = 0, 40*time.Millisecond
@@ -152,12 +151,12 @@ func (r *rig) sleepThroughGrant() {
 	rival.arb.retryAt = boottime.Never
 	r.run(time.Second)
 	arb := holder.arb
-	holder.arb = nil // it is not scheduled
+	holder.arb = nil // the holder is not scheduled
 	r.run(r.timing.Expire + rigWatchdog + 3*r.timing.Heartbeat)
 	holder.arb, rival.arb.retryAt = arb, 0
 }
 
-// move is one event. It returns what is left to go wrong after it.
+// move is one event. It returns the faults that may still happen after it.
 type move struct {
 	name string
 	do   func(*rig) left
@@ -179,7 +178,7 @@ func (s *search) expand(r *rig, l left, path []string) {
 	}
 }
 
-// judge looks for violations and counts what was reached.
+// judge looks for violations and counts the reached results.
 func (s *search) judge(r *rig, path []string) {
 	if won := winners(r); won != "" {
 		r.oracle.add("%s", won)
@@ -196,7 +195,7 @@ func (s *search) judge(r *rig, path []string) {
 	}
 }
 
-// winners says which two nodes feed under different grants at one moment, or "".
+// winners names two nodes that feed under different grants at the same moment, or returns "".
 func winners(r *rig) string {
 	for i, n := range r.nodes {
 		for j, m := range r.nodes[:i] {
@@ -244,7 +243,7 @@ func (s *search) moves(r *rig, l left) []move {
 
 func digit(i int) string { return string(rune('0' + i)) }
 
-// act steps a node; a node that counts it hears of it at once.
+// act steps a node; nodes that count it hear its statement at once.
 func (r *rig) act(i int) {
 	for j := range r.nodes {
 		if r.nodes[i].view.Has(j) {
@@ -281,8 +280,8 @@ func (s *search) endings(i int, n *rigNode, l left) []move {
 	return out
 }
 
-// revivals of a killed agent: its last write lands, is lost or is still under way when the
-// next one starts, on the same boot or, with the write lost or late, on another.
+// revivals of a killed agent: its last write lands, is lost or is still under way when the next agent starts, in the
+// same boot or, if the write is lost or late, in another boot.
 func (s *search) revivals(i int, n *rigNode, l left) []move {
 	var out []move
 	if n.orphans[0] != nil {
@@ -308,7 +307,7 @@ func (s *search) revivals(i int, n *rigNode, l left) []move {
 	return out
 }
 
-// A copy must be the same state and share nothing that changes.
+// A copy must be the same state and must not share mutable data.
 func TestSnapshot(t *testing.T) {
 	r := startedRig(t, 4)
 	r.oracle.fatal, r.logf = nil, nil

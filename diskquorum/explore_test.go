@@ -17,10 +17,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// TestRandomSchedules drives two or four arbiters over a LUN of one or three devices, I/O by
-// I/O, through random schedules of delays, failures, late and torn writes, crashes, reboots, pauses and changed
-// views, and has the oracle judge every step. The seed of a failing schedule is printed;
-// DISKQUORUM_SEED replays it with a trace, DISKQUORUM_RUNS asks for others, and more of them.
+// TestRandomSchedules drives two or four arbiters over a LUN of one or three devices, I/O by I/O, through random
+// schedules of delays, failures, late and torn writes, crashes, reboots, pauses and changed views, and the oracle
+// checks every step. The seed of a failing schedule is printed; DISKQUORUM_SEED replays it with a trace,
+// DISKQUORUM_RUNS runs other schedules, and more of them.
 func TestRandomSchedules(t *testing.T) {
 	runs := uint64(5000)
 	switch {
@@ -38,7 +38,7 @@ func TestRandomSchedules(t *testing.T) {
 	case base == 0 && asked:
 		base = rand.Uint64() >> 1
 	case base == 0:
-		base = 1 // the same ones in every ordinary run: what they find shows with the change that brought it in
+		base = 1 // the same seeds in every ordinary run: a failure appears together with the change that caused it
 	}
 	total, begun := explorerStats{}, time.Now()
 	for _, found := range explore(base, runs, &total, func(e *explorer) {
@@ -55,14 +55,16 @@ func TestRandomSchedules(t *testing.T) {
 	}
 }
 
-// Guard: seeds of TestRandomSchedules that showed a fault which some thousand others did not. 4766478366785314506: nobody won,
-// for a node called the LUN gone back when a late write had torn a copy of its slot (B11). 6678415192258654461: nobody won, for
-// each torn write of a holder that had renounced gave it another head start. 2525318251190177188: a grant lasted longer than G
-// from when a device that did not count was written first (L6). 5149989522933461294: a token that was shown in a silence only was
-// granted, and fed by beside the next grant (L1). 3817710641359958535: one that claims its slot concludes from a LUN that went back (B11).
-// 3083533605731074786: nobody won, for both copies of a slot were torn, and what it had said of failed writes was forgotten (B11).
-// 8947430303555808384: an older record on a second copy of the LUN was taken for one that was written since the first (B11).
-// 8947430303555794147: two halves won, for the record of an agent that had ended hid the ballots of the one after it (B8).
+// Guard: seeds of TestRandomSchedules that found a fault which some thousand others did not find. 4766478366785314506:
+// no half won, because a node took the LUN for gone back after a late write had torn a copy of its slot (B11).
+// 6678415192258654461: no half won, because each torn write of a holder that had renounced gave it another head start.
+// 2525318251190177188: a grant lasted longer than G, counted from the first write on a device that did not count (L6).
+// 5149989522933461294: a token that was only shown during a silence was granted, and its node fed at the same time as
+// the next grant (L1). 3817710641359958535: an agent that claimed its slot drew conclusions from a LUN that went back
+// (B11). 3083533605731074786: no half won, because both copies of a slot were torn, and its record of failed writes was
+// forgotten (B11). 8947430303555808384: an older record on a second copy of the LUN was taken for one written after the
+// first (B11). 8947430303555794147: two halves won, because the record of an agent that had ended hid the ballots of
+// the next agent (B8).
 func TestKnownSchedules(t *testing.T) {
 	for _, seed := range []uint64{4766478366785314506, 6678415192258654461, 2525318251190177188, 5149989522933461294, 3817710641359958535, 3083533605731074786, 8947430303555808384, 8947430303555794147} {
 		e := newExplorer(seed)
@@ -72,7 +74,7 @@ func TestKnownSchedules(t *testing.T) {
 	}
 }
 
-// explore runs schedules on all processors and says what the first ones that failed violate.
+// explore runs schedules on all processors and reports the violations of the first ones that fail.
 func explore(base, runs uint64, total *explorerStats, prepare func(*explorer)) (violations []string) {
 	var (
 		next   atomic.Uint64
@@ -123,14 +125,14 @@ type explorer struct {
 	seed   uint64
 	rng    *rand.Rand
 	steps  int
-	groups [][]int // what the network is to look like; nodes notice one by one
-	risen  int     // sees everybody, while the others see their group: a heal in pieces; -1: nobody
+	groups [][]int // the intended state of the network; nodes notice it one by one
+	risen  int     // node that sees all, while the others see only their group: the network heals in pieces; -1: none
 
 	// Chances in percent; drawn again for each schedule, so that some are calm and some are not.
 	pFail, pLate, pLand, pPart, pKill, pNet, pPause, pJump, pGossip, pPath int
 
-	foreign *rand.Rand // of the LUN that becomes somebody else's; nil: it does not
-	lies    *lies      // of the storage; nil: it keeps its word
+	foreign *rand.Rand // source for a LUN that gets another owner; nil: it does not
+	lies    *lies      // of faulty storage; nil: the storage works correctly
 
 	paused    int // node that is not scheduled, -1: none
 	ios, late int
@@ -140,7 +142,7 @@ type explorer struct {
 func newExplorer(seed uint64) *explorer {
 	rng := rand.New(rand.NewPCG(seed, 0xd15c))
 	timing := rigTiming()
-	timing.Stagger, timing.Arbitrate = 0, 40*time.Millisecond // ballots of all nodes at once, again and again
+	timing.Stagger, timing.Arbitrate = 0, 40*time.Millisecond // repeated ballots of all nodes at the same time
 	if rng.IntN(4) == 0 {
 		timing.Takeover = 5 * time.Second
 	}
@@ -160,14 +162,14 @@ func newExplorer(seed uint64) *explorer {
 		e.stain()
 	}
 	if other := rand.New(rand.NewPCG(seed, 0xb10)); other.IntN(4) == 0 {
-		e.foreign = other // apart, so that the other schedules stay what they were
+		e.foreign = other // a separate source, so that the other schedules do not change
 	} else if other.IntN(3) == 0 {
 		e.lies = &lies{rng: other}
 	}
 	return e
 }
 
-// draw is 0 in one schedule of three, else up to most.
+// draw returns 0 in one schedule of three, otherwise up to most.
 func (e *explorer) draw(most int) int { return max(0, e.rng.IntN(most*3/2+1)-most/2) }
 
 func (e *explorer) chance(percent int) bool { return e.rng.IntN(100) < percent }
@@ -190,8 +192,8 @@ func (e *explorer) run() {
 	e.spare()
 }
 
-// raced returns a rig on which the groups are about to begin their ballots, all at once. How
-// it gets there is the same in every schedule, so it is done once for each kind.
+// raced returns a rig on which the groups are about to begin their ballots, all at once. The way to this state is the
+// same in every schedule, so it is done once for each kind.
 func raced(nodes, devices int, timing Timing, groups [][]int) *rig {
 	key := fmt.Sprint(nodes, devices, timing.Takeover, groups)
 	racedRigs.Lock()
@@ -206,7 +208,7 @@ func raced(nodes, devices int, timing Timing, groups [][]int) *rig {
 	return cloneRig(r)
 }
 
-// racedRigs holds the rigs of raced, which nobody changes.
+// racedRigs holds the rigs of raced, which are never changed.
 var racedRigs = struct {
 	sync.Mutex
 	byKind map[string]*rig
@@ -217,7 +219,7 @@ func (e *explorer) race() {
 	e.risen = -1
 	for i, n := range e.rig.nodes {
 		if 2*n.hangs.len() > len(n.ios) {
-			n.hangs = 0 // most devices must do
+			n.hangs = 0 // a majority of the devices must work
 		}
 		if n.arb == nil {
 			e.rig.start(i)
@@ -226,7 +228,7 @@ func (e *explorer) race() {
 	e.rig.settle(e.groups...)
 }
 
-// split makes the network tie: two halves, each of which sees only itself.
+// split splits the network into two halves that see only themselves.
 func (e *explorer) split() {
 	if e.risen = -1; e.chance(20) {
 		e.risen = e.rng.IntN(len(e.rig.nodes))
@@ -321,7 +323,7 @@ func (e *explorer) actOn(i int) {
 	}
 }
 
-// idle moves time on to when a node that waits for nothing but time wants to be stepped.
+// idle advances the clock to the wake time of a node that has no I/O under way.
 func (e *explorer) idle(i int) {
 	if wake := e.rig.nodes[i].out.Wake; wake != boottime.Never && e.chance(60) {
 		e.rig.now = max(e.rig.now, min(wake, e.rig.now.Add(time.Second)))
@@ -339,7 +341,7 @@ func (e *explorer) turnPath() {
 	e.rig.trace("n%d: devices %03b hang", n.index, n.hangs)
 }
 
-// advance does something to an I/O of a node.
+// advance changes the state of a node's I/O.
 func (e *explorer) advance(n *rigNode) {
 	r := e.rig
 	d := e.rng.IntN(len(n.ios))
@@ -382,7 +384,7 @@ func (e *explorer) endOrphans() {
 	}
 }
 
-// endOrphan lets the kernel end the write of a killed agent: some of it lands, all, or nothing.
+// endOrphan lets the kernel end the write of a killed agent: all of it lands, a part of it, or nothing.
 func (e *explorer) endOrphan(n *rigNode, d int) {
 	if e.chance(e.pPart) {
 		e.rig.progress(n.orphans[d], e.rng.Uint32())
@@ -406,7 +408,7 @@ func (e *explorer) landLate() {
 	}
 	e.late++
 	k := e.rng.IntN(len(e.rig.late))
-	if slot := e.rig.slotOf(e.rig.late[k]); e.chance(30) { // a path comes back: all that is left of its node
+	if slot := e.rig.slotOf(e.rig.late[k]); e.chance(30) { // a path comes back, with all late writes of its node
 		for k := len(e.rig.late) - 1; k >= 0; k-- {
 			if e.rig.slotOf(e.rig.late[k]) == slot {
 				e.rig.landLate(k, wholeIO)

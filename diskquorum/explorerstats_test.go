@@ -2,7 +2,7 @@ package diskquorum
 
 import "time"
 
-// explorerStats says what random schedules reached.
+// explorerStats counts the situations that random schedules reached.
 type explorerStats struct {
 	Schedules                              int
 	IOs, Decided, Adopted, Won, Lost, Late int
@@ -10,18 +10,18 @@ type explorerStats struct {
 	// those of them in which one of its paths was broken.
 	Triples, TripleWon, Outvoted int
 	Relayed                      int // steps in which a node fed by the writes of another holder
-	Bridged                      int // steps in which it fed with one that had given the grant up for a majority (L14)
+	Bridged                      int // steps in which it fed with a partner that had given the grant up for a majority (L14)
 
-	Lied, Older, Known, Unpromised int // schedules in which storage lied; times a node was shown an older device, and could tell; schedules that came to promise nothing
+	Lied, Older, Known, Unpromised int // schedules with faulty storage; how often a node was shown an older device, and how often it could know; schedules that ended without promises
 
-	Spared    [fates]int // schedules in which the premise of the test of survival held, by the fate of the other half,
-	SparedWon [fates]int // and of those the ones in which the spared half won
-	Damaged   int        // schedules in which it did not, for a slot was damaged
-	Kept      int        // of these: a holder that read a damaged slot kept the grant
-	Endless   int        // schedules in which the time began again without end,
-	Seed      uint64     // and one of them
+	Spared    [fates]int // schedules in which the premise of the test of survival was true, by the fate of the other half
+	SparedWon [fates]int // those of them in which the spared half won
+	Damaged   int        // schedules in which it was not true because a slot was damaged
+	Kept      int        // those of them in which a holder that read a damaged slot kept the grant
+	Endless   int        // schedules in which the time began again until the bound
+	Seed      uint64     // seed of one of them
 	Slowest   time.Duration
-	Ballots   [6]int // ends of those by the number of ballots begun: 0, 1, ... 5 or more
+	Ballots   [6]int // number of schedules, by the number of ballots begun: 0, 1, ... 5 or more
 }
 
 func (s *explorerStats) add(e *explorer, seed uint64) {
@@ -66,7 +66,7 @@ func (s *explorerStats) add(e *explorer, seed uint64) {
 	}
 }
 
-// sum adds what another worker reached.
+// sum adds the counts of another worker.
 func (s *explorerStats) sum(o *explorerStats) {
 	s.Schedules += o.Schedules
 	s.IOs += o.IOs
@@ -97,7 +97,7 @@ func (s *explorerStats) sum(o *explorerStats) {
 	s.Slowest = max(s.Slowest, o.Slowest)
 }
 
-// reached reports whether the schedules were about what they are to check.
+// reached reports whether the schedules reached the situations that they should test.
 func (s *explorerStats) reached() bool {
 	for f := range s.Spared {
 		if s.Spared[f] == 0 || s.SparedWon[f] == 0 {

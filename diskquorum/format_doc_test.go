@@ -43,8 +43,8 @@ func docFields(t *testing.T, table string) (fields []docField) {
 	return fields
 }
 
-// checkDoc compares every documented field with the bytes of an encoded block: the
-// table must describe all bytes, in order, and each field must hold what it says.
+// checkDoc compares every documented field with the bytes of an encoded block: the table must describe all bytes, in
+// order, and each field must hold the documented value.
 func checkDoc(t *testing.T, table string, block []byte, want map[string][]byte) {
 	t.Helper()
 	sector, next := 0, 0

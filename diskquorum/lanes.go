@@ -10,68 +10,67 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// MaxDevices is the number of devices of a set: one LUN, or three with majority.
+// MaxDevices is the number of devices of a set: a LUN has one device, or three of which a majority counts.
 const MaxDevices = 3
 
-// deviceSet is a set of devices, by their position in ArbiterConfig.Devices.
+// deviceSet is a set of devices, by position in ArbiterConfig.Devices.
 type deviceSet uint8
 
 func (s deviceSet) has(d int) bool { return s>>d&1 != 0 }
 func (s *deviceSet) add(d int)     { *s |= 1 << d }
 func (s deviceSet) len() int       { return bits.OnesCount8(uint8(s)) }
 
-// lane is one device's share of the I/O: at most one operation is in flight on it, and
-// none is ever given up (B2). A lane that hangs keeps its operation and delays no other.
+// lane is the I/O state of one device: at most one operation is in flight on it, and none is ever given up (B2). A
+// hanging lane keeps its operation and delays no other lane.
 type lane struct {
-	present   bool // the device was opened and belongs to the set
-	place     int  // in the set, as its superblock says
+	present   bool // the device has been opened and belongs to the set
+	place     int  // place in the set, from its superblock
 	op        Op
-	echo      bool   // op is one of the echo blocks, which have no part in a transfer
-	buf       []byte // of the record being written
-	block     []byte // of the echo block that is written beside it
+	echo      bool   // op is an I/O on echo blocks, which is not part of a transfer
+	buf       []byte // buffer of the record being written
+	block     []byte // buffer of the echo block that is written at the same time
 	inFlight  bool
 	submitted boottime.Instant
-	transfer  uint64 // the transfer a read was handed out for
-	sequence  uint64 // of the record a write carries
+	transfer  uint64 // the transfer for which a read was handed out
+	sequence  uint64 // of the record that a write carries
 
-	// Sequences by copy of the slot: what was tried last, and what has landed last.
+	// Sequences by copy of the slot: of the last attempted write, and of the last one that landed.
 	tried, landed [copiesPerSlot]uint64
-	failed        [copiesPerSlot]boottime.Instant // when a write to the copy failed last
-	failing       bool                            // the last write did
+	failed        [copiesPerSlot]boottime.Instant // when a write to the copy last failed
+	failing       bool                            // the last write failed
 
 	lastGood boottime.Instant
 	err      error // of the last operation
 
 	ours     boottime.Instant // END of the last read, if it showed this group's superblock (B10)
-	foreign  error            // what the last usable read showed in its place
-	worn     error            // why one copy of it does not count
-	took     time.Duration    // by the latest operations, the longest of them
-	asks     bool             // op asks for the superblock
-	askAgain boottime.Instant // not before
-	back     bool             // it was seen to go back to an older state (B11)
+	foreign  error            // what the last usable read showed instead of it
+	worn     error            // why one copy of the superblock does not count
+	took     time.Duration    // the longest of the latest operations
+	asks     bool             // op reads the superblock
+	askAgain boottime.Instant // no read of the superblock before this moment
+	back     bool             // the device was seen to go back to an older state (B11)
 
-	right [copiesPerSlot]boottime.Instant // when the copy of the slot was last known to hold what had landed in it
+	right [copiesPerSlot]boottime.Instant // by copy of the slot: when it was last known to hold its latest landed record
 }
 
-// newest is the sequence of the newest record that has landed on the lane.
+// newest returns the sequence of the newest record that has landed on the lane.
 func (l *lane) newest() uint64 { return max(l.landed[0], l.landed[1]) }
 
 func (l *lane) usable() bool { return l.present }
 
-// transfer is one write of this node's record, or one read of the table, as the rest of the
-// arbiter sees it: it goes to all devices at once and is done when a majority of them has
-// done it (B8). With one device it is that device's own I/O.
+// transfer is one write of this node's record, or one read of the table, as the rest of the arbiter sees it: it goes to
+// all devices at once and is complete when a majority of them has completed it (B8). With one device it is that
+// device's I/O.
 //
-// Why a majority is as good as one device: a read begins only after this node's write before
-// it has landed on a majority. Of two nodes that each write and then read, the one whose
-// write was done last reads after the other's write was done, on a majority that shares a
-// device with that write's. A device that missed a record may show an older one, or none,
-// and the greatest sequence of the devices read counts.
+// Why a majority is as good as one device: a read begins only after this node's preceding write has landed on a
+// majority. Let two nodes each write and then read. The node whose write is completed last reads after the other's
+// write has been completed, on a majority that shares a device with the majority of that write. A device that missed a
+// record may show an older record, or none; among the devices that were read, the greatest sequence counts.
 type transfer struct {
 	kind         OpKind
 	id           uint64
-	also         uint64 // a write counts only where this record has landed, too; 0: none (B3)
-	handed       bool   // to a device
+	also         uint64 // a write counts only on devices on which this record has landed, too; 0: no such condition (B3)
+	handed       bool   // an I/O has been handed out to a device
 	done, failed deviceSet
 	start, end   boottime.Instant // earliest start and latest end of the I/Os that count
 	err          error
@@ -79,9 +78,8 @@ type transfer struct {
 
 func (a *Arbiter) majority() int { return len(a.lanes)/2 + 1 }
 
-// alsoWrite makes the present write count only on devices that have the record before it
-// in their other copy (B3). A device that was busy is given both; a device on which the other
-// copy failed is out of this transfer.
+// alsoWrite makes the present write count only on devices whose other copy holds the record before it (B3). A device
+// that was busy gets both writes; a device on which the other write failed does not count in this transfer.
 func (a *Arbiter) alsoWrite(s uint64) {
 	a.cur.also = s
 	for d := range a.lanes {
@@ -93,7 +91,7 @@ func (a *Arbiter) alsoWrite(s uint64) {
 	}
 }
 
-// begin makes a transfer the present one. Its I/Os are handed out by dispatch.
+// begin starts a transfer. dispatch hands out its I/Os.
 func (a *Arbiter) begin(now boottime.Instant, kind OpKind) {
 	a.nextTransfer++
 	a.cur = transfer{kind: kind, id: a.nextTransfer}
@@ -103,13 +101,12 @@ func (a *Arbiter) begin(now boottime.Instant, kind OpKind) {
 	}
 }
 
-// dispatch hands out an I/O to every idle device that the present transfer needs. A device that
-// missed the latest record writes it before anything else, also between transfers: the
-// devices that have it must not stay the only ones.
+// dispatch hands out an I/O to every idle device that the present transfer needs. A device that missed the latest
+// record writes it before anything else, even between transfers, so that more devices have it.
 func (a *Arbiter) dispatch(now boottime.Instant) {
 	a.ops = a.ops[:0]
 	if a.claim == claimFailed {
-		return // another agent writes the slot: this node does not any more
+		return // another agent writes the slot: this node no longer does
 	}
 	for d := range a.lanes {
 		l := &a.lanes[d]
@@ -130,14 +127,15 @@ func (a *Arbiter) dispatch(now boottime.Instant) {
 	a.out.Ops = a.ops
 }
 
-// wakeAfter asks for a step when t comes, if it is still to come.
+// wakeAfter requests a step at t, if t is in the future.
 func (a *Arbiter) wakeAfter(now, t boottime.Instant) {
 	if t > now {
 		a.wakeAt(t)
 	}
 }
 
-// owed is the record that a device has to write next, or nil. Each record is tried once: the next heartbeat brings another.
+// owed returns the record that a device has to write next, or nil. Each record is tried once: the next heartbeat has a
+// newer one.
 func (a *Arbiter) owed(d int) *Slot {
 	l := &a.lanes[d]
 	if s := a.cur.also; a.inFlight && a.cur.kind == OpWrite && s != 0 && l.tried[s%copiesPerSlot] != s {
@@ -161,8 +159,8 @@ func (a *Arbiter) handOutWrite(now boottime.Instant, d int, rec *Slot) {
 	}
 }
 
-// handOut hands out an I/O of a device that has none. A write waits until it is known that the LUN is ours (B10);
-// false: a read has to show that first.
+// handOut hands out an I/O to an idle device. A write waits until it is known that the LUN is ours (B10); false: a read
+// has to prove that first.
 func (a *Arbiter) handOut(now boottime.Instant, d int, op Op) bool {
 	if op.Kind == OpWrite && !a.mayWrite(now, d) {
 		a.ask(now, d)
@@ -175,7 +173,7 @@ func (a *Arbiter) handOut(now boottime.Instant, d int, op Op) bool {
 func (a *Arbiter) give(now boottime.Instant, d int, op Op) {
 	l := &a.lanes[d]
 	if !l.echo && a.inFlight && !a.cur.handed {
-		a.cur.handed, a.submitted = true, now // the time before that was another I/O's
+		a.cur.handed, a.submitted = true, now // until now, another I/O was under way
 	}
 	a.nextID++
 	op.ID, op.Device = a.nextID, d
@@ -185,8 +183,7 @@ func (a *Arbiter) give(now boottime.Instant, d int, op Op) {
 	a.wakeAt(now.Add(a.timing.IOTimeout + 1))
 }
 
-// Complete takes the end of an I/O that was handed out. The next Step judges what the I/O
-// says about the lease.
+// Complete handles the end of an I/O that was handed out. The next Step evaluates its effect on the lease.
 func (a *Arbiter) Complete(now boottime.Instant, c *Completion) {
 	if c.Device < 0 || c.Device >= len(a.lanes) {
 		return
@@ -230,7 +227,7 @@ func (a *Arbiter) laneWrote(c *Completion) {
 	l.err = c.Err
 	which := l.sequence % copiesPerSlot
 	if c.Err != nil {
-		a.double = true // it may still land, over whatever is written to that copy next (B3)
+		a.double = true // the write may still land, and overwrite the next write to that copy (B3)
 		l.failed[which], l.failing = max(c.Ended, 1), true
 	} else {
 		a.leap = a.leap || l.failing
@@ -243,11 +240,11 @@ func (a *Arbiter) laneWrote(c *Completion) {
 	}
 	switch s := l.sequence; {
 	case s != a.recorded && s != t.also:
-		// A write of an earlier transfer: whatever became of it, it is none of this one (B8).
+		// A write of an earlier transfer does not count for this one, whatever its result (B8).
 	case c.Err != nil:
 		t.fail(c)
 	case a.prop.phase != phaseIdle && a.doubtful(c.Device, c.Ended):
-		t.failed.add(c.Device) // the phase may be taken back here (B3)
+		t.failed.add(c.Device) // the phase may be overwritten on this device (B3)
 		t.err = errLate
 	case s == a.recorded && (t.also == 0 || l.landed[t.also%copiesPerSlot] == t.also):
 		t.count(c)
@@ -291,10 +288,10 @@ func (t *transfer) count(c *Completion) {
 	t.done.add(c.Device)
 }
 
-// conclude ends the present transfer when enough devices have done it, or too few can.
-// A read waits for another device if the devices that answered do not tell some slot. So does the read that continues
-// what an earlier agent left (B3). Neither read waits for a device that takes too long. Nor is such a device waited for
-// if a device that failed may work by now: the transfer fails, so that the next transfer asks that device again.
+// conclude ends the present transfer when enough devices have completed it, or too few can. A read waits for another
+// device if the devices that answered do not determine the state of some slot, and so does the read from which a claim
+// continues (B3). No read waits for a device that takes too long. If a device failed but may work again by now, the
+// transfer does not wait for a slow one: it fails, and the next transfer uses the failed device again.
 func (a *Arbiter) conclude(now boottime.Instant) {
 	if !a.inFlight {
 		return
@@ -318,7 +315,7 @@ func (a *Arbiter) conclude(now boottime.Instant) {
 	}
 	c := Completion{Kind: t.kind, Started: t.start, Ended: t.end}
 	if t.kind == OpWrite {
-		c.Started = min(t.start, a.submitted) // a device that does not count, or failed, may have shown the record first (L6)
+		c.Started = min(t.start, a.submitted) // a device that does not count, or failed, may have been the first to show the record (L6)
 	}
 	switch {
 	case t.done.len() >= a.majority():
@@ -334,7 +331,7 @@ func (a *Arbiter) conclude(now boottime.Instant) {
 	}
 	a.inFlight = false
 	if a.ioErr = c.Err; c.Err == nil {
-		a.pace.note(now, t.kind, min(c.Ended.Sub(a.submitted), a.timing.IOTimeout)) // one that hung is one that was slow
+		a.pace.note(now, t.kind, min(c.Ended.Sub(a.submitted), a.timing.IOTimeout)) // a hanging I/O counts as a slow one
 	}
 	if t.kind == OpWrite {
 		a.wrote(now, &c)
@@ -343,7 +340,7 @@ func (a *Arbiter) conclude(now boottime.Instant) {
 	}
 }
 
-// laneFailure says why there are too few devices.
+// laneFailure returns why there are too few devices.
 func (a *Arbiter) laneFailure() error {
 	for d := range a.lanes {
 		if err := a.lanes[d].foreign; err != nil {
@@ -355,7 +352,7 @@ func (a *Arbiter) laneFailure() error {
 
 var errTooFew = errors.New("most devices of the set are not open")
 
-// AddDevice takes in a device of the set that was not open when the arbiter was made.
+// AddDevice adds a device of the set that was not open when the arbiter was created.
 func (a *Arbiter) AddDevice(d int, sb *Superblock) {
 	if l := &a.lanes[d]; !l.present {
 		l.present, l.place = true, sb.Device
@@ -363,7 +360,7 @@ func (a *Arbiter) AddDevice(d int, sb *Superblock) {
 	}
 }
 
-// DeviceTrouble says what keeps one device from counting at now, or "".
+// DeviceTrouble returns why one device does not count at now, or "".
 func (a *Arbiter) DeviceTrouble(d int, now boottime.Instant) string {
 	switch l := &a.lanes[d]; {
 	case !l.present:
@@ -384,7 +381,7 @@ func (a *Arbiter) DeviceTrouble(d int, now boottime.Instant) string {
 	return a.TooSlow()
 }
 
-// InFlight is the age of the I/O that is under way on a device; 0: none.
+// InFlight returns the age of the I/O that is under way on a device; 0: none.
 func (a *Arbiter) InFlight(d int, now boottime.Instant) time.Duration {
 	if l := &a.lanes[d]; l.inFlight {
 		return now.Sub(l.submitted)

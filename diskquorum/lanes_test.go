@@ -6,8 +6,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Guard: B8. A transfer lasts from the first start to the last end of its I/O, in whichever
-// order they come.
+// Guard: B8. A transfer lasts from the first start to the last end of its I/O, in any order.
 func TestTransferLastsAsLongAsAllItsIO(t *testing.T) {
 	tr := transfer{kind: OpRead}
 	for _, c := range []struct {
@@ -25,8 +24,9 @@ func TestTransferLastsAsLongAsAllItsIO(t *testing.T) {
 	}
 }
 
-// Guard: L6. A grant is worth G from when the record of a write was begun first, on whatever device. Where that write failed, or does
-// not count, it may have landed: others have seen the record from then on, and reckon with its owner's deadline (L5).
+// Guard: L6. A grant is valid for G from the first start of a record's write, on any device. Even if that write failed,
+// or does not count, it may have landed: others may have seen the record from then on, and rely on its owner's deadline
+// (L5).
 func TestWriteBeginsWithItsFirstDevice(t *testing.T) {
 	r := startedSet(t)
 	n := r.nodes[0]
@@ -34,7 +34,7 @@ func TestWriteBeginsWithItsFirstDevice(t *testing.T) {
 	r.hold(boottime.Never)
 	r.run(r.timing.Heartbeat)
 	r.now = max(r.now, n.arb.writeDue())
-	n.arb.lanes[1].ours, n.arb.lanes[2].ours = 0, 0 // they are asked first, and answer late
+	n.arb.lanes[1].ours, n.arb.lanes[2].ours = 0, 0 // their superblocks are read first, and they answer late
 	r.step(0)
 	begun := r.now
 	if n.ios[0] == nil || n.ios[0].op.Kind != OpWrite || n.ios[1] == nil || n.ios[1].op.Kind != OpRead {

@@ -7,44 +7,43 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// A write that failed may still land: its path was lost, and a switch, a controller or the queue
-// of a dead connection still has it. It takes back what was written to its copy after it.
-// A phase of a ballot is therefore written to both copies (B3), which is enough while one copy
-// at most can be taken back. Where a write to each of them has failed, both can: the ballot is
-// forgotten, and another half decides the same instance. Such a device does not count in a
-// ballot until the older writes cannot land any more.
+// A failed write may still land: its path was lost, and a switch, a controller or the queue of a dead connection still
+// has it. It then overwrites later writes to its copy. So a phase of a ballot is written to both copies (B3), which is
+// enough while at most one copy can be overwritten. If a write to each copy has failed, both can be overwritten: the
+// ballot is lost, and another half may decide the same instance. Such a device does not count in a ballot until the
+// older writes cannot land any more.
 //
-// A later write that landed does not rule that out, nor does a read that shows it: I/O on two
-// paths has no order. Only time rules it out.
+// A later write that has landed does not rule this out, nor does a read that shows that write: I/Os on two paths have
+// no order. Only time rules it out.
 //
-// Writes that fail after the ballot carry it (B1), so they take nothing back.
+// Writes that fail after the ballot contain it (B1), so they do no harm if they land.
 
-// lateWrite is the longest time after which a failed write may still land: more than the
-// kernel keeps a SCSI command (30 s, and as long again for its error handling), than an iSCSI
-// session is tried again (120 s by default), and than a closed TCP connection sends on.
+// lateWrite is the longest time after which a failed write may still land. It is longer than the kernel keeps a SCSI
+// command (30 s, and another 30 s for error handling), than an iSCSI session is retried (120 s by default), and than a
+// closed TCP connection goes on sending.
 const lateWrite = 2 * time.Minute
 
-// retries is more than writes fail in a row. A retry goes to the same copy, two sequences
-// further. Once one has landed the sequence leaps by as much, so that the distance of two
-// copies tells a reader whether one of them is from before the failures (judge).
+// retries is more than the number of consecutive failed writes. A retry goes to the same copy, with a sequence greater
+// by two. Once a retry has landed, the sequence skips retries numbers, so the distance of the two copies shows a reader
+// whether one of them is from before the failures (judge).
 const retries = 1 << 20
 
 var errLate = errors.New("failed writes of both copies of this node's slot may still land")
 
-// legacy is what an agent must expect from the writes of its predecessors.
+// legacy holds what an agent must expect from the writes of earlier agents of this node.
 type legacy struct {
-	since boottime.Instant // when the slot was taken up; zero: it was fresh
-	late  uint8            // places of the devices on which one said that writes had failed
+	since boottime.Instant // when this agent took the slot over; zero: the slot was blank
+	late  uint8            // places of the devices on which an earlier agent recorded failed writes
 }
 
-// mayLand reports whether a write that failed at an instant may land at now.
+// mayLand reports whether a write that failed at an instant may still land at now.
 func mayLand(failed, now boottime.Instant) bool {
 	return !failed.IsZero() && now.Sub(failed) <= lateWrite
 }
 
-// doubtful reports whether older writes of both copies of this node's slot may still land on a
-// device (B3). The previous agent may have left one failed write, of one copy, that it could not report: otherwise it
-// would have said so in the next record.
+// doubtful reports whether older writes of both copies of this node's slot may still land on a device (B3). The
+// previous agent may have left one failed write, to one copy, that it could not record: it would have recorded an
+// earlier one in its next record.
 func (a *Arbiter) doubtful(d int, now boottime.Instant) bool {
 	if a.lanes[d].back {
 		return true
@@ -64,8 +63,8 @@ func (a *Arbiter) doubtful(d int, now boottime.Instant) bool {
 	return copies >= copiesPerSlot
 }
 
-// enoughSure reports whether a ballot can count on a majority of the devices: they work, and
-// what they take is not taken back.
+// enoughSure reports whether a ballot can rely on a majority of the devices: they work, and late writes cannot
+// overwrite the ballot on them.
 func (a *Arbiter) enoughSure(now boottime.Instant) bool {
 	sure := 0
 	for d := range a.lanes {
@@ -78,7 +77,7 @@ func (a *Arbiter) enoughSure(now boottime.Instant) bool {
 	return sure >= a.majority()
 }
 
-// lateDevices is what the slot says of failed writes that may still land.
+// lateDevices returns the bits in the slot for devices on which failed writes may still land.
 func (a *Arbiter) lateDevices(now boottime.Instant) (late uint8) {
 	for d := range a.lanes {
 		l := &a.lanes[d]
@@ -92,5 +91,5 @@ func (a *Arbiter) lateDevices(now boottime.Instant) (late uint8) {
 	return late
 }
 
-// place is the bit of a device, whatever the order in which this node names them.
+// place returns the bit of a device by its place in the set, which does not depend on this node's configuration.
 func (a *Arbiter) place(d int) uint8 { return 1 << a.lanes[d].place }

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// nextWrite runs a node, its ballots held back, until a write of it is under way.
+// nextWrite runs a node, with its ballots held back, until it has a write under way.
 func (r *rig) nextWrite(t *testing.T, i int) *rigIO {
 	t.Helper()
 	for range 100 {
@@ -42,7 +42,7 @@ func (r *rig) failCopy(t *testing.T, i, which int) {
 	t.Fatalf("n%d does not write copy %d", i, which)
 }
 
-// try runs one node alone for a while, and says whether it began a ballot.
+// try runs one node alone for a while, and reports whether it began a ballot.
 func (r *rig) try(i int) (began bool) {
 	n := r.nodes[i]
 	for end := r.now.Add(3 * time.Second); r.now < end; r.now = r.now.Add(10 * time.Millisecond) {
@@ -80,7 +80,8 @@ func TestLateWritesOfBothCopies(t *testing.T) {
 	}
 }
 
-// Guard: B3. One copy that may be taken back is no obstacle, and two are none for ever.
+// Guard: B3. If one copy may be overwritten by a late write, ballots go on. If both may be, ballots wait, but not for
+// ever.
 func TestFailedWritesHoldBackUntilTheyCannotLand(t *testing.T) {
 	r := startedRig(t, 2)
 	r.failCopy(t, 0, 1)
@@ -106,8 +107,8 @@ func TestFailedWritesHoldBackUntilTheyCannotLand(t *testing.T) {
 	}
 }
 
-// Guard: B3. What an agent said of its failed writes holds for the next one, and a failed
-// write of this one may be the second of the slot.
+// Guard: B3. An agent's record of failed writes also applies to the next agent, and a failed write of that agent may be
+// the second one of the slot.
 func TestFailedWritesOfThePredecessor(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -138,8 +139,8 @@ func TestFailedWritesOfThePredecessor(t *testing.T) {
 	}
 }
 
-// Guard: L1. What a token has meant once it never means again: late writes of both copies take the record back that
-// showed it to a proposer, and the agent dies before it has written another one.
+// Guard: L1. A token never gets a second meaning. Here late writes overwrite both copies of the record that showed the
+// token to a proposer, and the agent dies before it has written another record.
 func TestLateWritesTakeATokenBack(t *testing.T) {
 	r := startedRig(t, 2)
 	r.failCopy(t, 0, 0)
@@ -156,7 +157,8 @@ func TestLateWritesTakeATokenBack(t *testing.T) {
 	}
 }
 
-// Guard: L1. The same, and the agent that has leapt is taken back as a whole: the next one leaps from the same record.
+// Guard: L1. As before, but all records of the agent that has skipped tokens are overwritten: the next agent skips
+// tokens from the same record.
 func TestTwoAgentsThatLeapFromOneRecordPartWays(t *testing.T) {
 	r := startedRig(t, 2)
 	r.failCopy(t, 0, 0)
@@ -176,8 +178,8 @@ func TestTwoAgentsThatLeapFromOneRecordPartWays(t *testing.T) {
 	}
 }
 
-// Guard: B9. A late write takes one copy back; the owner died while it wrote the other one,
-// which held what it had accepted.
+// Guard: B9. A late write overwrites one copy; the owner died while it wrote the other copy, which held its accepted
+// value.
 func TestLateWriteAndATornOne(t *testing.T) {
 	r := startedRig(t, 2)
 	r.failCopy(t, 0, 0)
@@ -192,14 +194,14 @@ func TestLateWriteAndATornOne(t *testing.T) {
 	r.nodes[0].orphans[0] = nil
 	r.landAll()
 	for range 4 {
-		r.try(1) // the oracle knows what was decided
+		r.try(1) // the oracle knows the decision
 	}
 	if _, g := r.nodes[1].arb.Decision(); g != nil || r.nodes[1].arb.table.unreadable() != 0 {
 		t.Errorf("n1 decided %v; slot 0 unreadable: %v", g, r.nodes[1].arb.table.unreadable() == 0)
 	}
 }
 
-// Guard: B3. A phase does not count on a device on which both copies can be taken back.
+// Guard: B3. A phase does not count on a device on which late writes can overwrite both copies.
 func TestDoubtfulDeviceDoesNotCount(t *testing.T) {
 	r := newSetRig(2, 3, rigTiming())
 	r.oracle.fatal = t.Fatalf
@@ -238,7 +240,7 @@ func TestDoubtfulDeviceDoesNotCount(t *testing.T) {
 	}
 }
 
-// The word of failed writes is by the place of the device, not by the order of this node.
+// Failed writes are recorded by the place of the device in the set, not by this node's order.
 func TestLateDevicesOnTheLUN(t *testing.T) {
 	r := newSetRig(2, 3, rigTiming())
 	r.sbs[0], r.sbs[2] = r.sbs[2], r.sbs[0]
@@ -255,8 +257,8 @@ func TestLateDevicesOnTheLUN(t *testing.T) {
 	}
 }
 
-// Guard: B7. However an instance came to have two values, nobody feeds by one of them any
-// more, and nobody proposes: not even who sees both in other slots.
+// Guard: B7. If an instance has two values, for whatever reason, no node feeds by either of them any more, and none
+// proposes, not even a node that sees both in other slots.
 func TestTwoDecisionsAreNone(t *testing.T) {
 	r := startedRig(t, 4)
 	r.settle([]int{0, 1}, []int{2, 3})
@@ -299,7 +301,7 @@ func TestTwoDecisionsEndABallot(t *testing.T) {
 	}
 }
 
-// A decision that no other slot knows yet is not learned out of two.
+// If a new decision has two values, neither is learnt.
 func TestTwoDecisionsAreNotLearned(t *testing.T) {
 	r := duel(t)
 	a := r.nodes[0].arb

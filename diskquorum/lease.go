@@ -9,26 +9,26 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Timing holds the time constants of the lease. How they follow from the configuration
-// is the caller's business; docs/lease.md says what each must be at least.
+// Timing holds the time constants of the lease. The caller computes them from the configuration; docs/lease.md lists
+// the minimum of each.
 type Timing struct {
 	Heartbeat time.Duration // between two writes of this node's slot
 	IOTimeout time.Duration // an I/O that takes longer is unknown and takes the node out of arbitration
 	MaxAge    time.Duration // D_max of the network evidence
-	Grant     time.Duration // G: a grant is worth this long after the start of a landed write of this node
-	Arbitrate time.Duration // A: how long a tie may go on feeding undecided
+	Grant     time.Duration // G: how long a grant is valid after the start of a landed write of this node
+	Arbitrate time.Duration // A: how long a node may go on feeding in an undecided tie
 	Expire    time.Duration // T_expire without the holder's W: G + F + margin
 
 	PreferenceDelay time.Duration // head start of a half that reaches the Kubernetes API (L12)
 	Stagger         time.Duration // between the proposers of one half (L12)
 
-	// Takeover is how long a half that was excluded leaves the LUN to the holders after
-	// they renounced, while their slots still move: an agent restart in the living half
-	// renounces the grant, and must not hand it to the half that is about to die.
+	// Takeover is how long an excluded half does not propose after the holders have renounced, while their slots still
+	// move: an agent restart in the living half renounces the grant, and must not hand it to the half that is about to
+	// die.
 	Takeover time.Duration
 }
 
-// fresh is T_fresh of L5: a member's slot must have changed this recently.
+// fresh returns T_fresh of L5: a member's slot must have changed within this time.
 func (t *Timing) fresh() time.Duration { return 2*t.Heartbeat + t.IOTimeout }
 
 // Equal reports whether two grants name the same tokens.
@@ -39,7 +39,7 @@ func (g *Grant) Equal(o *Grant) bool {
 	return g.RosterEpoch == o.RosterEpoch && g.RosterDigest == o.RosterDigest && slices.Equal(g.Holders, o.Holders)
 }
 
-// token returns the token a grant names for a slot.
+// token returns the token that a grant names for a slot.
 func (g *Grant) token(slot int) (Token, bool) {
 	if g == nil {
 		return Token{}, false
@@ -52,14 +52,12 @@ func (g *Grant) token(slot int) (Token, bool) {
 	return Token{}, false
 }
 
-// holderDone reports whether a holder of the latest grant can never feed under it again:
-// its node rebooted or renounced (the slot shows another token), or its record did not
-// change between two completed reads that lie the expiry time apart (L5). Both are
-// stable: a token never returns, and an expired holder has passed its own deadline.
+// holderDone reports whether a holder of the latest grant can never feed under it again: its node rebooted or renounced
+// (the slot shows another token), or its record did not change between two completed reads whose distance is the expiry
+// time (L5). Both are final: a token never returns, and an expired holder has passed its own deadline.
 //
-// The read that ends the interval must be the latest one, and the interval runs from the
-// END of the first read to the START of the last: nothing else proves that the holder
-// had that long to notice (counterexample 6).
+// The read that ends the interval must be the latest one, and the interval runs from the END of the first read to the
+// START of the last: nothing else proves that the holder had so much time to notice (counterexample 6).
 func (t *Table) holderDone(h Holder, expiry time.Duration) bool {
 	if int(h.Slot) >= len(t.entries) {
 		return false
@@ -71,10 +69,10 @@ func (t *Table) holderDone(h Holder, expiry time.Duration) bool {
 	return h.left(e.record().Statement.Token) || t.start.Sub(e.since) >= expiry
 }
 
-// expiry is T_expire with W, the same for all holders. The holders say how long that takes,
-// because nodes are configured one after the other. A holder whose own slot has not changed
-// for long may feed by the writes of another (L7), but with its own G. A record that shows the
-// granted token was written by the process that holds it, whose G is fixed.
+// expiry returns T_expire with W, the same for all holders. It is computed from the holders' own records, because the
+// configuration of nodes changes one after the other. A holder whose own slot has not changed for long may feed by the
+// writes of another holder (L7), but with its own G. A record that shows the granted token was written by the process
+// that holds the token, whose G is fixed.
 func (t *Table) expiry(g *Grant, tm *Timing, ownWatchdog time.Duration) time.Duration {
 	lifetime, w := tm.Grant, ownWatchdog
 	for _, h := range g.Holders {
@@ -88,12 +86,12 @@ func (t *Table) expiry(g *Grant, tm *Timing, ownWatchdog time.Duration) time.Dur
 	return tm.Expire + lifetime - tm.Grant + w
 }
 
-// left reports whether a token that the holder shows says that its node booted again or renounced.
+// left reports whether the shown token proves that the holder's node booted again or renounced.
 func (h *Holder) left(shown Token) bool {
-	return shown.Nonce != h.Token.Nonce || shown.Counter > h.Token.Counter // a lesser counter is an old record that landed late
+	return shown.Nonce != h.Token.Nonce || shown.Counter > h.Token.Counter // a smaller counter is from an old record that landed late
 }
 
-// holdersDone reports whether every holder of g is done. No grant yet excludes nobody.
+// holdersDone reports whether every holder of g is done. If there is no grant yet, the result is true.
 func (t *Table) holdersDone(g *Grant, tm *Timing, ownWatchdog time.Duration) bool {
 	if g == nil {
 		return true
@@ -107,8 +105,8 @@ func (t *Table) holdersDone(g *Grant, tm *Timing, ownWatchdog time.Duration) boo
 	return true
 }
 
-// showsHolder reports whether the latest read shows a holder of g that may still feed under it. A read that cannot
-// tell does not count.
+// showsHolder reports whether the latest read shows a holder of g that may still feed under it. A read in which the
+// holder's slot is unknown does not count.
 func (t *Table) showsHolder(g *Grant, tm *Timing, ownWatchdog time.Duration) bool {
 	expiry := t.expiry(g, tm, ownWatchdog)
 	return slices.ContainsFunc(g.Holders, func(h Holder) bool {
@@ -116,19 +114,19 @@ func (t *Table) showsHolder(g *Grant, tm *Timing, ownWatchdog time.Duration) boo
 	})
 }
 
-// half is this node's half of a tie as the proposer needs it.
+// half is this node's half of a tie, in the form that the proposer needs.
 type half struct {
 	view    roster.Set // roster indices, self included
 	slots   []int      // the members' slots, ascending; nil if some member has none
 	epoch   uint64
 	digest  uint64
 	tokens  []Token // by slots
-	settled bool    // every member shows its present token and the view, freshly, twice
-	near    bool    // or once: nothing else is missing
+	settled bool    // every member has freshly shown its present token and the view, twice
+	near    bool    // or only once, and nothing else is missing
 	why     string  // what is missing, for people
 }
 
-// assess builds the half for view from the latest read and the network's evidence (L3, L5).
+// assess returns the half for view, from the latest read and the network's evidence (L3, L5).
 func (a *Arbiter) assess(view roster.Set) half {
 	h := half{view: view, epoch: a.roster.Epoch, digest: a.roster.Digest, settled: true, near: true}
 	for slot := range a.table.entries {
@@ -156,8 +154,8 @@ func (a *Arbiter) assess(view roster.Set) half {
 	return h
 }
 
-// unsettled says what keeps one member from being part of a grant, other than a missing second heartbeat with this
-// view, or "".
+// unsettled returns why one member cannot be part of a grant, apart from a missing second heartbeat with this view; "":
+// it can.
 func (a *Arbiter) unsettled(slot, idx int, view roster.Set) string {
 	e := &a.table.entries[slot]
 	rec := e.record()
@@ -186,7 +184,8 @@ func (a *Arbiter) unsettled(slot, idx int, view roster.Set) string {
 	return ""
 }
 
-// member is the roster's index of the node that a slot belongs to. It is the slot's own as a rule: see chooseSlot.
+// member returns the roster index of the node that a slot belongs to. Usually it is the index of the slot, see
+// chooseSlot.
 func (a *Arbiter) member(slot int) (idx int, ok bool) {
 	name := a.table.entries[slot].record().NodeName
 	if slot < a.roster.Size() && a.roster.Name(slot) == name {
@@ -199,7 +198,7 @@ func (a *Arbiter) sameRoster(st *netgossip.Statement) bool {
 	return st.RosterEpoch == a.roster.Epoch && st.RosterDigest == a.roster.Digest
 }
 
-// grant is the value the half would put forward.
+// grant returns the value that the half would propose.
 func (h *half) grant() *Grant {
 	g := &Grant{RosterEpoch: h.epoch, RosterDigest: h.digest, Holders: make([]Holder, len(h.slots))}
 	for i, s := range h.slots {
@@ -208,12 +207,12 @@ func (h *half) grant() *Grant {
 	return g
 }
 
-// rivalUnaware names a node outside the view whose slot moves and still counts a member
-// of it. It has not noticed the split; deciding now would only lengthen the time in
-// which both halves feed. A node that is dead or has no LUN does not move and cannot
-// hold anybody up: a change counts from the read that did not show it yet. While all are in
-// view that read is old; otherwise a node that has died since would be waited for longer than a slow LUN leaves time for.
-// On such a LUN, a slot whose node runs is seen to change within two rounds: of that node's I/O and of this node's.
+// rivalUnaware names a node outside the view whose slot moves and still counts a member of the view. That node has not
+// noticed the split; a decision now would only lengthen the time in which both halves feed. The slot of a node that is
+// dead or has no LUN does not move, so such a node delays nothing. A change is dated by the last read that did not show
+// it yet. While all members are in view, that read may be old; so the wait for a node that has died since stays short
+// enough for a slow LUN. On such a LUN, the slot of a running node is seen to change within two rounds: one of that
+// node's I/O and one of this node's.
 func (a *Arbiter) rivalUnaware(view roster.Set) string {
 	for slot := range a.table.entries {
 		e := &a.table.entries[slot]
@@ -222,7 +221,7 @@ func (a *Arbiter) rivalUnaware(view roster.Set) string {
 		}
 		idx, ok := a.member(slot)
 		if !ok || view.Has(idx) || !a.sameRoster(&e.record().Statement) {
-			continue // by another roster its view would be read wrong
+			continue // its view uses the indices of another roster
 		}
 		if e.after != 0 && a.table.start.Sub(e.after) <= max(a.timing.fresh(), 2*a.pace.round()) && e.record().Statement.View.Intersects(view) {
 			return e.record().NodeName
@@ -231,7 +230,7 @@ func (a *Arbiter) rivalUnaware(view roster.Set) string {
 	return ""
 }
 
-// holdersMove reports whether some holder of g, not rebooted since, still writes its slot.
+// holdersMove reports whether some holder of g that has not rebooted since still writes its slot.
 func (a *Arbiter) holdersMove(g *Grant) bool {
 	for _, h := range g.Holders {
 		if int(h.Slot) >= len(a.table.entries) {
@@ -246,9 +245,9 @@ func (a *Arbiter) holdersMove(g *Grant) bool {
 	return false
 }
 
-// feedUntil is the instant up to which this node may feed under g, or zero (L6):
-// the latest decision names its present token, its view is exactly the granted set, and
-// both its own landed write and the others' evidence are younger than G.
+// feedUntil returns the instant until which this node may feed under g, or zero (L6): the latest decision must name its
+// present token, its view must be exactly the granted set, and both its own landed write and the others' evidence must
+// be younger than G.
 func (a *Arbiter) feedUntil(g *Grant, view roster.Set) boottime.Instant {
 	anchor := max(a.anchor, a.relayed)
 	if g == nil || a.slot < 0 || a.token.IsZero() || anchor.IsZero() {
@@ -274,9 +273,9 @@ func (a *Arbiter) feedUntil(g *Grant, view roster.Set) boottime.Instant {
 	return until
 }
 
-// memberEvidence is the latest instant for which it is proven, by its own gossip first
-// hand, that a holder had the named token and the granted view; zero: it never was, or has ended. Its slot proves no
-// such instant: a write may land long after it was composed.
+// memberEvidence returns the latest instant for which a holder's own gossip proves that it had the named token and the
+// granted view; zero: this was never proven, or has ended. The holder's slot proves no such instant: a write may land
+// long after it was composed.
 func (a *Arbiter) memberEvidence(h Holder, view roster.Set) boottime.Instant {
 	st, anchor := a.partner(h, view)
 	if st == nil || !a.sameRoster(st) || st.Token != h.Token || st.View != view {
@@ -285,9 +284,9 @@ func (a *Arbiter) memberEvidence(h Holder, view roster.Set) boottime.Instant {
 	return anchor
 }
 
-// partner is what the holder of a slot said last, if it is in the view, and the instant for which that is
-// proven. The last usable read says whose slot it is: a read that cannot tell does not renew the grant, but need not
-// end it.
+// partner returns the latest statement of the holder of a slot, if it is in the view, and the instant for which it is
+// proven. The owner of the slot is known from the last usable read: a later read in which the slot is unknown does not
+// renew the grant, but need not end it.
 func (a *Arbiter) partner(h Holder, view roster.Set) (*netgossip.Statement, boottime.Instant) {
 	if int(h.Slot) >= len(a.table.entries) {
 		return nil, 0

@@ -11,8 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// quad is four nodes in two halves, n0 and n1 against n2 and n3, each ready to put a grant
-// forward.
+// quad returns four nodes in two halves, n0 and n1 against n2 and n3, each ready to propose a grant.
 func quad(t *testing.T) *rig {
 	t.Helper()
 	r := startedRig(t, 4)
@@ -20,7 +19,7 @@ func quad(t *testing.T) *rig {
 	return r
 }
 
-// won is a quad that n0 and n1 have won.
+// won returns a quad that n0 and n1 have won.
 func won(t *testing.T) *rig {
 	t.Helper()
 	r := quad(t)
@@ -40,7 +39,7 @@ func (r *rig) want(t *testing.T, s tie.State, nodes ...int) {
 	}
 }
 
-// A holder that has given its grant up is told so, and not that the other half lives.
+// For a holder that has given its grant up, Why says so, and not that the other half lives.
 func TestHolderThatGaveUpIsToldWhy(t *testing.T) {
 	r := won(t)
 	r.nodes[0].arb.moveToken()
@@ -51,7 +50,7 @@ func TestHolderThatGaveUpIsToldWhy(t *testing.T) {
 	}
 }
 
-// Guard: L5, L3. What keeps a half from putting a grant forward, one thing at a time.
+// Guard: L5, L3. The conditions under which a half does not propose a grant, one at a time.
 func TestHalfIsNotSettled(t *testing.T) {
 	r := quad(t)
 	n := r.nodes[0]
@@ -101,8 +100,7 @@ func TestHalfIsNotSettled(t *testing.T) {
 	}
 }
 
-// Guard: L3. Members with different rosters never make a grant, and without a tie there
-// is no ballot.
+// Guard: L3. Members with different rosters never form a grant, and without a tie there is no ballot.
 func TestMixedRostersAreNeverGranted(t *testing.T) {
 	r := startedRig(t, 4)
 	r.nodes[1].roster.Epoch = 2
@@ -116,7 +114,7 @@ func TestMixedRostersAreNeverGranted(t *testing.T) {
 	r.want(t, tie.Pending, 0, 1)
 }
 
-// Guard: L3, L5, B7. What keeps a ballot from beginning, each on its own.
+// Guard: L3, L5, B7. The conditions under which a ballot does not begin, one at a time.
 func TestBallotDoesNotBegin(t *testing.T) {
 	three := func(t *testing.T) *rig {
 		r := startedRig(t, 4)
@@ -155,15 +153,15 @@ func TestBallotDoesNotBegin(t *testing.T) {
 	}
 }
 
-// Guard: L5. A holder without the LUN may feed by the writes of another, for its own G and W: so
-// all are waited for by the longest times of those who have not left.
+// Guard: L5. A holder without the LUN may feed by the writes of another holder, for its own G and W: so the wait for
+// each holder uses the longest times of all holders that have not left.
 func TestHoldersAreWaitedForByTheLongestTimes(t *testing.T) {
 	const second = boottime.Instant(time.Second)
 	tm := &Timing{Grant: 2 * time.Second, Expire: 7 * time.Second}
 	for _, c := range []struct {
 		name  string
-		its   func(*Slot) // of the one whose slot has stood still for long
-		left  bool        // and shows that it renounced
+		its   func(*Slot) // change to the holder whose slot has not changed for long
+		left  bool        // its slot also shows that it renounced
 		since boottime.Instant
 		want  bool
 	}{
@@ -195,7 +193,7 @@ func TestHoldersAreWaitedForByTheLongestTimes(t *testing.T) {
 	}
 }
 
-// Guard: L5. A slot says what the others have to wait for.
+// Guard: L5. A slot states the times for which the others have to wait.
 func TestSlotStatesTheTimesOfItsOwner(t *testing.T) {
 	r := startedRig(t, 2)
 	a := r.nodes[1].arb
@@ -205,7 +203,7 @@ func TestSlotStatesTheTimesOfItsOwner(t *testing.T) {
 	}
 }
 
-// Guard: L5. Gone, renounced and expired, and nothing else, makes a holder done.
+// Guard: L5. A holder is done only if it is gone, has renounced, or has expired.
 func TestHolderDone(t *testing.T) {
 	const second = boottime.Instant(time.Second)
 	tm := &Timing{Grant: 2 * time.Second, Expire: 7 * time.Second}
@@ -263,7 +261,7 @@ func TestHolderDone(t *testing.T) {
 	}
 }
 
-// Guard: L6, each on its own: they overlap in what can happen.
+// Guard: L6, each condition alone, because in real schedules several of them apply at once.
 func TestFeedUntil(t *testing.T) {
 	r := won(t)
 	n := r.nodes[0]
@@ -314,7 +312,7 @@ func TestFeedUntil(t *testing.T) {
 	}
 }
 
-// A grant that had run out before this node learnt of it is not held for a moment.
+// A grant that had run out before this node learnt of it is not held at all.
 func TestGrantThatHasRunOutIsNotWon(t *testing.T) {
 	r := won(t)
 	n := r.nodes[0]
@@ -329,8 +327,8 @@ func TestGrantThatHasRunOutIsNotWon(t *testing.T) {
 	}
 }
 
-// Guard: L6. Writes that do not land end the grant within G, however well reads work, and
-// the others take it over (counterexample 7).
+// Guard: L6. If writes do not land, the grant ends within G, even if reads work, and the others take over
+// (counterexample 7).
 func TestReadsAloneDoNotRenewAGrant(t *testing.T) {
 	for name, fail := range map[string]func(r *rig){
 		"fail":           func(r *rig) { r.lose(0, false) },
@@ -345,7 +343,7 @@ func TestReadsAloneDoNotRenewAGrant(t *testing.T) {
 		for r.now < start.Add(r.timing.Grant)+1000 {
 			r.now = r.now.Add(50 * time.Millisecond)
 			r.gossip(0, 1)
-			n.heard[1].relay = netgossip.Relay{} // it has no path to the LUN at all
+			n.heard[1].relay = netgossip.Relay{} // node 1 has no path to the LUN at all
 			for r.step(0); n.ios[0] != nil; r.step(0) {
 				if n.ios[0].op.Kind == OpRead {
 					r.complete(0)
@@ -365,8 +363,8 @@ func TestReadsAloneDoNotRenewAGrant(t *testing.T) {
 	}
 }
 
-// Guard: L5 (counterexample 6). A node that was paused judges by a new read, not by what it
-// read before: the holder may have come back meanwhile.
+// Guard: L5 (counterexample 6). A node that was paused decides by a new read, not by an earlier one: the holder may
+// have come back in between.
 func TestPausedNodeReadsAgainBeforeItTakesOver(t *testing.T) {
 	r := duel(t)
 	r.decide(t, 0)
@@ -378,7 +376,7 @@ func TestPausedNodeReadsAgainBeforeItTakesOver(t *testing.T) {
 	}
 	token := r.nodes[0].out.Token
 	r.forge(t, 0, func(*Slot) {}) // n0 writes again
-	r.drive(t, 1, phaseRead1)     // n1 wakes up, and begins a ballot by what it knows
+	r.drive(t, 1, phaseRead1)     // n1 wakes up, and begins a ballot by its old knowledge
 	r.complete(1)
 	if a.prop.phase != phaseIdle || !strings.Contains(a.lastEnd.reason, "may still feed") {
 		t.Fatalf("phase %d, %+v, n0 %v", a.prop.phase, a.lastEnd, token)
@@ -420,10 +418,10 @@ func TestTakingOver(t *testing.T) {
 	}
 }
 
-// Guard: L10. A member gives a grant up before anybody lived by it: its agent restarts while its
-// half is being decided for, or its view changes while it cannot write, so that only its word
-// tells. The others renounce as well, although they never fed under that grant: else they stay
-// holders that are not done, and nobody is ever decided for.
+// Guard: L10. A member gives up a grant before any node lived by it: its agent restarts during the decision for its
+// half, or its view changes while it cannot write, so that only its statement shows it. The others renounce, too,
+// although they never fed under that grant: otherwise they stay holders that are not done, and no half can ever get a
+// grant.
 func TestGrantThatNobodyCanLiveByIsRenounced(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		r := quad(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/race"
 )
 
-// TestStorageThatLies is TestRandomSchedules in which the storage lies in every schedule. DISKQUORUM_LIES asks for the seed
-// of the first one, DISKQUORUM_RUNS for how many; of one alone the trace is printed.
+// TestStorageThatLies is TestRandomSchedules with faulty storage in every schedule. DISKQUORUM_LIES sets the seed of
+// the first schedule, DISKQUORUM_RUNS their number; for a single schedule the trace is printed.
 func TestStorageThatLies(t *testing.T) {
 	base, runs := fromEnv(t, "DISKQUORUM_LIES", 1), uint64(1000)
 	if race.Detector || testing.Short() {

@@ -30,7 +30,7 @@ func (r *rig) onLUN(t *testing.T, i int) *Slot {
 	return newest
 }
 
-// forge has slot i show a record that its owner never wrote, over the newer copy.
+// forge writes a record that its owner never wrote over the newer copy of slot i.
 func (r *rig) forge(t *testing.T, i int, change func(*Slot)) {
 	t.Helper()
 	s := r.onLUN(t, i)
@@ -46,7 +46,7 @@ func (r *rig) forge(t *testing.T, i int, change func(*Slot)) {
 // spoil makes copy 0 of a slot fail its checksum; doing it again heals it.
 func (r *rig) spoil(i int) { r.image[SlotOffset(i, 0)+700] ^= 1 }
 
-// Guard: B1. Every write carries the whole ballot, heartbeats included.
+// Guard: B1. Every write carries the whole ballot, including heartbeats.
 func TestEveryWriteCarriesTheBallot(t *testing.T) {
 	r := duel(t)
 	r.drive(t, 0, phaseRead2) // both phases are written
@@ -66,8 +66,7 @@ func TestEveryWriteCarriesTheBallot(t *testing.T) {
 	}
 }
 
-// Guard: B1. A decision of others is carried from the next write on, and into the next
-// instance (counterexample 13).
+// Guard: B1. The next write carries a decision of others, and it is carried into the next instance (counterexample 13).
 func TestDecisionsOfOthersAreCarried(t *testing.T) {
 	r := duel(t)
 	g := r.decide(t, 0)
@@ -84,8 +83,8 @@ func TestDecisionsOfOthersAreCarried(t *testing.T) {
 	}
 }
 
-// Guard: B7. The decider dies before it could publish: a node that reads its slot must not
-// take the decision before for the latest (counterexample 11).
+// Guard: B7. The deciding agent dies before it could publish: a node that reads its slot must not take the previous
+// decision for the latest one (counterexample 11).
 func TestUnpublishedDecisionIsPending(t *testing.T) {
 	r := duel(t)
 	g := r.decide(t, 0)
@@ -100,9 +99,8 @@ func TestUnpublishedDecisionIsPending(t *testing.T) {
 	}
 }
 
-// A holder must not renew its grant from a read that says that there may be a later
-// decision, or that a slot may hide one. It stops when the grant it has runs out.
-// Guard: B7, B9.
+// A holder must not renew its grant from a read which shows that there may be a later decision, or that a slot may hide
+// one. It stops when its grant runs out. Guard: B7, B9.
 func TestNobodyRenewsFromAnUncertainRead(t *testing.T) {
 	for name, change := range map[string]func(*rig, *testing.T){
 		"a value may be decided in the next instance": func(r *rig, t *testing.T) {
@@ -149,15 +147,15 @@ func TestUnreadableSlotDoesNotEndAGrantAtOnce(t *testing.T) {
 	}
 }
 
-// Guard: B7. A decision that follows this node's ends it with the read that shows it,
-// whatever else that read leaves open.
+// Guard: B7. A decision after this node's grant ends the grant with the read that shows it, whatever else is unknown in
+// that read.
 func TestLaterDecisionEndsAGrantAtOnce(t *testing.T) {
 	for _, pending := range []bool{false, true} {
 		r := duel(t)
 		r.decide(t, 0)
 		r.idle(0, 2*time.Second)
 		r.kill(1)
-		r.oracle.fatal = nil // the forged decision breaks its rules
+		r.oracle.fatal = nil // the forged decision breaks the oracle's rules
 		r.forge(t, 1, func(s *Slot) {
 			g := sampleGrant(1, 0)
 			g.Holders[0] = Holder{1, s.Statement.Token}
@@ -204,7 +202,7 @@ func TestUnreadableSlotEndsTheBallot(t *testing.T) {
 	}
 }
 
-// Guard: B9. A failed read says nothing, whatever is in its buffer.
+// Guard: B9. A failed read proves nothing, whatever is in its buffer.
 func TestFailedReadSaysNothing(t *testing.T) {
 	r := duel(t)
 	r.decide(t, 0)
@@ -225,8 +223,8 @@ func TestFailedReadSaysNothing(t *testing.T) {
 	}
 }
 
-// Guard: B6, L5. A value of its own needs a half that is settled, and holders that are done, in
-// the very read of phase 1; what was true when the ballot began is not enough.
+// Guard: B6, L5. A new value needs a settled half, and holders that are done, in the very read of phase 1; it is not
+// enough that this was true when the ballot began.
 func TestOwnValueNeedsTheReadOfPhaseOne(t *testing.T) {
 	for _, c := range []struct {
 		name   string

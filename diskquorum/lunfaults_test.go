@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// runReadOnly lets time pass while no device takes a write, as the kernel refuses them on a LUN that was mapped read-only.
+// runReadOnly advances the clock while no device accepts writes, like a LUN that was mapped read-only.
 func (r *rig) runReadOnly(d time.Duration) {
 	for end := r.now.Add(d); r.now < end; {
 		r.now = r.now.Add(r.timing.Heartbeat / 10)
@@ -27,8 +27,8 @@ func (r *rig) runReadOnly(d time.Duration) {
 	}
 }
 
-// A LUN that takes no writes any more is not another one, grants nothing, ends a grant after G, and is used again when it
-// does. Nothing lands late: it is no LUN that went back.
+// A LUN that accepts no writes any more is still the same LUN. It gives no grants, a grant ends after G, and it is used
+// again when it accepts writes. No write lands late, so it does not count as gone back.
 func TestReadOnlyLUN(t *testing.T) {
 	for _, devices := range []int{1, 3} {
 		r := newSetRig(2, devices, rigTiming())
@@ -61,8 +61,8 @@ func TestReadOnlyLUN(t *testing.T) {
 	}
 }
 
-// Two devices of a set are exchanged for each other under the agents: two of three are not what they were, so nothing is
-// decided and neither is written. Put right, they are used again.
+// Two devices of a set are exchanged while agents run: two of three are not the expected devices, so nothing is decided
+// and neither is written. When the exchange is undone, they are used again.
 func TestTwoDevicesAreExchanged(t *testing.T) {
 	r := startedSet(t)
 	l := lies{others: make([][]byte, len(r.images))}
@@ -91,7 +91,8 @@ func TestTwoDevicesAreExchanged(t *testing.T) {
 	}
 }
 
-// Guard: B11. A node has written both copies of its slot on a LUN that went back before it reads: the slots of the others tell.
+// Guard: B11. A node has written both copies of its slot on a LUN that went back before it reads the LUN: the other
+// nodes' slots show that it went back.
 func TestSlotsOfOthersTellThatTheLUNWentBack(t *testing.T) {
 	r := startedRig(t, 2)
 	was := slices.Clone(r.images[0])

@@ -9,13 +9,13 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// elsewhere is a second state of a device, to which the paths of some nodes lead.
+// elsewhere is a second image of a device, to which the paths of some nodes lead.
 type elsewhere struct {
 	nodes roster.Set
 	image []byte
 }
 
-// imageOf is what a node's I/O on a device reaches.
+// imageOf returns the image that a node's I/O on a device reaches.
 func (r *rig) imageOf(node, d int) []byte {
 	if e := &r.elsewhere[d]; e.image != nil && e.nodes.Has(node) {
 		return e.image
@@ -23,16 +23,16 @@ func (r *rig) imageOf(node, d int) []byte {
 	return r.images[d]
 }
 
-// lies is storage that lies: it keeps whole images of the devices, and puts them back.
+// lies is faulty storage: it keeps whole images of the devices, and restores them.
 type lies struct {
 	rng    *rand.Rand
 	kept   [][]byte // snapshots, by device; nil: none
-	others [][]byte // what stands in place of a device that was exchanged, or nil
-	turned bool     // devices 0 and 1 are exchanged for each other
+	others [][]byte // image of the device that replaced an exchanged one, or nil
+	turned bool     // devices 0 and 1 are exchanged
 }
 
-// lie makes the storage lie, in some schedules: snapshots are restored under all nodes or some of them, on one device or
-// all, slots are zeroed, devices are exchanged for those of another group or for each other, and put right again.
+// lie makes the storage faulty, in some schedules: snapshots are restored for all nodes or some of them, on one device
+// or all; slots are zeroed; devices are replaced with those of another group or exchanged, and corrected again.
 func (e *explorer) lie() {
 	l, r := e.lies, e.rig
 	if l == nil || l.rng.IntN(40) > 0 {
@@ -80,7 +80,7 @@ func (e *explorer) lie() {
 	}
 }
 
-// goBack puts an older image under nodes: all of them, or some. The others go on with what stands there now.
+// goBack gives an older image to all nodes or to some of them. The others go on with the present image.
 func (e *explorer) goBack(d int, nodes roster.Set, image []byte) {
 	r := e.rig
 	r.trace("device %d goes back for %v", d, members(nodes))
@@ -94,7 +94,7 @@ func (e *explorer) goBack(d int, nodes roster.Set, image []byte) {
 	})
 }
 
-// change does something to a device and has the oracle judge what each node is shown in place of what it was.
+// change changes a device, and the oracle compares what each node is shown before and after.
 func (r *rig) change(d int, do func()) {
 	was := make([][]byte, len(r.nodes))
 	for i := range r.nodes {
@@ -106,7 +106,7 @@ func (r *rig) change(d int, do func()) {
 	}
 }
 
-// exchange puts the LUN of another group in the place of a device, which waits elsewhere.
+// exchange replaces a device with the LUN of another group, and keeps the device's image.
 func (l *lies) exchange(r *rig, d int) {
 	if l.others[d] != nil || l.turned {
 		return
@@ -141,25 +141,26 @@ func (l *lies) putRight(r *rig, d int) {
 	r.trace("device %d is right again", d)
 }
 
-// backTruth is what storage that lies has taken from the nodes.
+// backTruth records what faulty storage has taken from the nodes.
 type backTruth struct {
-	unpromised    string                      // why nothing but B10 is promised any more; "": all is
-	lost          []deviceSet                 // by node: devices that went back under it, and of which it has not said since that they count again
-	unread        map[[2]int]boottime.Instant // {node, device}: since when its agent could tell by the next read
+	unpromised    string                      // why only B10 is promised any more; "": everything is promised
+	lost          []deviceSet                 // by node: devices that went back, and that the node has not accepted again since
+	unread        map[[2]int]boottime.Instant // {node, device}: since when the next read shows the node's agent that the device went back
 	events, known int
 }
 
-// wentBack judges a device that shows nodes something other than before. B11 promises less than B1 to B9 do of storage that
-// keeps its word: one value an instance, and no grant that others do not know, while each node that lost something runs
-// an agent that can tell: records are missing that it has written or read, and no failed write can be why. Who has read
-// and written nothing since the snapshot cannot tell, nor can the next agent of a node whose slot does not say it, nor one that is
-// led to a copy which lacks nothing yet, nor one that writes both copies of its slot before it reads: from there on nothing but B10
-// is promised, for the storage has taken back what was promised to it, and nobody is left who knows.
+// wentBack evaluates a device that shows nodes other contents than before. B11 promises less than B1 to B9 promise for
+// correct storage: one value per instance, and no grant that others do not know. Even this needs that each node which
+// lost records runs an agent that can notice it: records are missing that the agent has written or read, and failed
+// writes cannot be the cause. Some agents cannot notice it: one that has read and written nothing since the snapshot,
+// the next agent of a node whose slot does not state it, one whose path leads to a copy in which nothing is missing
+// yet, and one that writes both copies of its slot before it reads. From then on only B10 is promised: the storage has
+// lost promises, and no node knows it.
 func (o *oracle) wentBack(n *rigNode, d int, was, is []byte) {
 	t := &o.back
-	lost := n.r.elsewhere[d].image != nil && n.r.elsewhere[d].nodes.Has(n.index) // what the others write from now on
+	lost := n.r.elsewhere[d].image != nil && n.r.elsewhere[d].nodes.Has(n.index) // these nodes miss the others' later writes
 	if !lost && bytes.Equal(was, is) {
-		return // what it has not read yet stands there still
+		return // the records that it has not read yet are still there
 	}
 	delete(t.unread, [2]int{n.index, d})
 	for at := OwnSize; at < len(is); at += BlockSize {
@@ -181,8 +182,8 @@ func (o *oracle) wentBack(n *rigNode, d int, was, is []byte) {
 	}
 }
 
-// endedBack follows the I/O of a node on a device that went back under it: what it writes may destroy what would have told it,
-// both copies of its slot, and the first read that began since has to tell.
+// endedBack follows the I/O of a node on a device that went back: its writes may destroy both copies of its slot, which
+// would have shown it, and the first read that began since must show it.
 func (o *oracle) endedBack(n *rigNode, io *rigIO, c *Completion) {
 	key := [2]int{n.index, c.Device}
 	since, unread := o.back.unread[key]
@@ -204,7 +205,7 @@ func (o *oracle) promiseNothing(n *rigNode, why string) {
 	}
 }
 
-// knowsBack reports whether an agent can tell by one read of an image that it went back.
+// knowsBack reports whether one read of an image shows an agent that the image went back.
 func knowsBack(n *rigNode, d int, image []byte) bool {
 	l := &n.arb.lanes[d]
 	if l.back {
@@ -218,7 +219,7 @@ func knowsBack(n *rigNode, d int, image []byte) bool {
 			seq := recordSequence(image[at : at+BlockSize])
 			var s Slot
 			if err := DecodeSlot(image[at:at+BlockSize], n.r.sbs[d].ID, i, which, &s); err != nil && bytes.ContainsFunc(image[at:at+BlockSize], func(b rune) bool { return b != 0 }) {
-				seq = ^uint64(0) // torn, also where the sector with the sequence is missing: it tells nothing
+				seq = ^uint64(0) // torn, even if the sector with the sequence is missing: it proves nothing
 			}
 			late = late || seq != 0 && s.Late != 0
 			if seq < p.shown[which] {
@@ -235,7 +236,7 @@ func knowsBack(n *rigNode, d int, image []byte) bool {
 	return false
 }
 
-// startedBack judges an agent that starts on a device that went back.
+// startedBack evaluates the start of an agent on a device that went back.
 func (o *oracle) startedBack(n *rigNode) {
 	for d := range n.r.images {
 		if !o.back.lost[n.index].has(d) {
@@ -255,7 +256,7 @@ func (o *oracle) startedBack(n *rigNode) {
 	}
 }
 
-// steppedBack follows what an agent says of devices that went back.
+// steppedBack follows an agent's state of devices that went back.
 func (o *oracle) steppedBack(n *rigNode) {
 	lost := &o.back.lost[n.index]
 	if *lost == 0 {

@@ -10,29 +10,28 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// oracle knows what really happened on a rig and judges what the arbiters believe by it.
-// It shares no code with them.
+// oracle knows what really happened on a rig and compares the arbiters' state with it. It shares no code with them.
 type oracle struct {
 	fatal     func(format string, args ...any) // nil: keep the first violation
 	trace     func(format string, args ...any)
 	violation string
 
-	decided map[uint64]decision // by instance: what somebody took for decided
+	decided map[uint64]decision // by instance: the value that some node took for decided
 	ballots map[[2]uint64]int   // {instance, number} -> node
-	tokens  map[Token]life      // who had it last, with which view
-	named   map[Token]life      // the same, of tokens that a decision names
+	tokens  map[Token]life      // the last process with this token, and its view
+	named   map[Token]life      // the same for tokens that a decision names
 	nodes   []nodeTruth
 	backing map[backing]boottime.Instant
 
-	majority int // of the devices
+	majority int // number of devices that are a majority
 
 	back backTruth
 
 	adoptions, lost, won, outvoted, relayed, bridged int
 }
 
-// backing is what a node can bear witness to: the latest START of a landed write of its own
-// before a read by which that instance was the latest.
+// backing is the evidence that a node can give: the latest START of its own landed write before a read that showed that
+// instance as the latest.
 type backing struct {
 	node     int
 	instance uint64
@@ -40,10 +39,10 @@ type backing struct {
 
 type decision struct {
 	grant *Grant
-	since boottime.Instant // when it was first believed
+	since boottime.Instant // when the decision was first assumed
 }
 
-// life is what a token may belong to: one process with one view.
+// life is one process with one view; a token may belong to only one life.
 type life struct {
 	node    int
 	process uint64
@@ -53,27 +52,27 @@ type life struct {
 // nodeTruth is the history of one node.
 type nodeTruth struct {
 	states    []state
-	landed    boottime.Instant // START of the last write of this process that was completed on a majority, nothing having failed since
-	writing   uint64           // sequence of the newest record it submitted
-	acked     deviceSet        // devices that have it
+	landed    boottime.Instant // START of the last write of this process that was completed on a majority, if none has failed since
+	writing   uint64           // sequence of the newest submitted record
+	acked     deviceSet        // devices that have that record
 	first     boottime.Instant // earliest START of those writes
 	reading   uint64           // transfer of the newest read
-	shown     boottime.Instant // the same as of the last completed read
+	shown     boottime.Instant // value of landed at the last completed read
 	readStart boottime.Instant
-	latest    uint64 // greatest instance this process took for decided
-	lapsed    Token  // this process let a grant to it run out
+	latest    uint64 // greatest instance that this process took for decided
+	lapsed    Token  // a grant to this token has run out in this process
 
 	start [MaxDevices]shownStart // by device
 }
 
 // shownStart is what the reads of a device have shown of its first blocks.
 type shownStart struct {
-	ours bool // the last one that ended showed this group's superblock,
+	ours bool // the last completed read showed this group's superblock
 	at   boottime.Instant
 }
 
-// state is what a node's token and view were from an instant on. No boot: it did not run. No token: it
-// had not claimed its slot yet.
+// state holds a node's token and view from an instant on. No boot: the node did not run. No token: it had not claimed
+// its slot yet.
 type state struct {
 	from  boottime.Instant
 	boot  uint64
@@ -85,14 +84,14 @@ func newOracle(n, devices int) oracle {
 	return oracle{majority: devices/2 + 1, decided: map[uint64]decision{}, ballots: map[[2]uint64]int{}, tokens: map[Token]life{}, named: map[Token]life{}, backing: map[backing]boottime.Instant{}, nodes: make([]nodeTruth, n), back: backTruth{lost: make([]deviceSet, n), unread: map[[2]int]boottime.Instant{}}}
 }
 
-// add notes a violation of what storage that keeps its word is needed for (see wentBack).
+// add records a violation of a promise that needs correct storage (see wentBack).
 func (o *oracle) add(format string, args ...any) {
 	if o.back.unpromised == "" {
 		o.must(format, args...)
 	}
 }
 
-// must notes a violation of what is promised whatever the storage does.
+// must records a violation of a promise that does not depend on the storage.
 func (o *oracle) must(format string, args ...any) {
 	if o.violation == "" {
 		o.violation = fmt.Sprintf(format, args...)
@@ -115,7 +114,7 @@ func (o *oracle) killed(n *rigNode) {
 	t.states = append(t.states, state{from: n.r.now})
 }
 
-// submitted judges an I/O: one at a time, and writes in this node's slot only.
+// submitted checks an I/O: only one at a time, and writes only to this node's slot.
 func (o *oracle) submitted(n *rigNode, op *Op) {
 	if n.ios[op.Device] != nil {
 		o.must("n%d: a second I/O while one is in flight", n.index)
@@ -147,8 +146,8 @@ func (o *oracle) submitted(n *rigNode, op *Op) {
 	}
 }
 
-// completed notes what a completed I/O proves. A node that renews its anchor has concluded
-// from a read what the latest decision is.
+// completed records what a completed I/O proves. A node that renews its anchor has determined the latest decision from
+// a read.
 func (o *oracle) completed(n *rigNode, io *rigIO, c *Completion, renewed bool) {
 	t := &o.nodes[n.index]
 	o.sawStart(n, io, c)
@@ -170,8 +169,8 @@ func (o *oracle) completed(n *rigNode, io *rigIO, c *Completion, renewed bool) {
 	a := n.arb
 	if renewed && a.anchor != 0 {
 		o.backing[backing{n.index, a.lease.latest}] = t.shown
-		// An agent that was restarted on a device that went back believes what it reads. Its token has moved on, and it begins no
-		// ballot by that device (B11).
+		// An agent that was restarted on a device that went back accepts what it reads. Its token has changed, and it
+		// begins no ballot with that device (B11).
 		for inst, d := range o.decided {
 			if restarted := o.back.lost[n.index] != 0 && a.legacy.late != 0; !restarted && inst > a.lease.latest && d.since < t.readStart {
 				o.add("n%d concludes from a read that instance %d is the latest decision, and %d was decided before that", n.index, a.lease.latest, inst)
@@ -181,7 +180,7 @@ func (o *oracle) completed(n *rigNode, io *rigIO, c *Completion, renewed bool) {
 	o.believes(n, a.lease.latest, a.lease.grant)
 }
 
-// sawStart notes what an I/O has shown of the first blocks of a device. Schedules put something else into both of them.
+// sawStart records what an I/O has shown of the first blocks of a device. Schedules overwrite both of them.
 func (o *oracle) sawStart(n *rigNode, io *rigIO, c *Completion) {
 	start := c.Own
 	if c.Kind == OpRead && io.op.Offset == 0 {
@@ -193,7 +192,7 @@ func (o *oracle) sawStart(n *rigNode, io *rigIO, c *Completion) {
 	seen := &o.nodes[n.index].start[c.Device]
 	own, blank := 0, make([]byte, BlockSize)
 	seen.ours = true
-	for at := 0; at < OwnSize; at += BlockSize { // a read may come upon one block zeroed and the other not yet
+	for at := 0; at < OwnSize; at += BlockSize { // a read may see one block zeroed and the other not yet
 		switch block := start[at : at+BlockSize]; {
 		case bytes.Equal(block, n.r.own[c.Device][at:at+BlockSize]):
 			own++
@@ -224,7 +223,7 @@ func (o *oracle) believes(n *rigNode, inst uint64, g *Grant) {
 	}
 }
 
-// stepped judges the state of an arbiter after a step.
+// stepped checks the state of an arbiter after a step.
 func (o *oracle) stepped(n *rigNode, before *Output) {
 	t, a, now := &o.nodes[n.index], n.arb, n.r.now
 	inst, g := a.Decision()
@@ -258,8 +257,8 @@ func (o *oracle) stepped(n *rigNode, before *Output) {
 	}
 }
 
-// checkToken: a token belongs to one view of one process, for good (L1). A token that no
-// slot ever showed may be taken again by the next process: no grant can name it.
+// checkToken: a token belongs to one view of one process, for good (L1). The next process may reuse a token that no
+// slot ever showed: no grant can name it.
 func (o *oracle) checkToken(n *rigNode, token Token) {
 	if token == (Token{}) {
 		return
@@ -320,7 +319,7 @@ func (o *oracle) checkWon(n *rigNode) {
 	}
 }
 
-// backed is the latest write by which another holder can vouch for the instance.
+// backed returns the latest write by which another holder can vouch for the instance.
 func (o *oracle) backed(n *rigNode, inst uint64, g *Grant) (by boottime.Instant) {
 	for _, h := range g.Holders {
 		if int(h.Slot) != n.index {

@@ -8,30 +8,30 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// A LUN can become somebody else's while agents run: it is formatted on another host, zeroed, mapped to another
-// group. Nobody believes what the agents write then, and their writes destroy what is there now. So no write is begun unless a
-// read that ended within the last heartbeat has shown this group's superblock (B10). Every I/O of an arbiter is
-// handed out by handOut, and this is checked there, for each device separately. Slots, echo blocks, sentences, the
-// record of a stop, and what a device that was away gets later all pass through it.
+// A LUN can get another owner while agents run: it is formatted on another host, zeroed, or mapped to another group.
+// The agents' writes are then useless, and destroy the new owner's data. So a write begins only if a read that ended
+// within the last heartbeat has shown this group's superblock (B10). handOut hands out every I/O of an arbiter, and
+// checks this for each device separately. All writes pass through it: slots, echo blocks, sentences, the record of a
+// stop, and the writes that a device missed during an outage.
 //
-// A read of the table shows the superblock too. Otherwise it is read in parallel with another I/O, for the writes
-// that follow, or a read of the superblock alone comes right before the write, except on a device so slow that each
-// I/O counts. A device that has shown something else is asked once a heartbeat, until it shows the right
-// superblock again. B1 to B9 treat that as an outage: they only know writes that do not land.
+// A read of the table also shows the superblock. Otherwise the superblock is read in parallel with another I/O, for the
+// writes that follow, or alone right before the write. The latter is avoided on a device so slow that each I/O counts.
+// A device that has shown something else is read once per heartbeat, until it shows the right superblock again. For B1
+// to B9 this is an outage: writes that do not land.
 //
-// A read that fails shows nothing, and neither does a superblock both of whose copies are damaged (B9). That is not a
-// reason to call the LUN a different one, and not a reason to write either: a node that cannot read cannot get a grant,
-// live by a grant, or know what its writes hit, and its slot would only keep others waiting.
+// A failed read proves nothing, and neither does a superblock with two damaged copies (B9). Neither means that the LUN
+// is a different one, but neither allows a write: a node that cannot read cannot get a grant, live by a grant, or know
+// what its writes overwrite, and its slot would only make others wait.
 
 // ErrNotOurs says that the device has something other than this group's superblock.
 var ErrNotOurs = errors.New("the LUN is no longer ours")
 
-// OwnSuperblock judges the start of a device, both copies of the superblock, by what its superblock was. No error: it is
-// still that one, and worn says why one copy does not count; nil: both do. The error wraps ErrNotOurs if the
-// superblock is another one or gone, and does not if that cannot be told.
+// OwnSuperblock checks whether the start of a device, with both copies of the superblock, still has the known
+// superblock. If it has, err is nil, and worn tells why one copy does not count; nil: both count. The error wraps
+// ErrNotOurs if the superblock is another one or gone, but not if that is unknown.
 //
-// One copy is enough if the other is damaged or blank: a bad block does that. It is not enough if the other was
-// overwritten by something else, because partition tables, md and LVM touch only one of them.
+// One copy is enough if the other is damaged or blank, which a bad block may cause. It is not enough if the other was
+// overwritten with other data, because partition tables, md and LVM overwrite only one of them.
 func OwnSuperblock(data []byte, id [16]byte, slots int) (worn, err error) {
 	if len(data) < superblockBlocks*BlockSize {
 		return nil, fmt.Errorf("read superblock: %d bytes", len(data))
@@ -62,7 +62,7 @@ func OwnSuperblock(data []byte, id [16]byte, slots int) (worn, err error) {
 	return nil, fmt.Errorf("read superblock: %w", worn)
 }
 
-// showed notes what the start of a device, as a read that ended well brought it, shows of its superblock.
+// showed records what a successful read of the start of a device shows of its superblock.
 func (a *Arbiter) showed(d int, ended boottime.Instant, start []byte) error {
 	l := &a.lanes[d]
 	dev := &a.table.devices[d]
@@ -85,12 +85,12 @@ func (a *Arbiter) mayWrite(now boottime.Instant, d int) bool {
 	return !l.ours.IsZero() && now.Sub(l.ours) <= a.trusted(d)
 }
 
-// barred reports whether a device can be given no write now, nor be asked yet whether it may.
+// barred reports whether no write may go to a device now, and its superblock must not be read again yet either.
 func (a *Arbiter) barred(now boottime.Instant, d int) bool {
 	return !a.mayWrite(now, d) && now < a.lanes[d].askAgain
 }
 
-// ask reads the superblock of a device that may be given no write else.
+// ask reads the superblock of a device that may get no write before that.
 func (a *Arbiter) ask(now boottime.Instant, d int) {
 	l := &a.lanes[d]
 	if l.echo = false; now < l.askAgain {
@@ -101,12 +101,12 @@ func (a *Arbiter) ask(now boottime.Instant, d int) {
 	a.give(now, d, Op{Kind: OpRead, Length: OwnSize})
 }
 
-// slow reports whether a device takes a good part of a heartbeat for an I/O, by the latest ones.
+// slow reports whether the latest I/Os of a device took more than a tenth of a heartbeat.
 func (a *Arbiter) slow(d int) bool { return a.lanes[d].took > a.timing.Heartbeat/10 }
 
-// trusted is how long a read of the superblock counts for the writes after it. While all are in view a device that is not
-// slow is read right before: what a write may still hit is what somebody formats in that moment. Else each I/O counts, and
-// the table is read after each write anyway.
+// trusted returns how long a read of the superblock counts for the writes after it. While all members are in view, the
+// superblock of a device that is not slow is read right before a write: the write can then only hit data if the device
+// is formatted at that very moment. Otherwise each I/O counts, and the table is read after each write anyway.
 func (a *Arbiter) trusted(d int) time.Duration {
 	if a.slow(d) || a.claim != claimActive || a.view.Len() < a.expected {
 		return a.timing.Heartbeat
@@ -114,16 +114,16 @@ func (a *Arbiter) trusted(d int) time.Duration {
 	return a.timing.Heartbeat / 10
 }
 
-// askBeside has the superblock read together with an I/O that does not show it, for the writes that follow: after the read of
-// echo blocks comes a write of one, and on a slow device each I/O that need not be waited for counts.
+// askBeside adds a read of the superblock to an I/O that does not include it, for the writes that follow: after a read
+// of echo blocks comes a write of one, and on a slow device each avoided wait counts.
 func (a *Arbiter) askBeside(now boottime.Instant, d int, op *Op) {
 	l := &a.lanes[d]
 	late := now.Sub(l.ours) > a.timing.Heartbeat/10
 	op.Own = op.Kind == OpRead && op.Offset > 0 && late || (op.Kind == OpWrite || op.Offset > 0) && a.slow(d)
 }
 
-// asked takes the answer. The pending write is handed out by the next dispatch, or has failed before it began: it
-// will not land.
+// asked handles the result of ask. The pending write is handed out by the next dispatch, or has failed before it began:
+// it will not land.
 func (a *Arbiter) asked(c *Completion) {
 	l := &a.lanes[c.Device]
 	err := c.Err
@@ -144,7 +144,7 @@ func (a *Arbiter) asked(c *Completion) {
 	}
 }
 
-// lost is what most devices show in place of this group's superblock, or nil.
+// lost returns what most devices show instead of this group's superblock, or nil.
 func (a *Arbiter) lost() (err error) {
 	usable := 0
 	for d := range a.lanes {
@@ -160,8 +160,8 @@ func (a *Arbiter) lost() (err error) {
 	return err
 }
 
-// Worn says why one copy of the superblock of a device does not count, while the other one does; nil: both do.
+// Worn returns why one copy of the superblock of a device does not count, while the other one does; nil: both count.
 func (a *Arbiter) Worn(d int) error { return a.lanes[d].worn }
 
-// Foreign says what the latest usable read showed in place of this group's superblock, or nil.
+// Foreign returns what the latest usable read showed instead of this group's superblock, or nil.
 func (a *Arbiter) Foreign(d int) error { return a.lanes[d].foreign }

@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// replaced is what may stand at the start of a device in place of the group's superblock.
+// replaced returns data that may be at the start of a device instead of the group's superblock.
 func replaced(r *rig, d, kind int) []byte {
 	start := make([]byte, OwnSize)
 	switch kind {
@@ -26,10 +26,10 @@ func replaced(r *rig, d, kind int) []byte {
 	case 2: // a file system
 		copy(start[1024+56:], "\x53\xEF")
 		copy(start[BlockSize:], "group descriptors")
-	case 3: // a partition table, which leaves the second copy as it is
+	case 3: // a partition table, which does not change the second copy
 		copy(start[BlockSize:], r.own[d][BlockSize:])
 		copy(start[510:], "\x55\xAA")
-	case 4: // what leaves the first copy as it is
+	case 4: // data that does not change the first copy
 		copy(start, r.own[d][:BlockSize])
 		copy(start[BlockSize:], "\xFC\x4E\x2B\xA9")
 	}
@@ -38,7 +38,7 @@ func replaced(r *rig, d, kind int) []byte {
 
 const replacements = 5
 
-// replace makes a device somebody else's, or gives it back.
+// replace gives a device another owner, or restores it.
 func (r *rig) replace(d, kind int) {
 	copy(r.images[d], replaced(r, d, kind))
 	r.trace("device %d is somebody else's, kind %d", d, kind)
@@ -48,7 +48,7 @@ func (r *rig) giveBack(d int) {
 	copy(r.images[d], r.own[d])
 }
 
-// replace turns a device over to somebody else and back, in some schedules.
+// replace gives a device another owner and restores it, in some schedules.
 func (e *explorer) replace() {
 	if e.foreign == nil || e.foreign.IntN(60) > 0 {
 		return
@@ -61,8 +61,8 @@ func (e *explorer) replace() {
 	}
 }
 
-// Guard: B10. A LUN that has become somebody else's is not written to, at rest and in a tie, and is used again when it
-// shows the right superblock. The oracle looks at each write.
+// Guard: B10. A LUN that has got another owner is not written, neither at rest nor in a tie, and is used again when it
+// shows the right superblock. The oracle checks each write.
 func TestNoWriteOnAForeignLUN(t *testing.T) {
 	for kind := range replacements {
 		for _, tied := range []bool{false, true} {
@@ -73,7 +73,7 @@ func TestNoWriteOnAForeignLUN(t *testing.T) {
 			r.run(700 * time.Millisecond)
 			r.replace(0, kind)
 			stands := slices.Clone(r.images[0])
-			r.run(2 * time.Second) // what was begun before a read showed it
+			r.run(2 * time.Second) // I/O that began before a read showed it
 			seen := slices.Clone(r.images[0])
 			r.run(time.Minute)
 			if !slices.Equal(seen, r.images[0]) || !slices.Equal(stands[:OwnSize], seen[:OwnSize]) {
@@ -95,7 +95,7 @@ func TestNoWriteOnAForeignLUN(t *testing.T) {
 	}
 }
 
-// Guard: B9. The read that shows another superblock says nothing of the slots.
+// Guard: B9. A read that shows another superblock proves nothing about the slots.
 func TestTableOfAForeignLUNIsNotTaken(t *testing.T) {
 	for kind := range replacements {
 		r := startedRig(t, 2)
@@ -111,8 +111,8 @@ func TestTableOfAForeignLUNIsNotTaken(t *testing.T) {
 	}
 }
 
-// Guard: B10, B9. What cannot be read is not another LUN, and nothing is written either. One damaged or zeroed copy of the
-// superblock is neither.
+// Guard: B10, B9. An unreadable LUN does not count as another one, but is not written either. With one damaged or
+// zeroed copy of the superblock, the LUN is still ours.
 func TestOwnSuperblock(t *testing.T) {
 	r := newRig(2, rigTiming())
 	damaged := func(change func(start []byte)) []byte {
@@ -147,7 +147,8 @@ func TestOwnSuperblock(t *testing.T) {
 	}
 }
 
-// Guard: B10, B8. Of three devices one that is somebody else's is left alone, whatever it owes, and the others go on.
+// Guard: B10, B8. If one of three devices has another owner, it is not written, even if it missed records, and the
+// others go on.
 func TestForeignDeviceOfASet(t *testing.T) {
 	r := startedSet(t)
 	r.replace(1, 2)
@@ -167,7 +168,7 @@ func TestForeignDeviceOfASet(t *testing.T) {
 	}
 }
 
-// Guard: B10. A path on which reads fail gets no writes: nobody knows whose blocks they would hit.
+// Guard: B10. A path on which reads fail gets no writes: they could overwrite another owner's blocks.
 func TestNoWriteWhereReadsFail(t *testing.T) {
 	r := startedRig(t, 2)
 	n := r.nodes[0]
@@ -181,7 +182,7 @@ func TestNoWriteWhereReadsFail(t *testing.T) {
 				r.lose(0, false)
 				continue
 			}
-			n.ios[0].op.Own = false // that read fails as well
+			n.ios[0].op.Own = false // that read also fails
 			writes++
 			r.complete(0)
 		}
@@ -191,13 +192,13 @@ func TestNoWriteWhereReadsFail(t *testing.T) {
 	}
 }
 
-// A device whose identity changes is out until it has its own superblock again; the node goes on with two, and does
-// not arbitrate with one.
+// A device whose identity changes does not count until it has its own superblock again; the node goes on with two
+// devices, and does not arbitrate with one.
 func TestExchangedDeviceIsOut(t *testing.T) {
 	r := startedSet(t)
 	n := r.nodes[0]
 	was := append([]byte(nil), r.images[2]...)
-	copy(r.images[2], r.images[1]) // somebody copied device 1 over device 2
+	copy(r.images[2], r.images[1]) // device 1 was copied over device 2
 	r.setView(0, 0)
 	r.run(3 * time.Second)
 	if !n.out.Healthy || !errors.Is(n.arb.Foreign(2), ErrNotOurs) || n.under(OpWrite).has(2) {
@@ -210,7 +211,7 @@ func TestExchangedDeviceIsOut(t *testing.T) {
 		t.Errorf("healthy %v, lost %v", n.out.Healthy, n.arb.lost())
 	}
 	copy(r.images[1], other)
-	copy(r.images[2], was) // both have gone back, too (B11)
+	copy(r.images[2], was) // both devices have also gone back (B11)
 	r.setView(0, 0, 1)
 	r.run(5 * time.Second)
 	if !n.out.Healthy || n.arb.Foreign(1) != nil || n.arb.Foreign(2) != nil {
@@ -218,16 +219,16 @@ func TestExchangedDeviceIsOut(t *testing.T) {
 	}
 }
 
-// Guard: B10. A read that shows something else ends the permission that an earlier one gave, at once.
+// Guard: B10. A read that shows another superblock ends the permission of an earlier read at once.
 func TestForeignReadEndsThePermission(t *testing.T) {
 	r := startedRig(t, 4)
 	n := r.nodes[0]
-	r.setView(0, 0, 1) // a tie: reads twice a heartbeat
+	r.setView(0, 0, 1) // a tie: two reads per heartbeat
 	r.hold(1 << 62)
 	r.until(t, 0, OpWrite)
 	r.until(t, 0, OpRead)
 	r.complete(0)
-	r.until(t, 0, OpRead) // the next one, half a heartbeat later
+	r.until(t, 0, OpRead) // the next read, half a heartbeat later
 	r.replace(0, 0)
 	r.complete(0)
 	stands := slices.Clone(r.images[0])
@@ -237,7 +238,8 @@ func TestForeignReadEndsThePermission(t *testing.T) {
 	}
 }
 
-// Guard: B10, B9. Both copies of the superblock are damaged: nobody calls the LUN another one, and nobody writes to it.
+// Guard: B10, B9. If both copies of the superblock are damaged, the LUN does not count as another one, but is not
+// written.
 func TestNoWriteOnADamagedSuperblock(t *testing.T) {
 	r := startedRig(t, 2)
 	r.images[0][100] ^= 1
@@ -252,8 +254,8 @@ func TestNoWriteOnADamagedSuperblock(t *testing.T) {
 	}
 }
 
-// Guard: B10. A write hangs for longer than a heartbeat, and the superblock was read when it began: what stands there by now
-// nobody has looked at.
+// Guard: B10. If a write hangs for longer than a heartbeat, the superblock that was read when it began no longer counts
+// for the next write.
 func TestALookFromBeforeAWriteThatHungIsOld(t *testing.T) {
 	r := startedRig(t, 2)
 	n := r.nodes[0]

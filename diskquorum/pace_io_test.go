@@ -7,7 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// slowed has a node measure I/O of that length.
+// slowed makes a node measure I/Os of that length.
 func (n *rigNode) slowed(now boottime.Instant, io time.Duration) {
 	for range 40 {
 		n.arb.pace.note(now, OpWrite, io)
@@ -15,8 +15,8 @@ func (n *rigNode) slowed(now boottime.Instant, io time.Duration) {
 	}
 }
 
-// Guard: one proposer at a time. A node that sees another one at a ballot leaves it the time of one, by the I/O that it
-// measures itself, counted from the last step of it; and a ballot whose owner does not move, none.
+// Guard: one proposer at a time. A node that sees another node's ballot waits for the time of one ballot, by its own
+// measured I/O, counted from the ballot's last step. If the ballot's owner does not write, it does not wait.
 func TestBallotUnderWayIsLeftAlone(t *testing.T) {
 	r := duel(t)
 	a := r.nodes[0].arb
@@ -48,7 +48,7 @@ func TestBallotUnderWayIsLeftAlone(t *testing.T) {
 	}
 }
 
-// earlyBallot has node 0 of 2 | 2 write phase 1 with its second heartbeat, before node 1 has written its own.
+// earlyBallot lets node 0 of 2 | 2 write phase 1 with its second heartbeat, before node 1 has written its second one.
 func earlyBallot(t *testing.T) *rig {
 	t.Helper()
 	r := startedRig(t, 4)
@@ -72,8 +72,8 @@ func earlyBallot(t *testing.T) *rig {
 	return r
 }
 
-// Guard: L5. Where I/O is slow, phase 1 may be written before the half has settled, and is read until it has: no value
-// before.
+// Guard: L5. If I/O is slow, phase 1 may be written before the half has settled. Its read is repeated until the half
+// has settled; no value is proposed before.
 func TestEarlyPhaseOnePutsNothingForward(t *testing.T) {
 	r := earlyBallot(t)
 	n := r.nodes[0]
@@ -99,8 +99,8 @@ func TestEarlyPhaseOnePutsNothingForward(t *testing.T) {
 	}
 }
 
-// A member that does not write again holds a ballot that came early up no longer than a ballot takes: the heartbeats of
-// this node wait meanwhile.
+// A member that does not write again delays an early ballot for no longer than a ballot takes, because this node's
+// heartbeats wait during that time.
 func TestEarlyPhaseOneIsGivenUp(t *testing.T) {
 	r := earlyBallot(t)
 	n := r.nodes[0]
@@ -117,8 +117,9 @@ func TestEarlyPhaseOneIsGivenUp(t *testing.T) {
 	t.Errorf("phase %d, value %v, %v after the ballot was to be over", n.arb.prop.phase, n.arb.ballot.Value, r.now.Sub(limit))
 }
 
-// A LUN that answers, but too slowly for an equal split to be decided within A, is in trouble, and is not lost: the node
-// takes part in a decision all the same, and tells its peers that it has the LUN. A minute after it, it is in order.
+// If a LUN answers too slowly for an equal split to be decided within A, there is a warning, but the LUN is not lost:
+// the node still takes part in a decision, and tells its peers that it has the LUN. A minute after the slow I/O, the
+// warning ends.
 func TestTooSlowIsNotLost(t *testing.T) {
 	for _, c := range []struct {
 		io   time.Duration
@@ -138,7 +139,7 @@ func TestTooSlowIsNotLost(t *testing.T) {
 	}
 }
 
-// One I/O that hung says nothing of those after it: a path that failed over is in order as soon as it works.
+// One hung I/O proves nothing about later ones: after a path failover, the LUN is healthy as soon as it works.
 func TestOneHungIOIsNotSlow(t *testing.T) {
 	s := newSlow(5 * time.Millisecond)
 	for s.now < boottime.Instant(time.Hour+60*time.Second) {
@@ -177,7 +178,8 @@ func TestSlowestRound(t *testing.T) {
 	}
 }
 
-// Guard: E3. A sentence has landed only with the write that has it, and not with a slot that could not be written.
+// Guard: E3. A sentence has landed only if the write that contains it succeeded, even if the slot in the same operation
+// could not be written.
 func TestBlockBesideAFailedWrite(t *testing.T) {
 	for _, failed := range []bool{true, false} {
 		s := newSlow(900 * time.Millisecond)

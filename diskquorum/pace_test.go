@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A path that fails reads at once, and writes not at all, must not be asked without a pause:
-// somebody is out of view, so that every write is to be followed by a read.
+// If reads on a path fail at once while writes succeed, reads must not be repeated without a pause: a member is
+// missing, so every write is followed by a read.
 func TestFailingReadsArePaced(t *testing.T) {
 	for _, stop := range []bool{false, true} {
 		r := startedRig(t, 3)

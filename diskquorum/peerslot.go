@@ -16,17 +16,17 @@ func (a *Arbiter) PeerSlot(name string) (rec *Slot, ok bool) {
 	return a.table.entries[i].record(), true
 }
 
-// Pause is what the reads since an instant show of a peer's slot.
+// Pause is what the reads since an instant show about a peer's slot.
 type Pause struct {
 	Record *Slot // the latest readable one; nil: none. Valid until the next call of Complete
 	Looked bool  // a read that began after the instant was completed, and reads go on
-	Still  bool  // Record has been the same since, for as long as a running node may leave its slot alone
-	Moved  bool  // Record was written after the instant, or landed then
-	Reads  bool  // as Looked, also where there is no Record
-	Torn   bool  // the latest read could not tell a slot that may be this one: it may be just being written
+	Still  bool  // Record has not changed since, for as long as a running node may leave its slot unchanged
+	Moved  bool  // Record was written, or landed, after the instant
+	Reads  bool  // as Looked, even if there is no Record
+	Torn   bool  // in the latest read, a slot that may be the peer's was unknown: it may have been written at that moment
 }
 
-// PeerPause looks whether a peer's slot is written since an instant.
+// PeerPause returns whether a peer's slot has been written since an instant, and what the reads show.
 func (a *Arbiter) PeerPause(now boottime.Instant, name string, since boottime.Instant) Pause {
 	start := a.table.start
 	reads := start > since && now.Sub(start) <= 3*a.timing.Heartbeat+a.timing.IOTimeout
@@ -56,9 +56,9 @@ func (a *Arbiter) Shows(name string, token Token) bool {
 	return moved && e.status == slotKnown && rec.State == SlotActive && rec.Statement.Token == token
 }
 
-// PeerWrites is what this node knows now of a peer's writing: whether its slot goes on changing, or has stood still
-// for as long as a running node may leave it alone. Neither is known while reads do not go on, or the slot is not
-// that of a node that is at work. While everybody is in view reads are rare.
+// PeerWrites returns what this node now knows about a peer's writes: whether its slot goes on changing, or has not
+// changed for as long as a running node may leave it unchanged. Both are false if there are no recent reads, or if the
+// slot is not active. While all members are in view, reads are rare.
 func (a *Arbiter) PeerWrites(now boottime.Instant, name string) (moves, still bool) {
 	i, ok := a.table.find(name)
 	e := &entry{}
@@ -71,7 +71,7 @@ func (a *Arbiter) PeerWrites(now boottime.Instant, name string) (moves, still bo
 	return a.moves(e), a.table.start.Sub(e.since) >= a.watchTime(e.record())
 }
 
-// readsGoOn is how old the latest read may be.
+// readsGoOn returns how old the latest read may be.
 func (a *Arbiter) readsGoOn() time.Duration {
 	return (fullViewReadEvery+2)*a.timing.Heartbeat + a.timing.IOTimeout
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Guard: a slot that goes on changing is told from one that stands still, and from one of which this node knows nothing at
-// this moment: it reads no more, or the owner has stopped.
+// Guard: three kinds of slots are distinguished: one that goes on changing, one that does not change, and one that is
+// unknown at this moment because the node no longer reads, or the owner has stopped.
 func TestPeerWrites(t *testing.T) {
 	r := startedRig(t, 4)
 	expect := func(when string, p int, moves, still bool) {
@@ -38,7 +38,8 @@ func TestPeerWrites(t *testing.T) {
 	expect("alive, and this node reads no more", 3, false, false)
 }
 
-// Guard: the slot of a node is the lowest one that the latest read shows as its own, as a look at all of them would find.
+// Guard: the slot of a node is the lowest one that the latest read shows as its own, as a search of all slots would
+// find.
 func TestSlotIsFoundByItsOwner(t *testing.T) {
 	p := newPhoto(t)
 	put := func(slot int, sequence uint64, state SlotState, name string) {

@@ -8,34 +8,34 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Token is netgossip.Token: what a grant names.
+// Token is netgossip.Token, which grants name.
 type Token = netgossip.Token
 
 // Superblock describes a formatted LUN. `fencectl lun init` is its only writer.
 type Superblock struct {
 	Version   uint16
-	ID        [16]byte // random, new with each init and for each device: distinguishes a re-formatted LUN from the old one
+	ID        [16]byte // random, different for each init and each device: distinguishes a re-formatted LUN from the old one
 	Cluster   string   // at most 64 bytes
 	NodeGroup string   // at most 64 bytes
 	Slots     int      // 2..MaxSlots
 	Created   int64    // Unix seconds, for people only
 
-	// A LUN of three devices is a set: they share SetID, and each knows its place. All
-	// three fields are zero for a LUN of one device.
-	SetID   [16]byte // random, new with each init of the set
+	// A LUN of three devices is a set: the devices share SetID, and each has its place in it. All three fields are zero
+	// for a LUN of one device.
+	SetID   [16]byte // random, different for each init of the set
 	Devices int      // 3
 	Device  int      // 0..2
 }
 
-// SetSize is the number of devices of the LUN that the superblock belongs to.
+// SetSize returns the number of devices of the LUN to which the superblock belongs.
 func (sb *Superblock) SetSize() int { return max(1, sb.Devices) }
 
-// SlotState is the life of a slot.
+// SlotState is the state of a slot in its life cycle.
 type SlotState uint8
 
 const (
 	SlotFree     SlotState = iota // never written (all zero) or given back
-	SlotClaiming                  // its owner watches for a rival before it relies on it
+	SlotClaiming                  // its owner watches for a rival before it relies on the slot
 	SlotActive
 	SlotStopped // planned stop: the owner disarmed its watchdog and is away on purpose
 )
@@ -45,10 +45,10 @@ const (
 type Slot struct {
 	Index    int
 	State    SlotState
-	Sequence uint64 // greater with each write; which copy it goes to is Sequence%2
+	Sequence uint64 // greater with each write; Sequence%2 selects the copy
 	NodeName string // at most 253 bytes
 	NodeUID  string // at most 64 bytes
-	Process  uint64 // random per agent start: distinguishes two agents of one name and boot
+	Process  uint64 // random per agent start: distinguishes two agents with the same name and boot
 
 	RosterIndex int // position of the owner in its roster, which the statement's sets refer to
 	RosterSize  int
@@ -65,7 +65,7 @@ type Slot struct {
 	Ballot Ballot
 }
 
-// MachineUID is how an identity of the machine is written in a slot.
+// MachineUID returns the form in which the identity of a machine is written in a slot.
 func MachineUID(machine uint64) string {
 	if machine == 0 {
 		return ""
@@ -73,23 +73,22 @@ func MachineUID(machine uint64) string {
 	return fmt.Sprintf("%016x", machine)
 }
 
-// Machine is the identity of the machine that wrote the slot, or 0.
+// Machine returns the identity of the machine that wrote the slot, or 0.
 func (s *Slot) Machine() uint64 {
 	if len(s.NodeUID) != 16 {
 		return 0
 	}
 	machine, err := strconv.ParseUint(s.NodeUID, 16, 64)
 	if err != nil {
-		return 0 // another kind of identity: nothing to compare with
+		return 0 // another kind of identity, which cannot be compared
 	}
 	return machine
 }
 
-// Ballot is a node's part of the numbered log of decisions (Gafni & Lamport, Disk Paxos,
-// 2002): the dblock {mbal, bal, inp} of the instance it is in, and the latest decision
-// it knows.
+// Ballot is a node's part of the numbered log of decisions (Gafni & Lamport, Disk Paxos, 2002): the dblock {mbal, bal,
+// inp} of its present instance, and the latest decision that it knows.
 type Ballot struct {
-	Instance        uint64 // the instance MBal, Bal and Value belong to; 0: none entered yet
+	Instance        uint64 // the instance to which MBal, Bal and Value belong; 0: none entered yet
 	MBal            uint64
 	Bal             uint64 // 0: no value accepted in this instance
 	Value           *Grant
@@ -97,8 +96,8 @@ type Ballot struct {
 	Decided         *Grant
 }
 
-// Grant is the only kind of value the log decides: these tokens, and nobody else, may
-// feed in an equal split. It is immutable.
+// Grant is the only kind of value that the log decides: in an equal split, only the nodes with these tokens may feed.
+// It is immutable.
 type Grant struct {
 	RosterEpoch  uint64
 	RosterDigest uint64

@@ -9,8 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// risen is a granted pair whose node 0 sees everybody again, and node 1 does not: the network heals in
-// pieces.
+// risen returns a granted pair whose node 0 sees all nodes again, while node 1 does not: the network heals in pieces.
 func risen(t *testing.T) *rig {
 	t.Helper()
 	r := grantedPair(t)
@@ -20,8 +19,8 @@ func risen(t *testing.T) *rig {
 	return r
 }
 
-// Guard: L14. A holder whose partner counts a majority with it goes on, under the grant and with the token it
-// has, for as long as that lasts; and nobody else is granted meanwhile.
+// Guard: L14. A holder whose partner counts a majority that includes the holder goes on, under the grant and with its
+// token, for as long as that lasts; and no other half gets a grant in that time.
 func TestHolderGoesOnBesideAPartnerThatHasAMajority(t *testing.T) {
 	r := risen(t)
 	token := r.nodes[1].out.Token
@@ -40,8 +39,8 @@ func TestHolderGoesOnBesideAPartnerThatHasAMajority(t *testing.T) {
 	if len(r.oracle.decided) != 1 {
 		t.Errorf("%d decisions", len(r.oracle.decided))
 	}
-	// The other half is cut off again. As long as n1 has not heard that n0 lost the majority,
-	// it is a holder that may feed, so nobody is granted.
+	// The other half is cut off again. As long as n1 has not heard that n0 lost the majority, n1 is a holder that may
+	// feed, so there is no new grant.
 	r.setView(2, 2, 3)
 	r.setView(3, 2, 3)
 	r.run(10 * time.Second)
@@ -59,7 +58,7 @@ func TestHolderGoesOnBesideAPartnerThatHasAMajority(t *testing.T) {
 	}
 }
 
-// Guard: L14. What the partner must say, and what this node must have.
+// Guard: L14. What the partner must state, and what this node must have.
 func TestWhoseMajorityCounts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -90,7 +89,7 @@ func TestWhoseMajorityCounts(t *testing.T) {
 	}
 }
 
-// Guard: L14. The token moves on with the view, so this is asked for twice.
+// Guard: L14. The token changes with the view, so this is checked twice.
 func TestMajorityOfAnotherViewDoesNotCount(t *testing.T) {
 	r := risen(t)
 	r.run(time.Second)
@@ -101,8 +100,8 @@ func TestMajorityOfAnotherViewDoesNotCount(t *testing.T) {
 	}
 }
 
-// Guard: L14, L7. A partner that has given the grant up vouches for no write: a node that cannot write the LUN
-// itself would be taken for expired, and another half granted.
+// Guard: L14, L7. A partner that has given the grant up vouches for no write: otherwise a node that cannot write the
+// LUN itself would feed although the others take it for expired, and another half gets a grant.
 func TestHolderBesideAMajorityNeedsItsOwnWrites(t *testing.T) {
 	r := risen(t)
 	r.run(time.Second)

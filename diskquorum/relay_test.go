@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// grantedPair is a rig of four whose nodes 0 and 1 feed under a grant; 2 and 3 know that.
+// grantedPair returns a rig of four whose nodes 0 and 1 feed under a grant; nodes 2 and 3 know it.
 func grantedPair(t *testing.T) *rig {
 	t.Helper()
 	r := startedRig(t, 4)
@@ -31,8 +31,8 @@ func (r *rig) wants(t *testing.T, want ...tie.State) {
 	}
 }
 
-// A granted half lives as long as one of its members writes the LUN, whatever became of the
-// paths of the rest. The other half, which sees a holder's slot stand still, waits.
+// A granted half lives as long as one of its members writes the LUN, even if the others have lost their paths. The
+// other half, which sees that a holder's slot does not change, waits.
 func TestHalfLivesByTheWritesOfOneHolder(t *testing.T) {
 	for holder := range 2 {
 		r := grantedPair(t)
@@ -73,8 +73,8 @@ func TestHolderGoesBackToItsOwnWrites(t *testing.T) {
 	}
 }
 
-// Guard: L7. What a node tells is of its own writes, or nothing: two nodes that repeat each
-// other's word would feed for ever (counterexample 20).
+// Guard: L7. A node only reports its own writes: two nodes that repeat each other's reports would feed for ever
+// (counterexample 20).
 func TestRelayIsNotPassedOn(t *testing.T) {
 	r := grantedPair(t)
 	r.hang(0, 0)
@@ -92,8 +92,8 @@ func TestRelayIsNotPassedOn(t *testing.T) {
 	}
 }
 
-// Guard: L7. Whose word counts: that of a holder with the named token and the granted view,
-// on the decision this node has read, in the log of this LUN, with no later value accepted.
+// Guard: L7. A report counts only from a holder with the named token and the granted view, about the decision that this
+// node has read, in the log of this LUN, with no later value accepted.
 func TestWhoseRelayCounts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -120,13 +120,12 @@ func TestWhoseRelayCounts(t *testing.T) {
 			r := grantedPair(t)
 			n := r.nodes[0]
 			r.hang(0, 0)
-			r.run(r.timing.Grant - r.timing.Heartbeat) // its own last write is worth a little still
+			r.run(r.timing.Grant - r.timing.Heartbeat) // its own last write is still valid for a moment
 			if n.out.Split != tie.Won || n.arb.silent {
 				t.Fatalf("%v, silent %v", n.out.Split, n.arb.silent)
 			}
 			own := n.arb.anchor
-			// Not granted yet, as far as it knows: a holder that renounces forgets what it was told
-			// in any case.
+			// Not granted yet, as far as it knows: a holder that renounces forgets all reports anyway.
 			n.arb.relayed, n.arb.granted, n.tie = 0, false, true
 			st := *n.heard[1].statement
 			n.heard[1].statement, n.heard[1].at = &st, r.now
@@ -143,8 +142,8 @@ func TestWhoseRelayCounts(t *testing.T) {
 
 func (n *rigNode) said1() *netgossip.Statement { return n.heard[1].statement }
 
-// Guard: L1. A relay that comes when G is over brings no token back, however young the write
-// that it tells of: in between the others may have taken this node for expired.
+// Guard: L1. A relay that comes after G does not restore a token, however recent the reported write is: in between the
+// others may have taken this node for expired.
 func TestRelayDoesNotBridgeAGap(t *testing.T) {
 	r := grantedPair(t)
 	n := r.nodes[0]
@@ -166,7 +165,7 @@ func TestRelayDoesNotBridgeAGap(t *testing.T) {
 	}
 }
 
-// Guard: L1. What one token was told is worth nothing to the next one.
+// Guard: L1. Reports for one token do not count for the next one.
 func TestRelayEndsWithTheToken(t *testing.T) {
 	r := grantedPair(t)
 	n := r.nodes[0]
@@ -181,7 +180,7 @@ func TestRelayEndsWithTheToken(t *testing.T) {
 	}
 }
 
-// The word of a set of devices is about the set, on whichever of them a node has read it.
+// The log of a set of devices has one identity, no matter on which of them a node has read it.
 func TestLogIDOfASet(t *testing.T) {
 	r := newSetRig(2, 3, rigTiming())
 	for d, sb := range r.sbs {

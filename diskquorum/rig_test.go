@@ -14,26 +14,24 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// rig is a LUN in memory with arbiters on it. Nothing happens by itself: a test, or the
-// seeded scheduler of explore_test.go, moves the time, steps the arbiters and decides what
-// becomes of every I/O, sector by sector. An oracle looks at every step (oracle_test.go).
+// rig is a LUN in memory with arbiters on it. Nothing happens by itself: a test, or the seeded scheduler of
+// explore_test.go, advances the clock, steps the arbiters and decides the result of every I/O, sector by sector. An
+// oracle checks every step (oracle_test.go).
 //
 // # Faults
 //
-// An I/O takes as long as it likes. The sectors of a write land one by one and in any
-// order, and the blocks of a read are looked at likewise. A write that is reported as
-// failed may have landed in part, and the rest is lost or lands at any later time. An agent
-// can be killed at any moment; its write is then under way still. An agent of the same boot
-// gets the slot's lock only when that write has ended; one of another boot gets it at once,
-// and the write may land later.
+// An I/O may take any time. The sectors of a write land one by one and in any order, and so are the blocks of a read
+// copied. A write that is reported as failed may have partly landed, and the rest is lost or lands at any later time.
+// An agent can be killed at any moment; its write is then still under way. An agent of the same boot gets the slot's
+// lock only when that write has ended; one of another boot gets it at once, and the write may land later.
 //
 // Any number of writes of a slot may land late, to both copies and on each device, in any
 // order, in parts, and up to lateWrite after they failed.
 //
-// The limit: what an agent leaves behind when it dies (bury).
+// The late writes that an agent leaves behind when it dies are limited (bury).
 //
-// With three devices all this happens on each of them apart. No device is ever whole by
-// promise: that at least two of three are is what the arbiters must wait for.
+// With three devices, all this happens on each of them separately. No device is guaranteed to work: the arbiters must
+// wait until at least two of three do.
 type rig struct {
 	now    boottime.Instant
 	timing Timing
@@ -45,7 +43,7 @@ type rig struct {
 
 	elsewhere []elsewhere // by device
 	nodes     []*rigNode
-	late      []*rigIO // writes nobody waits for that may still land
+	late      []*rigIO // writes for which no agent waits, but which may still land
 	oracle    oracle
 	logf      func(format string, args ...any) // nil: no trace
 	nonce     uint64
@@ -70,11 +68,11 @@ type rigNode struct {
 	quorum   int // 0: more than half
 
 	out      Output
-	said     netgossip.Statement // what peers hear
+	said     netgossip.Statement // the statement that peers hear
 	heard    []heard
 	ios      []*rigIO  // by device
-	orphans  []*rigIO  // the writes of a killed agent of this boot: the kernel has them still
-	hangs    deviceSet // paths on which nothing ends
+	orphans  []*rigIO  // the writes of a killed agent of this boot: the kernel still has them
+	hangs    deviceSet // paths on which no I/O ends
 	wantLock bool
 	locked   []bool
 	readBufs [][]byte
@@ -91,14 +89,14 @@ type rigIO struct {
 	op      Op
 	node    int
 	started boottime.Instant
-	data    []byte // of a write, or what a read has seen so far
-	todo    uint32 // write: sectors that have not landed; read: blocks not looked at
+	data    []byte // data of a write, or the data that a read has copied so far
+	todo    uint32 // write: sectors that have not landed; read: blocks that have not been copied
 	failed  boottime.Instant
 }
 
 var errRigIO = errors.New("input/output error")
 
-// rigRoster is the list of n nodes as one of them has it.
+// rigRoster returns the list of n nodes, for the node self.
 func rigRoster(n, self int) *roster.Roster {
 	members := make([]roster.Member, n)
 	for i := range members {
@@ -157,8 +155,8 @@ func newSetRig(n, devices int, timing Timing) *rig {
 	return r
 }
 
-// startedRig is a rig whose agents all run and have claimed their slots. A violation that
-// the oracle finds fails the test at once.
+// startedRig returns a rig whose agents all run and have claimed their slots. A violation that the oracle finds fails
+// the test at once.
 func startedRig(t *testing.T, n int) *rig {
 	t.Helper()
 	r := newRig(n, rigTiming())
@@ -170,7 +168,7 @@ func startedRig(t *testing.T, n int) *rig {
 	return r
 }
 
-// rigWrites is how many writes each slot of a started rig has behind it, about.
+// rigWrites is about how many writes each slot of a started rig has had.
 const rigWrites = 1000
 
 func (r *rig) startAll() {
@@ -225,10 +223,9 @@ func (r *rig) kill(i int) {
 	r.oracle.killed(n)
 }
 
-// bury keeps the limit of what an agent that dies leaves behind, on each device. Its writes that
-// may land late may be of both copies only if its records said so, and then one that did not
-// yet, which would show the next agent a slot without that word when it lands, is not followed
-// by another one of its copy.
+// bury limits the late writes that a dying agent leaves behind, on each device. They may be to both copies only if its
+// records stated failed writes. If a record without that statement may still land, it must be the last write to its
+// copy: otherwise it could hide the statement from the next agent.
 func (r *rig) bury(n *rigNode) {
 	for d := range n.ios {
 		var of [copiesPerSlot][]*rigIO
@@ -261,8 +258,8 @@ func (r *rig) drop(n *rigNode, io *rigIO) {
 	}
 }
 
-// reboot gives a node whose agent does not run another boot. What its last write has not
-// landed yet may land late, or is lost.
+// reboot gives a node without a running agent another boot. The part of its last write that has not landed may land
+// late, or is lost.
 func (r *rig) reboot(i int, late bool) {
 	n := r.nodes[i]
 	if n.arb != nil {
@@ -286,7 +283,7 @@ func (n *rigNode) Statement(peer int) (*netgossip.Statement, boottime.Instant) {
 // Relay makes a rigNode the evidence of its arbiter.
 func (n *rigNode) Relay(peer int) netgossip.Relay { return n.heard[peer].relay }
 
-// statement is what the node says of itself, as watchdog.Core would compose it.
+// statement returns the node's statement about itself, as watchdog.Core would compose it.
 func (n *rigNode) statement() netgossip.Statement {
 	return netgossip.Statement{
 		Boot: n.boot, RosterEpoch: n.roster.Epoch, RosterDigest: n.roster.Digest, Token: n.out.Token,
@@ -295,7 +292,7 @@ func (n *rigNode) statement() netgossip.Statement {
 	}
 }
 
-// step steps an arbiter and takes the I/O it wants.
+// step steps an arbiter and starts the I/O that it requests.
 func (r *rig) step(i int) *Output {
 	n := r.nodes[i]
 	half := 2*n.view.Len() == len(r.nodes)
@@ -318,7 +315,7 @@ func (r *rig) step(i int) *Output {
 		r.submit(n, &n.out.Ops[k])
 	}
 	if n.out.Lock >= 0 {
-		n.wantLock = true // also of one that it holds already: it is told so again
+		n.wantLock = true // even if it already holds the lock: then the result is reported again
 		clear(n.locked)
 	}
 	r.grantLock(n)
@@ -352,7 +349,7 @@ func (r *rig) submit(n *rigNode, op *Op) {
 		r.trace("n%d reads device %d, transfer %d", n.index, d, n.arb.cur.id)
 		return
 	}
-	if !n.locked[d] { // it is not begun: a predecessor's may still land
+	if !n.locked[d] { // the write does not begin: an earlier agent's write may still land
 		n.arb.Complete(r.now, &Completion{ID: op.ID, Device: d, Kind: op.Kind, Started: r.now, Ended: r.now, Err: errRigIO})
 		return
 	}
@@ -376,7 +373,7 @@ func (r *rig) traceWrite(io *rigIO, format string, args ...any) {
 		s.Statement.Token, members(s.Statement.View), b.Instance, b.MBal, b.Bal, b.Value, b.DecidedInstance)...)
 }
 
-// progress lands the sectors of a write, or looks at the blocks of a read, that mask names.
+// progress lands the sectors of a write, or copies the blocks of a read, that mask names.
 func (r *rig) progress(io *rigIO, mask uint32) {
 	size, image := SectorSize, r.imageOf(io.node, io.op.Device)
 	if io.op.Kind == OpRead {
@@ -405,7 +402,7 @@ func (r *rig) finish(i int) *Output {
 	return r.step(i)
 }
 
-// complete ends the I/O of a node on the first device well.
+// complete ends the I/O of a node on the first device successfully.
 func (r *rig) complete(i int) { r.completeOn(i, 0) }
 
 func (r *rig) completeOn(i, d int) {
@@ -423,12 +420,11 @@ func (r *rig) completeOn(i, d int) {
 	anchor, latest := n.arb.anchor, n.arb.lease.latest
 	n.arb.Complete(r.now, c)
 	r.oracle.endedBack(n, io, c)
-	// One and the same write may stand behind a newer decision, too.
+	// The same write may also be the evidence for a newer decision.
 	r.oracle.completed(n, io, c, n.arb.anchor != anchor || n.arb.lease.latest != latest)
 }
 
-// lose fails the I/O of a node on the first device; late keeps what has not landed of a
-// write for later.
+// lose fails the I/O of a node on the first device; with late, the part of a write that has not landed may land later.
 func (r *rig) lose(i int, late bool) { r.loseOn(i, 0, late) }
 
 func (r *rig) loseOn(i, d int, late bool) {
@@ -440,8 +436,8 @@ func (r *rig) loseOn(i, d int, late bool) {
 	n.arb.Complete(r.now, &Completion{ID: io.op.ID, Device: d, Kind: io.op.Kind, Started: io.started, Ended: r.now, Err: errRigIO})
 }
 
-// abandon ends a write without success: what has not landed of it is kept for later, or
-// lost. It reports whether the write may land late.
+// abandon ends a write without success: the part that has not landed is kept for later, or lost. It reports whether the
+// write may land late.
 func (r *rig) abandon(io *rigIO, late bool) bool {
 	if io.op.Kind != OpWrite || io.todo == 0 || !late {
 		return false
@@ -466,7 +462,7 @@ func (r *rig) landLate(k int, mask uint32) {
 	}
 }
 
-// gossip lets node i hear what node j says now.
+// gossip lets node i hear node j's present statement.
 func (r *rig) gossip(i, j int) {
 	if from := r.nodes[j]; from.arb != nil && i != j && !from.said.View.IsEmpty() {
 		st := from.said
@@ -474,7 +470,7 @@ func (r *rig) gossip(i, j int) {
 	}
 }
 
-// setView is what the network tells a node from now on.
+// setView sets the view of a node from now on.
 func (r *rig) setView(i int, view ...int) {
 	r.nodes[i].view = roster.SetOf(view...)
 	r.trace("n%d sees %v", i, view)

@@ -7,8 +7,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// run lets d pass without faults: a node that runs is stepped ten times per heartbeat, I/O is
-// prompt, and nodes that count each other talk.
+// run advances the clock by d without faults: running nodes are stepped ten times per heartbeat, I/O is fast, and nodes
+// that count each other exchange statements.
 func (r *rig) run(d time.Duration) {
 	for end := r.now.Add(d); r.now < end; {
 		r.now = min(end, r.now.Add(r.timing.Heartbeat/10))
@@ -42,7 +42,7 @@ func (r *rig) run(d time.Duration) {
 // broken reports whether the path of a node to a device hangs.
 func (r *rig) broken(i, d int) bool { return r.nodes[i].hangs.has(d) }
 
-// busy reports whether some I/O of the node is under way that will end.
+// busy reports whether the node has an I/O under way that will end.
 func (n *rigNode) busy() bool {
 	for d, io := range n.ios {
 		if io != nil && !n.hangs.has(d) {
@@ -52,11 +52,11 @@ func (n *rigNode) busy() bool {
 	return false
 }
 
-// restless is more I/O than any node does in a row.
+// restless is more consecutive I/Os than any node does.
 const restless = 100
 
-// settle lets every node see its group and waits until each half is ready to put a grant
-// forward, with all ballots held back. Then they are let go, and nobody has moved yet.
+// settle sets each node's view to its group and waits, with all ballots held back, until each half is ready to propose
+// a grant. Then the ballots are released, but no node has been stepped yet.
 func (r *rig) settle(groups ...[]int) {
 	for _, g := range groups {
 		for _, i := range g {
@@ -68,7 +68,7 @@ func (r *rig) settle(groups ...[]int) {
 	r.hold(0)
 }
 
-// hold keeps every node that runs from beginning a ballot before the instant.
+// hold keeps every running node from beginning a ballot before the instant.
 func (r *rig) hold(until boottime.Instant) {
 	for _, n := range r.nodes {
 		if n.arb != nil {

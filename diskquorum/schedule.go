@@ -8,9 +8,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// fullViewReadEvery is how many heartbeats pass between two table reads while the
-// network view is full: nothing has to be decided then, and the read only keeps up to date what is known of decisions
-// and foreign writers.
+// fullViewReadEvery is how many heartbeats pass between two table reads while the network view is full: nothing has to
+// be decided then, and the read only updates the knowledge of decisions and foreign writers.
 const fullViewReadEvery = 10
 
 var errCounter = errors.New("tie counter is used up: reboot this node")
@@ -47,7 +46,7 @@ func (a *Arbiter) pick(now boottime.Instant, in *Input) {
 	}
 	switch {
 	case a.sinceRead > 0 && now >= a.readDue(in) && (!a.dirty || a.passed):
-		a.submitRead(now) // or a LUN on which an I/O takes a heartbeat is written and never read
+		a.submitRead(now) // otherwise a LUN on which an I/O takes a heartbeat would be written and never read
 	case now >= a.writeDue():
 		if !a.yields(now, in) {
 			a.passed = a.sinceRead > 0 && now >= a.readDue(in)
@@ -62,13 +61,13 @@ func (a *Arbiter) pick(now boottime.Instant, in *Input) {
 
 func (a *Arbiter) wakeAt(t boottime.Instant) { a.out.Wake = min(a.out.Wake, t) }
 
-// writeDue is when the slot has to be written next: each heartbeat, and soon after a change that others wait for.
+// writeDue returns when the slot has to be written next: each heartbeat, and soon after a change that others wait for.
 func (a *Arbiter) writeDue() boottime.Instant {
 	switch {
 	case a.claim < claimWriting:
 		return boottime.Never
 	case a.stop && !a.dirty:
-		return boottime.Never // the slot says stopped: leave it at that
+		return boottime.Never // the slot says stopped, which is the last record
 	case a.lastWrite.IsZero():
 		return 0
 	case a.dirty:
@@ -78,11 +77,11 @@ func (a *Arbiter) writeDue() boottime.Instant {
 	}
 }
 
-// repeatAtOnce is how many reads in a row may fail before the next waits a little.
+// repeatAtOnce is how many consecutive reads may fail before the next one is delayed.
 const repeatAtOnce = 3
 
-// readDue is when the table has to be read next. A device that fails at once would otherwise be read again at once,
-// for as long as writes succeed or none is due.
+// readDue returns when the table has to be read next. It delays reads after failures: otherwise a device that fails at
+// once would be read again at once, for as long as writes succeed or none is due.
 func (a *Arbiter) readDue(in *Input) boottime.Instant {
 	due := a.afterStranded(a.readWanted(in))
 	if a.readFailures >= repeatAtOnce {
@@ -91,9 +90,9 @@ func (a *Arbiter) readDue(in *Input) boottime.Instant {
 	return due
 }
 
-// readWanted is when a read is of use: rarely while everybody is in view, and then right before a heartbeat, which needs a look
-// at the superblock anyway (B10); after every own write while somebody is missing (L6 needs the pair), twice per heartbeat in a
-// tie, and each heartbeat until the slot is claimed.
+// readWanted returns when a read is useful. While all members are in view, that is rarely, and right before a
+// heartbeat, which needs a read of the superblock anyway (B10). While a member is missing, it is after every write of
+// this node (L6 needs the pair). In a tie it is twice per heartbeat, and until the slot is claimed, each heartbeat.
 func (a *Arbiter) readWanted(in *Input) boottime.Instant {
 	afterWrite := boottime.Never
 	if a.sinceRead > 0 && a.lastWriteOK {
@@ -141,7 +140,7 @@ func (a *Arbiter) submitWrite(now boottime.Instant) {
 	}
 }
 
-// compose builds the record: all of it, every time (B1).
+// compose builds the whole record, for every write (B1).
 func (a *Arbiter) compose(now boottime.Instant) Slot {
 	st := a.own
 	st.Token, st.View = a.token, a.view
@@ -167,12 +166,11 @@ func (a *Arbiter) submitRead(now boottime.Instant) {
 }
 
 func (a *Arbiter) wrote(now boottime.Instant, c *Completion) {
-	a.lapse(now) // before a write that took too long makes up for the silence
+	a.lapse(now) // before a write that took too long ends the silence
 	if c.Err != nil {
 		a.dirty = true
-		// The record to keep is in the other copy, so the next write tries the same one
-		// again. Were the good copy torn meanwhile, readers would fall back to a record
-		// from before both.
+		// The good record is in the other copy, so the next write tries the same copy again. If it tore the good copy
+		// instead, readers would fall back to a record from before both.
 		a.seq++
 		a.abort("write of this node's slot: " + c.Err.Error())
 		return
@@ -216,14 +214,14 @@ func (a *Arbiter) abort(reason string) {
 	}
 }
 
-// updateLease concludes from a completed read what the latest decision is. A newer
-// decision ends an older grant in any case; it is renewed, or relied on, only if nothing
-// may be decided after it (B7) and the read followed a landed write of this node (L6).
+// updateLease determines the latest decision from a completed read. A newer decision ends an older grant in any case. A
+// decision is renewed, or relied on, only if no later value may be decided (B7) and the read followed a landed write of
+// this node (L6).
 func (a *Arbiter) updateLease() {
 	l := a.table.log(&a.ballot)
 	if l.differs >= 0 {
-		// One instance has two values: a slot took back what it had promised. Feeding under one of them would be
-		// feeding at the same time as nodes that may feed under the other.
+		// One instance has two values: a slot has lost its promise. Nodes may feed under each of the two values, so
+		// this node must feed under neither.
 		l.grant, a.anchor = nil, 0
 		a.lease = l
 		return
@@ -238,17 +236,17 @@ func (a *Arbiter) updateLease() {
 		return
 	}
 	a.lease = l
-	if a.lastWriteOK && a.readBack && !a.stranded() { // an agent that claims its slot reads what went back, too (B11)
+	if a.lastWriteOK && a.readBack && !a.stranded() { // an agent that claims its slot also reads devices that went back (B11)
 		a.anchor = a.writeStart
 	}
 }
 
-// healthy reports whether this node's LUN access is good enough to arbitrate.
+// healthy reports whether this node's access to the LUN is good enough to arbitrate.
 func (a *Arbiter) healthy(now boottime.Instant) bool {
 	return a.claim == claimActive && a.trouble(now) == ""
 }
 
-// trouble says what is wrong with the LUN, or "".
+// trouble returns what is wrong with the LUN, or "".
 func (a *Arbiter) trouble(now boottime.Instant) string {
 	limit := 3*a.timing.Heartbeat + a.timing.IOTimeout
 	switch {
@@ -281,7 +279,7 @@ func (a *Arbiter) staleRead() bool {
 	return a.lastWriteOK && !a.readBack && a.staleReads > 0 && a.sinceRead == 0
 }
 
-// Status is a snapshot of the arbiter for people. Making one allocates.
+// Status is a snapshot of the arbiter for people. Creating it allocates.
 type Status struct {
 	Slot        int // -1: none yet
 	Sequence    uint64
@@ -296,12 +294,12 @@ type Status struct {
 	Grant       *Grant
 	HolderNames []string
 	Held        bool
-	HeldFor     time.Duration // how long this node's grant is still worth
+	HeldFor     time.Duration // how long this node's grant is still valid
 	Pending     bool
 	DoubleWrite bool
 }
 
-// Status describes the arbiter at now.
+// Status returns a snapshot of the arbiter at now.
 func (a *Arbiter) Status(now boottime.Instant) Status {
 	s := Status{
 		Slot: a.slot, Sequence: a.seq, Token: a.token, Claimed: a.claim == claimActive,
@@ -332,16 +330,16 @@ func (a *Arbiter) Status(now boottime.Instant) Status {
 	return s
 }
 
-// Stopped reports whether the record that says so has landed.
+// Stopped reports whether the record that says stopped has landed.
 func (a *Arbiter) Stopped() bool {
 	return a.stop && (a.claim < claimWriting || a.claim == claimFailed || (!a.dirty && !a.inFlight && a.lastWriteOK))
 }
 
-// Decision returns the latest decision this node knows: the instance and its value.
+// Decision returns the latest decision that this node knows: the instance and its value.
 func (a *Arbiter) Decision() (uint64, *Grant) { return a.ballot.DecidedInstance, a.ballot.Decided }
 
-// Failure says why the arbiter has given up for good, or nil.
+// Failure returns why the arbiter has given up for good, or nil.
 func (a *Arbiter) Failure() error { return a.failure }
 
-// EverClaimed reports whether the slot was this node's at some time since the agent started.
+// EverClaimed reports whether this node has held its slot at some time since the agent started.
 func (a *Arbiter) EverClaimed() bool { return a.ever }

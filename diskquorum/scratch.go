@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// The scratch block after the slots belongs to `fencectl lun check`, which may run on
-// several nodes at once: it is the one block with many writers, and the protocol never
-// reads it. Sector 0 carries (the others only their trailers):
+// The scratch block after the slots belongs to `fencectl lun check`, which may run on several nodes at once: it is the
+// only block with many writers, and the protocol never reads it. Sector 0 has these fields (the other sectors only have
+// their trailers):
 //
 //	 0   8  magic "FENCTEST"
 //	 8   8  run: random per check

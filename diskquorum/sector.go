@@ -28,8 +28,7 @@ const (
 	trailerCRC      = 508
 )
 
-// blockKind keeps a block of one kind from being taken for one of another kind that
-// has the same number in a LUN of another size.
+// blockKind prevents that a block is taken for one of another kind that has the same number in a LUN of another size.
 type blockKind uint16
 
 const (
@@ -40,31 +39,30 @@ const (
 )
 
 var (
-	// ErrBlank says that the whole block is zero: nothing was written since the format.
+	// ErrBlank says that the whole block is zero: it has not been written since the format.
 	ErrBlank = errors.New("block was never written")
-	// ErrTorn says that every sector verifies but they belong to two writes: the newer
-	// one has not completed, or the power failed in it.
+	// ErrTorn says that every sector verifies but the sectors belong to two writes: the newer write has not completed,
+	// or the power failed during it.
 	ErrTorn = errors.New("block is partly written")
-	// ErrCorrupt says that the block does not verify. It may hide anything, a completed
-	// write included: it is unknown, never empty and never old (B9).
+	// ErrCorrupt says that the block does not verify. It may hide anything, even a completed write: it is unknown,
+	// never empty and never old (B9).
 	ErrCorrupt = errors.New("block is corrupt or not ours")
-	// ErrVersion says that the block verifies and was written by a newer format.
+	// ErrVersion says that the block verifies but has a newer format.
 	ErrVersion = errors.New("unknown format version")
 )
 
-// maxTornFirst is the greatest sequence up to which written and all-zero sectors in one
-// block are taken for a first write that did not complete. Later on a zero sector is a
-// loss of written data, and so the block corrupt.
+// maxTornFirst is the greatest sequence for which a block with written and all-zero sectors is taken for a first write
+// that did not complete. With a greater sequence, a zero sector is a loss of written data, so the block is corrupt.
 const maxTornFirst = 16
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sealSeed binds a sector to its LUN and block, so that a misdirected write or a block of
-// another LUN fails its checksum.
+// sealSeed binds a sector's checksum to its LUN and block, so that a misdirected write or a block of another LUN does
+// not verify.
 func sealSeed(id [16]byte, block uint64) uint32 {
 	crc := ^uint32(0)
 	for _, c := range id {
-		crc = castagnoli[byte(crc)^c] ^ crc>>8 // by hand: crc32.Update would move id to the heap
+		crc = castagnoli[byte(crc)^c] ^ crc>>8 // written out: crc32.Update would move id to the heap
 	}
 	for range 8 {
 		crc = castagnoli[byte(crc)^byte(block)] ^ crc>>8
@@ -85,8 +83,7 @@ func seal(block []byte, kind blockKind, id [16]byte, number uint64, sequence uin
 	}
 }
 
-// unseal verifies all sectors of a block and returns its sequence; of a torn block that of
-// the newer write.
+// unseal verifies all sectors of a block and returns its sequence; for a torn block, the sequence of the newer write.
 func unseal(block []byte, kind blockKind, id [16]byte, number uint64) (sequence uint64, err error) {
 	if len(block) != BlockSize {
 		return 0, fmt.Errorf("%w: %d of %d bytes", ErrCorrupt, len(block), BlockSize)

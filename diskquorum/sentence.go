@@ -8,29 +8,30 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Sentence says in an echo block that a boot is condemned: nothing feeds its watchdog any more. It has name and boot in
-// it (P6), so that what the slot's next owner or the next boot writes cannot be taken for it, nor a write that lands late.
+// Sentence announces in an echo block that a boot is condemned: nothing feeds its watchdog any more. It contains name
+// and boot (P6), so that it cannot be confused with blocks of the slot's next owner or of the next boot, even if a
+// write lands late.
 type Sentence struct {
 	Timeout time.Duration // of the watchdog; 0: there is no sentence
 	Boot    uint64
 	Name    uint64 // NameDigest of the node
 }
 
-// NameDigest is how a node is named in a sentence.
+// NameDigest returns the digest that identifies a node in a sentence.
 func NameDigest(name string) uint64 {
 	return netgossip.NameDigest(name)
 }
 
-// sentences is what the arbiter has of its own sentence, and has read of others.
+// sentences holds the arbiter's own sentence, and the sentences that it has read.
 type sentences struct {
-	condemned bool          // the token has moved on for the last time: nothing is proposed, and no grant is taken (P2)
-	heard     []Sentence    // in reads that ended since they were taken
-	mine      time.Duration // of this boot, as this node's own block shows it
-	counter   uint32        // of the first ping with the sentence in it; 0: none yet
-	landed    bool          // a write with it has landed
+	condemned bool          // the token has changed for the last time: nothing is proposed, and no grant is accepted (P2)
+	heard     []Sentence    // sentences read since the last TakeSentences
+	mine      time.Duration // sentence of this boot in this node's own block
+	counter   uint32        // counter of the first ping with the sentence; 0: none yet
+	landed    bool          // a write with the sentence has landed
 }
 
-// Condemn makes this node renounce for good what it holds or could ever hold (P2, P5).
+// Condemn makes this node renounce its grant for good, and never accept another (P2, P5).
 func (a *Arbiter) Condemn() {
 	if a.judged.condemned {
 		return
@@ -47,14 +48,15 @@ func (a *Arbiter) TakeSentences() []Sentence {
 	return heard
 }
 
-// OwnSentence is what this node's own echo block says of this boot, if an agent before this one has condemned it; else 0.
+// OwnSentence returns the sentence in this node's own echo block if an earlier agent has condemned this boot; otherwise
+// 0.
 func (a *Arbiter) OwnSentence() time.Duration { return a.judged.mine }
 
 // SentenceLanded reports whether a block with this node's sentence has landed.
 func (a *Arbiter) SentenceLanded() bool { return a.judged.landed }
 
-// hearSentence takes the sentence of a block that was read whole. A node speaks for itself alone: the block is of the boot that
-// is condemned, and the slot belongs to a node of that name.
+// hearSentence records the sentence of a block that was read as a whole. A node can only announce its own sentence: the
+// block must be from the condemned boot, and the slot must belong to a node with that name.
 func (a *Arbiter) hearSentence(slot int, rec *Echo) {
 	s := rec.Judged
 	if s.Timeout == 0 || s.Boot != rec.Boot {
@@ -77,7 +79,7 @@ func (e *Echo) judge(boot uint64, name string) {
 	}
 }
 
-// noteSentence notes which write says it first, and that a write which says it has landed.
+// noteSentence records which write has the sentence first, and whether a write with it has landed.
 func (a *Arbiter) noteSentence(c *Completion) {
 	s := &a.judged
 	if c.Kind == OpWrite && c.Err == nil && s.counter > 0 && a.echo.lanes[c.Device].wrote-s.counter < pingsKept {
@@ -85,35 +87,36 @@ func (a *Arbiter) noteSentence(c *Completion) {
 	}
 }
 
-// Spoke is the boot that a member's echo block is about, the instant after which it was composed, and whether it
-// contains a sentence; zero: not known.
+// Spoke returns the boot of a member's latest echo block, the instant after which the block was composed, and whether
+// it contains a sentence; zero: not known.
 func (a *Arbiter) Spoke(member int) (boot uint64, at boottime.Instant, sentenced bool) {
 	for slot := range a.echo.peers {
-		if p := &a.echo.peers[slot]; p.RosterIndex == member && p.date > at && a.sameList(&p.Echo) { // most are another one's
+		if p := &a.echo.peers[slot]; p.RosterIndex == member && p.date > at && a.sameList(&p.Echo) { // most slots belong to other members
 			boot, at, sentenced = p.Boot, p.date, p.Judged.Timeout > 0
 		}
 	}
 	return boot, at, sentenced
 }
 
-// Others is the evidence on the LUN that others live without this node.
+// Others holds the evidence on the LUN that others live without this node.
 type Others struct {
-	// Dated is the earliest date of the latest blocks of the nodes that show it; 0: no node shows it.
+	// Dated is the earliest date among the latest blocks of the nodes that are the evidence; 0: there is no evidence.
 	Dated boottime.Instant
-	Round uint32 // the round of reads that ended last
+	Round uint32 // the latest completed round of reads
 }
 
 // OthersLive looks for positive evidence that another side lives without this node (P1):
 //
-//   - E1: a set of at least a quorum, each member of which says that it lives, and counts all of the set and not this node.
-//     A hub and two nodes that count only the hub are no such set: those two starve.
-//   - E2: the latest grant names others, no later value is accepted, and each of its holders says that it lives by it, with
-//     the granted token and exactly the granted view, and is fed by it. The grant alone is the word of a moment: its half may
-//     come apart. Nor is it enough to be named: that counts as life for those who hold, and the half may not be won yet.
+//   - E1: a set of at least a quorum, in which each member states that it lives, and counts all of the set but not this
+//     node. A hub and two nodes that count only the hub are not such a set: those two starve.
+//   - E2: the latest grant names others, no later value is accepted, and each of its holders states that it lives by
+//     the grant, with the granted token and exactly the granted view, and is fed by it. The grant alone only describes
+//     one moment: its half may come apart. It is not enough either that a holder states that it is named: a named node
+//     counts as alive for nodes that hold, but its half may not have won yet.
 //
-// Each word is dated, and no older than four heartbeats and an I/O. None is of a condemned boot (P5). If any node whose
-// word counts sees this node, nothing is shown: contact in one direction is contact. A node that has parted from this one by
-// condemning itself is left out: its slot may show for a moment longer what it saw.
+// Each block is dated, and no older than four heartbeats and an I/O. Blocks of condemned boots do not count (P5). If
+// any node whose block counts sees this node, there is no evidence: contact in one direction is contact. Nodes in
+// parted, which have condemned themselves, are left out: their slots may still show for a moment whom they saw.
 func (a *Arbiter) OthersLive(now boottime.Instant, quorum int, parted roster.Set) (o Others) {
 	o.Round = a.echo.answered
 	fresh := 4*a.echoPace() + a.timing.IOTimeout
@@ -141,7 +144,7 @@ func (a *Arbiter) OthersLive(now boottime.Instant, quorum int, parted roster.Set
 	return o
 }
 
-// agreeing is the earliest date of a set of members each of whom counts all of it; 0: not all do.
+// agreeing returns the earliest date in a set of members that all count the whole set; 0: not all of them do.
 func agreeing(set roster.Set, words *[roster.MaxNodes]*testified) boottime.Instant {
 	first := boottime.Never
 	for m := range set.All() {
@@ -153,8 +156,8 @@ func agreeing(set roster.Set, words *[roster.MaxNodes]*testified) boottime.Insta
 	return first
 }
 
-// grantShown is the earliest of the dates of the blocks in which the holders of the latest grant say that they live
-// by it; 0: not all say so.
+// grantShown returns the earliest date among the blocks in which the holders of the latest grant state that they live
+// by it; 0: not all of them state it.
 func (a *Arbiter) grantShown(can roster.Set, words *[roster.MaxNodes]*testified) boottime.Instant {
 	g := a.lease.grant
 	if g == nil || a.lease.pending || a.lease.unknown || a.table.holdersDone(g, &a.timing, a.ownWatchdog()) {

@@ -9,8 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// witnesses is an arbiter of five that has read the words of the others, as change makes them: by default all four live, count
-// each other and not this node, since a moment ago.
+// witnesses returns an arbiter of five that has read the others' blocks, modified by change. By default all four others
+// live, count each other but not this node, and their blocks are recent.
 func witnesses(t *testing.T, change func(a *Arbiter)) (*Arbiter, boottime.Instant) {
 	t.Helper()
 	c := newChoir(t, 5, 1)
@@ -33,7 +33,7 @@ func witnesses(t *testing.T, change func(a *Arbiter)) (*Arbiter, boottime.Instan
 	return a, now
 }
 
-// Guard: P1, E1. A majority shows that it is one, without this node, in words of a date that are not old.
+// Guard: P1, E1. Recent, dated blocks must show a majority without this node.
 func TestOthersLiveByMajority(t *testing.T) {
 	each := func(f func(p *testified)) func(a *Arbiter) {
 		return func(a *Arbiter) {
@@ -92,7 +92,8 @@ func TestOthersLiveByMajority(t *testing.T) {
 	}
 }
 
-// Guard: P1, E2. All whom the latest grant names live by it, with exactly the granted half, and nothing may be decided after it.
+// Guard: P1, E2. All holders of the latest grant must live by it, with exactly the granted half, and no later value may
+// be decided.
 func TestOthersLiveByGrant(t *testing.T) {
 	half := roster.SetOf(1, 2)
 	granted := func(a *Arbiter) {
@@ -148,8 +149,8 @@ func TestCondemnedArbiter(t *testing.T) {
 	}
 }
 
-// Guard: P2, P6. The sentence is written with name and boot as soon as it is told, and read with them; an agent of the same boot
-// takes it up from its own block.
+// Guard: P2, P6. The sentence is written with name and boot as soon as it is announced, and read with them; a later
+// agent of the same boot adopts it from its own block.
 func TestSentenceOnTheLUN(t *testing.T) {
 	c := newChoir(t, 3, 1)
 	a, b := c.nodes[0], c.nodes[1]
@@ -184,7 +185,7 @@ func TestSentenceOnTheLUN(t *testing.T) {
 	if got := b.TakeSentences(); len(got) == 0 || got[0] != want {
 		t.Errorf("read %+v, want %+v", got, want)
 	}
-	owner.newest.NodeName = a.roster.Name(2) // the slot has another owner by now
+	owner.newest.NodeName = a.roster.Name(2) // the slot now has another owner
 	if io(1, 0); len(b.TakeSentences()) > 0 {
 		t.Error("read in the slot of another node")
 	}
@@ -198,7 +199,7 @@ func TestSentenceOnTheLUN(t *testing.T) {
 	}
 }
 
-// A block with a sentence differs from one without in what is reserved for it, and in nothing else.
+// A block with a sentence differs from one without only in the bytes that are reserved for it.
 func TestSentenceIsInReservedBytes(t *testing.T) {
 	e, pings := sampleEcho(), samplePings(MaxSlots)
 	with := encodeEcho(t, MaxSlots, &e, pings)

@@ -9,10 +9,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// The tests of this file are about a LUN of three devices (B8): what counts on a majority,
-// and what one device alone must not do.
+// The tests of this file are about a LUN of three devices (B8): a majority decides, and one device alone must not.
 
-// startedSet is a rig of two nodes on three devices, all of which hold their slots.
+// startedSet returns a rig of two nodes on three devices; both nodes hold their slots.
 func startedSet(t *testing.T) *rig {
 	t.Helper()
 	r := newSetRig(2, 3, rigTiming())
@@ -24,7 +23,7 @@ func startedSet(t *testing.T) *rig {
 	return r
 }
 
-// hang lets the paths of a node to these devices hang, and no others.
+// hang lets only the paths of a node to these devices hang.
 func (r *rig) hang(i int, devices ...int) {
 	n := r.nodes[i]
 	n.hangs = 0
@@ -43,8 +42,8 @@ func (n *rigNode) under(kind OpKind) (s deviceSet) {
 	return s
 }
 
-// until steps a node, in time for what it waits for, until it begins a transfer of the kind.
-// What it began before is completed on all paths that work.
+// until steps a node, at the times that it requests, until it begins a transfer of the kind. Earlier transfers are
+// completed on all working paths.
 func (r *rig) until(t *testing.T, i int, kind OpKind) {
 	t.Helper()
 	n := r.nodes[i]
@@ -65,7 +64,7 @@ func (r *rig) until(t *testing.T, i int, kind OpKind) {
 	t.Fatalf("n%d never begins %v: %s", i, kind, n.out.Why)
 }
 
-// answer ends the reads by which a node asks whether devices are ours before it writes (B10).
+// answer ends the reads of the superblock that a node needs before it writes (B10).
 func (r *rig) answer(i int) {
 	n := r.nodes[i]
 	for d, io := range n.ios {
@@ -76,19 +75,19 @@ func (r *rig) answer(i int) {
 	r.step(i)
 }
 
-// settleSet lets both halves get ready, and lets nobody begin a ballot.
+// settleSet lets both halves get ready, with all ballots held back.
 func settleSet(r *rig) {
 	r.settle([]int{0}, []int{1})
 	r.hold(1 << 62)
 }
 
-// Verdicts with broken devices: as long as a half has a majority of them, whatever the other
-// has, exactly one half wins, and with none nobody does.
+// Verdicts with broken devices: if at least one half reaches a majority of the devices, exactly one half wins;
+// otherwise none does.
 func TestVerdictsWithBrokenDevices(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		broken [2][]int // by node
-		winner []int    // who may win; none: nobody does
+		winner []int    // nodes that may win; empty: no node wins
 	}{
 		{"all devices work", [2][]int{}, []int{0, 1}},
 		{"one device is away for all", [2][]int{{2}, {2}}, []int{0, 1}},
@@ -122,8 +121,8 @@ func TestVerdictsWithBrokenDevices(t *testing.T) {
 	}
 }
 
-// A verdict nobody contests takes two writes, two reads and one write that publishes it, on
-// each device at most; with a device that hangs no more than that.
+// An uncontested verdict takes at most two writes, two reads and one write that publishes it, on each device, even if
+// one device hangs.
 func TestVerdictTakesFiveIOsOnEachDevice(t *testing.T) {
 	for _, broken := range [][]int{nil, {1}} {
 		r := startedSet(t)
@@ -156,12 +155,12 @@ func TestVerdictTakesFiveIOsOnEachDevice(t *testing.T) {
 	}
 }
 
-// Guard: B8. One device does not make a write or a read; two do, and the third delays nobody.
+// Guard: B8. A write or a read is not complete on one device; it is complete on two, and the third delays nothing.
 func TestMajorityMakesATransfer(t *testing.T) {
 	r := startedSet(t)
 	n := r.nodes[0]
 	for _, kind := range []OpKind{OpWrite, OpRead} {
-		r.setView(0, 0) // somebody is missing, so each write is followed by a read
+		r.setView(0, 0) // a member is missing, so each write is followed by a read
 		r.until(t, 0, kind)
 		id := n.arb.cur.id
 		if n.under(kind) != 0b111 {
@@ -180,8 +179,8 @@ func TestMajorityMakesATransfer(t *testing.T) {
 	}
 }
 
-// Guard: B8 (counterexample 18). A write of an earlier transfer that ends now is no
-// acknowledgement of this one, and neither is a read.
+// Guard: B8 (counterexample 18). If a write or a read of an earlier transfer ends now, it does not count for this
+// transfer.
 func TestLateCompletionCountsForNothing(t *testing.T) {
 	for _, kind := range []OpKind{OpWrite, OpRead} {
 		r := startedSet(t)
@@ -194,7 +193,7 @@ func TestLateCompletionCountsForNothing(t *testing.T) {
 		if old := n.ios[2]; old == nil || n.arb.cur.done != 0 {
 			t.Fatalf("device 2 has %+v under way, transfer %+v", old, n.arb.cur)
 		}
-		r.completeOn(0, 2) // the old one
+		r.completeOn(0, 2) // the old I/O
 		r.completeOn(0, 0)
 		if !n.arb.inFlight || n.arb.cur.done != 0b001 {
 			t.Errorf("kind %d: done by %03b, under way %v", kind, n.arb.cur.done, n.arb.inFlight)
@@ -206,7 +205,7 @@ func TestLateCompletionCountsForNothing(t *testing.T) {
 	}
 }
 
-// Guard: B8. A device that fails does not fail the transfer, two do.
+// Guard: B8. One failing device does not fail the transfer, two do.
 func TestOneDeviceFailsAlone(t *testing.T) {
 	r := startedSet(t)
 	n := r.nodes[0]
@@ -231,8 +230,8 @@ func TestOneDeviceFailsAlone(t *testing.T) {
 	}
 }
 
-// Guard: B8. One device hangs, another fails once while the third is busy with an old I/O: as soon
-// as two of them work the node goes on, although the one that hangs never answers.
+// Guard: B8. One device hangs, another fails once while the third is busy with an old I/O: as soon as two of them work,
+// the node goes on, although the hanging one never answers.
 func TestFailedDeviceIsAskedAgainWhenAnotherHangs(t *testing.T) {
 	for _, kind := range []OpKind{OpWrite, OpRead} {
 		r := startedSet(t)
@@ -255,8 +254,8 @@ func TestFailedDeviceIsAskedAgainWhenAnotherHangs(t *testing.T) {
 	}
 }
 
-// Guard: B3. A write that failed on one device may land there late, so from then on a phase
-// goes to both copies, and counts only on devices that have both.
+// Guard: B3. A write that failed on one device may land there late. So from then on a phase is written to both copies,
+// and counts only on devices that have both.
 func TestBothCopiesOnTheSameDevices(t *testing.T) {
 	r := startedSet(t)
 	n := r.nodes[0]
@@ -273,7 +272,7 @@ func TestBothCopiesOnTheSameDevices(t *testing.T) {
 		r.until(t, 0, OpWrite)
 	}
 	first := n.arb.seq
-	r.hang(0, 1) // has the first copy under way, and fails it when the second is written
+	r.hang(0, 1) // the first copy is under way there, and fails when the second is written
 	r.completeOn(0, 0)
 	r.completeOn(0, 2)
 	r.step(0)
@@ -283,7 +282,7 @@ func TestBothCopiesOnTheSameDevices(t *testing.T) {
 	r.completeOn(0, 0)
 	r.loseOn(0, 1, false)
 	r.step(0)
-	r.completeOn(0, 1) // the second copy: for what it is worth
+	r.completeOn(0, 1) // the second copy, which must not count
 	if !n.arb.cur.failed.has(1) || n.arb.cur.done != 0b001 || !n.arb.inFlight {
 		t.Fatalf("device 1 lacks the first copy: %+v", n.arb.cur)
 	}
@@ -293,7 +292,7 @@ func TestBothCopiesOnTheSameDevices(t *testing.T) {
 	}
 }
 
-// Guard: B3. A device that was busy with something else during the first copy is given both.
+// Guard: B3. A device that was busy with another I/O during the first copy gets both copies.
 func TestBusyDeviceIsGivenBothCopies(t *testing.T) {
 	r := startedSet(t)
 	n := r.nodes[0]
@@ -325,8 +324,7 @@ func TestBusyDeviceIsGivenBothCopies(t *testing.T) {
 	}
 }
 
-// A device that missed a record is given it as soon as it answers: the two that have it must
-// not stay the only ones.
+// A device that missed a record gets it as soon as it answers, so that more than two devices have it.
 func TestDeviceCatchesUp(t *testing.T) {
 	r := startedSet(t)
 	n := r.nodes[0]
@@ -346,8 +344,8 @@ func TestDeviceCatchesUp(t *testing.T) {
 	}
 }
 
-// Guard: the lock. A slot is written only when most devices gave its lock, and given up
-// when most refuse it.
+// Guard: the lock. A slot is written only if its lock was granted on a majority of the devices, and given up if a
+// majority refuses it.
 func TestLockOnAMajority(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -378,7 +376,7 @@ func TestLockOnAMajority(t *testing.T) {
 	}
 }
 
-// Guard: L1. A later token of the agent before may stand on the device that was not read.
+// Guard: L1. A later token of the previous agent may be on the device that was not read.
 func TestTokenPassesWhatCannotBeSeen(t *testing.T) {
 	for _, c := range []struct {
 		hangs []int
@@ -398,8 +396,8 @@ func TestTokenPassesWhatCannotBeSeen(t *testing.T) {
 	}
 }
 
-// Guard: claim. A foreign record is noticed on whichever device it stands, and this node
-// writes no more, not even to a device that lags behind.
+// Guard: claim. A foreign record is noticed on any device, and this node then writes no more, not even to a device that
+// lags behind.
 func TestForeignWriterOnOneDevice(t *testing.T) {
 	for d := range 3 {
 		r := startedSet(t)
@@ -422,7 +420,7 @@ func TestForeignWriterOnOneDevice(t *testing.T) {
 	}
 }
 
-// forgeOn has slot i of one device show a record that its owner never wrote.
+// forgeOn writes a record that its owner never wrote to slot i of one device.
 func (r *rig) forgeOn(t *testing.T, d, i int, change func(*Slot)) {
 	t.Helper()
 	first, sb := r.image, r.sb
@@ -437,14 +435,14 @@ func (r *rig) forgeOn(t *testing.T, d, i int, change func(*Slot)) {
 	}
 }
 
-// Guard: B5. A device that acknowledged this node's record and does not show it is not to be
-// relied on, whatever the others show.
+// Guard: B5. If a device acknowledged this node's record but does not show it, the read does not count, whatever the
+// other devices show.
 func TestDeviceThatForgetsAWrite(t *testing.T) {
 	r := startedSet(t)
 	n := r.nodes[0]
 	r.setView(0, 0)
 	r.until(t, 0, OpWrite)
-	n.arb.lanes[1].failed[n.arb.recorded%copiesPerSlot] = r.now // else the device has gone back (B11)
+	n.arb.lanes[1].failed[n.arb.recorded%copiesPerSlot] = r.now // otherwise the device would count as gone back (B11)
 	was := append([]byte(nil), r.images[1]...)
 	r.completeOn(0, 0)
 	r.completeOn(0, 1)
@@ -461,8 +459,8 @@ func TestDeviceThatForgetsAWrite(t *testing.T) {
 	}
 }
 
-// Guard: B9. A read whose two devices cannot tell some slot waits for the third, but only
-// as long as an I/O may take.
+// Guard: B9. If a slot is unknown after the reads of two devices, the read waits for the third one, but only as long as
+// an I/O may take.
 func TestReadWaitsForTheDeviceThatCanTell(t *testing.T) {
 	for _, third := range []bool{true, false} {
 		r := startedSet(t)

@@ -12,22 +12,22 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// silent is what the network knows of nobody.
+// silent is a network without any statement.
 type silent struct{}
 
 func (silent) Statement(int) (*netgossip.Statement, boottime.Instant) { return nil, 0 }
 func (silent) Relay(int) netgossip.Relay                              { return netgossip.Relay{} }
 
-// slow is one of two nodes, alone with a device on which each I/O takes as long.
+// slow is one of two nodes, with a device on which each I/O takes equally long.
 type slow struct {
 	a       *Arbiter
 	image   []byte
 	latency time.Duration
 	now     boottime.Instant
-	tied    boottime.Instant // since; zero: both are in contact
+	tied    boottime.Instant // since when there is a tie; zero: both are in contact
 	op      *Op              // under way
 	began   boottime.Instant
-	always  bool // it testifies while all are in view, too
+	always  bool // it also testifies while all are in view
 }
 
 func newSlow(latency time.Duration) *slow {
@@ -42,7 +42,7 @@ func newSlow(latency time.Duration) *slow {
 	return s
 }
 
-// step ends what is due, steps the arbiter, has it testify in a tie, and lets time pass until something happens.
+// step ends the I/O that is due, steps the arbiter, lets it testify in a tie, and advances the clock to the next event.
 func (s *slow) step() tie.State {
 	if s.op != nil && s.now >= s.began.Add(s.latency) {
 		c := Completion{ID: s.op.ID, Kind: s.op.Kind, Started: s.began, Ended: s.now}
@@ -83,8 +83,8 @@ func (s *slow) step() tie.State {
 	return split
 }
 
-// A slow device has time for slots and echo blocks, and the lease comes first: a tie is decided, and the grant stays. A
-// slot is written, and the table is read after it, whatever else there is to do.
+// On a slow device there is time for slots and echo blocks, and the lease has priority: a tie is decided, and the grant
+// stays. After each write of the slot the table is read, whatever other I/O is due.
 func TestSlowDeviceDecidesATie(t *testing.T) {
 	for _, latency := range []time.Duration{5, 300, 500, 700, 900, 1100} {
 		t.Run(fmt.Sprint(latency), func(t *testing.T) {
@@ -112,8 +112,8 @@ func TestSlowDeviceDecidesATie(t *testing.T) {
 	}
 }
 
-// Guard: N1. Where all are in view the table is read with every tenth write only, and echo blocks get their turn between two
-// writes of the slot all the same.
+// Guard: N1. While all members are in view, the table is read only with every tenth write, but echo blocks still get
+// their turn between two writes of the slot.
 func TestSlowDeviceHasTimeForVoices(t *testing.T) {
 	for _, latency := range []time.Duration{5, 300, 600, 900} {
 		s := newSlow(latency * time.Millisecond)

@@ -9,9 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// snapshot copies and hashes the whole state of a rig, unexported fields of the arbiters
-// included, whatever fields there are: a field that somebody adds is part of the state
-// without anybody having to think of it.
+// snapshot copies and hashes the whole state of a rig, including all unexported fields of the arbiters: a new field is
+// automatically part of the state.
 
 // immutable values are shared by copies.
 var immutable = map[reflect.Type]bool{
@@ -21,7 +20,7 @@ var immutable = map[reflect.Type]bool{
 	reflect.TypeFor[*netgossip.Statement](): true,
 }
 
-// cloner copies a graph of values; what is reached twice is copied once.
+// cloner copies a graph of values; a value that is reached twice is copied once.
 type cloner struct {
 	pointers map[unsafe.Pointer]reflect.Value
 	slices   map[sliceKey]reflect.Value
@@ -39,15 +38,15 @@ func cloneRig(r *rig) *rig {
 	return out.Interface().(*rig)
 }
 
-// plan is what is known of a struct type.
+// plan describes a struct type.
 type plan struct {
-	deep   []int // fields that hold something to be copied
+	deep   []int // fields whose contents must be copied
 	hashed []hashedField
 }
 
 type hashedField struct {
 	index int
-	most  uint64 // of a bounded counter; 0: none
+	most  uint64 // bound of a counter; 0: none
 }
 
 var plans = map[reflect.Type]*plan{}
@@ -185,19 +184,19 @@ func (c *cloner) copySlice(dst, src reflect.Value) {
 	dst.Set(known.Slice3(0, src.Len(), src.Cap()))
 }
 
-// irrelevant fields have no influence on what happens later: scratch buffers, output that
-// the next step overwrites, numbers that only must be unique, and counters for people.
+// irrelevant lists fields that do not influence later events: scratch buffers, output that the next step overwrites,
+// numbers that only must be unique, and counters for people.
 var irrelevant = map[string]bool{
 	"rig.logf": true, "rig.sb": true, "rig.sbs": true, "rigNode.readBufs": true, "rigNode.out": true, "rigIO.op": true,
 	"oracle.fatal": true, "oracle.trace": true, "oracle.adoptions": true, "oracle.lost": true, "oracle.won": true, "oracle.outvoted": true,
 	"nodeTruth.reading": true, "Arbiter.ops": true, "Arbiter.out": true, "Arbiter.att": true, "Arbiter.nextID": true,
 	"Arbiter.nextTransfer": true, "Arbiter.lastEnd": true, "lane.buf": true, "lane.op": true, "lane.transfer": true,
 	"proposal.ios": true,
-	// With one device these follow from the I/O under way, the phase and what was written.
+	// With one device these follow from the I/O under way, the phase and the written records.
 	"Arbiter.cur": true, "Arbiter.records": true,
 }
 
-// bounded counters mean the same from a value on.
+// bounded lists counters whose greater values are all equivalent.
 var bounded = map[string]uint64{"entry.beats": 2, "entry.unread": unreadableAfter, "sighting.unread": unreadableAfter, "Table.reads": 1, "Arbiter.staleReads": 1}
 
 type hasher struct {
@@ -211,7 +210,7 @@ func hashRig(r *rig) uint64 {
 	h := hasher{seen: map[unsafe.Pointer]uint64{}}
 	h.h.SetSeed(hashSeed)
 	h.value(reflect.ValueOf(r))
-	// An I/O is what it does and to where, whatever its number.
+	// An I/O is identified by its kind and place, not by its number.
 	for _, n := range r.nodes {
 		for _, ios := range [][]*rigIO{n.ios, n.orphans} {
 			for _, io := range ios {
@@ -288,14 +287,14 @@ func (h *hasher) value(v reflect.Value) {
 	}
 }
 
-// pointer follows a pointer once. What is immutable is told by what it says.
+// pointer follows a pointer once. An immutable value is identified by its contents.
 func (h *hasher) pointer(v reflect.Value) {
 	if v.IsNil() {
 		h.number(0)
 		return
 	}
 	if v.Type() == reflect.TypeFor[*roster.Roster]() {
-		return // of a node, for life
+		return // the pointer of a node, which never changes
 	}
 	if !immutable[v.Type()] {
 		if n, ok := h.seen[v.UnsafePointer()]; ok {

@@ -7,61 +7,60 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Every random schedule ends with a test of survival. Its premise: from some moment on
+// Every random schedule ends with a test of survival. Its premise is that from some moment on:
 //
-//   - the network is two equal halves, and a node that runs an agent has noticed,
+//   - the network is split into two equal halves, and every node with a running agent has noticed it,
 //   - the agents of one half run, are scheduled, and hear each other,
-//   - each of them has a majority of the devices, not the same for all, on which every
-//     I/O ends well within its time limit, and which tell every slot; on a majority
-//     failed writes of one copy of its slot, at most, may still land.
+//   - each of them has a majority of the devices, not necessarily the same ones, on which every I/O ends within its
+//     time limit and every slot is readable; on a majority, failed writes of at most one copy of its slot may still
+//     land.
 //
-// Whatever happened before is left as it is: ballots begun, values accepted, grants in force,
-// tokens of dead boots, writes that may land late, agents that are just claiming their slots.
-// The other half may be dead, hang, be as sound, or go on under all faults of the schedule.
+// The state from before is not changed: begun ballots, accepted values, grants in force, tokens of dead boots, writes
+// that may land late, agents that are claiming their slots. The other half may be dead, hang, be equally healthy, or go
+// on under all faults of the schedule.
 //
-// Then somebody wins within spareTime: the spared half as a whole, or, if the other half is
-// able to, that one: one node of it that feeds is enough, for no more can be asked of a half
-// under faults. A write of a holder that lands late is a sign of life, so the time begins again
-// with each; there are finitely many. It begins again, too, when a damaged slot is whole again; one that stays
-// damaged for spareTime is one that its owner does not reach, and the devices do not tell every slot. A holder of
-// the other half that reads a slot as damaged, on devices that the owner does not reach, lives and cannot
-// feed: its half has the grant for as long as that lasts (docs/lease.md, "What is known to be weak").
+// Then a half wins within spareTime: the spared half as a whole or, if it is able to, the other half. For the other
+// half, one node that feeds is enough, because it is under faults. A late write of a holder is a sign of life, so the
+// time begins again with each; their number is finite. It also begins again when a damaged slot is readable again. If a
+// slot stays damaged for spareTime, its owner does not reach it, and the premise is not true. A holder of the other
+// half that reads a slot as damaged, on devices that the owner does not reach, lives but cannot feed: its half keeps
+// the grant for as long as that lasts (docs/lease.md, "What is known to be weak").
 
-// spareTime is a promise that can be computed: a holder's expiry and the head start of
-// holders, a claim, and heartbeats for the half to settle and repeat a few ballots.
+// spareTime can be computed: a holder's expiry and the head start of holders, a claim, and heartbeats for the half to
+// settle and repeat a few ballots.
 func spareTime(tm *Timing) time.Duration {
 	return tm.Expire + rigWatchdog + tm.Takeover + 3*tm.IOTimeout + 15*tm.Heartbeat
 }
 
-// maxMends is how often a slot may be damaged and whole again while a half is spared, before
-// the premise counts as one that never held: its owner, under all faults, can go on for ever.
+// maxMends is how often a slot may be damaged and readable again while a half is spared. After that the premise counts
+// as not true: under all faults, the owner can go on like this for ever.
 const maxMends = 5
 
-// mostSpares bounds for how long the time may begin again. Under all faults the other half can land late writes for
-// hours of virtual time. Schedules that come to the bound are counted, with the seed of one.
+// mostSpares bounds how long the time may begin again. Under all faults the other half can land late writes for hours
+// of virtual time. Schedules that reach the bound are counted, with the seed of one.
 const mostSpares = 1000
 
-// fate is what becomes of the half that is not spared.
+// fate is what happens to the half that is not spared.
 type fate int
 
 const (
 	fateDead   fate = iota // its agents are killed and not started again
 	fateHung               // its agents run, and none of its I/O ends
 	fateFaulty             // all faults go on
-	fateSound              // it is spared, too
+	fateSound              // the other half is spared, too
 	fates
 )
 
-// ending is how the last part of a schedule went.
+// ending is the result of the last part of a schedule.
 type ending struct {
-	held    bool // the premise did
-	damaged bool // it did not, for a slot was damaged
-	kept    bool // nor can it be asked for: a holder that reads a damaged slot kept the grant
-	endless bool // the time began again and again
+	held    bool // the premise was true
+	damaged bool // the premise was not true because a slot was damaged
+	kept    bool // no win is required: a holder that reads a damaged slot kept the grant
+	endless bool // the time began again until the bound
 	fate    fate
-	won     bool // the spared half did, not the other one
+	won     bool // the spared half won, not the other one
 	took    time.Duration
-	ballots int // that the spared half began
+	ballots int // ballots that the spared half began
 }
 
 // spare ends a schedule with the test of survival.
@@ -83,15 +82,15 @@ func (e *explorer) spare() {
 	}
 	end := r.now.Add(spareTime(&r.timing))
 	hurt, mends, kept := false, 0, false
-	whole := r.now // when no slot was damaged for the last time
+	whole := r.now // the last moment at which no slot was damaged
 	for begun := r.now; r.now < end && mends < maxMends && r.oracle.violation == ""; {
 		if r.now.Sub(begun) > mostSpares*spareTime(&r.timing) {
 			e.end.endless = true
 			return
 		}
-		doubt := e.doubtful(spared) && r.now.Sub(begun) < 3*lateWrite // it ends, for nothing fails any more
+		doubt := e.doubtful(spared) && r.now.Sub(begun) < 3*lateWrite // this ends, because no I/O fails any more
 		if doubt && e.chance(95) {
-			r.now = r.now.Add(lateWrite) // everything stands still
+			r.now = r.now.Add(lateWrite) // no node runs in this time
 			end = r.now.Add(spareTime(&r.timing))
 		}
 		late := e.pass(spared, others)
@@ -107,12 +106,12 @@ func (e *explorer) spare() {
 			e.end.damaged = true
 			return
 		}
-		if late || mended || doubt { // the premise holds from here on
+		if late || mended || doubt { // the premise is true from here on
 			end, kept = r.now.Add(spareTime(&r.timing)), false
 		}
 		kept = kept || e.kept(spared[0], others)
 		if !e.sound(spared) {
-			return // its arbiter gave up for good: another writer was in its slot
+			return // its arbiter gave up for good: another agent wrote its slot
 		}
 		if e.end.won = e.feedTogether(spared); e.end.won || e.feedsAny(others) {
 			e.end.held, e.end.took = true, r.now.Sub(begun)
@@ -170,7 +169,7 @@ func (e *explorer) doom(i int) {
 	}
 }
 
-// pass lets a tenth of a heartbeat pass. It reports whether a write landed late.
+// pass advances the clock by a tenth of a heartbeat. It reports whether a write landed late.
 func (e *explorer) pass(spared, others []int) bool {
 	r := e.rig
 	end := r.now.Add(r.timing.Heartbeat / 10)
@@ -224,7 +223,7 @@ func (e *explorer) serve(i int) {
 			}
 		}
 		if e.chance(20) {
-			return // the rest takes until the next turn
+			return // the other I/Os end in a later turn
 		}
 	}
 }
@@ -246,9 +245,9 @@ func (e *explorer) doubtful(nodes []int) bool {
 	})
 }
 
-// damaged reports whether a node reports a slot as damaged: that is what two torn writes in a
-// row, each on most devices and to another copy, make of it. Who writes nothing any more
-// cannot mend it, and nothing is decided until an administrator does (B9).
+// damaged reports whether a node reports a slot as damaged. Two consecutive torn writes, each on most devices and to
+// another copy, cause this. An owner that writes no more cannot repair the slot, and nothing is decided until an
+// administrator repairs it (B9).
 func (e *explorer) damaged(nodes []int) bool {
 	return slices.ContainsFunc(nodes, func(i int) bool { return e.rig.nodes[i].arb.table.unreadable() >= 0 })
 }

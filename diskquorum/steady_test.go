@@ -12,8 +12,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// steady is one node of a large group that is whole, on a LUN that answers within a
-// millisecond. The other slots hold a record each that does not change.
+// steady is one node of a large complete group, on a LUN that answers within a millisecond. Each of the other slots has
+// a record that does not change.
 type steady struct {
 	roster *roster.Roster
 	images [][]byte
@@ -75,7 +75,7 @@ func newSteady(t testing.TB, n, devices int, echoes bool) *steady {
 	return s
 }
 
-// step steps the arbiter and completes what it wants, until it wants nothing.
+// step steps the arbiter and completes its I/Os until it requests none.
 func (s *steady) step() {
 	next := func() *Output {
 		if out := s.arb.Step(s.now, &s.input); !s.echoes {
@@ -116,7 +116,7 @@ func (s *steady) step() {
 	}
 }
 
-// run lets d pass, and forgets what it cost before.
+// run advances the clock by d, and resets the counts first.
 func (s *steady) run(d time.Duration) {
 	clear(s.writes)
 	clear(s.reads)
@@ -126,9 +126,9 @@ func (s *steady) run(d time.Duration) {
 	}
 }
 
-// While everybody is in view a node reads the superblock once per heartbeat and writes its slot, on each device, whatever the size
-// of the group. Every tenth of these reads is one of the whole table. Where echo blocks are read and written, too, each round of
-// them goes with a heartbeat, so that no look at the superblock is for them alone.
+// While all members are in view, a node reads the superblock and writes its slot once per heartbeat, on each device,
+// whatever the size of the group. Every tenth read is of the whole table. If echo blocks are also used, each of their
+// rounds goes together with a heartbeat, so they need no extra read of the superblock.
 func TestSteadyStateIO(t *testing.T) {
 	for _, n := range []int{2, 16, 64, 255} {
 		for _, devices := range []int{1, 3} {
@@ -156,7 +156,7 @@ func TestSteadyStateIO(t *testing.T) {
 	}
 }
 
-// A steady state allocates nothing, reads of a full table included.
+// A steady state allocates nothing, not even for reads of a full table.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	if race.Detector {
 		t.Skip("the race detector allocates")
@@ -170,8 +170,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkTable takes in a read of a full table: checksums, parsing, comparison with the
-// read before.
+// BenchmarkTable measures the handling of a read of a full table: checksums, parsing, comparison with the previous
+// read.
 func BenchmarkTable(b *testing.B) {
 	for _, n := range []int{16, 255} {
 		for _, devices := range []int{1, 3} {
@@ -196,7 +196,7 @@ func BenchmarkTable(b *testing.B) {
 	}
 }
 
-// BenchmarkView judges a tie of 255: the half, the rivals, the holders.
+// BenchmarkView measures the evaluation of a tie of 255: the half, the rivals, the holders.
 func BenchmarkView(b *testing.B) {
 	s := newSteady(b, 255, 1, false)
 	s.run(10 * time.Second)
@@ -208,7 +208,7 @@ func BenchmarkView(b *testing.B) {
 	}
 }
 
-// BenchmarkPeerSlot looks up the slots of all, as the core does of those whom it does not see.
+// BenchmarkPeerSlot looks up the slots of all peers, like the core for peers that it does not see.
 func BenchmarkPeerSlot(b *testing.B) {
 	s := newSteady(b, 254, 1, false)
 	s.run(10 * time.Second)

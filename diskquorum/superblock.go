@@ -34,8 +34,8 @@ import (
 //	446  16  copy A: a partition of type EE, which makes of the sector a protective MBR
 //	462  34  reserved
 //
-// To blkid, wipefs, lsblk, file, mkfs and installers a LUN without that looks empty. The kernel makes no
-// partition of it (adr/0075). Readers ignore it, as they do all reserved bytes.
+// Without the protective MBR, blkid, wipefs, lsblk, file, mkfs and installers would take the LUN for empty. The kernel
+// creates no partition for it (adr/0075). Readers ignore it, like all reserved bytes.
 const (
 	superblockMagic = "FENCELUN"
 	superblockMinor = 1
@@ -63,8 +63,8 @@ const (
 	MaxNameBytes = 64
 )
 
-// protective is the partition of a protective MBR: type EE, from sector 1 to the end of what can be said. Tools that
-// know no GPT take the whole device for taken, and the kernel and kpartx look no further.
+// protective is the partition of a protective MBR: type EE, from sector 1 to the greatest sector that the field can
+// hold. Tools that do not know GPT treat the whole device as used, and the kernel and kpartx do not look for more.
 const protective = "\x00\x00\x02\x00\xEE\xFF\xFF\xFF\x01\x00\x00\x00\xFF\xFF\xFF\xFF"
 
 // bootSignature ends an MBR. It is the upper half of the checksum of the sector.
@@ -73,27 +73,27 @@ const bootSignature = 0xAA55
 var (
 	// ErrNoSuperblock says that the block is not a fencing-agent superblock at all.
 	ErrNoSuperblock = errors.New("no fencing-agent superblock")
-	// ErrSuperblocksDiffer says that the two copies describe two LUNs: an init was
-	// interrupted, or two ran at once. Nobody may guess which one the others believe.
+	// ErrSuperblocksDiffer says that the two copies describe two LUNs: an init was interrupted, or two ran at once. An
+	// agent must not guess which one the others use.
 	ErrSuperblocksDiffer = errors.New("the two superblock copies differ: an init was interrupted, or something wrote over one of them; " +
 		"`fencectl lun repair restore-superblock DEVICE` tells whether it can be restored from the other, else run `fencectl lun init --force` again")
 )
 
-// Validate reports what keeps the superblock from being written.
+// Validate returns why the superblock must not be written, or nil.
 func (sb *Superblock) Validate() error {
 	switch {
 	case sb.Slots < 2 || sb.Slots > MaxSlots:
-		return fmt.Errorf("slots: %d is out of range, 2 to %d are possible", sb.Slots, MaxSlots)
+		return fmt.Errorf("slots: %d is out of range, 2 to %d are allowed", sb.Slots, MaxSlots)
 	case len(sb.Cluster) == 0 || len(sb.Cluster) > MaxNameBytes:
-		return fmt.Errorf("cluster name: %d bytes, 1 to %d are possible", len(sb.Cluster), MaxNameBytes)
+		return fmt.Errorf("cluster name: it has %d bytes, but 1 to %d are allowed", len(sb.Cluster), MaxNameBytes)
 	case len(sb.NodeGroup) == 0 || len(sb.NodeGroup) > MaxNameBytes:
-		return fmt.Errorf("node group name: %d bytes, 1 to %d are possible", len(sb.NodeGroup), MaxNameBytes)
+		return fmt.Errorf("node group name: it has %d bytes, but 1 to %d are allowed", len(sb.NodeGroup), MaxNameBytes)
 	case sb.ID == [16]byte{}:
 		return errors.New("id: is zero")
 	case sb.Devices == 0 && (sb.Device != 0 || sb.SetID != [16]byte{}):
 		return errors.New("set: a device that belongs to no set has a place in one")
 	case sb.Devices != 0 && (sb.Devices != MaxDevices || sb.Device < 0 || sb.Device >= sb.Devices || sb.SetID == [16]byte{}):
-		return fmt.Errorf("set: device %d of %d with set id %x, 0 to %d of %d are possible", sb.Device, sb.Devices, sb.SetID, MaxDevices-1, MaxDevices)
+		return fmt.Errorf("set: device %d of %d with set id %x: devices 0 to %d of at most %d are allowed", sb.Device, sb.Devices, sb.SetID, MaxDevices-1, MaxDevices)
 	}
 	return nil
 }
@@ -101,8 +101,8 @@ func (sb *Superblock) Validate() error {
 // ErrSet says that devices do not make one LUN together.
 var ErrSet = errors.New("the devices do not belong together")
 
-// CheckSet reports why the superblocks do not make one LUN: one device that is not part of a set, or three of one
-// set, each once. One that is not known yet is nil.
+// CheckSet returns why the superblocks do not form one LUN, or nil. A LUN is one device that is not part of a set, or
+// the three different devices of one set. A superblock that is not known yet is nil.
 func CheckSet(devices []*Superblock) error {
 	var first *Superblock
 	var seen deviceSet
@@ -128,8 +128,9 @@ func CheckSet(devices []*Superblock) error {
 	return nil
 }
 
-// OddOne is the only device of a set without which the others belong together, where they do not with it; -1: there is none, or more
-// than one could be it. Two devices of a set are most of it, so that whatever the odd one is, no two halves decide.
+// OddOne returns the device that does not belong to the set, if the others belong together without it; -1: there is
+// none, or more than one is possible. Two devices of a set are a majority, so two halves cannot both decide, whatever
+// the odd device is.
 func OddOne(devices []*Superblock) int {
 	odd := -1
 	for i, sb := range devices {
@@ -147,8 +148,8 @@ func OddOne(devices []*Superblock) int {
 	return odd
 }
 
-// EncodeSuperblock writes copy 0 or 1 of the superblock into dst, which holds BlockSize
-// bytes. sb.Version is not read: the block is of FormatVersion.
+// EncodeSuperblock writes copy 0 or 1 of the superblock into dst, which holds BlockSize bytes. It ignores sb.Version:
+// the block has FormatVersion.
 func EncodeSuperblock(dst []byte, sb *Superblock, which int) error {
 	if err := sb.Validate(); err != nil {
 		return fmt.Errorf("encode superblock: %w", err)
@@ -181,9 +182,8 @@ func EncodeSuperblock(dst []byte, sb *Superblock, which int) error {
 	return nil
 }
 
-// balance gives a sealed sector a checksum that ends with the boot signature. The checksum is linear, and four bytes
-// can bring about every value of it: so the bits of the field that change its upper half are added up to the half
-// that is missing.
+// balance gives a sealed sector a checksum that ends with the boot signature. The checksum is linear, and a field of
+// four bytes can produce every checksum: so balance combines the bits of the field that give the required upper half.
 func balance(sector []byte, seed uint32) {
 	le := binary.LittleEndian
 	sum := func(field uint32) uint32 {
@@ -191,7 +191,7 @@ func balance(sector []byte, seed uint32) {
 		return crc32.Update(seed, castagnoli, sector[:trailerCRC])
 	}
 	zero := uint16(sum(0) >> 16)
-	var reach [16]struct { // by the greatest bit of the change
+	var reach [16]struct { // by the highest bit of the change
 		change uint16
 		field  uint32
 	}
@@ -270,11 +270,11 @@ func HasSuperblockMagic(block []byte) bool {
 	return len(block) >= len(superblockMagic) && string(block[:len(superblockMagic)]) == superblockMagic
 }
 
-// ReadSuperblock decodes the two copies at the start of data and returns the one that
-// both agree on, or the only readable one.
+// ReadSuperblock decodes the two copies at the start of data and returns the superblock on which both agree, or the
+// only readable one.
 func ReadSuperblock(data []byte) (Superblock, error) {
 	if len(data) < superblockBlocks*BlockSize {
-		return Superblock{}, fmt.Errorf("%w: %d bytes are no LUN", ErrNoSuperblock, len(data))
+		return Superblock{}, fmt.Errorf("%w: %d bytes are too few for a LUN", ErrNoSuperblock, len(data))
 	}
 	a, errA := DecodeSuperblock(data[:BlockSize], 0)
 	b, errB := DecodeSuperblock(data[BlockSize:superblockBlocks*BlockSize], 1)

@@ -22,7 +22,7 @@ func TestSuperblockRoundTrip(t *testing.T) {
 	}
 }
 
-// Copy A is a protective MBR as well, whatever it says, and a sector that is sealed as ever.
+// Copy A is also a protective MBR, whatever its contents, and its sector is sealed as usual.
 func TestSuperblockIsAProtectiveMBR(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	for range 1000 {
@@ -45,8 +45,8 @@ func TestSuperblockIsAProtectiveMBR(t *testing.T) {
 	}
 }
 
-// Guard: what development versions formatted has no room for echo blocks, and agents would write them over what is not the
-// LUN's. It is refused by both copies, and says what to do.
+// Guard: a LUN that a development version formatted has no room for echo blocks, and agents would overwrite other data
+// with them. Both copies of its superblock are refused, and the error tells what to do.
 func TestSuperblockWithoutEchoBlocks(t *testing.T) {
 	sb := sampleSuperblock()
 	for which := range superblockBlocks {
@@ -59,7 +59,7 @@ func TestSuperblockWithoutEchoBlocks(t *testing.T) {
 	}
 }
 
-// Readers ignore the MBR: a superblock without it is as good.
+// Readers ignore the MBR: a superblock without it is also valid.
 func TestSuperblockWithoutMBR(t *testing.T) {
 	sb := sampleSuperblock()
 	a := encodeSuperblock(t, &sb, 0)

@@ -10,22 +10,22 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// slotStatus is what the latest read says about a slot.
+// slotStatus is the state of a slot in the latest read.
 type slotStatus uint8
 
 const (
 	slotUnknown slotStatus = iota // not read yet, or a copy failed its checksum (B9)
-	slotBlank                     // both copies never written
+	slotBlank                     // neither copy has ever been written
 	slotKnown
 )
 
-// sighting is what the latest read of one device says of a slot.
+// sighting holds what the latest read of one device shows of a slot.
 type sighting struct {
 	status  slotStatus
 	copies  [copiesPerSlot]Slot
 	current int    // index of the newest valid copy
-	tearing uint64 // sequence of a write that has landed in one copy only in part, or 0
-	unread  int    // reads in a row that could make nothing of the slot
+	tearing uint64 // sequence of a write that has only partly landed in one copy, or 0
+	unread  int    // consecutive reads in which the slot was unknown
 	past    past
 	astray  bool // see noteAstray
 }
@@ -36,7 +36,7 @@ func (s *sighting) record() *Slot { return &s.copies[s.current] }
 type deviceTable struct {
 	id     [16]byte
 	slots  []sighting
-	looked boottime.Instant // START of it
+	looked boottime.Instant // START of that read
 }
 
 // entry follows one slot over the reads of a majority. Liveness is "the record changed,
@@ -44,36 +44,36 @@ type deviceTable struct {
 type entry struct {
 	status  slotStatus
 	newest  Slot   // the newest valid record
-	tearing uint64 // the greatest sequence of a write that has landed in part, or 0
+	tearing uint64 // the greatest sequence of a write that has only partly landed, or 0
 
-	last  identity         // of the newest record read so far
-	shown boottime.Instant // START of the latest read that showed it, or showed the slot blank
-	since boottime.Instant // END of the first read that showed it
-	after boottime.Instant // START of the last read that showed an older one; zero: none did
-	beats int              // records seen in a row with the same token and view
+	last  identity         // identity of the newest record read so far
+	shown boottime.Instant // START of the latest read that showed that record, or showed the slot blank
+	since boottime.Instant // END of the first read that showed that record
+	after boottime.Instant // START of the last read that showed an older record; zero: none did
+	beats int              // consecutive records seen with the same token and view
 
-	unread int // reads in a row that could make nothing of the slot
+	unread int // consecutive reads in which the slot was unknown
 }
 
 func (e *entry) record() *Slot { return &e.newest }
 
-// arrived reports whether the record was seen to change on this node's clock, and when.
+// arrived returns when, by this node's clock, the record was seen to change, and whether it was.
 func (e *entry) arrived() (boottime.Instant, bool) { return e.since, e.after != 0 }
 
-// Table is what this node knows of the LUN, updated by whole-table reads of a majority of its
+// Table holds what this node knows of the LUN. It is updated by reads of the whole table from a majority of its
 // devices.
 type Table struct {
 	devices []deviceTable
 	entries []entry
-	owners  map[string]int // slots by the node that they belong to
+	owners  map[string]int // slots by the name of their owner
 
 	start, end boottime.Instant // of the latest completed read
 	reads      uint64
-	from       deviceSet // the devices it read
+	from       deviceSet // the devices of that read
 }
 
-// NewTable returns the table of a LUN that nobody has read yet. A device that is not known
-// yet is nil; all others belong to one set.
+// NewTable returns the table of a LUN that has not been read yet. A device that is not known yet is nil; all others
+// belong to one set.
 func NewTable(devices ...*Superblock) *Table {
 	t := &Table{devices: make([]deviceTable, len(devices)), owners: map[string]int{}}
 	for _, sb := range devices {
@@ -91,8 +91,8 @@ func NewTable(devices ...*Superblock) *Table {
 	return t
 }
 
-// take notes what one device says that has shown its superblock in the same read: a LUN that was exchanged or
-// formatted again is noticed by the read that would mislead ([Arbiter.showed]).
+// take records the read of one device. The same read has shown the device's superblock: so a LUN that was exchanged or
+// formatted again is noticed in the very read that would be misleading ([Arbiter.showed]).
 func (t *Table) take(c *Completion) error {
 	if want := TableSize(len(t.entries)); len(c.Data) < want {
 		return fmt.Errorf("read slot table: %d of %d bytes", len(c.Data), want)
@@ -110,12 +110,12 @@ func (t *Table) take(c *Completion) error {
 	return nil
 }
 
-// noteAstray notes that somebody writes the slot on this device with sequences below the newest known record. The
-// owner's agent was started while it could not reach the device with that record. On the other devices late writes
-// had taken back what earlier agents had written. So it continued from an older state than theirs. Such a device does
-// not tell the slot (B8); otherwise the record of an agent that has ended would hide the promises and decisions of
-// the running one. A record that does not change was left by an earlier agent on a device that the newest one does
-// not reach. before is what the last read showed, which began at looked.
+// noteAstray records that the slot on this device is written with sequences below the newest known record. The owner's
+// agent was started while it could not reach the device with that record, and on the other devices late writes had
+// overwritten the records of earlier agents. So it continued from an older state. The slot is unknown on a device that
+// still has such a record (B8): otherwise the record of an agent that has ended would hide the promises and decisions
+// of the running one. A record that does not change is different: an earlier agent left it on a device that the newest
+// agent does not reach. before is the record in the last read, which began at looked.
 func (s *sighting) noteAstray(before identity, looked boottime.Instant, e *entry) {
 	if s.status != slotKnown {
 		return
@@ -128,10 +128,10 @@ func (s *sighting) noteAstray(before identity, looked boottime.Instant, e *entry
 	}
 }
 
-// merge makes what a majority of devices says the valid state of the table.
+// merge updates the table from the reads of a majority of devices.
 func (t *Table) merge(from deviceSet, start, end boottime.Instant) {
 	clear(t.owners)
-	for i := len(t.entries) - 1; i >= 0; i-- { // of two slots of one node the lower one counts
+	for i := len(t.entries) - 1; i >= 0; i-- { // if one node has two slots, the lower one counts
 		t.mergeEntry(i, from, start, end)
 		if e := &t.entries[i]; e.owned() {
 			t.owners[e.record().NodeName] = i
@@ -141,7 +141,7 @@ func (t *Table) merge(from deviceSet, start, end boottime.Instant) {
 	t.reads++
 }
 
-// update takes slot i out of a read of the device with that id, and returns how its copies could be read.
+// update decodes slot i from a read of the device with that id, and returns the errors of its copies.
 func (s *sighting) update(i int, id [16]byte, data []byte) (errs [copiesPerSlot]error) {
 	tearing := uint64(0)
 	for copy := range copiesPerSlot {
@@ -165,8 +165,8 @@ func (s *sighting) update(i int, id [16]byte, data []byte) (errs [copiesPerSlot]
 	return errs
 }
 
-// combine is what the devices that were read together say about slot i (B8): unknown unless a majority of all devices
-// can tell it, else the record with the greatest sequence.
+// combine returns the state of slot i according to all devices that were read (B8): unknown unless it is known on a
+// majority of all devices, otherwise the record with the greatest sequence.
 func (t *Table) combine(i int, from deviceSet) (status slotStatus, newest *Slot) {
 	known := 0
 	for d := range t.devices {
@@ -182,7 +182,7 @@ func (t *Table) combine(i int, from deviceSet) (status slotStatus, newest *Slot)
 		case newest == nil || rec.Sequence > newest.Sequence:
 			newest = rec
 		case rec.Sequence == newest.Sequence && rec.Process != newest.Process:
-			return slotUnknown, nil // two write it
+			return slotUnknown, nil // two agents write it
 		}
 	}
 	switch {
@@ -194,7 +194,7 @@ func (t *Table) combine(i int, from deviceSet) (status slotStatus, newest *Slot)
 	return slotKnown, newest
 }
 
-// resolved reports whether these devices tell every slot.
+// resolved reports whether every slot is known from these devices.
 func (t *Table) resolved(from deviceSet) bool {
 	for i := range t.entries {
 		if status, _ := t.combine(i, from); status == slotUnknown {
@@ -212,13 +212,13 @@ func (t *Table) mergeEntry(i int, from deviceSet, start, end boottime.Instant) {
 	}
 	status, newest := t.combine(i, from)
 	if len(t.devices) > 1 && status != slotUnknown && e.last.sequence > 0 && (newest == nil || newest.Sequence < e.last.sequence) {
-		// These devices missed a record that another one showed before. Its owner wrote it, so it stays the newest
-		// known; otherwise a record that reached only one device would come and go, and a dead owner's slot would
-		// never stand still.
+		// These devices missed a record that another device showed before. Its owner wrote it, so it stays the newest
+		// known record. Otherwise a record that reached only one device would appear and disappear with each read, and
+		// a dead owner's slot would seem to change.
 		status, newest = slotKnown, &e.newest
 	}
 	if status == slotBlank && e.last != (identity{}) {
-		status = slotUnknown // it was read before, and nobody makes a slot blank again (B9)
+		status = slotUnknown // it was read before, and no agent makes a slot blank again (B9)
 	}
 	e.status = status
 	switch status {
@@ -236,7 +236,7 @@ func (t *Table) mergeEntry(i int, from deviceSet, start, end boottime.Instant) {
 	e.shown, e.unread = start, 0
 }
 
-// changed notes that a read which ended at end was the first to show the record now.
+// changed records that a read which ended at end was the first to show the record now.
 func (e *entry) changed(now identity, end boottime.Instant) {
 	if now.process == e.last.process && now.token == e.last.token && now.view == e.last.view {
 		e.beats++
@@ -257,15 +257,13 @@ func identityOf(s *Slot) identity {
 	return identity{s.Process, s.Sequence, s.Statement.Token, s.Statement.View}
 }
 
-// judge picks the newest copy. A torn copy, all of whose sectors verify but belong to
-// two writes, is a write that has not completed: returning the other copy is what a
-// regular register may do, if that one is the record right before the write that tears.
-// Else it was looked at before the torn one, and a record may have come and gone between
-// the two looks; only if the read before showed the same torn copy (seen) there was none.
-// Even then the other copy may have been taken back by an old write that landed late, if
-// it is from before a series of failed writes (retries): the newest whole record is lost.
-// A copy that fails its checksum may hide a completed write, so the whole slot is unknown (B9).
-// So may one that is blank although it must have been written: somebody has zeroed it.
+// judge picks the newest copy. A torn copy, whose sectors all verify but belong to two writes, is a write that has not
+// completed. A regular register may return the other copy, if that is the record right before the incomplete write. If
+// it is older, it was read before the torn copy, and a record may have existed between the two reads; only if the
+// previous read showed the same torn copy (seen), there was none. Even then the newest whole record may be lost: if the
+// other copy is from before a series of failed writes (retries), an old write that landed late may have overwritten it.
+// A copy that fails its checksum may hide a completed write, so the whole slot is unknown (B9). The same applies to a
+// copy that is blank although it must have been written: it was zeroed.
 func judge(errs [copiesPerSlot]error, copies *[copiesPerSlot]Slot, tearing, seen uint64) (status slotStatus, current int) {
 	valid, blank := 0, 0
 	newest := uint64(0) // a blank copy is older than any record
@@ -294,25 +292,25 @@ func judge(errs [copiesPerSlot]error, copies *[copiesPerSlot]Slot, tearing, seen
 	}
 }
 
-// besideBlank reports whether the other copy may be blank if this is one copy: it is the first record that ever
-// landed in its slot. The copies are written in turns, so that is sequence 1; or an odd one, where writes of the same
-// copy had failed before it, which the record says (B3).
+// besideBlank reports whether the other copy may be blank: this record is the first that ever landed in its slot. The
+// copies are written in turns, so the first record has sequence 1, or another odd sequence if writes to the same copy
+// had failed before, which the record states (B3).
 func besideBlank(s *Slot) bool {
 	return s.Sequence == 1 || s.Late != 0 && s.Sequence%copiesPerSlot == 1 && s.Sequence < retries
 }
 
-// SlotView is what a read of one device shows of a slot, for tools.
+// SlotView shows a slot in a read of one device, for tools.
 type SlotView struct {
-	Copies  [copiesPerSlot]error // as DecodeSlot has read them
+	Copies  [copiesPerSlot]error // errors of DecodeSlot, by copy
 	Record  *Slot                // the newest copy that can be read; nil: none
-	Unknown bool                 // agents cannot tell the slot, however often they read the same (B9)
+	Unknown bool                 // the slot is unknown to agents, even after more reads with the same result (B9)
 }
 
-// ReadSlots judges the slots that are within table, which begins at the superblock, as an agent does.
+// ReadSlots evaluates, like an agent, the slots that are within table, which begins at the superblock.
 func ReadSlots(table []byte, sb *Superblock) (views []SlotView) {
 	for i := 0; i < sb.Slots && SlotOffset(i+1, 0) <= int64(len(table)); i++ {
 		s, v := &sighting{}, SlotView{}
-		for range 2 { // a torn copy can be told at the second read
+		for range 2 { // a torn copy can be evaluated at the second read
 			v.Copies = s.update(i, sb.ID, table)
 		}
 		v.Unknown = s.status == slotUnknown
@@ -326,11 +324,11 @@ func ReadSlots(table []byte, sb *Superblock) (views []SlotView) {
 	return views
 }
 
-// Slots is the number of slots.
+// Slots returns the number of slots.
 func (t *Table) Slots() int { return len(t.entries) }
 
-// Slot returns the latest readable record of a slot and how long this node's clock has seen
-// it unchanged at now; ok is false while the slot is blank or unknown.
+// Slot returns the latest readable record of a slot and how long, by this node's clock, it has been unchanged at now;
+// ok is false while the slot is blank or unknown.
 func (t *Table) Slot(i int, now boottime.Instant) (s *Slot, unchanged time.Duration, ok bool) {
 	e := &t.entries[i]
 	if e.status != slotKnown {
@@ -339,28 +337,30 @@ func (t *Table) Slot(i int, now boottime.Instant) (s *Slot, unchanged time.Durat
 	return e.record(), now.Sub(e.since), true
 }
 
-// find returns the index of the slot that belongs to a node name. The core looks for each peer that it does not see with each step.
+// find returns the index of the slot that belongs to a node name. It must be fast: the core calls it in each step for
+// each peer that it does not see.
 func (t *Table) find(name string) (int, bool) {
 	i, ok := t.owners[name]
-	return i, ok && t.entries[i].owned() // forget may have taken it
+	return i, ok && t.entries[i].owned() // forget may have removed it
 }
 
 // owned reports whether the slot is known to belong to a node.
 func (e *entry) owned() bool { return e.status == slotKnown && e.record().State != SlotFree }
 
-// torn reports whether the latest read could not tell a slot that is this node's, or was nobody's when it was read last.
+// torn reports whether a slot was unknown in the latest read that belongs to the named node, or had no owner when it
+// was last readable.
 func (t *Table) torn(name string) bool {
 	return slices.ContainsFunc(t.entries, func(e entry) bool {
 		return e.status == slotUnknown && (e.newest.NodeName == name || e.newest.NodeName == "" || e.newest.State == SlotFree)
 	})
 }
 
-// unreadableAfter is the number of reads in a row after which a slot that cannot be read
-// is damage and not a write under way.
+// unreadableAfter is the number of consecutive reads after which an unreadable slot counts as damaged, and not as a
+// write under way.
 const unreadableAfter = 3
 
-// unreadable returns a slot that stays unreadable, or -1. It blocks every decision (B9),
-// no matter whose it is, so it must be an alarm before the next split.
+// unreadable returns a slot that stays unreadable, or -1. Such a slot blocks every decision (B9), no matter who owns
+// it, so it must raise an alarm before the next split.
 func (t *Table) unreadable() int {
 	for i := range t.entries {
 		if t.entries[i].unread >= unreadableAfter {
@@ -390,16 +390,16 @@ func (t *Table) anyUnknown() bool {
 	return false
 }
 
-// logState is the answer to "what was decided last" (B7).
+// logState holds the latest decision (B7).
 type logState struct {
 	latest  uint64 // instance; 0: nothing decided yet
 	grant   *Grant // its value
-	pending bool   // a value may be decided in latest+1: nobody may rely on latest
+	pending bool   // a value may be decided in latest+1: no node may rely on latest
 	unknown bool   // some slot cannot be read
-	differs int    // slot that shows another value of latest, and so nothing is known; -1: none does
+	differs int    // slot that shows another value of latest, so the decision is not known; -1: none does
 }
 
-// log reads the decisions out of the table and this node's ballot, which may be newer.
+// log finds the latest decision in the table and in this node's ballot, which may be newer.
 func (t *Table) log(own *Ballot) logState {
 	l := logState{latest: own.DecidedInstance, grant: own.Decided, unknown: t.reads == 0 || t.anyUnknown(), differs: -1}
 	for i := range t.entries {

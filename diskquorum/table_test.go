@@ -11,7 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// photo is a LUN of three slots as a read finds it, made by hand.
+// photo is a hand-made image of a LUN with three slots.
 type photo struct {
 	t     *testing.T
 	image []byte
@@ -32,10 +32,10 @@ func newPhoto(t *testing.T) *photo {
 
 func (p *photo) block(n int) []byte { return p.image[n*BlockSize : (n+1)*BlockSize] }
 
-// copy is copy 0 or 1 of slot 1, the one the tests look at.
+// copy returns copy 0 or 1 of slot 1, which the tests examine.
 func (p *photo) copy(which int) []byte { return p.block(superblockBlocks + copiesPerSlot + which) }
 
-// write puts a record with that sequence where it belongs.
+// write writes a record with that sequence to its copy.
 func (p *photo) write(sequence uint64, change func(*Slot)) {
 	p.t.Helper()
 	s := Slot{Index: 1, State: SlotActive, Sequence: sequence, NodeName: "n1", Process: 7, RosterSize: 3}
@@ -48,14 +48,14 @@ func (p *photo) write(sequence uint64, change func(*Slot)) {
 	}
 }
 
-// written puts a record with that sequence where it belongs, and the one before it into the other copy.
+// written writes a record with that sequence to its copy, and the record before it to the other copy.
 func (p *photo) written(sequence uint64, change func(*Slot)) {
 	p.t.Helper()
 	p.write(sequence-1, change)
 	p.write(sequence, change)
 }
 
-// tear puts half of a record with that sequence over what is there.
+// tear overwrites its copy with half of a record with that sequence.
 func (p *photo) tear(sequence uint64) {
 	p.t.Helper()
 	which := int(sequence % 2)
@@ -64,7 +64,7 @@ func (p *photo) tear(sequence uint64) {
 	copy(p.copy(which)[BlockSize/2:], was[BlockSize/2:])
 }
 
-// read has the table read the photo from start to end, in seconds.
+// read lets the table read the photo; the read takes from start to end, in seconds.
 func (p *photo) read(start, end float64) *entry {
 	p.t.Helper()
 	c := p.completion(start, end)
@@ -80,7 +80,7 @@ func (p *photo) completion(start, end float64) *Completion {
 	return &Completion{Kind: OpRead, Started: at(start), Ended: at(end), Data: p.image}
 }
 
-// Guard: B9. What the two copies of a slot say together.
+// Guard: B9. The state of a slot, for each combination of its copies.
 func TestCopiesOfASlot(t *testing.T) {
 	spoil := func(p *photo, which int) { p.copy(which)[700] ^= 1 }
 	late := func(s *Slot) { s.Late = 1 }
@@ -89,7 +89,7 @@ func TestCopiesOfASlot(t *testing.T) {
 		make  func(p *photo)
 		want  slotStatus
 		seq   uint64
-		again slotStatus // in a second read of the same
+		again slotStatus // in a second read of the same photo
 	}{
 		{"never written", func(*photo) {}, slotBlank, 0, slotBlank},
 		{"written once", func(p *photo) { p.write(1, nil) }, slotKnown, 1, slotKnown},
@@ -125,7 +125,7 @@ func TestCopiesOfASlot(t *testing.T) {
 	}
 }
 
-// Guard: B9. A slot that had a record never becomes one that was never written.
+// Guard: B9. A slot that had a record never counts as blank again.
 func TestAWrittenSlotIsNeverBlank(t *testing.T) {
 	p := newPhoto(t)
 	p.write(41, nil)
@@ -156,8 +156,8 @@ func TestAnotherTornWriteIsLookedAtAgain(t *testing.T) {
 	}
 }
 
-// Guard: L5. A record is as old as the time from the END of the first read that showed it
-// to the START of the latest; reads that say nothing neither end nor prolong it.
+// Guard: L5. The age of a record is the time from the END of the first read that showed it to the START of the latest;
+// reads in which the slot is unknown neither end nor prolong it.
 func TestAgeOfARecord(t *testing.T) {
 	p := newPhoto(t)
 	p.written(41, nil)
@@ -184,7 +184,7 @@ func TestAgeOfARecord(t *testing.T) {
 	want(15, 14, 12, true)
 }
 
-// Guard: L5. Beats are records in a row of one process with one token and view.
+// Guard: L5. Beats are consecutive records of one process with one token and view.
 func TestBeatsOfARecord(t *testing.T) {
 	p := newPhoto(t)
 	p.write(40, nil)
@@ -209,7 +209,7 @@ func TestBeatsOfARecord(t *testing.T) {
 	}
 }
 
-// Guard: B9. What is not a whole read of this LUN changes nothing.
+// Guard: B9. A read that is not a complete read of this LUN changes nothing.
 func TestShortReadIsRefused(t *testing.T) {
 	p := newPhoto(t)
 	p.write(41, nil)
@@ -224,7 +224,7 @@ func TestShortReadIsRefused(t *testing.T) {
 	}
 }
 
-// Guard: B7. What the slots and this node's ballot together say of the log.
+// Guard: B7. The state of the log, from the slots and this node's ballot.
 func TestLog(t *testing.T) {
 	g1, g2 := sampleGrant(1, 0), sampleGrant(1, 1)
 	type slots = []Ballot
@@ -266,7 +266,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// Guard: damage that nobody repairs must be an alarm before the split that it would decide.
+// Guard: damage that is not repaired must raise an alarm before the split that it would affect.
 func TestDamagedSlotIsToldFromAWriteUnderWay(t *testing.T) {
 	p := newPhoto(t)
 	p.write(20, nil)
@@ -289,7 +289,7 @@ func TestDamagedSlotIsToldFromAWriteUnderWay(t *testing.T) {
 	}
 }
 
-// trio is three photos of one LUN, read together.
+// trio is three photos of one LUN that are read together.
 type trio struct {
 	t      *testing.T
 	photos [3]*photo
@@ -308,7 +308,7 @@ func newTrio(t *testing.T) *trio {
 	return tr
 }
 
-// read has the table read these devices, in the given second.
+// read lets the table read these devices, in the given second.
 func (tr *trio) read(second float64, devices ...int) *entry {
 	tr.t.Helper()
 	var from deviceSet
@@ -325,7 +325,7 @@ func (tr *trio) read(second float64, devices ...int) *entry {
 	return &tr.table.entries[1]
 }
 
-// Guard: B8, B9. What the devices say of one slot together.
+// Guard: B8, B9. The state of one slot, for each combination of the devices' states.
 func TestDevicesTogether(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -353,8 +353,8 @@ func TestDevicesTogether(t *testing.T) {
 	}
 }
 
-// A record that reached one device only does not come and go with the choice of devices:
-// its dead owner would never stand still.
+// A record that reached only one device does not appear and disappear with the choice of devices: otherwise a dead
+// owner's slot would seem to change for ever.
 func TestNewestKnownRecordStays(t *testing.T) {
 	tr := newTrio(t)
 	for _, p := range tr.photos {

@@ -12,11 +12,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// Guard: L1. When the token moves on, and that it does so once.
+// Guard: L1. The events after which the token changes, exactly once.
 func TestTokenMovesOn(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		happy func(r *rig) // n0 has a grant; what happens to it
+		happy func(r *rig) // event that happens to n0, which has a grant
 		moves uint32
 	}{
 		{"nothing happens", func(r *rig) { r.step(0) }, 0},
@@ -58,7 +58,7 @@ func TestTokenMovesOn(t *testing.T) {
 	}
 }
 
-// Guard: L1. A moved token is written soon, not with the next heartbeat: others wait for it.
+// Guard: L1. A changed token is written soon, not with the next heartbeat: others wait for it.
 func TestMovedTokenIsPublishedSoon(t *testing.T) {
 	r := won(t)
 	r.setView(0, 0, 1, 2)
@@ -68,8 +68,8 @@ func TestMovedTokenIsPublishedSoon(t *testing.T) {
 	}
 }
 
-// Guard: L1. A node that could not write for G has renounced whatever it was granted
-// meanwhile, even if it has not read it yet: the others take it for expired soon.
+// Guard: L1. A node that could not write for G has renounced any grant that it got in that time, even if it has not
+// read the grant yet: the others will soon take the node for expired.
 func TestSilenceRenounces(t *testing.T) {
 	for name, silence := range map[string]func(r *rig){
 		"a read hangs":  func(r *rig) { r.drive(t, 0, phaseRead2) },
@@ -79,7 +79,7 @@ func TestSilenceRenounces(t *testing.T) {
 		silence(r)
 		token := r.nodes[0].out.Token
 		r.idle(1, time.Second)
-		g := r.decide(t, 1) // finishes what n0 began
+		g := r.decide(t, 1) // completes n0's instance
 		if g.Holders[0] != (Holder{0, token}) {
 			t.Fatalf("%s: n1 decided %+v", name, g)
 		}
@@ -92,8 +92,7 @@ func TestSilenceRenounces(t *testing.T) {
 	}
 }
 
-// Guard: L1. A deadline that has passed has passed, even if what it waited for comes in
-// before the next step.
+// Guard: L1. A deadline that has passed counts, even if the awaited evidence arrives before the next step.
 func TestEvidenceThatComesTooLateRenewsNothing(t *testing.T) {
 	r := won(t)
 	n := r.nodes[0]
@@ -107,8 +106,8 @@ func TestEvidenceThatComesTooLateRenewsNothing(t *testing.T) {
 	}
 }
 
-// Guard: L1. A write that began in time and ended too late does not make up for the silence:
-// the others may have called this node expired before it landed.
+// Guard: L1. A write that began in time but ended too late does not end the silence: the others may have taken this
+// node for expired before the write landed.
 func TestSlowWriteDoesNotMakeUpForSilence(t *testing.T) {
 	r := duel(t) // it may be granted before it knows
 	n := r.nodes[0]
@@ -128,8 +127,8 @@ func TestSlowWriteDoesNotMakeUpForSilence(t *testing.T) {
 	}
 }
 
-// Guard: L1. The token that came with the silence is shown by the next write. If that one takes longer than G, too, it has stood still
-// on the LUN for as long as the one before, and a grant may name it.
+// Guard: L1. The next write shows the token that came with the silence. If that write also takes longer than G, the new
+// token has not changed on the LUN for as long as the old one, and a grant may name it.
 func TestWritesThatTakeLongerThanGRenounceEachTime(t *testing.T) {
 	r := duel(t)
 	n := r.nodes[0]
@@ -148,7 +147,7 @@ func TestWritesThatTakeLongerThanGRenounceEachTime(t *testing.T) {
 	}
 }
 
-// Silence moves the token once, not with every step: the counter is finite.
+// Silence changes the token once, not in every step: the counter is finite.
 func TestSilenceMovesTheTokenOnce(t *testing.T) {
 	r := won(t)
 	r.beginWrite(t, 0)
@@ -180,8 +179,8 @@ func TestTokenCounterDoesNotWrap(t *testing.T) {
 	}
 }
 
-// Guard: L2, L11 (counterexample 25). A peer that is seen and not counted changes no view:
-// the survivor of two keeps its token, and with it its grant.
+// Guard: L2, L11 (counterexample 25). A peer that is seen but not counted does not change the view: the survivor of two
+// keeps its token, and so its grant.
 func TestSightingDoesNotMoveTheToken(t *testing.T) {
 	r := startedRig(t, 2)
 	r.settle([]int{0}, []int{1})
@@ -201,7 +200,7 @@ func TestSightingDoesNotMoveTheToken(t *testing.T) {
 	}
 }
 
-// Guard: L12. When a node's turn comes after the tie began.
+// Guard: L12. The time from the start of the tie to a node's turn.
 func TestDelay(t *testing.T) {
 	r := quad(t)
 	n := r.nodes[3]
@@ -234,8 +233,8 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// Guard: L12 (counterexample 24). The delay counts from the start of the tie, once: an API
-// that comes and goes does not start it again.
+// Guard: L12 (counterexample 24). The delay counts once, from the start of the tie: a flapping API does not start it
+// again.
 func TestFlappingAPIDoesNotStartTheDelayAnew(t *testing.T) {
 	r := startedRig(t, 2)
 	for i := range 2 {
@@ -255,8 +254,7 @@ func TestFlappingAPIDoesNotStartTheDelayAnew(t *testing.T) {
 	}
 }
 
-// Guard: L12. A ballot that failed is not repeated at once: two halves would hinder each
-// other for ever.
+// Guard: L12. A failed ballot is not repeated at once: two halves would obstruct each other for ever.
 func TestBallotIsNotRepeatedAtOnce(t *testing.T) {
 	r := duel(t)
 	r.drive(t, 0, phaseRead1)
@@ -268,8 +266,8 @@ func TestBallotIsNotRepeatedAtOnce(t *testing.T) {
 	}
 }
 
-// calm: a ballot waits for a node of the other half that has not noticed the split, but
-// only for one that lives and uses the LUN.
+// calm: a ballot waits for a node of the other half that has not noticed the split, but only if that node is alive and
+// uses the LUN.
 func TestRivalThatHasNotNoticedTheSplitIsWaitedFor(t *testing.T) {
 	r := quad(t)
 	a := r.nodes[0].arb
@@ -310,8 +308,8 @@ func TestRivalThatHasNotNoticedTheSplitIsWaitedFor(t *testing.T) {
 	}
 }
 
-// calm: when the holders renounce while they live, as at an agent restart, the excluded
-// half leaves them time to grant their half again. Dead holders get none.
+// calm: if the holders renounce while they are alive, as at an agent restart, the excluded half gives them time for a
+// new grant for their half. Dead holders get no such time.
 func TestExcludedHalfLetsTheHoldersGoFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave       func(r *rig)
@@ -341,8 +339,9 @@ func TestExcludedHalfLetsTheHoldersGoFirst(t *testing.T) {
 	}
 }
 
-// calm: the time for the holders runs from when a read showed that they may feed. One that cannot tell a slot keeps the excluded
-// half out (B9), and does not begin it again: a holder whose writes are torn would be waited for without end.
+// calm: the time for the holders begins with a read which shows that they may feed. A read with an unknown slot
+// excludes the other half (B9), but does not start the time again: otherwise the wait for a holder whose writes are
+// torn would never end.
 func TestUnreadableSlotDoesNotRenewTheHeadStart(t *testing.T) {
 	r := duel(t)
 	r.nodes[1].arb.timing.Takeover = 7 * time.Second
@@ -360,7 +359,7 @@ func TestUnreadableSlotDoesNotRenewTheHeadStart(t *testing.T) {
 	}
 }
 
-// calm: a slot that cannot be told, and is no holder's, keeps nobody from seeing that the holder may feed.
+// calm: an unknown slot that does not belong to a holder does not hide that the holder may feed.
 func TestUnreadableSlotOfAnotherDoesNotEndTheHeadStart(t *testing.T) {
 	r := duel(t)
 	r.decide(t, 0)
@@ -390,8 +389,8 @@ func TestHolderDoesNotWaitForItself(t *testing.T) {
 	}
 }
 
-// Guard: L8, B7. The latest decision excludes a node only while its holders may feed, and
-// only if a read of this tie says so.
+// Guard: L8, B7. The latest decision excludes a node only while its holders may feed, and only if a read in this tie
+// shows that.
 func TestExcluded(t *testing.T) {
 	r := won(t)
 	for _, c := range []struct {

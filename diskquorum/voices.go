@@ -6,21 +6,21 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Voice is what the echo block of a member proves of it, as an answered probe would (lease.md N1 to N3). The zero value is
-// that nothing is heard of it.
+// Voice is the evidence in a member's echo block, which counts like an answered probe (lease.md N1 to N3). The zero
+// value: there is no evidence.
 type Voice struct {
 	Boot uint64
 	// Until is when the voice is too old to count.
 	Until boottime.Instant
-	// Mutual says that its writer saw this node when it composed it, and uses the one list that this node uses.
+	// Mutual says that the member saw this node when it composed the block, and uses the same single list as this node.
 	Mutual bool
 }
 
-// Listen writes into voices, by member, what was heard of each on the LUN and is not dated before now less dated.
+// Listen writes into voices, by member, the evidence from the LUN that is no older than dated.
 //
-// Why a voice is as good as an answer: it echoes a ping of this process, so it was composed after the instant of that
-// ping (E3), and what it says was true then. A voice that does not see this node only proves that its writer was
-// there: the writer may read this node's blocks slowly or not at all, and call it dead (N2).
+// Why a voice is as good as an answer: the block echoes a ping of this process, so it was composed after the instant of
+// that ping (E3), and its contents were true then. If the block does not have this node among the seen, it only proves
+// that its writer was alive: the writer may read this node's blocks slowly or not at all, and call this node dead (N2).
 func (a *Arbiter) Listen(now boottime.Instant, dated time.Duration, voices []Voice) {
 	clear(voices)
 	for slot := range a.echo.peers {

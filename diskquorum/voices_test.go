@@ -12,14 +12,14 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// listen is what node i of the choir hears.
+// listen returns what node i of the choir hears.
 func (c *choir) listen(i int) []Voice {
 	voices := make([]Voice, len(c.nodes))
 	c.nodes[i].Listen(c.now, choirDated, voices)
 	return voices
 }
 
-// sung is a choir after some rounds in which each sees all.
+// sung returns a choir after some rounds in which each node sees all.
 func sung(t *testing.T, n int) *choir {
 	t.Helper()
 	c := newChoir(t, n, 1)
@@ -34,7 +34,8 @@ func sung(t *testing.T, n int) *choir {
 	return c
 }
 
-// Guard: N1. A word counts from the instant of the ping that it echoes, for as long as it is told, and not from its arrival.
+// Guard: N1. A block counts from the instant of the ping that it echoes, not from its arrival, for the time that Listen
+// is given.
 func TestVoicesAreDated(t *testing.T) {
 	c := newChoir(t, 3, 1)
 	c.sees[1], c.sees[2] = roster.FullSet(3), roster.FullSet(3)
@@ -44,7 +45,7 @@ func TestVoicesAreDated(t *testing.T) {
 		t.Errorf("n2 is heard before it has echoed anything: %+v", v[1])
 	}
 	asked := c.nodes[0].echo.composed[c.nodes[0].echo.count%pingsKept]
-	late := c.write(1) // echoes that ping
+	late := c.write(1) // this write echoes that ping
 	block := data(late)
 	c.now = c.now.Add(10 * time.Second)
 	c.land(late, block)
@@ -58,8 +59,8 @@ func TestVoicesAreDated(t *testing.T) {
 	}
 }
 
-// Guard: N2. Who does not see this node, by network or LUN, is heard and not counted; nor is one of before, or of another
-// mode, which does not say whom it sees.
+// Guard: N2. A node that does not see this node, by network or LUN, is heard but not counted. The same applies to a
+// node of an earlier version or in another mode, which does not state whom it sees.
 func TestVoicesAreMutual(t *testing.T) {
 	c := sung(t, 3)
 	if v := c.listen(0); !v[1].Mutual || !v[2].Mutual || v[0] != (Voice{}) {
@@ -76,7 +77,7 @@ func TestVoicesAreMutual(t *testing.T) {
 	}
 }
 
-// Guard: N6. A word by another list has other indices; one of a member that uses two lists is a sighting at most.
+// Guard: N6. A block by another list has other indices; a block of a member that uses two lists is at most a sighting.
 func TestVoicesByOtherLists(t *testing.T) {
 	c := sung(t, 3)
 	c.nodes[0].echo.peers[1].Settled = false
@@ -86,7 +87,7 @@ func TestVoicesByOtherLists(t *testing.T) {
 	}
 }
 
-// What was said last counts, whichever slot a member had.
+// The latest block counts, whichever slot the member had.
 func TestVoiceOfAMemberInTwoSlots(t *testing.T) {
 	c := sung(t, 3)
 	peers := c.nodes[0].echo.peers
@@ -98,7 +99,7 @@ func TestVoiceOfAMemberInTwoSlots(t *testing.T) {
 	}
 }
 
-// An echo block of before there was a field for the seen says that nobody is, so its owner is not counted.
+// An echo block from before there was a field for the seen members has none, so its owner is not counted.
 func TestEchoBlockOfBefore(t *testing.T) {
 	dump, err := os.ReadFile(filepath.Join("testdata", "golden", "echo_v1_unseen.hex"))
 	if err != nil {

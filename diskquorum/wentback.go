@@ -7,36 +7,36 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Storage that lies can show a node an older state of the LUN than the one that the node knows: a snapshot is restored,
-// a path leads to a copy, or slots were zeroed. Promises and decisions that other nodes have written since are missing
-// there, and a ballot on that state decides again what was already decided. So a device that a node has seen go back does
-// not count for this node (B11): no read of it completes, so no grant is renewed or taken, no ballot goes on, and none
-// begins.
+// Faulty storage can show a node an older state of the LUN than the one that the node knows: a snapshot is restored, a
+// path leads to a copy, or slots were zeroed. That state lacks promises and decisions that other nodes have written
+// since, and a ballot on it could decide an instance again that was already decided. So a device that a node has seen
+// go back does not count for this node (B11): no read of it completes, so no grant is renewed or accepted, no ballot
+// goes on, and none begins.
 //
-// A device has gone back if a copy of this node's slot shows an older record than has landed in that copy, or both copies
-// of another slot show older records than they did. A failed write that landed late may take back one copy, and if the
-// slot's owner says that its writes may do so (B3), both copies: neither is a sign that the device has gone back.
+// A device has gone back if a copy of this node's slot shows an older record than has landed in that copy, or both
+// copies of another slot show older records than they did. A failed write that landed late may overwrite one copy with
+// an older record, and, if the slot's owner has recorded failed writes (B3), both copies: neither is a sign that the
+// device has gone back.
 //
 // The device counts again when this node counts a majority, and one read shows this node's latest record and that a
-// majority of the list has written this very device since it went back. Until then the slot says that writes to the
-// device may be taken back, as after failed writes. The next agent of this node allows for that for two minutes, so a
-// restart does not avoid this rule.
+// majority of the list has written this very device since it went back. Until then the slot states, as after failed
+// writes, that writes to the device may be lost. The next agent of this node allows for that for two minutes, so a
+// restart does not bypass this rule.
 
 var errBack = errors.New("the LUN went back to an older state than this node has read or written (a snapshot, a copy, or a cache in between): " +
 	"this node decides nothing by the LUN until this node counts a majority and sees most of the group write the LUN again")
 
-// past is what the reads of a device have shown of a slot, to see whether it goes back.
+// past holds what earlier reads of a device have shown of a slot, to detect that it goes back.
 type past struct {
-	shown [copiesPerSlot]uint64 // sequence by copy, as read last; 0: blank
-	told  [copiesPerSlot]bool   // the latest read could tell it: it was neither torn nor damaged
-	late  [copiesPerSlot]bool   // its owner said in it that failed writes may still land
-	older bool                  // the latest read showed older records than the one before, in both copies
-	base  uint64                // the greatest sequence when the device was seen to go back, or this slot showed less,
-	lost  uint64                // and the greatest that was known of the slot by then; 0: none that counts
+	shown [copiesPerSlot]uint64 // sequence by copy, as last read; 0: blank
+	told  [copiesPerSlot]bool   // by copy: in the latest read it was neither torn nor damaged
+	late  [copiesPerSlot]bool   // by copy: it says that failed writes of its owner may still land
+	older bool                  // in both copies, the latest read showed older records than the read before
+	base  uint64                // the greatest sequence at the moment when the device was seen to go back, or this slot became older
+	lost  uint64                // the greatest sequence known of the slot until then; 0: none that counts
 }
 
-// follow compares the latest read of a slot with those before. All that is known of a torn copy is what it said
-// before.
+// follow compares the latest read of a slot with the earlier ones. For a torn copy, the state from before is kept.
 func (p *past) follow(errs *[copiesPerSlot]error, copies *[copiesPerSlot]Slot) {
 	older, explained, was := 0, p.explained(), p.newest()
 	for which, err := range errs {
@@ -54,17 +54,17 @@ func (p *past) follow(errs *[copiesPerSlot]error, copies *[copiesPerSlot]Slot) {
 		p.shown[which], p.late[which] = now, late
 	}
 	p.older = older == copiesPerSlot && !explained
-	if p.newest() < was { // whatever the reason: what it shows now is not what its owner has written here since
+	if p.newest() < was { // for any reason: the present record is not a later write of its owner
 		p.base = p.newest()
 	}
 }
 
-// explained reports whether late writes of both copies can explain why they show less.
+// explained reports whether late writes of both copies can explain their older records.
 func (p *past) explained() bool { return p.late[0] || p.late[1] }
 
 func (p *past) newest() uint64 { return max(p.shown[0], p.shown[1]) }
 
-// noteBack judges a read of a device that has been taken, and says so if the device counts for nothing (B11).
+// noteBack checks a read that take has recorded, and returns an error if the device does not count (B11).
 func (a *Arbiter) noteBack(c *Completion) error {
 	l, dev := &a.lanes[c.Device], &a.table.devices[c.Device]
 	back := a.ownOlder(c)
@@ -84,14 +84,14 @@ func (a *Arbiter) noteBack(c *Completion) error {
 	switch {
 	case !l.back:
 		a.table.forget(c.Device)
-	case a.claim == claimActive: // before that it arbitrates nothing, and has to claim with what there is
+	case a.claim == claimActive: // before that, it does not arbitrate, and must claim its slot from the present state
 		return errBack
 	}
 	return nil
 }
 
-// ownOlder reports whether a copy of this node's slot shows less than what has landed in it, and no late write can be why:
-// none of that copy had failed that could land after it was right last.
+// ownOlder reports whether a copy of this node's slot shows an older record than has landed in it, and no late write
+// can be the cause: since the copy was last right, no failed write to it could still land.
 func (a *Arbiter) ownOlder(c *Completion) (back bool) {
 	l := &a.lanes[c.Device]
 	if a.slot < 0 {
@@ -100,11 +100,11 @@ func (a *Arbiter) ownOlder(c *Completion) (back bool) {
 	s := &a.table.devices[c.Device].slots[a.slot]
 	for which := range copiesPerSlot {
 		switch right := l.right[which]; {
-		case !s.past.told[which]: // what is known of it is from the previous read, and a write may have landed since
+		case !s.past.told[which]: // its known state is from the previous read, and a write may have landed since
 		case s.past.shown[which] >= l.landed[which]:
 			l.right[which] = c.Started
 		case mayLand(l.failed[which], right):
-		case s.past.shown[which] > 0 && s.copies[which].Process != a.process && mayLand(a.claimSince, right): // an earlier agent's
+		case s.past.shown[which] > 0 && s.copies[which].Process != a.process && mayLand(a.claimSince, right): // a record of an earlier agent
 		default:
 			back = true
 		}
@@ -131,10 +131,11 @@ func (a *Arbiter) shared(d int) bool {
 	return writing >= a.quorum
 }
 
-// forget drops what was known of a slot from before the device went back once another agent of its owner has written less since: it
-// was started on the older state, and goes on from there. On a set of three the greater record would stay the newest known else
-// (B8), and this node would read no promise and no decision of that slot any more. A write of the agent that was known is one that
-// hung and has landed late, and what another device shows is not lost.
+// forget drops the knowledge of a slot from before the device went back, once another agent of its owner has written a
+// smaller sequence since: that agent was started on the older state, and continues from there. Otherwise, on a set of
+// three, the greater record would stay the newest known one (B8), and this node would read no promise and no decision
+// of that slot any more. A write of the agent that was known before does not count, because it may have hung and landed
+// late. A record that another device still shows is not lost, so it is kept.
 func (t *Table) forget(d int) {
 	for i := range t.entries {
 		s, known := &t.devices[d].slots[i], t.entries[i].last
@@ -152,12 +153,12 @@ func (t *Table) forget(d int) {
 	}
 }
 
-// shows reports whether the latest read of some device has shown that record of a slot, or a later one.
+// shows reports whether the latest read of any device has shown that record of a slot, or a later one.
 func (t *Table) shows(i int, sequence uint64) bool {
 	return slices.ContainsFunc(t.devices, func(d deviceTable) bool { return d.slots[i].past.newest() >= sequence })
 }
 
-// stranded reports whether too few devices are ours and have not gone back.
+// stranded reports whether too few devices count: those that are ours and have not gone back.
 func (a *Arbiter) stranded() bool {
 	good := 0
 	for d := range a.lanes {
@@ -168,12 +169,12 @@ func (a *Arbiter) stranded() bool {
 	return good < a.majority()
 }
 
-// gone reports whether some device has gone back.
+// gone reports whether any device has gone back.
 func (a *Arbiter) gone() bool {
 	return slices.ContainsFunc(a.lanes, func(l lane) bool { return l.back })
 }
 
-// afterStranded is when the table may be read again where that can only show whether the LUN is itself again.
+// afterStranded returns when the table may be read again, while a read can only show whether the LUN has recovered.
 func (a *Arbiter) afterStranded(due boottime.Instant) boottime.Instant {
 	if a.stranded() {
 		return max(due, a.lastRead.Add(a.timing.Heartbeat))

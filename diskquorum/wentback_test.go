@@ -9,20 +9,20 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// restore puts the slots of a device back to what they were.
+// restore restores the earlier slots of a device.
 func (r *rig) restore(d int, slots []byte) {
 	copy(r.images[d][OwnSize:], slots[OwnSize:])
 	r.trace("device %d goes back", d)
 }
 
-// Guard: B11. The LUN goes back, or its slots are zeroed, in the middle of arbitration: who has read or written something newer
-// takes no part in the tie any more, not after a restart of its agent either, until it counts a majority and the group
-// writes the device again.
+// Guard: B11. The LUN goes back, or its slots are zeroed, in the middle of arbitration. A node that has read or written
+// newer records no longer takes part in the tie, not even after a restart of its agent, until it counts a majority and
+// the group writes the device again.
 func TestNobodyDecidesOnALUNThatWentBack(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		older time.Duration
-		wrote bool // node 0 writes once before it reads what it is
+		wrote bool // node 0 writes once before it reads the LUN
 		again bool // the agent restarts
 	}{
 		{"30 s", 30 * time.Second, false, false},
@@ -41,7 +41,7 @@ func TestNobodyDecidesOnALUNThatWentBack(t *testing.T) {
 			r.run(c.older)
 			r.settle([]int{0}, []int{1})
 			r.hold(1 << 62)
-			r.kill(1) // it goes on elsewhere, on the LUN itself
+			r.kill(1) // it goes on elsewhere, on the real LUN
 			n := r.nodes[0]
 			if c.wrote {
 				r.until(t, 0, OpWrite)
@@ -76,7 +76,7 @@ func TestNobodyDecidesOnALUNThatWentBack(t *testing.T) {
 	}
 }
 
-// Guard: B11. A grant is not renewed by a LUN that went back: another half may hold the next one.
+// Guard: B11. A LUN that went back does not renew a grant: another half may hold the next one.
 func TestGrantEndsWhenTheLUNGoesBack(t *testing.T) {
 	r := startedRig(t, 2)
 	was := slices.Clone(r.images[0])
@@ -94,7 +94,7 @@ func TestGrantEndsWhenTheLUNGoesBack(t *testing.T) {
 	}
 }
 
-// Guard: B11, B8. Of three devices the one that went back does not count, and the others do.
+// Guard: B11, B8. If one of three devices went back, it does not count, but the others do.
 func TestDeviceOfASetGoesBack(t *testing.T) {
 	r := startedSet(t)
 	was := slices.Clone(r.images[1])
@@ -117,7 +117,8 @@ func TestDeviceOfASetGoesBack(t *testing.T) {
 	}
 }
 
-// Guard: B11, B3. A failed write that lands late takes one copy back, or both where the slot says so: that is no sign.
+// Guard: B11, B3. A failed write that lands late may overwrite one copy, or both if the slot states failed writes: this
+// does not count as going back.
 func TestLateWritesAreNoGoingBack(t *testing.T) {
 	r := startedRig(t, 2)
 	for range 2 {
@@ -142,8 +143,8 @@ func TestLateWritesAreNoGoingBack(t *testing.T) {
 	}
 }
 
-// Guard: B11. A copy of this node's slot that a read cannot tell is no sign, though a write has landed in it since the read that
-// could. A late write of the agent before it, of the boot before, tears it.
+// Guard: B11. If a copy of this node's slot is unknown in a read, this does not count as going back, even if a write
+// has landed in it since the last read that showed it. Here a late write of an agent of the previous boot tears it.
 func TestTornCopyIsNoGoingBack(t *testing.T) {
 	r := startedRig(t, 2)
 	r.nextWrite(t, 0)
@@ -166,14 +167,14 @@ func TestTornCopyIsNoGoingBack(t *testing.T) {
 	}
 }
 
-// Guard: B11, B8. When a set of three counts again a node reads what the others write there now, also one whose agent is started
-// on the older state later, and whose sequences are below those that were read before.
+// Guard: B11, B8. When a set of three counts again, a node reads the others' new records there, even those of an agent
+// that was started later on the older state, with sequences below those that were read before.
 func TestSlotThatGoesOnFromAnOlderStateIsRead(t *testing.T) {
 	r := newSetRig(3, 3, rigTiming())
 	r.oracle.fatal = t.Fatalf
 	r.startAll()
 	was := [][]byte{slices.Clone(r.images[0]), slices.Clone(r.images[1]), slices.Clone(r.images[2])}
-	for range 2 { // its sequence leaps each time
+	for range 2 { // its sequence skips numbers each time
 		r.kill(1)
 		r.start(1)
 		r.run(20 * time.Second)
@@ -194,12 +195,13 @@ func TestSlotThatGoesOnFromAnOlderStateIsRead(t *testing.T) {
 	}
 }
 
-// Guard: B11. An agent that is starting has read something newer, too, and takes no part in the tie once it has claimed its slot.
+// Guard: B11. An agent that is starting may also have read newer records; then it takes no part in the tie after it has
+// claimed its slot.
 func TestLUNGoesBackUnderAnAgentThatStarts(t *testing.T) {
 	r := startedRig(t, 2)
 	was := slices.Clone(r.images[0])
 	r.run(30 * time.Second)
-	r.kill(1) // it goes on elsewhere, on the LUN itself
+	r.kill(1) // it goes on elsewhere, on the real LUN
 	r.kill(0)
 	r.start(0)
 	n := r.nodes[0]
@@ -227,9 +229,9 @@ func TestLUNGoesBackUnderAnAgentThatStarts(t *testing.T) {
 	}
 }
 
-// Guard: B11, B8. A write that hung, and lands on a device after that one has gone back, is no sign that an agent went on from the
-// older state: what its owner has written since stands, on one device at least, and is not forgotten. It is a write of this
-// agent, or of the boot before.
+// Guard: B11, B8. A write that hung, and lands on a device after the device has gone back, does not show that an agent
+// went on from the older state: the owner's later records are still on at least one device, and are not forgotten. The
+// write is from this agent, or from the previous boot.
 func TestLateWriteDoesNotMakeAReaderForget(t *testing.T) {
 	for _, reboots := range []bool{false, true} {
 		r := newSetRig(3, 3, rigTiming())
@@ -245,11 +247,11 @@ func TestLateWriteDoesNotMakeAReaderForget(t *testing.T) {
 			r.start(1)
 		}
 		r.run(20 * time.Second)
-		r.hang(1, 0, 2) // the latest record is on device 1 alone
+		r.hang(1, 0, 2) // the latest record is only on device 1
 		r.run(20 * time.Second)
 		goBack := []int{0}
 		if !reboots {
-			goBack = []int{0, 1} // and nowhere from now on
+			goBack = []int{0, 1} // from now on it is on no device
 		}
 		for _, d := range goBack {
 			r.restore(d, was[d])
@@ -276,12 +278,13 @@ func TestLateWriteDoesNotMakeAReaderForget(t *testing.T) {
 	}
 }
 
-// Guard: B11. What a slot says of failed writes explains an older state for as long as a copy says it, and while a read cannot tell
-// that copy; not once it is overwritten. What an older state shows is nothing that its owner has written there since.
+// Guard: B11. A slot's statement of failed writes explains an older state as long as a copy has the statement, or that
+// copy is unknown in a read, but not after it has been overwritten. The records of an older state do not count as
+// written since.
 func TestWordOfFailedWritesEndsWithItsRecord(t *testing.T) {
 	type read struct {
 		a, b uint64 // sequences, 0: torn
-		late bool   // copy b says it
+		late bool   // copy b states failed writes
 	}
 	for _, c := range []struct {
 		reads  []read

@@ -8,8 +8,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Guard: two groups that share a LUN are noticed: whose slot moves and who is on no list is named, as
-// long as it moves.
+// Guard: two groups that use the same LUN are noticed: a node whose slot moves and that is not on the list is named, as
+// long as its slot moves.
 func TestStrangers(t *testing.T) {
 	r := startedRig(t, 4)
 	a := r.nodes[0].arb
@@ -23,7 +23,7 @@ func TestStrangers(t *testing.T) {
 	}
 	a.SetRoster(fewer, 2)
 	r.nodes[0].roster = fewer
-	r.setView(0, 0) // a node that is missed is looked for at every heartbeat
+	r.setView(0, 0) // while a node is missing, the table is read at every heartbeat
 	r.run(6 * time.Second)
 	if names := a.Strangers(); !slices.Equal(names, []string{all.Name(2), all.Name(3)}) {
 		t.Errorf("named %v", names)

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// The layout, little-endian. Header: magic 8, version 2, slot size 2, slots 4, CRC32C 4 of all before. Slot: CRC32C 4 of the rest
-// of the slot, version 1, kind 1, length of the fields 2, number 8, boot 8, clock 8, wall clock 8, then the fields:
-// tag 1, length 2, bytes. A tag that a reader does not know is skipped.
+// The layout, little-endian. Header: magic 8, version 2, slot size 2, slots 4, CRC32C 4 of all before. Slot: CRC32C 4
+// of the rest of the slot, version 1, kind 1, length of the fields 2, number 8, boot 8, clock 8, wall clock 8, then the
+// fields: tag 1, length 2, bytes. A reader skips tags that it does not know.
 const (
 	HeaderSize = 4096
 	SlotSize   = 512
@@ -49,18 +49,18 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// SlotsFor is the number of slots of a file of this many bytes, at least one.
+// SlotsFor returns the number of slots of a file of this many bytes, at least one.
 func SlotsFor(size int64) int {
 	return int(min(MaxSlots, max(1, (size-HeaderSize)/SlotSize)))
 }
 
-// Size is the length of a file of this many slots.
+// Size returns the length of a file of this many slots.
 func Size(slots int) int64 { return HeaderSize + int64(slots)*SlotSize }
 
-// Offset is where a slot is in the file; slots count from 0.
+// Offset returns where a slot is in the file; slots count from 0.
 func Offset(slot int) int64 { return HeaderSize + int64(slot)*SlotSize }
 
-// Header is the beginning of a file of this many slots.
+// Header returns the beginning of a file of this many slots.
 func Header(slots int) []byte {
 	b := make([]byte, HeaderSize)
 	copy(b, magic)
@@ -71,8 +71,8 @@ func Header(slots int) []byte {
 	return b
 }
 
-// Encode is the slot of a record. A record that does not fit is shortened: first the names of the nodes, then the
-// sentence.
+// Encode returns the slot of a record. A record that does not fit is shortened: first the names of the nodes, then the
+// text.
 func Encode(r *Record) []byte {
 	b := make([]byte, slotHead, SlotSize)
 	b[4], b[5] = 1, byte(r.Kind)
@@ -113,13 +113,13 @@ func text(b []byte, tag byte, s string, most int) []byte {
 	return append(append(b, tag, byte(len(s)), byte(len(s)>>8)), s...)
 }
 
-// fitting joins as many names as fit, and says how many did not.
+// fitting joins as many names as fit, and appends the number of the others.
 func fitting(names []string, room int) string {
 	all := strings.Join(names, " ")
 	if len(all) <= room {
 		return all
 	}
-	const tail = 8 // of "+1000"
+	const tail = 8 // room for "+1000"
 	out := ""
 	for i, n := range names {
 		if len(out)+1+len(n) > room-tail {
@@ -138,14 +138,15 @@ type File struct {
 	Damaged int      // slots that are neither empty nor whole
 }
 
-// Errors of Decode: what to do is for the caller to say.
+// Errors of Decode. The caller adds what to do.
 var (
 	ErrForeign = errors.New("it is not a history of fencing-agent")
 	ErrDamaged = errors.New("its header is damaged")
 	ErrLater   = errors.New("it was written by a later version")
 )
 
-// Decode reads a whole file. A file that is too short lacks its last slots. It never panics, whatever the bytes are.
+// Decode reads a whole file. In a file that is too short, the last slots are missing. Decode never panics, whatever the
+// bytes are.
 func Decode(b []byte) (File, error) {
 	if len(b) < headerBytes || string(b[:len(magic)]) != magic {
 		return File{}, ErrForeign
@@ -185,7 +186,7 @@ type placed struct {
 	slot int
 }
 
-// decodeSlot decodes a slot that is whole. A correct checksum does not prove that the lengths inside are right.
+// decodeSlot decodes a slot with a correct checksum, which does not prove that the lengths inside are right.
 func decodeSlot(b []byte) (r Record, ok bool) {
 	if binary.LittleEndian.Uint32(b) != checksum(b[4:]) || b[4] == 0 {
 		return r, false

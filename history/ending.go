@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// End is how a boot ended, as far as its agent recorded it.
+// End is the way in which a boot ended, as far as its agent recorded it.
 type End string
 
-// The ends. Programs read their names.
+// The ends. Their names are read by programs.
 const (
-	EndStopped   End = "stopped"    // the agent was stopped as planned, and the node went down or was rebooted after that
-	EndDisarmed  End = "disarmed"   // in maintenance: nothing would have reset it
-	EndStarved   End = "starved"    // its watchdog was not fed any more
-	EndCondemned End = "condemned"  // it had condemned itself
-	EndStruck    End = "taken-down" // watchdog.onFence took it down
-	EndTested    End = "tested"     // a person tested a watchdog, which reset it
+	EndStopped   End = "stopped"    // planned stop of the agent, after which the node went down or was rebooted
+	EndDisarmed  End = "disarmed"   // in maintenance: no watchdog would have reset the node
+	EndStarved   End = "starved"    // the node's watchdog was not fed any more
+	EndCondemned End = "condemned"  // the node had condemned itself
+	EndStruck    End = "taken-down" // watchdog.onFence took the node down
+	EndTested    End = "tested"     // a person tested a watchdog, which reset the node
 	EndSudden    End = "sudden"     // the watchdog was fed until the last record, or was not armed
 )
 
-// Boot is all that is known of one boot of the kernel.
+// Boot holds the records of one boot of the kernel.
 type Boot struct {
 	Nonce   uint64
 	Records []Record // by number
@@ -40,33 +40,34 @@ func Boots(records []Record) []Boot {
 	return out
 }
 
-// Ending says how a boot ended.
+// Ending describes how a boot ended.
 type Ending struct {
 	Boot   uint64
 	End    End
-	Reason string    // of the decision, if one ended it
+	Reason string    // reason of the decision, if a decision ended the boot
 	Text   string    // one sentence for people
-	Last   time.Time // of the last record
+	Last   time.Time // time of the last record
 	Slack  time.Duration
 }
 
-// Before is how the latest boot other than the present one ended; ok is false if none is known.
+// Before returns how the latest boot other than the present one ended; ok is false if no such boot is known.
 func Before(records []Record, present uint64) (e Ending, ok bool) {
 	boots := slices.DeleteFunc(Boots(records), func(b Boot) bool { return b.Nonce == present })
 	if len(boots) == 0 {
 		return e, false
 	}
-	// By number of the last record: an interrupted boot may have written between the records of another.
+	// The latest boot is the one with the last record: an interrupted boot may have written between the records of
+	// another.
 	last := slices.MaxFunc(boots, func(a, b Boot) int {
 		return int(min(1, max(-1, int64(a.Records[len(a.Records)-1].Seq-b.Records[len(b.Records)-1].Seq))))
 	})
 	return last.Ending(), true
 }
 
-// Ending is how this boot ended, by its records. A boot that still runs is treated as if it had ended now.
+// Ending returns how this boot ended, by its records. A boot that still runs is treated as if it had ended now.
 func (b *Boot) Ending() Ending {
 	e := Ending{Boot: b.Nonce, End: EndSudden}
-	var said *Record // that the node was about to go
+	var said *Record // the record that the node was about to end
 	for i := range b.Records {
 		r := &b.Records[i]
 		e.Last = r.Wall
@@ -104,7 +105,8 @@ func (b *Boot) Ending() Ending {
 	return e
 }
 
-// decided takes a later decision: a node that feeds again is no longer about to be reset, unless its boot is condemned.
+// decided evaluates a later decision: a node that feeds again is no longer about to be reset, unless its boot is
+// condemned.
 func (e *Ending) decided(r *Record, said **Record) {
 	switch {
 	case e.End == EndCondemned, e.End == EndStruck:

@@ -12,7 +12,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// disk is a file as the recorder writes it, in memory.
+// disk is a file in memory, as the recorder writes it.
 func disk(slots int, records ...Record) []byte {
 	b := make([]byte, Size(slots))
 	copy(b, Header(slots))
@@ -49,7 +49,7 @@ func TestTheOldestMakesRoom(t *testing.T) {
 	}
 }
 
-// TestATornRecordIsTheOnlyOneLost cuts the last slot at every byte, as a reset in the middle of a write does.
+// TestATornRecordIsTheOnlyOneLost cuts the last slot at every byte, like a reset in the middle of a write.
 func TestATornRecordIsTheOnlyOneLost(t *testing.T) {
 	old := disk(4, numbered(6, 7)...)
 	next := Record{Seq: 7, Boot: 7, Wall: noon, Kind: LastWords, Text: "quorum lost"}
@@ -92,7 +92,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestALaterVersionMayAddFields: tags and kinds that are not known are skipped.
+// TestALaterVersionMayAddFields: unknown tags and kinds are skipped.
 func TestALaterVersionMayAddFields(t *testing.T) {
 	r := Record{Seq: 1, Boot: 7, Wall: noon, Kind: 99, Text: "what is to come"}
 	b := Encode(&r)
@@ -106,7 +106,7 @@ func TestALaterVersionMayAddFields(t *testing.T) {
 	}
 }
 
-// TestLengthsThatLie: a seal that fits does not make the lengths right.
+// TestLengthsThatLie: lengths may be wrong even if the checksum is correct.
 func TestLengthsThatLie(t *testing.T) {
 	for name, lie := range map[string]func(b []byte){
 		"a field longer than the fields": func(b []byte) { b[slotHead+1] = 200 },
@@ -199,7 +199,7 @@ func TestEnding(t *testing.T) {
 	}
 }
 
-// TestBeforeIsTheLatest: of many boots, in any order of their numbers, the one that wrote last is told.
+// TestBeforeIsTheLatest: of many boots, in any order of their numbers, Before returns the one that wrote last.
 func TestBeforeIsTheLatest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

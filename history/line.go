@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Line says a record in words, without its time.
+// Line returns a record as a text, without its time.
 func (r *Record) Line() string {
 	switch r.Kind {
 	case Started:

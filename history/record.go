@@ -4,14 +4,14 @@ import (
 	"time"
 )
 
-// Kind is what a record is about.
+// Kind is the kind of a record.
 type Kind uint8
 
 // The kinds are on disk: never renumber them.
 const (
 	Started   Kind = 1 // the agent has started; Text is its version
 	Decision  Kind = 2 // the decision has changed
-	Sample    Kind = 3 // the worst of some seconds: Slack, Write, Read
+	Sample    Kind = 3 // the worst values of some seconds: Slack, Write, Read
 	Gone      Kind = 4 // Nodes are LEFT
 	Back      Kind = 5 // Nodes have JOINed
 	Fenced    Kind = 6 // Nodes are proven dead
@@ -20,13 +20,13 @@ const (
 	Condemned Kind = 9 // this boot has condemned itself
 	Struck    Kind = 10
 	Stopped   Kind = 11 // planned stop of the agent
-	Tested    Kind = 12 // a person tests whether a watchdog resets the node; Action ActionFailed: it did not, or the test was called off
-	Ordered   Kind = 13 // somebody on this node has ordered a fence of Nodes; Text: which boot, who and why; ActionFailed: it did not happen
-	LUN       Kind = 14 // a device of the LUN is in order again; Action ActionFailed: the device does not count, Text says why
+	Tested    Kind = 12 // a person tests whether a watchdog resets the node; Action ActionFailed: it did not, or the test was cancelled
+	Ordered   Kind = 13 // a fence of Nodes was ordered on this node; Text: which boot, who and why; ActionFailed: the fence did not happen
+	LUN       Kind = 14 // a device of the LUN works again; Action ActionFailed: the device does not count, Text has the reason
 )
 
-// ActionFailed withdraws a record of the kind Tested. For the kind Ordered it says that the order was not obeyed, and
-// for the kind LUN that the device is lost.
+// ActionFailed withdraws a record of the kind Tested. With the kind Ordered it means that the order was not obeyed,
+// with the kind LUN that the device is lost.
 const ActionFailed = "failed"
 
 var kindNames = map[Kind]string{
@@ -35,7 +35,7 @@ var kindNames = map[Kind]string{
 	Ordered: "ordered", LUN: "lun",
 }
 
-// String is the name that programs read. A kind of a later version has none.
+// String returns the name that programs read. A kind of a later version has none.
 func (k Kind) String() string {
 	if s := kindNames[k]; s != "" {
 		return s
@@ -47,17 +47,17 @@ func (k Kind) String() string {
 type Record struct {
 	Seq  uint64        // number, from 1 on
 	Boot uint64        // nonce of the kernel's boot
-	Up   time.Duration // CLOCK_BOOTTIME: orders records whatever the wall clock does
+	Up   time.Duration // CLOCK_BOOTTIME: orders records even if the wall clock jumps
 	Wall time.Time     // for people
 	Kind Kind
 
 	Action string // Decision: what the agent does
-	Reason string // and why
+	Reason string // Decision: the reason
 	Quorum bool
 	Armed  bool   // the watchdog counted down
 	Text   string // one sentence
 	Nodes  []string
 
-	Slack       time.Duration // least that was left when the watchdog was fed
-	Write, Read time.Duration // longest of the LUN; 0: none
+	Slack       time.Duration // least time that was left when the watchdog was fed
+	Write, Read time.Duration // longest I/O of the LUN; 0: none
 }

@@ -5,7 +5,7 @@ import "time"
 // SampleEvery is the time between two samples.
 const SampleEvery = 30 * time.Second
 
-// Sampler keeps the worst of some seconds. The zero value is ready.
+// Sampler keeps the worst values of some seconds. The zero value is ready to use.
 type Sampler struct {
 	since       time.Duration
 	slack       time.Duration
@@ -13,8 +13,7 @@ type Sampler struct {
 	any         bool
 }
 
-// Note takes one measurement, at up, and returns a record when it is time for one. fed says whether slack has a
-// meaning.
+// Note records one measurement, at up, and returns a record when a sample is due. fed says whether slack is meaningful.
 func (s *Sampler) Note(up time.Duration, fed bool, slack, write, read time.Duration) (Record, bool) {
 	if !s.any {
 		s.since, s.slack, s.any = up, 0, true

@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// When there is no more room, how close in time samples may be, by their age.
+// If there is no more room, samples are thinned by their age.
 const (
-	closeFor   = time.Hour      // as close as they were taken
-	minuteFor  = 24 * time.Hour // one a minute
+	closeFor   = time.Hour      // younger samples are not thinned
+	minuteFor  = 24 * time.Hour // up to this age: one per minute
 	minute     = time.Minute
-	tenMinutes = 10 * time.Minute // after that
+	tenMinutes = 10 * time.Minute // beyond: one per ten minutes
 )
 
-// Shelf says in which slot a record goes, so that what happened outlives what was merely measured.
+// Shelf decides in which slot a record is stored. Events are kept longer than samples.
 //
 // Invariant: the share of events (records of any kind but samples) is three quarters of the slots. A sample takes the
 // slot of an event only while events have more than their share. An event takes the slot of another event only when
 // events have all of their share, then even if a slot is free: the last quarter is for samples. Otherwise a free slot
-// is taken first. When there is none, samples older than an hour are thinned to one per minute, and those older than a
-// day to one per ten minutes; of two that are too close, the worse one stays. The last sample of a boot stays until it
-// is the oldest of all.
+// is used first. If there is none, samples older than an hour are thinned to one per minute, and those older than a day
+// to one per ten minutes; of two samples that are too close, the worse one stays. The last sample of a boot stays until
+// it is the oldest of all.
 //
 // Ages are by the wall clock. If it jumps, samples are thinned wrongly, but events are not affected.
 type Shelf struct {
-	share           int // slots that events may have
+	share           int // number of slots that events may use
 	free            []int
 	events, samples []place // by number
 }
 
-// place is a slot that is taken.
+// place is a slot with a record.
 type place struct {
 	slot      int
 	boot      uint64
@@ -37,7 +37,7 @@ type place struct {
 	slack, io time.Duration
 }
 
-// NewShelf is the shelf of a file with this many slots, which holds f.
+// NewShelf returns the shelf of a file with this many slots and the contents f.
 func NewShelf(slots int, f *File) *Shelf {
 	s := &Shelf{share: slots - slots/4}
 	taken := make([]bool, slots)
@@ -63,7 +63,8 @@ func (s *Shelf) add(r *Record, at int) {
 	s.events = append(s.events, p)
 }
 
-// Place is the slot for r, which is later than all others. ok is false for a sample for which there is no room.
+// Place returns the slot for r, which must be later than all other records. ok is false for a sample for which there is
+// no room.
 func (s *Shelf) Place(r *Record) (at int, ok bool) {
 	switch event := r.Kind != Sample; {
 	case event && len(s.events) >= s.share:
@@ -84,7 +85,7 @@ func (s *Shelf) Place(r *Record) (at int, ok bool) {
 	return at, true
 }
 
-// worthless is the sample whose loss matters least: one of the first two that are too close, or the oldest.
+// worthless returns the sample whose loss matters least: one of the first two that are too close, or the oldest.
 func (s *Shelf) worthless(now int64) int {
 	for i := range len(s.samples) - 1 {
 		a, b := &s.samples[i], &s.samples[i+1]
@@ -108,7 +109,7 @@ func (s *Shelf) worthless(now int64) int {
 	return 0
 }
 
-// worse reports whether p shows more trouble: a LUN that took more than twice as long, otherwise less slack.
+// worse reports whether p is the worse sample: its LUN took more than twice as long, otherwise it has less slack.
 func (p *place) worse(than *place) bool {
 	switch {
 	case p.io > 2*than.io:

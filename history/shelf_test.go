@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// cabinet is a file as the recorder keeps it: a shelf, and what stands in the slots. The oracle of the tests looks at the
-// slots alone.
+// cabinet is a file as the recorder keeps it: a shelf, and the contents of the slots. The oracle of the tests only uses
+// the slots.
 type cabinet struct {
 	shelf *Shelf
 	slots []*Record
@@ -18,7 +18,7 @@ func newCabinet(slots int) *cabinet {
 	return &cabinet{shelf: NewShelf(slots, &File{}), slots: make([]*Record, slots)}
 }
 
-// put returns what was overwritten.
+// put stores a record and returns the overwritten one.
 func (c *cabinet) put(r Record) (was *Record, ok bool) {
 	c.seq++
 	r.Seq = c.seq
@@ -46,8 +46,8 @@ func (c *cabinet) file(t *testing.T) File {
 	return f
 }
 
-// TestThirtyDays: a month of samples and 80 events a day in the default 4 MiB. All events are there, the last hour as
-// it was sampled, a sample a minute for a day, and one in 20 minutes at least before that.
+// TestThirtyDays: a month of samples and 80 events a day in the default 4 MiB. All events are kept, and all samples of
+// the last hour, one sample per minute for a day, and before that at least one in 20 minutes.
 func TestThirtyDays(t *testing.T) {
 	const days, every = 30, 24 * time.Hour / 80
 	c := newCabinet(SlotsFor(4 << 20))
@@ -56,7 +56,7 @@ func TestThirtyDays(t *testing.T) {
 	for now := noon; now.Before(end); now = now.Add(SampleEvery) {
 		slack, write := 25*time.Second, time.Millisecond
 		if now.Sub(noon)%(6*time.Hour) == 0 {
-			write = time.Second // a spike, which stays
+			write = time.Second // a spike, which is kept
 		}
 		c.put(Record{Boot: 1, Kind: Sample, Wall: now, Armed: true, Slack: slack, Write: write})
 		if !now.Before(event) {
@@ -94,7 +94,7 @@ func TestThirtyDays(t *testing.T) {
 	t.Logf("%d events and %d samples in %d slots", found, len(f.Records)-found, len(c.slots))
 }
 
-// TestEventsComeFirst: whatever comes in whatever order, over restarts, with clocks that jump.
+// TestEventsComeFirst: any records in any order, with restarts and clock jumps.
 func TestEventsComeFirst(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 54))
@@ -138,7 +138,7 @@ func TestEventsComeFirst(t *testing.T) {
 	}
 }
 
-// TestAFileOfBefore: where events stand in all slots, they give way until they have their share alone.
+// TestAFileOfBefore: if all slots have events, they are replaced until events have only their share.
 func TestAFileOfBefore(t *testing.T) {
 	f, err := Decode(disk(8, numbered(20, 7)...))
 	if err != nil {

@@ -1,12 +1,11 @@
-// Package netgossip decides who is reachable: it merges what the SWIM instances
-// of all SystemNetworks report into one view of the roster and says until when
-// that view may be believed.
+// Package netgossip decides which members are reachable: it merges the reports of the SWIM instances of all
+// SystemNetworks into one view of the roster, and computes until when that view is valid.
 //
 // # State and invariants
 //
-// Who is expected is the business of package roster. A [Merger] keeps, per network
-// and peer, whether memberlist calls the peer alive and when the last two-way
-// evidence was anchored: the start of a probe of ours that the peer answered.
+// Package roster defines which members are expected. A [Merger] keeps, per network and peer, whether memberlist calls
+// the peer alive and the anchor of the latest two-way evidence: the start of the latest probe of this node that the
+// peer answered.
 //
 //   - Evidence is dated by the probe's start, never by the answer's arrival, so the
 //     age of a view is never understated.

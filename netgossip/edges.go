@@ -8,9 +8,9 @@ type Edge struct {
 	Reachable     bool
 }
 
-// Edges finds the changes of reachability per network and, merged, per peer, by looking
-// at a Merger again and again. Of the merged view it only remembers when it changed: what
-// is published about it is decided elsewhere. At first nobody is reachable.
+// Edges finds the changes of reachability per network and, merged, per peer, by comparing successive states of a
+// Merger. Of the merged view it only remembers when it changed; package watchdog decides what is published. At first no
+// peer is reachable.
 type Edges struct {
 	peers  int
 	links  []standing // [network*peers + peer]
@@ -23,7 +23,7 @@ type standing struct {
 	since     boottime.Instant // of the last change; zero: there was none
 }
 
-// change notes what holds at now and reports whether that is news.
+// change records the reachability at now and reports whether it has changed.
 func (s *standing) change(reachable bool, now boottime.Instant) bool {
 	if s.reachable == reachable {
 		return false
@@ -32,7 +32,7 @@ func (s *standing) change(reachable bool, now boottime.Instant) bool {
 	return true
 }
 
-// NewEdges follows the given numbers of networks and roster members.
+// NewEdges returns an Edges for the given numbers of networks and roster members.
 func NewEdges(networks, peers int) *Edges {
 	return &Edges{peers: peers, links: make([]standing, networks*peers), merged: make([]standing, peers)}
 }
@@ -56,16 +56,16 @@ func (e *Edges) Update(m *Merger, v *View, now boottime.Instant) []Edge {
 	return e.found
 }
 
-// LinkSince is when the peer's reachability on the network last changed, or zero.
+// LinkSince returns when the peer's reachability on the network last changed, or zero.
 func (e *Edges) LinkSince(network, peer int) boottime.Instant {
 	return e.links[network*e.peers+peer].since
 }
 
-// Link is LinkSince, and whether the peer was reachable then.
+// Link returns LinkSince, and whether the peer has been reachable since then.
 func (e *Edges) Link(network, peer int) (since boottime.Instant, reachable bool) {
 	l := e.links[network*e.peers+peer]
 	return l.since, l.reachable
 }
 
-// Since is when the peer's merged reachability last changed, or zero.
+// Since returns when the peer's merged reachability last changed, or zero.
 func (e *Edges) Since(peer int) boottime.Instant { return e.merged[peer].since }

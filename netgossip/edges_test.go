@@ -17,7 +17,7 @@ func TestEdgesOfTwoNetworks(t *testing.T) {
 	find := func(now boottime.Instant, want ...Edge) {
 		t.Helper()
 		at = now
-		answer(m, 0, 2, at) // another peer is always there
+		answer(m, 0, 2, at) // another peer always answers
 		answer(m, 1, 2, at)
 		v := m.Evaluate(at, 2)
 		if got := e.Update(m, &v, at); !slices.Equal(got, want) {
@@ -51,7 +51,7 @@ func TestEdgesOfTwoNetworks(t *testing.T) {
 	answer(m, 1, 1, 18*sec)
 	find(18*sec, Edge{1, 1, true})
 	since(17*sec, 18*sec, 17*sec)
-	m.MemberChanged(1, 1, false, 19*sec) // memberlist is sure
+	m.MemberChanged(1, 1, false, 19*sec) // memberlist declares it dead
 	find(19*sec, Edge{1, 1, false})
 	m.LinkChanged(0, false) // this node's cable
 	find(20*sec, Edge{0, 1, false}, Edge{0, 2, false})

@@ -2,9 +2,10 @@ package netgossip
 
 import "github.com/fencing-agent/fencing-agent/boottime"
 
-// Extend counts peers by evidence that no network brought: each until the instant given for it, by index; 0: it is not
-// counted so. It changes whom the view counts and for how long there is a quorum of them. Which peers are seen and in
-// contact is still what the networks say. The view is the latest of Evaluate. It does not allocate.
+// Extend counts peers by evidence that does not come from a network. until has, by peer index, the end of the time for
+// which the peer counts; 0: it does not count this way. Extend changes the counted members of v and the time for which
+// they are a quorum. Which peers are seen and in contact still depends on the networks alone. v must be the latest
+// result of Evaluate. Extend does not allocate.
 func (m *Merger) Extend(v *View, now boottime.Instant, quorum int, until []boottime.Instant) {
 	networks := v.Counted
 	lasts := func(p int) (e boottime.Instant) {

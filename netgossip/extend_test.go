@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Who is counted by anything is counted, and the quorum lasts until the evidence of the last that it needs is over. The
-// oracle looks at each instant.
+// A peer is counted by either kind of evidence, and the quorum lasts until the evidence of the last needed peer runs
+// out. The oracle checks each instant.
 func TestExtendCountsByBoth(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

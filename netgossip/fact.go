@@ -5,41 +5,42 @@ import (
 	"time"
 )
 
-// FactKind is what a node hands on about another one. The numbers are those of the wire.
+// FactKind is the kind of a fact that a node passes on about another node. The numbers are used on the wire.
 type FactKind uint8
 
 const (
-	FactSentence     FactKind = iota + 1 // that boot has condemned itself, and told the timeout of its watchdog
-	FactContradicted                     // that boot was called dead and has answered since: nothing said of it by others counts any more
-	FactPower                            // a power switch or a management board has answered that it is off
-	FactKdump                            // its crash kernel has answered
-	FactOperator                         // an operator vouches that it is off
-	FactOrder                            // the teller orders that boot to condemn itself; a node that says it of its own boot is about to
-	FactUnfired                          // the watchdog of that boot was seen not to fire: time and sentences prove nothing about it
+	FactSentence     FactKind = iota + 1 // the boot has condemned itself, and has announced the timeout of its watchdog
+	FactContradicted                     // the boot was called dead and has answered since: reports about it no longer count
+	FactPower                            // a power switch or a management board has reported the node as off
+	FactKdump                            // the node's crash kernel runs
+	FactOperator                         // an operator vouches that the node is off
+	FactOrder                            // the teller orders the boot to condemn itself; a node that states it about its own boot is about to do so
+	FactUnfired                          // the watchdog of the boot was observed not to fire: time and sentences prove nothing about the boot
 )
 
-// Known reports whether this version knows the kind. It does not judge kinds that later versions add.
+// Known reports whether this version knows the kind. Later versions may add kinds, which this version ignores.
 func (k FactKind) Known() bool { return k >= FactSentence && k <= FactUnfired }
 
-// MaxFacts is how many facts one statement has room for: nearly the largest statement still fits its packet, see wire.Append.
+// MaxFacts is how many facts one statement has room for. It is limited by the size of a packet, see wire.Append.
 const MaxFacts = 4
 
-// Fact is what a node hands on about one boot of another. It is what was told, and no conclusion: each receiver judges it
-// by what it knows itself, and counts times by its own clock. A fact of an earlier boot is of no use to anybody.
+// Fact is a report that a node passes on about one boot of another node. It is passed on as received, and is not a
+// conclusion of the sender: each receiver checks it against its own knowledge, and measures times by its own clock. A
+// fact about an earlier boot is ignored.
 type Fact struct {
 	Kind    FactKind
-	Name    uint64        // [NameDigest] of the node it is about
+	Name    uint64        // [NameDigest] of the node that the fact is about
 	Boot    uint64        // of that node
 	Timeout time.Duration // of a sentence
-	Teller  uint32        // of a reported death: [TellerDigest] of the node whose agent was told, for people; of an order: of the node that gives it
+	Teller  uint32        // [TellerDigest] of a node. For a reported death: the node whose agent got the report, for people. For an order: the node that gives it
 }
 
-// NameDigest stands for a node's name where there is no room for the name.
+// NameDigest returns a digest that stands for a node's name where there is no room for the name.
 func NameDigest(name string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // never fails
 	return h.Sum64()
 }
 
-// TellerDigest is a shorter digest.
+// TellerDigest returns a shorter digest of a node's name.
 func TellerDigest(name string) uint32 { return max(1, uint32(NameDigest(name))) } //nolint:gosec // the lower half is meant

@@ -6,9 +6,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Guard: a link that nobody asked because the networks take turns is shown as reachable for D_max
-// longer, in a group so large that they do, and only while another network reaches the peer and nothing
-// is held against the link. No view is made of it.
+// Guard: a link that was not probed because the networks take turns is shown as reachable for another D_max. This
+// applies only in groups so large that networks take turns, while another network reaches the peer, and if the peer was
+// not missed on this link. Views do not use it.
 func TestLinkThatHadNoTurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		n       int
@@ -44,10 +44,11 @@ func TestLinkThatHadNoTurn(t *testing.T) {
 	}
 }
 
-// Guard: a death voids what a vouch said of the peer, whatever its date; an answer to this node from since the accusation stands.
+// Guard: a death voids a vouch for the peer, whatever its date; an answer to this node from after the start of the
+// accusation stays valid.
 func TestDeathVoidsWhatWasVouchedFor(t *testing.T) {
 	for name, c := range map[string]struct {
-		answered boottime.Instant // a probe sent at
+		answered boottime.Instant // start of the answered probe
 		seen     bool
 	}{"vouched for only": {0, false}, "answered before": {17 * sec, false}, "answered since": {18*sec + sec/2, true}} {
 		m := vouched(t, 20, 1, Any())
@@ -63,8 +64,8 @@ func TestDeathVoidsWhatWasVouchedFor(t *testing.T) {
 	}
 }
 
-// Guard: LinkState tells when a peer last answered, whatever has become of that as evidence. Otherwise
-// operators read "never" of a peer that answered seconds ago.
+// Guard: LinkState returns when a peer last answered, even if that evidence is void. Otherwise operators would read
+// "never" for a peer that answered seconds ago.
 func TestLinkStateRemembersTheLastAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		become func(m *Merger)
@@ -96,8 +97,7 @@ func TestLinkStateRemembersTheLastAnswer(t *testing.T) {
 	}
 }
 
-// What was vouched for before the accusation began was true then, and is shown; what the vouch
-// said of the peer after that was not.
+// A vouch from before the start of the accusation was true, and is shown; a later vouch for the peer was not.
 func TestLinkStateRemembersAVouchUntilTheAccusation(t *testing.T) {
 	m := vouched(t, 20, 1, Any())
 	m.Vouched(0, 19*sec)

@@ -8,14 +8,14 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// MergerConfig fixes what a Merger judges by.
+// MergerConfig holds the settings of a Merger.
 type MergerConfig struct {
 	Roster   *roster.Roster
 	Networks int // number of SystemNetworks
 	Policy   Policy
-	MaxAge   time.Duration // D_max: evidence of this age or more counts for nothing
-	// Countable says whether a peer with this standing may be counted; nil: one that uses
-	// Roster and no other may. Its answers change only before a Recount.
+	MaxAge   time.Duration // D_max: evidence of this age or more does not count
+	// Countable reports whether a peer with this standing may be counted; nil: only peers that use Roster and no other
+	// list may. After its answers have changed, call Recount.
 	Countable func(*roster.Standing) bool
 }
 
@@ -30,54 +30,54 @@ type Merger struct {
 	roster *roster.Roster
 	maxAge time.Duration
 	needed int
-	up     []bool             // per network: carrier and address are there
+	up     []bool             // per network: this node's interface has carrier and address
 	vouch  []boottime.Instant // per network: the latest Vouched
 	links  []link             // [network*N + peer]
 	peers  []peer             // [peer]
 
-	barred      roster.Set // neither seen nor counted, whatever they say
+	barred      roster.Set // peers that are neither seen nor counted, no matter what they state
 	countable   func(*roster.Standing) bool
 	electorates []Electorate // nil: the whole roster, by the quorum that Evaluate is given
 
 	expiry []boottime.Instant // scratch of Evaluate
-	voters []int              // scratch of Evaluate: whose expiries these are
+	voters []int              // scratch of Evaluate: the peers that these expiries belong to
 }
 
 type link struct {
-	anchor  boottime.Instant // the evidence's: start of the latest own probe that was answered
+	anchor  boottime.Instant // of the evidence: start of the latest probe of this node that was answered
 	lostAt  boottime.Instant // when memberlist declared it dead; evidence from before is void
-	answer  boottime.Instant // start of the latest own probe that was answered, whatever the answer said
-	contact boottime.Instant // likewise, if the answer said that the peer sees us
-	missed  boottime.Instant // start of the latest probe without such an answer
-	proven  boottime.Instant // when it was last proven to be there, for people: nothing voids it, and it counts for nothing
+	answer  boottime.Instant // start of the latest probe of this node that was answered, no matter what the answer said
+	contact boottime.Instant // start of the latest such probe whose answer said that the peer sees us
+	missed  boottime.Instant // start of the latest probe that had no such answer
+	proven  boottime.Instant // when the peer was last proven to be there, for people: no decision uses it, and nothing voids it
 	alive   bool             // memberlist's opinion
 }
 
 type peer struct {
-	statement *Statement       // the latest by anchor
+	statement *Statement       // the one with the latest anchor
 	anchor    boottime.Instant // of statement
-	heard     boottime.Instant // start of the probe whose answer contact and mutual are from
-	sighted   boottime.Instant // any packet at all, one way
+	heard     boottime.Instant // start of the probe whose answer set contact and mutual
+	sighted   boottime.Instant // any packet at all, which proves one direction only
 	said      *Statement       // the original of statement, if that uses another roster
 	relay     Relay            // of the same answer
-	contact   bool             // it says that it sees us
-	mutual    bool             // it says that it sees us, and uses rosters that we use
+	contact   bool             // the peer states that it sees us
+	mutual    bool             // the peer states that it sees us, and uses only rosters that we use
 }
 
-// View is one evaluation of a Merger: who is reachable, and until when that may be
-// believed without new evidence. It is a value and holds no reference to the Merger.
+// View is one evaluation of a Merger: which peers are reachable, and until when that is valid without new evidence. It
+// is a value and holds no reference to the Merger.
 type View struct {
 	Seen    roster.Set // peers with fresh evidence on enough networks, without self
-	Contact roster.Set // seen and seeing us, whatever their rosters, without self
-	Counted roster.Set // seen, seeing us and with our roster; plus self
-	// QuorumUntil is the instant at which the counted set falls below the asked quorum
-	// if no further evidence arrives; zero when it is below already.
+	Contact roster.Set // peers that are seen and see us, with any roster, without self
+	Counted roster.Set // peers that are seen, see us and have our roster; plus self
+	// QuorumUntil is the instant at which the counted set falls below the required quorum if no further evidence
+	// arrives; zero if it is already below.
 	QuorumUntil boottime.Instant
 	// NextExpiry is the earliest instant at which Seen or Counted shrinks by itself.
 	NextExpiry boottime.Instant
 }
 
-// NewMerger starts with every network up and nobody seen.
+// NewMerger returns a Merger with every network up and no peer seen.
 func NewMerger(c MergerConfig) *Merger {
 	n := c.Roster.Size()
 	m := &Merger{
@@ -105,9 +105,9 @@ func (m *Merger) valid(network, p int) bool {
 
 func (m *Merger) link(network, p int) *link { return &m.links[network*len(m.peers)+p] }
 
-// MemberChanged takes memberlist's opinion. A death voids earlier evidence, so that a crash is believed as soon as
-// SWIM knows it. Later evidence stays valid, so that a false accusation does not cost a peer that we reach ourselves.
-// A death is dated by the latest instant at which the accusation can have begun.
+// MemberChanged records memberlist's state of a peer. A death voids earlier evidence, so a crash takes effect as soon
+// as SWIM reports it. Later evidence stays valid, so a false accusation does not lose a peer that we reach ourselves. A
+// death is dated by the latest instant at which the accusation can have begun.
 func (m *Merger) MemberChanged(network, p int, alive bool, at boottime.Instant) {
 	if !m.valid(network, p) {
 		return
@@ -121,13 +121,13 @@ func (m *Merger) MemberChanged(network, p int, alive bool, at boottime.Instant) 
 		return
 	}
 	if l.lostAt = max(l.lostAt, at); l.answer <= l.lostAt {
-		l.anchor = 0 // although a vouch may have dated it later: that is not an answer of the peer itself
+		l.anchor = 0 // even if a vouch has dated it later: a vouch is not an answer of the peer itself
 	}
 }
 
-// LinkChanged takes carrier and address changes of this node's side of a network: while
-// it is down nothing is reachable there, whatever the age of the evidence, and what
-// was heard before it went down does not come back with it.
+// LinkChanged records changes of carrier and address on this node's side of a network. While the network is down, no
+// peer is reachable there, however fresh the evidence is. Evidence from before the change does not count when the
+// network is up again.
 func (m *Merger) LinkChanged(network int, up bool) {
 	if network < 0 || network >= len(m.up) || m.up[network] == up {
 		return
@@ -143,14 +143,14 @@ func (m *Merger) LinkChanged(network int, up bool) {
 	}
 }
 
-// Heard notes a sign of life that proves one direction only.
+// Heard records a sign of life, which proves one direction only.
 func (m *Merger) Heard(network, p int, at boottime.Instant) {
 	if m.valid(network, p) && m.peers[p].sighted < at {
 		m.peers[p].sighted = at
 	}
 }
 
-// Answered takes two-way evidence. An answer older than one already known changes nothing.
+// Answered records two-way evidence. An answer older than one already known changes nothing.
 func (m *Merger) Answered(a Answer) {
 	if !m.valid(a.Network, a.Peer) || a.Statement == nil && a.Sight == 0 {
 		return
@@ -169,8 +169,8 @@ func (m *Merger) Answered(a Answer) {
 	}
 }
 
-// hear takes what the latest answer says. A brief answer confirms or withdraws that a peer sees us, and leaves the
-// rest to the statement: without a statement no peer is counted.
+// hear records the contents of the latest answer. A brief answer only states whether the peer sees us; all else comes
+// from the statement. Without a statement no peer is counted.
 func (m *Merger) hear(p *peer, a *Answer) {
 	if a.Statement == nil {
 		p.contact = p.contact && a.Sight == SightSeen
@@ -198,7 +198,7 @@ func (m *Merger) counts(s *Statement) bool {
 	return m.countable(&st)
 }
 
-// Recount has to be called when the answers of Countable, or the electorates, change.
+// Recount must be called when the answers of Countable, or the electorates, have changed.
 func (m *Merger) Recount(electorates []Electorate) {
 	m.electorates = electorates
 	for i := range m.peers {
@@ -212,16 +212,17 @@ func (m *Merger) sameRoster(s *Statement) bool {
 	return s.RosterDigest == m.roster.Digest && s.RosterEpoch == m.roster.Epoch
 }
 
-// Bar says which peers are neither seen nor counted from now on, whatever they say: their boots are condemned.
+// Bar sets the peers that are neither seen nor counted from now on, no matter what they state: their boots are
+// condemned.
 func (m *Merger) Bar(peers roster.Set) { m.barred = peers }
 
-// Statement returns the peer's latest statement and the instant it is proven for, or nil.
+// Statement returns the peer's latest statement, or nil, and the instant for which it is proven.
 func (m *Merger) Statement(p int) (*Statement, boottime.Instant) {
 	return m.peers[p].statement, m.peers[p].anchor
 }
 
-// Said yields the latest statement of each of the members, if it is proven for an instant not before since. There is
-// none of this node.
+// Said yields the latest statement of each of the members, if it is proven for an instant not before since. It yields
+// none for this node.
 func (m *Merger) Said(members roster.Set, since boottime.Instant) iter.Seq2[int, *Statement] {
 	return func(yield func(int, *Statement) bool) {
 		for p := range members.All() {
@@ -233,7 +234,7 @@ func (m *Merger) Said(members roster.Set, since boottime.Instant) iter.Seq2[int,
 }
 
 // Ways distributes peers over the networks on which they are reachable: each peer gets one network, and with another
-// turn a different one. A node that is reachable nowhere is on none.
+// turn a different network. A peer that is not reachable gets none.
 func (m *Merger) Ways(now boottime.Instant, peers roster.Set, turn int) []roster.Set {
 	ways := make([]roster.Set, len(m.up))
 	for p := range peers.All() {
@@ -248,8 +249,8 @@ func (m *Merger) Ways(now boottime.Instant, peers roster.Set, turn int) []roster
 	return ways
 }
 
-// AnsweredSince reports whether a peer has answered probes that were sent after an instant, on as many networks as
-// make it reachable.
+// AnsweredSince reports whether a peer has answered probes that were sent after an instant, on as many networks as the
+// policy asks for.
 func (m *Merger) AnsweredSince(p int, at boottime.Instant) bool {
 	networks := 0
 	for k := range m.up {
@@ -260,19 +261,19 @@ func (m *Merger) AnsweredSince(p int, at boottime.Instant) bool {
 	return networks >= m.needed
 }
 
-// Relay returns what the peer said of the LUN in its latest answer.
+// Relay returns the peer's statement about the LUN in its latest answer.
 func (m *Merger) Relay(p int) Relay { return m.peers[p].relay }
 
-// Sighted returns the latest sign of life of a peer, in whatever direction.
+// Sighted returns when the latest sign of life of a peer was seen; it may prove one direction only.
 func (m *Merger) Sighted(p int) boottime.Instant { return m.peers[p].sighted }
 
-// LinkState is the state of a peer on one network: memberlist's opinion, when a probe of ours or a vouch last proved
-// that the peer was there, and whether it is reachable there. The instant is for people: it is kept when the evidence
-// is void, so that "never" only appears for a peer that never answered.
+// LinkState returns the state of a peer on one network: whether memberlist calls it alive, when a probe of ours or a
+// vouch last proved that the peer was there, and whether it is reachable there. The instant is for people: it is kept
+// even if the evidence is void, so "never" appears only for a peer that has never answered.
 //
-// If each of many peers is probed and one network is enough, the networks take turns, so a link's evidence may be older
-// than MaxAge because no probe was sent there. Such a link is shown as reachable for as long again, unless the peer was
-// missed there, while another network reaches the peer. Views are made of fresh evidence only.
+// If each of many peers is probed and one network is enough, the networks take turns. A link's evidence may then be
+// older than MaxAge because no probe was sent there. Such a link is shown as reachable for another MaxAge while another
+// network reaches the peer, unless the peer was missed on this one. Views use only fresh evidence.
 func (m *Merger) LinkState(network, p int, now boottime.Instant) (alive bool, proven boottime.Instant, reachable bool) {
 	l := m.link(network, p)
 	expiry := m.linkExpiry(network, p)
@@ -288,7 +289,7 @@ const sharedFrom = 300
 // NetworkUp reports whether this node's side of a network has carrier and address.
 func (m *Merger) NetworkUp(network int) bool { return m.up[network] }
 
-// linkExpiry is the instant at which the peer ceases to be reachable on the network.
+// linkExpiry returns the instant until which the peer is reachable on the network.
 func (m *Merger) linkExpiry(network, p int) boottime.Instant {
 	at := m.evidence(network, p)
 	if !m.up[network] || at == 0 || at <= m.link(network, p).lostAt {
@@ -297,9 +298,8 @@ func (m *Merger) linkExpiry(network, p int) boottime.Instant {
 	return at.Add(m.maxAge)
 }
 
-// peerExpiry is the instant at which the peer ceases to be seen: the needed-th latest
-// of its expiries on the networks. Counting instead of sorting keeps it free of
-// allocations, and there are only a handful of networks.
+// peerExpiry returns the instant until which the peer is seen: the needed-th latest of its expiries on the networks. It
+// counts instead of sorting, which needs no allocation; there are only a few networks.
 func (m *Merger) peerExpiry(p int) boottime.Instant {
 	if m.needed == 1 {
 		var latest boottime.Instant
@@ -342,8 +342,8 @@ func (m *Merger) Evaluate(now boottime.Instant, quorum int) View {
 		}
 		v.Seen.Add(p)
 		v.NextExpiry = min(v.NextExpiry, e)
-		// That the peer sees us is known as freshly as that we see it: every answer says whether it does, and a vouch
-		// is for peers that do. The rest of its statement may be older.
+		// Every answer says whether the peer sees us, and a vouch covers only peers that do. So this is as fresh as the
+		// evidence that we see the peer. The rest of its statement may be older.
 		if st := &m.peers[p]; st.contact {
 			v.Contact.Add(p)
 			if st.mutual {
@@ -356,7 +356,7 @@ func (m *Merger) Evaluate(now boottime.Instant, quorum int) View {
 	return v
 }
 
-// quorumUntil says how long the quorum lasts: as long as the shortest one of the electorates.
+// quorumUntil sets QuorumUntil: the quorum lasts as long as the shortest quorum of the electorates.
 func (m *Merger) quorumUntil(v *View, now boottime.Instant, quorum int) {
 	if m.electorates == nil {
 		v.QuorumUntil = m.lastsUntil(m.expiry, now, quorum-1) // self needs no evidence
@@ -425,7 +425,7 @@ func kthLatest(s []boottime.Instant, k int) boottime.Instant {
 	return s[want]
 }
 
-// Outcome compares the counted set with the roster.
+// Outcome is the result of comparing the counted members with the roster.
 type Outcome uint8
 
 const (
@@ -438,8 +438,8 @@ func (o Outcome) String() string {
 	return [...]string{"invalid", "minority", "equal-split", "majority"}[o]
 }
 
-// TallyOf compares a counted set with N and the quorum. An equal split is exactly half
-// of an even roster, and only where half is not already a quorum.
+// TallyOf compares a counted set with N and the quorum. It is an equal split if exactly half of an even roster is
+// counted and half is not already a quorum.
 func TallyOf(counted roster.Set, size, quorum int) Outcome {
 	switch n := counted.Len(); {
 	case n >= quorum:

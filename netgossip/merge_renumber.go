@@ -5,8 +5,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Renumber makes to the roster by whose indices the merger counts. What the merger knows of members that are on both
-// rosters stays.
+// Renumber makes to the roster whose indices the merger uses. The state of members that are on both rosters is kept.
 func (m *Merger) Renumber(to *roster.Roster) {
 	n := roster.Renumber(m.roster, to)
 	links, peers := make([]link, len(m.up)*to.Size()), make([]peer, to.Size())
@@ -29,7 +28,7 @@ func (m *Merger) Renumber(to *roster.Roster) {
 	}
 }
 
-// understand reads the peer's latest statement by the merger's roster, whichever that is.
+// understand interprets the peer's latest statement by the merger's present roster.
 func (p *peer) understand(m *Merger) {
 	if p.statement == nil {
 		return

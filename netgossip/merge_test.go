@@ -31,7 +31,7 @@ func testMerger(t testing.TB, n, networks int, p Policy) *Merger {
 	return NewMerger(MergerConfig{Roster: testRoster(t, n, 0), Networks: networks, Policy: p, MaxAge: 4 * time.Second})
 }
 
-// agrees is a statement of a peer that has our roster and sees everybody.
+// agrees returns a statement of a peer that has our roster and sees all members.
 func agrees(m *Merger) *Statement {
 	return &Statement{RosterEpoch: m.roster.Epoch, RosterDigest: m.roster.Digest, Seen: roster.FullSet(m.roster.Size()), View: roster.FullSet(m.roster.Size())}
 }
@@ -56,8 +56,8 @@ func TestEvidenceExpiresWithoutAnyEvent(t *testing.T) {
 	}
 }
 
-// Guard: lease.md L7. What a peer says of the LUN counts as of its latest answer: one that says
-// nothing takes it back, an older one changes nothing.
+// Guard: lease.md L7. A peer's relay is that of its latest answer: a later answer without a relay removes it, an older
+// answer changes nothing.
 func TestRelayIsThatOfTheLatestAnswer(t *testing.T) {
 	m := testMerger(t, 3, 2, Any())
 	told := Relay{Log: 1, Instance: 7, Anchor: 9 * sec}
@@ -129,7 +129,7 @@ func TestPolicy(t *testing.T) {
 	// Peer 1 answered on network 0 at 10 s, on 1 at 11 s, on 2 never.
 	for _, tc := range []struct {
 		policy Policy
-		until  boottime.Instant // when it ceases to be seen; 0: never was
+		until  boottime.Instant // end of the time in which it is seen; 0: never seen
 	}{{Any(), 15 * sec}, {AtLeast(1), 15 * sec}, {AtLeast(2), 14 * sec}, {AtLeast(3), 0}, {All(), 0}} {
 		t.Run(tc.policy.String(), func(t *testing.T) {
 			m := testMerger(t, 2, 3, tc.policy)
@@ -213,7 +213,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// A deliberately dumb twin: sort everything, every time.
+// A deliberately simple reimplementation: sort everything, every time.
 func dumbView(m *Merger, now boottime.Instant, quorum int) View {
 	v := View{NextExpiry: boottime.Never}
 	v.Counted.Add(m.roster.Self)
@@ -256,7 +256,7 @@ func dumbView(m *Merger, now boottime.Instant, quorum int) View {
 
 var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: another each time")
 
-// random is the source of a test, and says how to repeat it.
+// random returns the random source of a test, and logs how to repeat it.
 func random(t *testing.T, stream uint64) *rand.Rand {
 	t.Helper()
 	seed := *seedFlag
@@ -366,8 +366,8 @@ func BenchmarkEvaluate(b *testing.B) {
 	}
 }
 
-// Guard: the sets of a statement that counts by another roster are never read as if they
-// counted by this node's, and must prove nothing.
+// Guard: the sets of a statement that uses another roster are never interpreted by this node's roster, and must prove
+// nothing.
 func TestStatementByAnotherRoster(t *testing.T) {
 	m := testMerger(t, 4, 1, Any())
 	m.countable = func(*roster.Standing) bool { return true }
@@ -390,8 +390,8 @@ func TestStatementByAnotherRoster(t *testing.T) {
 	}
 }
 
-// Guard: with two electorates the quorum lasts as long as that of both, and nobody counts in
-// one that does not list it.
+// Guard: with two electorates the quorum lasts as long as both have one, and a node does not count in an electorate
+// that does not list it.
 func TestElectorates(t *testing.T) {
 	m := testMerger(t, 5, 1, Any())
 	for p := 1; p < 5; p++ {
@@ -416,8 +416,8 @@ func TestElectorates(t *testing.T) {
 	}
 }
 
-// Guard: a statement by another roster is read again when that one becomes this node's: nothing may go on
-// standing for what was not understood, nor be read by a roster that it does not mean.
+// Guard: a statement by another roster is interpreted again when that roster becomes this node's. The reduced form must
+// not stay, and no statement may be interpreted by a roster that it does not use.
 func TestRenumberReadsStatementsAgain(t *testing.T) {
 	m, later := testMerger(t, 3, 1, Any()), testRoster(t, 4, 0)
 	st := &Statement{RosterEpoch: later.Epoch, RosterDigest: later.Digest, Seen: roster.SetOf(0, 3), Guarded: roster.SetOf(3), Lost: roster.SetOf(2)}

@@ -6,8 +6,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Guard: answers overtake each other on two networks. What a node said before does not
-// replace what it has said since, or a group that forms loses its quorum for a moment.
+// Guard: answers overtake each other on two networks. A node's earlier statement must not replace its later one:
+// otherwise a new group would briefly lose its quorum.
 func TestStatementsThatOvertakeEachOther(t *testing.T) {
 	m := testMerger(t, 3, 2, Any())
 	say := func(network int, sentAt, stated int64, boot uint64, sees bool) {

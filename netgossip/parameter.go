@@ -2,9 +2,8 @@ package netgossip
 
 import "time"
 
-// Parameter is one of the Params by the name it has in the configuration, in the status
-// and in metrics. Exactly one of the pointers is set; they point into the Params that the
-// list was made of.
+// Parameter is one of the Params, under its name in the configuration, in the status and in metrics. Exactly one of the
+// pointers is set; it points into the Params from which the list was made.
 type Parameter struct {
 	Name     string
 	Duration *time.Duration
@@ -37,7 +36,7 @@ func (p *Params) List() []Parameter {
 	}
 }
 
-// Number is the value as a metric shows it: seconds or a count.
+// Number returns the value as a metric shows it: seconds or a count.
 func (p Parameter) Number() float64 {
 	if p.Duration != nil {
 		return p.Duration.Seconds()
@@ -45,7 +44,7 @@ func (p Parameter) Number() float64 {
 	return float64(*p.Count)
 }
 
-// Value is the value as logs show it.
+// Value returns the value as logs show it.
 func (p Parameter) Value() any {
 	if p.Duration != nil {
 		return *p.Duration
@@ -53,8 +52,8 @@ func (p Parameter) Value() any {
 	return *p.Count
 }
 
-// Consequences names what follows from the parameters for a roster of n members, in the
-// form of a List.
+// Consequences lists the times and counts that follow from the parameters for a roster of n members, in the same form
+// as List.
 func (p *Params) Consequences(n int) []Parameter {
 	low, high, typical, worst := p.SuspicionMin(n), p.SuspicionMax(n), p.TypicalDetection(n), p.WorstDetection(n)
 	transmissions := p.Transmissions(n)

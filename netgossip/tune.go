@@ -5,45 +5,44 @@ import (
 	"time"
 )
 
-// Params are the effective protocol parameters of one SystemNetwork. Units are in
-// the types; the formulas they enter are memberlist's (its config.go) and those of
-// docs/measurements/tuning.md.
+// Params holds the effective protocol parameters of one SystemNetwork. They are used in memberlist's formulas (its
+// config.go) and in those of docs/measurements/tuning.md.
 type Params struct {
-	GossipInterval   time.Duration // between gossip rounds; free while there is nothing to say
+	GossipInterval   time.Duration // between gossip rounds; no cost while there is no news
 	GossipNodes      int           // fan-out of one gossip round
-	GossipPacketSize int           // bytes of one packet that carries news, and of news that ride on a probe
-	ProbeInterval    time.Duration // one SWIM probe each
-	ProbeTimeout     time.Duration // at most 0.4 ProbeInterval, or every nack comes too late
+	GossipPacketSize int           // bytes of one packet that carries news, and of news that is added to a probe
+	ProbeInterval    time.Duration // between two SWIM probes
+	ProbeTimeout     time.Duration // at most 0.4 ProbeInterval, otherwise every nack comes too late
 	IndirectChecks   int
 	RetransmitMult   int
 	PushPullInterval time.Duration
 	TCPTimeout       time.Duration
 
-	SuspicionMult           int // >= 3 where N > 3, else Lifeguard's confirmations are off
+	SuspicionMult           int // must be >= 3 if N > 3, otherwise Lifeguard's confirmations are off
 	SuspicionMaxTimeoutMult int
 	AwarenessMaxMultiplier  int
 
 	GossipToTheDeadTime time.Duration
 	DeadNodeReclaimTime time.Duration
-	RejoinInterval      time.Duration // between attempts to join roster members that are missing
+	RejoinInterval      time.Duration // between attempts to join missing roster members
 
-	// EvidenceInterval is the time between two answered probes of one peer;
-	// EvidenceTimeout the wait for an answer, after which the peer is asked again.
+	// EvidenceInterval is the time between two answered probes of one peer. EvidenceTimeout is the wait for an answer,
+	// after which the peer is probed again.
 	EvidenceInterval time.Duration
 	EvidenceTimeout  time.Duration
-	// EvidenceMaxAge is D_max: older evidence counts for nothing. It bounds the time
-	// in which an isolated node notices, for every N.
+	// EvidenceMaxAge is D_max: older evidence does not count. For every N, it bounds the time in which an isolated node
+	// notices its isolation.
 	EvidenceMaxAge time.Duration
 }
 
-// SuspectAfter is how long a peer may owe an answer until it is shown as a suspect: it is asked again after each
-// EvidenceTimeout, so two lost packets do not make it one.
+// SuspectAfter is how long a peer may owe an answer before it is shown as a suspect. It is probed again after each
+// EvidenceTimeout, so two lost packets are not enough.
 func (p Params) SuspectAfter() time.Duration { return 3 * p.EvidenceTimeout }
 
 // Profile names a rule by which parameters follow the number of members.
 type Profile string
 
-// The profiles. What they cost is in docs/tuning.md, their values are in docs/measurements/tuning.md.
+// The profiles. docs/tuning.md lists their cost, docs/measurements/tuning.md their values.
 const (
 	ProfileAuto Profile = "auto" // the measured best
 	ProfileADR  Profile = "adr"  // the table of intervals that grow with the number of members
@@ -68,9 +67,9 @@ func (p Profile) Params(n int) Params {
 	}
 }
 
-// smallGroup is the largest group that is probed at the quicker pace. There the wait for the first probe and the
-// suspicion are the whole time of detection, and few members make little traffic; in larger groups, suspicion and
-// dissemination grow by themselves, and a lossy network needs the longer time to refute.
+// smallGroup is the largest group that is probed at the quicker pace. In such a group the time of detection is the wait
+// for the first probe and the suspicion, and few members cause little traffic. In larger groups suspicion and
+// dissemination take longer anyway, and a lossy network needs the longer time to refute a suspicion.
 const smallGroup = 10
 
 // Tune returns the parameters for a roster of n members. Above the smallest groups the
@@ -113,17 +112,17 @@ func Tune(n int) Params {
 	return p
 }
 
-// fullPackets is the largest group in which half of the members may be declared dead at
-// memberlist's usual pace. In larger ones it sends smaller packets and fewer of them.
+// fullPackets is the largest group in which half of the members may be declared dead at memberlist's usual pace. In
+// larger groups memberlist sends fewer and smaller packets.
 const fullPackets = 100
 
-// largeGroup is the largest group at the pace of those above fullPackets. In larger ones the evidence
-// of a cut leaves less room: the sweep alone is 416 probes a second.
+// largeGroup is the largest group that uses the pace of groups above fullPackets. In larger groups the probes after a
+// cut leave less room for gossip: the sweep alone is 416 probes a second.
 const largeGroup = 300
 
-// gossipPacketSize bounds what memberlist sends while it has more news than fit: after half of a
-// large group is gone every packet is full, those of gossip and those of probes and helpers. A
-// single death fits into any packet, so the bound costs nothing then.
+// gossipPacketSize bounds memberlist's packets while it has more news than fit into one. After half of a large group is
+// gone, every packet is full: those of gossip, of probes and of helpers. The news of a single death fits into any
+// packet, so the bound then has no cost.
 func gossipPacketSize(n int) int {
 	if n <= fullPackets {
 		return 1400
@@ -131,8 +130,8 @@ func gossipPacketSize(n int) int {
 	return 400
 }
 
-// retransmitMult keeps transmissions per broadcast, mult*ceil(log10(n+1)), within
-// 12..24: fewer lose refutations in small clusters, more only cost bytes.
+// retransmitMult keeps the transmissions per broadcast, mult*ceil(log10(n+1)), within 12..24: with fewer, small
+// clusters lose refutations; more only cost bytes.
 func retransmitMult(n int) int {
 	switch decades := int(math.Ceil(math.Log10(float64(n + 1)))); {
 	case decades <= 1:
@@ -146,9 +145,8 @@ func retransmitMult(n int) int {
 	}
 }
 
-// scaled changes the pace of detection to num/den: everything that must keep its
-// proportion to the probe interval, or the profile would be another one. Times that are not
-// about detection (streams, full exchanges, memory of the dead) stay.
+// scaled multiplies the times of detection by num/den: all times that must keep their proportion to the probe interval.
+// Times that are not about detection (streams, full exchanges, memory of dead members) stay.
 func scaled(p Params, num, den time.Duration) Params {
 	for _, d := range []*time.Duration{
 		&p.GossipInterval, &p.ProbeInterval, &p.ProbeTimeout,
@@ -173,9 +171,8 @@ var adrTable = []struct {
 	{1000, 1500 * time.Millisecond, 3 * time.Second},
 }
 
-// ADRIntervals returns the intervals of the ADR's table. Between two of its rows they are
-// interpolated over log10(n), as the table's own columns nearly are, and rounded to 10 ms;
-// outside of it the nearest row holds.
+// ADRIntervals returns the intervals of the ADR's table. Between two rows they are interpolated over log10(n), which
+// nearly fits the table's own columns, and rounded to 10 ms. Outside the table the nearest row is used.
 func ADRIntervals(n int) (gossip, probe time.Duration) {
 	last := adrTable[len(adrTable)-1]
 	if n >= last.members {
@@ -198,11 +195,10 @@ func ADRIntervals(n int) (gossip, probe time.Duration) {
 	return last.gossip, last.probe
 }
 
-// tuneADR is the table with what it leaves open. The probe timeout is at most 0.4 of the
-// interval, so that nacks come in time. The suspicion column fits the multipliers 4, 4, 3,
-// 3, 3, 2, 2; but with 2 nobody is asked to confirm a suspicion, so 3 is the least, which
-// makes the suspicion of 500 members 20 s and that of 1000 members 27 s. Parameters that are not in the table are as
-// in auto.
+// tuneADR returns the table's values, and fills in the parameters that the table leaves open. The probe timeout is at
+// most 0.4 of the interval, so that nacks come in time. The suspicion column fits the multipliers 4, 4, 3, 3, 3, 2, 2.
+// But with 2, no member is asked to confirm a suspicion, so 3 is the minimum: suspicion takes 20 s with 500 members and
+// 27 s with 1000 members. Parameters that are not in the table are as in auto.
 func tuneADR(n int) Params {
 	p := Tune(n)
 	p.GossipInterval, p.ProbeInterval = ADRIntervals(n)

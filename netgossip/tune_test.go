@@ -43,8 +43,7 @@ func TestProfilesKeepTheRules(t *testing.T) {
 	}
 }
 
-// The scaled profiles are auto at another pace: in their own unit of time, nothing differs
-// that is about detection.
+// The scaled profiles are auto at another pace: in their own unit of time, all parameters of detection are equal.
 func TestScaledProfiles(t *testing.T) {
 	for profile, pace := range map[Profile]float64{ProfileFast: 0.5, ProfileCalm: 2} {
 		auto, p := Tune(50), profile.Params(50)
@@ -63,8 +62,8 @@ func TestScaledProfiles(t *testing.T) {
 	}
 }
 
-// The ADR's table, row by row, with the suspicion timeouts that follow. The
-// last two exceed the table's column, 18 s and 25 s, because of the least multiplier.
+// The ADR's table, row by row, with the suspicion timeouts that follow. The last two exceed the table's column, 18 s
+// and 25 s, because of the minimum multiplier.
 func TestADRTable(t *testing.T) {
 	for _, c := range []struct {
 		n                          int
@@ -160,7 +159,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// What is not in the list is in no status, metric or override.
+// A parameter that is missing in the list is missing in status, metrics and overrides.
 func TestListHasEveryParameter(t *testing.T) {
 	var p Params
 	v := reflect.ValueOf(&p).Elem()

@@ -7,17 +7,15 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Large rosters are not probed peer by peer: a network's instance probes random samples,
-// and vouches for all peers as long as the samples are answered. The rules that keep this
-// from believing anything for too long:
+// In large rosters not every peer is probed: a network's instance probes random samples, and vouches for all peers as
+// long as the samples are answered. These rules bound how long a peer that is gone still counts:
 //
-//   - A vouch is dated like evidence, by the start of a probe that was answered, and lasts
-//     for MaxAge from then.
-//   - It covers a peer that memberlist calls alive, that has answered a probe of our own since
-//     the network came up and since the peer was last lost, that said in its latest answer
-//     there that it sees us, and that has not missed a sample since.
-//   - A peer that missed a sample has its own evidence alone, which ends where the vouch was when the unanswered probe
-//     began. With the evidence of many others gone at the same time, it ends at once.
+//   - A vouch is dated like evidence, by the start of a probe that was answered, and counts for MaxAge from then.
+//   - It covers a peer only under four conditions: memberlist calls the peer alive; the peer has answered a probe of
+//     ours since the network came up and since the peer was last lost; its latest answer on that network said that it
+//     sees us; and it has not missed a sample since.
+//   - A peer that missed a sample is no longer covered and keeps only its own evidence, dated by the vouch at the time
+//     of the unanswered probe. If many other peers are lost at the same time, its evidence ends at once.
 
 // Vouched records that the samples of a network begun up to an instant were answered.
 func (m *Merger) Vouched(network int, at boottime.Instant) {
@@ -26,8 +24,8 @@ func (m *Merger) Vouched(network int, at boottime.Instant) {
 	}
 }
 
-// Missed records that a peer did not answer the probes since an instant, or said that it does not see us. With void
-// nothing from before that instant counts any more. A miss from before the latest answer is not news.
+// Missed records that a peer did not answer the probes since an instant, or stated that it does not see us. If void is
+// set, no evidence from before that instant counts any more. A miss from before the latest answer is ignored.
 func (m *Merger) Missed(network, p int, since boottime.Instant, void bool) {
 	if !m.valid(network, p) {
 		return
@@ -37,7 +35,7 @@ func (m *Merger) Missed(network, p int, since boottime.Instant, void bool) {
 		return
 	}
 	if m.vouches(l) {
-		// The vouches from before it fell silent were true.
+		// The vouches from before the peer fell silent were true.
 		l.anchor = max(l.anchor, min(m.vouch[network], since))
 	}
 	l.missed = max(l.missed, since)
@@ -51,7 +49,7 @@ func (m *Merger) vouches(l *link) bool {
 	return l.alive && l.contact > 0 && l.contact > l.missed && l.contact > l.lostAt
 }
 
-// evidence is the instant at which a peer was last proven to be there on a network.
+// evidence returns the instant at which a peer was last proven to be there on a network.
 func (m *Merger) evidence(network, p int) boottime.Instant {
 	l := m.link(network, p)
 	if m.vouches(l) {
@@ -60,13 +58,13 @@ func (m *Merger) evidence(network, p int) boottime.Instant {
 	return l.anchor
 }
 
-// Demand says how closely the peers have to be watched: how many of those that are counted
-// may vanish before it matters.
+// Demand describes how closely the peers have to be watched: how many of the counted peers may vanish before quorum is
+// lost.
 type Demand struct {
 	Others int // members that are counted, without self
 	Margin int // how many of them the quorum can do without; 0 in a tie and without quorum
-	// Share is how many networks notice that a peer vanishes, at least 1: the mean of those whose loss matters, rounded
-	// down to eighths. These networks share the samples.
+	// Share is how many networks notice that a peer vanishes, at least 1: the mean over the peers whose loss matters,
+	// rounded down to eighths. These networks share the samples.
 	Share float64
 	// Any says that one network suffices to reach a peer, and that there are several.
 	Any bool
@@ -74,7 +72,7 @@ type Demand struct {
 	Each bool
 }
 
-// Demand computes what a view demands. With several electorates the narrowest counts.
+// Demand computes the demand of a view. With several electorates, the one with the smallest margin counts.
 func (m *Merger) Demand(v *View, quorum int) Demand {
 	up := 0
 	for _, u := range m.up {
@@ -99,17 +97,17 @@ func (m *Merger) Demand(v *View, quorum int) Demand {
 	return d
 }
 
-// share is the mean number of networks that notice when peers vanish, for the peers whose loss the fewest networks
-// notice; gone is the share of the peers that vanish. That this node's side of a network is up says nothing: a switch
-// may have cut it off from all peers, or from these.
+// share returns the mean number of networks that notice when peers vanish, for the peers whose loss the fewest networks
+// notice; gone is the share of the peers that vanish. It does not matter that this node's side of a network is up: a
+// switch may have cut it off from all peers, or from these.
 //
-// Let g of the n peers vanish, and G of them be covered by the samples of a network. Those are
-// drawn from n - g + G peers at most, so k of them are all answered with a probability of at most
-// ((n-g)/(n-g+G))^k, which is (1 - g/n)^k for G = g, and as its logarithm is convex in G, at most
-// (1 - g/n)^(k G/g) for less. Over all networks the exponents add up to k times the mean number of
-// networks that cover one of the g. A peer that no vouch covers is not a sample: it is probed separately.
+// Let g of the n peers vanish, and G of them be covered by the samples of a network. These samples are drawn from at
+// most n - g + G peers, so the probability that k samples are all answered is at most ((n-g)/(n-g+G))^k. For G = g this
+// is (1 - g/n)^k. As its logarithm is convex in G, it is at most (1 - g/n)^(k G/g) for a smaller G. Over all networks
+// the exponents add up to k times the mean number of networks that cover one of the g. A peer that no vouch covers is
+// not a sample: it is probed separately.
 func (m *Merger) share(v *View, gone float64, most int) float64 {
-	var noticed [8]int // peers by the number of networks
+	var noticed [8]int // number of peers, by the number of networks that notice
 	most = min(most, len(noticed)-1)
 	n := 0
 	for p := range v.Counted.All() {
@@ -142,20 +140,19 @@ func (m *Merger) share(v *View, gone float64, most int) float64 {
 
 // Pace is how the peers of one network are probed.
 type Pace struct {
-	// Interval is the time between two probes of one peer where each is probed, 0 where
-	// samples are taken.
+	// Interval is the time between two probes of one peer if each peer is probed; 0 if samples are taken.
 	Interval time.Duration
 	Gap      time.Duration // between two samples
 }
 
-// Samples is how many random samples of the peers must all answer to rule out, except for one case in 10^9, that more
-// than margin of them are gone. At most half of the peers are assumed to be gone: even with a larger margin a loss
-// has to be noticed before it is the last one.
+// Samples returns how many random samples must all be answered to rule out, except for one case in 10^9, that more than
+// margin of the peers are gone. At most half of the peers are assumed to be gone: even with a larger margin, such a
+// loss must be noticed before more peers vanish.
 func (d Demand) Samples() int {
 	return int(math.Ceil(math.Log(certainty) / math.Log(1-d.gone())))
 }
 
-// gone is the share of the peers whose loss has to be noticed.
+// gone returns the share of the peers whose loss has to be noticed.
 func (d Demand) gone() float64 {
 	if d.Others == 0 {
 		return 0.5
@@ -163,16 +160,14 @@ func (d Demand) gone() float64 {
 	return min(0.5, float64(d.Margin+1)/float64(d.Others))
 }
 
-// maxDirectRate bounds the probes per second that Pace asks for where each peer is probed,
-// unless the peers are so many that their evidence would get too old.
+// maxDirectRate bounds the probes per second that Pace allows if each peer is probed. The rate is higher only if there
+// are so many peers that their evidence would otherwise get too old.
 const maxDirectRate = 125
 
-// Pace chooses between probing every one of peers and sampling, whichever costs less. As it
-// needs to know for how long evidence lasts, a quarter of p.EvidenceMaxAge is left for
-// repeats. direct is the present choice; a change must pay.
+// Pace chooses between probing every peer and sampling, whichever costs less. A quarter of p.EvidenceMaxAge is left for
+// repeated probes. direct says that every peer is probed at present; a change must save enough.
 //
-// The samples of MaxAge are shared among the networks on which the peers would have to be
-// gone at once.
+// The samples that are needed within MaxAge are shared among the networks that would all notice the loss.
 func (d Demand) Pace(p Params, peers int, direct bool) Pace {
 	perSecond := float64(d.Samples()) / max(1, d.Share) / p.EvidenceMaxAge.Seconds()
 	slowest := max(p.EvidenceInterval, p.EvidenceMaxAge/2)
@@ -190,19 +185,18 @@ func (d Demand) Pace(p Params, peers int, direct bool) Pace {
 	return Pace{Interval: max(interval, min(busy, max(slowest, p.EvidenceMaxAge*3/5)))}
 }
 
-// RoundTime is the longest that probing all of this many peers takes, one after the other.
+// RoundTime returns the longest time that probing this many peers takes, one after the other.
 func (p Params) RoundTime(peers int) time.Duration {
 	return min(time.Duration(peers)*time.Second/roundRate, p.EvidenceMaxAge*3/5)
 }
 
-// roundRate is how many peers per second are probed when all of them have to be asked soon. With very many peers the
+// roundRate is how many peers per second are probed when all of them have to be probed soon. With very many peers the
 // rate is higher, so that the round ends long before the evidence expires.
 const roundRate = 200
 
-// SamplingDelay is how long a node of a roster of n may go on believing in its peers, beyond
-// EvidenceMaxAge, because of samples that are answered by chance although too many peers are
-// gone: with a probability of 10^-9 not for longer than Demand.Samples take. It is 0 where
-// every peer is probed.
+// SamplingDelay returns how long beyond EvidenceMaxAge a node of a roster of n may still count peers that are gone,
+// because its random samples happen to reach only the others. Except for one case in 10^9, this is no longer than
+// Demand.Samples take. It is 0 if every peer is probed.
 func (p Params) SamplingDelay(n, networks int) time.Duration {
 	d := Demand{Others: max(1, n-1), Margin: n, Share: float64(max(1, networks))}
 	if d.Pace(p, n-1, false).Interval > 0 {

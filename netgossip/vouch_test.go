@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// vouched is a merger of n members, all of whom are alive and answered at 10 s.
+// vouched returns a merger of n members that are all alive and answered at 10 s.
 func vouched(t *testing.T, n, networks int, p Policy) *Merger {
 	t.Helper()
 	m := testMerger(t, n, networks, p)
@@ -23,8 +23,7 @@ func vouched(t *testing.T, n, networks int, p Policy) *Merger {
 	return m
 }
 
-// Guard: a vouch is dated by the start of the samples, and nothing is believed on one that
-// is older than D_max.
+// Guard: a vouch is dated by the start of the samples, and does not count if it is older than D_max.
 func TestVouchLastsForMaxAge(t *testing.T) {
 	m := vouched(t, 5, 1, Any())
 	m.Vouched(0, 60*sec)
@@ -41,7 +40,7 @@ func TestVouchLastsForMaxAge(t *testing.T) {
 	}
 }
 
-// Guard: each of these peers has something against it for which no vouch may cover it.
+// Guard: for each of these peers there is a reason why no vouch may cover it.
 func TestVouchCoversOnlyWhoAnswered(t *testing.T) {
 	for name, against := range map[string]func(m *Merger){
 		"it missed a sample":         func(m *Merger) { m.Missed(0, 1, 20*sec, false) },
@@ -81,7 +80,7 @@ func TestVouchCoversOnlyWhoAnswered(t *testing.T) {
 	}
 }
 
-// A peer that answered nobody's sample yet, or only before it was listed, is not vouched for.
+// A peer that has not answered a probe of this node yet, or only before it was listed, is not vouched for.
 func TestVouchNeedsAnOwnAnswerFirst(t *testing.T) {
 	m := testMerger(t, 3, 1, Any())
 	m.MemberChanged(0, 1, true, 9*sec)
@@ -92,7 +91,7 @@ func TestVouchNeedsAnOwnAnswerFirst(t *testing.T) {
 	}
 }
 
-// What a vouch said before a peer fell silent stays true for D_max; with void it does not.
+// A vouch from before a peer fell silent counts for D_max; with void it does not.
 func TestMissedPeerKeepsWhatWasVouchedBefore(t *testing.T) {
 	for _, void := range []bool{false, true} {
 		m := vouched(t, 3, 1, Any())
@@ -108,7 +107,7 @@ func TestMissedPeerKeepsWhatWasVouchedBefore(t *testing.T) {
 	}
 }
 
-// The loop takes what happened to a peer in one batch, in whatever order.
+// The loop handles the events of a peer in one batch, in any order.
 func TestMissAndAnswerInEitherOrder(t *testing.T) {
 	for _, c := range []struct {
 		missed, answered boottime.Instant
@@ -126,7 +125,7 @@ func TestMissAndAnswerInEitherOrder(t *testing.T) {
 					miss()
 				}
 				m.Vouched(0, 60*sec)
-				// An answer of the very instant cannot tell; both are right then.
+				// With an answer of the very same instant, both results are right.
 				if v := m.Evaluate(61*sec, 2); v.Counted.Has(1) != c.covered && c.missed != c.answered {
 					t.Errorf("%+v, miss first %v, void %v: covered %v", c, missFirst, void, v.Counted.Has(1))
 				}
@@ -135,7 +134,7 @@ func TestMissAndAnswerInEitherOrder(t *testing.T) {
 	}
 }
 
-// Guard: without a statement nobody comes to be counted, whatever a brief answer says.
+// Guard: without a statement no peer is counted, whatever a brief answer says.
 func TestBriefAnswerConfirmsAndTakesBackOnly(t *testing.T) {
 	m := testMerger(t, 3, 1, Any())
 	m.Answered(Answer{Peer: 1, SentAt: 10 * sec, Sight: SightSeen})
@@ -161,8 +160,8 @@ func TestBriefAnswerConfirmsAndTakesBackOnly(t *testing.T) {
 	}
 }
 
-// Whatever happens, a node that is seen has answered within D_max, or is vouched for by samples
-// within D_max and has neither died nor missed a probe since it last answered.
+// Invariant: a peer that is seen has answered within D_max, or it is vouched for by samples within D_max and has
+// neither died nor missed a probe since its last answer.
 func TestNothingIsBelievedForLongerThanMaxAge(t *testing.T) {
 	rng := random(t, 2)
 	seen := 0
@@ -197,7 +196,7 @@ func TestNothingIsBelievedForLongerThanMaxAge(t *testing.T) {
 			for p := range m.Evaluate(now, 2).Seen.All() {
 				seen++
 				own := answers[p] > deaths[p] && now.Sub(answers[p]) < 4*time.Second
-				// A vouch stands from before a miss until D_max after it.
+				// A vouch from before a miss counts until D_max after it.
 				covered := contacts[p] > deaths[p] && now.Sub(vouch) < 4*time.Second &&
 					(contacts[p] > against[p] || now.Sub(against[p]) < 4*time.Second)
 				if !own && !covered {
@@ -222,7 +221,7 @@ func TestDemandFollowsTheMargin(t *testing.T) {
 	if d := m.Demand(&v, 6); d.Share != 1 {
 		t.Errorf("one network: %+v", d)
 	}
-	for p := 1; p < 10; p++ { // the other one has carrier, and is cut off in the switch
+	for p := 1; p < 10; p++ { // the other network has carrier, but is cut off in the switch
 		m.Missed(1, p, 10*sec+1, true)
 	}
 	if m.LinkChanged(1, true); m.Demand(&v, 6).Share != 1 {
@@ -242,7 +241,7 @@ func TestDemandFollowsTheMargin(t *testing.T) {
 	}
 }
 
-// The rate is what the bound needs and no more: in each of the two ways of probing.
+// The rate is not higher than the bound needs, in each of the two ways of probing.
 func TestPace(t *testing.T) {
 	for n := 2; n <= roster.MaxNodes; n++ {
 		p := Tune(n)
@@ -283,8 +282,8 @@ func TestPaceNeedsAReasonToChange(t *testing.T) {
 	}
 }
 
-// unnoticed is the probability that all samples of D_max are answered although the peers that the
-// fewest networks cover are gone, as many as matter.
+// unnoticed returns the probability that all samples of D_max are answered although as many peers as matter are gone,
+// namely those that the fewest networks cover.
 func unnoticed(m *Merger, d Demand, rate float64) float64 {
 	type cover struct{ p, networks int }
 	var all []cover
@@ -318,8 +317,8 @@ func unnoticed(m *Merger, d Demand, rate float64) float64 {
 	return chance
 }
 
-// The loss of too many peers stays unnoticed for D_max with a probability below 1e-9, whatever the
-// switches have cut before: what counts is the networks that reach the peers, not those with carrier.
+// The loss of too many peers stays unnoticed for D_max with a probability below 1e-9, whatever the switches have cut
+// before: only networks that reach the peers count, not all those with carrier.
 func TestSamplesSufficeWithANetworkCutInTheSwitch(t *testing.T) {
 	const n = 50
 	for name, cut := range map[string]func(network, p int) bool{

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// BootNonce is how the agents identify a boot: the first half of the kernel's boot_id, which is random for each boot,
-// with the lowest bit set. root is where /proc is mounted.
+// BootNonce returns the number by which agents identify a boot: the first half of the kernel's boot_id, which is random
+// for each boot, with the lowest bit set. root is where /proc is mounted.
 func BootNonce(root string) (uint64, error) {
 	path := filepath.Join(root, "sys/kernel/random/boot_id")
 	id, err := os.ReadFile(path)

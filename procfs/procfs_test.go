@@ -8,7 +8,7 @@ import (
 
 const rest = "ShdPnd:\t0000000000000100\nSigBlk:\t0000000000000100\n"
 
-// Guard: a process that was killed and hangs must not be called one that serves, whichever of its threads hangs.
+// Guard: a killed process that hangs must not count as a running one, whichever of its threads hangs.
 func TestKilled(t *testing.T) {
 	for name, c := range map[string]struct {
 		status string

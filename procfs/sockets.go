@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// Process is a process, by its number and the name of its program.
+// Process identifies a process by its number and the name of its program.
 type Process struct {
-	PID  int // 0: it cannot be seen from here
+	PID  int // 0: the process is not visible from here
 	Name string
 }
 
@@ -28,8 +28,9 @@ func (p Process) String() string {
 // tcpListen is the state of a TCP socket that listens, as /proc/net/tcp writes it.
 const tcpListen = "0A"
 
-// Binds finds who keeps others from binding an address and port, by UDP or TCP: a socket at that address, or at all
-// addresses. root is where /proc is mounted; ok is false if nobody does. An unspecified address means all addresses.
+// Binds finds the process that prevents others from binding an address and port, by UDP or TCP, because it has a socket
+// at that address, or at all addresses. root is where /proc is mounted; ok is false if there is no such process. An
+// unspecified address means all addresses.
 func Binds(root string, at netip.AddrPort) (who Process, ok bool) {
 	var inodes []string
 	for _, table := range []string{"tcp", "tcp6", "udp", "udp6"} {
@@ -78,7 +79,7 @@ func parseSocket(text string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(addr.Unmap(), uint16(number)), nil
 }
 
-// holder is the process that has one of the sockets.
+// holder returns the process that has one of the sockets.
 func holder(root string, inodes []string) Process {
 	processes, _ := os.ReadDir(root)
 	for _, p := range processes {
@@ -87,7 +88,7 @@ func holder(root string, inodes []string) Process {
 			continue
 		}
 		folder := filepath.Join(root, p.Name(), "fd")
-		descriptors, _ := os.ReadDir(folder) // the process ended, or we may not look
+		descriptors, _ := os.ReadDir(folder) // the process has ended, or access is denied
 		for _, fd := range descriptors {
 			to, _ := os.Readlink(filepath.Join(folder, fd.Name()))
 			if inode, ok := strings.CutPrefix(to, "socket:["); ok && slices.Contains(inodes, strings.TrimSuffix(inode, "]")) {

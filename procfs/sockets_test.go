@@ -39,7 +39,7 @@ func TestBinds(t *testing.T) {
 		"10.0.0.2:7946":  "",
 		"0.0.0.0:7946":   "speaker (process 77)",
 		"127.0.0.1:9110": "a process that is not to be seen from here",
-		"127.0.0.1:9111": "", // a connection keeps nobody from listening
+		"127.0.0.1:9111": "", // a connection does not prevent listening
 		"10.0.0.1:7947":  "speaker (process 77)",
 		"[fd00::1]:7947": "speaker (process 77)",
 		"[fd00::1]:7946": "",
@@ -60,7 +60,7 @@ func TestBindsRealKernel(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
-			t.Log(err) // there is no IPv6 here
+			t.Log(err) // no IPv6 on this machine
 			continue
 		}
 		defer l.Close()

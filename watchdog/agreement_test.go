@@ -14,7 +14,7 @@ var (
 	theirTerms = netgossip.Terms{By: netgossip.BreaksByLUN, Log: 7}
 )
 
-// agreeing is a core of a group of n that breaks ties by reaching the API server, which it does.
+// agreeing returns a core of a group of n that breaks ties by reachability of the API server, and reaches it.
 func agreeing(t *testing.T, n int) *Core {
 	c := testCore(t, n, func(c *Config) { c.API, c.APIMaxAge = true, time.Hour })
 	c.SetTerms(1, ourTerms, roster.Set{})
@@ -22,15 +22,15 @@ func agreeing(t *testing.T, n int) *Core {
 	return c
 }
 
-// word is a peer's answer with its terms.
+// word lets a peer answer with its terms.
 func word(c *Core, at boottime.Instant, peer int, terms netgossip.Terms, agreed bool) {
 	c.Merger().Answered(netgossip.Answer{Peer: peer, SentAt: at, Statement: &netgossip.Statement{
 		RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Seen: roster.FullSet(c.cfg.Roster.Size()), Terms: terms, Agreed: agreed,
 	}})
 }
 
-// Guard: T1. Only the word of a majority makes a node agree, and what a peer said to another
-// process, or under other terms, is none.
+// Guard: T1. A node agrees only after confirmations from a majority. Confirmations to another process, or of other
+// terms, do not count.
 func TestTermsNeedTheWordOfAMajority(t *testing.T) {
 	unsettled := netgossip.Terms{By: netgossip.BreaksByAPI | netgossip.Unsettled}
 	for _, tc := range []struct {
@@ -57,8 +57,8 @@ func TestTermsNeedTheWordOfAMajority(t *testing.T) {
 	}
 }
 
-// Guard: T3. Other terms begin with nobody's word, and a word from before they were taken up is
-// none for them, however late it is looked at. What was on file counts.
+// Guard: T3. Other terms begin without any confirmation. A confirmation from before their adoption does not count, even
+// if it is evaluated later. Confirmations in the file count.
 func TestOtherTermsBeginWithoutWords(t *testing.T) {
 	c := agreeing(t, 4)
 	word(c, 10*sec, 1, ourTerms, false)
@@ -90,8 +90,8 @@ func TestOtherTermsBeginWithoutWords(t *testing.T) {
 	}
 }
 
-// Who has yet to settle its terms, as each node at its start, is at odds with nobody: neither
-// with those who have settled the same, nor with others. Once it has, it is.
+// A node whose terms are not settled yet, as at each start, is not at odds with any other node, no matter what terms
+// that node has. Once its terms are settled, it may be.
 func TestUnsettledTermsAreAtOddsWithNobody(t *testing.T) {
 	c := agreeing(t, 4)
 	c.SetTerms(2*sec, netgossip.Terms{By: ourTerms.By | netgossip.Unsettled}, roster.Set{})
@@ -110,13 +110,13 @@ func TestUnsettledTermsAreAtOddsWithNobody(t *testing.T) {
 	}
 }
 
-// Guard: T2. A tie is decided for a half that is of one mind as a whole. Until the budget is used up it holds.
+// Guard: T2. A tie is only decided for a half whose members all agree. Other halves hold until the budget is used up.
 func TestHalfAtOdds(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		terms  netgossip.Terms
 		agreed bool
-		own    roster.Set // whose word this node has
+		own    roster.Set // members that have confirmed this node's terms
 		reason Reason
 	}{
 		{"of one mind", ourTerms, true, roster.SetOf(1, 2), ReasonAPIReachable},
@@ -126,7 +126,7 @@ func TestHalfAtOdds(t *testing.T) {
 		{"this node has not the word of a majority", ourTerms, true, roster.Set{}, ReasonSplitAtOdds},
 	} {
 		c := agreeing(t, 4)
-		hear(c, 10*sec, 1, 2, 3) // of no terms
+		hear(c, 10*sec, 1, 2, 3) // without terms
 		c.Step(10 * sec)
 		c.SetTerms(14*sec, ourTerms, tc.own)
 		word(c, 15*sec, 1, tc.terms, tc.agreed)
@@ -141,7 +141,7 @@ func TestHalfAtOdds(t *testing.T) {
 	}
 }
 
-// Guard: T4. Where a LUN breaks ties, a word counts with a sign of the speaker on it only.
+// Guard: T4. If a LUN breaks ties, a confirmation counts only if its sender's slot is seen on that LUN.
 func TestWordWithoutASlotIsNone(t *testing.T) {
 	c := testCore(t, 2, func(c *Config) { c.LUN = true })
 	c.SetTerms(1, theirTerms, roster.Set{})
@@ -151,7 +151,7 @@ func TestWordWithoutASlotIsNone(t *testing.T) {
 	}
 }
 
-// A core that was told no terms asks for no agreement and states none.
+// A core without terms needs no agreement and states no terms.
 func TestNoTermsNoAgreement(t *testing.T) {
 	c := testCore(t, 4, func(c *Config) { c.API, c.APIMaxAge = true, time.Hour })
 	c.APIChecked(true, 5*sec)
@@ -164,7 +164,7 @@ func TestNoTermsNoAgreement(t *testing.T) {
 	}
 }
 
-// Words go by name when the list of members changes.
+// Confirmations follow the nodes' names when the list of members changes.
 func TestWordsFollowTheList(t *testing.T) {
 	c := agreeing(t, 4)
 	c.SetTerms(1, ourTerms, roster.SetOf(1, 3))
@@ -179,7 +179,7 @@ func TestWordsFollowTheList(t *testing.T) {
 	}
 }
 
-// A group that has just formed reads the LUN until it agrees, and seldom after that.
+// A new group reads the LUN often until it agrees, and rarely after that.
 func TestSlotsAreReadUntilAllAgree(t *testing.T) {
 	c := testCore(t, 4, func(c *Config) { c.LUN = true })
 	c.SetTerms(1, theirTerms, roster.Set{})

@@ -7,7 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Guard: near a tie. The API server is asked often where a tie is or may be next, and nowhere else.
+// Guard: near a tie. The API server is asked often only if there is a tie, or may soon be one.
 func TestAPIIsAskedNearATie(t *testing.T) {
 	for _, tc := range []struct {
 		members int
@@ -32,8 +32,8 @@ func TestAPIIsAskedNearATie(t *testing.T) {
 	}
 }
 
-// Guard: an answer from the time when none was needed decides no tie. It may still say which
-// half goes first until a fresh one can be there.
+// Guard: an answer from before the tie does not decide it. Until a fresh answer can be there, it may still determine
+// which half tries first.
 func TestOldAnswersDecideNothing(t *testing.T) {
 	c := testCore(t, 4, func(c *Config) { c.API, c.APIMaxAge = true, 5*time.Second })
 	hear(c, 100*sec, 1, 2, 3)
@@ -42,7 +42,7 @@ func TestOldAnswersDecideNothing(t *testing.T) {
 		t.Error("an answer of a minute ago is not told while none is needed")
 	}
 	at := 100 * sec
-	for ; at <= 106*sec; at += sec / 2 { // of 1 nothing is lost, of 2 and 3 everything
+	for ; at <= 106*sec; at += sec / 2 { // no packet of peer 1 is lost, all of peers 2 and 3 are
 		hear(c, at, 1)
 		c.Step(at)
 	}

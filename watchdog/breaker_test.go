@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// answer is a tie-breaker that always answers the same.
+// answer is a tie-breaker that always gives the same answer.
 type answer struct {
 	out      tie.Output
 	asked    tie.Input
@@ -52,7 +52,7 @@ func TestAnyTieBreakerDecides(t *testing.T) {
 		{tie.Unavailable, 0, Decision{Action: Hold, Reason: ReasonSplitLUN, Until: 24 * sec, Quorum: true}},
 	} {
 		b := &answer{out: tie.Output{Split: tc.split, Until: tc.until, Token: netgossip.Token{Nonce: 5, Counter: 6}, Relay: netgossip.Relay{Log: 3}, Wake: 17 * sec}}
-		// The API server is not asked in its place, whatever is configured.
+		// The API server is not asked instead, whatever is configured.
 		c := splitCore(t, func(c *Config) { c.API, c.LUNLostAsksAPI = true, true }, b)
 		if got := c.Decision(); got != tc.want {
 			t.Errorf("%v until %v: %+v, want %+v", tc.split, tc.until, got, tc.want)
@@ -85,7 +85,7 @@ func TestTieBreakerIsToldOfTheStop(t *testing.T) {
 	}
 }
 
-// The tie-breaker names itself; what reaching the API server decides is named apart.
+// A tie-breaker has its own name; a decision by reachability of the API server has another name.
 func TestTieBreakerIsNamed(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

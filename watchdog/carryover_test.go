@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// rosterOf is a list of named members as the first of all nodes knows it.
+// rosterOf returns a list of named members; this node is the first of all nodes.
 func rosterOf(t *testing.T, epoch uint64, names ...string) *roster.Roster {
 	t.Helper()
 	var ms []roster.Member
@@ -22,7 +22,7 @@ func rosterOf(t *testing.T, epoch uint64, names ...string) *roster.Roster {
 	return r
 }
 
-// listCore uses the chain; its directory is d.
+// listCore returns a core that uses the chain and the directory d.
 func listCore(t *testing.T, d *roster.Roster, chain ...*roster.Roster) *Core {
 	t.Helper()
 	s, err := roster.NewSuccession(&roster.Saved{Chain: chain}, nil, func(r *roster.Roster) int { return r.Quorum(0) })
@@ -40,7 +40,8 @@ func standingBy(chain ...*roster.Roster) roster.Standing {
 	return st
 }
 
-// Guard: what a node said of its guard outlives a list only if nobody can have missed that it gave it up.
+// Guard: a node's statement about its guard outlives a list only if no node can have missed that the guard was given
+// up.
 func TestWhoVouchesForAGuard(t *testing.T) {
 	old, next := rosterOf(t, 1, "n0", "n1", "n2", "n3", "n4", "x"), rosterOf(t, 2, "n0", "n1", "x")
 	third := rosterOf(t, 3, "n0", "n1", "n2", "x")
@@ -58,7 +59,7 @@ func TestWhoVouchesForAGuard(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		fresh bool
-		peers []netgossip.Statement // n1, n2 and so on
+		peers []netgossip.Statement // statements of n1, n2 and so on
 		want  bool
 	}{
 		{"four of six", false, []netgossip.Statement{both, both, both}, true},
@@ -97,7 +98,7 @@ func TestWhoVouchesForAGuard(t *testing.T) {
 	}
 }
 
-// Guard: after a change a peer is guarded again when it has said so since, asked since.
+// Guard: after a change, a peer counts as guarded again when it has stated so in an answer to a later question.
 func TestGuardIsSaidAgainAfterAChange(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	c.proof.doubtGuards(20*sec, roster.SetOf(1))
@@ -110,7 +111,7 @@ func TestGuardIsSaidAgainAfterAChange(t *testing.T) {
 	}
 }
 
-// Guard: a peer that uses another list, too, has not doubted yet what was said under that one.
+// Guard: a peer that also uses another list has not restarted its claims from that list yet.
 func TestClaimsOfOneListAlone(t *testing.T) {
 	old, next := rosterOf(t, 1, "n0", "n1", "n2", "n3"), rosterOf(t, 2, "n0", "n1", "n2")
 	c := listCore(t, old, next)
@@ -126,8 +127,8 @@ func TestClaimsOfOneListAlone(t *testing.T) {
 	}
 }
 
-// Guard: who has left the list that was in force has left those who knew by it. It is none of the most that
-// vouch for what was said under that list.
+// Guard: a node that has left the list that was in force no longer knows what its members know. It does not count in
+// the majority that vouches for statements under that list.
 func TestWhoHoldsAllLists(t *testing.T) {
 	old, mid, next := rosterOf(t, 1, "n0", "n1"), rosterOf(t, 2, "n0", "n1", "n2"), rosterOf(t, 3, "n0", "n1", "n2", "n3")
 	l := lists{chain: []*roster.Roster{old, mid, next}}
@@ -147,8 +148,8 @@ func TestWhoHoldsAllLists(t *testing.T) {
 	}
 }
 
-// Guard: a fresh node that takes over the chain of a peer, between two steps, has no other word of a guard than that of a peer that
-// has looked: what x said to it before is not carried over.
+// Guard: a fresh node that adopts a peer's chain, between two steps, only relies on peers that have already made the
+// check: an earlier statement of x to this node is not carried over.
 func TestFreshNodeThatJoinsDoubtsGuards(t *testing.T) {
 	old, next := rosterOf(t, 1, "n1", "n2", "x"), rosterOf(t, 2, "n0", "n1", "n2", "x")
 	const x = 3
@@ -186,8 +187,9 @@ func TestFreshNodeThatJoinsDoubtsGuards(t *testing.T) {
 	}
 }
 
-// Guard: a list that is at hand and not taken up keeps nobody from holding, nor from condemning itself, nor from being taken at its word:
-// nobody counts by it. Where the LUN counts as a network does, it keeps a node from counting and from being counted by it (N6).
+// Guard: a list that is known but not taken up does not keep a node from holding or from condemning itself, and the
+// node's statements still count, because no node counts by such a list. If the LUN counts like a network, a node with
+// such a list neither counts by the LUN nor is counted by it (N6).
 func TestListAtHandIsNotGoneBy(t *testing.T) {
 	old, next := rosterOf(t, 1, "n0", "n1", "n2"), rosterOf(t, 2, "n0", "n1", "n2", "n3")
 	c := listCore(t, old, old)

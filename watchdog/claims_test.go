@@ -9,8 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// The times are those of docs/consumers.md: a claim counts for some seconds in a group of any size, and a proof
-// waits for that and for what may be late. Within another time everybody is met by chance.
+// The times are those of docs/consumers.md: a claim counts for some seconds in a group of any size, and a proof waits
+// for this time and for late answers. chanceDelay is the time in which random samples reach all members.
 func TestTimesOfAProof(t *testing.T) {
 	if claimAge != 5*time.Second || ProofDelay != 7*time.Second {
 		t.Errorf("claims count for %v, a proof takes %v more than the horizon", claimAge, ProofDelay)
@@ -22,8 +22,7 @@ func TestTimesOfAProof(t *testing.T) {
 	}
 }
 
-// Guard: a death is concluded once, and taken back when the node is seen again though its boot is the
-// same: its guard has failed.
+// Guard: a death is concluded once, and withdrawn when the node is seen again with the same boot: its guard has failed.
 func TestProofStandsUntilTheNodeIsSeenAgain(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	at := mourn(c, 11*time.Second, 2*time.Minute, roster.SetOf(4), 1, 2, 3)
@@ -39,8 +38,8 @@ func TestProofStandsUntilTheNodeIsSeenAgain(t *testing.T) {
 	}
 }
 
-// Guard: peers' sets are bytes from outside. They prove neither this node's own end nor that of
-// somebody who is not listed.
+// Guard: peers' sets are bytes from outside. They prove neither this node's own death nor that of a node that is not
+// listed.
 func TestClaimsOfOneselfAndOfNobody(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	mourn(c, 11*time.Second, 2*time.Minute, roster.SetOf(0, 4, 9), 1, 2, 3)
@@ -49,8 +48,8 @@ func TestClaimsOfOneselfAndOfNobody(t *testing.T) {
 	}
 }
 
-// Guard: who is seen is not dead, whatever a majority says. An agent that has just started may see
-// a node of which it has no statement yet.
+// Guard: a node that is seen is not dead, whatever a majority claims. An agent that has just started may see a node
+// from which it has no statement yet.
 func TestWhoIsSeenIsNotProvenDead(t *testing.T) {
 	c := testCore(t, 5, nil)
 	for p := 1; p < 4; p++ {
@@ -62,7 +61,7 @@ func TestWhoIsSeenIsNotProvenDead(t *testing.T) {
 	}
 }
 
-// A witness that has just booted has seen nobody go, and believes the others at once.
+// A node that has just booted has not seen any peer before, and counts the others' claims at once.
 func TestWitnessThatHasJustBootedBelieves(t *testing.T) {
 	c := testCore(t, 5, nil)
 	if at := mourn(c, time.Second, time.Second, roster.SetOf(4), 1, 2, 3); at == 0 {
@@ -70,8 +69,8 @@ func TestWitnessThatHasJustBootedBelieves(t *testing.T) {
 	}
 }
 
-// Guard: L9. Only who lives by a majority proves deaths by one: not who has one and stops, nor who is fed
-// although too few are counted for the quorum that is configured.
+// Guard: L9. Only a node that lives by a majority proves deaths by majority: not a node that is stopping, nor one that
+// is fed although it counts fewer members than the configured quorum.
 func TestOnlyWhoLivesByAMajorityProves(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -95,7 +94,7 @@ func TestOnlyWhoLivesByAMajorityProves(t *testing.T) {
 	}
 }
 
-// A majority is one of the list in force, not of all who are in contact because they leave or join.
+// A majority is counted by the list in force, not by all nodes in contact, some of which are leaving or joining.
 func TestClaimsAreCountedByTheListInForce(t *testing.T) {
 	const x = 4
 	c := listCore(t, rosterOf(t, 9, "n0", "n1", "n2", "n3", "x"), rosterOf(t, 1, "n0", "n1", "x"))
@@ -108,8 +107,8 @@ func TestClaimsAreCountedByTheListInForce(t *testing.T) {
 	}
 }
 
-// Guard: a grant proves by the time for which it is known to be in force. What was granted in another tie,
-// or before a gap in which it may not have been, is no part of that.
+// Guard: for a proof by grant, only the time counts for which the grant is known to be in force. Time in another tie,
+// or before a gap in which the grant may not have been in force, does not count.
 func TestGrantOfAnotherTimeProvesNothing(t *testing.T) {
 	won := func(until boottime.Instant) Decision {
 		return Decision{Action: Feed, Reason: ReasonSplitWon, Quorum: true, Until: until}
@@ -117,7 +116,7 @@ func TestGrantOfAnotherTimeProvesNothing(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		then Decision         // at 12 s
-		want boottime.Instant // in force since, as known at 15 s
+		want boottime.Instant // start of the grant, as known at 15 s
 	}{
 		{"in force all the time", won(18 * sec), 10 * sec},
 		{"it had ended when the next was seen", won(14 * sec), 15 * sec},
@@ -135,8 +134,8 @@ func TestGrantOfAnotherTimeProvesNothing(t *testing.T) {
 	}
 }
 
-// Guard: what is known of the members stays with them when the indices change, and a new member inherits
-// nothing from who had its index.
+// Guard: the state of a member follows it when the indices change, and a new member inherits nothing from the former
+// member with its index.
 func TestProofsFollowTheirNodes(t *testing.T) {
 	members := []string{"n0", "n1", "n2", "n3", "n4"}
 	c := listCore(t, rosterOf(t, 1, members...), rosterOf(t, 1, members...))
@@ -147,7 +146,7 @@ func TestProofsFollowTheirNodes(t *testing.T) {
 	v.fenced, v.carried = roster.SetOf(3), roster.SetOf(2)
 	v.peers[3].death = Death{Proof: ProofTime, Boot: 103, At: 10 * sec}
 
-	c.Renumber(rosterOf(t, 2, "a0", "a1", "a2", "n0", "n2", "n3")) // n2 and n3 move on by two
+	c.Renumber(rosterOf(t, 2, "a0", "a1", "a2", "n0", "n2", "n3")) // the indices of n2 and n3 grow by two
 	want := roster.SetOf(4, 5)
 	if v.guarded != want || v.fenced != roster.SetOf(5) || v.carried != roster.SetOf(4) || !v.lost.IsEmpty() {
 		t.Errorf("guarded %v, fenced %v, carried %v, lost %v", v.guarded, v.fenced, v.carried, v.lost)
@@ -172,8 +171,8 @@ func TestProofsFollowTheirNodes(t *testing.T) {
 	}
 }
 
-// Guard: other indices begin the claims again, and who is new on the list is not believed dead before
-// this node has had the time to meet it.
+// Guard: when the indices change, claims begin again, and a new member is not called dead before this node has had the
+// time to meet it.
 func TestClaimsBeginAgainWithOtherIndices(t *testing.T) {
 	members := []string{"n0", "n1", "n2"}
 	c := listCore(t, rosterOf(t, 1, members...), rosterOf(t, 1, members...))
@@ -189,7 +188,7 @@ func TestClaimsBeginAgainWithOtherIndices(t *testing.T) {
 	}
 }
 
-// judging is the prover of a core, by what that knows now.
+// judging returns the prover of a core with the core's present input.
 func judging(c *Core, now boottime.Instant) *Prover {
 	c.proof.in = c.situation(now)
 	return &c.proof

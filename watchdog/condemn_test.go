@@ -9,7 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// court is a group of cores on one LUN of which the first is cut off at cutAt; each condemns its boot when it has lost for certain.
+// court is a group of cores on one LUN; the first is cut off at cutAt. Each core condemns its boot when it has
+// certainly lost.
 type court struct{ *choirRig }
 
 const cutAt = 40 * sec
@@ -27,11 +28,11 @@ func atCourt(t *testing.T, n int, after time.Duration) court {
 	return court{r}
 }
 
-// apart reports whether two nodes reach each other while the first one does not reach anybody.
+// apart reports whether two nodes reach each other while the first node reaches no other.
 func apart(a, b int) bool { return a != 0 && b != 0 }
 
-// until runs the group from an instant until the first node condemns itself, and returns when, and when it began to look; zero: it did not
-// by the limit.
+// until runs the group from an instant until the first node condemns itself, or until the limit. It returns when the
+// node condemned itself, and when its evidence began; zero: it did not.
 func (r court) until(from, limit boottime.Instant, pairs func(a, b int) bool, each func(at boottime.Instant), down ...int) (condemned, since boottime.Instant) {
 	c := r.nodes[0]
 	for at := from; at <= limit; at += sec / 4 {
@@ -47,7 +48,7 @@ func (r court) until(from, limit boottime.Instant, pairs func(a, b int) bool, ea
 	return 0, since
 }
 
-// looked runs until the first node has looked for the first time and found that the others live without it.
+// looked runs until the first node's first check shows that the others live without it.
 func (r court) looked(pairs func(a, b int) bool) boottime.Instant {
 	r.t.Helper()
 	for at := cutAt + sec/4; at < cutAt+30*sec; at += sec / 4 {
@@ -60,7 +61,7 @@ func (r court) looked(pairs func(a, b int) bool) boottime.Instant {
 	return 0
 }
 
-// Guard: P1. Three rounds of reads show it, the first included, however short the patience is.
+// Guard: P1. Three rounds of reads, including the first, are needed, even if After is short.
 func TestCondemnedAfterThreeRounds(t *testing.T) {
 	r := atCourt(t, 5, 1)
 	at := r.looked(apart)
@@ -72,7 +73,7 @@ func TestCondemnedAfterThreeRounds(t *testing.T) {
 	}
 }
 
-// Guard: P1. Words from before the first look prove nothing: the others may be gone.
+// Guard: P1. Blocks from before the first check prove nothing: the others may be gone.
 func TestOldWordsCondemnNobody(t *testing.T) {
 	r := atCourt(t, 5, 1)
 	at := r.looked(apart)
@@ -81,7 +82,7 @@ func TestOldWordsCondemnNobody(t *testing.T) {
 	}
 }
 
-// Guard: P1. It holds at each look: where it did not for a moment, looking begins again.
+// Guard: P1. The evidence must be there at each check: after a gap, it begins again.
 func TestGapInTheEvidenceBeginsAgain(t *testing.T) {
 	for name, gap := range map[string]func(r court, at boottime.Instant) boottime.Instant{
 		"the others were silent": func(r court, at boottime.Instant) boottime.Instant {
@@ -114,7 +115,8 @@ func TestGapInTheEvidenceBeginsAgain(t *testing.T) {
 	}
 }
 
-// Guard: P1. Contact of any kind, in one direction, too, keeps it from condemning itself, and what it counts has to stay what it is.
+// Guard: P1. A node does not condemn itself while it has contact of any kind, even in one direction, or while its
+// counted set changes.
 func TestUnsteadyContactCondemnsNobody(t *testing.T) {
 	const after = 3 * time.Second
 	for name, pairs := range map[string]func(a, b int) bool{
@@ -135,9 +137,9 @@ func TestUnsteadyContactCondemnsNobody(t *testing.T) {
 	if condemned, _ := r.until(cutAt+sec/4, cutAt+25*sec, apart, packets); condemned != 0 {
 		t.Errorf("packets of one come in: condemned at %v", time.Duration(condemned))
 	}
-	// Another one is cut off with it, and lost later: its view is another one since.
+	// Another node is cut off together with it, and lost later: then its view changes.
 	r = atCourt(t, 5, 5*time.Second)
-	change := cutAt + 4*sec // its evidence of the other one lasts for D_max more
+	change := cutAt + 4*sec // its evidence of the other node lasts for another D_max
 	pairs := func(a, b int) bool { return (a < 2) == (b < 2) }
 	if condemned, _ := r.until(cutAt+sec/4, change, pairs, nil); condemned != 0 {
 		t.Fatalf("condemned at %v", time.Duration(condemned))
@@ -148,8 +150,8 @@ func TestUnsteadyContactCondemnsNobody(t *testing.T) {
 	}
 }
 
-// Guard: P1. What this node counts has to stay what it is: a member that is not counted any more was sighted last D_max before that,
-// and contact is not what it was from when the view changes.
+// Guard: P1. The counted set must not change. A member that is no longer counted was last sighted D_max before, but
+// contact counts as changed from the moment when the view changes.
 func TestChangedViewIsNoQuiet(t *testing.T) {
 	const now = 60 * sec
 	for name, tc := range map[string]struct {
@@ -170,7 +172,7 @@ func TestChangedViewIsNoQuiet(t *testing.T) {
 	}
 }
 
-// Guard: P1. A node that has just stood still looks again before it judges.
+// Guard: P1. A node that has just stalled checks again before it decides.
 func TestNodeThatStoodStillJudgesLater(t *testing.T) {
 	due, _ := atCourt(t, 5, 3*time.Second).until(cutAt+sec/4, cutAt+25*sec, apart, nil)
 	if due == 0 {
@@ -185,7 +187,7 @@ func TestNodeThatStoodStillJudgesLater(t *testing.T) {
 	}
 }
 
-// Guard: P1. A guard that is being given up, or was, kills nobody for certain.
+// Guard: P1. A guard that is being given up, or was given up, does not certainly reset the node.
 func TestGivenUpGuardCondemnsNobody(t *testing.T) {
 	for name, give := range map[string]func(c *Core, at boottime.Instant){
 		"announced before it was lost": func(c *Core, at boottime.Instant) {
@@ -203,8 +205,8 @@ func TestGivenUpGuardCondemnsNobody(t *testing.T) {
 	}
 }
 
-// Guard: P1. Who parted by condemning itself is armed, counts nobody, and says so by the list that this node goes by; nobody else is left out
-// of what is contact.
+// Guard: P1. A node has parted by condemning itself if it is armed, counts nobody, and states this by the list that
+// this node uses. All other nodes matter for contact.
 func TestWhoHasParted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*netgossip.Statement)

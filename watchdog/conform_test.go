@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie/tietest"
 )
 
-// onDisk is the LUN as a tie-breaker, with I/O that ends at once.
+// onDisk is the LUN as a tie-breaker, whose I/O completes at once.
 type onDisk struct {
 	lun
 	image []byte
@@ -43,7 +43,8 @@ func (l *onDisk) Step(now boottime.Instant, in *tie.Input) *tie.Output {
 	}
 }
 
-// The LUN keeps what tie.Breaker promises but for horizons of single nodes, which stand in slots: prover.excluded.
+// The LUN keeps the promises of tie.Breaker, except for horizons of single nodes: these are in the slots, see
+// Prover.excluded.
 func TestConform(t *testing.T) {
 	tietest.Conform(t, func(t *testing.T) tietest.Rig {
 		sb := &diskquorum.Superblock{Version: diskquorum.FormatVersion, Cluster: "c", NodeGroup: "g", Slots: 4}

@@ -10,91 +10,91 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// Config fixes what a Core decides by.
+// Config holds the settings of a Core.
 type Config struct {
-	Roster *roster.Roster // the directory: sets use its indices
-	// Succession is how the list of members changes; nil: the list stays as it is.
+	Roster *roster.Roster // the directory: all sets use its indices
+	// Succession manages changes of the list of members; nil: the list never changes.
 	Succession *roster.Succession
 	Networks   int
 	Policy     netgossip.Policy
 	Quorum     int // 0: floor(N/2)+1
 	MaxAge     time.Duration
 
-	LUN            bool          // the lun tie-breaker is configured; for those other than LUN and API see BreakTiesBy
+	LUN            bool          // the lun tie-breaker is configured; for tie-breakers other than LUN and API see BreakTiesBy
 	API            bool          // the kubernetes tie-breaker is configured
-	APIMaxAge      time.Duration // an older result of the API probe counts for nothing
+	APIMaxAge      time.Duration // older results of the API probe do not count
 	LUNLostAsksAPI bool          // quorum.tieBreak: lun-then-kubernetes
 	LUNMode        LUNMode       // lun.mode
-	LUNGrace       time.Duration // LUNAnd: how long the LUN may be lost for this node alone
-	Hold           bool          // lun.hold: without quorum, go on while the LUN shows that nobody lives
-	Sentence       Sentencing    // of a node that has lost for certain; needs Hold
-	Outside        bool          // deaths that are proven elsewhere are believed, see Prover.Tell
+	LUNGrace       time.Duration // LUNAnd: how long this node alone may be without the LUN
+	Hold           bool          // lun.hold: without quorum, go on while the LUN shows that no part of the group lives
+	Sentence       Sentencing    // for a node that has certainly lost; needs Hold
+	Outside        bool          // this node accepts reports of deaths that were proven elsewhere, see Prover.Tell
 	Orders         bool          // this node gives orders to other nodes, and obeys theirs, see Prover.Order
-	// Window is how long, in a group of this many members, one of them may be counted for having seen this node; nil:
+	// Window returns how long a member may be counted because it has seen this node, given the number of members; nil:
 	// MaxAge plus the budget's Sampling.
 	Window    func(members int) time.Duration
 	Arbitrate time.Duration // A
 	OnLoss    LossPolicy
-	// Budget is what the peers have to allow for; the watchdog's real timeout replaces the one in it as soon as it is
-	// known.
+	// Budget is the time budget on which the peers rely. The watchdog's real timeout replaces the one in Budget as soon
+	// as it is known.
 	Budget       Budget
-	RestartGrace time.Duration // no LEFT for this long after a peer said that it restarts
+	RestartGrace time.Duration // no LEFT for this long after a peer has announced a restart
 
 	Boot    uint64           // nonce of the kernel boot
-	Booted  boottime.Instant // when the kernel booted, by this node's clock; zero: when that clock began, as with CLOCK_BOOTTIME
+	Booted  boottime.Instant // when the kernel booted, by this node's clock; zero: at the clock's zero, as with CLOCK_BOOTTIME
 	Machine uint64           // identity of the machine; 0: not known
 	Version string
 }
 
-// Effects is what a step wants done, in this order: the permission first, then the LUN or what
-// another tie-breaker wants, then the statement, then the publication. It is valid until the next step.
+// Effects holds the actions that a step asks for. Their order is: the permission, the LUN or another tie-breaker, the
+// statement, the publication. It is valid until the next step.
 type Effects struct {
 	Decision Decision
 	Changed  bool // action, reason or quorum differ from the step before
 
-	Arm    bool // the watchdog should be armed: quorum was seen and nothing disarms
+	Arm    bool // the watchdog should be armed: quorum has been seen and no disarm signal is set
 	Disarm bool // the watchdog should be disarmed by magic close
-	// Condemn is the timeout to which the feeder sets the watchdog, once; after that it never does anything else.
-	// Answer with Core.Sentenced. 0: this node has not condemned itself.
+	// Condemn is the timeout to which the feeder sets the watchdog, once; after that, the feeder never touches the
+	// watchdog again. Answer with Core.Sentenced. 0: this node has not condemned itself.
 	Condemn time.Duration
 
 	Ops     []diskquorum.Op // to be submitted to the LUN's devices
 	Lock    int             // slot whose host-wide lock is wanted on each device, or -1
 	Attempt *diskquorum.Attempt
 	AskAPI  bool // an answer of the API server may be needed soon: ask it often
-	// Ask are the peers whose statements are wanted now, by the network to ask them on. They replace those that were
-	// wanted before and have not been asked yet; nil: no change.
+	// Ask lists the peers whose statements are wanted now, by the network on which to ask them. It replaces earlier
+	// requests that have not been sent yet; nil: no change.
 	Ask []roster.Set
 
-	Statement *netgossip.Statement // what to tell peers; a new pointer when it changed
-	Nudge     bool                 // tell them now
-	Relay     netgossip.Relay      // what to tell them about the tie-breaker, with each answer
+	Statement *netgossip.Statement // for the peers; a new pointer after each change
+	Nudge     bool                 // send the statement to them now
+	Relay     netgossip.Relay      // about the tie-breaker, sent to them with each answer
 
 	Fenced roster.Set // see Prover.Fenced
 	Told   []Answer   // to Prover.Tell
 	Obeyed []Answer   // to Prover.Order
 	Spread bool       // the statement passes on a death that was reported to this node: tell all peers at once
-	Strike bool       // this node may be taken down now, if it is configured not to wait for its watchdog
+	Strike bool       // this node may be taken down now, if the configuration does not make it wait for its watchdog
 
 	Available roster.Set // nodes to publish as available, self included while it may live
-	Left      roster.Set // edges since the step before: first all of these,
-	Joined    roster.Set // then these; a rebooted node is in both
+	Left      roster.Set // edges since the step before: all of Left come before those of Joined
+	Joined    roster.Set // a rebooted node is in both
 	Flapping  roster.Set // see Core.Flapping
 
 	Rosters RosterEffects
 
-	Wake boottime.Instant // step again by then at the latest
+	Wake boottime.Instant // the next step must come by then
 }
 
 // Core owns the state of the decision. It is not safe for concurrent use.
 type Core struct {
-	guarding // of the watchdog, and of the boot
+	guarding // state of the watchdog, and of this boot
 	publication
 
 	cfg     Config
 	merger  *netgossip.Merger
 	lun     lun
-	breaker tie.Breaker // decides equal splits: lun, or another; never nil
+	breaker tie.Breaker // decides equal splits: lun, or another one; never nil
 
 	view      netgossip.View
 	outcome   netgossip.Outcome
@@ -106,19 +106,19 @@ type Core struct {
 	api      apiState
 	proof    Prover
 	terms    agreement
-	united   bool             // the view agrees on how to break a tie
+	united   bool             // all members of the view break ties by the same terms
 	starving boottime.Instant // since when this node starves for want of quorum; zero: it does not
 	wall     int64
 	kubeAway bool // SetUnheard
 
 	stepped   boottime.Instant // when the step before was
-	holdLeft  boottime.Instant // before this, nothing is done about lost quorum
+	holdLeft  boottime.Instant // before this, this node neither condemns itself nor is taken down, and no LEFT is published
 	stall     stall
 	rosters   Rosters
 	judgement judgement // of this boot
 
 	split   tie.Output
-	healthy bool // whether the LUN is healthy, as its arbiter said last
+	healthy bool // whether the LUN is healthy, by the arbiter's latest step
 	sense   lunSense
 	hold    holding
 	voices  voices
@@ -152,42 +152,43 @@ func NewCore(cfg Config) *Core {
 	return c
 }
 
-// Rosters are the lists of members that this node uses.
+// Rosters returns the lists of members that this node uses.
 func (c *Core) Rosters() *Rosters { return &c.rosters }
 
-// Merger gives the reachability state, for events and for display.
+// Merger returns the reachability state, for events and for display.
 func (c *Core) Merger() *netgossip.Merger { return c.merger }
 
-// SetWallTime sets the wall clock for records that people read; nothing is decided by it.
+// SetWallTime sets the wall-clock time for records that people read; no decision depends on it.
 func (c *Core) SetWallTime(unixMilli int64) { c.wall = unixMilli }
 
-// SetUnheard says whether the source of this node's Node no longer answers, so that others can report this; no decision
-// here depends on it.
+// SetUnheard records whether the source of this node's Node object no longer answers, so that others can report this;
+// no decision here depends on it.
 func (c *Core) SetUnheard(is bool) { c.kubeAway = is }
 
-// View is the latest evaluation.
+// View returns the latest view.
 func (c *Core) View() netgossip.View { return c.view }
 
-// Decision is the latest decision.
+// Decision returns the latest decision.
 func (c *Core) Decision() Decision { return c.fx.Decision }
 
-// Available is the latest set of nodes to publish.
+// Available returns the latest set of nodes to publish.
 func (c *Core) Available() roster.Set { return c.fx.Available }
 
 // Outcome compares the latest view with the roster.
 func (c *Core) Outcome() netgossip.Outcome { return c.outcome }
 
-// Since is when the present decision was first made.
+// Since returns when the present decision was first made.
 func (c *Core) Since() boottime.Instant { return c.changed }
 
-// Split is the tie-breaker's latest word.
+// Split returns the tie-breaker's latest output.
 func (c *Core) Split() *tie.Output { return &c.split }
 
-// Deaths is what is known about dead nodes, and takes reports about them.
+// Deaths returns the Prover, which knows the dead nodes and accepts reports about them.
 func (c *Core) Deaths() *Prover { return &c.proof }
 
-// Step evaluates everything at now: whom this node sees, whether its own boot is condemned, what it lives by, what
-// happens to its watchdog, who else is dead, and what to publish of all that. In steady state it does not allocate.
+// Step evaluates everything at now: whom this node sees, whether its own boot is condemned, on which grounds it may
+// live, what happens to its watchdog, which other nodes are dead, and what to publish. In steady state it does not
+// allocate.
 func (c *Core) Step(now boottime.Instant) *Effects {
 	c.see(now)
 	if c.judge(now, c.situation(now)) {
@@ -214,7 +215,7 @@ func (c *Core) see(now boottime.Instant) {
 	c.fx.Wake = min(c.view.NextExpiry, c.rosters.wake)
 }
 
-// followRosters goes on with a change of the list of members, and gives up what rested on another list.
+// followRosters continues a change of the list of members, and drops everything that depended on another list.
 func (c *Core) followRosters(now boottime.Instant) {
 	c.fx.Rosters = RosterEffects{Moves: roster.Moves{Rival: -1}}
 	c.rosters.wake, c.rosters.stepped = boottime.Never, now
@@ -241,8 +242,8 @@ func (c *Core) followRosters(now boottime.Instant) {
 	}
 }
 
-// look is the view of this step. A node that is condemned, or does not know yet whether it is, sees nobody as far as
-// others are concerned (P2, P2'), and nobody sees or counts a boot that is condemned (P5).
+// look returns the view of this step. A node that is condemned, or does not know yet whether it is, sees nobody as far
+// as others are concerned (P2, P2'), and nobody sees or counts a boot that is condemned (P5).
 func (c *Core) look(now boottime.Instant) netgossip.View {
 	c.merger.Bar(c.proof.barred())
 	v := c.merger.Evaluate(now, c.rosters.quorum)
@@ -259,7 +260,8 @@ func (c *Core) look(now boottime.Instant) netgossip.View {
 	return v
 }
 
-// weigh finds what this node lives by: a majority, a tie-break, or the fact that no other part can live.
+// weigh finds the grounds on which this node may live: a majority, a tie-break, or the fact that no part of the group
+// can live.
 func (c *Core) weigh(now boottime.Instant) {
 	c.outcome = c.rosters.tally(c.view.Counted)
 	c.proof.follow(now, c.view.Seen)
@@ -276,7 +278,7 @@ func (c *Core) weigh(now boottime.Instant) {
 	c.followRelease(now)
 }
 
-// writeSlot sets what this node's slot has to say, and whether the node waits for the others' slots.
+// writeSlot sets the contents of this node's slot, and whether the node waits for the others' slots.
 func (c *Core) writeSlot(now boottime.Instant) {
 	if c.lun.arbiter == nil {
 		return
@@ -288,7 +290,7 @@ func (c *Core) writeSlot(now boottime.Instant) {
 	in.Look = c.proof.waits || c.termsWait()
 }
 
-// decide makes the decision from what weigh has found, and says what becomes of the watchdog.
+// decide makes the decision from the results of weigh, and sets what happens to the watchdog.
 func (c *Core) decide(now boottime.Instant) {
 	in, prev := c.inputs(now), c.fx.Decision
 	d := Decide(&in)
@@ -332,8 +334,8 @@ func (c *Core) inputs(now boottime.Instant) Inputs {
 	return in
 }
 
-// followDeaths says on the LUN whether this node lives, finds who is dead, and takes and gives orders. With gap, claims
-// begin again.
+// followDeaths writes to the LUN whether this node lives, finds the dead nodes, and handles orders in both directions.
+// If gap is set, claims begin again.
 func (c *Core) followDeaths(now boottime.Instant, gap bool) {
 	c.testify(now)
 	in := c.situation(now)
@@ -346,7 +348,7 @@ func (c *Core) followDeaths(now boottime.Instant, gap bool) {
 	c.fx.Ask, c.fx.Told, c.fx.Obeyed, c.fx.Fenced = out.Ask, out.Answers, out.Obeyed, c.proof.fenced
 }
 
-// situation is what deaths are judged by at this moment.
+// situation collects the present input of the Prover.
 func (c *Core) situation(now boottime.Instant) proverInput {
 	d := &c.fx.Decision
 	won := d.Reason == ReasonSplitWon
@@ -354,15 +356,16 @@ func (c *Core) situation(now boottime.Instant) proverInput {
 		View: c.view, Heard: c.voices.heard, Restarting: c.publication.held,
 		Apart: c.apart(), Condemned: c.sentence.condemned, Unfired: c.unfired,
 		Sole: c.soleSide(now), Leads: c.leads(), Majority: d.Quorum && c.outcome == netgossip.Majority,
-		Granted: won && c.guard.Leases && !c.split.Relayed, // a node that lives by another holder's writes does not see what the victim wrote last
+		Granted: won && c.guard.Leases && !c.split.Relayed, // a node that relies on another holder's writes cannot read the victim's latest record itself
 		Won:     won, Until: d.Until, BySlots: c.bySlots(), Unfit: c.unfit(now),
 	}
 }
 
-// soleSide reports whether nobody else can live: this node counts a majority, or is in the half that a grant names.
+// soleSide reports whether only this node's side can live: this node counts a majority, or is in the half that a grant
+// names.
 //
-// Invariant: in an equal split that is not decided yet, or that is left to who reaches the API server, both halves may
-// live. So neither half believes that the other is dead: somebody who sees only one half might report that.
+// Invariant: in an equal split that is undecided, or decided by which half reaches the API server, both halves may
+// live. So neither half believes a report that the other half is dead: the reporter may see only one of the halves.
 func (c *Core) soleSide(now boottime.Instant) bool {
 	if d := &c.fx.Decision; !d.Quorum || d.Action == Hold || c.apart() {
 		return false
@@ -370,14 +373,14 @@ func (c *Core) soleSide(now boottime.Instant) bool {
 	return c.outcome == netgossip.Majority || c.granted && c.split.Split == tie.Won && c.split.Until > now
 }
 
-// leads reports whether this node counts a majority, not half of an equal split.
+// leads reports whether this node counts a majority, and not only half of an equal split.
 func (c *Core) leads() bool {
 	return !c.apart() && c.fx.Decision.Quorum && c.fx.Decision.Action == Feed && c.rosters.mostOfEach(c.view.Counted)
 }
 
-// unfit is why this node, because of its own state, does not obey an order; 0: it may.
+// unfit returns why this node's own state keeps it from obeying an order; 0: it may obey.
 func (c *Core) unfit(now boottime.Instant) Refusal {
-	need := 2 * (c.cfg.Sentence.Timeout + 500*time.Millisecond) // like a sentence, an obeyed order has to fit into the others' horizon
+	need := 2 * (c.cfg.Sentence.Timeout + 500*time.Millisecond) // like a sentence, an obeyed order must end within the horizon that others rely on
 	switch {
 	case !c.cfg.Orders || c.cfg.Sentence.Timeout <= 0 || !c.briefly() || c.set < need:
 		return RefusedOff
@@ -389,7 +392,8 @@ func (c *Core) unfit(now boottime.Instant) Refusal {
 	return 0
 }
 
-// Renumber makes to the directory: from now on all sets use its indices. Call it only between two steps.
+// Renumber makes the roster to the directory: from now on all sets use the indices of to. Call it only between two
+// steps.
 func (c *Core) Renumber(to *roster.Roster) {
 	n := roster.Renumber(c.cfg.Roster, to)
 	c.merger.Renumber(to)
@@ -410,8 +414,8 @@ func (c *Core) Renumber(to *roster.Roster) {
 	c.breaker.SetRoster(to, c.rosters.base().Size())
 }
 
-// statement is what this node says about itself now. A node that is about to disarm does not claim to be guarded:
-// nobody may conclude from its silence that a watchdog has reset it.
+// statement returns this node's present statement. A node that is about to disarm does not claim to be guarded: other
+// nodes must not conclude from its silence that a watchdog has reset it.
 func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 	st := netgossip.Statement{
 		Boot:         c.cfg.Boot,
@@ -439,14 +443,14 @@ func (c *Core) statement(now boottime.Instant) netgossip.Statement {
 	st.Facts, again = c.proof.facts(now)
 	c.fx.Wake = min(c.fx.Wake, again)
 	if c.sentence.condemned || c.sentence.blind {
-		st.Seen, st.View, st.Lost = roster.Set{}, roster.Set{}, roster.Set{} // nothing that it says may count for others
+		st.Seen, st.View, st.Lost = roster.Set{}, roster.Set{}, roster.Set{} // no part of its statement may count for others
 		st.Facts = [netgossip.MaxFacts]netgossip.Fact{}
 	}
 	return st
 }
 
-// state renews the statement for the peers when it changed. Peers wait for a new view or token, so they are told of
-// these at once.
+// state renews the statement for the peers if it has changed. Peers wait for a new view or token, so a statement with
+// either is sent at once.
 func (c *Core) state(now boottime.Instant) {
 	st := c.statement(now)
 	old := c.fx.Statement

@@ -57,13 +57,13 @@ func TestNotArmedBeforeQuorumWasSeen(t *testing.T) {
 	}
 }
 
-// Guard: L8. Only a counted majority restarts the arbitration budget: a tie that comes and
-// goes, or changes its members, does not.
+// Guard: L8. Only a counted majority restarts the arbitration budget: a tie that ends and begins again, or changes its
+// members, does not.
 func TestArbitrationBudgetIsNotRestartedByANewTie(t *testing.T) {
 	c := testCore(t, 4, func(c *Config) { c.LUN = true })
 	hear(c, 10*sec, 1, 2, 3)
 	c.Step(10 * sec)
-	for _, tie := range []struct{ at, peer int }{{15, 1}, {19, 2}, {23, 3}} { // always another partner
+	for _, tie := range []struct{ at, peer int }{{15, 1}, {19, 2}, {23, 3}} { // another partner each time
 		at := boottime.Instant(tie.at) * sec
 		hear(c, at, tie.peer)
 		if fx := c.Step(at); fx.Decision.Action != Hold || fx.Decision.Until != 24*sec {
@@ -81,7 +81,7 @@ func TestArbitrationBudgetIsNotRestartedByANewTie(t *testing.T) {
 	}
 }
 
-// Guard: a loop that was held up must not count the budget from its own late awakening.
+// Guard: a loop that was delayed must not count the budget from its own late step.
 func TestBudgetCountsFromTheEvidenceNotFromTheAwakening(t *testing.T) {
 	c := testCore(t, 4, func(c *Config) { c.LUN = true })
 	hear(c, 10*sec, 1, 2, 3)
@@ -151,7 +151,7 @@ func TestStatementIsNewOnlyWhenItChanged(t *testing.T) {
 	c := testCore(t, 3, nil)
 	hear(c, 10*sec, 1, 2)
 	first := c.Step(10 * sec).Statement
-	c.Step(10*sec + 1) // feeding became known
+	c.Step(10*sec + 1) // the statement now says that the node feeds
 	second := c.Step(10*sec + 2).Statement
 	if third := c.Step(10*sec + 3).Statement; third != second || first == nil {
 		t.Fatal("a statement was made although nothing changed")
@@ -204,8 +204,8 @@ func TestStepDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Guard: a node that was stopped for a while withdraws its permission, and itself, at once, but does not
-// call everybody LEFT before they could answer.
+// Guard: a node that was stopped for a while withdraws its permission, and itself, at once, but does not call its peers
+// LEFT before they could answer.
 func TestStallIsNoReasonToCallEverybodyLeft(t *testing.T) {
 	c := testCore(t, 3, nil)
 	hear(c, 10*sec, 1, 2)
@@ -223,13 +223,14 @@ func TestStallIsNoReasonToCallEverybodyLeft(t *testing.T) {
 	}
 }
 
-// Guard: nor does a node that was stopped for less than evidence lasts say LEFT of itself, and JOIN a moment later: nobody has missed it. It
-// asks everybody at once, and once more those who have not answered. Where others say that they live without it, there is no such grace.
+// Guard: a node that was stopped for less time than evidence lasts does not call itself LEFT, and JOINed a moment
+// later: no peer has missed it. It asks all peers at once, and those that have not answered once more. If others state
+// that they live without it, there is no such grace.
 func TestBriefStallIsNoReasonToSayLeft(t *testing.T) {
 	c := testCore(t, 3, nil)
 	hear(c, 10*sec, 1, 2)
 	c.Step(11*sec + sec/2)
-	fx := c.Step(14*sec + sec/4) // stopped for 2.75 s, and the evidence is over
+	fx := c.Step(14*sec + sec/4) // stopped for 2.75 s, and the evidence has run out
 	if fx.Decision.Action != Starve || !fx.Left.IsEmpty() || len(fx.Ask) != 1 || fx.Ask[0] != roster.SetOf(1, 2) {
 		t.Fatalf("awake: %+v, left %v, asks %v", fx.Decision, c.cfg.Roster.Names(fx.Left), fx.Ask)
 	}
@@ -255,7 +256,7 @@ func TestBriefStallIsNoReasonToSayLeft(t *testing.T) {
 	}
 }
 
-// Statements of one boot are ordered by when they were made; one that stays as it is keeps its time.
+// Statements of one boot are ordered by their time; an unchanged statement keeps its time.
 func TestStatementsTellWhenTheyWereMade(t *testing.T) {
 	c := testCore(t, 3, nil)
 	first := c.Step(10 * sec).Statement

@@ -10,15 +10,15 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// flapping is a core whose peers come and go, and what one that subscribes to it heard.
+// flapping is a core whose peers leave and return, with the events that a subscriber received.
 type flapping struct {
 	t    *testing.T
 	c    *Core
 	now  boottime.Instant
 	away roster.Set
-	say  func(peer int) netgossip.Statement // nil: nothing in particular
+	say  func(peer int) netgossip.Statement // nil: default statements
 
-	left, joined []int // how often, by peer
+	left, joined []int // number of events, by peer
 	has          roster.Set
 	lastBack     []boottime.Instant
 }
@@ -30,7 +30,8 @@ func newFlapping(t *testing.T, n int) *flapping {
 	return f
 }
 
-// run lets time pass in quarters of a second. Invariants: a subscriber has nobody who is missing, and nobody leaves it who is not.
+// run advances the clock in quarters of a second. Invariants: a subscriber has no node that is missing, and no node
+// leaves that is not missing.
 func (f *flapping) run(d time.Duration) {
 	f.t.Helper()
 	for end := f.now.Add(d); f.now < end; {
@@ -68,7 +69,7 @@ func (f *flapping) run(d time.Duration) {
 	}
 }
 
-// flap takes peers away and brings them back, as E11 has it: missing for 6 s, there for 4 s.
+// flap takes peers away and brings them back, as in E11: missing for 6 s, present for 4 s.
 func (f *flapping) flap(times int, peers ...int) {
 	f.t.Helper()
 	for range times {
@@ -86,7 +87,7 @@ func (f *flapping) wants(what string, p, left, joined int) {
 	}
 }
 
-// A node that comes and goes all the time is kept out after the third time, for longer each time, and no longer than that.
+// A node that flaps continuously is held from the third return on, longer each time, up to the bound.
 func TestANodeThatFlapsIsKeptOut(t *testing.T) {
 	f := newFlapping(t, 4)
 	f.flap(2, 1)
@@ -118,12 +119,12 @@ func TestANodeThatFlapsIsKeptOut(t *testing.T) {
 	f.wants("once more", 1, 4, 4)
 }
 
-// Guard: a step is due when the hold ends, though nothing happens then.
+// Guard: a step is due when the hold ends, even without another event.
 func TestTheEndOfAHoldWakes(t *testing.T) {
 	f := newFlapping(t, 4)
 	f.flap(3, 1)
 	until := f.c.publication.peers[1].flaps.until
-	f.run((until - sec/2).Sub(f.now)) // evidence lasts longer than the hold
+	f.run((until - sec/2).Sub(f.now)) // the evidence lasts longer than the hold
 	if fx := f.c.Step(f.now + 1); fx.Wake != until {
 		t.Fatalf("wake at %v, the hold ends at %v", fx.Wake, until)
 	}
@@ -131,7 +132,8 @@ func TestTheEndOfAHoldWakes(t *testing.T) {
 	edges(t, f.c, until, "the hold ends", nobody, roster.SetOf(1))
 }
 
-// Guard: damping is for subscribers. Two cores see one history; one has no damping. They differ in what they publish, and in nothing else.
+// Guard: damping only affects subscribers. Two cores see the same history; one has no damping. They differ only in what
+// they publish.
 func TestDampingDoesNotEnterTheVerdict(t *testing.T) {
 	differed := false
 	for seed := range uint64(20) {
@@ -166,14 +168,15 @@ func TestDampingDoesNotEnterTheVerdict(t *testing.T) {
 	}
 }
 
-// undamped has a core forget all flaps.
+// undamped makes a core forget all flaps.
 func undamped(c *Core) {
 	for p := range c.publication.peers {
 		c.publication.peers[p].flaps = flaps{}
 	}
 }
 
-// Guard: one event is no flapping. A reboot, a fence, an upgrade, a rolling restart of all agents, and maintenance as often as one likes.
+// Guard: single events are not flapping: a reboot, a fence, an upgrade, a rolling restart of all agents, and any number
+// of maintenances.
 func TestOneEventIsNoFlapping(t *testing.T) {
 	f := newFlapping(t, 5)
 	for p := 1; p < 5; p++ { // one after the other, killed instead of stopped
@@ -188,7 +191,7 @@ func TestOneEventIsNoFlapping(t *testing.T) {
 		}
 		return st
 	}
-	for p := 1; p < 5; p++ { // one after the other is fenced, or rebooted
+	for p := 1; p < 5; p++ { // fenced or rebooted, one after the other
 		f.away = roster.SetOf(p)
 		f.run(time.Duration(p) * 15 * time.Second)
 		booted.Add(p)
@@ -210,7 +213,7 @@ func TestOneEventIsNoFlapping(t *testing.T) {
 	}
 	f.wants("maintenance on and off", 1, 8, 8)
 	f = newFlapping(t, 4)
-	for range 8 { // its agent is restarted all the time, and is back within the grace
+	for range 8 { // its agent is restarted repeatedly, and is back within the grace each time
 		f.say = func(peer int) netgossip.Statement {
 			if peer == 1 {
 				return restarting
@@ -226,7 +229,8 @@ func TestOneEventIsNoFlapping(t *testing.T) {
 	f.wants("restarts", 1, 0, 0)
 }
 
-// Guard: when all others flap, or half of the group, it is this node or the network. Nobody is held, also who was before that.
+// Guard: when all others, or half of the group, flap, the cause is this node or the network. No node is held then, not
+// even one that was held before.
 func TestNobodyIsHeldForTheFlapsOfThisNode(t *testing.T) {
 	for _, tc := range []struct {
 		n     int
@@ -253,7 +257,7 @@ func TestNobodyIsHeldForTheFlapsOfThisNode(t *testing.T) {
 			f.wants("not held", 1, 6, 6)
 		}
 	}
-	f := newFlapping(t, 5) // one flaps by itself; then this node loses its cable a few times
+	f := newFlapping(t, 5) // one peer flaps by itself; then this node loses its cable a few times
 	f.flap(4, 1)
 	f.wants("one is held", 1, 3, 2)
 	f.flap(2, 1, 2, 3, 4)
@@ -261,8 +265,8 @@ func TestNobodyIsHeldForTheFlapsOfThisNode(t *testing.T) {
 	f.wants("nobody else is held", 2, 2, 2)
 }
 
-// Guard: a hold delays a JOIN and makes no LEFT. Who was published with the others though it flaps stays so when they are calm again and
-// another one flaps: only a return of its own can be held.
+// Guard: a hold delays a JOIN and does not cause a LEFT. A flapping node that was published together with the others
+// stays published when they are calm again and another node flaps: only its own return can be held.
 func TestAnotherOnesFlapsMakeNoLEFT(t *testing.T) {
 	f := newFlapping(t, 5)
 	f.flap(20, 1)
@@ -278,7 +282,7 @@ func TestAnotherOnesFlapsMakeNoLEFT(t *testing.T) {
 	f.wants("it goes again", 1, 4, 3)
 }
 
-// Guard: the numbers of another list.
+// Guard: the state follows the indices of another list.
 func TestDampingFollowsTheList(t *testing.T) {
 	f := newFlapping(t, 4)
 	f.flap(3, 3)
@@ -294,12 +298,13 @@ func TestDampingFollowsTheList(t *testing.T) {
 	}
 }
 
-// pairsAnHour is the most that subscribers hear of one node while a minority flaps, however it does: while a node is published its penalty
-// is below flapSuppress, so an hour takes less than flapSuppress * ln 2 / flapHalfLife * 1 h = 52 off it, and two or three are there at the end.
+// pairsAnHour bounds the pairs of LEFT and JOIN of one node per hour while a minority flaps in any way. While a node is
+// published, its penalty is below flapSuppress. So in an hour the penalty decays by less than flapSuppress * ln 2 /
+// flapHalfLife * 1 h = 52, and two or three remain at the end.
 const pairsAnHour = 55
 
-// Guards: LEFT is never late and never made (run holds all of it to that), JOIN is not late by more than the bound, and there is a bound
-// to what subscribers hear, however a minority comes and goes.
+// Guards: LEFT is neither late nor invented (run checks this in each step), JOIN is not late by more than the bound,
+// and the number of events is bounded, however a minority flaps.
 func TestRandomFlaps(t *testing.T) {
 	first := *seedFlag
 	if first == 0 {
@@ -311,7 +316,7 @@ func TestRandomFlaps(t *testing.T) {
 		runs = 8
 	}
 	for i := range runs {
-		seed := first + uint64(i) // -args -seed begins with it
+		seed := first + uint64(i) // -args -seed starts with this seed
 		rnd := rand.New(rand.NewPCG(seed, 72))
 		n := 3 + rnd.IntN(5)
 		f := newFlapping(t, n)
@@ -319,9 +324,9 @@ func TestRandomFlaps(t *testing.T) {
 		for range 1 + rnd.IntN((n-1)/2) {
 			who.Add(1 + rnd.IntN(n-1))
 		}
-		up, down := 1+rnd.IntN(40), 5+rnd.IntN(20) // this schedule's seconds there and away
+		up, down := 1+rnd.IntN(40), 5+rnd.IntN(20) // this schedule's seconds of presence and absence
 		until := make([]boottime.Instant, n)
-		absent := 0 // quarters of a second for which one was held though it was there for longer than the bound
+		absent := 0 // quarters of a second for which a node was held although it was present for longer than the bound
 		for end := f.now + 3600*sec; f.now < end; {
 			for p := range who.All() {
 				if f.now >= until[p] {

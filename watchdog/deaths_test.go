@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Guard: adr/0079. What proves deaths goes by its input alone: none of its methods names the core, or a part of it that it was not given.
+// Guard: adr/0079. The Prover depends only on its input: none of its methods names the core, or a part of the core that
+// it was not given.
 func TestProverKnowsNoCore(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {

@@ -8,61 +8,61 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// Inputs is all that a decision rests on.
+// Inputs holds everything that a decision depends on.
 type Inputs struct {
 	Now       boottime.Instant
-	Condemned bool // this boot is condemned: whatever else is true, nothing feeds it
+	Condemned bool // this boot is condemned: no other input lets the watchdog be fed
 	Disarm    bool // a disarm signal is set
-	Guarded   bool // the watchdog is armed, and peers may count on it
+	Guarded   bool // the watchdog is armed, and peers may rely on it
 	Released  bool // enough peers know that the guard is given up
 	Stopping  bool
 
 	Outcome     netgossip.Outcome
-	QuorumUntil boottime.Instant // evidence of the counted majority expires then
-	HadQuorum   bool             // quorum was seen since this agent started
+	QuorumUntil boottime.Instant // when the evidence of the counted majority expires
+	HadQuorum   bool             // quorum has been seen since this agent started
 
 	Arbiter    bool // a grant decides ties, on the LUN or in the Lease
 	Split      tie.State
-	SplitUntil boottime.Instant // SplitWon holds until then
+	SplitUntil boottime.Instant // when SplitWon ends
 	HoldUntil  boottime.Instant // last counted majority + D_max + A (L8); zero: none was
 
-	// AtOdds says that the half is not known to break ties on the same terms as all others (T1, T2).
+	// AtOdds says that this half is not known to break ties by the same terms as the others (T1, T2).
 	AtOdds bool
 
-	// What the others say on the LUN; at most one of these is true.
-	ByLUN       bool // lun.mode or: the networks alone make no majority, and with the LUN there is one
-	LUNIsolated bool // a majority says that it lives, and does not count this node (H3)
-	LUNLost     bool // lun.mode and: this node has lost the LUN, but a quorum in contact has not
+	// What the others' blocks on the LUN show; at most one of these is true.
+	ByLUN       bool // lun.mode "or": this node counts a majority only together with the LUN
+	LUNIsolated bool // a majority states that it lives, and does not count this node (H3)
+	LUNLost     bool // lun.mode "and": this node has lost the LUN, but a quorum in contact has not
 
-	// What the echo blocks on the LUN say while this node counts no majority (lease.md H1 to H4).
+	// What the echo blocks on the LUN show while this node counts no majority (lease.md H1 to H4).
 	Excluded bool             // the latest grant names others who may live by it
-	Vacant   boottime.Instant // until then, most of the list does not live, and the rest cannot
-	Asking   bool             // whether that is so can be asked: this node's path to the LUN is in order
+	Vacant   boottime.Instant // until then, most members state that they do not live, and the rest cannot live
+	Asking   bool             // this node can find out whether that is so: its path to the LUN works
 
 	API      bool             // the kubernetes tie-breaker is configured
-	APIUntil boottime.Instant // the API answered, and that may be believed until then
-	APIAsked bool             // a fresh result is there, whatever it says
+	APIUntil boottime.Instant // the API answered, and the answer counts until then
+	APIAsked bool             // a fresh result is there, positive or negative
 	// LUNLostAsksAPI is quorum.tieBreak: lun-then-kubernetes.
 	LUNLostAsksAPI bool
 
 	OnLoss LossPolicy
-	// LossLease is how long a decision to feed is valid that rests on OnLoss alone.
+	// LossLease is the lifetime of a decision to feed that depends on OnLoss alone.
 	LossLease time.Duration
 }
 
-// Decision is the verdict: what to do, why, and until when it may be believed.
+// Decision is the verdict: the action, the reason, and the time until which it is valid.
 type Decision struct {
 	Action Action
 	Reason Reason
-	Until  boottime.Instant // Feed and Hold: do not feed at or after it
+	Until  boottime.Instant // Feed and Hold: no feed at or after this moment
 	Quorum bool             // this node is part of a side that may live
 }
 
-// Decide is the decision. The first row of the table that matches wins; every row has
-// its reason. What a node without quorum does is a last, separate mapping.
+// Decide makes the decision. The first matching row of the table wins; every row has its reason. The policy for a node
+// without quorum is applied in a separate last step.
 //
-// A planned stop changes the reason only: the watchdog is fed until the stop disarms it,
-// and a node that has lost its permission is not rescued by being stopped.
+// A planned stop changes the reason only: the watchdog is fed until the stop disarms it, and a stop does not save a
+// node that has lost its permission.
 func Decide(in *Inputs) Decision {
 	if in.Condemned {
 		return Decision{Action: Starve, Reason: ReasonCondemned}
@@ -84,9 +84,9 @@ func verdict(in *Inputs) Decision {
 	return standing(in)
 }
 
-// disarm obeys a disarm signal, once nobody relies on the watchdog any more. Until then the node is fed, or starved, as
-// if there were no signal: its peers may already count on its death. A driver that cannot be disarmed goes on being
-// fed, which the deadline permits.
+// disarm obeys a disarm signal as soon as no peer relies on the watchdog any more. Until then the node is fed, or
+// starved, as if there were no signal: its peers may already rely on its death. A watchdog that cannot be disarmed is
+// fed further, which the deadline permits.
 func disarm(in *Inputs) Decision {
 	if in.Guarded && !in.Released {
 		d := standing(in)
@@ -98,7 +98,7 @@ func disarm(in *Inputs) Decision {
 	return Decision{Action: Disarm, Reason: ReasonMaintenance, Until: in.Now.Add(in.LossLease), Quorum: in.Outcome == netgossip.Majority}
 }
 
-// standing is the verdict on the node's contact with its peers.
+// standing returns the verdict that follows from the node's contact with its peers.
 func standing(in *Inputs) Decision {
 	switch {
 	case in.Outcome == netgossip.Majority && in.LUNLost:
@@ -127,8 +127,8 @@ func quorate(in *Inputs) Reason {
 	return ReasonNetworkQuorum
 }
 
-// vacant goes on feeding while it is known that nobody lives (H1): this node's death would help nobody.
-// This is not a quorum.
+// vacant lets the node feed while it is known that no part of the group lives (H1): this node's death would then help
+// no other node. This is not a quorum.
 func vacant(in *Inputs, otherwise Reason) Decision {
 	if in.Vacant > in.Now {
 		return Decision{Action: Hold, Reason: ReasonNobodyLives, Until: in.Vacant}
@@ -172,8 +172,8 @@ func split(in *Inputs) Decision {
 	}
 }
 
-// hold goes on feeding until the arbitration budget that began with the last counted
-// majority is used up. A new view, a new tie or a lost grant does not extend it.
+// hold lets the node feed until the end of the arbitration budget, which began with the last counted majority. A new
+// view, a new tie or a lost grant does not extend it.
 func hold(in *Inputs, before, after Reason) Decision {
 	switch {
 	case in.HoldUntil > in.Now:

@@ -15,7 +15,7 @@ import (
 
 const sec = boottime.Instant(time.Second)
 
-// columns are the inputs of the decision table with all their values.
+// columns lists the inputs of the decision table with all their values.
 var columns = []struct {
 	name   string
 	values []string
@@ -33,7 +33,7 @@ var columns = []struct {
 
 const tableNow = 100 * sec
 
-// inputsOf builds the inputs a combination of column values stands for.
+// inputsOf returns the inputs for a combination of column values.
 func inputsOf(v []string) Inputs {
 	in := Inputs{Now: tableNow, OnLoss: LossFence, LossLease: 4 * time.Second}
 	switch v[0] {
@@ -156,7 +156,7 @@ func TestDecisionTable(t *testing.T) {
 	t.Logf("%d combinations, %d rows", checked, len(rows))
 }
 
-// The invariants hold for every combination, every policy and every instant, whatever the table says.
+// The invariants must be true for every combination, every policy and every instant, independent of the table.
 func TestDecisionInvariants(t *testing.T) {
 	forEveryCombination(func(v []string) {
 		for _, policy := range []LossPolicy{LossFence, LossExclude, LossWait} {
@@ -192,7 +192,7 @@ func checkInvariants(t *testing.T, name string, in *Inputs) {
 	if in.Disarm && !in.Guarded && d.Action != Disarm {
 		t.Errorf("%s: a disarm signal was overruled by %v", name, d.Action)
 	}
-	// Peers that do not know of the disarm may count on this node's death.
+	// Peers that do not know of the disarm may rely on this node's death.
 	if in.Guarded && !in.Released && d.Action == Disarm {
 		t.Errorf("%s: disarmed behind the peers' backs", name)
 	}
@@ -202,7 +202,7 @@ func checkInvariants(t *testing.T, name string, in *Inputs) {
 	if !in.HadQuorum && feeds && !d.Quorum {
 		t.Errorf("%s: the loss policy granted feeding to a node that never had quorum", name)
 	}
-	// The deadline is never the work of the policy where evidence gives one.
+	// If evidence determines the deadline, the policy does not change it.
 	if d.Reason == ReasonNetworkQuorum && d.Until != in.QuorumUntil {
 		t.Errorf("%s: the verdict outlives its evidence", name)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// guardedCore is an armed node of n that has seen everybody at 10 s; the peers take it for guarded.
+// guardedCore returns an armed node of n that has seen all peers at 10 s; the peers take it for guarded.
 func guardedCore(t *testing.T, n int, change func(*Config)) *Core {
 	t.Helper()
 	c := testCore(t, n, change)
@@ -23,8 +23,7 @@ func guardedCore(t *testing.T, n int, change func(*Config)) *Core {
 	return c
 }
 
-// Guard: peers may count on the death of an armed node, so it is not disarmed before a
-// majority knows that it will be.
+// Guard: peers may rely on the death of an armed node, so it is not disarmed before a majority knows that it will be.
 func TestDisarmWaitsUntilAMajorityKnows(t *testing.T) {
 	c := guardedCore(t, 5, nil)
 	c.SetDisarm("file", "a test")
@@ -45,7 +44,7 @@ func TestDisarmWaitsUntilAMajorityKnows(t *testing.T) {
 	if fx = c.Step(12 * sec); !fx.Disarm || fx.Decision.Until <= 12*sec {
 		t.Fatalf("a majority knows: %+v", fx.Decision)
 	}
-	// The signal is gone before the feeder has answered: what it did is not known yet.
+	// The signal is removed before the feeder has answered: its result is not known yet.
 	c.SetDisarm("file", "")
 	if fx = c.Step(12*sec + 1); fx.Statement.Guard.Armed {
 		t.Fatal("claims to be armed right after a disarm")
@@ -68,19 +67,19 @@ func TestDisarmTakenBackInTime(t *testing.T) {
 	}
 }
 
-// Guard: a node that has lost its peers is not rescued by a disarm signal.
+// Guard: a disarm signal does not save a node that has lost its peers.
 func TestIsolatedNodeIsNotDisarmed(t *testing.T) {
 	c := guardedCore(t, 5, nil)
 	c.SetDisarm("file", "a test")
 	for at := 15 * sec; at < 30*sec; at += sec {
-		tell(c, at, 1, netgossip.Statement{}) // knows, but two of five are not enough
+		tell(c, at, 1, netgossip.Statement{}) // peer 1 knows, but two of five are not enough
 		if fx := c.Step(at); fx.Disarm || fx.Decision.Action != Starve {
 			t.Fatalf("%+v", fx.Decision)
 		}
 	}
 }
 
-// Guard: without the policy fence nobody counts on the node's death, and nothing is waited for.
+// Guard: without the policy fence no peer relies on the node's death, so the node does not wait.
 func TestUnfencedNodeIsDisarmedAtOnce(t *testing.T) {
 	c := testCore(t, 5, func(c *Config) { c.OnLoss = LossWait })
 	c.SetGuard(true, 10*time.Second)
@@ -92,8 +91,8 @@ func TestUnfencedNodeIsDisarmedAtOnce(t *testing.T) {
 	}
 }
 
-// In half of the group everybody has to know, and the slot has to say it for the other
-// half, if that could prove a death by its grant.
+// In half of the group all members must know, and the slot must state it for the other half, if that half could prove a
+// death by its grant.
 func TestDisarmInAHalf(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -135,9 +134,8 @@ func TestPlannedStopIsReleasedLikeADisarm(t *testing.T) {
 	}
 }
 
-// Guard: an agent that takes over from one that crashed may have a longer horizon, so it does not arm
-// before a majority knows of it. However long that takes: peers that it counts and that do not get to
-// know of it cease to see it.
+// Guard: an agent that follows a crashed one may have a longer horizon, so it does not arm before a majority knows of
+// it, however long that takes. Counted peers that do not learn of it stop seeing it.
 func TestArmingWaitsForPeersThatReckonWithTheOldAgent(t *testing.T) {
 	c := testCore(t, 5, nil)
 	believed := netgossip.Statement{Guarded: roster.SetOf(0)}
@@ -159,8 +157,9 @@ func TestArmingWaitsForPeersThatReckonWithTheOldAgent(t *testing.T) {
 	}
 }
 
-// Guard: the policy of this agent is not that of the one before it, by whose word the peers go. Else a node
-// that came back with "wait" armed at once, was cut off before anybody knew, and fed on while it was FENCED.
+// Guard: this agent's policy may differ from that of the agent before it, on whose statement the peers rely. Otherwise
+// a node that came back with "wait" could arm at once, be cut off before any peer knew, and feed on while it is called
+// FENCED.
 func TestPolicyOfThisAgentDoesNotExcuseItFromWaiting(t *testing.T) {
 	for _, policy := range []LossPolicy{LossWait, LossExclude} {
 		c := testCore(t, 3, func(c *Config) { c.OnLoss = policy })
@@ -175,8 +174,8 @@ func TestPolicyOfThisAgentDoesNotExcuseItFromWaiting(t *testing.T) {
 	}
 }
 
-// Guard: a half that is at odds may break ties in a way that the other one does not, which may be granted and
-// prove a death by that.
+// Guard: a half that is at odds may break ties in another way than the other half, which may get a grant and prove a
+// death by it.
 func TestHalfAtOddsDoesNotArm(t *testing.T) {
 	c := testCore(t, 4, nil)
 	tell(c, 11*sec, 1, netgossip.Statement{})
@@ -189,8 +188,8 @@ func TestHalfAtOddsDoesNotArm(t *testing.T) {
 	}
 }
 
-// In a half everybody has to know. The other half can be granted, and prove a death by that: so where
-// that is possible it takes a grant that names this node, with what it states of its horizon.
+// In a half all members must know. If the other half could get a grant and prove a death by it, this node only arms
+// under a grant that names it, together with its stated horizon.
 func TestArmingInAHalf(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -217,7 +216,7 @@ func TestArmingInAHalf(t *testing.T) {
 	}
 }
 
-// One that found its watchdog armed has peers that say so, and goes on.
+// An agent that found its watchdog armed, and whose peers know this, goes on at once.
 func TestArmedWatchdogIsNotHeldUp(t *testing.T) {
 	c := testCore(t, 3, func(c *Config) { c.Budget.Watchdog = 9 * time.Second })
 	c.SetGuard(true, 9*time.Second)
@@ -227,7 +226,7 @@ func TestArmedWatchdogIsNotHeldUp(t *testing.T) {
 	}
 }
 
-// Guard: what was known of one announcement is not known of the next.
+// Guard: knowledge of one announcement does not count for the next one.
 func TestSecondDisarmWaitsLikeTheFirst(t *testing.T) {
 	c := guardedCore(t, 3, nil)
 	for i := range 2 {
@@ -248,8 +247,8 @@ func TestSecondDisarmWaitsLikeTheFirst(t *testing.T) {
 	}
 }
 
-// Guard: the slot tells the other half when a record has landed that was made after the announcement.
-// The write that was under way then is the next one in the sequence and may be older.
+// Guard: the other half knows from the slot once a record has landed that was composed after the announcement. A write
+// that was under way at the announcement is the next one in the sequence, but may be older.
 func TestSlotShowsWhatWasWrittenAfterTheAnnouncement(t *testing.T) {
 	r := release{announced: 10 * sec, mark: 5}
 	for _, tc := range []struct {
@@ -271,7 +270,7 @@ func TestSlotShowsWhatWasWrittenAfterTheAnnouncement(t *testing.T) {
 	}
 }
 
-// Guard: peers reckon with the horizon that they were told.
+// Guard: peers rely on the horizon that was stated to them.
 func TestBudgetNeverShrinks(t *testing.T) {
 	c := testCore(t, 3, func(c *Config) { c.Budget = Budget{MaxAge: 4 * time.Second, Feed: time.Second} })
 	c.SetGuard(true, 10*time.Second)

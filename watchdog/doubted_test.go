@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// silent tells a core whom it and others miss.
+// silent sets the peers that a core and others miss.
 func silent(c *Core, since boottime.Instant, peers ...int) {
 	var all []netgossip.Silence
 	for _, p := range peers {
@@ -35,7 +35,7 @@ func TestWhoIsDoubtedIsLeftBeforeTheEvidenceEnds(t *testing.T) {
 	edges(t, c, 15*sec, "back", nobody, roster.SetOf(1))
 }
 
-// Guard: what is said of a peer may come late, and be wrong. An answer to a probe that was sent since then is worth more.
+// Guard: reports about a peer may be late or wrong. An answer to a later probe has priority.
 func TestAnAnswerIsWorthMoreThanADoubt(t *testing.T) {
 	c := lifeCore(t, 4)
 	silent(c, 10*sec-1, 1)
@@ -87,8 +87,8 @@ func TestDoubtsFollowTheList(t *testing.T) {
 	}
 }
 
-// TestTheVerdictDoesNotInherit runs two cores through one random history. One of them hears doubts at random, right and wrong
-// ones. They may differ in what they publish, and in nothing else.
+// TestTheVerdictDoesNotInherit runs two cores through the same random history. One of them gets random doubts, right
+// and wrong ones. They may differ only in what they publish.
 func TestTheVerdictDoesNotInherit(t *testing.T) {
 	first := *seedFlag
 	if first == 0 {
@@ -119,7 +119,7 @@ func TestTheVerdictDoesNotInherit(t *testing.T) {
 				}
 			}
 			doubting.SetSilent(doubts)
-			undamped(plain) // there are more flaps with doubts, and what is held for them is TestDampingDoesNotEnterTheVerdict's
+			undamped(plain) // doubts cause more flaps; TestDampingDoesNotEnterTheVerdict tests the holds
 			undamped(doubting)
 			a, b := *plain.Step(at), *doubting.Step(at)
 			differed = differed || a.Available != b.Available
@@ -139,7 +139,7 @@ func TestTheVerdictDoesNotInherit(t *testing.T) {
 	}
 }
 
-// Demands is what the networks are asked for.
+// Demands returns the demand on the networks.
 func (c *Core) Demands() netgossip.Demand {
 	v := c.NetworkView()
 	return c.Merger().Demand(&v, c.rosters.Quorum())

@@ -9,9 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Subscribers hear of the merged view only. Peer 1 loses the first network at 10 s and
-// the second at 20 s, and gets them back at 30 s and 40 s: one LEFT and one JOIN, at the
-// times at which the policy says so, whatever each network does.
+// Subscribers only get events of the merged view. Peer 1 loses the first network at 10 s and the second at 20 s, and
+// gets them back at 30 s and 40 s: this gives one LEFT and one JOIN, at the times that the policy defines.
 func TestOneMergedEventPerEdge(t *testing.T) {
 	type event struct {
 		at   boottime.Instant
@@ -20,7 +19,7 @@ func TestOneMergedEventPerEdge(t *testing.T) {
 	const maxAge = 4 * sec
 	for _, c := range []struct {
 		policy     netgossip.Policy
-		left, join boottime.Instant // when it may be published at the latest
+		left, join boottime.Instant // latest time of publication
 	}{
 		{netgossip.Any(), 20*sec + maxAge, 30 * sec},
 		{netgossip.All(), 10*sec + maxAge, 40 * sec},
@@ -47,7 +46,7 @@ func TestOneMergedEventPerEdge(t *testing.T) {
 				}
 				fx := core.Step(at)
 				if at == sec {
-					continue // everybody joins
+					continue // all peers join
 				}
 				if others := roster.SetOf(0, 2, 3); fx.Left.Intersects(others) || fx.Joined.Intersects(others) {
 					t.Fatalf("at %v: left %v, joined %v", time.Duration(at), fx.Left, fx.Joined)

@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// factsTurn is how long a statement shows the same facts if there are more than it has room for.
+	// factsTurn is how long a statement shows the same facts if it does not have room for all.
 	factsTurn = 5 * time.Second
-	// sentenceNews is how long a sentence is handed on. After that nobody waits for the sentence any more: time has
-	// proven the death.
+	// sentenceNews is how long a sentence is passed on. After that it is not needed any more: time has proven the
+	// death.
 	sentenceNews = 2 * time.Minute
 	// leastSentence is the shortest timeout that a driver can be set to, so no node announces a shorter one.
 	leastSentence = time.Second
 )
 
-// facts are what this node passes on: the sentences that it knows, the reported deaths that it believes, and those of
-// both that were contradicted. They are levels and not events: a node that was away hears them later.
+// facts returns what this node passes on: the sentences that it knows, the reported deaths that it believes, and those
+// of both that were contradicted. Facts are states, not events: a node that was away hears them later.
 //
 // Invariant: a fact is passed on as it was received, never as a conclusion of this node, and never with what is left of
 // a countdown (P4). Only nodes that got a sentence from the condemned node itself, or from its block on the LUN, pass
 // it on.
 //
-// If facts take turns, the next ones are shown from the instant again on.
+// If facts take turns, the next ones are shown at the instant again.
 func (v *Prover) facts(now boottime.Instant) (facts [netgossip.MaxFacts]netgossip.Fact, again boottime.Instant) {
 	again = boottime.Never
 	all, urgent := v.told.all[:0], 0
@@ -49,17 +49,17 @@ func (v *Prover) facts(now boottime.Instant) (facts [netgossip.MaxFacts]netgossi
 	v.told.all = all
 	room := len(facts) - orders
 	if urgent < len(all) {
-		room-- // contradictions stay until another boot answers: they must not keep everything else out for ever
+		room-- // contradictions stay until another boot answers: they must not keep out all other facts for ever
 	}
 	rest := facts[orders:]
-	shown := v.takeTurns(now, rest[:room], all[:urgent]) // contradictions first: somebody may act on a death that is none
+	shown := v.takeTurns(now, rest[:room], all[:urgent]) // contradictions first: others may act on a death that was withdrawn
 	if others := v.takeTurns(now, rest[shown:], all[urgent:]); shown < urgent || others < len(all)-urgent {
 		again = boottime.Instant((int64(now)/int64(factsTurn) + 1) * int64(factsTurn))
 	}
 	return facts, again
 }
 
-// takeTurns fills room with facts, which take turns if it is too small, and returns how many it has filled in.
+// takeTurns fills room with facts, and returns their number. If room is too small for all, the facts take turns.
 func (v *Prover) takeTurns(now boottime.Instant, room, all []netgossip.Fact) int {
 	if len(all) <= len(room) {
 		return copy(room, all)
@@ -72,7 +72,7 @@ func (v *Prover) takeTurns(now boottime.Instant, room, all []netgossip.Fact) int
 	return len(room)
 }
 
-// handsOn is the fact that this node hands on about a peer; kind 0: none.
+// handsOn returns the fact that this node passes on about a peer; kind 0: none.
 func (v *Prover) handsOn(now boottime.Instant, p int, w *witness) (f netgossip.Fact) {
 	known := v.KnownBoot(p)
 	f = netgossip.Fact{Name: netgossip.NameDigest(v.roster.Name(p)), Boot: known}
@@ -94,7 +94,7 @@ func (v *Prover) handsOn(now boottime.Instant, p int, w *witness) (f netgossip.F
 	return f
 }
 
-// outside are the proofs that are reported from outside, by the kind of their facts.
+// outside lists the proofs that are reported from outside, by the kind of their facts.
 var outside = [...]Proof{netgossip.FactPower: ProofPower, netgossip.FactKdump: ProofKdump, netgossip.FactOperator: ProofOperator}
 
 func proofOf(k netgossip.FactKind) Proof {
@@ -104,9 +104,10 @@ func proofOf(k netgossip.FactKind) Proof {
 	return outside[k]
 }
 
-// spreads reports whether the statement begins to pass on a death that was reported to this node itself. All peers are
-// to hear of it at once, but only once: facts that take turns appear again. Reports from others spread with the answers
-// to ordinary questions: if every node that knows of a death announced it, a large group would send a million packets.
+// spreads reports whether the statement begins to pass on a death that was reported to this node itself. All peers
+// should hear of it at once, but only once: facts that take turns appear repeatedly. Reports from others spread with
+// the answers to ordinary questions: if every node that knows of a death announced it, a large group would send a
+// million packets.
 func (v *Prover) spreads(facts *[netgossip.MaxFacts]netgossip.Fact) (news bool) {
 	news = v.spreadsOrder(facts)
 	own := netgossip.TellerDigest(v.roster.Name(v.roster.Self))
@@ -121,8 +122,8 @@ func (v *Prover) spreads(facts *[netgossip.MaxFacts]netgossip.Fact) (news bool) 
 	return news
 }
 
-// takeFacts takes the facts that counted members hand on, including those stated under another list: facts use names. A
-// node that is condemned, or does not know yet whether it is, counts nobody and takes nothing.
+// takeFacts handles the facts that counted members pass on. They may use another list of members, because facts use
+// names. A node that is condemned, or does not know yet whether it is, counts nobody, and so handles no facts.
 func (v *Prover) takeFacts(now boottime.Instant) {
 	if v.in.Apart {
 		return
@@ -134,8 +135,8 @@ func (v *Prover) takeFacts(now boottime.Instant) {
 	}
 }
 
-// takeFact judges a fact by what this node knows itself. Only a fact about the boot that this node knows as the latest
-// one is taken: what was said of an earlier boot may be said again at any time.
+// takeFact checks a fact against this node's own knowledge. It ignores facts that are not about the latest boot that
+// this node knows: an old fact about an earlier boot may be repeated at any time.
 func (v *Prover) takeFact(now boottime.Instant, m int, f *netgossip.Fact) {
 	p, member := v.digests[f.Name]
 	if member && f.Kind == netgossip.FactUnfired {
@@ -158,7 +159,7 @@ func (v *Prover) takeFact(now boottime.Instant, m int, f *netgossip.Fact) {
 		}
 	case netgossip.FactSentence:
 		v.hearsay(now, m, p, f)
-	case netgossip.FactOrder: // an order is for that node alone
+	case netgossip.FactOrder: // an order concerns only the node that it names
 	default:
 		if !v.cfg.Outside || w.trial.since != 0 || w.death.Proof != 0 && w.death.Boot == f.Boot || now < w.trial.again || v.objection(now, p, w, f.Boot) != nil {
 			return
@@ -167,7 +168,8 @@ func (v *Prover) takeFact(now boottime.Instant, m int, f *netgossip.Fact) {
 	}
 }
 
-// unfiredBoot is the latest boot of a node (it may be this node) if its watchdog was seen not to fire; else 0.
+// unfiredBoot returns the latest boot of a node (which may be this node) if its watchdog was observed not to fire;
+// otherwise 0.
 func (v *Prover) unfiredBoot(p int) uint64 {
 	switch w := &v.peers[p]; {
 	case p == v.roster.Self && v.in.Unfired:
@@ -179,9 +181,9 @@ func (v *Prover) unfiredBoot(p int) uint64 {
 	}
 }
 
-// takeUnfired takes a member's word that the watchdog of a boot was seen not to fire. That may be this node's own boot,
-// if an earlier agent ran in it. One word is enough: it takes a proof away and makes none. A liar could just as well
-// say that it sees that node.
+// takeUnfired records a member's report that the watchdog of a boot was observed not to fire. That may be this node's
+// own boot, if an earlier agent ran in it. One reporter is enough: the report only prevents a proof. A lying member
+// could as well state that it sees that node.
 func (v *Prover) takeUnfired(p int, boot uint64) {
 	switch {
 	case p == v.roster.Self && boot == v.cfg.Boot:
@@ -191,8 +193,8 @@ func (v *Prover) takeUnfired(p int, boot uint64) {
 	}
 }
 
-// TakenBack reports whether this node, or a member that it counts, now says that a boot of member p has answered after
-// it was called dead. This node need not have met that boot. No report blocks another.
+// TakenBack reports whether this node, or a member that it counts, now states that a boot of member p has answered
+// after it was called dead. This node need not have met that boot. One member's report does not hide another's.
 func (v *Prover) TakenBack(now boottime.Instant, p int, boot uint64) bool {
 	if boot == 0 || boot == v.peers[p].defied {
 		return boot != 0
@@ -206,14 +208,14 @@ func (v *Prover) TakenBack(now boottime.Instant, p int, boot uint64) bool {
 	return false
 }
 
-// followSentences takes the sentences that were read on the LUN, and finds which condemned nodes are dead.
+// followSentences records the sentences that were read on the LUN, and finds which condemned nodes are dead.
 func (v *Prover) followSentences(now boottime.Instant) {
 	if v.slots != nil {
 		for _, s := range v.slots.TakeSentences() {
 			v.sentencedByLUN(now, &s)
 		}
 	}
-	if v.in.Condemned { // it claims nobody's death
+	if v.in.Condemned { // a condemned node claims no deaths
 		return
 	}
 	for p := range v.peers {
@@ -223,8 +225,8 @@ func (v *Prover) followSentences(now boottime.Instant) {
 	}
 }
 
-// execute proves the death of a condemned boot when its time is over, and shows it while nobody speaks against it. A
-// death that others passed on is replaced by one that follows from the node's own sentence.
+// execute proves the death of a condemned boot when its time is over, and shows the death while nothing contradicts it.
+// A death that others passed on is replaced by one that follows from the node's own sentence.
 func (v *Prover) execute(now boottime.Instant, p int, w *witness) {
 	if v.denies(p, w) {
 		w.sentenced, w.hearsay = 0, 0
@@ -259,12 +261,13 @@ func (v *Prover) execute(now boottime.Instant, p int, w *witness) {
 	}
 }
 
-// seersLead is how long before the time of a sentence is over its seers are asked: long enough for their answers.
+// seersLead is how long before the end of a sentence's time the members that still see the node are asked: long enough
+// for their answers.
 const seersLead = 500 * time.Millisecond
 
-// askSeers asks for new statements from the members whose present ones say that they see a condemned node, and so hold
-// up its FENCED. If samples are taken, such a statement is usually from before the sentence, and is valid for MaxAge.
-// Asking makes nothing believed: the answers are taken like any others.
+// askSeers asks the members whose statements say that they see a condemned node for new statements, because the old
+// ones delay its FENCED. If samples are taken, such a statement is usually from before the sentence, and is valid for
+// MaxAge. The answers are handled like all others.
 func (v *Prover) askSeers(now boottime.Instant, p int, w *witness) {
 	var seers roster.Set
 	for m, st := range v.words(max(now, w.over), v.cfg.MaxAge) {
@@ -275,7 +278,8 @@ func (v *Prover) askSeers(now boottime.Instant, p int, w *witness) {
 	}
 }
 
-// denies reports whether a boot, after others have handed its sentence on, has spoken on the LUN without one.
+// denies reports whether a boot has written an echo block without a sentence to the LUN after others passed its
+// sentence on.
 func (v *Prover) denies(p int, w *witness) bool {
 	if w.hearsay == 0 || w.sentenced != w.boot {
 		return false
@@ -293,8 +297,8 @@ func (v *Prover) sentencedByLUN(now boottime.Instant, s *diskquorum.Sentence) {
 }
 
 // sentence begins the time of a condemned boot, which must be the latest one that this node has met. The time begins
-// when the sentence has been read, by this node's clock (P4). A timeout that is too long for a sentence is not one
-// (P3). A boot that has outlived a sentence is not believed again (P9).
+// when the sentence has been read, by this node's clock (P4). A timeout that is too long is not accepted as a sentence
+// (P3). A sentence of a boot that has outlived a sentence is not believed (P9).
 func (v *Prover) sentence(now boottime.Instant, p int, boot uint64, timeout time.Duration) {
 	w := &v.peers[p]
 	if p == v.roster.Self || boot == 0 || boot != w.boot || boot == w.sentenced || boot == w.defied || boot == w.unfired || timeout <= 0 || timeout > netgossip.MaxSentence {
@@ -303,15 +307,15 @@ func (v *Prover) sentence(now boottime.Instant, p int, boot uint64, timeout time
 	w.sentenced, w.over, w.term, w.seers = boot, now.Add(netgossip.SentenceBound(timeout)), timeout, question{since: now}
 }
 
-// SentenceState is what is known of a condemned boot.
+// SentenceState holds what is known of a condemned boot.
 type SentenceState struct {
 	Boot    uint64
-	Timeout time.Duration // of its watchdog, as the node says; 0: it has not said
+	Timeout time.Duration // of its watchdog, as the node announced it; 0: not announced
 	Age     time.Duration // how long this node has known of it
-	Left    time.Duration // until it has ended for certain; 0: it has
+	Left    time.Duration // until the boot has ended for certain; 0: it has ended
 }
 
-// sentenceOf is the sentence of another node whose latest boot is condemned; nil: it is not, as far as is known.
+// sentenceOf returns the sentence of another node whose latest boot is condemned; nil: no sentence is known.
 func (v *Prover) sentenceOf(now boottime.Instant, p int) *SentenceState {
 	w := &v.peers[p]
 	if w.sentenced == 0 || w.sentenced != w.boot || w.unmet() {
@@ -321,20 +325,20 @@ func (v *Prover) sentenceOf(now boottime.Instant, p int) *SentenceState {
 	return &SentenceState{Boot: w.boot, Timeout: w.term, Age: bound - left, Left: max(0, left)}
 }
 
-// rumour is a sentence that one member has handed on, until a second one says the same.
+// rumour is a sentence that only one member has passed on so far.
 type rumour struct {
-	Death   // At is when it was received
+	Death   // Death.At is when the rumour was received
 	timeout time.Duration
 }
 
-// hearsay takes a sentence that member m hands on (P4). Its time begins now, by this node's clock. The condemned node
-// has not said it itself. So this node goes on seeing and counting the condemned node if that answers, and does not
-// believe the sentence if a member sees that node. There are no sentences without a LUN: a node without one believes
-// none.
+// hearsay records a sentence that member m passes on (P4). Its time begins now, by this node's clock. The condemned
+// node has not announced it to this node itself. So this node goes on seeing and counting the condemned node if that
+// node answers, and does not believe the sentence if a member sees that node. There are no sentences without a LUN: a
+// node without a LUN believes none.
 //
-// Invariant: two different members say the same, each from what the condemned node itself has said to it. So one member
-// that lies cannot have a node called dead. All others read the sentence on the LUN, where they have one; a node that
-// hears of it from one member alone waits for the proof by time.
+// Invariant: two different members must pass on the same sentence, and each must have it from the condemned node
+// itself. So one lying member cannot cause a node to be called dead. Most nodes read the sentence on the LUN anyway; a
+// node that hears of it from one member alone waits for the proof by time.
 func (v *Prover) hearsay(now boottime.Instant, m, p int, f *netgossip.Fact) {
 	w := &v.peers[p]
 	if !v.cfg.Hold || f.Boot == w.sentenced || f.Timeout < leastSentence || v.in.View.Seen.Has(p) || v.in.View.Counted.Has(p) || v.in.Heard.Has(p) {
@@ -353,7 +357,7 @@ func (v *Prover) hearsay(now boottime.Instant, m, p int, f *netgossip.Fact) {
 	}
 }
 
-// firstHand takes a sentence from the node itself, whatever others have said about it before.
+// firstHand records a sentence from the node itself, no matter what others have passed on before.
 func (v *Prover) firstHand(now boottime.Instant, p int, boot uint64, timeout time.Duration) {
 	if w := &v.peers[p]; w.hearsay > 0 && w.sentenced == boot && timeout > 0 && timeout <= netgossip.MaxSentence {
 		w.sentenced, w.hearsay = 0, 0 // its time begins again, now
@@ -361,8 +365,8 @@ func (v *Prover) firstHand(now boottime.Instant, p int, boot uint64, timeout tim
 	v.sentence(now, p, boot, timeout)
 }
 
-// ownWord takes what the latest boot says about itself. If it answers without a sentence, then it has none, whatever
-// others have passed on.
+// ownWord records what the latest boot states about itself. If it answers without a sentence, it is not condemned, no
+// matter what others have passed on.
 func (v *Prover) ownWord(now boottime.Instant, p int, st *netgossip.Statement) {
 	w := &v.peers[p]
 	if st.Sentence == 0 && w.hearsay > 0 && w.sentenced == st.Boot && w.lived > w.hearsay {

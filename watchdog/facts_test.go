@@ -18,11 +18,11 @@ func handed(kind netgossip.FactKind, boot uint64, timeout time.Duration) (facts 
 	return facts
 }
 
-// A death that is handed on is tried by each receiver, and handed on by it; one of an earlier boot is nothing.
+// A death that is passed on is checked by each receiver, and passed on by it; a death of an earlier boot is ignored.
 func TestDeathsAreHandedOn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		boot uint64
-		seen roster.Set // by the second member
+		seen roster.Set // seen by the second member
 		want bool
 	}{
 		"handed on":              {104, without4, true},
@@ -53,7 +53,7 @@ func TestDeathsAreHandedOn(t *testing.T) {
 	}
 }
 
-// sentenced has two members hand on the sentence of the last node, of which it has told them itself.
+// sentenced lets two members pass on the sentence of the last node, which they have from that node itself.
 func sentenced(c *Core, at boottime.Instant) {
 	for _, p := range []int{1, 3} {
 		state(c, at, p, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactSentence, 104, time.Second)})
@@ -61,15 +61,15 @@ func sentenced(c *Core, at boottime.Instant) {
 	c.Step(at)
 }
 
-// Guard: P4. A sentence that others hand on counts from its receipt, for a boot that was met, of a node that nobody sees, if two
-// different members say the same.
+// Guard: P4. A sentence that is passed on counts from its receipt, if two different members pass on the same sentence,
+// this node has met the boot, and no member sees the node.
 func TestSentencesAreHandedOn(t *testing.T) {
 	none := [netgossip.MaxFacts]netgossip.Fact{}
 	for name, tc := range map[string]struct {
 		prepare func(*Core)
 		boot    uint64
-		timeout time.Duration // as the first member tells it,
-		other   time.Duration // and as the third one does
+		timeout time.Duration // as the first member passes it on
+		other   time.Duration // as the third member passes it on
 		seen    roster.Set
 		want    boottime.Instant // about
 	}{
@@ -126,7 +126,7 @@ func TestSentencesAreHandedOn(t *testing.T) {
 	}
 }
 
-// Guard: P4. What the node itself has told is handed on, and replaces what others have.
+// Guard: P4. The node's own sentence is passed on, and replaces one that others have passed on.
 func TestSentenceOfTheNodeItselfIsHandedOn(t *testing.T) {
 	c := settled(t)
 	c.cfg.Hold = true
@@ -147,7 +147,7 @@ func TestSentenceOfTheNodeItselfIsHandedOn(t *testing.T) {
 	}
 }
 
-// Guard: a boot that speaks on the LUN after others have handed its sentence on, and bears none, has none.
+// Guard: if a boot writes a block without a sentence after others have passed its sentence on, it has no sentence.
 func TestHearsayIsDeniedOnTheLUN(t *testing.T) {
 	for bears, want := range map[bool]bool{false: true, true: false} {
 		r := withVoices(t, 3, func(_ int, cfg *Config) { cfg.Hold = true })
@@ -170,7 +170,8 @@ func TestHearsayIsDeniedOnTheLUN(t *testing.T) {
 	}
 }
 
-// Guard: a sentence that others hand on bars nobody who answers, and one that the node does not tell itself is a lie.
+// Guard: a sentence that others pass on does not bar a node that answers. If the node does not announce it itself, the
+// sentence is false.
 func TestSentenceByHearsayBarsNobody(t *testing.T) {
 	for name, tc := range map[string]struct {
 		says   time.Duration
@@ -204,7 +205,7 @@ func TestSentenceByHearsayBarsNobody(t *testing.T) {
 	}
 }
 
-// More facts than a statement has room for take turns.
+// If a statement does not have room for all facts, they take turns.
 func TestFactsTakeTurns(t *testing.T) {
 	c := testCore(t, 12, nil)
 	for at := 10 * sec; at < 12*sec; at += sec {
@@ -227,7 +228,7 @@ func TestFactsTakeTurns(t *testing.T) {
 	}
 }
 
-// hearFrom has peers answer, and steps.
+// hearFrom lets peers answer, and steps.
 func hearFrom(c *Core, at boottime.Instant, seen roster.Set, from, to int) {
 	for p := from; p < to; p++ {
 		state(c, at, p, seen, netgossip.Statement{Guard: killing})
@@ -235,7 +236,8 @@ func hearFrom(c *Core, at boottime.Instant, seen roster.Set, from, to int) {
 	c.Step(at)
 }
 
-// Guard: P3, P4. What the node tells itself counts from then, and not from when others have told it, whatever timeout they said.
+// Guard: P3, P4. The node's own sentence counts from its own announcement, not from the time when others passed it on,
+// and regardless of the timeout that they passed on.
 func TestOwnSentenceReplacesHearsay(t *testing.T) {
 	c := settled(t)
 	c.cfg.Hold = true
@@ -249,7 +251,7 @@ func TestOwnSentenceReplacesHearsay(t *testing.T) {
 	}
 }
 
-// Guard: P9. A boot that is called dead by hearsay and is heard after that lives.
+// Guard: P9. A boot that is called dead by hearsay but heard later is alive.
 func TestHearsayIsContradictedByASign(t *testing.T) {
 	c := settled(t)
 	c.cfg.Hold = true
@@ -264,7 +266,7 @@ func TestHearsayIsContradictedByASign(t *testing.T) {
 	}
 }
 
-// Guard: P9. A boot that is called dead by hearsay and writes its slot after that lives.
+// Guard: P9. A boot that is called dead by hearsay but writes its slot later is alive.
 func TestHearsayIsContradictedByTheSlot(t *testing.T) {
 	r := shelf(t, false)
 	r.cfg.Hold = true
@@ -285,7 +287,7 @@ func TestHearsayIsContradictedByTheSlot(t *testing.T) {
 	}
 }
 
-// Guards: what a member said long ago is not taken, and a condemned node hands nothing on.
+// Guards: old statements do not count, and a condemned node passes no facts on.
 func TestFactsOfLongAgoAndOfTheCondemned(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
@@ -310,7 +312,7 @@ func TestFactsOfLongAgoAndOfTheCondemned(t *testing.T) {
 	}
 }
 
-// crowd is a core of 15 with quorum that has met all others, of whom the last seven are gone.
+// crowd returns a core of 15 with quorum that has met all others; the last seven are gone.
 func crowd(t *testing.T) (c *Core, pass func(from, to boottime.Instant, do func())) {
 	t.Helper()
 	c = testCore(t, 15, nil)
@@ -325,7 +327,7 @@ func crowd(t *testing.T) (c *Core, pass func(from, to boottime.Instant, do func(
 	}
 }
 
-// Guard: a death is announced to all at once, and once, also where facts take turns.
+// Guard: a death is announced to all at once, but only once, even if facts take turns.
 func TestDeathsAreAnnouncedOnce(t *testing.T) {
 	c, pass := crowd(t)
 	pass(12*sec, 20*sec, func() {})
@@ -369,7 +371,7 @@ func TestContradictionsComeFirst(t *testing.T) {
 				t.Fatalf("%d of %d contradictions: %+v", n, defied, c.fx.Statement.Facts)
 			}
 		})
-		if len(shown) != 7 { // they stay for long, and one place is for what waits behind them
+		if len(shown) != 7 { // contradictions stay for long, and one place is kept for other facts
 			t.Errorf("%d contradictions: in turn %v", defied, shown)
 		}
 	}

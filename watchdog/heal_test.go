@@ -7,7 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Guard: L14. What makes a majority is configured, and so it is for the majority of a partner.
+// Guard: L14. The quorum is configured, and it also applies to the majority of a partner.
 func TestArbitersAreToldTheQuorum(t *testing.T) {
 	c := testCore(t, 4, func(c *Config) { c.LUN, c.Quorum = true, 4 })
 	c.LUNOpened(diskquorum.NewArbiter(diskquorum.ArbiterConfig{

@@ -15,8 +15,8 @@ func holding5(t *testing.T) *Core {
 	return mourners(t, netgossip.Statement{Guard: killing}, func(cfg *Config) { cfg.Hold, cfg.LUN = true, true })
 }
 
-// claims steps the core once a second, while the peers answer that answer says, and returns when it claims that the last
-// node is dead; zero: never.
+// claims steps the core once a second, while the peers that answer returns are answering. It returns when the core
+// claims that the last node is dead; zero: never.
 func claims(c *Core, answer func(d time.Duration) []int) time.Duration {
 	for d := 11 * time.Second; d < 3*time.Minute; d += time.Second {
 		peers := answer(d)
@@ -24,7 +24,7 @@ func claims(c *Core, answer func(d time.Duration) []int) time.Duration {
 			tell(c, boottime.Instant(d), p, netgossip.Statement{Guard: killing})
 		}
 		if peers == nil {
-			continue // it stands still
+			continue // the node stalls
 		}
 		if c.Step(boottime.Instant(d)).Statement.Lost.Has(4) {
 			return d
@@ -66,13 +66,13 @@ func TestClaimsCoverOnlyTimeInWhichTheNodeLived(t *testing.T) {
 	}
 }
 
-// Guard: H2. Who was seen may count this node for as long as evidence lasts.
+// Guard: H2. A member that was seen may count this node for as long as evidence lasts.
 func TestLatelySeen(t *testing.T) {
 	c := testCore(t, 3, nil)
 	hear(c, 10*sec, 1)
 	c.Step(10 * sec)
 	c.Step(13 * sec)
-	c.Step(15 * sec) // evidence of 10 s is over, and the statement that says so begins to be answered
+	c.Step(15 * sec) // the evidence of 10 s has run out, and the statement that says so is sent from now on
 	if c.view.Seen.Has(1) {
 		t.Fatal("it is seen for longer than evidence lasts")
 	}
@@ -89,7 +89,7 @@ func TestLatelySeen(t *testing.T) {
 	}
 }
 
-// Guard: H6. What is true of a moment is no ground, and neither are old words.
+// Guard: H6. Neither a momentary state nor old blocks are a ground.
 func TestCondemned(t *testing.T) {
 	c := testCore(t, 5, nil)
 	for _, s := range []struct {
@@ -103,7 +103,7 @@ func TestCondemned(t *testing.T) {
 	}
 }
 
-// Guard: H5. Who holds stays on its own list, has no quorum, and calls nobody dead.
+// Guard: H5. A node that holds stays available, has no quorum, and calls no node dead.
 func TestHoldIsNoQuorum(t *testing.T) {
 	d := Decide(&Inputs{Now: 100 * sec, Outcome: netgossip.Minority, HadQuorum: true, OnLoss: LossFence, Vacant: 105 * sec})
 	if d.Action != Hold || d.Quorum || d.Until != 105*sec {
@@ -111,7 +111,7 @@ func TestHoldIsNoQuorum(t *testing.T) {
 	}
 }
 
-// A permission outlives for a moment the news that somebody lives again, and no longer than it was given for.
+// A permission briefly outlives the first sign that others live again, but not the time for which it was given.
 func TestHoldOutlivesTheNewsOfAHeal(t *testing.T) {
 	for _, s := range []struct{ vacant, now, want boottime.Instant }{
 		{20 * sec, 11 * sec, 12 * sec}, {20 * sec, 12 * sec, 0}, {11 * sec, 10*sec + 1, 11 * sec}, {11 * sec, 11 * sec, 0},
@@ -124,7 +124,7 @@ func TestHoldOutlivesTheNewsOfAHeal(t *testing.T) {
 	}
 }
 
-// Guard: H3. A decision that names others ends that. It does not come back when they give the decision up.
+// Guard: H3. A grant that names others ends this. The permission does not come back when they give the grant up.
 func TestHoldDoesNotOutliveADecision(t *testing.T) {
 	h := holding{heard: diskquorum.Hearing{Vacant: 20 * sec}}
 	h.linger(10 * sec)

@@ -10,18 +10,18 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// sampled is a core of a large group in which nobody is asked for a statement without need: peers answer briefly.
+// sampled is a core of a large group in which statements are only requested if needed: peers answer briefly.
 type sampled struct {
 	*Core
 	t     *testing.T
 	now   boottime.Instant
 	there []int
-	asked map[boottime.Instant]roster.Set // by the time of the round
+	asked map[boottime.Instant]roster.Set // asked peers, by the time of the round
 	ways  [][]roster.Set                  // rounds
-	ends  int                             // how often it was told to ask nobody any more
+	ends  int                             // how often the remaining questions were cancelled
 }
 
-// newSampled has met all of n guarded peers at 10 s. The last ones are not heard of again.
+// newSampled returns a core that has met all of n guarded peers at 10 s. The last ones are not heard again.
 func newSampled(t *testing.T, n, victims int, change func(*Config)) *sampled {
 	t.Helper()
 	s := &sampled{t: t, now: 10 * sec, asked: map[boottime.Instant]roster.Set{}}
@@ -68,7 +68,7 @@ func (s *sampled) run(to time.Duration) {
 	}
 }
 
-// rounds are the times of the rounds, from the moment at which this node claimed.
+// rounds returns the times of the rounds, counted from the moment when this node claimed.
 func (s *sampled) rounds() (at []time.Duration) {
 	for d := sampledClaim; d <= time.Duration(s.now); d += 500 * time.Millisecond {
 		if _, ok := s.asked[boottime.Instant(d)]; ok {
@@ -81,11 +81,11 @@ func (s *sampled) rounds() (at []time.Duration) {
 	return at
 }
 
-// sampledClaim is when the core claims who was last seen until the evidence of 10 s had run out.
+// sampledClaim is when the core claims the death of peers that were seen until the evidence of 10 s ran out.
 var sampledClaim = lastSeen + testClaim - 500*time.Millisecond
 
-// Guard: the inquiry. In a large group the statements of most are old. Who claims a death asks everybody whose claim is
-// missing, each on one network, and has its proof as soon as they have answered.
+// Guard: the inquiry. In a large group most statements are old. A node that claims a death asks every member whose
+// claim is missing, each on one network, and has its proof as soon as they have answered.
 func TestWhoLacksClaimsAsksEverybodyOnce(t *testing.T) {
 	const n = 40
 	s := newSampled(t, n, 1, nil)
@@ -118,11 +118,11 @@ func TestWhoLacksClaimsAsksEverybodyOnce(t *testing.T) {
 	}
 }
 
-// Guard: the traffic of the inquiry is bounded, where the claims never come: another network each time, and ever longer
-// pauses. Who has claimed is not asked again as long as that counts.
+// Guard: the traffic of the inquiry is bounded if the claims never come: each round uses another network, and the
+// pauses grow. A member that has claimed is not asked again while its claim counts.
 func TestInquiryThatFindsNothingSlowsDown(t *testing.T) {
 	s := newSampled(t, 40, 1, nil)
-	for _, at := range []time.Duration{500 * time.Millisecond, 2 * time.Second} { // by chance, and asked
+	for _, at := range []time.Duration{500 * time.Millisecond, 2 * time.Second} { // by a random sample, and because it was asked
 		s.run(sampledClaim + at)
 		for p := 1; p < 10; p++ {
 			tell(s.Core, s.now, p, netgossip.Statement{Guard: killing, Lost: roster.SetOf(39)})
@@ -152,8 +152,8 @@ func TestInquiryThatFindsNothingSlowsDown(t *testing.T) {
 	}
 }
 
-// Guard: the pauses have grown while most saw the victim. When it dies to them, too, one claim that comes by chance is enough
-// to ask soon.
+// Guard: the pauses have grown while most members saw the victim. When they lose it, too, one claim that arrives with a
+// random sample is enough to ask soon.
 func TestFirstClaimOfAnotherBeginsTheInquiryAgain(t *testing.T) {
 	s := newSampled(t, 40, 1, nil)
 	s.run(sampledClaim + 80*time.Second)
@@ -171,9 +171,9 @@ func TestFirstClaimOfAnotherBeginsTheInquiryAgain(t *testing.T) {
 	}
 }
 
-// Guard: another victim begins the rounds again, but they do not come closer than inquiryPause.
+// Guard: another victim starts the rounds again, but not within inquiryPause of the last one.
 func TestAnotherVictimBeginsTheInquiryAgain(t *testing.T) {
-	var alone []time.Duration // the rounds for one victim
+	var alone []time.Duration // times of the rounds for one victim
 	for _, later := range []time.Duration{0, 30 * time.Second, -1} {
 		if later < 0 {
 			later = alone[3] + 500*time.Millisecond // right after a round
@@ -204,8 +204,8 @@ func TestAnotherVictimBeginsTheInquiryAgain(t *testing.T) {
 	}
 }
 
-// Guard: nobody is asked who need not be. A group at rest asks nothing; nor does a node whose questions could prove
-// nothing.
+// Guard: no peer is asked without need. A group at rest asks nothing, and a node asks nothing if the answers could not
+// prove a death.
 func TestInquiryOnlyWhereItCanProve(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -220,7 +220,7 @@ func TestInquiryOnlyWhereItCanProve(t *testing.T) {
 			s.run(lastSeen + ProofDelay + 2*time.Second)
 			tell(s.Core, s.now, 1, netgossip.Statement{Guard: killing, Lost: roster.SetOf(39)})
 			s.run(lastSeen + ProofDelay + 10*time.Second)
-			s.Merger().Heard(0, 39, boottime.Instant(time.Minute+testClaim)) // which ends its own claim
+			s.Merger().Heard(0, 39, boottime.Instant(time.Minute+testClaim)) // this ends the node's own claim
 		}},
 		{"this node has no majority", 25, nil, nil},
 		{"half, and nobody grants", 20, nil, nil},
@@ -235,7 +235,7 @@ func TestInquiryOnlyWhereItCanProve(t *testing.T) {
 	}
 }
 
-// Guard: a claim stands for the horizon and for what may be late, in a group of any size.
+// Guard: a claim covers the horizon and the allowed delays, in a group of any size.
 func TestClaimStandsForTheHorizon(t *testing.T) {
 	for at, lost := range map[time.Duration]bool{-time.Second: false, time.Second: true} {
 		s := newSampled(t, 100, 1, nil)
@@ -246,9 +246,9 @@ func TestClaimStandsForTheHorizon(t *testing.T) {
 	}
 }
 
-// Guard: claims of different moments do not add up, in a group of any size. Forty claim, and when their claims are too
-// old twenty others do: nobody knows of one moment at which more than half of the group had missed the victim for long
-// enough.
+// Guard: claims of different moments do not add up, in a group of any size. Forty members claim, and when their claims
+// are too old, twenty others do: there is no known moment at which more than half of the group had missed the victim
+// for long enough.
 func TestClaimsOfDifferentMomentsDoNotAddUp(t *testing.T) {
 	s := newSampled(t, 100, 1, nil)
 	s.run(sampledClaim + 2*time.Second)
@@ -268,16 +268,16 @@ func TestClaimsOfDifferentMomentsDoNotAddUp(t *testing.T) {
 	}
 }
 
-// Guard: in an equal split the claims prove nothing before the grant is old enough, and nobody is asked for them.
+// Guard: in an equal split the claims prove nothing before the grant is old enough, so no member is asked for them.
 func TestInquiryWaitsForTheGrant(t *testing.T) {
 	for _, tc := range []struct {
-		granted time.Duration // for so long
+		granted time.Duration // age of the grant
 		want    roster.Set
 	}{{time.Second, roster.Set{}}, {testClaim + time.Second, roster.FullSet(40).Minus(roster.FullSet(20))}} {
 		s := newSampled(t, 40, 20, nil)
 		s.run(sampledClaim + 20*time.Second)
 		c, now := s.Core, s.now
-		c.guard.Leases, c.proof.alone, c.breaker = true, 0, struct{ tie.Breaker }{} // not by slots
+		c.guard.Leases, c.proof.alone, c.breaker = true, 0, struct{ tie.Breaker }{} // a breaker without slots
 		c.proof.lost = roster.FullSet(40).Minus(roster.FullSet(20))
 		c.proof.grantSince, c.proof.grantUntil = now.Add(-tc.granted), now.Add(time.Minute)
 		c.fx.Decision = Decision{Action: Feed, Reason: ReasonSplitWon, Quorum: true, Until: now.Add(time.Minute)}

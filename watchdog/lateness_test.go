@@ -21,7 +21,7 @@ func TestLatest(t *testing.T) {
 		{"IB700 WDT", 9 * time.Second, 10 * time.Second},
 		{"IB700 WDT", 10 * time.Second, 10 * time.Second},
 		{"IB700 WDT", 15 * time.Second, 16 * time.Second},
-		{"i6300ESB timer", 60 * time.Second, 60 * time.Second}, // 0.42 s are within what every driver may be late by
+		{"i6300ESB timer", 60 * time.Second, 60 * time.Second}, // 0.42 s are within the delay that every driver is allowed
 		{"i6300ESB timer", 1000 * time.Second, 1007 * time.Second},
 	} {
 		if got := (Driver{Identity: c.identity}).Latest(c.set); got != c.want {
@@ -30,8 +30,8 @@ func TestLatest(t *testing.T) {
 	}
 }
 
-// Guard: a watchdog that was late on this machine is late by the same factor or the same time with another timeout,
-// whichever is more, and never earlier than its driver is known to be.
+// Guard: if a watchdog was late on this machine, the same factor or the same offset is assumed for another timeout,
+// whichever gives the later time. It is never assumed to be earlier than the known time of its driver.
 func TestLatestByMeasurement(t *testing.T) {
 	const s = time.Second
 	for _, c := range []struct {
@@ -42,7 +42,7 @@ func TestLatestByMeasurement(t *testing.T) {
 		{Driver{Measured: Measured{Offset: 10 * s, Factor: 2}}, 10 * s, 20 * s},
 		{Driver{Measured: Measured{Offset: 10 * s, Factor: 2}}, 30 * s, 60 * s},
 		{Driver{Measured: Measured{Offset: 10 * s, Factor: 2}}, 2 * s, 12 * s},
-		{Driver{Measured: Measured{Offset: granted, Factor: 1.01}}, 30 * s, 30 * s}, // every driver may
+		{Driver{Measured: Measured{Offset: granted, Factor: 1.01}}, 30 * s, 30 * s}, // every driver may be this late
 		{Driver{Measured: Measured{Factor: 1.04}}, 60 * s, 62400 * time.Millisecond},
 		{Driver{Measured: Measured{Fired: true}}, 30 * s, 30 * s},
 		{Driver{Identity: "iTCO_wdt", Measured: Measured{Fired: true}}, 30 * s, 60 * s},
@@ -55,8 +55,8 @@ func TestLatestByMeasurement(t *testing.T) {
 	}
 }
 
-// Guard: what peers are told is when the watchdog has fired at the latest, before it was armed and after; a sentence that a driver
-// would not keep to is none, nor is an order that ends by one.
+// Guard: the latest firing time of the watchdog is stated to peers, both before and after it is armed. If the driver
+// would fire too late for a sentence, the node neither condemns itself nor obeys an order.
 func TestLateDriverIsStatedAsItFires(t *testing.T) {
 	budget := Budget{MaxAge: 4 * time.Second, Arbitrate: 10 * time.Second, Grant: 5 * time.Second, Feed: 2 * time.Second, Margin: time.Second}
 	c := testCore(t, 4, func(cfg *Config) {
@@ -73,7 +73,7 @@ func TestLateDriverIsStatedAsItFires(t *testing.T) {
 	if g := c.guard; g.Timeout != 20*time.Second || g.Horizon != budget.WithWatchdog(20*time.Second).Horizon() {
 		t.Errorf("iTCO: %+v, want a horizon of %v", g, budget.WithWatchdog(20*time.Second).Horizon())
 	}
-	for _, timeout := range []time.Duration{time.Second, 2 * time.Second} { // it takes 3 s at least, which are 6 s, and 3 s are the most that can be told
+	for _, timeout := range []time.Duration{time.Second, 2 * time.Second} { // the driver accepts at least 3 s, which take 6 s, but at most 3 s can be announced
 		if c.cfg.Sentence.Timeout = timeout; c.briefly() {
 			t.Errorf("a sentence of %v with a driver that fires late", timeout)
 		}
@@ -86,7 +86,8 @@ func TestLateDriverIsStatedAsItFires(t *testing.T) {
 		t.Error("2 s are 2 s with this driver")
 	}
 	c.SetDriver(Driver{})
-	// The kernel shows the next agent what was set, and it cannot tell 3 s from a sentence, however late the driver is.
+	// The kernel shows the timeout that was set to the next agent, which cannot distinguish 3 s from a sentence,
+	// however late the driver is.
 	c.cfg.Sentence.Timeout = time.Second
 	c.SetDriver(Driver{Identity: "IB700 WDT"})
 	c.SetGuard(true, netgossip.MaxSentence)

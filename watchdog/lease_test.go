@@ -16,7 +16,7 @@ const (
 	leaseLog    = 9
 )
 
-// leaseRig is a core of four nodes, n0000 with n0001 against the rest, and the Lease it uses.
+// leaseRig is a core of four nodes, n0000 with n0001 against the other two, with its Lease.
 type leaseRig struct {
 	*Core
 	lease   *leasequorum.Arbiter
@@ -57,7 +57,7 @@ func (r *leaseRig) step() {
 	}
 }
 
-// say makes peers state the sets as their own.
+// say lets peers state view as their own view.
 func (r *leaseRig) say(view roster.Set, peers ...int) {
 	for _, p := range peers {
 		r.Merger().Answered(netgossip.Answer{
@@ -76,7 +76,7 @@ func (r *leaseRig) together() {
 	r.step()
 }
 
-// apart lets time pass in which only this node's half is heard.
+// apart advances the clock while only this node's half is heard.
 func (r *leaseRig) apart(d boottime.Instant) {
 	for end := r.now + d; r.now < end; {
 		r.now += sec / 2
@@ -85,7 +85,7 @@ func (r *leaseRig) apart(d boottime.Instant) {
 	}
 }
 
-// answer ends the operation under way as one that has taken effect.
+// answer completes the present operation successfully.
 func (r *leaseRig) answer(rec leasequorum.Record) {
 	r.lease.Complete(&leasequorum.Completion{
 		ID: r.op.ID, Started: r.now, Ended: r.now, Outcome: leasequorum.Done, Record: rec, Version: leasequorum.Version{UID: "u", Resource: r.version},
@@ -93,7 +93,7 @@ func (r *leaseRig) answer(rec leasequorum.Record) {
 	r.op = nil
 }
 
-// won takes the rig to a tie that its half has won.
+// won brings the rig into a tie that its half has won.
 func (r *leaseRig) won() {
 	r.t.Helper()
 	r.now += leaseExpire
@@ -136,14 +136,14 @@ func TestLeaseDecidesATie(t *testing.T) {
 	if r.fx.Relay.Log != leaseLog || r.fx.Relay.Instance <= 1 {
 		t.Errorf("the grant is not told: %+v", r.fx.Relay)
 	}
-	r.renew(leaseTerm) // past the budget and the first write's term
+	r.renew(leaseTerm) // beyond the budget and the first write's term
 	if d := r.fx.Decision; d.Action != Feed || d.Reason != ReasonSplitWon {
 		t.Errorf("after the term: %+v, %s", d, r.Split().Why)
 	}
 }
 
-// Guard: K7. The Lease says of each holder what its statements say of its guard, also of one
-// whose watchdog is not armed yet, and a longer guard ends the grant.
+// Guard: K7. The Lease has for each holder the guard from its statements, even if its watchdog is not armed yet, and a
+// longer guard ends the grant.
 func TestLeaseStatesTheGuards(t *testing.T) {
 	r := newLeaseRig(t)
 	if h := r.fx.Statement.Guard.Horizon; h != r.cfg.Budget.Horizon() || h == 0 {
@@ -174,7 +174,7 @@ func TestLeaseStatesTheGuards(t *testing.T) {
 	}
 }
 
-// What the API server does, or does not, has no effect but on a tie.
+// The API server's behaviour only affects ties.
 func TestLeaseWithoutAnswer(t *testing.T) {
 	r := newLeaseRig(t)
 	r.now += 30 * 60 * sec
@@ -209,7 +209,7 @@ func TestLeaseNamesOthers(t *testing.T) {
 	}
 }
 
-// Guard: a death in a tie counts from when the grant is known, and is proven after it.
+// Guard: the time for a proof of death in a tie begins when the grant is known.
 func TestLeaseProvesDeaths(t *testing.T) {
 	r := newLeaseRig(t)
 	r.SetGuard(true, 10*time.Second)
@@ -223,7 +223,7 @@ func TestLeaseProvesDeaths(t *testing.T) {
 	}
 }
 
-// Guard: a grant that may have lapsed between two steps does not count as one that lasted.
+// Guard: a grant that may have lapsed between two steps does not count as continuous.
 func TestLeaseProofNeedsOneGrant(t *testing.T) {
 	r := newLeaseRig(t)
 	r.SetGuard(true, 10*time.Second)
@@ -233,7 +233,7 @@ func TestLeaseProofNeedsOneGrant(t *testing.T) {
 	if since == 0 || r.now < since+40*sec {
 		t.Fatalf("granted since %v", since)
 	}
-	r.now = r.fx.Decision.Until // a stall: the grant is renewed by the other member meanwhile
+	r.now = r.fx.Decision.Until // a stall, during which the other member renews the grant
 	r.say(roster.SetOf(0, 1), 1)
 	if r.op != nil {
 		r.answer(r.op.Record)
@@ -249,7 +249,7 @@ func TestLeaseProofNeedsOneGrant(t *testing.T) {
 	}
 }
 
-// Guard: in a tie a guard is not given up behind the back of the half that is granted next.
+// Guard: in a tie a guard is not given up without the knowledge of the half that gets the next grant.
 func TestLeaseHoldsTheGuardInATie(t *testing.T) {
 	r := newLeaseRig(t)
 	r.SetGuard(true, 10*time.Second)

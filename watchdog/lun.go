@@ -57,11 +57,11 @@ func (l *lun) Grant(now boottime.Instant) (g tie.Grant, ok bool) {
 	return tie.Grant{Instance: st.Instance, Holders: st.HolderNames, Held: st.Held, For: st.HeldFor, Pending: st.Pending}, true
 }
 
-// Arbiter gives the LUN's state for display; nil until the LUN was opened.
+// Arbiter returns the LUN's arbiter, for display; nil until the LUN has been opened.
 func (c *Core) Arbiter() *diskquorum.Arbiter { return c.lun.arbiter }
 
-// LUNOpened hands over the arbiter once the LUN could be opened for the first time. There is none together with
-// another tie-breaker, see BreakTiesBy.
+// LUNOpened hands over the arbiter after the LUN was opened for the first time. It must not be called if BreakTiesBy
+// has set another tie-breaker.
 func (c *Core) LUNOpened(a *diskquorum.Arbiter) {
 	c.lun.arbiter, c.proof.slots = a, a
 	if c.sentence.condemned {
@@ -70,39 +70,40 @@ func (c *Core) LUNOpened(a *diskquorum.Arbiter) {
 	a.SetRoster(c.cfg.Roster, c.rosters.base().Size())
 }
 
-// IOCompleted takes the end of a LUN operation.
+// IOCompleted handles the completion of a LUN operation.
 func (c *Core) IOCompleted(now boottime.Instant, done *diskquorum.Completion) {
 	if c.lun.arbiter != nil {
 		c.lun.arbiter.Complete(now, done)
 	}
 }
 
-// SlotLocked takes the outcome of the lock asked for in Effects.Lock, for one device.
+// SlotLocked handles the outcome, on one device, of the lock that Effects.Lock asked for.
 func (c *Core) SlotLocked(now boottime.Instant, device int, err error) {
 	if c.lun.arbiter != nil {
 		c.lun.arbiter.Locked(now, device, err)
 	}
 }
 
-// LUNMode is lun.mode: when the LUN has a say.
+// LUNMode is lun.mode: when the LUN affects the decision.
 type LUNMode uint8
 
 const (
 	LUNTieBreaker LUNMode = iota // at an equal split only
 	LUNOr                        // network or LUN: it is one more network for quorum, see voices
-	LUNAnd                       // network and LUN: a node that alone lost the LUN stops
+	LUNAnd                       // network and LUN: a node that alone has lost the LUN is not fed any more
 )
 
-// lunSense is what the LUN says besides the verdict on a tie.
+// lunSense holds what the LUN shows apart from the verdict on a tie.
 type lunSense struct {
-	missing boottime.Instant // since when the LUN is lost for this node, but not for a quorum in contact; zero: it is not
-	lost    bool             // lost for so long that an outage for all would have shown
+	missing boottime.Instant // since when this node has lost the LUN while a quorum in contact has it; zero: that is not so
+	lost    bool             // lost for so long that an outage for all nodes would have become visible
 }
 
-// followLUN distinguishes a loss of the LUN for this node from an outage for all. The peers in contact say whether they
-// have it. If as many as a quorum do, this node is the one that lost it; if fewer do, fencing all others would leave no
-// quorum, so nobody is fenced. The time allows for peers that have not noticed the same outage, or not said so, yet.
-// followLUN works with one list of members only: while two are in force the network alone decides.
+// followLUN distinguishes a loss of the LUN on this node from an outage for all nodes. The peers in contact state
+// whether they have the LUN. If at least a quorum of them has it, only this node has lost it. If fewer have it, fencing
+// all nodes without it would leave no quorum, so no node is fenced. LUNGrace allows for peers that have not yet noticed
+// the same outage, or not yet stated it. followLUN works with one list of members only: while two lists are in use, the
+// network alone decides.
 func (c *Core) followLUN(now boottime.Instant) {
 	s := &c.sense
 	if !c.rosters.settled() || c.cfg.LUNMode != LUNAnd || c.healthy || c.healthyPeers() < c.rosters.quorum {
@@ -128,42 +129,42 @@ func (c *Core) healthyPeers() int {
 	return n
 }
 
-// LUNGrace is the time after which peers in contact would have said that they have lost the LUN too: how long a
-// silent LUN still counts as healthy, the timeout of an I/O, and the age of their statement.
+// LUNGrace returns the time after which peers in contact would have stated that they have lost the LUN, too. It is the
+// sum of: how long a silent LUN still counts as healthy, the timeout of an I/O, and the age of their statements.
 func LUNGrace(heartbeat, ioTimeout, maxAge time.Duration) time.Duration {
 	return 3*heartbeat + 2*ioTimeout + maxAge
 }
 
-// holding is what a node below quorum relies on while no part of the group can live (lease.md H1 to H5).
+// holding is the state of a node below quorum that holds while no part of the group can live (lease.md H1 to H5).
 type holding struct {
-	seen []boottime.Instant // by peer: the latest step that had it among the seen
-	lost boottime.Instant   // when a majority was counted last
+	seen []boottime.Instant // by peer: the latest step in which this node saw it
+	lost boottime.Instant   // when a majority was last counted
 
 	heard     diskquorum.Hearing
-	vacant    boottime.Instant // the end of the latest permission to hold,
-	vacantAt  boottime.Instant // and when it was given
-	excluded  bool             // the latest grant, as read since lost, names others that may live by it,
-	overruled bool             // and that was so at some time in this outage
-	ground    boottime.Instant // since when others have lived without this node, at each look; zero: none are known to
-	lived     bool             // this node lived, in the step before
+	vacant    boottime.Instant // the end of the latest permission to hold
+	vacantAt  boottime.Instant // when that permission was given
+	excluded  bool             // the latest grant, as read since lost, names others that may live by it
+	overruled bool             // excluded was true at some time in this outage
+	ground    boottime.Instant // since when each check has shown that others live without this node; zero: no such others are known
+	lived     bool             // this node lived in the step before
 }
 
-// healGrace is how long a permission to hold outlives the news that somebody lives again. When the networks come back,
-// somebody is a majority that has not found this node yet: without healGrace the node would publish itself as LEFT for
-// a moment. The grounds of the permission stay true for their time, so this does not affect a proof; the overlap with
-// nodes that live is longer by healGrace.
+// healGrace is how long a permission to hold outlives the first sign that others live again. When the networks come
+// back, those others are a majority that has not yet found this node: without healGrace the node would publish itself
+// as LEFT for a moment. The grounds of the permission stay true for their time, so this does not affect a proof. Only
+// the overlap with nodes that live gets longer by healGrace.
 const healGrace = 2 * time.Second
 
-// hears reports whether this node reads on the LUN who lives: it is configured to, and the LUN is open.
+// hears reports whether this node reads on the LUN which nodes live: the configuration says so, and the LUN is open.
 func (c *Core) hears() bool {
 	return (c.cfg.Hold || c.listens()) && c.lun.arbiter != nil
 }
 
-// Holds reports whether this node may hold by the LUN. Under another policy it is fed anyway.
+// Holds reports whether this node may hold by the LUN. Under another policy its watchdog is fed anyway.
 func (c *Core) Holds() bool { return c.cfg.Hold && c.hears() && c.cfg.OnLoss == LossFence }
 
-// settled is what the echo block says of this node's lists of members: that it uses one only, or, with LUNOr, that it
-// knows no other either.
+// settled is stated in this node's echo block: the node uses only one list of members. With LUNOr it must not even know
+// another list.
 func (c *Core) settled() bool {
 	if c.cfg.LUNMode == LUNOr {
 		return c.rosters.noOther()
@@ -171,12 +172,12 @@ func (c *Core) settled() bool {
 	return c.rosters.oneList()
 }
 
-// lately are the members that may still count this node because it has seen them. They know it from this node's
-// statements while it saw them, and for as long after that as evidence lasts (H2).
+// lately returns the members that may still count this node because it has seen them. They count it by its statements
+// from the time in which it saw them, for as long after that time as evidence lasts (H2).
 func (c *Core) lately(now boottime.Instant) (set roster.Set) {
 	window := c.rosters.window()
 	if c.listens() {
-		window = max(window, c.cfg.Budget.Voices) // members that read on the LUN that this node sees them may count it
+		window = max(window, c.cfg.Budget.Voices) // members may also count this node because they read on the LUN that it sees them
 	}
 	for p, at := range c.hold.seen {
 		if at != 0 && now.Sub(at) <= window {
@@ -186,7 +187,7 @@ func (c *Core) lately(now boottime.Instant) (set roster.Set) {
 	return set
 }
 
-// dated is D_lun: how long a dated word counts. It is not longer than what the horizon allows for (M4).
+// dated returns D_lun: how long a dated echo block counts. It is no longer than the horizon allows for (M4).
 func (cfg *Config) dated() time.Duration {
 	return cfg.MaxAge + cfg.Budget.Sampling + cfg.Arbitrate
 }
@@ -195,7 +196,7 @@ func (c *Core) followHold(now boottime.Instant) {
 	h := &c.hold
 	seen := c.view.Seen
 	if c.fx.Statement != nil {
-		seen = seen.Union(c.fx.Statement.Seen) // this statement was the answer until now
+		seen = seen.Union(c.fx.Statement.Seen) // until now, this statement was sent in answers
 	}
 	for p := range seen.Union(c.sees()).All() {
 		if p < len(h.seen) {
@@ -223,17 +224,17 @@ func (c *Core) followHold(now boottime.Instant) {
 	}
 }
 
-// asking reports whether this node may go on feeding while it asks (H4).
+// asking reports whether this node may go on feeding while it reads on the LUN whether others live (H4).
 //
-// Invariant: a node does not hold while others live by a decision that does not name it, or have given up that decision
-// for a majority. A decision may end within seconds; that is not a reason for this node to be fed at the same time as
-// they are. Once they say that they do not live, all ask again: the granted half may have come apart as well.
+// Invariant: a node does not hold while others live by a grant that does not name it, or live by a majority that they
+// found after the grant. A grant may end within seconds, but this node must not be fed at the same time as they are.
+// Once they state that they do not live, all nodes ask again: the granted half may have come apart, too.
 func (c *Core) asking() bool {
 	return c.Holds() && c.rosters.oneList() && c.healthy && !(c.hold.overruled && c.hold.heard.Others)
 }
 
-// linger lets a permission outlive, by healGrace, the news that somebody lives again. A decision that names others
-// ends it.
+// linger extends a permission by healGrace after the first sign that others live again. A grant that names others ends
+// it.
 func (h *holding) linger(now boottime.Instant) {
 	h.overruled = h.overruled || h.excluded
 	until := min(h.vacant, h.vacantAt.Add(healGrace))
@@ -245,17 +246,16 @@ func (h *holding) linger(now boottime.Instant) {
 	}
 }
 
-// certain reports whether it is certain, by the others' own words, that they live without this node (H6).
+// certain reports whether the others' own echo blocks prove that they live without this node (H6).
 //
-// Invariant: neither silence makes it certain, nor what is true for a moment only. If an outage of all networks reaches
-// this node first, the others live until their evidence has expired. So what they say has to be true for longer than
-// that, in blocks dated later. A grant can be the last thing that a half did before it came apart, so all its holders
-// have to live by it.
+// Invariant: neither silence nor a momentary state is proof. If an outage of all networks reaches this node first, the
+// others still live until their evidence has expired. So their blocks must show it for longer than that, and must be
+// dated later. A grant may be the last act of a half before it came apart, so all holders of the grant must live by it.
 func (h *holding) certain(window time.Duration) bool {
 	return h.ground != 0 && h.heard.Ground >= h.ground.Add(window)
 }
 
-// lives reports whether this node lives by a right of its own, and not by holding.
+// lives reports whether this node lives by a majority or a tie-break, and not by holding.
 func (c *Core) lives(now boottime.Instant) bool {
 	if c.sentence.condemned {
 		return false
@@ -265,15 +265,15 @@ func (c *Core) lives(now boottime.Instant) bool {
 		c.lun.arbiter != nil && c.lun.arbiter.Named()
 }
 
-// lapse is how late a step may be that renews an ending permission: the evidence was there in time. It is less than
-// [settle], which is also part of the time that a claim covers.
+// lapse is the allowed delay of a step that renews an ending permission, if the evidence arrived in time. It is less
+// than [settle], which is part of the time that a claim covers.
 const lapse = time.Second
 
-// claimsBegin reports whether this node's claims of deaths begin again: if the node did not live (M1), or if that is
-// unknown because it was stopped for longer than it was permitted to run (M2).
+// claimsBegin reports whether this node's claims of deaths begin again: it did not live (M1), or it may not have lived
+// because it was stopped for longer than its permission lasted (M2).
 //
-// Invariant: a claim covers only time in which its node lived without a gap. A node holds because most of the list
-// say that they do not live, so no majority can have claimed its death by then.
+// Invariant: a claim covers only time in which its node lived without a gap. A node holds only while most members of
+// the list state that they do not live, so no majority can have claimed its death by then.
 func (c *Core) claimsBegin(now, permitted boottime.Instant) (again bool) {
 	lives := c.lives(now)
 	again = (c.cfg.Hold || c.cfg.LUNMode == LUNOr) && (c.cfg.LUN || c.lun.arbiter != nil) && (!lives || c.hold.lived && now >= permitted.Add(lapse))
@@ -281,9 +281,9 @@ func (c *Core) claimsBegin(now, permitted boottime.Instant) (again bool) {
 	return again
 }
 
-// testify says on the LUN whether this node lives, while a member is missing that may have to know. If the LUN counts
-// like a network, testify always does so: evidence one heartbeat later would be too late. A planned stop does not end
-// this before the guard is given up: the node holds until it can tell others.
+// testify writes to the LUN whether this node lives, while a member is missing that may need to know it. If the LUN
+// counts like a network, testify always writes it: evidence one heartbeat later would be too late. A planned stop does
+// not end this before the guard is given up: the node holds until it can announce the stop.
 func (c *Core) testify(now boottime.Instant) {
 	if !c.hears() || c.stopping && c.release.done || !c.listens() && !c.sentence.condemned && c.rosters.expected.Minus(c.view.Counted).IsEmpty() {
 		return
@@ -297,28 +297,28 @@ func (c *Core) testify(now boottime.Instant) {
 	c.fx.Wake = min(c.fx.Wake, out.Wake)
 }
 
-// voices is the LUN as one more network for quorum (lun.mode: or; lease.md N1 to N6).
+// voices holds the state of the LUN as one more network for quorum (lun.mode: or; lease.md N1 to N6).
 //
-// Invariant: an echo block is believed for no longer than the horizon allows for (N4), it counts only if its writer
-// saw this node when it composed the block (N2), and it is a sighting: nobody claims the writer's death for that time
-// (N3). So the argument of Prover holds with the LUN as well as with the networks: a node that x counts by the LUN
-// said, no longer than D_lun ago, that it sees x, and at that moment its claim of the death of x began again.
+// Invariant: an echo block counts for no longer than the horizon allows for (N4), and only if its writer saw this node
+// when it composed the block (N2). It is also a sighting: the reader does not claim the writer's death for that time
+// (N3). So the argument of Prover also holds with the LUN. If x counts a node by the LUN, that node stated no longer
+// than D_lun ago that it sees x, and at that moment its claim of the death of x began again.
 //
-// LEFT relies on the networks alone: traffic must not go to a node that only the LUN reaches (N5).
+// LEFT depends on the networks alone: traffic must not go to a node that only the LUN reaches (N5).
 type voices struct {
 	words    []diskquorum.Voice // by member
-	until    []boottime.Instant // by member: it is counted by the LUN until then; 0: it is not
+	until    []boottime.Instant // by member: when counting it by the LUN ends; 0: it is not counted
 	heard    roster.Set         // members that this node sees by the LUN
-	networks netgossip.View     // what the networks alone show
-	needed   bool               // the networks alone make no majority, but with the LUN there is one
+	networks netgossip.View     // the view by the networks alone
+	needed   bool               // this node counts a majority only together with the LUN
 }
 
 func newVoices(size int) voices {
 	return voices{words: make([]diskquorum.Voice, size), until: make([]boottime.Instant, size)}
 }
 
-// listens reports whether this node counts by the LUN: it is configured to, the horizon has room for it, and the LUN is
-// open.
+// listens reports whether this node counts by the LUN: the configuration says so, the horizon allows for it, and the
+// LUN is open.
 func (c *Core) listens() bool {
 	return c.cfg.LUNMode == LUNOr && c.cfg.Budget.Voices > 0 && c.lun.arbiter != nil
 }
@@ -349,8 +349,9 @@ func (c *Core) followVoices(now boottime.Instant) {
 	v.needed = before != netgossip.Majority && c.rosters.tally(c.view.Counted) == netgossip.Majority
 }
 
-// sees are the members that this node names as seen on the LUN; none if it does not count by the LUN: then no member
-// may count this node by the LUN either, because this node does not treat a block there as a sighting.
+// sees returns the members that this node states to see, in its echo block on the LUN. If it does not count by the LUN,
+// the set is empty: then no member may count this node by the LUN either, because this node does not treat a block
+// there as a sighting.
 func (c *Core) sees() roster.Set {
 	if !c.listens() || c.apart() {
 		return roster.Set{}
@@ -358,7 +359,7 @@ func (c *Core) sees() roster.Set {
 	return c.view.Seen.Union(c.voices.heard)
 }
 
-// ByLUN are the members that this node counts by the LUN, whatever the networks say of them.
+// ByLUN returns the members that this node counts by the LUN, whether or not the networks reach them.
 func (c *Core) ByLUN() (members roster.Set) {
 	for p, until := range c.voices.until {
 		if c.view.Counted.Has(p) && until > c.stepped {
@@ -368,5 +369,5 @@ func (c *Core) ByLUN() (members roster.Set) {
 	return members
 }
 
-// NetworkView is the view by the networks alone: the members that they reach. The probing uses it.
+// NetworkView returns the view by the networks alone. The probing uses it.
 func (c *Core) NetworkView() netgossip.View { return c.voices.networks }

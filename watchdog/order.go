@@ -12,45 +12,48 @@ import (
 )
 
 const (
-	// orderLimit is how long an order is valid. A node that has not obeyed by then will not.
+	// orderLimit is how long an order is valid. A node that has not obeyed by then no longer obeys it.
 	orderLimit = 10 * time.Second
-	// orderPause is the time between two nodes that obey, and how long a node that has given way obeys nothing.
+	// orderPause is the time between two nodes that obey, and how long a node that has given way to another obeys no
+	// order.
 	orderPause = 30 * time.Second
-	// orderAsk is how long a node that is about to obey waits before it asks all for their consent: until their answers
-	// count.
+	// orderAsk is how long a node that is about to obey waits before it asks all for their consent: answers to earlier
+	// questions do not count.
 	orderAsk = letReach + 50*time.Millisecond
 )
 
-// orders are the order that this node gives, and the one that it got. They name nodes, because lists change.
+// orders holds the order that this node gives, and the one that it got. Both use node names, because lists change.
 type orders struct {
 	wishes []Word
 
-	node  string // the node that is to end
+	node  string // the node that has to end
 	boot  uint64
 	since boottime.Instant // zero: this node gives none
 	ids   []uint64         // of the calls of Order
 
-	told [2]uint64 // boots announced to all peers at once: of the order given, and of the one obeyed
+	told [2]uint64 // boots announced to all peers at once: that of the order given, and that of the order obeyed
 
-	by    string           // who has ordered a fence of this node; "": nobody
-	taken boottime.Instant // since when this node announces it; zero: it does not
-	heard boottime.Instant // of the step after that, by which all could hear it; zero: there was none
+	by    string           // the member that has ordered a fence of this node; "": none
+	taken boottime.Instant // since when this node announces that it is about to obey; zero: it does not
+	heard boottime.Instant // the step after taken: from here on all could hear the announcement; zero: not yet
 	why   Refusal          // why it does not obey
-	rest  boottime.Instant // before this, it obeys nothing
-	q     question         // whether all have heard it
+	rest  boottime.Instant // before this, this node obeys no order
+	q     question         // whether all have heard the announcement
 }
 
-// Order has another node end its present boot. The answer is in the Effects of this step or of a later one.
+// Order gives another node the order to end its present boot. The answer is in the Effects of this step or of a later
+// one.
 func (v *Prover) Order(id uint64, w Word) {
 	w.ID = id
 	v.orders.wishes = append(v.orders.wishes, w)
 }
 
-// Ordered is who has ordered a fence of this node, and why it does not obey; "": nobody has.
+// Ordered returns the member that has ordered a fence of this node, and why this node does not obey; by is "" if there
+// is no order.
 func (v *Prover) Ordered() (by string, why Refusal) { return v.orders.by, v.orders.why }
 
-// followOrders gives the orders that are wished for, and prepares to obey one. It is part of the step, and uses what
-// the step has found.
+// followOrders gives the orders that were requested on this node, and prepares to obey an order from another. It is
+// part of the step, and uses the step's results.
 func (v *Prover) followOrders(now boottime.Instant, in proverInput) *proverOutput {
 	v.in = in
 	o := &v.orders
@@ -93,14 +96,14 @@ func (v *Prover) pursue(now boottime.Instant) {
 	}
 }
 
-// isOver reports whether a boot has condemned itself, as it says itself, or is known to have ended.
+// isOver reports whether a boot has itself announced its sentence, or is known to have ended.
 func (v *Prover) isOver(p int, boot uint64) bool {
 	w := &v.peers[p]
 	return w.sentenced == boot && w.hearsay == 0 && w.defied != boot || w.death.Boot == boot && w.death.Proof != 0 && v.fenced.Has(p)
 }
 
-// forbids is what this node knows against an order. The node that has to end makes its own decision; this check spares
-// people the wait.
+// forbids returns why this node does not give an order, as far as it can tell. The node that has to end decides itself;
+// this check saves people the wait.
 func (v *Prover) forbids(now boottime.Instant, node string, boot uint64) *Refused {
 	p, member := v.roster.Index(node)
 	if !v.cfg.Orders {
@@ -116,7 +119,7 @@ func (v *Prover) forbids(now boottime.Instant, node string, boot uint64) *Refuse
 	switch {
 	case p == v.roster.Self:
 		return no(RefusedSelf, "")
-	case !v.in.Leads: // nor does a node that is condemned, or does not know yet whether it is
+	case !v.in.Leads: // a node that is condemned, or does not know yet whether it is, does not lead either
 		return no(RefusedNoMajority, "")
 	case known == 0:
 		return no(RefusedUnknownBoot, "")
@@ -141,11 +144,12 @@ func (v *Prover) forbids(now boottime.Instant, node string, boot uint64) *Refuse
 	return nil
 }
 
-// spares is why one more member must not be ended; 0: it may be.
+// spares returns why member p must not be ended, too; 0: it may be ended.
 //
-// Invariant: among the members that this node counts and that stay, there is a majority of which each counts a majority
-// without p, and no other member is known to be ending now or to have ended a moment ago. So orders alone, even those
-// of a member that lies, take down one node after the other until a bare majority is left, and never take quorum.
+// Invariant: a member may be ended only under two conditions. Among the members that this node counts and that stay, a
+// majority each count a majority without p. And no other member is known to be ending now or to have ended a moment
+// ago. So orders alone, even those of a lying member, take down one node after the other until a bare majority is left,
+// and never take quorum.
 func (v *Prover) spares(now boottime.Instant, p int) (why Refusal, other string) {
 	var rest roster.Set
 	stay := v.stay()
@@ -154,7 +158,7 @@ func (v *Prover) spares(now boottime.Instant, p int) (why Refusal, other string)
 		if st, _ := v.merger.Statement(m); st != nil {
 			view = st.View
 		}
-		view = view.And(stay) // others may be about to obey, too, unseen
+		view = view.And(stay) // other members may be about to obey without this node knowing it
 		view.Remove(p)
 		put(&rest, m, m != p && v.majority(view))
 	}
@@ -174,8 +178,8 @@ func (v *Prover) spares(now boottime.Instant, p int) (why Refusal, other string)
 	return 0, ""
 }
 
-// stay are the counted members that are not about to go by themselves. A member whose watchdog runs and is not fed will
-// be reset, and a member whose agent stops will count nobody. A member under maintenance stays.
+// stay returns the counted members that are not about to leave by themselves. A member whose running watchdog is not
+// fed will be reset, and a member whose agent stops will count nobody. A member under maintenance stays.
 func (v *Prover) stay() (set roster.Set) {
 	set.Add(v.roster.Self)
 	for m, st := range v.merger.Said(v.in.View.Counted, 0) {
@@ -188,13 +192,13 @@ func (v *Prover) majority(set roster.Set) bool {
 	return v.lists.mostOfEach(set) && set.Len() >= v.lists.quorum
 }
 
-// commander is the member that orders this boot to end, or -1.
+// commander returns the member that orders this boot to end, or -1.
 //
-// Invariant: that member itself says so about this boot, in an answer to a question that this node has asked within the
-// last MaxAge, and it counts a majority with this node in it. No node passes on an order, so an old packet, a report
-// from a third node and an order for an earlier boot do not count. (A member may be counted longer than its statement
-// is fresh. O8 asks for fresh statements, too, but only from the time when this node is about to obey, and a rival may
-// have kept it in that state for long.)
+// Invariant: that member itself orders it for this boot, in an answer to a question that this node has asked within the
+// last MaxAge, and it counts a majority that includes this node. No node passes on an order, so an old packet, a report
+// from a third node and an order for an earlier boot do not count. (A member may be counted for longer than its
+// statement is fresh. O8 also asks for fresh statements, but only from the time when this node is about to obey, and a
+// rival may have kept it in that state for long.)
 func (v *Prover) commander(now boottime.Instant) int {
 	own := netgossip.NameDigest(v.roster.Name(v.roster.Self))
 	for m, st := range v.words(now, v.cfg.MaxAge) {
@@ -212,7 +216,7 @@ func (v *Prover) commander(now boottime.Instant) int {
 	return -1
 }
 
-// disobeys is why this node does not obey an order; 0: it may.
+// disobeys returns why this node does not obey an order; 0: it may obey.
 func (v *Prover) disobeys(now boottime.Instant) Refusal {
 	switch {
 	case v.in.Unfit != 0:
@@ -224,7 +228,7 @@ func (v *Prover) disobeys(now boottime.Instant) Refusal {
 	return why
 }
 
-// rival reports whether a counted member says that it is also about to obey an order, and whether that member goes
+// rival reports whether a counted member states that it is also about to obey an order, and whether that member obeys
 // first.
 func (v *Prover) rival() (rival, first bool) {
 	self := netgossip.NameDigest(v.roster.Name(v.roster.Self))
@@ -236,7 +240,8 @@ func (v *Prover) rival() (rival, first bool) {
 	return rival, first
 }
 
-// prepare tells the others that this node is about to obey, and asks until all of them have answered after that.
+// prepare announces to the others that this node is about to obey, and asks until all of them have answered after the
+// announcement.
 func (v *Prover) prepare(now boottime.Instant) {
 	o := &v.orders
 	m := -1
@@ -268,13 +273,13 @@ func (v *Prover) prepare(now boottime.Instant) {
 	case rival:
 		v.askWhether(now, &o.q, orderAsk, v.others()) // until the rival has given way, or has ended
 	default:
-		v.out.Wake = min(v.out.Wake, now) // judge decides
+		v.out.Wake = min(v.out.Wake, now) // judge makes the decision
 	}
 }
 
-// unheard are the counted members that may not have answered since they could hear that this node is about to obey. It
-// has said so for certain when the next step begins: the step that decided it may have been held up before its
-// statement was handed over.
+// unheard returns the counted members that may not have answered since they could hear that this node is about to obey.
+// The announcement has certainly been sent only when the next step begins: the step that decided it may have been
+// delayed before it handed over its statement.
 func (v *Prover) unheard() roster.Set {
 	if v.orders.heard == 0 {
 		return v.others()
@@ -282,13 +287,13 @@ func (v *Prover) unheard() roster.Set {
 	return v.silent(v.in.View.Counted, max(v.orders.heard, v.orders.taken.Add(letReach)))
 }
 
-// obeys reports whether this node condemns its boot because it was ordered to. See lease.md P1: it does not rely on
-// silence, but on the answers of a majority without it.
+// obeys reports whether this node condemns its boot because of an order. As lease.md P1 requires, this does not rely on
+// silence, but on the answers of a majority without this node.
 //
-// Invariant: no two nodes that count each other obey at once, and the majority that a node leaves behind does not
-// depend on nodes that it does not count. Each says first that it is about to obey, and condemns itself only when all
-// that it counts have answered since then and none of them says the same, or is condemned: of two such nodes, one has
-// seen the other's word.
+// Invariant: two nodes that count each other do not obey at the same time, and the majority that a node leaves behind
+// does not depend on nodes that it does not count. A node first announces that it is about to obey. It condemns itself
+// only when all nodes that it counts have answered since then, and none of them is condemned or announces the same: of
+// two such nodes, at least one has seen the other's announcement.
 func (v *Prover) obeys(now boottime.Instant) bool {
 	if v.orders.taken == 0 || v.commander(now) < 0 || v.disobeys(now) != 0 || !v.unheard().IsEmpty() {
 		return false
@@ -297,7 +302,7 @@ func (v *Prover) obeys(now boottime.Instant) bool {
 	return !rival
 }
 
-// orderFacts are what this node states about orders: first the one that it gives, then that it is about to obey one.
+// orderFacts fills in this node's facts about orders: first the order that it gives, then that it is about to obey one.
 func (v *Prover) orderFacts(facts *[netgossip.MaxFacts]netgossip.Fact) (n int) {
 	o := &v.orders
 	if o.since != 0 {
@@ -312,7 +317,8 @@ func (v *Prover) orderFacts(facts *[netgossip.MaxFacts]netgossip.Fact) (n int) {
 	return n
 }
 
-// spreadsOrder reports whether the statement begins to give an order, or to say that one is obeyed.
+// spreadsOrder reports whether the statement is the first one with an order that this node gives, or with one that it
+// obeys.
 func (v *Prover) spreadsOrder(facts *[netgossip.MaxFacts]netgossip.Fact) (news bool) {
 	o := &v.orders
 	for _, f := range facts {
@@ -335,15 +341,15 @@ func (v *Prover) spreadsOrder(facts *[netgossip.MaxFacts]netgossip.Fact) (news b
 	return news
 }
 
-// Answer is what became of a report, or of an order.
+// Answer is the outcome of a report, or of an order.
 type Answer struct {
 	ID    uint64
-	Death Death    // known now; zero: the report was refused, or it was an order
-	Err   *Refused // why it was refused; nil for an order: that boot has condemned itself, or has ended
+	Death Death    // the death as now known; zero: the report was refused, or it was an order
+	Err   *Refused // why it was refused; nil for an order: the boot has condemned itself, or has ended
 }
 
-// Refusal says why a reported death is not believed, or why an order is not given or not obeyed. Its strings are the
-// vocabulary of logs and metrics.
+// Refusal is the reason why a reported death is not believed, or why an order is not given or not obeyed. Its strings
+// are the vocabulary of logs and metrics.
 type Refusal uint8
 
 const (
@@ -355,39 +361,39 @@ const (
 	RefusedTwins                          // two machines have that name
 
 	// Of a reported death:
-	RefusedKind         // this kind of proof cannot be reported from outside: agents find it themselves
-	RefusedNoQuorum     // this node may be the one that is cut off
-	RefusedContradicted // that boot has answered after it was called dead
+	RefusedKind         // this kind of proof cannot be reported from outside: only agents find it
+	RefusedNoQuorum     // this node itself may be the one that is cut off
+	RefusedContradicted // the boot has answered after it was called dead
 	RefusedSeen         // this node sees it
 	RefusedSeenByOthers // a counted member sees it
-	RefusedHeard        // it was heard a moment ago
-	RefusedWrites       // it writes to the LUN
+	RefusedHeard        // the node was heard a moment ago
+	RefusedWrites       // the node writes to the LUN
 	RefusedUnanswered   // a counted member has not answered whether it sees the node
 	RefusedBlind        // this node does not read the LUN, and a counted member does
-	RefusedUnread       // its slot could not be read, or not for long enough
-	RefusedRestarts     // it has said that its agent restarts, and may still be back in time
+	RefusedUnread       // the node's slot could not be read, or not for long enough
+	RefusedRestarts     // the node has announced that its agent restarts, and may still return in time
 
 	// Of an order:
 	RefusedNoMajority // this node does not count a majority
-	RefusedUnreached  // this node is not in contact with it
-	RefusedUnguarded  // no watchdog would reset it: maintenance, a stop, a dry run
-	RefusedQuorum     // the others would have no majority without it
+	RefusedUnreached  // this node is not in contact with the node
+	RefusedUnguarded  // no watchdog would reset the node: maintenance, a stop, a dry run
+	RefusedQuorum     // the others would have no majority without the node
 	RefusedBusy       // another node is being ended
-	RefusedSoon       // another one was ended a moment ago
-	RefusedDisobeyed  // it has not obeyed in time
+	RefusedSoon       // another node was ended a moment ago
+	RefusedDisobeyed  // the node has not obeyed in time
 )
 
 const byHand = "power it off and report that with fencectl confirm-dead"
 
-// refusals are the name of each refusal, and the text that an operator reads: NODE, BOOT and OTHER stand for the node,
-// its latest known boot and the other member of the Refused. If an order is refused for a reason that also exists for a
-// word, it has a separate text.
+// refusals lists the name of each refusal, and the text for the operator: NODE, BOOT and OTHER stand for the node, its
+// latest known boot and the other member of the Refused. order is the text for an order, if a reason applies to reports
+// and to orders.
 var refusals = [...]struct{ name, text, order string }{
 	RefusedOff: {
 		"off", "api.commands is none here: this agent accepts no external confirmation of a death",
 		"api.commands is none here, or watchdog.timeout is too short for an order, or the watchdog's driver fires late: " + byHand,
 	},
-	RefusedMember: {name: "no_member", text: `"NODE" is no member of this group`},
+	RefusedMember: {name: "no_member", text: `"NODE" is not a member of this group`},
 	RefusedSelf: {
 		"self", "NODE is this agent's own node, and it runs: tell the agent of another node",
 		"NODE is this agent's own node: order it on another node, or reboot this one",
@@ -411,7 +417,7 @@ var refusals = [...]struct{ name, text, order string }{
 	RefusedWrites:       {name: "writes_lun", text: "NODE writes to the LUN: it runs, or it was switched off only now; try again in a few seconds"},
 	RefusedUnanswered:   {name: "unanswered", text: "OTHER has not answered whether it sees NODE: try again"},
 	RefusedBlind:        {name: "lun_unread", text: "this node cannot read the LUN, and OTHER can: tell the agent of OTHER"},
-	RefusedUnread:       {name: "slot_unread", text: "the slot of NODE on the LUN cannot be read, or not for long enough, so nobody knows whether NODE writes it: check it with fencectl lun check, and try again"},
+	RefusedUnread:       {name: "slot_unread", text: "the slot of NODE on the LUN cannot be read, or not for long enough, so it is not known whether NODE writes it: check it with fencectl lun check, and try again"},
 	RefusedRestarts:     {name: "restarts", text: "NODE has said that its agent restarts, and may be back within timing.restartGrace: it runs, or it was switched off only now; try again after that"},
 
 	RefusedNoMajority: {name: "no_majority", text: "this node does not count a majority of the group: order it on a node that does"},
@@ -423,7 +429,7 @@ var refusals = [...]struct{ name, text, order string }{
 	RefusedDisobeyed:  {name: "not_obeyed", text: "NODE has not obeyed within " + orderLimit.String() + "; its agent may refuse orders (api.commands), be too old for them, or have a reason that its log names: " + byHand},
 }
 
-// String is the refusal's name in logs and metrics.
+// String returns the refusal's name in logs and metrics.
 func (r Refusal) String() string {
 	if r == 0 || int(r) >= len(refusals) {
 		return "none"
@@ -431,16 +437,16 @@ func (r Refusal) String() string {
 	return refusals[r].name
 }
 
-// Refused is why a word is not believed or an order fails, and what to do.
+// Refused is the reason why a report is not believed or an order fails, with advice for the operator.
 type Refused struct {
 	Why   Refusal
-	Order bool // it is an order
+	Order bool // the refused request was an order
 	Node  string
-	Boot  uint64 // the latest known one; 0: none is known
-	Other string // the member that it is about
+	Boot  uint64 // the latest known boot; 0: none is known
+	Other string // the other member that the reason is about
 }
 
-// Error says it in one line.
+// Error returns reason and advice in one line.
 func (e *Refused) Error() string {
 	if e.Why == 0 || int(e.Why) >= len(refusals) {
 		return "refused"

@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// servant is a core of five in good order that obeys orders: its boot is 100, and no LUN is there.
+// servant returns a healthy core of five that obeys orders: its boot is 100, and there is no LUN.
 func servant(t *testing.T) *Core {
 	t.Helper()
 	c := testCore(t, 5, func(cfg *Config) {
@@ -27,7 +27,8 @@ func orderTo(c *Core, victim int, boot uint64, by int) netgossip.Fact {
 	}
 }
 
-// serve passes time while all others answer, changed as the test wants it, and reports when the core condemned itself.
+// serve advances the clock while all others answer, with statements that change may modify, and returns when the core
+// condemned itself.
 func serve(c *Core, from, to boottime.Instant, change func(peer int, st *netgossip.Statement)) boottime.Instant {
 	full := roster.FullSet(5)
 	for at := from; at <= to; at += sec / 4 {
@@ -49,7 +50,7 @@ func serve(c *Core, from, to boottime.Instant, change func(peer int, st *netgoss
 	return 0
 }
 
-// by1 is an order of member 1 that this boot ends.
+// by1 adds an order of member 1 to end this boot.
 func by1(c *Core) func(int, *netgossip.Statement) {
 	return func(p int, st *netgossip.Statement) {
 		if p == 1 {
@@ -58,7 +59,7 @@ func by1(c *Core) func(int, *netgossip.Statement) {
 	}
 }
 
-// A node that is ordered to end says so, hears all others, and condemns its boot within about a second.
+// A node that gets an order announces it, hears all others, and condemns its boot within about a second.
 func TestOrderIsObeyed(t *testing.T) {
 	c := servant(t)
 	if at := serve(c, 10*sec, 20*sec, nil); at != 0 {
@@ -80,7 +81,7 @@ func TestOrderIsObeyed(t *testing.T) {
 	}
 }
 
-// Guards: what keeps a node from obeying.
+// Guards: the conditions under which a node does not obey.
 func TestOrderIsNotObeyed(t *testing.T) {
 	type statement = netgossip.Statement
 	everybody := func(f func(*Core, int, *statement)) func(*Core) func(int, *statement) {
@@ -114,11 +115,11 @@ func TestOrderIsNotObeyed(t *testing.T) {
 		"by one who starves":      first(func(_ *Core, st *statement) { st.Feeding = false }),
 		"by one who stops":        first(func(_ *Core, st *statement) { st.Stopping = true }),
 		"by one who is condemned": first(func(_ *Core, st *statement) { st.Sentence = time.Second }),
-		"by one who is condemned, and has outlived it": first(func(c *Core, st *statement) { st.Sentence, c.proof.peers[1].defied = time.Second, 101 }), // P5 bars it no more
+		"by one who is condemned, and has outlived it": first(func(c *Core, st *statement) { st.Sentence, c.proof.peers[1].defied = time.Second, 101 }), // P5 no longer bars it
 		"by one without majority":                      first(func(_ *Core, st *statement) { st.View = roster.SetOf(0, 1) }),
 		"by one who does not count this node":          first(func(_ *Core, st *statement) { st.View = roster.SetOf(1, 2, 3, 4) }),
 		"the others are too few":                       everybody(func(_ *Core, p int, st *statement) { st.View = roster.SetOf(0, 1, 2) }),
-		// Each of the other three has a majority without this node only by 4, which does not see it.
+		// Each of the other three has a majority without this node only because of 4, which does not see it.
 		"a majority of others rests on one whom this node does not count": everybody(func(_ *Core, p int, st *statement) {
 			if p == 4 {
 				st.Seen = roster.SetOf(1, 2, 3, 4)
@@ -173,7 +174,7 @@ func extreme(c *Core, better func(a, b uint64) bool) int {
 	return best
 }
 
-// Guard: the majority that remains does not rest on one whom this node does not count.
+// Guard: the remaining majority does not depend on a member that this node does not count.
 func TestOrderRestsOnWhomTheVictimCounts(t *testing.T) {
 	c := servant(t)
 	serve(c, 10*sec, 20*sec, nil)
@@ -191,7 +192,7 @@ func TestOrderRestsOnWhomTheVictimCounts(t *testing.T) {
 	}
 }
 
-// A member under maintenance lives, and counts for those who remain. So does one without a watchdog.
+// A member under maintenance is alive, and counts in the remaining majority. So does one without a watchdog.
 func TestOrderWithMembersUnderMaintenance(t *testing.T) {
 	c := servant(t)
 	serve(c, 10*sec, 20*sec, nil)
@@ -204,13 +205,13 @@ func TestOrderWithMembersUnderMaintenance(t *testing.T) {
 	}
 }
 
-// Guard: who has not answered since this node said that it is about to obey may be about to obey, too.
+// Guard: a member that has not answered since this node's announcement may be about to obey, too.
 func TestOrderWaitsForAll(t *testing.T) {
 	c := servant(t)
 	serve(c, 10*sec, 20*sec, nil)
 	full := roster.FullSet(5)
 	for at := 21 * sec; at < 24*sec; at += sec / 4 {
-		for p := 1; p < 4; p++ { // the last one has answered lately, and not since
+		for p := 1; p < 4; p++ { // the last one has answered lately, but not since the announcement
 			st := netgossip.Statement{Guard: killing, Feeding: true, View: full}
 			by1(c)(p, &st)
 			state(c, at, p, full, st)
@@ -223,8 +224,8 @@ func TestOrderWaitsForAll(t *testing.T) {
 	}
 }
 
-// Guard: O8. A step that is held up after it has decided to obey has not said so yet. What others have answered meanwhile is no
-// consent: they may have asked this node meanwhile, too, and have heard nothing of it.
+// Guard: O8. A step that is delayed after it has decided to obey has not announced it yet. Answers that arrive in the
+// meantime are not consent: the others may have asked this node in the same time, and have not heard the announcement.
 func TestConsentIsFromAfterTheWordIsOut(t *testing.T) {
 	c := servant(t)
 	serve(c, 10*sec, 20*sec, nil)
@@ -239,7 +240,7 @@ func TestConsentIsFromAfterTheWordIsOut(t *testing.T) {
 	if c.Step(21 * sec); c.proof.orders.taken != 21*sec {
 		t.Fatal("it is not about to obey")
 	}
-	answer(22 * sec) // to questions of other goroutines of this node
+	answer(22 * sec) // answers to questions of other goroutines of this node
 	back := 22*sec + 4*sec/10
 	if fx := c.Step(back); fx.Condemn > 0 || fx.Ask == nil || c.Step(back+sec/10).Condemn > 0 {
 		t.Errorf("condemned %v, asked %v", fx.Condemn, fx.Ask)
@@ -250,7 +251,7 @@ func TestConsentIsFromAfterTheWordIsOut(t *testing.T) {
 	}
 }
 
-// Guard: the victim asks for consent as soon as the answers count, and not before.
+// Guard: the victim asks for consent as soon as answers count, but not before.
 func TestConsentIsAskedForAtOnce(t *testing.T) {
 	c := servant(t)
 	serve(c, 10*sec, 20*sec, nil)
@@ -280,9 +281,9 @@ func TestQuestionsOfOneStepAreAllAsked(t *testing.T) {
 	}
 }
 
-// Guard: O1. A member is counted for answers that only confirm its latest statement, and for what others vouch, as in a group where
-// samples are asked. Its order stands no longer than MaxAge for that, also where a rival has kept this node waiting since all have
-// answered.
+// Guard: O1. A member may be counted because of answers that only confirm its latest statement, or because of a vouch,
+// as in a group with samples. Its order is still valid for no longer than MaxAge, even if a rival has kept this node
+// waiting since all have answered.
 func TestOldOrderIsNone(t *testing.T) {
 	for _, fresh := range []bool{true, false} {
 		c := servant(t)
@@ -317,7 +318,7 @@ func TestOldOrderIsNone(t *testing.T) {
 	}
 }
 
-// Guard: an order of which nothing is heard any more is none.
+// Guard: an order that is not repeated ends.
 func TestOrderEnds(t *testing.T) {
 	c := servant(t)
 	serve(c, 10*sec, 20*sec, nil)
@@ -330,7 +331,7 @@ func TestOrderEnds(t *testing.T) {
 	}
 }
 
-// Guards: each answer that the node which gives an order gets. What only a group can show is in integration/sim.
+// Guards: each answer to a request for an order. The cases that need a whole group are in integration/sim.
 func TestOrderIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before func(*Core)
@@ -375,7 +376,8 @@ func TestOrderIsRefused(t *testing.T) {
 	}
 }
 
-// Guard: an order is given for as long as it stands, ends when that boot says that it is condemned, and is not told by others.
+// Guard: an order is given until its limit, ends when the boot announces that it is condemned, and is not passed on by
+// others.
 func TestOrderIsGiven(t *testing.T) {
 	c := servant(t)
 	serve(c, 10*sec, 20*sec, nil)

@@ -14,14 +14,14 @@ var (
 	ErrNoWayOut = errors.New("nowayout is set: the driver cannot be disarmed, only fed")
 	// ErrBusy says that another process holds the watchdog.
 	ErrBusy = errors.New("held by another process")
-	// ErrCondemned says that a countdown runs which an agent before this one has shortened for good.
+	// ErrCondemned says that an earlier agent has shortened the running countdown for good.
 	ErrCondemned = errors.New("this boot has announced its self-fence: its watchdog counts down, and nothing may open it")
 	// ErrRefused says that the driver ignored a timeout: the earlier countdown goes on.
 	ErrRefused = errors.New("the driver refused the timeout")
 )
 
-// StillArmedError is the failure of an Arm that could not be undone: the countdown runs, and
-// the device has to be fed on.
+// StillArmedError is the failure of an Arm that could not be undone: the countdown runs, and the device still has to be
+// fed.
 type StillArmedError struct {
 	Cause  error // why arming failed
 	Disarm error // why it could not be undone
@@ -32,7 +32,7 @@ func (e *StillArmedError) Error() string {
 	return fmt.Sprintf("%v; and it could not be disarmed again (%v): the node WILL reset as soon as it is no longer fed", e.Cause, e.Disarm)
 }
 
-// Unwrap gives errors.Is and errors.As both causes.
+// Unwrap returns both causes, for errors.Is and errors.As.
 func (e *StillArmedError) Unwrap() []error { return []error{e.Cause, e.Disarm} }
 
 // StillArmed reports whether a failed Arm left the countdown running.
@@ -41,37 +41,38 @@ func StillArmed(err error) bool {
 	return errors.As(err, &still)
 }
 
-// Driver is what is known of a watchdog before it is armed.
+// Driver holds what is known of a watchdog before it is armed.
 type Driver struct {
-	Identity string   // what the driver calls itself, e.g. "Software Watchdog"; empty: unknown
+	Identity string   // the name that the driver reports, e.g. "Software Watchdog"; empty: unknown
 	Measured Measured // on this machine
 }
 
-// Measured is what was seen when watchdogs of this driver were left to reset this machine. The zero value: nobody has
-// tried.
+// Measured holds the results of tests in which watchdogs of this driver were left to reset this machine. The zero
+// value: there was no test.
 type Measured struct {
-	Fired bool // one was seen to fire
-	// By how much, and how many times as late as its driver is known to be, one has fired at the latest. 0: no later.
+	Fired bool // a watchdog was observed to fire
+	// The greatest measured delay, in two forms: as an offset, and as a multiple of the latest firing time that is
+	// known for the driver. 0: no delay.
 	Offset time.Duration
 	Factor float64
-	// Failed says that one did not fire, and that none has fired in time since.
+	// Failed says that a watchdog did not fire, and that no later test saw one fire in time.
 	Failed bool
 	// Unproven says that the operator wants to see one fire before it is used, and that nobody has with this firmware.
 	Unproven bool
 }
 
-// Info is what a watchdog driver said about itself when it was armed.
+// Info holds what a watchdog's driver reported when the watchdog was armed.
 type Info struct {
 	Driver
-	Timeout     time.Duration // read back with WDIOC_GETTIMEOUT; this, not the wish, enters the time budget
-	Pretimeout  time.Duration // this long before the end the driver warns by an interrupt, which may take the node down; 0: not at all
+	Timeout     time.Duration // read back with WDIOC_GETTIMEOUT; this value, not the configured one, enters the time budget
+	Pretimeout  time.Duration // how long before the end the driver raises an interrupt, which may take the node down; 0: it raises none
 	NoWayOut    bool          // magic close is ignored: disarming is impossible
 	MagicClose  bool          // the driver honours 'V'
-	BootFencing bool          // GETBOOTSTATUS: this boot follows a watchdog reset
+	BootFencing bool          // WDIOC_GETBOOTSTATUS: this boot follows a watchdog reset
 }
 
-// Device is a watchdog. Arming and feeding belong to the feeder's goroutine alone.
-// Implementations: wdt.Device (/dev/watchdog), wdt.None and watchdogtest.Device.
+// Device is a watchdog. Only the feeder's goroutine arms and feeds it. Implementations: wdt.Device (/dev/watchdog),
+// wdt.None and watchdogtest.Device.
 type Device interface {
 	// Arm opens the device, sets the timeout and reads it back. After an error the device
 	// is not armed, or the error is a *StillArmedError.
@@ -81,72 +82,75 @@ type Device interface {
 	// Disarm writes the magic character and closes. It is for planned stops only;
 	// an error path never calls it.
 	Disarm() error
-	// Shorten sets the timeout of the countdown that runs and reads it back. The result is the timeout that the driver
-	// reports; no more time than that is left. ErrRefused says that nothing has changed. Any other error means that
-	// neither the timeout nor the time left is known: the countdown may have restarted, and it runs on.
+	// Shorten sets the timeout of the running countdown and reads it back. It returns the timeout that the driver
+	// reports; at most that much time is left. ErrRefused means that nothing has changed. Any other error means that
+	// neither the timeout nor the time left is known: the countdown runs on, and may have restarted.
 	Shorten(timeout time.Duration) (time.Duration, error)
 }
 
 // MaxSentence and SentenceBound are those of netgossip, for the adapters of a device.
 const MaxSentence = netgossip.MaxSentence
 
-// SentenceBound is how long a boot can last after its watchdog was set to that timeout, see netgossip.
+// SentenceBound returns how long a boot can last after its watchdog has been set to that timeout, see netgossip.
 func SentenceBound(timeout time.Duration) time.Duration { return netgossip.SentenceBound(timeout) }
 
-// Countdown is what the kernel counts down.
+// Countdown describes the kernel's present countdown.
 type Countdown struct {
 	Running bool
 	Timeout time.Duration
 }
 
-// Condemns reports whether the countdown says that this boot is condemned; ordinary is the timeout of an ordinary
+// Condemns reports whether the countdown shows that this boot is condemned; ordinary is the timeout of an ordinary
 // countdown.
 func (c Countdown) Condemns(ordinary time.Duration) bool {
 	return c.Running && c.Timeout <= MaxSentence && ordinary > MaxSentence
 }
 
-// Looker is a Device that can say what the kernel counts down, without being opened. known is false if it cannot.
+// Looker is a Device that can report the kernel's countdown without being opened. known is false if it cannot.
 type Looker interface {
 	Look() (c Countdown, known bool)
 }
 
-// late are the drivers that are known to fire later than the timeout that was set and read back; latest is how long
-// after the last feed they fire at the latest. Measured values are from QEMU 7.2 with Linux 6.1 and 6.12.
+// late lists the drivers that are known to fire later than the timeout that was set and read back. latest returns the
+// longest time from the last feed to the reset. Measured values are from QEMU 7.2 with Linux 6.1 and 6.12.
 //
-// A driver that is not in the table is taken at its word. No driver is assumed to fire earlier than what was set. How a
-// board counts can only be measured on that board: fencectl watchdog test says what was seen.
+// For a driver that is not in the table, the timeout that it reports is taken as correct. No driver is assumed to fire
+// earlier than the timeout that was set. The behaviour of a board can only be measured on that board: fencectl watchdog
+// test reports the result.
 var late = map[string]struct {
 	latest func(timeout time.Duration) time.Duration
-	least  time.Duration // it takes no shorter timeout, and sysfs does not say so
+	least  time.Duration // the shortest timeout that the driver accepts, which sysfs does not show
 }{
-	// The TCO timer of Intel's chipsets counts down twice: at the end of the first round it raises an SMI, at the end
-	// of the second it resets. If the firmware handles the SMI, or has it off, the machine may be reset after the first
-	// round. Linux 5.14 halved the programmed value to make up for that, which was taken back because other boards
-	// fired too early. Set to 3, 4, 5, 10 and 30 s, QEMU's q35 fires after 6.0, 7.2, 9.6, 19.2 and 60.0 s.
+	// The TCO timer of Intel's chipsets counts down twice: at the end of the first countdown it raises an SMI, at the
+	// end of the second it resets the machine. Depending on the firmware's handling of the SMI, the machine may be
+	// reset after the first countdown. Linux 5.14 halved the programmed value to compensate; this was reverted because
+	// other boards fired too early. Set to 3, 4, 5, 10 and 30 s, QEMU's q35 fires after 6.0, 7.2, 9.6, 19.2 and 60.0 s.
 	"iTCO_wdt": {func(timeout time.Duration) time.Duration { return 2 * timeout }, 3 * time.Second},
-	// This driver counts even seconds only, but reports the timeout that was asked for: 9 s are 10.0, 15 s are 16.0.
+	// This driver counts only even seconds, but reports the timeout that was requested: set to 9 s it fires after 10.0
+	// s, set to 15 s after 16.0 s.
 	"IB700 WDT": {latest: func(timeout time.Duration) time.Duration {
 		const step = 2 * time.Second
 		return (timeout + step - 1) / step * step
 	}},
-	// This driver counts a clock of 33 MHz in steps of a power of two: 60 s are 60.4. That is more than rounding only
-	// where the timeout is long.
+	// This driver counts a 33 MHz clock in steps of a power of two: set to 60 s it fires after 60.4 s. The difference
+	// matters only for long timeouts.
 	"i6300ESB timer": {latest: func(timeout time.Duration) time.Duration { return timeout + timeout*7/1000 }},
 }
 
-// granted is how late every driver may be, here as in the bound of a sentence: smaller delays are ignored.
+// granted is the delay that every driver is allowed, as in the bound of a sentence: smaller delays are ignored.
 const granted = 500 * time.Millisecond
 
-// Late reports whether a watchdog that fired that long after its last feed was later than every driver may be.
+// Late reports whether a watchdog that fired that long after its last feed exceeded the delay that every driver is
+// allowed.
 func Late(timeout, fired time.Duration) bool { return fired-timeout > granted }
 
-// Latest is how long after its last feed a watchdog with this timeout fires at the latest: by what its driver calls
-// itself, and by how late it was on this machine, whichever is later. The earliest is the timeout itself, which feeding
-// uses.
+// Latest returns the longest time from the last feed until a watchdog with this timeout fires. It is the later of two
+// values: the known one for the driver's name, and the one measured on this machine. The earliest time is the timeout
+// itself, which feeding uses.
 //
-// Invariant: no measurement makes it earlier than the table does. One reset shows how late a watchdog may be, not how
-// early it always is. A delay counts as a factor and as an offset, whichever is more, since one reset does not show
-// which of the two it is.
+// Invariant: no measurement makes the result earlier than the table's. One reset shows how late a watchdog may be, but
+// does not bound all later resets. A delay is applied both as a factor and as an offset, and the later result counts,
+// because one reset does not show which of the two it is.
 func (d Driver) Latest(timeout time.Duration) time.Duration {
 	known := d.known(timeout)
 	latest := max(known, known+d.Measured.Offset, time.Duration(float64(known)*d.Measured.Factor))
@@ -156,7 +160,7 @@ func (d Driver) Latest(timeout time.Duration) time.Duration {
 	return timeout
 }
 
-// known is Latest by what the driver calls itself alone.
+// known is Latest by the driver's name alone, without measurements.
 func (d Driver) known(timeout time.Duration) time.Duration {
 	if f := late[d.Identity].latest; f != nil {
 		return f(timeout)
@@ -164,10 +168,10 @@ func (d Driver) known(timeout time.Duration) time.Duration {
 	return timeout
 }
 
-// LongestTimeout is the longest timeout of a watchdog that a configuration may have.
+// LongestTimeout is the longest watchdog timeout that a configuration may have.
 const LongestTimeout = time.Hour
 
-// LatestOfAny is the longest Latest of all known drivers, for a node whose driver is not known.
+// LatestOfAny returns the longest Latest of all known drivers, for a node whose driver is not known.
 func LatestOfAny(timeout time.Duration) time.Duration {
 	latest := timeout
 	for identity := range late {
@@ -176,13 +180,14 @@ func LatestOfAny(timeout time.Duration) time.Duration {
 	return latest
 }
 
-// shortest is Latest for the countdown of a sentence: a driver that does not take so short a timeout is asked for the next longer one.
+// shortest is Latest for the countdown of a sentence. If the driver does not accept so short a timeout, the shortest
+// one that it accepts is used.
 func (d Driver) shortest(timeout time.Duration) time.Duration {
 	return d.Latest(max(timeout, late[d.Identity].least))
 }
 
-// Latest is the latest firing time for the driver with the timeout that was read back; 0: unknown.
+// Latest returns the latest firing time of the driver for the timeout that was read back; 0: unknown.
 func (i *Info) Latest() time.Duration { return i.Driver.Latest(i.Timeout) }
 
-// Named is a Device that knows its driver before it is armed. The zero Driver: it does not.
+// Named is a Device that may know its driver before it is armed. The zero Driver: it does not know it.
 type Named interface{ Known() Driver }

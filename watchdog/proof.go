@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// step finds who is dead, given what this node lives by now.
+// step finds the dead nodes, given the grounds on which this node may live now.
 func (v *Prover) step(now boottime.Instant, in proverInput) *proverOutput {
 	v.in, v.out = in, proverOutput{Wake: boottime.Never}
 	if in.Gap {
@@ -23,7 +23,7 @@ func (v *Prover) step(now boottime.Instant, in proverInput) *proverOutput {
 	return &v.out
 }
 
-// follow takes what the networks and the LUN say of the peers, and renews this node's claims.
+// follow evaluates what the networks and the LUN show of the peers, and renews this node's claims.
 func (v *Prover) follow(now boottime.Instant, seen roster.Set) {
 	v.strangers, v.waits = roster.Set{}, false
 	for p := range v.peers {
@@ -47,9 +47,9 @@ func (v *Prover) follow(now boottime.Instant, seen roster.Set) {
 		if seen.Has(p) {
 			w.unseen = now
 		} else {
-			// A sighting is dated by when the packet was made. The argument of Prover does without sightings: all that
-			// they hold up is the proof about a node that is still heard because its guard failed.
-			w.unseen = max(w.unseen, v.merger.Sighted(p)) // one way only: no contact, but a sign of life
+			// A sighting is dated by when the packet was created. The argument of Prover does not need sightings: they
+			// only delay the proof about a node that is still heard because its guard failed.
+			w.unseen = max(w.unseen, v.merger.Sighted(p)) // in one direction only: not contact, but a sign of life
 		}
 		if w.unseen > w.death.At {
 			v.fenced.Remove(p)
@@ -65,8 +65,8 @@ func (v *Prover) follow(now boottime.Instant, seen roster.Set) {
 
 // contradict withdraws the death of the latest boot if that boot has answered since. A sentence has its own rule (P9).
 //
-// Invariant: a death that was contradicted is none, and stays none. If that boot is lost again, it may be running, and
-// has to be proven dead again: by a slot that it has written since, or from outside. Not by time: its watchdog has not
+// Invariant: a death that was contradicted is withdrawn for good. If that boot is lost again, it may be running, and
+// has to be proven dead again: by its slot, or from outside. Time does not prove it any more: its watchdog has not
 // fired.
 func (v *Prover) contradict(p int, lived boottime.Instant) {
 	w := &v.peers[p]
@@ -83,7 +83,7 @@ func (v *Prover) contradict(p int, lived boottime.Instant) {
 	v.fenced.Remove(p)
 }
 
-// missed is how long this node has lived and not seen a peer.
+// missed is how long this node has lived without seeing a peer.
 func (v *Prover) missed(now boottime.Instant, w *witness) time.Duration {
 	return now.Sub(max(w.unseen, v.alone))
 }
@@ -104,13 +104,13 @@ func (v *Prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
 	}
 	switch {
 	case st.Boot == w.death.Boot && w.death.Proof == ProofBoot, (w.twins || w.returned > 0) && st.Boot == w.former:
-		// A boot that has ended does not come back: two machines answer as one, so neither's boot proves the end of
-		// the other's.
+		// A boot that has ended does not come back. So two machines answer under one name, and neither's boot proves
+		// the end of the other's.
 		w.twins, w.death, w.returned = true, Death{}, 0
-	case w.death.Proof == ProofBoot && w.death.Boot == w.boot: // its slot has shown that
+	case w.death.Proof == ProofBoot && w.death.Boot == w.boot: // its slot has shown that this boot ended
 		w.twins = false
 	case w.elsewhere(st.Machine), w.outlived(now, st.Stated):
-		v.strangers.Add(p) // what was met before may be running
+		v.strangers.Add(p) // the machine that was met before may still be running
 		w.twins, w.returned = false, 0
 	case w.boot != 0:
 		w.twins, w.returned = false, now
@@ -129,24 +129,24 @@ func (w *witness) elsewhere(machine uint64) bool {
 const clockSlack = time.Second
 
 // outlived reports whether another boot, of that age, had begun while the latest boot that was met still answered. A
-// kernel does not boot while the one before still runs. So the other is no boot of a kernel (some container runtimes
-// make up a boot id for each start of a container, which leaves the kernel and its watchdog as they were), or it is on
-// another machine. An age of 0 is not known, and is the least.
+// kernel does not boot while the one before still runs. So the other boot id is not that of a kernel boot, or it is
+// from another machine. (Some container runtimes create a boot id for each start of a container; the kernel and its
+// watchdog run on.) An age of 0 means that the age is not known.
 func (w *witness) outlived(now boottime.Instant, age boottime.Instant) bool {
 	return w.boot != 0 && w.lived-boottime.Instant(clockSlack) > now-age
 }
 
-// endOfFormer proves that the boot before the latest one has ended. Another boot that answers is not enough where the
-// slot of the former may still be written: the copy of a machine answers as well, and leaves the original running. So
-// one of these is needed, whichever comes first:
+// endOfFormer proves that the boot before the latest one has ended. That another boot answers is not enough while the
+// former boot may still write the slot: the copy of a machine also answers, and the original still runs. One of these
+// is needed:
 //
-//   - the latest boot has the slot. It took the slot only after nobody had written it for a while;
+//   - the latest boot has the slot. It took the slot only after no agent had written it for a while;
 //   - since the latest boot was met, the slot has not changed for as long as a writer may pause, or it did not belong
-//     to the former. A node that is back and has lost the LUN writes nothing;
-//   - this node cannot read the slot. It then decides like a node without a LUN, but gives an original that is in
+//     to the former boot. This covers a node that is back but has lost the LUN: it writes nothing;
+//   - this node cannot read the slot. It then decides like a node without a LUN, but first gives an original that is in
 //     contact the time to answer.
 //
-// While the slot is written, the proof goes on waiting: two machines run.
+// While the slot is written, the proof waits: two machines run.
 func (v *Prover) endOfFormer(now boottime.Instant, p int) {
 	w := &v.peers[p]
 	if v.slots != nil {
@@ -164,10 +164,11 @@ func (v *Prover) endOfFormer(now boottime.Instant, p int) {
 	w.death, w.returned = Death{Proof: ProofBoot, Boot: w.former, At: now}, 0
 }
 
-// look finds in the slot of an unheard peer that the peer has booted again. A record of another boot proves that only
-// if it was made after a record of the incarnation in question. Otherwise it may be from an older boot, whose record
-// can reappear when a write lands late, or when the only device that had stored it comes back. The sequences of a slot
-// that is still being claimed prove nothing: only those of an active slot are greater than all earlier ones.
+// look checks whether the slot of an unheard peer shows that the peer has booted again. A record of another boot proves
+// that only if it was written after a record of the incarnation in question. Otherwise it may be from an older boot:
+// such a record can reappear if a write completes late, or if the only device that had stored it comes back. The
+// sequences of a slot that is still being claimed prove nothing: only the sequences of an active slot are greater than
+// all earlier ones.
 func (v *Prover) look(now boottime.Instant, p int, rec *diskquorum.Slot) {
 	w := &v.peers[p]
 	switch {
@@ -195,7 +196,7 @@ func (v *Prover) conclude(now boottime.Instant) {
 	case !in.Won:
 		v.grantSince = 0
 	case v.grantSince == 0 || now >= v.grantUntil:
-		v.grantSince = now // it is not known to have been in force in between
+		v.grantSince = now // it may not have been in force in between
 	}
 	v.grantUntil = in.Until
 	if !v.lists.settled() || !in.Majority && !in.Granted {
@@ -208,7 +209,7 @@ func (v *Prover) conclude(now boottime.Instant) {
 			claimed = claimed.Union(st.Lost)
 		}
 	}
-	var open roster.Set // their deaths only lack the claims of others
+	var open roster.Set // only the claims of other members are missing for these deaths
 	for p := range claimed.Minus(v.fenced.Minus(v.handedOn())).Minus(in.View.Seen).All() {
 		if p == v.roster.Self || p >= len(v.peers) || !v.admissible(now, p) {
 			continue
@@ -228,26 +229,26 @@ func (v *Prover) conclude(now boottime.Instant) {
 	v.inquire(now, open)
 }
 
-// handedOn are the fenced nodes whose death this node has not found itself.
+// handedOn returns the fenced nodes whose death this node has not found itself.
 //
-// Invariant: such a death never stands in the way of a proof. For a controller an operator's confirmation is a single
-// voice; it should also hear of the death from agents that have found it.
+// Invariant: such a death never prevents a proof. For a controller an operator's confirmation counts as a single
+// reporter; the agents that find the death themselves should report it to the controller, too.
 func (v *Prover) handedOn() (set roster.Set) {
 	for p := range v.fenced.All() {
 		w := &v.peers[p]
-		put(&set, p, w.death.handedOn() && w.death.Boot == w.boot) // else time would prove, in its place, a death without a known boot
+		put(&set, p, w.death.handedOn() && w.death.Boot == w.boot) // otherwise the proof by time would replace it with a death whose boot is not known
 	}
 	return set
 }
 
-// admissible reports that nothing this node knows itself speaks against a peer's death.
+// admissible reports whether nothing that this node knows itself contradicts a peer's death.
 func (v *Prover) admissible(now boottime.Instant, p int) bool {
 	w := &v.peers[p]
 	return (w.statement == nil || kills(w.statement)) && !w.unmet() && w.fires() && (max(w.unseen, v.alone) == 0 || v.missed(now, w) >= ProofDelay)
 }
 
-// excludedBy reports that a peer outside the granted half has had the time to die, by what it said
-// last and by what its slot says.
+// excludedBy reports whether a peer outside the granted half must be dead by now, according to the horizon in its last
+// statement and the one in its slot.
 func (v *Prover) excludedBy(now boottime.Instant, p int) bool {
 	bySlot, agrees := v.slotHorizon(p)
 	return agrees && v.excluded(now, p, bySlot)
@@ -264,10 +265,10 @@ func (v *Prover) excluded(now boottime.Instant, p int, bySlot time.Duration) boo
 	return now.Sub(v.grantSince) >= need && v.missed(now, w) >= need
 }
 
-// slotHorizon is the horizon in a peer's slot. A peer writes there before it disarms under a grant of the LUN, so the
-// slot must not say that its guard was given up. Its agent may have been started with other times since the peer was
-// last heard; the slot shows that too, because the token that a grant names has to be there. Any other tie-breaker
-// waits for such times itself (for the Lease: K7).
+// slotHorizon returns the horizon in a peer's slot; agrees is false if the slot does not confirm the guard. Before a
+// peer disarms under a grant of the LUN, it writes to its slot that it gives up its guard. Its agent may also have been
+// restarted with other times since the peer was last heard. The slot shows those times, because the token that a grant
+// names must be in the slot. Any other tie-breaker waits for such times itself (for the Lease: K7).
 func (v *Prover) slotHorizon(p int) (h time.Duration, agrees bool) {
 	if !v.in.BySlots {
 		return 0, true
@@ -286,9 +287,9 @@ func (v *Prover) guardedBySlot(p int, rec *diskquorum.Slot) bool {
 	return rec.State == diskquorum.SlotActive && rec.Statement.Boot == v.peers[p].boot && rec.Statement.Guard.Kills()
 }
 
-// doubt begins all claims again, as if every peer had been seen at now. It is for the moment when the list of members
-// changes: a claim must cover a time in which one list was in force; otherwise the majorities of the argument above
-// need not share a member.
+// doubt starts all claims again, as if every peer had been seen at now. It is called when the list of members changes:
+// a claim must cover a time in which one list was in force. Otherwise the majorities in the argument of Prover need not
+// share a member.
 func (v *Prover) doubt(now boottime.Instant) {
 	for p := range v.peers {
 		v.peers[p].unseen = max(v.peers[p].unseen, now)
@@ -296,14 +297,14 @@ func (v *Prover) doubt(now boottime.Instant) {
 	v.lost, v.grantSince = roster.Set{}, 0
 }
 
-// After doubtGuards a peer is only taken for guarded if it says so after now, or is one of those to keep.
+// After doubtGuards, a peer counts as guarded only if it states its guard again after now, or if it is in keep.
 func (v *Prover) doubtGuards(now boottime.Instant, keep roster.Set) {
 	v.doubted, v.carried = now, keep
 	v.guarded = v.guarded.And(keep)
 }
 
-// sight takes the members that the LUN shows. A claim of a death begins again with each sighting, on the LUN as on a
-// network.
+// sight records the members that the LUN shows. A sighting on the LUN, like one on a network, starts this node's claim
+// of that member's death again.
 func (v *Prover) sight(now boottime.Instant, heard roster.Set, words []diskquorum.Voice) {
 	for p := range heard.All() {
 		w := &v.peers[p]
@@ -318,12 +319,12 @@ func (v *Prover) sight(now boottime.Instant, heard roster.Set, words []diskquoru
 	}
 }
 
-// Fresh claims are claims in statements that are proven for an instant not older than claimAge. settle is how far a
-// statement may lag behind the step that made it, or how late an answer may arrive that was made before it. Both are
-// part of the time that a claim covers.
+// A claim is fresh if its statement is proven for an instant no older than claimAge. settle bounds two delays: how far
+// a statement may lag behind the step that made it, and how late an answer from before that step may arrive. Both
+// constants are part of the time that a claim covers.
 //
-// Neither depends on the size of the group: in a large one most statements are older, and
-// a node that lacks claims asks for them (inquiry).
+// Neither constant depends on the size of the group. In a large group most statements are older, and a node that lacks
+// claims asks for them (inquiry).
 const (
 	claimAge = 5 * time.Second
 	settle   = 2 * time.Second
@@ -332,8 +333,8 @@ const (
 // ProofDelay is how much longer than the victim's horizon a proof by time takes, without the inquiry.
 const ProofDelay = claimAge + settle
 
-// fresh reports whether the claims of a statement count. They do not while the peer also uses another list: it has not
-// yet begun its claims again (see doubt) since it used that one.
+// fresh reports whether the claims of a statement count. They do not count while the peer also uses another list: the
+// peer starts its claims again (see doubt) only when it has left that list.
 func (v *Prover) fresh(st *netgossip.Statement) bool {
 	stands := st.Stands()
 	return goesBy(&stands, v.lists.base())
@@ -353,7 +354,7 @@ func (v *Prover) claims(now boottime.Instant, p int) int {
 	return n
 }
 
-// claimants are the counted members that freshly claim the death of one of these peers.
+// claimants returns the counted members that have a fresh claim of the death of one of these peers.
 func (v *Prover) claimants(now boottime.Instant, of roster.Set) (by roster.Set) {
 	for m, st := range v.words(now, claimAge) {
 		if st.Lost.Intersects(of) && v.fresh(st) {
@@ -363,23 +364,23 @@ func (v *Prover) claimants(now boottime.Instant, of roster.Set) (by roster.Set) 
 	return by
 }
 
-// inquiry asks for the claims that a proof lacks, in rounds. In a large group the statements of most
-// members are minutes old, and claims of different moments do not add up.
+// inquiry asks, in rounds, for the claims that a proof lacks. In a large group the statements of most members are
+// minutes old, and old claims do not count.
 //
-// A round asks each counted member once whose latest statement is too old or makes no such claim. It asks on one
-// network, and the next round on another. The answer is a statement like any other: first hand, to a question of this
-// node, and dated by when that was asked. So the inquiry makes nothing believed that is not believed without it. It
-// only affects time and traffic:
+// A round asks each counted member whose latest statement is too old or does not claim the death. It asks each of them
+// once, on one network; the next round uses another network. The answer is an ordinary statement: it comes from the
+// member itself and is dated by the moment of the question. So the inquiry adds no new kind of evidence. It only
+// affects time and traffic:
 //
-//   - A node does not ask if it does not claim the death itself, could not prove it by the claims, or has proven it. A
-//     group at rest asks nothing.
-//   - The first round waits inquiryDelay for the others to notice as much. The next begins no sooner than inquiryPause
-//     after the first, and each pause is twice as long as the one before, up to inquirySlowest: where most members
-//     still see the victim, the claims never come. Another victim, or a member that had not claimed before, makes the
-//     rounds begin again, but not before inquiryPause is over: a victim that most members have seen until now is
-//     claimed by all of them within seconds.
+//   - A node asks only if it claims the death itself, could prove it with the missing claims, and has not proven it
+//     yet. A group at rest asks nothing.
+//   - The first round waits inquiryDelay, so that the others can notice the death, too. The second round begins no
+//     sooner than inquiryPause after the first. Each pause is twice as long as the one before, up to inquirySlowest: if
+//     most members still see the victim, the claims never come. Another victim, or the first claim of another member,
+//     starts the rounds again once inquiryPause is over: when most members stop seeing a victim, all of them claim its
+//     death within seconds.
 //   - A round takes as long as a sweep (Params.RoundTime): half of claimAge, or a little more in groups whose evidence
-//     lasts longer than by default. What is left of a round then waits for the next one.
+//     lasts longer than the default. Questions that a round has not sent by then wait for the next round.
 type inquiry struct {
 	about roster.Set       // the victims of the present rounds
 	heard roster.Set       // the members that have claimed one of them
@@ -400,7 +401,7 @@ func (v *Prover) inquire(now boottime.Instant, open roster.Set) {
 	if open.IsEmpty() {
 		if !q.about.IsEmpty() {
 			q.about, q.heard = roster.Set{}, roster.Set{}
-			v.out.Ask = v.merger.Ways(now, roster.Set{}, q.turn) // members that were not asked yet need not be
+			v.out.Ask = v.merger.Ways(now, roster.Set{}, q.turn) // the remaining questions are not needed any more
 		}
 		return
 	}
@@ -433,8 +434,8 @@ func (v *Prover) inquire(now boottime.Instant, open roster.Set) {
 	v.out.Wake = min(v.out.Wake, q.next)
 }
 
-// ProvenIn returns how long it takes until this node itself claims an unseen peer's death. ok is false if time proves
-// nothing: the peer is seen, was never met, was not guarded, or this node already knows its death.
+// ProvenIn returns the time until this node itself claims an unseen peer's death. ok is false if time proves nothing:
+// the peer is seen, was never met, was not guarded, or this node has already found its death.
 func (v *Prover) ProvenIn(now boottime.Instant, p int) (d time.Duration, ok bool) {
 	w := &v.peers[p]
 	if w.unseen == 0 || v.in.View.Seen.Has(p) || !v.guarded.Has(p) || v.fenced.Has(p) && !w.death.handedOn() {

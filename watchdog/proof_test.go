@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// testHorizon is of the peers' guards, testClaim the time after which a lost peer is claimed.
+// testHorizon is the horizon of the peers' guards, testClaim the time after which a lost peer is claimed.
 const testHorizon = 30 * time.Second
 
 var (
@@ -18,8 +18,8 @@ var (
 	testClaim = testHorizon + ProofDelay
 )
 
-// mourners is a core of five nodes, this one the first, that all saw each other at 10 s; the
-// last one had the given guard and is not heard of again.
+// mourners returns the first core of five nodes that all saw each other at 10 s; the last node had the given guard and
+// is not heard again.
 func mourners(t *testing.T, last netgossip.Statement, change func(*Config)) *Core {
 	t.Helper()
 	c := testCore(t, 5, change)
@@ -31,8 +31,8 @@ func mourners(t *testing.T, last netgossip.Statement, change func(*Config)) *Cor
 	return c
 }
 
-// mourn steps the core once a second from from up to and including to, while peers answer
-// and claim the lost; it reports when the last node was first fenced, zero if never.
+// mourn steps the core once a second from from up to and including to, while peers answer and claim the lost; it
+// returns when the last node was first fenced, zero if never.
 func mourn(c *Core, from, to time.Duration, lost roster.Set, peers ...int) time.Duration {
 	for d := from; d <= to; d += time.Second {
 		at := boottime.Instant(d)
@@ -46,8 +46,8 @@ func mourn(c *Core, from, to time.Duration, lost roster.Set, peers ...int) time.
 	return 0
 }
 
-// Guard: a death that was contradicted is none, also when the boot that has contradicted it is lost again. Its watchdog was
-// seen not to fire: time proves nothing of that boot any more (L9).
+// Guard: a death that was contradicted stays withdrawn, even if the boot that has contradicted it is lost again. Its
+// watchdog was observed not to fire: time proves nothing about that boot any more (L9).
 func TestContradictedDeathIsNone(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	at := mourn(c, 11*time.Second, 2*time.Minute, roster.SetOf(4), 1, 2, 3)
@@ -66,7 +66,7 @@ func TestContradictedDeathIsNone(t *testing.T) {
 	if again := mourn(c, lost+time.Second, lost+3*took, roster.SetOf(4), 1, 2, 3); again != 0 || c.proof.Of(4) != (Death{}) {
 		t.Errorf("lost again at %v, called dead at %v by a watchdog that was seen not to fire: %+v", lost, again, c.proof.Of(4))
 	}
-	// The next boot is another matter: its watchdog may be another one, or mended.
+	// This does not apply to the next boot: its watchdog may be another one, or repaired.
 	next := lost + 4*took
 	tell(c, boottime.Instant(next), 4, netgossip.Statement{Boot: 999, Guard: killing})
 	if again := mourn(c, next, next+2*took, roster.SetOf(4), 1, 2, 3); again == 0 || c.proof.Of(4).Proof != ProofTime || c.proof.Of(4).Boot != 999 {
@@ -74,7 +74,7 @@ func TestContradictedDeathIsNone(t *testing.T) {
 	}
 }
 
-// Guard: so does a word of that boot on the LUN, and one of another boot does not.
+// Guard: a block of that boot on the LUN also contradicts its death, but a block of another boot does not.
 func TestWordOnTheLUNContradictsADeath(t *testing.T) {
 	for boot, contradicts := range map[uint64]bool{104: true, 999: false} {
 		c := mourners(t, netgossip.Statement{Guard: killing}, nil)
@@ -88,7 +88,8 @@ func TestWordOnTheLUNContradictsADeath(t *testing.T) {
 	}
 }
 
-// Guard: a slot that another boot has written before the first one answered again does not end that one once more.
+// Guard: a slot that another boot has written before the first boot answered again does not prove the end of the first
+// boot again.
 func TestSlotFromBeforeAContradiction(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	slot := diskquorum.Slot{State: diskquorum.SlotActive, Sequence: 5, Statement: netgossip.Statement{Boot: 104}}
@@ -106,7 +107,7 @@ func TestSlotFromBeforeAContradiction(t *testing.T) {
 	}
 }
 
-// lastSeen is when the evidence of 10 s has run out.
+// lastSeen is when the evidence of 10 s runs out.
 const lastSeen = 14 * time.Second
 
 func TestDeathByTime(t *testing.T) {
@@ -145,8 +146,8 @@ func TestDeathByTime(t *testing.T) {
 			if !tc.proven {
 				return
 			}
-			// The last step with the node among the seen was at 13 s. Where this node's claim is needed it is
-			// the last one, where not, the node must not have been met for as long as a claim is fresh.
+			// The last step with the node among the seen was at 13 s. If this node's claim is needed, it is the last
+			// one; if not, the node must not have been met for as long as a claim is fresh.
 			want := lastSeen - time.Second + testClaim
 			if len(tc.peers) > 2 {
 				want -= testHorizon
@@ -161,7 +162,7 @@ func TestDeathByTime(t *testing.T) {
 	}
 }
 
-// Guard: a sign of life, if only one way, restarts the clock.
+// Guard: a sign of life, even in one direction only, restarts the clock.
 func TestOneWaySightRestartsTheClock(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	mourn(c, 11*time.Second, 40*time.Second, nobody, 1, 2, 3)
@@ -182,7 +183,7 @@ func TestOneWaySightRestartsTheClock(t *testing.T) {
 	}
 }
 
-// Guard: a claim is worth nothing when it is old, since its author may have met the node since.
+// Guard: an old claim does not count, since its author may have met the node later.
 func TestOldClaimsDoNotCount(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, func(c *Config) { c.MaxAge = time.Minute })
 	tell(c, 110*sec, 1, netgossip.Statement{Guard: killing, Lost: roster.SetOf(4)})
@@ -193,8 +194,7 @@ func TestOldClaimsDoNotCount(t *testing.T) {
 	}
 }
 
-// Guard: a node that has met the node lately, or knows that it gave up its guard, does not
-// believe the others' claims.
+// Guard: a node that has met the victim lately, or knows that it gave up its guard, does not accept the others' claims.
 func TestOwnKnowledgeSpeaksAgainstClaims(t *testing.T) {
 	claimed := roster.SetOf(4)
 	c := mourners(t, netgossip.Statement{}, nil)
@@ -202,13 +202,13 @@ func TestOwnKnowledgeSpeaksAgainstClaims(t *testing.T) {
 		t.Errorf("unarmed by its own last word, yet fenced at %v", at)
 	}
 	c = mourners(t, netgossip.Statement{Guard: killing}, nil)
-	// The clock of this node is behind: the others claim before it does.
+	// This node lost the victim later: the others claim before it does.
 	if at := mourn(c, 15*time.Second, 2*time.Minute, claimed, 1, 2, 3); at != 10*time.Second+ProofDelay {
 		t.Errorf("fenced at %v, not %v after it was last seen", at, ProofDelay)
 	}
 }
 
-// An agent that started after the loss believes a majority of the others.
+// An agent that started after the loss accepts the claims of a majority of the others.
 func TestRestartedWitnessBelievesTheMajority(t *testing.T) {
 	c := testCore(t, 5, nil)
 	if at := mourn(c, 11*time.Second, 12*time.Second, roster.SetOf(4), 1, 2); at != 0 {
@@ -222,8 +222,8 @@ func TestRestartedWitnessBelievesTheMajority(t *testing.T) {
 	}
 }
 
-// Guard: the proof is withdrawn when the node is back, and its return under another boot
-// proves the death of the earlier incarnation at once, whatever it was.
+// Guard: the proof is withdrawn when the node is back, and its return with another boot proves the death of the earlier
+// incarnation at once, whatever its guard was.
 func TestDeathByBootAndReturn(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	at := mourn(c, 11*time.Second, 2*time.Minute, roster.SetOf(4), 1, 2, 3)
@@ -269,7 +269,7 @@ func TestProvenIn(t *testing.T) {
 	}
 }
 
-// The path runs in every step and must cost no garbage.
+// The path runs in every step and must not allocate.
 func TestProofDoesNotAllocate(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	for p := 1; p < 4; p++ {
@@ -281,8 +281,8 @@ func TestProofDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Guard: a record of another boot on the LUN proves a reboot only if it was made after one of
-// the incarnation in question; a write that lands late may show an older boot.
+// Guard: a record of another boot on the LUN proves a reboot only if it was written after a record of the incarnation
+// in question; a write that lands late may show an older boot.
 func TestSlotOfAnotherBoot(t *testing.T) {
 	record := func(boot, sequence uint64) *diskquorum.Slot {
 		return &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: sequence, Statement: netgossip.Statement{Boot: boot}}
@@ -312,8 +312,8 @@ func TestSlotOfAnotherBoot(t *testing.T) {
 	}
 }
 
-// Guard: the excluded half may feed under an older grant for some time after the present one
-// was decided, so the proof waits from then on (lease.md, counterexample 21).
+// Guard: the excluded half may feed under an older grant for some time after the present one was decided, so the time
+// for the proof begins with the present one (lease.md, counterexample 21).
 func TestGrantMustBeOldEnough(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	v := &c.proof
@@ -342,8 +342,8 @@ func TestGrantMustBeOldEnough(t *testing.T) {
 	}
 }
 
-// Guard: under a grant the victim's own slot must say that this incarnation is armed still. It is
-// written before the guard is given up, for those who do not hear of that.
+// Guard: under a grant, the victim's slot must say that this incarnation is still armed. The slot is written before the
+// guard is given up, for nodes that do not hear the announcement.
 func TestSlotSpeaksAgainstADeath(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -367,11 +367,11 @@ func TestSlotSpeaksAgainstADeath(t *testing.T) {
 	}
 }
 
-// Guard: in an equal split the whole granted half has to claim.
+// Guard: in an equal split all members of the granted half must claim.
 func TestEveryMemberOfAGrantedHalfClaims(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		claims int // of the other two in the half
+		claims int // claims of the other two in the half
 		change func(c *Core)
 		want   bool
 	}{
@@ -414,7 +414,7 @@ func TestEveryMemberOfAGrantedHalfClaims(t *testing.T) {
 	}
 }
 
-// Guard: while two lists are taken up nothing is proven: a majority of one of them is none of the other.
+// Guard: while two lists are in use nothing is proven: a majority of one list may not be a majority of the other.
 func TestNothingIsProvenByTwoLists(t *testing.T) {
 	old, next := rosterOf(t, 1, "n0", "n1", "n2", "n3", "x"), rosterOf(t, 2, "n0", "n1", "n2")
 	for _, chain := range [][]*roster.Roster{{old}, {old, next}} {
@@ -435,7 +435,7 @@ func TestNothingIsProvenByTwoLists(t *testing.T) {
 	}
 }
 
-// Guard: a claim stands for a time in which one list was in force.
+// Guard: a claim covers a time in which one list was in force.
 func TestClaimsBeginAgainWithAnotherList(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	mourn(c, 11*time.Second, 30*time.Second, nobody, 1, 2, 3)

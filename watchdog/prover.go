@@ -11,16 +11,15 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Proof is how the death of a node is known. Its strings are the vocabulary of logs,
-// metrics and status.
+// Proof is the kind of evidence for the death of a node. Its strings are the vocabulary of logs, metrics and status.
 type Proof uint8
 
 const (
 	ProofTime     Proof = iota + 1 // its guard must have reset it: a majority, or the granted half, has not seen it for its horizon
 	ProofBoot                      // another boot of the node answers, or writes its slot
-	ProofSentence                  // it has said that nothing feeds its watchdog any more, and its time is over
-	ProofPower                     // reported from outside: a power switch or a management board answers that it is off
-	ProofKdump                     // reported from outside: its crash kernel has answered
+	ProofSentence                  // it has announced that nothing feeds its watchdog any more, and its time is over
+	ProofPower                     // reported from outside: a power switch or a management board reports it as off
+	ProofKdump                     // reported from outside: its crash kernel runs
 	ProofOperator                  // reported from outside: an operator vouches that it is off
 )
 
@@ -28,48 +27,48 @@ var proofNames = [...]string{
 	ProofTime: "time", ProofBoot: "boot", ProofSentence: "sentence", ProofPower: "power", ProofKdump: "kdump", ProofOperator: "operator",
 }
 
-// String is the proof's name in logs, metrics and the API.
+// String returns the proof's name in logs, metrics and the API.
 func (p Proof) String() string { return nameOf(proofNames[:], p, "none") }
 
-// told reports whether the proof comes from outside. Agents conclude the other proofs themselves.
+// told reports whether the proof comes from outside. The other proofs are found by agents.
 func (p Proof) told() bool { return p == ProofPower || p == ProofKdump || p == ProofOperator }
 
-// ofDevices reports whether a proof is one that devices or a crash kernel give.
+// ofDevices reports whether the proof comes from a device or a crash kernel.
 func (p Proof) ofDevices() bool { return p == ProofPower || p == ProofKdump }
 
-// Death says that one incarnation of a node, from one boot to the next, has ended.
+// Death records that one incarnation of a node, from one boot to the next, has ended.
 type Death struct {
 	Proof Proof            // zero: no death is known
-	Boot  uint64           // of the incarnation that ended; 0: peers proved it, this node never met it
+	Boot  uint64           // of the incarnation that ended; 0: peers proved the death, this node never met the incarnation
 	At    boottime.Instant // when this node concluded it
-	// Teller is the node whose agent got the report; empty: it is not such a proof, or not from a member.
+	// Teller is the node whose agent got the report; empty: the proof was not reported, or not by a member.
 	Teller string
-	// Hearsay says that a sentence was passed on by others: this node has it neither from the node itself nor from
-	// its slot.
+	// Hearsay is set if others passed the sentence on: this node has it neither from the condemned node nor from that
+	// node's slot.
 	Hearsay bool
 }
 
 // handedOn reports whether this node has not found the death itself.
 func (d *Death) handedOn() bool { return d.Proof.told() || d.Hearsay }
 
-// proverInput is what the core knows at this moment and deaths are judged by.
+// proverInput holds what the core knows at this moment and the Prover needs.
 type proverInput struct {
 	View       netgossip.View
 	Heard      roster.Set // members that this node sees by the LUN
-	Restarting roster.Set // nothing is heard of them, and they said that they restart
+	Restarting roster.Set // members that announced a restart and have not been heard since
 
 	Apart     bool // this node counts nobody: it is condemned, or does not know yet whether it is
 	Condemned bool
-	Unfired   bool // its own watchdog was seen not to fire
-	Gap       bool // it did not live, or nobody can tell: its claims begin again
-	Sole      bool // nobody but its side can live, see soleSide
-	Leads     bool // it counts a majority, not half of an equal split
-	Majority  bool // it lives by a majority that is counted,
-	Granted   bool // or by a grant by which the others die
-	Won       bool // a grant names it,
+	Unfired   bool // this node's own watchdog was observed not to fire
+	Gap       bool // this node did not live for a time, or may not have: its claims begin again
+	Sole      bool // only this node's side can live, see soleSide
+	Leads     bool // this node counts a majority, not half of an equal split
+	Majority  bool // this node lives by a majority that it counts
+	Granted   bool // this node lives by a grant, and the others die without one
+	Won       bool // a grant names this node
 	Until     boottime.Instant
 	BySlots   bool    // grants are on the LUN
-	Unfit     Refusal // why it would not obey an order, because of its own state
+	Unfit     Refusal // why this node's own state keeps it from obeying an order
 }
 
 // proverOutput is the result of a step, valid until the next one.
@@ -78,92 +77,92 @@ type proverOutput struct {
 	Ask     []roster.Set // see Effects
 	Answers []Answer
 	Obeyed  []Answer
-	Unfired bool // a member says that this node's watchdog did not fire
+	Unfired bool // a member states that this node's watchdog did not fire
 
-	seen     roster.Set // whom the counted members see, once that is gathered, see seenByCounted
+	seen     roster.Set // the nodes that the counted members see, filled on demand, see seenByCounted
 	gathered bool
 }
 
 // Prover concludes who is dead. The argument, with N members, for a victim x:
 //
-// A member m *claims* x when m has, by its own clock, not seen x for longer than T, and the last statement of x said
-// that its guard kills within a horizon H; T is H plus [ProofDelay]. The claim covers all of that time: in it no
+// A member m *claims* x when, by m's own clock, m has not seen x for longer than T, and the last statement of x said
+// that its guard kills within a horizon H. T is H plus [ProofDelay]. The claim covers all of that time: during it, no
 // statement of m had x among the seen.
 //
-// By majority: let Q be the members with a fresh claim, more than half of the roster, and let s be the earliest moment
-// at which one of these claims was made. Suppose that x, in the incarnation that the claims speak of, ran at s. Then it
-// was fed, or armed, within H less D_max, A or G before s, since a watchdog unfed for longer has fired, even if the
-// agent was killed and the kernel restarted the countdown once. It was fed because x counted, by evidence not older
-// than D_max, A or G, either a majority, or exactly half of the roster. Either shares with Q a node m other than x,
-// which x counts only if m's own statement had x among the seen; and that lies within the time of m's claim. So x is
-// dead.
+// By majority: let Q be the members with a fresh claim, more than half of the roster. Let s be the earliest moment at
+// which one of these claims was made. Suppose that x, in the incarnation that the claims are about, ran at s. Then its
+// watchdog was fed, or armed, within H less D_max, A or G before s: a watchdog unfed for longer has fired, even if the
+// agent was killed and the kernel restarted the countdown once. It was fed because x counted, by evidence no older than
+// D_max, A or G, either a majority or exactly half of the roster. Both kinds of set share with Q a node m other than x.
+// x counts m only if m's own statement had x among the seen, and that statement lies within the time of m's claim. This
+// is a contradiction, so x is dead.
 //
-// By grant: an equal split has no majority to claim. All members of the granted half claim; x cannot have counted a
-// majority without one of them. It could feed under a grant that excludes them, but not for longer than G after the
-// present one was decided: so the grant must have been in force for T, too. A node that may live in a tie without a
-// grant is never proven dead in one. Nor is a death proven by a node whose own path to the LUN is lost: what that node
-// has read of the victim's slot is old.
+// By grant: in an equal split, no majority can claim. All members of the granted half must claim; x cannot have counted
+// a majority without one of them. x could feed under a grant that excludes them, but not for longer than G after the
+// present grant was decided: so the present grant must have been in force for T, too. A node that may live in a tie
+// without a grant is never proven dead in a tie. Nor does a node that has lost its own path to the LUN prove a death:
+// what it has read of the victim's slot is old.
 //
-// By a grant of another tie-breaker, such as the Lease, it is the same, with less to wait for and less to look at.
-// Nobody feeds under another grant from the moment at which the present one was written (tie.Breaker; for the Lease:
-// K3), so T counts from when this node learnt that it is in force. There is no slot in which the victim could tell this
-// half that it has given up its guard: so in a tie the victim does not give it up.
+// By a grant of another tie-breaker, such as the Lease: the argument is the same but simpler. From the moment at which
+// the present grant was written, nobody feeds under another grant (tie.Breaker; for the Lease: K3). So T counts from
+// when this node learnt that the present grant is in force. There is no slot in which the victim could tell this half
+// that it has given up its guard: so in a tie the victim does not give it up.
 //
-// The chain breaks if a guard is given up while others rely on it. So an armed node disarms only when all nodes that
+// The argument fails if a guard is given up while others rely on it. So an armed node disarms only when all nodes that
 // could prove its death know (see release in guard.go), and a node that does not fence itself is never proven dead by
 // time.
 type Prover struct {
-	cfg    *Config // of the core
+	cfg    *Config // the core's configuration
 	lists  *Rosters
 	roster *roster.Roster
 	merger *netgossip.Merger
-	slots  *diskquorum.Arbiter // nil until the LUN was opened
+	slots  *diskquorum.Arbiter // nil until the LUN has been opened
 	in     proverInput
 	out    proverOutput
 
-	chance  time.Duration // within this time everybody is asked by chance, see chanceDelay
+	chance  time.Duration // within this time random samples reach every member, see chanceDelay
 	peers   []witness
 	inquiry inquiry
 
-	guarded roster.Set       // peers whose last word is that their guard kills; it cannot have been given up unknown to all
+	guarded roster.Set       // peers whose last statement says that their guard kills; it cannot have been given up unknown to all
 	carried roster.Set       // peers whose guard outlives the latest change of the list, see carryOver
-	doubted boottime.Instant // when that change was: others must have been asked since; zero: there was none
-	lost    roster.Set       // claimed by this node
+	doubted boottime.Instant // when the list changed: the other peers' guards need a later statement; zero: it has not changed
+	lost    roster.Set       // peers whose death this node claims
 	fenced  roster.Set       // dead, and not met since
 
-	strangers roster.Set // in whose name two machines run, as noticed in this step
-	waits     bool       // the proof of an end waits for a slot
+	strangers roster.Set // names under which two machines run, as noticed in this step
+	waits     bool       // a proof that a former boot has ended waits for a slot
 
 	digests map[uint64]int // members by netgossip.NameDigest
 	told    told
 	orders  orders
 
-	alone boottime.Instant // the latest step in which this node did not live: nothing is claimed of the time before (M1)
+	alone boottime.Instant // the latest step in which this node did not live: no claim covers the time before it (M1)
 
-	grantSince boottime.Instant // since when the grant that names this node is in force; zero: none is
-	grantUntil boottime.Instant // as known at the last step
+	grantSince boottime.Instant // since when the grant that names this node is in force; zero: no such grant
+	grantUntil boottime.Instant // when that grant ends, as known at the last step
 }
 
 // witness is what this node knows of one peer.
 type witness struct {
-	statement *netgossip.Statement // the one that the rest was taken from
+	statement *netgossip.Statement // the statement from which the other fields were taken
 	boot      uint64               // the latest incarnation met; 0: none
 	machine   uint64               // the machine that it runs on; 0: not known
-	former    uint64               // the one before
+	former    uint64               // the incarnation before it
 	lived     boottime.Instant     // the last moment for which an answer of the latest boot is proven
-	returned  boottime.Instant     // when the latest was met, while the end of the former waits for its slot; zero: it does not
-	twins     bool                 // these two answer in turns
-	sequence  uint64               // the greatest with which that incarnation was seen in its slot, while active; 0: never
-	unseen    boottime.Instant     // the last moment at which it may have been seen; zero: never
-	sentenced uint64               // the boot that has condemned itself; 0: none is known to have
-	term      time.Duration        // the timeout that it announced,
-	over      boottime.Instant     // and when it has ended for certain
-	seers     question             // to the members that still see it
+	returned  boottime.Instant     // when the latest boot was met, while the proof that former has ended waits for its slot; zero: it does not wait
+	twins     bool                 // boot and former answer in turns
+	sequence  uint64               // the greatest sequence of that incarnation in its active slot; 0: never seen
+	unseen    boottime.Instant     // the last moment at which this node may have seen the peer; zero: never
+	sentenced uint64               // the boot that has condemned itself; 0: none is known
+	term      time.Duration        // the timeout that it announced
+	over      boottime.Instant     // when it has ended for certain
+	seers     question             // to the members that still see the peer
 	defied    uint64               // the boot that has outlived its sentence; 0: none
-	unfired   uint64               // the boot whose watchdog was seen not to fire; 0: none
+	unfired   uint64               // the boot whose watchdog was observed not to fire; 0: none
 	voiced    uint64               // the boot that was heard on the LUN since the latest was met (N3); 0: none
-	hearsay   boottime.Instant     // when others passed on that sentence; zero: the node has said it itself
-	rumour    rumour               // of a sentence that one member alone has handed on
+	hearsay   boottime.Instant     // when others passed on that sentence; zero: the node has announced it to this node
+	rumour    rumour               // a sentence that only one member has passed on
 	trial     trial                // of a reported death
 	spread    uint64               // the boot whose death was reported here and announced to all; 0: none
 	death     Death
@@ -172,11 +171,11 @@ type witness struct {
 // unmet reports whether the boot heard last, on the LUN, is not the one that was met: nothing is known of its guard.
 func (w *witness) unmet() bool { return w.voiced != 0 && w.voiced != w.boot }
 
-// fires reports whether nothing speaks against the guard of the latest boot.
+// fires reports whether the guard of the latest boot is not known to have failed.
 //
-// Invariant: a boot that has outlived its horizon or its sentence is never proven dead by either again, no matter which
-// member has seen it (L9, P9): for a watchdog that once did not fire in time, there is no time within which it fires.
-// This does not affect proofs by another boot, by another machine or by a person.
+// Invariant: a boot that has outlived its horizon or its sentence is never again proven dead by a horizon or a
+// sentence, no matter which member has seen it (L9, P9). If a watchdog once did not fire in time, no time is known
+// within which it fires. Proofs by another boot, by another machine or by a person stay possible.
 func (w *witness) fires() bool { return w.unfired == 0 || w.unfired != w.boot }
 
 func newProver(cfg *Config, lists *Rosters, m *netgossip.Merger) Prover {
@@ -202,7 +201,7 @@ func (v *Prover) renumber(n roster.Renumbering, to *roster.Roster) {
 	for i, k := range n {
 		if k >= 0 {
 			peers[k] = v.peers[i]
-			peers[k].rumour = rumour{} // a rumour needs two members of one list
+			peers[k].rumour = rumour{} // a rumour counts only if two members of one list report it
 		}
 	}
 	v.roster, v.peers = to, peers
@@ -212,23 +211,21 @@ func (v *Prover) renumber(n roster.Renumbering, to *roster.Roster) {
 	v.in.View.Seen, v.in.View.Counted = n.Set(v.in.View.Seen), n.Set(v.in.View.Counted)
 }
 
-// Fenced are the nodes whose last known incarnation cannot run any more and that were not
-// met since.
+// Fenced returns the nodes whose last known incarnation cannot run any more, and that have not been met since.
 func (v *Prover) Fenced() roster.Set { return v.fenced }
 
-// Strangers lists the peers in whose name two machines run, as noticed in the latest step: a machine that was not met
-// before answers or has the slot, or the slot of a boot is written after another boot has answered. See also
-// Core.Twins.
+// Strangers lists the peers under whose names two machines run, as noticed in the latest step: a machine that was not
+// met before answers or has the slot, or one boot writes the slot after another boot has answered. See also Core.Twins.
 func (v *Prover) Strangers() roster.Set { return v.strangers }
 
-// Of is the latest known death of a node; Proof is zero if none is known.
+// Of returns the latest known death of a node; its Proof is zero if none is known.
 func (v *Prover) Of(p int) Death { return v.peers[p].death }
 
-// kills reports whether the last statement of a peer says that its guard kills.
+// kills reports whether this statement says that the peer's guard kills.
 func kills(st *netgossip.Statement) bool { return st.Guard.Kills() && !st.Stopping }
 
-// hasEnded reports whether another boot proves that this boot of a peer has ended, or this boot is condemned. What the
-// earlier boot wrote last says nothing about the running one.
+// hasEnded reports whether another boot proves that this boot of a peer has ended, or this boot is condemned. The last
+// record of an ended boot says nothing about the running boot.
 func (v *Prover) hasEnded(p int, boot uint64) bool {
 	w := &v.peers[p]
 	return w.death.Proof == ProofBoot && w.death.Boot == boot || w.sentenced != 0 && w.sentenced == boot && w.hearsay == 0
@@ -239,8 +236,8 @@ func (v *Prover) words(now boottime.Instant, age time.Duration) iter.Seq2[int, *
 	return v.merger.Said(v.in.View.Counted, now.Add(-age))
 }
 
-// KnownBoot is the latest boot of a member that this node knows of, by its statements or, if it was never met, by its slot on the
-// LUN; 0: none.
+// KnownBoot returns the latest boot of a member that this node knows of, by the member's statements or, if it was never
+// met, by its slot on the LUN; 0: none.
 func (v *Prover) KnownBoot(p int) uint64 {
 	w := &v.peers[p]
 	switch {
@@ -254,7 +251,7 @@ func (v *Prover) KnownBoot(p int) uint64 {
 	return w.boot
 }
 
-// whoSees is a member whose fresh statement has a peer among those that it sees or counts.
+// whoSees returns a member whose fresh statement has the peer among those that it sees or counts.
 func (v *Prover) whoSees(now boottime.Instant, p int) (member int, sees bool) {
 	for m, st := range v.merger.Said(v.in.View.Counted.Union(v.in.View.Seen), now.Add(-v.cfg.MaxAge)) {
 		if st.Seen.Has(p) || st.View.Has(p) {
@@ -265,7 +262,8 @@ func (v *Prover) whoSees(now boottime.Instant, p int) (member int, sees bool) {
 }
 
 // seenByCounted reports whether a counted member's fresh statement has a peer among the seen: that member may have met
-// a later boot. The statements are gathered once in a step: half of a group may have condemned itself.
+// a later boot. The statements are gathered once in a step, because many nodes may be checked: half of a group may have
+// condemned itself.
 func (v *Prover) seenByCounted(now boottime.Instant, p int) bool {
 	if out := &v.out; !out.gathered {
 		out.gathered = true
@@ -293,8 +291,8 @@ func (v *Prover) wroteSlot(now boottime.Instant, p int, d *Death) bool {
 	return slot.Moved && slot.Record.Statement.Boot == d.Boot
 }
 
-// barred are the peers whose latest boot is condemned, as far as this node knows. They are neither seen nor counted,
-// whatever they say (P5).
+// barred returns the peers whose latest boot is condemned, as far as this node knows. They are neither seen nor
+// counted, whatever they state (P5).
 func (v *Prover) barred() (set roster.Set) {
 	for p := range v.peers {
 		if w := &v.peers[p]; w.sentenced != 0 && w.sentenced == w.boot && w.hearsay == 0 {
@@ -304,8 +302,8 @@ func (v *Prover) barred() (set roster.Set) {
 	return set
 }
 
-// parted are the members that have condemned themselves, including those that have not announced it yet: they are
-// armed and count nobody, not even themselves.
+// parted returns the members that have condemned themselves. A member that has not announced it yet is recognised by
+// its statement: it is armed and counts nobody, not even itself.
 func (v *Prover) parted() roster.Set {
 	set := v.barred()
 	for p := range v.lists.expected.Minus(v.in.View.Counted).All() {
@@ -317,7 +315,7 @@ func (v *Prover) parted() roster.Set {
 	return set
 }
 
-// factOf is what a statement says of a boot in a fact of that kind; nil: nothing.
+// factOf returns the fact of this kind in a statement that is about this boot; nil: there is none.
 func factOf(st *netgossip.Statement, kind netgossip.FactKind, name, boot uint64) *netgossip.Fact {
 	for i := range st.Facts {
 		if f := &st.Facts[i]; f.Kind == kind && f.Name == name && f.Boot == boot {
@@ -333,7 +331,7 @@ func (v *Prover) others() roster.Set {
 	return set
 }
 
-// silent are those of the members that have not answered a question asked after an instant.
+// silent returns those of the members that have not answered a question asked after since.
 func (v *Prover) silent(members roster.Set, since boottime.Instant) (set roster.Set) {
 	for m := range members.All() {
 		_, anchor := v.merger.Statement(m)
@@ -342,14 +340,15 @@ func (v *Prover) silent(members roster.Set, since boottime.Instant) (set roster.
 	return set
 }
 
-// question is asked of members that have not answered since, on another network each time.
+// question holds the state of a repeated question to members that have not answered since; each repetition uses another
+// network.
 type question struct {
 	since boottime.Instant
 	asked boottime.Instant // the latest time; zero: not yet
 	turn  int
 }
 
-// askWhether asks for the statements of members, as an inquiry does, for the first time after this long.
+// askWhether asks for the statements of members, as an inquiry does, but not before the delay after has passed.
 func (v *Prover) askWhether(now boottime.Instant, q *question, after time.Duration, members roster.Set) {
 	next := q.since.Add(after)
 	if q.asked != 0 {
@@ -377,7 +376,7 @@ func (v *Prover) askToo(now boottime.Instant, members roster.Set, turn int) {
 // defy withdraws, for good, the death of a boot that lives on.
 func (v *Prover) defy(p int, boot uint64) {
 	w := &v.peers[p]
-	w.defied = boot // a trial of it ends because of that, see objection: its reporter gets an answer
+	w.defied = boot // this ends a trial of that boot, see objection: its reporter gets an answer
 	if w.death.Boot == boot {
 		w.death, w.sequence = Death{}, 0
 		v.fenced.Remove(p)

@@ -10,18 +10,18 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// LeftReason says why a node ceased to be published as available. Its strings are the
-// vocabulary of logs, metrics and status.
+// LeftReason is the reason why a node is no longer published as available. Its strings are the vocabulary of logs,
+// metrics and status.
 type LeftReason uint8
 
 const (
 	LeftUnreachable    LeftReason = iota + 1 // there is no evidence of it any more
-	LeftLeaving                              // it said that it goes away
-	LeftRestartOverdue                       // it said that it restarts, and was not back in time
-	LeftRebooted                             // it came back with another boot: what ran on it is gone
+	LeftLeaving                              // it announced that it leaves
+	LeftRestartOverdue                       // it announced a restart, and was not back before the grace ended
+	LeftRebooted                             // it came back with another boot: its earlier workloads are gone
 	LeftNoQuorum                             // this node itself, for want of quorum
-	LeftDoubted                              // several members miss it, each by its own probes; evidence of it has not run out
-	LeftFlapping                             // it is back, and comes and goes too often to be published: no LEFT of its own, see LeftReason
+	LeftDoubted                              // several members miss it, each by its own probes, although evidence of it has not run out
+	LeftFlapping                             // it is back, but leaves and returns too often to be published: not a LEFT reason by itself, see LeftReason
 )
 
 var leftNames = [...]string{
@@ -34,17 +34,18 @@ var leftNames = [...]string{
 	LeftFlapping:       "flapping",
 }
 
-// String is the reason's name in logs, metrics and the API.
+// String returns the reason's name in logs, metrics and the API.
 func (r LeftReason) String() string { return nameOf(leftNames[:], r, "none") }
 
-// LeftReasons lists all reasons of a LEFT that is published, for metrics that must exist from the start.
+// LeftReasons lists all reasons with which a LEFT is published, for metrics that must exist from the start.
 func LeftReasons() []LeftReason { return allOf[LeftReason](leftNames[:LeftFlapping]) }
 
-// publication follows what the peers say about going away and coming back: a node that restarts its agent is not LEFT,
-// one that leaves is LEFT before evidence of it runs out, and one that was rebooted is LEFT although nobody missed it.
+// publication evaluates what the peers announce about leaving and returning. A node that restarts its agent is not
+// LEFT. A node that leaves is LEFT before evidence of it runs out. A node that was rebooted is LEFT even if no node
+// missed it.
 //
-// Nothing here enters the quorum. A node that is held back from LEFT by its grace is seen
-// by nobody and counted by nobody; the grace concerns subscribers alone.
+// Nothing here affects the quorum. A node whose grace delays its LEFT is seen by nobody and counted by nobody; the
+// grace only affects subscribers.
 type publication struct {
 	grace time.Duration
 	peers []peerLife
@@ -52,21 +53,21 @@ type publication struct {
 	leaving    roster.Set
 	restarting roster.Set
 	rebooted   roster.Set // since the step before
-	twins      roster.Set // two machines answer as one, see follow
-	held       roster.Set // published as available by the grace alone
+	twins      roster.Set // two machines answer under one name, see followBoot
+	held       roster.Set // published as available only because of the grace
 
 	silent  []netgossip.Silence // as passed to SetSilent
-	doubted roster.Set          // not available although they are seen
+	doubted roster.Set          // not available, although they are seen
 
-	present  roster.Set // the members that subscribers would have if none were held back for flapping
-	flapping roster.Set // JOIN of these is held, see damp
+	present  roster.Set // the members that would be published as available if none were held for flapping
+	flapping roster.Set // members whose JOIN is held, see damp
 }
 
 type peerLife struct {
-	statement *netgossip.Statement // the one that the sets reflect
+	statement *netgossip.Statement // the latest statement that the sets reflect
 	boot      uint64
-	former    uint64     // the boot before; 0: none is known
-	why       LeftReason // of its latest LEFT, or of one that was not published while it flapped
+	former    uint64     // the boot before the latest one; 0: none is known
+	why       LeftReason // reason of its latest LEFT, or of a LEFT that was not published while it flapped
 	flaps     flaps
 }
 
@@ -95,8 +96,8 @@ func (p *publication) renumber(n roster.Renumbering, size int) {
 	p.silent = silent
 }
 
-// follow takes the peers' new statements. It only examines statements that it does not know yet, because most steps
-// bring none.
+// follow evaluates the peers' new statements. It skips statements that it has already examined, because most steps
+// bring no new ones.
 func (p *publication) follow(m *netgossip.Merger) {
 	p.rebooted = roster.Set{}
 	for i := range p.peers {
@@ -112,9 +113,9 @@ func (p *publication) follow(m *netgossip.Merger) {
 	}
 }
 
-// followBoot finds reboots. A boot of 0 is not known and says nothing. A boot that has ended does not come back: when
-// one seems to, two machines have the peer's name and its address, as copies of one machine do. Each change between
-// their answers would look like a reboot; these are ignored until a third boot answers.
+// followBoot finds reboots. A boot of 0 is not known and shows nothing. A boot that has ended does not come back. If
+// one seems to come back, two machines have the peer's name and address, like two copies of one machine. Each change
+// between their answers would look like a reboot; such changes are ignored until a third boot answers.
 func (p *publication) followBoot(i int, boot uint64) {
 	l := &p.peers[i]
 	switch {
@@ -131,9 +132,9 @@ func (p *publication) followBoot(i int, boot uint64) {
 	}
 }
 
-// hold picks from the missing members those whose restart may still be over in time, and returns when the first of
-// these graces runs out. The grace begins with the last evidence, so it ends for all observers at about the same
-// moment, whenever each of them missed the node.
+// hold picks the missing members whose restart grace has not run out, and returns the end of the first of these graces.
+// The grace begins with the last evidence, so it ends for all observers at about the same moment, no matter when each
+// of them missed the node.
 func (p *publication) hold(m *netgossip.Merger, missing roster.Set, now boottime.Instant) boottime.Instant {
 	p.held = roster.Set{}
 	next := boottime.Never
@@ -178,10 +179,11 @@ func (p *publication) noteLeft(left roster.Set, self int) {
 // them, because they announced a restart of their agent.
 func (p *publication) Restarting() roster.Set { return p.held }
 
-// Twins lists the peers for which two machines answer in turns, under one name and address.
+// Twins lists the peers under whose name and address two machines answer in turns.
 func (p *publication) Twins() roster.Set { return p.twins }
 
-// LeftReason says why the node was LEFT last, or why it still is though it is back; zero: it never was.
+// LeftReason returns why the node was LEFT most recently, or why it is still LEFT although it is back; zero: it never
+// was LEFT.
 func (p *publication) LeftReason(i int) LeftReason {
 	if p.Flapping().Has(i) {
 		return LeftFlapping
@@ -189,12 +191,12 @@ func (p *publication) LeftReason(i int) LeftReason {
 	return p.peers[i].why
 }
 
-// SetSilent takes the peers that this node and others miss (netgossip/doubt). It only affects publication: whom the
-// node sees, counts, vouches for and claims dead, and what its statement says, depends on evidence.
+// SetSilent sets the peers that this node and others miss (netgossip/doubt). It only affects publication: whom the node
+// sees, counts, vouches for and claims dead, and what its statement says, depends on evidence.
 func (p *publication) SetSilent(peers []netgossip.Silence) { p.silent = slices.Clone(peers) }
 
-// doubt picks the silent peers that are still in doubt. A peer that has answered since its silence began is not,
-// whatever is said about it, and however late.
+// doubt picks the silent peers that are still in doubt. A peer that has answered since its silence began is not in
+// doubt, no matter what later reports say about it.
 func (p *publication) doubt(m *netgossip.Merger, seen roster.Set) {
 	p.doubted = roster.Set{}
 	for _, s := range p.silent {
@@ -204,8 +206,8 @@ func (p *publication) doubt(m *netgossip.Merger, seen roster.Set) {
 	}
 }
 
-// judgedByOthers reports whether this node is without quorum because of what others have said, and not because it
-// lacks evidence, as a node that stalled does until it has heard another.
+// judgedByOthers reports whether this node is without quorum because of the others' statements, and not because it
+// lacks evidence. A node that stalled lacks evidence until it has heard another node.
 func (c *Core) judgedByOthers() bool {
 	switch c.fx.Decision.Reason {
 	case ReasonCondemned, ReasonSplitLost, ReasonIsolated, ReasonLUNLost:
@@ -215,7 +217,7 @@ func (c *Core) judgedByOthers() bool {
 }
 
 // publish computes the set of available nodes and its edges. A node that has no quorum is not available on its own
-// socket either, unless its policy is to wait. A node in both edges was LEFT first and has JOINed after that.
+// socket either, unless its policy is to wait. A node in both edges was LEFT first and then JOINed.
 func (c *Core) publish(now boottime.Instant) {
 	p, shown := &c.publication, c.fx.Available
 	before := p.present
@@ -225,11 +227,11 @@ func (c *Core) publish(now boottime.Instant) {
 	if now < c.stall.holdLeft {
 		wait := before
 		if !c.stall.brief || c.judgedByOthers() {
-			wait.Remove(c.cfg.Roster.Self) // others may have missed it, or have said so: there is nothing to wait for
+			wait.Remove(c.cfg.Roster.Self) // others may have missed this node, or have said so: no reason to wait
 		}
 		avail = avail.Union(wait)
 	}
-	avail = avail.Minus(p.leaving).Minus(c.proof.parted()) // a condemned node that could not say so is still in contact, and runs for seconds only
+	avail = avail.Minus(p.leaving).Minus(c.proof.parted()) // a condemned node that could not announce it is still in contact, but runs for seconds only
 	if d := &c.fx.Decision; d.Quorum || d.Action == Hold || (d.Action == Feed && c.cfg.OnLoss == LossWait) {
 		avail.Add(c.cfg.Roster.Self)
 	}
@@ -237,7 +239,7 @@ func (c *Core) publish(now boottime.Instant) {
 	avail = avail.Union(p.held)
 	p.present = avail
 
-	again := p.rebooted.And(before) // nobody has missed them
+	again := p.rebooted.And(before) // no node has missed them
 	gone := before.Minus(avail).Union(again)
 	p.noteLeft(gone, c.cfg.Roster.Self)
 	c.fx.Wake = min(c.fx.Wake, p.damp(avail.Minus(before).Union(again.And(avail)), c.rosters.expected.Len(), now))
@@ -248,17 +250,17 @@ func (c *Core) publish(now boottime.Instant) {
 	c.fx.Available, c.fx.Flapping = avail, c.Flapping()
 }
 
-// Flap damping, as routers do it with routes that come and go (RFC 2439): each unannounced return of a peer adds one to
-// its penalty, which halves in flapHalfLife. A return that raises the penalty to flapSuppress is not published, nor is
-// a later one before the penalty has sunk to flapReuse. The third return within a minute is the first that can be held,
-// and two never are.
+// Flap damping works as in routers with unstable routes (RFC 2439). Each unannounced return of a peer adds one to its
+// penalty, which halves in flapHalfLife. If a return raises the penalty to flapSuppress, it is not published; later
+// returns are not published either until the penalty has sunk to flapReuse. The third return within a minute is the
+// first that can be held; two returns never are.
 //
-// Flap damping concerns JOIN for subscribers alone, as the grace and doubts do (adr/0072):
+// Like the grace and doubts, flap damping only affects subscribers, and there only JOIN (adr/0072):
 //
-//   - LEFT is never late, and never made up: a member that is published stays so until it is missing.
-//   - A JOIN is held until flapLongest after the latest return at most.
-//   - Only a minority is held. If a node sees half of the group flap, the fault is its own, or that of the network in
-//     between: then nobody is held, and those that were are published at once.
+//   - LEFT is neither delayed nor invented: a member that is published stays published until it is missing.
+//   - A JOIN is held for at most flapLongest after the latest return.
+//   - Only a minority is held. If a node sees half of the group flap, the fault is in this node, or in the network in
+//     between: then no JOIN is held, and those that were held are published at once.
 const (
 	flapHalfLife = 2 * time.Minute
 	flapSuppress = 2.5
@@ -271,7 +273,7 @@ var flapMost = flapReuse * math.Exp2(float64(flapLongest)/float64(flapHalfLife))
 
 type flaps struct {
 	penalty float64
-	at      boottime.Instant // when the penalty was that
+	at      boottime.Instant // when the penalty had that value
 	until   boottime.Instant // JOIN is held until then
 }
 
@@ -288,7 +290,7 @@ func (f *flaps) charge(now boottime.Instant) {
 	f.until = now.Add(time.Duration(float64(flapHalfLife) * math.Log2(max(1, f.penalty/flapReuse))))
 }
 
-// damp takes the returns of this step, and says when the first JOIN that is held back may be published.
+// damp handles the returns of this step, and returns when the first held JOIN may be published.
 func (p *publication) damp(back roster.Set, members int, now boottime.Instant) boottime.Instant {
 	for i := range p.flapping.All() {
 		if now >= p.peers[i].flaps.until {
@@ -305,7 +307,7 @@ func (p *publication) damp(back roster.Set, members int, now boottime.Instant) b
 	return next
 }
 
-// charge counts the unannounced returns: a node that announced that it goes away may come back as often as it likes.
+// charge counts the unannounced returns: a node that announced that it leaves may return any number of times.
 func (p *publication) charge(back roster.Set, now boottime.Instant) (any bool) {
 	for i := range back.All() {
 		switch l := &p.peers[i]; l.why {
@@ -335,10 +337,10 @@ func (p *publication) suppress(members int, now boottime.Instant) {
 	}
 }
 
-// Flapping lists the peers that are back, and whose JOIN is held because they come and go.
+// Flapping lists the peers that are back, but whose JOIN is held because they leave and return too often.
 func (p *publication) Flapping() roster.Set { return p.flapping.And(p.present) }
 
-// FlappingFor is how long at most the JOIN of a peer is held, if the peer does not go away again.
+// FlappingFor returns how long at most the JOIN of a peer is still held, if the peer does not leave again.
 func (c *Core) FlappingFor(i int) time.Duration {
 	if !c.Flapping().Has(i) {
 		return 0
@@ -346,11 +348,11 @@ func (c *Core) FlappingFor(i int) time.Duration {
 	return c.publication.peers[i].flaps.until.Sub(c.stepped)
 }
 
-// A step that comes stallAfter later than the one before follows a stall of this node: a
-// stopped process, a frozen VM. All evidence is old then, and says nothing of the peers.
-// Permission ends at once. But the peers get stallGrace before this node condemns itself or is taken down. And they
-// get stallWord, in which all of them are asked twice, before this node or a peer is called LEFT. If samples are
-// taken, asking takes longer, and they get stallGrace for that as well.
+// A step that comes stallAfter or more after the step before shows that this node stalled: a stopped process, a frozen
+// VM. All evidence is then old, and shows nothing about the peers. Permission ends at once. But the peers get
+// stallGrace to answer before this node condemns itself or is taken down. Before this node or a peer is called LEFT,
+// they get stallWord, in which all of them are asked twice. If samples are taken, asking takes longer, and they get
+// stallGrace for that, too.
 const (
 	stallAfter = 2 * time.Second
 	stallGrace = time.Second
@@ -360,9 +362,9 @@ const (
 
 type stall struct {
 	since    boottime.Instant // when it ended; zero: there was none
-	again    boottime.Instant // when all are asked once more; zero: they were
+	again    boottime.Instant // when all are asked for the second time; zero: no such question is due
 	holdLeft boottime.Instant // before this, no LEFT is published
-	brief    bool             // it was shorter than evidence lasts, so perhaps no peer has missed this node
+	brief    bool             // the stall was shorter than evidence lasts, so perhaps no peer has missed this node
 }
 
 func (c *Core) noteStall(now boottime.Instant) {
@@ -371,7 +373,7 @@ func (c *Core) noteStall(now boottime.Instant) {
 	case c.stepped != 0 && now.Sub(c.stepped) >= stallAfter:
 		c.holdLeft = now.Add(stallGrace)
 		*t = stall{since: now, again: now.Add(stallAgain), holdLeft: now.Add(stallWord), brief: now.Sub(c.stepped) < c.cfg.MaxAge}
-		if c.cfg.Budget.Sampling > 0 { // here not all can be asked at once
+		if c.cfg.Budget.Sampling > 0 { // with samples, not all can be asked at once
 			t.again, t.holdLeft = 0, c.holdLeft
 			break
 		}

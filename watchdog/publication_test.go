@@ -13,7 +13,7 @@ import (
 
 const testGrace = 30 * time.Second
 
-// lifeCore is a core of n nodes that has seen them all at 10 s, each with boot 100 + index.
+// lifeCore returns a core of n nodes that has seen all peers at 10 s, each with boot 100 + index.
 func lifeCore(t *testing.T, n int) *Core {
 	t.Helper()
 	c := testCore(t, n, func(c *Config) { c.RestartGrace = testGrace })
@@ -26,7 +26,7 @@ func lifeCore(t *testing.T, n int) *Core {
 	return c
 }
 
-// tell has a peer answer on all networks, with the boot 100 + peer unless another is given.
+// tell lets a peer answer on all networks, with the boot 100 + peer unless another one is given.
 func tell(c *Core, at boottime.Instant, peer int, st netgossip.Statement) {
 	st.RosterEpoch, st.RosterDigest, st.Seen = c.cfg.Roster.Epoch, c.cfg.Roster.Digest, roster.FullSet(c.cfg.Roster.Size())
 	if st.Boot == 0 {
@@ -55,7 +55,7 @@ func edges(t *testing.T, c *Core, at boottime.Instant, what string, left, joined
 
 var nobody roster.Set
 
-// walk steps once a second, with peers heard each time.
+// walk steps once a second, and the peers answer each time.
 func walk(t *testing.T, c *Core, from, to boottime.Instant, what string, peers ...int) {
 	t.Helper()
 	for at := from; at < to; at += sec {
@@ -82,7 +82,7 @@ func TestAnnouncedRestartIsNotLeft(t *testing.T) {
 	}
 }
 
-// Guard: the grace is for subscribers. A node that is away is away for the quorum.
+// Guard: the grace only affects subscribers. A node that is missing does not count for the quorum.
 func TestGraceDoesNotCountForQuorum(t *testing.T) {
 	c := lifeCore(t, 3)
 	tell(c, 11*sec, 1, restarting)
@@ -115,7 +115,7 @@ func TestGraceRunsOut(t *testing.T) {
 	edges(t, c, 50*sec, "back at last", nobody, roster.SetOf(1))
 }
 
-// Guard: nobody waits for a node that announced that it goes away.
+// Guard: there is no grace for a node that announced that it leaves.
 func TestLeavingNodeIsLeftAtOnce(t *testing.T) {
 	c := lifeCore(t, 4)
 	tell(c, 11*sec, 1, leaving)
@@ -128,7 +128,7 @@ func TestLeavingNodeIsLeftAtOnce(t *testing.T) {
 	edges(t, c, 20*sec, "back", nobody, roster.SetOf(1))
 }
 
-// A crash is LEFT when the evidence ends, neither earlier nor later.
+// A crashed node is LEFT exactly when the evidence ends.
 func TestCrashIsLeftByEvidence(t *testing.T) {
 	c := lifeCore(t, 4)
 	walk(t, c, 11*sec, 14*sec, "n1 is silent", 2, 3)
@@ -149,8 +149,7 @@ func TestWithoutGraceARestartIsLeftByEvidence(t *testing.T) {
 	}
 }
 
-// Guard: a node that boots faster than its absence is noticed has lost its connections,
-// and subscribers must hear of it.
+// Guard: a node that boots before its absence is noticed has lost its connections, and subscribers must hear of it.
 func TestRebootFasterThanDetection(t *testing.T) {
 	c := lifeCore(t, 4)
 	tell(c, 12*sec, 1, netgossip.Statement{Boot: 7})
@@ -159,7 +158,7 @@ func TestRebootFasterThanDetection(t *testing.T) {
 		t.Fatal(c.LeftReason(1))
 	}
 	edges(t, c, 12*sec+1, "once only", nobody, nobody)
-	tell(c, 11*sec, 1, netgossip.Statement{}) // an overtaken answer of the former boot
+	tell(c, 11*sec, 1, netgossip.Statement{}) // a late answer of the former boot
 	edges(t, c, 12*sec+2, "an older answer", nobody, nobody)
 	tell(c, 13*sec, 1, netgossip.Statement{Boot: 7, Version: "other"})
 	edges(t, c, 13*sec, "another agent, same boot", nobody, nobody)
@@ -181,8 +180,8 @@ func TestRebootThatWasLeftMakesOneJoin(t *testing.T) {
 	edges(t, c, 15*sec, "back with another boot", nobody, roster.SetOf(1))
 }
 
-// Guard: two copies of one machine, with one name and one address, answer in turns. That is
-// an alarm, not a storm of reboots, and no proof that either is dead.
+// Guard: two copies of one machine, with one name and one address, answer in turns. That is an alarm, not a series of
+// reboots, and does not prove that either is dead.
 func TestTwinsAreNoStormOfReboots(t *testing.T) {
 	c := lifeCore(t, 4)
 	tell(c, 11*sec, 1, netgossip.Statement{Boot: 7})
@@ -208,7 +207,7 @@ func TestTwinsAreNoStormOfReboots(t *testing.T) {
 	}
 }
 
-// A peer whose boot is not known, as one of another version may be, is never taken for rebooted.
+// A peer whose boot is not known, perhaps because of another version, never counts as rebooted.
 func TestUnknownBootIsNoReboot(t *testing.T) {
 	c := lifeCore(t, 3)
 	st := netgossip.Statement{RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest, Seen: roster.FullSet(3)}
@@ -221,8 +220,8 @@ func TestUnknownBootIsNoReboot(t *testing.T) {
 	}
 }
 
-// Guard: a node that stops says that no watchdog guards it, for it disarms after its last
-// word; else its peers would call it dead by time while its pods run.
+// Guard: a node that stops states that no watchdog guards it, because it disarms after its last statement. Otherwise
+// its peers would call it dead by time while its pods run.
 func TestStoppingNodeDoesNotClaimToBeGuarded(t *testing.T) {
 	c := lifeCore(t, 3)
 	c.SetGuard(true, 30*time.Second)
@@ -241,20 +240,20 @@ func TestStoppingNodeDoesNotClaimToBeGuarded(t *testing.T) {
 
 var seedFlag = flag.Uint64("seed", 0, "first seed of the random lives; 0: another each time")
 
-// TestRandomLives runs random lives of peers and holds the edges to what they must mean: a
-// subscriber that applies them has the available set; who is seen and does not leave is
-// available; who is not seen is available within its grace only.
+// TestRandomLives runs random lives of peers and checks the meaning of the edges: a subscriber that applies them has
+// the available set; a peer that is seen and does not leave is available; a peer that is not seen is available only
+// within its grace.
 func TestRandomLives(t *testing.T) {
 	first := *seedFlag
 	if first == 0 {
 		first = rand.Uint64()
 	}
 	for i := range 50 {
-		seed := first + uint64(i) // -args -seed begins with it
+		seed := first + uint64(i) // -args -seed starts with this seed
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		c := lifeCore(t, 6)
 		subscriber := c.Available()
-		last := make([]netgossip.Statement, 6) // each peer's latest
+		last := make([]netgossip.Statement, 6) // each peer's latest statement
 		heard := make([]boottime.Instant, 6)
 		for i := range heard {
 			heard[i] = 10 * sec
@@ -292,21 +291,21 @@ func TestRandomLives(t *testing.T) {
 	}
 }
 
-// Guard: a peer that counts nobody, itself included, is condemned and could not say so. It is in contact again when a network heals, and is
-// not called JOINed for the seconds that it still runs.
+// Guard: a peer that counts nobody, not even itself, is condemned and could not announce it. It is in contact again
+// when a network heals, but is not called JOINed for the seconds that it still runs.
 func TestSilentlyCondemnedIsNotAvailable(t *testing.T) {
 	for name, c := range map[string]struct {
 		st   netgossip.Statement
 		want bool // available
 	}{
 		"condemned":  {netgossip.Statement{Guard: killing}, false},
-		"starting":   {netgossip.Statement{}, true}, // it is not armed
+		"starting":   {netgossip.Statement{}, true}, // the peer is not armed
 		"in quorum":  {netgossip.Statement{Guard: killing, View: roster.FullSet(4)}, true},
 		"of a half":  {netgossip.Statement{Guard: killing, View: roster.SetOf(1)}, true},
 		"other list": {netgossip.Statement{Guard: killing, RosterEpoch: 9}, true},
 	} {
 		core := lifeCore(t, 4)
-		for at := 20 * sec; at < 23*sec; at += sec / 2 { // 1 was not heard since 10 s
+		for at := 20 * sec; at < 23*sec; at += sec / 2 { // peer 1 has not been heard since 10 s
 			for p := 2; p < 4; p++ {
 				tell(core, at, p, netgossip.Statement{View: roster.FullSet(4)})
 			}

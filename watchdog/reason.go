@@ -1,27 +1,27 @@
 package watchdog
 
-// Reason says why a decision was made. Its strings are the vocabulary of logs, metrics, events and tests.
+// Reason is the reason of a decision. Its strings are the vocabulary of logs, metrics, events and tests.
 type Reason uint8
 
 const (
-	ReasonStarting          Reason = iota + 1 // quorum was not seen yet: not armed, nothing to feed
+	ReasonStarting          Reason = iota + 1 // quorum has not been seen yet: not armed, nothing to feed
 	ReasonNetworkQuorum                       // a majority of the roster is counted
 	ReasonSplitPending                        // equal split, arbitration is under way
 	ReasonSplitWon                            // equal split, the LUN's grant names this node
 	ReasonSplitLost                           // equal split, the grant names the other half
 	ReasonSplitUndecided                      // equal split, no decision within the arbitration budget
 	ReasonSplitLUN                            // equal split, this node cannot use the LUN
-	ReasonSplitAtOdds                         // equal split, and this half is not known to break ties as the other one does
+	ReasonSplitAtOdds                         // equal split, and this half is not known to break ties as the other half does
 	ReasonAPIReachable                        // equal split, decided by reaching the Kubernetes API
 	ReasonAPIUnreachable                      // equal split, decided by not reaching it
 	ReasonSplitNoTieBreaker                   // equal split, nothing is configured to decide it
 	ReasonQuorumLost                          // less than half of the roster is counted
-	ReasonIsolated                            // the same, and the LUN shows a majority that lives without this node
-	ReasonLUNQuorum                           // a majority is counted, by the LUN where no network reaches
+	ReasonIsolated                            // as ReasonQuorumLost, and the LUN shows a majority that lives without this node
+	ReasonLUNQuorum                           // a majority is counted, some of it by the LUN because no network reaches it
 	ReasonNobodyLives                         // no majority is counted, and the LUN shows that no part of the group can live
-	ReasonLUNAsking                           // less than half is counted, and the LUN is asked whether anybody lives
+	ReasonLUNAsking                           // less than half is counted, and the LUN is read to find out whether any part of the group lives
 	ReasonLUNLost                             // a majority is counted, and this node alone has lost the LUN
-	ReasonCondemned                           // this node has lost for certain, and has condemned its boot
+	ReasonCondemned                           // this node has certainly lost, and has condemned its boot
 	ReasonMaintenance                         // a disarm signal is set
 	ReasonStopping                            // planned stop of the agent
 )
@@ -49,13 +49,13 @@ var reasonNames = [...]string{
 	ReasonStopping:          "stopping",
 }
 
-// String is the reason's name in logs, metrics and the API.
+// String returns the reason's name in logs, metrics and the API.
 func (r Reason) String() string { return nameOf(reasonNames[:], r, "invalid") }
 
 // Reasons lists all reasons, for metrics that must exist from the start.
 func Reasons() []Reason { return allOf[Reason](reasonNames[:]) }
 
-// nameOf is the name of a value in a vocabulary that begins with 1; none is the name of all other values.
+// nameOf returns the name of a value in a vocabulary that begins with 1; none is the name of all other values.
 func nameOf[T ~uint8](names []string, v T, none string) string {
 	if v == 0 || int(v) >= len(names) {
 		return none
@@ -80,7 +80,7 @@ const (
 	Disarm                   // magic close, if armed
 )
 
-// String is the action's name in logs and the API.
+// String returns the action's name in logs and the API.
 func (a Action) String() string {
 	return [...]string{"invalid", "feed", "hold", "starve", "disarm"}[a]
 }
@@ -94,7 +94,7 @@ const (
 	LossWait                          // go on feeding
 )
 
-// String is the policy's name in the configuration.
+// String returns the policy's name in the configuration.
 func (p LossPolicy) String() string {
 	return [...]string{"invalid", "fence", "exclude", "wait"}[p]
 }

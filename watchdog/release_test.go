@@ -11,8 +11,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// Guard: an answer to one announcement is none to the next. Peers that have not been asked since take
-// the node for guarded as soon as they hear that it is armed again.
+// Guard: an answer to one announcement does not count for the next. Peers that have not been asked since then take the
+// node for guarded as soon as they hear that it is armed again.
 func TestAnswerToTheFirstDisarmIsNoneToTheSecond(t *testing.T) {
 	c := guardedCore(t, 3, nil)
 	c.SetDisarm("file", "a test")
@@ -32,8 +32,8 @@ func TestAnswerToTheFirstDisarmIsNoneToTheSecond(t *testing.T) {
 	}
 }
 
-// Guard: a release that was reached is not taken back. The feeder may have disarmed already when the
-// peers are gone a moment later, and the node would be starved for it.
+// Guard: a completed release is not withdrawn. The feeder may already have disarmed when the peers are lost a moment
+// later, and the node would be starved.
 func TestReleaseIsNotTakenBack(t *testing.T) {
 	c := guardedCore(t, 3, nil)
 	c.SetDisarm("file", "a test")
@@ -47,7 +47,7 @@ func TestReleaseIsNotTakenBack(t *testing.T) {
 	}
 }
 
-// armedBy is an armed core that uses the lists.
+// armedBy returns an armed core that uses the lists.
 func armedBy(t *testing.T, directory *roster.Roster, chain ...*roster.Roster) *Core {
 	t.Helper()
 	c := listCore(t, directory, chain...)
@@ -69,14 +69,14 @@ func TestRemovedNodeIsReleased(t *testing.T) {
 	}
 }
 
-// Guard: who knows of a release is counted by each list that the node uses, since its death could be
-// proven by a majority of any of them. Half is enough in an equal split alone, which two lists have not.
+// Guard: the members that know of a release are counted by each list that the node uses, since its death could be
+// proven by a majority of any of them. Half is only enough in an equal split, which does not exist with two lists.
 func TestReleaseIsKnownByEachList(t *testing.T) {
 	old, next := rosterOf(t, 1, "n0", "n1", "n2", "n3"), rosterOf(t, 2, "n0", "n1", "n2", "n3", "n4", "n5")
 	for _, tc := range []struct {
 		name  string
 		chain []*roster.Roster
-		knows []int // beside this node
+		knows []int // besides this node
 		want  bool
 	}{
 		{"half of the one list", []*roster.Roster{old}, []int{1}, true},
@@ -95,13 +95,13 @@ func TestReleaseIsKnownByEachList(t *testing.T) {
 	}
 }
 
-// Guard: the half on the other side learns of a release from the slot. It does not where another
-// tie-breaker decides, nor is it known to look there when this half is at odds about how to break a tie.
+// Guard: the other half learns of a release from the slot. It does not if another tie-breaker decides, and may not read
+// the slot if this half is at odds about how to break a tie.
 func TestHalfIsReleasedByItsSlot(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*Core)
-		lives  bool // by a grant
+		lives  bool // this node lives by a grant
 		want   bool
 	}{
 		{"of one mind", func(*Core) {}, true, true},
@@ -143,12 +143,12 @@ func TestHalfIsReleasedByItsSlot(t *testing.T) {
 	}
 }
 
-// won makes the step before one in which this node's half lived.
+// won simulates that this node's half lived in the step before.
 func won(c *Core) {
 	c.fx.Decision = Decision{Action: Feed, Reason: ReasonSplitWon, Until: boottime.Never, Quorum: true}
 }
 
-// shows checks that the slot of this node says unarmed on the LUN.
+// shows checks that this node's slot on the LUN says unarmed.
 func (r *slotRig) shows(at boottime.Instant) {
 	r.t.Helper()
 	var latest diskquorum.Slot
@@ -167,8 +167,8 @@ func (r *slotRig) shows(at boottime.Instant) {
 	}
 }
 
-// Guard: a node without quorum gives its guard up neither for a planned stop nor for maintenance, and does not say so: those
-// who live without it count on the watchdog. When it has quorum again it does both.
+// Guard: a node without quorum neither gives its guard up nor announces it, for a planned stop or for maintenance: the
+// nodes that live without it rely on the watchdog. When it has quorum again, it does both.
 func TestGuardIsKeptWithoutQuorum(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ask func(*Core)
@@ -186,7 +186,7 @@ func TestGuardIsKeptWithoutQuorum(t *testing.T) {
 		c.SetGuard(true, 10*time.Second)
 		tc.ask(c)
 		for at := 17 * sec; at < 40*sec; at += sec / 2 {
-			tell(c, at, 1, netgossip.Statement{}) // the other one of its half knows whatever it says
+			tell(c, at, 1, netgossip.Statement{}) // the other member of its half knows everything that it states
 			fx := c.Step(at)
 			if st := fx.Statement; fx.Disarm || c.Released() || b.asked.Stop || st.Stopping || !st.Guard.Kills() {
 				t.Fatalf("%s, at %v: disarm %v, released %v, says that it stops %v, %+v", name, time.Duration(at), fx.Disarm, c.Released(), st.Stopping, st.Guard)

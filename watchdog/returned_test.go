@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Guard: another machine under a member's name says nothing of the first one. What is not known of
-// either is not compared.
+// Guard: another machine with a member's name proves nothing about the first machine. An unknown identity is not
+// compared.
 func TestAnotherMachineProvesNoEnd(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
@@ -30,7 +30,7 @@ func TestAnotherMachineProvesNoEnd(t *testing.T) {
 		if c.Step(12 * sec); c.proof.Of(1).Boot != 999 || !c.proof.Strangers().IsEmpty() {
 			t.Errorf("%s: the next boot of the same machine: %+v", tc.name, c.proof.Of(1))
 		}
-		// The slot tells the same of a node that nobody hears.
+		// The slot of a node that is not heard shows the same.
 		c = mourners(t, netgossip.Statement{Guard: killing, Machine: tc.first}, nil)
 		uid := diskquorum.MachineUID
 		c.proof.look(20*sec, 4, &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: 9, NodeUID: uid(tc.first), Statement: netgossip.Statement{Boot: 104}})
@@ -41,7 +41,7 @@ func TestAnotherMachineProvesNoEnd(t *testing.T) {
 	}
 }
 
-// A death that the slot has told is one death when the node answers.
+// A death that the slot has proven is not reported again when the node answers.
 func TestEndIsNotToldTwice(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	c.proof.look(20*sec, 4, &diskquorum.Slot{State: diskquorum.SlotActive, Sequence: 9, Statement: netgossip.Statement{Boot: 104}})
@@ -53,12 +53,12 @@ func TestEndIsNotToldTwice(t *testing.T) {
 	}
 }
 
-// Guard: a boot that had begun while the former one still answered is none: a container runtime made up
-// its boot id, or it is another machine. What tells no age is believed.
+// Guard: a boot that had begun while the former one still answered does not prove a reboot: a container runtime created
+// its boot id, or it is another machine. Without an age, the boot is accepted.
 func TestBootThatHadBegunBeforeIsNone(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		age  time.Duration // at 30 s; the former boot answered until 10 s
+		age  time.Duration // age at 30 s; the former boot answered until 10 s
 		dead bool
 	}{
 		{"it boots", 5 * time.Second, true},
@@ -84,7 +84,7 @@ func TestBootThatHadBegunBeforeIsNone(t *testing.T) {
 	}
 }
 
-// The statement and the slot tell how old the boot is, not what the clock shows.
+// The statement and the slot have the age of the boot, not the clock's time.
 func TestStatementTellsTheAgeOfTheBoot(t *testing.T) {
 	c := testCore(t, 3, func(c *Config) { c.Booted = 7 * sec })
 	if st := c.Step(10 * sec).Statement; st.Stated != 3*sec {
@@ -92,8 +92,8 @@ func TestStatementTellsTheAgeOfTheBoot(t *testing.T) {
 	}
 }
 
-// Guard: what a node left out of its first words is compared as soon as it is known: here the identity of
-// the machine, from a later statement of the same boot or from its slot.
+// Guard: an identity that was missing in a node's first statement is compared as soon as it is known, from a later
+// statement of the same boot or from its slot.
 func TestMachineThatIsToldLater(t *testing.T) {
 	c := testCore(t, 3, nil)
 	tell(c, 10*sec, 1, netgossip.Statement{})
@@ -115,7 +115,7 @@ func TestMachineThatIsToldLater(t *testing.T) {
 	}
 }
 
-// Guard: a statement without a boot is of no other boot.
+// Guard: a statement without a boot does not count as another boot.
 func TestStatementWithoutABootProvesNoEnd(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	c.Merger().Answered(netgossip.Answer{Peer: 4, SentAt: 11 * sec, Statement: &netgossip.Statement{
@@ -126,8 +126,8 @@ func TestStatementWithoutABootProvesNoEnd(t *testing.T) {
 	}
 }
 
-// Guard: the sequences at which one boot was seen in its slot say nothing of the next one. A last record of
-// the former, read late, would be a reboot of that which has answered since.
+// Guard: the sequences of one boot in its slot do not apply to the next boot. Otherwise the last record of the former
+// boot, read late, would look like a reboot of the boot that has answered since.
 func TestSequencesAreOfOneBoot(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	record := func(boot, sequence uint64) *diskquorum.Slot {
@@ -141,7 +141,7 @@ func TestSequencesAreOfOneBoot(t *testing.T) {
 	}
 }
 
-// A node whose slot shows another boot has ended once, however often its slot is read.
+// If a node's slot shows another boot, this is one death, however often the slot is read.
 func TestSlotTellsOneEndOnce(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	for i, boot := range []uint64{104, 105, 105, 105} {
@@ -153,7 +153,7 @@ func TestSlotTellsOneEndOnce(t *testing.T) {
 	}
 }
 
-// The first boot that is met is no return, however much longer than this node it has been running.
+// The first boot that is met is not a return, even if it has been running for longer than this node.
 func TestFirstMeetingIsNoReturn(t *testing.T) {
 	c := testCore(t, 3, nil)
 	tell(c, 10*sec, 1, netgossip.Statement{Stated: boottime.Instant(time.Hour)})

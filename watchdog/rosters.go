@@ -9,18 +9,19 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// RosterEffects is what a step wants done about the list of members.
+// RosterEffects holds the actions on the list of members that a step asks for.
 type RosterEffects struct {
-	roster.Moves // answer with what the Succession has for each
-	// Directory is the roster to use from now on: give it to Core.Renumber when the other effects are done, and to
-	// everything that uses indices. Nil: the present one stays.
+	roster.Moves // answer each with the method that the Succession has for it
+	// Directory is the roster to use from now on. Give it to Core.Renumber when the other effects are done, and to all
+	// other code that uses indices. Nil: the present roster stays.
 	Directory *roster.Roster
 }
 
 // Rosters is the part of the core that follows changes of the list of members.
 //
-// Invariant: the decision needs a majority of every roster of the chain (see [roster.Succession]); while there are
-// several, an equal split of one of them counts as a minority: two tie-breaks by different lists could both be won.
+// Invariant: the decision needs a majority of every roster of the chain (see [roster.Succession]). While the chain has
+// several rosters, an equal split of one of them counts as a minority: two tie-breaks by different lists could both be
+// won.
 type Rosters struct {
 	cfg     *Config // of the core
 	merger  *netgossip.Merger
@@ -32,14 +33,14 @@ type Rosters struct {
 	members    map[*roster.Roster]roster.Set
 	electorate []netgossip.Electorate
 	expected   roster.Set // members of any roster of the chain
-	version    uint64     // of the succession: the one for which the rest was made
-	went       lists      // the lists of that version: a fresh node takes a chain over between two steps
+	version    uint64     // the version of the succession from which the other fields were computed
+	went       lists      // the lists of that version; a fresh node adopts a chain between two steps
 	changed    boottime.Instant
-	stale      bool             // the directory is not that of this version yet
+	stale      bool             // the directory does not match this version yet
 	wake       boottime.Instant // look again by then
 }
 
-// alone is the Succession of a group whose list does not change.
+// alone returns the Succession of a group whose list does not change.
 func alone(list *roster.Roster, quorum int) *roster.Succession {
 	s, err := roster.NewSuccession(&roster.Saved{Chain: []*roster.Roster{list}}, nil, func(r *roster.Roster) int { return r.Quorum(quorum) })
 	if err != nil {
@@ -48,19 +49,19 @@ func alone(list *roster.Roster, quorum int) *roster.Succession {
 	return s
 }
 
-// base is the roster in force.
+// base returns the roster in force.
 func (r *Rosters) base() *roster.Roster { return r.cfg.Succession.Base() }
 
-// Succession is how the list of members changes.
+// Succession returns the state of changes of the list of members.
 func (r *Rosters) Succession() *roster.Succession { return r.cfg.Succession }
 
-// Sight takes a list, of epoch 0, that a source without numbers shows; reading it began at
-// readAt (see roster.Succession.Sight).
+// Sight records a list, of epoch 0, from a source that does not number its lists; reading it began at readAt (see
+// roster.Succession.Sight).
 func (r *Rosters) Sight(list *roster.Roster, readAt boottime.Instant) {
 	r.cfg.Succession.Sight(list, readAt > r.changed)
 }
 
-// recount follows a changed chain, or a changed directory.
+// recount computes everything that depends on the chain and on the directory again after either has changed.
 func (r *Rosters) recount() {
 	r.members = map[*roster.Roster]roster.Set{}
 	r.electorate, r.expected = nil, roster.Set{}
@@ -82,15 +83,15 @@ func (r *Rosters) membersOf(h *roster.Roster) roster.Set {
 	return set
 }
 
-// waits reports whether no change of the list may begin now. In an equal split none may: it would cost this half the
-// grant by which it lives, and could not succeed, since a change needs a majority. But if a peer is in contact and not
-// counted, the split may be due to a peer that has gone ahead with a change.
+// waits reports whether no change of the list may begin now. In an equal split no change may begin: it would cost this
+// half the grant by which it lives, and could not succeed, since a change needs a majority. There is an exception: if a
+// peer is in contact but not counted, the split may exist because that peer has gone ahead with a change.
 func (r *Rosters) waits(view *netgossip.View) bool {
 	return r.tally(view.Counted) == netgossip.EqualSplit && view.Contact.Minus(view.Counted).IsEmpty()
 }
 
-// advance continues a change of the list of members, according to the peers in contact; changed: this node uses other
-// lists than before.
+// advance continues a change of the list of members, according to the peers in contact. changed reports whether this
+// node now uses other lists than before.
 func (r *Rosters) advance(now boottime.Instant, contact roster.Set) (moves roster.Moves, before lists, changed bool) {
 	s := r.cfg.Succession
 	r.peers.Contact = contact
@@ -115,26 +116,25 @@ func (r *Rosters) advance(now boottime.Instant, contact roster.Set) (moves roste
 	return moves, before, true
 }
 
-// stand renews what is announced. No step may leave it out, and a changed directory needs it again: without it the
-// statement would say that the directory is in force, and the directory may be a list that this node merely knows. A
-// node that started in a tie would put that list into force for all that hear the statement.
+// stand renews the announced lists. Every step must call it, and must call it again after the directory has changed.
+// Otherwise the statement would say that the directory is in force, although the directory may be a list that this node
+// merely knows. A node that started in a tie would then put that list into force for all that hear the statement.
 func (r *Rosters) stand() {
 	if r.standing = r.cfg.Succession.Standing(); r.standing == (roster.Standing{Chain: [roster.MaxChain]roster.Ref{r.cfg.Roster.Ref()}}) {
 		r.standing = roster.Standing{}
 	}
 }
 
-// farewells is for how many times D_max, at least, this node still talks to a removed node.
+// farewells is how many times D_max, at least, this node still talks to a removed node.
 const farewells = 3
 
-// directory returns the roster to use, if it has to change. A node that has to be added is added at once. A node that
-// was removed stays until it knows of its removal: it would otherwise be reset as one that lost its quorum, instead of
-// disarming.
+// directory returns the roster to use, if it has to change. A new node is added at once. A removed node stays until it
+// knows of its removal: otherwise it would lose its quorum and be reset instead of disarming.
 func (r *Rosters) directory(now boottime.Instant, contact roster.Set) *roster.Roster {
 	s, present := r.cfg.Succession, r.cfg.Roster
 	d, err := s.Directory(present, present.Members[present.Self])
 	if err != nil || d.Ref() == present.Ref() {
-		r.stale = err != nil // impossible: its parts were checked when they were learnt
+		r.stale = err != nil // impossible: its parts were checked when this node received them
 		return nil
 	}
 	if !present.Covers(d) {
@@ -152,7 +152,7 @@ func (r *Rosters) directory(now boottime.Instant, contact roster.Set) *roster.Ro
 	return d
 }
 
-// tally compares the counted set with the rosters that this node uses.
+// tally compares the counted members with each roster that this node uses.
 func (r *Rosters) tally(counted roster.Set) netgossip.Outcome {
 	if !r.cfg.Succession.Claims() {
 		return netgossip.Minority
@@ -171,20 +171,20 @@ func (r *Rosters) tally(counted roster.Set) netgossip.Outcome {
 	return netgossip.Majority
 }
 
-// settled reports whether one list of members is in force and no other is taken up.
+// settled reports whether one list of members is in force and this node has not adopted another.
 func (r *Rosters) settled() bool {
 	return len(r.cfg.Succession.Chain()) == 1 && !r.cfg.Succession.Fresh()
 }
 
-// Moving reports whether a list is being changed, or was a moment ago. Then the lists of each peer must be known, from
+// Moving reports whether a list is being changed, or was a moment ago. Then this node must know each peer's lists from
 // a statement no older than D_max. Otherwise two parts could have quorum by different lists for longer than D_max.
 func (r *Rosters) Moving() bool {
 	return !r.cfg.Succession.Settled() || r.changed > 0 && r.stepped < r.changed.Add(farewells*r.cfg.MaxAge)
 }
 
-// removed reports whether the list in force does not name this node. Nobody relies on the watchdog of such a node any
-// more: a node that could prove its death would need a majority of an older list, and most members of that list have
-// gone over to the present one.
+// removed reports whether this node is missing from the list in force. No node relies on the watchdog of a removed node
+// any more: a proof of its death would need a majority of an older list, and most members of that list have changed to
+// the present one.
 func (r *Rosters) removed() bool { return r.cfg.Succession.Removed() }
 
 // mostOfEach reports whether a set has more than half of each list that this node uses.
@@ -197,7 +197,7 @@ func (r *Rosters) mostOfEach(set roster.Set) bool {
 	return true
 }
 
-// Expected are the members of any list that this node uses.
+// Expected returns the members of all lists that this node uses.
 func (r *Rosters) Expected() roster.Set { return r.expected }
 
 // WaitingFor lists the nodes that a change of the list of members waits for.
@@ -226,28 +226,28 @@ func renumbered(n roster.Renumbering, old []boottime.Instant, size int) []bootti
 	return made
 }
 
-// oneList reports whether this node uses the list whose indices its sets use, and no other. Others only believe such a
-// node, and only such a node holds or condemns itself. If one list is changed into another, their majorities share a
-// member; for any two lists that need not be so.
+// oneList reports whether this node uses only one list, the one whose indices its sets use. Only such a node's sets
+// count for others, and only such a node holds or condemns itself. Majorities of two successive lists share a member;
+// majorities of any other two lists need not.
 //
-// A list that is only known, or stored, does not count as used: no node counts by it. What a node says while it only
-// knows such a list is as true as what it said the moment before it heard of it; nobody can tell the two apart.
+// A list that is only known, or stored, does not count as used: no node counts by it. That a node has merely heard of
+// another list does not make its statements less true.
 func (r *Rosters) oneList() bool {
 	s := r.cfg.Succession
 	return r.settled() && s.Claims() && s.Base().Ref() == r.cfg.Roster.Ref()
 }
 
-// noOther reports whether, in addition, no other list is even known: a node that counts by the LUN as by a network
-// requires that of itself and of others (N6).
+// noOther reports whether this node uses one list and does not even know another. A node that counts by the LUN as by a
+// network requires this of itself and of others (N6).
 func (r *Rosters) noOther() bool { return r.oneList() && r.standing == (roster.Standing{}) }
 
-// Size is N, the number of expected nodes.
+// Size returns N, the number of expected nodes.
 func (r *Rosters) Size() int { return r.base().Size() }
 
-// Quorum is the number of counted members that are needed.
+// Quorum returns the number of counted members that are needed.
 func (r *Rosters) Quorum() int { return r.quorum }
 
-// window is how long a member may be counted for what it said.
+// window returns how long a member may be counted because of one statement.
 func (r *Rosters) window() time.Duration {
 	if r.cfg.Window != nil {
 		return r.cfg.Window(r.base().Size())
@@ -256,22 +256,22 @@ func (r *Rosters) window() time.Duration {
 }
 
 // The argument of Prover has a second part besides the claims: if x has given up its guard, one of the nodes that can
-// prove the death of x knows it. x counted the nodes that know by the lists that it used. When a list goes out of
-// force, the nodes that know may all leave with it; what the others last heard of the guard of x is then worth nothing
-// until x states its guard again.
+// prove the death of x knows of it. x counted the nodes that know of it by the lists that x used. When a list goes out
+// of force, all nodes that know of it may leave with that list. The other nodes then cannot rely on x's last statement
+// about its guard, until x states its guard again.
 //
-// A guard is carried over if no node can have missed that it was given up. That is so in two cases:
+// A guard is carried over if no node can have missed that it was given up. There are two such cases:
 //
-//   - Most members of each list that goes out of force have taken up the next one and still take x for guarded. x can
-//     count none of them by the old list alone any more, and one of them would know of a release that was known to most
-//     before.
-//   - A peer that uses the new list alone takes x for guarded, in the very step in which this node follows it. That
-//     peer has looked already. Later its word would not be enough: x may count, among those that know, any agent that
-//     no longer takes x for guarded.
+//   - Most members of each list that goes out of force have adopted the next one and still take x for guarded. x cannot
+//     count any of them by the old list alone any more, and one of them would know of a release that most members knew
+//     of before.
+//   - A peer that uses only the new list takes x for guarded, in the very step in which this node adopts that list.
+//     That peer has already made this check. In a later step its statement would not be enough: among the nodes that
+//     know of a release, x may count any agent that no longer takes x for guarded.
 //
-// A fresh node did not use any list before. It only knows what such a peer says.
+// A fresh node has not used any list before. It knows only the statement of such a peer.
 
-// lists are the lists that a node used before a step.
+// lists holds the lists that a node used before a step.
 type lists struct {
 	chain []*roster.Roster
 	fresh bool
@@ -279,7 +279,7 @@ type lists struct {
 
 func listsOf(s *roster.Succession) lists { return lists{slices.Clone(s.Chain()), s.Fresh()} }
 
-// base is the list in force, or nil.
+// base returns the list in force, or nil.
 func (l *lists) base() *roster.Roster {
 	if l.fresh {
 		return nil
@@ -287,7 +287,8 @@ func (l *lists) base() *roster.Roster {
 	return l.chain[0]
 }
 
-// carryOver are the guarded members for which a peer vouches when the list in force has changed; replaced: it has.
+// carryOver returns the guarded members whose guard is carried over when the list in force has changed; replaced
+// reports whether it has changed.
 func (r *Rosters) carryOver(before lists, guarded, contact roster.Set) (keep roster.Set, replaced bool) {
 	if r.went.base() == before.base() {
 		return keep, false
@@ -300,10 +301,10 @@ func (r *Rosters) carryOver(before lists, guarded, contact roster.Set) (keep ros
 	return keep, true
 }
 
-// vouchedFor reports whether nobody can have missed that a peer has given up its guard.
+// vouchedFor reports whether the guard of x is carried over: no node can have missed that x has given it up.
 func (r *Rosters) vouchedFor(x int, before lists, contact roster.Set) bool {
 	base := r.cfg.Succession.Base()
-	var most roster.Set // that hold the new list beside the old ones, and take x for guarded
+	var most roster.Set // peers that use the new list besides the old ones, and take x for guarded
 	most.Add(r.cfg.Roster.Self)
 	for m := range contact.All() {
 		st, _ := r.merger.Statement(m)

@@ -7,9 +7,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Guard: what is announced of the lists is announced in every step. A node that begins in a tie
-// must not say that the list which it has merely been told of is in force: a node that hears it
-// would take its word.
+// Guard: the lists are announced in every step. A node that begins in a tie must not state that a list is in force that
+// it merely knows: a node that hears the statement would accept it.
 func TestANodeThatBeginsInATieAnnouncesTheListInForce(t *testing.T) {
 	list := func(epoch uint64, address string, names ...string) *roster.Roster {
 		var ms []roster.Member
@@ -37,15 +36,15 @@ func TestANodeThatBeginsInATieAnnouncesTheListInForce(t *testing.T) {
 	}
 	c := testCore(t, 2, func(c *Config) { c.Roster, c.Succession = directory, s })
 	want := roster.Standing{Chain: [roster.MaxChain]roster.Ref{old.Ref()}, Offer: next.Ref()}
-	for range 3 { // in a tie: n0 alone of two
+	for range 3 { // in a tie: only n0 of two
 		if got := c.Step(10 * sec).Statement.Stands(); got != want {
 			t.Fatalf("it announces %+v, want %+v", got, want)
 		}
 	}
 }
 
-// Guard: L3. While two lists are in force, half of one of them is a minority: the other half of
-// that list may stand against another list, and two ties by different lists could both be won.
+// Guard: L3. While two lists are in use, half of one of them is a minority: the other half may have a tie by the other
+// list, and two ties by different lists could both be won.
 func TestNoTieWhileTwoListsAreInForce(t *testing.T) {
 	list := func(epoch uint64, names ...string) *roster.Roster {
 		var ms []roster.Member
@@ -65,7 +64,7 @@ func TestNoTieWhileTwoListsAreInForce(t *testing.T) {
 		want    netgossip.Outcome
 	}{
 		{[]*roster.Roster{next}, roster.SetOf(0, 1, 2), netgossip.EqualSplit},
-		{[]*roster.Roster{old, next}, roster.SetOf(0, 1, 2), netgossip.Minority}, // half of the newer one
+		{[]*roster.Roster{old, next}, roster.SetOf(0, 1, 2), netgossip.Minority}, // half of the newer list
 		{[]*roster.Roster{old, next}, roster.SetOf(0, 1, 4, 5), netgossip.Minority},
 		{[]*roster.Roster{old, next}, roster.SetOf(0, 1, 2, 3), netgossip.Majority},
 	} {

@@ -8,31 +8,30 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Sentencing is when a node that has lost condemns itself (lease.md P1).
+// Sentencing configures when a node that has lost condemns itself (lease.md P1).
 type Sentencing struct {
-	// After is how long, since the evidence of the last majority ran out, all that speaks for a sentence must have been
-	// true; 0: this node never condemns itself.
+	// After is how long all grounds for a sentence must have been true, counted from the end of the last majority's
+	// evidence; 0: this node never condemns itself.
 	After   time.Duration
-	Timeout time.Duration // T, as asked for: the watchdog's timeout from then on; also of a node that obeys an order
-	Strike  time.Duration // where the node takes itself down, it waits this long for its word to reach the LUN
-	LUNLoss bool          // LUNAnd: also a node that alone has lost the LUN condemns itself (E3)
+	Timeout time.Duration // T, as configured: the watchdog's timeout from the sentence on, also after an obeyed order
+	Strike  time.Duration // a node that takes itself down first waits this long for its announcement to reach the LUN
+	LUNLoss bool          // LUNAnd: a node that alone has lost the LUN condemns itself, too (E3)
 }
 
-// judgement is what speaks for condemning this boot, and against it.
+// judgement holds the grounds for condemning this boot, and those against it.
 type judgement struct {
-	majority boottime.Instant // evidence of the last majority lasted until then
-	view     roster.Set       // whom this node counts,
-	quiet    boottime.Instant // and since when that is so, while no other node was heard
-	since    boottime.Instant // since when others show, at each check, that they live without this node; zero: they do not
-	round    uint32           // the round of the reads of echo blocks then
+	majority boottime.Instant // when the evidence of the last majority ended
+	view     roster.Set       // the members that this node counts
+	quiet    boottime.Instant // since when view has not changed and no other node was heard
+	since    boottime.Instant // since when each check has shown that others live without this node; zero: they do not
+	round    uint32           // the round of echo-block reads at since
 	loss     lossProof
 }
 
-// rounds is the number of reads in a row, including the first, in which others must show that they live without this
-// node.
+// rounds is the number of consecutive reads, including the first, that must show that others live without this node.
 const rounds = 3
 
-// SentenceOf returns the sentence of a node, or this node, if its latest boot is condemned; nil: it is not, as far as
+// SentenceOf returns the sentence of a node, which may be this node, if its latest boot is condemned; nil: no sentence
 // is known.
 func (c *Core) SentenceOf(now boottime.Instant, p int) *SentenceState {
 	if p != c.cfg.Roster.Self {
@@ -49,10 +48,10 @@ func (c *Core) SentenceOf(now boottime.Instant, p int) *SentenceState {
 	return own
 }
 
-// Inherit says that a countdown of at most [netgossip.MaxSentence] runs as the agent starts: an agent before it has
-// condemned this boot. Nothing is opened and nobody is counted. The countdown alone is not a reason to announce
-// anything: its timeout may not have been read back (P2), or it may belong to another program, which goes on feeding.
-// What the previous agent has announced on the LUN is announced again.
+// Inherit records that a countdown of at most [netgossip.MaxSentence] runs as the agent starts: an earlier agent has
+// condemned this boot. The agent opens no watchdog and counts nobody. The countdown alone is not a reason to announce a
+// sentence: its timeout may not have been read back (P2), or it may belong to another program, which goes on feeding. A
+// sentence that the earlier agent has announced on the LUN is announced again.
 func (c *Core) Inherit(now boottime.Instant, timeout time.Duration) {
 	if timeout <= 0 || timeout > netgossip.MaxSentence {
 		return
@@ -64,19 +63,19 @@ func (c *Core) Inherit(now boottime.Instant, timeout time.Duration) {
 	}
 }
 
-// judge decides whether this node condemns its boot. It relies on the decision of the step before and on what is known
-// now, and comes before anything that this step says or does: from here on nothing feeds, arms or disarms the watchdog,
-// no grant is held or taken, and nothing that this node says counts for others (P2). The announcement comes later, see
-// Sentenced. If the boot was condemned now, what the node sees and counts has to be computed again.
+// judge decides whether this node condemns its boot. It uses the decision of the step before and the present knowledge,
+// and runs before this step states or does anything. Once condemned, nothing feeds, arms or disarms the watchdog, no
+// grant is held or taken, and no statement of this node counts for others (P2). The announcement comes later, see
+// Sentenced. If judge returns true, the caller computes again whom the node sees and counts.
 //
 // Invariant: a node does not condemn itself because of silence. An outage of all networks starves every node at once,
-// and all of them would condemn themselves; the evidence shows a side that lives without this node, and every condemned
+// and all of them would condemn themselves. The node needs evidence of a side that lives without it, so every condemned
 // node leaves such a side behind.
 func (c *Core) judge(now boottime.Instant, in proverInput) (condemned bool) {
 	s, j := &c.sentence, &c.judgement
 	c.proof.in = in
 	if a := c.lun.arbiter; a != nil && a.OwnSentence() > 0 && s.timeout == 0 && (s.inherited || !s.condemned) {
-		c.Inherit(now, a.OwnSentence()) // carried on: another agent of this boot has announced it
+		c.Inherit(now, a.OwnSentence()) // an earlier agent of this boot has announced the sentence
 		s.timeout = a.OwnSentence()
 		return true
 	}
@@ -112,12 +111,12 @@ func (c *Core) judge(now boottime.Instant, in proverInput) (condemned bool) {
 
 func (c *Core) condemn(now boottime.Instant) {
 	c.sentence.condemned, c.sentence.at = true, now
-	if c.lun.arbiter != nil { // a node that obeys may have no LUN
+	if c.lun.arbiter != nil { // a node that obeys an order may have no LUN
 		c.lun.arbiter.Condemn()
 	}
 }
 
-// followQuiet notes since when contact has not changed. A member of this side that condemns itself does not count as a
+// followQuiet records since when contact has not changed. If a member of this side condemns itself, that is not a
 // change of contact: otherwise each such member would wait for the one before it.
 func (c *Core) followQuiet(now boottime.Instant) {
 	j := &c.judgement
@@ -130,7 +129,7 @@ func (c *Core) followQuiet(now boottime.Instant) {
 	}
 	j.view = c.view.Counted
 	for p := range others.All() {
-		j.quiet = max(j.quiet, c.merger.Sighted(p)) // a sign of life in one direction is contact, too
+		j.quiet = max(j.quiet, c.merger.Sighted(p)) // here a sign of life in one direction counts as contact
 	}
 }
 
@@ -144,35 +143,36 @@ func (c *Core) steady(now boottime.Instant) bool {
 	return now >= due
 }
 
-// mayCondemn is all of P1 but the evidence.
+// mayCondemn checks all conditions of P1 except the evidence.
 func (c *Core) mayCondemn(now boottime.Instant) bool {
 	d := &c.fx.Decision
 	lost := d.Action == Starve && (d.Reason == ReasonIsolated || d.Reason == ReasonSplitLost) // decided by a LUN: no other tie-breaker is used together with one
 	return lost && c.rosters.tally(c.view.Counted) != netgossip.Majority && c.mayLose(now)
 }
 
-// mayLose is what P1 asks for with any evidence.
+// mayLose checks the conditions of P1 that apply to all kinds of evidence.
 func (c *Core) mayLose(now boottime.Instant) bool { return c.mayEnd(now) && c.Barred() == BarNone }
 
-// mayEnd is what must be true of this node itself before it condemns its boot, on its own evidence or by an order.
+// mayEnd reports whether this node's own state allows it to condemn its boot, on its own evidence or by an order.
 func (c *Core) mayEnd(now boottime.Instant) bool {
 	stalled := c.stepped != 0 && now.Sub(c.stepped) >= stallAfter
 	return !stalled && now >= c.holdLeft && c.hadQuorum && c.guard.Kills() && !c.wantsDisarm() && !c.release.yielded && c.rosters.oneList()
 }
 
-// lossProof is what speaks for a node that has lost the LUN while the others have it (lun.mode: and, lease.md P1, E3).
+// lossProof holds the evidence that this node has lost the LUN while the others have it (lun.mode: and, lease.md P1,
+// E3).
 type lossProof struct {
-	since  boottime.Instant // since when others show, at each step, that they live with the LUN; zero: they do not
-	mark   boottime.Instant // when all of them had shown it again
-	rounds int              // how often they have
+	since  boottime.Instant // since when each step has shown that others live with the LUN; zero: they do not
+	mark   boottime.Instant // when all of them had shown it for the latest time
+	rounds int              // how often they have shown it again
 }
 
-// judgeLoss reports whether this node condemns its boot because it alone has lost the LUN. The node starves already,
-// and the others have the LUN, say so over the networks, and are a majority without this node.
+// judgeLoss reports whether this node condemns its boot because it alone has lost the LUN. The node already starves.
+// The others state over the networks that they have the LUN, and are a majority without this node.
 //
 // Invariant: that this node has lost the LUN is not enough. If the LUN fails for all, each node has lost it; the others
-// then go on, and say that they have lost it too. Nor is the number of those that have it enough: those that a hub
-// counts may count nobody but the hub, and live by it.
+// then go on, and state that they have lost it, too. Nor is it enough that a quorum has the LUN: if all of them are
+// connected through one hub node only, each may count nobody except the hub.
 func (c *Core) judgeLoss(now boottime.Instant) bool {
 	l := &c.judgement.loss
 	d := &c.fx.Decision
@@ -189,8 +189,8 @@ func (c *Core) judgeLoss(now boottime.Instant) bool {
 	case dated > l.mark:
 		l.rounds, l.mark = l.rounds+1, now
 	}
-	// Not shorter than words stay fresh: a node that was fed when it gave its latest word has not starved for this long
-	// itself.
+	// At least MaxAge: a node that was fed when it made its latest statement has then not starved for as long as this
+	// node.
 	due := max(l.since, c.judgement.quiet).Add(max(c.cfg.Sentence.After, c.cfg.MaxAge))
 	if now < due {
 		c.fx.Wake = min(c.fx.Wake, due)
@@ -199,8 +199,9 @@ func (c *Core) judgeLoss(now boottime.Instant) bool {
 	return l.rounds >= rounds-1
 }
 
-// othersHaveLUN is the instant after which all statements of a certain set were composed: at least a quorum, without
-// this node, of which each says that it has the LUN, is fed, and counts all of the set; 0: there is no such set.
+// othersHaveLUN looks for a quorum, without this node, whose members all state that they have the LUN, are fed, and
+// count all of this quorum. It returns the instant after which all of their statements were composed; 0: there is no
+// such quorum.
 func (c *Core) othersHaveLUN(now boottime.Instant) boottime.Instant {
 	var can roster.Set
 	for p, st := range c.merger.Said(c.view.Counted, now.Add(-c.cfg.MaxAge)) {
@@ -227,20 +228,20 @@ func (c *Core) othersHaveLUN(now boottime.Instant) boottime.Instant {
 	return found
 }
 
-// Bar says why this node would not condemn itself, whatever it lost: then the others know of its death by time alone. Its
+// Bar is the reason why this node would never condemn itself. The others then learn of its death by time alone. Its
 // strings are the vocabulary of logs and metrics.
 type Bar uint8
 
 const (
 	BarNone     Bar = iota
 	BarOff          // the configuration has no sentences
-	BarNoHold       // it would not hold by the LUN: no LUN, or a policy without holds
-	BarWatchdog     // its watchdog cannot count down a sentence: see briefly
+	BarNoHold       // the node cannot hold by the LUN: it has no LUN, or a policy without holds
+	BarWatchdog     // its watchdog cannot count down a sentence, see briefly
 )
 
 var barNames = [...]string{BarNone: "none", BarOff: "off", BarNoHold: "no_hold", BarWatchdog: "watchdog"}
 
-// String is the bar's name in logs, metrics and the API.
+// String returns the bar's name in logs, metrics and the API.
 func (b Bar) String() string {
 	if int(b) >= len(barNames) {
 		return "invalid"
@@ -248,7 +249,7 @@ func (b Bar) String() string {
 	return barNames[b]
 }
 
-// Barred is the first thing that keeps this node from condemning itself. The countdown must be one that a sentence can shorten.
+// Barred returns the first obstacle that keeps this node from condemning itself.
 func (c *Core) Barred() Bar {
 	switch {
 	case c.cfg.Sentence.After <= 0:
@@ -261,12 +262,12 @@ func (c *Core) Barred() Bar {
 	return BarNone
 }
 
-// strikeAfter is how long a node must have starved before it is taken down at once, if that is configured. The loss
-// of quorum is steady by then; evidence that was merely late has arrived.
+// strikeAfter is how long a node must have starved before it is taken down at once, if that is configured. By then,
+// late evidence has arrived, and the loss of quorum is not a brief one.
 const strikeAfter = time.Second
 
-// mayStrike reports whether there is a ground to take a starving node down. If the LUN shows who lives, silence is
-// not a reason: a switch that takes all networks with it would take down the whole group.
+// mayStrike reports whether there is a reason to take a starving node down. If the LUN shows who lives, silence is not
+// a reason: the failure of a switch that carries all networks would take down the whole group.
 func (c *Core) mayStrike(now boottime.Instant) bool {
 	if c.sentence.condemned || c.Barred() == BarNone {
 		return c.mayExecute(now)
@@ -281,11 +282,11 @@ func (c *Core) mayStrike(now boottime.Instant) bool {
 	return now >= due
 }
 
-// followStrike decides whether a node that has to be taken down may be taken down now.
+// followStrike decides whether this node may be taken down now.
 //
-// Invariant: only a node that its peers take for dead anyway is struck: one that starves for want of quorum with its
-// watchdog armed. A node that was never armed, as after its boot, or that is disarmed, is not; nor is a node under a
-// policy that lets it live, nor one that was frozen itself and has not heard its peers since.
+// Invariant: only a node that its peers take for dead anyway is struck: a node that starves for want of quorum with its
+// watchdog armed. So a node is not struck if its watchdog is disarmed or was never armed since boot, if its policy lets
+// it live, or if the node was frozen and has not heard its peers since.
 func (c *Core) followStrike(now boottime.Instant) {
 	d := &c.fx.Decision
 	c.fx.Strike = false
@@ -299,9 +300,9 @@ func (c *Core) followStrike(now boottime.Instant) {
 	c.fx.Strike = c.mayStrike(now)
 }
 
-// mayExecute reports whether a condemned node may be taken down: its word is on the LUN, so that the others know when
-// it has ended, or that word has had the time of an I/O to get there. If nodes condemn themselves, only a condemned
-// node is struck (P8).
+// mayExecute reports whether a condemned node may be taken down: its announcement is on the LUN, so the others know
+// when it has ended, or the announcement has had the time of an I/O to get there. If nodes condemn themselves, only a
+// condemned node is struck (P8).
 func (c *Core) mayExecute(now boottime.Instant) bool {
 	s := &c.sentence
 	if !s.condemned {

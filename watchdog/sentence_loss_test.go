@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Guard: P1 (E3). Only a majority that lives with the LUN, and without this node, shows that others do.
+// Guard: P1 (E3). Only a majority that lives with the LUN and without this node is evidence.
 func TestOthersHaveTheLUN(t *testing.T) {
 	all, others := roster.FullSet(5), roster.SetOf(1, 2, 3, 4)
 	for name, c := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// state has a peer answer, with these among the seen.
+// state lets a peer answer, with these among the seen.
 func state(c *Core, at boottime.Instant, peer int, seen roster.Set, st netgossip.Statement) {
 	st.RosterEpoch, st.RosterDigest, st.Seen = c.cfg.Roster.Epoch, c.cfg.Roster.Digest, seen
 	if st.Boot == 0 {
@@ -19,18 +19,18 @@ func state(c *Core, at boottime.Instant, peer int, seen roster.Set, st netgossip
 	c.Merger().Answered(netgossip.Answer{Peer: peer, SentAt: at, Statement: &st})
 }
 
-// without4 is what the others see when the last node of five is gone.
+// without4 is the set that the others see when the last node of five is gone.
 var without4 = roster.SetOf(0, 1, 2, 3)
 
-// settled is a core of five that has met all others, the last one at 10 s.
+// settled returns a core of five that has met all others, the last one at 10 s.
 func settled(t *testing.T) *Core {
 	t.Helper()
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	return c
 }
 
-// pass steps the core each 100 ms, while three others answer that do not see the last one, and returns when it said FENCED of
-// that first; zero: never.
+// pass steps the core every 100 ms, while three others that do not see the last node answer. It returns when the core
+// first called the last node FENCED; zero: never.
 func pass(c *Core, from, to boottime.Instant) boottime.Instant {
 	for at := from; at <= to; at += sec / 10 {
 		for p := 1; p < 4; p++ {
@@ -47,8 +47,8 @@ func byLUN(c *Core, boot uint64, timeout time.Duration) diskquorum.Sentence {
 	return diskquorum.Sentence{Boot: boot, Timeout: timeout, Name: diskquorum.NameDigest(c.cfg.Roster.Name(4))}
 }
 
-// Guards: P3, P4. The time of a sentence begins when it was heard, by this node's clock, and is over after twice the timeout and
-// what a driver is late by.
+// Guards: P3, P4. The time of a sentence begins when it was heard, by this node's clock, and ends after twice the
+// timeout and the driver's delay.
 func TestSentenceOfAPeer(t *testing.T) {
 	for name, c := range map[string]struct {
 		hear func(*Core)
@@ -86,7 +86,8 @@ func TestSentenceOfAPeer(t *testing.T) {
 	}
 }
 
-// Guard: P5. Who knows the sentence neither sees nor counts that boot, whatever it says; the next one it does.
+// Guard: P5. A node that knows the sentence neither sees nor counts that boot, whatever it states, but does see and
+// count the next boot.
 func TestCondemnedBootIsNotCounted(t *testing.T) {
 	c := settled(t)
 	state(c, 20*sec, 4, roster.FullSet(5), netgossip.Statement{Guard: killing})
@@ -110,7 +111,7 @@ func TestCondemnedBootIsNotCounted(t *testing.T) {
 	}
 }
 
-// Guard: P4. It is not shown while somebody who is counted sees the node.
+// Guard: P4. The death is not shown while a counted member sees the node.
 func TestFencedBySentenceWaitsForThoseWhoSeeIt(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 19*sec)
@@ -131,7 +132,7 @@ func TestFencedBySentenceWaitsForThoseWhoSeeIt(t *testing.T) {
 	}
 }
 
-// Guard: P9. A boot that outlives its sentence is an alarm, and is not believed again.
+// Guard: P9. A boot that outlives its sentence raises an alarm, and a later sentence of it does not count.
 func TestSentenceThatIsDefied(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 19*sec)
@@ -156,7 +157,7 @@ func TestSentenceThatIsDefied(t *testing.T) {
 	}
 }
 
-// Guard: P4. Two machines that answer as one are never shown dead by a sentence.
+// Guard: P4. Two machines that answer under one name are never shown dead by a sentence.
 func TestTwinsAreNotFencedBySentence(t *testing.T) {
 	c := settled(t)
 	for i, at := range []boottime.Instant{12 * sec, 13 * sec, 14 * sec} {
@@ -170,7 +171,7 @@ func TestTwinsAreNotFencedBySentence(t *testing.T) {
 	}
 }
 
-// judged is a core of five with quorum and an armed watchdog that has condemned itself at 11 s.
+// judged returns a core of five with quorum and an armed watchdog that condemned itself at 11 s.
 func judged(t *testing.T) *Core {
 	t.Helper()
 	c := settled(t)
@@ -180,7 +181,8 @@ func judged(t *testing.T) *Core {
 	return c
 }
 
-// Guards: P2, P7. Nothing feeds, arms or disarms a condemned boot, and what it says counts for nobody, though all others answer.
+// Guards: P2, P7. Nothing feeds, arms or disarms the watchdog of a condemned boot, and its statements count for no
+// other node, although all others answer.
 func TestCondemnedCore(t *testing.T) {
 	c := judged(t)
 	c.SetDisarm("file", "a test")
@@ -203,12 +205,13 @@ func TestCondemnedCore(t *testing.T) {
 	}
 }
 
-// Guard: P2, P3. It is told what the driver was read back to have, once that is known, and nothing that is too long.
+// Guard: P2, P3. The announced timeout is the one that was read back, and is announced once it is known. A timeout that
+// is too long is not announced.
 func TestSentenceIsToldWhenItIsReadBack(t *testing.T) {
 	for got, want := range map[time.Duration]time.Duration{0: 0, time.Second: time.Second, 3 * time.Second: 3 * time.Second, 4 * time.Second: 0} {
 		c := judged(t)
 		c.Sentenced(got)
-		c.Sentenced(2 * time.Second) // the first answer counts
+		c.Sentenced(2 * time.Second) // only the first answer counts
 		if st := c.Step(12 * sec).Statement; st.Sentence != want {
 			t.Errorf("%v: told %v", got, st.Sentence)
 		}
@@ -220,8 +223,8 @@ func TestSentenceIsToldWhenItIsReadBack(t *testing.T) {
 	}
 }
 
-// Guards: P2, P2'. An agent that finds a condemned boot opens nothing and counts nobody. It has not read the timeout back, and the
-// countdown may be another program's: it tells nothing.
+// Guards: P2, P2'. An agent that finds a condemned boot opens no watchdog and counts nobody. It has not read the
+// timeout back, and the countdown may belong to another program: so it announces nothing.
 func TestInheritedSentence(t *testing.T) {
 	for _, policy := range []LossPolicy{LossFence, LossExclude, LossWait} {
 		c := testCore(t, 3, func(cfg *Config) { cfg.OnLoss = policy })
@@ -240,7 +243,8 @@ func TestInheritedSentence(t *testing.T) {
 	}
 }
 
-// Guard: P2'. One that cannot see it counts nobody before the agent before it is gone, and the longest countdown over.
+// Guard: P2'. An agent that cannot see the countdown counts nobody until the agent before it is gone, and the longest
+// countdown is over.
 func TestBlindAgentWaits(t *testing.T) {
 	c := testCore(t, 3, nil)
 	c.Blind()
@@ -257,13 +261,13 @@ func TestBlindAgentWaits(t *testing.T) {
 		t.Fatalf("counts at %v, and the agent before it is not known to be gone", time.Duration(got))
 	}
 	c.PredecessorGone(60 * sec)
-	c.PredecessorGone(70 * sec) // it is gone already
+	c.PredecessorGone(70 * sec) // it is already gone
 	if got := counted(60*sec, 70*sec); got != 64*sec {
 		t.Errorf("counts at %v, want 64 s", time.Duration(got))
 	}
 }
 
-// What keeps a node from condemning itself is told by its first cause, and all of it has to go.
+// Barred returns the first obstacle that keeps a node from condemning itself; all obstacles have to be removed.
 func TestBarred(t *testing.T) {
 	guarded := netgossip.Statement{Guard: killing}
 	r := withSlots(t, mourners(t, guarded, func(c *Config) {
@@ -299,7 +303,7 @@ func TestBarred(t *testing.T) {
 	}
 }
 
-// Guard: P8. Where nodes condemn themselves, a node is taken down when its word has had the time to get to the LUN.
+// Guard: P8. If nodes condemn themselves, a node is taken down when its announcement has had the time to reach the LUN.
 func TestCondemnedNodeIsStruck(t *testing.T) {
 	c := judged(t)
 	c.hadQuorum, c.cfg.Sentence.Strike = true, 2*time.Second
@@ -320,8 +324,9 @@ func defied(c *Core) (set roster.Set) {
 	return set
 }
 
-// Guard: where samples are taken, what a member said of a node before that was condemned holds FENCED up. It is asked for news in
-// time, and nobody is who says nothing of it, or of whom it is too old then.
+// Guard: if samples are taken, a member's statement from before a node was condemned delays FENCED. Such a member is
+// asked for a new statement in time. Members that do not state that they see the node, or whose statements will be too
+// old by then, are not asked.
 func TestSeersOfTheCondemnedAreAsked(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 19*sec)
@@ -334,7 +339,7 @@ func TestSeersOfTheCondemnedAreAsked(t *testing.T) {
 	c.proof.sentencedByLUN(20*sec, &s)
 	var asked, fenced boottime.Instant
 	for at := 20 * sec; at < over+sec; at += sec / 50 {
-		for p := 1; p < 4; p++ { // they are in contact, and say nothing new
+		for p := 1; p < 4; p++ { // they are in contact, but have no new statement
 			c.Merger().Answered(netgossip.Answer{Peer: p, SentAt: at, Sight: netgossip.SightSeen})
 		}
 		if asked > 0 && at == asked+sec/50 {

@@ -10,15 +10,15 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// slotRig is a core with a LUN in memory, on which every I/O ends at once.
+// slotRig is a core with a LUN in memory, on which every I/O completes at once.
 type slotRig struct {
 	*Core
 	t     *testing.T
 	sb    *diskquorum.Superblock
 	image []byte
 
-	interval time.Duration // of heartbeats, as slots say; 0: a second
-	lifetime time.Duration // of grants, as slots say; 0: they do not
+	interval time.Duration // heartbeat interval in the slots; 0: a second
+	lifetime time.Duration // grant lifetime in the slots; 0: not stated
 }
 
 // withSlots opens a blank LUN for the core.
@@ -57,8 +57,8 @@ func (r *slotRig) put(p int, state diskquorum.SlotState, sequence uint64, st net
 	}
 }
 
-// step steps the core and does what it wants done on the LUN, and what it wants then: a write follows the look at the
-// superblock at once (B10).
+// step steps the core and carries out its I/Os, and the I/Os that follow at once: a write follows the read of the
+// superblock (B10).
 func (r *slotRig) step(at boottime.Instant) *Effects {
 	var told []Answer
 	for again := 3; ; again-- {
@@ -100,7 +100,7 @@ func (r *slotRig) run(from, to boottime.Instant, st netgossip.Statement, peers .
 	}
 }
 
-// read looks at the LUN until a read that began at from or later has ended.
+// read steps until a read of the LUN that began at from or later has ended.
 func (r *slotRig) read(from boottime.Instant) boottime.Instant {
 	r.t.Helper()
 	for at := from; at < from+30*sec; at += sec / 4 {
@@ -112,7 +112,7 @@ func (r *slotRig) read(from boottime.Instant) boottime.Instant {
 	return 0
 }
 
-// Guard: without a slot that says that the victim is armed, a granted half proves nothing.
+// Guard: unless the victim's slot says that it is armed, a granted half proves nothing.
 func TestSlotOfTheVictimIsAsked(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -132,8 +132,8 @@ func TestSlotOfTheVictimIsAsked(t *testing.T) {
 	}
 }
 
-// Guard: the slot of a node in contact proves nothing. It may be the node's next boot that writes it,
-// but nobody calls a node FENCED whose answers have not run out.
+// Guard: the slot of a node in contact proves nothing. The node's next boot may write it, but a node is not called
+// FENCED while there is evidence of it.
 func TestSlotOfANodeInContactProvesNothing(t *testing.T) {
 	r := withSlots(t, mourners(t, netgossip.Statement{Guard: killing}, nil))
 	r.put(4, diskquorum.SlotActive, 8, netgossip.Statement{Boot: 104, Guard: killing})
@@ -151,9 +151,9 @@ func TestSlotOfANodeInContactProvesNothing(t *testing.T) {
 	}
 }
 
-// Guard: the copy of a machine answers as well as a reboot does. Where there is a LUN, another boot
-// that answers ends the former only after its slot has told, or the original has had the time to
-// answer; and when the original answers in that time, nothing is proven.
+// Guard: a copy of a machine answers like a rebooted one. If there is a LUN, another boot that answers proves the end
+// of the former one only when the slot confirms it, or when the original has had the time to answer. If the original
+// answers in that time, nothing is proven.
 func TestOriginalHasTheTimeToAnswer(t *testing.T) {
 	back := 11 * sec
 	await := func(t *testing.T) *slotRig {
@@ -184,7 +184,7 @@ func TestOriginalHasTheTimeToAnswer(t *testing.T) {
 		t.Errorf("the original has answered: %+v", r.proof.Of(4))
 	}
 
-	r = await(t) // another machine comes while the end of the first boot is awaited: neither is proven
+	r = await(t) // a third machine answers while the end of the first boot is awaited: no end is proven
 	tell(r.Core, back+sec, 4, netgossip.Statement{Boot: 106, Machine: 8})
 	r.Step(back + sec)
 	if r.Step(late.Add(time.Minute)); r.proof.Of(4).Proof != 0 {
@@ -192,8 +192,8 @@ func TestOriginalHasTheTimeToAnswer(t *testing.T) {
 	}
 }
 
-// A boot that has the slot took it after nobody had written it for a while: the former has ended, and
-// no further read is waited for.
+// A boot that has the slot took it after it had not been written for a while: the former boot has ended, and no further
+// read is needed.
 func TestBootThatHasTheSlotIsBelievedAtOnce(t *testing.T) {
 	r := withSlots(t, mourners(t, netgossip.Statement{Guard: killing}, nil))
 	r.put(4, diskquorum.SlotActive, 8, netgossip.Statement{Boot: 105})

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Guard: a node is struck when it starves for want of quorum, armed, for a while; and in no
-// other case.
+// Guard: a node is struck only when it has starved for want of quorum, armed, for a while.
 func TestStrike(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -48,8 +47,8 @@ func TestStrike(t *testing.T) {
 	}
 }
 
-// Guard: a node that boots into a partition is not struck, or it would boot for ever. (Nor
-// would it be armed; the countdown is that of an agent before.)
+// Guard: a node that boots into a partition is not struck, or it would reboot for ever. (It would not be armed either;
+// the countdown is that of an earlier agent.)
 func TestBootIntoAPartitionIsNotStruck(t *testing.T) {
 	c := testCore(t, 3, nil)
 	c.SetGuard(true, 10*time.Second)
@@ -60,7 +59,7 @@ func TestBootIntoAPartitionIsNotStruck(t *testing.T) {
 	}
 }
 
-// Guard: a moment without quorum strikes nobody, also when it comes again and again.
+// Guard: a node is not struck for a moment without quorum, even if there are many such moments.
 func TestStrikeWaitsForASteadyLoss(t *testing.T) {
 	c := testCore(t, 3, nil)
 	c.SetGuard(true, 10*time.Second)
@@ -77,7 +76,7 @@ func TestStrikeWaitsForASteadyLoss(t *testing.T) {
 	}
 }
 
-// Guard: a node that was stopped itself hears its peers first.
+// Guard: a node that stalled hears its peers before it may be struck.
 func TestStrikeAfterAStallWaitsForThePeers(t *testing.T) {
 	c := testCore(t, 3, nil)
 	c.SetGuard(true, 30*time.Second)

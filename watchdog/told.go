@@ -9,32 +9,32 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Word is what somebody on this node says about one boot of another node: that it is dead, with the Proof ProofPower,
-// ProofKdump or ProofOperator; or that it has to end, which is an order and has no proof.
+// Word is a report or an order, given on this node, about one boot of another node. A report says that the boot is
+// dead, with the Proof ProofPower, ProofKdump or ProofOperator. An order says that the boot has to end, and has no
+// proof.
 type Word struct {
 	ID   uint64 // of the Answer; Tell and Order set it
 	Node string
 	Death
-	// Contradicted says that the boot was heard after somebody had reported its death. The answer is
-	// RefusedContradicted.
+	// Contradicted says that the boot was heard after its death had been reported. The answer is RefusedContradicted.
 	Contradicted bool
 }
 
-// trial is the period in which a word is checked. The word is not believed at once: what members said before may be
-// from a time when they could not know yet.
+// trial is the check of a report. The report is not believed at once: the members' latest statements may be from before
+// the death.
 //
-// Invariant: when a word is believed, each counted member has answered a question that was asked after the word came,
-// and does not see the node. In all that time nothing of that boot was heard, and its slot on the LUN did not change.
-// So a node that is in contact with a counted member, or with the LUN, is not called dead.
+// Invariant: when a report is believed, each counted member has answered a question that was asked after the report
+// came, and does not see the node. In all that time nothing was heard from that boot, and its slot on the LUN did not
+// change. So a node that is in contact with a counted member, or with the LUN, is not called dead.
 type trial struct {
 	Death
-	question                  // its since is when the word came; zero: there is no trial
-	ids      []uint64         // of the words; none: others have passed it on
-	again    boottime.Instant // before this, a word that others pass on is not tried
+	question                  // its since is when the report came; zero: there is no trial
+	ids      []uint64         // of the reports made on this node; empty: others have passed the report on
+	again    boottime.Instant // before this, a report that others pass on is not tried
 }
 
 const (
-	trialLimit = 15 * time.Second // a member that has not answered by then will not, nor will a LUN be read that was not
+	trialLimit = 15 * time.Second // by then, no more answers of members and no read of the LUN are expected
 	trialAsk   = 2500 * time.Millisecond
 	trialPause = 30 * time.Second
 )
@@ -44,8 +44,8 @@ type told struct {
 	all   []netgossip.Fact // scratch
 }
 
-// Tell takes a death that was proven elsewhere, from a caller that may report it. The answer is in the Effects of this
-// step or of a later one.
+// Tell records the report of a death that was proven elsewhere; the caller must be allowed to report it. The answer is
+// in the Effects of this step or of a later one.
 func (v *Prover) Tell(id uint64, w Word) {
 	w.ID = id
 	v.told.words = append(v.told.words, w)
@@ -71,7 +71,7 @@ func (v *Prover) followTrials(now boottime.Instant) {
 	}
 }
 
-// hear opens the trial of a word that was given on this node, or answers at once.
+// hear begins the trial of a report that was made on this node, or answers it at once.
 func (v *Prover) hear(now boottime.Instant, said *Word) {
 	p, member := v.roster.Index(said.Node)
 	switch {
@@ -100,7 +100,7 @@ func (v *Prover) hear(now boottime.Instant, said *Word) {
 		return
 	}
 	if w.trial.since != 0 && w.trial.Boot != said.Boot {
-		v.try(now, p, w) // it ends: the latest boot is now another one
+		v.try(now, p, w) // this ends the trial: the latest boot is now another one
 	}
 	if len(w.trial.ids) == 0 {
 		w.trial = trial{Death: Death{Proof: said.Proof, Boot: said.Boot, Teller: v.roster.Name(v.roster.Self)}, question: question{since: now}}
@@ -108,11 +108,11 @@ func (v *Prover) hear(now boottime.Instant, said *Word) {
 	w.trial.ids = append(w.trial.ids, said.ID)
 }
 
-// takeBack withdraws what devices have said about a boot, since the reporter has heard that boot.
+// takeBack withdraws the devices' report about a boot, because the reporter has heard that boot.
 //
-// Invariant: what agents have found themselves stays valid, and so does what a person says: no report makes a dead
-// node run. If a person pulls the plug after the devices were wrong, the withdrawal of the devices' report does not
-// contradict that person. That withdrawal is repeated to each agent that starts.
+// Invariant: deaths that agents have found themselves stay valid, and so do reports by a person. If a person unplugs a
+// node after its devices gave a wrong report, the withdrawal of that report does not contradict the person. The
+// withdrawal is repeated to each agent that starts.
 func (v *Prover) takeBack(p int, w *witness, boot uint64) {
 	if w.death.Proof != 0 && w.death.Boot == boot {
 		if w.death.Proof.ofDevices() {
@@ -125,7 +125,7 @@ func (v *Prover) takeBack(p int, w *witness, boot uint64) {
 	}
 }
 
-// retell queues again the words whose trial ends because the node is no longer on the list: they are then refused.
+// retell queues again the reports whose trial ends because the node is no longer on the list. They are then refused.
 func (v *Prover) retell(n roster.Renumbering) {
 	for p, k := range n {
 		if t := &v.peers[p].trial; k < 0 {
@@ -140,7 +140,7 @@ func (v *Prover) answer(id uint64, d Death, err *Refused) {
 	v.out.Answers = append(v.out.Answers, Answer{id, d, err})
 }
 
-// objection is what this node now knows against a word.
+// objection returns the reason, as far as this node knows now, why a report is not believed; nil: there is none.
 func (v *Prover) objection(now boottime.Instant, p int, w *witness, boot uint64) *Refused {
 	known := v.KnownBoot(p)
 	no := func(why Refusal, other string) *Refused {
@@ -149,7 +149,7 @@ func (v *Prover) objection(now boottime.Instant, p int, w *witness, boot uint64)
 	switch {
 	case p == v.roster.Self:
 		return no(RefusedSelf, "")
-	case !v.in.Sole: // no quorum; nor has a node that is condemned, or does not know yet whether it is
+	case !v.in.Sole: // no quorum; a node that is condemned, or does not know yet whether it is, has none either
 		return no(RefusedNoQuorum, "")
 	case known == 0:
 		return no(RefusedUnknownBoot, "")
@@ -176,7 +176,7 @@ func (v *Prover) objection(now boottime.Instant, p int, w *witness, boot uint64)
 	return nil
 }
 
-// wroteAsAnother is another boot that has written the node's slot since the known boot last answered; 0: none has.
+// wroteAsAnother returns another boot that has written the node's slot since the known boot last answered; 0: none has.
 func (v *Prover) wroteAsAnother(now boottime.Instant, p int, w *witness, boot uint64) uint64 {
 	if v.slots == nil || w.boot == 0 {
 		return 0
@@ -188,7 +188,7 @@ func (v *Prover) wroteAsAnother(now boottime.Instant, p int, w *witness, boot ui
 	return 0
 }
 
-// signs are the signs of life of that boot after an instant.
+// signs returns the kind of sign of life that the boot gave after since; 0: none.
 func (v *Prover) signs(now boottime.Instant, p int, w *witness, boot uint64, since boottime.Instant) Refusal {
 	if w.boot == boot && w.lived > since || v.merger.Sighted(p) > since {
 		return RefusedHeard
@@ -255,14 +255,14 @@ func (v *Prover) end(now boottime.Instant, w *witness, d Death, err *Refused) {
 	w.trial = trial{again: now.Add(trialPause)}
 }
 
-// showTold keeps a reported death among the fenced, unless something speaks against it now.
+// showTold keeps a reported death among the fenced, unless something contradicts it now.
 //
-// Invariant: a boot that was reported dead and lives on is an alarm; its death is withdrawn, and until another boot
-// answers no report about that node is believed (P9).
+// Invariant: if a boot that was reported dead lives on, that raises an alarm. Its death is withdrawn, and no report
+// about that node is believed until another boot answers (P9).
 func (v *Prover) showTold(now boottime.Instant, p int, w *witness) {
 	d := &w.death
 	if known := v.KnownBoot(p); d.Boot != known {
-		v.fenced.Remove(p) // it is back
+		v.fenced.Remove(p) // the node is back
 		return
 	}
 	spoke, at, _ := v.spoke(p)
@@ -273,11 +273,11 @@ func (v *Prover) showTold(now boottime.Instant, p int, w *witness) {
 	put(&v.fenced, p, !w.twins && !w.unmet() && !v.in.View.Seen.Has(p) && !v.in.Heard.Has(p) && !v.seenByCounted(now, p))
 }
 
-// slotVerdict is what the LUN says about a word.
+// slotVerdict is what the LUN shows about a report.
 type slotVerdict uint8
 
 const (
-	slotSilent  slotVerdict = iota // nothing yet: wait for it until the trial is over
+	slotSilent  slotVerdict = iota // nothing yet: wait until the trial is over
 	slotWatched                    // the slot does not change, but has not been watched for long enough yet
 	slotAgrees                     // the slot has not changed for as long as a running node may leave it alone, or there is no LUN
 	slotRefuses                    // the trial ends with a refusal
@@ -286,10 +286,11 @@ const (
 // slotLimit is how long to watch a slot that a running node may leave alone for longer than a trial takes.
 const slotLimit = 2 * time.Minute
 
-// askSlot is what the LUN now says about a word.
+// askSlot returns what the LUN now shows about a report.
 //
-// Invariant: no word is believed if the node's slot cannot be read. The node may be writing it at that moment. Nor does
-// a node believe a word without the slot if another member could read it: then that member is the one to tell.
+// Invariant: if there is a LUN, no report is believed while the node's slot cannot be read: the node may be writing it
+// at that moment. A node that does not read the LUN itself believes no report if another member reads it: the report
+// has to be made to that member.
 func (v *Prover) askSlot(now boottime.Instant, p int, t *trial) (slotVerdict, Refused) {
 	why := Refused{Why: RefusedUnread, Node: v.roster.Name(p), Boot: t.Boot}
 	if a := v.slots; a != nil {
@@ -315,7 +316,7 @@ func (v *Prover) askSlot(now boottime.Instant, p int, t *trial) (slotVerdict, Re
 	return slotSilent, why
 }
 
-// whoReads is a counted member that says that its path to the LUN is in order.
+// whoReads returns a counted member that states that its path to the LUN works.
 func (v *Prover) whoReads() (member int, reads bool) {
 	for m, st := range v.merger.Said(v.in.View.Counted, 0) {
 		if st.LUNHealthy {

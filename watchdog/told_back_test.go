@@ -7,8 +7,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Guard: who has told a death, and takes it back since that boot was heard, is believed in that: at once, by all others, too, and until another
-// boot answers.
+// Guard: if the reporter of a death withdraws it because the boot was heard, the withdrawal counts at once, for all
+// other nodes, too, and until another boot answers.
 func TestToldDeathIsTakenBack(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
@@ -39,25 +39,26 @@ func TestToldDeathIsTakenBack(t *testing.T) {
 	}
 }
 
-// Guard: another's word stands: a person who has pulled the plug after the devices were wrong is not contradicted by what they said before.
+// Guard: another report stays valid: if a person unplugged the node after its devices gave a wrong report, the
+// withdrawal of that report does not contradict the person.
 func TestAnothersWordIsNotTakenBack(t *testing.T) {
 	back := Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofPower}, Contradicted: true}
 	person := Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofOperator}}
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
 	c.proof.Tell(1, person)
-	c.proof.Tell(2, back) // while it is tried
+	c.proof.Tell(2, back) // during the trial
 	a, fenced := verdicts(c, 20*sec+sec/4, 25*sec)
 	if len(a) != 2 || a[0].ID != 2 || a[0].Err == nil || a[1].Err != nil || fenced == 0 {
 		t.Fatalf("%+v, FENCED %v", a, fenced)
 	}
-	c.proof.Tell(3, back) // when it is believed
+	c.proof.Tell(3, back) // after it is believed
 	if a, fenced := verdicts(c, 26*sec, 40*sec); len(a) != 1 || a[0].Err == nil || fenced == 0 || c.proof.Of(4).Proof != ProofOperator {
 		t.Errorf("%+v, FENCED %v, %+v", a, fenced, c.proof.Of(4))
 	}
 }
 
-// Guard: a trial ends by it.
+// Guard: a withdrawal ends a trial.
 func TestTrialIsTakenBack(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
@@ -72,7 +73,8 @@ func TestTrialIsTakenBack(t *testing.T) {
 	}
 }
 
-// Guard: what the agents have found themselves stands, and what was never told is not taken back: nobody can keep a death from being told that way.
+// Guard: deaths that the agents have found themselves stay valid, and a death that was never reported cannot be
+// withdrawn: so a withdrawal cannot prevent a later report.
 func TestWhatWasFoundIsNotTakenBack(t *testing.T) {
 	back := Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofPower}, Contradicted: true}
 	c := settled(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Guard: a slot that is watched for longer than a trial takes does not wake the loop again and again.
+// Guard: a slot that is watched for longer than a trial takes does not wake the loop continuously.
 func TestLongTrialDoesNotSpin(t *testing.T) {
 	r := shelf(t, false)
 	r.interval = 10 * time.Second
@@ -30,8 +30,8 @@ func TestLongTrialDoesNotSpin(t *testing.T) {
 	t.Error("the word was never judged")
 }
 
-// Guard: an agent that was restarted after a node was lost knows the boot by the slot alone. A proof by time, which it has for no boot,
-// does not take the place of a death that was told of that one: consumers would take that for a withdrawal.
+// Guard: an agent that was restarted after a node was lost knows the boot only from the slot. A proof by time, which
+// does not name a boot, does not replace a reported death of that boot: consumers would take that for a withdrawal.
 func TestTimeKeepsTheBootOfADeathThatWasTold(t *testing.T) {
 	r := withSlots(t, unacquainted(t))
 	r.write(4, 4)
@@ -58,7 +58,8 @@ func TestTimeKeepsTheBootOfADeathThatWasTold(t *testing.T) {
 	}
 }
 
-// Guard: a boot that was told dead and lived on may die. What this node has proven is not handed on as contradicted.
+// Guard: a boot that was reported dead but lived on may die later. A death that this node has proven is not passed on
+// as contradicted.
 func TestBootThatWasDefiedMayDie(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
@@ -83,7 +84,8 @@ func TestBootThatWasDefiedMayDie(t *testing.T) {
 	}
 }
 
-// Guard: a trial of a member that leaves the list ends with a refusal: the list that goes out of force names it still, then none does.
+// Guard: the trial of a member that leaves the list ends with a refusal: first only the old list still names it, then
+// no list does.
 func TestTrialOfAMemberThatLeaves(t *testing.T) {
 	for name, leave := range map[string]func(*Core){
 		"not expected any more": func(c *Core) { c.rosters.expected.Remove(4) },

@@ -13,21 +13,21 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// gossips is a few machines with a core each, links that come and go, people who tell deaths, true and false, and perhaps one
-// member that hands on what it likes.
+// gossips is a few machines with a core each, links that fail and heal, people who report true and false deaths, and
+// perhaps one lying member.
 type gossips struct {
 	rng   *rand.Rand
 	list  []roster.Member
-	cores []*Core // nil: off
+	cores []*Core // nil: the machine is off
 	boots []uint64
 	offAt []boottime.Instant
 	link  [][]bool             // [from][to]
-	since [][]boottime.Instant // both ways; zero: it is not
-	liar  int                  // -1: nobody
-	old   []bool               // of an earlier version: it hands nothing on, and takes nothing
+	since [][]boottime.Instant // since when there is contact in both directions; zero: there is none
+	liar  int                  // -1: no liar
+	old   []bool               // of an earlier version, which neither passes facts on nor accepts them
 	now   boottime.Instant
 
-	// What the oracle remembers: boots that have answered a node which called them dead.
+	// State of the oracle: boots that have answered a node which called them dead.
 	caught map[[3]uint64]bool
 
 	told, believed, learnt, defied int
@@ -35,16 +35,17 @@ type gossips struct {
 	drill drill
 }
 
-// drill is what is sure to be tried once in a run, for chance alone hardly ever has a false word believed and then contradicted: a
-// member is cut off for so long that nobody sees it, half of the others are told that it is dead, and then it is back. In half of the runs
-// all else goes on; in the others all are well and in contact before, and nothing else happens.
+// drill is a scenario that is tried once in each run, because random events hardly ever lead to a false report that is
+// believed and then contradicted. A member is cut off for so long that no other sees it, its death is reported to half
+// of the others, and then it is back. In half of the runs the random events go on; in the other half all members are
+// healthy and in contact before, and nothing else happens.
 type drill struct {
 	victim        int
 	quiet         bool
 	cut, say, end boottime.Instant
 }
 
-// alone reports whether nothing else is to happen now.
+// alone reports whether no other event may happen now.
 func (d *drill) alone(now boottime.Instant) bool { return d.quiet && now >= d.cut && now <= d.end }
 
 const tick = sec / 4
@@ -74,7 +75,7 @@ func newGossips(t *testing.T, seed uint64) *gossips {
 	return g
 }
 
-// follow keeps the drill's victim cut off, and has half of the others told of its death.
+// follow keeps the drill's victim cut off, and reports its death to half of the others.
 func (d *drill) follow(t *testing.T, g *gossips) {
 	t.Helper()
 	v := d.victim
@@ -100,13 +101,13 @@ func (d *drill) follow(t *testing.T, g *gossips) {
 		return
 	}
 	for p, c := range g.cores {
-		if p != v && c != nil && !g.old[p] && g.rng.IntN(2) == 0 { // the others hear of it from these
+		if p != v && c != nil && !g.old[p] && g.rng.IntN(2) == 0 { // the others hear of it from these nodes
 			g.tell(p, v, g.boots[v])
 		}
 	}
 }
 
-// tell has somebody tell a node that a boot of another is dead.
+// tell reports to a node that a boot of another is dead.
 func (g *gossips) tell(at, victim int, boot uint64) {
 	g.told++
 	g.cores[at].proof.Tell(uint64(g.told), Word{Node: g.list[victim].Name, Death: Death{Boot: boot, Proof: ProofPower + Proof(g.rng.IntN(3))}})
@@ -128,7 +129,7 @@ func (g *gossips) twoWay(i, j int) bool {
 	return g.cores[i] != nil && g.cores[j] != nil && g.link[i][j] && g.link[j][i]
 }
 
-// event changes something, or has somebody tell something.
+// event changes something, or makes a report.
 func (g *gossips) event(t *testing.T) {
 	t.Helper()
 	n := len(g.cores)
@@ -160,7 +161,7 @@ func (g *gossips) event(t *testing.T) {
 	}
 }
 
-// lie replaces what the liar hands on.
+// lie replaces the facts that the liar passes on.
 func (g *gossips) lie(st *netgossip.Statement) *netgossip.Statement {
 	lied := *st
 	for k := range lied.Facts {
@@ -173,7 +174,7 @@ func (g *gossips) lie(st *netgossip.Statement) *netgossip.Statement {
 	return &lied
 }
 
-// step lets a moment pass.
+// step advances the clock by a tick.
 func (g *gossips) step() {
 	g.now += tick
 	for x, c := range g.cores {
@@ -215,10 +216,12 @@ func (g *gossips) step() {
 	}
 }
 
-// settledFor is how long contact has to last before it counts for the oracle: a packet in each direction, and the statement about it.
+// settledFor is how long contact must last before it counts for the oracle: a packet in each direction, and the
+// statement about it.
 const settledFor = 3 * tick
 
-// judge looks at what is said. It knows who runs and which links are up, and asks no core but for whom it calls dead.
+// judge checks the published deaths. It knows which nodes run and which links are up, and only asks the cores which
+// nodes they call dead.
 func (g *gossips) judge() string {
 	touch := func(a, b int) bool { return g.twoWay(a, b) && g.since[a][b] != 0 && g.now-g.since[a][b] >= settledFor }
 	for x, c := range g.cores {
@@ -252,7 +255,7 @@ func (g *gossips) judge() string {
 	return ""
 }
 
-// catch notes who was called dead and is in contact by now with who said so.
+// catch records nodes that were called dead and are by now in contact with the node that called them dead.
 func (g *gossips) catch(shown map[[3]uint64]bool) {
 	for key := range shown {
 		x, v := int(key[0]), int(key[1])
@@ -272,9 +275,9 @@ func (g *gossips) catch(shown map[[3]uint64]bool) {
 	}
 }
 
-// Guards: a node that runs and is in contact with anybody in contact with me is never FENCED by a word from outside, also where a member lies; and
-// a boot that has answered after it was called dead is not called so again. By the sentences that one member makes up nobody is
-// dead, wherever it is and whether it runs.
+// Guards: a node that runs, and is in contact with a node in contact with the observer, is never FENCED by a report
+// from outside, even if a member lies. A boot that has answered after it was called dead is not called dead again. And
+// sentences that one lying member invents never cause a node to be called dead.
 func TestRandomWords(t *testing.T) {
 	runs, first := 300, rand.Uint64()
 	if testing.Short() {

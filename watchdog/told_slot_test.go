@@ -16,12 +16,12 @@ func (r *slotRig) spoil(p int) {
 	}
 }
 
-// write has a peer write its slot.
+// write lets a peer write its slot.
 func (r *slotRig) write(p int, sequence uint64) {
 	r.put(p, diskquorum.SlotActive, 2*sequence, netgossip.Statement{Boot: 100 + uint64(p), Guard: killing})
 }
 
-// others has the other three answer, who do not see the last one.
+// others lets the other three answer, which do not see the last one.
 func (r *slotRig) others(at boottime.Instant, st netgossip.Statement) {
 	st.Guard = killing
 	for p := 1; p < 4; p++ {
@@ -29,7 +29,7 @@ func (r *slotRig) others(at boottime.Instant, st netgossip.Statement) {
 	}
 }
 
-// shelf is a settled core with a LUN, until 30 s, on which the last node has a slot.
+// shelf returns a settled core with a LUN, at 30 s, on which the last node has a slot.
 func shelf(t *testing.T, healthy bool) *slotRig {
 	t.Helper()
 	r := withSlots(t, settled(t))
@@ -41,10 +41,10 @@ func shelf(t *testing.T, healthy bool) *slotRig {
 	return r
 }
 
-// Guard: a slot that cannot be read does not stand still. It may be being written at that moment.
+// Guard: an unreadable slot does not count as unchanged. It may be written at that moment.
 func TestUnreadableSlotDoesNotStandStill(t *testing.T) {
 	for name, tc := range map[string]struct {
-		mended boottime.Instant // written each second again so long after the word; zero: never
+		mended boottime.Instant // how long after the report the slot is again written each second; zero: never
 		want   Refusal
 		after  boottime.Instant
 	}{
@@ -76,7 +76,7 @@ func TestUnreadableSlotDoesNotStandStill(t *testing.T) {
 	}
 }
 
-// Guard: a LUN that was never opened is no LUN that is not there.
+// Guard: a LUN that has not been opened is not the same as no LUN.
 func TestWordWaitsForALUNThatIsNotOpen(t *testing.T) {
 	c := settled(t)
 	c.cfg.LUN = true
@@ -87,12 +87,12 @@ func TestWordWaitsForALUNThatIsNotOpen(t *testing.T) {
 	}
 }
 
-// Guard: who cannot read the LUN does not believe without it what a member could look up there.
+// Guard: a node that cannot read the LUN does not believe a report that another member could check there.
 func TestTellerThatHasLostTheLUN(t *testing.T) {
 	for healthy, want := range map[bool]Refusal{true: RefusedBlind, false: 0} {
 		r := shelf(t, healthy)
 		at := 30 * sec
-		for ; at < 40*sec; at += sec / 4 { // its path to the LUN goes
+		for ; at < 40*sec; at += sec / 4 { // its path to the LUN is lost
 			r.others(at, netgossip.Statement{LUNHealthy: healthy})
 			r.Step(at)
 		}
@@ -111,7 +111,7 @@ func TestTellerThatHasLostTheLUN(t *testing.T) {
 	}
 }
 
-// Guard: heartbeats that come further apart than a trial takes are waited for, and not for ever.
+// Guard: if heartbeats are further apart than a trial takes, the slot is watched for longer, but not for ever.
 func TestSlotThatIsWrittenSeldomIsWatchedForLonger(t *testing.T) {
 	for name, tc := range map[string]struct {
 		interval, writes, least, most boottime.Instant
@@ -148,13 +148,14 @@ func TestSlotThatIsWrittenSeldomIsWatchedForLonger(t *testing.T) {
 	}
 }
 
-// Guard: a boot that has written the slot since the one that was met answered last is the latest one, though no order of the two is
-// known. One that has not been there since is an old one, which a node leaves that has lost the LUN.
+// Guard: a boot that has written the slot since the known boot last answered counts as the latest one, although the
+// order of the two is not known. A boot that has not written since then is an old one: its record stays if the node has
+// lost the LUN.
 func TestWordAndTheSlotOfAnotherBoot(t *testing.T) {
 	for name, tc := range map[string]struct {
 		state diskquorum.SlotState
-		first uint64 // boot in the slot, before
-		later uint64 // and after the node was lost
+		first uint64 // boot in the slot before the node was lost
+		later uint64 // boot in the slot after the node was lost
 		want  Refusal
 	}{
 		"an old one, which stays":    {diskquorum.SlotActive, 54, 54, 0},
@@ -185,7 +186,7 @@ func TestWordAndTheSlotOfAnotherBoot(t *testing.T) {
 	}
 }
 
-// Guard: a node that has said that its agent restarts is no dead one while it may be back in time.
+// Guard: a node that has announced a restart of its agent is not called dead while it may return in time.
 func TestWordAboutANodeThatRestarts(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)

@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// Guard: in an equal split a word is believed in the half that a grant names, and in no half that waits or goes by the API server:
-// the other one may live, too.
+// Guard: in an equal split a report is believed in the half that a grant names, but not in a half that waits or uses
+// the API server: the other half may live, too.
 func TestWordInAnEqualSplit(t *testing.T) {
 	for name, tc := range map[string]struct {
 		split  tie.State

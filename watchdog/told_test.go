@@ -11,7 +11,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// verdicts passes time like pass, and returns the answers to what was told, and when FENCED was first said of the last node.
+// verdicts advances the clock like pass, and returns the answers to the reports, and when the last node was first
+// called FENCED.
 func verdicts(c *Core, from, to boottime.Instant) (answers []Answer, fenced boottime.Instant) {
 	for at := from; at <= to; at += sec / 4 {
 		for p := 1; p < 4; p++ {
@@ -26,7 +27,7 @@ func verdicts(c *Core, from, to boottime.Instant) (answers []Answer, fenced boot
 	return answers, fenced
 }
 
-// unacquainted is a core of five that has never met the last one.
+// unacquainted returns a core of five that has never met the last node.
 func unacquainted(t *testing.T) *Core {
 	t.Helper()
 	c := testCore(t, 5, nil)
@@ -36,7 +37,7 @@ func unacquainted(t *testing.T) *Core {
 
 var off = Word{Node: "n0004", Death: Death{Boot: 104, Proof: ProofOperator}}
 
-// A death that was told is believed when all others have said that they do not see the node.
+// A reported death is believed when all others have stated that they do not see the node.
 func TestTold(t *testing.T) {
 	for _, proof := range []Proof{ProofPower, ProofKdump, ProofOperator} {
 		c := settled(t)
@@ -66,7 +67,7 @@ func TestTold(t *testing.T) {
 		if spread != 1 {
 			t.Errorf("the others were told at once %d times", spread)
 		}
-		c.proof.Tell(8, off) // it is known
+		c.proof.Tell(8, off) // the death is already known
 		if answers, _ = verdicts(c, 31*sec, 31*sec); len(answers) != 1 || answers[0].Err != nil || answers[0].Death.Proof != proof {
 			t.Errorf("again: %+v", answers)
 		}
@@ -132,7 +133,7 @@ func TestWordsThatAreRefused(t *testing.T) {
 			tc.do(t, c)
 			var got []Answer
 			for at := 20*sec + sec/4; at < 40*sec && len(got) == 0; at += sec / 4 {
-				got = c.Step(at).Told // what was said during the trial is looked at before others answer again
+				got = c.Step(at).Told // statements from during the trial are evaluated before others answer again
 				if len(got) == 0 {
 					var a []Answer
 					a, _ = verdicts(c, at+sec/8, at+sec/8)
@@ -153,7 +154,7 @@ func TestWordsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Guard: without quorum nothing is believed, from anybody.
+// Guard: without quorum no report is believed, from any source.
 func TestNothingIsToldWithoutQuorum(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 12*sec)
@@ -174,7 +175,8 @@ func TestNothingIsToldWithoutQuorum(t *testing.T) {
 	}
 }
 
-// Guard: who is configured to believe nothing that is told believes neither what is told here nor what others hand on.
+// Guard: a node that is configured not to accept reports believes neither reports on this node nor those that others
+// pass on.
 func TestWordsAreConfiguredAway(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, func(c *Config) { c.Outside = false })
 	pass(c, 11*sec, 20*sec)
@@ -192,7 +194,7 @@ func TestWordsAreConfiguredAway(t *testing.T) {
 	}
 }
 
-// Guard: a member that counts and does not answer ends the trial; it does not agree.
+// Guard: if a counted member does not answer, the trial fails: silence is not agreement.
 func TestMemberThatDoesNotAnswerEndsATrial(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
@@ -208,7 +210,7 @@ func TestMemberThatDoesNotAnswerEndsATrial(t *testing.T) {
 	}
 }
 
-// Guard: who has left the list in force, or is not on it yet, is nobody that a word could be about.
+// Guard: a report about a node that has left the list in force, or is not on it yet, is refused.
 func TestWordAboutOneThatIsNotExpected(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
@@ -219,7 +221,7 @@ func TestWordAboutOneThatIsNotExpected(t *testing.T) {
 	}
 }
 
-// Guard: nothing is believed of a time before it was told. Each counted member has to answer after that, and is asked.
+// Guard: statements from before the report do not count. Each counted member has to answer after it, and is asked.
 func TestWordWaitsForEachMember(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
@@ -228,7 +230,7 @@ func TestWordWaitsForEachMember(t *testing.T) {
 	var got []Answer
 	for at := 20*sec + sec/4; at < 40*sec && len(got) == 0; at += sec / 4 {
 		for p := 1; p < 4; p++ {
-			if p != 3 { // it has an answer of before the word, and is vouched for by others
+			if p != 3 { // member 3 has answered before the report, and is covered by a vouch
 				state(c, at, p, without4, netgossip.Statement{Guard: killing})
 			}
 		}
@@ -247,7 +249,8 @@ func TestWordWaitsForEachMember(t *testing.T) {
 	}
 }
 
-// Guard: a node that writes to the LUN runs, whatever was told; one whose slot stands still for as long as a writer may pause does not.
+// Guard: a node that writes to the LUN runs, whatever was reported. A node whose slot does not change for as long as a
+// writer may pause does not run.
 func TestWordAndTheLUN(t *testing.T) {
 	for name, tc := range map[string]struct {
 		writes bool
@@ -300,7 +303,7 @@ func TestWordAndTheLUN(t *testing.T) {
 			if tc.want != 0 {
 				return
 			}
-			// It answers: a contradiction, also where it was never met before.
+			// It answers: this is a contradiction, even if it was never met before.
 			state(r.Core, at+sec, 4, without4, netgossip.Statement{Guard: killing})
 			r.step(at + sec)
 			state(r.Core, at+2*sec, 4, without4, netgossip.Statement{Guard: killing})
@@ -311,8 +314,8 @@ func TestWordAndTheLUN(t *testing.T) {
 	}
 }
 
-// Guard: P9. A boot that was told dead and lives is an alarm, in whatever way it shows; the death is withdrawn, that is handed on, and
-// until another boot answers nobody is believed.
+// Guard: P9. If a boot that was reported dead is alive, this raises an alarm, whatever the sign of life is. The death
+// is withdrawn, the withdrawal is passed on, and no report is believed until another boot answers.
 func TestToldDeathIsContradicted(t *testing.T) {
 	for name, live := range map[string]func(*Core, boottime.Instant){
 		"answers":          func(c *Core, at boottime.Instant) { state(c, at, 4, nobody, netgossip.Statement{Guard: killing}) },
@@ -338,7 +341,7 @@ func TestToldDeathIsContradicted(t *testing.T) {
 			for at := 27 * sec; at < 60*sec; at += sec / 4 {
 				state(c, at, 1, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactOperator, 104, 0)})
 				state(c, at, 2, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactSentence, 104, time.Second)})
-				state(c, at, 3, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactContradicted, 103, 0)}) // of the boot before
+				state(c, at, 3, without4, netgossip.Statement{Guard: killing, Facts: handed(netgossip.FactContradicted, 103, 0)}) // about the boot before
 				if c.Step(at).Fenced.Has(4) {
 					t.Fatalf("believed again at %v", time.Duration(at))
 				}
@@ -358,7 +361,8 @@ func TestToldDeathIsContradicted(t *testing.T) {
 	}
 }
 
-// Guard: it is not shown while a counted member sees the node: it may be another boot. That is no contradiction.
+// Guard: the death is not shown while a counted member sees the node, which may run another boot. This is not a
+// contradiction.
 func TestToldDeathIsHiddenWhileSomebodySeesTheNode(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
@@ -373,7 +377,7 @@ func TestToldDeathIsHiddenWhileSomebodySeesTheNode(t *testing.T) {
 	}
 }
 
-// Guard: a trial that a contradiction ends is answered, and does not stand in the way of a word about the next boot.
+// Guard: a trial that a contradiction ends is answered, and does not prevent a report about the next boot.
 func TestTrialThatIsContradictedIsAnswered(t *testing.T) {
 	c := settled(t)
 	pass(c, 11*sec, 20*sec)
@@ -392,7 +396,7 @@ func TestTrialThatIsContradictedIsAnswered(t *testing.T) {
 	}
 }
 
-// Guard: a death that was told does not stand in the way of the proofs that the agents find themselves.
+// Guard: a reported death does not prevent the proofs that the agents find themselves.
 func TestToldDeathGivesWayToProofs(t *testing.T) {
 	for name, tc := range map[string]struct {
 		do   func(*slotRig)
@@ -430,7 +434,7 @@ func TestToldDeathGivesWayToProofs(t *testing.T) {
 	}
 }
 
-// Guard: P9. A boot that was told dead and writes its slot lives, also where the LUN has no echo blocks.
+// Guard: P9. A boot that was reported dead but writes its slot is alive, even if the LUN has no echo blocks.
 func TestToldDeathIsContradictedByTheSlot(t *testing.T) {
 	r := shelf(t, false)
 	r.proof.Tell(1, off)

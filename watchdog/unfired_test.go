@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// unfired is a core of five that has called the last node dead by time, and has heard its boot again after that.
+// unfired returns a core of five that has called the last node dead by time, and has then heard the same boot again.
 func unfired(t *testing.T) (c *Core, now time.Duration) {
 	t.Helper()
 	c = mourners(t, netgossip.Statement{Guard: killing}, nil)
@@ -34,7 +34,8 @@ func says(c *Core, kind netgossip.FactKind, name string, boot uint64) bool {
 	return false
 }
 
-// Guard: L9, P9. A watchdog that did not fire after the horizon does not count down a sentence either, and others are told.
+// Guard: L9, P9. If a watchdog did not fire after the horizon, no sentence proves its boot dead either, and others are
+// told.
 func TestWatchdogThatDidNotFireProvesNothing(t *testing.T) {
 	c, at := unfired(t)
 	if !says(c, netgossip.FactUnfired, "n0004", 104) || says(c, netgossip.FactContradicted, "n0004", 104) {
@@ -54,7 +55,7 @@ func TestWatchdogThatDidNotFireProvesNothing(t *testing.T) {
 	}
 }
 
-// What is told from outside has nothing to do with its watchdog.
+// Reports from outside do not depend on the watchdog.
 func TestWatchdogThatDidNotFireAndAWordFromOutside(t *testing.T) {
 	c, at := unfired(t)
 	now := boottime.Instant(at)
@@ -65,12 +66,12 @@ func TestWatchdogThatDidNotFireAndAWordFromOutside(t *testing.T) {
 	}
 }
 
-// Guard: who was not there when a watchdog did not fire is told by those who were, and tells it on. A sentence that is under way is
-// over by that.
+// Guard: a node that was absent when a watchdog did not fire learns it from others, and passes it on. This ends a
+// pending sentence.
 func TestWatchdogThatDidNotFireIsHandedOn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		boot uint64
-		want bool // time proves its death
+		want bool // time proves the death
 	}{"of that boot": {104, false}, "of the boot before": {103, true}} {
 		c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 		got := time.Duration(0)
@@ -87,7 +88,8 @@ func TestWatchdogThatDidNotFireIsHandedOn(t *testing.T) {
 	}
 }
 
-// Guard: a node whose watchdog did not fire states no horizon any more, whatever the feeder does next, and says why.
+// Guard: a node whose watchdog did not fire states no horizon any more, whatever the feeder does next, and states the
+// reason.
 func TestOwnWatchdogDidNotFire(t *testing.T) {
 	rig := func(boot uint64) *Core {
 		return testCore(t, 4, func(cfg *Config) {
@@ -105,7 +107,7 @@ func TestOwnWatchdogDidNotFire(t *testing.T) {
 	if st := c.Step(11 * sec).Statement; st.Guard.Kills() || st.Guard.Horizon != 0 || !st.Guard.Armed || !says(c, netgossip.FactUnfired, "n0000", 100) {
 		t.Errorf("%+v, %+v", st.Guard, st.Facts)
 	}
-	// The agent after it hears of that from those who have heard it, and it is of this boot alone.
+	// The next agent learns this from the nodes that have heard it; it only applies to this boot.
 	for _, boot := range []uint64{100, 200} {
 		c := rig(boot)
 		c.SetGuard(true, 10*time.Second)
@@ -121,7 +123,8 @@ func TestOwnWatchdogDidNotFire(t *testing.T) {
 	}
 }
 
-// Guard: an agent finds in the slot that the one before it, in the same boot, has seen the watchdog not fire.
+// Guard: an agent finds in the slot that the agent before it, in the same boot, has observed that the watchdog did not
+// fire.
 func TestOwnSlotSaysThatTheWatchdogDidNotFire(t *testing.T) {
 	silent := netgossip.Guard{Armed: true, Fences: true, Timeout: 10 * time.Second}
 	untold := netgossip.Guard{Armed: true, Fences: true}
@@ -129,7 +132,7 @@ func TestOwnSlotSaysThatTheWatchdogDidNotFire(t *testing.T) {
 		boot     uint64
 		guard    netgossip.Guard
 		lifetime time.Duration
-		want     bool // it is known not to fire
+		want     bool // the watchdog is known not to fire
 	}{
 		"did not fire": {100, silent, time.Second, true}, "in another boot": {99, silent, time.Second, false},
 		"fires": {100, killing, time.Second, false}, "a driver that does not tell its timeout": {100, untold, time.Second, false},
@@ -145,7 +148,7 @@ func TestOwnSlotSaysThatTheWatchdogDidNotFire(t *testing.T) {
 	}
 }
 
-// A death that this node knows is not said to be due.
+// For a death that this node already knows, ProvenIn returns no time.
 func TestKnownDeathIsNotDue(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	pass(c, 11*sec, 19*sec)
@@ -160,7 +163,7 @@ func TestKnownDeathIsNotDue(t *testing.T) {
 	}
 }
 
-// Guard: M1. What this node claims ends in the very step in which it does not live, and not with the next.
+// Guard: M1. This node's claims end in the very step in which it does not live, and not in the next one.
 func TestGapEndsClaimsAtOnce(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	for d := 11 * time.Second; !c.proof.lost.Has(4); d += time.Second {

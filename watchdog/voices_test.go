@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// choirRig is a group of cores in lun.mode: or, on one LUN in memory on which every I/O ends at once.
+// choirRig is a group of cores in lun.mode "or", on one LUN in memory on which every I/O completes at once.
 type choirRig struct {
 	t     *testing.T
 	sb    *diskquorum.Superblock
@@ -56,7 +56,8 @@ func withVoices(t *testing.T, n int, change func(node int, cfg *Config)) *choirR
 	return r
 }
 
-// run steps all nodes but those that are down four times a second; pairs reports whether two nodes reach each other.
+// run steps all nodes, except those that are down, four times a second; pairs reports whether two nodes reach each
+// other.
 func (r *choirRig) run(from, to boottime.Instant, pairs func(a, b int) bool, down ...int) {
 	isDown := roster.SetOf(down...)
 	for at := from; at <= to; at += sec / 4 {
@@ -76,7 +77,8 @@ func (r *choirRig) run(from, to boottime.Instant, pairs func(a, b int) bool, dow
 func allPairs(int, int) bool { return true }
 func noPairs(int, int) bool  { return false }
 
-// Guards: N1, N5. In an outage of all networks who has the LUN has quorum, by a reason that says so, and calls the others LEFT.
+// Guards: N1, N5. In an outage of all networks, a node that has the LUN has quorum, with its own reason, and calls the
+// others LEFT.
 func TestVoicesMakeAQuorum(t *testing.T) {
 	r := withVoices(t, 3, nil)
 	r.run(10*sec, 40*sec, allPairs)
@@ -95,7 +97,7 @@ func TestVoicesMakeAQuorum(t *testing.T) {
 	}
 }
 
-// Guard: N4. What was read last on the LUN counts for D_lun, and the horizon has room for it and for a tie after it.
+// Guard: N4. The last read blocks on the LUN count for D_lun, and the horizon allows for this and for a tie after it.
 func TestVoicesEnd(t *testing.T) {
 	r := withVoices(t, 3, nil)
 	r.run(10*sec, 40*sec, allPairs)
@@ -118,7 +120,7 @@ func TestVoicesEnd(t *testing.T) {
 	}
 }
 
-// Guard: N4. A budget without room for them has no words counted.
+// Guard: N4. If the budget does not allow for echo blocks, they do not count.
 func TestVoicesNeedABudget(t *testing.T) {
 	r := withVoices(t, 3, func(_ int, cfg *Config) { cfg.Budget.Voices = 0 })
 	r.run(10*sec, 40*sec, allPairs)
@@ -128,7 +130,7 @@ func TestVoicesNeedABudget(t *testing.T) {
 	}
 }
 
-// Guard: N2, M5. One in another mode does not say whom it sees, and is not counted.
+// Guard: N2, M5. A node in another mode does not state whom it sees, and is not counted.
 func TestVoicesOfAnotherMode(t *testing.T) {
 	r := withVoices(t, 3, func(i int, cfg *Config) {
 		if i > 0 {
@@ -145,7 +147,8 @@ func TestVoicesOfAnotherMode(t *testing.T) {
 	}
 }
 
-// Guard: N3. Who is heard on the LUN is sighted: no claim of its death is made, and one begins when it falls silent.
+// Guard: N3. A node that is heard on the LUN is sighted: its death is not claimed, and a claim begins when it falls
+// silent.
 func TestVoiceIsASighting(t *testing.T) {
 	r := withVoices(t, 5, func(_ int, cfg *Config) { cfg.OnLoss = LossFence })
 	for _, n := range r.nodes {
@@ -170,7 +173,8 @@ func TestVoiceIsASighting(t *testing.T) {
 	}
 }
 
-// A boot that has ended by another one's word is not heard: it would keep the new one counted by what it has not said.
+// Blocks of a boot do not count after another boot has shown that it ended: otherwise the new boot would be counted
+// because of blocks that it did not write.
 func TestVoiceOfABootThatHasEnded(t *testing.T) {
 	r := withVoices(t, 3, nil)
 	r.run(10*sec, 40*sec, allPairs)
@@ -182,7 +186,7 @@ func TestVoiceOfABootThatHasEnded(t *testing.T) {
 	}
 }
 
-// Guard: N6. While the list of members changes the networks alone count.
+// Guard: N6. While the list of members changes, only the networks count.
 func TestVoicesWhileListsChange(t *testing.T) {
 	r := withVoices(t, 3, nil)
 	r.run(10*sec, 40*sec, allPairs)
@@ -203,7 +207,8 @@ func TestVoicesWhileListsChange(t *testing.T) {
 	}
 }
 
-// Guard: H2. Whom a node tells on the LUN that it sees them, by whatever way, may count it by that for D_lun.
+// Guard: H2. If a node states on the LUN that it sees a member, by network or LUN, that member may count the node for
+// D_lun.
 func TestLatelySeenOnTheLUN(t *testing.T) {
 	r := withVoices(t, 3, nil)
 	r.run(10*sec, 40*sec, allPairs)
@@ -217,7 +222,7 @@ func TestLatelySeenOnTheLUN(t *testing.T) {
 	}
 }
 
-// Guard: M1. Without a hold, too, a claim covers only time in which its node lived, for others may live by the LUN.
+// Guard: M1. Even without holds, a claim covers only time in which its node lived, because others may live by the LUN.
 func TestClaimsOfWhoCountsByTheLUN(t *testing.T) {
 	c := mourners(t, netgossip.Statement{Guard: killing}, func(cfg *Config) { cfg.LUN, cfg.LUNMode = true, LUNOr })
 	if got := claims(c, func(d time.Duration) []int {
@@ -230,14 +235,14 @@ func TestClaimsOfWhoCountsByTheLUN(t *testing.T) {
 	}
 }
 
-// condemnedAt has the node condemn its boot, which its driver has read back.
+// condemnedAt condemns the node's boot; the timeout has been read back.
 func (r *slotRig) condemnedAt(at boottime.Instant) {
 	s := &r.Core.sentence
 	s.condemned, s.at, s.answered, s.timeout = true, at, true, time.Second
 	r.lun.arbiter.Condemn()
 }
 
-// boot starts a node's next agent, of the same boot or another one, which knows the LUN alone.
+// boot starts a node's next agent, in the same boot or another one, which only knows the LUN.
 func (r *choirRig) boot(i int, boot uint64, change func(node int, cfg *Config)) *slotRig {
 	next := withVoices(r.t, len(r.nodes), func(node int, cfg *Config) {
 		if cfg.Boot = boot; change != nil {
@@ -253,7 +258,7 @@ func (r *choirRig) boot(i int, boot uint64, change func(node int, cfg *Config)) 
 	return next
 }
 
-// Guard: P2'. What was told on the LUN was read back: the next agent of that boot tells it again.
+// Guard: P2'. A sentence on the LUN was read back: the next agent of that boot announces it again.
 func TestSentenceIsToldAgain(t *testing.T) {
 	r := withVoices(t, 3, nil)
 	r.run(10*sec, 40*sec, allPairs)
@@ -267,8 +272,8 @@ func TestSentenceIsToldAgain(t *testing.T) {
 	}
 }
 
-// Guards: N2, N3, P4. Another boot than the one that was met is heard on the LUN alone, and counted: it runs, whatever is proven of
-// the one before it, and nothing is known of its guard.
+// Guards: N2, N3, P4. A boot other than the one that was met is heard only on the LUN, and is counted: it runs,
+// whatever is proven about the boot before it, and its guard is not known.
 func TestBootHeardOnTheLUNAlone(t *testing.T) {
 	fences := func(_ int, cfg *Config) { cfg.OnLoss, cfg.Hold = LossFence, true }
 	cut := func(a, b int) bool { return a != 2 && b != 2 }
@@ -291,7 +296,7 @@ func TestBootHeardOnTheLUNAlone(t *testing.T) {
 		if c := r.nodes[0]; c.fx.Fenced.Has(2) || !c.View().Counted.Has(2) || c.SentenceOf(100*sec, 2) != nil || next.Decision().Reason != ReasonLUNQuorum {
 			t.Errorf("condemned %v: counted %v, FENCED %v, sentence %v, the next boot is to %+v", condemned, c.View().Counted, c.fx.Fenced, c.SentenceOf(100*sec, 2), next.Decision())
 		}
-		for at := 100 * sec; at < 300*sec; at += 10 * sec { // it loses the LUN as well; it is not armed, and runs on
+		for at := 100 * sec; at < 300*sec; at += 10 * sec { // it also loses the LUN; it is not armed, and runs on
 			if r.run(at, at+10*sec-1, cut, 2); r.nodes[0].fx.Fenced.Has(2) {
 				t.Fatalf("condemned %v: FENCED after %v, by %+v", condemned, time.Duration(at), r.nodes[0].proof.Of(2))
 			}
@@ -299,8 +304,8 @@ func TestBootHeardOnTheLUNAlone(t *testing.T) {
 	}
 }
 
-// Guards: P2, P5. A condemned node counts nobody by the LUN and is counted by nobody, and what it wrote last does not take its
-// death back, although its words are young enough to count.
+// Guards: P2, P5. A condemned node counts nobody by the LUN and is counted by nobody. Its last blocks do not contradict
+// its death, although they are fresh enough to count.
 func TestVoiceOfACondemnedNode(t *testing.T) {
 	r := withVoices(t, 3, nil)
 	r.run(10*sec, 40*sec, allPairs)
@@ -319,7 +324,7 @@ func TestVoiceOfACondemnedNode(t *testing.T) {
 			t.Errorf("n%d counts %v by the LUN, and is to %v for %v", i, n.ByLUN(), n.Decision().Action, n.Decision().Reason)
 		}
 	}
-	for at := 45 * sec; at < 60*sec; at += sec { // read a moment after 41 s, and over 3.03 s later
+	for at := 45 * sec; at < 60*sec; at += sec { // read a moment after 41 s, and out of date 3.03 s later
 		r.run(at, at+sec, noPairs, 2)
 		for i, n := range r.nodes[:2] {
 			if d := n.proof.Of(2); !n.fx.Fenced.Has(2) || d.Proof != ProofSentence || d.Boot != 102 {
@@ -329,7 +334,8 @@ func TestVoiceOfACondemnedNode(t *testing.T) {
 	}
 }
 
-// Guard: P5. A sentence that came over a network counts before the next block of that node is read, which sees nobody any more.
+// Guard: P5. A sentence that came over a network counts even before the node's next block, which sees nobody any more,
+// is read.
 func TestVoiceFromBeforeTheSentence(t *testing.T) {
 	r := withVoices(t, 3, nil)
 	r.run(10*sec, 40*sec, allPairs)

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Clock begins at an instant and advances with time.Now.
+// Clock returns a clock that begins at an instant and advances with time.Now.
 func Clock(begin boottime.Instant) boottime.Clock {
 	began := time.Now()
 	return func() boottime.Instant { return begin.Add(time.Since(began)) }
@@ -25,12 +25,13 @@ type Pipes struct {
 
 var _ net.Listener = (*Pipes)(nil)
 
-// NewPipes returns a listener that calls itself by an address.
+// NewPipes returns a listener whose Addr is the given address.
 func NewPipes(addr net.Addr) *Pipes {
 	return &Pipes{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// Hand gives the listener its end of a connection. After Close, or when ctx ends first, nobody takes it.
+// Hand passes the listener its end of a connection. It fails after Close, or if ctx ends before the connection is
+// accepted.
 func (p *Pipes) Hand(ctx context.Context, far net.Conn) error {
 	select {
 	case p.conns <- far:

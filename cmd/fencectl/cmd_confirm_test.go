@@ -99,7 +99,7 @@ func TestConfirmDeadRefuses(t *testing.T) {
 		{exitFailed, "fencectl: not believed: n2 sees n4: it runs\n", []string{"n4", "--boot", boot}},
 		{exitFailed, "it runs, and cannot be confirmed dead", []string{"n4"}},
 		{exitFailed, "it runs, and cannot be confirmed dead", []string{"n1"}},
-		{exitFailed, `"n9" is no member of this group: the members are n1, n2, n3, n4`, []string{"n9"}},
+		{exitFailed, `"n9" is not a member of this group: the members are n1, n2, n3, n4`, []string{"n9"}},
 		{exitFailed, "by: at most 64 printable ASCII characters are possible", []string{"n4", "--boot", boot, "--by", strings.Repeat("x", 65)}},
 		{exitFailed, "reason: at most 256 printable ASCII characters are possible", []string{"n4", "--boot", boot, "--reason", "\x1b[2J"}},
 		{exitUsage, "NODE is missing", nil},

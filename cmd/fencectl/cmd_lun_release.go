@@ -25,7 +25,7 @@ timeout and 20 s: for these give the time budget for an equal split that fencect
 It is refused if
   - the slot changes meanwhile, or an agent of this node has it locked: the owner is alive
   - a node that writes the LUN says that it hears from the owner
-  - no other node writes the LUN, so that nobody can say so
+  - no other node writes the LUN, so no node can confirm that the owner is gone
   - the owner's watchdog was not armed or does not fence: time proves nothing then
   - a copy of the slot cannot be read and may hide something newer
 A slot whose agent was stopped as planned needs no watchdog and no witness.

@@ -75,8 +75,8 @@ func TestWaitRefuses(t *testing.T) {
 		says string
 		args []string
 	}{
-		{exitFailed, `fencectl: "n" is no member of this group: the members are n1, n2, n3, n4`, []string{"--fenced", "n"}},
-		{exitFailed, `fencectl: "n10" is no member of this group`, []string{"--fenced", "n10"}},
+		{exitFailed, `fencectl: "n" is not a member of this group: the members are n1, n2, n3, n4`, []string{"--fenced", "n"}},
+		{exitFailed, `fencectl: "n10" is not a member of this group`, []string{"--fenced", "n10"}},
 		{exitFailed, "an agent proves nothing about its own node", []string{"--fenced", "n1"}},
 		{exitUsage, "say what to wait for: --fenced", []string{"n3"}},
 		{exitUsage, "NODE is missing", []string{"--fenced"}},

@@ -194,7 +194,7 @@ func memberOf(st *fencingv1.Status, node string) (*fencingv1.NodeStatus, error) 
 }
 
 func noMember(node string, members []string) error {
-	return fmt.Errorf("%q is no member of this group: the members are %s", view.Clean(node), view.Clean(strings.Join(members, ", ")))
+	return fmt.Errorf("%q is not a member of this group: the members are %s", view.Clean(node), view.Clean(strings.Join(members, ", ")))
 }
 
 // agentError is a failed call, explained.

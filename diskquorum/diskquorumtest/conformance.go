@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// ConformanceBlocks is the least size of a device under test, in blocks, all of them zero.
+// ConformanceBlocks is the minimum size of a device under test, in blocks, all of them zero.
 const ConformanceBlocks = 8
 
 // DeviceCase is one clause of the contract of diskquorum.Device. a and b are two opens

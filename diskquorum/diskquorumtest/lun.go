@@ -27,7 +27,7 @@ type landing struct {
 	data []byte
 }
 
-// NewLUN returns a blank LUN. Clients draw their faults from the seed.
+// NewLUN returns a blank LUN. The seed determines the faults of its clients.
 func NewLUN(size int64, seed uint64) *LUN {
 	return &LUN{seed: seed, image: make([]byte, size), before: make([]byte, size)}
 }
@@ -53,7 +53,7 @@ func (l *LUN) Client() *MemDevice {
 	return &MemDevice{lun: l, rng: rand.New(rand.NewPCG(l.seed, l.clients))}
 }
 
-// Bytes returns a copy of what is on the LUN now.
+// Bytes returns a copy of the LUN's present contents.
 func (l *LUN) Bytes() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +61,7 @@ func (l *LUN) Bytes() []byte {
 	return slices.Clone(l.image)
 }
 
-// Modify lets f change the image behind the back of all clients.
+// Modify lets f change the image without the clients.
 func (l *LUN) Modify(f func(image []byte)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *LUN) Modify(f func(image []byte)) {
 	f(l.image)
 }
 
-// settle lands what is due. It needs l.mu.
+// settle carries out the writes that are due. The caller holds l.mu.
 func (l *LUN) settle() {
 	now := time.Now()
 	kept := l.pending[:0]
@@ -83,7 +83,7 @@ func (l *LUN) settle() {
 	l.pending = kept
 }
 
-// put needs l.mu; data is in whole sectors.
+// put writes whole sectors. The caller holds l.mu.
 func (l *LUN) put(off int64, data []byte) {
 	copy(l.before[off:], l.image[off:off+int64(len(data))])
 	copy(l.image[off:], data)

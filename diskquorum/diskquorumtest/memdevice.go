@@ -14,45 +14,44 @@ import (
 // Span is a range of durations to draw from, both ends included.
 type Span struct{ Min, Max time.Duration }
 
-// Faults is what goes wrong with the operations of one client. The numbers without unit
-// are probabilities per operation.
+// Faults holds the faults of one client's operations. Numbers without a unit are probabilities per operation.
 type Faults struct {
 	ReadDelay, WriteDelay Span
-	// Split makes a delayed operation happen in two steps, a prefix of its sectors some
-	// time before the rest: others see a torn block, a read is older in its first part.
+	// Split splits a delayed operation into two steps, a prefix of its sectors some time before the rest: other clients
+	// see a torn block, and a read is older in its first part.
 	Split float64
 
 	ReadError, WriteError float64 // EIO, nothing happened
 	TornWrite             float64 // EIO, a prefix of the sectors was written
-	LateWrite             float64 // EIO, and all of it lands after a time out of Late
+	LateWrite             float64 // EIO, but the write lands after a time out of Late
 	Late                  Span
 
 	LostWrite float64 // reported as done, not written
 	StaleRead float64 // each sector as it was before its last write
 }
 
-// Dead is a path that is gone: everything fails at once.
+// Dead returns the faults of a lost path: every operation fails at once.
 func Dead() Faults { return Faults{ReadError: 1, WriteError: 1} }
 
-// HangPoint is where in an operation a hang holds it.
+// HangPoint is the point at which a hang holds an operation.
 type HangPoint uint8
 
 const (
-	HangBefore HangPoint = iota + 1 // on the way to the LUN: the write has not landed, the read has not looked
+	HangBefore HangPoint = iota + 1 // on the way to the LUN: the write has not landed, the read has not read the data
 	HangAfter                       // on the way back: the write is on the LUN, the read has its data
 )
 
-// Outcome is what becomes of the operations that a hang held.
+// Outcome is the result of the operations that a hang held.
 type Outcome uint8
 
 const (
-	Land       Outcome = iota + 1 // they are done now, late
-	Lose                          // they fail, and nothing of them reaches the LUN
+	Land       Outcome = iota + 1 // they are carried out now, late
+	Lose                          // they fail, and do not reach the LUN
 	Tear                          // they fail; a prefix of each write lands
-	LandFailed                    // they fail; each write lands all the same
+	LandFailed                    // they fail, but each write lands
 )
 
-// Stats counts operations and the faults they met.
+// Stats counts operations and their faults.
 type Stats struct {
 	Reads, Writes                                 int
 	Errors, Torn, LateLandings, Lost, Stale, Held int
@@ -86,7 +85,7 @@ func (d *MemDevice) SetFaults(f Faults) {
 	d.faults = f
 }
 
-// Hang holds every operation that starts from now on, until Release.
+// Hang holds every operation that starts after it, until Release.
 func (d *MemDevice) Hang(at HangPoint) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,7 +94,7 @@ func (d *MemDevice) Hang(at HangPoint) {
 	}
 }
 
-// Release ends the hang with one outcome for all operations it holds.
+// Release ends the hang with one outcome for all held operations.
 func (d *MemDevice) Release(o Outcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,7 +105,7 @@ func (d *MemDevice) Release(o Outcome) {
 	}
 }
 
-// Held is the number of operations that a hang holds now.
+// Held returns the number of operations that a hang holds now.
 func (d *MemDevice) Held() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -120,10 +119,10 @@ func (d *MemDevice) Stats() Stats {
 	return d.stats
 }
 
-// Size is the size of the LUN in bytes.
+// Size returns the size of the LUN in bytes.
 func (d *MemDevice) Size() int64 { return int64(len(d.lun.image)) }
 
-// Close makes later operations fail. One that hangs goes on hanging, as in a kernel.
+// Close makes later operations fail. A hanging operation goes on hanging, as in a kernel.
 func (d *MemDevice) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,7 +130,7 @@ func (d *MemDevice) Close() error {
 	return nil
 }
 
-// plan is what fate has in store for one operation, drawn when it starts.
+// plan holds the faults of one operation, drawn when it starts.
 type plan struct {
 	hang          *hang
 	before, after time.Duration // the operation takes place in between
@@ -174,7 +173,7 @@ func (d *MemDevice) plan(op string, p []byte, off int64, write bool) (plan, erro
 	return pl, nil
 }
 
-// sectors draws a proper prefix of n bytes, in sectors and not empty. It needs d.mu.
+// sectors draws the length of a proper, non-empty prefix of n bytes, in whole sectors. The caller holds d.mu.
 func (d *MemDevice) sectors(n int) int {
 	return (1 + d.rng.IntN(n/diskquorum.SectorSize-1)) * diskquorum.SectorSize
 }
@@ -185,7 +184,7 @@ func (d *MemDevice) draw(s Span) time.Duration {
 	return s.Min + time.Duration(d.rng.Int64N(int64(max(0, s.Max-s.Min))+1))
 }
 
-// wait holds the operation at a point of its way, and returns the outcome if it was held.
+// wait holds the operation if the hang is at this point, and returns the outcome if it was held.
 func (d *MemDevice) wait(h *hang, at HangPoint) Outcome {
 	if h == nil || h.point != at {
 		return 0
@@ -283,7 +282,7 @@ func (d *MemDevice) WriteAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// halfWrite does what a write that will be reported as failed does nevertheless.
+// halfWrite carries out the effect of a write that will be reported as failed.
 func (d *MemDevice) halfWrite(pl *plan, p []byte, off int64) {
 	switch {
 	case pl.tear:

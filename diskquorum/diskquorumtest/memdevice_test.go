@@ -59,7 +59,7 @@ func TestDelay(t *testing.T) {
 	})
 }
 
-// TestSplit shows that others see a split write torn, and only at the boundary of sectors.
+// TestSplit checks that others see a split write torn, but only at the boundary of sectors.
 func TestSplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLUN(ConformanceBlocks*block, 1)
@@ -147,9 +147,9 @@ func TestHang(t *testing.T) {
 		name    string
 		at      HangPoint
 		outcome Outcome
-		during  byte // what others see while it hangs
-		after   byte // and afterwards, in the first sector
-		last    byte // and in the last sector
+		during  byte // what others read during the hang
+		after   byte // what others read afterwards, in the first sector
+		last    byte // what others read afterwards, in the last sector
 		fails   bool
 	}{
 		{"lands late", HangBefore, Land, 1, 2, 2, false},
@@ -188,7 +188,7 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// TestHeldRead: a read held on the way back delivers what was there when it looked.
+// TestHeldRead: a read that is held on the way back delivers the data from the time of the read.
 func TestHeldRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLUN(ConformanceBlocks*block, 1)
@@ -209,7 +209,7 @@ func TestHeldRead(t *testing.T) {
 	})
 }
 
-// TestSeed: the same operations of the same client meet the same fate.
+// TestSeed: the same operations of the same client have the same faults.
 func TestSeed(t *testing.T) {
 	run := func(seed uint64) (image []byte, s Stats) {
 		synctest.Test(t, func(t *testing.T) {

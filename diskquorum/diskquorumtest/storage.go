@@ -13,8 +13,8 @@ import (
 	"github.com/ncw/directio"
 )
 
-// DirectDir returns a temporary directory whose file system takes O_DIRECT, or skips the
-// test. The candidates are the test's own directory (TMPDIR), /var/tmp and the package's.
+// DirectDir returns a temporary directory whose file system supports O_DIRECT, or skips the test. The candidates are
+// the test's temporary directory (TMPDIR), /var/tmp and the package's directory.
 func DirectDir(t testing.TB) string {
 	t.Helper()
 	var tried []string
@@ -48,7 +48,7 @@ func tryDirect(path string) error {
 	return err
 }
 
-// File returns the path of a new file of zeros that takes O_DIRECT, or skips the test.
+// File returns the path of a new file of zeros that supports O_DIRECT, or skips the test.
 func File(t testing.TB, size int64) string {
 	t.Helper()
 	path := filepath.Join(DirectDir(t), "lun")
@@ -64,12 +64,11 @@ func File(t testing.TB, size int64) string {
 // loopAttempts is how many devices are tried.
 const loopAttempts = 8
 
-// LoopDevice returns a loop device over a file, with that logical sector size, or skips
-// the test. More calls over the same file are more nodes' views of the same LUN: each
-// loop device has a page cache of its own. It needs root.
+// LoopDevice returns a loop device over a file, with that logical sector size, or skips the test. Several calls over
+// the same file simulate several nodes with the same LUN: each loop device has a separate page cache. It needs root.
 //
-// Others use loop devices too, and detach them by name: one that is held open here stays the file's whatever they do,
-// until the test ends. Partitions that its last user has left in the kernel are dropped (--partscan).
+// Other programs also use loop devices, and detach them by name: a device that is held open here stays attached to the
+// file until the test ends. Partitions that its last user has left in the kernel are dropped (--partscan).
 func LoopDevice(t testing.TB, file string, sector int, extra ...string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -96,7 +95,8 @@ func LoopDevice(t testing.TB, file string, sector int, extra ...string) string {
 	return ""
 }
 
-// hold keeps the device until the test ends, or says what is wrong with it. Until then nobody else is given it.
+// hold keeps the device open until the test ends, or returns why it cannot. Until then no other program gets the
+// device.
 func hold(t testing.TB, losetup, dev, file string) (problem string) {
 	t.Helper()
 	f, err := os.Open(dev)
@@ -113,7 +113,7 @@ func hold(t testing.TB, losetup, dev, file string) (problem string) {
 		return fmt.Sprintf("it is over %q, and was detached before it could be held (%v)", backing(), err)
 	}
 	t.Cleanup(func() {
-		// It is open here, so that the name is still this device's: the detach takes effect when it is closed.
+		// The device is open here, so the name still belongs to it: the detach takes effect when it is closed.
 		if out, err := exec.Command(losetup, "--detach", dev).CombinedOutput(); err != nil {
 			t.Error(fmt.Errorf("detach %s: %w: %s", dev, err, out))
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Another user of loop devices detaches one that was its own a moment ago, by name: the file stays where it is.
+// If another user of loop devices detaches one by name that was its own a moment ago, the file stays attached.
 func TestALoopDeviceThatIsDetachedByNameStays(t *testing.T) {
 	file := File(t, 1<<20)
 	dev := LoopDevice(t, file, 512)

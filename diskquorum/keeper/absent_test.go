@@ -13,11 +13,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 )
 
-// absences are devices on which no superblock of ours stands, and no other group's.
+// absences lists devices that have neither our superblock nor another group's.
 var absences = []struct {
 	name  string
 	away  bool
-	size  int64 // 0: as it was
+	size  int64 // 0: unchanged
 	edit  func(image []byte)
 	wants []string
 }{
@@ -29,7 +29,7 @@ var absences = []struct {
 	{"of 0 bytes", true, -1, nil, []string{"it has no bytes yet"}},
 }
 
-// spoil puts such a device in place of the LUN, and returns it and the LUN.
+// spoil replaces the LUN with such a device, and returns both.
 func (r *lunRig) spoil(size int64, edit func([]byte)) (spoiled, sound *diskquorumtest.LUN) {
 	sound = r.lun
 	image := sound.Bytes()
@@ -49,7 +49,7 @@ func (r *lunRig) spoil(size int64, edit func([]byte)) (spoiled, sound *diskquoru
 	return spoiled, sound
 }
 
-// advises checks what is to be done about a device on which something else stands. One that is cut or away needs another remedy.
+// advises checks the advice for a device with other contents. A device that is truncated or missing needs other advice.
 func advises(t *testing.T, trouble, want string) {
 	t.Helper()
 	if strings.Contains(trouble, "it now holds") && !strings.Contains(trouble, want) {
@@ -59,8 +59,8 @@ func advises(t *testing.T, trouble, want string) {
 
 func aFileSystem(diskquorum.Device) (string, error) { return "a file system", nil }
 
-// Guard: adr/0076. The agent starts without such a device, says once and loudly what stands there, writes nothing, and takes
-// the LUN up when its superblock is read.
+// Guard: adr/0076. The agent starts without such a device, logs its contents once as an error, writes nothing, and uses
+// the LUN when its superblock is read.
 func TestStartsWithoutASuperblockOfOurs(t *testing.T) {
 	for _, c := range absences {
 		t.Run(c.name, func(t *testing.T) {
@@ -95,8 +95,8 @@ func TestStartsWithoutASuperblockOfOurs(t *testing.T) {
 	}
 }
 
-// Guard: B10. A LUN that becomes such a device while the agent runs is closed when a read has shown it, with what stands there
-// now in the status, and opened again when it is ours.
+// Guard: B10. If the LUN becomes such a device while the agent runs, it is closed when a read has shown that, the
+// status describes the new contents, and the LUN is opened again when it is ours.
 func TestLUNIsNoLongerOurs(t *testing.T) {
 	for _, c := range absences {
 		t.Run(c.name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestLUNIsNoLongerOurs(t *testing.T) {
 						t.Errorf("trouble %q, want %q", got, want)
 					}
 				}
-				advises(t, r.keeper.Trouble(), "find out who uses it now; if nobody may, format it again with: fencectl lun init --force /dev/lun --cluster main --node-group worker")
+				advises(t, r.keeper.Trouble(), "find out who uses it now; if nobody is allowed to, format it again with: fencectl lun init --force /dev/lun --cluster main --node-group worker")
 				if strings.Count(r.keeper.Trouble(), "no longer ours") > 1 {
 					t.Errorf("said twice: %q", r.keeper.Trouble())
 				}
@@ -135,7 +135,7 @@ func TestLUNIsNoLongerOurs(t *testing.T) {
 	}
 }
 
-// Where the device cannot be read beyond its superblock, nobody is told to format it.
+// If the device cannot be read beyond its superblock, there is no advice to format it.
 func TestWhatCannotBeReadIsNotToBeFormatted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startKeeper(t, func(r *lunRig) {

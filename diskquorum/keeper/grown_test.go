@@ -8,12 +8,12 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 )
 
-// A LUN that was grown on the array is the same LUN: it is opened, stays open, and the space behind the blocks of its format
-// is left alone.
+// A LUN that was enlarged on the array is the same LUN: it is opened, stays open, and the space after the blocks of its
+// format is not touched.
 func TestGrownLUN(t *testing.T) {
 	for _, before := range []bool{true, false} { // the agent starts
 		synctest.Test(t, func(t *testing.T) {
-			grow := func(r *lunRig) { // as spoil does, of which this is none
+			grow := func(r *lunRig) { // like spoil, but the LUN stays valid
 				image := r.lun.Bytes()
 				r.lun = diskquorumtest.NewLUN(10*int64(len(image)), 1)
 				r.lun.Modify(func(b []byte) { copy(b, image) })

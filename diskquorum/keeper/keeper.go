@@ -1,9 +1,9 @@
-// Package keeper keeps one device of the LUN open: it opens the device, checks that it is the group's, starts its
-// engine, takes the lock of this node's slot, and opens the device again after it was away.
+// Package keeper keeps one device of the LUN open: it opens the device, checks that it is the group's LUN, starts its
+// engine, takes the lock of this node's slot, and opens the device again after an outage.
 //
 // A device that is missing, does not answer or has no superblock of ours is tried again for ever, and is written to
 // only when it has our superblock. A device that can be read but is another group's LUN, or does not fit this group, is
-// an error at the start that somebody has to correct.
+// an error at the start that an operator has to correct.
 package keeper
 
 import (
@@ -22,18 +22,18 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 )
 
-// errContent marks a device that can be read and is not this group's LUN. At start that
-// is a mistake to be corrected; a device that is merely away is not.
+// errContent marks a device that can be read but is not this group's LUN. At the start that is a mistake to be
+// corrected, unlike a device that is only missing.
 var errContent = errors.New("not the LUN of this group")
 
 // absentError is an errContent of a device that has neither our superblock nor another group's: it was formatted for
-// something else, zeroed or cut, or nobody has formatted it yet. It need not be the configuration that is
-// wrong, so the agent starts without it (adr/0076).
+// another purpose, zeroed or truncated, or has not been formatted yet. The configuration may be right, so the agent
+// starts without the device (adr/0076).
 type absentError struct{ error }
 
 func (e absentError) Unwrap() error { return e.error }
 
-// errEmpty is for a device without a size: the storage has mapped it but has not said yet how large it is.
+// errEmpty is for a device without a size: the storage has mapped it but has not reported its size yet.
 var errEmpty = fmt.Errorf("it has no bytes yet: %w", syscall.ENODATA)
 
 const superblockSize = 2 * diskquorum.BlockSize
@@ -41,7 +41,7 @@ const superblockSize = 2 * diskquorum.BlockSize
 // errNotOpen completes operations while there is no device.
 var errNotOpen = errors.New("the LUN is not open")
 
-// closePatience is how long the end of the agent waits for an I/O in flight.
+// closePatience is how long the agent's shutdown waits for an I/O in flight.
 const closePatience = time.Second
 
 // stopPatience is how long Run waits for a device that hangs in the kernel.
@@ -58,56 +58,56 @@ type Opened struct {
 	Warning    string
 }
 
-// Config is what a Keeper needs. The functions are called from the keeper's and the engine's goroutines, and
+// Config holds the settings of a Keeper. The functions are called from the keeper's and the engine's goroutines, and
 // from Lock and Submit; they must not block.
 type Config struct {
 	Device  int    // position among the devices of the LUN
 	Path    string // of the device
 	Cluster string
 	Group   string
-	Members int           // slots are needed for this many
-	Set     bool          // it is one of three devices
+	Members int           // number of nodes that need slots
+	Set     bool          // the device is one of three
 	Retry   time.Duration // between two attempts to open it
 	Clock   boottime.Clock
 	Log     *slog.Logger
 	Open    func(path string) (LUN, error) // Open
 	Metrics *rawdev.Metrics                // nil: none
-	// Stands says, for people, what is on a device that has no superblock of ours; nil: nothing is said.
+	// Stands describes, for people, the contents of a device that has no superblock of ours; nil: no description.
 	Stands func(diskquorum.Device) (string, error)
 
 	Opened func(Opened)
 	Locked func(device int, err error) // the outcome of Lock
-	Ended  func(diskquorum.Completion) // each operation that Submit took
+	Ended  func(diskquorum.Completion) // called for each operation that Submit accepted
 }
 
-// Keeper opens one device of the LUN, and opens it again when it was away. It never
-// closes a device with an I/O in flight: that I/O may still land.
+// Keeper opens one device of the LUN, and opens it again after an outage. It never closes a device with an I/O in
+// flight: that I/O may still land.
 type Keeper struct {
 	Config
-	ended    func(diskquorum.Completion) // takes the end of each I/O
+	ended    func(diskquorum.Completion) // called at the end of each I/O
 	reopen   chan struct{}               // capacity 1
-	first    chan error                  // takes the first result, for the start of the agent
-	notFirst chan struct{}               // closed when the start does not wait for it any more
+	first    chan error                  // receives the result of the first attempt, for the start of the agent
+	notFirst chan struct{}               // closed when the start no longer waits for that result
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	dev      LUN
 	engine   *rawdev.Engine
 	slot     int  // this node's slot, -1 before it is known
-	wantLock bool // the lock of the slot was asked for while there was no device
+	wantLock bool // the lock of the slot was requested while there was no device
 	locked   bool // this node's slot is locked on the present device
 	fault    error
 	sb       *diskquorum.Superblock // of the LUN when it was last opened
 
-	lastID [16]byte // of the LUN this agent began with; Run's
-	wwid   string   // of its device, "" if the storage has none
+	lastID [16]byte // of the LUN with which this agent started; owned by Run
+	wwid   string   // of that LUN's device; "": the storage has none
 	known  bool
 
-	failures     int // of operations, in a row; this and what follows is Observe's
+	failures     int // consecutive failed operations; this and the fields below are owned by Observe
 	writeLatency time.Duration
 	readLatency  time.Duration
 }
 
-// New makes a keeper of a device. Run opens it.
+// New returns a keeper of a device. Run opens the device.
 func New(c Config) *Keeper {
 	if c.Open == nil {
 		c.Open = Open
@@ -139,18 +139,18 @@ func Open(spec string) (LUN, error) {
 	return rawdev.Open(path, rawdev.Options{})
 }
 
-// Run keeps the device open until ctx ends, and then waits for an I/O that hangs, but not for ever. It returns
-// before if its first attempt ends with an error that is neither Away nor Absent, which First gives away.
+// Run keeps the device open until ctx ends, and then waits for a hanging I/O, but not for ever. It returns earlier if
+// its first attempt ends with an error that is neither Away nor Absent, which First delivers.
 func (k *Keeper) Run(ctx context.Context) { patiently(ctx, k.run) }
 
-// First gives away the result of the first attempt to open the device. Run waits until it is taken, or
-// StartWithout is called.
+// First delivers the result of the first attempt to open the device. Run waits until the result has been received, or
+// StartWithout has been called.
 func (k *Keeper) First() <-chan error { return k.first }
 
-// StartWithout lets the keeper go on by itself: the agent's start does not wait any longer.
+// StartWithout tells the keeper to continue without a reader of First: the agent's start no longer waits.
 func (k *Keeper) StartWithout(after time.Duration) {
-	// A result that came at this very moment is not taken here: Run would end with the one that names a
-	// wrong LUN, and nobody would look at the device again.
+	// A result that comes at this very moment is not received here: if it named a wrong LUN, Run would end, and the
+	// device would never be checked again.
 	close(k.notFirst)
 	k.Log.Error("LUN does not answer; going on without the LUN until it answers", "device", k.Path, "after", after)
 }
@@ -160,7 +160,7 @@ func (k *Keeper) run(ctx context.Context) {
 	select {
 	case k.first <- err:
 		if err != nil && !Away(err) && !Absent(err) {
-			return // the start of the agent ends with it
+			return // the start of the agent fails with this error
 		}
 	case <-k.notFirst:
 	case <-ctx.Done(): // the start has failed for another reason
@@ -193,7 +193,7 @@ func (k *Keeper) waitForWork(ctx context.Context, open bool) bool {
 	select {
 	case <-ctx.Done():
 	case <-k.reopen:
-		k.Log.Warn("opening the LUN again: I/O failed repeatedly, or something else was read on it", "device", k.Path)
+		k.Log.Warn("opening the LUN again: I/O failed repeatedly, or a read showed other data than our superblock", "device", k.Path)
 	}
 	k.close(ctx)
 	return ctx.Err() == nil
@@ -214,7 +214,7 @@ func (k *Keeper) noteFault(err error) {
 	k.Log.Error(what, "device", k.Path, "error", err, "retry", k.Retry)
 }
 
-// Absent reports whether the agent may start although opening the device ended with err: the device has neither our
+// Absent reports whether the agent may start although opening the device failed with err: the device has neither our
 // superblock nor another group's. Nothing is written to the device until it has our superblock.
 func Absent(err error) bool {
 	var absent absentError
@@ -275,14 +275,14 @@ func (k *Keeper) identify(dev LUN) (*diskquorum.Superblock, error) {
 	case k.known && sb.ID != k.lastID:
 		return nil, k.wrong("it was formatted again since this agent started; restart the agents of this group one by one")
 	case k.wwid != "" && wwid(dev) != "" && wwid(dev) != k.wwid:
-		// A clone or a snapshot has the same superblock, and nobody else writes to it: each half
-		// of the group could be granted on a copy of its own.
+		// A clone or a snapshot has the same superblock, but the other nodes do not write to it: each half of the group
+		// could get a grant on a different copy.
 		return nil, k.wrong("the path leads to another device, %s, than when this agent started, %s; map the LUN itself to this node, or restart all agents of the group where it was replaced",
 			wwid(dev), k.wwid)
 	case dev.Size() < diskquorum.DeviceSize(sb.Slots):
 		return nil, k.absent("it is formatted for %d slots, which need %d bytes, but has only %d; was it truncated?", sb.Slots, diskquorum.DeviceSize(sb.Slots), dev.Size())
 	}
-	// Copies of which one is ours and the other one overwritten are not ours (B10).
+	// If one copy of the superblock is ours and the other is overwritten, the device is not ours (B10).
 	if _, err := diskquorum.OwnSuperblock(data, sb.ID, sb.Slots); err != nil {
 		return nil, k.replaced(dev, err)
 	}
@@ -298,12 +298,12 @@ func (k *Keeper) wrong(format string, args ...any) error {
 	return fmt.Errorf("lun %s: %w: %w", k.Path, what, fmt.Errorf(format, args...))
 }
 
-// absent is the error wrong for a device that somebody may bring back.
+// absent is like wrong, for a device whose LUN may come back.
 func (k *Keeper) absent(format string, args ...any) error {
 	return absentError{k.wrong(format, args...)}
 }
 
-// replaced is absent for a device with something else in place of the superblock.
+// replaced is like absent, for a device that has other data instead of the superblock.
 func (k *Keeper) replaced(dev LUN, err error) error {
 	reason := strings.TrimPrefix(err.Error(), diskquorum.ErrNotOurs.Error()+": ")
 	what := "something else"
@@ -317,7 +317,7 @@ func (k *Keeper) replaced(dev LUN, err error) error {
 	return k.absent("it now holds %s (%s); %s", what, reason, k.formatAdvice())
 }
 
-// wwid is the storage's name of a device, or "".
+// wwid returns the storage's name of a device, or "".
 func wwid(dev LUN) string {
 	if d, ok := dev.(interface{ WWID() string }); ok {
 		return d.WWID()
@@ -325,14 +325,14 @@ func wwid(dev LUN) string {
 	return ""
 }
 
-// formatAdvice says how a device without a readable format gets one. A single device of a set must not be formatted
+// formatAdvice tells how to format a device without a readable format. A single device of a set must not be formatted
 // alone: the others would not know it.
 func (k *Keeper) formatAdvice() string {
 	if k.Set {
 		return "format all devices of the set together, once, with fencectl lun init"
 	}
-	if k.known { // it was the LUN a moment ago, so somebody else uses it now, by mistake or not
-		return fmt.Sprintf("find out who uses it now; if nobody may, format it again with: "+
+	if k.known { // it was the LUN a moment ago, so another user writes to it now, by mistake or not
+		return fmt.Sprintf("find out who uses it now; if nobody is allowed to, format it again with: "+
 			"fencectl lun init --force %s --cluster %s --node-group %s --slots N, N at least %d, and restart the agents one by one",
 			k.Path, k.Cluster, k.Group, max(2, k.Members))
 	}
@@ -378,7 +378,7 @@ func (k *Keeper) trySubmit(op diskquorum.Op) error {
 		return errNotOpen
 	}
 	if op.Kind == diskquorum.OpWrite && !k.locked {
-		// A device that was opened again: no write before the slot's lock is held again.
+		// The device was opened again: no write before the slot's lock is held again.
 		if err := k.dev.LockSlot(k.slot); err != nil {
 			return err
 		}
@@ -394,15 +394,15 @@ func (k *Keeper) Lock(slot int) {
 	defer k.mu.Unlock()
 	k.slot, k.wantLock = slot, k.dev == nil
 	if k.wantLock {
-		return // no answer is better than one that reads as if another agent had the slot
+		return // no report is better than one that looks as if another agent had the slot
 	}
 	err := k.dev.LockSlot(slot)
 	k.locked = err == nil
 	k.Locked(k.Device, err)
 }
 
-// Observe follows completions for latency and for the decision to open the device again.
-// It belongs to one goroutine, which takes what Ended reports.
+// Observe evaluates completions: it measures latency and decides whether to open the device again. Only one goroutine
+// may call it, with the completions that Ended reports.
 func (k *Keeper) Observe(c *diskquorum.Completion) {
 	if errors.Is(c.Err, errNotOpen) {
 		return
@@ -422,7 +422,8 @@ func (k *Keeper) Observe(c *diskquorum.Completion) {
 	}
 }
 
-// LookAgain has the device opened again, and so its superblock read again, because I/O failed or showed another superblock.
+// LookAgain requests that the device is opened again, and so its superblock is read again, because I/O failed or showed
+// another superblock.
 func (k *Keeper) LookAgain() {
 	k.failures = 0
 	select {
@@ -431,17 +432,17 @@ func (k *Keeper) LookAgain() {
 	}
 }
 
-// Latency is how long the latest successful write and read took, of those that Observe has seen.
+// Latency returns how long the latest successful write and read took, of those that Observe has seen.
 func (k *Keeper) Latency() (write, read time.Duration) { return k.writeLatency, k.readLatency }
 
-// Superblock is the device's superblock when it was last opened, or nil.
+// Superblock returns the device's superblock when it was last opened, or nil.
 func (k *Keeper) Superblock() *diskquorum.Superblock {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.sb
 }
 
-// Trouble says why the device is not open, or "".
+// Trouble returns why the device is not open, or "".
 func (k *Keeper) Trouble() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -451,15 +452,14 @@ func (k *Keeper) Trouble() string {
 	return ""
 }
 
-// Away reports whether an error means that the device is missing or does not answer, which
-// passes, in contrast to being something other than the LUN, which somebody has to correct.
+// Away reports whether an error means that the device is missing or does not answer, which may pass by itself. If the
+// device is something other than the LUN, an operator has to correct that.
 func Away(err error) bool {
 	var errno syscall.Errno
 	return errors.As(err, &errno) && errno != syscall.EINVAL && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, errContent) && !errors.Is(err, diskquorum.ErrNotOurs)
 }
 
-// patiently runs f, and waits for it after the end of ctx, but not for ever: it may hang
-// in the kernel.
+// patiently runs f, and waits for its end after the end of ctx, but not for ever: f may hang in the kernel.
 func patiently(ctx context.Context, f func(context.Context)) {
 	done := make(chan struct{})
 	go func() {

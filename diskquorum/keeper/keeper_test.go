@@ -45,8 +45,8 @@ func TestMissingLUNIsRetried(t *testing.T) {
 	})
 }
 
-// What can be read and is not the group's LUN ends the start, in one line, without a trace
-// on the device.
+// If a device can be read but is not the group's LUN, the start fails with an error of one line, and the device is not
+// changed.
 func TestWrongLUNIsFatalAtStart(t *testing.T) {
 	format := func(edit func(*diskquorum.Superblock)) func(*lunRig) {
 		return func(r *lunRig) {
@@ -100,7 +100,7 @@ func TestWrongLUNIsFatalAtStart(t *testing.T) {
 	}
 }
 
-// The start of the agent may cease to wait in the moment in which the first result is there.
+// The agent's start may stop waiting at the very moment when the first result is there.
 func TestWrongLUNThatWasFoundTooLateIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sound := diskquorumtest.NewLUN(1, 1)
@@ -109,7 +109,7 @@ func TestWrongLUNThatWasFoundTooLateIsTriedAgain(t *testing.T) {
 			r.lun = diskquorumtest.NewLUN(1<<20, 1)
 		})
 		defer r.end()
-		synctest.Wait() // the result waits to be taken
+		synctest.Wait() // the result waits for a receiver
 		r.keeper.StartWithout(time.Second)
 		synctest.Wait()
 		if got := r.keeper.Trouble(); !strings.Contains(got, "not the LUN of this group") {
@@ -124,7 +124,7 @@ func TestWrongLUNThatWasFoundTooLateIsTriedAgain(t *testing.T) {
 	})
 }
 
-// A device whose first answer comes too late for the start is not fatal any more.
+// A wrong device whose first answer comes too late for the start is not fatal any more.
 func TestWrongLUNAfterTheStartIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startKeeper(t, func(r *lunRig) { close(r.keeper.notFirst); r.keeper.Group = "other" })
@@ -145,7 +145,7 @@ func TestReopensAfterFailures(t *testing.T) {
 			t.Fatal(err)
 		}
 		old := r.last(1)
-		// Failures that are not in a row, or of a device that is not there, do not count.
+		// Failures that are not consecutive, or of a missing device, do not count.
 		for range 10 {
 			r.keeper.Observe(&diskquorum.Completion{Err: unix.EIO})
 			r.keeper.Observe(&diskquorum.Completion{Err: errNotOpen})
@@ -170,7 +170,8 @@ func TestReopensAfterFailures(t *testing.T) {
 	})
 }
 
-// One device of a set that somebody has formatted by itself belongs to none: what helps is to format all of them, and no restart.
+// A device of a set that was formatted alone does not belong to any set: all devices have to be formatted, and a
+// restart does not help.
 func TestDeviceOfASetFormattedByItself(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit  func(*diskquorum.Superblock)
@@ -201,7 +202,7 @@ func TestDeviceOfASetFormattedByItself(t *testing.T) {
 	}
 }
 
-// A LUN that was formatted again holds other slots: what the arbiter knows is of the old one.
+// A LUN that was formatted again has other slots: the arbiter's knowledge belongs to the old LUN.
 func TestReformattedLUNIsRefusedUntilRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startKeeper(t, nil)
@@ -230,10 +231,11 @@ func TestReformattedLUNIsRefusedUntilRestart(t *testing.T) {
 	})
 }
 
-// Guard: the device's own name. A clone of the LUN has its superblock, and nobody else writes to it.
+// Guard: the storage's name of the device. A clone of the LUN has the same superblock, but the other nodes do not write
+// to it.
 func TestCloneIsNotTheLUN(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := startKeeper(t, nil) // what it opens first has no name yet
+		r := startKeeper(t, nil) // the device has no name at the first open
 		defer r.end()
 		if err := <-r.keeper.first; err != nil {
 			t.Fatal(err)
@@ -247,7 +249,7 @@ func TestCloneIsNotTheLUN(t *testing.T) {
 			if opens < 3 {
 				r.fail()
 			} else {
-				time.Sleep(retry) // there is no device whose I/O could fail
+				time.Sleep(retry) // no device is open, so no I/O can fail
 			}
 			o, told := r.last(opens+2), len(r.taken().opened)
 			if o.closed == c.ok || (told == 1) != c.ok || strings.Contains(r.keeper.Trouble(), "another device, naa.6002, than when this agent started, naa.6001") == c.ok {
@@ -257,8 +259,8 @@ func TestCloneIsNotTheLUN(t *testing.T) {
 	})
 }
 
-// An I/O in flight may still land: nothing is closed and nothing opened until it has
-// ended, its end is reported, and no other begins meanwhile.
+// An I/O in flight may still land: until it has ended, no device is closed or opened and no other I/O begins. Its end
+// is reported.
 func TestReopenWaitsForIOInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startKeeper(t, nil)
@@ -291,7 +293,7 @@ func TestReopenWaitsForIOInFlight(t *testing.T) {
 	})
 }
 
-// The agent's end waits for a hanging I/O, but not for ever, and leaves it the device.
+// The agent's shutdown waits for a hanging I/O, but not for ever, and then leaves the device open.
 func TestEndLeavesDeviceToHangingIO(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startKeeper(t, nil)
@@ -311,7 +313,7 @@ func TestEndLeavesDeviceToHangingIO(t *testing.T) {
 		if dev.closed || dev.Held() != 1 {
 			t.Errorf("closed %v with %d in flight", dev.closed, dev.Held())
 		}
-		dev.Release(diskquorumtest.Lose) // lets the bubble end
+		dev.Release(diskquorumtest.Lose) // so that the bubble can end
 	})
 }
 
@@ -329,8 +331,8 @@ func TestEndCloses(t *testing.T) {
 	})
 }
 
-// Without a device the answer to a lock waits for one: a failure would read as if another
-// agent had the slot, and end this one.
+// Without a device, the answer to Lock waits for one: a failure would look as if another agent had the slot, and end
+// this agent.
 func TestLockWaitsForDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startKeeper(t, func(r *lunRig) { r.openErr = unix.ENXIO })

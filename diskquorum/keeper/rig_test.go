@@ -23,7 +23,7 @@ func superblock() *diskquorum.Superblock {
 	return &diskquorum.Superblock{Version: diskquorum.FormatVersion, ID: [16]byte{1}, Cluster: "main", NodeGroup: "worker", Slots: 4, Created: 1}
 }
 
-// openLUN is one open of the LUN in memory, with locks as those of this host.
+// openLUN is one open of the LUN in memory, with locks like those of this host.
 type openLUN struct {
 	*diskquorumtest.MemDevice
 	rig         *lunRig
@@ -61,16 +61,16 @@ type lunRig struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	mu      sync.Mutex // guards what the keeper's goroutine uses
+	mu      sync.Mutex // guards the fields that the keeper's goroutine uses
 	log     bytes.Buffer
 	openErr error
 	lockErr error
-	wwid    string // of what is opened next
+	wwid    string // WWID of the next opened device
 	opens   []*openLUN
 	reports reports
 }
 
-// Write takes the log.
+// Write records the log.
 func (r *lunRig) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,7 +89,7 @@ func (r *lunRig) set(f func(*lunRig)) {
 	f(r)
 }
 
-// last is the newest open, after all goroutines came to rest.
+// last returns the newest open, after all goroutines have become idle.
 func (r *lunRig) last(count int) *openLUN {
 	r.t.Helper()
 	synctest.Wait()
@@ -101,14 +101,14 @@ func (r *lunRig) last(count int) *openLUN {
 	return r.opens[count-1]
 }
 
-// reports is what a keeper has reported.
+// reports collects a keeper's reports.
 type reports struct {
 	opened    []Opened
 	locked    []error
 	completed []diskquorum.Completion
 }
 
-// taken is what was reported since it was called last.
+// taken returns the reports since its last call.
 func (r *lunRig) taken() *reports {
 	synctest.Wait()
 	r.mu.Lock()
@@ -163,7 +163,7 @@ func startKeeper(t *testing.T, edit func(*lunRig)) *lunRig {
 	return r
 }
 
-// fail makes the loop see as many failed operations as it takes to open the LUN again.
+// fail passes as many failed operations as are needed to open the LUN again.
 func (r *lunRig) fail() {
 	for range reopenAfter {
 		r.keeper.Observe(&diskquorum.Completion{Err: unix.EIO})

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernel reads what the kernel knows of devices. Tests point it at directories of their own.
+// kernel reads what the kernel knows of devices. Tests use other directories.
 type kernel struct {
 	proc string // "/proc"
 	sys  string // "/sys"
@@ -25,8 +25,8 @@ func devnoOf(rdev uint64) devno {
 	return devno(fmt.Sprintf("%d:%d", unix.Major(rdev), unix.Minor(rdev)))
 }
 
-// users says who uses a block device, its partitions, or the disk that it is a partition of: mounts, swap, device
-// mapper, LVM, RAID. For a loop device those of its file count too.
+// users lists the users of a block device, of its partitions, or of the disk that it is a partition of: mounts, swap,
+// device mapper, LVM, RAID. For a loop device, the users of its file count, too.
 func (k kernel) users(number devno) []string {
 	users := k.deviceUsers(number)
 	if b, err := os.ReadFile(filepath.Join(k.blockDir(number), "loop", "backing_file")); err == nil {
@@ -53,7 +53,7 @@ func (k kernel) deviceUsers(number devno) []string {
 	return users
 }
 
-// fileUsers says who uses a regular file as swap or through loop devices other than except.
+// fileUsers lists the users of a regular file: swap, and loop devices other than except.
 func (k kernel) fileUsers(path string, except devno) []string {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -87,7 +87,7 @@ func (k kernel) fileUsers(path string, except devno) []string {
 	return users
 }
 
-// partitions lists the partitions the kernel knows on a device.
+// partitions lists the partitions that the kernel knows on a device.
 func (k kernel) partitions(number devno) []devno {
 	var out []devno
 	for _, dir := range k.partitionDirs(number) {
@@ -131,7 +131,7 @@ func (k kernel) holders(number devno) []string {
 	return out
 }
 
-// mounts lists where a device is mounted, as this process and as init see it.
+// mounts lists where a device is mounted, in the mount namespaces of this process and of init.
 func (k kernel) mounts(number devno) []string {
 	seen := map[string]bool{}
 	var out []string
@@ -156,7 +156,7 @@ type mount struct {
 func (k kernel) mountTable(name string) []mount {
 	b, err := os.ReadFile(filepath.Join(k.proc, name))
 	if err != nil {
-		return nil // /proc/1 may be out of sight; opening the device exclusively is what decides
+		return nil // /proc/1 may not be readable; the exclusive open of the device decides
 	}
 	var out []mount
 	for line := range strings.Lines(string(b)) {

@@ -11,20 +11,19 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 )
 
-// CheckReport is how long the I/Os on the scratch block took. Its JSON form is part of
-// fencectl's interface.
+// CheckReport holds the times of the I/Os on the scratch block. Its JSON form is part of fencectl's interface.
 type CheckReport struct {
 	Opened
 	Set   *SetPlace `json:"set,omitempty"` // nil: a LUN of one device
-	Count int       `json:"count"`         // of each, reads and writes
-	Wrote string    `json:"wrote"`         // what was written, in words; empty: nothing
+	Count int       `json:"count"`         // number of reads, and of writes
+	Wrote string    `json:"wrote"`         // a description of what was written; empty: nothing
 	Read  Latency   `json:"read"`
 	Write Latency   `json:"write"`
-	// Decision is the I/O time, on a bad day, from an equal split until a half feeds under the grant: as many writes
-	// and reads as agents allow for, each at its p99.
+	// Decision is the I/O time in a bad case from an equal split until a half feeds under the grant: as many writes and
+	// reads as agents allow for, each at its p99.
 	Decision float64  `json:"decisionMs"`
-	Others   int      `json:"others"` // rounds in which a check of another node got in between
-	Damage   []string `json:"damage"` // what agents cannot read; empty: in order
+	Others   int      `json:"others"` // rounds in which a check of another node wrote in between
+	Damage   []string `json:"damage"` // parts that agents cannot read; empty: no damage
 }
 
 // Latency is a distribution, in milliseconds.
@@ -35,7 +34,8 @@ type Latency struct {
 	Max float64 `json:"maxMs"`
 }
 
-// Round is a write and a read at their p99, in milliseconds. Where nothing was written, a write counts as a read.
+// Round returns the time of a write and a read at their p99, in milliseconds. If nothing was written, the write counts
+// like a read.
 func (r *CheckReport) Round() float64 {
 	if r.Wrote == "" {
 		return 2 * r.Read.P99
@@ -43,10 +43,10 @@ func (r *CheckReport) Round() float64 {
 	return r.Read.P99 + r.Write.P99
 }
 
-// CheckOptions say how to measure a LUN.
+// CheckOptions defines how to measure a LUN.
 type CheckOptions struct {
 	Count    int            // rounds
-	ReadOnly bool           // time reads of superblock and slot table, as agents do them, and write nothing
+	ReadOnly bool           // only time reads of superblock and slot table, as agents do them
 	Progress func(done int) // called after each round; nil: not called
 }
 
@@ -90,7 +90,7 @@ func check(ctx context.Context, raw diskquorum.Device, o CheckOptions) (*CheckRe
 		}
 	}
 	if c.torn && !c.foreign {
-		return nil, errors.New("the block read back half old, half new, and no other check runs: the device tears single writes")
+		return nil, errors.New("the read block is half old, half new, although no other check runs: the device tears single writes")
 	}
 	r := &CheckReport{Opened: Opened{Warnings: []string{}}, Count: o.Count, Read: latency(c.reads), Write: latency(c.writes), Others: c.others, Set: setPlace(sb)}
 	if !o.ReadOnly {
@@ -98,9 +98,9 @@ func check(ctx context.Context, raw diskquorum.Device, o CheckOptions) (*CheckRe
 	}
 	r.Decision = float64(diskquorum.RoundsToFeed(2)) * r.Round()
 	r.warnSlow()
-	table, err := readTable(ctx, dev, sb) // the rounds have only timed it
+	table, err := readTable(ctx, dev, sb) // the rounds only measure times
 	if err != nil {
-		return nil, fmt.Errorf("look at superblock and slots: %w", err)
+		return nil, fmt.Errorf("read superblock and slots: %w", err)
 	}
 	r.Damage = damage(table, sb)
 	return r, nil
@@ -119,7 +119,7 @@ type checker struct {
 	table, block  []byte
 	reads, writes []time.Duration
 	others        int
-	foreign, torn bool // a block of another check was read; a torn one was
+	foreign, torn bool // a block of another check was read; a torn block was read
 }
 
 // scratch writes and reads the scratch block.
@@ -153,8 +153,8 @@ func (c *checker) readTable(uint64) error {
 	return nil
 }
 
-// verify judges what was read back. The scratch block is the only one with many writers,
-// so a block of another run proves no fault.
+// verify checks the block that was read back. The scratch block is the only one with many writers, so a block of
+// another run is not a fault.
 func (c *checker) verify(block []byte, count uint64) error {
 	run, got, err := diskquorum.DecodeScratch(block, c.sb)
 	switch {
@@ -162,17 +162,18 @@ func (c *checker) verify(block []byte, count uint64) error {
 		c.others++
 		c.torn = true
 	case err != nil:
-		return fmt.Errorf("read back something other than was written: %w", err)
+		return fmt.Errorf("read back other data than was written: %w", err)
 	case run != c.run:
 		c.others++
 		c.foreign = true
 	case got != count:
-		return fmt.Errorf("read back write %d instead of %d: there is a cache between this node and the LUN, which no lease survives", got, count)
+		return fmt.Errorf("read back write %d instead of %d: there is a cache between this node and the LUN, with which a lease is not safe", got, count)
 	}
 	return nil
 }
 
-// latency sorts ds. The percentile is the least value that this many per cent do not exceed.
+// latency returns the distribution of ds, which it sorts. A percentile is the smallest value that this percentage of
+// the values does not exceed.
 func latency(ds []time.Duration) Latency {
 	if len(ds) == 0 {
 		return Latency{}

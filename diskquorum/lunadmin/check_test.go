@@ -67,7 +67,7 @@ func TestCheckFindsFaults(t *testing.T) {
 		faults diskquorumtest.Faults
 		want   string
 	}{
-		{"lost write", diskquorumtest.Faults{LostWrite: 1}, "round 1 of 9: read back something other than was written"},
+		{"lost write", diskquorumtest.Faults{LostWrite: 1}, "round 1 of 9: read back other data than was written"},
 		{"write error", diskquorumtest.Faults{WriteError: 1}, "round 1 of 9: write LUN"},
 	} {
 		dev := newLUN(t).Client()
@@ -103,7 +103,7 @@ func TestCheckFindsFaults(t *testing.T) {
 	})
 }
 
-// meddler is another node's check that writes between our write and our read.
+// meddler is a check on another node that writes between our write and our read.
 type meddler struct {
 	diskquorum.Device
 	t    *testing.T
@@ -143,7 +143,7 @@ func TestCheckOnSeveralNodes(t *testing.T) {
 	}
 }
 
-// Two checks at once on one LUN read each other's blocks; beside a cache, and on two LUNs, they do not.
+// Two simultaneous checks on one LUN read each other's blocks; with a cache in between, or on two LUNs, they do not.
 func TestChecksAtOnceShowWhoSharesTheLUN(t *testing.T) {
 	for _, c := range []struct {
 		name   string

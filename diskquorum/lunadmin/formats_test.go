@@ -14,21 +14,22 @@ import (
 
 const formatSize = 160 * mib
 
-// realFormat is a device as a tool of its own makes it. Where the tool cannot run without a kernel that has the format, the
-// signature is built by its published layout, which blkid then has to name.
+// realFormat is a device as formatted by the format's own tool. If the tool needs a kernel that supports the format,
+// the signature is built from its published layout, and blkid must recognise it.
 type realFormat struct {
 	name, packages string
 	commands       []string         // DEV is the device
-	build          func(dev []byte) // of the whole device
-	want           string           // by which init refuses it
-	blkid          string           // what blkid names; empty: it knows no such format
+	build          func(dev []byte) // builds the contents of the whole device
+	want           string           // text with which init refuses the device
+	blkid          string           // blkid's name of the format; empty: blkid does not know it
 	size           int64            // 0: formatSize
 }
 
-// blank makes the beginning of a device zero, as somebody who "wiped" it does.
+// blank overwrites the beginning of a device with zeros, like a person who "wipes" it.
 func blankHead(dev []byte) { clear(dev[:4*mib]) }
 
-// mdSuperblock is metadata of md, of which this kernel may have no driver: mdadm asks it to write what it has made.
+// mdSuperblock builds metadata of md. mdadm cannot be used because it lets the kernel's driver write the metadata, and
+// this kernel may not have the driver.
 func mdSuperblock(version string) func([]byte) {
 	return func(dev []byte) {
 		le, size := binary.LittleEndian, int64(len(dev))
@@ -51,7 +52,8 @@ func mdSuperblock(version string) func([]byte) {
 	}
 }
 
-// zfsLabels are the four labels of a member, which zpool makes by its kernel module only: 128 uberblocks each.
+// zfsLabels builds the four labels of a member, with 128 uberblocks each; zpool only writes them with its kernel
+// module.
 func zfsLabels(dev []byte) {
 	end := int64(len(dev)) &^ (zfsLabel - 1)
 	for _, label := range []int64{0, zfsLabel, end - 2*zfsLabel, end - zfsLabel} {
@@ -104,8 +106,8 @@ var realFormats = []realFormat{
 	{"sanlock resource at 100 MiB", "sanlock", []string{"sanlock direct init -r LS:RES:DEV:104857600"}, nil, unknownData, "", 0},
 }
 
-// TestInitAmongRealFormats: what the tools of others make is refused and not touched, and under force nobody names it any
-// more. With FENCING_TEST_FORMATS=1 a tool that is not installed is an error.
+// TestInitAmongRealFormats: devices formatted by other tools are refused and not changed; after a forced init no tool
+// recognises the old format. With FENCING_TEST_FORMATS=1 a missing tool is an error.
 func TestInitAmongRealFormats(t *testing.T) {
 	demanded := os.Getenv("FENCING_TEST_FORMATS") != ""
 	if testing.Short() && !demanded {
@@ -115,7 +117,7 @@ func TestInitAmongRealFormats(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			file := diskquorumtest.File(t, cmp.Or(f.size, formatSize))
 			dev := diskquorumtest.LoopDevice(t, file, 512)
-			t.Cleanup(func() { _ = exec.Command("partx", "--delete", dev).Run() }) // what a tool has told the kernel
+			t.Cleanup(func() { _ = exec.Command("partx", "--delete", dev).Run() }) // partitions that a tool has announced to the kernel
 			for _, c := range f.commands {
 				args := strings.Fields(strings.ReplaceAll(c, "DEV", dev))
 				if _, err := exec.LookPath(args[0]); err != nil {
@@ -155,7 +157,7 @@ func TestInitAmongRealFormats(t *testing.T) {
 	}
 }
 
-// blkidType is what blkid calls a device, or "".
+// blkidType returns blkid's name for the contents of a device, or "".
 func blkidType(t *testing.T, path string) string {
 	t.Helper()
 	if _, err := exec.LookPath("blkid"); err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// image reads small pieces of a device and keeps the blocks.
+// image reads small pieces of a device and caches the blocks.
 type image struct {
 	dev    diskquorum.Device
-	size   int64 // of what can be read
+	size   int64 // number of readable bytes
 	blocks map[int64][]byte
 	err    error // the first one; nothing is read after it
 }
@@ -21,14 +21,14 @@ type image struct {
 // imageHead is read at once: nearly all signatures are there.
 const imageHead = 512 << 10
 
-// newImage is of the whole blocks of a device: what is in the last, incomplete block of an odd-sized one stays unseen.
+// newImage returns an image of the whole blocks of a device: without the incomplete last block of an odd-sized device.
 func newImage(dev diskquorum.Device) *image {
 	im := &image{dev: dev, size: dev.Size() &^ (diskquorum.BlockSize - 1), blocks: map[int64][]byte{}}
 	im.load(0, int(min(imageHead, im.size)))
 	return im
 }
 
-// addRest takes the incomplete last block of a device that is open under path: a backup GPT is in its last sector.
+// addRest adds the incomplete last block of a device that is open under path: a backup GPT is in its last sector.
 func (im *image) addRest(path string) {
 	if im.dev.Size() == im.size {
 		return
@@ -57,7 +57,7 @@ func (im *image) load(off int64, n int) {
 	}
 }
 
-// at returns n bytes from offset off, or nil if they are not within what can be read.
+// at returns n bytes from offset off, or nil if they are not all readable.
 func (im *image) at(off int64, n int) []byte {
 	if off < 0 || off+int64(n) > im.size {
 		return nil
@@ -79,7 +79,7 @@ func (im *image) at(off int64, n int) []byte {
 	return out
 }
 
-// readRest reads what is behind the last whole block. That takes an open of its own, for direct I/O is in whole blocks.
+// readRest reads the bytes after the last whole block. It opens the device again, because direct I/O uses whole blocks.
 func readRest(path string, size int64) ([]byte, error) {
 	from := size &^ (diskquorum.BlockSize - 1)
 	if from == size {
@@ -89,8 +89,8 @@ func readRest(path string, size int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }()                                   // opened for reading: nothing can be lost
-	_ = unix.Fadvise(int(f.Fd()), from, size-from, unix.FADV_DONTNEED) // what an earlier reader left in the cache
+	defer func() { _ = f.Close() }()                                   // opened for reading: an error loses no data
+	_ = unix.Fadvise(int(f.Fd()), from, size-from, unix.FADV_DONTNEED) // drop data that an earlier reader left in the cache
 	rest := make([]byte, size-from)
 	if _, err := f.ReadAt(rest, from); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -98,7 +98,7 @@ func readRest(path string, size int64) ([]byte, error) {
 	return rest, nil
 }
 
-// wipeRest makes what is behind the last whole block zero.
+// wipeRest overwrites the bytes after the last whole block with zeros.
 func wipeRest(path string, size int64) error {
 	from := size &^ (diskquorum.BlockSize - 1)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_SYNC, 0)

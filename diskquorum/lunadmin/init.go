@@ -14,33 +14,33 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 )
 
-// InitOptions say what to format and how.
+// InitOptions defines what to format and how.
 type InitOptions struct {
 	Path      string
 	Cluster   string
 	NodeGroup string
 	Slots     int
-	Force     bool          // overwrite what carries a signature or data; never what is in use
-	Create    bool          // make Path a new file of the size that is needed
+	Force     bool          // overwrite a device with signatures or data, but never one that is in use
+	Create    bool          // create Path as a new file of the required size
 	Watch     time.Duration // how long to look for signs of life under Force; 0: three heartbeats, at least 3 s
 	Progress  func(text string)
 
 	kernel kernel // zero: this machine
 }
 
-// InitResult says what was done.
+// InitResult describes what was done.
 type InitResult struct {
 	Path       string
 	Kind       string
-	Bytes      int64 // that the format takes
+	Bytes      int64 // size of the format
 	Superblock diskquorum.Superblock
-	Wiped      []Finding // overwritten under Force
-	// WipedBehind is how many bytes after the end of the format were made blank for that.
+	Wiped      []Finding // findings that were overwritten under Force
+	// WipedBehind is how many bytes after the end of the format were overwritten with zeros for this purpose.
 	WipedBehind int
 	Warnings    []string
 }
 
-// RefusedError says why a device was not changed.
+// RefusedError tells why a device was not changed.
 type RefusedError struct {
 	Op     string // the verb; empty: init
 	Path   string
@@ -51,7 +51,7 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string {
 	if !e.Forced {
-		return fmt.Sprintf("init %s: %s; nothing was written; if nobody needs that any more, --force overwrites it", e.Path, e.Reason)
+		return fmt.Sprintf("init %s: %s; nothing was written; if these data are not needed any more, --force overwrites them", e.Path, e.Reason)
 	}
 	op := e.Op
 	if op == "" {
@@ -60,8 +60,8 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%s %s: %s; nothing was written; %s", op, e.Path, e.Reason, e.Advice)
 }
 
-// createFile makes a new file. In /dev it would be a file of the root file system, or in
-// memory, that looks like a device.
+// createFile creates a new file. It refuses paths in /dev: a file there would be on the root file system, or in memory,
+// but would look like a device.
 func createFile(path string, size int64) error {
 	if abs, err := filepath.Abs(path); err != nil || strings.HasPrefix(abs, "/dev/") {
 		return fmt.Errorf("create %s: a path in /dev is for devices; choose another directory for a file", path)
@@ -80,20 +80,21 @@ func createFile(path string, size int64) error {
 	return nil
 }
 
-// idle is a device that nobody else uses on this host, open and locked, and what is locked with it.
+// idle is an open and locked device that has no other user on this host, with the other devices that are locked
+// together with it.
 type idle struct {
 	*rawdev.Device
 	relatives []*rawdev.Device
 }
 
-// Close closes it.
+// Close closes the device and releases all locks.
 func (d *idle) Close() error {
 	closeAll(d.relatives)
 	return d.Device.Close()
 }
 
-// openIdle opens the device for this process alone, or says who uses it, one of its partitions, or the disk that it
-// is a partition of.
+// openIdle opens the device exclusively, or returns an error that names the users of the device, of one of its
+// partitions, or of the disk that it is a partition of.
 func openIdle(o *InitOptions) (*idle, error) {
 	refuse := func(reason string) error {
 		return &RefusedError{Path: o.Path, Reason: reason, Forced: true, Advice: "release it first, --force does not override that"}
@@ -115,7 +116,7 @@ func openIdle(o *InitOptions) (*idle, error) {
 	}
 	if err != nil {
 		_ = d.Close()
-		if errors.Is(err, rawdev.ErrInUse) { // which says what to do
+		if errors.Is(err, rawdev.ErrInUse) { // this error tells what to do
 			return nil, &RefusedError{Path: o.Path, Reason: strings.TrimPrefix(err.Error(), "lock "+o.Path+": "), Forced: true, Advice: "--force does not override that"}
 		}
 		return nil, fmt.Errorf("init: %w", err)
@@ -143,11 +144,11 @@ type formatter struct {
 	o     *InitOptions
 	dev   diskquorum.Device
 	sb    *diskquorum.Superblock
-	end   int64     // of the area that will be overwritten
-	found []Finding // what Force would overwrite
-	looks []look    // what must not change before that
-	rest  []byte    // what is behind the last whole block, as first read
-	wiped []int64   // blocks behind the area that were overwritten
+	end   int64     // end of the area that will be overwritten
+	found []Finding // findings that Force would overwrite
+	looks []look    // pieces that must not change before the format
+	rest  []byte    // bytes after the last whole block, as first read
+	wiped []int64   // blocks after the area that were overwritten
 }
 
 // check reads the device and decides. It only reads.
@@ -186,7 +187,7 @@ func (f *formatter) check(ctx context.Context, number devno) error {
 	return f.watch(ctx)
 }
 
-// fits is the greatest number of slots for which a device of that size is large enough; less than 2: none.
+// fits returns the greatest number of slots for which a device of that size is large enough; less than 2: none.
 func fits(size int64) int {
 	return int(min(diskquorum.MaxSlots, (size/diskquorum.BlockSize-3)/3))
 }
@@ -198,7 +199,7 @@ func tooSmallAdvice(size, need int64) string {
 	return fmt.Sprintf("enlarge it to at least %d bytes; for fewer slots less will do, for 2 of them %d", need, diskquorum.DeviceSize(2))
 }
 
-// describe names the findings, our own format with its owner.
+// describe names the findings; for our own format, it also names the owner.
 func (f *formatter) describe(found []Finding, old *diskquorum.Superblock, oldErr error) string {
 	text := findingNames(found)
 	if oldErr == nil {
@@ -212,8 +213,8 @@ func (f *formatter) describe(found []Finding, old *diskquorum.Superblock, oldErr
 
 const chunk = mib
 
-// format writes and verifies. The superblocks come last: without them nobody takes the
-// device for a LUN of ours.
+// format writes and verifies. The superblocks are written last: without them no agent takes the device for a LUN of
+// ours.
 func (f *formatter) format(ctx context.Context) error {
 	f.o.Progress(fmt.Sprintf("writing %d bytes", f.end))
 	zero := make([]byte, chunk)
@@ -244,7 +245,7 @@ func (f *formatter) format(ctx context.Context) error {
 		return err
 	}
 	if at := firstDifference(want, got); at >= 0 {
-		return fmt.Errorf("byte %d reads back differently: the device loses writes, or somebody else writes it", at)
+		return fmt.Errorf("byte %d reads back differently: the device loses writes, or another program writes to it", at)
 	}
 	return f.checkWiped()
 }

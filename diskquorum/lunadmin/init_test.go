@@ -33,7 +33,7 @@ func contents(t *testing.T, path string) []byte {
 	return b
 }
 
-// checkFormatted demands a LUN as Init leaves it: two equal superblocks, else zeros.
+// checkFormatted checks that Init has left two equal superblocks and otherwise zeros.
 func checkFormatted(t *testing.T, r *InitResult, image []byte) {
 	t.Helper()
 	sb, err := diskquorum.ReadSuperblock(image)
@@ -85,7 +85,7 @@ func TestInitRefusesAndWritesNothing(t *testing.T) {
 		{"too small", "is too small: 110591 bytes, 8 slots need 110592; nothing was written; enlarge it to at least 110592 bytes, or use --slots 7", false, diskquorum.DeviceSize(8) - 1, nil},
 		{"far too small", "enlarge it to at least 110592 bytes; for fewer slots less will do, for 2 of them 36864", false, 100, nil},
 		{"one slot", "slots: 1 is out of range", false, mib, func(o *InitOptions, _ []byte) { o.Slots = 1 }},
-		{"no cluster", "cluster name: 0 bytes", false, mib, func(o *InitOptions, _ []byte) { o.Cluster = "" }},
+		{"no cluster", "cluster name: it has 0 bytes", false, mib, func(o *InitOptions, _ []byte) { o.Cluster = "" }},
 		{"exists", "it exists already", false, mib, func(o *InitOptions, _ []byte) { o.Create = true }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -120,8 +120,8 @@ func TestInitRefusesAndWritesNothing(t *testing.T) {
 	}
 }
 
-// TestForcedInitWipesAllSignatures: nothing that the scan finds is left, behind the
-// format and at the end of the device either.
+// TestForcedInitWipesAllSignatures: no signature that the scan finds is left, not even after the format and at the end
+// of the device.
 func TestForcedInitWipesAllSignatures(t *testing.T) {
 	path := diskquorumtest.File(t, 4*mib)
 	image := contents(t, path)
@@ -149,7 +149,7 @@ func TestForcedInitWipesAllSignatures(t *testing.T) {
 	}
 }
 
-// TestForcedInitShrinks: the slots of a larger format before are gone, too.
+// TestForcedInitShrinks: the slots of a larger earlier format are gone, too.
 func TestForcedInitShrinks(t *testing.T) {
 	path := diskquorumtest.File(t, mib)
 	o := options(path)
@@ -296,7 +296,7 @@ func TestInitRefusesWhatIsMounted(t *testing.T) {
 		if _, err := Init(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}
-		o.kernel = kernel{proc: "/nowhere", sys: "/nowhere"} // a container that sees nothing
+		o.kernel = kernel{proc: "/nowhere", sys: "/nowhere"} // like a container without /proc and /sys of the host
 		if path == loop {
 			if _, err := Init(t.Context(), o); !errors.Is(err, unix.EBUSY) {
 				t.Errorf("%s, seen from a container: %v", path, err)
@@ -323,7 +323,7 @@ func TestInitLoopDevices(t *testing.T) {
 	}
 }
 
-// recorder notes where was written.
+// recorder records the offsets of writes.
 type recorder struct {
 	diskquorum.Device
 	offsets []int64
@@ -350,8 +350,8 @@ func TestFormatWritesSuperblocksLast(t *testing.T) {
 	}
 }
 
-// TestFormatInterrupted: whichever write is the last one, no agent accepts what is left
-// except when both superblocks or the complete first one are there.
+// TestFormatInterrupted: no matter which write is the last one, no agent accepts the device, except if both superblocks
+// or the complete first one were written.
 func TestFormatInterrupted(t *testing.T) {
 	for last := range 5 {
 		l := diskquorumtest.NewLUN(4*mib, 1)

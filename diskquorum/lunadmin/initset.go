@@ -13,8 +13,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// Init formats a LUN of one device. Before its last check has passed it writes nothing;
-// interrupted after that, it leaves a device that no agent accepts, to be formatted again.
+// Init formats a LUN of one device. It writes nothing before the last check has passed. If it is interrupted later, it
+// leaves a device that no agent accepts and that must be formatted again.
 func Init(ctx context.Context, o InitOptions) (*InitResult, error) {
 	results, err := initDevices(ctx, o, []string{o.Path})
 	if err != nil {
@@ -23,17 +23,17 @@ func Init(ctx context.Context, o InitOptions) (*InitResult, error) {
 	return results[0], nil
 }
 
-// InitSet formats three devices as one LUN, in the order of paths; o.Path is not read.
-// Nothing is written before every one of them has passed all checks. Interrupted while it
-// formats, or failed on one of them, it leaves devices that no agent accepts as a set.
+// InitSet formats three devices as one LUN, in the order of paths; o.Path is not used. Nothing is written before all
+// devices have passed all checks. If it is interrupted during the format, or fails on one device, it leaves devices
+// that no agent accepts as a set.
 func InitSet(ctx context.Context, o InitOptions, paths []string) ([]*InitResult, error) {
 	if len(paths) != diskquorum.MaxDevices {
-		return nil, fmt.Errorf("init: %d devices are not a set, which has %d", len(paths), diskquorum.MaxDevices)
+		return nil, fmt.Errorf("init: %d devices are not a set: a set has %d", len(paths), diskquorum.MaxDevices)
 	}
 	return initDevices(ctx, o, paths)
 }
 
-// superblocks makes the superblocks of a LUN with n devices: each has an id of its own.
+// superblocks returns the superblocks of a LUN with n devices: each has a different id.
 func superblocks(o *InitOptions, n int) ([]diskquorum.Superblock, error) {
 	set := diskquorum.Superblock{
 		Version: diskquorum.FormatVersion, Cluster: o.Cluster, NodeGroup: o.NodeGroup, Slots: o.Slots, Created: time.Now().Unix(),
@@ -53,7 +53,7 @@ func superblocks(o *InitOptions, n int) ([]diskquorum.Superblock, error) {
 		if _, err := rand.Read(all[d].ID[:]); err != nil {
 			return nil, fmt.Errorf("make an id: %w", err)
 		}
-		all[d].ID[2] = 0 // there the fourth entry of the protective MBR has its type: none
+		all[d].ID[2] = 0 // this byte is the type of the fourth entry of the protective MBR: none
 		if err := all[d].Validate(); err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func initDevices(ctx context.Context, o InitOptions, paths []string) (results []
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	var names []string // that the storage gives them
+	var names []string // the storage's names of the devices
 	targets := make([]*target, 0, len(paths))
 	defer func() {
 		for _, t := range targets {
@@ -102,7 +102,7 @@ func initDevices(ctx context.Context, o InitOptions, paths []string) (results []
 	}
 	for _, t := range targets {
 		err := t.format(ctx)
-		if stopped := stoppedOnTheWay(err, "init", t.o.Path, "what it carried is partly overwritten, and it is not usable until init has succeeded: repeat the command"); stopped != err {
+		if stopped := stoppedOnTheWay(err, "init", t.o.Path, "its earlier contents are partly overwritten, and it is not usable until init has succeeded: repeat the command"); stopped != err {
 			return nil, stopped
 		}
 		if err != nil {
@@ -116,10 +116,10 @@ func initDevices(ctx context.Context, o InitOptions, paths []string) (results []
 	return results, stillOurs(targets)
 }
 
-// distinct refuses a device that is one of the others under another name, or that lies on one of them, such as a loop device on
-// its file: a majority of copies of one device is no majority.
+// distinct refuses a device that is one of the others under another name, or that is stored on one of them, such as a
+// loop device on its file: several names of one device are not a majority.
 func distinct(k kernel, path string, others []string) error {
-	id, ok := identify(path) // if there is nothing yet, opening it says what is wrong, or it has to be created
+	id, ok := identify(path) // if there is no such path yet, it has to be created, or the open reports the error
 	for _, other := range others {
 		if path == other {
 			return fmt.Errorf("init %s: is given twice; nothing was written", path)
@@ -136,7 +136,7 @@ func sameStorage(path, other string) error {
 	return fmt.Errorf("init %s: is the same storage as %s; nothing was written; a set needs three that fail independently", path, other)
 }
 
-// distinctNames refuses two paths to one LUN, which multipath has not taken over: the storage gives both the same name.
+// distinctNames refuses two paths to one LUN that are not under multipath: the storage gives both the same name.
 func distinctNames(paths, names []string) error {
 	for d, name := range names {
 		if first := slices.Index(names, name); name != "" && first < d {
@@ -146,8 +146,8 @@ func distinctNames(paths, names []string) error {
 	return nil
 }
 
-// stillOurs reads the superblocks of all devices once more when all are formatted: if two of them are the same
-// storage under names that do not show it, the later one has overwritten the other.
+// stillOurs reads the superblocks of all devices again after all are formatted: if two devices are the same storage
+// under unrelated names, the later format has overwritten the earlier one.
 func stillOurs(targets []*target) error {
 	for _, t := range targets {
 		got, err := readAll(t.dev, 2*diskquorum.BlockSize)
@@ -168,7 +168,7 @@ type target struct {
 	created bool
 }
 
-// newTarget opens one device, or makes its file.
+// newTarget opens one device, or creates its file.
 func newTarget(ctx context.Context, o InitOptions, path string, sb *diskquorum.Superblock) (*target, error) {
 	o.Path = path
 	t := &target{created: o.Create}
@@ -180,7 +180,7 @@ func newTarget(ctx context.Context, o InitOptions, path string, sb *diskquorum.S
 	dev, err := openIdle(&o)
 	if err != nil {
 		if o.Create {
-			_ = os.Remove(path) // it was made above, and is of no use
+			_ = os.Remove(path) // it was created above, and is not needed any more
 		}
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 )
 
-// TestInitSet: what it leaves is what the agents take for one LUN, in any order.
+// TestInitSet: agents accept the formatted devices as one LUN, in any order.
 func TestInitSet(t *testing.T) {
 	paths := []string{diskquorumtest.File(t, mib), diskquorumtest.File(t, mib), diskquorumtest.File(t, mib)}
 	results, err := InitSet(t.Context(), options(""), paths)
@@ -50,7 +50,7 @@ func TestInitSet(t *testing.T) {
 	}
 }
 
-// TestInitSetAllOrNone: one device that is refused leaves the others as they are.
+// TestInitSetAllOrNone: if one device is refused, the others are not changed.
 func TestInitSetAllOrNone(t *testing.T) {
 	blank := func() string { return diskquorumtest.File(t, mib) }
 	full := blank()
@@ -83,8 +83,9 @@ func TestInitSetAllOrNone(t *testing.T) {
 	}
 }
 
-// TestInitSetIsNotOneStorage: a set of which two devices are one loses them together, and the later one is formatted over the
-// other. What names tell is refused before anything is written, what they do not tell when all is read back.
+// TestInitSetIsNotOneStorage: if two devices of a set are the same storage, both are lost together, and the later
+// format overwrites the earlier one. If the names show this, init refuses before it writes; otherwise when it reads all
+// devices back.
 func TestInitSetIsNotOneStorage(t *testing.T) {
 	file, other := diskquorumtest.File(t, mib), diskquorumtest.File(t, mib)
 	loop, twin := diskquorumtest.LoopDevice(t, file, 512), diskquorumtest.LoopDevice(t, file, 512)
@@ -108,7 +109,7 @@ func TestInitSetIsNotOneStorage(t *testing.T) {
 	}
 }
 
-// TestInitSetCreates removes the files it made when it fails, and no others.
+// TestInitSetCreates: a failed init removes the files that it created, and no others.
 func TestInitSetCreates(t *testing.T) {
 	dir := diskquorumtest.DirectDir(t)
 	o := options("")

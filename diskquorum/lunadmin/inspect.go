@@ -10,19 +10,19 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 )
 
-// InspectOptions say how to look at a LUN.
+// InspectOptions defines how to inspect a LUN.
 type InspectOptions struct {
 	Count    int              // reads until the end; 0: until the context ends
-	Interval time.Duration    // between two reads, which show whose slot moves; 0: two of the slowest heartbeats
-	Now      func() time.Time // for the ages; nil: the wall clock
+	Interval time.Duration    // between two reads, which show the slots that change; 0: two of the slowest heartbeats
+	Now      func() time.Time // to compute ages; nil: the wall clock
 	Progress func(text string)
 }
 
-// maxInspect bounds the waiting for a slot that claims a long heartbeat interval.
+// maxInspect bounds the wait for a slot that states a long heartbeat interval.
 const maxInspect = 30 * time.Second
 
-// Inspect opens a device read-only, reads it again and again and hands each report to show. It writes nothing.
-// Without a Count the end of the context is not an error.
+// Inspect opens a device read-only, reads it repeatedly and passes each report to show. It writes nothing. Without a
+// Count the end of the context is not an error.
 func Inspect(ctx context.Context, path string, o InspectOptions, show func(*Report) error) error {
 	err := onDevice(ctx, "inspect", path, rawdev.Options{ReadOnly: true}, func(dev *rawdev.Device, opened Opened) error {
 		return inspect(ctx, dev, o, func(r *Report) error {
@@ -36,8 +36,8 @@ func Inspect(ctx context.Context, path string, o InspectOptions, show func(*Repo
 	return err
 }
 
-// inspect is Inspect on an open device. A slot moves if it was seen to change within two of its heartbeats, or two intervals
-// if those are longer.
+// inspect is Inspect on an open device. A slot counts as moving if it was seen to change within two of its heartbeats,
+// or within two intervals if that is longer.
 func inspect(ctx context.Context, raw diskquorum.Device, o InspectOptions, show func(*Report) error) error {
 	dev := &interruptible{ctx: ctx, Device: raw}
 	if o.Now == nil {
@@ -50,7 +50,7 @@ func inspect(ctx context.Context, raw diskquorum.Device, o InspectOptions, show 
 	f := follower{sb: sb, seen: map[int]sighting{}}
 	for n := 1; ; n++ {
 		read := readOnce
-		if n == 1 || n == o.Count { // the damage in these counts
+		if n == 1 || n == o.Count { // only the damage in these reports counts
 			read = readTable
 		}
 		table, err := read(ctx, dev, sb)
@@ -64,7 +64,7 @@ func inspect(ctx context.Context, raw diskquorum.Device, o InspectOptions, show 
 			o.Interval = min(maxInspect, 2*slowestHeartbeat(table, sb))
 		}
 		r := f.look(table, o.Now(), time.Now(), o.Interval)
-		if err := show(r); err != nil || n == o.Count || o.Interval == 0 { // no slot was ever written
+		if err := show(r); err != nil || n == o.Count || o.Interval == 0 { // Interval 0: no slot has ever been written
 			return err
 		}
 		if o.Progress != nil {
@@ -86,10 +86,10 @@ type follower struct {
 type sighting struct {
 	sequence, process uint64
 	at                time.Time // zero: it could not be read
-	changed           bool      // it was another one before
+	changed           bool      // the slot had another record before
 }
 
-// look reports what a table shows. wall is for the ages, clock is this machine's, monotonic.
+// look returns the report of a table. wall is used for ages, clock is this machine's monotonic time.
 func (f *follower) look(table []byte, wall, clock time.Time, interval time.Duration) *Report {
 	if f.first.IsZero() {
 		f.first = clock
@@ -101,7 +101,7 @@ func (f *follower) look(table []byte, wall, clock time.Time, interval time.Durat
 		before, known := f.seen[s.Slot]
 		if s.record == nil {
 			f.seen[s.Slot] = sighting{}
-			continue // unknown is neither moving nor still
+			continue // an unknown slot counts neither as moving nor as unchanged
 		}
 		unread := known && before.at.IsZero()
 		if !known || before.sequence != s.record.Sequence || before.process != s.record.Process {
@@ -121,11 +121,11 @@ func (f *follower) look(table []byte, wall, clock time.Time, interval time.Durat
 	return r
 }
 
-// openLUN reads the superblock, or says what is there instead.
+// openLUN reads the superblock, or returns an error that describes the device's contents.
 func openLUN(dev diskquorum.Device) (*diskquorum.Superblock, error) {
 	const head = 2 * diskquorum.BlockSize
 	if dev.Size() < head {
-		return nil, fmt.Errorf("%d bytes are no LUN: the smallest has %d", dev.Size(), diskquorum.DeviceSize(2))
+		return nil, fmt.Errorf("the device has %d bytes, too few for a LUN: the smallest LUN has %d", dev.Size(), diskquorum.DeviceSize(2))
 	}
 	data, err := readAll(dev, head)
 	if err != nil {
@@ -141,7 +141,7 @@ func openLUN(dev diskquorum.Device) (*diskquorum.Superblock, error) {
 	return &sb, nil
 }
 
-// explain says what is on a device without a usable superblock.
+// explain returns an error that describes the contents of a device without a usable superblock.
 func explain(dev diskquorum.Device, cause error) error {
 	if errors.Is(cause, diskquorum.ErrVersion) || errors.Is(cause, diskquorum.ErrSuperblocksDiffer) {
 		return cause

@@ -30,7 +30,8 @@ func newLUN(t *testing.T) *diskquorumtest.LUN {
 	return l
 }
 
-// put writes a record, and beside a blank copy the one before it, unless it can be the first.
+// put writes a record. If the other copy is blank, it also writes the record before it, unless the record can be the
+// first one.
 func put(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) {
 	t.Helper()
 	before := *s
@@ -48,7 +49,7 @@ func put(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) {
 	})
 }
 
-// node is the slot of node ni, in a roster of four with one digest.
+// node returns the slot of node ni, in a roster of four with one digest.
 func node(i int, sequence uint64) *diskquorum.Slot {
 	return &diskquorum.Slot{
 		Index: i, State: diskquorum.SlotActive, Sequence: sequence, NodeName: "n" + string(rune('0'+i)), NodeUID: "uid", Process: 7,
@@ -172,7 +173,8 @@ func TestInspectDamage(t *testing.T) {
 	}
 }
 
-// TestDamage: what agents cannot read is damage, by inspect and by both ways of check; a write under way is none.
+// TestDamage: inspect and both modes of check report parts that agents cannot read as damage, but not a write under
+// way.
 func TestDamage(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -182,10 +184,10 @@ func TestDamage(t *testing.T) {
 		{"none", func([]byte) {}, []string{}},
 		{"never written", func(b []byte) { clear(b[diskquorum.SlotOffset(0, 0):]) }, []string{}},
 		{"both copies of a slot", func(b []byte) { b[diskquorum.SlotOffset(1, 0)]++; b[diskquorum.SlotOffset(1, 1)]++ },
-			[]string{"slot 1 cannot be told, its copies are corrupt and corrupt"}},
-		{"one copy", func(b []byte) { b[diskquorum.SlotOffset(1, 1)]++ }, []string{"slot 1 of n1 cannot be told, its copies are valid and corrupt"}},
+			[]string{"slot 1 cannot be read: its copies are corrupt and corrupt"}},
+		{"one copy", func(b []byte) { b[diskquorum.SlotOffset(1, 1)]++ }, []string{"slot 1 of n1 cannot be read: its copies are valid and corrupt"}},
 		{"a copy was zeroed", func(b []byte) { clear(b[diskquorum.SlotOffset(1, 1):diskquorum.SlotOffset(2, 0)]) },
-			[]string{"slot 1 of n1 cannot be told, its copies are valid and corrupt"}},
+			[]string{"slot 1 of n1 cannot be read: its copies are valid and corrupt"}},
 		{"torn so far ahead that a record was lost", func(b []byte) {
 			ahead := node(1, 41+1<<21)
 			block := make([]byte, diskquorum.BlockSize)
@@ -193,7 +195,7 @@ func TestDamage(t *testing.T) {
 				t.Fatal(err)
 			}
 			copy(b[diskquorum.SlotOffset(1, 1):], block[:2048])
-		}, []string{"slot 1 of n1 cannot be told, its copies are valid and torn"}},
+		}, []string{"slot 1 of n1 cannot be read: its copies are valid and torn"}},
 		{"the next write is under way", func(b []byte) {
 			block := make([]byte, diskquorum.BlockSize)
 			if err := diskquorum.EncodeSlot(block, testSB.ID, node(1, 42), 0); err != nil {
@@ -257,7 +259,7 @@ func TestInspectLease(t *testing.T) {
 	if got := inspectOnce(t, l).Lease; !got.Undecided || got.Instance != 7 {
 		t.Errorf("pending instance: %+v", got)
 	}
-	// The copy that cannot be read may be newer: nothing is said of its token.
+	// The unreadable copy may be newer: so the token is not reported.
 	l.Modify(func(image []byte) { image[diskquorum.SlotOffset(0, 1)] = 1 })
 	if got := inspectOnce(t, l).Lease; got.Complete || got.Holders[0].State != "unknown" {
 		t.Errorf("with a corrupt copy: %+v", got)
@@ -283,7 +285,7 @@ func TestInspectMoving(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.WatchedSeconds < 8 || r.WatchedSeconds >= 9 { // the slot that is damaged is looked at again for almost a second
+		if r.WatchedSeconds < 8 || r.WatchedSeconds >= 9 { // the damaged slot is read again for almost a second
 			t.Errorf("watched for %v s, two of the slowest heartbeats are 8", r.WatchedSeconds)
 		}
 		var got []any
@@ -307,7 +309,7 @@ func TestInspectBadDevices(t *testing.T) {
 		f    func([]byte)
 		want string
 	}{
-		{"empty", 0, nil, "0 bytes are no LUN"},
+		{"empty", 0, nil, "the device has 0 bytes, too few for a LUN"},
 		{"blank", mib, func([]byte) {}, "not formatted yet: run `fencectl lun init`"},
 		{"garbage", mib, func(b []byte) { copy(b, bytes.Repeat([]byte{0xA7}, 8192)) }, "it holds data without a signature that is known; is the path right?"},
 		{"foreign", mib, func(b []byte) { copy(b, "SBD_SBD_") }, "no usable fencing-agent superblock (superblock copy 0: no fencing-agent superblock): it holds sbd device at byte 0"},
@@ -350,7 +352,7 @@ func TestInspectWarnsOfTwins(t *testing.T) {
 	}
 }
 
-// TestHungDeviceCanBeLeft: a command ends when its user wants it to, whatever the I/O does.
+// TestHungDeviceCanBeLeft: the user can end a command even if its I/O hangs.
 func TestHungDeviceCanBeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dev := newLUN(t).Client()

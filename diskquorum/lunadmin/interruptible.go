@@ -9,9 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// interruptible lets a person end a command whose I/O hangs: each call returns when its
-// context ends. The I/O goes on in a goroutine that is left behind, with a buffer that
-// nobody else has.
+// interruptible lets a person end a command whose I/O hangs: each call returns when its context ends. The I/O goes on
+// in a goroutine that is left behind, with a buffer that no other code uses.
 type interruptible struct {
 	diskquorum.Device
 	ctx context.Context
@@ -39,7 +38,7 @@ func underWay(op string, off int64, err error) error {
 	return err
 }
 
-// await returns when f does, or the context ends.
+// await returns when f returns or the context ends.
 func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -59,14 +58,14 @@ func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// interruption is the error of a context in words for the person who ended it.
+// interruption is the error of a context, with a text for the person who ended it.
 type interruption struct{ error }
 
 func (interruption) Error() string { return "interrupted" }
 
 func (i interruption) Unwrap() error { return i.error }
 
-// ended is the error of a context that has ended, and nil of one that has not.
+// ended returns the error of a context that has ended, or nil.
 func ended(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return interruption{err}
@@ -74,11 +73,10 @@ func ended(ctx context.Context) error {
 	return nil
 }
 
-// InterruptedError is how a command ends that was stopped on the way. It says what has become of
-// the device.
+// InterruptedError is the error of a command that was stopped before its end. It describes the state of the device.
 type InterruptedError struct {
 	Op, Path string
-	State    string // what was done and what to do
+	State    string // what was done, and what to do
 	cause    error
 }
 
@@ -96,5 +94,5 @@ func stoppedOnTheWay(err error, op, path, state string) error {
 	return err
 }
 
-// untouched is the state of a device that was only read so far.
+// untouched describes the state of a device that has only been read so far.
 const untouched = "nothing was written, the device is as it was; repeat the command, the watch for signs of life begins again"

@@ -34,7 +34,7 @@ func wantInterrupted(t *testing.T, err error, parts ...string) {
 	}
 }
 
-// Guard: who ends a command is told what has become of the LUN.
+// Guard: a person who ends a command is told the state of the LUN.
 func TestInterruptedMendTellsTheState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := usedLUN(t)
@@ -54,7 +54,7 @@ type hangsAtWrite struct {
 	diskquorum.Device
 	left  int
 	hang  chan struct{}
-	wrote func(n int) // the nth write is done; may be nil
+	wrote func(n int) // called when the nth write is done; may be nil
 	n     int
 }
 
@@ -69,7 +69,7 @@ func (d *hangsAtWrite) WriteAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// deadOwner is a LUN on which the owner of slot 2 is gone, and another node lives.
+// deadOwner returns a LUN on which the owner of slot 2 is gone, and another node is alive.
 func deadOwner(t *testing.T) *diskquorumtest.LUN {
 	l := newLUN(t)
 	put(t, l, node(2, 100))
@@ -81,7 +81,7 @@ func TestInterruptedReleaseTellsTheState(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		after  time.Duration
-		writes int // that get through
+		writes int // number of writes that succeed
 		want   string
 	}{
 		{"in the watch", 5 * time.Second, 9, "nothing was written, the device is as it was"},
@@ -119,7 +119,7 @@ func TestInterruptedReleaseTellsTheState(t *testing.T) {
 	})
 }
 
-// unlocked is a device whose slots nobody else on the host uses.
+// unlocked is a device whose slots no other process on the host uses.
 type unlocked struct{ diskquorum.Device }
 
 func (unlocked) LockSlot(int) error { return nil }

@@ -11,17 +11,17 @@ import (
 
 const opMend = "restore-superblock"
 
-// MendResult says what was restored. Its JSON form is part of fencectl's interface.
+// MendResult describes what was restored. Its JSON form is part of fencectl's interface.
 type MendResult struct {
 	Opened
 	ID    string `json:"id"`
-	Copy  string `json:"copy"`  // of the superblock: A or B
-	Slots int    `json:"slots"` // that are sealed with the id
+	Copy  string `json:"copy"`  // copy of the superblock: A or B
+	Slots int    `json:"slots"` // number of slots that are sealed with the id
 }
 
-// Mend restores one copy of the superblock from the other one. Which copy is right is not guessed: it is
-// the copy whose id has sealed the slots, and the administrator has to name that id: id is that of the LUN, 32 hexadecimal
-// digits, or empty to ask for it. Only the other copy is written, which no agent writes: agents may run.
+// Mend restores one copy of the superblock from the other one. It does not guess which copy is right: the right copy is
+// the one whose id has sealed the slots, and the administrator has to name that id. id is the LUN's id, 32 hexadecimal
+// digits, or empty to ask for it. Mend only writes the other copy, which no agent writes: agents may run.
 func Mend(ctx context.Context, path, id string) (r *MendResult, err error) {
 	err = onDevice(ctx, opMend, path, rawdev.Options{}, func(dev *rawdev.Device, opened Opened) error {
 		if r, err = mend(ctx, dev, path, id); err == nil {
@@ -32,11 +32,11 @@ func Mend(ctx context.Context, path, id string) (r *MendResult, err error) {
 	return r, err
 }
 
-// candidate is one copy of the superblock, and what the slots say of it.
+// candidate is one copy of the superblock, with the number of slots that confirm it.
 type candidate struct {
 	sb    diskquorum.Superblock
 	err   error
-	slots int // that are sealed with its id
+	slots int // slots that are sealed with its id
 }
 
 func (c *candidate) String() string {
@@ -49,7 +49,7 @@ func (c *candidate) String() string {
 // candidates reads both copies of the superblock and counts which LUN ids the slots are sealed with.
 func candidates(dev diskquorum.Device) (head []byte, both [2]candidate, err error) {
 	if dev.Size() < 2*diskquorum.BlockSize {
-		return nil, both, fmt.Errorf("%d bytes are no LUN", dev.Size())
+		return nil, both, fmt.Errorf("the device has %d bytes, too few for a LUN", dev.Size())
 	}
 	if head, err = readAll(dev, 2*diskquorum.BlockSize); err != nil {
 		return nil, both, err
@@ -93,7 +93,7 @@ func mend(ctx context.Context, raw diskquorum.Device, path, id string) (*MendRes
 	}
 	if firstDifference(head, again) >= 0 {
 		return nil, &RefusedError{Op: opMend, Path: path, Forced: true, Reason: "is being written: the superblock has changed meanwhile",
-			Advice: "look who formats it, and repeat the command"}
+			Advice: "find out who formats it, and repeat the command"}
 	}
 	want := make([]byte, diskquorum.BlockSize)
 	if err := diskquorum.EncodeSuperblock(want, &ours.sb, lost); err != nil {
@@ -105,15 +105,16 @@ func mend(ctx context.Context, raw diskquorum.Device, path, id string) (*MendRes
 		return nil, stoppedOnTheWay(fmt.Errorf("%w; "+half, err), opMend, path, half)
 	}
 	if got, err := readAll(dev, 2*diskquorum.BlockSize); err != nil || firstDifference(want, got[off:off+diskquorum.BlockSize]) >= 0 {
-		return nil, fmt.Errorf("the copy reads back differently: the device loses writes, or somebody else writes it (%v)", err)
+		return nil, fmt.Errorf("the copy reads back differently: the device loses writes, or another program writes to it (%v)", err)
 	}
 	return r, nil
 }
 
-// again is how a device that cannot be mended is formatted: one of a set by itself would belong to none.
+// again is the advice for a device that cannot be mended. A device of a set must not be formatted alone: it would not
+// belong to any set.
 const again = "format it again with fencectl lun init --force, a device of a set only together with the others"
 
-// whichIsOurs decides by the slots, and demands that the administrator says the same.
+// whichIsOurs decides by the slots, and requires that the administrator has named the same id.
 func whichIsOurs(path, id string, both *[2]candidate) (good int, err error) {
 	a, b := &both[0], &both[1]
 	state := fmt.Sprintf("superblock copy A %v; copy B %v", a, b)
@@ -126,7 +127,7 @@ func whichIsOurs(path, id string, both *[2]candidate) (good int, err error) {
 	case a.err == nil && b.err == nil && a.sb == b.sb:
 		return refuse("has lost no copy of its superblock", "a slot that cannot be read is freed with: fencectl lun repair release-slot")
 	case a.slots > 0 && b.slots > 0:
-		return refuse("carries slots of two LUNs: "+state, "nobody can say which of them it is: if nobody needs either, "+again)
+		return refuse("carries slots of two LUNs: "+state, "it cannot be decided which of them the device belongs to: if neither is needed any more, "+again)
 	case a.slots == 0 && b.slots == 0:
 		return refuse("carries no slot that says which copy is right: "+state, "no agent has used it, so "+again)
 	}

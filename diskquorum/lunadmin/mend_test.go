@@ -11,7 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 )
 
-// usedLUN has three written slots; the second knows the latest decision.
+// usedLUN returns a LUN with three written slots; the second has the latest decision.
 func usedLUN(t *testing.T) *diskquorumtest.LUN {
 	l := newLUN(t)
 	put(t, l, node(0, 100))
@@ -25,14 +25,14 @@ func usedLUN(t *testing.T) *diskquorumtest.LUN {
 	return l
 }
 
-// otherSB is another LUN, of another cluster.
+// otherSB is the superblock of another LUN, of another cluster.
 func otherSB() *diskquorum.Superblock {
 	sb := testSB
 	sb.ID[0], sb.Cluster = 0xCD, "stage"
 	return &sb
 }
 
-// overwrite puts a copy of another superblock over one of a LUN.
+// overwrite replaces one superblock copy of a LUN with a copy of another superblock.
 func overwrite(t *testing.T, sb *diskquorum.Superblock, which int) func([]byte) {
 	return func(b []byte) {
 		if err := diskquorum.EncodeSuperblock(b[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], sb, which); err != nil {
@@ -41,7 +41,8 @@ func overwrite(t *testing.T, sb *diskquorum.Superblock, which int) func([]byte) 
 	}
 }
 
-// TestMend: the slots say which copy is the LUN's, the administrator has to say the same, and nothing else is written.
+// TestMend: the slots show which copy is the LUN's, the administrator has to name the same id, and nothing else is
+// written.
 func TestMend(t *testing.T) {
 	id := fmt.Sprintf("%x", testSB.ID)
 	for _, c := range []struct {
@@ -90,7 +91,7 @@ func TestMend(t *testing.T) {
 	}
 }
 
-// TestMendSeesAnInit: somebody formats the device while it is judged.
+// TestMendSeesAnInit: the device is formatted while Mend checks it.
 func TestMendSeesAnInit(t *testing.T) {
 	l := usedLUN(t)
 	l.Modify(overwrite(t, otherSB(), 0))

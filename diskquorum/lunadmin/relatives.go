@@ -14,10 +14,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 )
 
-// A disk, its partitions and what device mapper makes of it are one storage under several names. The kernel's claims and
-// the locks of agents are by name: so all of the names are asked.
+// A disk, its partitions and the device mapper devices on it are one storage under several names. The kernel's claims
+// and the locks of agents are per name: so all of the names are checked.
 
-// disk is the whole disk of a partition; "" of anything else.
+// disk returns the whole disk of a partition; "" for any other device.
 func (k kernel) disk(number devno) devno {
 	dir, err := filepath.EvalSymlinks(k.blockDir(number))
 	if err != nil {
@@ -37,7 +37,7 @@ func (k kernel) attribute(dir, name string) devno {
 	return devno(strings.TrimSpace(string(b)))
 }
 
-// below are the devices that a device is made of: those of device mapper and RAID, the disk of a partition.
+// below returns the devices on which a device is built: those of device mapper and RAID, and the disk of a partition.
 func (k kernel) below(number devno) []devno {
 	var out []devno
 	if disk := k.disk(number); disk != "" {
@@ -55,7 +55,7 @@ func (k kernel) below(number devno) []devno {
 	return out
 }
 
-// node is the path of a device, or "".
+// node returns the path of a device, or "".
 func (k kernel) node(number devno) string {
 	b, err := os.ReadFile(filepath.Join(k.blockDir(number), "uevent"))
 	if err != nil {
@@ -69,7 +69,8 @@ func (k kernel) node(number devno) string {
 	return ""
 }
 
-// lockRelatives locks the partitions of a device, or its disk, as an agent on them would have done, until they are closed.
+// lockRelatives locks the partitions of a device, or its disk, in the same way as an agent on them, until they are
+// closed.
 func (k kernel) lockRelatives(number devno) (held []*rawdev.Device, err error) {
 	relatives := k.partitions(number)
 	if disk := k.disk(number); disk != "" {
@@ -82,7 +83,7 @@ func (k kernel) lockRelatives(number devno) (held []*rawdev.Device, err error) {
 		}
 		dev, err := rawdev.Open(path, rawdev.Options{})
 		if err != nil {
-			continue // it has gone, or cannot be written: nobody writes it either
+			continue // it is gone, or cannot be written: so no other process writes it either
 		}
 		held = append(held, dev)
 		if err := dev.LockAll(); errors.Is(err, rawdev.ErrInUse) {
@@ -95,18 +96,18 @@ func (k kernel) lockRelatives(number devno) (held []*rawdev.Device, err error) {
 
 func closeAll(devices []*rawdev.Device) {
 	for _, d := range devices {
-		_ = d.Close() // it was opened for its lock alone
+		_ = d.Close() // it was opened only for its lock
 	}
 }
 
-// storageID tells a block device by its number, and a file by its place.
+// storageID identifies a block device by its number, and a file by file system and inode.
 type storageID struct {
-	device devno // of the block device, or of the file system
+	device devno // of the block device, or of the file's file system
 	inode  uint64
 }
 
-// writers lists the processes that have one of these open for writing, this one excepted. A lock is only visible to
-// processes that use the same device node; an open file is visible to all.
+// writers lists the processes, other than this one, that have any of the storage open for writing. A lock is only
+// visible to processes that use the same device node; an open file is visible to all.
 func (k kernel) writers(storage map[storageID]bool) []string {
 	dirs, _ := filepath.Glob(filepath.Join(k.proc, "[0-9]*"))
 	var out []string
@@ -129,7 +130,7 @@ func (k kernel) writers(storage map[storageID]bool) []string {
 	return out
 }
 
-// identify says what a path leads to, without asking a file server that may not answer.
+// identify returns the storage to which a path leads, without a request to a file server that may not answer.
 func identify(path string) (storageID, bool) {
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &st); err != nil {
@@ -159,8 +160,8 @@ func opensForWriting(fdinfo string) bool {
 	return false
 }
 
-// storage is everything that is written, or written around, when the path is: its partitions and what is below it, the
-// file of a loop device, the loop devices of a file.
+// storage returns all storage that shares data with the path: its partitions and the devices below it, the file of a
+// loop device, the loop devices of a file.
 func (k kernel) storage(path string) map[storageID]bool {
 	id, ok := identify(path)
 	if !ok {

@@ -13,31 +13,31 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 )
 
-// ReleaseOptions say which slot to give back and how sure to be.
+// ReleaseOptions defines which slot to release, and how strict to be.
 type ReleaseOptions struct {
 	Node string // owner of the slot; empty: by Slot
 	Slot int    // index, or -1: by Node
-	// Force relies on the administrator that the node is off. It never overrides a slot that changes while it is
-	// watched, or one that an agent of this host has locked.
+	// Force says that the administrator has made sure that the node is off. It never overrides that a slot changes
+	// while it is watched, or that an agent of this host has locked it.
 	Force    bool
-	Horizon  time.Duration // how long the slot must stand still; 0: as the slot states
+	Horizon  time.Duration // how long the slot must not change; 0: as the slot states
 	Progress func(string)
 }
 
-// ReleaseResult says what was done. Its JSON form is part of fencectl's interface.
+// ReleaseResult describes what was done. Its JSON form is part of fencectl's interface.
 type ReleaseResult struct {
 	Opened
 	Slot       int      `json:"slot"`
-	Node       string   `json:"node"` // empty: nobody can tell whose it was
+	Node       string   `json:"node"` // empty: the former owner is unknown
 	Watched    float64  `json:"watchedSeconds"`
-	Overridden []string `json:"overridden"` // what spoke against it, under Force
+	Overridden []string `json:"overridden"` // objections that Force has overridden
 }
 
 const opRelease = "release-slot"
 
-// Release writes the record "free" into both copies of a slot whose owner is proven to be
-// gone. Its part of the log of decisions stays in it, for the next owner carries it on
-// (lease.md B1), and so does its token: a holder that was released expires like any other.
+// Release writes the record "free" into both copies of a slot whose owner is proven to be gone. The slot's part of the
+// log of decisions stays in it, because the next owner continues from it (lease.md B1). The token stays, too: a
+// released holder expires like any other.
 func Release(ctx context.Context, path string, o ReleaseOptions) (r *ReleaseResult, err error) {
 	err = onDevice(ctx, opRelease, path, rawdev.Options{}, func(dev *rawdev.Device, opened Opened) error {
 		if r, err = release(ctx, dev, path, o); err == nil {
@@ -82,7 +82,7 @@ type releaser struct {
 	dev    diskquorum.Device
 	sb     *diskquorum.Superblock
 	slot   int
-	views  []slotView // of the last look
+	views  []slotView // slots in the last read
 	result *ReleaseResult
 }
 
@@ -111,7 +111,7 @@ func (r *releaser) open() (err error) {
 	}
 	v := &r.views[r.slot]
 	if v.blank() || v.record != nil && v.record.State == diskquorum.SlotFree && !v.hides() {
-		return fmt.Errorf("slot %d is free already", r.slot)
+		return fmt.Errorf("slot %d is already free", r.slot)
 	}
 	r.result = &ReleaseResult{Opened: Opened{Warnings: []string{}}, Slot: r.slot, Overridden: []string{}}
 	if v.record != nil {
@@ -141,7 +141,7 @@ func findOwner(views []slotView, node string) (int, error) {
 	return 0, fmt.Errorf("%s owns no slot here", node)
 }
 
-// decide watches the slot and collects what speaks against releasing it.
+// decide watches the slot and collects the objections against releasing it.
 func (r *releaser) decide(ctx context.Context) error {
 	rec := r.views[r.slot].record
 	stopped := rec != nil && rec.State == diskquorum.SlotStopped
@@ -182,13 +182,13 @@ func (r *releaser) owner() string {
 	return "an unknown node"
 }
 
-// against lists what makes it possible that the owner runs. A node without a path to the LUN goes on running with a network
-// majority and writes nothing. So a slot that does not change is no proof, and others must say that they do not see the
-// node.
+// against lists the reasons why the owner may still run. A node without a path to the LUN goes on running with a
+// network majority and writes nothing. So a slot that does not change is not proof, and other nodes must state that
+// they do not see the node.
 func (r *releaser) against(moved map[int]bool, stopped bool) []string {
 	v := &r.views[r.slot]
 	if v.hides() {
-		return []string{fmt.Sprintf("slot %d cannot be read: what it holds may be newer than what is known of it", r.slot)}
+		return []string{fmt.Sprintf("slot %d cannot be read: its contents may be newer than the known record", r.slot)}
 	}
 	var out []string
 	witnesses := 0
@@ -207,7 +207,7 @@ func (r *releaser) against(moved map[int]bool, stopped bool) []string {
 		return out
 	}
 	if witnesses == 0 {
-		out = append(out, fmt.Sprintf("no other node writes the LUN, so nobody can say that %s is gone", r.owner()))
+		out = append(out, fmt.Sprintf("no other node writes the LUN, so no node can confirm that %s is gone", r.owner()))
 	}
 	if g := &v.record.Statement.Guard; !g.Armed || !g.Fences {
 		out = append(out, fmt.Sprintf("%s had no armed watchdog that fences: time proves nothing", r.owner()))
@@ -215,7 +215,7 @@ func (r *releaser) against(moved map[int]bool, stopped bool) []string {
 	return out
 }
 
-// write replaces both copies, the older one first, and looks whether it stays.
+// write replaces both copies, the older one first, and checks that the record stays.
 func (r *releaser) write(ctx context.Context) error {
 	s, err := freed(&r.views[r.slot], latestOf(r.views))
 	if err != nil {
@@ -243,7 +243,7 @@ type decision struct {
 	grant    *diskquorum.Grant
 }
 
-// latestOf is the latest decision that some slot knows.
+// latestOf returns the latest decision in any slot.
 func latestOf(views []slotView) (d decision) {
 	for _, v := range views {
 		if v.record != nil && v.record.Ballot.DecidedInstance > d.instance {
@@ -253,16 +253,16 @@ func latestOf(views []slotView) (d decision) {
 	return d
 }
 
-// unreadableBase is where the sequences of a slot begin of which nothing can be read: far
-// beyond what an owner reaches by writing.
+// unreadableBase is the first sequence for a slot that cannot be read at all: far greater than an owner can reach by
+// writing.
 const unreadableBase = 1 << 62
 
-// firstWrites are a slot's first sequences. A torn write among them is recognised although
-// the rest of its block is zero, so a release goes on in small steps there.
+// firstWrites is the range of a slot's first sequences. A torn write among them is recognised although the rest of its
+// block is zero, so a release continues in small steps there.
 const firstWrites = 16
 
-// freed is the record that gives a slot back. Its sequence lies a random distance beyond
-// what is seen, and so beyond what an earlier owner may still have under way (B3).
+// freed returns the record that releases a slot. Its sequence is greater than the visible one by a random distance, and
+// so greater than that of any write which an earlier owner may still have under way (B3).
 func freed(v *slotView, latest decision) (*diskquorum.Slot, error) {
 	distance, err := random63()
 	if err != nil {
@@ -281,7 +281,7 @@ func freed(v *slotView, latest decision) (*diskquorum.Slot, error) {
 	return &s, nil
 }
 
-// carry takes a later decision into a ballot, and drops what is over with it.
+// carry copies a later decision into a ballot, and drops what this decision makes obsolete.
 func carry(b *diskquorum.Ballot, latest decision) {
 	if latest.instance > b.DecidedInstance {
 		b.DecidedInstance, b.Decided = latest.instance, latest.grant
@@ -291,8 +291,8 @@ func carry(b *diskquorum.Ballot, latest decision) {
 	}
 }
 
-// writeSlot writes a record to both copies, each with a sequence of its own, and reads it
-// back. The first goes to the copy that does not hold the newest record.
+// writeSlot writes a record to both copies, each with a different sequence, and reads it back. The first write goes to
+// the copy that does not hold the newest record.
 func writeSlot(dev diskquorum.Device, sb *diskquorum.Superblock, s *diskquorum.Slot) error {
 	want, got := make([]byte, diskquorum.BlockSize), make([]byte, diskquorum.BlockSize)
 	for range 2 {

@@ -38,7 +38,7 @@ func alive(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// lonely is a node that counts only itself.
+// lonely returns a node that counts only itself.
 func lonely(i int, sequence uint64) *diskquorum.Slot {
 	s := node(i, sequence)
 	s.Statement.Seen, s.Statement.View = roster.Set{}, roster.SetOf(i)
@@ -99,7 +99,7 @@ func TestReleaseRefuses(t *testing.T) {
 			w.Statement.View = roster.SetOf(1, 2)
 			alive(t, l, w)
 		}, nil, "n1 hears from n2", true},
-		{"no witness", func(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) { put(t, l, lonely(1, 50)) }, nil, "nobody can say that n2 is gone", true},
+		{"no witness", func(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) { put(t, l, lonely(1, 50)) }, nil, "no node can confirm that n2 is gone", true},
 		{"unarmed", func(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) {
 			s.Statement.Guard.Armed = false
 			put(t, l, s)
@@ -113,7 +113,7 @@ func TestReleaseRefuses(t *testing.T) {
 		{"a copy hides", func(t *testing.T, l *diskquorumtest.LUN, s *diskquorum.Slot) {
 			l.Modify(func(b []byte) { copy(b[diskquorum.SlotOffset(2, 1)+100:], "rubbish") })
 			alive(t, l, lonely(1, 50))
-		}, nil, "cannot be read: what it holds may be newer", true},
+		}, nil, "cannot be read: its contents may be newer", true},
 	} {
 		for _, force := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, force %v", c.name, force), func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestReleaseRefuses(t *testing.T) {
 	}
 }
 
-// A stopped agent has said that it goes: neither watchdog nor witness are needed.
+// A stopped agent has announced its stop: neither watchdog nor witness is needed.
 func TestReleaseStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLUN(t)
@@ -168,7 +168,7 @@ func TestReleaseStopped(t *testing.T) {
 	})
 }
 
-// A slot that cannot be read at all carries the latest decision of the others on.
+// A slot that cannot be read at all gets the latest decision of the others.
 func TestReleaseUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLUN(t)
@@ -201,7 +201,7 @@ func TestReleaseNotThere(t *testing.T) {
 	}{
 		{ReleaseOptions{Node: "n5", Slot: -1}, "n5 owns no slot here"},
 		{ReleaseOptions{Node: "n1", Slot: -1}, "n1 owns the slots [1 3]"},
-		{ReleaseOptions{Slot: 5}, "slot 5 is free already"},
+		{ReleaseOptions{Slot: 5}, "slot 5 is already free"},
 		{ReleaseOptions{Slot: 8}, "the LUN has the slots 0 to 7"},
 	} {
 		if _, err := release(t.Context(), lockable{MemDevice: l.Client()}, "/dev/lun", c.o); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -210,8 +210,8 @@ func TestReleaseNotThere(t *testing.T) {
 	}
 }
 
-// A slot is watched for as long as its owner says that it may live on, and never for less than
-// an agent with the default settings could that says nothing.
+// A slot is watched for as long as its owner states that it may run on. If the slot does not state it, it is watched
+// for as long as an agent with default settings could run on.
 func TestWatchedForTheHorizonOfTheOwner(t *testing.T) {
 	s := &diskquorum.Slot{HeartbeatInterval: time.Second, Statement: netgossip.Statement{Guard: netgossip.Guard{Timeout: 30 * time.Second}}}
 	for stated, want := range map[time.Duration]time.Duration{0: 53 * time.Second, 40 * time.Second: 53 * time.Second, 80 * time.Second: 80 * time.Second} {

@@ -10,17 +10,17 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Report is what is on a LUN. Its JSON form is part of fencectl's interface.
+// Report describes the contents of a LUN. Its JSON form is part of fencectl's interface.
 type Report struct {
 	Opened
 	Superblock     SuperblockReport `json:"superblock"`
 	WatchedSeconds float64          `json:"watchedSeconds"` // between the two reads; 0: read once
-	Slots          []SlotReport     `json:"slots"`          // without those that were never written
+	Slots          []SlotReport     `json:"slots"`          // without slots that were never written
 	Lease          LeaseReport      `json:"lease"`
-	Damage         []string         `json:"damage"` // what agents cannot read; empty: in order
+	Damage         []string         `json:"damage"` // parts that agents cannot read; empty: no damage
 }
 
-// SuperblockReport is the superblock and the health of its copies.
+// SuperblockReport describes the superblock and the health of its copies.
 type SuperblockReport struct {
 	Version   int       `json:"version"`
 	ID        string    `json:"id"`
@@ -39,7 +39,7 @@ type SetPlace struct {
 	Devices int    `json:"devices"`
 }
 
-// String is the place in words.
+// String returns the place as a text.
 func (p *SetPlace) String() string {
 	return fmt.Sprintf("%s, device %d of %d", p.ID, p.Device, p.Devices)
 }
@@ -51,7 +51,7 @@ func setPlace(sb *diskquorum.Superblock) *SetPlace {
 	return &SetPlace{ID: fmt.Sprintf("%x", sb.SetID), Device: sb.Device + 1, Devices: sb.Devices}
 }
 
-// SlotReport is one slot. All but Slot, State, Copies and Moving is missing if no copy can be read.
+// SlotReport describes one slot. If no copy can be read, only Slot, State, Copies and Moving are set.
 type SlotReport struct {
 	Slot        int              `json:"slot"`
 	State       string           `json:"state"` // free, claiming, active, stopped or unreadable
@@ -63,7 +63,7 @@ type SlotReport struct {
 	Sequence    uint64           `json:"sequence,omitempty"`
 	Token       string           `json:"token,omitempty"`
 	Moving      *bool            `json:"moving,omitempty"`           // its sequence changed while watched
-	Unchanged   *float64         `json:"unchangedSeconds,omitempty"` // on this node's clock; only in a live view, once it was seen to change
+	Unchanged   *float64         `json:"unchangedSeconds,omitempty"` // by this node's clock; only in a live view, after the slot was seen to change
 	View        []string         `json:"view,omitempty"`
 	Seen        []string         `json:"seen,omitempty"`
 	Flags       *FlagsReport     `json:"flags,omitempty"`
@@ -71,13 +71,13 @@ type SlotReport struct {
 	Roster      *RosterReport    `json:"roster,omitempty"`
 	Heartbeat   float64          `json:"heartbeatSeconds,omitempty"`
 	WrittenAt   string           `json:"writtenAt,omitempty"`  // by the owner's wall clock, RFC 3339
-	Age         *float64         `json:"ageSeconds,omitempty"` // by two wall clocks: information, no proof
+	Age         *float64         `json:"ageSeconds,omitempty"` // by two wall clocks: information, not proof
 	Ballot      *BallotReport    `json:"ballot,omitempty"`
 	Copies      [2]string        `json:"copies"`
 	record      *diskquorum.Slot // nil: unreadable
 }
 
-// FlagsReport is what a node says about itself besides its view.
+// FlagsReport holds a node's statement about itself, apart from its view.
 type FlagsReport struct {
 	Feeding      bool `json:"feeding"`
 	Stopping     bool `json:"stopping"`
@@ -85,14 +85,14 @@ type FlagsReport struct {
 	APIReachable bool `json:"apiReachable"`
 }
 
-// WatchdogReport is the watchdog of a slot's owner.
+// WatchdogReport describes the watchdog of a slot's owner.
 type WatchdogReport struct {
 	Armed   bool    `json:"armed"`
 	Fences  bool    `json:"fences"`
 	Timeout float64 `json:"timeoutSeconds"`
 }
 
-// RosterReport is the roster that a slot's sets refer to.
+// RosterReport describes the roster to which a slot's sets refer.
 type RosterReport struct {
 	Index  int    `json:"index"`
 	Size   int    `json:"size"`
@@ -100,7 +100,7 @@ type RosterReport struct {
 	Digest string `json:"digest"`
 }
 
-// BallotReport is a slot's part of the log of decisions.
+// BallotReport describes a slot's part of the log of decisions.
 type BallotReport struct {
 	Instance        uint64 `json:"instance"`
 	MBal            uint64 `json:"mbal"`
@@ -108,23 +108,23 @@ type BallotReport struct {
 	DecidedInstance uint64 `json:"decidedInstance"`
 }
 
-// LeaseReport is the latest decision of the log.
+// LeaseReport describes the latest decision of the log.
 type LeaseReport struct {
-	Instance  uint64         `json:"instance"` // 0: nothing was decided yet
+	Instance  uint64         `json:"instance"` // 0: nothing has been decided yet
 	Holders   []HolderReport `json:"holders"`
 	Undecided bool           `json:"undecided"` // a later instance has a value that may be decided
 	Complete  bool           `json:"complete"`  // false: a slot that cannot be read may hold a later decision
 }
 
-// HolderReport is one granted token and what has become of it.
+// HolderReport describes one granted token and its present state.
 type HolderReport struct {
 	Slot  int    `json:"slot"`
 	Node  string `json:"node"`
 	Token string `json:"token"`
-	State string `json:"state"` // current, renounced (its tie counter moved on), gone (rebooted) or unknown
+	State string `json:"state"` // current, renounced (its tie counter increased), gone (rebooted) or unknown
 }
 
-// report puts together what was read once.
+// report builds the report of one read.
 func report(table []byte, sb *diskquorum.Superblock, now time.Time) *Report {
 	views := readSlots(table, sb)
 	r := &Report{
@@ -169,7 +169,7 @@ func setNames(s roster.Set, names map[int]string) []string {
 		if name, ok := names[i]; ok {
 			out = append(out, name)
 		} else {
-			out = append(out, fmt.Sprintf("#%d", i)) // a node without slot
+			out = append(out, fmt.Sprintf("#%d", i)) // a node without a slot
 		}
 	}
 	return out
@@ -212,8 +212,8 @@ func stateName(s diskquorum.SlotState) string {
 	return fmt.Sprintf("state %d", s)
 }
 
-// leaseReport finds the latest decision as rule B7 does: the greatest decided instance
-// of all slots, unless a value was put forward in a later one.
+// leaseReport finds the latest decision by rule B7: the greatest decided instance of all slots, unless a value was
+// proposed in a later one.
 func leaseReport(views []slotView) LeaseReport {
 	l := LeaseReport{Holders: []HolderReport{}, Complete: true}
 	var grant *diskquorum.Grant

@@ -9,10 +9,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// Finding is something on a device that somebody may still need.
+// Finding is data on a device that may still be needed.
 type Finding struct {
 	Name    string  `json:"name"`
-	Offsets []int64 `json:"offsets,omitempty"` // bytes from the start, where its magic was found
+	Offsets []int64 `json:"offsets,omitempty"` // where its magic was found, in bytes from the start
 }
 
 func (f Finding) String() string {
@@ -42,13 +42,14 @@ const (
 	gptMagic = "EFI PART"
 )
 
-// leases are the places of sanlock's areas: its own tools put them at any MiB, of 1 or, with sectors of 4096 bytes, 8.
+// leases lists the offsets of sanlock's areas: its tools put them at multiples of 1 MiB or, with sectors of 4096 bytes,
+// 8 MiB.
 var leases = []int64{0, 1 * mib, 2 * mib, 3 * mib, 4 * mib, 5 * mib, 6 * mib, 7 * mib, 8 * mib}
 
-// signatures are tried in this order. Where a format has magics in two byte orders, both
-// are listed: LUNs outlive the machines that formatted them.
+// signatures are tried in this order. If a format has magics in two byte orders, both are listed: LUNs outlive the
+// machines that formatted them.
 //
-// The offsets are those of the formats' own documentation and of the kernel's headers.
+// The offsets are from the formats' documentation and the kernel's headers.
 var signatures = []signature{
 	{"GPT partition table", gptMagic, []int64{512, 4096, -512, -4096}}, // logical sectors of 512 or 4096; backup at the end
 	{"ext2/3/4 file system", "\x53\xEF", []int64{1024 + 56}},
@@ -103,7 +104,7 @@ var signatures = []signature{
 	{"fencing-agent LUN", "FENCELUN", []int64{0, diskquorum.BlockSize}},
 }
 
-// promiseOffsets are the places from the end at which such adapters keep their metadata, as libblkid has them.
+// promiseOffsets returns the offsets from the end at which these adapters keep their metadata, as in libblkid.
 func promiseOffsets() []int64 {
 	var out []int64
 	for _, sectors := range []int64{63, 255, 256, 16, 399, 591, 675, 735, 911, 974, 991, 951, 3087} {
@@ -112,7 +113,7 @@ func promiseOffsets() []int64 {
 	return out
 }
 
-// scan returns everything it recognises on the device.
+// scan returns everything that it recognises on the device.
 func scan(im *image) ([]Finding, error) {
 	var found []Finding
 	note := func(name string, off int64) {
@@ -142,7 +143,7 @@ func scan(im *image) ([]Finding, error) {
 func scanMBR(im *image, note func(string, int64)) {
 	s := im.at(0, 512)
 	if len(s) != 512 || s[510] != 0x55 || s[511] != 0xAA || diskquorum.IsProtective(s) || diskquorum.HasSuperblockMagic(s) {
-		return // that one is of our own format
+		return // the boot sector is part of our own format
 	}
 	for i := range 4 {
 		entry := s[446+16*i : 446+16*(i+1)]
@@ -155,7 +156,7 @@ func scanMBR(im *image, note func(string, int64)) {
 	note("boot sector", 510)
 }
 
-// sized are the signatures whose place depends on the size of the device.
+// sized lists the signatures whose offset depends on the size of the device.
 var sized = []struct {
 	name   string
 	magics []string
@@ -165,12 +166,13 @@ var sized = []struct {
 	{"mdraid member", []string{"\xFC\x4E\x2B\xA9", "\xA9\x2B\x4E\xFC"}, func(size int64) []int64 {
 		return []int64{size&^(64<<10-1) - 64<<10, (size/512 - 16) &^ 7 * 512}
 	}},
-	// Internal metadata of 8.3, of 8.4 while it runs, and of 9, in big-endian order. The data in front of it may be blank.
+	// Internal metadata of DRBD 8.3, of 8.4 while it runs, and of 9, in big-endian order. The data before it may be
+	// blank.
 	{"DRBD metadata", []string{"\x83\x74\x02\x6B", "\x83\x74\x02\x6C", "\x83\x74\x02\x6D"}, func(size int64) []int64 { return []int64{lastBlock(size) + 60} }},
 	{"nilfs2 file system", []string{"\x02\x00\x00\x00\x00\x00\x34\x34"}, func(size int64) []int64 { return []int64{1024, lastBlock(size)} }}, // revision 2.0, magic
 }
 
-// lastBlock is where the last whole block begins.
+// lastBlock returns the offset of the last whole block.
 func lastBlock(size int64) int64 { return size&^(diskquorum.BlockSize-1) - diskquorum.BlockSize }
 
 func scanSized(im *image, note func(string, int64)) {
@@ -185,7 +187,8 @@ func scanSized(im *image, note func(string, int64)) {
 	}
 }
 
-// lvmTail is where the second copy of the metadata of a physical volume begins, at most so far from the end by default.
+// lvmTail is the greatest default distance from the end at which the second copy of a physical volume's metadata
+// begins.
 const lvmTail = 2 * mib
 
 // scanLVMAtEnd looks for the second copy of LVM's metadata, which has no label of its own.

@@ -33,7 +33,7 @@ func TestScanFindsEverySignature(t *testing.T) {
 	}
 	for _, s := range signatures {
 		for _, off := range s.offsets {
-			size := max(5*mib, (off+mib)&^(mib-1)) // as large as this offset needs
+			size := max(5*mib, (off+mib)&^(mib-1)) // large enough for this offset
 			if off < 0 {
 				off += size
 			}
@@ -46,7 +46,7 @@ func TestScanFindsEverySignature(t *testing.T) {
 }
 
 func TestScanSpecials(t *testing.T) {
-	const size = 8*mib + 12<<10 // no multiple of 64 KiB
+	const size = 8*mib + 12<<10 // not a multiple of 64 KiB
 	put := func(off int64, b ...byte) func([]byte) { return func(image []byte) { copy(image[off:], b) } }
 	mbr := func(entry ...byte) func([]byte) {
 		return func(image []byte) {

@@ -12,17 +12,17 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// slotView is what can be read of one slot.
+// slotView holds what can be read of one slot.
 type slotView struct {
 	index   int
 	record  *diskquorum.Slot // the newest readable copy; nil: none
 	copies  [2]string        // "valid", "blank", "torn", "corrupt", "newer format"
-	unknown bool             // to agents
+	unknown bool             // the slot is unknown to agents
 }
 
 func (v *slotView) blank() bool { return v.copies == [2]string{copyBlank, copyBlank} }
 
-// hides reports whether a copy that cannot be read may be newer than the record.
+// hides reports whether an unreadable copy may be newer than the record.
 func (v *slotView) hides() bool { return v.unknown || v.record == nil && !v.blank() }
 
 const (
@@ -33,7 +33,7 @@ const (
 	copyNewer   = "newer format"
 )
 
-// copyHealth is the word for the result of decoding a copy.
+// copyHealth returns the name of the result of decoding a copy.
 func copyHealth(err error) string {
 	switch {
 	case err == nil:
@@ -48,13 +48,13 @@ func copyHealth(err error) string {
 	return copyCorrupt
 }
 
-// readSlots judges all slots that are within table, which begins at the superblock.
+// readSlots evaluates all slots that are within table, which begins at the superblock.
 func readSlots(table []byte, sb *diskquorum.Superblock) (views []slotView) {
 	for i, s := range diskquorum.ReadSlots(table, sb) {
 		v := slotView{index: i, record: s.Record, unknown: s.Unknown}
 		for which, err := range s.Copies {
 			if v.copies[which] = copyHealth(err); v.copies[which] == copyBlank && s.Unknown && s.Record != nil {
-				v.copies[which] = copyCorrupt // it was written, and somebody has zeroed it (lease.md B9)
+				v.copies[which] = copyCorrupt // it has been written, and zeroed later (lease.md B9)
 			}
 		}
 		views = append(views, v)
@@ -65,7 +65,7 @@ func readSlots(table []byte, sb *diskquorum.Superblock) (views []slotView) {
 // readAttempts bounds the reading of a table that is being written.
 const readAttempts = 20
 
-// readTable reads superblocks and slots. A slot that cannot be read may just be being written: it is read again.
+// readTable reads superblocks and slots. An unreadable slot may be written at this moment, so it is read again.
 func readTable(ctx context.Context, dev diskquorum.Device, sb *diskquorum.Superblock) ([]byte, error) {
 	for n := 1; ; n++ {
 		table, err := readOnce(ctx, dev, sb)
@@ -82,7 +82,7 @@ func readOnce(_ context.Context, dev diskquorum.Device, sb *diskquorum.Superbloc
 	return readAll(dev, int64(diskquorum.TableSize(sb.Slots)))
 }
 
-// damage says what of superblock and slots agents cannot read, in words.
+// damage lists the parts of superblock and slots that agents cannot read, as texts.
 func damage(table []byte, sb *diskquorum.Superblock) []string {
 	out := []string{}
 	for which, health := range superblockCopies(table) {
@@ -98,12 +98,12 @@ func damage(table []byte, sb *diskquorum.Superblock) []string {
 		if v.record != nil && v.record.NodeName != "" {
 			name = " of " + clean(v.record.NodeName)
 		}
-		out = append(out, fmt.Sprintf("slot %d%s cannot be told, its copies are %s and %s", v.index, name, v.copies[0], v.copies[1]))
+		out = append(out, fmt.Sprintf("slot %d%s cannot be read: its copies are %s and %s", v.index, name, v.copies[0], v.copies[1]))
 	}
 	return out
 }
 
-// superblockCopies is the health of both, with which head begins.
+// superblockCopies returns the health of both superblock copies, at the start of head.
 func superblockCopies(head []byte) (health [2]string) {
 	for which := range health {
 		_, err := diskquorum.DecodeSuperblock(head[which*diskquorum.BlockSize:(which+1)*diskquorum.BlockSize], which)
@@ -112,7 +112,7 @@ func superblockCopies(head []byte) (health [2]string) {
 	return health
 }
 
-// clean makes a name from the LUN fit for a terminal.
+// clean makes a name from the LUN safe for a terminal.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -6,8 +6,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// Stands says, for people, what is on a device where a LUN of this format was expected. Remains of the LUN do not
-// count if there is something else in front. A read error is returned, unless the answer is known without it.
+// Stands describes, for people, the contents of a device that should be a LUN of this format. Remains of the LUN do not
+// count if there is other data before them. A read error is returned, unless the answer is known without it.
 func Stands(dev diskquorum.Device) (string, error) {
 	im := newImage(dev)
 	found, err := scan(im)

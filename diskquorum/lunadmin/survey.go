@@ -13,25 +13,25 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// What Init checks besides the area of the format. A device of which that is blank may still be somebody's: DRBD's
-// internal metadata is at the end, a partition's data may begin anywhere.
+// The parts that Init checks besides the area of the format. Even if that area is blank, the device may be in use:
+// DRBD's internal metadata is at the end, and a partition's data may begin anywhere.
 const (
-	surveyHead    = 8 * mib // read as a whole, as is the last MiB
+	surveyHead    = 8 * mib // read completely, like the last MiB
 	surveyTail    = mib
-	surveySamples = 1024 // blocks in between at most, at multiples of a power of two: areas begin at a MiB
+	surveySamples = 1024 // maximum number of blocks read in between, at multiples of a power of two, because areas begin at a MiB
 
-	// wipeTail is how much of the end is made blank under Force, whatever it is: most formats with a signature at the end
-	// have it there. Of the rest only what has a name is overwritten.
+	// wipeTail is how much of the end is overwritten with zeros under Force, whatever its contents: most formats with a
+	// signature at the end have it there. Elsewhere only recognised signatures are overwritten.
 	wipeTail = 128 << 10
 )
 
 const unknownData = "data of an unknown format"
 
-// look is a piece of the device as first read.
+// look is a piece of the device, as first read.
 type look struct {
 	off  int64
 	data []byte
-	lun  *diskquorum.Superblock // of the LUN that begins at byte at; nil: none
+	lun  *diskquorum.Superblock // superblock of the LUN that begins at byte at; nil: none
 	at   int64
 	of   string // " in partition sdb1"
 }
@@ -50,8 +50,8 @@ func (f *formatter) look(from, to int64) (look, error) {
 	return look{off: from, data: data}, nil
 }
 
-// survey reads what Init judges by, and notes what must not change before it may be overwritten. at is the first byte
-// that is not zero, or -1.
+// survey reads the parts that Init checks, and records what must not change before it may be overwritten. at is the
+// first byte that is not zero, or -1.
 func (f *formatter) survey(number devno, found []Finding, im *image) (at int64, err error) {
 	at = -1
 	f.rest = im.blocks[f.dev.Size()&^(diskquorum.BlockSize-1)]
@@ -109,17 +109,17 @@ func first(at int64, l *look) int64 {
 	return at
 }
 
-// lookAtPartition reads where a partition begins, and all of the LUN that is there.
+// lookAtPartition reads the start of a partition, and the whole LUN if there is one.
 func (f *formatter) lookAtPartition(dir string) (look, error) {
 	b, err := os.ReadFile(filepath.Join(dir, "start"))
 	if err != nil {
-		return look{}, nil // it has just gone
+		return look{}, nil // the partition has just disappeared
 	}
 	sectors, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
 	if err != nil {
 		return look{}, nil
 	}
-	start := sectors * 512 // sysfs counts in these, whatever the device's sectors are
+	start := sectors * 512 // sysfs uses units of 512 bytes, whatever the device's sector size is
 	l, err := f.look(start, start+64<<10)
 	if err != nil {
 		return l, err
@@ -135,7 +135,7 @@ func (f *formatter) lookAtPartition(dir string) (look, error) {
 	return l, nil
 }
 
-// knowLUN notes the LUN that begins at a byte of the device, if there is one.
+// knowLUN records the LUN that begins at a byte of the device, if there is one.
 func (l *look) knowLUN(start int64) {
 	l.at = start
 	if start < l.off || start-l.off > int64(len(l.data)) {
@@ -146,15 +146,15 @@ func (l *look) knowLUN(start int64) {
 	}
 }
 
-// minWatch is how long a forced init looks for signs of life at least; maxWatch bounds
-// what a broken slot may claim as its heartbeat interval.
+// minWatch is the minimum time for which a forced init looks for signs of life; maxWatch bounds the heartbeat interval
+// that a broken slot may state.
 const (
 	minWatch = 3 * time.Second
 	maxWatch = 30 * time.Second
 )
 
-// watch refuses a device that somebody writes: a cluster that lives on it or on one of its partitions, or whatever else
-// does. All that is going to be written is compared, so it works without a readable superblock, too.
+// watch refuses a device that is being written, by a cluster that uses it or one of its partitions, or by any other
+// program. It compares everything that will be overwritten, so it also works without a readable superblock.
 func (f *formatter) watch(ctx context.Context) error {
 	duration := f.o.Watch
 	if duration == 0 {
@@ -183,7 +183,7 @@ func (f *formatter) watch(ctx context.Context) error {
 	return nil
 }
 
-// moved says who has written since the first read; "": nobody.
+// moved returns who has written since the first read; "": no write was found.
 func (f *formatter) moved() (who string, err error) {
 	for _, l := range f.looks {
 		now, err := f.look(l.off, l.off+int64(len(l.data)))
@@ -199,26 +199,26 @@ func (f *formatter) moved() (who string, err error) {
 		return "", err
 	}
 	if i := firstDifference(f.rest, rest); i >= 0 {
-		return fmt.Sprintf("somebody writes at byte %d", f.dev.Size()&^(diskquorum.BlockSize-1)+int64(i)), nil
+		return fmt.Sprintf("another program writes at byte %d", f.dev.Size()&^(diskquorum.BlockSize-1)+int64(i)), nil
 	}
 	return "", nil
 }
 
-// whoWrites names the writer of byte i of a look.
+// whoWrites names the writer of byte i of a piece.
 func (l *look) whoWrites(now []byte, i int64) string {
 	at := l.off + i - l.at // within the LUN
 	slot := int(at/diskquorum.BlockSize-2) / 2
 	if l.lun != nil && at >= diskquorum.SlotOffset(0, 0) && slot < l.lun.Slots {
-		name := "somebody"
+		name := "an unknown node"
 		if s := readSlots(now[l.at-l.off:], l.lun)[slot]; s.record != nil {
 			name = clean(s.record.NodeName)
 		}
 		return fmt.Sprintf("%s writes slot %d", name, slot)
 	}
-	return fmt.Sprintf("somebody writes at byte %d", l.off+i)
+	return fmt.Sprintf("another program writes at byte %d", l.off+i)
 }
 
-// slowestHeartbeat is the greatest heartbeat interval that a slot announces.
+// slowestHeartbeat returns the longest heartbeat interval that any slot states.
 func slowestHeartbeat(table []byte, sb *diskquorum.Superblock) time.Duration {
 	var slowest time.Duration
 	for _, s := range readSlots(table, sb) {
@@ -229,11 +229,11 @@ func slowestHeartbeat(table []byte, sb *diskquorum.Superblock) time.Duration {
 	return slowest
 }
 
-// extents are the bytes that have to be overwritten for nobody to recognise a finding any more.
+// extents returns the bytes that have to be overwritten so that the finding is not recognised any more.
 func (f Finding) extents() (out [][2]int64) {
 	for _, off := range f.Offsets {
 		start, size := off&^(diskquorum.BlockSize-1), int64(diskquorum.BlockSize)
-		if f.Name == zfsMember { // each label has 128 places for its magic
+		if f.Name == zfsMember { // the magic may be at 128 places in each label
 			start, size = off&^(zfsLabel-1), zfsLabel
 		}
 		out = append(out, [2]int64{start, start + size})
@@ -241,9 +241,9 @@ func (f Finding) extents() (out [][2]int64) {
 	return out
 }
 
-// wipe makes blank, after the end of the format, the signatures that were found, and the end of the device: else the next
-// scan, by us or by udev, would find what is no longer there. It writes only blocks that were found or are at the end,
-// are not blank and were watched.
+// wipe overwrites, after the end of the format, the signatures that were found, and the end of the device, with zeros:
+// otherwise the next scan, by us or by udev, would recognise data that is no longer valid. It only writes blocks that
+// contain a finding or are at the end of the device, and that are not blank and were watched.
 func (f *formatter) wipe(zero []byte) error {
 	if len(f.found) == 0 {
 		return nil
@@ -279,7 +279,7 @@ func (f *formatter) wipe(zero []byte) error {
 	return wipeRest(f.o.Path, f.dev.Size())
 }
 
-// checkWiped reads back what was made blank.
+// checkWiped reads back the overwritten blocks.
 func (f *formatter) checkWiped() error {
 	block := make([]byte, diskquorum.BlockSize)
 	whole := f.dev.Size() &^ (diskquorum.BlockSize - 1)

@@ -19,8 +19,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/rawdev"
 )
 
-// TestInitRefusesWhatIsBehindTheFormat: empty means the device, not the area of the format. Whatever is refused is not
-// written, and force leaves nothing of it that has a name.
+// TestInitRefusesWhatIsBehindTheFormat: the whole device must be empty, not only the area of the format. A refused
+// device is not written, and a forced init leaves no recognisable signature.
 func TestInitRefusesWhatIsBehindTheFormat(t *testing.T) {
 	const size = 64 * mib
 	drbd := func(b []byte, last int64) {
@@ -78,7 +78,7 @@ func TestInitRefusesWhatIsBehindTheFormat(t *testing.T) {
 	}
 }
 
-// onlyOurs demands that neither fencectl nor what is installed of the usual tools names anything but this format.
+// onlyOurs checks that neither fencectl nor the installed standard tools recognise anything but this format.
 func onlyOurs(t *testing.T, path string) {
 	t.Helper()
 	dev, err := rawdev.Open(path, rawdev.Options{ReadOnly: true})
@@ -107,7 +107,8 @@ func onlyOurs(t *testing.T, path string) {
 	}
 }
 
-// TestForcedInitLeavesOtherDataAlone: behind the format only what has a name is overwritten, and the last 128 KiB.
+// TestForcedInitLeavesOtherDataAlone: after the format, only recognised signatures and the last 128 KiB are
+// overwritten.
 func TestForcedInitLeavesOtherDataAlone(t *testing.T) {
 	o := options(diskquorumtest.File(t, 64*mib))
 	image := contents(t, o.Path)
@@ -130,8 +131,8 @@ func TestForcedInitLeavesOtherDataAlone(t *testing.T) {
 	}
 }
 
-// TestForcedInitWatchesAllThatItOverwrites: somebody who writes where a signature is wiped, far behind the format, is
-// alive, too.
+// TestForcedInitWatchesAllThatItOverwrites: a program that writes where a signature will be wiped, far after the
+// format, counts as alive, too.
 func TestForcedInitWatchesAllThatItOverwrites(t *testing.T) {
 	for name, at := range map[string]int64{"a signature": 256<<10 + 1372, "the end": 64*mib - 4096} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +167,7 @@ func TestForcedInitWatchesAllThatItOverwrites(t *testing.T) {
 			_, err = Init(t.Context(), o)
 			close(stop)
 			wg.Wait()
-			if want := fmt.Sprintf("is alive: somebody writes at byte %d", at&^(diskquorum.BlockSize-1)); err == nil || !strings.Contains(err.Error(), want) {
+			if want := fmt.Sprintf("is alive: another program writes at byte %d", at&^(diskquorum.BlockSize-1)); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}
 			if contents(t, o.Path)[diskquorum.BlockSize] != 0 {
@@ -176,7 +177,7 @@ func TestForcedInitWatchesAllThatItOverwrites(t *testing.T) {
 	}
 }
 
-// partitioned is a loop device with two partitions, as the kernel sees them, and their nodes.
+// partitioned returns a loop device with two partitions that the kernel knows, and their device nodes.
 func partitioned(t *testing.T) (disk string, parts [2]string) {
 	t.Helper()
 	disk = diskquorumtest.LoopDevice(t, diskquorumtest.File(t, 64*mib), 512)
@@ -193,7 +194,8 @@ func partitioned(t *testing.T) (disk string, parts [2]string) {
 	return disk, parts
 }
 
-// TestInitAsksForAllNamesOfTheDevice: a disk, its partitions and a program that has one of them open by whatever name.
+// TestInitAsksForAllNamesOfTheDevice: init checks a disk, its partitions, and programs that have one of them open under
+// any name.
 func TestInitAsksForAllNamesOfTheDevice(t *testing.T) {
 	disk, parts := partitioned(t)
 	o := options(parts[0])
@@ -232,7 +234,7 @@ func TestInitAsksForAllNamesOfTheDevice(t *testing.T) {
 	refused("an agent on the disk", parts[0], disk+": another process on this host uses it")
 	_ = dev.Close()
 
-	other := filepath.Join(t.TempDir(), "node") // as a container has it
+	other := filepath.Join(t.TempDir(), "node") // like the device node in a container
 	if out, err := exec.Command("cp", "-a", parts[0], other).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -244,7 +246,7 @@ func TestInitAsksForAllNamesOfTheDevice(t *testing.T) {
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // or the partition cannot be removed
+	t.Cleanup(func() { // otherwise the partition cannot be removed
 		_ = holder.Process.Kill()
 		_ = holder.Wait()
 	})
@@ -265,13 +267,14 @@ func TestInitAsksForAllNamesOfTheDevice(t *testing.T) {
 		_ = reader.Wait()
 		_ = reader.Stdin.(*os.File).Close()
 	})
-	o = options(parts[1]) // neither the neighbour on the disk nor a program that reads does harm
+	o = options(parts[1]) // neither another partition of the disk nor a reading program prevents this
 	if _, err := Init(t.Context(), o); err != nil {
 		t.Errorf("the other partition: %v", err)
 	}
 }
 
-// TestInitAsksForTheFileOfALoopDevice: and for the loop devices of a file. They are one storage.
+// TestInitAsksForTheFileOfALoopDevice: a loop device and its file are one storage, so init checks both, in either
+// direction.
 func TestInitAsksForTheFileOfALoopDevice(t *testing.T) {
 	file := diskquorumtest.File(t, 16*mib)
 	loop := diskquorumtest.LoopDevice(t, file, 512)
@@ -298,10 +301,10 @@ func TestInitAsksForTheFileOfALoopDevice(t *testing.T) {
 	}
 }
 
-// TestForcedInitOfADiskWatchesItsPartitions: the agents of another host cannot be asked for locks.
+// TestForcedInitOfADiskWatchesItsPartitions: the locks of agents on another host are not visible.
 func TestForcedInitOfADiskWatchesItsPartitions(t *testing.T) {
 	disk, parts := partitioned(t)
-	r, err := Init(t.Context(), options(parts[1])) // beyond what is read as a whole
+	r, err := Init(t.Context(), options(parts[1])) // beyond the area that is read completely
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +317,7 @@ func TestForcedInitOfADiskWatchesItsPartitions(t *testing.T) {
 		}
 		lun.Modify(func(image []byte) { copy(image[diskquorum.SlotOffset(5, int(sequence%2)):], b) })
 	}
-	// What another host writes comes by the file below the loop device.
+	// The writes of another host are simulated through the file of the loop device.
 	name, err := os.ReadFile(filepath.Join("/sys/block", filepath.Base(disk), "loop/backing_file"))
 	if err != nil {
 		t.Fatal(err)
@@ -350,7 +353,7 @@ func TestForcedInitOfADiskWatchesItsPartitions(t *testing.T) {
 	}
 }
 
-// TestRelativesInSysfs: multipath, partitions of it, and what is below, as a machine with them shows it.
+// TestRelativesInSysfs uses the sysfs of a machine with multipath, partitions on it, and the devices below it.
 func TestRelativesInSysfs(t *testing.T) {
 	dir := t.TempDir()
 	write := func(path, text string) {

@@ -9,19 +9,19 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// vigil is a period in which a LUN is watched before it is changed. Only time on this machine's clock proves that a
-// node is gone: the time of its last write in the slot is from another machine's clock.
+// vigil watches a LUN for some time before it is changed. Only time by this machine's clock proves that a node is gone:
+// the time of its last write in the slot is from another machine's clock.
 type vigil struct {
 	dev      diskquorum.Device
 	sb       *diskquorum.Superblock
 	progress func(string)
 }
 
-// Between two looks; the slowest of them, so that no write of a heartbeat is missed.
+// The longest time between two reads, so that no write of a heartbeat is missed.
 const vigilStep = 500 * time.Millisecond
 
-// keep looks for the duration and returns the last table, and which slots changed. stop,
-// if not nil, ends it early with the error it returns.
+// keep watches for the duration and returns the last table, and which slots changed. stop, if not nil, can end it early
+// by returning an error.
 func (v *vigil) keep(ctx context.Context, d time.Duration, stop func(moved map[int]bool) error) (table []byte, moved map[int]bool, err error) {
 	size := int64(diskquorum.TableSize(v.sb.Slots))
 	first, err := readAll(v.dev, size)
@@ -54,13 +54,12 @@ func (v *vigil) keep(ctx context.Context, d time.Duration, stop func(moved map[i
 	return table, moved, nil
 }
 
-// budgetBesidesWatchdog is what the time budget of an agent with the default settings has
-// besides the watchdog's timeout, in an equal split: evidence, arbitration, feed interval
-// and margin.
+// budgetBesidesWatchdog is the time budget of an agent with default settings in an equal split, without the watchdog's
+// timeout: evidence, arbitration, feed interval and margin.
 const budgetBesidesWatchdog = 20 * time.Second
 
-// horizon is how long the owner of a slot may live on after its last write to it, according to the slot: agents that
-// do not state it are assumed to have the default settings.
+// horizon returns how long the owner of a slot may run after its last write to it, according to the slot. If the slot
+// does not state it, the default settings are assumed.
 func horizon(s *diskquorum.Slot) time.Duration {
 	if s == nil {
 		return budgetBesidesWatchdog
@@ -69,8 +68,8 @@ func horizon(s *diskquorum.Slot) time.Duration {
 	return max(guess, s.Statement.Guard.Horizon)
 }
 
-// signOfLife is how long a slot must stand still even if its owner is known to have
-// stopped, or the administrator says so.
+// signOfLife returns how long a slot must not change even if its owner is known to have stopped, or the administrator
+// says so.
 func signOfLife(s *diskquorum.Slot) time.Duration {
 	if s == nil {
 		return minWatch

@@ -38,8 +38,8 @@ func TestFileConformance(t *testing.T) {
 	}
 }
 
-// TestLoopConformance runs the contract on real block devices: one device opened twice,
-// and two devices over one file, which is what two nodes have.
+// TestLoopConformance runs the contract on real block devices: one device opened twice, and two devices over one file,
+// like those of two nodes.
 func TestLoopConformance(t *testing.T) {
 	for _, sector := range []int{512, 4096} {
 		for _, c := range diskquorumtest.DeviceCases() {
@@ -80,7 +80,7 @@ func TestFileGeometry(t *testing.T) {
 	}
 }
 
-// TestBuffersAreAligned: O_DIRECT of some drivers takes less, but none takes more.
+// TestBuffersAreAligned: some drivers need less alignment for O_DIRECT, but none needs more.
 func TestBuffersAreAligned(t *testing.T) {
 	var d Device
 	for _, n := range []int{block, 3 * block, 2 * block, 512 * block} {
@@ -167,7 +167,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// TestOpenHints checks the words for errors that a test cannot provoke everywhere.
+// TestOpenHints checks the texts for errors that a test cannot provoke everywhere.
 func TestOpenHints(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -190,7 +190,7 @@ func TestOpenHints(t *testing.T) {
 	}
 }
 
-// TestNoDirectIO needs a file system without O_DIRECT; procfs is one that is everywhere.
+// TestNoDirectIO needs a file system without O_DIRECT; procfs is one that always exists.
 func TestNoDirectIO(t *testing.T) {
 	if _, err := Open("/proc/version", Options{ReadOnly: true}); !errors.Is(err, ErrNoDirectIO) {
 		t.Errorf("open /proc/version: %v", err)

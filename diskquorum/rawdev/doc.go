@@ -1,11 +1,10 @@
-// Package rawdev does the I/O on a LUN: a [Device] reads and writes whole blocks past the
-// page cache, an [Engine] runs one operation at a time for the arbiter.
+// Package rawdev does the I/O on a LUN: a [Device] reads and writes whole blocks, bypassing the page cache, and an
+// [Engine] runs one operation at a time for the arbiter.
 //
 // # State and invariants
 //
-// A Device is one open file description with O_DIRECT and, for writing, O_DSYNC. Data
-// goes through aligned buffers of its own, so callers need none; a buffer is handed out
-// again only after the kernel has returned from the call that used it.
+// A Device is one open file description with O_DIRECT and, for writing, O_DSYNC. Data goes through the Device's aligned
+// buffers, so callers need none. A buffer is used again only after the kernel has returned from the call that used it.
 //
 // [Device.LockSlot] locks the bytes of a slot with an open-file-description lock. The
 // kernel drops it with the last reference to the description, and an I/O that hangs in
@@ -18,8 +17,8 @@
 // one: an operation that takes too long is unknown until it ends. Submit has copied the
 // data, and neither buffer is touched again before the operation is complete.
 //
-// Open looks at the paths of a block device once and keeps what is wrong with them
-// ([Device.Advice]); that reads sysfs and the device mapper's table, never the device.
+// Open checks the paths of a block device once and keeps the problems that it finds ([Device.Advice]). This reads sysfs
+// and the device mapper's table, never the device.
 //
 // # Concurrency and blocking
 //
@@ -28,12 +27,12 @@
 // never blocks. Completions are delivered on the Engine's goroutine; the
 // callback must not block and must not call Close.
 //
-// Durability: WriteAt returns after the device has reported the data durable. An error
-// says nothing: the data may be there, may land later, or never.
+// Durability: WriteAt returns after the device has reported the data durable. An error proves nothing: the data may be
+// there, may land later, or never.
 //
 // # Errors
 //
-// Open says what to do. ErrBusy, ErrClosed and ErrSlotLocked are for callers to branch on.
+// Errors of Open tell what to do. Callers may test for ErrBusy, ErrClosed and ErrSlotLocked.
 //
-// Tests use diskquorumtest.MemDevice below an Engine, in synctest bubbles too.
+// Tests use diskquorumtest.MemDevice below an Engine, also in synctest bubbles.
 package rawdev

@@ -30,21 +30,21 @@ type Engine struct {
 	clock      boottime.Clock
 	onComplete func(diskquorum.Completion)
 
-	wake chan struct{} // size 1: there is something to do
+	wake chan struct{} // size 1: there is work
 	done chan struct{} // closed when the goroutine has ended
 
 	mu        sync.Mutex
 	op        diskquorum.Op
 	inFlight  bool
-	since     boottime.Instant // of Submit, while inFlight
+	since     boottime.Instant // time of Submit, while inFlight
 	closed    bool
-	abandoned bool // Close gave up: deliver nothing any more
+	abandoned bool // Close gave up: no further completion is delivered
 
-	rbuf, wbuf, bbuf, obuf []byte // belong to the goroutine while inFlight, to Submit else
+	rbuf, wbuf, bbuf, obuf []byte // owned by the goroutine while inFlight, otherwise by Submit
 }
 
-// NewEngine starts an engine on dev, which stays the caller's to close, after Close.
-// onComplete is called on the engine's own goroutine, once per accepted operation.
+// NewEngine starts an engine on dev. The caller closes dev, after Close. onComplete is called on the engine's
+// goroutine, once per accepted operation.
 func NewEngine(dev diskquorum.Device, clock boottime.Clock, onComplete func(diskquorum.Completion)) *Engine {
 	e := &Engine{
 		dev: dev, clock: clock, onComplete: onComplete,
@@ -54,9 +54,9 @@ func NewEngine(dev diskquorum.Device, clock boottime.Clock, onComplete func(disk
 	return e
 }
 
-// Submit hands an operation to the engine and returns at once. The data of a write has
-// been copied; the data of the previous read is no longer the receiver's. The error wraps
-// ErrBusy, ErrClosed or ErrBadRange, and the operation will not be done.
+// Submit hands an operation to the engine and returns at once. It copies the data of a write; the receiver must no
+// longer use the data of the previous read. If it returns an error, which wraps ErrBusy, ErrClosed or ErrBadRange, the
+// operation is not carried out.
 func (e *Engine) Submit(op diskquorum.Op) error {
 	if err := checkOp(&op); err != nil {
 		return err
@@ -103,8 +103,8 @@ func checkOp(op *diskquorum.Op) error {
 }
 
 // Close accepts no more operations and waits for the one in flight, but only until ctx ends. Then it returns an error
-// that wraps ErrStuck and leaves goroutine, thread and buffers to the kernel: nothing can take an I/O back. Nothing
-// is delivered after Close has returned.
+// that wraps ErrStuck and leaves goroutine, thread and buffers to the kernel, because an I/O cannot be cancelled. No
+// completion is delivered after Close has returned.
 func (e *Engine) Close(ctx context.Context) error {
 	e.mu.Lock()
 	e.closed = true
@@ -119,14 +119,14 @@ func (e *Engine) Close(ctx context.Context) error {
 	stuck, since := e.inFlight, e.since
 	e.abandoned = true
 	e.mu.Unlock()
-	if !stuck { // the callback is running, or nothing is: this ends by itself
+	if !stuck { // only the callback may still run: this ends by itself
 		<-e.done
 		return nil
 	}
 	return fmt.Errorf("close engine: %w: in flight for %v: %w", ErrStuck, e.clock().Sub(since), ctx.Err())
 }
 
-// signal needs e.mu.
+// signal wakes the goroutine. The caller holds e.mu.
 func (e *Engine) signal() {
 	select {
 	case e.wake <- struct{}{}:
@@ -134,7 +134,7 @@ func (e *Engine) signal() {
 	}
 }
 
-// run does one I/O after the other. One that hangs in the kernel holds up its thread, and no other goroutine.
+// run does one I/O after the other. An I/O that hangs in the kernel blocks its thread, but no other goroutine.
 func (e *Engine) run() {
 	defer close(e.done)
 	for range e.wake {
@@ -153,7 +153,7 @@ func (e *Engine) run() {
 	}
 }
 
-// perform does the I/O, and reads the superblock at the same time if that is asked for: together they take no longer.
+// perform does the I/O, and reads the superblock at the same time if Op.Own asks for it, which takes no extra time.
 func (e *Engine) perform(op *diskquorum.Op) diskquorum.Completion {
 	if !op.Own {
 		return e.do(op)
@@ -178,7 +178,7 @@ func (e *Engine) perform(op *diskquorum.Op) diskquorum.Completion {
 	return c
 }
 
-// do does the operation itself. A short one is an error: half an answer says nothing (B9).
+// do does the operation itself. A short read or write is an error: a part of the data proves nothing (B9).
 func (e *Engine) do(op *diskquorum.Op) diskquorum.Completion {
 	c := diskquorum.Completion{ID: op.ID, Kind: op.Kind, Started: e.clock()}
 	if op.Kind == diskquorum.OpWrite {
@@ -200,7 +200,7 @@ func (e *Engine) do(op *diskquorum.Op) diskquorum.Completion {
 	return c
 }
 
-// write does both writes of an operation at once, so that together they take no longer than one does.
+// write does both writes of an operation at the same time, so that they take no longer than one.
 func (e *Engine) write(op *diskquorum.Op, c *diskquorum.Completion) {
 	if op.Beside == nil {
 		c.Err = e.writeAt(op.Data, op.Offset)

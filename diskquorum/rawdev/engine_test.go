@@ -19,7 +19,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 )
 
-// virtual is a clock that follows the bubble's time.
+// virtual returns a clock that follows the bubble's time.
 func virtual() boottime.Clock {
 	start := time.Now()
 	return func() boottime.Instant { return boottime.Instant(time.Since(start) + time.Hour) }
@@ -72,7 +72,7 @@ func TestEngineReadsAndWrites(t *testing.T) {
 	})
 }
 
-// Two writes of one operation take as long as one does, and each has its own end.
+// Two writes of one operation take as long as one, and each has its own result.
 func TestEngineWritesABlockBeside(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine, dev *diskquorumtest.MemDevice, done chan diskquorum.Completion) {
 		dev.SetFaults(diskquorumtest.Faults{WriteDelay: diskquorumtest.Span{Min: time.Second, Max: time.Second}})
@@ -96,7 +96,7 @@ func TestEngineWritesABlockBeside(t *testing.T) {
 	})
 }
 
-// The superblock is read at the same time as a write; it tells what stood there when that read ended.
+// The superblock is read at the same time as a write; the completion tells when that read ended.
 func TestEngineSaysWhenTheSuperblockWasRead(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine, dev *diskquorumtest.MemDevice, done chan diskquorum.Completion) {
 		dev.SetFaults(diskquorumtest.Faults{WriteDelay: diskquorumtest.Span{Min: time.Second, Max: time.Second}})
@@ -171,7 +171,7 @@ func TestEngineErrors(t *testing.T) {
 	})
 }
 
-// short answers with half of what was asked for.
+// short is a device that transfers half of the requested bytes.
 type short struct{ *diskquorumtest.MemDevice }
 
 func (s short) ReadAt(p []byte, off int64) (int, error)  { return len(p) / 2, nil }
@@ -238,8 +238,8 @@ func TestEngineClose(t *testing.T) {
 	})
 }
 
-// TestEngineCloseStuck: Close gives up on an I/O that hangs, which neither ends earlier nor
-// is delivered later, but does land.
+// TestEngineCloseStuck: Close gives up on a hanging I/O, which neither ends earlier nor is delivered later, but does
+// land.
 func TestEngineCloseStuck(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine, dev *diskquorumtest.MemDevice, done chan diskquorum.Completion) {
 		dev.Hang(diskquorumtest.HangBefore)
@@ -285,8 +285,7 @@ func TestEngineOnFile(t *testing.T) {
 	}
 }
 
-// TestEngineConcurrentSubmit lets the race detector look; of all submissions exactly the
-// accepted ones complete.
+// TestEngineConcurrentSubmit is for the race detector; of all submissions exactly the accepted ones complete.
 func TestEngineConcurrentSubmit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dev := diskquorumtest.NewLUN(16*block, 1).Client()

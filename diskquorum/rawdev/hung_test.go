@@ -27,7 +27,7 @@ const (
 	fiThaw   = 0xC0045878
 )
 
-// TestHungWriterProcess is the predecessor in TestLockProvesThatWritesHaveLanded.
+// TestHungWriterProcess is the earlier agent in TestLockProvesThatWritesHaveLanded.
 func TestHungWriterProcess(t *testing.T) {
 	path := os.Getenv(hungWriterEnv)
 	if path == "" {
@@ -45,9 +45,8 @@ func TestHungWriterProcess(t *testing.T) {
 	t.Error("not killed", err)
 }
 
-// TestLockProvesThatWritesHaveLanded kills an agent whose write hangs in the kernel: its
-// successor gets the slot's lock only when the write is on the device. A frozen file system
-// makes the write hang, uninterruptibly as a lost path does.
+// TestLockProvesThatWritesHaveLanded kills an agent whose write hangs in the kernel: its successor gets the slot's lock
+// only when the write is on the device. A frozen file system makes the write hang, as uninterruptibly as a lost path.
 func TestLockProvesThatWritesHaveLanded(t *testing.T) {
 	dir := mountExt4(t)
 	path := filepath.Join(dir, "lun")
@@ -86,7 +85,7 @@ func TestLockProvesThatWritesHaveLanded(t *testing.T) {
 	_ = child.Wait() // killed
 }
 
-// mountExt4 mounts a small file system of its own, or skips the test.
+// mountExt4 mounts a new small file system, or skips the test.
 func mountExt4(t *testing.T) string {
 	t.Helper()
 	image := diskquorumtest.File(t, 32<<20)
@@ -131,8 +130,8 @@ func freeze(t *testing.T, dir string) (thaw func()) {
 	return thaw
 }
 
-// hangs reports whether some thread of the process is in uninterruptible sleep in a write. It may
-// sleep so for a moment elsewhere, as when a page of its program is read.
+// hangs reports whether some thread of the process is in uninterruptible sleep in a write. It may briefly be in that
+// state elsewhere, for example while a page of its program is read.
 func hangs(pid int) bool {
 	writes := strconv.Itoa(unix.SYS_PWRITE64) + " "
 	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
@@ -142,7 +141,7 @@ func hangs(pid int) bool {
 			continue
 		}
 		call, err := os.ReadFile(filepath.Join(filepath.Dir(path), "syscall"))
-		if err != nil || strings.HasPrefix(string(call), writes) { // not every kernel says where
+		if err != nil || strings.HasPrefix(string(call), writes) { // not every kernel shows the system call
 			return true
 		}
 	}

@@ -10,17 +10,17 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// ErrSlotLocked says that another process of this host has the slot: an agent that runs,
-// or one that was killed while its write hung in the kernel and may still land.
+// ErrSlotLocked says that another process of this host has locked the slot: a running agent, or a killed one whose
+// write hangs in the kernel and may still land.
 var ErrSlotLocked = errors.New("another agent on this host uses it, or an earlier one has an I/O stuck in the kernel that may still land; " +
 	"stop the other agent (see /proc/locks), or wait until the storage answers or the node is rebooted")
 
-// ErrInUse says that somebody on this host has locked some slot or the whole device.
+// ErrInUse says that another process on this host has locked some slot or the whole device.
 var ErrInUse = errors.New("another process on this host uses it, an agent or a second `fencectl lun init`: stop it first")
 
-// LockSlot locks both copies of a slot against every other open of the same device node
-// on this host. The lock lasts until the device is closed and the last I/O has returned.
-// The error wraps ErrSlotLocked if somebody else has it.
+// LockSlot locks both copies of a slot against every other open of the same device node on this host. The lock lasts
+// until the device is closed and the last I/O has returned. The error wraps ErrSlotLocked if another process has the
+// lock.
 func (d *Device) LockSlot(slot int) error {
 	if slot < 0 || slot >= diskquorum.MaxSlots {
 		return fmt.Errorf("lock slot %d of %s: no such slot", slot, d.path)
@@ -39,7 +39,7 @@ func (d *Device) LockAll() error {
 		return fmt.Errorf("lock %s: %w", d.path, err)
 	}
 	return d.control(func(fd int) error {
-		// udev leaves a device alone that somebody has flocked.
+		// udev does not touch a device that is locked with flock.
 		if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 			return fmt.Errorf("lock %s: %w (%w)", d.path, ErrInUse, err)
 		}

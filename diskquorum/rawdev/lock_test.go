@@ -45,7 +45,7 @@ func TestLockAll(t *testing.T) {
 	if err := b.LockAll(); !errors.Is(err, ErrInUse) {
 		t.Errorf("second lock: %v", err)
 	}
-	if err := b.LockSlot(200); !errors.Is(err, ErrSlotLocked) { // behind the end of the file
+	if err := b.LockSlot(200); !errors.Is(err, ErrSlotLocked) { // beyond the end of the file
 		t.Errorf("slot of a locked device: %v", err)
 	}
 }

@@ -18,7 +18,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "fencing_agent_lun_io_seconds",
 			Help: "Time from handing an I/O to the kernel until it returned, by device and operation (read: whole slot table, write: own slot).",
-			// 0.25 ms (NVMe, cache) to 65 s: past every path failover that does not reset the node.
+			// 0.25 ms (NVMe, cache) to 65 s, which is longer than any path failover that does not reset the node.
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 19),
 		}, []string{"device", "op"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -12,12 +12,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// Options say how a device is opened.
+// Options defines how a device is opened.
 type Options struct {
 	ReadOnly bool
-	// Exclusive claims a block device (O_EXCL): it fails with EBUSY while the device is
-	// mounted, or held by LVM, device mapper, RAID or swap, and keeps them off until
-	// Close. It has no effect on a regular file.
+	// Exclusive claims a block device (O_EXCL): Open fails with EBUSY while the device is mounted, or held by LVM,
+	// device mapper, RAID or swap, and these cannot use it until Close. It has no effect on a regular file.
 	Exclusive bool
 }
 
@@ -25,7 +24,7 @@ const loopMajor = 7
 
 const readOnlyHint = "the device is read-only: map the LUN read-write to this node"
 
-// ErrNoDirectIO says that the file system below the path has no O_DIRECT.
+// ErrNoDirectIO says that the file system of the path does not support O_DIRECT.
 var ErrNoDirectIO = errors.New("direct I/O is not supported by this file system: use a block device, or a file in another directory")
 
 // Open opens a block device or regular file for direct, synchronous I/O.
@@ -61,7 +60,7 @@ func Open(path string, o Options) (*Device, error) {
 	return d, nil
 }
 
-// inspect learns kind, size and sector size from the open descriptor.
+// inspect reads kind, size and sector size from the open descriptor.
 func (d *Device) inspect(o Options) error {
 	return d.control(func(fd int) error {
 		var st unix.Stat_t
@@ -94,7 +93,7 @@ func (d *Device) geometry(fd int) error {
 	}
 	sector := int(size32)
 	if sector < 1 || sector > diskquorum.BlockSize || diskquorum.BlockSize%sector != 0 {
-		return fmt.Errorf("logical sectors of %d bytes: only sizes that divide %d will do; export the LUN with 512 or 4096",
+		return fmt.Errorf("logical sectors of %d bytes: only sizes that divide %d are supported; export the LUN with 512 or 4096",
 			sector, diskquorum.BlockSize)
 	}
 	var size uint64
@@ -105,7 +104,7 @@ func (d *Device) geometry(fd int) error {
 	return nil
 }
 
-// control runs f on the descriptor, which stays open meanwhile.
+// control runs f on the descriptor, which stays open until f returns.
 func (d *Device) control(f func(fd int) error) error {
 	rc, err := d.file.SyscallConn()
 	if err != nil {
@@ -118,13 +117,13 @@ func (d *Device) control(f func(fd int) error) error {
 	return inner
 }
 
-// notBlock is the error of a path that leads to something other than a LUN: while the LUN is away, there may be a
-// folder that a container runtime has made for a hostPath. The device may come later.
+// notBlock returns the error for a path that cannot be a LUN: while the LUN is missing, a container runtime may have
+// created a folder for a hostPath. The device may come later.
 func notBlock(kind fs.FileMode) error {
 	return fmt.Errorf("%w: the path is neither a block device nor a regular file (%v)", unix.ENOTBLK, kind)
 }
 
-// openError adds what to do about it.
+// openError adds to the error what to do.
 func openError(path string, o Options, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -152,8 +151,8 @@ func openError(path string, o Options, err error) error {
 	return fmt.Errorf("open %s: %w: %s", path, err, hint)
 }
 
-// isReadOnly reports whether opening for writing failed because the device cannot be
-// written by anybody. Depending on the driver that is EROFS, EACCES or EPERM.
+// isReadOnly reports whether opening for writing failed because no process can write the device. Depending on the
+// driver that is EROFS, EACCES or EPERM.
 func isReadOnly(path string, err error) bool {
 	if errors.Is(err, unix.EROFS) {
 		return true

@@ -18,12 +18,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 )
 
-// throttledIOPS is what a throttled device still does in a second.
+// throttledIOPS is the number of I/Os per second of a throttled device.
 const throttledIOPS = 2
 
-// TestThrottledDevice has the kernel slow a real block device down, as a storage does that has
-// too much to do: the engine keeps one I/O in flight, refuses the next until that one has
-// ended, and reports each once, with what it read, however late.
+// TestThrottledDevice lets the kernel slow a real block device down, like an overloaded storage: the engine keeps one
+// I/O in flight, refuses the next one until it has ended, and reports each once, with its data, however late.
 func TestThrottledDevice(t *testing.T) {
 	dev := diskquorumtest.LoopDevice(t, diskquorumtest.File(t, 1<<20), 512)
 	d := open(t, dev, Options{})
@@ -51,7 +50,7 @@ func TestThrottledDevice(t *testing.T) {
 			if !errors.Is(refused, ErrBusy) && refused != nil {
 				t.Errorf("a second I/O: %v", refused)
 			}
-			if refused == nil { // the first had ended already
+			if refused == nil { // the first I/O had already ended
 				<-ended
 			}
 			if c.ID != op.ID || c.Err != nil || c.Ended < c.Started {
@@ -70,8 +69,8 @@ func TestThrottledDevice(t *testing.T) {
 	}
 }
 
-// throttle limits what this process may do on a block device, until free is called or the test
-// ends. It skips the test where control groups cannot do that.
+// throttle limits this process's I/O on a block device, until free is called or the test ends. It skips the test if
+// control groups cannot do that.
 func throttle(t *testing.T, device uint64) (free func()) {
 	t.Helper()
 	number := fmt.Sprintf("%d:%d", unix.Major(device), unix.Minor(device))

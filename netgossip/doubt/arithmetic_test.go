@@ -7,16 +7,17 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// falsePerHour bounds how often a peer that answers is LEFT by doubt somewhere, per hour, where a share p of all packets is
-// lost, each by itself: each of the perSecond samples that it gets may be the beginning, and three of its finder and five
-// watchers must miss all their looks of a window. What else it takes, a look of each observer's own, is left out.
+// falsePerHour bounds how often per hour a peer that answers is LEFT by doubt on some node, if a share p of all packets
+// is lost, independently of each other. Each of the perSecond samples of the peer may start a doubt, and three of its
+// finder and five watchers must miss all their looks of a window. The further condition, a missed look of each
+// observer, is ignored.
 func falsePerHour(p float64, networks int, perSecond, gap float64) float64 {
 	q := 1 - (1-p)*(1-p)
 	looks := math.Floor(windowTimeouts / gap)
 	return 3600 * perSecond * 20 * math.Pow(q, 3*float64(networks)*looks) // 20 = C(6, 3)
 }
 
-// TestTheArithmeticOfFalseLefts has the figures of docs/tuning.md.
+// TestTheArithmeticOfFalseLefts checks the figures of docs/tuning.md.
 func TestTheArithmeticOfFalseLefts(t *testing.T) {
 	for _, c := range []struct {
 		loss     float64

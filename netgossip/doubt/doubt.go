@@ -12,67 +12,70 @@ import (
 )
 
 const (
-	// Least is the smallest group with doubts: in smaller ones memberlist is as quick.
+	// Least is the smallest group with doubts: in smaller groups memberlist is as quick.
 	Least = 9
-	// voices is how many members must miss a peer, each by its own probes: one may be sick or lie, and one more besides.
+	// voices is how many members must miss a peer, each by its own probes: two of them may be faulty or lie.
 	voices = 3
-	// watchers is how many members look at a peer that somebody misses: three must miss it, so two may be lost or lie.
+	// watchers is how many members look at a peer that another member misses: three must miss it, so two may be lost or
+	// lie.
 	watchers = 5
-	// callers is how many members must call on everybody to look: one that lies must not be able to.
+	// callers is how many members must call before all members look: one lying member must not be enough.
 	callers = 2
-	// answered is how many of the members that ask a watcher hear what it found: the others hear the calls. Twenty
-	// members find a stall.
+	// answered is how many of the members that ask a watcher get its result: the others hear the calls. Up to twenty
+	// members notice a stall.
 	answered = 3
-	// measured is how many probes must have come to an end before a node knows the loss of its networks.
+	// measured is how many probes must have been answered or missed before a node knows the loss rate of its networks.
 	measured = 32
-	// findings is how many silent peers a node asks watchers about within findWindow. If many peers are silent, many
-	// nodes find them.
+	// findings is how many silent peers a node may ask watchers about within findTimeouts. If many peers are silent,
+	// many nodes find them.
 	findings = 5
-	// looksAtOnce bounds the peers that a node looks at. In larger groups one in looksShare is the bound, since so many
-	// may be gone at once without being a mass: all look at a tenth of 1000.
+	// looksAtOnce bounds the peers that a node looks at. In larger groups the bound is one in looksShare, since so many
+	// may be gone at once without being a mass: all members of 1000 can look at a tenth of the group.
 	looksAtOnce, looksShare = 64, 8
-	// massShare: a node that misses more than one in this many, and more than findings, says nothing.
+	// massShare bounds the missed peers: a node that misses more than one in massShare peers, and more than findings,
+	// sends no words.
 	massShare = 6
-	// asksBurst and asksPerSecond bound what one member may make this node look at: more than an honest one asks.
+	// asksBurst and asksPerSecond bound the looks that one member may request of this node: they are more than an
+	// honest member requests.
 	asksBurst, asksPerSecond = 16, 8
 
-	// lossy and veryLossy are shares of late probes above which this node looks, and says what it has to say, more often.
+	// lossy and veryLossy are shares of late probes above which this node looks, and repeats its words, more often.
 	lossy, veryLossy = 0.02, 0.15
 
-	// The probabilities with which the silence of a peer that is there may be chance: when watchers are asked, and when a
-	// member gives its firm word.
+	// The highest probabilities that the silence is only packet loss of a peer that is there: askChance when watchers
+	// are asked, firmChance when a member gives its firm word.
 	askChance, firmChance = 0.02, 1e-4
 )
 
 // The times, in EvidenceTimeouts: they scale with the profile.
 const (
-	windowTimeouts = 7.75 // own silence before the firm word: 1.55 s, because of stalls, which look like a crash
-	callTimeouts   = 2.5  // how long before that everybody is called on to look: 0.5 s
-	yieldTimeouts  = 0.25 // how much later members other than the first two watchers call: 0.05 s
+	windowTimeouts = 7.75 // the silence that this node observes before its firm word: 1.55 s, because a stall looks like a crash
+	callTimeouts   = 2.5  // how long before that all members are called on to look: 0.5 s
+	yieldTimeouts  = 0.25 // how much later than the first two watchers other members call: 0.05 s
 	lookTimeouts   = 2    // how long a node's own look lasts before it publishes: 0.4 s
-	wellTimeouts   = 2.5  // a node that had an answer so recently is well: 0.5 s
-	deafTimeouts   = 3.5  // a node that has asked and had no answer for this long is not: 0.7 s
+	wellTimeouts   = 2.5  // a node whose latest answer is no older is well: 0.5 s
+	deafTimeouts   = 3.5  // a node that has probed and had no answer for this long is deaf: 0.7 s
 	liveTimeouts   = 5    // a network without any answer for this long does not count: 1 s
 	jumpTimeouts   = 2.5  // a node that did nothing for this long was frozen: 0.5 s
-	moreTimeouts   = 6    // after that a finder asks other members than the watchers: 1.2 s
-	findTimeouts   = 12.5 // in which findings are counted: 2.5 s
-	lateTimeouts   = 0.75 // after which an unanswered probe is missed: 0.15 s
-	quickTimeouts  = 0.15 // after which a look on another network is missed, for the question to the watchers: 0.03 s
+	moreTimeouts   = 6    // when a finder asks members other than the watchers, too: 1.2 s
+	findTimeouts   = 12.5 // the window in which findings are counted: 2.5 s
+	lateTimeouts   = 0.75 // when an unanswered probe counts as missed: 0.15 s
+	quickTimeouts  = 0.15 // when a look on another network counts as missed, for the question to the watchers: 0.03 s
 )
 
-// relapse is how long a peer that came back from a LEFT by doubt, with the same boot, gets twice the window.
+// relapse is how long the window is doubled for a peer that came back, with the same boot, after a LEFT by doubt.
 const relapse = 10 * time.Minute
 
-// Config is what a Core is made of.
+// Config holds the settings of a Core.
 type Config struct {
 	Roster   *roster.Roster
 	Networks int
 	Policy   netgossip.Policy
 	Params   netgossip.Params
-	Rand     *rand.Rand // the only source of chance
+	Rand     *rand.Rand // the only source of randomness
 }
 
-// Core has the doubts of one node. One goroutine may use it at a time.
+// Core holds the doubts of one node. One goroutine may use it at a time.
 type Core struct {
 	cfg    Config
 	size   int
@@ -80,26 +83,26 @@ type Core struct {
 	needed int // networks on which a peer must answer
 	rand   *rand.Rand
 
-	peers   map[int]*peer // in doubt, or LEFT
+	peers   map[int]*peer // peers that are in doubt, or LEFT
 	missed  int           // how many of them this node misses
 	looked  int           // how many of them this node has looked at
 	own     int           // how many of them this node has found itself, see many
-	boots   []uint64      // by peer, as it said last; 0: not known
+	boots   []uint64      // by peer, as it last stated; 0: not known
 	nets    []network
 	loss    loss
 	called  boottime.Instant // the latest call of any method
-	floor   boottime.Instant // this node notes no silence from before: until then it was frozen, or deaf
+	floor   boottime.Instant // silences from before this moment do not count: this node was frozen, or deaf
 	rtt     time.Duration
-	mute    boottime.Instant // first probe of anybody since the latest answer that was in time; zero: none
-	checked boottime.Instant // when somebody else may be looked at next, for this node's own health
+	mute    boottime.Instant // first probe of any peer since the latest answer that was in time; zero: none
+	checked boottime.Instant // when another peer may be looked at next, to check this node's own health
 
 	found []boottime.Instant // findings within findTimeouts
 	asks  map[int]*bucket    // by asking member
-	words bucket             // that this node broadcasts
+	words bucket             // budget for the words that this node broadcasts
 
-	relapses map[int]boottime.Instant // up to when a peer's window is twice as long
+	relapses map[int]boottime.Instant // until when a peer's window is twice as long
 
-	left    map[int]boottime.Instant // published by doubt, and the start of this node's silence
+	left    map[int]boottime.Instant // peers published as LEFT by doubt, with the start of their silence to this node
 	changed bool
 	fx      Effects
 }
@@ -107,30 +110,30 @@ type Core struct {
 // network is what is known of one network of the node.
 type network struct {
 	live  boottime.Instant // arrival of the latest answer
-	heard boottime.Instant // of the latest that was in time
-	// proven are the starts of the peers' latest answered probes.
+	heard boottime.Instant // arrival of the latest answer that was in time
+	// proven holds, by peer, the start of the latest answered probe.
 	proven []boottime.Instant
 }
 
-// Effects are what the owner has to do. The slices are good until the next call of any method.
+// Effects holds the work for the owner. The slices are valid until the next call of any method.
 type Effects struct {
 	Looks   []Look
 	Words   []Outgoing
-	Changed bool // what Left returns has changed
+	Changed bool // the result of Left has changed
 }
 
-// Look is a probe that is wanted now.
+// Look is a probe that has to be sent now.
 type Look struct{ Network, Peer int }
 
-// Outgoing is a word, and to whom.
+// Outgoing is a word and its receivers.
 type Outgoing struct {
 	Word     Word
-	To       roster.Set // with Everyone: who is told first
+	To       roster.Set // with Everyone: the members that get it first
 	Everyone bool
-	Copies   int // 1: it goes on one network, see Core.Way; else this often on each, because packets are lost
+	Copies   int // 1: sent once, on one network, see Core.Way; otherwise sent this often on each network, because packets are lost
 }
 
-// New returns a Core that doubts nobody.
+// New returns a Core without doubts.
 func New(cfg Config, now boottime.Instant) *Core {
 	n := cfg.Roster.Size()
 	nets := make([]network, cfg.Networks)
@@ -149,13 +152,13 @@ func (c *Core) times(timeouts float64) time.Duration {
 	return time.Duration(timeouts * float64(c.cfg.Params.EvidenceTimeout))
 }
 
-// quick is the time after which a look is missed, for the question to the watchers: some round trips, because an answer
-// that is only slow costs no more than a few probes.
+// quick returns the time after which a look counts as missed, for the question to the watchers. A few round trips are
+// enough: if the answer is only slow, this costs no more than a few probes.
 func (c *Core) quick() time.Duration {
 	return min(c.times(lateTimeouts), max(c.times(quickTimeouts), 3*c.rtt))
 }
 
-// window is how long a peer must have been silent to a member before the member gives its firm word.
+// window returns how long a peer must have been silent to a member before the member gives its firm word.
 func (c *Core) window(peer int, now boottime.Instant) time.Duration {
 	w := c.times(windowTimeouts)
 	if now < c.relapses[peer] {
@@ -167,14 +170,14 @@ func (c *Core) window(peer int, now boottime.Instant) time.Duration {
 // awake reports whether this node may have doubts at all.
 func (c *Core) awake() bool { return c.size >= Least && c.loss.known() }
 
-// Restart begins again all silences that are not published: until now nobody noted who answers.
+// Restart starts all silences that are not published again: until now, answers were not recorded.
 func (c *Core) Restart(now boottime.Instant) {
 	c.called, c.mute = max(c.called, now), 0
 	c.restart(now)
 }
 
-// beat notes that the node runs. If there was no beat for a while the node was frozen: its timers fire before it has
-// read what came meanwhile, so the silences that it has noted are worth nothing.
+// beat records that the node runs. If there was no beat for a while, the node was frozen: its timers fire before it has
+// read the packets that came in the meantime, so the recorded silences do not count.
 func (c *Core) beat(now boottime.Instant) {
 	if now.Sub(c.called) >= c.times(jumpTimeouts) {
 		c.restart(now)
@@ -182,7 +185,7 @@ func (c *Core) beat(now boottime.Instant) {
 	c.called = max(c.called, now)
 }
 
-// restart begins again all silences that are not published.
+// restart starts all silences that are not published again.
 func (c *Core) restart(now boottime.Instant) {
 	c.floor = now
 	for p, d := range c.peers {
@@ -198,7 +201,7 @@ func (c *Core) restart(now boottime.Instant) {
 	}
 }
 
-// set notes whether this node misses a peer.
+// set records whether this node misses a peer.
 func (c *Core) set(d *peer, missed bool) {
 	if !missed && d.own {
 		d.own = false
@@ -213,7 +216,7 @@ func (c *Core) set(d *peer, missed bool) {
 	}
 }
 
-// rest no longer counts a peer that is LEFT in the bounds on doubts about others.
+// rest removes a peer that is LEFT from the counts that bound the doubts about others.
 func (c *Core) rest(d *peer) {
 	c.set(d, false)
 	if d.looks > 0 {
@@ -230,7 +233,7 @@ func (c *Core) forget(d *peer) {
 	delete(c.peers, d.index)
 }
 
-// heard is the latest answer of anybody, on any network.
+// heard returns when the latest answer of any peer came, on any network.
 func (c *Core) heard() (at boottime.Instant) {
 	for _, n := range c.nets {
 		at = max(at, n.heard)
@@ -238,7 +241,8 @@ func (c *Core) heard() (at boottime.Instant) {
 	return at
 }
 
-// reached is the start of the latest probes by which a peer was reachable: on as many networks as that takes.
+// reached returns the latest instant at which a peer was reachable by the starts of answered probes, on as many
+// networks as the policy asks for.
 func (c *Core) reached(p int) boottime.Instant {
 	var at []boottime.Instant
 	for _, n := range c.nets {
@@ -251,8 +255,8 @@ func (c *Core) reached(p int) boottime.Instant {
 	return at[len(at)-c.needed]
 }
 
-// Way is the network on which a member is told something when once is enough: of those on which somebody has answered
-// just now, the one on which this member answered last. It is -1 if there is none.
+// Way returns the network for a word to a member that is sent only once: among the networks on which any peer has
+// answered a moment ago, the one with this member's latest answer; -1: there is none.
 func (c *Core) Way(p int, now boottime.Instant) int {
 	best := -1
 	for i := range c.nets {
@@ -264,16 +268,17 @@ func (c *Core) Way(p int, now boottime.Instant) int {
 	return best
 }
 
-// live reports whether somebody has answered on a network just now.
+// live reports whether any peer has answered on a network a moment ago.
 func (c *Core) live(k int, now boottime.Instant) bool {
 	return c.nets[k].live != 0 && now.Sub(c.nets[k].live) < c.times(liveTimeouts)
 }
 
-// Closed notes the end of a probe that stands for its network: late says that its first try was not answered in time.
+// Closed records the end of a probe that counts for the loss rate: late says that its first try was not answered in
+// time.
 func (c *Core) Closed(late bool) { c.loss.add(late) }
 
-// Late notes that a peer owes an answer to a probe of an instant. This begins a doubt; for a peer that was asked in a
-// sweep, only where packets are hardly ever lost: elsewhere many are late in every sweep.
+// Late records that a peer's answer to a probe of an instant is overdue. This begins a doubt. For a peer that was
+// probed in a sweep it does so only if packets are hardly ever lost: otherwise many peers are late in every sweep.
 func (c *Core) Late(k, p int, since boottime.Instant, swept bool, now boottime.Instant) {
 	c.beat(now)
 	if !c.valid(k, p) || !c.awake() || now.Sub(since) > c.cfg.Params.EvidenceMaxAge {
@@ -286,7 +291,7 @@ func (c *Core) Late(k, p int, since boottime.Instant, swept bool, now boottime.I
 	c.settle(d, now)
 }
 
-// Probed notes that a probe was sent to a peer.
+// Probed records that a probe was sent to a peer.
 func (c *Core) Probed(k, p int, now boottime.Instant) {
 	c.beat(now)
 	if c.mute == 0 {
@@ -298,8 +303,7 @@ func (c *Core) Probed(k, p int, now boottime.Instant) {
 	}
 }
 
-// Answered notes that an answer to a probe of an instant came from a peer; boot is the one that the peer runs in, 0:
-// not known.
+// Answered records that a peer answered a probe of an instant; boot is the peer's boot, 0: not known.
 func (c *Core) Answered(k, p int, sentAt boottime.Instant, boot uint64, now boottime.Instant) {
 	c.beat(now)
 	if !c.valid(k, p) {
@@ -336,7 +340,7 @@ func (c *Core) Answered(k, p int, sentAt boottime.Instant, boot uint64, now boot
 	}
 }
 
-// deaf begins all silences again if nobody has answered for long: it is this node that is sick.
+// deaf starts all silences again if no peer has answered for long: then this node itself is the cause.
 func (c *Core) deaf(now boottime.Instant) {
 	limit := now.Add(-c.times(deafTimeouts))
 	if c.mute != 0 && c.mute <= limit && c.floor <= limit {
@@ -348,7 +352,7 @@ func (c *Core) valid(k, p int) bool {
 	return k >= 0 && k < len(c.nets) && p >= 0 && p < c.size && p != c.self
 }
 
-// peer returns the doubt about a peer, a new one if there was none.
+// peer returns the doubt about a peer, and creates it if there was none.
 func (c *Core) peer(p int, now boottime.Instant) *peer {
 	d := c.peers[p]
 	if d == nil {
@@ -358,10 +362,11 @@ func (c *Core) peer(p int, now boottime.Instant) *peer {
 	return d
 }
 
-// Left returns whom this node publishes as LEFT by doubt, with the start of its silence. The map is the Core's.
+// Left returns the peers that this node publishes as LEFT by doubt, with the start of their silence. The map belongs to
+// the Core.
 func (c *Core) Left() map[int]boottime.Instant { return c.left }
 
-// Recall takes over who is LEFT from the Core before this one, which used another roster.
+// Recall adopts a peer that is LEFT from the Core before this one, which used another roster.
 func (c *Core) Recall(p int, since, now boottime.Instant) {
 	if c.valid(0, p) {
 		d := c.peer(p, now)
@@ -372,7 +377,7 @@ func (c *Core) Recall(p int, since, now boottime.Instant) {
 	}
 }
 
-// Take returns what is to be done.
+// Take returns the work for the owner.
 func (c *Core) Take() Effects {
 	fx := c.fx
 	fx.Changed = c.changed
@@ -398,7 +403,7 @@ func (l *loss) add(late bool) {
 	l.share += (x - l.share) / float64(l.n)
 }
 
-// chance is the probability that so many probes of a peer that is there stay unanswered.
+// chance returns the probability that so many probes of a peer that is there stay unanswered.
 func (l *loss) chance(missed int) float64 {
 	return math.Pow(max(0.01, l.share), float64(missed))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// crash has a node crash and returns how long it took until all knew.
+// crash lets a node crash and returns how long it took until all others knew.
 func (w *world) crash(p int) (time.Duration, bool) {
 	w.dead[p] = w.now
 	for range 60 {
@@ -81,7 +81,8 @@ func TestAStallShorterThanTheWindowIsForgiven(t *testing.T) {
 	}
 }
 
-// A node that stood still for long finds its own silences in the first timer that runs, before it reads what came.
+// In a node that stalled for long, the first timer that fires finds silences before the node reads the packets that
+// have arrived.
 func TestANodeThatStoodStillDoubtsNobody(t *testing.T) {
 	for seed := range uint64(10) {
 		w := newWorld(t, seed, 12, 2, 0, netgossip.Any())
@@ -166,7 +167,7 @@ func TestFiveOfAHundred(t *testing.T) {
 	}
 }
 
-// A half that is cut off is no matter for words: nobody says anything.
+// If a half is cut off, no node sends words.
 func TestACutIsNotTalkedAbout(t *testing.T) {
 	w := newWorld(t, 7, 200, 2, 0, netgossip.Any())
 	w.run(2 * time.Second)
@@ -192,8 +193,8 @@ func TestACutIsNotTalkedAbout(t *testing.T) {
 	}
 }
 
-// Nodes that are off for long are no part of what goes on now: neither do they make a cut of a crash, nor are they asked to
-// look, nor do they use up the looks.
+// Nodes that have been off for long do not belong to the present event: a crash does not count as a cut because of
+// them, they are not asked to look, and they do not use up the looks.
 func TestNodesThatStayAwayDoNotEndTheDoubts(t *testing.T) {
 	w := newWorld(t, 5, 30, 2, 0, netgossip.Any())
 	w.run(2 * time.Second)

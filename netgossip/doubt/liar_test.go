@@ -7,7 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// lie has members say everything of everybody, all the time.
+// lie lets members continuously send every kind of word about every peer.
 func (w *world) lie(every time.Duration, liars ...int) {
 	for p := range w.size {
 		for _, liar := range liars {
@@ -22,7 +22,8 @@ func (w *world) lie(every time.Duration, liars ...int) {
 	w.in(every, func() { w.lie(every, liars...) })
 }
 
-// One member lies, in its name only, for the cookie binds it. Nodes stand still for as long as is forgiven, and none is LEFT.
+// One member lies, but only in its own name, because of the cookie. Nodes stall for as long as is tolerated, and none
+// is LEFT.
 func TestOneLiarMakesNobodyLeft(t *testing.T) {
 	for seed := range uint64(4) {
 		w := newWorld(t, seed, 15, 2, 0, netgossip.Any())
@@ -43,7 +44,7 @@ func TestOneLiarMakesNobodyLeft(t *testing.T) {
 	}
 }
 
-// Three that lie can do what three can say: but who answers is not LEFT.
+// Three lying members count as three reporters, but a peer that answers is not LEFT.
 func TestThreeLiarsCannotMakeANodeLeftThatAnswers(t *testing.T) {
 	for seed := range uint64(4) {
 		w := newWorld(t, seed, 15, 2, 0.05, netgossip.Any())
@@ -58,7 +59,7 @@ func TestThreeLiarsCannotMakeANodeLeftThatAnswers(t *testing.T) {
 	}
 }
 
-// What one liar makes the others do is bounded: eight looks a second at each, on each network, and no word.
+// The traffic that one liar causes is bounded: eight looks a second at each peer, on each network, and no words.
 func TestALiarMakesLittleTraffic(t *testing.T) {
 	w := newWorld(t, 5, 30, 2, 0, netgossip.Any())
 	w.run(2 * time.Second)
@@ -86,7 +87,7 @@ func TestALiarMakesLittleTraffic(t *testing.T) {
 	}
 }
 
-// A member that says nothing, though it is a watcher, is made up for by others.
+// Other members replace a watcher that does not reply.
 func TestWatchersThatSayNothing(t *testing.T) {
 	w := newWorld(t, 6, 40, 2, 0, netgossip.Any())
 	w.run(2 * time.Second)

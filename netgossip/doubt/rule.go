@@ -9,8 +9,8 @@ import (
 )
 
 // silence reports whether the peer is silent on so many networks that it is unreachable by the policy, and since when.
-// A network on which nobody answers does not count: it is down for all, or for this node. late is how long a probe may
-// take, and probes are how many took longer.
+// A network on which no peer answers does not count: it is down for all, or for this node. late is how long a probe may
+// take, and probes is how many took longer.
 func (c *Core) silence(d *peer, now boottime.Instant, late time.Duration) (silent bool, since boottime.Instant, probes int) {
 	live := 0
 	var starts []boottime.Instant
@@ -32,39 +32,39 @@ func (c *Core) silence(d *peer, now boottime.Instant, late time.Duration) (silen
 	return true, starts[wanted-1], probes
 }
 
-// lasts is how long a word about a peer counts.
+// lasts returns how long a word about a peer counts.
 func (c *Core) lasts(p int, now boottime.Instant) time.Duration {
 	return c.window(p, now) + c.times(5)
 }
 
-// well reports whether this node is well: somebody has answered it just now.
+// well reports whether this node is well: a peer has answered it a moment ago.
 func (c *Core) well(now boottime.Instant) bool {
 	at := c.heard()
 	return at != 0 && now.Sub(at) < c.times(wellTimeouts)
 }
 
-// mass reports whether this node misses so many that it is no matter of single nodes.
+// mass reports whether this node misses so many peers that the cause is not a failure of single nodes.
 func (c *Core) mass() bool {
 	return c.missed > max(findings, c.size/massShare)
 }
 
 // many reports whether this node itself has found so many silent peers, by samples or as a watcher, that about a fifth
-// of the group must be gone: a node asks some eight members a second and watches five, whatever the size of the group.
-// In a large group that shows before the first call, a second after the first look, and long before a sixth is missed.
-// The node then says nothing of its own, but goes on looking where others call: with a tenth gone one node in a hundred
-// has found this many.
+// of the group must be gone. A node probes some eight members a second and watches five, no matter how large the group
+// is. So in a large group this shows a second after the first look, before the first call, and long before a sixth is
+// missed. The node then sends no words by itself, but still looks when others call: with a tenth of the group gone, one
+// node in a hundred has found this many.
 func (c *Core) many() bool { return c.own > findings }
 
-// Tick lets time pass.
+// Tick does everything that is due at now.
 func (c *Core) Tick(now boottime.Instant) {
 	c.beat(now)
 	c.deaf(now)
 	for _, d := range c.due(now) {
 		if now.Sub(d.began) > c.lifetime() {
 			if _, left := c.left[d.index]; left {
-				c.rest(d) // it has been gone for so long that it is no part of what goes on now
+				c.rest(d) // it has been gone for so long that it does not belong to the present event
 			} else {
-				c.forget(d) // its evidence has run out, or never will
+				c.forget(d) // its evidence has run out, or is still renewed
 			}
 			continue
 		}
@@ -72,10 +72,11 @@ func (c *Core) Tick(now boottime.Instant) {
 	}
 }
 
-// lifetime is the time after which a doubt that came to nothing is forgotten.
+// lifetime returns the time after which a doubt without a result is forgotten.
 func (c *Core) lifetime() time.Duration { return c.cfg.Params.EvidenceMaxAge + c.times(5) }
 
-// due is the peers in doubt for which something is due, by number: what a Core does must not depend on the order of a map.
+// due returns the peers in doubt for which an action is due, ordered by number: a Core's actions must not depend on the
+// order of a map.
 func (c *Core) due(now boottime.Instant) []*peer {
 	var all []*peer
 	for _, d := range c.peers {
@@ -87,7 +88,7 @@ func (c *Core) due(now boottime.Instant) []*peer {
 	return all
 }
 
-// Next returns when Tick is needed; Never: not before something else happens.
+// Next returns when Tick has to be called; Never: not before another event.
 func (c *Core) Next() boottime.Instant {
 	next := boottime.Never
 	for _, d := range c.peers {
@@ -96,12 +97,12 @@ func (c *Core) Next() boottime.Instant {
 	return next
 }
 
-// wakes is when something may happen to a doubt: a probe becomes late, a window ends, a look is due.
+// wakes returns when the next action for a doubt may be due: a probe becomes late, a window ends, a look is due.
 func (c *Core) wakes(d *peer, now boottime.Instant) boottime.Instant {
 	at := d.began.Add(c.lifetime() + 1)
 	if _, left := c.left[d.index]; left {
 		if !d.missed && d.looks == 0 {
-			return boottime.Never // until it answers
+			return boottime.Never // nothing is due until the peer answers
 		}
 		return at
 	}
@@ -135,7 +136,7 @@ func (c *Core) wakes(d *peer, now boottime.Instant) boottime.Instant {
 	return at
 }
 
-// gap is the time between two looks: shorter where packets are lost, so that the window has enough of them.
+// gap returns the time between two looks: it is shorter if packets are lost, so that the window has enough looks.
 func (c *Core) gap() time.Duration {
 	switch {
 	case c.loss.share > veryLossy:
@@ -147,7 +148,8 @@ func (c *Core) gap() time.Duration {
 	}
 }
 
-// idle reports whether a doubt is left to the sweep: its peer is one of many silent ones, and nobody has spoken of it.
+// idle reports whether a doubt is left to the sweep: its peer is one of many silent ones, and no word about it was
+// sent.
 func (c *Core) idle(d *peer) bool { return d.missed && d.put == 0 && !d.watches && len(d.voices) == 0 }
 
 func (c *Core) settle(d *peer, now boottime.Instant) {
@@ -178,10 +180,10 @@ func (c *Core) look(d *peer, now boottime.Instant) {
 		return
 	}
 	if c.idle(d) || c.mass() || c.many() && !told {
-		return // the sweep has it in hand
+		return // the sweep handles the peer
 	}
 	if d.looks > 0 && !c.well(now) {
-		c.check(now) // this node may be the sick one: what it asks now would be sent in one burst when it goes on
+		c.check(now) // this node itself may be the cause: its probes would all be sent in one burst when it goes on
 		return
 	}
 	if d.looks == 0 {
@@ -192,7 +194,7 @@ func (c *Core) look(d *peer, now boottime.Instant) {
 	}
 	gap := c.gap()
 	if !d.watches && d.put == 0 && d.looks >= 2 && told && d.count(Firm, now.Add(-c.lasts(d.index, now))) == 0 {
-		gap = c.cfg.Params.EvidenceInterval // everybody looks, so each does it less often
+		gap = c.cfg.Params.EvidenceInterval // all members look, so each looks less often
 	}
 	d.looks++
 	d.next = now.Add(gap)
@@ -202,8 +204,8 @@ func (c *Core) look(d *peer, now boottime.Instant) {
 	c.check(now)
 }
 
-// check looks at somebody else on the networks where nobody has answered just now, for this node may be the sick one, or
-// the network: where each peer is probed, the probes of all of them may come in one go.
+// check looks at another peer on the networks where no peer has answered a moment ago, because this node, or the
+// network, may be the cause: if each peer is probed, the probes of all peers may be due at the same time.
 func (c *Core) check(now boottime.Instant) {
 	if now < c.checked {
 		return
@@ -222,12 +224,12 @@ func (c *Core) check(now boottime.Instant) {
 	}
 }
 
-// miss notes that this node misses the peer, and says so: to the watchers if it found out by itself, to those who asked
-// if it was asked.
+// miss records that this node misses the peer, and tells others: the watchers if it found the silence by itself, or the
+// members that asked it to look.
 func (c *Core) miss(d *peer, now boottime.Instant) {
 	if !d.missed {
 		c.set(d, true)
-		if (d.watches || d.sampled) && d.count(Call, d.began) == 0 { // everybody misses a peer that was called out, and a sweep finds all
+		if (d.watches || d.sampled) && d.count(Call, d.began) == 0 { // after a call all members miss the peer, and a sweep finds all silent peers
 			d.own = true
 			c.own++
 		}
@@ -263,7 +265,7 @@ func (c *Core) mayFind(now boottime.Instant) bool {
 	return true
 }
 
-// others picks members to look in place of watchers that do not say anything.
+// others picks members to look instead of watchers that do not reply.
 func (c *Core) others(d *peer) roster.Set {
 	var s roster.Set
 	circle := c.circle(d)
@@ -275,7 +277,7 @@ func (c *Core) others(d *peer) roster.Set {
 	return s
 }
 
-// speak calls on everybody to look, and gives this node's firm word.
+// speak calls on all members to look, and gives this node's firm word.
 func (c *Core) speak(d *peer, since boottime.Instant, probes int, now boottime.Instant) {
 	from, w := now.Add(-c.lasts(d.index, now)), c.window(d.index, now)
 	if 1+d.count(Ask, from) < voices || c.mass() || c.many() {
@@ -299,8 +301,8 @@ func (c *Core) speak(d *peer, since boottime.Instant, probes int, now boottime.I
 	}
 }
 
-// callsBefore is how long before the end of its window this node calls. The watchers reach that moment together, and
-// two calls are enough: so the first two watchers call first.
+// callsBefore returns how long before the end of its window this node calls. All watchers reach that moment at the same
+// time, and two calls are enough: so the first two watchers call first.
 func (c *Core) callsBefore(d *peer) time.Duration {
 	rank := 0
 	for p := range c.watchersOf(d.index).All() {
@@ -315,7 +317,7 @@ func (c *Core) callsBefore(d *peer) time.Duration {
 	return c.times(callTimeouts - yieldTimeouts)
 }
 
-// publish makes the peer LEFT if this many members gave their firm word, and this node's own look stayed empty.
+// publish makes the peer LEFT if enough members gave their firm word, and this node's own look was not answered.
 func (c *Core) publish(d *peer, since boottime.Instant, probes int, now boottime.Instant) {
 	firm := d.count(Firm, now.Add(-c.lasts(d.index, now)))
 	if d.firm != 0 {

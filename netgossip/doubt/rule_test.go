@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// bench is one core of node 0, driven by hand. Peer 7 is the one in doubt; peer 9 answers.
+// bench is the core of node 0, driven by hand. Peer 7 is in doubt; peer 9 answers.
 type bench struct {
 	*Core
 	t   *testing.T
@@ -23,14 +23,14 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// well has somebody answer on both networks.
+// well lets a peer answer on both networks.
 func (b *bench) well() {
 	for k := range 2 {
 		b.Answered(k, 9, b.now.Add(-time.Millisecond), 1, b.now)
 	}
 }
 
-// pass lets time pass in steps, in which the node is well and its looks at 7 are sent.
+// pass advances the clock in steps, in which the node is well and its looks at 7 are sent.
 func (b *bench) pass(d time.Duration, healthy bool) {
 	for end := b.now.Add(d); b.now < end; {
 		b.now = b.now.Add(10 * time.Millisecond)
@@ -51,7 +51,7 @@ func (b *bench) take() {
 	b.all.Words = append(b.all.Words, fx.Words...)
 }
 
-// late has this node's sample of 7 be late.
+// late makes this node's sample of 7 late.
 func (b *bench) late() {
 	b.Late(0, 7, b.now.Add(-150*time.Millisecond), false, b.now)
 	b.take()
@@ -118,7 +118,7 @@ func TestNobodyIsLeftWithoutALookOfOnesOwn(t *testing.T) {
 	}
 }
 
-// An answer ends what was said before the probe, however late the words come.
+// An answer voids words from before the probe, however late the words arrive.
 func TestAnAnswerEndsWhatWasSaidBefore(t *testing.T) {
 	b := newBench(t)
 	b.late()
@@ -155,7 +155,7 @@ func TestAWordDoesNotLastForEver(t *testing.T) {
 	}
 }
 
-// A member whose silence began again asks again. That does not renew its firm word from before.
+// A member whose silence began again asks again. That does not renew its earlier firm word.
 func TestAnOldFirmWordIsNotRenewed(t *testing.T) {
 	b := newBench(t)
 	b.say(Firm, 3)
@@ -243,7 +243,7 @@ func TestDoubtsAreMuteUntilLossIsMeasured(t *testing.T) {
 
 func TestANodeThatAsksNobodyIsNotDeaf(t *testing.T) {
 	b := newBench(t)
-	b.now = b.now.Add(400 * time.Millisecond) // where each peer is probed, all may be at once
+	b.now = b.now.Add(400 * time.Millisecond) // if each peer is probed, all may be probed at once
 	b.Tick(b.now)
 	b.now = b.now.Add(400 * time.Millisecond)
 	b.Tick(b.now)
@@ -261,7 +261,7 @@ func TestANodeThatAsksNobodyIsNotDeaf(t *testing.T) {
 	}
 }
 
-// A node that did nothing for two seconds has no silences of two seconds, though somebody answers it at once.
+// A node that did nothing for two seconds has no silences of two seconds, even if a peer answers at once.
 func TestASilenceDoesNotGrowWhileTheNodeStandsStill(t *testing.T) {
 	b := newBench(t)
 	b.late()
@@ -277,7 +277,7 @@ func TestASilenceDoesNotGrowWhileTheNodeStandsStill(t *testing.T) {
 	}
 }
 
-// Where a peer must answer on all networks, one on which nobody answers says nothing of a single peer.
+// If a peer must answer on all networks, a network on which no peer answers shows nothing about a single peer.
 func TestADeadSwitchIsNoSilenceOfAPeer(t *testing.T) {
 	w := newWorld(t, 1, 20, 2, 0, netgossip.All())
 	b := &bench{Core: w.cores[0], t: t, now: w.now}
@@ -297,7 +297,7 @@ func TestADeadSwitchIsNoSilenceOfAPeer(t *testing.T) {
 	}
 }
 
-// Two calls are enough. The five watchers come to theirs together.
+// Two calls are enough. All five watchers reach the time of their call at the same moment.
 func TestNotAllWatchersCall(t *testing.T) {
 	calls := 0
 	for seed := range uint64(10) {
@@ -311,7 +311,7 @@ func TestNotAllWatchersCall(t *testing.T) {
 	}
 }
 
-// A stall is found by twenty members. Three of them hear what a watcher found, the others its call.
+// A stall is noticed by twenty members. Three of them get a watcher's result, the others hear its call.
 func TestAWatcherAnswersThreeOfThoseWhoAsk(t *testing.T) {
 	b := newBench(t)
 	b.say(Ask, 1, 2)
@@ -330,7 +330,7 @@ func TestAWatcherAnswersThreeOfThoseWhoAsk(t *testing.T) {
 	}
 }
 
-// A node that hears nobody may be the sick one. It looks at a silent peer once, and at others.
+// A node that hears no peer may itself be the cause. It looks once at a silent peer, and then at others.
 func TestANodeThatHearsNobodyDoesNotLookAgain(t *testing.T) {
 	for _, healthy := range []bool{false, true} {
 		b := newBench(t)
@@ -347,9 +347,9 @@ func TestANodeThatHearsNobodyDoesNotLookAgain(t *testing.T) {
 	}
 }
 
-// A node that has found more than a few silent itself is in the midst of many: it asks no watchers, calls on nobody, and gives no
-// firm word to everybody. It looks where others call, and publishes by their words. What it found by being called on does not
-// count, nor what a sweep shows.
+// If a node itself has found more than a few silent peers, many are gone: it asks no watchers, does not call, and sends
+// no firm word. It looks when others call, and publishes by their words. Peers that it found because of a call or in a
+// sweep do not count.
 func TestANodeThatFindsManyItselfCallsOnNobody(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -398,7 +398,7 @@ func TestANodeThatFindsManyItselfCallsOnNobody(t *testing.T) {
 	}
 }
 
-// What was found counts for as long as it is missed: answers end it.
+// A found peer counts only as long as it is missed: its answer ends this.
 func TestFoundAndAnswered(t *testing.T) {
 	w := newWorld(t, 1, 100, 2, 0, netgossip.Any())
 	b := &bench{Core: w.cores[0], t: t, now: w.now}
@@ -430,7 +430,8 @@ func TestFoundAndAnswered(t *testing.T) {
 	}
 }
 
-// All look at a tenth of a large group that is gone at once: who does not look cannot publish. What is bounded is a mass.
+// If a tenth of a large group is gone at once, all members look at all of these peers, because a member that does not
+// look cannot publish. The bound is only for a larger loss.
 func TestATenthOfAThousandIsLookedAt(t *testing.T) {
 	w := newWorld(t, 1, 1000, 2, 0, netgossip.Any())
 	b := &bench{Core: w.cores[0], t: t, now: w.now}

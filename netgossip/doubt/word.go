@@ -5,36 +5,36 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Kind is what a word says of a peer. Each kind says of its sender at least what the kinds before it say: it misses the
+// Kind is the kind of a word about a peer. Each kind implies the kinds before it; all imply that the sender misses the
 // peer.
 type Kind uint8
 
 // The kinds.
 const (
-	Ask   Kind = iota + 1 // I miss it: look, you are one of its watchers, or were chosen in place of one
-	Miss                  // I was asked, and miss it, too
-	Call                  // several do: everybody look
-	Firm                  // my own silence has lasted for the window
+	Ask   Kind = iota + 1 // I miss the peer: look, you are one of its watchers, or were chosen instead of one
+	Miss                  // I was asked, and miss the peer, too
+	Call                  // several members miss the peer: all members look
+	Firm                  // the peer has been silent to me for the whole window
 	kinds = Firm
 )
 
 // Valid reports whether a kind exists.
 func (k Kind) Valid() bool { return k >= Ask && k <= kinds }
 
-// Word is what one member says of another.
+// Word is a message of one member about another.
 type Word struct {
 	Kind Kind
 	Peer int
 }
 
-// voice is what one member said: the latest instant of each kind, because a word does not renew one that said more.
+// voice holds one member's words: the latest instant of each kind, because a word does not renew one of a higher kind.
 type voice struct {
 	from int
 	made [kinds + 1]boottime.Instant
 }
 
-// Said takes a word that a member made at the instant made of this node's clock, or earlier. The owner has made sure
-// that the word is this member's.
+// Said handles a word that a member created at the instant made, by this node's clock, or earlier. The owner has
+// verified that the word is from this member.
 func (c *Core) Said(w Word, from int, made, now boottime.Instant) {
 	c.beat(now)
 	if !w.Kind.Valid() || w.Peer < 0 || w.Peer >= c.size || w.Peer == c.self || w.Peer == from ||
@@ -53,7 +53,7 @@ func (c *Core) Said(w Word, from int, made, now boottime.Instant) {
 		}
 	}
 	if made <= c.reached(w.Peer) || now.Sub(made) > c.lasts(w.Peer, now) {
-		return // overtaken by an answer, or sent again
+		return // an answer came after it, or it is a repetition
 	}
 	d := c.peer(w.Peer, now)
 	d.hear(from, w.Kind, made)
@@ -73,7 +73,7 @@ func (c *Core) tell(k Kind, d *peer, to roster.Set) {
 	c.fx.Words = append(c.fx.Words, Outgoing{Word: Word{k, d.index}, To: to, Copies: c.copies()})
 }
 
-// copies is how often a word is sent on each network; 1: once on one of them.
+// copies returns how often a word is sent on each network; 1: once, on one of them.
 func (c *Core) copies() int {
 	switch {
 	case c.loss.share > veryLossy:
@@ -85,7 +85,7 @@ func (c *Core) copies() int {
 	}
 }
 
-// circle is who is told of this node's own doubt: who asked, and the watchers.
+// circle returns the receivers of this node's own doubt: the members that asked, and the watchers.
 func (c *Core) circle(d *peer) roster.Set {
 	to := c.watchersOf(d.index)
 	to = to.Union(d.asked)
@@ -93,9 +93,9 @@ func (c *Core) circle(d *peer) roster.Set {
 	return to
 }
 
-// watchersOf returns the members that look at a peer when somebody misses it. They are the same for everybody, and
-// spread over the list, so that they are not all in one rack with the peer. Members that this node misses itself are
-// passed over.
+// watchersOf returns the members that look at a peer when a member misses it. All members compute the same watchers.
+// They are spread over the list, so that they are not all in one rack with the peer. Members that this node itself
+// misses are skipped.
 func (c *Core) watchersOf(p int) roster.Set {
 	var s roster.Set
 	stride := max(1, c.size/(watchers+1))

@@ -12,8 +12,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// world is a group on virtual time: cores, a network that loses packets, and nodes that crash, stand still or lie. What is true
-// it knows by itself; it shares no rule with the cores.
+// world is a group in virtual time: cores, a network that loses packets, and nodes that crash, stall or lie. It knows
+// the true state, and shares no rule with the cores.
 type world struct {
 	t      *testing.T
 	seed   uint64
@@ -25,17 +25,17 @@ type world struct {
 	size, networks int
 	loss           []float64 // by network
 	dead           []boottime.Instant
-	until          []boottime.Instant // a node stands still until then
-	held           [][]func()         // what reaches it meanwhile
-	deaf           map[[2]int]bool    // nothing gets from one to the other
+	until          []boottime.Instant // end of a node's stall
+	held           [][]func()         // packets that arrive during the stall
+	deaf           map[[2]int]bool    // no packet gets from the first node to the second
 	cores          []*Core
-	ticks          []boottime.Instant // by node, of the next tick that is planned
+	ticks          []boottime.Instant // by node, time of the next planned tick
 
 	left  map[[2]int]boottime.Instant // by observer and subject
 	words int                         // packets with words
-	said  map[Kind]int                // words, however many they go to
+	said  map[Kind]int                // words, no matter how many receivers they have
 	looks int
-	mute  func(from int, w Outgoing) bool // whether a word is never sent
+	mute  func(from int, w Outgoing) bool // reports whether a word is suppressed
 }
 
 type event struct {
@@ -92,7 +92,7 @@ func newWorld(t *testing.T, seed uint64, size, networks int, loss float64, polic
 	return w
 }
 
-// in has something happen later, and on a node when that does not stand still.
+// in schedules an event; an event on a node waits for the end of its stall.
 func (w *world) in(d time.Duration, do func()) {
 	w.serial++
 	heap.Push(&w.events, event{w.now.Add(d), w.serial, do})
@@ -110,7 +110,7 @@ func (w *world) on(i int, d time.Duration, do func()) {
 	})
 }
 
-// stall has a node stand still: its timers and all that reaches it wait, the timers first.
+// stall lets a node stall: its timers and all arriving packets wait; afterwards the timers come first.
 func (w *world) stall(i int, d time.Duration) {
 	w.until[i] = w.now.Add(d)
 	w.in(d, func() {
@@ -133,7 +133,7 @@ func (w *world) run(d time.Duration) {
 	w.now = end
 }
 
-// do lets a core act and does what it wants.
+// do lets a core act and carries out its effects.
 func (w *world) do(i int, act func(*Core)) {
 	c := w.cores[i]
 	act(c)
@@ -189,7 +189,7 @@ func (w *world) passes(k, from, to int) bool {
 	return !w.deaf[[2]int{from, to}] && w.rand.Float64() >= w.loss[k]
 }
 
-// probe sends a probe and has it answered, if all goes well.
+// probe sends a probe, which is answered if no packet is lost.
 func (w *world) probe(k, i, p int, answered func()) {
 	sent := w.now
 	w.do(i, func(c *Core) { c.Probed(k, p, w.now) })
@@ -209,7 +209,8 @@ func (w *world) probe(k, i, p int, answered func()) {
 	})
 }
 
-// samples probes a random peer on the networks in turns, as package probing does: four times, and says so when the first is late.
+// samples probes a random peer on the networks in turns, like package probing: four times, and it reports when the
+// first probe is late.
 func (w *world) samples(i, n int) {
 	if w.now >= w.dead[i] {
 		return
@@ -238,7 +239,7 @@ func (w *world) samples(i, n int) {
 	}
 }
 
-// known is how long it took until all survivors had the peer LEFT; false: not all have.
+// known returns how long it took until the peer was LEFT on all survivors; false: not on all.
 func (w *world) known(p int) (longest time.Duration, all bool) {
 	for i := range w.size {
 		if w.dead[i] != never {
@@ -253,7 +254,7 @@ func (w *world) known(p int) (longest time.Duration, all bool) {
 	return longest, true
 }
 
-// falsely lists who is LEFT somewhere and lives.
+// falsely lists peers that are LEFT on some node but alive.
 func (w *world) falsely() (all []string) {
 	for k := range w.left {
 		if w.dead[k[1]] == never && w.dead[k[0]] == never {

@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// Query says how the local address of a SystemNetwork is found: exactly one of
-// Interface, CIDR and Address is set.
+// Query defines how the local address of a SystemNetwork is found: exactly one of Interface, CIDR and Address is set.
 type Query struct {
 	Network   string // name of the SystemNetwork, for errors
 	Interface string
 	CIDR      netip.Prefix
 	Address   netip.Addr
-	// Listed is the address that the list of members has for this node on the network: if several addresses fit, this
-	// one is meant. Not valid: nothing is known.
+	// Listed is this node's address on the network in the list of members: if several addresses fit, this one is
+	// chosen. Not valid: not known.
 	Listed netip.Addr
 }
 
@@ -24,24 +23,24 @@ type Query struct {
 type Local struct {
 	Network   string
 	Address   netip.Addr
-	Interface string // that has the address now
-	// Index is the kernel's number of Interface. An interface that was removed and made
-	// again has the same name and another index.
+	Interface string // the interface that has the address now
+	// Index is the kernel's number of Interface. An interface that was removed and created again has the same name but
+	// another index.
 	Index int
-	// Internal says that packets of other nodes never come in by Interface: it is the loopback or a dummy, and packets
-	// to its addresses come in another way.
+	// Internal says that packets of other nodes never arrive through Interface: it is the loopback or a dummy
+	// interface, and packets to its addresses arrive through another one.
 	Internal bool
 	// Pinned says that the address counts only on Interface, because the network was
 	// asked for by its name.
 	Pinned bool
 
-	query Query // that found it; tells Watch what another address would be
+	query Query // the query that found it; Watch uses it to find a new address
 }
 
 // Find resolves a query. If several addresses fit, the result is the listed one: a virtual address of kube-vip or
-// keepalived lies inside the same prefix, and a router gives a card any number of IPv6 addresses. If the listed one is
-// not there, an interface yields its first primary IPv4 address, else its first global IPv6 address, and a prefix its
-// only address.
+// keepalived may be inside the same prefix, and a router may assign many IPv6 addresses to an interface. If the listed
+// address does not exist, an interface yields its first primary IPv4 address, otherwise its first global IPv6 address,
+// and a prefix yields its only address.
 func Find(q Query) (Local, error) {
 	s, err := readKernel()
 	if err != nil {
@@ -55,7 +54,8 @@ func Find(q Query) (Local, error) {
 	return l, nil
 }
 
-// Up reports whether a network works on this node now: an interface with its address can send. It judges as Watch does.
+// Up reports whether a network works on this node now: an interface with its address can send. It applies the same
+// rules as Watch.
 func Up(l Local) (bool, error) {
 	s, err := readKernel()
 	if err != nil {
@@ -64,7 +64,7 @@ func Up(l Local) (bool, error) {
 	return s.carrier(l) != 0, nil
 }
 
-// snapshot is what the kernel has at one moment.
+// snapshot holds the kernel's links and addresses at one moment.
 type snapshot struct {
 	links     map[int]link // by index
 	addresses []address    // in the kernel's order
@@ -80,9 +80,9 @@ type link struct {
 type address struct {
 	ip        netip.Addr
 	link      int
-	tentative bool // not usable yet, or never if it is a duplicate
+	tentative bool // not usable yet, or never usable if it is a duplicate
 	secondary bool // IPv4: not the first of its subnet; IPv6: temporary or deprecated
-	single    bool // its prefix is as long as the address: a virtual one, unless there is no other
+	single    bool // its prefix is as long as the address: a virtual address, unless it is the only one
 }
 
 var loopbackNet = netip.MustParsePrefix("127.0.0.0/8")
@@ -168,8 +168,8 @@ func (s *snapshot) byCIDR(p netip.Prefix, listed netip.Addr) (Local, error) {
 	}
 }
 
-// plain is the only address of several that is neither secondary nor a virtual one. It is used where no list says which
-// address is meant: at the first start of a node that has to announce its addresses itself.
+// plain returns the only address among several that is neither secondary nor virtual. It is used if no list defines the
+// address: at the first start of a node that has to announce its addresses itself.
 func plain(as []address) (own address, ok bool) {
 	for _, a := range as {
 		switch {
@@ -209,7 +209,7 @@ func (s *snapshot) carrier(l Local) int {
 	best := 0
 	for _, a := range s.addresses {
 		if s.holds(a, l) && s.links[a.link].up && (best == 0 || a.link == l.Index) {
-			best = a.link // where it was before, if that works as well
+			best = a.link // the interface that had it before, if that also works
 		}
 	}
 	if best == 0 && !l.Pinned && loopbackNet.Contains(l.Address) && s.links[s.loopback()].up {
@@ -218,7 +218,7 @@ func (s *snapshot) carrier(l Local) int {
 	return best
 }
 
-// holds reports whether an entry is the address of a network, where it counts.
+// holds reports whether an entry is the address of a network, on an interface where it counts.
 func (s *snapshot) holds(a address, l Local) bool {
 	return a.ip == l.Address && !a.tentative && (!l.Pinned || s.links[a.link].name == l.Interface)
 }
@@ -239,8 +239,8 @@ func (s *snapshot) holder(ip netip.Addr) (address, bool) {
 	return found, ok
 }
 
-// gone says why a network does not come back with the carrier of its interface; nil: its address is there. The members'
-// lists of all nodes have the old address, so a new one cannot be used.
+// gone returns why a network would not work even if its interface had carrier; nil: its address is there. The lists of
+// members on all nodes have the old address, so a new one cannot be used.
 func (s *snapshot) gone(l Local) error {
 	for _, a := range s.addresses {
 		if s.holds(a, l) {
@@ -276,7 +276,7 @@ func (s *snapshot) loopback() int {
 	return 0
 }
 
-// maxListed bounds the addresses in an error: a node of a cluster may have thousands.
+// maxListed bounds the addresses in an error: a cluster node may have thousands.
 const maxListed = 16
 
 func (s *snapshot) listAddresses() string { return s.list(s.addresses) }

@@ -9,7 +9,7 @@ import (
 
 func ip(s string) netip.Addr { return netip.MustParseAddr(s) }
 
-// host is a node with two cards, one of them without a usable address.
+// host is a node with two interfaces, one of them without a usable address.
 func host() *snapshot {
 	return &snapshot{
 		links: map[int]link{
@@ -61,7 +61,7 @@ func TestFind(t *testing.T) {
 		{Query{CIDR: netip.MustParsePrefix("10.2.0.0/16")}, "10.2.0.1 dummy0 6 internal"},
 		{Query{Address: ip("fe80::1")}, "fe80::1 eth1 3"},
 
-		// The list of members says which of several is meant.
+		// The list of members selects one of several addresses.
 		{Query{Interface: "eth0", Listed: ip("10.0.0.9")}, "10.0.0.9 eth0 2 pinned"},
 		{Query{Interface: "eth0", Listed: ip("fd00::1")}, "fd00::1 eth0 2 pinned"},
 		{Query{Interface: "eth0", Listed: ip("10.0.0.7")}, "10.0.0.1 eth0 2 pinned"},
@@ -166,7 +166,7 @@ func TestCarrier(t *testing.T) {
 	}
 }
 
-// On the real kernel, with what every machine has.
+// On the real kernel, with an interface that every machine has.
 func TestFindLoopback(t *testing.T) {
 	for _, q := range []Query{
 		{Network: "mgmt", Interface: "lo"},

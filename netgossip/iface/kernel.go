@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dumpAttempts bounds the repetition of a dump that a change interrupted.
+// dumpAttempts bounds the attempts at a dump that is interrupted by changes.
 const dumpAttempts = 5
 
 // readKernel takes a snapshot of the calling thread's network namespace.
@@ -69,15 +69,15 @@ func dump[T any](list func() ([]T, error)) ([]T, error) {
 	}
 }
 
-// event names what a netlink message was about; either part may be unset.
+// event names the link and the address that a netlink message is about; either may be unset.
 type event struct {
 	index int
 	name  string
 	ip    netip.Addr
 }
 
-// subscribeKernel delivers events until stop is closed or the kernel ends the
-// subscription, which it does when the reader was too slow. Then the channel is closed.
+// subscribeKernel delivers events until stop is closed or the kernel ends the subscription, which it does if the reader
+// was too slow. Then the channel is closed.
 func subscribeKernel(stop <-chan struct{}, log *slog.Logger) (<-chan event, error) {
 	links := make(chan netlink.LinkUpdate, 16)
 	addrs := make(chan netlink.AddrUpdate, 16)
@@ -97,7 +97,7 @@ func subscribeKernel(stop <-chan struct{}, log *slog.Logger) (<-chan event, erro
 		defer close(out)
 		defer drain(addrs)
 		defer drain(links)
-		defer close(done) // first of the four: it makes the receivers close their channels
+		defer close(done) // runs first of the four: it makes the receivers close their channels
 		for {
 			var e event
 			select {

@@ -36,8 +36,8 @@ func TestWatchLoopback(t *testing.T) {
 	}
 }
 
-// inNamespace runs f on a thread of its own in a new network namespace. The thread is
-// thrown away afterwards: it is never unlocked.
+// inNamespace runs f on a separate thread in a new network namespace. The thread is discarded afterwards: it is never
+// unlocked.
 func inNamespace(t *testing.T, f func() error) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -64,7 +64,7 @@ func inNamespace(t *testing.T, f func() error) {
 
 var errSkip = errors.New("the kernel does not let us")
 
-// cable makes a pair of connected interfaces, a with 10.7.0.1.
+// cable creates a pair of connected interfaces, a with 10.7.0.1.
 func cable() (a, b netlink.Link, err error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = "a"
@@ -84,8 +84,8 @@ func cable() (a, b netlink.Link, err error) {
 	return a, b, errors.Join(netlink.AddrAdd(a, addr), netlink.LinkSetUp(a), netlink.LinkSetUp(b))
 }
 
-// The library's receivers block on their channels; ending a subscription must free them
-// even when nobody has read for a while. TestMain sees what is left.
+// The library's receivers block on their channels; the end of a subscription must free them even if nothing has been
+// read for a while. TestMain checks for leaks.
 func TestSubscriptionEndsUnread(t *testing.T) {
 	inNamespace(t, func() error {
 		a, _, err := cable()
@@ -114,7 +114,7 @@ func TestSubscriptionEndsUnread(t *testing.T) {
 	})
 }
 
-// awaitCarrier waits until a link that was set up is: the kernel makes it so a little later.
+// awaitCarrier waits until a link that was set up has carrier, which takes the kernel a moment.
 func awaitCarrier(index int) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -141,7 +141,7 @@ func watchHere(t *testing.T, l Local) (reports chan Change, stop func(), err err
 	go func() {
 		defer close(ended)
 		defer ns.Close()
-		runtime.LockOSThread() // thrown away, too
+		runtime.LockOSThread() // discarded, too
 		if err := netns.Set(ns); err != nil {
 			t.Error(err)
 			return
@@ -198,10 +198,10 @@ func TestWatchRealInterfaces(t *testing.T) {
 				return fmt.Errorf("%s: %w", step.name, err)
 			}
 			var r Change
-			for first := true; first || step.up && !r.Up; first = false { // down for another reason: address or carrier are not there yet
+			for first := true; first || step.up && !r.Up; first = false { // down for another reason: address or carrier is missing for a moment
 				select {
 				case r = <-reports:
-				case <-time.After(8 * time.Second): // less than pollInterval: netlink must tell
+				case <-time.After(8 * time.Second): // less than pollInterval: netlink must report it
 					return fmt.Errorf("%s: not reported", step.name)
 				}
 			}

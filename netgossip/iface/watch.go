@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// pollInterval is the time between two snapshots that nothing asked for.
+	// pollInterval is the time between two snapshots without an event.
 	pollInterval = 10 * time.Second
 	// retryInterval is the pause before a failed subscription or snapshot is repeated.
 	retryInterval = 500 * time.Millisecond
 )
 
-// WatchConfig says what to watch and whom to notify.
+// WatchConfig defines the networks to watch and the callback.
 type WatchConfig struct {
 	Networks []Local // as Find returned them; the position is the network's index
 	Clock    boottime.Clock
 	Logger   *slog.Logger
-	// Changed is called when this node's side of a network is lost, when it is back, when it goes on working by another
+	// Changed is called when this node's side of a network is lost, when it is back, when it changes to another
 	// interface (including a new one of the same name), and when the reason of a loss changes. At the start every
 	// network counts as working.
 	Changed func(Change)
@@ -30,8 +30,8 @@ type WatchConfig struct {
 type Change struct {
 	Network int // its position in WatchConfig.Networks
 	Up      bool
-	Gone    error // why the network does not come back with the carrier: interface or address are gone; nil: they are there
-	// Local is this node's side of the network: the present one if it is up, the one before the loss if not.
+	Gone    error // why the network would not work even with carrier: its interface or address is gone; nil: both exist
+	// Local is this node's side of the network: the present one if it is up, otherwise the one before the loss.
 	Local Local
 	At    boottime.Instant // not later than the moment at which the kernel was asked
 }
@@ -42,18 +42,18 @@ func Watch(ctx context.Context, c WatchConfig) error {
 	return w.run(ctx)
 }
 
-// watcher is a Watch in progress; read and subscribe are the kernel.
+// watcher is a Watch in progress; read and subscribe access the kernel.
 type watcher struct {
 	WatchConfig
 	read      func() (*snapshot, error)
 	subscribe func(stop <-chan struct{}, log *slog.Logger) (<-chan event, error)
 
 	states  []state
-	indexes map[int]bool // of the interfaces that matter, as of the last look
-	trouble string       // that was last logged, so that each is logged once
+	indexes map[int]bool // indexes of the interfaces that matter, as of the last snapshot
+	trouble string       // the error that was last logged, so that each is logged once
 }
 
-// state is what was last seen of a network.
+// state is the last known state of a network.
 type state struct {
 	Local
 	down bool
@@ -75,8 +75,8 @@ func (w *watcher) run(ctx context.Context) error {
 	}
 }
 
-// session lasts as long as one subscription. It looks right after subscribing: what
-// happened before is in the snapshot, what happens later is an event.
+// session lasts as long as one subscription. It takes a snapshot right after subscribing: earlier changes are in the
+// snapshot, later changes cause events.
 func (w *watcher) session(ctx context.Context) {
 	stop := make(chan struct{})
 	events, err := w.subscribe(stop, w.Logger)
@@ -120,7 +120,7 @@ func (w *watcher) wait(ctx context.Context, events <-chan event, most time.Durat
 	}
 }
 
-// concerns sorts out the interfaces of pods, which come and go all the time.
+// concerns filters out the interfaces of pods, which change all the time.
 func (w *watcher) concerns(e event) bool {
 	if w.indexes[e.index] {
 		return true

@@ -72,7 +72,7 @@ func (k *fakeKernel) subscribe(stop <-chan struct{}, _ *slog.Logger) (<-chan eve
 	return out, nil
 }
 
-// set changes a link, and tells unless the message is to be lost.
+// set changes a link, and sends a message unless it should be lost.
 func (k *fakeKernel) set(index int, up, tell bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -185,12 +185,12 @@ func TestWatchFollowsAddresses(t *testing.T) {
 		w.expect(t, "1 false 0s: its address 10.1.0.1 is gone")
 		w.replace(append(others, address{ip: ip("10.1.0.1"), link: 3}), ip("10.1.0.1"))
 		w.expect(t, "1 false 0s: its address 10.1.0.1 is gone", "1 true 0s eth1 3")
-		w.set(3, false, true) // it lives on eth1 now
+		w.set(3, false, true) // the address is on eth1 now
 		w.expect(t, "1 false 0s: its address 10.1.0.1 is gone", "1 true 0s eth1 3", "1 false 0s")
 	})
 }
 
-// replace sets the addresses and tells of one of them.
+// replace sets the addresses and sends a message about one of them.
 func (w *watchTest) replace(as []address, told netip.Addr) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -198,8 +198,7 @@ func (w *watchTest) replace(as []address, told netip.Addr) {
 	w.events <- event{index: 99, ip: told}
 }
 
-// A new device under an old name is reported, even if the time without it was too short
-// to be seen.
+// A new device with an old name is reported, even if it was missing for too short a time to be noticed.
 func TestWatchReportsAnotherDevice(t *testing.T) {
 	watch(t, &fakeKernel{}, func(w *watchTest) {
 		w.mu.Lock()
@@ -220,7 +219,7 @@ func TestWatchReportsAnotherDevice(t *testing.T) {
 	})
 }
 
-// The network is down, and it is told once why it stays so.
+// The network is down, and the lasting reason is reported once.
 func TestWatchTellsAnotherAddress(t *testing.T) {
 	watch(t, &fakeKernel{}, func(w *watchTest) {
 		old := host().addresses
@@ -237,7 +236,7 @@ func TestWatchTellsAnotherAddress(t *testing.T) {
 		w.expect(t, want...)
 		w.mu.Lock()
 		w.state.addresses = changed("10.0.0.1", "10.0.0.7")
-		w.events <- event{index: 2, ip: ip("10.0.0.7")} // nobody's address, but on eth0
+		w.events <- event{index: 2, ip: ip("10.0.0.7")} // an address of no network, but on eth0
 		w.mu.Unlock()
 		want = append(want, "0 false 0s: its address has changed from 10.0.0.1 to 10.0.0.7 (eth0)"+advice)
 		w.expect(t, want...)
@@ -250,7 +249,7 @@ func TestWatchTellsAnotherAddress(t *testing.T) {
 	})
 }
 
-// An interface that is renamed or gone is told from one without carrier.
+// An interface that is renamed or gone is distinguished from one without carrier.
 func TestWatchTellsThatAnInterfaceIsGone(t *testing.T) {
 	watch(t, &fakeKernel{}, func(w *watchTest) {
 		w.mu.Lock()
@@ -302,7 +301,7 @@ func TestWatchLooksAfterResubscribing(t *testing.T) {
 	watch(t, &fakeKernel{}, func(w *watchTest) {
 		close(w.end)
 		synctest.Wait()
-		w.set(2, false, false) // while nobody listens
+		w.set(2, false, false) // while there is no subscription
 		time.Sleep(retryInterval)
 		w.expect(t, fmt.Sprintf("0 false %v", retryInterval))
 		w.set(2, true, true)

@@ -1,5 +1,4 @@
-// Package keyfile reads the gossip keys, for callers that use them and for callers that only check whether they can
-// be used.
+// Package keyfile reads the gossip keys, for callers that use them and for callers that only validate them.
 package keyfile
 
 import (
@@ -12,7 +11,7 @@ import (
 	"syscall"
 )
 
-// most bounds, in bytes, what is read of a key file: its path may be that of any file, by mistake.
+// most bounds the bytes that are read from a key file: its path may point to another file by mistake.
 const most = 64 << 10
 
 // Read reads a key file: one base64 AES key of 16, 24 or 32 bytes a line, blank lines and # comments allowed. It returns
@@ -43,7 +42,7 @@ func Read(path string) (keys [][]byte, mode fs.FileMode, err error) {
 	return keys, mode, nil
 }
 
-// Open reports whether a file of this mode can be read or written by others than its owner.
+// Open reports whether a file with this mode can be read or written by users other than its owner.
 func Open(mode fs.FileMode) bool { return mode&0o077 != 0 }
 
 // parse returns at least one key or an error.
@@ -64,7 +63,7 @@ func parse(text []byte) ([][]byte, error) {
 		case 16, 24, 32:
 			keys = append(keys, key)
 		default:
-			return nil, fmt.Errorf("line %d: key of %d bytes, 16, 24 or 32 are possible (make one with: head -c 32 /dev/urandom | base64)", number, len(key))
+			return nil, fmt.Errorf("line %d: key has %d bytes, but must have 16, 24 or 32 (make one with: head -c 32 /dev/urandom | base64)", number, len(key))
 		}
 	}
 	if len(keys) == 0 {

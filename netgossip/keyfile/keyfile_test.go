@@ -22,7 +22,7 @@ func TestReadErrors(t *testing.T) {
 		"comments":    {"# nothing\n\n", "no key in it"},
 		"not base64":  {"# x\n" + secret + "\n" + secret[:20] + "!" + secret[20:], "line 3: not base64"},
 		"cut short":   {"\n" + secret[:43], "line 2: not base64"},
-		"wrong size":  {key(31, 1), "line 1: key of 31 bytes, 16, 24 or 32"},
+		"wrong size":  {key(31, 1), "line 1: key has 31 bytes, but must have 16, 24 or 32"},
 		"two in line": {secret + " " + secret, "line 1: not base64"},
 		"huge":        {strings.Repeat("#\n", most), "larger than"},
 	} {

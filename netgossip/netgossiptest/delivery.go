@@ -19,9 +19,9 @@ func (d *delivery) before(o *delivery) bool {
 	return d.at < o.at || d.at == o.at && d.seq < o.seq
 }
 
-// schedule delivers now, or puts a delivery off. Each instant that has deliveries gets a timer of its own: one timer
-// that is reset to earlier and earlier times would cost the runtime a walk over all timers of a bubble each time, and
-// there are tens of thousands. It is called with mu held, as is deliver.
+// schedule delivers now, or plans a delivery for later. Each instant that has deliveries gets a separate timer: if one
+// timer were reset to an earlier time, the runtime would walk over all timers of a bubble each time, and there are tens
+// of thousands. schedule and deliver are called with mu held.
 func (n *Network) schedule(after time.Duration, d delivery) {
 	if after <= 0 {
 		n.deliver(&d)
@@ -51,7 +51,7 @@ func (n *Network) deliverDue() {
 	}
 }
 
-// deliver hands over to the endpoint that is there now, so that nothing arrives at one that is shut.
+// deliver hands over to the endpoint that exists now, so that nothing arrives at a closed endpoint.
 func (n *Network) deliver(d *delivery) {
 	e := n.endpoints[d.to]
 	if e == nil || !n.conditions.Receives(d.to.Addr()) {

@@ -24,7 +24,7 @@ type endpoint struct {
 
 var _ memberlist.NodeAwareTransport = (*endpoint)(nil)
 
-// FinalAdvertiseAddr returns the endpoint's own address, whatever is asked for.
+// FinalAdvertiseAddr returns the endpoint's own address and ignores its arguments.
 func (e *endpoint) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
 	return e.at.Addr().AsSlice(), int(e.at.Port()), nil
 }
@@ -44,7 +44,7 @@ func (e *endpoint) WriteTo(b []byte, addr string) (time.Time, error) {
 	return time.Now(), nil
 }
 
-// WriteToAddress sends to the address; the name is of no interest.
+// WriteToAddress sends to the address; the name is not used.
 func (e *endpoint) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
 	return e.WriteTo(b, a.Addr)
 }

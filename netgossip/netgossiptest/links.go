@@ -17,7 +17,7 @@ type Link struct {
 
 type direction struct{ from, to netip.Addr }
 
-// links are the conditions of a Network that knows no others: one Link for each direction.
+// links holds the conditions of a Network without other Conditions: one Link for each direction.
 type links struct {
 	rand *rand.Rand
 	base Link
@@ -77,7 +77,7 @@ func (l *links) Write(netip.Addr, netip.Addr, int) time.Duration { return 0 }
 // Passes implements Conditions.
 func (l *links) Passes(from, to netip.Addr) bool { return !l.of(direction{from, to}).Cut }
 
-// SetAll replaces the state of all links that have none of their own.
+// SetAll replaces the state of all links that were not set by SetLink or a cut.
 func (n *Network) SetAll(l Link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -25,34 +25,34 @@ type Listen = func(netip.AddrPort) (memberlist.NodeAwareTransport, error)
 // Traffic counts what an endpoint sent, without the headers of IP and UDP.
 type Traffic struct{ Packets, Bytes uint64 }
 
-// ErrNoAnswer says that a SYN, or what came back for it, was lost: the SYN is sent again.
+// ErrNoAnswer says that a SYN, or the reply to it, was lost: the SYN is sent again.
 var ErrNoAnswer = errors.New("no answer")
 
-// Conditions decide what happens to packets on a Network, instead of its links. They are called with the
-// Network's lock held, and must not block nor call it.
+// Conditions decide what happens to packets on a Network, instead of its links. They are called with the Network's lock
+// held, and must neither block nor call the Network.
 type Conditions interface {
 	// Packet appends, for each copy of a packet that arrives, how long it takes; none: the packet is lost.
 	Packet(arrivals []time.Duration, from, to netip.Addr, b []byte) []time.Duration
 	// Receives reports whether there is still a receiver for packets under way.
 	Receives(at netip.Addr) bool
-	// Dial returns how long the handshake of a stream takes, and after how long the other side has it. listening
-	// says whether anybody is there.
+	// Dial returns how long the handshake of a stream takes, and after how long the other side has the stream.
+	// listening says whether the other side listens.
 	Dial(from, to netip.Addr, listening bool) (handshake, accepted time.Duration, err error)
-	// Write returns how long a write of n bytes on a stream is held up.
+	// Write returns how long a write of n bytes on a stream is delayed.
 	Write(from, to netip.Addr, n int) time.Duration
 	// Passes reports whether anything at all gets through in one direction: a stream needs both.
 	Passes(from, to netip.Addr) bool
 }
 
-// Network is one network in memory. Addresses are never shared between networks: make
-// one for each SystemNetwork.
+// Network is one network in memory. Addresses are never shared between networks: create one Network for each
+// SystemNetwork.
 type Network struct {
 	conditions Conditions
 	grain      time.Duration // of deliveries
 	epoch      time.Time
 
 	mu        sync.Mutex
-	links     *links // the conditions, unless others were given
+	links     *links // the conditions, unless other Conditions were given
 	endpoints map[netip.AddrPort]*endpoint
 	streams   map[*stream]struct{}
 	queue     deliveries
@@ -72,8 +72,8 @@ func NewNetwork(seed uint64) *Network {
 	return n
 }
 
-// NewNetworkUnder returns a network under conditions that are not those of its links. Deliveries are put off to a
-// multiple of grain: with thousands of nodes this makes one wakeup out of thousands.
+// NewNetworkUnder returns a network under conditions that are not those of its links. Deliveries are delayed to a
+// multiple of grain: with thousands of nodes this merges thousands of wakeups into one.
 func NewNetworkUnder(c Conditions, grain time.Duration) *Network {
 	return &Network{
 		conditions: c, grain: grain, epoch: time.Now(),
@@ -81,7 +81,7 @@ func NewNetworkUnder(c Conditions, grain time.Duration) *Network {
 	}
 }
 
-// Listen opens an endpoint; it has the shape that [Listen] names.
+// Listen opens an endpoint; it is a [Listen] function.
 func (n *Network) Listen(at netip.AddrPort) (memberlist.NodeAwareTransport, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -100,7 +100,7 @@ func (n *Network) Listen(at netip.AddrPort) (memberlist.NodeAwareTransport, erro
 	return e, nil
 }
 
-// Sent returns what the endpoint at the address sent since it was opened.
+// Sent returns the traffic that the endpoint at the address has sent since it was opened.
 func (n *Network) Sent(at netip.AddrPort) Traffic {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -124,7 +124,7 @@ func (n *Network) Lost() uint64 {
 	return n.lost
 }
 
-// Recheck breaks the streams that cannot go on because conditions have changed. Real ones would notice by their
+// Recheck breaks the streams that cannot go on because conditions have changed. Real streams would notice at their
 // deadlines, which only takes longer.
 func (n *Network) Recheck() {
 	n.mu.Lock()
@@ -161,8 +161,8 @@ func (n *Network) send(e *endpoint, to netip.AddrPort, b []byte) {
 	}
 }
 
-// connect makes one attempt at a stream. wait is how long the handshake takes, or how
-// long until the next attempt if no stream came of it.
+// connect makes one attempt at a stream. wait is how long the handshake takes, or how long to wait before the next
+// attempt if there is no stream.
 func (n *Network) connect(e *endpoint, to netip.AddrPort, retry time.Duration) (s *stream, wait time.Duration, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

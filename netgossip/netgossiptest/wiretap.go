@@ -14,28 +14,28 @@ import (
 // Frame is something recorded on the wire: a packet, or everything that one end of a stream has sent.
 type Frame struct {
 	From, To netip.AddrPort
-	Stream   bool // Data is of a stream,
-	Dialed   bool // and From opened it
+	Stream   bool // Data was sent on a stream
+	Dialed   bool // From opened the stream
 	Data     []byte
 }
 
-// Tap has f called with every packet when it is sent, also one that gets lost, and with what each end of a stream has
-// sent when that end is closed. f must neither block nor call the network; nil ends it.
+// Tap calls f with every packet when it is sent, even if it is lost, and, when an end of a stream is closed, with
+// everything that this end has sent. f must neither block nor call the network; nil ends the tap.
 func (n *Network) Tap(f func(Frame)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.tap = f
 }
 
-// Inject delivers a packet as if it came from an address, whatever the links are like: somebody on
-// the receiver's wire does that.
+// Inject delivers a packet as if it came from an address, regardless of the links: an attacker on the receiver's wire
+// can do that.
 func (n *Network) Inject(from, to netip.AddrPort, b []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.deliver(&delivery{to: to, packet: &memberlist.Packet{Buf: slices.Clone(b), From: net.UDPAddrFromAddrPort(from)}})
 }
 
-// InjectStream opens a stream as if it came from an address, whatever the links are like.
+// InjectStream opens a stream as if it came from an address, regardless of the links.
 func (n *Network) InjectStream(from, to netip.AddrPort) (net.Conn, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -56,7 +56,7 @@ func (n *Network) InjectStream(from, to netip.AddrPort) (net.Conn, error) {
 	}
 }
 
-// Write sends when the conditions let it, and keeps for a Tap what it sent.
+// Write sends when the conditions allow it, and records the sent bytes for a Tap.
 func (s *stream) Write(b []byte) (int, error) {
 	s.network.mu.Lock()
 	wait := s.network.conditions.Write(s.local.Addr(), s.remote.Addr(), len(b))

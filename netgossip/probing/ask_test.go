@@ -8,7 +8,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// wanted plays d and returns how often each peer was asked for its statement, and when the last was.
+// wanted runs the schedule for d and returns how often each peer was asked for its statement, and when the last one was
+// asked.
 func (r *rig) wanted(d time.Duration) (asked map[int]int, took time.Duration) {
 	asked = map[int]int{}
 	began, last := r.now, r.now
@@ -25,7 +26,7 @@ func (r *rig) wanted(d time.Duration) (asked map[int]int, took time.Duration) {
 	return asked, last.Sub(began)
 }
 
-// Guard: who lacks statements gets them from each peer once, at the rate of a sweep. Who is lost is not asked.
+// Guard: each peer whose statement is wanted is asked once, at the rate of a sweep. Lost peers are not asked.
 func TestEachWantedPeerIsAskedOnce(t *testing.T) {
 	for _, n := range []int{40, 500, 1000} {
 		r := newRig(t, n)
@@ -44,7 +45,8 @@ func TestEachWantedPeerIsAskedOnce(t *testing.T) {
 			if p == lost || p == r.all[4] {
 				want = 0
 			}
-			// A sample that is open when it is wanted is asked again; one whose turn comes later is not told apart.
+			// A sample that is open when its statement is wanted is asked again; a peer that becomes a sample later
+			// cannot be distinguished.
 			if got := asked[p.Index]; got > want || got < want && want == 1 && p.proven < r.now.Add(-3*time.Second) {
 				t.Errorf("N=%d: peer %d was asked %d times, want %d", n, p.Index, got, want)
 			}
@@ -58,7 +60,7 @@ func TestEachWantedPeerIsAskedOnce(t *testing.T) {
 	}
 }
 
-// Guard: what is wanted later takes the place of what was wanted before: who has its proof asks nobody any more.
+// Guard: a later request replaces the earlier one: a node that has its proof asks no peer any more.
 func TestNobodyIsAskedAnyMore(t *testing.T) {
 	r := newRig(t, 1000)
 	r.run(time.Second)
@@ -70,13 +72,13 @@ func TestNobodyIsAskedAnyMore(t *testing.T) {
 	}
 }
 
-// Guard: where each of many is probed, most probes are brief. Those whose statement is wanted are not.
+// Guard: if each of many peers is probed, most probes are brief, but not those to peers whose statement is wanted.
 func TestWantedStatementIsAskedFor(t *testing.T) {
 	r := newRig(t, 300)
 	r.SetDemand(netgossip.Demand{Others: 300, Share: 2, Any: true}, r.now)
 	r.run(10 * time.Second)
 	for _, p := range r.all {
-		p.told = r.now // by another network, so that it is not this one's turn
+		p.told = r.now // by another network, so it is not this network's turn
 	}
 	p := r.all[7]
 	r.Ask(func(peer int) bool { return peer == p.Index }, r.now)
@@ -89,8 +91,8 @@ func TestWantedStatementIsAskedFor(t *testing.T) {
 	}
 }
 
-// Guard: a sweep swallows no question. Its own probes are brief; the statement that is wanted of a peer meanwhile is asked for by
-// one of them, or after the answer.
+// Guard: a sweep does not lose requests. Its probes are brief; if a peer's statement is wanted during the sweep, one of
+// these probes asks for it, or a probe after the answer.
 func TestSweepSwallowsNoQuestion(t *testing.T) {
 	for _, n := range []int{40, 500} {
 		for _, before := range []time.Duration{0, 100 * time.Millisecond, 800 * time.Millisecond} {

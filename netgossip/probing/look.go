@@ -6,13 +6,13 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Look has a peer asked now, whatever the schedule has planned. If peers are sampled, the vouch does not advance until
-// the peer has answered, or is set aside. That happens later than with a sample: after lookTimeouts, or when a sweep
-// begins. A look is not random, so it is not a reason for a sweep. If packets are lost, the peer is probed seven times
-// by then.
+// Look requests a probe of a peer now, regardless of the schedule's plan. If peers are sampled, the vouch does not
+// advance until the peer has answered or has been set aside. A peer that is looked at is set aside later than a sample:
+// after lookTimeouts, or when a sweep begins. By then it has been probed seven times, in case packets are lost. A look
+// is not random, so it is not a reason for a sweep.
 //
-// Invariant: looks take nobody out of the samples. When the random order reaches a peer that is looked at, the peer
-// becomes a sample: looks do not change what starts a sweep.
+// Invariant: looks do not take peers out of the samples. When the random order reaches a peer that is looked at, the
+// peer becomes a sample. So looks do not change the conditions for a sweep.
 func (s *Schedule) Look(p *Peer, now boottime.Instant) {
 	x := &s.samples
 	if x.on && p.asked == 0 && p.sampled == 0 && !s.Sweeping(p) && s.vouchable(p) {
@@ -25,14 +25,14 @@ func (s *Schedule) Look(p *Peer, now boottime.Instant) {
 	}
 }
 
-// looked reports whether the vouch waits for the peer because of a look alone.
+// looked reports whether the vouch waits for the peer only because of a look.
 func (p *Peer) looked() bool { return p.sampled != 0 && p.drawn == 0 }
 
 // forgotten ends the sample or the look.
 func (p *Peer) forgotten() { p.sampled, p.drawn, p.overdue = 0, 0, false }
 
-// missedBy is when the peer counts as having missed its probe, as a sample or because of a look. A peer that became a
-// sample late gets no more time: it was asked more often than a sample is.
+// missedBy returns when the peer counts as having missed its probe, as a sample or because of a look. A peer that
+// became a sample late gets no extra time: it was probed more often than a sample.
 func (p *Peer) missedBy(timeout time.Duration) boottime.Instant {
 	by := p.sampled.Add(lookTimeouts * timeout)
 	if !p.looked() {
@@ -41,7 +41,7 @@ func (p *Peer) missedBy(timeout time.Duration) boottime.Instant {
 	return by
 }
 
-// repeated notes that a peer is probed. If each peer is probed, a peer that is asked again was late.
+// repeated records that a peer is probed. If each peer is probed, a peer that is probed again was late.
 func (s *Schedule) repeated(p *Peer, now boottime.Instant) {
 	if !s.sampling() && !p.lost && !s.Sweeping(p) && p.owed != p.asked && now.Sub(p.asked) >= s.params.EvidenceTimeout*3/4 {
 		p.owed = p.asked
@@ -49,7 +49,7 @@ func (s *Schedule) repeated(p *Peer, now boottime.Instant) {
 	}
 }
 
-// closeDirect notes that a peer answers. If each peer is probed, the answer counts for Closed like a sample, provided
+// closeDirect records that a peer answers. If each peer is probed, the answer counts for Closed like a sample, provided
 // that the peer was there before.
 func (s *Schedule) closeDirect(p *Peer) {
 	if !s.sampling() && p.asked != 0 && p.proven > p.dead && !p.lost {
@@ -60,7 +60,7 @@ func (s *Schedule) closeDirect(p *Peer) {
 	}
 }
 
-// owes notes a peer for TakeLate.
+// owes records a peer for TakeLate.
 func (s *Schedule) owes(p *Peer, since boottime.Instant, swept bool) {
 	if s.reports {
 		s.late = append(s.late, Late{p.Index, since, swept})

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// looking is a schedule that samples, in which everybody answers at once who is not silent.
+// looking returns a schedule with samples in which all peers that are not silent answer at once.
 type looking struct {
 	*Schedule
 	now    boottime.Instant
@@ -70,12 +70,12 @@ func TestALookHoldsTheVouchBack(t *testing.T) {
 	}
 }
 
-// A peer that does not answer a look is set aside, which is no reason for extra samples or a sweep.
+// A peer that does not answer a look is set aside, which is not a reason for extra samples or a sweep.
 func TestALookThatIsMissedSaysNothingOfTheOthers(t *testing.T) {
 	s := newLooking(40)
 	s.TakeMisses()
 	before, _ := s.Samples()
-	s.samples.due = s.now.Add(time.Hour) // the order does not come to them
+	s.samples.due = s.now.Add(time.Hour) // no sample is taken in this time
 	for _, p := range []int{3, 4, 5, 6} {
 		s.silent[p] = true
 		s.Look(s.Peer(p), s.now)
@@ -112,7 +112,7 @@ func TestLateSamplesAreTold(t *testing.T) {
 	}
 }
 
-// Where each peer is probed, one that has to be asked again is late as well.
+// If each peer is probed, a peer that has to be probed again is also late.
 func TestLatePeersAreToldWhereEachIsProbed(t *testing.T) {
 	s := newLooking(40)
 	s.SetDemand(netgossip.Demand{Others: 40, Margin: 0, Share: 2, Any: true}, s.now)
@@ -130,14 +130,15 @@ func TestLatePeersAreToldWhereEachIsProbed(t *testing.T) {
 	}
 }
 
-// answerLate answers the probe of an id that was sent at some time, now.
+// answerLate answers an earlier probe, given by its id, now.
 func (s *looking) answerLate(p *Peer, id uint64) {
 	if o, ok := s.Replied(p, id, s.now); ok {
 		s.Answered(p, o, true, s.now)
 	}
 }
 
-// A sweep that begins while a look is not answered leaves the others no less time than one that begins during a sample.
+// A sweep that begins while a look is unanswered leaves the other peers as much time as one that begins during a
+// sample.
 func TestALookDoesNotAgeTheVouchForASweep(t *testing.T) {
 	for ms := 0; ms <= 1600; ms += 200 {
 		s := newLooking(999)
@@ -178,7 +179,7 @@ func TestAnAnsweredLookIsNoSample(t *testing.T) {
 	}
 }
 
-// A slow answer to a probe from before a look does not make that a sample which nobody sends a probe for.
+// A slow answer to a probe from before a look must not turn the look into a sample for which no probe is sent.
 func TestASlowAnswerBeforeALook(t *testing.T) {
 	s := newLooking(40)
 	p := s.Peer(7)
@@ -200,7 +201,7 @@ func TestASlowAnswerBeforeALook(t *testing.T) {
 	}
 }
 
-// A sample that comes after a look of which the first probe was lost is like any other.
+// A sample that follows a look whose first probe was lost is like any other sample.
 func TestASampleAfterALookIsASample(t *testing.T) {
 	s := newLooking(40)
 	p := s.Peer(7)
@@ -219,7 +220,7 @@ func TestASampleAfterALookIsASample(t *testing.T) {
 	}
 }
 
-// That memberlist has changed its mind about a peer does not take back the probe of a look.
+// A change of memberlist's state of a peer does not cancel the probe of a look.
 func TestVerifyLeavesALookItsProbe(t *testing.T) {
 	s := newLooking(40)
 	s.TakeMisses()
@@ -231,7 +232,7 @@ func TestVerifyLeavesALookItsProbe(t *testing.T) {
 	}
 }
 
-// Half of the group is gone. That everybody is looked at first does not delay the sweep.
+// Half of the group is gone. Looks at all of these peers do not delay the sweep.
 func TestLooksDoNotHideACut(t *testing.T) {
 	var begun [2]time.Duration
 	const seeds = 60
@@ -259,8 +260,8 @@ func TestLooksDoNotHideACut(t *testing.T) {
 	t.Log(begun)
 }
 
-// A peer that becomes a sample while the vouch waits for it because of a look has to answer a probe from after that, and
-// makes nobody wait for longer than a look alone.
+// If a peer becomes a sample while the vouch waits for it because of a look, it has to answer a later probe, but does
+// not delay the vouch for longer than a look alone.
 func TestASampleOfAPeerThatIsLookedAt(t *testing.T) {
 	s := newLooking(40)
 	p := s.Peer(7)
@@ -293,7 +294,7 @@ func TestASampleOfAPeerThatIsLookedAt(t *testing.T) {
 	}
 }
 
-// The samples that a sweep ends are not vouched for because a look is answered during its first pass.
+// If a look is answered during the first pass of a sweep, this does not vouch for the samples that the sweep has ended.
 func TestALookDuringASweepVouchesForNobody(t *testing.T) {
 	s := newLooking(40)
 	for _, p := range []int{3, 4, 5} {
@@ -318,7 +319,8 @@ func TestALookDuringASweepVouchesForNobody(t *testing.T) {
 	}
 }
 
-// A sweep sets aside whom the vouch waits for because of an old look. Where the peer is a sample by now, that holds it back.
+// A sweep sets aside peers for which the vouch waits because of an old look. If such a peer is a sample by now, it
+// still delays the vouch.
 func TestASweepKeepsTheSamplesAmongTheLooks(t *testing.T) {
 	s := newLooking(999)
 	s.samples.due = s.now.Add(time.Hour)
@@ -350,7 +352,7 @@ func TestASweepKeepsTheSamplesAmongTheLooks(t *testing.T) {
 	}
 }
 
-// Where the first pass is short a sweep sets nobody aside before it.
+// If the first pass is short, a sweep sets no peer aside before it.
 func TestASweepOfFewSetsNobodyAsideAtOnce(t *testing.T) {
 	s := newLooking(40)
 	s.silent[7] = true

@@ -7,7 +7,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Guard: who is about to end tells all peers within the time that is left, and a few at once, whatever round is under way.
+// Guard: a node that is about to end notifies all peers within the remaining time, a few of them at once, whatever
+// round is under way.
 func TestLastWordsReachAllInTime(t *testing.T) {
 	for _, n := range []int{12, 50, 1000} {
 		r := newRig(t, n)
@@ -15,7 +16,7 @@ func TestLastWordsReachAllInTime(t *testing.T) {
 		r.SetSaid(7)
 		r.NudgeAll(r.now)
 		r.run(20 * time.Millisecond)
-		r.NudgeAll(r.now) // wants another round
+		r.NudgeAll(r.now) // requests another round
 		told := map[int]bool{}
 		answer := r.answer
 		r.answer = func(p *Peer) time.Duration {
@@ -44,8 +45,8 @@ func TestLastWordsReachAllInTime(t *testing.T) {
 	}
 }
 
-// Guard: a packet that is lost does not make a peer miss the news: where samples are taken no other one tells it. When it has answered
-// nothing is said again.
+// Guard: a lost packet does not make a peer miss the news, because with samples no other packet would bring it. After
+// the peer has answered, it is not notified again.
 func TestNewsIsToldUntilItIsAnswered(t *testing.T) {
 	r := newRig(t, 40)
 	r.run(10 * time.Second)
@@ -75,7 +76,7 @@ func TestNewsIsToldUntilItIsAnswered(t *testing.T) {
 	}
 }
 
-// Guard: where each of many is probed, a repeat that asks briefly tells of nothing.
+// Guard: if each of many peers is probed, a repeated brief probe announces nothing.
 func TestNewsIsToldAgainWhereEachOfManyIsProbed(t *testing.T) {
 	r := newRig(t, 300)
 	r.SetDemand(netgossip.Demand{Others: 300, Share: 4}, r.now)
@@ -98,7 +99,7 @@ func TestNewsIsToldAgainWhereEachOfManyIsProbed(t *testing.T) {
 	}
 }
 
-// Guard: the answer to a question from before the news does not end the telling: the peer has not heard it.
+// Guard: the answer to a probe from before the news does not end the notification: the peer has not heard the news.
 func TestAnAnswerFromBeforeTheNewsIsNoneToIt(t *testing.T) {
 	r := newRig(t, 40)
 	r.run(10 * time.Second)

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Guard: a node that joins hears of all members at once, and asks them one after the other.
+// Guard: a node that joins hears of all members at once, and probes them one after the other.
 func TestJoiningIsPaced(t *testing.T) {
 	for _, n := range []int{50, 1000} {
 		r := newRig(t, n)
@@ -29,7 +29,7 @@ func TestJoiningIsPaced(t *testing.T) {
 	}
 }
 
-// Everybody has answered: there is nothing to wait for before samples may be taken.
+// When all peers have answered, samples may be taken at once.
 func TestSamplesBeginWhenEverybodyIsKnown(t *testing.T) {
 	r := newRig(t, 1000)
 	r.Schedule, _ = testSchedule(1000)
@@ -43,8 +43,8 @@ func TestSamplesBeginWhenEverybodyIsKnown(t *testing.T) {
 	}
 }
 
-// Guard: a node whose view changes all the time, as while a group starts, tells its peers at a
-// bounded rate, and the last news reaches everybody.
+// Guard: a node whose view changes all the time, as while a group starts, notifies its peers at a bounded rate, and the
+// last news reaches all of them.
 func TestNudgesAreBounded(t *testing.T) {
 	for _, n := range []int{50, 100, 1000} {
 		r := newRig(t, n)
@@ -72,9 +72,8 @@ func TestNudgesAreBounded(t *testing.T) {
 	}
 }
 
-// Guard: where each of many is probed, as in the halves of a cut, a view that changes with every
-// peer that is lost makes nobody ask more often than otherwise, and yet all hear the last word. An
-// announcement is told to everybody.
+// Guard: if each of many peers is probed, as in the halves of a cut, and the view changes with every lost peer, no peer
+// asks more often than otherwise, but all get the last statement. An announcement reaches all peers.
 func TestManyPeersAreNotNudged(t *testing.T) {
 	const n = 300
 	r := newRig(t, n)
@@ -109,8 +108,8 @@ func TestManyPeersAreNotNudged(t *testing.T) {
 	}
 }
 
-// Guard: where each of many is probed the networks take turns to ask for statements. A peer that has
-// news is asked at once, a consent is asked of each, and one network alone asks every second time.
+// Guard: if each of many peers is probed, the networks take turns in asking for statements. A peer that has news is
+// asked at once; if consent is needed, each peer is asked; and a single network asks every second time.
 func TestNetworksTakeTurnsToAskForStatements(t *testing.T) {
 	a, b, single := newRig(t, 300), newRig(t, 300), newRig(t, 300)
 	a.network, b.network, single.network = 0, 1, 1
@@ -150,8 +149,8 @@ func TestNetworksTakeTurnsToAskForStatements(t *testing.T) {
 	}
 }
 
-// Samples cost a sixth less than to ask each of nine peers. That does not pay a change, but while the group was met, or each
-// had to be asked, there was no choice, and what was done then is none.
+// Samples cost a sixth less than probing each of nine peers. That is not enough for a change of the pace. But while the
+// group was being met, or each peer had to be probed, there was no choice, so samples may begin.
 func TestStartChoosesNoPace(t *testing.T) {
 	d := netgossip.Demand{Others: 9, Margin: 4, Share: 2}
 	r := newRig(t, 9)
@@ -191,7 +190,7 @@ func TestStartChoosesNoPace(t *testing.T) {
 		t.Error("a change that does not pay was made")
 	}
 
-	r.Renew(r.now) // everybody is met again
+	r.Renew(r.now) // all peers are met again
 	if r.run(10 * time.Second); !r.sampling() {
 		t.Error("each peer is asked since all were met again")
 	}

@@ -5,15 +5,15 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Peer is the state of probing one peer. Other packages keep what only they know about a peer, such as its address,
-// by Index. A Schedule makes them, and each belongs to one.
+// Peer is the probing state of one peer. Other packages keep their own data about a peer, such as its address, by
+// Index. A Schedule creates its Peers, and a Peer belongs to one Schedule.
 type Peer struct {
 	Index int // as in Config.Peers
 
-	// Known and Digest are the statement of the latest answer that had one; nil: none.
+	// Known and Digest hold the statement of the latest answer that had one, and its digest; nil: none.
 	Known  *netgossip.Statement
 	Digest uint64
-	// Holds is the digest of our statement that the peer said it holds.
+	// Holds is the digest of our statement that the peer has, as its answer said.
 	Holds uint64
 
 	due      boottime.Instant // of the next probe; Never: a sample or a sweep decides
@@ -21,48 +21,48 @@ type Peer struct {
 	sentAt   boottime.Instant // latest probe
 	sent     []Probe          // unanswered, oldest first
 	proven   boottime.Instant // sentAt of the latest answered probe; zero: none
-	asked    boottime.Instant // first probe since then that is unanswered; zero: none
+	asked    boottime.Instant // first probe since proven that is unanswered; zero: none
 
-	contact bool             // its latest answer said that it sees us
-	aside   boottime.Instant // since when it has missed a probe, and not answered; zero: it has not
-	lost    bool             // silent for longer than evidence lasts, or with many others
-	dead    boottime.Instant // when memberlist declared it so: what was answered before is void
+	contact bool             // the peer's latest answer said that it sees us
+	aside   boottime.Instant // since when the peer has missed a probe and not answered since; zero: it has not missed one
+	lost    bool             // silent for longer than evidence lasts, or together with many others
+	dead    boottime.Instant // when memberlist declared it dead: answers from before are void
 
-	sampled boottime.Instant // since when the vouch waits for it, as a sample or because of a look; zero: it does not
-	drawn   boottime.Instant // since when it is a sample; zero: it is not a sample, but may be looked at
+	sampled boottime.Instant // since when the vouch waits for the peer, as a sample or because of a look; zero: it does not wait
+	drawn   boottime.Instant // since when the peer is a sample; zero: it is not a sample, but may be looked at
 	overdue bool             // the sample's first probe was not answered in time
-	owed    boottime.Instant // as asked, if that was reported late where each peer is probed
+	owed    boottime.Instant // the value of asked for which the peer was reported late, if each peer is probed
 	swept   int              // number of the sweep that probed it last
-	nudged  bool             // the next probe has to say that there is news
-	telling boottime.Instant // of the latest one that said so for the first time, and is not answered; zero: none
-	curious bool             // the next probe has to ask for the statement
+	nudged  bool             // the next probe must say that there is news
+	telling boottime.Instant // start of the latest probe that said so for the first time and is unanswered; zero: none
+	curious bool             // the next probe must ask for the statement
 	turn    int              // answers so far
 
-	heard     boottime.Instant // when anything of the evidence protocol came from it
-	elsewhere boottime.Instant // start of the latest probe that it answered on another network
-	told      boottime.Instant // the same on any network, with an answer that carried its statement
+	heard     boottime.Instant // when the latest packet of the evidence protocol came from the peer
+	elsewhere boottime.Instant // start of the latest probe that the peer answered on another network
+	told      boottime.Instant // start of the latest probe, on any network, whose answer carried the peer's statement
 }
 
-// Probe is a probe that is not answered yet.
+// Probe is a probe that has not been answered yet.
 type Probe struct {
 	ID   uint64
 	At   boottime.Instant
-	Held *netgossip.Statement // that the probe named
+	Held *netgossip.Statement // the statement that the probe named
 }
 
-// Miss is a peer, to be reported, that has not answered since an instant. With Void, none of its earlier answers counts
-// any more.
+// Miss reports a peer that has not answered since an instant. If Void is set, none of its earlier answers counts any
+// more.
 type Miss struct {
 	Peer  int
 	Since boottime.Instant
 	Void  bool
 }
 
-// Late is a peer that owes the answer to a probe of an instant for longer than that should take.
+// Late reports a peer whose answer to a probe is overdue.
 type Late struct {
 	Peer  int
 	Since boottime.Instant
-	Swept bool // it is one of all the peers that were probed in a sweep
+	Swept bool // the probe was part of a sweep over all peers
 }
 
 // Due returns when the next probe is planned; [boottime.Never]: a sample or a sweep decides.
@@ -74,22 +74,22 @@ func (p *Peer) SentAt() boottime.Instant { return p.sentAt }
 // Proven returns when the latest answered probe was sent; zero: none was answered.
 func (p *Peer) Proven() boottime.Instant { return p.proven }
 
-// Asked returns when the oldest unanswered probe since the peer's latest answer was sent; zero: the peer owes no
-// answer.
+// Asked returns when the oldest probe since the peer's latest answer was sent that is still unanswered; zero: no answer
+// is due.
 func (p *Peer) Asked() boottime.Instant { return p.asked }
 
-// Owes reports whether a probe is not answered yet.
+// Owes reports whether a probe of the peer is still unanswered.
 func (p *Peer) Owes() bool { return len(p.sent) > 0 }
 
 // Absent reports whether the peer has never answered, or counts as lost.
 func (p *Peer) Absent() bool { return p.lost || p.proven == 0 }
 
-// Hear notes that something came from the peer at an instant. A sweep then does not take the peer to be gone, whatever
-// was lost.
+// Hear records that a packet came from the peer at an instant. A sweep then does not treat the peer as gone, even if
+// its answers were lost.
 func (p *Peer) Hear(at boottime.Instant) { p.heard = at }
 
-// Tell notes that the peer's answer to a probe of an instant had its statement.
+// Tell records that the peer's answer to the probe of an instant carried its statement.
 func (p *Peer) Tell(at boottime.Instant) { p.told = max(p.told, at) }
 
-// Die notes that memberlist declared the peer dead at an instant: what it answered before is void.
+// Die records that memberlist declared the peer dead at an instant: its earlier answers are void.
 func (p *Peer) Die(at boottime.Instant) { p.dead = max(p.dead, at) }

@@ -7,8 +7,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Guard: an answer to a probe from before the miss, which a slow network may bring after it, does not undo it. The
-// merger relies on the miss, and a vouch for this peer would cover nobody.
+// Guard: on a slow network the answer to a probe from before a miss may arrive after the miss. It does not undo the
+// miss: the merger relies on it, and would not apply a vouch to this peer.
 func TestAnswerFromBeforeTheMissDoesNotUndoIt(t *testing.T) {
 	r := newRig(t, 200)
 	p := r.all[0]
@@ -27,8 +27,8 @@ func TestAnswerFromBeforeTheMissDoesNotUndoIt(t *testing.T) {
 	}
 }
 
-// Guard: where the demand is at the edge, samples begin and end again and again. Each end spreads the probes of
-// each peer over a while; what was spread last must not be put off until its evidence is over.
+// Guard: if the demand is near the limit, the sampling begins and ends repeatedly. Each end spreads the probes of the
+// peers over some time; the last ones must not be delayed until their evidence has run out.
 func TestSamplesThatComeAndGoPutNobodyOff(t *testing.T) {
 	r := newRig(t, 40)
 	r.run(5 * time.Second)
@@ -39,7 +39,7 @@ func TestSamplesThatComeAndGoPutNobodyOff(t *testing.T) {
 		}
 	}
 	for range 40 {
-		r.SetDemand(netgossip.Demand{Others: 40, Share: 2}, r.now) // a thin margin: each is probed
+		r.SetDemand(netgossip.Demand{Others: 40, Share: 2}, r.now) // a small margin: each peer is probed
 		r.run(700 * time.Millisecond)
 		r.SetDemand(netgossip.Demand{Others: 40, Margin: 19, Share: 2}, r.now)
 		r.run(50 * time.Millisecond)
@@ -49,9 +49,10 @@ func TestSamplesThatComeAndGoPutNobodyOff(t *testing.T) {
 	}
 }
 
-// Guards: a sweep has in hand whom it asks. A slow answer to a probe from before it makes such a peer one that a vouch covers;
-// it is no sample before the sweep is over, and whom the sweep did not find is asked then, by whatever else it is vouched for.
-// A sample that was open at the end, and then missed, was never asked again.
+// Guards: a sweep decides about the peers that it probes. After a slow answer to a probe from before the sweep, a vouch
+// covers such a peer again, but the peer is not a sample before the sweep is over. A peer that the sweep did not find
+// is probed afterwards, even if it is vouched for. Otherwise a sample that was open at the end, and then missed, would
+// never be probed again.
 func TestSlowAnswerInASweepPutsNobodyOff(t *testing.T) {
 	r := newRig(t, 40)
 	r.run(5 * time.Second)

@@ -8,52 +8,50 @@ import (
 )
 
 const (
-	// sampleTimeouts is how many EvidenceTimeouts a sample has to answer, in which it is
-	// probed four times.
+	// sampleTimeouts is how many EvidenceTimeouts a sample has to answer. It is probed four times in that time.
 	sampleTimeouts = 3
-	// lookTimeouts is the same for a peer that is looked at: it may stall for as long as package doubt tolerates.
+	// lookTimeouts is the same for a peer that is looked at, which may stall for as long as package doubt tolerates.
 	lookTimeouts = 8
-	// doubtWindow is the number of EvidenceTimeouts for which a missed sample is held against the network.
+	// doubtWindow is the number of EvidenceTimeouts for which a missed sample counts as a reason for a sweep.
 	doubtWindow = 10
-	// burst is how many extra samples are taken at once when one gives cause.
+	// burst is how many extra samples are taken at once when one sample gives a reason.
 	burst = 8
-	// tolerated is how many missed samples within the window do not start a sweep: these may be the deaths of single
+	// tolerated is how many missed samples within the window do not yet start a sweep: they may be deaths of single
 	// nodes, which memberlist detects.
 	tolerated = 2
-	// silenceTimeouts is the number of EvidenceTimeouts without anything at all from a network that are a reason for a
-	// sweep.
+	// silenceTimeouts is the number of EvidenceTimeouts without any packet from a network after which a sweep begins.
 	silenceTimeouts = 5
-	// nudgedSamples is how many peers hear at once of a new statement where samples are taken.
+	// nudgedSamples is how many peers are notified at once of a new statement if samples are taken.
 	nudgedSamples = 16
 )
 
-// samples is the state of the sampling. The order is a random permutation of the peers, and a new one when it is
-// through: any two samples in a row are different peers, and with a probability of at most (1-f)^k none of k samples is
-// among the share f of the peers that is gone.
+// samples is the state of the sampling. order is a random permutation of the peers, which is drawn again after its last
+// peer: any two samples in a row are different peers. If a share f of the peers is gone, the probability that none of
+// them is among k samples is at most (1-f)^k.
 //
-// Invariant: every sample begun up to vouched was answered by a peer that sees us, or its peer was set aside, and no
-// more than tolerated were set aside within the window. A peer that has not answered yet holds vouched back, whether it
-// is a sample or is looked at. Peers that are set aside because of a look alone are not counted: they were not chosen
-// at random.
+// Invariant: every sample begun up to vouched was answered by a peer that sees us, or its peer was set aside, and at
+// most tolerated peers were set aside within the window. A peer that has not answered yet keeps vouched from advancing,
+// whether it is a sample or is looked at. Peers that are set aside only because of a look are not counted: they were
+// not chosen at random.
 type samples struct {
 	on      bool
 	order   []*Peer
-	at      int // in order
+	at      int // the next position in order
 	due     boottime.Instant
 	open    []*Peer          // samples under way
-	last    boottime.Instant // start of the latest; vouched, if the samples were abandoned since
+	last    boottime.Instant // start of the latest sample; vouched, if the samples were abandoned since
 	vouched boottime.Instant
-	check   boottime.Instant // when the open ones must be judged
+	check   boottime.Instant // when the open samples must be judged
 
-	starts []boottime.Instant // of the samples within the window, oldest first
-	missed []missed           // those of them that were missed
-	loss   float64            // share of answered samples whose first probe was not in time
-	rested boottime.Instant   // before this, no burst
-	heard  boottime.Instant   // when anything at all came from any peer, or else the last sweep was
+	starts []boottime.Instant // starts of the samples within the window, oldest first
+	missed []missed           // the missed samples among them
+	loss   float64            // share of the answered samples that were not answered at the first probe in time
+	rested boottime.Instant   // no burst before this moment
+	heard  boottime.Instant   // when the latest packet came from any peer, or when the last sweep was
 	total  uint64             // samples taken
-	misses uint64             // and missed
-	closed uint64             // and answered
-	lates  uint64             // how many of those did not answer the first probe in time
+	misses uint64             // samples missed
+	closed uint64             // samples answered
+	lates  uint64             // samples that were answered, but not at the first probe in time
 }
 
 type missed struct {
@@ -61,7 +59,7 @@ type missed struct {
 	at   boottime.Instant
 }
 
-// next is when tickSamples is needed.
+// next returns when tickSamples has to be called.
 func (x *samples) next() boottime.Instant {
 	if !x.on {
 		return boottime.Never
@@ -69,7 +67,7 @@ func (x *samples) next() boottime.Instant {
 	return min(x.due, x.check)
 }
 
-// startSampling begins to sample. Until now each peer was probed.
+// startSampling changes from probing each peer to sampling.
 func (s *Schedule) startSampling(now boottime.Instant) {
 	x := &s.samples
 	x.on, x.heard, x.check = true, now, boottime.Never
@@ -82,9 +80,9 @@ func (s *Schedule) startSampling(now boottime.Instant) {
 	}
 }
 
-// stopSampling goes over to probing each peer. The vouch so far, or what the peer answered itself, lasts for
-// EvidenceMaxAge, and by then each must have answered: samples that begin and end again and again, because the demand
-// is at the edge, would otherwise put the same peers off each time.
+// stopSampling changes to probing each peer. The vouch so far, or the peer's own answer, lasts for EvidenceMaxAge, and
+// by then each peer must have answered. Otherwise, if the demand is near the limit and the sampling begins and ends
+// repeatedly, the same peers would be delayed each time.
 func (s *Schedule) stopSampling(now boottime.Instant) {
 	s.abandonSamples()
 	s.samples.on = false
@@ -99,7 +97,7 @@ func (s *Schedule) stopSampling(now boottime.Instant) {
 
 // abandonSamples forgets the samples under way.
 //
-// Invariant: what these samples hold back is not vouched for before there is another sample.
+// Invariant: the time after vouched is not vouched for before another sample has been answered.
 func (s *Schedule) abandonSamples() {
 	for _, p := range s.samples.open {
 		p.forgotten()
@@ -145,9 +143,9 @@ func (s *Schedule) sample(now boottime.Instant) {
 	}
 }
 
-// sampleOf makes the peer a sample, unless it is one already, is not vouched for anyway, or a sweep has it in hand: a
-// slow answer from before the sweep makes such a peer vouchable again, and when the sweep is over nobody would ask it
-// any more.
+// sampleOf makes the peer a sample, unless it already is one, is not covered by vouches, or is being probed by a sweep.
+// A slow answer from before the sweep makes a peer of the sweep vouchable again, and after the sweep it would not be
+// probed any more.
 func (s *Schedule) sampleOf(p *Peer, now boottime.Instant) bool {
 	x := &s.samples
 	if !x.on || s.sweep.blind() || p.drawn != 0 || s.Sweeping(p) || !s.vouchable(p) {
@@ -189,17 +187,18 @@ func (s *Schedule) closeSample(p *Peer, now boottime.Instant) {
 	s.endSample(p)
 }
 
-// endSample takes a peer from the open ones and moves the vouch on.
+// endSample removes a peer from the open samples and advances the vouch.
 func (s *Schedule) endSample(p *Peer) {
 	p.forgotten()
 	s.samples.open = slices.DeleteFunc(s.samples.open, func(q *Peer) bool { return q == p })
 	s.advance()
 }
 
-// advance moves the vouch on to the latest sample that began before the oldest of the open ones.
+// advance moves the vouch to the latest sample that began before the oldest open one.
 //
-// Invariant: a vouch is as old as a sample. A node that stalled has begun no sample meanwhile. When it goes on, the
-// first open sample holds the vouch back to before the stall, and not just to before that sample.
+// Invariant: a vouch is always dated by a sample. A node that stalled has begun no sample during the stall. So when it
+// goes on, the first open sample keeps the vouch at a sample from before the stall, and not just before that open
+// sample.
 func (s *Schedule) advance() {
 	x := &s.samples
 	upTo := x.last
@@ -210,14 +209,14 @@ func (s *Schedule) advance() {
 		}
 		before, _ := slices.BinarySearch(x.starts, oldest)
 		if before == 0 {
-			return // every start that is known is younger
+			return // all known starts are later
 		}
 		upTo = min(upTo, x.starts[before-1])
 	}
 	x.vouched = max(x.vouched, upTo)
 }
 
-// miss sets a sample aside. If there is cause to doubt the others, the sample no longer moves the vouch.
+// miss sets a sample aside. If there is a reason to doubt the other peers, this no longer advances the vouch.
 func (s *Schedule) miss(p *Peer, now boottime.Instant) {
 	x := &s.samples
 	if s.setAside(p); p.looked() {
@@ -225,7 +224,7 @@ func (s *Schedule) miss(p *Peer, now boottime.Instant) {
 		return
 	}
 	x.misses++
-	if s.listed(p.Index) { // otherwise memberlist has explained it
+	if s.listed(p.Index) { // otherwise memberlist already knows of the death
 		x.missed = append(x.missed, missed{p, now})
 	}
 	if s.doubt(now); p.sampled != 0 {
@@ -259,7 +258,7 @@ func (s *Schedule) judge(now boottime.Instant) {
 			x.check = min(x.check, p.drawn.Add(t*3/4))
 		}
 	}
-	// Where packets are often lost, a late answer says nothing.
+	// If packets are often lost, a late answer shows nothing.
 	if fresh && x.loss < 0.05 || missed {
 		s.burst(now)
 	}
@@ -271,7 +270,7 @@ func (s *Schedule) judge(now boottime.Instant) {
 	s.doubt(now)
 }
 
-// burst takes extra samples: if there is more to be found, they find it.
+// burst takes extra samples, which find out whether more peers are gone.
 func (s *Schedule) burst(now boottime.Instant) {
 	x := &s.samples
 	if !x.on || now < x.rested || s.sweep.blind() {
@@ -283,7 +282,7 @@ func (s *Schedule) burst(now boottime.Instant) {
 	}
 }
 
-// doubt starts a sweep when more samples are late or missed than chance explains.
+// doubt starts a sweep when more samples are late or missed than can be random losses.
 func (s *Schedule) doubt(now boottime.Instant) {
 	x := &s.samples
 	window := now.Add(-doubtWindow * s.params.EvidenceTimeout)
@@ -315,22 +314,22 @@ func (s *Schedule) doubt(now boottime.Instant) {
 	}
 }
 
-// Tells reports whether a probe should say that there is news, which makes the peer ask. If samples are taken, or each
-// of many peers is probed, only chosen peers hear of it: questions from all of them would double the traffic. The
-// chosen peers are told until they answer.
+// Tells reports whether a probe should say that there is news, so that the peer asks for it. If samples are taken, or
+// each of many peers is probed, only chosen peers are notified: questions from all of them would double the traffic.
+// The chosen peers are notified until they answer.
 func (s *Schedule) Tells(p *Peer) bool {
 	return p.nudged || p.telling != 0 || !s.sampling() && !s.crowded() || !s.vouchable(p)
 }
 
-// nudge makes the next probe of a peer, soon, say that there is news.
+// nudge brings the next probe of a peer forward and makes it say that there is news.
 func (s *Schedule) nudge(p *Peer, now boottime.Instant) {
 	p.nudged = true
 	s.Urge(p, now)
 }
 
-// NudgeSome notifies the peers that may need to know: all if each is probed, a few if samples are taken. If each of
-// many peers is probed it notifies none: all ask anyway before a round of nudges would end, and after a cut, when
-// every view changes, such rounds would be most of the traffic.
+// NudgeSome notifies the peers that may need to know: all peers if each is probed, a few if samples are taken. If each
+// of many peers is probed, it notifies none: all ask anyway before a round of notifications would end. After a cut
+// every view changes, and such rounds would be most of the traffic.
 func (s *Schedule) NudgeSome(now boottime.Instant) {
 	if s.crowded() {
 		return
@@ -346,16 +345,17 @@ func (s *Schedule) NudgeSome(now boottime.Instant) {
 	}
 }
 
-// NudgeAll notifies all peers: a few at once, many one after the other. A few that were notified just before are also
-// notified one after the other: while a group starts, every node's view changes with each peer it meets. A round that
-// is under way does not start again: even if a node has news again and again, the last peer must hear it too.
+// NudgeAll notifies all peers: a few at once, many one after the other. If a few peers were all notified a moment ago,
+// they are notified one after the other, too: while a group starts, every node's view changes with each peer that it
+// meets. A round that is under way is not restarted: even if a node repeatedly has news, the last peer must hear it,
+// too.
 func (s *Schedule) NudgeAll(now boottime.Instant) {
 	if s.renudge = len(s.nudges.queue) > 0; s.renudge {
 		return
 	}
 	n := len(s.all) - s.lost
 	within := s.params.RoundTime(n)
-	early := now < s.nudged && within > urgeInterval // which bounds the rate of fewer
+	early := now < s.nudged && within > urgeInterval // urgeInterval bounds the rate for fewer peers
 	s.nudged = now.Add(within)
 	if n > fewPeers || early {
 		s.nudges.start(s.all, now, s.params.RoundTime(len(s.all)), func(p *Peer) bool { return !p.lost && p.Holds != s.said })

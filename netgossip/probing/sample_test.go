@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// rig is a schedule whose peers answer as a test wants.
+// rig is a schedule whose peers answer as the test defines.
 type rig struct {
 	*Schedule
 	t        *testing.T
@@ -33,8 +33,8 @@ type rigReply struct {
 	at boottime.Instant
 }
 
-// newRig is a schedule of n peers that were all there until now, and of which half and one
-// more may be lost before the quorum is.
+// newRig returns a schedule of n peers that have all answered until now. Half of them and one more may be lost before
+// the quorum is lost.
 func newRig(t *testing.T, n int) *rig {
 	s, _ := testSchedule(n)
 	r := &rig{Schedule: s, t: t, now: start, unlisted: map[int]bool{}, always: func() {}, full: map[int]int{}}
@@ -50,7 +50,7 @@ func newRig(t *testing.T, n int) *rig {
 	return r
 }
 
-// run lets time pass.
+// run advances the clock.
 func (r *rig) run(d time.Duration) {
 	for until := r.now.Add(d); r.now < until; {
 		first := -1
@@ -99,7 +99,7 @@ func (r *rig) collect() {
 	r.always()
 }
 
-// busiest is the most probes within one second.
+// busiest returns the maximum number of probes within one second.
 func (r *rig) busiest() (most int) {
 	from := 0
 	for i, at := range r.probes {
@@ -111,8 +111,7 @@ func (r *rig) busiest() (most int) {
 	return most
 }
 
-// Guard: the vouch never gets past a sample that is not answered, and is never younger than
-// the latest sample.
+// Guard: the vouch never passes an unanswered sample, and is never later than the latest sample.
 func TestVouchWaitsForEverySample(t *testing.T) {
 	r := newRig(t, 200)
 	slow := false
@@ -147,8 +146,8 @@ func TestVouchWaitsForEverySample(t *testing.T) {
 	}
 }
 
-// Guard: an instance that begins asks everybody before it vouches, since the merger may remember
-// answers to an instance before it.
+// Guard: a new instance probes every peer before it vouches, since the merger may remember answers to an earlier
+// instance.
 func TestNoSampleBeforeEverybodyWasAsked(t *testing.T) {
 	for _, n := range []int{30, 1000} {
 		r := newRig(t, n)
@@ -178,7 +177,7 @@ func TestNoSampleBeforeEverybodyWasAsked(t *testing.T) {
 	}
 }
 
-// A vouch needs as many samples per EvidenceMaxAge as the bound asks for, of different peers.
+// A vouch needs as many samples per EvidenceMaxAge as the bound requires, of different peers.
 func TestSamplesAreManyAndDifferent(t *testing.T) {
 	r := newRig(t, 1000)
 	asked := map[*Peer]int{}
@@ -197,8 +196,8 @@ func TestSamplesAreManyAndDifferent(t *testing.T) {
 	}
 }
 
-// Guard: one dead node of 1000, or three at different times, is no reason to ask everybody;
-// memberlist finds out about it in a few seconds.
+// Guard: one dead node of 1000, or three at different times, is not a reason to probe all peers; memberlist finds the
+// deaths within a few seconds.
 func TestSingleDeathsMakeNoSweep(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		r := newRig(t, 60)
@@ -224,8 +223,8 @@ func TestSingleDeathsMakeNoSweep(t *testing.T) {
 	}
 }
 
-// When half of the peers are gone, all of them are found out, and reported as such at once, the
-// others go on being vouched for, and the rate of the probes is bounded.
+// When half of the peers are gone, all of them are found and reported together, the others are still vouched for, and
+// the rate of the probes is bounded.
 func TestSweepFindsWhoIsGone(t *testing.T) {
 	for _, n := range []int{20, 100, 1000} {
 		r := newRig(t, n)
@@ -279,8 +278,8 @@ func TestSweepFindsWhoIsGone(t *testing.T) {
 	}
 }
 
-// Guard: the vouch stands still from the first unexplained silence of several peers on, so
-// that a node that lost a majority does not vouch for it because the rest answers.
+// Guard: the vouch stops at the first unexplained silence of several peers. So a node that lost a majority does not
+// vouch for it because the other peers answer.
 func TestVouchStopsWhenManyAreGone(t *testing.T) {
 	r := newRig(t, 1000)
 	r.run(5 * time.Second)
@@ -304,8 +303,8 @@ func TestUnseenIsMissed(t *testing.T) {
 	}
 }
 
-// Guard: everything that ends a peer's being vouched for here is reported, or the merger
-// would go on vouching for it.
+// Guard: every event after which a peer is no longer vouched for here is reported: otherwise the merger would go on
+// vouching for it.
 func TestEveryLostPeerIsReported(t *testing.T) {
 	r := newRig(t, 40)
 	r.run(5 * time.Second)
@@ -325,7 +324,7 @@ func TestEveryLostPeerIsReported(t *testing.T) {
 	}
 }
 
-// All lost peers together are asked at a bounded rate, and a partition that ended is noticed soon.
+// All lost peers together are probed at a bounded rate, and the end of a partition is noticed soon.
 func TestLostPeersCostLittleAndComeBackSoon(t *testing.T) {
 	r := newRig(t, 1000)
 	gone := true
@@ -354,7 +353,7 @@ func TestLostPeersCostLittleAndComeBackSoon(t *testing.T) {
 	}
 }
 
-// Where packets are lost all the time, samples are missed by chance; sweeps must be rare.
+// If packets are lost continuously, samples are missed at random; sweeps must be rare.
 func TestLossRarelyMakesASweep(t *testing.T) {
 	r := newRig(t, 300)
 	r.answer = func(*Peer) time.Duration {
@@ -370,8 +369,8 @@ func TestLossRarelyMakesASweep(t *testing.T) {
 	}
 }
 
-// Guard: a node that stands still for two seconds sees everybody fall silent. It counts nobody
-// out, since the answers are there when it goes on; and it does not ask without end.
+// Guard: for a node that stalls for two seconds, all peers seem silent. It loses no peer, since the answers are there
+// when it goes on; and its probes are bounded.
 func TestStandingStillLosesNobody(t *testing.T) {
 	for _, n := range []int{20, 50, 1000} {
 		r := newRig(t, n)
@@ -395,8 +394,8 @@ func TestStandingStillLosesNobody(t *testing.T) {
 	}
 }
 
-// Guard: who answered the sweep of a node that must probe everybody is probed again in time,
-// however long the sweep goes on about the silent.
+// Guard: if a node must probe each peer, a peer that answered in a sweep is probed again in time, however long the
+// sweep goes on with the silent ones.
 func TestSweepDoesNotKeepWhoAnswered(t *testing.T) {
 	const n = 1000
 	r := newRig(t, n)
@@ -424,8 +423,8 @@ func TestSweepDoesNotKeepWhoAnswered(t *testing.T) {
 	}
 }
 
-// Guard: whom memberlist declared dead and revived in one instant is not vouched for, here or
-// by the merger, so it is asked.
+// Guard: a peer that memberlist declared dead and alive again at the same instant is not vouched for, here or by the
+// merger, so it is probed.
 func TestRevivedPeerIsAsked(t *testing.T) {
 	r := newRig(t, 200)
 	r.run(5 * time.Second)
@@ -443,7 +442,7 @@ func TestRevivedPeerIsAsked(t *testing.T) {
 	}
 }
 
-// Guard: samples that are not answered yet hold the vouch back, also when later ones are answered.
+// Guard: unanswered samples delay the vouch, even if later ones are answered.
 func TestOpenSampleHoldsTheVouchBack(t *testing.T) {
 	r := newRig(t, 200)
 	for i, p := range r.all[:3] {
@@ -459,13 +458,14 @@ func TestOpenSampleHoldsTheVouchBack(t *testing.T) {
 			t.Errorf("sample %d is answered: vouched up to %v, want %v", i, r.samples.vouched.Sub(start), want.Sub(start))
 		}
 	}
-	answer(2, 0) // the first of all is open
+	answer(2, 0) // the first sample is open
 	answer(0, start.Add(time.Second))
 	answer(1, start.Add(3*time.Second))
 }
 
-// Guard: a node that stood still, while a sample was open, begins others when it goes on, and then sets that one aside. The
-// vouch is as old as a sample that began before: the moment before the new ones began is no evidence of anybody.
+// Guard: a node stalls while a sample is open. When it goes on, it begins other samples and then sets that one aside.
+// The vouch must be dated by a sample from before the stall: the moment before the new samples began is not evidence of
+// any peer.
 func TestAStallIsNotVouchedFor(t *testing.T) {
 	for _, stall := range []time.Duration{5 * time.Second, 80 * time.Second} {
 		r := newRig(t, 200)

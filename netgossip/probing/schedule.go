@@ -10,36 +10,35 @@ import (
 )
 
 const (
-	// maxOutstanding bounds the unanswered probes remembered per peer. They must reach
-	// back EvidenceMaxAge, or a network slower than a few EvidenceTimeouts would give
-	// no evidence at all.
+	// maxOutstanding bounds the unanswered probes that are remembered per peer. They must cover EvidenceMaxAge:
+	// otherwise a network with a round trip of more than a few EvidenceTimeouts would give no evidence at all.
 	maxOutstanding = 32
-	// urgeInterval is the least time between two probes of a peer that are sent for
-	// another reason than the passing of time. Nudges in between become one.
+	// urgeInterval is the minimum time between two probes of a peer that are sent outside the regular schedule. Nudges
+	// in between are merged into one.
 	urgeInterval = 50 * time.Millisecond
 	// retryRate bounds the repeated probes per second of all peers that owe an answer.
 	retryRate = 200
-	// Up to fewPeers are notified of news, or asked because of it, at once; more of them one after the other.
+	// Up to fewPeers peers are notified of news, or asked because of it, at once; more peers one after the other.
 	fewPeers = 100
-	// lostRate bounds the probes per second of all peers that are lost.
+	// lostRate bounds the probes per second to all lost peers together.
 	lostRate = 20
-	// recoverFanout is how many lost peers are asked at once when one is back: so all find each other within seconds
-	// after a partition, while a single node that comes and goes costs little.
+	// recoverFanout is how many lost peers are probed at once when one lost peer is back. So all find each other within
+	// seconds after a partition, while a single node that flaps costs little.
 	recoverFanout = 4
 )
 
-// Schedule decides when which peer is probed on one network. It does not know where a peer is or how
-// a probe gets there. One goroutine may use it at a time.
+// Schedule decides when each peer is probed on one network. It does not know addresses and does not send. One goroutine
+// may use it at a time.
 //
 // If there are few peers, or each of them matters, each is probed every Pace.Interval, and again while it does not
 // answer. Otherwise random samples are probed (sample.go), and all peers at once if the samples give a reason
-// (sweep.go). In both cases peers that are lost are asked now and then, at a bounded rate.
+// (sweep.go). In both cases lost peers are probed from time to time, at a bounded rate.
 type Schedule struct {
 	params  netgossip.Params
 	rand    *rand.Rand
 	network int
-	listed  func(peer int) bool     // memberlist has it alive
-	heard   func() boottime.Instant // when anything came from any peer
+	listed  func(peer int) bool     // memberlist calls the peer alive
+	heard   func() boottime.Instant // when the latest packet came from any peer
 	peers   []*Peer                 // by due time, a heap
 	all     []*Peer                 // in random order
 	byIndex map[int]*Peer
@@ -47,42 +46,42 @@ type Schedule struct {
 	demand  netgossip.Demand
 	pace    netgossip.Pace
 	met     bool             // every peer has answered, or is lost
-	bound   bool             // the demand, or the start, left no choice of the pace
-	ripe    boottime.Instant // by then everybody has answered, or is lost and reported
-	watched int              // peers that a vouch would cover, counted at counted
+	bound   bool             // the demand, or the start, allowed only one pace
+	ripe    boottime.Instant // by then every peer has answered, or is lost and reported
+	watched int              // number of peers that a vouch would cover, as of the latest count
 	lost    int              // likewise
-	open    int              // likewise, that owe an answer
+	open    int              // likewise: peers that owe an answer
 	counted boottime.Instant // time of the next count
 
 	samples samples
 	sweep   sweep
 	nudges  round
 	asks    round            // peers whose statements are wanted
-	urged   boottime.Instant // up to when the rate of questions because of news of members is used up
-	nudged  boottime.Instant // before this, not everybody is notified at once
-	renudge bool             // another such round is wanted
+	urged   boottime.Instant // until this moment, questions because of news about members have used up their rate
+	nudged  boottime.Instant // before this, peers are not all notified at once
+	renudge bool             // another round of notifications is wanted
 	said    uint64           // digest of this node's statement
 	misses  []Miss           // to be reported
 	late    []Late           // likewise
-	reports bool             // late is of interest
+	reports bool             // late has to be filled
 }
 
-// Config is what a Schedule is made of.
+// Config holds the settings of a Schedule.
 type Config struct {
 	Params  netgossip.Params
-	Network int   // its number, by which the networks that share the probing take turns
-	Peers   []int // by whatever index their owner knows them by
-	// Listed reports whether memberlist has a peer alive.
+	Network int   // the network's number, by which networks that share the probing take turns
+	Peers   []int // by the owner's indices
+	// Listed reports whether memberlist calls a peer alive.
 	Listed func(peer int) bool
-	// Heard returns when anything came from any peer; nil: nothing is concluded from silence.
+	// Heard returns when the latest packet came from any peer; nil: silence is not evaluated.
 	Heard func() boottime.Instant
 	// Late says that TakeLate will be called.
 	Late bool
-	// Rand is the only source of chance: the same one and the same calls give the same probes.
+	// Rand is the only source of randomness: with the same seed, the same calls give the same probes.
 	Rand *rand.Rand
 }
 
-// New spreads the first probes evenly, with a random phase.
+// New returns a Schedule whose first probes are spread evenly, with a random phase.
 func New(cfg Config, now boottime.Instant) *Schedule {
 	s := &Schedule{
 		params:  cfg.Params,
@@ -114,18 +113,18 @@ func New(cfg Config, now boottime.Instant) *Schedule {
 	return s
 }
 
-// Peer returns the peer of an index; nil: there is none.
+// Peer returns the peer with an index; nil: there is none.
 func (s *Schedule) Peer(index int) *Peer { return s.byIndex[index] }
 
-// believe takes over what is known of a peer from before. Until memberlist has the peer, too, it is probed like any
-// other, but not at once.
+// believe adopts what an earlier instance knew of a peer. Until memberlist lists the peer, too, it is probed like any
+// other peer, but not at once.
 func (s *Schedule) believe(p *Peer, known *netgossip.Statement, digest uint64, now boottime.Instant) {
 	p.Known, p.Digest, p.proven, p.contact = known, digest, now, true
 	s.plan(p, p.due.Add(s.params.EvidenceMaxAge/4))
 }
 
-// Recall believes what is known of each peer from before; nil: nothing. If something is known of everybody, nobody has
-// to be asked before samples may be taken.
+// Recall adopts what an earlier instance knew of each peer; a nil statement: nothing. If every peer is known, samples
+// may be taken without probing each peer first.
 func (s *Schedule) Recall(known func(peer int) (statement *netgossip.Statement, digest uint64), now boottime.Instant) {
 	believed := 0
 	for _, p := range s.all {
@@ -139,8 +138,8 @@ func (s *Schedule) Recall(known func(peer int) (statement *netgossip.Statement, 
 	}
 }
 
-// vouchable reports whether a vouch for all covers the peer. netgossip.Merger has the same rule, and learns of each
-// peer that is no longer vouchable, so it never vouches for a peer that cannot be a sample here.
+// vouchable reports whether a vouch covers the peer. netgossip.Merger has the same rule, and is told of each peer that
+// is no longer vouchable. So it never vouches for a peer that cannot become a sample here.
 func (s *Schedule) vouchable(p *Peer) bool {
 	return p.contact && p.proven > p.dead && p.aside == 0 && !p.lost && s.listed(p.Index)
 }
@@ -148,11 +147,11 @@ func (s *Schedule) vouchable(p *Peer) bool {
 // sampling reports whether peers are sampled, instead of each being probed.
 func (s *Schedule) sampling() bool { return s.pace.Interval == 0 }
 
-// crowded reports whether so many peers are each probed that news only travels with the answers to their own probes,
-// every Pace.Interval.
+// crowded reports whether each of so many peers is probed that news only travels with the answers to the peers' own
+// probes, every Pace.Interval.
 func (s *Schedule) crowded() bool { return !s.sampling() && s.watched > fewPeers }
 
-// count renews the numbers by which rates are bounded, and with them the pace.
+// count renews the numbers that bound the rates, and then the pace.
 func (s *Schedule) count(now boottime.Instant) {
 	s.watched, s.lost, s.open = 0, 0, 0
 	unknown := 0
@@ -174,11 +173,11 @@ func (s *Schedule) count(now boottime.Instant) {
 	old := s.pace
 	d := s.demand
 	// The merger may remember answers to an earlier instance. A vouch must not cover those peers before this instance
-	// has asked them.
+	// has probed them.
 	d.Each = d.Each || unknown > 0 && now < s.ripe
-	// A change must pay. But probing each peer because nothing else was possible yet, or while the group was being
-	// met, is not a choice: if samples cost a little less, all nodes would otherwise go on probing each peer, and
-	// news would make all ask one peer at once and then in step.
+	// A change of the pace must save enough. But if each peer is probed only because nothing else was possible yet, or
+	// because the group was still being met, then even a small saving is enough to start sampling. Otherwise all nodes
+	// would go on probing each peer, and after news all would ask one peer at once and then in step.
 	s.pace = d.Pace(s.params, s.watched, old.Interval > 0 && !s.bound)
 	s.met = s.met || s.watched+s.lost == len(s.all)
 	s.bound = d.Each || d.Others == 0 || !s.met
@@ -190,7 +189,7 @@ func (s *Schedule) count(now boottime.Instant) {
 	}
 }
 
-// SetDemand takes how closely the peers have to be watched.
+// SetDemand sets how closely the peers have to be watched.
 func (s *Schedule) SetDemand(d netgossip.Demand, now boottime.Instant) {
 	if s.demand != d {
 		s.demand = d
@@ -198,7 +197,7 @@ func (s *Schedule) SetDemand(d netgossip.Demand, now boottime.Instant) {
 	}
 }
 
-// Tick lets time pass: it does everything that is due at now except probes.
+// Tick does everything that is due at now except probes.
 func (s *Schedule) Tick(now boottime.Instant) {
 	if now >= s.counted {
 		s.count(now)
@@ -216,8 +215,8 @@ func (s *Schedule) Tick(now boottime.Instant) {
 	}
 }
 
-// Next returns a peer to probe now, and whether to probe it briefly. If there is none it returns how long there will
-// be none without an arrival.
+// Next returns a peer to probe now, and whether to probe it briefly. If no probe is due, it returns the time until the
+// next one, unless a packet arrives before.
 func (s *Schedule) Next(now boottime.Instant) (p *Peer, brief bool, wait time.Duration) {
 	if p := s.sweep.round.next(now); p != nil {
 		return p, !p.curious, 0
@@ -233,10 +232,10 @@ func (s *Schedule) Next(now boottime.Instant) (p *Peer, brief bool, wait time.Du
 }
 
 // brief reports whether a probe need not ask for the statement. After a cut every view changes, and the statements of
-// half of a large group are most of the traffic. So the networks on which a peer must vanish to be lost take turns to
-// ask for its statement. Which network it is changes with every answer, so that no statement depends on one network; it
-// is late by 2 Pace.Interval at most. If they share the probing, every second probe of a peer asks for it, on whichever
-// network that is.
+// half of a large group are most of the traffic. So the networks on which a peer must vanish to be lost take turns in
+// asking for its statement. The turn changes with every answer, so no statement depends on one network; a statement is
+// late by at most 2 Pace.Interval. If the networks share the probing, every second probe of a peer asks for the
+// statement, no matter on which network.
 func (s *Schedule) brief(p *Peer, now boottime.Instant) bool {
 	if !s.crowded() || s.demand.Each || p.nudged || p.telling != 0 || p.curious || !s.vouchable(p) {
 		return false
@@ -247,13 +246,13 @@ func (s *Schedule) brief(p *Peer, now boottime.Instant) bool {
 	return (p.Index+p.turn+s.network)%max(1, int(s.demand.Share)) != 0
 }
 
-// Shares reports whether the networks share the work of probing each peer: where these are many, and
-// one network suffices to reach them.
+// Shares reports whether the networks share the probing of each peer: there are many peers, and one network suffices to
+// reach them.
 func (s *Schedule) Shares() bool { return s.crowded() && s.demand.Any && !s.demand.Each }
 
-// ProvenElsewhere notes that a peer answered a probe that was sent at an instant on another network: the peer need not
-// be asked here for an interval. On that network it is not probed again for an eighth longer, so that the networks take
-// turns, and if one fails, the other takes over. Nothing is believed here because of it.
+// ProvenElsewhere records that a peer answered a probe that was sent at an instant on another network: the peer need
+// not be probed here for an interval. On the network that probed it, the next probe comes an eighth later than that, so
+// the networks take turns, and if one fails, the other takes over. The answer is not evidence on this network.
 func (s *Schedule) ProvenElsewhere(p *Peer, at boottime.Instant, told bool) {
 	if p.elsewhere = max(p.elsewhere, at); told {
 		p.told = max(p.told, at)
@@ -266,7 +265,7 @@ func (s *Schedule) ProvenElsewhere(p *Peer, at boottime.Instant, told bool) {
 	}
 }
 
-// Probed notes that a probe is being sent now and plans the next one as if no answer came.
+// Probed records that a probe is being sent now, and plans the next one as if no answer came.
 func (s *Schedule) Probed(p *Peer, id uint64, now boottime.Instant) {
 	keep := p.sent[:0]
 	for _, o := range p.sent {
@@ -300,13 +299,13 @@ func (s *Schedule) Probed(p *Peer, id uint64, now boottime.Instant) {
 	}
 }
 
-// patience is the time after which an unanswered probe is repeated. Samples are repeated
-// quickly, since the vouch for everybody waits; many silent peers are asked less often.
+// patience returns the time after which an unanswered probe is repeated. Samples are repeated quickly, because the
+// vouch for all peers waits for them; if many peers are silent, they are probed less often.
 func (s *Schedule) patience(p *Peer) time.Duration {
 	t := s.params.EvidenceTimeout
 	switch {
 	case p.looked() && s.samples.loss < 0.02:
-		return s.jitter(s.params.EvidenceInterval) // a watcher that looks asks again
+		return s.jitter(s.params.EvidenceInterval) // a look is repeated
 	case p.looked():
 		return t * 5 / 4
 	case p.sampled != 0:
@@ -315,12 +314,12 @@ func (s *Schedule) patience(p *Peer) time.Duration {
 	return max(t, time.Duration(s.open)*time.Second/retryRate) + s.jitter(t/4)
 }
 
-// lostInterval is the time between two probes of a peer that is lost.
+// lostInterval returns the time between two probes of a lost peer.
 func (s *Schedule) lostInterval() time.Duration {
 	return max(s.params.EvidenceInterval, time.Duration(s.lost)*time.Second/lostRate)
 }
 
-// Replied matches a reply with a probe and returns that.
+// Replied returns the probe that a reply belongs to.
 func (s *Schedule) Replied(p *Peer, id uint64, now boottime.Instant) (Probe, bool) {
 	for i, o := range p.sent {
 		if o.ID != id {
@@ -332,27 +331,27 @@ func (s *Schedule) Replied(p *Peer, id uint64, now boottime.Instant) (Probe, boo
 	return Probe{}, false
 }
 
-// Answered takes the answer to a probe, and plans the next one. That probe follows one interval after the answer, so
-// that the age of evidence stays below interval plus round trip when nothing is lost; where samples are taken there is
-// none until the peer is a sample again.
+// Answered handles the answer to a probe, and plans the next probe one interval after the answer. So the age of
+// evidence stays below interval plus round trip if no packet is lost. If samples are taken, the next probe comes when
+// the peer is a sample again.
 func (s *Schedule) Answered(p *Peer, o Probe, contact bool, now boottime.Instant) {
 	s.closeDirect(p)
 	if o.At >= p.proven {
 		p.proven, p.contact = o.At, contact
 	}
 	p.turn++
-	if o.At >= p.telling { // an answer to an earlier probe brings no news
+	if o.At >= p.telling { // an answer to an earlier probe does not confirm the news
 		p.telling = 0
 	}
 	back := p.lost
-	if contact && o.At >= p.aside { // on a slow network an answer from before the miss may come after it
+	if contact && o.At >= p.aside { // on a slow network the answer to a probe from before the miss may arrive after it
 		p.aside = 0
 	}
 	if p.asked, p.lost = 0, false; len(p.sent) > 0 {
 		p.asked = p.sent[0].At
 	}
 	if p.proven >= s.sweep.began {
-		p.swept = 0 // the sweep has what it wanted to know; from here on the peer is like any other
+		p.swept = 0 // the sweep needs nothing more from this peer
 	}
 	s.closeSample(p, now)
 	if back {
@@ -364,7 +363,7 @@ func (s *Schedule) Answered(p *Peer, o Probe, contact bool, now boottime.Instant
 	case s.sampling() && s.vouchable(p) && p.sampled == 0:
 		p.asked = 0
 		s.plan(p, boottime.Never)
-		if p.curious { // its statement was wanted after the sweep had asked it briefly
+		if p.curious { // its statement was requested after the sweep had probed it briefly
 			s.Urge(p, now)
 		}
 	default:
@@ -373,10 +372,10 @@ func (s *Schedule) Answered(p *Peer, o Probe, contact bool, now boottime.Instant
 		case s.sampling():
 			interval = s.params.EvidenceInterval
 		case s.Shares():
-			interval = interval * 9 / 8 // after the other networks
+			interval = interval * 9 / 8 // later than the other networks
 		}
 		due := max(now, o.At.Add(s.jitter(interval)))
-		if len(p.sent) > 0 { // on a slow network the younger probes still deserve their time
+		if len(p.sent) > 0 { // on a slow network the later probes may still be answered
 			due = max(due, p.sentAt.Add(s.params.EvidenceTimeout*5/4))
 		}
 		s.plan(p, due)
@@ -388,7 +387,7 @@ func (s *Schedule) recover(now boottime.Instant) {
 		return
 	}
 	for range recoverFanout {
-		// The lost ones are anywhere in the list: a bounded search finds them while they are many.
+		// Lost peers may be anywhere in the list: if there are many, a bounded search finds some.
 		for range 8 {
 			if p := s.all[s.rand.IntN(len(s.all))]; p.lost {
 				s.Urge(p, now)
@@ -398,7 +397,7 @@ func (s *Schedule) recover(now boottime.Instant) {
 	}
 }
 
-// Renew forgets all evidence, and asks everybody.
+// Renew forgets all evidence, and probes every peer.
 func (s *Schedule) Renew(now boottime.Instant) {
 	s.stopSweep()
 	s.stopSampling(now)
@@ -410,30 +409,29 @@ func (s *Schedule) Renew(now boottime.Instant) {
 	s.count(now)
 }
 
-// Verify asks a peer because another network misses it, or because memberlist has changed its
-// mind about it.
+// Verify probes a peer because another network misses it, or because memberlist's state of it has changed.
 func (s *Schedule) Verify(p *Peer, missed bool, now boottime.Instant) {
 	switch {
 	case s.sampling() && s.vouchable(p):
-		// All that was missing, for instance after a start, is that memberlist lists the peer.
+		// The peer only was not listed by memberlist yet, for instance after a start.
 		if missed {
 			s.sampleOf(p, now)
 		} else if p.asked == 0 && p.sampled == 0 && !s.Sweeping(p) {
 			s.plan(p, boottime.Never)
 		}
 	case p.lost && missed:
-		// If it is lost elsewhere too, that is not a reason to ask it: after a cut that is true for half of the
-		// group.
+		// If the peer is also lost on another network, that is not a reason to probe it: after a cut this is true for
+		// half of the group.
 	case p.lost:
-		// After a partition many come back at once.
+		// After a partition many peers come back at once.
 		within := s.params.RoundTime(s.lost)
 		if at := now.Add(time.Duration(s.rand.Float64() * float64(within))); at.Before(p.due) {
 			s.plan(p, max(at, p.sentAt.Add(urgeInterval)))
 		}
 	case !missed && s.vouchable(p) && p.asked == 0 && now.Sub(p.proven) < s.params.EvidenceInterval:
-		// The peer has just answered: that memberlist lists it is not a reason to ask again.
+		// The peer has just answered: that memberlist now lists it is not a reason to probe it again.
 	case !missed && p.proven == 0 && p.asked == 0 && len(s.all) > fewPeers:
-		// A node that joins a large group hears of everybody at once, and asks as it has planned.
+		// A node that joins a large group hears of all peers at once, and probes them as planned.
 	default:
 		gap := s.params.RoundTime(len(s.all)) / time.Duration(len(s.all))
 		s.urged = max(s.urged, now.Add(-fewPeers*gap)).Add(gap)
@@ -448,14 +446,14 @@ func (s *Schedule) Urge(p *Peer, now boottime.Instant) {
 	}
 }
 
-// AskStatement has a peer asked for its statement soon.
+// AskStatement requests a peer's statement soon.
 func (s *Schedule) AskStatement(p *Peer, now boottime.Instant) {
 	p.curious = true
 	s.Urge(p, now)
 }
 
-// Ask has peers asked for their statements, each once, in random order and at the rate of a sweep, in
-// place of those of the call before that were not asked yet.
+// Ask requests the statements of peers, once each, in random order and at the rate of a sweep. It replaces the peers of
+// the call before that have not been asked yet.
 func (s *Schedule) Ask(wanted func(peer int) bool, now boottime.Instant) {
 	s.asks.start(s.all, now, 0, func(p *Peer) bool { return wanted(p.Index) && !p.lost })
 	if n := len(s.asks.queue); n > 0 {
@@ -466,7 +464,7 @@ func (s *Schedule) Ask(wanted func(peer int) bool, now boottime.Instant) {
 	})
 }
 
-// jitter spreads d by an eighth, so that the nodes' probes do not march in step.
+// jitter spreads d by an eighth, so that the nodes' probes are not synchronous.
 func (s *Schedule) jitter(d time.Duration) time.Duration {
 	if d < 16 {
 		return d
@@ -479,7 +477,7 @@ func (s *Schedule) plan(p *Peer, due boottime.Instant) {
 	heap.Fix((*byDue)(s), p.position)
 }
 
-// byDue is the schedule as a heap of its peers.
+// byDue is the heap of a schedule's peers.
 type byDue Schedule
 
 func (h *byDue) Len() int           { return len(h.peers) }

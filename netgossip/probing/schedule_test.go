@@ -20,8 +20,8 @@ func testSchedule(n int) (*Schedule, netgossip.Params) {
 	return New(Config{Params: p, Peers: peers, Rand: rand.New(rand.NewPCG(1, 2))}, start), p
 }
 
-// play sends what is due until the end; answer says how long a probe takes, 0 for ever.
-// It returns when each peer was probed.
+// play sends the due probes until the end; answer returns how long a probe takes, 0 for ever. It returns when each peer
+// was probed.
 func play(s *Schedule, until boottime.Instant, answer func(p *Peer, at boottime.Instant) time.Duration) map[int][]boottime.Instant {
 	type reply struct {
 		p  *Peer

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// duo is a node in a tie, with an instance on each of two networks. Each hears what the other proves.
+// duo is a node in a tie, with an instance on each of two networks. Each instance is told the other's answers.
 type duo struct {
 	nets [2]*rig
 	told [2]map[*Peer]boottime.Instant
@@ -27,7 +27,7 @@ func newDuo(t *testing.T, n int, d netgossip.Demand) *duo {
 	return p
 }
 
-// run lets time pass on both; always is called every few milliseconds.
+// run advances the clock on both; always is called every few milliseconds.
 func (p *duo) run(d time.Duration, always func(now boottime.Instant)) {
 	for until := p.nets[0].now.Add(d); p.nets[0].now < until; {
 		for k, r := range p.nets {
@@ -44,7 +44,7 @@ func (p *duo) run(d time.Duration, always func(now boottime.Instant)) {
 	}
 }
 
-// oldest is the age of the oldest evidence of any peer, on the better network.
+// oldest returns the age of the oldest evidence of any peer, on the better network.
 func (p *duo) oldest(now boottime.Instant) (age time.Duration) {
 	for i, q := range p.nets[0].byIndex {
 		age = max(age, now.Sub(max(q.proven, p.nets[1].byIndex[i].proven)))
@@ -52,8 +52,8 @@ func (p *duo) oldest(now boottime.Instant) (age time.Duration) {
 	return age
 }
 
-// In a tie of many the networks take turns: each peer is asked as often as on one network alone, on
-// both of them, and its evidence gets no older.
+// In a tie of many peers the networks take turns: each peer is probed on both networks, in total as often as on a
+// single network, and its evidence gets no older.
 func TestNetworksShareTheProbing(t *testing.T) {
 	for _, n := range []int{149, 499} {
 		tie := netgossip.Demand{Others: n, Share: 2, Any: true}
@@ -85,8 +85,8 @@ func TestNetworksShareTheProbing(t *testing.T) {
 	}
 }
 
-// Guard: a network that shares the work and fails without a sign leaves the other time enough to ask
-// every peer itself, several times if packets are lost, before the evidence is too old.
+// Guard: if a network that shares the probing fails without a sign, the other network has enough time to probe every
+// peer itself, several times if packets are lost, before the evidence is too old.
 func TestSharingNetworkMayFail(t *testing.T) {
 	p := newDuo(t, 499, netgossip.Demand{Others: 499, Share: 2, Any: true})
 	p.run(15*time.Second, func(boottime.Instant) {})
@@ -98,8 +98,9 @@ func TestSharingNetworkMayFail(t *testing.T) {
 	}
 }
 
-// Guard: the networks share nothing where a peer must be reached on several, where everybody's consent
-// is asked for, among few, and while samples are taken; and a peer that is in doubt is asked everywhere.
+// Guard: the networks do not share the probing if a peer must be reached on several networks, if the consent of all
+// peers is needed, if there are few peers, or while samples are taken. A peer that is in doubt is probed on all
+// networks.
 func TestWhatIsNotShared(t *testing.T) {
 	tie := netgossip.Demand{Others: 300, Share: 2, Any: true}
 	all, each, samples := tie, tie, tie
@@ -108,7 +109,7 @@ func TestWhatIsNotShared(t *testing.T) {
 		n      int
 		demand netgossip.Demand
 		doubt  func(p *Peer)
-		put    bool // the next probe is put off
+		put    bool // the next probe is delayed
 	}{
 		"a tie of many":             {300, tie, nil, true},
 		"on all networks":           {300, all, nil, false},

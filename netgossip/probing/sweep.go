@@ -10,11 +10,11 @@ import (
 const (
 	// sweepPasses is how often a silent peer is probed in a sweep.
 	sweepPasses = 3
-	// A loss of massLoss peers and of one in massShare is more than a few packets or
-	// nodes: a peer that stayed silent does not count from that moment on.
+	// If at least massLoss peers, and one in massShare, are lost, the cause is more than a few packets or nodes: from
+	// that moment a peer that stayed silent does not count.
 	massLoss, massShare = 3, 10
-	// Of very many silent peers a few are probed again at first. If hardly any of those answers, lost
-	// packets are not the reason, and the others are taken to be gone as well.
+	// If very many peers are silent, only some of them are probed again at first. If hardly any of those answers, lost
+	// packets are not the reason, and the others count as gone, too.
 	probePart, probeShare = 32, 10
 )
 
@@ -22,10 +22,10 @@ const (
 type round struct {
 	queue []*Peer
 	gap   time.Duration
-	at    boottime.Instant // of the next
+	at    boottime.Instant // time of the next visit
 }
 
-// start makes the round visit the peers that want says within the time.
+// start begins a round over the peers that want selects, spread over within.
 func (r *round) start(peers []*Peer, now boottime.Instant, within time.Duration, want func(*Peer) bool) {
 	r.queue = r.queue[:0]
 	for _, p := range peers {
@@ -39,7 +39,7 @@ func (r *round) start(peers []*Peer, now boottime.Instant, within time.Duration,
 	}
 }
 
-// wakes is when next is needed.
+// wakes returns when next has to be called.
 func (r *round) wakes() boottime.Instant {
 	if len(r.queue) == 0 {
 		return boottime.Never
@@ -47,8 +47,7 @@ func (r *round) wakes() boottime.Instant {
 	return r.at
 }
 
-// next takes a peer from the round if it is time. A round that was held up does not make up
-// for it in one go.
+// next takes a peer from the round if one is due. A delayed round does not catch up all at once.
 func (r *round) next(now boottime.Instant) *Peer {
 	if len(r.queue) == 0 || now < r.at {
 		return nil
@@ -59,34 +58,35 @@ func (r *round) next(now boottime.Instant) *Peer {
 	return p
 }
 
-// sweep probes all peers that may be there, one after the other in random order, and those that stay silent twice more.
-// One sweep runs at a time; its rate is bounded by Params.RoundTime.
+// sweep probes all peers that may be there, one after the other in random order. Peers that stay silent are probed
+// twice more. One sweep runs at a time; its rate is bounded by Params.RoundTime.
 //
-// During the first pass the samples do not advance, nor does the vouch, even when a look is answered. A peer that did
-// not answer in that pass is set aside, so that from the second pass on the samples, and the vouch, are about the
-// others only. The first pass takes at most three fifths of EvidenceMaxAge: when the old vouch expires, the peers that
-// are there have answered. The last pass ends no earlier than the same three fifths after the start: to a node that
-// stalls for two seconds all peers fall silent, and it finds their answers when it goes on. Of more than fewPeers
-// silent peers only a part is probed in the later passes, and stands for the others (sweepPart).
+// During the first pass neither the samples nor the vouch advance, even when a look is answered. A peer that did not
+// answer in that pass is set aside: from the second pass on, the samples and the vouch cover only the others. The first
+// pass takes at most three fifths of EvidenceMaxAge: when the old vouch expires, the peers that are there have
+// answered. The last pass ends no earlier than the same three fifths after the start: if the node itself stalls for two
+// seconds, all peers seem silent, and it finds their answers when it goes on. If more than fewPeers peers are silent,
+// only some of them are probed in the later passes, and represent the others (sweepPart).
 type sweep struct {
 	on     bool
 	number int // counts the sweeps
 	pass   int
 	size   int
-	peers  []*Peer // of this pass
-	rest   []*Peer // as silent in the first pass as peers, and sharing their outcome
+	peers  []*Peer // the peers of this pass
+	rest   []*Peer // peers that were also silent in the first pass, and share the outcome of those in peers
 	round  round
-	end    boottime.Instant // of the wait after the last probe of a pass; zero: the pass goes on
+	end    boottime.Instant // end of the wait after the last probe of a pass; zero: the pass goes on
 	began  boottime.Instant
-	report bool // it has just begun
-	// patient is since when the peers have had time to answer, begin or the end of the first pass.
+	report bool // the sweep has just begun
+	// patient is the start of the time that the peers have to answer: the start of the sweep, or the end of its first
+	// pass.
 	patient boottime.Instant
 }
 
 // blind reports whether the samples have to wait.
 func (w *sweep) blind() bool { return w.on && w.pass == 1 }
 
-// wakes is when tickSweep or the round is needed.
+// wakes returns when tickSweep or the round has to be called.
 func (w *sweep) wakes() boottime.Instant {
 	switch {
 	case !w.on:
@@ -98,10 +98,10 @@ func (w *sweep) wakes() boottime.Instant {
 	}
 }
 
-// Sweeping reports whether the sweep has the peer in hand.
+// Sweeping reports whether the peer is part of the running sweep.
 func (s *Schedule) Sweeping(p *Peer) bool { return s.sweep.on && p.swept == s.sweep.number }
 
-// StartSweep has all peers asked now that may be there. It does nothing while a sweep is on.
+// StartSweep starts a sweep over all peers that may be there. It does nothing while a sweep is running.
 func (s *Schedule) StartSweep(now boottime.Instant) {
 	w := &s.sweep
 	if w.on {
@@ -125,10 +125,9 @@ func (s *Schedule) StartSweep(now boottime.Instant) {
 	w.round.start(w.peers, now, s.params.RoundTime(w.size), func(*Peer) bool { return true })
 }
 
-// shedLooks sets aside the peers for which, because of looks, the vouch has waited so long that it would be too old
-// after the first pass: before the longest first pass EvidenceMaxAge still has room for one sample. Samples go on
-// holding it back. In small groups no peer is set aside: the other networks would take that for what the sweep has
-// found.
+// shedLooks sets aside the peers whose looks have delayed the vouch for so long that it would be too old after the
+// first pass: before the longest first pass, EvidenceMaxAge still has room for one sample. Samples still delay the
+// vouch. In small groups no peer is set aside: the other networks would take that for a result of the sweep.
 func (s *Schedule) shedLooks(now boottime.Instant) {
 	room := sampleTimeouts*s.params.EvidenceTimeout + s.params.EvidenceMaxAge*3/5 - s.params.RoundTime(len(s.all))
 	s.samples.open = slices.DeleteFunc(s.samples.open, func(p *Peer) bool {
@@ -150,7 +149,7 @@ func (s *Schedule) stopSweep() {
 	s.sweep.round.queue = s.sweep.round.queue[:0]
 }
 
-// tickSweep ends the pass of which all probes were sent and had their time.
+// tickSweep ends a pass when all its probes have been sent and have had their time.
 func (s *Schedule) tickSweep(now boottime.Instant) {
 	w := &s.sweep
 	if !w.on || len(w.round.queue) > 0 {
@@ -195,9 +194,9 @@ func (s *Schedule) tickSweep(now boottime.Instant) {
 	w.round.start(w.peers, now, s.params.RoundTime(len(w.peers)), func(*Peer) bool { return true })
 }
 
-// sweepPart takes a part of the many that are silent for all of them. A peer that sent us something since the sweep
-// began is there, whatever was lost: it is asked again on its own. The others have as much time to answer as if their
-// probes had been the first: the node may have been frozen meanwhile.
+// sweepPart probes only some of many silent peers, which represent all of them. A peer that has sent us any packet
+// since the sweep began is there, even if its answers were lost: it is probed again for itself. The chosen peers get as
+// much time to answer as in the first pass: this node may have been frozen in between.
 func (s *Schedule) sweepPart(now boottime.Instant) {
 	w := &s.sweep
 	mute := w.peers[:0]
@@ -215,8 +214,7 @@ func (s *Schedule) sweepPart(now boottime.Instant) {
 	}
 }
 
-// sweepRest goes back to the second pass with all silent peers, since some of those that were probed again have
-// answered.
+// sweepRest repeats the second pass with all silent peers, because some of the chosen peers have answered.
 func (s *Schedule) sweepRest() {
 	w := &s.sweep
 	for _, p := range w.rest {
@@ -232,7 +230,7 @@ func (s *Schedule) endSweep(now boottime.Instant) {
 	w := &s.sweep
 	silent := w.peers
 	for _, p := range w.rest {
-		if p.proven < w.began { // nor has it answered since
+		if p.proven < w.began { // and it has not answered since
 			silent = append(silent, p)
 		}
 	}
@@ -250,25 +248,25 @@ func (s *Schedule) endSweep(now boottime.Instant) {
 		case p.swept != w.number || p.due != boottime.Never:
 		case p.lost:
 			s.plan(p, now.Add(time.Duration(s.rand.Float64()*float64(s.lostInterval()))))
-		case !s.sampling() || !s.vouchable(p) || p.proven < w.began: // a peer that the sweep did not find is probed whatever a slow answer says
+		case !s.sampling() || !s.vouchable(p) || p.proven < w.began: // a peer that the sweep did not find is probed even if a slow answer arrives
 			s.plan(p, now.Add(time.Duration(s.rand.Float64()*float64(max(s.pace.Interval, s.params.EvidenceInterval)))))
 		}
 	}
 }
 
-// Mode is how the peers of a network are probed; zero: not at all yet.
+// Mode is how the peers of a network are probed; zero: not yet probed.
 type Mode uint8
 
 // The modes.
 const (
-	ModeDirect  Mode = iota + 1 // each of them, again and again
+	ModeDirect  Mode = iota + 1 // each peer, again and again
 	ModeSampled                 // random samples
-	ModeSweep                   // all of them, now
+	ModeSweep                   // all peers, now
 )
 
 var modeNames = [...]string{ModeDirect: "direct", ModeSampled: "sampled", ModeSweep: "sweep"}
 
-// String is the mode as status and metrics have it.
+// String returns the mode's name in status and metrics.
 func (m Mode) String() string {
 	if int(m) < len(modeNames) {
 		return modeNames[m]

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// half answers for the peers with odd numbers only.
+// half lets only the peers with odd numbers answer.
 func half(p *Peer) time.Duration {
 	if p.Index%2 == 0 {
 		return 0
@@ -23,8 +23,8 @@ func voided(r *rig) (n int) {
 	return n
 }
 
-// Of hundreds of silent peers a few are asked again, and the others count as lost with them: the later
-// passes cost next to nothing.
+// If hundreds of peers are silent, only a few are probed again, and the others count as lost with them: the later
+// passes cost almost nothing.
 func TestManySilentPeersAreJudgedByAPart(t *testing.T) {
 	r := newRig(t, 1000)
 	r.run(5 * time.Second)
@@ -47,8 +47,8 @@ func TestManySilentPeersAreJudgedByAPart(t *testing.T) {
 	}
 }
 
-// Guard: where packets are lost many are silent, too. The part that is asked again answers, then, and
-// everybody is asked again.
+// Guard: if packets are lost, many peers are silent, too. Then the part that is probed again answers, and all silent
+// peers are probed again.
 func TestLostPacketsLoseNoPart(t *testing.T) {
 	r := newRig(t, 1000)
 	r.run(5 * time.Second)
@@ -75,7 +75,7 @@ func TestLostPacketsLoseNoPart(t *testing.T) {
 	}
 }
 
-// Guard: a peer that sends us anything during the sweep is there, though it seems silent.
+// Guard: a peer that sends us any packet during the sweep is there, even if its answers are lost.
 func TestWhoIsHeardIsNotLostWithOthers(t *testing.T) {
 	r := newRig(t, 1000)
 	r.run(5 * time.Second)
@@ -105,8 +105,8 @@ func TestWhoIsHeardIsNotLostWithOthers(t *testing.T) {
 	}
 }
 
-// After a cut each network loses half of the group, and tells the other one of each. Neither asks them all
-// because of it; that memberlist has one again is a reason.
+// After a cut each network loses half of the group, and reports each lost peer to the other network. This is not a
+// reason to probe them all; that memberlist lists a peer again is a reason.
 func TestLostElsewhereIsNoReasonToAsk(t *testing.T) {
 	r := newRig(t, 1000)
 	r.run(5 * time.Second)

@@ -1,10 +1,10 @@
 package roster
 
-// Renumbering leads from the indices of one roster to those of another: by the old index the new one, or -1 for a
-// member that is not on the other.
+// Renumbering translates the indices of one roster into those of another: it has, by old index, the new index, or -1
+// for a member that is not on the other roster.
 type Renumbering []int
 
-// Renumber compares two rosters by name.
+// Renumber returns the Renumbering between two rosters; it matches members by name.
 func Renumber(from, to *Roster) Renumbering {
 	n := make(Renumbering, from.Size())
 	for i := range n {
@@ -27,7 +27,7 @@ func (n Renumbering) Set(s Set) Set {
 	return out
 }
 
-// SetOf is the members of r as indices of the directory d. A member that is not on d is left out.
+// SetOf returns the members of r by their indices in the directory d. Members that are not on d are left out.
 func (r *Roster) SetOf(d *Roster) Set {
 	if r == d {
 		return FullSet(r.Size())

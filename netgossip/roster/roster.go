@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// MaxNodes bounds a roster; views are bitmaps of this size.
+// MaxNodes is the maximum size of a roster; views are bitmaps of this size.
 const MaxNodes = 1024
 
 // Member is one expected node: its name and its address on each SystemNetwork.
@@ -22,28 +22,28 @@ type Member struct {
 // position of a member in it is the member's index in every [Set].
 type Roster struct {
 	Epoch   uint64 // raised by each change of the roster's source
-	Digest  uint64 // of the sorted names and their addresses: two nodes with different lists differ here
+	Digest  uint64 // of the sorted names and addresses: different lists have different digests
 	Members []Member
 	Self    int // index of this node; -1: the roster does not list it
 }
 
-// Ref names a roster: two nodes mean the same list if and only if both numbers agree.
+// Ref identifies a roster: two nodes mean the same list if and only if both numbers are equal.
 type Ref struct{ Epoch, Digest uint64 }
 
-// IsZero reports whether it names nothing.
+// IsZero reports whether r identifies no roster.
 func (r Ref) IsZero() bool { return r == Ref{} }
 
-// String prints the reference as logs and fencectl show it.
+// String returns the reference as logs and fencectl show it.
 func (r Ref) String() string { return fmt.Sprintf("%d/%016x", r.Epoch, r.Digest) }
 
-// Ref names the roster.
+// Ref returns the reference of the roster.
 func (r *Roster) Ref() Ref { return Ref{r.Epoch, r.Digest} }
 
-// New sorts members by name and finds self among them.
+// New returns a roster of the members, sorted by name; self must be one of them.
 func New(epoch uint64, members []Member, self string) (*Roster, error) {
 	r, err := Of(epoch, members, self)
 	if err == nil && r.Self < 0 {
-		return nil, fmt.Errorf("the list of members lacks this node %q", self)
+		return nil, fmt.Errorf("the list of members does not contain this node %q", self)
 	}
 	return r, err
 }
@@ -54,7 +54,7 @@ func Of(epoch uint64, members []Member, self string) (*Roster, error) {
 		return nil, errors.New("the list of members is empty: name at least this node")
 	}
 	if len(members) > MaxNodes {
-		return nil, fmt.Errorf("the list has %d members, at most %d are possible", len(members), MaxNodes)
+		return nil, fmt.Errorf("the list has %d members, but at most %d are allowed", len(members), MaxNodes)
 	}
 	ms := slices.Clone(members)
 	slices.SortFunc(ms, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
@@ -76,7 +76,7 @@ func Of(epoch uint64, members []Member, self string) (*Roster, error) {
 	return r, nil
 }
 
-// Size is N, the number of expected members.
+// Size returns N, the number of expected members.
 func (r *Roster) Size() int { return len(r.Members) }
 
 // Index finds a member by name.
@@ -98,7 +98,7 @@ func (r *Roster) Names(s Set) []string {
 	return out
 }
 
-// Quorum is floor(N/2)+1, or the fixed size when one is configured.
+// Quorum returns floor(N/2)+1, or the fixed size if one is configured.
 func (r *Roster) Quorum(fixed int) int {
 	if fixed > 0 {
 		return fixed

@@ -9,7 +9,7 @@ import (
 // same if and only if the sets are equal with ==, and copying never allocates.
 type Set [MaxNodes / 64]uint64
 
-// SetOf builds a set from indices.
+// SetOf returns the set of these indices.
 func SetOf(indices ...int) Set {
 	var s Set
 	for _, i := range indices {
@@ -18,7 +18,7 @@ func SetOf(indices ...int) Set {
 	return s
 }
 
-// FullSet holds the indices 0..n-1.
+// FullSet returns the set of the indices 0..n-1.
 func FullSet(n int) Set {
 	var s Set
 	for i := range n {
@@ -27,16 +27,13 @@ func FullSet(n int) Set {
 	return s
 }
 
-// Add puts i into the set.
 func (s *Set) Add(i int) { s[i/64] |= 1 << (i % 64) }
 
-// Remove takes i out of the set.
 func (s *Set) Remove(i int) { s[i/64] &^= 1 << (i % 64) }
 
-// Has reports whether i is in the set; indices outside the range never are.
+// Has reports whether i is in the set; an index outside the range never is.
 func (s Set) Has(i int) bool { return i >= 0 && i < MaxNodes && s[i/64]&(1<<(i%64)) != 0 }
 
-// Len counts the members.
 func (s Set) Len() int {
 	n := 0
 	for _, w := range s {
@@ -45,7 +42,6 @@ func (s Set) Len() int {
 	return n
 }
 
-// IsEmpty reports whether nothing is in the set.
 func (s Set) IsEmpty() bool { return s == Set{} }
 
 // Minus returns the members of s that are not in t.

@@ -7,45 +7,44 @@ import (
 	"slices"
 )
 
-// MaxChain bounds how many rosters a node needs majorities of at once. Usually there are two; there are more only
-// when two changes happened at once, each taken up by a part of the group.
+// MaxChain bounds the number of rosters of which a node needs majorities at once. During a change there are usually
+// two; there are more only if two changes happened at once, each adopted by a part of the group.
 const MaxChain = 4
 
-// Standing is what a node says of the rosters it uses. It is a comparable value.
+// Standing is a node's statement about the rosters that it uses. It is a comparable value.
 type Standing struct {
-	// Fresh says that the node knows of no roster in force: it claims nothing.
+	// Fresh says that the node knows of no roster in force: it does not claim quorum.
 	Fresh bool
-	// Chain are the rosters that it needs a majority of, ascending by epoch, zero beyond the
-	// last. The first is in force as far as it knows; others have been taken up.
+	// Chain lists the rosters of which the node needs a majority, ascending by epoch, zero beyond the last. The first
+	// is in force as far as the node knows; the others have been taken up.
 	Chain [MaxChain]Ref
-	// Offer is a newer roster that it has stored and is ready to take up; zero: none.
+	// Offer is a newer roster that the node has stored and is ready to take up; zero: none.
 	Offer Ref
-	// Known is a still newer roster that it knows and has not stored; zero: none.
+	// Known is a still newer roster that the node knows but has not stored; zero: none.
 	Known Ref
 }
 
-// Base is the roster in force.
+// Base returns the roster in force.
 func (s *Standing) Base() Ref { return s.Chain[0] }
 
-// holds reports whether ref is one of the chain.
+// holds reports whether ref is in the chain.
 func (s *Standing) holds(ref Ref) bool {
 	return !ref.IsZero() && slices.Contains(s.Chain[:], ref)
 }
 
-// Saved is what a node must remember of its rosters across a restart.
+// Saved holds what a node must remember about its rosters across a restart.
 type Saved struct {
 	Fresh bool
 	Chain []*Roster // never empty
 	Offer *Roster   // nil: none
 }
 
-// Succession is how one roster follows another while the node runs. It is not safe for
-// concurrent use.
+// Succession manages the change from one roster to another while the node runs. It is not safe for concurrent use.
 //
 // # The protocol
 //
-// A node is quorate if it counts a majority of every roster of its chain. Usually that is
-// one, the base. A change of it goes through four states, each announced to the peers:
+// A node is quorate if it counts a majority of every roster of its chain. Usually the chain has one roster, the base. A
+// new roster goes through four states, each announced to the peers:
 //
 //	known     the roster is known and checked: nothing is promised
 //	offered   the roster is stored, since all that are counted know it; nothing is counted by it yet
@@ -54,48 +53,48 @@ type Saved struct {
 //
 // # Why two disjoint parts are never quorate at once
 //
-// Two nodes whose chains have a roster in common count a common member. If they have none,
-// one of them, say y, has dropped what the other, x, uses; so some node saw a majority
-// of the base of x (or of a roster before it) with the newer roster in their chains. A roster is stored before it is
-// taken up, and is never given back. So a node that counts a majority of that base today counts one of those nodes,
-// and x counts only nodes whose chains hold nothing that x does not hold ([Succession.Countable]): x must hold the
-// newer roster as well and needs a majority of it, or has learnt that it is in force. Evidence from before the newer
-// roster was taken up is D_max old at most, as with every other change.
+// If the chains of two nodes have a roster in common, the nodes count a common member. Otherwise one of the nodes, say
+// y, has dropped the rosters that the other, x, uses. So some node saw a majority of the base of x (or of an earlier
+// roster) with the newer roster in their chains. A roster is stored before it is taken up, and is never given up again.
+// So a node that counts a majority of that base today counts one of those nodes. x counts only nodes whose chains hold
+// no roster that x does not hold ([Succession.Countable]). So x must also hold the newer roster and needs a majority of
+// it, or has learnt that it is in force. As with every other change, evidence from before the newer roster was taken up
+// is at most D_max old.
 //
-// A node that knows of no roster in force (a new one, or one that lost its memory) counts for others, but claims
-// nothing until a peer says that this node's roster is in force, or that it is taken up and which one is in force
-// (succession_join.go). It may give back what it has taken up, so it does not count in the majority of the base that
-// puts the next roster into force.
+// A node that knows of no roster in force (a new node, or one that lost its memory) counts for others, but does not
+// claim quorum itself. That changes when a peer states that this node's roster is in force, or states that it has taken
+// that roster up and which roster is in force (succession_join.go). Such a node may give up a roster that it has taken
+// up, so it does not count in the majority of the base that puts the next roster into force.
 type Succession struct {
 	fresh bool
 	chain []*Roster
 	offer *Roster // stored: after a restart it counts as taken up
 
 	known  map[Ref]*Roster // learnt, not stored yet
-	next   Ref             // of those, the one to store; zero: none
+	next   Ref             // the one of known to store; zero: none
 	store  *Roster         // being stored as the offer
-	dirty  bool            // what is stored is older than what is held
+	dirty  bool            // the stored state is older than the present one
 	saving bool            // something is being stored
 
-	joining []*Roster // being stored: the chain that this fresh node takes over
-	past    Ref       // a roster that this node lacks, and that a contact says is in force; zero: none
+	joining []*Roster // being stored: the chain that this fresh node adopts
+	past    Ref       // a roster that this node lacks and that is in force according to a contact; zero: none
 
-	shown     sights   // by a source that does not number its lists
+	shown     sights   // lists shown by a source that does not number them
 	vouched   bool     // a person vouches for the first list, by a file
-	forgot    bool     // what this node remembered is gone
-	distrusts bool     // it founds only a list with all founders
+	forgot    bool     // this node's stored state is lost
+	distrusts bool     // this node founds only a list that has all founders
 	founders  []string // names
 
 	version uint64 // counts changes of the held rosters
 
-	rank func(*Roster) int // quorum of a roster
+	rank func(*Roster) int // returns the quorum of a roster
 }
 
-// NewSuccession continues from what was saved, or begins with the roster of the configuration: one of epoch 0 is in
-// force by definition, one of a later epoch is not until a peer says so. Either may be nil; if only own is given, the
-// caller stores the result before it goes on. To start with a list without a number, use &Saved{Fresh: true, Chain:
-// that list, of epoch 0}. An offer that was stored may have been taken up and announced before the restart, so it is
-// taken up.
+// NewSuccession continues from the saved state, or begins with own, the roster of the configuration. A roster of epoch
+// 0 is in force by definition; a roster of a later epoch is not in force until a peer states that it is. Either
+// argument may be nil; if only own is given, the caller must store the result before it goes on. To start with a list
+// without a number, use &Saved{Fresh: true, Chain: that list, of epoch 0}. A stored offer may have been taken up and
+// announced before the restart, so it is taken up.
 func NewSuccession(saved *Saved, own *Roster, quorum func(*Roster) int) (*Succession, error) {
 	s := &Succession{known: map[Ref]*Roster{}, rank: quorum}
 	if saved == nil {
@@ -103,7 +102,7 @@ func NewSuccession(saved *Saved, own *Roster, quorum func(*Roster) int) (*Succes
 		return s, nil
 	}
 	if len(saved.Chain) == 0 || len(saved.Chain) > MaxChain {
-		return nil, fmt.Errorf("%d lists of members in force or taken up, 1 to %d are possible", len(saved.Chain), MaxChain)
+		return nil, fmt.Errorf("there are %d lists of members in force or taken up, but 1 to %d are allowed", len(saved.Chain), MaxChain)
 	}
 	s.chain, s.fresh = slices.Clone(saved.Chain), saved.Fresh
 	if !slices.IsSortedFunc(s.chain, func(a, b *Roster) int { return cmpEpoch(a.Ref(), b.Ref()) }) {
@@ -113,7 +112,7 @@ func NewSuccession(saved *Saved, own *Roster, quorum func(*Roster) int) (*Succes
 		s.take(saved.Offer)
 		s.dirty = true
 	} else if saved.Offer != nil {
-		s.offer = s.chain[0] // the pledge of a fresh node
+		s.offer = s.chain[0] // a fresh node's pledge
 	}
 	if own == nil {
 		return s, nil
@@ -132,15 +131,14 @@ func cmpEpoch(a, b Ref) int {
 	}
 }
 
-// ErrEpochTaken says that two lists have one epoch.
+// ErrEpochTaken says that two different lists have the same epoch.
 var ErrEpochTaken = errors.New("another list of members has this epoch: raise members.epoch")
 
-// Learn makes a roster known, from the configuration or from a peer. The roster was checked before. A roster that is
-// older than the newest in the chain is ignored, unless a peer uses it. The epoch of r must not be that of another
-// list.
+// Learn adds a roster, from the configuration or from a peer, to the known ones. The caller has checked it. A roster
+// older than the newest in the chain is ignored, unless a peer uses it. No other list may have the epoch of r.
 func (s *Succession) Learn(r *Roster) error {
 	if s.vouched && s.founding() && r.Epoch == 0 {
-		s.Vouch(r, s.forgot) // another file, and no node has used the first one yet
+		s.Vouch(r, s.forgot) // the file has changed, and no node has used the first list yet
 		return nil
 	}
 	for _, h := range s.held() {
@@ -163,11 +161,12 @@ func (s *Succession) Learn(r *Roster) error {
 	return nil
 }
 
-// maxKnown bounds what is known and not held. A change needs one, a chain that is taken over three more.
+// maxKnown bounds the number of known rosters that are not held. A change needs one, a chain that is adopted needs
+// three more.
 const maxKnown = 16
 
-// forget drops the oldest if too many lists are known, but neither the one learnt last nor the one to be stored. To
-// know a list promises nothing, so forgetting one costs time at most: the source shows the present one again and again.
+// forget drops the oldest known list if there are too many, but neither the latest one nor the one to be stored.
+// Knowing a list is not a promise, so forgetting a list only costs time: the source shows the present list repeatedly.
 //
 // Invariant: an endless series of lists does not fill this node's memory.
 func (s *Succession) forget(latest Ref) {
@@ -189,16 +188,16 @@ func (s *Succession) held() []*Roster {
 	return append(slices.Clone(s.chain), s.offer)
 }
 
-// Base is the roster in force, or, while the node is fresh, the one that waits to be.
+// Base returns the roster in force or, while the node is fresh, the roster that is to come into force.
 func (s *Succession) Base() *Roster { return s.chain[0] }
 
-// Top is the newest roster that was taken up.
+// Top returns the newest roster that has been taken up.
 func (s *Succession) Top() *Roster { return s.chain[len(s.chain)-1] }
 
-// Chain lists the rosters of which a majority is needed. It must not be changed.
+// Chain returns the rosters of which a majority is needed. The caller must not change it.
 func (s *Succession) Chain() []*Roster { return s.chain }
 
-// Offer is the roster that is ready to be taken up, or nil.
+// Offer returns the roster that is ready to be taken up, or nil.
 func (s *Succession) Offer() *Roster { return s.offer }
 
 // Fresh reports whether the node knows of no roster in force.
@@ -210,14 +209,14 @@ func (s *Succession) Removed() bool { return len(s.chain) == 1 && !s.fresh && s.
 // Claims reports whether the node may be quorate at all.
 func (s *Succession) Claims() bool { return !s.fresh && !s.Removed() }
 
-// Settled reports whether one list is in force, lists this node, and no other is at hand.
+// Settled reports whether one list is in force, names this node, and no other list is known or offered.
 func (s *Succession) Settled() bool {
 	return len(s.chain) == 1 && s.offer == nil && s.Claims()
 }
 
-// Prepare returns the newest known list if this node has other addresses on it. It has to be stored as the offer before
-// the node starts to talk to others, who would not know the node under its new addresses. nil: there is no such list,
-// or a change is under way. Answer with Saved. Other lists wait until all know them.
+// Prepare returns the newest known list if this node has other addresses on it; nil: there is no such list, or a change
+// is under way. The list must be stored as the offer before the node talks to others, because they would not recognise
+// the node by its new addresses. Answer with Saved. All other lists are stored only when all counted nodes know them.
 func (s *Succession) Prepare() *Saved {
 	var newest *Roster
 	for _, r := range s.known {
@@ -239,10 +238,10 @@ func (r *Roster) sameSelf(o *Roster) bool {
 	return maps.Equal(r.Members[r.Self].Addresses, o.Members[o.Self].Addresses)
 }
 
-// Next is a list that is stored as soon as all that are counted know it, or nil.
+// Next returns the list that is stored as soon as all counted nodes know it, or nil.
 func (s *Succession) Next() *Roster { return s.known[s.next] }
 
-// Standing is what to announce.
+// Standing returns the statement to announce.
 func (s *Succession) Standing() Standing {
 	st := Standing{Fresh: s.fresh, Known: s.next}
 	for i, r := range s.chain {
@@ -268,15 +267,15 @@ func (s *Succession) has(ref Ref) bool {
 	return slices.ContainsFunc(s.chain, func(r *Roster) bool { return r.Ref() == ref })
 }
 
-// Countable reports whether a peer with this standing may be counted: it must use no roster that this node does not
-// use, except those before the base, which are settled. It is the guard of the whole protocol: two parts that use
-// different rosters would otherwise both find their majorities with the help of one member.
+// Countable reports whether a peer with this standing may be counted: all rosters that it uses must also be used by
+// this node, or be older than the base. The whole protocol depends on this check: otherwise two parts that use
+// different rosters could both find a majority with the help of one member.
 func (s *Succession) Countable(st *Standing) bool { return countable(s.chain, nil, st) }
 
 // countable is Countable for a chain with one more roster.
 func countable(chain []*Roster, more *Roster, st *Standing) bool {
 	for _, ref := range st.Chain {
-		// A fresh node may have forgotten what it promised: it counts only for members that use its list.
+		// A fresh node may have forgotten its promises: it counts only for members that use its list.
 		if ref.IsZero() || ref.Epoch < chain[0].Epoch && !st.Fresh {
 			continue
 		}
@@ -323,12 +322,12 @@ func (s *Succession) rebase(r *Roster) {
 	}
 }
 
-// Version changes with every change of the held rosters.
+// Version returns a number that changes with every change of the held rosters.
 func (s *Succession) Version() uint64 { return s.version }
 
-// Directory lists all members of the held rosters, with the newest address of each, and this node in any case. A node
-// counts by its indices, so it changes as seldom as possible: present is returned while it lists all of them, until a
-// change is settled.
+// Directory returns a roster of all members of the held rosters, with the newest address of each; it always contains
+// this node. All sets use its indices, so it changes as seldom as possible: present is returned while it lists all of
+// these members, until a change is settled.
 func (s *Succession) Directory(present *Roster, self Member) (*Roster, error) {
 	if len(s.chain) == 1 && s.offer == nil && s.chain[0].Self >= 0 {
 		return s.chain[0], nil
@@ -349,8 +348,8 @@ func (s *Succession) Directory(present *Roster, self Member) (*Roster, error) {
 	if _, ok := at[self.Name]; !ok {
 		all = append(all, self)
 	}
-	// Named by the newest epoch: where nobody leaves, it is the roster that is about to be in
-	// force, and need not change again.
+	// It has the newest epoch: if no member leaves, it is the roster that is about to come into force, and need not
+	// change again.
 	d, err := New(held[len(held)-1].Epoch, all, self.Name)
 	if err == nil && present != nil && present.Covers(d) {
 		return present, nil

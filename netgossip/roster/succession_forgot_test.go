@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// vouched is a node that remembers nothing, with a list that a person vouches for.
+// vouched returns a node that remembers nothing, with a list for which a person vouches.
 func vouched(t *testing.T, list *Roster, forgot bool) *Succession {
 	t.Helper()
 	s, err := NewSuccession(&Saved{Fresh: true, Chain: []*Roster{list}}, nil, majorityOf)
@@ -17,8 +17,8 @@ func vouched(t *testing.T, list *Roster, forgot bool) *Succession {
 	return s
 }
 
-// Guard: a node that remembers nothing puts the first list into force with most of its members, and neither alone nor beside one that
-// uses another list. What it uses is stored before it is announced.
+// Guard: a node that remembers nothing puts the first list into force together with most of its members, but neither
+// alone nor while a member uses another list. A list is stored before its use is announced.
 func TestFirstListNeedsOthers(t *testing.T) {
 	three, other := listOf(0, 0, 0, 1, 2), listOf(0, 0, 0, 1, 3)
 	fresh, inForce := stands(true, nil, three), stands(false, nil, three)
@@ -61,8 +61,8 @@ func TestFirstListNeedsOthers(t *testing.T) {
 	}
 }
 
-// The file may be edited while nobody goes by the first one, and a numbered list waits until there is one in force: nobody would
-// ever say that of it.
+// The file may be changed while no node uses the first list. A numbered list waits until there is a list in force:
+// before that, no node would ever state that the numbered list is in force.
 func TestFirstListIsEditedBeforeItIsInForce(t *testing.T) {
 	c := &scene{t: t, s: vouched(t, listOf(0, 0, 0, 1), false), peers: map[int]Standing{}}
 	c.look()
@@ -91,8 +91,8 @@ func TestFirstListIsEditedBeforeItIsInForce(t *testing.T) {
 	}
 }
 
-// Guard: one member's memory of its lists is removed and its file shows any other list of the same epoch. Whom it meets then makes no difference: no
-// cut leaves a quorate node on both sides.
+// Guard: one member's stored lists are removed and its file shows any other list of the same epoch. Whichever nodes it
+// then meets, no cut leaves a quorate node on both sides.
 func TestOneThatForgotLeavesOnePartQuorate(t *testing.T) {
 	alone := 0
 	for run := range 400 {
@@ -116,7 +116,7 @@ func TestOneThatForgotLeavesOnePartQuorate(t *testing.T) {
 			if i == x || rng.IntN(2) == 0 {
 				for k := range n {
 					if !slices.Contains(edited, k) && i == x || i != x && k == x && !slices.Contains(edited, i) {
-						contact.Remove(k) // gossip of nobody else is heard
+						contact.Remove(k) // only these contacts are heard
 					}
 				}
 			}
@@ -132,7 +132,7 @@ func TestOneThatForgotLeavesOnePartQuorate(t *testing.T) {
 	}
 }
 
-// list is the set as a list.
+// list returns the set as a list.
 func (s Set) list() (l []int) {
 	for i := range s.All() {
 		l = append(l, i)

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// deceived is a party whose source lies: it shows each node any list at any time.
+// deceived is a party with a lying source: it shows each node any list at any time.
 type deceived struct {
 	*party
 	founders []string
-	text     map[Ref][]int // of every list that was ever shown
+	text     map[Ref][]int // members of every list that was ever shown
 }
 
 func (d *deceived) begin(i int, list []int) {
@@ -30,16 +30,18 @@ func (d *deceived) made(epoch uint64, self int, list []int) *Roster {
 	return r
 }
 
-// shown is what the agent does with a list of the controller: one without a list in force waits for it to be founded.
+// shown handles a list of the controller like the agent: a node without a list in force waits until the list is
+// founded.
 func (d *deceived) shown(i int, epoch uint64, list []int) {
 	if s := d.nodes[i]; s.Fresh() && s.Base().Epoch == 0 {
 		s.Sight(d.made(0, i, list), false)
 	} else {
-		_ = s.Learn(d.made(epoch, i, list)) // refused: another one has the epoch
+		_ = s.Learn(d.made(epoch, i, list)) // refused: another list has the epoch
 	}
 }
 
-// lives reports whether a node would be quorate with those of a part. It goes by what nodes announce, and shares no code with them.
+// lives reports whether a node would be quorate with the nodes of a part. It uses the nodes' announcements, and shares
+// no code with them.
 func (d *deceived) lives(i int, part map[int]bool) bool {
 	mine := d.nodes[i].Standing()
 	if mine.Fresh || mine.Chain[1] == (Ref{}) && !slices.Contains(d.text[mine.Chain[0]], i) {
@@ -68,7 +70,7 @@ func (d *deceived) lives(i int, part map[int]bool) bool {
 	return true
 }
 
-// apart returns two nodes that live although they are cut off from each other, or "".
+// apart returns two nodes that are quorate although they are cut off from each other, or "".
 func (d *deceived) apart() string {
 	n := len(d.nodes)
 	for cut := 1; cut < 1<<(n-1); cut++ {
@@ -100,8 +102,9 @@ func anyList(rng *rand.Rand, n, with int) []int {
 	return l
 }
 
-// Guard: founders. A source that lies shows any list to any node, at a first start and later, and nodes restart in between: no cut leaves
-// two quorate parts. In half of the runs no list is changed, and nodes lose their disks, too, all but one of the founders.
+// Guard: founders. A lying source shows any list to any node, at a first start and later, and nodes restart in between:
+// no cut leaves two quorate parts. In half of the runs no list is changed, but nodes also lose their disks, except for
+// one of the founders.
 func TestSourceThatLiesFoundsOneGroup(t *testing.T) {
 	runs := 1000
 	if testing.Short() {
@@ -118,7 +121,7 @@ func TestSourceThatLiesFoundsOneGroup(t *testing.T) {
 			d.founders = append(d.founders, fmt.Sprint(i))
 		}
 		faithful, losses := who[0], run%2 == 0
-		var pool [][]int // few, so that nodes are often shown the same
+		var pool [][]int // few lists, so that nodes are often shown the same list
 		for range 2 + rng.IntN(3) {
 			pool = append(pool, anyList(rng, n, rng.IntN(n)))
 		}
@@ -146,7 +149,7 @@ func TestSourceThatLiesFoundsOneGroup(t *testing.T) {
 					d.shown(i, uint64(1+rng.IntN(6)), one(i))
 				}
 			case 3:
-				if rng.IntN(2) == 0 && d.under[i] != nil { // it lands, and nobody is told
+				if rng.IntN(2) == 0 && d.under[i] != nil { // it is stored, but the node does not learn it
 					d.disk[i] = d.under[i]
 				}
 				d.again(i)
@@ -182,7 +185,7 @@ func TestSourceThatLiesFoundsOneGroup(t *testing.T) {
 	t.Logf("%d runs: %d times a node came to a list in force, %d times to a later one, %d lost disks", runs, founded, joined, lost)
 }
 
-// Who names no founders founds nothing, and joins what others have in force.
+// A node without named founders founds no group, but joins a list that others have in force.
 func TestWithoutFoundersNothingIsFounded(t *testing.T) {
 	p := shownParty(t, [][]int{{0, 1, 2}, {0, 1}}, 0, 0, 0)
 	p.nodes[2].FoundOnlyWith(nil)
@@ -214,8 +217,8 @@ func TestWithoutFoundersNothingIsFounded(t *testing.T) {
 	}
 }
 
-// A member that cannot store its pledge, as with a full disk, is named by those who have theirs: nobody else knows what a
-// first start waits for.
+// If a member cannot store its pledge, for example because its disk is full, the other members name it: only they know
+// why the first start is delayed.
 func TestWhoOwesItsPledgeIsWaitedFor(t *testing.T) {
 	p := shownParty(t, [][]int{{0, 1, 2}}, 0, 0, 0)
 	for range 4 {

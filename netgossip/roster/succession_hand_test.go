@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// handed is glance for nodes that hand over what they have taken up: m.Holders are asked in any order.
+// handed is glance for nodes that hand over the lists that they have taken up: m.Holders are asked in any order.
 func (p *party) handed(i int, contact Set) Moves {
 	m := p.glance(i, contact)
 	for k := range m.Holders.All() {
@@ -33,8 +33,8 @@ func (p *party) heldBy(held []*Roster, ref Ref) *Roster {
 	return nil
 }
 
-// missed is a group of three of which 0 and 1 took a list up that 2 never heard of, and 1 is gone
-// before the list came into force. No source shows it any more.
+// missed returns a group of three: 0 and 1 took up a list that 2 never heard of, and 1 is gone before the list came
+// into force. No source shows the list any more.
 func missed(t *testing.T) *party {
 	t.Helper()
 	p := newParty(t, 3, []int{0, 1, 2}, []int{0, 1, 2})
@@ -58,8 +58,8 @@ func missed(t *testing.T) *party {
 	return p
 }
 
-// A list that was taken up by some and superseded before it came into force is in no source any
-// more. Who missed it must not be left uncounted for ever.
+// A list that some nodes took up, but that was replaced before it came into force, is not in any source any more. A
+// node that missed it must not stay uncounted for ever.
 func TestMissedListIsHandedOver(t *testing.T) {
 	p := missed(t)
 	for range 10 {
@@ -75,7 +75,7 @@ func TestMissedListIsHandedOver(t *testing.T) {
 	}
 }
 
-// What the text is for: the node's own source could not show it.
+// The reason for handing over: the node's own source cannot show the list.
 func TestMissedListIsInNoSource(t *testing.T) {
 	p := missed(t)
 	for range 10 {
@@ -89,7 +89,8 @@ func TestMissedListIsInNoSource(t *testing.T) {
 	}
 }
 
-// Guard: what nobody has taken up is in nobody's hands, and neither is what a fresh node uses, or lacks.
+// Guard: lists that no node has taken up are not handed over. A fresh node neither hands its lists over nor is handed
+// lists that it lacks.
 func TestOnlyWhatWasTakenUpIsHandedOver(t *testing.T) {
 	old, next := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1, 2)
 	for name, st := range map[string]Standing{
@@ -126,7 +127,7 @@ func TestOnlyWhatWasTakenUpIsHandedOver(t *testing.T) {
 	}
 }
 
-// Guard: nobody is removed, or silenced, by the word of another node.
+// Guard: no node is removed, or cut off, because of another node's list.
 func TestListWithoutOwnNodeIsNotTakenFromAPeer(t *testing.T) {
 	moved, err := Of(2, []Member{{Name: "0", Addresses: map[string]string{"a": "10.0.0.9"}}, {Name: "1"}}, "0")
 	if err != nil {
@@ -140,8 +141,8 @@ func TestListWithoutOwnNodeIsNotTakenFromAPeer(t *testing.T) {
 	}
 }
 
-// Guard: who is alone with a list does not store it: after a restart it would use a list that
-// nobody else was ever told of.
+// Guard: a node that is alone with a list does not store it: after a restart it would use a list that no other node has
+// ever heard of.
 func TestListIsNotStoredAlone(t *testing.T) {
 	old, next := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1, 2, 3)
 	knows := stands(false, nil, old)
@@ -153,7 +154,7 @@ func TestListIsNotStoredAlone(t *testing.T) {
 	if m := c.look(); m.Save != nil {
 		t.Errorf("stored alone: %+v", m)
 	}
-	c.peers[3] = knows // is on the next list only
+	c.peers[3] = knows // only on the next list
 	if m := c.look(); m.Save != nil {
 		t.Errorf("stored with one that is no member yet: %+v", m)
 	}
@@ -162,7 +163,7 @@ func TestListIsNotStoredAlone(t *testing.T) {
 		t.Errorf("two of three know it, and it is not stored: %+v", m)
 	}
 
-	// One that was left behind does not wait for the others that it was left behind with.
+	// A node that was left behind does not wait for other nodes that were also left behind.
 	wide := listOf(0, 0, 0, 1, 2, 4, 5)
 	c = sceneOf(t, wide)
 	later := listOf(3, 0, 0, 1, 6)
@@ -177,9 +178,8 @@ func TestListIsNotStoredAlone(t *testing.T) {
 	}
 }
 
-// Guard: the same as TestRandomChangesLeaveOnePartQuorate and TestRandomSightsLeaveOnePartQuorate, where
-// nodes hand each other what they have taken up: no cut leaves two quorate parts. With sights, lists come
-// without numbers.
+// Guard: like TestRandomChangesLeaveOnePartQuorate and TestRandomSightsLeaveOnePartQuorate, but nodes hand over the
+// lists that they have taken up: no cut leaves two quorate parts. With sights, lists come without numbers.
 func TestHandedListsLeaveOnePartQuorate(t *testing.T) {
 	runs, taken := 1000, 0
 	if testing.Short() {
@@ -192,7 +192,7 @@ func TestHandedListsLeaveOnePartQuorate(t *testing.T) {
 		lists := [][]int{pick(rng, n)}
 		for range 2 + rng.IntN(2) {
 			l := oneMoreOrLess(rng, n, lists[len(lists)-1])
-			for _, o := range lists { // those without a member in common are two groups
+			for _, o := range lists { // lists without a common member are two groups
 				if !overlap(o, l) {
 					l = append(l, o[0])
 				}

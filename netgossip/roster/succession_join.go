@@ -2,29 +2,30 @@ package roster
 
 // Fresh nodes that join a change
 //
-// A fresh node counts for nodes that use its list, and may leave that list for a newer one that it is shown. So what it
-// has taken up is not a promise, and no node puts a list into force because of it (Succession.settle). It has to
-// promise in the end: if the members of a list never heard that their list is in force, and were shown another list, no
-// other node can put that other list into force.
+// A fresh node counts for nodes that use its list, and may leave that list for a newer one from its source. So a list
+// that it has taken up is not a promise, and does not help to put a list into force (Succession.settle). But a fresh
+// node must promise at some time. Otherwise, if the members of a list never hear that their list is in force, and are
+// shown another list, no node can ever put that other list into force.
 //
-// So if a fresh node hears that its list is used by a node that knows a list in force, it joins that node: it takes
-// over the chain as far as its own list. That a list is in force is a fact and stays true, and the rest of the chain
-// only demands more majorities of this node. From then on it is not a fresh node: it promises and claims like any
-// other. It stores the chain before it uses it.
+// So if a fresh node hears that its list is used by a node that knows a list in force, it joins that node: it adopts
+// that node's chain up to its own list. That a list is in force stays true for good, and the rest of the chain only
+// requires more majorities of this node. From then on the node is not fresh any more: its lists are promises, and it
+// may be quorate. It stores the chain before it uses it.
 //
-// The earlier lists of the chain are in no source any more, and are handed over. They cannot remove
-// this node, whether they name it or not: its own list, which its own source has shown, is newer.
+// The earlier lists of the chain are not in any source any more, so they are handed over. They cannot remove this node,
+// even if they do not name it: the list that its own source has shown is newer.
 
-// entry is how a fresh node gets a chain: one that it can take over, or a list of a chain that it lacks.
+// entry tells how a fresh node gets a chain: it holds a chain that the node can adopt, or a missing list of such a
+// chain.
 type entry struct {
 	chain   []*Roster
 	missing Ref
 	from    int
 }
 
-// entrance finds the way into a chain that uses the list of this fresh node.
+// entrance looks for a chain that contains the list of this fresh node.
 func (s *Succession) entrance(p *Peers) (e entry) {
-	if s.founding() && s.vouched && s.agreed(p) { // stored first, like a chain that is joined
+	if s.founding() && s.vouched && s.agreed(p) { // stored first, like a chain that is adopted
 		return entry{chain: s.chain}
 	}
 	if !s.fresh || s.founding() || s.offer != nil {
@@ -51,8 +52,8 @@ func (s *Succession) entrance(p *Peers) (e entry) {
 	return e
 }
 
-// bound reports whether a contact that is not fresh uses the list of this fresh node. This node may be in the contact's
-// majority, so it does not leave the list for one that is not in force.
+// bound reports whether a contact that is not fresh uses the list of this fresh node. The contact may need this node
+// for its majority, so this node does not leave the list for one that is not in force.
 func (s *Succession) bound(p *Peers) bool {
 	if !s.fresh || s.founding() {
 		return false
@@ -65,7 +66,7 @@ func (s *Succession) bound(p *Peers) bool {
 	return false
 }
 
-// join returns the chain to store; Saved puts it in use.
+// join returns the chain to store; Saved starts its use.
 func (s *Succession) join(chain []*Roster) *Saved {
 	if s.saving || len(chain) == 0 {
 		return nil
@@ -74,19 +75,20 @@ func (s *Succession) join(chain []*Roster) *Saved {
 	return &Saved{Chain: chain}
 }
 
-// joined uses the chain that was stored.
+// joined starts the use of the stored chain.
 func (s *Succession) joined() {
 	chain := s.joining
 	if s.joining = nil; !s.fresh || s.chain[0] != chain[len(chain)-1] {
-		s.dirty = true // its list has come into force meanwhile
+		s.dirty = true // its list has come into force in the meantime
 		return
 	}
 	s.version++
 	s.chain, s.fresh = chain, false
 }
 
-// Vouch says that a person vouches for a list of epoch 0, by a file, and that this node remembers none: it is fresh, and the list is in
-// force when others agree, see agreed. forgot says that an agent has run here before, so that there was something to remember.
+// Vouch records that a person vouches, by a file, for a list of epoch 0, and that this node remembers no list: it is
+// fresh, and the list comes into force when others agree, see agreed. forgot says that an agent has run here before, so
+// stored state has been lost.
 func (s *Succession) Vouch(list *Roster, forgot bool) {
 	if !s.founding() || s.pledged() || s.saving || list.Epoch != 0 {
 		return
@@ -98,13 +100,13 @@ func (s *Succession) Vouch(list *Roster, forgot bool) {
 	}
 }
 
-// agreed reports whether the list that a person vouches for may come into force, given what others say: most of its
-// members, this node among them, use it and no other. That is what a quorum takes in any case, so a group that begins
-// waits for nobody.
+// agreed reports whether the list that a person vouches for may come into force: most of its members, including this
+// node, use it and no other list. A quorum needs these members anyway, so a new group does not wait longer because of
+// this.
 //
-// Invariant: a node that remembers nothing does not put its list into force alone, nor while another node uses
-// another list in force: it may have used that list itself, and have been counted by it. A list of one is that node's
-// own affair, if nothing was forgotten.
+// Invariant: a node that remembers nothing does not put its list into force alone, nor while another node uses another
+// list that is in force: this node may have used that list and have been counted by it. A list with one member needs
+// nobody else, if no state has been lost.
 func (s *Succession) agreed(p *Peers) bool {
 	list := s.chain[0]
 	agree := Set{}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// tell has the sources of some nodes show the list of an epoch, which they read.
+// tell lets the sources of some nodes show the list of an epoch, which the nodes read.
 func (p *party) tell(t *testing.T, epoch int, nodes ...int) {
 	t.Helper()
 	for _, i := range nodes {
@@ -15,7 +15,7 @@ func (p *party) tell(t *testing.T, epoch int, nodes ...int) {
 	}
 }
 
-// among has nodes look at each other for a while, and hand each other what they have taken up.
+// among lets nodes look at each other for a while, and hand over the lists that they have taken up.
 func (p *party) among(nodes ...int) {
 	for range 12 {
 		for _, i := range nodes {
@@ -25,12 +25,13 @@ func (p *party) among(nodes ...int) {
 	}
 }
 
-// Guard: what a fresh node has taken up is no promise. 0 puts the second list, itself alone, into force with
-// the help of 1, which never heard that the first one is in force and leaves the second one for the third.
+// Guard: a list that a fresh node has taken up is not a promise. Otherwise 0 could put the second list, with only
+// itself, into force with the help of 1, which never heard that the first list is in force and leaves the second list
+// for the third.
 func TestFreshNodePutsNoListIntoForce(t *testing.T) {
 	p := newParty(t, 3, []int{0}, []int{0, 1, 2}, []int{0}, []int{1, 2})
 	p.tell(t, 1, 0)
-	for range 4 { // 0 sees the new nodes, and they have not looked yet
+	for range 4 { // 0 sees the new nodes, but they have not looked yet
 		p.handed(0, FullSet(3))
 		p.stored(0, true)
 	}
@@ -55,12 +56,12 @@ func TestFreshNodePutsNoListIntoForce(t *testing.T) {
 	}
 }
 
-// Guard: two changes in a row, the second one while the networks are split. 3 and 1 are the group, and the
-// first list adds more nodes than it has; those have gone on to the second one when 3 needs them.
+// Guard: two successive changes, the second one while the networks are split. 3 and 1 are the group, and the first list
+// adds more nodes than the group has; these have gone on to the second list when 3 needs them.
 func TestSecondChangeWhileSplit(t *testing.T) {
 	p := newParty(t, 4, []int{1, 3}, []int{0, 2, 3}, []int{1, 2, 3})
 	p.tell(t, 1, 1, 3)
-	for len(p.nodes[3].Chain()) == 1 { // 3 is the first to take it up, and nobody has heard of that yet
+	for len(p.nodes[3].Chain()) == 1 { // 3 is the first to take the list up, and no other node has heard of that yet
 		for _, i := range []int{1, 3} {
 			p.handed(i, FullSet(4))
 			p.stored(i, true)
@@ -89,7 +90,7 @@ func TestSecondChangeWhileSplit(t *testing.T) {
 	}
 }
 
-// Guard: a chain is stored before the node uses it, and a fresh node that could not store it goes on as it was.
+// Guard: a chain is stored before the node uses it, and a fresh node that could not store it stays as it was.
 func TestChainIsStoredBeforeItIsJoined(t *testing.T) {
 	old, next := listOf(0, 0, 1, 2), listOf(1, 0, 0, 1, 2)
 	s, err := NewSuccession(nil, next, majorityOf)
@@ -117,7 +118,7 @@ func TestChainIsStoredBeforeItIsJoined(t *testing.T) {
 	}
 }
 
-// Guard: a list that has come into force while a chain was stored stays.
+// Guard: a list that has come into force while a chain was being stored stays in force.
 func TestListInForceIsNotReplacedByAChain(t *testing.T) {
 	old, next := listOf(0, 0, 1, 2), listOf(1, 0, 0, 1, 2)
 	s, err := NewSuccession(nil, next, majorityOf)
@@ -142,7 +143,7 @@ func TestListInForceIsNotReplacedByAChain(t *testing.T) {
 	}
 }
 
-// calm: beside a change that cannot go on, only a list is stored that helps.
+// calm: during a change that cannot go on, a list is stored only if it helps.
 func TestOnlyWhatHelpsIsStoredBesideAChange(t *testing.T) {
 	old, wide, back := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1, 2, 3, 4, 5, 6, 7), listOf(2, 0, 0, 1, 2)
 	s, err := NewSuccession(&Saved{Chain: []*Roster{old, wide}}, back, majorityOf)
@@ -163,7 +164,7 @@ func TestOnlyWhatHelpsIsStoredBesideAChange(t *testing.T) {
 	}
 }
 
-// calm: a fresh node stays with a list by which it is counted, and goes to another one that is in force.
+// calm: a fresh node keeps a list by which it is counted, but changes to another one that is in force.
 func TestFreshNodeStaysWhereItIsCounted(t *testing.T) {
 	old, one, two := listOf(0, 0, 1, 2), listOf(1, 0, 0, 1, 2), listOf(2, 0, 0, 1)
 	s, err := NewSuccession(nil, one, majorityOf)
@@ -183,8 +184,8 @@ func TestFreshNodeStaysWhereItIsCounted(t *testing.T) {
 	}
 }
 
-// Guard: a node that was removed and is added again, and has heard of neither, may be handed the list in between.
-// It is removed until it has taken the later list up, which names it.
+// Guard: a node that was removed and added again, and has heard of neither change, may be handed the list in between.
+// It counts as removed until it has taken up the later list, which names it.
 func TestOvertakenListIsHandedOver(t *testing.T) {
 	old, without, again := listOf(0, 0, 0, 1, 2), listOf(1, 0, 1, 2), listOf(2, 0, 0, 1, 2)
 	for name, tc := range map[string]struct {

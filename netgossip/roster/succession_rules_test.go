@@ -61,8 +61,8 @@ func (c *scene) offer(r *Roster) {
 	c.s.Saved(nil)
 }
 
-// Guard: an offer that is being replaced on disk must not be taken up: after a restart it
-// would be missing, though it was announced.
+// Guard: an offer that is being replaced on disk must not be taken up: after a restart it would be missing, although it
+// was announced.
 func TestReplacedOfferIsWithdrawnFirst(t *testing.T) {
 	old, one, two := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1), listOf(2, 0, 0, 1, 2, 3)
 	c := sceneOf(t, old)
@@ -84,12 +84,12 @@ func TestReplacedOfferIsWithdrawnFirst(t *testing.T) {
 	}
 }
 
-// Guard: what is stored is taken up after a restart, and a node that does not know it cannot follow.
+// Guard: a stored list is taken up after a restart, and a node that does not know the list cannot follow.
 func TestListIsStoredOnlyWhenAllKnowIt(t *testing.T) {
 	old, next := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1, 2, 3)
 	c := sceneOf(t, old)
 	c.peers[1], c.peers[2] = stands(false, next, old), stands(false, nil, old)
-	c.peers[3] = stands(true, nil, listOf(7, 0, 3)) // cannot be counted: nobody waits for it
+	c.peers[3] = stands(true, nil, listOf(7, 0, 3)) // cannot be counted, so no node waits for it
 	if err := c.s.Learn(next); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestListIsStoredOnlyWhenAllKnowIt(t *testing.T) {
 	}
 }
 
-// Guard: a node that was removed claims nothing.
+// Guard: a node that was removed does not claim quorum.
 func TestRemovedNodeClaimsNothing(t *testing.T) {
 	old, without := listOf(0, 0, 0, 1, 2), listOf(1, 0, 1, 2)
 	c := sceneOf(t, old)
@@ -124,7 +124,7 @@ func TestRemovedNodeClaimsNothing(t *testing.T) {
 	}
 }
 
-// calm: a change is not followed while the quorum by the old list would be lost by it.
+// calm: a node does not follow a change while it would lose its quorum by the old list.
 func TestChangeThatCostsTheQuorumIsNotFollowed(t *testing.T) {
 	old, wide := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1, 2, 3, 4, 5, 6, 7)
 	c := sceneOf(t, old)
@@ -142,7 +142,7 @@ func TestChangeThatCostsTheQuorumIsNotFollowed(t *testing.T) {
 	}
 }
 
-// calm: the first to take a list up waits for everybody that it counts.
+// calm: the first node to take a list up waits for all nodes that it counts.
 func TestFirstWaitsForAllThatItCounts(t *testing.T) {
 	old, next := listOf(0, 0, 0, 1, 2), listOf(1, 0, 0, 1, 2, 3)
 	c := sceneOf(t, old)
@@ -160,7 +160,7 @@ func TestFirstWaitsForAllThatItCounts(t *testing.T) {
 	}
 }
 
-// A fresh node waits for a word that its list is in force, and takes nobody's offer for it.
+// A fresh node waits for a statement that its list is in force; an offer is not enough.
 func TestFreshNodeWaitsForItsListToBeInForce(t *testing.T) {
 	old, next := listOf(0, 0, 1, 2), listOf(1, 0, 0, 1, 2)
 	s, err := NewSuccession(nil, next, majorityOf)
@@ -221,7 +221,8 @@ func TestSteadySuccessionDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Guard: a source that shows lists without end does not fill the memory. The latest one, and the one that is to be stored, are kept.
+// Guard: a source that shows ever more lists does not fill the memory. The latest list, and the one that has to be
+// stored, are kept.
 func TestFewListsAreKnown(t *testing.T) {
 	s, err := NewSuccession(nil, listOf(0, 0, 0, 1, 2), majorityOf)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 
 const onToAThird = "new members that go on to a third list"
 
-// histories are groups of which every reachable state is searched.
+// histories lists groups of which every reachable state is searched.
 var histories = []struct {
 	name  string
 	n     int
@@ -30,12 +30,12 @@ var histories = []struct {
 	{"more new members than old ones, and a second change", 4, [][]int{{1, 3}, {0, 2, 3}, {1, 2, 3}}, true},
 }
 
-// everyState visits every reachable state of a group: any node may at any time see any of the others, be
-// told of any list, and restart.
+// everyState visits every reachable state of a group: any node may at any time see any of the others, learn any list,
+// and restart.
 func everyState(t *testing.T, n int, lists [][]int, visit func(*party)) int {
 	t.Helper()
 	first := newParty(t, n, lists...)
-	first.eager = true // or there would be four times as many states
+	first.eager = true // otherwise there would be four times as many states
 	seen := map[string]bool{first.String(): true}
 	queue := []*party{first}
 	reach := func(p *party) {
@@ -57,7 +57,7 @@ func everyState(t *testing.T, n int, lists [][]int, visit func(*party)) int {
 					reach(q)
 				}
 			}
-			for epoch := int(p.nodes[i].chain[0].Epoch) + 1; epoch < len(lists); epoch++ { // earlier ones are fetched
+			for epoch := int(p.nodes[i].chain[0].Epoch) + 1; epoch < len(lists); epoch++ { // earlier lists are fetched
 				q := p.clone()
 				if err := q.nodes[i].Learn(q.list(epoch, i)); err != nil {
 					t.Fatal(err)
@@ -98,12 +98,13 @@ func TestNoTwoPartsAreQuorate(t *testing.T) {
 	}
 }
 
-// Guard: whatever has happened, a group gets out of it. Once all nodes are in contact, and the sources show the
-// last list, all its members have quorum. Earlier lists are in no source any more: the nodes have
-// what they were told before, and what they hand each other.
+// Guard: a group recovers from every state. Once all nodes are in contact, and the sources show the last list, all its
+// members have quorum. Earlier lists are not in any source any more: the nodes have only the lists that they were shown
+// before, and those that they hand over.
 //
-// One history is left out: a list that was taken up by some leaves a node out, and the next one names it again. Nobody
-// hands it the list in between, since that is not in force, and it waits until it is (docs/adr/0009-joint-quorum.md).
+// One history is left out: a list that some nodes took up leaves a node out, and the next list names it again. The list
+// in between is not handed to that node, because it is not in force, so the node waits until it is
+// (docs/adr/0009-joint-quorum.md).
 func TestGroupGetsOutOfEveryState(t *testing.T) {
 	for _, c := range histories {
 		if c.name == onToAThird {
@@ -124,23 +125,23 @@ func TestGroupGetsOutOfEveryState(t *testing.T) {
 	}
 }
 
-// meet has all nodes in contact for as long as any change can take, with the last list in all sources.
+// meet keeps all nodes in contact for as long as any change can take, with the last list in all sources.
 func (p *party) meet() {
 	last := len(p.lists) - 1
 	for round, before := 0, ""; round < 40 && before != p.String(); round++ {
 		before = p.String()
 		for i := range p.nodes {
 			p.stored(i, true)
-			_ = p.nodes[i].Learn(p.list(last, i)) // refused: it has it
+			_ = p.nodes[i].Learn(p.list(last, i)) // refused: the node has it
 			p.handed(i, FullSet(len(p.nodes)))
 			p.stored(i, true)
 		}
 	}
 }
 
-// leftBehind says which member of the last list has no quorum although all are in contact. It uses what the
-// nodes announce, and shares no code with them: a majority of each list that a node uses has to use
-// no list that it does not use, earlier ones excepted, of which nobody who remembers anything is held to.
+// leftBehind names a member of the last list that has no quorum although all are in contact. It uses the nodes'
+// announcements, and shares no code with them. A node has quorum if, for each list that it uses, a majority uses no
+// list that the node does not use. For peers that are not fresh, lists before the node's base do not matter.
 func (p *party) leftBehind() string {
 	for _, i := range p.lists[len(p.lists)-1] {
 		mine := p.nodes[i].Standing()

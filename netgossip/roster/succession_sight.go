@@ -7,58 +7,59 @@ import (
 
 // Lists without numbers
 //
-// A source such as an API server shows each node the present list and gives it no epoch. The
-// nodes number it themselves, without a leader: the epoch is made of a generation, one more
-// than any that is announced, and of the list's digest. So two nodes that read the same list after the same list came
-// into force give it the same epoch without talking. Two nodes that read different lists give them different epochs;
-// Succession merges these, or drops one of them. Whatever the nodes read, and whenever, only a list that was taken up
-// under the rules of Succession counts: numbering affects progress but never safety.
+// A source such as an API server shows each node the present list without an epoch. The nodes number the list
+// themselves, without a leader: the epoch consists of a generation, one more than any announced one, and of the list's
+// digest. So two nodes that read the same list after the same list came into force give it the same epoch without
+// communication. Two nodes that read different lists give them different epochs; Succession merges these, or drops one
+// of them. Only a list that was taken up under the rules of Succession counts, no matter what the nodes read and when:
+// numbering affects progress, but never safety.
 //
-//   - A node stands by a list only if its own source has shown it: so a list that one node alone was shown, by mistake,
-//     holds up a change and causes none.
-//   - A number is given only to what was read after the list in force came into force here.
-//     What was read before may be the list that was left, and would be brought back.
+//   - A node supports a list only if its own source has shown it. So a list that was shown to one node only, by
+//     mistake, may delay a change, but does not cause one.
+//   - A node numbers a list only if it was read after the present list came into force here. A list that was read
+//     before may be the former list, which would be brought back.
 //
 // # The first list
 //
-// A node that remembers nothing is fresh: it does not know whether its list is the group's. If another node says that
-// a list that was shown here is in force, it is. If there is no such node, the group must be founded on the list, and
-// that takes all members: each one, in contact with all the others, which are all fresh and were shown the same list,
-// stores a pledge to it and announces that. A node that sees the pledges of all has the list in force. A pledge is
-// given up for a list in force and for nothing else, so of two lists with a member in common one at most is founded.
-// A majority would not do: the rest may be the group, cut off, and live by an older list.
+// A node that remembers nothing is fresh: it does not know whether its list is the group's list. If another node states
+// that a list that was shown here is in force, that list is in force here, too. If there is no such node, the group
+// must be founded on the list, and that needs all members. Each member must be in contact with all others, and all must
+// be fresh and have been shown the same list. It then stores a pledge to the list and announces the pledge. For a node
+// that sees the pledges of all, the list is in force. A pledge is given up only for a list in force, so of two lists
+// with a common member at most one is founded. A majority would not be enough: the other members may be the existing
+// group, cut off, and live by an older list.
 //
-// A source that lies could show each of two nodes a list of that node alone, and they would found two groups. So where
-// the source is not trusted with that, a person names founders, and a list is founded only if it has all of them
-// ([Succession.FoundOnlyWith]): two such lists have a member in common. A node that has a list in force founds none, so
-// while one of the founders remembers it there is no second one.
+// A lying source could show each of two nodes a list with only that node, and they would found two groups. So if the
+// source is not trusted with this, a person names founders, and a list is founded only if it has all of them
+// ([Succession.FoundOnlyWith]): two such lists have a common member. A node that has a list in force founds no other,
+// so while one of the founders remembers the list, there is no second group.
 
-// generationShift leaves the digest's part of an epoch enough bits that two lists of one generation do not get the same
-// epoch in practice; where they do, Learn refuses and the next generation is tried. A generation begins above all
-// epochs that people gave by hand before.
+// generationShift leaves enough bits of an epoch for the digest, so that two lists of one generation do not get the
+// same epoch in practice. If they do, Learn refuses the list and the next generation is tried. The first generation
+// begins above all epochs that people assign by hand.
 const generationShift = 20
 
-// kept is how many lists that were shown are remembered, so that one that came into force
-// elsewhere a while ago is recognised.
+// kept is how many shown lists are remembered, so that a list that came into force elsewhere some time ago is
+// recognised.
 const kept = 8
 
-// Generation is the generation of an epoch that the nodes made themselves; 0: it belongs to the list that the group
-// was founded with, or to a list that a person numbered.
+// Generation returns the generation of an epoch that the nodes assigned themselves; 0: the epoch belongs to the list
+// with which the group was founded, or to a list that a person numbered.
 func Generation(epoch uint64) uint64 { return epoch >> generationShift }
 
-// EpochOf is the epoch that nodes give a list in a generation.
+// EpochOf returns the epoch that nodes assign to a list in a generation.
 func EpochOf(generation uint64, r *Roster) uint64 {
 	return generation<<generationShift | r.Digest>>(64-generationShift)
 }
 
-// sights is what a source without numbers has shown.
+// sights holds the lists that a source without numbers has shown.
 type sights struct {
-	lists   []*Roster // the last is what it shows
-	current bool      // the last was read after the latest change of the chain
+	lists   []*Roster // the last one is the list that it shows now
+	current bool      // the last list was read after the latest change of the chain
 }
 
-// Sight takes a list, of epoch 0, that a source without numbers shows. current says that reading it began after the
-// latest change of the held rosters. Call it each time, for the same list too.
+// Sight records a list, of epoch 0, from a source that does not number its lists. current says that reading the list
+// began after the latest change of the held rosters. Call it after each read, even if the list is the same.
 func (s *Succession) Sight(r *Roster, current bool) {
 	same := func(l *Roster) bool { return l.Digest == r.Digest }
 	if n := len(s.shown.lists); n == 0 || !same(s.shown.lists[n-1]) {
@@ -72,7 +73,7 @@ func (s *Succession) Sight(r *Roster, current bool) {
 	}
 }
 
-// shows reports whether another list than the newest in the chain is shown.
+// shows reports whether the source shows another list than the newest in the chain.
 func (s *Succession) shows() bool {
 	n := len(s.shown.lists)
 	return n > 0 && s.shown.lists[n-1].Digest != s.Top().Digest
@@ -81,17 +82,17 @@ func (s *Succession) shows() bool {
 // founding reports whether the node waits for a first list to come into force.
 func (s *Succession) founding() bool { return s.fresh && s.chain[0].Epoch == 0 }
 
-// pledged reports whether the node has promised to found its list and no other.
+// pledged reports whether the node has promised to found only its list.
 func (s *Succession) pledged() bool {
 	return s.founding() && s.offer != nil && s.offer.Ref() == s.chain[0].Ref()
 }
 
-// FoundOnlyWith names the members without which no group is founded; none: this node founds no group. It joins what
-// others have in force in any case.
+// FoundOnlyWith names the members without which no group is founded; none: this node founds no group. In any case it
+// joins a list that others have in force.
 func (s *Succession) FoundOnlyWith(founders []string) { s.distrusts, s.founders = true, founders }
 
-// Unfounded says why the list that this node waits for is not founded, even if all of its members are in contact; "":
-// it may be founded, or need not be.
+// Unfounded returns why the list that this node waits for cannot be founded, even if all of its members are in contact;
+// "": it may be founded, or is already in force.
 func (s *Succession) Unfounded() string {
 	if !s.distrusts || !s.founding() {
 		return ""
@@ -116,7 +117,7 @@ func (s *Succession) found(p *Peers) (done bool, pledge *Roster) {
 	if !s.founding() || s.vouched || s.chain[0].Self < 0 {
 		return false, nil
 	}
-	// Invariant: nobody pledges itself to a list without all founders, so no such list is ever founded.
+	// Invariant: no node pledges itself to a list that lacks a founder, so no such list is ever founded.
 	if s.Unfounded() != "" {
 		return false, nil
 	}
@@ -151,8 +152,8 @@ func (s *Succession) found(p *Peers) (done bool, pledge *Roster) {
 	return false, nil
 }
 
-// recognise gives a shown list the number that peers announce for it: a list that is in force or taken up elsewhere,
-// if it was ever shown; a list on offer, if it is the one shown now.
+// recognise gives a shown list the number that peers announce for it. A list that is in force or taken up elsewhere is
+// recognised if it was ever shown; an offered list only if it is the one shown now.
 func (s *Succession) recognise(p *Peers) {
 	if len(s.shown.lists) == 0 {
 		return
@@ -182,10 +183,10 @@ func (s *Succession) recogniseAs(l *Roster, ref Ref) {
 	if ref.IsZero() || s.Lookup(ref) != nil {
 		return
 	}
-	_ = s.Learn(l.as(ref.Epoch)) // refused: another list has the epoch, as rival says
+	_ = s.Learn(l.as(ref.Epoch)) // if refused, another list has the epoch, and rival reports it
 }
 
-// as is the same list with another number.
+// as returns the same list with another number.
 func (r *Roster) as(epoch uint64) *Roster {
 	o := *r
 	o.Epoch = epoch
@@ -217,6 +218,6 @@ func (s *Succession) number(p *Peers) {
 			last = max(last, ref.Epoch)
 		}
 	}
-	clear(s.known)                                          // all were shown; those that peers announce are recognised again
+	clear(s.known)                                          // all of them were shown; those that peers announce are recognised again
 	_ = s.Learn(list.as(EpochOf(Generation(last)+1, list))) // cannot be refused: the epoch is greater than all
 }

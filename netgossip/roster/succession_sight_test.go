@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// shownParty is a party whose nodes are shown lists by a source that does not number them, and
-// begin with one of them, or remember what disk says.
+// shownParty returns a party whose nodes are shown lists by a source that does not number them. The nodes begin with
+// one of these lists, or with their state on disk.
 func shownParty(t *testing.T, lists [][]int, first ...int) *party {
 	t.Helper()
 	p := &party{lists: lists, nodes: make([]*Succession, len(first)), disk: make([]*Saved, len(first)), under: make([]*Saved, len(first))}
@@ -27,7 +27,7 @@ func (p *party) revive(i int) {
 	p.nodes[i], p.under[i] = s, nil
 }
 
-// glance is look for nodes that are told no lists: what they lack they have to be shown.
+// glance is look for nodes that do not fetch lists: a missing list must be shown to them.
 func (p *party) glance(i int, contact Set) Moves {
 	contact.Remove(i)
 	m := p.nodes[i].Advance(p.peers(i, contact))
@@ -41,7 +41,7 @@ func (p *party) sight(i, list int, current bool) {
 	p.nodes[i].Sight(listOf(0, i, p.lists[list]...), current)
 }
 
-// rounds has everybody look at everybody, and be shown a list before, unless it is negative.
+// rounds lets all nodes look at all others, after they were shown a list, unless its number is negative.
 func (p *party) rounds(n, list int) {
 	for range n {
 		for i := range p.nodes {
@@ -65,9 +65,9 @@ func (p *party) key() string {
 	return k
 }
 
-// Guard: founding. Every reachable state of three nodes that remember nothing and are shown any of
-// some lists, in any order, with any contact between them, restarts included. Every two of the
-// lists have a member in common: else they would be two groups.
+// Guard: founding. Every reachable state of three nodes that remember nothing and are shown any of some lists, in any
+// order, with any contact between them, including restarts. Any two of the lists have a common member: otherwise they
+// would be two groups.
 func TestOneListIsFounded(t *testing.T) {
 	for _, lists := range [][][]int{
 		{{0, 1}, {0, 1, 2}},
@@ -133,8 +133,8 @@ func (p *party) twin() *party {
 	return c
 }
 
-// Guard: numbers. Nodes are shown lists in whatever order, old ones included, number them,
-// restart with what was really stored, and meet in any way: no cut leaves two quorate parts.
+// Guard: numbers. Nodes are shown lists in any order, including old ones, number them, restart with the really stored
+// state, and meet in any way: no cut leaves two quorate parts.
 func TestRandomSightsLeaveOnePartQuorate(t *testing.T) {
 	runs := 1000
 	if testing.Short() {
@@ -190,9 +190,8 @@ func overlap(a, b []int) bool {
 	return slices.ContainsFunc(a, func(i int) bool { return slices.Contains(b, i) })
 }
 
-// calm: a source that shows the present list to each node at a moment of its own, also while it
-// changes. In the end the last list is in force everywhere, and until then nobody who stays
-// loses its quorum.
+// calm: a source shows the present list to each node at a different moment, even while it changes. In the end the last
+// list is in force everywhere, and until then no node that stays in the group loses its quorum.
 func TestNodesThatReadAtDifferentMomentsAgree(t *testing.T) {
 	for run := range 400 {
 		seed := uint64(run)
@@ -249,7 +248,7 @@ func oneMoreOrLess(rng *rand.Rand, n int, list []int) []int {
 	return []int{list[0], (list[0] + 1) % n}
 }
 
-// Two nodes number the same list alike without a word, and others differently.
+// Without communication, two nodes give the same list the same number, and different lists different numbers.
 func TestNumbersFollowFromWhatIsRead(t *testing.T) {
 	p := shownParty(t, [][]int{{0, 1, 2}, {0, 1}, {1, 2}}, 0, 0, 0)
 	p.rounds(4, -1)
@@ -267,7 +266,7 @@ func TestNumbersFollowFromWhatIsRead(t *testing.T) {
 	}
 }
 
-// Guard: a list that was read before the present one came into force is not brought back.
+// Guard: a list that was read before the present one came into force is not proposed again.
 func TestListReadBeforeTheChangeIsNotProposed(t *testing.T) {
 	p := shownParty(t, [][]int{{0, 1, 2}, {0, 1, 2, 3}}, 0, 0, 0, 1)
 	p.rounds(4, -1)
@@ -282,8 +281,7 @@ func TestListReadBeforeTheChangeIsNotProposed(t *testing.T) {
 	}
 }
 
-// A node that is shown something other than all the others holds a change up, and brings none
-// about.
+// A node that is shown another list than all the others delays a change, but does not cause one.
 func TestWhatOneNodeIsShownChangesNothing(t *testing.T) {
 	p := shownParty(t, [][]int{{0, 1, 2}, {1}}, 0, 0, 0)
 	p.rounds(4, -1)
@@ -306,7 +304,7 @@ func TestWhatOneNodeIsShownChangesNothing(t *testing.T) {
 	}
 }
 
-// Guard: founding needs everybody. Two of three may be new, and the third live by an older list.
+// Guard: founding needs all members. Two of three may be new, while the third lives by an older list.
 func TestFoundingNeedsEverybody(t *testing.T) {
 	p := shownParty(t, [][]int{{0, 1, 2}, {0}}, 1, 0, 0)
 	for range 4 {
@@ -328,7 +326,7 @@ func TestFoundingNeedsEverybody(t *testing.T) {
 	}
 }
 
-// Guard: a pledge outlasts a restart and another list.
+// Guard: a pledge survives a restart and another shown list.
 func TestPledgeIsKept(t *testing.T) {
 	p := shownParty(t, [][]int{{0, 1}, {1, 2}}, 0, 0, 1)
 	p.glance(1, subset(0b001, 3))
@@ -340,7 +338,7 @@ func TestPledgeIsKept(t *testing.T) {
 	}
 }
 
-// Guard: a node that begins without a memory may have promised a later list a majority.
+// Guard: a node that begins without stored state may have been part of a later list's majority.
 func TestNodeThatForgotIsNotCounted(t *testing.T) {
 	s, err := NewSuccession(nil, listOf(0, 0, 0, 1, 2), majorityOf)
 	if err != nil {

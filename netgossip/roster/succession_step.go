@@ -1,22 +1,22 @@
 package roster
 
-// Peers is what a node knows of the others when it checks whether its succession can go on. All indices are those of
-// one directory.
+// Peers holds what a node knows of its peers when it checks whether its succession can continue. All indices are those
+// of one directory.
 type Peers struct {
 	Self    int
-	Contact Set                     // proven two ways, younger than D_max, whatever their rosters
-	Stands  func(peer int) Standing // what a contact announces
-	Members func(r *Roster) Set     // the members of a roster
+	Contact Set                     // peers with two-way evidence younger than D_max, with any roster
+	Stands  func(peer int) Standing // returns the announcement of a contact
+	Members func(r *Roster) Set     // returns the members of a roster
 }
 
-// Moves is the result of such a check.
+// Moves is the result of this check.
 type Moves struct {
-	Changed bool   // another chain: count again, and tell the peers
-	Save    *Saved // to be stored; nil: nothing. Answer with Saved before the next is handed out
-	Fetch   Ref    // that this node lacks: ask its source, and one of Holders; zero: nothing
-	From    int    // a contact that has it
-	Holders Set    // the contacts that can hand it over; empty: nobody has taken it up
-	Rival   int    // a contact whose list is another one of the same epoch; -1: none
+	Changed bool   // the chain is another one: count again, and send it to the peers
+	Save    *Saved // to be stored; nil: nothing. Answer with Succession.Saved before the next call
+	Fetch   Ref    // a list that this node lacks: fetch it from the source, and from one of Holders; zero: none
+	From    int    // a contact that has the list of Fetch
+	Holders Set    // the contacts that can hand it over; empty: no contact has taken it up
+	Rival   int    // a contact that has another list of the same epoch; -1: none
 }
 
 // Advance goes as far as what the peers announce allows. In steady state it does not allocate.
@@ -61,7 +61,7 @@ func (s *Succession) Advance(p *Peers) Moves {
 	return m
 }
 
-// steady reports whether everybody in contact uses the one roster of this node.
+// steady reports whether all contacts use the one roster of this node.
 func (s *Succession) steady(p *Peers) bool {
 	if s.fresh || len(s.chain) > 1 || s.offer != nil || s.store != nil || len(s.known) > 0 || s.shows() {
 		return false
@@ -75,8 +75,8 @@ func (s *Succession) steady(p *Peers) bool {
 	return true
 }
 
-// adoptBase drops what is settled: a peer says that a later roster is in force, or that the
-// one which this fresh node waits for is. To be in force is a fact that stays true.
+// adoptBase drops earlier rosters when a peer states that a later one is in force. It also ends the wait of a fresh
+// node when a peer states that this node's roster is in force. Once a roster has come into force, this stays true.
 func (s *Succession) adoptBase(p *Peers) bool {
 	for i := range p.Contact.All() {
 		st := p.Stands(i)
@@ -97,14 +97,13 @@ func (s *Succession) adoptBase(p *Peers) bool {
 // takeUp puts the offer into the chain.
 //
 // The first node to do so waits until every peer that it counts has the same offer, and until it would have quorum by
-// both. So no node loses its quorum by the change, since the others take up the offer in the very step in which they
-// hear of it. A node that hears that a peer has taken the offer up follows, unless that would cost the node its present
-// quorum.
+// both. So no node loses its quorum by the change, because the others take up the offer in the very step in which they
+// hear of it. A node that hears that a peer has taken the offer up follows, unless it would lose its present quorum.
 func (s *Succession) takeUp(p *Peers) bool {
 	switch {
 	case s.offer == nil || s.pledged():
 		return false
-	case s.fresh: // claims nothing and has nothing to lose
+	case s.fresh: // a fresh node has no quorum to lose
 		s.take(s.offer)
 		return true
 	case len(s.chain) >= MaxChain:
@@ -126,16 +125,16 @@ func (s *Succession) takeUp(p *Peers) bool {
 	return true
 }
 
-// stuck reports whether the change under way cannot be completed with the peers in contact, but could be with one
-// more list. Either this node has no quorum, because members of a list were shown the newer one before they heard
-// that they are needed. Or a peer knows the newer list and lacks one of the chain. Taking up one more is always safe.
-// It demands one more majority, and must not cost a quorum.
+// stuck reports whether the present change cannot be completed with the peers in contact, but could be completed if one
+// more list is taken up. Either this node has no quorum, because members of a list were shown the newer list before
+// they heard that they are needed. Or a peer knows the newer list and lacks a list of the chain. Taking up one more
+// list is always safe: it only requires one more majority. It must not cost this node its quorum.
 func (s *Succession) stuck(p *Peers, more *Roster) bool {
 	return s.quorate(p, more) && (!s.quorate(p, nil) || s.lacks(p, more.Ref()))
 }
 
-// giveWay is stuck for a list, and false for a list that is not known here. It remembers the latest answer: many peers
-// announce the same list.
+// giveWay returns stuck for a list, or false for a list that is not known here. It caches the latest answer, because
+// many peers announce the same list.
 func (s *Succession) giveWay(p *Peers, ref Ref, tried *Ref, helps *bool) bool {
 	if *tried != ref {
 		r := s.Lookup(ref)
@@ -144,7 +143,7 @@ func (s *Succession) giveWay(p *Peers, ref Ref, tried *Ref, helps *bool) bool {
 	return *helps
 }
 
-// lacks reports whether a peer that uses less than this node knows a newer list.
+// lacks reports whether a peer that uses fewer lists than this node knows a newer list.
 func (s *Succession) lacks(p *Peers, newer Ref) bool {
 	for i := range p.Contact.All() {
 		if st := p.Stands(i); !st.Fresh && (st.Known == newer || st.Offer == newer) && !st.holds(s.Top().Ref()) {
@@ -154,7 +153,7 @@ func (s *Succession) lacks(p *Peers, newer Ref) bool {
 	return false
 }
 
-// counted are the contacts that may be counted with one more roster in the chain, and self.
+// counted returns the contacts that may be counted with one more roster in the chain, and self.
 func (s *Succession) counted(p *Peers, more *Roster) Set {
 	var set Set
 	for i := range p.Contact.All() {
@@ -166,7 +165,7 @@ func (s *Succession) counted(p *Peers, more *Roster) Set {
 	return set
 }
 
-// quorate reports whether a majority of each roster is counted, with one more in the chain.
+// quorate reports whether a majority of each roster is counted, with one more roster in the chain.
 func (s *Succession) quorate(p *Peers, more *Roster) bool {
 	counted := s.counted(p, more)
 	for _, r := range s.chain {
@@ -181,9 +180,9 @@ func (s *Succession) majority(p *Peers, r *Roster, of Set) bool {
 	return of.And(p.Members(r)).Len() >= s.rank(r)
 }
 
-// settle puts the newest roster into force: a majority of each roster of the chain has taken it up. Only countable
-// peers prove that: a peer that uses a roster this node does not know may have promised the majority of that roster
-// something else.
+// settle puts the newest roster into force if a majority of each roster of the chain has taken it up. Only countable
+// peers prove that: a peer that uses a roster which this node does not know may have made another promise to the
+// majority of that roster.
 func (s *Succession) settle(p *Peers) bool {
 	if s.fresh || len(s.chain) == 1 {
 		return false
@@ -212,11 +211,10 @@ func (s *Succession) settle(p *Peers) bool {
 }
 
 // mayStore reports whether a known roster may become the offer. A stored list is a promise, and is taken up after a
-// restart. A peer that does not know it could not follow, would no longer count this node and might lose its quorum.
-// So all that are counted must know it, and with this node they must be a majority of the roster in force: a node
-// that is alone with a roster would promise what nobody else may ever have heard of. A node that was left behind need
-// not wait for those it was left behind with. The promise costs nothing where a peer has taken the roster up already,
-// and a fresh node has nothing to lose.
+// restart. A peer that does not know the list could not follow: it would no longer count this node and might lose its
+// quorum. So all counted nodes must know the list, and with this node they must be a majority of the roster in force.
+// Otherwise a single node could promise a list that no other node ever hears of. There are two exceptions: a peer has
+// already taken the roster up, or this node is fresh and has no quorum to lose.
 func (s *Succession) mayStore(p *Peers, ref Ref) bool {
 	all, behind, know := true, false, Set{}
 	know.Add(p.Self)
@@ -235,9 +233,9 @@ func (s *Succession) mayStore(p *Peers, ref Ref) bool {
 	return s.fresh || all && (behind || s.majority(p, s.chain[0], know))
 }
 
-// wanted picks the roster to continue with: one that is in force, else one that a peer has taken up, else, while no
-// change is under way, the newest that is known or offered. It also picks the one to store, the best of those known
-// here. A roster that is already stored is neither.
+// wanted picks the roster to continue with: a roster in force, otherwise one that a peer has taken up, otherwise, while
+// no change is under way, the newest that is known or offered. It also picks the roster to store: the best one that is
+// known here. It picks no roster that is already stored.
 func (s *Succession) wanted(p *Peers) (want, store Ref, from int) {
 	const offered, taken, inForce = 1, 2, 3
 	best, first, bound := 0, 0, s.bound(p)
@@ -248,7 +246,7 @@ func (s *Succession) wanted(p *Peers) (want, store Ref, from int) {
 			return
 		}
 		if rank == offered && s.vouched && s.founding() {
-			return // the first list comes first: nobody would ever say that one with a number is in force
+			return // the first list must come into force first: before that, no node ever states that a numbered list is in force
 		}
 		if rank == offered && len(s.chain) > 1 && !s.giveWay(p, ref, &tried, &helps) {
 			return
@@ -271,7 +269,7 @@ func (s *Succession) wanted(p *Peers) (want, store Ref, from int) {
 		for k, ref := range st.Chain {
 			switch {
 			case ref.IsZero():
-			case st.Fresh: // it has taken up a list that only its own source has shown
+			case st.Fresh: // a fresh peer may have taken up a list that only its own source has shown
 				consider(ref, offered, i)
 			case k == 0:
 				consider(ref, inForce, i)
@@ -291,8 +289,8 @@ func (s *Succession) wanted(p *Peers) (want, store Ref, from int) {
 	return want, store, from
 }
 
-// save hands out what to store, with a new offer or without. An offer is withdrawn before it is replaced: if it were
-// taken up meanwhile, it would be missing after a restart.
+// save returns the state to store, with a new offer or without. An offer is withdrawn before it is replaced: if it were
+// taken up in between, it would be missing after a restart.
 func (s *Succession) save(offer *Roster) *Saved {
 	if s.saving || !s.dirty && offer == nil {
 		return nil
@@ -309,8 +307,8 @@ func (s *Succession) save(offer *Roster) *Saved {
 	return &Saved{Fresh: s.fresh, Chain: s.chain, Offer: keep}
 }
 
-// Saved takes the result of storing Moves.Save. A list that could not be stored is handed out again by a later call;
-// the caller decides when.
+// Saved handles the result of storing Moves.Save. A state that could not be stored is returned again by a later
+// Advance; the caller decides when.
 func (s *Succession) Saved(err error) {
 	offer := s.store
 	s.saving, s.store = false, nil
@@ -326,7 +324,7 @@ func (s *Succession) Saved(err error) {
 	}
 }
 
-// rival finds a contact with another list of an epoch that this node knows.
+// rival returns a contact with another list of an epoch that this node knows; -1: none.
 func (s *Succession) rival(p *Peers) int {
 	for i := range p.Contact.All() {
 		st := p.Stands(i)
@@ -341,8 +339,8 @@ func (s *Succession) rival(p *Peers) int {
 	return -1
 }
 
-// Waiting lists the members that hold up a change, as far as that is known: those that do not know it, those without
-// the offer, or those that have not taken up the newest roster or cannot be counted.
+// Waiting lists the members that delay a change, as far as that is known: those that do not know the new list, those
+// without the offer, or those that have not taken up the newest roster or cannot be counted.
 func (s *Succession) Waiting(p *Peers) Set {
 	var missing Set
 	r := s.Top()

@@ -12,7 +12,7 @@ import (
 
 func majorityOf(r *Roster) int { return r.Quorum(0) }
 
-// listOf makes the roster of an epoch as node self sees it: nodes are named by their index.
+// listOf returns the roster of an epoch for node self: nodes are named by their index.
 func listOf(epoch uint64, self int, nodes ...int) *Roster {
 	ms := make([]Member, len(nodes))
 	for i, n := range nodes {
@@ -37,9 +37,9 @@ func membersOf(r *Roster) Set {
 type party struct {
 	lists [][]int // by epoch
 	nodes []*Succession
-	disk  []*Saved // what each would remember
+	disk  []*Saved // the stored state of each node
 	under []*Saved // what is being stored
-	eager bool     // who knows a list says so at once, before it has looked at anybody
+	eager bool     // a node that learns a list announces it at once, before it has looked at other nodes
 }
 
 func newParty(t *testing.T, n int, lists ...[]int) *party {
@@ -87,7 +87,7 @@ func (p *party) stands(k int) Standing {
 	return st
 }
 
-// look lets a node look at those it is in contact with; what it asks for it gets.
+// look lets a node look at its contacts; it gets the lists for which it asks.
 func (p *party) look(i int, contact Set) {
 	m := p.nodes[i].Advance(p.peers(i, contact))
 	if !m.Fetch.IsZero() {
@@ -100,7 +100,7 @@ func (p *party) look(i int, contact Set) {
 	}
 }
 
-// stored ends what is being stored.
+// stored completes the storing of a node's state.
 func (p *party) stored(i int, well bool) {
 	if p.under[i] == nil {
 		return
@@ -180,8 +180,8 @@ func subset(of, n int) Set {
 	return s
 }
 
-// The same with more nodes and changes, stores that are slow or fail and restarts with what was really
-// stored, along random ways.
+// The same at random, with more nodes and changes, stores that are slow or fail, and restarts with the really stored
+// state.
 func TestRandomChangesLeaveOnePartQuorate(t *testing.T) {
 	runs := 1000
 	if testing.Short() {
@@ -196,7 +196,7 @@ func TestRandomChangesLeaveOnePartQuorate(t *testing.T) {
 			lists = append(lists, pick(rng, n))
 		}
 		if last := lists[len(lists)-1]; len(last) < n {
-			for i := range n { // everybody is on some list
+			for i := range n { // every node is on some list
 				if !slices.ContainsFunc(lists, func(l []int) bool { return slices.Contains(l, i) }) {
 					lists[len(lists)-1] = append(lists[len(lists)-1], i)
 				}
@@ -234,8 +234,8 @@ func TestRandomChangesLeaveOnePartQuorate(t *testing.T) {
 
 func pick(rng *rand.Rand, n int) []int { return rng.Perm(n)[:1+rng.IntN(n)] }
 
-// calm: while everybody is in contact, nobody loses its quorum for a moment, in whatever order
-// the nodes look, and the change comes to its end.
+// calm: while all nodes are in contact, none loses its quorum even for a moment, in whatever order the nodes look, and
+// the change completes.
 func TestHealthyGroupChangesWithoutLosingQuorum(t *testing.T) {
 	for run := range 300 {
 		seed := uint64(run)
@@ -243,7 +243,7 @@ func TestHealthyGroupChangesWithoutLosingQuorum(t *testing.T) {
 		n := 2 + rng.IntN(6)
 		old := pick(rng, n)
 		next := pick(rng, n)
-		if rng.IntN(2) == 0 { // one that joins or leaves, the usual case
+		if rng.IntN(2) == 0 { // one node joins or leaves, the usual case
 			next = slices.Clone(old)
 			if i := rng.IntN(n); slices.Contains(old, i) && len(old) > 1 {
 				next = slices.DeleteFunc(next, func(k int) bool { return k == i })
@@ -262,7 +262,7 @@ func TestHealthyGroupChangesWithoutLosingQuorum(t *testing.T) {
 		if err := told.Learn(listOf(1, int(told.chain[0].Members[told.chain[0].Self].Name[0]-'0'), lists[1]...)); err != nil {
 			t.Fatal(err)
 		}
-		was := make([]bool, n) // at its own last look: in between it decides nothing
+		was := make([]bool, n) // at the node's own last look: in between it decides nothing
 		for range 60 * n {
 			i := rng.IntN(n)
 			contact := FullSet(n)

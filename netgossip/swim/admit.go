@@ -10,13 +10,11 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Who may speak, and for whom, is checked twice. Packets and streams that come from the
-// address of no other member are refused unread, unless Config.AnySource: nothing of a
-// stranger gets as far as a decoder. And memberlist takes no news of a node but those
-// that name a member at its own address: nobody can be brought into the group by hearsay.
+// Senders are checked twice. Packets and streams that do not come from the address of another member are refused
+// unread, unless Config.AnySource is set: no byte of a stranger reaches a decoder. And memberlist accepts only news
+// that name a member at the member's own address: no node can be brought into the group by gossip.
 
-// admits reports whether a packet or stream from the address may be read, and counts and
-// reports it if not.
+// admits reports whether a packet or stream from the address may be read. If not, it counts and reports the refusal.
 func (l *ledger) admits(from netip.Addr) bool {
 	if _, ok := l.peers[from]; ok || l.foreign == nil {
 		return true
@@ -37,7 +35,7 @@ func (in *Instance) reportFrame(why refusal, from netip.Addr) {
 	msg := "refused undecodable gossip"
 	switch why {
 	case refusedVersion:
-		msg = "gossip of encryption version 0 refused: a frame that somebody has altered to end this agent, or one of an agent without a key: give all nodes the same key file, and look for who else can send on this network"
+		msg = "gossip of encryption version 0 refused: a frame was altered to crash this agent, or an agent has no key: give all nodes the same key file, and find out who else can send on this network"
 	case refusedKey:
 		msg = "refused unencrypted gossip: give all nodes the same key file"
 	}
@@ -64,7 +62,8 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 		d.conflict(n.Name, at.String())
 		return errElsewhere
 	}
-	// memberlist's table would grow beyond what a peer may send, and nobody would exchange tables with it any more.
+	// memberlist's table would grow beyond the size that a peer accepts, and no peer would exchange tables with it any
+	// more.
 	if len(n.Meta) > 0 {
 		in.count.refused[refusedMalformed].add(1)
 		return errMeta
@@ -72,7 +71,7 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	return nil
 }
 
-// where is the address on this network that the roster has for a node.
+// where returns a node's address on this network, as in the roster.
 func (in *Instance) where(name string) (netip.AddrPort, bool) {
 	index, ok := in.cfg.Roster.Index(name)
 	if !ok {
@@ -82,8 +81,8 @@ func (in *Instance) where(name string) (netip.AddrPort, bool) {
 	return at, ok
 }
 
-// NotifyConflict says that a second node uses the name of a member. What memberlist would reject does not get past
-// NotifyAlive; but memberlist knows best.
+// NotifyConflict reports that a second node uses the name of a member. NotifyAlive already refuses most such nodes;
+// this covers the cases that only memberlist notices.
 func (d delegate) NotifyConflict(existing, other *memberlist.Node) {
 	d.conflict(existing.Name, net.JoinHostPort(other.Addr.String(), strconv.Itoa(int(other.Port))))
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
-// What comes from the address of no other member is refused unread, by packet and by
-// stream, counted, and logged once a minute.
+// Packets and streams that do not come from another member's address are refused unread, counted, and logged once a
+// minute.
 func TestForeignSourcesAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startCluster(t, 2, nil)
@@ -57,15 +57,14 @@ func TestForeignSourcesAreRefused(t *testing.T) {
 	})
 }
 
-// Guard: who is in the group is said by the roster alone. A member with the right label and
-// key, or anyone who took it over, brings nobody in: neither a stranger nor a member's name at
-// another address.
+// Guard: only the roster defines the group. A member with the right label and key, or an attacker who took it over,
+// cannot bring in any node: neither a stranger nor a member's name at another address.
 func TestHearsayBringsNobodyIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3, nil)
 		n1 := c.nodes[0]
 		n1.start(t)
-		liar := attacker(t, c.net, 1) // at the address of n2, but its name is another
+		liar := attacker(t, c.net, 1) // at the address of n2, but with another name
 		to := []string{"n001/" + netip.AddrPortFrom(n1.addr, testPort).String()}
 		if _, err := liar.Join(to); err != nil {
 			t.Fatal(err)
@@ -104,7 +103,7 @@ func TestHearsayBringsNobodyIn(t *testing.T) {
 	})
 }
 
-// A peer that opens a stream and goes away again has no wrong label.
+// A peer that opens a stream and closes it again is not counted as one with a wrong label.
 func TestMuteStreamHasNoForeignLabel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2, nil)
@@ -137,7 +136,7 @@ func TestMuteStreamHasNoForeignLabel(t *testing.T) {
 	})
 }
 
-// wiretap is a Listener that keeps what its transports send.
+// wiretap is a Listener that records what its transports send.
 type wiretap struct {
 	listen swim.Listener
 	mu     sync.Mutex
@@ -185,9 +184,8 @@ func (s tappedStream) Write(b []byte) (int, error) {
 	return s.Conn.Write(b)
 }
 
-// With a key set, nothing that a node says about itself or others is readable on the wire:
-// joins, probes, acknowledgements, suspicions, full exchanges, evidence. Without one, all of
-// it is, which is what makes this test one.
+// With a key, none of a node's messages is readable on the wire: joins, probes, acknowledgements, suspicions, full
+// exchanges, evidence. Without a key all of them are, which shows that the test can find them.
 func TestNothingIsInTheClearWithAKey(t *testing.T) {
 	for _, encrypted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("encrypted=%v", encrypted), func(t *testing.T) {
@@ -235,8 +233,8 @@ func TestNothingIsInTheClearWithAKey(t *testing.T) {
 	}
 }
 
-// Keys are rotated node by node while everybody goes on: add, use, remove. At no moment is
-// anything refused, or evidence older than it ever is.
+// Keys are rotated node by node while all nodes go on: add, use, remove. At no moment is a packet refused, or evidence
+// older than usual.
 func TestKeysRotateUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3, nil)
@@ -285,7 +283,7 @@ func TestKeysRotateUnderWay(t *testing.T) {
 	})
 }
 
-// Guard: metadata would make a node's table longer than its peers take (see plainScreen), until its restart.
+// Guard: metadata would make a node's table longer than its peers accept (see plainScreen), until its restart.
 func TestMetadataIsRefused(t *testing.T) {
 	in, _, _ := fuzzed(t, false, false)
 	n := memberlist.Node{Name: "n002", Addr: memory(1).AsSlice(), Port: testPort}

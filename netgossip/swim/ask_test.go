@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Where samples are taken, a statement gets about by chance. Who asks for it has it at once, of each peer.
+// With samples, a statement spreads at random. A node that asks gets the statement of each peer at once.
 func TestWhoAsksHasTheStatementsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 12

@@ -38,7 +38,7 @@ func TestPacketsAreDated(t *testing.T) {
 		}
 	}
 	c := answered
-	c.read(at(990), second(1002)) // on its way for 12 s
+	c.read(at(990), second(1002)) // the answer was on its way for 12 s
 	if c != answered {
 		t.Error("an answer that was overtaken dates the packets")
 	}

@@ -30,7 +30,7 @@ const (
 // clock is virtual inside a bubble and boottime-like outside.
 func clock() boottime.Instant { return boottime.Instant(time.Now().UnixNano()) }
 
-// recorder is a Sink that keeps everything and checks the promises made to a Sink.
+// recorder is a Sink that records everything and checks the promises made to a Sink.
 type recorder struct {
 	t       *testing.T
 	inside  atomic.Bool
@@ -108,7 +108,7 @@ func (r *recorder) view(f func()) {
 	f()
 }
 
-// anchor is the start of the latest answered probe of the peer.
+// anchor returns the start of the latest answered probe of the peer.
 func (r *recorder) anchor(peer int) (at boottime.Instant) {
 	r.view(func() {
 		for _, a := range r.answers[peer] {
@@ -170,7 +170,7 @@ func (l *logs) text() string {
 	return l.buf.String()
 }
 
-// node is one instance with what is around it.
+// node is one instance with its surroundings.
 type node struct {
 	*swim.Instance
 	cfg       swim.Config
@@ -182,7 +182,7 @@ type node struct {
 	statement atomic.Pointer[netgossip.Statement]
 }
 
-// say replaces the node's statement by one that carries the counter.
+// say replaces the node's statement with one that has the counter.
 func (n *node) say(counter uint32) {
 	n.statement.Store(&netgossip.Statement{
 		Boot: uint64(n.index) + 1, RosterEpoch: n.cfg.Roster.Epoch, RosterDigest: n.cfg.Roster.Digest,
@@ -226,7 +226,7 @@ func (n *node) stop(t *testing.T, leave bool) {
 	n.sink.stopped.Store(true)
 }
 
-// names are n1, n2, ...; addresses 10.0.0.1, 10.0.0.2, ...
+// Names are n1, n2, ...; addresses 10.0.0.1, 10.0.0.2, ...
 func memory(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i + 1)}) }
 
 func testRoster(t testing.TB, n, self int, address func(int) netip.Addr) *roster.Roster {
@@ -245,7 +245,7 @@ func testRoster(t testing.TB, n, self int, address func(int) netip.Addr) *roster
 	return r
 }
 
-// configure makes the node with an index; change may alter its configuration.
+// configure creates the node with an index; change may alter its configuration.
 func configure(t *testing.T, n, index int, address func(int) netip.Addr, listen swim.Listener, change func(*swim.Config)) *node {
 	t.Helper()
 	nd := &node{index: index, addr: address(index), sink: newRecorder(t), logs: &logs{}, registry: prometheus.NewRegistry()}
@@ -270,7 +270,7 @@ func configure(t *testing.T, n, index int, address func(int) netip.Addr, listen 
 	return nd
 }
 
-// start makes and starts the node's instance, also a second time after a stop.
+// start creates and starts the node's instance; it may be called again after a stop.
 func (n *node) start(t *testing.T) {
 	t.Helper()
 	in, err := swim.New(n.cfg)
@@ -291,7 +291,7 @@ func (n *node) restart(t *testing.T) {
 	n.start(t)
 }
 
-// cluster is n nodes in memory; it must be made in a bubble.
+// cluster is n nodes in memory; it must be created in a bubble.
 type cluster struct {
 	t     *testing.T
 	net   *netgossiptest.Network
@@ -314,7 +314,7 @@ func startCluster(t *testing.T, n int, change func(*swim.Config)) *cluster {
 	c := newCluster(t, n, change)
 	for _, nd := range c.nodes {
 		nd.start(t)
-		time.Sleep(37 * time.Millisecond) // instances made in one instant would tick in step
+		time.Sleep(37 * time.Millisecond) // instances that are created at the same instant would tick in step
 	}
 	return c
 }
@@ -347,8 +347,7 @@ func awaitStep(t *testing.T, within, step time.Duration, what string, cond func(
 	}
 }
 
-// complete says that every running node lists and has evidence of every other, from
-// after the given instant.
+// complete reports whether every running node lists every other, and has evidence of it from after the given instant.
 func (c *cluster) complete(after boottime.Instant) bool {
 	for _, a := range c.nodes {
 		if a.Stats().Members != len(c.nodes) {

@@ -17,51 +17,50 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
-// Config describes one instance. The instance keeps the pointers; nothing they point to
-// may change afterwards, the keyring excepted.
+// Config describes one instance. The instance keeps the pointers; except for the keyring, the data that they point to
+// must not change afterwards.
 type Config struct {
 	Network int    // index of the SystemNetwork in all reports
 	Name    string // name of the SystemNetwork, key of Member.Addresses
-	Label   string // <cluster>/<group>/<network>: packets with another one are refused
+	Label   string // <cluster>/<group>/<network>: packets with another label are refused
 
 	Roster   *roster.Roster
-	BindAddr netip.Addr // own address, bound and advertised
-	Port     int        // own port, and that of every peer
+	BindAddr netip.Addr // this node's address, bound and advertised
+	Port     int        // the port of this node and of every peer
 	Params   netgossip.Params
 
 	Keyring *memberlist.Keyring // nil: no encryption
-	// AnySource takes packets and streams from every address. Without it they must come from
-	// a member's; where something translates addresses between the nodes, they do not.
+	// AnySource accepts packets and streams from every address. Without it they must come from a member's address,
+	// which is not the case if addresses are translated between the nodes.
 	AnySource bool
-	Transport Listener // nil: own sockets, pinned to Device
-	// Device is the network interface that the sockets are pinned to, so that nothing is
-	// sent or received by another one; "": routing decides. Without Transport only.
+	Transport Listener // nil: the package's own sockets, pinned to Device
+	// Device is the network interface to which the sockets are pinned, so that nothing is sent or received through
+	// another one; "": routing decides. It is used only if Transport is nil.
 	Device string
 
 	Clock boottime.Clock
 	Sink  Sink
-	// Statement returns the latest own statement, nil before there is one. It is called
-	// from any goroutine and must not block.
+	// Statement returns this node's latest statement, or nil before there is one. It is called from any goroutine and
+	// must not block.
 	Statement func() *netgossip.Statement
-	// Relay returns what this node has to say about the LUN; nil: nothing, ever. It is called from any goroutine and
-	// must not block.
+	// Relay returns this node's relay about the LUN; nil: it never has one. It is called from any goroutine and must
+	// not block.
 	Relay func() netgossip.Relay
-	// Known returns what an earlier instance for the same network and roster knew of a peer that has answered it
-	// until now and sees this node: the latest statement and its digest. nil, and no statement: nothing is known. It
-	// is called once for each peer, at the start.
+	// Known returns the latest statement of a peer, and its digest, from an earlier instance for the same network and
+	// roster. The peer must have answered that instance until now and see this node. If Known or the statement is nil,
+	// nothing is known. It is called once for each peer, at the start.
 	Known func(peer int) (statement *netgossip.Statement, digest uint64)
-	// Sees says whether a statement that was returned by Statement, and counts by another
-	// roster than Roster, has a node among the seen; nil: no such statement is returned. It
-	// must not block.
+	// Sees reports whether a statement returned by Statement, whose sets use another roster than Roster, has a node
+	// among the seen; nil: Statement never returns such a statement. It must not block.
 	Sees func(s *netgossip.Statement, node string) bool
-	// HandsOver returns a list that this node uses, to give it to a peer that lacks it; nil: it must not be given. It
+	// HandsOver returns a list that this node uses, for a peer that lacks it; nil: the list must not be handed over. It
 	// is called from the evidence goroutine and must not block.
 	HandsOver func(list roster.Ref) *roster.Roster
-	// Handed takes a list that Instance.Fetch has fetched, with the requested digest. It is called like a Sink; nil:
-	// nothing is fetched.
+	// Handed receives a list that Instance.Fetch has fetched, with the requested digest. It is called like a Sink; nil:
+	// no list is fetched.
 	Handed func(r *roster.Roster)
 
-	// Doubts are shared by the instances of the node; nil: it has none, and says no words.
+	// Doubts is shared by the instances of the node; nil: the node has no doubts, and sends no words.
 	Doubts *Doubts
 
 	Logger  *slog.Logger
@@ -77,12 +76,12 @@ func (c *Config) validate() error {
 		}
 	}
 	check(c.Name != "", "network name is empty")
-	check(len(c.Label) <= memberlist.LabelMaxSize, "label %q has %d bytes, at most %d are possible", c.Label, len(c.Label), memberlist.LabelMaxSize)
+	check(len(c.Label) <= memberlist.LabelMaxSize, "label %q has %d bytes, but at most %d are allowed", c.Label, len(c.Label), memberlist.LabelMaxSize)
 	check(c.Roster != nil, "roster is missing")
 	check(c.Clock != nil && c.Sink != nil && c.Statement != nil && c.Logger != nil, "clock, sink, statement and logger are needed")
-	check(c.Port > 0 && c.Port <= 65535, "port %d: 1 to 65535 are possible", c.Port)
-	// A wildcard advertises a guessed address and a zone gets lost on the way to the
-	// socket, which then binds all interfaces.
+	check(c.Port > 0 && c.Port <= 65535, "port %d: it must be 1 to 65535", c.Port)
+	// With a wildcard, memberlist advertises a guessed address. A zone is lost before the address reaches the socket,
+	// which then binds all interfaces.
 	check(c.BindAddr.IsValid() && !c.BindAddr.IsUnspecified() && c.BindAddr.Zone() == "",
 		"bind address %q: one address of the node without a zone is needed", c.BindAddr)
 	check(c.Transport == nil || c.Device == "", "device %q is for sockets of our own, not for a transport that was given", c.Device)
@@ -104,17 +103,16 @@ func checkParams(p netgossip.Params) []error {
 	return errs
 }
 
-// memberlist returns the configuration of the library. It starts from the library's
-// defaults because some of its fields must not be zero: QueueCheckInterval 0 is a busy
-// loop, for one.
+// memberlist returns the configuration of the library. It starts from the library's defaults because some fields must
+// not be zero: for example, QueueCheckInterval 0 causes a busy loop.
 func (c *Config) memberlist(transport memberlist.Transport, logger *log.Logger) *memberlist.Config {
 	m := memberlist.DefaultLANConfig()
 	m.Name = c.Roster.Name(c.Roster.Self)
 	m.Label = c.Label
 	m.Transport = transport
 	m.Logger = logger
-	// Both addresses are given explicitly: what the library guesses from a wildcard is wrong on nodes with several
-	// networks.
+	// Both addresses are set explicitly: the address that the library guesses from a wildcard is wrong on nodes with
+	// several networks.
 	m.BindAddr, m.BindPort = c.BindAddr.String(), c.Port
 	m.AdvertiseAddr, m.AdvertisePort = c.BindAddr.String(), c.Port
 	m.Keyring = c.Keyring
@@ -137,12 +135,12 @@ func (c *Config) memberlist(transport memberlist.Transport, logger *log.Logger) 
 	return m
 }
 
-// newsOverhead is what a packet and the longest piece of news in it have besides label and names:
-// the frame, the encryption, an IPv6 address, the names of the fields.
+// newsOverhead is the size of a packet with the longest piece of news, without label and names: the frame, the
+// encryption, an IPv6 address, the names of the fields.
 const newsOverhead = 200
 
-// leastPacket is the size of a packet that has room for any piece of news: memberlist keeps one that does not fit for
-// ever, and never sends it. The longest piece names two members.
+// leastPacket returns the size of a packet that has room for any piece of news: memberlist keeps a piece that does not
+// fit for ever, and never sends it. The longest piece names two members.
 func (c *Config) leastPacket() int {
 	longest := 0
 	for _, m := range c.Roster.Members {
@@ -151,17 +149,17 @@ func (c *Config) leastPacket() int {
 	return newsOverhead + len(c.Label) + 2*longest
 }
 
-// addresses returns where every member is on this network, this node included.
+// addresses returns every member's address on this network, including this node's.
 func (c *Config) addresses(targets []target) map[int]netip.AddrPort {
 	at := map[int]netip.AddrPort{c.Roster.Self: netip.AddrPortFrom(c.BindAddr.Unmap(), uint16(c.Port))}
 	for _, t := range targets {
-		at[t.index] = netip.MustParseAddrPort(t.addr.Addr) // targets made it
+		at[t.index] = netip.MustParseAddrPort(t.addr.Addr) // targets has checked it
 	}
 	return at
 }
 
-// targets returns where the roster's other members are on this network. A member without
-// an address here is left out: it is on other networks only.
+// targets returns the other members of the roster with their addresses on this network. A member without an address
+// here is left out: it is only on other networks.
 func (c *Config) targets() ([]target, error) {
 	var targets []target
 	var errs []error

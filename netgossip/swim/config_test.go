@@ -47,15 +47,15 @@ func validConfig(t *testing.T) Config {
 	}
 }
 
-// Every parameter that memberlist knows by the same name must arrive there. The others
-// are our own, and listed, so that a new one is not forgotten.
+// Every parameter that memberlist knows by the same name must be passed on. The others are our own, and listed here, so
+// that a new one is not forgotten.
 func TestParamsReachMemberlist(t *testing.T) {
 	cfg := validConfig(t)
 	theirs := map[string]string{"GossipPacketSize": "UDPBufferSize"}
 	own := map[string]bool{"RejoinInterval": true, "EvidenceInterval": true, "EvidenceTimeout": true, "EvidenceMaxAge": true}
 	params := reflect.ValueOf(&cfg.Params).Elem()
 	for i := range params.NumField() {
-		params.Field(i).SetInt(int64(1001 + i)) // distinct, and no default of anything
+		params.Field(i).SetInt(int64(1001 + i)) // distinct, and not a default of any field
 	}
 	got := reflect.ValueOf(*cfg.memberlist(nil, log.New(io.Discard, "", 0)))
 	for i := range params.NumField() {

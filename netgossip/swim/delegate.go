@@ -9,8 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
-// delegate is what memberlist calls. The events and conflicts come while memberlist
-// holds its node lock: they copy, post and return, and never call back.
+// delegate implements the interfaces that memberlist calls. memberlist holds its node lock while it calls the methods
+// for events and conflicts: they copy, post and return, and never call back.
 type delegate struct{ in *Instance }
 
 var (
@@ -20,7 +20,7 @@ var (
 	_ memberlist.AliveDelegate    = delegate{}
 )
 
-// NotifyMsg takes a packet of the evidence protocol; the buffer is memberlist's.
+// NotifyMsg handles a packet of the evidence protocol; the buffer belongs to memberlist.
 func (d delegate) NotifyMsg(b []byte) {
 	if len(b) == 0 || len(b) > wire.MaxSize {
 		d.in.count.refused[refusedMalformed].add(1)
@@ -29,14 +29,13 @@ func (d delegate) NotifyMsg(b []byte) {
 	d.in.evidence.post(arrival{packet: bytes.Clone(b), at: d.in.cfg.Clock()})
 }
 
-// NotifyJoin says that a member is alive, again or for the first time.
+// NotifyJoin reports that a member is alive, again or for the first time.
 func (d delegate) NotifyJoin(n *memberlist.Node) { d.memberChanged(n.Name, true) }
 
-// NotifyLeave says that a member is dead or has left. memberlist makes no event of
-// mere suspicion.
+// NotifyLeave reports that a member is dead or has left. memberlist sends no event for a suspicion.
 func (d delegate) NotifyLeave(n *memberlist.Node) { d.memberChanged(n.Name, false) }
 
-// NotifyUpdate would say that a member's metadata changed; it has none.
+// NotifyUpdate would report changed metadata of a member; members have none.
 func (d delegate) NotifyUpdate(*memberlist.Node) {}
 
 func (d delegate) memberChanged(name string, alive bool) {
@@ -59,8 +58,7 @@ func (d delegate) memberChanged(name string, alive bool) {
 	in.evidence.post(arrival{peer: index, dead: !alive, at: at})
 }
 
-// The rest of memberlist.Delegate is not used: what a node says about itself travels in
-// the evidence protocol, where its age is known.
+// The rest of memberlist.Delegate is not used: statements travel in the evidence protocol, where their age is known.
 
 func (d delegate) NodeMeta(int) []byte             { return nil }
 func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }

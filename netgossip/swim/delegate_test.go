@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// deaths is a Sink that keeps how memberlist's deaths were dated.
+// deaths is a Sink that records the dates of memberlist's deaths.
 type deaths struct {
 	Sink
 	at []boottime.Instant
@@ -17,8 +17,8 @@ type deaths struct {
 
 func (d *deaths) MemberChanged(_, _ int, _ bool, at boottime.Instant) { d.at = append(d.at, at) }
 
-// A death is dated by the beginning of the accusation, so that an answer from since then stands; one that
-// was announced, and a return, are dated by when they are known.
+// A death is dated by the start of the accusation, so that a later answer stays valid. An announced death, and a
+// return, are dated by the moment when they become known.
 func TestDeathsAreDatedByTheAccusation(t *testing.T) {
 	for name, c := range map[string]struct {
 		alive, leaving bool
@@ -50,8 +50,8 @@ func TestDeathsAreDatedByTheAccusation(t *testing.T) {
 	}
 }
 
-// Guard: no member dies of an accusation that is younger than AccusedSince, or the evidence that stands
-// could be from before the crash.
+// Guard: no member is declared dead by an accusation that is younger than AccusedSince: otherwise evidence from before
+// the crash could stay valid.
 func TestAccusationsAreNoYoungerThanAssumed(t *testing.T) {
 	for _, profile := range netgossip.Profiles() {
 		for n := 2; n <= roster.MaxNodes; n++ {

@@ -19,51 +19,51 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
-// DoubtsConfig is what Doubts are made of.
+// DoubtsConfig holds the settings of Doubts.
 type DoubtsConfig struct {
 	Networks int
 	Policy   netgossip.Policy
 	Clock    boottime.Clock
-	// Left takes, whenever it changes, whom this node may publish as LEFT although there is evidence of it: peers by their
-	// index in a roster, with the start of their silence. It is called like a Sink.
+	// Left receives, after each change, the peers that this node may publish as LEFT although there is evidence of
+	// them: by their index in a roster, with the start of their silence. It is called like a Sink.
 	Left func(r *roster.Roster, silent []netgossip.Silence)
 }
 
-// Doubts is the doubt of a node about its peers (package doubt), which the instances of all its networks share: what is
-// late on one is looked at on all. The doubt rests while an instance is missing, or counts by another roster than the
-// others: no time passes for it, and when the instance is there all silences begin again. With another roster it starts
-// with only the peers that are LEFT.
+// Doubts holds a node's doubts about its peers (package doubt). The instances of all its networks share it: a peer that
+// is late on one network is looked at on all. The doubts pause while an instance is missing, or uses another roster
+// than the others: no time passes for them, and when the instance is there, all silences begin again. With a new
+// roster, only the peers that are LEFT are kept.
 //
 // A word counts only with the cookie that this process gave to its sender, in an answer to the sender's probe. No other
-// member got that cookie, so a member with the key cannot speak in the name of others. And a word is dated like any
-// packet, so that a word which is sent again is as old as its first copy (clock.go).
+// member got that cookie, so a member with the key cannot send words in the name of others. And a word is dated like
+// any packet, so a replayed word is as old as its first copy (clock.go).
 type Doubts struct {
 	cfg    DoubtsConfig
 	secret [sha256.Size]byte
 	wake   chan struct{}
 
-	mu        sync.Mutex // the instances' locks come after it
+	mu        sync.Mutex // locked before the instances' locks
 	roster    *roster.Roster
 	core      *doubt.Core
-	instances []*evidence // by network; nil: there is none that counts by roster
+	instances []*evidence // by network; nil: there is none that uses roster
 	known     []acquaintance
 	armed     boottime.Instant // when Run wakes
 }
 
-// acquaintance is what a node knows of a peer for the sake of words.
+// acquaintance holds what a node needs to exchange words with a peer.
 type acquaintance struct {
-	cookie uint64 // that this node's words to it must contain; 0: it gave none
+	cookie uint64 // the cookie that this node's words to the peer must contain; 0: the peer gave none
 	clock  peerClock
 }
 
-// NewDoubts makes the doubts of a process. Their owner calls Run.
+// NewDoubts returns the doubts of a process. The owner must call Run.
 func NewDoubts(cfg DoubtsConfig) *Doubts {
 	d := &Doubts{cfg: cfg, wake: make(chan struct{}, 1), instances: make([]*evidence, cfg.Networks), armed: boottime.Never}
 	_, _ = rand.Read(d.secret[:]) // never fails
 	return d
 }
 
-// Run lets time pass until ctx ends.
+// Run does everything that is due, until ctx ends.
 func (d *Doubts) Run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -78,7 +78,7 @@ func (d *Doubts) Run(ctx context.Context) {
 	}
 }
 
-// tick lets time pass, and returns after what time it wants to be called again.
+// tick does everything that is due, and returns the time after which it must be called again.
 func (d *Doubts) tick() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,11 +91,12 @@ func (d *Doubts) tick() time.Duration {
 	return max(grain, d.armed.Sub(now))
 }
 
-// rests reports whether an instance is missing. Invariant: meanwhile no silence grows, for the answers of the other networks
-// are not heard either.
+// rests reports whether an instance is missing. Invariant: while it rests no silence grows, because the answers on the
+// other networks are not recorded either.
 func (d *Doubts) rests() bool { return slices.Contains(d.instances, nil) }
 
-// join takes the instance of a network. An instance that uses another roster than those before begins everything again.
+// join adds the instance of a network. An instance that uses another roster than the earlier ones starts everything
+// again.
 func (d *Doubts) join(e *evidence) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -120,7 +121,7 @@ func (d *Doubts) join(e *evidence) {
 	}
 }
 
-// arm makes Run wake when the core wants it; mu is held.
+// arm makes Run wake when the core needs it; mu is held.
 func (d *Doubts) arm() {
 	if next := d.core.Next(); next < d.armed {
 		d.armed = next
@@ -131,7 +132,7 @@ func (d *Doubts) arm() {
 	}
 }
 
-// part notes that an instance ends.
+// part removes an instance that ends.
 func (d *Doubts) part(e *evidence) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -140,8 +141,7 @@ func (d *Doubts) part(e *evidence) {
 	}
 }
 
-// with runs call if the instance is one of those that use the roster, and all networks have one, and carries out the
-// result.
+// with runs call and carries out the result, if the instance uses the roster and all networks have such an instance.
 func (d *Doubts) with(e *evidence, call func(now boottime.Instant)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -154,7 +154,7 @@ func (d *Doubts) with(e *evidence, call func(now boottime.Instant)) {
 	d.arm()
 }
 
-// act does what the core wants; mu is held.
+// act carries out the core's effects; mu is held.
 func (d *Doubts) act(now boottime.Instant) {
 	fx := d.core.Take()
 	for _, l := range fx.Looks {
@@ -175,10 +175,9 @@ func (d *Doubts) act(now boottime.Instant) {
 	}
 }
 
-// send passes words to the instances, for the peers that have given a cookie: others do not know words. A word that is
-// sent once goes on one network, the one on which its receiver answered last; where packets are lost each word goes on
-// all networks, several times. The watchers are the first to hear a word to everybody, so they know that it has been
-// sent.
+// send passes words to the instances, for the peers that have given a cookie: other peers do not understand words. A
+// word that is sent once goes to the network on which its receiver answered last. If packets are lost, each word goes
+// to all networks, several times. The watchers get a broadcast word first, so they know that it has been sent.
 func (d *Doubts) send(words []doubt.Outgoing, now boottime.Instant) {
 	out := make([][]spokenWord, len(d.instances))
 	for _, w := range words {
@@ -210,15 +209,15 @@ func (d *Doubts) send(words []doubt.Outgoing, now boottime.Instant) {
 	}
 }
 
-// cookieFor is the cookie that a member's words to this node must contain. It is never 0.
+// cookieFor returns the cookie that a member's words to this node must contain. It is never 0.
 func (d *Doubts) cookieFor(name string) uint64 {
 	h := hmac.New(sha256.New, d.secret[:])
 	h.Write([]byte(name))
 	return max(1, binary.LittleEndian.Uint64(h.Sum(nil)))
 }
 
-// Met makes this process know that of a peer, in a boot of the peer, as if the peer had answered a probe just now. It
-// is for a start in the middle, as in a simulation. The instances have started.
+// Met makes this process know the peer's cookie from other, and the peer's boot, as if the peer had just answered a
+// probe. It is for simulations that start with a running group. Call it after the instances have started.
 func (d *Doubts) Met(peer int, other *Doubts, boot uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -235,7 +234,7 @@ func (d *Doubts) bare(peer int) bool {
 	return peer < len(d.known) && d.known[peer].cookie == 0
 }
 
-// late, closed, probed and answered take what an instance finds out.
+// late, closed, probed and answered record the results of an instance.
 func (d *Doubts) late(e *evidence, l probing.Late) {
 	d.with(e, func(now boottime.Instant) { d.core.Late(e.cfg.Network, l.Peer, l.Since, l.Swept, now) })
 }
@@ -256,18 +255,18 @@ func (d *Doubts) answered(e *evidence, peer int, sentAt boottime.Instant, boot u
 	d.with(e, func(now boottime.Instant) {
 		k := &d.known[peer]
 		if k.clock.read(m.Clock, came); m.Cookie != 0 || m.Statement != nil {
-			k.cookie = m.Cookie // a peer that knows words gives a cookie with each statement: this one does not, or not any more
+			k.cookie = m.Cookie // a peer that understands words gives a cookie with each statement; 0: it does not, or no longer does
 		}
 		d.core.Answered(e.cfg.Network, peer, sentAt, boot, now)
 	})
 }
 
-// heed takes a word, and reports whether it counts: it must really be from its sender, and its date must be known.
+// heed handles a word, and reports whether it counts: the cookie must prove its sender, and its date must be known.
 func (d *Doubts) heed(e *evidence, p *peer, m *wire.Message, came boottime.Instant) (counts bool) {
 	if !hmac.Equal(binary.LittleEndian.AppendUint64(nil, m.Cookie), binary.LittleEndian.AppendUint64(nil, d.cookieFor(p.addr.Name))) {
 		return false
 	}
-	counts = true // a word that comes while the doubt rests is not the sender's fault
+	counts = true // a word that comes while the doubts rest is not the sender's fault
 	d.with(e, func(now boottime.Instant) {
 		made := d.known[p.Index].clock.dates(m.Clock, came)
 		if counts = made > 0; counts {

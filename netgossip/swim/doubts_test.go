@@ -17,7 +17,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
-// doubting is the Doubts of member 0 of a roster, and what two instances of it hand over.
+// doubting is the Doubts of member 0 of a roster, with the inboxes of two instances.
 type doubting struct {
 	*Doubts
 	now   boottime.Instant
@@ -69,13 +69,13 @@ func (d *doubting) peer(i int) *peer {
 	return &peer{Peer: &probing.Peer{Index: i}, addr: memberlist.Address{Name: d.lists.Name(i)}}
 }
 
-// answer has a member answer, with the clock of its boot, and give a cookie.
+// answer lets a member answer, with the clock of its boot, and give a cookie.
 func (d *doubting) answer(i int, cookie uint64) {
 	m := wire.Message{Kind: wire.Answer, Clock: wire.ClockOf(uint64(i)<<40, d.now), Cookie: cookie}
 	d.answered(d.nets[0], i, d.now.Add(-time.Millisecond), uint64(i)<<40, &m, d.now)
 }
 
-// word is what a member says, as it comes.
+// word is a member's word as it arrives.
 func (d *doubting) word(from int, cookie uint64, w doubt.Word) *wire.Message {
 	return &wire.Message{Kind: wire.Doubt, Member: from, Clock: wire.ClockOf(uint64(from)<<40, d.now), Cookie: cookie, Word: w}
 }
@@ -113,7 +113,7 @@ func TestAWordBearsTheCookieOfItsSender(t *testing.T) {
 	}
 }
 
-// What was recorded on the wire can be sent again at any time. It is as old as its first copy.
+// A recorded word can be replayed at any time. It is as old as its first copy.
 func TestARecordedWordDoesNotCount(t *testing.T) {
 	d := doubtsOf(t, 12, 2)
 	for i := 1; i < 12; i++ {
@@ -156,7 +156,7 @@ func TestDoubtsRestWhileANetworkHasNoInstance(t *testing.T) {
 	}
 }
 
-// A peer that is LEFT stays so when the list of members changes, under its new number.
+// A peer that is LEFT stays LEFT when the list of members changes, under its new number.
 func TestWhoIsLeftStaysSoUnderAnotherList(t *testing.T) {
 	d := doubtsOf(t, 12, 2)
 	d.core.Recall(7, d.now, d.now)
@@ -188,7 +188,7 @@ func TestWhoGaveNoCookieHearsNoWords(t *testing.T) {
 	}
 }
 
-// A word that goes once goes on one network, of those that work the one on which its hearer answered last.
+// A word that is sent once goes to one network: among the working ones, that on which its receiver answered last.
 func TestAWordGoesOnOneNetwork(t *testing.T) {
 	d := doubtsOf(t, 40, 2)
 	for i := 1; i < 40; i++ {
@@ -232,7 +232,8 @@ func TestAWordGoesOnOneNetwork(t *testing.T) {
 	}
 }
 
-// While a network has no instance the answers on the others are not heard, so no silence grows; and then it begins again.
+// While a network has no instance, the answers on the others are not recorded, so no silence grows; afterwards the
+// silences begin again.
 func TestNoSilenceGrowsWhileDoubtsRest(t *testing.T) {
 	for _, rests := range []bool{false, true} {
 		d := doubtsOf(t, 12, 2)
@@ -279,7 +280,7 @@ func TestNoSilenceGrowsWhileDoubtsRest(t *testing.T) {
 	}
 }
 
-// An agent without doubts that takes the place of one with them gives no cookie with its statement, and is sent none any more.
+// An agent without doubts that follows one with doubts gives no cookie with its statement, and is sent no more words.
 func TestACookieEndsWithAStatementThatHasNone(t *testing.T) {
 	d := doubtsOf(t, 12, 1)
 	if d.answer(3, 5); d.bare(3) {

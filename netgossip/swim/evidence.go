@@ -18,33 +18,33 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
-// inboxBurst is how many arrivals are handled before one probe that is due gets its
-// turn: replies must be fast, but a flood must not stop this node's probing.
+// inboxBurst is how many arrivals are handled before one due probe is sent: replies must be fast, but a flood must not
+// stop this node's probing.
 const inboxBurst = 16
 
-// grain is the least unit of waiting: what is due within the same one is done in one go, which
-// spares the processor most of its wakings while many peers are asked.
+// grain is the smallest unit of waiting: everything that is due within one grain is done together, which saves most
+// wakeups while many peers are probed.
 const grain = time.Millisecond
 
-// arrival is what the delegates hand over.
+// arrival is one event that the delegates hand over.
 type arrival struct {
-	packet []byte // of the evidence protocol; nil: something about the peer
+	packet []byte // of the evidence protocol; nil: a report about the peer
 	peer   int
-	missed bool // another network misses it
-	proven bool // another network has its answer to a probe sent at the instant at; otherwise its membership has changed
-	told   bool // with its statement
-	dead   bool // memberlist calls it dead
-	look   bool // it is in doubt: ask it now
+	missed bool // another network misses the peer
+	proven bool // another network has the peer's answer to a probe sent at the instant at
+	told   bool // the answer had the peer's statement
+	dead   bool // memberlist calls the peer dead
+	look   bool // the peer is in doubt: probe it now
 	at     boottime.Instant
 }
 
-// request is what the owner of the instance wants. Requests that wait together are one.
+// request holds the pending requests of the instance's owner, merged into one.
 type request struct {
 	nudge, announce, renew, doubt bool
-	last                          time.Duration // an announcement within that time; 0: none
+	last                          time.Duration // announce within that time; 0: no announcement
 	demand                        netgossip.Demand
-	fetch                         fetchOf     // zero: nothing more
-	ask                           *roster.Set // whose statements are wanted; nil: as before
+	fetch                         fetchOf     // zero: no new list
+	ask                           *roster.Set // peers whose statements are wanted; nil: as before
 	words                         []spokenWord
 }
 
@@ -69,26 +69,25 @@ type evidence struct {
 	targets  []target
 	list     *memberlist.Memberlist
 	schedule *probing.Schedule
-	peers    map[int]*peer // of the schedule, by roster index
+	peers    map[int]*peer // the peers of the schedule, by roster index
 	buf      []byte        // scratch of transmit
 	handover handover
 	words    []spokenWord // to be sent
 
-	said   *netgossip.Statement // this node's statement that digest is of
+	said   *netgossip.Statement // the statement of this node that digest belongs to
 	digest uint64
 
-	shares atomic.Bool    // answers on other networks are of interest
-	owing  []atomic.Int64 // by target: since when it owes an answer; 0: it owes none
+	shares atomic.Bool    // answers on other networks have to be reported here
+	owing  []atomic.Int64 // by target: since when an answer is due; 0: none is due
 
-	// What was reported already:
+	// What has already been reported:
 	vouched         boottime.Instant
 	samples, misses uint64
 	closed, lates   uint64
 	mode            probing.Mode
 }
 
-// newEvidence makes room in the inbox for the replies to one round of probes and for
-// everybody's probes at once.
+// newEvidence sizes the inbox for the replies to one round of probes and for the probes of all peers at once.
 func newEvidence(in *Instance, targets []target) *evidence {
 	return &evidence{
 		cfg:     &in.cfg,
@@ -131,7 +130,7 @@ func (e *evidence) run(ctx context.Context, list *memberlist.Memberlist) {
 	e.plan(rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var armed boottime.Instant // what the timer is set to
+	var armed boottime.Instant // when the timer fires
 	for ctx.Err() == nil {
 		e.drain()
 		now := e.cfg.Clock()
@@ -168,7 +167,7 @@ func (e *evidence) plan(rnd *rand.Rand) {
 	e.grant()
 }
 
-// begin makes the schedule of the targets, and what this package keeps of each.
+// begin creates the schedule of the targets, and this package's own state of each.
 func (e *evidence) begin(c probing.Config, now boottime.Instant) {
 	c.Params, c.Network = e.cfg.Params, e.cfg.Network
 	for _, t := range e.targets {
@@ -227,7 +226,7 @@ func (e *evidence) drain() {
 	}
 }
 
-// step sends at most one probe that is due and returns how long nothing else will be.
+// step sends at most one due probe and returns the time until the next one.
 func (e *evidence) step(now boottime.Instant) time.Duration {
 	e.schedule.Tick(now)
 	p, brief, wait := e.schedule.Next(now)
@@ -241,8 +240,8 @@ func (e *evidence) step(now boottime.Instant) time.Duration {
 	return wait
 }
 
-// probe asks a peer. The instant is taken before the send: evidence may look older than
-// it is, never younger. A brief probe does not ask for the peer's statement.
+// probe sends a probe to a peer. The instant is taken before the send: evidence may look older than it is, but never
+// younger. A brief probe does not ask for the peer's statement.
 func (e *evidence) probe(p *peer, brief bool) {
 	e.count.health.Set(float64(e.list.GetHealthScore()))
 	m := e.question(p, brief)
@@ -259,23 +258,23 @@ func (e *evidence) probe(p *peer, brief bool) {
 func (e *evidence) question(p *peer, brief bool) wire.Message {
 	m := wire.Message{Kind: wire.Probe, ID: rand.Uint64() | 1, Roster: e.tag, Holds: p.Digest, Brief: brief && p.Known != nil}
 	if m.Brief && e.schedule.Sweeping(p.Peer) {
-		m.Holds = 0 // all that matters is whether it is there, and in a large group every byte
+		m.Holds = 0 // only the answer itself matters here, and in a large group every byte counts
 	}
 	if !brief && e.schedule.Tells(p.Peer) {
 		if _, digest := e.statement(); digest != 0 && p.Holds != digest {
 			m.News = wire.NewsOf(digest)
 		}
 	}
-	// A peer with another roster cannot know which node a number means, so a node that did not answer the last time
-	// gets a name.
+	// A peer with another roster cannot know which node a number means. So the probe names its sender if the last one
+	// was not answered.
 	e.sign(&m, p.sharesRoster(e.cfg.Roster) && !p.Owes())
 	m.Wanted = e.wants(p, e.cfg.Clock())
 	m.Bare = e.cfg.Doubts != nil && !e.schedule.Sweeping(p.Peer) && e.cfg.Doubts.bare(p.Index)
 	return m
 }
 
-// clock is the reading of this node's clock for its packets. Before there is a statement no peer can know which boot
-// it belongs to.
+// clock returns the reading of this node's clock for its packets. Before there is a statement, peers cannot know to
+// which boot it belongs.
 func (e *evidence) clock() uint64 {
 	s, _ := e.statement()
 	if s == nil || s.Boot == 0 {
@@ -290,8 +289,7 @@ func (e *evidence) sign(m *wire.Message, byNumber bool) {
 	}
 }
 
-// statement returns this node's statement of this moment and its digest, nil and 0 before
-// there is one.
+// statement returns this node's present statement and its digest; nil and 0 before there is one.
 func (e *evidence) statement() (*netgossip.Statement, uint64) {
 	if s := e.cfg.Statement(); s != e.said {
 		if e.said, e.digest = s, 0; s != nil {
@@ -308,14 +306,14 @@ func (e *evidence) transmit(p *peer, m wire.Message) {
 		err = e.list.SendToAddress(p.addr, e.buf)
 	}
 	if err != nil {
-		// A probe that is not sent is not answered, which is how the rest of the agent learns of it.
+		// A probe that is not sent is not answered; the agent notices the missing answer.
 		e.journal.warn("send", "an evidence packet was not sent", slog.String("peer", p.addr.Name), slog.Any("error", err))
 	}
 }
 
 func (e *evidence) handle(a arrival) {
 	if a.packet == nil {
-		// memberlist, or another network, has an opinion, right or wrong: ask the peer itself.
+		// memberlist, or another network, reports a change, which may be wrong: probe the peer itself.
 		if p := e.peers[a.peer]; p != nil {
 			if a.proven {
 				e.schedule.ProvenElsewhere(p.Peer, a.at, a.told)
@@ -334,7 +332,7 @@ func (e *evidence) handle(a arrival) {
 	}
 	m, err := wire.Decode(a.packet, e.cfg.Roster, e.tag)
 	if errors.Is(err, wire.ErrOtherRoster) {
-		e.count.refused[refusedRoster].add(1) // it will try again with its name
+		e.count.refused[refusedRoster].add(1) // the sender will try again with its name
 		return
 	}
 	if err != nil {
@@ -352,14 +350,14 @@ func (e *evidence) handle(a arrival) {
 	}
 	if m.Kind == wire.Doubt {
 		if e.cfg.Doubts != nil && !e.cfg.Doubts.heed(e, p, &m, a.at) {
-			e.refuse(refusedWord, "a word that another node is silent refused: it does not bear this node's cookie, or its age cannot be told: sent before a restart, or by a node that uses the name of another",
+			e.refuse(refusedWord, "refused a word about a silent node: it does not have this node's cookie, or its age is not known: it was sent before a restart, or by a node that uses another node's name",
 				slog.String("sender", p.addr.Name))
 		}
 		return
 	}
 	p.Hear(a.at)
 	if m.Kind == wire.Probe {
-		e.answer(p, m) // first of all: the peer measures how fast we are
+		e.answer(p, m) // before anything else: the peer measures the time until our answer
 	} else {
 		e.evaluate(p, m, a.at)
 	}
@@ -368,9 +366,8 @@ func (e *evidence) handle(a arrival) {
 	}
 }
 
-// answer replies to a probe. The probe shows that the peer lives, and perhaps that it
-// has something new to say; what it says counts only as the answer to a question of
-// ours, which bounds its age. So ask.
+// answer replies to a probe. The probe shows that the peer is alive, and perhaps that it has a new statement. The
+// statement counts only in the answer to a probe of ours, which bounds its age: so the peer is probed.
 func (e *evidence) answer(p *peer, m wire.Message) {
 	if s, digest := e.statement(); s != nil {
 		e.takeHolds(p, m)
@@ -379,8 +376,8 @@ func (e *evidence) answer(p *peer, m wire.Message) {
 		seen, sameRoster := e.sees(s, p)
 		switch {
 		case m.Holds == digest:
-			// The comparison is with the statement of this very moment: a reply never renews a statement that is no
-			// longer valid for its maker.
+			// The comparison uses the statement of this very moment: a reply never renews a statement that is no longer
+			// valid for this node.
 			reply.Unchanged = true
 		case m.Brief && m.Roster == e.tag:
 			if reply.Sight = netgossip.SightUnseen; seen {
@@ -405,14 +402,14 @@ func (e *evidence) answer(p *peer, m wire.Message) {
 	}
 }
 
-// takeHolds takes what a probe says that its sender holds. A sweep does not say.
+// takeHolds records which statement of this node the sender of a probe holds. Probes of a sweep do not state it.
 func (e *evidence) takeHolds(p *peer, m wire.Message) {
 	if m.Holds != 0 || !m.Brief {
 		p.Holds = m.Holds
 	}
 }
 
-// relay adds what this node has to say about the LUN, and how old that is at this moment.
+// relay adds this node's relay about the LUN, and its present age.
 func (e *evidence) relay(reply *wire.Message) {
 	if e.cfg.Relay == nil {
 		return
@@ -422,8 +419,8 @@ func (e *evidence) relay(reply *wire.Message) {
 	}
 }
 
-// sees reports whether this node's statement says that the peer is seen, and whether its sets
-// count by the instance's roster. While the list of members changes they may not.
+// sees reports whether this node's statement has the peer among the seen, and whether its sets use the instance's
+// roster. While the list of members changes, they may use another one.
 func (e *evidence) sees(s *netgossip.Statement, p *peer) (seen, sameRoster bool) {
 	if s.RosterDigest == e.cfg.Roster.Digest && s.RosterEpoch == e.cfg.Roster.Epoch {
 		return s.Seen.Has(p.Index), true
@@ -442,20 +439,20 @@ func (e *evidence) evaluate(p *peer, m wire.Message, at boottime.Instant) {
 	p.clock.read(m.Clock, at)
 	answer := netgossip.Answer{Network: e.cfg.Network, Peer: p.Index, SentAt: asked.At, Statement: m.Statement, Sight: m.Sight, Sees: m.Sees}
 	if m.Relay.Log != 0 {
-		// The write had this age when the reply was made, and the probe was sent before that: so it may look older
-		// than it is, never younger.
+		// The write had this age when the reply was created, and the probe was sent before that: so the write may look
+		// older than it is, but never younger.
 		answer.Relay = m.Relay
 		answer.Relay.Anchor = asked.At.Add(-m.RelayAge)
 	}
 	if m.Unchanged {
-		// What the probe named, which differs from what is known if another answer came in between.
+		// The statement that the probe named, which differs from the known one if another answer came in between.
 		if answer.Statement = asked.Held; asked.Held == nil {
 			e.refuse(refusedMalformed, "evidence packet refused: a reply confirms a statement that was not asked for", slog.String("peer", p.addr.Name))
 			return
 		}
 	}
 	if s := answer.Statement; s != nil && s.RosterDigest == e.cfg.Roster.Digest && s.RosterEpoch == e.cfg.Roster.Epoch {
-		// The receiver of the answer may count by another roster than this instance already.
+		// The receiver of the answer may already use another roster than this instance.
 		answer.Sees = s.Seen.Has(e.cfg.Roster.Self)
 	}
 	e.count.answers.add(1)
@@ -472,7 +469,7 @@ func (e *evidence) evaluate(p *peer, m wire.Message, at boottime.Instant) {
 		p.Tell(asked.At)
 		e.rejoin.leaving[p.Index].Store(answer.Statement.Stopping)
 	}
-	if m.Statement != nil && asked.At == p.Proven() { // not overtaken by a younger answer
+	if m.Statement != nil && asked.At == p.Proven() { // not overtaken by a later answer
 		p.Known, p.Digest = m.Statement, m.Digest
 	}
 	e.takePiece(p, m.Piece, now)

@@ -13,10 +13,10 @@ import (
 
 const start = boottime.Instant(time.Hour)
 
-// urgeInterval is the least time between two probes of a peer that are not sent by the passing of time.
+// urgeInterval is the minimum time between two probes of a peer outside the regular schedule.
 const urgeInterval = 50 * time.Millisecond
 
-// What brings the next probe forward: news in a probe, and a probe of a silent peer.
+// Two events bring the next probe forward: news in a probe, and a probe from a silent peer.
 func TestProbesThatMakeUsAsk(t *testing.T) {
 	for name, c := range map[string]struct {
 		silentFor time.Duration // since the latest answer
@@ -50,7 +50,7 @@ func TestProbesThatMakeUsAsk(t *testing.T) {
 		p.Digest = 7
 		now = now.Add(c.silentFor)
 		if c.silentFor > cfg.Params.EvidenceMaxAge {
-			// Asked in vain for longer than evidence lasts: it is lost.
+			// Probed without an answer for longer than evidence lasts: the peer is lost.
 			e.schedule.Probed(p.Peer, 8, now.Add(-2*cfg.Params.EvidenceMaxAge))
 			e.schedule.Probed(p.Peer, 9, now.Add(-urgeInterval))
 		}
@@ -65,8 +65,8 @@ func TestProbesThatMakeUsAsk(t *testing.T) {
 	}
 }
 
-// A sweep asks only whether a peer is there, and such a probe does not make the peer think that its
-// statement was forgotten.
+// A sweep only asks whether a peer is there. Such a probe does not make the peer assume that its statement was
+// forgotten.
 func TestSweepAsksBriefly(t *testing.T) {
 	now := start
 	cfg := validConfig(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
-// Guard: a reply that says "unchanged" stands for the statement that the peer makes at that
-// moment. If it were the one of the probe before, a peer's old view would be renewed.
+// Guard: a reply that says "unchanged" stands for the peer's statement at that moment. If it stood for the statement at
+// the previous probe, a peer's old view would be renewed.
 func TestKnownStatementIsConfirmedAndAChangedOneTravels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startCluster(t, 2, nil)
@@ -25,7 +25,7 @@ func TestKnownStatementIsConfirmedAndAChangedOneTravels(t *testing.T) {
 			t.Error("a statement that did not change was sent again")
 		}
 		for counter := uint32(2); counter < 6; counter++ {
-			b.say(counter) // without a nudge, so that n1 asks in its own time
+			b.say(counter) // without a nudge, so that n1 asks by its own schedule
 			from := clock()
 			c.await(5*time.Second, "an answer from after the change", func() bool { return a.sink.anchor(1) > from })
 			if got := a.sink.latest(1); got.Token.Counter != counter {
@@ -66,9 +66,8 @@ func TestNodesOfDifferentRostersTalk(t *testing.T) {
 	})
 }
 
-// Guard: lease.md L7. What a node tells of the LUN comes with every answer, also with one that
-// repeats no statement, and the write never looks younger at its peers than it is, however
-// slow the network.
+// Guard: lease.md L7. A node's relay about the LUN comes with every answer, even one without a statement, and the write
+// never looks younger to its peers than it is, however slow the network is.
 func TestRelayTravelsWithItsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told atomic.Pointer[netgossip.Relay]

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// gate lets the calls to a Sink through one at a time, and none after it is closed:
-// memberlist's timers outlive its Shutdown.
+// gate lets calls to a Sink through one at a time, and none after it has been closed: memberlist's timers outlive its
+// Shutdown.
 type gate struct {
 	turn chan struct{} // holds a token during a call
 	shut chan struct{} // closed by close
@@ -17,7 +17,7 @@ func newGate() *gate {
 	return &gate{turn: make(chan struct{}, 1), shut: make(chan struct{})}
 }
 
-// pass runs call unless the gate is closed. It waits for the call that is inside.
+// pass runs call unless the gate is closed. It waits for a running call.
 func (g *gate) pass(call func()) {
 	select {
 	case g.turn <- struct{}{}:
@@ -26,13 +26,13 @@ func (g *gate) pass(call func()) {
 		return
 	}
 	select {
-	case <-g.shut: // both were ready and select chose the turn
+	case <-g.shut: // both channels were ready and select chose turn
 	default:
 		call()
 	}
 }
 
-// close ends the passing at once and waits for the call that is inside.
+// close lets no further calls through and waits for a running call.
 func (g *gate) close(ctx context.Context) error {
 	g.once.Do(func() { close(g.shut) })
 	select {

@@ -11,32 +11,32 @@ import (
 )
 
 // Lists of members are handed over in pieces, with the probes and replies that are sent anyway. The node that lacks a
-// list asks one peer for one piece after the other, so it sets the pace, and the giver keeps no state. A peer of an
-// earlier version does not understand the wish, and only answers the probe. A fetched list counts only if it has the
-// digest that the peer announced.
+// list asks one peer for one piece after the other. So it sets the pace, and the peer that hands over keeps no state. A
+// peer of an earlier version does not understand the request, and only answers the probe. A fetched list counts only if
+// it has the digest that the peer announced.
 
 const (
 	// fetchStuck is the silence after which another peer may be asked for the list.
 	fetchStuck = 2 * time.Second
-	// fetchEnd is the silence after which a list is not asked for any more.
+	// fetchEnd is the silence after which a list is no longer requested.
 	fetchEnd = 10 * time.Second
 )
 
-// handover is what an instance fetches, and what it gives. The evidence goroutine owns it.
+// handover is the state of the list that an instance fetches, and of the list that it hands over. The evidence
+// goroutine owns it.
 type handover struct {
-	peer  *peer // that is asked; nil: nothing is fetched
+	peer  *peer // the peer that is asked; nil: no list is fetched
 	list  roster.Ref
-	text  []byte           // so far
-	total int              // bytes that the text will have
-	moved boottime.Instant // when it began, or the latest piece came
+	text  []byte           // the text received so far
+	total int              // size of the whole text in bytes
+	moved boottime.Instant // when the fetch began, or the latest piece came
 
-	gives roster.Ref // whose text given is
+	gives roster.Ref // the list to which the text in given belongs
 	given []byte
 }
 
-// Fetch asks a peer for the text of a list that it uses and this node lacks. When it is there
-// Config.Handed is called. That may never happen: call Fetch again every few seconds, for this peer
-// or another one. It does not block.
+// Fetch asks a peer for the text of a list that it uses and this node lacks. Config.Handed is called when the list has
+// arrived, which may never happen: call Fetch again every few seconds, for this peer or another one. It does not block.
 func (in *Instance) Fetch(peer string, list roster.Ref) {
 	in.evidence.ask(func(r *request) { r.fetch = fetchOf{peer, list} })
 }
@@ -46,7 +46,7 @@ type fetchOf struct {
 	list roster.Ref
 }
 
-// fetch begins to fetch a list, unless that is under way.
+// fetch begins to fetch a list, unless it is already being fetched.
 func (e *evidence) fetch(f fetchOf, now boottime.Instant) {
 	i, ok := e.cfg.Roster.Index(f.peer)
 	p := e.peers[i]
@@ -58,7 +58,7 @@ func (e *evidence) fetch(f fetchOf, now boottime.Instant) {
 	e.schedule.Urge(p.Peer, now)
 }
 
-// wants is what a probe of a peer should ask for.
+// wants returns the piece that a probe of a peer should request.
 func (e *evidence) wants(p *peer, now boottime.Instant) wire.Wanted {
 	h := &e.handover
 	if h.peer != nil && now.Sub(h.moved) >= fetchEnd {
@@ -70,12 +70,12 @@ func (e *evidence) wants(p *peer, now boottime.Instant) wire.Wanted {
 	return wire.Wanted{List: h.list, Offset: len(h.text)}
 }
 
-// piece is what a prober wishes for, if this node may give it.
+// piece returns the piece that a prober requests, if this node may hand it over.
 func (e *evidence) piece(w wire.Wanted) wire.Piece {
 	if w.List.IsZero() || e.cfg.HandsOver == nil {
 		return wire.Piece{}
 	}
-	r := e.cfg.HandsOver(w.List) // asked each time: the text outlives the right to give it
+	r := e.cfg.HandsOver(w.List) // checked each time: the right to hand the list over may end while its text is cached
 	if r == nil {
 		return wire.Piece{}
 	}
@@ -90,11 +90,11 @@ func (e *evidence) piece(w wire.Wanted) wire.Piece {
 	return wire.PieceAt(w.List, h.given, w.Offset)
 }
 
-// takePiece goes on with what is fetched.
+// takePiece adds a received piece to the fetched text.
 func (e *evidence) takePiece(p *peer, piece wire.Piece, now boottime.Instant) {
 	h := &e.handover
 	if piece.List.IsZero() || p != h.peer || piece.List != h.list || piece.Offset != len(h.text) || h.total != 0 && piece.Total != h.total {
-		return // of an earlier wish, or nobody's
+		return // a piece of an earlier request, or not requested at all
 	}
 	h.text, h.total, h.moved = append(h.text, piece.Text...), piece.Total, now
 	if len(h.text) < h.total {
@@ -122,7 +122,7 @@ func (e *evidence) read(list roster.Ref, text []byte) (*roster.Roster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Another text would be taken for the list that the others use, and this node would count by it.
+	// Otherwise another text would be taken for the list that the others use, and this node would count by it.
 	if r.Ref() != list {
 		return nil, errDigest
 	}

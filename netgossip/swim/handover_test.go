@@ -28,7 +28,7 @@ func longList(t *testing.T, n int) *roster.Roster {
 	return r
 }
 
-// fetching is a cluster whose nodes all give a list, and keep what they are handed.
+// fetching is a cluster whose nodes all hand over a list, and record received lists.
 func fetching(t *testing.T, n int, gives func(roster.Ref) *roster.Roster) (c *cluster, got *atomic.Pointer[roster.Roster]) {
 	got = &atomic.Pointer[roster.Roster]{}
 	c = startCluster(t, n, func(cfg *swim.Config) {
@@ -39,7 +39,7 @@ func fetching(t *testing.T, n int, gives func(roster.Ref) *roster.Roster) (c *cl
 	return c, got
 }
 
-// A list of 1000 members comes over in seconds, also where packets are lost.
+// A list of 1000 members is fetched within seconds, even if packets are lost.
 func TestListIsFetchedFromAPeer(t *testing.T) {
 	for _, size := range []int{1, 3, roster.MaxNodes} {
 		for _, loss := range []float64{0, 0.1} {
@@ -67,7 +67,7 @@ func TestListIsFetchedFromAPeer(t *testing.T) {
 	}
 }
 
-// Guard: what was fetched is what was announced, or it is nothing.
+// Guard: a fetched list counts only if it is the announced one.
 func TestTextWithAnotherDigestDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := longList(t, 3)
@@ -81,7 +81,7 @@ func TestTextWithAnotherDigestDoesNotCount(t *testing.T) {
 	})
 }
 
-// A peer that gives nothing, for instance of an earlier version, costs the attempt and nothing else.
+// A peer that hands nothing over, for instance of an earlier version, costs only the attempt.
 func TestPeerThatGivesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := longList(t, 40)

@@ -27,7 +27,7 @@ const defaultLeaveTimeout = 10 * time.Second
 type Instance struct {
 	cfg       Config
 	transport memberlist.NodeAwareTransport
-	sockets   *sockets // the transport, unless it is a foreign one
+	sockets   *sockets // the transport, unless Config has its own Listener
 	place     place
 	ledger    *ledger
 	count     *counters // of the ledger
@@ -35,7 +35,7 @@ type Instance struct {
 	journal   *journal
 	evidence  *evidence
 	rejoin    *rejoiner
-	addresses map[int]netip.AddrPort // on this network, by roster index, this node's included
+	addresses map[int]netip.AddrPort // on this network, by roster index, including this node's
 
 	list  atomic.Pointer[memberlist.Memberlist] // set by Start
 	loops sync.WaitGroup
@@ -47,27 +47,27 @@ type Instance struct {
 
 // Stats are counts since the start of an instance.
 type Stats struct {
-	Members int // alive in memberlist's eyes, suspects and self included
+	Members int // members that memberlist calls alive, including suspects and self
 	Health  int // memberlist's awareness score: 0 is healthy
 
 	PacketsIn, PacketsOut uint64
 	BytesIn, BytesOut     uint64 // packets and streams, without the headers of IP, UDP and TCP
-	// Packets that the kernel had no room for: came faster than they were read, or were to
-	// be sent faster than the device took them. Own sockets only.
+	// Packets that did not fit into the kernel's buffers: they came faster than they were read, or were sent faster
+	// than the device accepted them. Only counted for the package's own sockets.
 	DroppedIn, DroppedOut uint64
-	// LastPacket is when the last packet came from the address of a roster member, with
-	// whatever in it; zero: none has. Its age is how long the network has been silent.
+	// LastPacket is when the last packet came from the address of a roster member, with any contents; zero: none has.
+	// Its age is how long the network has been silent.
 	LastPacket boottime.Instant
 
-	Probes, Answers uint64 // own evidence probes, and those that were answered
+	Probes, Answers uint64 // this node's evidence probes, and how many of them were answered
 	Mode            string // direct, sampled or sweep: how the peers are probed
-	Samples, Misses uint64 // random samples, and those that were not answered
-	Sweeps          uint64 // rounds of all peers, because of misses
-	Refused         uint64 // arrivals that were not believed, for whatever reason
+	Samples, Misses uint64 // random samples, and how many of them were not answered
+	Sweeps          uint64 // rounds over all peers because of misses
+	Refused         uint64 // arrivals that were refused, for any reason
 }
 
-// New binds the sockets, so that an address in use is an error of the start of the agent.
-// Nothing is sent before Start. An instance that is not wanted any more needs a Stop.
+// New binds the sockets, so an address in use is already an error when the agent starts. Nothing is sent before Start.
+// Every instance must be stopped with Stop.
 func New(cfg Config) (*Instance, error) {
 	fail := func(err error) (*Instance, error) {
 		return nil, fmt.Errorf("swim network %s: %w", cfg.Name, err)
@@ -100,7 +100,7 @@ func New(cfg Config) (*Instance, error) {
 	return in, nil
 }
 
-// logger is a logger for memberlist that ends in the journal.
+// logger returns a logger for memberlist that writes to the journal.
 func (in *Instance) logger() *log.Logger { return log.New(in.journal, "", 0) }
 
 // Start begins to gossip and to probe. It does not wait for any peer.
@@ -133,9 +133,9 @@ func (in *Instance) Start() error {
 }
 
 // Stop ends the instance for good. With leave it first tells the peers that this node leaves on purpose. Without it,
-// they notice nothing if the instance is replaced before they suspect this node; a restart of the agent wants that.
-// When it returns nil the sockets are closed, the instance's goroutines have ended and the Sink is not called any more;
-// timers of memberlist's own may still run out for some seconds, without effect.
+// the peers notice nothing if the instance is replaced before they suspect this node, as in a restart of the agent.
+// When Stop returns nil, the sockets are closed, the instance's goroutines have ended and the Sink is not called any
+// more; timers of memberlist may still fire for some seconds, without effect.
 //
 // Stop fails if ctx ends first; the rest then ends by itself later.
 func (in *Instance) Stop(ctx context.Context, leave bool) error {
@@ -183,7 +183,7 @@ func (in *Instance) Stop(ctx context.Context, leave bool) error {
 	return nil
 }
 
-// leaveTimeout is never 0, which to memberlist means for ever.
+// leaveTimeout is never 0, because 0 means no limit to memberlist.
 func leaveTimeout(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -192,47 +192,47 @@ func leaveTimeout(ctx context.Context) time.Duration {
 	return max(time.Millisecond, time.Until(deadline)*3/4)
 }
 
-// Nudge says that this node's statement has changed. If each peer is probed, every one is probed soon, which also
-// brings the statement to it. If samples are taken, a few are. If each of more than 100 is probed, none is, because
-// they all ask within Pace.Interval. A peer gets at most one such probe in 50 ms, and the last nudge is never lost.
-// It does not block.
+// Nudge reports that this node's statement has changed. If each peer is probed, all are probed soon, which also makes
+// them fetch the statement. If samples are taken, a few peers are probed. If each of more than 100 peers is probed, no
+// extra probe is sent, because all peers ask within Pace.Interval. A peer gets at most one such probe in 50 ms, and the
+// last nudge is never lost. It does not block.
 func (in *Instance) Nudge() { in.evidence.ask(func(r *request) { r.nudge = true }) }
 
-// Announce is a Nudge of every peer in any case: within netgossip.RoundTime. It does not block.
+// Announce is a Nudge of every peer, in every mode, within netgossip.RoundTime. It does not block.
 func (in *Instance) Announce() { in.evidence.ask(func(r *request) { r.announce = true }) }
 
-// LastWords is an Announce of a node that may not live for long: within a time, whatever is being announced. It does not block.
+// LastWords is an Announce of a node that may end soon: all peers are notified within the given time, and a running
+// announcement is replaced. It does not block.
 func (in *Instance) LastWords(within time.Duration) {
 	in.evidence.ask(func(r *request) { r.last = within })
 }
 
-// Renew says that the evidence of this network was voided, for instance because this node's link
-// was down: all peers are asked as after the start. It does not block.
+// Renew reports that the evidence of this network is void, for instance because this node's link was down: all peers
+// are probed as after the start. It does not block.
 func (in *Instance) Renew() { in.evidence.ask(func(r *request) { r.renew = true }) }
 
-// SetDemand says how closely the peers have to be watched. Until it is called each of them
-// is probed. It does not block.
+// SetDemand sets how closely the peers have to be watched. Until it is called, each peer is probed. It does not block.
 func (in *Instance) SetDemand(d netgossip.Demand) {
 	in.evidence.ask(func(r *request) { r.demand = d })
 }
 
-// Ask has peers asked for their statements, each once, at the rate of a sweep, in place of those of the call before
-// that were not asked yet. It does not block.
+// Ask requests the statements of peers, once each, at the rate of a sweep. It replaces the peers of the call before
+// that have not been asked yet. It does not block.
 func (in *Instance) Ask(peers roster.Set) {
 	in.evidence.ask(func(r *request) { r.ask = &peers })
 }
 
-// Doubt says that another network of the node has cause to doubt its peers. It does not block,
-// and may be called from inside another instance's Sink.
+// Doubt reports that another network of the node has a reason to doubt its peers. It does not block, and may be called
+// from inside another instance's Sink.
 func (in *Instance) Doubt() { in.evidence.ask(func(r *request) { r.doubt = true }) }
 
-// Verify says that another network of the node misses a peer. It does not block, and may be
-// called from inside another instance's Sink.
+// Verify reports that another network of the node misses a peer. It does not block, and may be called from inside
+// another instance's Sink.
 func (in *Instance) Verify(peer int) { in.evidence.post(arrival{peer: peer, missed: true}) }
 
-// Proven says that another network of the node has the answer of a peer, named as in the roster, to a
-// probe sent at an instant, and whether with its statement. If the networks share the probing, it delays the next
-// probe here. It does not block, and may be called from inside another instance's Sink.
+// Proven reports that a peer, named as in the roster, answered on another network of the node a probe that was sent at
+// an instant; told says that the answer had its statement. If the networks share the probing, it delays the next probe
+// here. It does not block, and may be called from inside another instance's Sink.
 func (in *Instance) Proven(name string, at boottime.Instant, told bool) {
 	if !in.evidence.shares.Load() {
 		return
@@ -242,8 +242,8 @@ func (in *Instance) Proven(name string, at boottime.Instant, told bool) {
 	}
 }
 
-// Suspects lists the members that owe the answer to a probe for longer than Params.SuspectAfter, whatever was made of
-// that: lost members are among them.
+// Suspects lists the members whose answer to a probe has been due for longer than Params.SuspectAfter, including lost
+// members.
 func (in *Instance) Suspects() []string {
 	var out []string
 	now := in.cfg.Clock()

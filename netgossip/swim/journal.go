@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// quietTime is the least time between two lines about the same trouble.
+// quietTime is the minimum time between two lines about the same problem.
 const quietTime = time.Minute
 
-// journal takes log lines from under memberlist's locks, where nothing may block, and
-// writes them from a goroutine of its own. It also reads out of memberlist's log what
-// memberlist reports nowhere else: packets with a foreign label or key.
+// journal accepts log lines from code under memberlist's locks, where nothing may block, and writes them from a
+// separate goroutine. It also finds in memberlist's log the events that memberlist reports nowhere else: packets with a
+// foreign label or key.
 type journal struct {
 	log     *slog.Logger
 	refused func(refusal)
@@ -75,16 +75,16 @@ func (j *journal) run(ctx context.Context) {
 	}
 }
 
-// complaints are the memberlist v0.7.0 log lines that mean a refused packet or stream,
-// pinned by tests that provoke them.
+// complaints lists the memberlist v0.7.0 log lines that mean a refused packet or stream; tests provoke them.
 var complaints = []struct {
 	text    string
 	refusal refusal
 	msg     string
 }{
-	// This one comes before the texts that it may quote. The deadline of a silent stream ends here, too.
+	// This text must be checked before the texts that it may quote. A silent stream that reaches its deadline also
+	// causes this line.
 	{"label header cannot be empty", refusedMalformed, "refused undecodable gossip"},
-	{"remove the stream label header", refusedCut, "a stream ended before it said what it is: a peer that gave up, or somebody who looks for open ports"},
+	{"remove the stream label header", refusedCut, "a stream ended before its type was known: a peer gave up, or a port scan"},
 	{"with unacceptable label", refusedLabel, "refused gossip of another cluster, group or network: check addresses, ports and network names"},
 	{"Decrypt packet failed", refusedKey, "refused gossip with an unknown key: give all nodes the same key file"},
 	{"no installed keys could decrypt", refusedKey, "refused gossip with an unknown key: give all nodes the same key file"},
@@ -97,13 +97,13 @@ var complaints = []struct {
 	{"missing message type", refusedMalformed, "refused undecodable gossip"},
 }
 
-// Write takes one line of memberlist's logger. Nearly all of them tell in passing what
-// the delegates and the evidence report properly, so they are for debugging only.
+// Write handles one line of memberlist's logger. Nearly all lines repeat what the delegates and the evidence report, so
+// they are only for debugging.
 func (j *journal) Write(p []byte) (int, error) {
 	line := strings.TrimSpace(string(p))
 	level, text := splitLevel(line)
 	if strings.Contains(text, errFrame.Error()) {
-		level = slog.LevelDebug // what refused the frame has said so, and counted it
+		level = slog.LevelDebug // the refusal was already logged and counted
 	}
 	if level >= slog.LevelWarn {
 		for _, c := range complaints {

@@ -15,9 +15,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/keyfile"
 )
 
-// LoadKeyring reads a key file. The first key encrypts, all of them decrypt, so keys are
-// rotated by adding the new one last everywhere, then moving it first, then removing the
-// old one. A file that others than its owner can read is used, with a warning.
+// LoadKeyring reads a key file. The first key encrypts, all keys decrypt. So keys are rotated in three steps: add the
+// new key at the end on all nodes, then move it to the front, then remove the old one. A file that users other than its
+// owner can read is used, with a warning.
 func LoadKeyring(path string, log *slog.Logger) (*memberlist.Keyring, error) {
 	keys, mode, err := keyfile.Read(path)
 	if err != nil {
@@ -33,8 +33,8 @@ func LoadKeyring(path string, log *slog.Logger) (*memberlist.Keyring, error) {
 	return ring, nil
 }
 
-// Fingerprints names the keys of a ring, the one that encrypts first, without giving
-// anything of them away: 8 hexadecimal digits of a hash of each. A nil ring has none.
+// Fingerprints returns 8 hexadecimal digits of a hash of each key of a ring, the encrypting key first. They identify
+// the keys without revealing them. A nil ring has none.
 func Fingerprints(ring *memberlist.Keyring) []string {
 	if ring == nil {
 		return nil
@@ -47,10 +47,9 @@ func Fingerprints(ring *memberlist.Keyring) []string {
 	return out
 }
 
-// FollowKeyring reads the key file every interval and brings the ring in line with it, so
-// that keys are rotated without a restart, until ctx ends. It polls, because a mounted
-// secret is exchanged by moving links that no watch of the file sees. A file that cannot
-// be used changes nothing: the keys in use stay, and the error is logged once.
+// FollowKeyring reads the key file every interval and brings the ring in line with it, so that keys are rotated without
+// a restart, until ctx ends. It polls, because a mounted secret is replaced by moving links, which a watch of the file
+// does not see. A file that cannot be used changes nothing: the keys in use stay, and the error is logged once.
 func FollowKeyring(ctx context.Context, path string, ring *memberlist.Keyring, interval time.Duration, log *slog.Logger) {
 	t := time.NewTicker(interval)
 	defer t.Stop()
@@ -61,7 +60,7 @@ func FollowKeyring(ctx context.Context, path string, ring *memberlist.Keyring, i
 			return
 		case <-t.C:
 		}
-		keys, _, err := keyfile.Read(path) // its mode was complained about at the start
+		keys, _, err := keyfile.Read(path) // the warning about its mode was logged at the start
 		changed := false
 		if err == nil {
 			changed, err = replaceKeys(ring, keys)
@@ -79,14 +78,14 @@ func FollowKeyring(ctx context.Context, path string, ring *memberlist.Keyring, i
 	}
 }
 
-// replaceKeys makes the ring hold exactly keys, the first one primary. Every key that is
-// in the file before and after stays valid throughout.
+// replaceKeys makes the ring hold exactly keys, the first one primary. Every key that is in both the old and the new
+// file stays valid throughout.
 func replaceKeys(ring *memberlist.Keyring, keys [][]byte) (changed bool, err error) {
 	old := ring.GetKeys() // primary first
 	if slices.EqualFunc(old, keys, bytes.Equal) {
 		return false, nil
 	}
-	// The order of the others does not matter: only a change of the set or of the primary counts.
+	// The order of the other keys does not matter: only a change of the set or of the primary key counts.
 	for _, k := range keys {
 		if !contains(old, k) {
 			changed = true

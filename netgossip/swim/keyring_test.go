@@ -124,7 +124,7 @@ func TestFollowKeyringRotatesWithoutARestart(t *testing.T) {
 	}
 }
 
-// Fingerprints are equal for equal keys, in the order of use, and say nothing else.
+// Fingerprints are equal for equal keys, in the order of use, and reveal nothing else.
 func TestFingerprints(t *testing.T) {
 	a, b := bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 16)
 	ring, err := memberlist.NewKeyring([][]byte{a, b}, a)

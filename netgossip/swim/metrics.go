@@ -9,22 +9,22 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/probing"
 )
 
-// refusal says why something that arrived was not believed.
+// refusal is the reason why an arrival was refused.
 type refusal string
 
 const (
-	refusedSource    refusal = "source"    // from the address of no other member
-	refusedCut       refusal = "cut"       // a stream that ended before it said what it is
+	refusedSource    refusal = "source"    // not from the address of another member
+	refusedCut       refusal = "cut"       // a stream that ended before its type was known
 	refusedLabel     refusal = "label"     // of another cluster, group or network
 	refusedKey       refusal = "key"       // not encrypted with a key that we have
 	refusedVersion   refusal = "version"   // encrypted in a way that no agent does
-	refusedMalformed refusal = "malformed" // not decodable, or contradicting the roster
-	refusedRoster    refusal = "roster"    // numbers its sender by another roster; it is sent again with a name
-	refusedStranger  refusal = "stranger"  // names nobody on the roster with an address here
-	refusedOwnName   refusal = "own_name"  // another node that says it is us
-	refusedUnmatched refusal = "unmatched" // a reply to no probe of ours, or one too late
-	refusedWord      refusal = "word"      // a word that is not really its sender's, or is of unknown age
-	refusedOverflow  refusal = "overflow"  // came faster than it could be handled
+	refusedMalformed refusal = "malformed" // not decodable, or in contradiction to the roster
+	refusedRoster    refusal = "roster"    // numbers its sender by another roster; the sender repeats it with its name
+	refusedStranger  refusal = "stranger"  // names no member of the roster with an address on this network
+	refusedOwnName   refusal = "own_name"  // another node that uses our name
+	refusedUnmatched refusal = "unmatched" // a reply that belongs to no probe of ours, or comes too late
+	refusedWord      refusal = "word"      // a word without proof of its sender, or of unknown age
+	refusedOverflow  refusal = "overflow"  // arrived faster than arrivals could be handled
 )
 
 var refusals = []refusal{
@@ -32,16 +32,16 @@ var refusals = []refusal{
 	refusedOwnName, refusedUnmatched, refusedWord, refusedOverflow,
 }
 
-// Metrics are the Prometheus metrics of all instances of a process. Make one with
-// [NewMetrics]; it is safe for concurrent use.
+// Metrics holds the Prometheus metrics of all instances of a process. Create it with [NewMetrics]; it is safe for
+// concurrent use.
 type Metrics struct {
 	packets, bytes, dropped, refused, probes, answers *prometheus.CounterVec
 	samples, misses, sweeps                           *prometheus.CounterVec
 	health, mode                                      *prometheus.GaugeVec
 }
 
-// NewMetrics makes the metrics and registers them; reg nil leaves them unregistered.
-// Like promauto it panics when a metric of the same name is registered already.
+// NewMetrics creates the metrics and registers them; if reg is nil, they stay unregistered. Like promauto it panics if
+// a metric of the same name is already registered.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	f := promauto.With(reg)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -71,8 +71,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 }
 
-// tally counts for Stats and for Prometheus at once; Stats are of one instance, the
-// metric outlives it.
+// tally counts for Stats and for Prometheus at the same time; Stats belong to one instance, the metric outlives it.
 type tally struct {
 	n    atomic.Uint64
 	prom prometheus.Counter
@@ -94,7 +93,7 @@ type counters struct {
 	mode                                     atomic.Uint32
 }
 
-// network resolves the metrics of one network, which also makes them exist with zero.
+// network returns the metrics of one network, which also creates them with the value zero.
 func (m *Metrics) network(name string) *counters {
 	c := &counters{refused: make(map[refusal]*tally, len(refusals)), health: m.health.WithLabelValues(name)}
 	c.packetsIn.prom = m.packets.WithLabelValues(name, "in")

@@ -1,18 +1,18 @@
 package swim
 
-// Without a keyring, packets from anybody at a member's address are accepted. memberlist v0.7.0 passes them to a
+// Without a keyring, packets from any sender at a member's address are accepted. memberlist v0.7.0 passes them to a
 // MessagePack decoder that, for some types, allocates the announced length before it looks at the data: ten bytes can
-// cost up to 4 GiB. The number of nodes in the head of a table and the length of a user message are believed in the
-// same way, up to bounds of 140 and 20 MB.
+// cost up to 4 GiB. In the same way memory is allocated for the announced number of nodes in the head of a table, and
+// for the announced length of a user message, up to bounds of 140 and 20 MB.
 //
 // Agents only use a small part of MessagePack: maps of at most 15 pairs whose keys are strings and whose values are
-// integers, booleans, strings and bytes, without compression and without user state on streams. Only that gets as far
-// as memberlist, and no length in it may go beyond the packet, or beyond the longest table
+// integers, booleans, strings and bytes, without compression and without user state on streams. Only messages of this
+// form reach memberlist, and no length in them may exceed the packet, or the longest table
 // (docs/adr/0016-frames-before-memberlist.md).
 //
-// With a keyring the sender of such a message has the key: it is one of us.
+// With a keyring, the sender of such a message has the key, so it is trusted.
 
-// The types of memberlist's messages, its first byte.
+// The types of memberlist's messages: the first byte of a message.
 const (
 	pingMsg         = 0
 	indirectPingMsg = 1
@@ -29,10 +29,10 @@ const (
 	errMsg          = 13
 )
 
-// crcHead is the type and the sum in front of a message with a checksum.
+// crcHead is the size of the type and the checksum in front of a message with a checksum.
 const crcHead = 1 + 4
 
-// plainScreen judges frames of a group without a keyring.
+// plainScreen checks frames of a group without a keyring.
 type plainScreen struct {
 	label     label
 	maxStream uint32
@@ -43,10 +43,10 @@ type plainScreen struct {
 func (s *plainScreen) packet(b []byte) refusal {
 	b, ours := s.label.cut(b)
 	if !ours {
-		return "" // memberlist refuses another label first of all
+		return "" // memberlist checks the label first and refuses another one
 	}
 	if len(b) >= crcHead && b[0] == hasCrcMsg {
-		b = b[crcHead:] // memberlist compares the sum; a wrong one is refused here or there
+		b = b[crcHead:] // memberlist checks the checksum itself
 	}
 	if len(b) > 0 && b[0] == compoundMsg {
 		return compound(b[1:])
@@ -54,7 +54,8 @@ func (s *plainScreen) packet(b []byte) refusal {
 	return message(b)
 }
 
-// compound judges the parts of a message that memberlist would take out of it. Agents put none into another.
+// compound checks the parts that memberlist would extract from a compound message. Agents do not nest compound
+// messages.
 func compound(b []byte) refusal {
 	if len(b) == 0 {
 		return refusedMalformed
@@ -77,7 +78,7 @@ func compound(b []byte) refusal {
 	return ""
 }
 
-// message judges a single message of a packet.
+// message checks a single message of a packet.
 func message(b []byte) refusal {
 	if len(b) == 0 {
 		return refusedMalformed
@@ -90,24 +91,24 @@ func message(b []byte) refusal {
 				return refusedMalformed
 			}
 			if w.done() {
-				return "" // what follows a message is not looked at
+				return "" // memberlist ignores bytes after a message
 			}
 		}
 		return refusedMalformed
 	case compoundMsg, compressMsg:
 		return refusedMalformed
 	default:
-		return "" // a user message, whose content is ours to decode; or memberlist does not know it
+		return "" // a user message, which this package decodes, or a type that memberlist does not know
 	}
 }
 
-// screenStream returns what judges a stream.
+// screenStream returns the check for one stream.
 func (s *plainScreen) screenStream() streamScreen { return &plainStream{screen: s} }
 
-// plainStream judges one direction of a stream as it arrives.
+// plainStream checks one direction of a stream as it arrives.
 type plainStream struct {
 	screen *plainScreen
-	head   []byte // until the type of the message is known
+	head   []byte // the bytes received before the type of the message is known
 	known  bool
 	table  bool // heads and nodes follow each other until the end
 	walk   mapWalk
@@ -138,12 +139,12 @@ func (s *plainStream) next(b []byte) (r refusal, more bool) {
 		if !s.table {
 			return "", false
 		}
-		s.walk = mapWalk{budget: s.walk.budget} // the map of a node; only the head's numbers are lengths
+		s.walk = mapWalk{budget: s.walk.budget} // the next map is that of a node; only numbers in the head are lengths
 	}
 	return "", true
 }
 
-// begin takes the type of a stream's message.
+// begin handles the type of a stream's message.
 func (s *plainStream) begin(kind byte) (r refusal, more bool) {
 	s.known, s.head = true, nil
 	s.walk.budget = int(s.screen.maxStream)
@@ -156,26 +157,26 @@ func (s *plainStream) begin(kind byte) (r refusal, more bool) {
 	case userMsg, compressMsg:
 		return refusedMalformed, false
 	default:
-		return "", false // memberlist does not know it, or has no key for it
+		return "", false // memberlist does not know the type, or has no key for it
 	}
 }
 
-// mapWalk follows one map of MessagePack, byte by byte. The zero value with a budget is at its beginning.
+// mapWalk parses one map of MessagePack, byte by byte. The zero value with a budget is the start state.
 type mapWalk struct {
 	budget int    // bytes that may still come
 	limit  uint64 // the largest number among the values; 0: any
 	begun  bool
-	left   int    // keys and values that are still to begin
-	need   int    // bytes of a number or length that are still to come
+	left   int    // keys and values that have not begun yet
+	need   int    // bytes of a number or length that are still missing
 	number uint64 // its value so far
 	length bool   // number is a length
-	skip   uint64 // bytes of a string that are still to come
+	skip   uint64 // bytes of a string that are still missing
 }
 
 // done reports whether the map is complete.
 func (w *mapWalk) done() bool { return w.begun && w.left == 0 && w.need == 0 && w.skip == 0 }
 
-// step takes the next byte, and reports whether an agent would have sent it.
+// step handles the next byte, and reports whether an agent would have sent it.
 func (w *mapWalk) step(c byte) bool {
 	w.budget--
 	if w.budget < 0 {
@@ -199,7 +200,7 @@ func (w *mapWalk) step(c byte) bool {
 	return w.value(c)
 }
 
-// value takes the byte that a key or a value begins with.
+// value handles the first byte of a key or a value.
 func (w *mapWalk) value(c byte) bool {
 	w.number, w.length = 0, false
 	switch {
@@ -223,7 +224,7 @@ func (w *mapWalk) value(c byte) bool {
 	return c == 0xc0 || c == 0xc2 || c == 0xc3 // nil, false, true
 }
 
-// take judges a whole number or length.
+// take checks a complete number or length.
 func (w *mapWalk) take(n uint64) bool {
 	if !w.length {
 		return w.limit == 0 || n <= w.limit

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// greedy are messages that memberlist's decoder believes: it allocates what they announce.
+// greedy lists messages for which memberlist's decoder allocates the announced size.
 var greedy = map[string][]byte{
 	"ping with a time of 1 GiB":           {0, 0x81, 0xa1, 'x', 0xc9, 0x40, 0, 0, 0, 0xff},
 	"ping with a string of 1 GiB":         {0, 0x81, 0xa4, 'N', 'o', 'd', 'e', 0xdb, 0x40, 0, 0, 0},
@@ -34,18 +34,18 @@ var greedy = map[string][]byte{
 	"an error of 1 GiB":                   {13, 0x81, 0xa5, 'E', 'r', 'r', 'o', 'r', 0xdb, 0x40, 0, 0, 0},
 }
 
-// onStreams are those that only a stream may carry: memberlist does not know them in a packet, or
-// hands them on unread.
+// onStreams lists those that only a stream may carry: in a packet, memberlist does not know them, or passes them on
+// unread.
 var onStreams = []byte{6, 8, 13}
 
-// What a message announces is not allocated where anybody may send one.
+// The announced size is not allocated if any sender may send a message.
 func TestAnnouncedLengthsAreNotBelieved(t *testing.T) {
 	from := net.UDPAddrFromAddrPort(fuzzPeer)
 	for name, b := range greedy {
 		if !slices.Contains(onStreams, b[0]) {
 			t.Run(name+" in a packet", func(t *testing.T) {
 				in, w, _ := fuzzed(t, true, false)
-				for _, b := range [][]byte{b, append([]byte{12, 0, 0, 0, 0}, b...)} { // the sum is looked at later
+				for _, b := range [][]byte{b, append([]byte{12, 0, 0, 0, 0}, b...)} { // the checksum is verified later
 					b = append(bytes.Clone(labelHeader), b...)
 					bounded(t, func() {
 						if in.Opens(b, fuzzPeer.Addr()) {
@@ -80,7 +80,7 @@ func TestAnnouncedLengthsAreNotBelieved(t *testing.T) {
 	}
 }
 
-// Nothing of what agents without a key send is refused, however a stream is cut.
+// No frame of an agent without a key is refused, however a stream is divided.
 func TestPlainFramesAreTaken(t *testing.T) {
 	frames := record(t, nil)
 	for _, cut := range []int{1, 7, 1 << 20} {
@@ -124,7 +124,7 @@ func TestPlainFramesAreTaken(t *testing.T) {
 	}
 }
 
-// A longer list than ours is no attack: the peer may have been given it first. But it must end.
+// A longer list than ours is not an attack: the peer may have got it first. But it must be bounded.
 func TestPlainTableOfALongerListIsTaken(t *testing.T) {
 	for _, tc := range []struct{ nodes, name, refused int }{
 		{nodes: 256, name: 250},

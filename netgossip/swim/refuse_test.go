@@ -18,7 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim/wire"
 )
 
-// apart asserts that two nodes have nothing to do with each other.
+// apart checks that two nodes ignore each other.
 func apart(t *testing.T, nodes ...*node) {
 	t.Helper()
 	for _, nd := range nodes {
@@ -72,7 +72,7 @@ func TestForeignKeyIsRefused(t *testing.T) {
 				}
 				<-time.After(30 * time.Second)
 				if name == "primary is not known" {
-					// One direction is readable: the node is heard, and that is all.
+					// Only one direction is readable: the node is heard, but not more.
 					for _, nd := range c.nodes {
 						if nd.sink.anchor(1-nd.index) != 0 {
 							t.Errorf("node %d has evidence", nd.index)
@@ -112,8 +112,8 @@ func TestConflictOfNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startCluster(t, 3, anySource)
 		c.awaitComplete(5 * time.Second)
-		impostor := configure(t, 3, 1, memory, c.net.Listen, nil) // n2 once more,
-		impostor.cfg.BindAddr = memory(7)                         // elsewhere
+		impostor := configure(t, 3, 1, memory, c.net.Listen, nil) // a second n2
+		impostor.cfg.BindAddr = memory(7)                         // at another address
 		impostor.start(t)
 		defer impostor.stop(t, false)
 		key := "n002 " + netip.AddrPortFrom(memory(7), testPort).String()
@@ -170,7 +170,7 @@ func TestStrangersAreIgnored(t *testing.T) {
 	})
 }
 
-// anySource has strangers heard, to see what becomes of what they say.
+// anySource lets strangers be heard, to test how their packets are handled.
 func anySource(cfg *swim.Config) { cfg.AnySource = true }
 
 // attacker is a memberlist at the i-th address without our protocol above it, but with the
@@ -184,7 +184,7 @@ func attacker(t *testing.T, network *netgossiptest.Network, i int) *memberlist.M
 	}
 	conf := memberlist.DefaultLANConfig()
 	conf.Name, conf.Label, conf.Transport = "attacker", testLabel, tr
-	conf.EnableCompression = false // as no agent has it; it would be refused unread
+	conf.EnableCompression = false // no agent uses it; a compressed packet would be refused unread
 	conf.LogOutput = io.Discard
 	conf.Logger = log.New(io.Discard, "", 0)
 	conf.LogOutput = nil

@@ -11,18 +11,17 @@ import (
 )
 
 const (
-	// maxRejoinInterval is how slow the loop gets while joining does not help.
+	// maxRejoinInterval is the longest interval of the loop while attempts to join fail.
 	maxRejoinInterval = 15 * time.Second
 	// rejoinFanout bounds the attempts of one round. One success is enough to merge two
 	// partitions, and each failure may take a TCPTimeout.
 	rejoinFanout = 3
-	// reachedInterval is the least time between two attempts to join a peer because it
-	// has answered a probe.
+	// reachedInterval is the minimum time between two attempts to join a peer because it has answered a probe.
 	reachedInterval = time.Second
 )
 
-// rejoiner joins roster members that memberlist does not list: at the start, and after
-// a partition, which memberlist does not heal by itself once it has given up its dead.
+// rejoiner joins roster members that memberlist does not list: at the start, and after a partition. memberlist does not
+// heal a partition by itself after it has removed its dead members.
 type rejoiner struct {
 	cfg     *Config
 	targets []target
@@ -30,12 +29,12 @@ type rejoiner struct {
 
 	changed chan struct{} // memberlist's table has changed
 	reached chan int      // a peer that is not listed has answered a probe
-	listed  []atomic.Bool // by roster index, as the events tell
-	leaving []atomic.Bool // likewise, as the peers' statements say
+	listed  []atomic.Bool // by roster index, according to memberlist's events
+	leaving []atomic.Bool // by roster index, according to the peers' statements
 
 	// Owned by run:
 	list    *memberlist.Memberlist
-	last    map[int]time.Time // of the attempts to join a peer
+	last    map[int]time.Time // time of the latest attempt to join each peer
 	missing []target
 }
 
@@ -52,7 +51,7 @@ func newRejoiner(cfg *Config, targets []target, j *journal) *rejoiner {
 	}
 }
 
-// noteChange takes an event of memberlist. It never blocks.
+// noteChange records an event of memberlist. It never blocks.
 func (r *rejoiner) noteChange(peer int, alive bool) {
 	r.listed[peer].Store(alive)
 	select {
@@ -61,8 +60,8 @@ func (r *rejoiner) noteChange(peer int, alive bool) {
 	}
 }
 
-// noteReached takes a proof that a peer is there. It never blocks, and is cheap for
-// peers that memberlist lists: it is called for every answer.
+// noteReached records that a peer has answered. It is called for every answer, so it never blocks, and is cheap for
+// peers that memberlist lists.
 func (r *rejoiner) noteReached(peer int) {
 	if r.listed[peer].Load() {
 		return
@@ -114,8 +113,8 @@ func (r *rejoiner) refresh() {
 	}
 }
 
-// round tries a few of the missing and stops at the first success: its table may name
-// all the others.
+// round tries to join a few of the missing members and stops at the first success: that member's table may name all the
+// others.
 func (r *rejoiner) round(ctx context.Context) {
 	rand.Shuffle(len(r.missing), func(i, j int) { r.missing[i], r.missing[j] = r.missing[j], r.missing[i] })
 	for _, t := range r.missing[:min(len(r.missing), rejoinFanout)] {
@@ -139,7 +138,7 @@ func (r *rejoiner) joinReached(ctx context.Context, peer int) {
 	}
 }
 
-// join blocks for up to TCPTimeout, shorter when the transport is shut.
+// join blocks for up to TCPTimeout, or less if the transport is closed.
 func (r *rejoiner) join(t target) bool {
 	r.last[t.index] = time.Now()
 	_, err := r.list.Join([]string{t.addr.Name + "/" + t.addr.Addr})

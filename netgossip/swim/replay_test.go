@@ -9,8 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
 )
 
-// Anyone who was on the wire can send what a node sent again, to anybody and for ever. That must not make
-// a dead node seem alive, not even one way.
+// An attacker on the wire can replay a node's packets, to any node and for ever. That must not make a dead node seem
+// alive, not even in one direction.
 func TestReplayedPacketsAreNoSightings(t *testing.T) {
 	for name, fresh := range map[string]bool{"heard before": false, "after a restart": true} {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,7 @@
 package swim
 
-// report passes the results of the schedule to the Sink. A miss comes before the vouch that no longer covers the missed
-// peer.
+// report passes the results of the schedule to the Sink. It reports a miss before the vouch that no longer covers the
+// missed peer.
 func (e *evidence) report() {
 	s := e.schedule
 	for _, m := range s.TakeMisses() {
@@ -34,7 +34,7 @@ func (e *evidence) report() {
 	}
 }
 
-// reportDoubts passes on what the node's doubts are based on.
+// reportDoubts passes the results that the node's doubts are based on.
 func (e *evidence) reportDoubts() {
 	d := e.cfg.Doubts
 	if d == nil {

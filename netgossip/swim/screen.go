@@ -8,22 +8,22 @@ import (
 
 const (
 	labelByte = 244
-	// stateShare is more than a table needs for one member, whatever its name. There is always room for stateMembers:
-	// the peer may have a longer list.
+	// stateShare is more than a table needs for one member with the longest name. There is always room for stateMembers
+	// members: the peer may have a longer list than this node.
 	stateShare, stateMembers = 512, 256
 )
 
-// screen judges what arrives, before memberlist gets it.
+// screen checks arriving data before memberlist gets it.
 type screen interface {
-	// packet says whether memberlist may have a packet: "" if so.
+	// packet returns why memberlist must not get a packet; "": it may.
 	packet(b []byte) refusal
 	screenStream() streamScreen
 }
 
-// streamScreen judges what arrives on one stream.
+// streamScreen checks the data that arrives on one stream.
 type streamScreen interface {
-	// next takes the next bytes, before memberlist gets any of them. more says that it has to be called again; after
-	// a refusal it is not called.
+	// next checks the next bytes before memberlist gets any of them. more says that it must be called again with later
+	// bytes; after a refusal it is not called.
 	next(b []byte) (r refusal, more bool)
 }
 
@@ -37,7 +37,7 @@ func (c *Config) newScreen() screen {
 	return &sealer{label: own, maxStream: maxStream}
 }
 
-// label is the header of our own label, empty if there is none.
+// label is the header with our own label; empty if there is none.
 type label []byte
 
 func newLabel(text string) label {
@@ -47,7 +47,7 @@ func newLabel(text string) label {
 	return append([]byte{labelByte, byte(len(text))}, text...)
 }
 
-// cut takes the label off a packet. ours is false if there is none, or another one, or a part of one.
+// cut removes the label from a packet. ours is false if the label is missing, different or incomplete.
 func (l label) cut(b []byte) (rest []byte, ours bool) {
 	if len(l) == 0 {
 		return b, len(b) == 0 || b[0] != labelByte
@@ -55,8 +55,8 @@ func (l label) cut(b []byte) (rest []byte, ours bool) {
 	return bytes.CutPrefix(b, l)
 }
 
-// cutStream takes the label off the beginning of a stream. An answer has none. whole is false if it
-// takes more of the stream to say.
+// cutStream removes the label from the beginning of a stream. An answer has no label. whole is false if more bytes are
+// needed to decide.
 func (l label) cutStream(head []byte) (rest []byte, ours, whole bool) {
 	switch {
 	case len(head) == 0:
@@ -70,7 +70,7 @@ func (l label) cutStream(head []byte) (rest []byte, ours, whole bool) {
 	return rest, ours, true
 }
 
-// opens reports whether memberlist may have a packet, and counts and reports it if not.
+// opens reports whether memberlist may get a packet. If not, it counts and reports the refusal.
 func (l *ledger) opens(b []byte, from netip.Addr) bool {
 	if l.screen == nil {
 		return true
@@ -89,14 +89,14 @@ func (l *ledger) turnAway(r refusal, from netip.Addr) {
 	}
 }
 
-// errFrame is what a refused stream reads as.
+// errFrame is the error of reads from a refused stream.
 var errFrame = errors.New("frame refused before it was read")
 
-// check examines the bytes of a stream as they come, so that memberlist gets no part that it must not have. How the
-// bytes are cut into reads makes no difference.
+// check checks the bytes of a stream as they come, before memberlist gets them. It does not depend on how the bytes are
+// divided into reads.
 func (s *stream) check(b []byte) error {
 	if s.turnedAway {
-		return errFrame // memberlist reads on
+		return errFrame // memberlist would read on
 	}
 	if s.screen == nil {
 		return nil

@@ -14,42 +14,42 @@ import (
 //
 //	[244, length of the label, label]  10  length of the rest (4)  version  nonce (12)  ...
 //
-// The tag covers the label, the length and the message, but not the version. Version 1 is what all send; version 0 had
-// padding, which memberlist still takes off without looking whether it is there. So anybody who can send a recorded
-// packet once more, with the version set to 0, makes memberlist slice with a negative length, which crashes the
-// process. A stream that seals nothing crashes it as well, and a stream that announces 20 MiB is given them before its
-// seal is looked at.
+// The tag covers the label, the length and the message, but not the version. All agents send version 1. Version 0 had
+// padding, which memberlist still removes without a check that it exists. So an attacker who replays a recorded packet
+// with the version set to 0 makes memberlist slice with a negative length, which crashes the process. A stream that
+// seals an empty message also crashes it. And if a stream announces 20 MiB, memberlist allocates them before it checks
+// the seal.
 //
-// The sealer lets none of that get as far as memberlist (docs/adr/0016-frames-before-memberlist.md).
-// What memberlist itself refuses before it decrypts is left to memberlist, which says why.
+// The sealer keeps all of these from memberlist (docs/adr/0016-frames-before-memberlist.md). Frames that memberlist
+// itself refuses before it decrypts are left to memberlist, which logs the reason.
 
 const (
 	sealedByte  = 10
 	sealVersion = 1
-	// leastSealed is version, nonce and tag. A stream has the type of its message as well.
+	// leastSealed is the size of version, nonce and tag. A stream also has the type of its message.
 	leastSealed = 1 + 12 + 16
-	// maxStreamHead is as much of a stream as it takes to judge it.
+	// maxStreamHead is how many bytes of a stream are needed to check it.
 	maxStreamHead = 2 + memberlist.LabelMaxSize + 1 + 4 + 1
 )
 
-// sealer judges frames by what can be read of them without a key.
+// sealer checks frames by the parts that can be read without a key.
 type sealer struct {
 	label     label
-	maxStream uint32 // the largest table that a peer of the same list can send, and then some
+	maxStream uint32 // more than the largest table that a peer with the same list can send
 }
 
 func (s *sealer) packet(b []byte) refusal {
 	sealed, ours := s.label.cut(b)
 	if !ours || len(sealed) == 0 {
-		return "" // memberlist refuses another label first of all
+		return "" // memberlist checks the label first and refuses another one
 	}
 	return version(sealed[0])
 }
 
 func (s *sealer) screenStream() streamScreen { return &sealedStream{screen: s} }
 
-// version checks the byte with the version of the encryption. In a packet of an agent without a key it is the type of
-// the message, which is 0 for a ping of memberlist.
+// version checks the byte with the version of the encryption. In a packet of an agent without a key, this byte is the
+// type of the message, which is 0 for a ping of memberlist.
 func version(b byte) refusal {
 	switch b {
 	case sealVersion:
@@ -61,7 +61,7 @@ func version(b byte) refusal {
 	}
 }
 
-// sealedStream judges a stream by how it begins.
+// sealedStream checks the beginning of a stream.
 type sealedStream struct {
 	screen *sealer
 	head   []byte
@@ -76,7 +76,7 @@ func (s *sealedStream) next(b []byte) (r refusal, more bool) {
 	case !whole || len(frame) == 0:
 		return "", true
 	case frame[0] != sealedByte:
-		return "", false // memberlist takes no plain stream where there is a keyring
+		return "", false // with a keyring, memberlist refuses a plain stream
 	case len(frame) < 5:
 		return "", true
 	}

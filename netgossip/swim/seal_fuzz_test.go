@@ -20,16 +20,16 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
-// The targets of this file put bytes where the network does, into a whole instance with a keyring and
-// a label: the transport's checks, memberlist, the evidence protocol. Each takes them either as they
-// are, which is what somebody without the key can send, or sealed by the harness, which gets as far as
-// the decoders: what somebody with the key can send. A panic in any goroutine ends the run.
+// The targets of this file feed bytes, like the network, into a complete instance with a keyring and a label: the
+// transport's checks, memberlist, the evidence protocol. Each target either feeds them as they are, like a sender
+// without the key, or sealed by the harness, like a sender with the key, so that they reach the decoders. A panic in
+// any goroutine ends the run.
 
-// wall is the transport of the instance: what comes is what the target puts in, what is sent goes nowhere.
+// wall is the transport of the instance: it receives the target's input, and discards what is sent.
 type wall struct {
 	packets chan *memberlist.Packet
 	accepts chan net.Conn
-	dialed  chan net.Conn // what the next dial returns; none: it is refused
+	dialed  chan net.Conn // the result of the next dial; empty: the dial is refused
 }
 
 func (w *wall) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
@@ -57,7 +57,7 @@ func (w *wall) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (
 	return w.DialTimeout(a.Addr, timeout)
 }
 
-// tape is a stream that plays what was recorded and takes what is written.
+// tape is a stream that plays recorded bytes and accepts writes.
 type tape struct {
 	*bytes.Reader
 	closed chan struct{}
@@ -78,7 +78,7 @@ var (
 	fuzzPeer = netip.AddrPortFrom(memory(1), testPort)
 )
 
-// deaf is a Sink that nobody asks.
+// deaf is a Sink that ignores all reports.
 type deaf struct{}
 
 func (deaf) MemberChanged(int, int, bool, boottime.Instant) {}
@@ -89,7 +89,7 @@ func (deaf) Doubted(int)                                    {}
 func (deaf) Heard(int, int, boottime.Instant)               {}
 func (deaf) Conflict(int, string, string)                   {}
 
-// press seals what the harness makes, as memberlist would.
+// press seals the harness's messages, as memberlist would.
 type press struct {
 	gcm   cipher.AEAD
 	nonce [12]byte
@@ -128,7 +128,7 @@ func (p *press) stream(plain []byte) []byte {
 	return p.gcm.Seal(append(append(head, 1), p.nonce[:]...), p.nonce[:], plain, more)
 }
 
-// fuzzed starts an instance behind a wall, directly or with what New puts between.
+// fuzzed starts an instance behind a wall, directly or with the layers that New adds.
 func fuzzed(f testing.TB, directly, key bool) (*swim.Instance, *wall, *press) {
 	p := newPress(f)
 	w := &wall{packets: make(chan *memberlist.Packet), accepts: make(chan net.Conn), dialed: make(chan net.Conn, 1)}
@@ -159,7 +159,7 @@ func fuzzed(f testing.TB, directly, key bool) (*swim.Instance, *wall, *press) {
 	return in, w, p
 }
 
-// configureF is a configuration whose instance does nothing by itself for as long as a target runs.
+// configureF returns a configuration whose instance does nothing by itself while a target runs.
 func configureF(f testing.TB, n, self int) swim.Config {
 	p := netgossip.Tune(n)
 	p.RejoinInterval, p.ProbeInterval, p.EvidenceInterval, p.EvidenceMaxAge = time.Hour, time.Hour, time.Hour, 2*time.Hour
@@ -170,7 +170,7 @@ func configureF(f testing.TB, n, self int) swim.Config {
 	}
 }
 
-// FuzzPacket is what comes by UDP.
+// FuzzPacket feeds packets that arrive by UDP.
 func FuzzPacket(f *testing.F) {
 	in, w, p := fuzzed(f, true, true)
 	for _, b := range readFrames(f, "packet") {
@@ -190,12 +190,12 @@ func FuzzPacket(f *testing.F) {
 		}
 		if in.Opens(b, fuzzPeer.Addr()) {
 			w.packets <- &memberlist.Packet{Buf: b, From: from, Timestamp: time.Now()}
-			w.packets <- nothing // is taken when memberlist is through with the one before
+			w.packets <- nothing // is received when memberlist has finished with the packet before
 		}
 	})
 }
 
-// FuzzStream is what comes by a stream that a peer has opened.
+// FuzzStream feeds a stream that a peer has opened.
 func FuzzStream(f *testing.F) {
 	_, w, p := fuzzed(f, false, true)
 	seedStreams(f, p)
@@ -209,7 +209,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// FuzzReply is what comes back by a stream to a peer.
+// FuzzReply feeds the reply on a stream to a peer.
 func FuzzReply(f *testing.F) {
 	in, w, p := fuzzed(f, false, true)
 	seedStreams(f, p)
@@ -224,11 +224,10 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// Without a key, what anybody at a member's address sends must not make memberlist allocate more than the
-// largest table takes.
+// Without a key, no message from a member's address may make memberlist allocate more than the largest table needs.
 const plainMemory = 8 << 20
 
-// bounded fails if what call does takes more memory than it may.
+// bounded fails if call allocates more memory than allowed.
 func bounded(t *testing.T, call func()) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -239,7 +238,7 @@ func bounded(t *testing.T, call func()) {
 	}
 }
 
-// FuzzPlainPacket is what comes by UDP where there is no key.
+// FuzzPlainPacket feeds packets that arrive by UDP without a key.
 func FuzzPlainPacket(f *testing.F) {
 	in, w, p := fuzzed(f, true, false)
 	for _, b := range readFrames(f, "packet") {
@@ -261,8 +260,7 @@ func FuzzPlainPacket(f *testing.F) {
 	})
 }
 
-// FuzzPlainStream is what comes by streams where there is no key, from who opened one and from who
-// was dialed.
+// FuzzPlainStream feeds streams without a key, from the opening and from the dialed side.
 func FuzzPlainStream(f *testing.F) {
 	in, w, p := fuzzed(f, false, false)
 	for _, b := range append(readFrames(f, "stream"), readFrames(f, "reply")...) {
@@ -285,7 +283,7 @@ func FuzzPlainStream(f *testing.F) {
 	})
 }
 
-// seedStreams adds both sides of streams, as each other as well.
+// seedStreams adds both sides of streams, each also in the role of the other.
 func seedStreams(f *testing.F, p *press) {
 	for _, b := range append(readFrames(f, "stream"), readFrames(f, "reply")...) {
 		b = bytes.TrimPrefix(b, labelHeader)

@@ -33,8 +33,8 @@ func sealed(t *testing.T) func(*swim.Config) {
 	return func(cfg *swim.Config) { cfg.Keyring = keyring(t, sealedKey) }
 }
 
-// record runs a cluster in which a node comes, is lost, comes back and leaves, and somebody
-// without the key asks for an error, and returns all that was on the wire.
+// record runs a cluster in which a node joins, is lost, returns and leaves, and a sender without the key provokes an
+// error. It returns all frames from the wire.
 func record(t *testing.T, change func(*swim.Config)) (frames []netgossiptest.Frame) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -56,7 +56,7 @@ func record(t *testing.T, change func(*swim.Config)) (frames []netgossiptest.Fra
 	return frames
 }
 
-// inject sends a stream that nobody opened, and takes what comes back.
+// inject sends a stream that no member opened, and returns the reply.
 func inject(t *testing.T, c *cluster, from, to netip.AddrPort, b []byte) {
 	t.Helper()
 	conn, err := c.net.InjectStream(from, to)
@@ -70,7 +70,7 @@ func inject(t *testing.T, c *cluster, from, to netip.AddrPort, b []byte) {
 	synctest.Wait()
 }
 
-// labelHeader is what each packet and stream to a member begins with.
+// labelHeader returns the beginning of each packet and stream to a member.
 var labelHeader = append([]byte{244, byte(len(testLabel))}, testLabel...)
 
 // withVersion returns a frame with another version of the encryption.
@@ -91,8 +91,8 @@ func withVersion(t *testing.T, f netgossiptest.Frame, version byte) []byte {
 	return b
 }
 
-// A frame from the wire that is sent again with another version must not reach memberlist: version 0
-// ends the process there.
+// A frame from the wire that is replayed with another version must not reach memberlist: version 0 would crash the
+// process there.
 func TestFrameOfAnotherVersionIsRefused(t *testing.T) {
 	frames := record(t, sealed(t))
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestFrameOfAnotherVersionIsRefused(t *testing.T) {
 			case f.Dialed:
 				inject(t, c, from, at, withVersion(t, f, 0))
 				streams++
-			default: // what was an answer may come as a question
+			default: // an answer may also be replayed as a question
 				inject(t, c, from, at, slices.Concat(labelHeader, withVersion(t, f, 0)))
 				streams++
 			}
@@ -131,7 +131,7 @@ func TestFrameOfAnotherVersionIsRefused(t *testing.T) {
 	})
 }
 
-// The peer that a stream was opened to may be somebody else as well.
+// The peer to which a stream was opened may also be an attacker.
 func TestReplyOfAnotherVersionIsRefused(t *testing.T) {
 	frames := record(t, sealed(t))
 	synctest.Test(t, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestVersionIsRefusedOnRealSockets(t *testing.T) {
 	awaitStep(t, patience, 10*time.Millisecond, "all is refused", func() bool { return nd.refused(t, "version") == float64(sent+1) })
 }
 
-// What is refused, by how it begins, and how it is cut into reads.
+// Which streams are refused, by their beginning and by their division into reads.
 func TestStreamHeads(t *testing.T) {
 	head := func(length uint32, version byte) []byte {
 		return append(binary.BigEndian.AppendUint32([]byte{10}, length), version)
@@ -208,7 +208,7 @@ func TestStreamHeads(t *testing.T) {
 		"less than a seal":     {head(0, 1), "malformed"},
 		"more than any table":  {head(512*256+1, 1), "malformed"},
 		"20 MiB":               {head(20<<20, 1), "malformed"},
-		"no key":               {[]byte{6, 0, 0, 0, 0, 0}, "key"}, // memberlist says so
+		"no key":               {[]byte{6, 0, 0, 0, 0, 0}, "key"}, // memberlist reports this
 		"a label in the label": {append(slices.Clone(labelHeader), head(100, 0)...), "key"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,7 +242,7 @@ func TestStreamHeads(t *testing.T) {
 	}
 }
 
-// A peer may open many streams, but not as many as it likes: each may hold the largest table.
+// The number of a peer's streams is bounded: each may hold the largest table.
 func TestStreamsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2, sealed(t))
@@ -273,7 +273,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	})
 }
 
-// The reason for the check: memberlist by itself. When this fails, memberlist was mended.
+// The reason for the check: memberlist without it crashes. When this test fails, memberlist has been fixed.
 func TestMemberlistEndsWithVersionZero(t *testing.T) {
 	const child = "MEMBERLIST_ALONE"
 	if os.Getenv(child) == "" {
@@ -301,10 +301,10 @@ func TestMemberlistEndsWithVersionZero(t *testing.T) {
 	<-time.After(patience) // for the end
 }
 
-// captured are the frames in testdata: the seeds of the fuzz targets.
+// captured returns the frames in testdata: the seeds of the fuzz targets.
 const captured = "testdata/frames"
 
-// The captured frames must be what agents send, or the fuzz targets begin with noise.
+// The captured frames must be frames that agents send: otherwise the fuzz targets begin with noise.
 func TestCapturedFramesAreTaken(t *testing.T) {
 	if *update {
 		writeFrames(t, record(t, sealed(t)))

@@ -19,7 +19,7 @@ import (
 
 // These tests use real sockets on 127.0.0.0/8 and real time.
 
-// patience bounds what must happen in real time, on a machine that may be busy.
+// patience bounds the waits in real time, on a machine that may be busy.
 const patience = time.Minute
 
 func loopback(i int) netip.Addr { return netgossiptest.Loopback(i + 1) }
@@ -126,7 +126,7 @@ func TestStopBreaksStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Write([]byte{244}); err != nil { // the beginning of a label, and no more
+	if _, err := c.Write([]byte{244}); err != nil { // only the beginning of a label
 		t.Fatal(err)
 	}
 	c.SetReadDeadline(time.Now().Add(patience))

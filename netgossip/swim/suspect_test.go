@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
-// A peer is a suspect while it owes an answer, long before evidence of it has run out, and no peer is that answers.
+// A peer is a suspect while its answer is due, long before evidence of it has run out; a peer that answers is not.
 func TestSuspectOwesAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)
@@ -32,8 +32,8 @@ func TestSuspectOwesAnAnswer(t *testing.T) {
 	})
 }
 
-// A node whose probes fail doubts its own health, and no longer once they are answered. Where Lifeguard has no room it
-// does not begin to.
+// A node whose probes fail doubts its own health until they are answered. If the parameters leave Lifeguard no room, it
+// never does.
 func TestHealthScore(t *testing.T) {
 	for name, off := range map[string]bool{"Lifeguard": false, "without Lifeguard": true} {
 		t.Run(name, func(t *testing.T) {

@@ -156,8 +156,8 @@ func TestOneWayCutIsNoEvidence(t *testing.T) {
 	}
 }
 
-// With every tenth packet lost no evidence may get as old as EvidenceMaxAge. Failing to
-// ask again would make that happen every few seconds.
+// With every tenth packet lost no evidence may get as old as EvidenceMaxAge. Without repeated probes that would happen
+// every few seconds.
 func TestLossDoesNotStarveEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startCluster(t, 4, nil)
@@ -221,7 +221,7 @@ func TestSilentPeerIsProbedSlowly(t *testing.T) {
 	})
 }
 
-// A peer that was silent is asked as soon as it is heard again, not when its turn comes.
+// A peer that was silent is probed as soon as it is heard again, not when its turn comes.
 func TestReturnOfASilentPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := startCluster(t, 2, func(cfg *swim.Config) {
@@ -299,8 +299,8 @@ func TestDeathIsReported(t *testing.T) {
 	}
 }
 
-// A false accusation voids evidence for those who believe it, so the accused is asked at
-// once and not only when its turn comes.
+// A false accusation voids evidence on the nodes that accept it, so the accused peer is probed at once and not only
+// when its turn comes.
 func TestDeathIsVerified(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(c *swim.Config) { c.Params.EvidenceInterval, c.Params.EvidenceMaxAge = 20*time.Second, time.Minute }
@@ -335,7 +335,7 @@ func TestLongPartitionHeals(t *testing.T) {
 					t.Fatalf("the parts have %d and %d members", a, b)
 				}
 				within := 3 * time.Second
-				if mute { // nobody answers probes, so nobody knows that the partition is over
+				if mute { // no node answers probes, so no node notices the end of the partition
 					for _, nd := range c.nodes {
 						nd.statement.Store(nil)
 					}

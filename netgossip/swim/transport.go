@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Listener opens the packet and stream transport of one instance. An instance counts what
-// goes through it; pinning to a device is the Listener's business.
+// Listener opens the packet and stream transport of one instance. An instance counts the traffic of the transport;
+// pinning to a device is left to the Listener.
 type Listener func(netip.AddrPort) (memberlist.NodeAwareTransport, error)
 
 // PinError says that sockets could not be bound to a device.
@@ -29,8 +29,8 @@ func (e *PinError) Error() string {
 // Unwrap returns the cause.
 func (e *PinError) Unwrap() error { return e.Err }
 
-// Denied reports whether this process may not pin sockets, or cannot on this system; the device itself is not the
-// trouble. Before Linux 5.7 pinning takes CAP_NET_RAW.
+// Denied reports whether this process is not allowed to pin sockets, or cannot do so on this system; the device itself
+// is not the cause. Before Linux 5.7 pinning needs CAP_NET_RAW.
 func (e *PinError) Denied() bool {
 	for _, no := range []syscall.Errno{syscall.EPERM, syscall.EACCES, syscall.ENOPROTOOPT, syscall.ENOSYS} {
 		if errors.Is(e.Err, no) {

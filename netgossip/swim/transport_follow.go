@@ -11,15 +11,15 @@ import (
 // moveRetry is the pause before sockets that could not be reopened are tried again.
 const moveRetry = 500 * time.Millisecond
 
-// device is an interface by the name it had and the kernel's number for it.
+// device is an interface: its name and the kernel's number for it.
 type device struct {
 	name  string
 	index int
 }
 
-// place is where the sockets should be pinned to.
+// place holds the device to which the sockets should be pinned.
 type place struct {
-	wanted atomic.Pointer[device] // nil: where they are
+	wanted atomic.Pointer[device] // nil: the present device
 	wake   chan struct{}          // capacity 1
 }
 
@@ -39,7 +39,7 @@ func (in *Instance) listen() error {
 		return listenError(at, err)
 	}
 	in.transport, in.sockets = s, s
-	// The kernel grants twice what is asked for and counts with it.
+	// The kernel grants, and reports, twice the requested size.
 	if need, got := min(in.cfg.Roster.Size()*receiveShare, 2*receiveBuffer), s.pair.Load().buffer; got < need {
 		in.cfg.Logger.Warn("the socket's receive buffer is small for this many members: raise net.core.rmem_max, or give the process CAP_NET_ADMIN",
 			slog.Int("bytes", got), slog.Int("wanted", need))
@@ -48,9 +48,9 @@ func (in *Instance) listen() error {
 }
 
 // Rebind pins the sockets to the device with this name and index. Call it when the network's address has come back on
-// an interface: one that was removed and made again has another index, and sockets stay with the old one. Sockets that
-// are already pinned to this index, or not pinned, stay as they are, and so does a transport of another type. The
-// instance above notices nothing, nor do the peers, if that takes less time than a suspicion.
+// an interface: an interface that was removed and created again has another index, and sockets stay with the old one.
+// Sockets that are already pinned to this index, or not pinned, stay as they are, and so does a transport of another
+// type. The instance does not notice the change, nor do the peers if it takes less time than a suspicion.
 //
 // Rebind does not block. Failures are logged and tried again, until the next call.
 func (in *Instance) Rebind(name string, index int) {
@@ -61,7 +61,7 @@ func (in *Instance) Rebind(name string, index int) {
 	}
 }
 
-// follow does what Rebind asks for until ctx is done.
+// follow carries out the requests of Rebind until ctx is done.
 func (in *Instance) follow(ctx context.Context) {
 	if in.sockets == nil || in.cfg.Device == "" {
 		return

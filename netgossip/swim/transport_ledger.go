@@ -11,31 +11,31 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// ledger counts what passes the transport of an instance.
+// ledger counts the traffic of an instance's transport.
 type ledger struct {
 	*counters
 	clock boottime.Clock
 	peers map[netip.Addr]struct{} // fixed after creation
 	heard atomic.Int64            // boottime.Instant of the last packet of a peer
-	// foreign is called for packets that are refused because they do not come from a peer's address; nil: none are.
-	// It must not block.
+	// foreign is called for packets that are refused because they do not come from a peer's address; nil: none are
+	// refused. It must not block.
 	foreign func(from netip.Addr)
-	screen  screen                             // nil: everything passes
-	report  func(why refusal, from netip.Addr) // of a frame that screen refuses; nil: nobody asks. It must not block
+	screen  screen                             // nil: no check
+	report  func(why refusal, from netip.Addr) // called for each frame that screen refuses; nil: no report. It must not block
 }
 
 func newLedger(count *counters, clock boottime.Clock, targets []target) *ledger {
 	l := &ledger{counters: count, clock: clock, peers: make(map[netip.Addr]struct{}, len(targets))}
 	for _, t := range targets {
-		if at, err := netip.ParseAddrPort(t.addr.Addr); err == nil { // always: targets made it
+		if at, err := netip.ParseAddrPort(t.addr.Addr); err == nil { // never fails: targets has checked it
 			l.peers[at.Addr()] = struct{}{}
 		}
 	}
 	return l
 }
 
-// received notes a packet. Only the roster's addresses break the silence: a stray scanner
-// must not pass for company.
+// received counts a packet. Only packets from the roster's addresses end the silence of the network: a port scan must
+// not.
 func (l *ledger) received(n int, from netip.Addr) {
 	l.packetsIn.add(1)
 	l.bytesIn.add(n)
@@ -49,17 +49,17 @@ func (l *ledger) sent(n int) {
 	l.bytesOut.add(n)
 }
 
-// streams are the open streams of a transport. They are counted, and closed when the transport ends, so that nothing
+// streams holds the open streams of a transport. They are counted, and closed when the transport ends, so that nothing
 // waits for their deadlines.
 type streams struct {
 	ledger *ledger
 
 	mu   sync.Mutex
-	open map[*stream]struct{} // nil after the end
+	open map[*stream]struct{} // nil after the transport has ended
 }
 
-// maxStreams is how many streams may be open when another one comes: what a stream may hold until memberlist gives up
-// on it is bounded, so their number must be, too.
+// maxStreams bounds the open streams. The memory that a stream may use until memberlist gives up on it is bounded, so
+// the number of streams must be, too.
 const maxStreams = 256
 
 var errCrowd = errors.New("too many open streams")
@@ -74,8 +74,7 @@ func (s *streams) accepted(c net.Conn) (net.Conn, error) { return s.add(c, true)
 // dialed takes over a stream to a peer.
 func (s *streams) dialed(c net.Conn) (net.Conn, error) { return s.add(c, false) }
 
-// add takes a stream over, or closes it if the transport has ended or, with errCrowd, has its fill of
-// streams.
+// add takes a stream over, or closes it if the transport has ended or, with errCrowd, if too many streams are open.
 func (s *streams) add(c net.Conn, accepted bool) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +95,7 @@ func (s *streams) add(c net.Conn, accepted bool) (net.Conn, error) {
 	return st, nil
 }
 
-// cut breaks all open streams, and with end those to come as well.
+// cut breaks all open streams, and with end all later ones, too.
 func (s *streams) cut(end bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,14 +111,14 @@ func (s *streams) cut(end bool) {
 type stream struct {
 	net.Conn
 	streams *streams
-	mute    bool         // accepted, and nothing has come yet; memberlist reads from one goroutine
-	screen  streamScreen // nil: what comes now is not looked at any more
+	mute    bool         // accepted, and no byte has come yet; memberlist reads from one goroutine
+	screen  streamScreen // nil: further bytes are not checked any more
 	// turnedAway says that the screen has refused the stream.
 	turnedAway bool
 }
 
-// errMute is what an accepted stream that ends without a byte reads as. Without it memberlist takes the silence for a
-// stream without a label, and that for another cluster's stream. In fact it is a peer that gave up, or a port scan.
+// errMute is the error of a read from an accepted stream that ended without a byte. Without it, memberlist takes this
+// for a stream without a label, that is, from another cluster. The real cause is a peer that gave up, or a port scan.
 var errMute = errors.New("closed before anything was sent")
 
 func (s *stream) Read(b []byte) (int, error) {

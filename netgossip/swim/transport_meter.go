@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// meter does for the transport of a foreign Listener what sockets do by themselves: it
-// counts, and breaks the streams on Shutdown.
+// meter adds to the transport of a configured Listener what sockets do by themselves: it counts, and breaks the streams
+// on Shutdown.
 type meter struct {
 	memberlist.NodeAwareTransport
 	ledger  *ledger
@@ -18,8 +18,8 @@ type meter struct {
 	accepts chan net.Conn
 
 	once    sync.Once
-	closing chan struct{} // nobody listens any more: discard
-	closed  chan struct{} // the transport below is shut
+	closing chan struct{} // no reader any more: discard
+	closed  chan struct{} // the transport below is closed
 	pump    sync.WaitGroup
 }
 

@@ -21,9 +21,8 @@ import (
 
 var errSkip = errors.New("the kernel does not let us")
 
-// inNamespace runs f on a thread of its own in a new network namespace. The thread is
-// thrown away afterwards: it is never unlocked. What f opens stays in the namespace; f
-// must not leave the opening to other goroutines.
+// inNamespace runs f on a separate thread in a new network namespace. The thread is discarded afterwards: it is never
+// unlocked. Sockets that f opens belong to the namespace; other goroutines must not open them for f.
 func inNamespace(t *testing.T, f func() error) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -55,7 +54,7 @@ func inNamespace(t *testing.T, f func() error) {
 	}
 }
 
-// cable makes a pair of connected interfaces, the first one with an address.
+// cable creates a pair of connected interfaces, the first one with an address.
 func cable(name, address string) (netlink.Link, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = name
@@ -83,8 +82,7 @@ func openOn(device string) (*sockets, error) {
 	return openSockets(cableAt, device, testLedger(), log.New(io.Discard, "", 0))
 }
 
-// talks checks that a packet to this node's address arrives: by way of the device as far as
-// the socket is concerned.
+// talks checks that a packet to this node's address arrives, through the socket's device.
 func talks(s *sockets) error {
 	if _, err := s.WriteTo([]byte("self"), cableAt.String()); err != nil {
 		return err

@@ -17,10 +17,10 @@ import (
 const (
 	// maxPacket is the largest payload that UDP can carry, rounded up.
 	maxPacket = 64 << 10
-	// receiveBuffer is what the kernel may hold until the agent gets a turn. The kernel
-	// counts about 1 KiB for a small packet: at 1000 nodes all may answer at once.
+	// receiveBuffer is how much the kernel may hold until the agent runs. The kernel counts about 1 KiB for a small
+	// packet; in a group of 1000 nodes all may answer at once.
 	receiveBuffer = 2 << 20
-	// receiveShare is the least room for one peer: its probe, its answer and some gossip.
+	// receiveShare is the minimum room for one peer: its probe, its answer and some gossip.
 	receiveShare = 4 << 10
 )
 
@@ -31,7 +31,7 @@ type pair struct {
 	udp    *net.UDPConn
 	raw    syscall.RawConn // of udp
 	tcp    net.Listener
-	buffer int // what the kernel granted, in its own way of counting
+	buffer int // the size that the kernel granted, as the kernel counts it
 }
 
 func openPair(ctx context.Context, at netip.AddrPort, device string) (*pair, error) {
@@ -40,7 +40,7 @@ func openPair(ctx context.Context, at netip.AddrPort, device string) (*pair, err
 		p.close()
 		var pin *PinError
 		if errors.As(err, &pin) {
-			return nil, pin // without the many names that the net package puts before it
+			return nil, pin // without the prefixes that the net package adds
 		}
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (p *pair) open(ctx context.Context, at netip.AddrPort) error {
 		family = "6"
 	}
 	config := net.ListenConfig{Control: pinning(p.device)}
-	// The path manager of MPTCP opens subflows by whatever device it likes.
+	// The path manager of MPTCP may open subflows through any device.
 	config.SetMultipathTCP(false)
 	tcp, err := config.Listen(ctx, "tcp"+family, at.String())
 	if err != nil {
@@ -74,8 +74,8 @@ func (p *pair) open(ctx context.Context, at netip.AddrPort) error {
 	return p.readIndex()
 }
 
-// pinning binds a socket to the device before the kernel binds it to an address: only a
-// socket without a device may be bound to one without CAP_NET_RAW, since Linux 5.7.
+// pinning binds a socket to the device before the kernel binds it to an address. Without CAP_NET_RAW, since Linux 5.7,
+// a socket may be bound to a device only if it is not bound to one yet.
 func pinning(device string) func(network, address string, c syscall.RawConn) error {
 	if device == "" {
 		return nil
@@ -92,13 +92,12 @@ func pinning(device string) func(network, address string, c syscall.RawConn) err
 	}
 }
 
-// tune makes the receive buffer large and asks the kernel to report what did not fit. Neither is
-// worth failing for.
+// tune makes the receive buffer large and asks the kernel to report dropped packets. If either fails, the sockets are
+// used anyway.
 func (p *pair) tune() error {
 	return p.raw.Control(func(fd uintptr) {
 		s := int(fd)
-		// Beyond net.core.rmem_max with CAP_NET_ADMIN only; without it the kernel silently
-		// takes that maximum.
+		// A size beyond net.core.rmem_max needs CAP_NET_ADMIN; without it the kernel silently uses that maximum.
 		if unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
 			_ = unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 		}
@@ -107,8 +106,8 @@ func (p *pair) tune() error {
 	})
 }
 
-// readIndex asks the kernel which interface the sockets are pinned to. Two different ones
-// mean that the device was replaced between them.
+// readIndex asks the kernel to which interface the sockets are pinned. If the two sockets have different ones, the
+// device was replaced in between.
 func (p *pair) readIndex() error {
 	tcp, err := p.tcp.(*net.TCPListener).SyscallConn()
 	if err != nil {
@@ -137,8 +136,7 @@ func pinnedIndex(c syscall.RawConn) (index int, err error) {
 	return index, err
 }
 
-// send gives a packet to the kernel or fails at once. UDPConn's own methods would wait for
-// room in the send buffer.
+// send passes a packet to the kernel or fails at once. UDPConn's own methods would wait for room in the send buffer.
 func (p *pair) send(b []byte, to netip.AddrPort) error {
 	var sa unix.Sockaddr
 	if to.Addr().Is4() {
@@ -175,17 +173,17 @@ func (p *pair) close() error {
 	return errors.Join(errs...)
 }
 
-// inbox reads packets from a UDP socket into one buffer. It returns a copy of the right size, which memberlist may
-// keep for as long as it likes: it queues slices of it.
+// inbox reads packets from a UDP socket into one buffer. It returns a copy of exact size, which memberlist may keep:
+// memberlist queues slices of it.
 type inbox struct {
 	udp     *net.UDPConn
 	buf     []byte
 	control []byte
-	dropped uint32 // the kernel's count so far; it wraps
+	dropped uint32 // the kernel's latest count; it wraps
 	senders map[netip.AddrPort]*net.UDPAddr
 }
 
-// maxSenders bounds the remembered addresses: anybody may send.
+// maxSenders bounds the remembered addresses: any address may send.
 const maxSenders = 4096
 
 func newInbox(udp *net.UDPConn) *inbox {
@@ -195,8 +193,7 @@ func newInbox(udp *net.UDPConn) *inbox {
 	}
 }
 
-// read waits for a packet. dropped says how many the kernel had no room for since the
-// last one.
+// read waits for a packet. dropped is how many packets the kernel has dropped since the last one for lack of room.
 func (in *inbox) read() (n int, from netip.AddrPort, dropped int, err error) {
 	n, c, _, from, err := in.udp.ReadMsgUDPAddrPort(in.buf, in.control)
 	if err != nil {
@@ -209,7 +206,7 @@ func (in *inbox) read() (n int, from netip.AddrPort, dropped int, err error) {
 	return n, netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), dropped, nil
 }
 
-// overflow finds the kernel's count of dropped packets, which the kernel adds to each packet once any were dropped.
+// overflow finds the kernel's count of dropped packets, which the kernel adds to each packet after it has dropped any.
 func overflow(control []byte) (uint32, bool) {
 	header := unix.CmsgLen(0)
 	if len(control) < header+4 {
@@ -222,8 +219,7 @@ func overflow(control []byte) (uint32, bool) {
 	return binary.NativeEndian.Uint32(data), true
 }
 
-// packet copies the first n bytes of the buffer. The sender's address is shared by all
-// packets of a sender; nobody writes to it.
+// packet copies the first n bytes of the buffer. All packets of a sender share its address, which is never changed.
 func (in *inbox) packet(n int, from netip.AddrPort, at time.Time) *memberlist.Packet {
 	sender := in.senders[from]
 	if sender == nil {

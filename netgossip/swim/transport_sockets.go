@@ -18,16 +18,16 @@ import (
 const (
 	// packetQueue is how many packets may wait for memberlist outside of the kernel.
 	packetQueue = 64
-	// firstPause and lastPause bound the pause after an error of a socket, which doubles.
-	// Without one an error that lasts, such as too many open files, would be a busy loop.
+	// firstPause and lastPause bound the pause after an error of a socket, which doubles each time. Without a pause, a
+	// lasting error, such as too many open files, would cause a busy loop.
 	firstPause, lastPause = 5 * time.Millisecond, time.Second
 )
 
 // sockets is the transport of an instance over UDP and TCP. If it is pinned to a device, nothing is sent or received
-// through another one: when the device is down, the network is silent, whatever routes lead through the others.
+// through another one: when the device is down, the network is silent, even if there are routes through other devices.
 //
-// The transport reopens its sockets when the device is another one of the same name, which memberlist above does not
-// notice.
+// The transport reopens its sockets when the device has been replaced by another one of the same name; memberlist does
+// not notice this.
 type sockets struct {
 	at      netip.AddrPort
 	ledger  *ledger
@@ -36,7 +36,7 @@ type sockets struct {
 	packets chan *memberlist.Packet
 	accepts chan net.Conn
 
-	ctx    context.Context // ends dials and readers; the interface has no place for one
+	ctx    context.Context // ends dials and readers; memberlist's interface passes no context
 	cancel context.CancelFunc
 	pair   atomic.Pointer[pair] // never nil, but closed after Shutdown
 	mu     sync.Mutex           // held by move and Shutdown throughout
@@ -68,7 +68,7 @@ func (t *sockets) install(p *pair) {
 }
 
 // move pins the transport to a device by opening new sockets there, unless it is the interface with the index that they
-// are pinned to already. If it fails, the old sockets stay. Sockets that were never pinned stay as well.
+// are pinned to already. If it fails, the old sockets stay. Sockets that were never pinned also stay.
 func (t *sockets) move(device string, index int) (moved bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,22 +76,22 @@ func (t *sockets) move(device string, index int) (moved bool, err error) {
 	if t.ended || old.device == "" || old.index == index {
 		return false, nil
 	}
-	// Sockets on different devices may have the same address and port, so that nothing is
-	// lost but what the old ones would have lost anyway.
+	// Sockets on different devices may have the same address and port. So no packet is lost that the old sockets would
+	// have received.
 	p, err := openPair(t.ctx, t.at, device)
 	if err != nil {
 		return false, err
 	}
 	t.install(p)
-	_ = old.close() // nothing of it is wanted any more
+	_ = old.close() // the old sockets are not needed any more
 	t.streams.cut(false)
 	return true, nil
 }
 
-// device is the one that the transport is pinned to, "" if it is not.
+// device returns the device to which the transport is pinned; "": it is not pinned.
 func (t *sockets) device() string { return t.pair.Load().device }
 
-// receive hands on what arrives at a UDP socket until the socket is closed.
+// receive passes on the packets of a UDP socket until the socket is closed.
 func (t *sockets) receive(p *pair) {
 	in := newInbox(p.udp)
 	var pause pause
@@ -110,7 +110,7 @@ func (t *sockets) receive(p *pair) {
 		}
 		pause = 0
 		if n == 0 {
-			t.ledger.refused[refusedMalformed].add(1) // memberlist wants a byte at least
+			t.ledger.refused[refusedMalformed].add(1) // memberlist expects at least one byte
 			continue
 		}
 		t.ledger.received(n, from.Addr())
@@ -125,7 +125,7 @@ func (t *sockets) receive(p *pair) {
 	}
 }
 
-// accept hands on the streams that arrive at a TCP socket until the socket is closed.
+// accept passes on the streams of a TCP socket until the socket is closed.
 func (t *sockets) accept(p *pair) {
 	var pause pause
 	for {
@@ -159,7 +159,7 @@ func (t *sockets) accept(p *pair) {
 
 type pause time.Duration
 
-// wait reports false when ctx ended first.
+// wait returns false if ctx ended first.
 func (p *pause) wait(ctx context.Context) bool {
 	*p = min(max(2*(*p), pause(firstPause)), pause(lastPause))
 	timer := time.NewTimer(time.Duration(*p))
@@ -172,7 +172,7 @@ func (p *pause) wait(ctx context.Context) bool {
 	}
 }
 
-// FinalAdvertiseAddr returns this node's address, whatever is asked for: no other is bound.
+// FinalAdvertiseAddr returns this node's address and ignores its arguments: no other address is bound.
 func (t *sockets) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
 	return t.at.Addr().AsSlice(), int(t.at.Port()), nil
 }
@@ -185,11 +185,11 @@ func (t *sockets) WriteTo(b []byte, addr string) (time.Time, error) {
 	return t.WriteToAddress(b, memberlist.Address{Addr: addr})
 }
 
-// WriteToAddress sends a packet and never blocks. A packet that the kernel has no room for is dropped and counted, as
-// if the network had lost it.
+// WriteToAddress sends a packet and never blocks. A packet that does not fit into the kernel's buffer is dropped and
+// counted, as if the network had lost it.
 //
 // Errors are of type *net.OpError itself. memberlist v0.7.0 checks the type, without unwrapping, to distinguish an
-// unreachable peer from its own mistake, after which it would not suspect the peer.
+// unreachable peer from a local error, after which it would not suspect the peer.
 func (t *sockets) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
 	to, err := netip.ParseAddrPort(a.Addr)
 	if err != nil {
@@ -220,8 +220,8 @@ func (t *sockets) DialTimeout(addr string, timeout time.Duration) (net.Conn, err
 	return t.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
 }
 
-// DialAddressTimeout opens a stream from this node's address, by the device if pinned. The
-// source matters even then: without it the kernel would take the device's first address.
+// DialAddressTimeout opens a stream from this node's address, through the device if pinned. The source address is
+// needed even then: without it the kernel would use the device's first address.
 func (t *sockets) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	d := net.Dialer{
 		Timeout: timeout, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(t.at.Addr(), 0)), Control: pinning(t.device()),

@@ -14,7 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
-// The age of the last packet is the silence of the network, no matter who else shouts.
+// The age of the last packet from a member is the silence of the network; packets of strangers do not count.
 func TestSilenceIsTheAgeOfTheLastPacket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 2, anySource)
@@ -33,7 +33,7 @@ func TestSilenceIsTheAgeOfTheLastPacket(t *testing.T) {
 			}
 		}
 		c.net.CutBoth(n1.addr, n2.addr)
-		<-time.After(10 * time.Millisecond) // what is under way may still arrive
+		<-time.After(10 * time.Millisecond) // packets under way may still arrive
 		last := n1.Stats().LastPacket
 		list := attacker(t, c.net, 9)
 		to := memberlist.Address{Addr: netip.AddrPortFrom(n1.addr, testPort).String(), Name: "n001"}
@@ -72,7 +72,7 @@ func TestRebindIsIgnoredWhereNothingIsPinned(t *testing.T) {
 	}
 }
 
-// The old sockets serve on while the device that was asked for is not there.
+// The old sockets stay in use while the requested device does not exist.
 func TestRebindKeepsWhatItHasUntilItCan(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t) })
 	c := &cluster{t: t}

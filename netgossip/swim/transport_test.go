@@ -152,7 +152,7 @@ func TestLedgerCountsBothDirections(t *testing.T) {
 	}
 }
 
-// What the kernel had no room for is counted by the packet that arrives next.
+// The next packet that arrives carries the count of packets that the kernel dropped.
 func TestKernelOverflowIsCounted(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	l := testLedger()
@@ -193,8 +193,8 @@ func TestOverflowReadsForeignMessages(t *testing.T) {
 	}
 }
 
-// memberlist tells by the bare type of an error whether the peer is at fault, and does
-// not suspect a peer after any other.
+// memberlist checks the type of an error, without unwrapping, to find out whether the peer is the cause. After any
+// other error it does not suspect the peer.
 func TestSendErrorsBlameThePeer(t *testing.T) {
 	a := listenHere(t, 207, "", testLedger())
 	check := func(name string, err error) {
@@ -251,7 +251,7 @@ func TestPinnedSocketsConform(t *testing.T) {
 	}
 }
 
-// Every socket is bound, those that dial and accept included.
+// Every socket is bound, including those that dial and accept.
 func TestPinningCoversEverySocket(t *testing.T) {
 	needPinning(t)
 	defer goleak.VerifyNone(t)
@@ -337,7 +337,7 @@ func TestPauseDoubles(t *testing.T) {
 	})
 }
 
-// Real sockets refuse by source as well, unread.
+// Real sockets also refuse foreign sources, unread.
 func TestSocketsRefuseForeignSources(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	l := testLedger(netgossiptest.Loopback(214))

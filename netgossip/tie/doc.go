@@ -1,7 +1,6 @@
-// Package tie is the port of the tie-breakers: what decides an equal split by grants is asked in one way and
-// answers in one way ([Breaker]), whether it is the slot table on the LUN (package diskquorum), a Lease of the
-// API server (package k8s/leasequorum) or something that does not exist yet. The caller, package watchdog, has one of
-// them, compares states and knows none of their algorithms.
+// Package tie is the port of the tie-breakers: [Breaker] is the common interface of everything that decides an equal
+// split by grants. Implementations are the slot table on the LUN (package diskquorum) and a Lease of the API server
+// (package k8s/leasequorum). The caller, package watchdog, uses one of them and does not know their algorithms.
 //
-// It depends on package netgossip alone, and holds no rule: the algorithms stay where they are.
+// It depends only on package netgossip, and contains no algorithm.
 package tie

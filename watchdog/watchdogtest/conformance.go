@@ -8,27 +8,27 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// Rig is a device under the conformance suite with the levers to provoke it. Running and
-// Left look at the countdown from outside; they are nil for a device that never arms.
+// Rig is a device for the conformance suite, with functions to control its surroundings. Running and Left observe the
+// countdown from outside; they are nil for a device that never arms.
 type Rig struct {
 	Device watchdog.Device
-	// Advance lets time pass.
+	// Advance advances the clock.
 	Advance func(time.Duration)
 	// Running reports whether the countdown runs.
 	Running func() bool
-	// Left is what remains of it.
+	// Left returns the remaining time of the countdown.
 	Left func() time.Duration
 	// FailFeeds makes feeds fail until it is called with nil; nil if they cannot fail.
 	FailFeeds func(error)
-	// Hold lets another process hold the device; nil if that means nothing to it.
+	// Hold lets another process hold the device; nil if the device cannot be held.
 	Hold func()
 }
 
-// Driver is what a rig has to imitate.
+// Driver describes the driver that a rig has to imitate.
 type Driver struct{ NoWayOut bool }
 
-// Conform runs the suite. open makes a fresh rig for each case; it skips the test when it
-// cannot imitate the driver. It does not need a bubble.
+// Conform runs the suite. open returns a new rig for each case; it skips the test if it cannot imitate the driver.
+// Conform does not need a bubble.
 func Conform(t *testing.T, open func(t *testing.T, d Driver) Rig) {
 	for _, c := range []struct {
 		name   string
@@ -62,7 +62,7 @@ func mustArm(t *testing.T, r Rig) watchdog.Info {
 	return info
 }
 
-// expect checks the countdown from outside, where there is one.
+// expect checks the countdown from outside, if the device has one.
 func expect(t *testing.T, r Rig, running bool, left time.Duration) {
 	t.Helper()
 	if r.Running == nil {

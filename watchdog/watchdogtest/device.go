@@ -14,40 +14,39 @@ import (
 var (
 	ErrNotArmed = errors.New("watchdog is not armed")
 	ErrFired    = errors.New("the node has been reset")
-	// ErrUnreadable says that a timeout was set and cannot be read back.
+	// ErrUnreadable says that a timeout was set but cannot be read back.
 	ErrUnreadable = errors.New("the timeout cannot be read back")
 )
 
-// Config describes a driver. Clock is mandatory; the rest is a well-behaved softdog if zero.
+// Config describes a driver. Clock is mandatory; the zero values of the other fields describe a well-behaved softdog.
 type Config struct {
 	Clock       boottime.Clock
 	Identity    string
 	Measured    watchdog.Measured
 	Granularity time.Duration // the timeout is rounded up to a multiple; zero: whole seconds
-	MaxTimeout  time.Duration // a longer wish is cut to this; zero: none
-	Refuses     bool          // refuses to change the timeout while it counts down, without saying so
+	MaxTimeout  time.Duration // a longer timeout is cut to this; zero: no maximum
+	Refuses     bool          // refuses to change the timeout while it counts down, without an error
 	Least       time.Duration // a shorter timeout is refused while it counts down
-	Garbles     bool          // a change of the timeout works, and cannot be read back
-	Hides       bool          // what it counts down cannot be seen without opening it
+	Garbles     bool          // a change of the timeout works, but cannot be read back
+	Hides       bool          // the countdown cannot be seen without opening the device
 	Pretimeout  time.Duration // only reported; nothing happens at it
-	// Late is when it fires, given the timeout that it reports; nil: at that timeout. A result below the timeout makes
-	// it a driver that fires early.
+	// Late returns when the watchdog fires, given the timeout that it reports; nil: at that timeout. With a result
+	// below the timeout, the driver fires early.
 	Late        func(timeout time.Duration) time.Duration
 	NoWayOut    bool
-	NoMagic     bool // any close disarms, the magic one and that of a crash alike
+	NoMagic     bool // any close disarms, even that of a crash
 	BootFencing bool
 	OnFeed      func(at boottime.Instant) // before each attempt to feed, on the feeder's goroutine
-	OnFire      func(at boottime.Instant) // once, from a goroutine of its own
+	OnFire      func(at boottime.Instant) // once, from a separate goroutine
 }
 
-// Stats are the calls that a Device has seen.
+// Stats counts the calls of a Device.
 type Stats struct {
 	Arms, Feeds, FailedFeeds, Disarms int
-	// Shortened is the number of times the countdown was made shorter, and Broken how often it was fed or disarmed after that,
-	// or armed by another process.
+	// Shortened is how often the countdown was made shorter. Broken is how often it was fed or disarmed after that, or
+	// armed by another process.
 	Shortened, Broken int
-	// AfterFire is the number of calls after the reset, which a test of a node that is
-	// supposed to be dead by then expects to be zero.
+	// AfterFire is the number of calls after the reset. If the node should be dead by then, a test expects zero.
 	AfterFire int
 	// Unarmed is the number of feeds while not armed.
 	Unarmed int
@@ -73,7 +72,7 @@ type Device struct {
 
 var _ watchdog.Device = (*Device)(nil)
 
-// New makes a driver that nobody has opened yet.
+// New returns a device that has not been opened yet.
 func New(c Config) *Device {
 	if c.Identity == "" {
 		c.Identity = "Simulated Watchdog"
@@ -84,7 +83,7 @@ func New(c Config) *Device {
 	return &Device{config: c}
 }
 
-// SetBusy lets another process hold the device; the empty name lets it go.
+// SetBusy lets another process hold the device; with the empty name, the device is free again.
 func (d *Device) SetBusy(holder string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -98,15 +97,15 @@ func (d *Device) FailFeeds(err error) {
 	d.feedErr = err
 }
 
-// DelayFeeds makes each feed take this long before it has its effect.
+// DelayFeeds delays the effect of each feed by this long.
 func (d *Device) DelayFeeds(by time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.delay = by
 }
 
-// FailArm makes Arm fail after it opened the device, which starts the countdown. Without
-// nowayout it is stopped again; with it, the error is a *watchdog.StillArmedError.
+// FailArm makes Arm fail after it has opened the device, which starts the countdown. Without nowayout the countdown is
+// stopped again; with nowayout, the error is a *watchdog.StillArmedError.
 func (d *Device) FailArm(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -120,7 +119,7 @@ func (d *Device) Stats() Stats {
 	return d.stats
 }
 
-// Running reports whether the countdown runs; after the reset nothing does.
+// Running reports whether the countdown runs; it does not after the reset.
 func (d *Device) Running() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,7 +134,7 @@ func (d *Device) FiredAt() (boottime.Instant, bool) {
 	return d.fired()
 }
 
-// after is how long it counts down.
+// after returns how long the watchdog counts down.
 func (d *Device) after() time.Duration {
 	if d.config.Late != nil {
 		return d.config.Late(d.timeout)
@@ -151,16 +150,16 @@ func (d *Device) fired() (boottime.Instant, bool) {
 	return at, true
 }
 
-// After is how long it counts down from the last feed on.
+// After returns how long the watchdog counts down after the last feed.
 func (d *Device) After() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.after()
 }
 
-// Kill is the death of the process that holds the device: the kernel closes it without the
-// magic character, which restarts the countdown once more and leaves it running, unless
-// the driver knows no magic close. The next process can then arm it again.
+// Kill simulates the death of the process that holds the device: the kernel closes the device without the magic
+// character. This restarts the countdown once more and leaves it running, unless the driver does not know the magic
+// close. The next process can then arm the device again.
 func (d *Device) Kill() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -249,7 +248,7 @@ func (d *Device) Look() (watchdog.Countdown, bool) {
 	return watchdog.Countdown{Running: d.running, Timeout: d.timeout}, !d.config.Hides
 }
 
-// broken notes what nothing may do any more once the countdown was made shorter.
+// broken counts calls that are forbidden after the countdown was made shorter.
 func (d *Device) broken() {
 	if d.stats.Shortened > 0 {
 		d.stats.Broken++

@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// manual is a clock that stands still unless it is moved.
+// manual is a clock that only advances when it is set.
 type manual struct{ now boottime.Instant }
 
 func newManual() *manual                  { return &manual{now: 1000} }
@@ -65,8 +65,8 @@ func TestFiringIsFinal(t *testing.T) {
 	}
 }
 
-// The kernel restarts the countdown once more when an armed device is closed without the
-// magic character, and a driver without magic close stops: both decide whether a crash fences.
+// The kernel restarts the countdown once more if an armed device is closed without the magic character, but a driver
+// without magic close stops it. This decides whether a crash fences the node.
 func TestKill(t *testing.T) {
 	for _, c := range []struct {
 		name    string

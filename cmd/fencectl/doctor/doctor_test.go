@@ -80,7 +80,7 @@ func TestFindings(t *testing.T) {
 		"softdog":                         {map[string]string{"sys/class/watchdog/watchdog0/identity": "Software Watchdog"}, Warn, "watchdog0", "Software Watchdog"},
 		"systemd feeds":                   {map[string]string{"etc/systemd/system.conf.d/9.conf": "[Manager]\nRuntimeWatchdogSec=30s"}, Wrong, "systemd", "RuntimeWatchdogSec=30s in /etc/systemd/system.conf.d/9.conf"},
 		"no key in the key file":          {map[string]string{"etc/keys": "# to be filled in"}, Wrong, "keys", "no key in it"},
-		"a short key":                     {map[string]string{"etc/keys": "c2hvcnQ="}, Wrong, "keys", "key of 5 bytes, 16, 24 or 32"},
+		"a short key":                     {map[string]string{"etc/keys": "c2hvcnQ="}, Wrong, "keys", "key has 5 bytes, but must have 16, 24 or 32"},
 		"no key file":                     {map[string]string{"etc/keys": "-"}, Wrong, "keys", "no such file"},
 		"no interface":                    {map[string]string{"sys/class/net/eth0/operstate": "-"}, Wrong, "network eth0", "no such interface"},
 		"interface is down":               {map[string]string{"sys/class/net/eth0/operstate": "down"}, Wrong, "network eth0", "down"},

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// MaxSize bounds a packet in bytes. The largest that Append makes is smaller, and
-	// with label (257) and encryption (29) it still fits an Ethernet frame.
+	// MaxSize bounds a packet in bytes. The largest packet that Append creates is smaller. With label (257) and
+	// encryption (29) a packet still fits into an Ethernet frame.
 	MaxSize = 1024
 	// MaxName and MaxVersion bound the strings of a packet in bytes.
 	MaxName    = 253
@@ -26,8 +26,8 @@ const (
 	checksumSize = 4
 )
 
-// ErrOtherRoster says that a packet numbers its sender by another roster than this node's. The sender names itself when
-// it is not answered.
+// ErrOtherRoster says that a packet numbers its sender by another roster than this node's. The sender uses its name if
+// it gets no answer.
 var ErrOtherRoster = errors.New("packet numbers its sender by another roster")
 
 // Kind distinguishes probes from replies.
@@ -44,56 +44,55 @@ type Message struct {
 	Kind Kind
 	ID   uint64 // random, never 0; the same in a probe and its reply
 
-	// The sender is named, or, where Name is empty, the Member of a roster that both have.
-	// Decode leaves Member -1 for a name that is not on this node's roster.
+	// The sender is given by Name or, if Name is empty, as Member of a roster that both have. Decode sets Member to -1
+	// for a name that is not on this node's roster.
 	Name   string
 	Member int
-	Clock  uint64 // ClockOf the sender when it made the packet; 0: not given
+	Clock  uint64 // ClockOf the sender when it created the packet; 0: not given
 
 	// Of a probe:
 	Roster uint32 // RosterTag of the prober
-	Holds  uint64 // digest that came with the receiver's latest statement; 0: holds none
-	News   uint32 // NewsOf a statement that the receiver should ask for; 0: none
-	Brief  bool   // the prober wants to know whether it is seen, not the statement
-	Wanted Wanted // of a list that the prober lacks
+	Holds  uint64 // digest that came with the receiver's latest statement; 0: the sender has none
+	News   uint32 // NewsOf a statement for which the receiver should ask; 0: none
+	Brief  bool   // the prober asks only whether it is seen, not for the statement
+	Wanted Wanted // the requested piece of a list that the prober lacks
 	Bare   bool   // the prober has no cookie of the receiver
 
 	// Of a reply, exactly one:
-	Unchanged bool // the statement is the one that the probe said its sender holds
+	Unchanged bool // the statement is the one that the prober holds, according to its probe
 	Sight     netgossip.Sight
 	Statement *netgossip.Statement
 	Digest    uint64 // of Statement, as the replier computes it
-	// Sees goes with one of them to a prober with another roster, to which the sets of a
-	// statement say nothing.
+	// Sees is sent with one of these to a prober with another roster, which cannot use the sets of a statement.
 	Sees bool
-	// Relay goes with any of them. Its Anchor is not used: a clock means nothing to others.
+	// Relay is sent with any of these. Its Anchor is not used: other nodes have other clocks.
 	Relay netgossip.Relay
-	// RelayAge is how old Relay is when the reply is made. Append rounds it up.
+	// RelayAge is the age of Relay when the reply is created. Append rounds it up.
 	RelayAge time.Duration
-	// Piece goes with any of them except a statement, which might leave no room for it.
+	// Piece is sent with any of these except a statement, which might leave no room for it.
 	Piece Piece
-	// Cookie goes with any of them. A word contains the cookie that its receiver gave to its sender and to no other
-	// member: any member can write any other's number into a packet.
+	// Cookie is sent with any of these. A word contains the cookie that its receiver gave only to its sender. This is
+	// needed because any member can write another member's number into a packet.
 	Cookie uint64
 
-	// For a word, which has no ID: what it says.
+	// For a word, which has no ID: its contents.
 	Word doubt.Word
 }
 
-// RosterTag is a short digest of a roster and its epoch.
+// RosterTag returns a short digest of a roster and its epoch.
 func RosterTag(r *roster.Roster) uint32 {
 	b := binary.LittleEndian.AppendUint64(nil, r.Digest)
 	return crc32.Checksum(binary.LittleEndian.AppendUint64(b, r.Epoch), castagnoli)
 }
 
-// ClockOf is a reading of a clock by which two packets of one boot can be compared, and those of two boots are years
-// apart: milliseconds, counted from the boot's random number. 0 is never returned.
+// ClockOf returns a clock reading: milliseconds, counted from a random number of the boot. Two packets of one boot can
+// be compared by it; the readings of two boots are years apart. It never returns 0.
 func ClockOf(boot uint64, at boottime.Instant) uint64 {
 	return max(1, boot+uint64(at/boottime.Instant(time.Millisecond)))
 }
 
-// ClockBetween is the time from one reading of a sender's clock to another, negative if the other is earlier; ok is
-// false if they are from two boots.
+// ClockBetween returns the time from one reading of a sender's clock to another, negative if the other is earlier; ok
+// is false if they are from two boots.
 func ClockBetween(one, other uint64) (d time.Duration, ok bool) {
 	ms := int64(other - one)
 	if ms > maxUptime || ms < -maxUptime {
@@ -106,18 +105,17 @@ func ClockBetween(one, other uint64) (d time.Duration, ok bool) {
 // probability of 7e-8.
 const maxUptime = 20 * 365 * 24 * 3600 * 1000
 
-// NewsOf shortens a digest for Message.News: all it decides is whether to ask.
+// NewsOf shortens a digest for Message.News, which only decides whether the receiver asks.
 func NewsOf(digest uint64) uint32 { return max(1, uint32(digest)) }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Append encodes m and appends it to dst. It fails only for a sender that no roster
-// may hold.
+// Append encodes m and appends it to dst. It fails only for a sender that no roster may contain.
 func Append(dst []byte, m Message) ([]byte, error) {
 	number := uint32(0)
 	switch {
 	case len(m.Name) > MaxName:
-		return dst, fmt.Errorf("encode packet: sender name has %d bytes, 1 to %d are possible", len(m.Name), MaxName)
+		return dst, fmt.Errorf("encode packet: sender name has %d bytes, but 1 to %d are allowed", len(m.Name), MaxName)
 	case m.Name == "" && (m.Member < 0 || m.Member >= roster.MaxNodes):
 		return dst, errors.New("encode packet: the sender has neither a name nor a number")
 	case m.Name == "":
@@ -149,7 +147,7 @@ func Append(dst []byte, m Message) ([]byte, error) {
 	start := len(dst)
 	out, err := proto.MarshalOptions{}.MarshalAppend(append(dst, 0, 0, 0, 0), p)
 	for st := p.GetReply().GetStatement(); err == nil && len(out)-start > MaxSize && len(st.GetFacts()) > 0; {
-		st.Facts = st.Facts[:len(st.Facts)-1] // a member that gets no facts has to prove deaths by time; a member that gets no packet sees nobody
+		st.Facts = st.Facts[:len(st.Facts)-1] // without facts a member has to prove deaths by time; without a packet it would see no peer
 		out, err = proto.MarshalOptions{}.MarshalAppend(append(dst, 0, 0, 0, 0), p)
 	}
 	if err != nil {
@@ -159,13 +157,12 @@ func Append(dst []byte, m Message) ([]byte, error) {
 	return out, nil
 }
 
-// Decode reads a packet. r is this node's roster and tag its RosterTag: a sender that is a
-// number must have the same, and a statement that claims to be about the same one may not
-// name members beyond it. Decode keeps no reference to b. Its error wraps ErrOtherRoster
-// where a name instead of the number would have helped.
+// Decode reads a packet. r is this node's roster and tag its RosterTag. A sender given by number must use the same
+// roster, and a statement by the same roster must not name members beyond it. Decode keeps no reference to b. Its error
+// wraps ErrOtherRoster if a name instead of the number would have helped.
 func Decode(b []byte, r *roster.Roster, tag uint32) (Message, error) {
 	if len(b) <= checksumSize || len(b) > MaxSize {
-		return Message{}, fmt.Errorf("packet of %d bytes, %d to %d are possible", len(b), checksumSize+1, MaxSize)
+		return Message{}, fmt.Errorf("packet has %d bytes, but %d to %d are allowed", len(b), checksumSize+1, MaxSize)
 	}
 	body := b[checksumSize:]
 	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b) {
@@ -206,14 +203,14 @@ func Decode(b []byte, r *roster.Roster, tag uint32) (Message, error) {
 	return m, m.from(number, r, tag)
 }
 
-// from resolves the sender. The receiver of a reply knows by its id whom it asked. A reply has its sender's number
-// only if the probe's tag was the replier's; a probe must prove that both use the same roster.
+// from resolves the sender. The receiver of a reply knows from its id which peer it probed. A reply has its sender's
+// number only if the probe's tag was that of the replier; a probe must prove that both use the same roster.
 func (m *Message) from(number uint32, r *roster.Roster, tag uint32) error {
 	switch {
 	case (number == 0) == (m.Name == ""):
 		return errors.New("packet: the sender must be either named or numbered")
 	case len(m.Name) > MaxName:
-		return fmt.Errorf("packet: sender name has %d bytes, 1 to %d are possible", len(m.Name), MaxName)
+		return fmt.Errorf("packet: sender name has %d bytes, but 1 to %d are allowed", len(m.Name), MaxName)
 	case m.Name != "":
 		m.Member = -1
 		if i, ok := r.Index(m.Name); ok {
@@ -238,7 +235,7 @@ func (m *Message) say(a *Reply, r *roster.Roster) error {
 	}
 	switch {
 	case said != 1:
-		return fmt.Errorf("reply says %d things, exactly one is possible", said)
+		return fmt.Errorf("reply has %d kinds of content, but exactly one is allowed", said)
 	case a.GetSight() > Sight_SIGHT_UNSEEN || a.GetSight() < 0:
 		return fmt.Errorf("reply with the unknown sight %d", a.GetSight())
 	case (a.GetStatement() == nil) != (a.GetDigest() == 0):

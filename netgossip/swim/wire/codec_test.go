@@ -178,8 +178,8 @@ func TestWatchdogTimeoutNeverShrinks(t *testing.T) {
 	}
 }
 
-// Guard: lease.md L7. A write that is told of must not look younger than it is, and one of
-// ages ago must not wrap round to a young one.
+// Guard: lease.md L7. A reported write must not look younger than it is, and the age of a very old write must not wrap
+// round to a small one.
 func TestAgeOfARelayNeverShrinks(t *testing.T) {
 	r := listOf(t, 2)
 	for _, c := range []struct{ age, want time.Duration }{
@@ -237,9 +237,9 @@ func TestDecodeRefuses(t *testing.T) {
 		packet []byte
 		want   string
 	}{
-		"empty":          {nil, "packet of 0 bytes"},
-		"checksum only":  {seal(nil), "packet of 4 bytes"},
-		"too long":       {make([]byte, MaxSize+1), "packet of 1025 bytes"},
+		"empty":          {nil, "packet has 0 bytes"},
+		"checksum only":  {seal(nil), "packet has 4 bytes"},
+		"too long":       {make([]byte, MaxSize+1), "packet has 1025 bytes"},
 		"flipped bit":    {flipped, "checksum"},
 		"truncated":      {good[:len(good)-2], "checksum"},
 		"not protobuf":   {seal([]byte{0xff, 0xff, 0xff}), "packet: "},
@@ -249,8 +249,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"two senders":    {exchange(func(x *Reply) { x.Member = 1 }), "either named or numbered"},
 		"far sender":     {exchange(func(x *Reply) { x.Sender, x.Member = "", 5 }), "sender is member 5 of a roster of 4"},
 		"long sender":    {exchange(func(x *Reply) { x.Sender = strings.Repeat("x", 254) }), "sender name has 254"},
-		"nothing said":   {exchange(func(x *Reply) { x.Statement, x.Digest = nil, 0 }), "reply says 0 things"},
-		"two things":     {exchange(func(x *Reply) { x.Unchanged = true }), "reply says 2 things"},
+		"nothing said":   {exchange(func(x *Reply) { x.Statement, x.Digest = nil, 0 }), "reply has 0 kinds of content"},
+		"two things":     {exchange(func(x *Reply) { x.Unchanged = true }), "reply has 2 kinds of content"},
 		"strange sight":  {exchange(func(x *Reply) { x.Statement, x.Digest, x.Sight = nil, 0, 3 }), "unknown sight 3"},
 		"negative sight": {exchange(func(x *Reply) { x.Statement, x.Digest, x.Sight = nil, 0, -1 }), "unknown sight -1"},
 		"no digest":      {exchange(func(x *Reply) { x.Digest = 0 }), "or its digest alone"},
@@ -264,7 +264,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"empty run":      {exchange(func(x *Reply) { x.Statement.View = []byte{formRuns, 1, 0, 1, 1} }), "run without a length"},
 		"open run":       {exchange(func(x *Reply) { x.Statement.View = []byte{formRuns, 1} }), "minimal length"},
 		"padded set":     {exchange(func(x *Reply) { x.Statement.Seen = []byte{formBitmap, 1, 0} }), "minimal length"},
-		"huge set":       {exchange(func(x *Reply) { x.Statement.Seen = make([]byte, 130) }), "set of 130 bytes"},
+		"huge set":       {exchange(func(x *Reply) { x.Statement.Seen = make([]byte, 130) }), "set has 130 bytes"},
 		"relay, no log":  {exchange(func(x *Reply) { x.Relay = &Relay{Instance: 1} }), "relays no decision"},
 		"relay, nothing": {exchange(func(x *Reply) { x.Relay = &Relay{Log: 1, AgeMs: 1} }), "relays no decision"},
 		"long version":   {exchange(func(x *Reply) { x.Statement.Version = strings.Repeat("v", 65) }), "version has 65"},
@@ -275,8 +275,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// While a larger roster is being rolled out its first members must still be heard by
-// those that have the old one.
+// While a larger roster is being rolled out, nodes with the old roster must still hear the first nodes with the new
+// one.
 func TestOtherRosterMayBeWider(t *testing.T) {
 	r := listOf(t, 4)
 	b, err := Append(nil, Message{Kind: Answer, ID: 1, Name: "n0001", Member: 1, Digest: 5, Statement: fullStatement(listOf(t, 9))})
@@ -348,7 +348,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// The sets of a node in usual situations, and random ones, survive, and the first are short.
+// The sets of a node in usual situations, and random sets, survive encoding, and the former are short.
 func TestSets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
 	healthy := roster.FullSet(1000)
@@ -432,7 +432,7 @@ func TestRosterTagTellsRostersApart(t *testing.T) {
 	}
 }
 
-// What an idle node sends all the time.
+// The packets that an idle node sends all the time.
 func TestUsualPacketsAreSmall(t *testing.T) {
 	r := listOf(t, 1000)
 	healthy := &netgossip.Statement{

@@ -15,8 +15,8 @@ func factsToWire(facts *[netgossip.MaxFacts]netgossip.Fact) (out []*Fact) {
 	return out
 }
 
-// factsFromWire takes the facts that this version knows, and of each only the fields of its kind. A fact without a
-// name or a boot is about no node.
+// factsFromWire returns the facts that this version knows, and of each only the fields of its kind. A fact without a
+// name or a boot is ignored.
 func factsFromWire(list []*Fact) (facts [netgossip.MaxFacts]netgossip.Fact) {
 	n := 0
 	for _, w := range list {

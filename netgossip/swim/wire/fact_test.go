@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Guard: what a later version hands on, and what is of nobody, is passed over; the rest of the statement counts.
+// Guard: facts of a later version, and facts about no node, are skipped; the rest of the statement counts.
 func TestFactsThatAreNotKnown(t *testing.T) {
 	got := factsFromWire([]*Fact{
 		{Kind: 0, Name: 1, Boot: 1},
@@ -34,7 +34,7 @@ func TestFactsThatAreNotKnown(t *testing.T) {
 	}
 }
 
-// A field that a version does not know is passed over.
+// A field that a version does not know is skipped.
 func TestFieldsOfLaterVersions(t *testing.T) {
 	r := listOf(t, 4)
 	b, err := proto.Marshal(statementToWire(fullStatement(r)))

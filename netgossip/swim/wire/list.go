@@ -26,7 +26,7 @@ type Wanted struct {
 	Offset int // in bytes
 }
 
-// Piece is a piece of the text of a list, as EncodeList makes it. The zero value is none.
+// Piece is a piece of the text of a list, as EncodeList returns it. The zero value is no piece.
 type Piece struct {
 	List   roster.Ref
 	Offset int // in bytes
@@ -34,7 +34,7 @@ type Piece struct {
 	Text   []byte
 }
 
-// PieceAt cuts the piece that begins at an offset of a text; zero: the text is shorter. It shares text's memory.
+// PieceAt returns the piece that begins at an offset of a text; zero: the text is shorter. It shares text's memory.
 func PieceAt(list roster.Ref, text []byte, offset int) Piece {
 	if offset < 0 || offset >= len(text) {
 		return Piece{}
@@ -57,7 +57,7 @@ func wantedFromWire(w *Wish) (Wanted, error) {
 	case list.IsZero():
 		return Wanted{}, errors.New("probe wants a list without naming it")
 	case w.GetOffset() >= MaxList:
-		return Wanted{}, fmt.Errorf("probe wants byte %d of a list, at most %d are possible", w.GetOffset(), MaxList)
+		return Wanted{}, fmt.Errorf("probe wants byte %d of a list, but a list has at most %d bytes", w.GetOffset(), MaxList)
 	}
 	return Wanted{list, int(w.GetOffset())}, nil
 }
@@ -78,12 +78,12 @@ func pieceFromWire(w *Part) (Piece, error) {
 	case list.IsZero():
 		return Piece{}, errors.New("reply with a piece of an unknown list")
 	case n == 0 || n > PieceSize || w.GetTotal() > MaxList || uint64(w.GetOffset())+n > uint64(w.GetTotal()):
-		return Piece{}, fmt.Errorf("reply with %d bytes from byte %d on of a list of %d", n, w.GetOffset(), w.GetTotal())
+		return Piece{}, fmt.Errorf("reply with %d bytes from byte %d of a list of %d bytes", n, w.GetOffset(), w.GetTotal())
 	}
 	return Piece{list, int(w.GetOffset()), int(w.GetTotal()), w.GetText()}, nil
 }
 
-// EncodeList makes the text of a list.
+// EncodeList returns the text of a list.
 func EncodeList(members []roster.Member) ([]byte, error) {
 	all := map[string]bool{}
 	for _, m := range members {
@@ -101,7 +101,7 @@ func EncodeList(members []roster.Member) ([]byte, error) {
 	}
 	text, err := proto.Marshal(l)
 	if err == nil && len(text) > MaxList {
-		err = fmt.Errorf("%d bytes, at most %d are possible", len(text), MaxList)
+		err = fmt.Errorf("the text has %d bytes, but at most %d are allowed", len(text), MaxList)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("encode list of members: %w", err)
@@ -116,14 +116,14 @@ func DecodeList(text []byte) ([]roster.Member, error) {
 		return nil, fmt.Errorf("text of a list: "+format, args...)
 	}
 	if len(text) > MaxList {
-		return fail("%d bytes, at most %d are possible", len(text), MaxList)
+		return fail("it has %d bytes, but at most %d are allowed", len(text), MaxList)
 	}
 	var l List
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, &l); err != nil {
 		return fail("%w", err)
 	}
 	if n := len(l.GetMembers()); n == 0 || n > roster.MaxNodes {
-		return fail("%d members, 1 to %d are possible", n, roster.MaxNodes)
+		return fail("it has %d members, but 1 to %d are allowed", n, roster.MaxNodes)
 	}
 	for i, network := range l.GetNetworks() {
 		if network == "" || i > 0 && network <= l.GetNetworks()[i-1] {
@@ -133,7 +133,7 @@ func DecodeList(text []byte) ([]roster.Member, error) {
 	members := make([]roster.Member, 0, len(l.GetMembers()))
 	for _, e := range l.GetMembers() {
 		if n := len(e.GetName()); n == 0 || n > MaxName || !utf8.ValidString(e.GetName()) {
-			return fail("a name of %d bytes, 1 to %d of UTF-8 are possible", n, MaxName)
+			return fail("a name has %d bytes, but must have 1 to %d and be UTF-8", n, MaxName)
 		}
 		if len(e.GetAddresses()) != len(l.GetNetworks()) {
 			return fail("%d addresses on %d networks", len(e.GetAddresses()), len(l.GetNetworks()))

@@ -55,8 +55,8 @@ func TestListsThatAreRefused(t *testing.T) {
 	for want, l := range map[string]*List{
 		"0 members":               {},
 		"1025 members":            many,
-		"a name of 0 bytes":       {Members: []*ListMember{member("")}},
-		"a name of 254 bytes":     {Members: []*ListMember{member(strings.Repeat("n", 254))}},
+		"a name has 0 bytes":      {Members: []*ListMember{member("")}},
+		"a name has 254 bytes":    {Members: []*ListMember{member(strings.Repeat("n", 254))}},
 		"1 addresses on 0":        {Members: []*ListMember{member("a", "10.0.0.1")}},
 		"0 addresses on 1":        {Networks: []string{"m"}, Members: []*ListMember{member("a")}},
 		"not in order":            {Networks: []string{"m", "m"}, Members: []*ListMember{member("a", "10.0.0.1", "10.0.0.1")}},
@@ -84,7 +84,7 @@ func TestListsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A piece beside the longest name fits a packet; with a statement none is sent.
+// A piece together with the longest name fits into a packet; with a statement no piece is sent.
 func TestPieceHasRoom(t *testing.T) {
 	r := listOf(t, 4)
 	last := roster.Ref{Epoch: 1<<64 - 1, Digest: 1<<64 - 1}
@@ -118,7 +118,7 @@ func TestPiecesThatAreRefused(t *testing.T) {
 		"0 bytes":                    {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true, Part: &Part{List: list, Total: 3}}}},
 		"513 bytes":                  {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true, Part: &Part{List: list, Total: 1000, Text: make([]byte, PieceSize+1)}}}},
 		"of a list of 2":             {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true, Part: &Part{List: list, Total: 2, Text: []byte("abc")}}}},
-		"from byte 4294967295 on": {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true,
+		"from byte 4294967295 of": {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true,
 			Part: &Part{List: list, Offset: 1<<32 - 1, Total: MaxList, Text: []byte("abc")}}}},
 		"of a list of 262145": {Kind: &Packet_Reply{Reply: &Reply{Id: 1, Sender: "n0001", Unchanged: true, Part: &Part{List: list, Total: MaxList + 1, Text: []byte("abc")}}}},
 	} {

@@ -6,7 +6,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Agents of before the first release tell claims in two fields, and condemn no boot beside one that does not say that it heeds that.
+// Pre-release agents state claims in two fields, and do not condemn a boot while a node does not state that it supports
+// this.
 func TestAgentsOfBeforeTheFirstRelease(t *testing.T) {
 	r := listOf(t, 8)
 	got, err := statementFromWire(&Statement{RosterDigest: r.Digest, Lost: setToWire(roster.SetOf(3)), Lately: setToWire(roster.SetOf(5))}, r)

@@ -23,7 +23,7 @@ const (
 
 const maxSetSize = 1 + roster.MaxNodes/8
 
-// setToWire chooses the shorter form.
+// setToWire encodes a set in the shorter form.
 func setToWire(s roster.Set) []byte {
 	b := make([]byte, 1, 1+roster.MaxNodes/8)
 	b[0] = formBitmap
@@ -39,7 +39,7 @@ func setToWire(s roster.Set) []byte {
 	}
 	runs := make([]byte, 1, n+2*binary.MaxVarintLen16)
 	runs[0] = formRuns
-	done := 0 // the members below are described
+	done := 0 // the members below are already encoded
 	present := false
 	for i := 0; i < (n-1)*8; i++ {
 		if s.Has(i) == present {
@@ -64,7 +64,7 @@ func setFromWire(b []byte, limit int) (roster.Set, error) {
 	case len(b) == 0:
 		return roster.Set{}, nil
 	case len(b) > maxSetSize:
-		return roster.Set{}, fmt.Errorf("set of %d bytes, at most %d are possible", len(b), maxSetSize)
+		return roster.Set{}, fmt.Errorf("set has %d bytes, but at most %d are allowed", len(b), maxSetSize)
 	case b[0] == formRuns:
 		return setFromRuns(b[1:], limit)
 	case b[0] == formBitmap:
@@ -76,7 +76,7 @@ func setFromWire(b []byte, limit int) (roster.Set, error) {
 
 func setFromRuns(b []byte, limit int) (roster.Set, error) {
 	var s roster.Set
-	at, present := 0, true // the first run is of the absent and may be empty
+	at, present := 0, true // the first run is of absent members and may be empty
 	for first := true; len(b) > 0; first = false {
 		length, n := binary.Uvarint(b)
 		if n <= 0 || length == 0 && !first {
@@ -114,6 +114,6 @@ func setFromBitmap(b []byte, limit int) (roster.Set, error) {
 	return s, nil
 }
 
-// difference is the members in exactly one of the two sets. A node sees, counts and takes for guarded nearly the same
-// nodes, so the second and third sets are sent as this difference.
+// difference returns the members in exactly one of the two sets. A node sees, counts and takes for guarded nearly the
+// same nodes, so the second and third sets are sent as this difference.
 func difference(a, b roster.Set) roster.Set { return a.Minus(b).Union(b.Minus(a)) }

@@ -17,10 +17,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Digest identifies a statement: the prober uses it to name what it holds, and a reply that says "unchanged" stands for
-// the whole statement. A collision would make a peer believe an outdated view, so it is 64 bits of SHA-256. It is never
-// 0. Only the node that makes the statement computes it; to everybody else it is a number that came with it, so two
-// versions of the program need not agree on the encoding.
+// Digest identifies a statement: a prober names the statement that it holds by it, and a reply "unchanged" stands for
+// the whole statement. With a collision a peer would use an outdated view, so it is 64 bits of SHA-256. It is never 0.
+// Only the node that makes the statement computes it; for other nodes it is a number that came with the statement, so
+// two versions of the program need not use the same encoding.
 func Digest(s *netgossip.Statement) uint64 {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(statementToWire(s))
 	if err != nil {
@@ -91,7 +91,7 @@ func standingFromWire(w *Standing) (s roster.Standing, err error) {
 		return s, nil
 	}
 	if n := len(w.GetChain()); n < 1 || n > roster.MaxChain {
-		return s, fmt.Errorf("names %d rosters, 1 to %d are allowed", n, roster.MaxChain)
+		return s, fmt.Errorf("names %d rosters, but 1 to %d are allowed", n, roster.MaxChain)
 	}
 	s.Fresh = w.GetFresh()
 	for i, ref := range w.GetChain() {
@@ -117,8 +117,8 @@ func millisUp(d time.Duration) uint32 {
 func statementFromWire(w *Statement, r *roster.Roster) (*netgossip.Statement, error) {
 	limit := roster.MaxNodes
 	if w.GetRosterDigest() == r.Digest {
-		// With another roster the sets index other members, possibly more than we know; such a statement only shows
-		// that its sender is alive.
+		// With another roster the sets use other indices, possibly of more members than we know; such a statement only
+		// shows that its sender is alive.
 		limit = r.Size()
 	}
 	var sets [5]roster.Set
@@ -137,7 +137,7 @@ func statementFromWire(w *Statement, r *roster.Roster) (*netgossip.Statement, er
 		return nil, fmt.Errorf("standing: %w", err)
 	}
 	if n := len(w.GetVersion()); n > MaxVersion {
-		return nil, fmt.Errorf("version has %d bytes, at most %d are possible", n, MaxVersion)
+		return nil, fmt.Errorf("version has %d bytes, but at most %d are allowed", n, MaxVersion)
 	}
 	return &netgossip.Statement{
 		Boot:         w.GetBoot(),
@@ -181,8 +181,8 @@ func termsFromWire(w *Statement) netgossip.Terms {
 	return netgossip.Terms{By: netgossip.Breakers(by), Log: w.GetTermsLog()}
 }
 
-// cutVersion makes any version string fit: it is for people, and a long build tag must
-// not silence a node.
+// cutVersion cuts a version string to the maximum size: it is for people, and a long build tag must not keep a node
+// from sending.
 func cutVersion(v string) string {
 	v = strings.ToValidUTF8(v, "?")
 	if len(v) <= MaxVersion {

@@ -69,7 +69,7 @@ func TestBadWordsAreRefused(t *testing.T) {
 	}
 }
 
-// Cookies go with answers and questions of agents that know words. To one of before they are fields that it does not know.
+// Answers and probes of agents that understand words contain cookies. For an earlier agent they are unknown fields.
 func TestCookiesTravel(t *testing.T) {
 	r := wordRoster(t, 1)
 	tag := RosterTag(r)

@@ -14,7 +14,7 @@ type Case struct {
 	run  func(*Group)
 }
 
-// Cases are the suite. Whatever a scenario is about, all promises are checked in each of its steps.
+// Cases returns the suite. All promises are checked in each step of every scenario.
 func Cases() []Case {
 	return []Case{
 		{"a split is decided, once", decides},
@@ -26,14 +26,14 @@ func Cases() []Case {
 	}
 }
 
-// Run plays a scenario, and returns which promises were not kept.
+// Run plays a scenario, and returns the broken promises.
 func (c Case) Run(rig Rig) []string {
 	g := newGroup(rig)
 	c.run(g)
 	return g.problems
 }
 
-// Conform runs the suite. open makes what the tie-breakers of one group need, for one scenario.
+// Conform runs the suite. open returns a rig for the tie-breakers of one group, for one scenario.
 func Conform(t *testing.T, open func(t *testing.T) Rig) {
 	t.Helper()
 	for _, c := range Cases() {
@@ -77,7 +77,7 @@ func decides(g *Group) {
 	}
 }
 
-// die cuts the power of those who live by the grant, and lets the others take over or not.
+// die powers off the nodes that live by the grant; the others then may take over.
 func (g *Group) die() {
 	for _, n := range g.nodes {
 		n.down = n.fed()
@@ -99,14 +99,14 @@ func waits(g *Group) {
 	for _, n := range g.nodes {
 		n.horizon = 5 * g.rig.Horizon
 	}
-	g.run(10 * g.rig.Horizon) // it is said before it counts, and a log without a grant is distrusted for as long
+	g.run(10 * g.rig.Horizon) // a horizon must be stated before it counts, and a log without a grant does not count for that long
 	g.split(ab, cd)
 	if g.mustWin() != nil {
 		g.die()
 	}
 }
 
-// others lets halves follow each other that share a node each.
+// others lets halves win one after the other; each shares a node with the half before it.
 func others(g *Group) {
 	for _, halves := range [][]roster.Set{{ab, cd}, {ac, bd}, {ad, bc}, {ab, cd}} {
 		g.split(halves...)
@@ -132,8 +132,8 @@ func heals(g *Group) {
 	}
 }
 
-// listEnds gives one member of the half that lives another list: that member does not live on by what was granted under
-// the old one.
+// listEnds gives one member of the half that lives another list: that member does not live on by a grant under the old
+// list.
 func listEnds(g *Group) {
 	g.split(ab, cd)
 	w := g.mustWin()

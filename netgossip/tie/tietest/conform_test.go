@@ -16,7 +16,7 @@ const (
 	horizon = 10 * time.Second
 )
 
-// ledger is what the grants of a group stand in: one place that all reach at once.
+// ledger holds the grants of a group, in one place that all nodes reach at once.
 type ledger struct {
 	holders map[int]holder
 	count   uint64
@@ -28,12 +28,12 @@ type holder struct {
 	horizon time.Duration
 }
 
-// flaws are what a careless tie-breaker leaves out, one at a time.
+// flaws lists the promises that a faulty tie-breaker breaks, one at a time.
 type flaws struct {
 	twice, hasty, mean, forgetful, chatty, shy, renamed, boastful, mute bool
 }
 
-// honest is a tie-breaker that keeps all promises, but for its flaws.
+// honest is a tie-breaker that keeps all promises, except for its flaws.
 type honest struct {
 	flaws
 	l     *ledger
@@ -101,7 +101,7 @@ func (b *honest) Step(now boottime.Instant, in *tie.Input) *tie.Output {
 	return &b.out
 }
 
-// tokens are those of the view, if all of it says the same of itself.
+// tokens returns the tokens of the view, if all its members state the same view.
 func (b *honest) tokens(now boottime.Instant, in *tie.Input) (map[int]holder, bool) {
 	tokens := map[int]holder{b.r.Self: {token: b.token, horizon: in.Horizon}}
 	for i := range in.View.All() {
@@ -126,7 +126,7 @@ func (b *honest) named(tokens map[int]holder) bool {
 	return true
 }
 
-// free reports whether nobody outside of the view is fed by the grant that stands, nor runs on.
+// free reports whether no node outside of the view is fed by the present grant, or still runs.
 func (b *honest) free(now boottime.Instant, view roster.Set, tokens map[int]holder) bool {
 	if b.twice || b.named(tokens) {
 		return true
@@ -158,7 +158,7 @@ func rig(f flaws) Rig {
 
 func TestHonest(t *testing.T) { Conform(t, func(*testing.T) Rig { return rig(flaws{}) }) }
 
-// Each promise, by a tie-breaker that does not keep it: the scenario that is about it tells.
+// For each promise, the scenario about it must detect a tie-breaker that breaks it.
 func TestFlawsAreCaught(t *testing.T) {
 	for name, c := range map[string]struct {
 		f  flaws

@@ -1,6 +1,6 @@
-// Package tietest is the conformance suite of tie-breakers: what netgossip/tie.Breaker promises, as checks that anybody
-// can run with [Conform] on a tie-breaker of their own. It is for tests.
+// Package tietest is the conformance suite of tie-breakers: it checks the promises of netgossip/tie.Breaker. [Conform]
+// runs the checks on any tie-breaker. The package is for tests.
 //
-// A [Group] is four nodes on one clock, whose network the suite splits, and whose nodes it lets die. Everything that a
-// tie-breaker answers is held against the promises in every step of every scenario.
+// A [Group] is four nodes on one clock. The suite splits its network and lets its nodes die. In every step of every
+// scenario, each tie-breaker's output is checked against the promises.
 package tietest

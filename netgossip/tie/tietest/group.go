@@ -16,19 +16,19 @@ const (
 	tick = 100 * time.Millisecond
 )
 
-// Rig makes the tie-breakers of one group.
+// Rig creates the tie-breakers of one group.
 type Rig struct {
-	// New makes the tie-breaker of a node. All members of a rig share the place where their grants are stored. Work
-	// that a tie-breaker has for other places is done within its Step.
+	// New creates the tie-breaker of a node. All members of a rig share the place where their grants are stored. Other
+	// work of a tie-breaker, such as I/O, is done within its Step.
 	New func(r *roster.Roster, e tie.Evidence, boot uint64, now boottime.Instant) tie.Breaker
-	// MaxAge is how long what members say counts.
+	// MaxAge is how long members' statements count.
 	MaxAge time.Duration
 	// Decides is the time within which an equal split without obstacles is decided.
 	Decides time.Duration
-	// Horizon is what nodes state of their guards unless a scenario says otherwise.
+	// Horizon is the horizon in the nodes' statements, unless a scenario uses another one.
 	Horizon time.Duration
-	// OneHorizon says that the tie-breaker waits for Horizon whatever nodes state. Its caller has to check the horizons
-	// of the others itself, as package watchdog does in the slots of a LUN.
+	// OneHorizon says that the tie-breaker always waits for Horizon, whatever the nodes state. Its caller has to check
+	// the horizons of the others itself, like package watchdog in the slots of a LUN.
 	OneHorizon bool
 }
 
@@ -55,9 +55,9 @@ type node struct {
 	was      tie.State
 	out      tie.Output
 
-	fedAt    boottime.Instant // latest instant at which it was fed by a grant,
-	fedToken netgossip.Token  // its token then
-	fedFor   time.Duration    // and the horizon that it stated
+	fedAt    boottime.Instant // latest instant at which the node was fed by a grant
+	fedToken netgossip.Token  // its token at that instant
+	fedFor   time.Duration    // the horizon that it stated
 }
 
 type word struct {
@@ -77,7 +77,7 @@ func (n *node) Statement(peer int) (*netgossip.Statement, boottime.Instant) {
 // Relay implements tie.Evidence.
 func (n *node) Relay(peer int) netgossip.Relay { return n.heard[peer].relay }
 
-// list is the group's, of an epoch, as a node has it.
+// list returns the group's list of an epoch, for node self.
 func list(epoch uint64, self int) *roster.Roster {
 	var members []roster.Member
 	for i := range size {
@@ -109,7 +109,7 @@ func (g *Group) problem(format string, args ...any) {
 	}
 }
 
-// split cuts the network into parts. A node in none of them hears nobody.
+// split cuts the network into parts. A node that is in none of them hears no other.
 func (g *Group) split(parts ...roster.Set) { g.parts = parts }
 
 func (g *Group) run(d time.Duration) {
@@ -125,7 +125,7 @@ func (g *Group) run(d time.Duration) {
 	}
 }
 
-// gossip lets each node hear those of its part.
+// gossip lets each node hear the nodes of its part.
 func (g *Group) gossip() {
 	for _, n := range g.nodes {
 		for p, peer := range g.nodes {
@@ -171,7 +171,7 @@ func (n *node) step() {
 
 func (n *node) fed() bool { return !n.down && n.out.Split == tie.Won && n.out.Until > n.g.now }
 
-// winner is a node that lives by a grant; nil: nobody.
+// winner returns a node that lives by a grant; nil: there is none.
 func (g *Group) winner() *node {
 	for _, n := range g.nodes {
 		if n.fed() {
@@ -181,7 +181,7 @@ func (g *Group) winner() *node {
 	return nil
 }
 
-// check holds what everybody has answered against what is promised.
+// check compares all outputs with the promises.
 func (g *Group) check() {
 	for _, n := range g.nodes {
 		if n.down {
@@ -219,16 +219,16 @@ func (g *Group) check() {
 }
 
 // movedOn reports whether a node is no longer fed under the grant that named it, and has given it up with another
-// token. Then nobody waits for it, and a proof of its death counts from the new grant.
+// token. Then no node waits for it, and a proof of its death counts from the new grant.
 func (n *node) movedOn() bool { return !n.down && n.out.Token != n.fedToken }
 
-// checkShown compares what is shown with what is answered.
+// checkShown compares the displayed grant with the output.
 func (g *Group) checkShown(n *node) {
 	grant, ok := n.breaker.Grant(g.now)
 	if ok && grant.Held != n.fed() || !ok && n.fed() {
 		g.problem("n%d: shown as held: %v, and its answer is %v", n.self+1, grant.Held, n.out.Split)
 	}
-	if n.fed() && ok && n.out.Why == "" { // else it lives by the majority of a neighbour while the network heals
+	if n.fed() && ok && n.out.Why == "" { // otherwise it lives by the majority of a partner while the network heals
 		if names := slices.Sorted(slices.Values(n.roster.Names(n.view))); !slices.Equal(grant.Holders, names) {
 			g.problem("n%d: shown as granted to %v, and %v live by it", n.self+1, grant.Holders, names)
 		}
