@@ -133,7 +133,7 @@ func TestAdvice(t *testing.T) {
 		{"FC, slow", "/dev/disk/by-id/wwn-0x5", unix.Mkdev(8, 64), map[string]string{"sys/class/fc_remote_ports/rport-3:0-2/fast_io_fail_tmo": "60"}, "", []string{"fast_io_fail_tmo 60)"}},
 		{"NVMe, all defaults, two paths", "DEV/nvme0n1", unix.Mkdev(259, 1), nvmeDefaults("nvme0", "nvme1"), "", []string{
 			"use /dev/disk/by-id/nvme-uuid.6ba7b810-9dad-11d1-80b4-00c04fd430c8",
-			"nvme0 reports a lost path only after up to 10 s (keep-alive 5 s): connect it with --keep-alive-tmo=2",
+			"nvme0 reports a lost path only after up to 15 s (keep-alive 5 s): connect it with --keep-alive-tmo=1",
 			"nvme0 waits without a path for 600 s (fast_io_fail_tmo off, ctrl_loss_tmo 600): echo 1 > /sys/class/nvme/nvme0/fast_io_fail_tmo",
 			"nvme0 is given up 600 s after its path was lost, and nothing connects it again: echo -1 > /sys/class/nvme/nvme0/ctrl_loss_tmo, and a udev rule",
 			"nvme1 reports", "nvme1 waits", "nvme1 is given up",

@@ -121,18 +121,18 @@ func (h host) nvme(device string) (out []Advice) {
 	return out
 }
 
-// nvmeLimits advises on one controller over a network. It finds out that the target is lost within two keep-alive
-// times. An I/O without a path then waits for fast_io_fail_tmo or, where that is off, until the controller is given up
+// nvmeLimits advises on one controller over a network. It finds out that the target is lost within about three keep-alive
+// times: one until it asks, one for the answer, and what the kernel's timers add. An I/O without a path then waits for fast_io_fail_tmo or, where that is off, until the controller is given up
 // after ctrl_loss_tmo. With that the device goes away, and nothing connects it again.
 func nvmeLimits(controller string) (out []Advice) {
 	name, off := filepath.Base(controller), "off"
 	fail, loss := attribute(controller, "fast_io_fail_tmo"), attribute(controller, "ctrl_loss_tmo")
-	if alive, ok := seconds(attribute(controller, "kato")); ok && (alive == 0 || 2*alive >= slowPath) {
-		found := fmt.Sprintf("the NVMe controller %s reports a lost path only after up to %d s (keep-alive %d s)", name, 2*alive, alive)
+	if alive, ok := seconds(attribute(controller, "kato")); ok && (alive == 0 || 3*alive >= slowPath) {
+		found := fmt.Sprintf("the NVMe controller %s reports a lost path only after up to %d s (keep-alive %d s)", name, 3*alive, alive)
 		if alive == 0 {
 			found = fmt.Sprintf("the NVMe controller %s does not ask whether its target is there (keep-alive 0)", name)
 		}
-		out = append(out, Advice{found, "connect it with --keep-alive-tmo=2"})
+		out = append(out, Advice{found, "connect it with --keep-alive-tmo=1"})
 	}
 	set := func(file string, value int) string {
 		return fmt.Sprintf("echo %d > /sys/class/nvme/%s/%s, and a udev rule that does so (deploy/node/udev)", value, name, file)

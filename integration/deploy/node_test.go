@@ -54,7 +54,7 @@ func TestNothingElseHoldsTheWatchdog(t *testing.T) {
 	if !slices.Contains(settings(t, "multipath/fencing-agent.conf"), "fast_io_fail_tmo 1") {
 		t.Error("an iSCSI session or an FC port would wait for a lost target")
 	}
-	for _, rule := range settings(t, "udev/60-fencing-agent.rules") {
+	for _, rule := range settings(t, "udev/90-fencing-agent.rules") {
 		if strings.Contains(rule, "watchdog") && !strings.Contains(rule, `MODE="0600"`) {
 			t.Errorf("rule %q lets others arm the watchdog", rule)
 		}
@@ -77,7 +77,11 @@ func TestLUNIsAddedToMultipath(t *testing.T) {
 
 // A lost command is answered half as late again as its time limit says.
 func TestLostCommandsEndInTime(t *testing.T) {
-	rules := settings(t, "udev/60-fencing-agent.rules")
+	const file = "90-fencing-agent.rules"
+	if file < "60-persistent-storage.rules" {
+		t.Errorf("%s runs before the rules from which ID_SERIAL comes, and matches nothing", file)
+	}
+	rules := settings(t, "udev/"+file)
 	for _, part := range []string{`ATTR{device/timeout}="5"`, `ATTR{fast_io_fail_tmo}="1", ATTR{ctrl_loss_tmo}="-1"`} {
 		if !slices.ContainsFunc(rules, func(rule string) bool { return strings.Contains(rule, part) }) {
 			t.Errorf("no rule sets %s: %q", part, rules)
