@@ -271,9 +271,9 @@ test-vms.crash: tools ### a machine that panics: its crash kernel runs Debian's 
 	@echo "test-vms KIND=crash: two machines of 512 MB, about three minutes; each step is told when it has ended"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestCrashKernel$$' ./integration/vms
 
-test-paths: tools ### a LUN by two paths in virtual machines: dm-multipath over iSCSI, and NVMe/TCP; one path is cut, both are; SHORT=1: only as advised; needs QEMU and Debian's apt, no root (7 min, with SHORT=1 2)
-	@echo "test-paths: how long a read stalls when paths are lost, $(if $(SHORT),as docs/operations.md advises: about 2 minutes,and with all defaults: about 7 minutes)"
-	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 20m -run '^TestPaths$$' ./integration/vms $(if $(SHORT),,-defaults)
+test-paths: tools ### a LUN by two paths in virtual machines: dm-multipath over iSCSI, and NVMe/TCP; one path is cut, both are, one in the middle of an equal split; SHORT=1: only a node as advised; needs QEMU and Debian's apt, no root (12 min, with SHORT=1 2)
+	@echo "test-paths: how long a read stalls when paths are lost, $(if $(SHORT),as docs/operations.md advises: about 2 minutes,as docs/operations.md advises and with all defaults; then two agents part: about 12 minutes)"
+	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 20m -run '^TestPaths$(if $(SHORT),$$)' ./integration/vms $(if $(SHORT),,-defaults)
 
 test-vms.mutants: tools ### agents without a guard in virtual machines: each must fail its scenario (about 15 min)
 	@echo "test-vms KIND=mutants: one lab for each guard that is taken away, about 3 minutes each"

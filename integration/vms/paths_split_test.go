@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/integration/observe"
+	"github.com/fencing-agent/fencing-agent/integration/vms/fabric"
 	"github.com/fencing-agent/fencing-agent/integration/vms/image"
 )
 
@@ -45,9 +46,9 @@ func TestPathsInASplit(t *testing.T) {
 	for _, node := range s.nodes {
 		s.joinPaths(node)
 	}
-	whole := s.partAndMeet("all paths whole", 0)
+	whole := s.partAndMeet("all paths whole", -1)
 	for _, after := range []time.Duration{0, whole / 2} {
-		lost := s.partAndMeet(fmt.Sprintf("one path lost %s after the networks", seconds(after)), after, san)
+		lost := s.partAndMeet(fmt.Sprintf("one path lost %s after the networks", seconds(after)), after)
 		s.logf("granted %s after the split with all paths whole, %s with one lost %s after it", seconds(whole), seconds(lost), seconds(after))
 		if float64(lost) > slowdown*float64(whole) {
 			s.fatal("with one path lost the split was decided after %v, more than %.1f times as late as without, %v", lost, slowdown, whole)
@@ -72,14 +73,19 @@ func (s *story) joinPaths(node string) {
 	s.holds("the paths are joined", "[ -b /dev/mapper/fence ] && multipathd show maps raw format '%N' | grep -q 2", node)
 }
 
-// partAndMeet cuts the nodes' networks and, some time after that, the networks of the LUN that are named, until one node
-// was reset and is back. It returns when the other was granted the LUN.
-func (s *story) partAndMeet(what string, after time.Duration, lost ...string) time.Duration {
+// partAndMeet cuts the nodes' networks and, some time after that, from each node the path of the LUN that it uses, until
+// one node was reset and is back. It returns when the other was granted the LUN. A negative time: no path is cut.
+func (s *story) partAndMeet(what string, after time.Duration) time.Duration {
 	s.noteBoots(s.allWell("all well"))
+	var paths []fabric.Hop
+	for _, node := range s.nodes {
+		paths = append(paths, between([]string{s.busiest(node)}, []string{node}, []string{storage})...)
+	}
 	cut := s.cut(networks, s.nodes[:1], s.nodes[1:])
-	if len(lost) > 0 {
+	if after >= 0 {
 		s.until(cut.Add(after))
-		s.cut(lost, s.nodes, []string{storage})
+		s.drop(paths...)
+		s.logf("cut the paths in use: %v", paths)
 	}
 	loser, winner := s.oneHalf(cut, s.nodes[:1], s.nodes[1:])
 	at, ok := s.decidedAt(winner[0], cut, wonSplit)

@@ -95,7 +95,26 @@ func (s *story) paths(settings string) (table []pathStall) {
 	} else {
 		s.names(node, "wwn:uuid."+nvmeUUID, "nvme0 reports a lost path only after up to 15 s", "nvme1 waits without a path for 600 s", "nvme0 is given up 600 s after")
 	}
-	return append(table, s.lose(node, "NVMe/TCP", settings, device)...)
+	table = append(table, s.lose(node, "NVMe/TCP", settings, device)...)
+	s.giveUp(node, device, advised)
+	return table
+}
+
+// giveUp has the NVMe controllers given up, as after ctrl_loss_tmo, and connected again, while a program holds the
+// device: what it reads ends, and for good. A program that asks for the device by its name gets the new one.
+func (s *story) giveUp(node, device string, advised bool) {
+	s.run(node, "/disk/bin/holder "+device+" > /tmp/reads 2>&1 & echo $! > /tmp/reader")
+	defer s.run(node, "kill -9 $(cat /tmp/reader); true")
+	before := s.run(node, "readlink -f "+device)
+	s.holds("the program has the device", "ls -l /proc/$(cat /tmp/reader)/fd | grep -q nvme", node)
+	s.run(node, "nvme disconnect -n "+subsystem)
+	s.holds("its reads find no bytes", "grep -q 'no bytes: the device is gone' /tmp/reads", node)
+	s.connects(node, advised)
+	s.run(node, "/disk/bin/fencectl lun check --count 5 wwn:uuid."+nvmeUUID)
+	if again := s.run(node, "grep '<nil>' /tmp/reads || true"); again != "" {
+		s.t.Errorf("a descriptor of a device that was given up reads again: %s", again)
+	}
+	s.logf("given up and connected again: %s is now %s", strings.TrimSpace(before), strings.TrimSpace(s.run(node, "readlink -f "+device)))
 }
 
 // names checks that lun check and doctor warn of each of these, and of nothing else if there are none.
