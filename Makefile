@@ -271,6 +271,10 @@ test-vms.crash: tools ### a machine that panics: its crash kernel runs Debian's 
 	@echo "test-vms KIND=crash: two machines of 512 MB, about three minutes; each step is told when it has ended"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestCrashKernel$$' ./integration/vms
 
+test-paths: tools ### a LUN by two paths in virtual machines: dm-multipath over iSCSI, and NVMe/TCP; one path is cut, both are, one in the middle of an equal split; SHORT=1: only a node as advised; needs QEMU and Debian's apt, no root (12 min, with SHORT=1 2)
+	@echo "test-paths: how long a read stalls when paths are lost, $(if $(SHORT),as docs/operations.md advises: about 2 minutes,as docs/operations.md advises and with all defaults; then two agents part: about 12 minutes)"
+	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 20m -run '^TestPaths$(if $(SHORT),$$)' ./integration/vms $(if $(SHORT),,-defaults)
+
 test-vms.mutants: tools ### agents without a guard in virtual machines: each must fail its scenario (about 15 min)
 	@echo "test-vms KIND=mutants: one lab for each guard that is taken away, about 3 minutes each"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestMutants$$$(if $(RUN),/($(RUN)))' ./integration/vms -mutants
@@ -397,7 +401,7 @@ simulate.tables: laboratory ### the simulated tables of docs/measurements/perfor
 
 nightly: ### the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc, libseccomp-dev and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "simulate KIND=large" "model" "mutants" "test-netns KIND=lun HUNG=10m" "test-formats" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "test-nodefence" "test-kube KIND=hour" "test-kube KIND=lists" "test-cilium" "test-vms LONG=1" "test-vms KIND=fabric" "test-vms KIND=crash" "test-vms KIND=watchdog" "test-vms KIND=deb" "soak" "demo" "night"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "simulate KIND=large" "model" "mutants" "test-netns KIND=lun HUNG=10m" "test-formats" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "test-nodefence" "test-kube KIND=hour" "test-kube KIND=lists" "test-cilium" "test-vms LONG=1" "test-paths" "test-vms KIND=fabric" "test-vms KIND=crash" "test-vms KIND=watchdog" "test-vms KIND=deb" "soak" "demo" "night"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

@@ -35,8 +35,8 @@ func newDoctorCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what keeps this machine from being fenced, or from staying up",
-		Long: `Look at watchdogs and who holds them, systemd's own watchdog, the key file, networks and ports, and the time limits of
-multipath, iSCSI and FC. Each finding is one line: ok, warn or wrong, what was found, and what to do.
+		Long: `Look at watchdogs and who holds them, systemd's own watchdog, the key file, networks and ports, and the time limits that
+are in force on the LUN's paths: multipath, iSCSI, FC and NVMe. Each finding is one line: ok, warn or wrong, what was found, and what to do.
 
 With a configuration it looks at the parts of the agent as the agent's start does, up to the point before it binds or
 opens anything: which address it takes on each network, and whether sockets, ports, the watchdog and the folder of its
@@ -106,5 +106,5 @@ func (f *machineFlags) machine(ctx context.Context, env *environment, named bool
 		}
 		return &doctor.Machine{Root: f.root}, nil
 	}
-	return &doctor.Machine{Root: f.root, Config: r.Config, FormattedFor: formattedFor}, nil
+	return &doctor.Machine{Root: f.root, Config: r.Config, FormattedFor: formattedFor, Paths: lunPaths}, nil
 }

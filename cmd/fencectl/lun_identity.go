@@ -41,3 +41,12 @@ func formattedFor(device string) (f doctor.Format, err error) {
 	}
 	return f, err
 }
+
+// lunPaths says what is wrong with the way to a LUN, as the agent and lun check do.
+func lunPaths(root, device string) (out []doctor.Finding, err error) {
+	list, err := lunadmin.Paths(root, device)
+	for _, a := range list {
+		out = append(out, doctor.Finding{Found: a.Found, Do: a.Do})
+	}
+	return out, err
+}

@@ -12,6 +12,10 @@ import (
 // this package take paths alone: whether a device is in use they see by its path, too.
 func Find(spec string) (string, error) { return rawdev.Find(spec) }
 
+// Paths lists what is wrong with the way to the device that spec names, on the machine whose file system is below root.
+// The device is not opened.
+func Paths(root, spec string) ([]rawdev.Advice, error) { return rawdev.AdviceFor(root, spec) }
+
 // DeviceReport is what the path names.
 type DeviceReport struct {
 	Path        string `json:"path"`

@@ -16,51 +16,125 @@ import (
 
 // host is where a machine shows its devices. Tests use folders and tables of their own.
 type host struct {
-	sys string // "/sys"
-	dev string // "/dev"
+	root string // of the file system, "" or a folder without a slash at its end
+	sys  string // "/sys"
+	dev  string // "/dev"
 	// table is the parameters of a device mapper device's targets, one a line.
 	table func(number uint64) (string, error)
 }
 
-var thisHost = host{sys: "/sys", dev: "/dev", table: deviceMapperTable}
+var thisHost = hostBelow("/")
+
+// hostBelow is the machine whose file system is below root: in a pod, that of the node.
+func hostBelow(root string) host {
+	root = strings.TrimSuffix(filepath.Clean(root), "/")
+	return host{root: root, sys: root + "/sys", dev: root + "/dev", table: func(number uint64) (string, error) {
+		return deviceMapperTable(root+"/dev/mapper/control", number)
+	}}
+}
 
 // slowPath is how long a path may take to report that it is lost. An equal split is
 // arbitrated within 10 s by default; a path that says nothing for longer keeps its node,
 // and with it its half, out of the decision.
 const slowPath = 10 // seconds
 
+// slowCommand is how long a SCSI command may take. One that is lost is answered only when the kernel has also tried to
+// abort it, which takes half as long again: a command that times out after 10 s was answered after 15.7 s.
+const slowCommand = 5 // seconds
+
+// Advice is one setting of the way to a device that is wrong.
+type Advice struct {
+	Found string
+	Do    string // which setting to change, and how
+}
+
+func (a Advice) String() string { return a.Found + ": " + a.Do }
+
+// AdviceFor is the advice about the device that spec names on the machine whose file system is below root: what
+// [Device.Advice] says of a device that is open. It opens only the device mapper's control file.
+func AdviceFor(root, spec string) ([]Advice, error) { return hostBelow(root).adviceFor(spec) }
+
+func (h host) adviceFor(spec string) ([]Advice, error) {
+	path, err := h.find(spec)
+	if err != nil {
+		return nil, err
+	}
+	path = strings.TrimPrefix(path, h.root)
+	var st unix.Stat_t
+	if err := unix.Stat(h.root+path, &st); err != nil {
+		return nil, fmt.Errorf("find %s: %w", path, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFBLK || unix.Major(st.Rdev) == loopMajor {
+		return nil, nil
+	}
+	return h.advice(path, st.Rdev), nil
+}
+
 // advice lists what is wrong with the way a block device is reached, each with the setting
 // to change. What sysfs does not show is skipped: this is advice, not a condition.
-func (h host) advice(path string, number uint64) []string {
+func (h host) advice(path string, number uint64) []Advice {
 	dir := h.blockDir(number)
-	var out []string
-	if a := h.unstableName(path, dir); a != "" {
-		out = append(out, a)
+	if attribute(dir, "partition") != "" { // the way is that of the disk
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = filepath.Dir(real)
+		}
 	}
+	w := &way{host: h}
+	w.note(h.unstableName(path, dir))
 	for _, holder := range h.names(filepath.Join(dir, "holders")) {
-		if uuid := attribute(dir, "holders", holder, "dm", "uuid"); strings.HasPrefix(uuid, "mpath-") {
-			out = append(out, fmt.Sprintf("%s is one path of the multipath device /dev/mapper/%s: name that, or the LUN is lost with this path",
-				path, attribute(dir, "holders", holder, "dm", "name")))
+		if uuid := attribute(dir, "holders", holder, "dm", "uuid"); strings.HasPrefix(uuid, multipathUUID) {
+			name := "/dev/mapper/" + attribute(dir, "holders", holder, "dm", "name")
+			w.note(Advice{fmt.Sprintf("%s is one path of the multipath device %s", path, name),
+				"name " + name + ", or the LUN is lost with this path"})
+			w.joined = true
 		}
 	}
-	paths := []string{dir}
-	if strings.HasPrefix(attribute(dir, "dm", "uuid"), "mpath-") {
-		if a := h.queueing(dir, number); a != "" {
-			out = append(out, a)
-		}
-		paths = nil
-		for _, below := range h.names(filepath.Join(dir, "slaves")) {
-			paths = append(paths, filepath.Join(dir, "slaves", below))
+	w.follow(dir, number)
+	return w.advice
+}
+
+// multipathUUID begins the identity of a device that multipathd has made.
+const multipathUUID = "mpath-"
+
+// way is what a device consists of, from the top to its paths.
+type way struct {
+	host
+	advice []Advice
+	joined bool // by multipathd: the paths are joined to one device, and it sets their time limits
+}
+
+// note keeps what is wrong; paths of one session say the same.
+func (w *way) note(all ...Advice) {
+	for _, a := range all {
+		if a.Found != "" && !slices.Contains(w.advice, a) {
+			w.advice = append(w.advice, a)
 		}
 	}
-	for _, p := range paths {
-		for _, a := range h.transport(p) {
-			if !slices.Contains(out, a) { // paths of one session say the same
-				out = append(out, a)
+}
+
+// follow goes down from a device, such as a logical volume, to all that it consists of.
+func (w *way) follow(dir string, number uint64) {
+	if strings.HasPrefix(attribute(dir, "dm", "uuid"), multipathUUID) {
+		w.joined = true
+		w.note(w.queueing(dir, number))
+	}
+	below := w.names(filepath.Join(dir, "slaves"))
+	for _, name := range below {
+		next := filepath.Join(dir, "slaves", name)
+		var major, minor uint32
+		if _, err := fmt.Sscanf(attribute(next, "dev"), "%d:%d", &major, &minor); err != nil {
+			major, minor = 0, 0 // only the table of a device mapper device is asked for by its number
+		}
+		if attribute(next, "partition") != "" {
+			if real, err := filepath.EvalSymlinks(next); err == nil {
+				next = filepath.Dir(real)
 			}
 		}
+		w.follow(next, unix.Mkdev(major, minor))
 	}
-	return out
+	if len(below) == 0 {
+		w.note(w.transport(dir, w.joined)...)
+	}
 }
 
 func (h host) blockDir(number uint64) string {
@@ -71,39 +145,54 @@ func (h host) blockDir(number uint64) string {
 var kernelName = regexp.MustCompile(`^(sd[a-z]+|vd[a-z]+|xvd[a-z]+|dm-[0-9]+|nvme[0-9]+n[0-9]+)$`)
 
 // unstableName advises against a path that may be another device after a reboot.
-func (h host) unstableName(path, dir string) string {
+func (h host) unstableName(path, dir string) Advice {
 	if !kernelName.MatchString(filepath.Base(path)) {
-		return ""
+		return Advice{}
 	}
 	better := "a path below /dev/disk/by-id"
 	if name := attribute(dir, "dm", "name"); name != "" {
 		better = "/dev/mapper/" + name
-	} else if target, err := filepath.EvalSymlinks(path); err == nil {
-		byID := filepath.Join(h.dev, "disk", "by-id")
-		for _, link := range h.names(byID) {
-			if to, err := filepath.EvalSymlinks(filepath.Join(byID, link)); err == nil && to == target {
-				better = "/dev/disk/by-id/" + link
-				break
-			}
+	} else if link := h.linkTo(path, attribute(dir, "wwid")); link != "" {
+		better = "/dev/disk/by-id/" + link
+	}
+	return Advice{path + " may name another device after a reboot", "use " + better}
+}
+
+// linkTo is the name below /dev/disk/by-id of the device at path, preferably the one with the storage's name for it:
+// a serial number may be that of the storage's present run only. Empty: there is none.
+func (h host) linkTo(path, wwid string) (found string) {
+	target, err := filepath.EvalSymlinks(h.root + path)
+	if err != nil {
+		return ""
+	}
+	byID := filepath.Join(h.dev, "disk", "by-id")
+	for _, link := range h.names(byID) {
+		to, err := filepath.EvalSymlinks(filepath.Join(byID, link))
+		switch {
+		case err != nil || to != target:
+		case wwid != "" && strings.HasSuffix(link, "-"+wwid):
+			return link
+		case found == "":
+			found = link
 		}
 	}
-	return fmt.Sprintf("%s may name another device after a reboot: use %s", path, better)
+	return found
 }
 
 // queueing advises against a multipath device that never reports that all paths are lost, and
 // says so when that cannot be found out.
-func (h host) queueing(dir string, number uint64) string {
+func (h host) queueing(dir string, number uint64) Advice {
 	name := attribute(dir, "dm", "name")
 	table, err := h.table(number)
 	if err != nil { // an agent without CAP_SYS_ADMIN; silence would pass for "it does not queue"
-		return fmt.Sprintf("whether /dev/mapper/%s queues I/O when all paths are lost could not be checked (%v): "+
-			"run fencectl lun check on it as root, or look for queue_if_no_path in: dmsetup table %s", name, err, name)
+		return Advice{fmt.Sprintf("whether /dev/mapper/%s queues I/O when all paths are lost could not be checked (%v)", name, err),
+			"run fencectl lun check on it as root, or look for queue_if_no_path in: dmsetup table " + name}
 	}
 	if !slices.Contains(multipathFeatures(table), "queue_if_no_path") {
-		return ""
+		return Advice{}
 	}
-	return fmt.Sprintf("/dev/mapper/%s queues I/O when all paths are lost (queue_if_no_path): set no_path_retry fail for it in multipath.conf and run "+
-		"multipathd reconfigure; until then: dmsetup message %s 0 fail_if_no_path", name, name)
+	return Advice{fmt.Sprintf("/dev/mapper/%s queues I/O when all paths are lost (queue_if_no_path)", name),
+		fmt.Sprintf("set no_path_retry fail for it in multipath.conf and run multipathd reconfigure; until then: dmsetup message %s 0 fail_if_no_path", name)}
 }
 
 // multipathFeatures are the features in the parameters of a multipath target: their number
@@ -118,52 +207,6 @@ func multipathFeatures(params string) []string {
 		return nil
 	}
 	return words[1 : 1+n]
-}
-
-var (
-	iscsiSession = regexp.MustCompile(`/(session[0-9]+)/`)
-	remotePort   = regexp.MustCompile(`/(rport-[0-9:-]+)/`)
-)
-
-// transport advises on the timeouts of one path: SCSI commands, iSCSI sessions, FC ports.
-func (h host) transport(dir string) []string {
-	real, err := filepath.EvalSymlinks(filepath.Join(dir, "device"))
-	if err != nil {
-		return nil // no SCSI device
-	}
-	name := filepath.Base(dir)
-	if target, err := filepath.EvalSymlinks(dir); err == nil {
-		name = filepath.Base(target)
-	}
-	var out []string
-	if s, ok := seconds(attribute(real, "timeout")); ok && s > slowPath {
-		out = append(out, fmt.Sprintf("SCSI commands to %s time out after %d s: echo 5 > /sys/block/%s/device/timeout, and a udev rule that does so (ATTR{device/timeout}=\"5\")", name, s, name))
-	}
-	if m := iscsiSession.FindStringSubmatch(real + "/"); m != nil {
-		if s, ok := seconds(attribute(h.sys, "class", "iscsi_session", m[1], "recovery_tmo")); ok && (s > slowPath || s < 0) {
-			out = append(out, fmt.Sprintf("the iSCSI %s of %s reports a lost target after %s: set node.session.timeo.replacement_timeout = 5 "+
-				"(iscsiadm -m node -T TARGET -o update -n node.session.timeo.replacement_timeout -v 5) and log in again", m[1], name, never(s)))
-		}
-	}
-	if m := remotePort.FindStringSubmatch(real + "/"); m != nil {
-		text := attribute(h.sys, "class", "fc_remote_ports", m[1], "fast_io_fail_tmo")
-		if s, ok := seconds(text); text == "off" || ok && s > slowPath {
-			out = append(out, fmt.Sprintf("the FC port %s of %s reports a lost target late (fast_io_fail_tmo %s): set fast_io_fail_tmo 5 in the defaults of multipath.conf", m[1], name, text))
-		}
-	}
-	return out
-}
-
-func never(s int) string {
-	if s < 0 {
-		return "never"
-	}
-	return fmt.Sprintf("%d s", s)
-}
-
-func seconds(text string) (int, bool) {
-	n, err := strconv.Atoi(text)
-	return n, err == nil
 }
 
 // wwid is the identity that the storage gives a device, or "". A LUN has the same one with and without multipath,
@@ -181,6 +224,8 @@ func (h host) wwid(number uint64) string {
 			return "naa." + naa
 		case isEUI:
 			return "eui." + eui
+		case strings.HasPrefix(lun, "eui."), strings.HasPrefix(lun, "uuid."), strings.HasPrefix(lun, "nvme."):
+			return lun // of an NVMe namespace
 		}
 		return "" // other types are written in several ways
 	}
@@ -214,8 +259,8 @@ func (h host) names(dir string) []string {
 }
 
 // deviceMapperTable asks the kernel, as dmsetup table does. It needs CAP_SYS_ADMIN.
-func deviceMapperTable(number uint64) (string, error) {
-	control, err := os.OpenFile("/dev/mapper/control", os.O_RDWR, 0)
+func deviceMapperTable(path string, number uint64) (string, error) {
+	control, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return "", err
 	}

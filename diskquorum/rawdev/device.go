@@ -49,7 +49,7 @@ type Device struct {
 	size   int64
 	// readOnly: the kernel lets nobody write it.
 	readOnly bool
-	advice   []string // about the way to a block device
+	advice   []Advice // about the way to a block device
 	wwid     string
 
 	mu    sync.Mutex
@@ -82,7 +82,7 @@ func (d *Device) ReadOnly() bool { return d.readOnly }
 
 // Advice lists settings of the paths to the device that make a lost path hang for longer
 // than an equal split takes to be decided, or another device come up under its name.
-func (d *Device) Advice() []string { return d.advice }
+func (d *Device) Advice() []Advice { return d.advice }
 
 // Warning says that no agent can use this device, why it is for labs only, or what Advice has to say; or is empty.
 func (d *Device) Warning() string {
@@ -90,7 +90,11 @@ func (d *Device) Warning() string {
 		return d.path + ": no agent can use it here: " + readOnlyHint
 	}
 	if d.kind == KindBlock {
-		return strings.Join(d.advice, "; ")
+		var texts []string
+		for _, a := range d.advice {
+			texts = append(texts, a.String())
+		}
+		return strings.Join(texts, "; ")
 	}
 	return fmt.Sprintf("%s is a %s: good for labs and demos, but in production only a LUN shared by all nodes can arbitrate", d.path, d.kind)
 }
@@ -104,12 +108,22 @@ func (d *Device) ReadAt(p []byte, off int64) (int, error) {
 	defer d.give(buf)
 	n, err := d.file.ReadAt(buf, off)
 	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF // the file has shrunk since it was opened
+		err = d.ended()
 	}
 	if err != nil {
 		return 0, d.ioError("read", len(p), off, err)
 	}
 	return copy(p, buf[:n]), nil
+}
+
+// ended is the error of a read that found the end within the size at the opening. A file has shrunk. A block device is
+// gone: an NVMe controller that was given up takes its namespaces with it, and they come back as other devices. That is
+// a device which is away, and not one that holds something else.
+func (d *Device) ended() error {
+	if d.kind == KindFile {
+		return io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("the device is gone, it reads as if it had no bytes: %w", unix.ENXIO)
 }
 
 // WriteAt writes p at offset off, both in whole blocks, and returns when it is durable.

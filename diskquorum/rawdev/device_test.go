@@ -217,3 +217,16 @@ func TestExclusive(t *testing.T) {
 	}
 	open(t, path, Options{Exclusive: true})
 }
+
+// An NVMe namespace whose controller was given up reads as if it had no bytes: it is away, and has to be opened again.
+func TestBlockDeviceThatIsGone(t *testing.T) {
+	path := diskquorumtest.File(t, 4*block)
+	d := open(t, path, Options{})
+	d.kind = KindBlock
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.ReadAt(make([]byte, block), 0); !errors.Is(err, unix.ENXIO) || !strings.Contains(err.Error(), "the device is gone") {
+		t.Errorf("%v, want an error of a device that is away", err)
+	}
+}

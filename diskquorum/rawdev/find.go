@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WWNPrefix marks a LUN that is chosen by its NAA name (16 or 32 hexadecimal digits, with or without
-// 0x), which is the same on every node, whatever multipath or the kernel call the device there.
+// WWNPrefix marks a LUN that is chosen by the storage's name for it, which is the same on every node, whatever multipath
+// or the kernel call the device there: the NAA name of a SCSI LUN (16 or 32 hexadecimal digits, with or without 0x), or
+// eui.DIGITS or uuid.UUID of an NVMe namespace, as its file wwid in sysfs has it.
 const WWNPrefix = "wwn:"
 
 // Find is the path of the device that spec names: a path, or [WWNPrefix] and a name, which is looked up
@@ -27,7 +28,11 @@ func (h host) find(spec string) (string, error) {
 	name = strings.TrimPrefix(strings.ToLower(name), "0x")
 	byID := filepath.Join(h.dev, "disk", "by-id")
 	// The 3 is the type of the name, NAA, in the identity that multipath takes over.
-	for _, link := range []string{"dm-uuid-mpath-3" + name, "wwn-0x" + name} {
+	links := []string{"dm-uuid-mpath-3" + name, "wwn-0x" + name}
+	if strings.Contains(name, ".") {
+		links = []string{"dm-uuid-mpath-" + name, "nvme-" + name}
+	}
+	for _, link := range links {
 		path := filepath.Join(byID, link)
 		if _, err := os.Stat(path); err == nil {
 			return path, nil

@@ -27,6 +27,10 @@ func TestFindByName(t *testing.T) {
 	link("wwn-0x"+single, "sda")
 	link("wwn-0x"+both, "sdb") // one path
 	link("dm-uuid-mpath-3"+both, "dm-0")
+	const namespace, mapped = "uuid.6ba7b810-9dad-11d1-80b4-00c04fd430c8", "eui.0025385b71b00001"
+	link("nvme-"+namespace, "nvme0n2")
+	link("nvme-"+mapped, "nvme1n1") // one path, of a kernel without its own multipath
+	link("dm-uuid-mpath-"+mapped, "dm-1")
 	if err := os.Symlink("../../nowhere", filepath.Join(byID, "wwn-0x"+gone)); err != nil {
 		t.Fatal(err)
 	}
@@ -37,6 +41,9 @@ func TestFindByName(t *testing.T) {
 		{"wwn:0x" + single, filepath.Join(byID, "wwn-0x"+single)},
 		{"wwn:6001405AAAAAAAAAAAAAAAAAAAAAAAAA", filepath.Join(byID, "wwn-0x"+single)},
 		{"wwn:" + both, filepath.Join(byID, "dm-uuid-mpath-3"+both)},
+		{"wwn:" + namespace, filepath.Join(byID, "nvme-"+namespace)},
+		{"wwn:UUID.6BA7B810-9dad-11d1-80b4-00c04fd430c8", filepath.Join(byID, "nvme-"+namespace)},
+		{"wwn:" + mapped, filepath.Join(byID, "dm-uuid-mpath-"+mapped)},
 	} {
 		if got, err := h.find(c.spec); err != nil || got != c.want {
 			t.Errorf("%s: %q, %v; want %q", c.spec, got, err, c.want)

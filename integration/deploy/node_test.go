@@ -51,9 +51,40 @@ func TestNothingElseHoldsTheWatchdog(t *testing.T) {
 	if !slices.Contains(settings(t, "multipath/fencing-agent.conf"), "no_path_retry fail") {
 		t.Error("multipath would queue I/O on the LUN")
 	}
-	for _, rule := range settings(t, "udev/60-fencing-agent.rules") {
+	if !slices.Contains(settings(t, "multipath/fencing-agent.conf"), "fast_io_fail_tmo 1") {
+		t.Error("an iSCSI session or an FC port would wait for a lost target")
+	}
+	for _, rule := range settings(t, "udev/90-fencing-agent.rules") {
 		if strings.Contains(rule, "watchdog") && !strings.Contains(rule, `MODE="0600"`) {
 			t.Errorf("rule %q lets others arm the watchdog", rule)
+		}
+	}
+}
+
+// Debian's multipathd joins no paths of a LUN that nobody has added: without that the file has no effect.
+func TestLUNIsAddedToMultipath(t *testing.T) {
+	const add = "multipath -a WWID-OF-THE-LUN && multipathd reconfigure"
+	for _, name := range []string{"deploy/node/multipath/fencing-agent.conf", "docs/kubernetes.md", "docs/operations.md"} {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), add) {
+			t.Errorf("%s does not say %q", name, add)
+		}
+	}
+}
+
+// A lost command is answered half as late again as its time limit says.
+func TestLostCommandsEndInTime(t *testing.T) {
+	const file = "90-fencing-agent.rules"
+	if file < "60-persistent-storage.rules" {
+		t.Errorf("%s runs before the rules from which ID_SERIAL comes, and matches nothing", file)
+	}
+	rules := settings(t, "udev/"+file)
+	for _, part := range []string{`ATTR{device/timeout}="5"`, `ATTR{fast_io_fail_tmo}="1", ATTR{ctrl_loss_tmo}="-1"`} {
+		if !slices.ContainsFunc(rules, func(rule string) bool { return strings.Contains(rule, part) }) {
+			t.Errorf("no rule sets %s: %q", part, rules)
 		}
 	}
 }

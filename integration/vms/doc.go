@@ -24,6 +24,10 @@
 // TestFabric ("make test-vms KIND=fabric") cuts a node off from its LUN by Debian's fence_scsi, as a Job of fencing-controller runs
 // it, and looks for writes that land after that.
 //
+// TestPaths ("make test-paths") takes the paths of a LUN away, one and both, by dm-multipath over iSCSI and by NVMe/TCP, and
+// measures how long a read stalls. It needs no agent: it tries the settings that docs/operations.md advises. TestPathsInASplit
+// has two agents part while a path is lost.
+//
 // TestCrashKernel ("make test-vms KIND=crash") has a machine panic whose crash kernel runs Debian's fence_kdump_send, and another one
 // reset: fencing-controller's listener, in this process, hears the one and nothing of the other.
 //

@@ -46,7 +46,7 @@ var onNodes = map[string]string{
 	"/usr/share/man/man1/fencectl-lun-init.1.gz":                  "",
 	"/usr/share/man/man8/fencing-agent.8.gz":                      "",
 	"/usr/share/fencing-agent/node/modprobe.d/fencing-agent.conf": "nowayout=0",
-	"/usr/share/fencing-agent/node/udev/60-fencing-agent.rules":   "watchdog",
+	"/usr/share/fencing-agent/node/udev/90-fencing-agent.rules":   "watchdog",
 	"/usr/share/fencing-agent/node/multipath/fencing-agent.conf":  "no_path_retry fail",
 	"/usr/share/doc/fencing-agent/examples/minimal.yaml":          "systemNetworks",
 	"/usr/share/doc/fencing-agent/copyright":                      "Apache License",

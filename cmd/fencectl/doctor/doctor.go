@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -59,6 +58,8 @@ type Machine struct {
 	Root         string                              // of the file system; empty: the machine's own
 	Config       *config.Config                      // nil: what follows from a configuration is not looked at
 	FormattedFor func(device string) (Format, error) // reads for which group a LUN of this machine is formatted
+	// Paths lists what is wrong with the way to a LUN, of which it opens nothing; nil: this is not looked at.
+	Paths func(root, device string) ([]Finding, error)
 
 	writes func(folder string) error // nil if this process may write there; nil: access(2) is asked
 }
@@ -324,12 +325,16 @@ func (m *Machine) AgentRuns() bool {
 	})
 }
 
-// find looks for a device of lun.devices. A device that is named by its WWN has one of two links.
+// find looks for a device of lun.devices. A device that is named by its WWN has one of two links, with or without
+// multipath.
 func (m *Machine) find(device string) (err error) {
 	paths := []string{device}
 	if name, ok := strings.CutPrefix(device, "wwn:"); ok {
 		name = strings.TrimPrefix(strings.ToLower(name), "0x")
 		paths = []string{"/dev/disk/by-id/dm-uuid-mpath-3" + name, "/dev/disk/by-id/wwn-0x" + name}
+		if strings.Contains(name, ".") { // of an NVMe namespace
+			paths = []string{"/dev/disk/by-id/dm-uuid-mpath-" + name, "/dev/disk/by-id/nvme-" + name}
+		}
 	}
 	for _, p := range paths {
 		if _, err = os.Stat(filepath.Join(m.Root, p)); err == nil {
@@ -384,37 +389,30 @@ func (m *Machine) storage() (out []Finding) {
 	if m.here() {
 		out = append(out, m.Set()...)
 	}
-	if text, err := m.read("/etc/multipath.conf"); err == nil {
-		f := Finding{OK, "multipath", "it does not queue for ever", ""}
-		for line := range bytes.Lines([]byte(text)) {
-			words := strings.Fields(string(line))
-			if len(words) > 1 && !strings.HasPrefix(words[0], "#") && (strings.Contains(string(line), "queue_if_no_path") || words[0] == "no_path_retry" && strings.Trim(words[1], `"`) == "queue") {
-				f = Finding{Warn, "multipath", strings.Join(words, " "), "an I/O without a path hangs until one is back: set no_path_retry fail for the agent's LUN (deploy/node/multipath)"}
-			}
-		}
-		out = append(out, f)
+	for _, d := range m.Config.LUN.Devices {
+		out = append(out, m.paths(d)...)
 	}
-	if text, err := m.read("/etc/iscsi/iscsid.conf"); err == nil {
-		for line := range strings.Lines(text) {
-			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-			if strings.TrimSpace(key) != "node.session.timeo.replacement_timeout" {
-				continue
-			}
-			f := Finding{OK, "iSCSI", "replacement_timeout " + strings.TrimSpace(value) + " s", ""}
-			if s, err := strconv.Atoi(strings.TrimSpace(value)); err == nil && (s < 0 || time.Duration(s)*time.Second > max(m.Config.LUN.IOTimeout, 15*time.Second)) {
-				f.Level, f.Do = Warn, "a lost path hangs for this long: 5 to 15 s let multipath change it in time"
-			}
-			out = append(out, f)
-		}
+	return out
+}
+
+// paths says which settings of the way to a device are wrong, by the code with which the agent looks at it. Settings are
+// those in force: files may say something else, of which multipathd overrides a part.
+func (m *Machine) paths(device string) (out []Finding) {
+	const subject = "LUN paths"
+	if m.Paths == nil {
+		return nil
 	}
-	for _, port := range m.glob("/sys/class/fc_remote_ports/*") {
-		f := Finding{OK, "FC " + path.Base(port), "", ""}
-		fast, _ := m.read(port + "/fast_io_fail_tmo")
-		loss, _ := m.read(port + "/dev_loss_tmo")
-		if f.Found = fmt.Sprintf("fast_io_fail_tmo %s, dev_loss_tmo %s", cmp.Or(fast, "?"), cmp.Or(loss, "?")); fast == "off" || fast == "" {
-			f.Level, f.Do = Warn, "I/O on a lost port hangs for dev_loss_tmo: set fast_io_fail_tmo 5 in multipath.conf"
-		}
-		out = append(out, f)
+	wrong, err := m.Paths(cmp.Or(m.Root, "/"), device)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // which was said already
+	case err != nil:
+		return []Finding{{Warn, subject, device + ": " + cause(err), "run this as root"}}
+	case len(wrong) == 0:
+		return []Finding{{OK, subject, device + ": no setting of its paths is known to be wrong", ""}}
+	}
+	for _, w := range wrong {
+		out = append(out, Finding{Warn, subject, w.Found, w.Do})
 	}
 	return out
 }

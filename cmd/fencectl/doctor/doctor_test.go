@@ -2,8 +2,11 @@ package doctor
 
 import (
 	"errors"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +36,7 @@ func machine(t *testing.T, files map[string]string) *Machine {
 	c := &config.Config{SystemNetworks: []config.SystemNetwork{{At: config.Place{Interface: "eth0"}, Port: 7946}}}
 	c.Members.CacheFile = "/var/lib/fencing-agent/members.json"
 	c.Gossip.KeyFile, c.LUN.Devices, c.LUN.IOTimeout = "/etc/keys", []string{"/dev/mapper/fence"}, 2*time.Second
-	return &Machine{Root: root, Config: c}
+	return &Machine{Root: root, Config: c, Paths: func(string, string) ([]Finding, error) { return nil, nil }}
 }
 
 func good() map[string]string {
@@ -43,9 +46,7 @@ func good() map[string]string {
 		"var/lib/fencing-agent/members-watchdog": `{"version":1}
 {"trial":{"identity":"iTCO_wdt","timeout":30000000000,"boot":7,"began":"2026-01-02T03:04:05Z","ran":60000000000,"next":60200000000}}`,
 		"proc/7/comm": "fencing-agent", "proc/7/fd/3": "->/dev/watchdog0", "etc/keys": "MDEyMzQ1Njc4OWFiY2RlZg==", "sys/class/net/eth0/operstate": "up", "dev/mapper/fence": "",
-		"etc/systemd/system.conf": "#RuntimeWatchdogSec=1\nRuntimeWatchdogSec=off", "etc/multipath.conf": "defaults {\n# no_path_retry queue\nno_path_retry fail\n}",
-		"etc/iscsi/iscsid.conf": "node.session.timeo.replacement_timeout = 15", "sys/class/fc_remote_ports/rport-1/fast_io_fail_tmo": "5",
-		"sys/class/fc_remote_ports/rport-1/dev_loss_tmo": "30", "proc/net/udp": "  sl  local_address\n   0: 0100000A:1F0A 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4711 2 0", "proc/7/fd/9": "->socket:[4711]",
+		"etc/systemd/system.conf": "#RuntimeWatchdogSec=1\nRuntimeWatchdogSec=off", "proc/net/udp": "  sl  local_address\n   0: 0100000A:1F0A 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4711 2 0", "proc/7/fd/9": "->socket:[4711]",
 	}
 }
 
@@ -57,7 +58,7 @@ func TestGoodMachine(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if len(findings) != 9 {
+	if len(findings) != 7 {
 		t.Errorf("%d findings: %+v", len(findings), findings)
 	}
 }
@@ -88,10 +89,6 @@ func TestFindings(t *testing.T) {
 		"port of another beside an agent": {map[string]string{"proc/7/fd/9": "-", "proc/8/comm": "speaker", "proc/8/fd/9": "->socket:[4711]"}, Wrong, "port 7946", "speaker (process 8) listens"},
 		"port of somebody unseen":         {map[string]string{"proc/7/fd/9": "-"}, Warn, "port 7946", "not to be seen"},
 		"no LUN":                          {map[string]string{"dev/mapper/fence": "-"}, Wrong, "LUN", "no such file"},
-		"multipath queues":                {map[string]string{"etc/multipath.conf": "no_path_retry \"queue\""}, Warn, "multipath", "no_path_retry"},
-		"multipath queues by":             {map[string]string{"etc/multipath.conf": "features \"1 queue_if_no_path\""}, Warn, "multipath", "queue_if_no_path"},
-		"iSCSI waits":                     {map[string]string{"etc/iscsi/iscsid.conf": "node.session.timeo.replacement_timeout = 120"}, Warn, "iSCSI", "120 s"},
-		"FC waits":                        {map[string]string{"sys/class/fc_remote_ports/rport-1/fast_io_fail_tmo": "off"}, Warn, "FC rport-1", "off"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := good()
@@ -170,10 +167,49 @@ func TestLUNByName(t *testing.T) {
 			}
 		}
 	}
-	m := machine(t, good())
+	const namespace = "uuid.6ba7b810-9dad-11d1-80b4-00c04fd430c8"
+	files := good()
+	files["dev/disk/by-id/nvme-"+namespace] = ""
+	m := machine(t, files)
+	m.Config.LUN.Devices = []string{"wwn:" + namespace}
+	if f := m.storage()[0]; f.Level != OK {
+		t.Errorf("NVMe: %+v", f)
+	}
+	m = machine(t, good())
 	m.Config.LUN.Devices = []string{"wwn:" + wwn}
 	if f := m.storage()[0]; f.Level != Wrong || f.Do == "" {
 		t.Errorf("without a link: %+v", f)
+	}
+}
+
+// TestPathsAreThoseInForce: what is wrong with the paths comes from the code that the agent uses, whatever the files of
+// multipath and iSCSI say: of these, conf.d, a built-in table and multipathd override a part.
+func TestPathsAreThoseInForce(t *testing.T) {
+	queues := Finding{Found: "/dev/mapper/fence queues I/O when all paths are lost (queue_if_no_path)", Do: "set no_path_retry fail"}
+	for name, c := range map[string]struct {
+		files map[string]string
+		wrong []Finding
+		err   error
+		want  []Finding
+	}{
+		"the built-in table queues":   {nil, []Finding{queues}, nil, []Finding{{Warn, "LUN paths", queues.Found, queues.Do}}},
+		"a file queues, the map not":  {map[string]string{"etc/multipath.conf": "no_path_retry queue"}, nil, nil, []Finding{{OK, "LUN paths", "/dev/mapper/fence: no setting of its paths is known to be wrong", ""}}},
+		"multipathd has set recovery": {map[string]string{"etc/iscsi/iscsid.conf": "node.session.timeo.replacement_timeout = 120"}, nil, nil, []Finding{{OK, "LUN paths", "/dev/mapper/fence: no setting of its paths is known to be wrong", ""}}},
+		"another FC port waits":       {map[string]string{"sys/class/fc_remote_ports/rport-1/fast_io_fail_tmo": "off"}, nil, nil, []Finding{{OK, "LUN paths", "/dev/mapper/fence: no setting of its paths is known to be wrong", ""}}},
+		"no permission":               {nil, nil, fs.ErrPermission, []Finding{{Warn, "LUN paths", "/dev/mapper/fence: permission denied", "run this as root"}}},
+	} {
+		files := good()
+		maps.Copy(files, c.files)
+		m := machine(t, files)
+		m.Paths = func(root, device string) ([]Finding, error) {
+			if root != m.Root || device != "/dev/mapper/fence" {
+				t.Errorf("%s: asked for %s below %s", name, device, root)
+			}
+			return c.wrong, c.err
+		}
+		if got := m.storage()[1:]; !slices.Equal(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
 	}
 }
 

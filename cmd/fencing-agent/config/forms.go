@@ -64,7 +64,7 @@ var forms = map[string]form{
 		orEmpty(isWatchdogDevice),
 	},
 	"LUN device": {
-		"an absolute path, or wwn: with the 16 or 32 hexadecimal digits of the LUN's name",
+		"an absolute path, or wwn: with the 16 or 32 hexadecimal digits of the LUN's name, for NVMe wwn:eui.DIGITS or wwn:uuid.UUID",
 		func(s string) bool { return isWWN(s) || isAbsolutePath(s) },
 	},
 	"absolute path or empty": {"an absolute path, or empty", orEmpty(isAbsolutePath)},
@@ -101,7 +101,7 @@ func orEmpty(valid func(string) bool) func(string) bool {
 }
 
 // isWWN accepts what rawdev.Open looks up below /dev/disk/by-id.
-var isWWN = matches(38, `wwn:(0x)?([0-9a-fA-F]{16}|[0-9a-fA-F]{32})`)
+var isWWN = matches(45, `wwn:((0x|eui\.)?([0-9a-fA-F]{16}|[0-9a-fA-F]{32})|uuid\.[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})`)
 
 // identityPrefix marks a watchdog that is named by its driver's identity, in the form of watchdog/wdt.
 const identityPrefix = "identity:"

@@ -26,11 +26,12 @@ func TestNamesAreDefaults(t *testing.T) {
 func TestNodesHaveDevicesOfTheirOwn(t *testing.T) {
 	file := with("lun: {devices: [/dev/mapper/fence]}", "nodeName:-", "systemNetworks: [{name: mgmt, at: eth0}]", `nodeDevices:
   - {node: n1, watchdog: "identity:hpwdt"}
-  - {node: n2, lun: ["wwn:0x6001405aaaaaaaaaaaaaaaaaaaaaaaaa"]}`)
+  - {node: n2, lun: ["wwn:0x6001405aaaaaaaaaaaaaaaaaaaaaaaaa"]}
+  - {node: n3, lun: ["wwn:uuid.6ba7b810-9dad-11d1-80b4-00c04fd430c8"]}`)
 	for _, c := range []struct{ node, watchdog, lun string }{
 		{"n1", "identity:hpwdt", "/dev/mapper/fence"},
 		{"n2", "/dev/watchdog", "wwn:0x6001405aaaaaaaaaaaaaaaaaaaaaaaaa"},
-		{"n3", "/dev/watchdog", "/dev/mapper/fence"},
+		{"n3", "/dev/watchdog", "wwn:uuid.6ba7b810-9dad-11d1-80b4-00c04fd430c8"},
 	} {
 		got, _, err := Parse("f", []byte(file), environment("NODE_NAME="+c.node))
 		if err != nil {
@@ -69,6 +70,8 @@ func TestRefusesImpossibleNamesAndDevices(t *testing.T) {
 		{"node with a LUN of its own", with("nodeDevices: [{node: n1, lun: [/dev/mapper/f]}]"), "nodeDevices[0].lun: does not have as many devices as lun.devices, found 1 devices; allowed: 0, in the order"},
 		{"node with fewer devices", with("lun: {devices: [/dev/a, /dev/b, /dev/c]}\nnodeDevices: [{node: n1, lun: [/dev/mapper/f]}]"), "nodeDevices[0].lun: does not have as many devices as lun.devices, found 1 devices; allowed: 3"},
 		{"short name of a LUN", with("lun: {devices: ['wwn:0x60']}"), "lun.devices[0]: is not usable, found wwn:0x60; allowed: an absolute path, or wwn: with the 16 or 32"},
+		{"half an NVMe name", with("lun: {devices: ['wwn:uuid.6ba7b810-9dad-11d1-80b4']}"), "lun.devices[0]: is not usable, found wwn:uuid.6ba7b810-9dad-11d1-80b4; allowed: "},
+		{"one namespace twice", with("lun: {devices: ['wwn:eui.0025385B71B00001', 'wwn:eui.0025385b71b00001', /dev/c]}"), "lun.devices[1]: is listed twice"},
 		{"one LUN twice", with("lun: {devices: ['wwn:0x500a0981DEADBEEF', 'wwn:500a0981deadbeef', /dev/c]}"), "lun.devices[1]: is listed twice"},
 		{"unknown names", with("kubernetes: {names: own}"), "kubernetes.names: is not a choice, found own; allowed: fencing-agent, deckhouse"},
 	})

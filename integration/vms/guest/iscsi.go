@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/control"
 )
 
-// commandTimeout is what docs/operations.md asks for: a SCSI command that is lost fails within 10 s.
+// commandTimeout is longer than docs/operations.md asks for, as are the times of the initiator's configuration.
 const commandTimeout = "10"
 
 // login attaches the LUN and returns when it is there, however long the target is away.

@@ -1,9 +1,11 @@
 // Command holder is a program that works with a shared disk under a lease, for the comparison with sanlock: it reads a
 // block of the disk every 100 ms, past the cache, for ever. I/O that fails is tried again, as by a program that hopes
-// for its storage to come back; while I/O hangs, the kernel does not let it end.
+// for its storage to come back; while I/O hangs, the kernel does not let it end. It reports reads that took long, and
+// those that end otherwise than the one before.
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -14,6 +16,7 @@ import (
 const (
 	blockSize = 4096
 	pause     = 100 * time.Millisecond
+	long      = 500 * time.Millisecond
 )
 
 func main() {
@@ -31,12 +34,17 @@ func main() {
 		fmt.Fprintf(os.Stderr, "holder: buffer: %v\n", err)
 		os.Exit(1)
 	}
-	failed := false
+	var failed error
 	for ; ; time.Sleep(pause) {
-		_, err := unix.Pread(fd, block, 0)
-		if (err != nil) != failed {
-			failed = err != nil
-			fmt.Printf("holder: read %s: %v\n", os.Args[1], err)
+		began := time.Now()
+		n, err := unix.Pread(fd, block, 0)
+		if err == nil && n == 0 {
+			err = errors.New("no bytes: the device is gone")
 		}
+		took := time.Since(began)
+		if (err != nil) != (failed != nil) || took > long {
+			fmt.Printf("holder: read %s in %.1f s: %v\n", os.Args[1], took.Seconds(), err)
+		}
+		failed = err
 	}
 }

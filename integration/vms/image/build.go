@@ -20,7 +20,7 @@ type Machine struct {
 // commands are what busybox stands for in the image.
 var commands = []string{
 	"sh", "cat", "ls", "ps", "kill", "killall", "echo", "sleep", "dd", "date", "mount", "umount", "ip", "ping", "dmesg", "grep", "cp",
-	"mv", "rm", "mkdir", "ln", "head", "tail", "pidof", "sync", "touch", "chmod", "awk", "sed", "test", "tr", "printf", "free", "top", "wc", "yes",
+	"mv", "rm", "mkdir", "ln", "readlink", "head", "tail", "pidof", "sync", "touch", "chmod", "awk", "sed", "test", "tr", "printf", "free", "top", "wc", "yes",
 }
 
 // Image is what QEMU boots.

@@ -10,7 +10,7 @@ import (
 )
 
 // libraryDirs are where Debian keeps shared libraries.
-var libraryDirs = []string{"lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64", "usr/lib64", "usr/lib"}
+var libraryDirs = []string{"lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64", "usr/lib64", "usr/lib", "lib"}
 
 // libraries returns the paths below tree of all shared libraries that the programs need, the dynamic linker included.
 func libraries(tree string, programs ...string) (map[string]string, error) {
