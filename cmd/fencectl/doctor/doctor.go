@@ -63,9 +63,12 @@ type Machine struct {
 	writes func(folder string) error // nil if this process may write there; nil: access(2) is asked
 }
 
+// OutsideOfCore is the name of a watchdog whose driver does not use the kernel's watchdog core, and shows nothing in sysfs.
+const OutsideOfCore = "watchdog"
+
 // Watchdog is one device as sysfs shows it.
 type Watchdog struct {
-	Name     string   `json:"name"` // such as watchdog0; watchdog: its driver does not use the watchdog core, and shows nothing in sysfs
+	Name     string   `json:"name"` // such as watchdog0, or OutsideOfCore
 	Identity string   `json:"identity"`
 	State    string   `json:"state"`   // active, inactive, or empty where the kernel does not tell
 	Timeout  string   `json:"timeout"` // seconds
@@ -122,7 +125,7 @@ func (m *Machine) outsideOfCore() (w Watchdog, found bool) {
 			return w, false
 		}
 	}
-	w.Name = "watchdog"
+	w.Name = OutsideOfCore
 	for module, identity := range map[string]string{"ipmi_watchdog": "IPMI", "ib700wdt": "IB700 WDT"} {
 		if _, err := os.Stat(filepath.Join(m.Root, "/sys/module", module)); err == nil {
 			w.Identity = identity
@@ -206,7 +209,7 @@ func (m *Machine) watchdogs() (out []Finding) {
 		if strings.Contains(strings.ToLower(w.Identity), "software watchdog") && f.Level == OK {
 			f.Level, f.Do = Warn, "softdog does not fire when the kernel hangs: use the board's own watchdog where there is one"
 		}
-		if w.Name == "watchdog" && f.Level == OK {
+		if w.Name == OutsideOfCore && f.Level == OK {
 			f.Level, f.Do = Warn, "the agent can use this watchdog, and learns its timeout by arming it; before that, nobody can see whether it counts down, so a starting agent counts nobody for some seconds, and no node with such a watchdog announces when it is dead: prefer a driver that is in /sys/class/watchdog"
 		}
 		if tried == Wrong && f.Level != Wrong || f.Level == OK {

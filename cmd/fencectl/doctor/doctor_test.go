@@ -225,6 +225,17 @@ func TestLateWatchdogIsSaid(t *testing.T) {
 	}
 }
 
+// What others wait for is rounded up, not to nanoseconds.
+func TestLatenessIsRounded(t *testing.T) {
+	files := good()
+	files["var/lib/fencing-agent/members-watchdog"] += "\n{\"ran\":66103579541,\"next\":66103579541}"
+	for _, f := range machine(t, files).watchdogs() {
+		if !strings.HasSuffix(f.Found, "fires within 1m6.2s, which is what others wait for, held by fencing-agent (7)") {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
 // What was tried is said: never, that it failed, that it cannot be read. What others wait for is said all the same.
 func TestWhatWasTriedIsSaid(t *testing.T) {
 	const file = "var/lib/fencing-agent/members-watchdog"
