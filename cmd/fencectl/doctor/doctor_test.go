@@ -254,7 +254,7 @@ func TestWhatWasTriedIsSaid(t *testing.T) {
 		files := good()
 		c.change(files)
 		for _, f := range machine(t, files).watchdogs() {
-			if f.Level != c.level || f.Do == "" || !strings.Contains(f.Found, c.found) {
+			if f.Level != c.level || f.Do == "" || !strings.Contains(f.Found, c.found) || name == "failed" && strings.Contains(f.Found, "others wait") {
 				t.Errorf("%s: %+v", name, f)
 			}
 		}

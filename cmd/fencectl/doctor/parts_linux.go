@@ -80,7 +80,7 @@ func (m *Machine) tried(w Watchdog, timeout time.Duration) (level Level, found, 
 	default:
 		found = fmt.Sprintf(", reset this machine on %s after %v of %v", last.Began.Format(time.DateOnly), last.Ran.Round(100*time.Millisecond), last.Timeout)
 	}
-	if latest := d.Latest(timeout); latest > timeout {
+	if latest := d.Latest(timeout); latest > timeout && !d.Measured.Failed {
 		found += fmt.Sprintf(", fires within %v, which is what others wait for", (latest + 99*time.Millisecond).Truncate(100*time.Millisecond))
 	}
 	return level, found, do
