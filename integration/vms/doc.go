@@ -24,6 +24,9 @@
 // TestFabric ("make test-vms KIND=fabric") cuts a node off from its LUN by Debian's fence_scsi, as a Job of fencing-controller runs
 // it, and looks for writes that land after that.
 //
+// TestWatchdogs ("make test-watchdog") has the agent arm, feed and disarm drivers of boards that QEMU emulates, lets
+// fencectl watchdog test reset their machines, and looks whether the published horizon outlives the latest reset there is.
+//
 // TestCrashKernel ("make test-vms KIND=crash") has a machine panic whose crash kernel runs Debian's fence_kdump_send, and another one
 // reset: fencing-controller's listener, in this process, hears the one and nothing of the other.
 //

@@ -62,6 +62,9 @@ type crew struct {
 	diskSize  int                                // of it, in megabytes; 0: diskMegabytes
 	node      func(i int) (image.Machine, error) // the one named nodes[i]
 	kernel    string                             // more for the command line of the machines' kernels
+	board     string                             // of the machines; empty: pc
+	qemu      []string                           // more of QEMU's arguments
+	once      bool                               // a reset ends a machine
 	boot      func(l *lab) error                 // starts the machines, instead of all of the above; may be nil
 }
 
@@ -189,7 +192,8 @@ func agentDisk(root string) error {
 }
 
 func (l *lab) start(ctx context.Context, img *image.Image, name string, disks []string, megabytes int, cards []control.Interface) error {
-	c := machine.Config{Name: name, Kernel: img.Kernel, Initrd: img.Initrd, Disks: disks, Megabytes: megabytes, SocketDir: l.sockets, LogDir: l.dir, TSCKilohertz: built.tsc, Append: l.crew.kernel}
+	c := machine.Config{Name: name, Kernel: img.Kernel, Initrd: img.Initrd, Disks: disks, Megabytes: megabytes, SocketDir: l.sockets, LogDir: l.dir, TSCKilohertz: built.tsc, Append: l.crew.kernel,
+		Board: l.crew.board, Args: l.crew.qemu, Once: l.crew.once}
 	for _, card := range cards {
 		mac, err := net.ParseMAC(card.MAC)
 		if err != nil {

@@ -7,7 +7,7 @@ const Port = "ctl"
 const (
 	Hello = "hello" // it has booted; Text is the kernel's boot_id
 	Log   = "log"   // Text is a line of the program Source
-	Feed  = "feed"  // the kernel's watchdog core saw what Source names: start, ping or stop
+	Feed  = "feed"  // the kernel's watchdog core saw what Source names: start, ping or stop; without it ioctl: a call that feeds
 	Reply = "reply" // to the request ID
 )
 
@@ -80,6 +80,7 @@ type Boot struct {
 	Target     *Target           `json:"target,omitempty"`
 	Service    []string          `json:"service,omitempty"` // the command line of the agent
 	Env        []string          `json:"env,omitempty"`     // of the agent
+	Later      bool              `json:"later,omitempty"`   // the agent starts when it is told to
 	Crash      string            `json:"crash,omitempty"`   // a script for sh: all that a crash kernel does once its networks are up
 }
 
