@@ -257,9 +257,9 @@ test-vms.scenarios: tools
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=$(or $(TIMES),1) -timeout 0 -run '^TestScenarios$$$(if $(RUN),/($(RUN)))' ./integration/vms -outage $(OUTAGE) $(if $(LONG),-long)
 
 # Debian's kernel for virtual machines has no drivers of boards.
-WATCHDOGS = FENCING_TEST_VMS=1 FENCING_VMS_KERNEL=linux-image-amd64 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=$(or $(TIMES),1) -timeout 0 -run '^TestWatchdogs$$$(if $(RUN),/($(RUN)))' ./integration/vms
+WATCHDOGS = FENCING_TEST_VMS=1 FENCING_VMS_KERNEL=linux-image-amd64 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=$(or $(TIMES),1) -timeout 0 -run '^TestWatchdogs$$$(if $(RUN),/($(RUN)))' ./integration/vms $(if $(LONG),-long)
 
-test-watchdog: test-watchdog.$(or $(KIND),all) ## what real watchdogs of emulated machines do, and whether FENCED comes after the reset; KIND=short: two of them (3 min); RUN=REGEXP, TIMES=3; needs QEMU and Debian's apt, no root (about 10 min)
+test-watchdog: test-watchdog.$(or $(KIND),all) ## what real watchdogs of emulated machines do, and whether FENCED comes after the reset; KIND=short: two of them (3 min); LONG=1: after a panic, too; RUN=REGEXP, TIMES=3; needs QEMU and Debian's apt, no root (about 10 min)
 test-watchdog.%: ; $(call NOKIND,test-watchdog,$*)
 test-watchdog.all: tools
 	@echo "test-watchdog: each watchdog resets its machine two or three times, about 10 minutes; each step is told when it has ended"
@@ -287,7 +287,7 @@ test-vms.crash: tools ### a machine that panics: its crash kernel runs Debian's 
 	@echo "test-vms KIND=crash: two machines of 512 MB, about three minutes; each step is told when it has ended"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestCrashKernel$$' ./integration/vms
 
-test-vms.mutants: tools ### agents without a guard in virtual machines: each must fail its scenario (about 15 min)
+test-vms.mutants: tools ### agents without a guard in virtual machines: each must fail its scenario (about 20 min)
 	@echo "test-vms KIND=mutants: one lab for each guard that is taken away, about 3 minutes each"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestMutants$$$(if $(RUN),/($(RUN)))' ./integration/vms -mutants
 

@@ -63,7 +63,7 @@ func TestWatchdogs(t *testing.T) {
 		}
 		t.Run(p.name, func(t *testing.T) {
 			b := &bench{story: &story{t: t, name: p.name, began: time.Now(), stalls: stalls}, p: p, row: shown{part: p, set: p.timeout}}
-			l, err := newLab(t, crew{nodes: nodesNamed(1), megabytes: nodeMegabytes, board: p.board, qemu: p.qemu, once: true, boot: func(*lab) error { return nil }})
+			l, err := newLab(t, crew{nodes: nodesNamed(1), megabytes: nodeMegabytes, board: p.board, qemu: p.qemu, once: true, kernel: stays, boot: func(*lab) error { return nil }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,6 +99,9 @@ func (b *bench) whole() {
 	b.knows()
 	if b.p.fires > 0 {
 		b.starvesAndIsKilled()
+	}
+	if b.p.fires > 0 && *long {
+		b.panics()
 	}
 	b.logf("%s: set %v, read back %v, fires after %v; the file says %s; horizon %v, then %v; starved and killed: reset after %v, FENCED after %v, without the delay %v",
 		b.p.name, b.row.set, b.row.read, b.row.unfed, b.row.says, b.row.before, b.row.after, b.row.killed, b.row.dead, b.row.bare)

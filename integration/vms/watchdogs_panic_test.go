@@ -1,0 +1,44 @@
+package vms
+
+import (
+	"strings"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/integration/vms/machine"
+)
+
+// stays makes a kernel that has panicked stay so, as it does by default.
+const stays = "panic=0"
+
+// panics: a watchdog that was fed until the kernel panicked resets the machine, unless its driver needs a kernel
+// that runs (softdog), or gives a panic more time (ipmi_watchdog: 255 s).
+func (b *bench) panics() {
+	b.boot()
+	b.arms()
+	at := time.Now()
+	go func() {
+		_, _ = b.machines[lone].Run(b.t.Context(), "echo c > /proc/sysrq-trigger") // nobody answers
+	}()
+	b.eventually(at.Add(patience), "the kernel panics", func() string {
+		if _, ok := b.first(lone, at, func(e machine.Event) bool {
+			return e.Kind == machine.Console && strings.Contains(e.Text, "Kernel panic - not syncing")
+		}); !ok {
+			return "it runs"
+		}
+		return ""
+	})
+	if b.p.needsKernel {
+		b.until(at.Add(2*b.p.fires + 5*time.Second))
+		if _, ended := b.ended(); ended {
+			b.t.Error("the machine was reset soon after the panic")
+		}
+		b.logf("%s: no reset in %v after the panic", b.p.name, time.Since(at).Round(time.Second))
+		return
+	}
+	reset, _ := b.resetBy(b.p.fires)
+	after := reset.Sub(at) // the last feed was less than a second before
+	b.logf("%s: reset %v after the panic", b.p.name, after)
+	if after < b.p.fires-time.Second-tolerance || after > b.p.fires+tolerance {
+		b.fatal("reset %v after the panic, not %v", after, b.p.fires)
+	}
+}
