@@ -126,12 +126,28 @@ func (m *Machine) outsideOfCore() (w Watchdog, found bool) {
 		}
 	}
 	w.Name = OutsideOfCore
-	for module, identity := range map[string]string{"ipmi_watchdog": "IPMI", "ib700wdt": "IB700 WDT"} {
-		if _, err := os.Stat(filepath.Join(m.Root, "/sys/module", module)); err == nil {
-			w.Identity = identity
+	_, w.Identity = m.outsider()
+	return w, true
+}
+
+// outsider is a module that is loaded whose driver does not use the watchdog core, and what the driver calls itself.
+func (m *Machine) outsider() (module, identity string) {
+	for _, known := range [][2]string{{"ipmi_watchdog", "IPMI"}, {"ib700wdt", "IB700 WDT"}} {
+		if _, err := os.Stat(filepath.Join(m.Root, "/sys/module", known[0])); err == nil {
+			return known[0], known[1]
 		}
 	}
-	return w, true
+	return "", ""
+}
+
+// twoForOne warns of a driver that may have taken /dev/watchdog from those that sysfs shows, or may not have got it.
+func (m *Machine) twoForOne(listed []Watchdog) (out []Finding) {
+	module, _ := m.outsider()
+	if module == "" || listed[0].Name == OutsideOfCore || m.Config != nil && m.Config.Watchdog.Device != "/dev/watchdog" {
+		return nil
+	}
+	return []Finding{{Warn, OutsideOfCore, fmt.Sprintf("%s is loaded beside %s: /dev/watchdog belongs to the one that was loaded first, and nothing shows which that is", module, listed[0].Name),
+		fmt.Sprintf("set watchdog.device to /dev/%s, or load only one of the two", listed[0].Name)}}
 }
 
 // holders are the processes that have a watchdog open, by its path.
@@ -217,7 +233,7 @@ func (m *Machine) watchdogs() (out []Finding) {
 		}
 		out = append(out, f)
 	}
-	return out
+	return append(out, m.twoForOne(list)...)
 }
 
 // systemd looks whether systemd feeds a watchdog itself.

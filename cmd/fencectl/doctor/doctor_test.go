@@ -114,6 +114,27 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// A driver outside of the watchdog core may have taken /dev/watchdog from the one that sysfs shows. Nothing tells which has it.
+func TestTwoDriversForOneNode(t *testing.T) {
+	for device, want := range map[string]bool{"/dev/watchdog": true, "/dev/watchdog0": false, "identity:iTCO_wdt": false, "": true} {
+		files := good()
+		files["dev/watchdog"], files["sys/class/misc/watchdog/dev"], files["sys/module/ipmi_watchdog/refcnt"] = "", "10:130", "0"
+		m := machine(t, files)
+		if m.Config.Watchdog.Device = device; device == "" {
+			m.Config = nil
+		}
+		found := false
+		for _, f := range m.watchdogs() {
+			found = found || f.Level == Warn && f.Subject == OutsideOfCore &&
+				f.Found == "ipmi_watchdog is loaded beside watchdog0: /dev/watchdog belongs to the one that was loaded first, and nothing shows which that is" &&
+				strings.Contains(f.Do, "set watchdog.device to /dev/watchdog0")
+		}
+		if found != want {
+			t.Errorf("%q: %+v", device, m.watchdogs())
+		}
+	}
+}
+
 // With watchdog.driver none, as one begins, a machine without a watchdog is not wrong yet.
 func TestNoWatchdogIsNeeded(t *testing.T) {
 	files := good()
