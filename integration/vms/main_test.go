@@ -36,7 +36,7 @@ var built struct {
 	tree     string // the unpacked packages
 	guest    string
 	tsc      uint64 // kHz
-	programs string // folder of fencing-agent, fencing-agent.next, fencectl and holder
+	programs string // folder of fencing-agent, fencing-agent.next, fencectl, holder and condemned
 }
 
 // interrupted is what Ctrl-C closes.
@@ -112,6 +112,7 @@ func prepare(dir string) error {
 		{filepath.Join(built.programs, "fencing-agent.next"), nextVersion, "../../cmd/fencing-agent"},
 		{filepath.Join(built.programs, "fencectl"), "", "../../cmd/fencectl"},
 		{filepath.Join(built.programs, "holder"), "", "./holder"},
+		{filepath.Join(built.programs, "condemned"), "", "./condemned"},
 		{filepath.Join(built.programs, "fencing-executor"), "", "../../cmd/fencing-executor"},
 	} {
 		if err := build(b.out, b.version, b.pkg, agentFlags...); err != nil {

@@ -1,6 +1,7 @@
 package vms
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -104,18 +105,18 @@ func (b *bench) whole() {
 	}
 	if b.p.fires > 0 && *long {
 		b.panics()
+		b.isCondemned()
 	}
 	b.logf("%s: set %v, read back %v, fires after %v; the file says %s; horizon %v, then %v; starved and killed: reset after %v, FENCED after %v, without the delay %v",
 		b.p.name, b.row.set, b.row.read, b.row.unfed, b.row.says, b.row.before, b.row.after, b.row.killed, b.row.dead, b.row.bare)
 }
 
+// spec is watchdog.device.
+func (b *bench) spec() string { return cmp.Or(b.p.device, "/dev/watchdog") }
+
 // install makes the image and the disk.
 func (b *bench) install(ctx context.Context) error {
 	c := card(1, 1, networks[0])
-	device := b.p.device
-	if device == "" {
-		device = "/dev/watchdog"
-	}
 	text, err := yaml.Marshal(map[string]any{
 		"cluster": "lab", "nodeName": lone, "nodeGroup": "worker", "timing": "fast",
 		"members": map[string]any{
@@ -123,7 +124,7 @@ func (b *bench) install(ctx context.Context) error {
 			"static": []map[string]any{{"name": lone, "addresses": map[string]string{networks[0]: address(1, 1)}}},
 		},
 		"systemNetworks": []map[string]any{{"name": networks[0], "at": networks[0]}},
-		"watchdog":       map[string]any{"device": device, "timeout": b.p.timeout.String()},
+		"watchdog":       map[string]any{"device": b.spec(), "timeout": b.p.timeout.String()},
 		"api":            map[string]any{"socket": "/run/fencing-agent.sock"},
 		"http":           map[string]any{"address": "127.0.0.1:9110"},
 	})
@@ -139,6 +140,9 @@ func (b *bench) install(ctx context.Context) error {
 	}
 	root := filepath.Join(b.dir, "disk")
 	if err := agentDisk(root); err != nil {
+		return err
+	}
+	if err := os.Link(filepath.Join(built.programs, "condemned"), filepath.Join(root, "bin/condemned")); err != nil {
 		return err
 	}
 	if b.p.unlisted {

@@ -1,5 +1,7 @@
 package control
 
+import "time"
+
 // Port is the name of the virtio port in the guest.
 const Port = "ctl"
 
@@ -83,6 +85,16 @@ type Boot struct {
 	Later      bool              `json:"later,omitempty"`   // the agent starts when it is told to
 	Crash      string            `json:"crash,omitempty"`   // a script for sh: all that a crash kernel does once its networks are up
 }
+
+// Condemned is what became of the watchdog of a boot that was condemned.
+type Condemned struct {
+	Told  time.Duration // what peers are told; 0: nothing
+	Bound time.Duration // after which they say FENCED
+	Why   string        // nothing is told
+}
+
+// CondemnedWord begins the line on the console that has a Condemned.
+const CondemnedWord = "condemned: "
 
 // BootFile is the path of a machine's Boot in the image; the kernel's command line says vm=NAME.
 func BootFile(name string) string { return "/etc/vm/" + name + ".json" }

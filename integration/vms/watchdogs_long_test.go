@@ -1,9 +1,12 @@
 package vms
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
+	"github.com/fencing-agent/fencing-agent/integration/vms/control"
 	"github.com/fencing-agent/fencing-agent/integration/vms/machine"
 )
 
@@ -40,5 +43,38 @@ func (b *bench) panics() {
 	b.logf("%s: reset %v after the panic", b.p.name, after)
 	if after < b.p.fires-time.Second-tolerance || after > b.p.fires+tolerance {
 		b.fatal("reset %v after the panic, not %v", after, b.p.fires)
+	}
+}
+
+// isCondemned: a boot that is condemned has ended when peers say FENCED; a driver that cannot be relied on tells them nothing.
+func (b *bench) isCondemned() {
+	b.boot()
+	began := time.Now()
+	go func() {
+		_, _ = b.machines[lone].Run(b.t.Context(), fmt.Sprintf("%s/bin/condemned %s %v > /dev/console 2>&1", control.DiskMount, b.spec(), b.p.timeout))
+	}()
+	var c control.Condemned
+	var at time.Time
+	b.eventually(began.Add(armLimit), "the boot is condemned", func() string {
+		events, _ := b.machines[lone].Events()
+		for _, e := range events {
+			_, text, ok := strings.Cut(e.Text, control.CondemnedWord)
+			if e.Kind == machine.Console && ok && json.Unmarshal([]byte(text), &c) == nil {
+				at = e.At
+				return ""
+			}
+		}
+		return "it is not"
+	})
+	b.surely(at.Add(b.p.fires+patience), "reset of a condemned boot", func() string {
+		if _, ok := b.ended(); !ok {
+			return "the machine runs"
+		}
+		return ""
+	})
+	reset, _ := b.ended()
+	b.logf("%s: condemned, told %v (%s), reset after %v, FENCED after %v", b.p.name, c.Told, c.Why, reset.Sub(at), c.Bound)
+	if c.Told > 0 && reset.Sub(at) > c.Bound {
+		b.t.Errorf("reset %v after the boot was condemned, and peers say FENCED after %v", reset.Sub(at), c.Bound)
 	}
 }
