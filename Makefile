@@ -256,6 +256,22 @@ test-vms.scenarios: tools
 	@echo "test-vms: real resets in emulated machines; about 9 minutes on two processors, with LONG=1 about 17; each scenario is told when it has ended"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=$(or $(TIMES),1) -timeout 0 -run '^TestScenarios$$$(if $(RUN),/($(RUN)))' ./integration/vms -outage $(OUTAGE) $(if $(LONG),-long)
 
+# Debian's kernel for virtual machines has no drivers of boards.
+WATCHDOGS = FENCING_TEST_VMS=1 FENCING_VMS_KERNEL=linux-image-amd64 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=$(or $(TIMES),1) -timeout 0 -run '^TestWatchdogs$$$(if $(RUN),/($(RUN)))' ./integration/vms $(if $(LONG),-long)
+
+test-watchdog: test-watchdog.$(or $(KIND),all) ## what real watchdogs of emulated machines do, and whether FENCED comes after the reset; KIND=short: two of them (3 min); LONG=1: after a panic, too; RUN=REGEXP, TIMES=3; needs QEMU and Debian's apt, no root (about 10 min)
+test-watchdog.%: ; $(call NOKIND,test-watchdog,$*)
+test-watchdog.all: tools
+	@echo "test-watchdog: each watchdog resets its machine two or three times, about 10 minutes; each step is told when it has ended"
+	@$(WATCHDOGS)
+
+test-watchdog.short: tools ### i6300esb, and iTCO_wdt, which fires after twice its timeout (about 3 min)
+	@echo "test-watchdog KIND=short: two watchdogs, about three minutes"
+	@$(WATCHDOGS) -few
+
+test-watchdog.table: ### the table of watchdogs in docs/measurements/verification.md again, by make test-watchdog; TIMES=3 as it stands there
+	@FENCING_VMS_WATCHDOGS=$(CURDIR)/docs/measurements/verification.md $(MAKE) --no-print-directory test-watchdog.all
+
 test-vms.table: ### the table of resets in docs/measurements/verification.md again, by make test-vms; LONG=1 TIMES=3 as it stands there
 	@FENCING_VMS_TABLE=$(CURDIR)/docs/measurements/verification.md $(MAKE) --no-print-directory test-vms.scenarios
 
@@ -275,7 +291,7 @@ test-paths: tools ### a LUN by two paths in virtual machines: dm-multipath over 
 	@echo "test-paths: how long a read stalls when paths are lost, $(if $(SHORT),as docs/operations.md advises: about 2 minutes,as docs/operations.md advises and with all defaults; then two agents part: about 12 minutes)"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 20m -run '^TestPaths$(if $(SHORT),$$)' ./integration/vms $(if $(SHORT),,-defaults)
 
-test-vms.mutants: tools ### agents without a guard in virtual machines: each must fail its scenario (about 15 min)
+test-vms.mutants: tools ### agents without a guard in virtual machines: each must fail its scenario (about 20 min)
 	@echo "test-vms KIND=mutants: one lab for each guard that is taken away, about 3 minutes each"
 	@FENCING_TEST_VMS=1 FENCING_VMS_CACHE=$(CURDIR)/bin/vms $(TESTRUN) -log -- -count=1 -timeout 0 -run '^TestMutants$$$(if $(RUN),/($(RUN)))' ./integration/vms -mutants
 
@@ -401,7 +417,7 @@ simulate.tables: laboratory ### the simulated tables of docs/measurements/perfor
 
 nightly: ### the long versions: race, fuzz 5 min a target, 1100000 schedules, namespaces (hours; needs gcc, libseccomp-dev and root)
 	@passed=0; failed=0; \
-	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "simulate KIND=large" "model" "mutants" "test-netns KIND=lun HUNG=10m" "test-formats" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "test-nodefence" "test-kube KIND=hour" "test-kube KIND=lists" "test-cilium" "test-vms LONG=1" "test-paths" "test-vms KIND=fabric" "test-vms KIND=crash" "test-vms KIND=watchdog" "test-vms KIND=deb" "soak" "demo" "night"; do \
+	 for job in "verify" "race" "fuzz FUZZTIME=5m" "sim RUNS=100000" "schedules RUNS=1000000" "agentsim RUNS=5000" "recovery RUNS=10000" "simulate KIND=large" "model" "mutants" "test-netns KIND=lun HUNG=10m" "test-formats" "test-netns SIZES=3,9,30" "test-versions" "test-kube" "test-page" "test-cluster" "test-nodefence" "test-kube KIND=hour" "test-kube KIND=lists" "test-cilium" "test-vms LONG=1" "test-paths" "test-vms KIND=fabric" "test-vms KIND=crash" "test-vms KIND=watchdog" "test-watchdog" "test-vms KIND=deb" "soak" "demo" "night"; do \
 	   echo "nightly: make $$job"; \
 	   if $(MAKE) --no-print-directory $$job; then passed=$$((passed + 1)); else failed=$$((failed + 1)); fi; \
 	 done; \

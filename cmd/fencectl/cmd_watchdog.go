@@ -153,7 +153,7 @@ func toTest(m *doctor.Machine, device string) (w doctor.Watchdog, err error) {
 	case device == "":
 		w = list[0]
 	default:
-		if name == "watchdog" {
+		if name == doctor.OutsideOfCore && list[0].Name != name {
 			name = "watchdog0"
 		}
 		for _, d := range list {
@@ -164,6 +164,9 @@ func toTest(m *doctor.Machine, device string) (w doctor.Watchdog, err error) {
 		if w.Name == "" {
 			return w, fmt.Errorf("%s is not in /sys/class/watchdog, so that nobody can tell whether it counts down already: see fencectl watchdog list", view.Clean(device))
 		}
+	}
+	if w.Name == doctor.OutsideOfCore {
+		return w, fmt.Errorf("/dev/watchdog (%s) cannot be tried: its driver is not in /sys/class/watchdog, so that nobody can tell whether it counts down already. The agent can use it without a trial; to have one, load a driver that is listed there", cmp.Or(view.Clean(w.Identity), "unknown"))
 	}
 	for _, d := range list {
 		if len(d.Holders) > 0 {

@@ -73,6 +73,12 @@ func TestWhichWatchdogMayBeTried(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, w, err)
 		}
 	}
+	outside := &doctor.Machine{Root: plant(t, map[string]string{"dev/watchdog": "", "sys/class/misc/watchdog/dev": "10:130", "sys/module/ipmi_watchdog/refcnt": "0"})}
+	for _, device := range []string{"", "/dev/watchdog"} {
+		if _, err := toTest(outside, device); err == nil || !strings.Contains(err.Error(), "/dev/watchdog (IPMI) cannot be tried: its driver is not in /sys/class/watchdog") {
+			t.Errorf("a driver that sysfs does not show, named %q: %v", device, err)
+		}
+	}
 	if _, err := toTest(&doctor.Machine{Root: t.TempDir()}, ""); err == nil {
 		t.Error("a machine without a watchdog")
 	}

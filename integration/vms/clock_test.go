@@ -53,7 +53,7 @@ func isReset(e machine.Event) bool { return e.Kind == machine.QMP && e.Source ==
 // feedMoment reads a line of the kernel's trace, such as
 // "fencing-agent-103 [000] ..... 30.824545: watchdog_start: watchdog0 err=0".
 func feedMoment(e machine.Event) (moment, bool) {
-	before, _, ok := strings.Cut(e.Text, ": watchdog_")
+	before, _, ok := strings.Cut(e.Text, ": ")
 	fields := strings.Fields(before)
 	if e.Kind != control.Feed || e.Source == "stop" || !ok || len(fields) == 0 {
 		return moment{}, false

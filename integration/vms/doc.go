@@ -28,6 +28,9 @@
 // measures how long a read stalls. It needs no agent: it tries the settings that docs/operations.md advises. TestPathsInASplit
 // has two agents part while a path is lost.
 //
+// TestWatchdogs ("make test-watchdog") has the agent arm, feed and disarm drivers of boards that QEMU emulates, lets
+// fencectl watchdog test reset their machines, and looks whether the published horizon outlives the latest reset there is.
+//
 // TestCrashKernel ("make test-vms KIND=crash") has a machine panic whose crash kernel runs Debian's fence_kdump_send, and another one
 // reset: fencing-controller's listener, in this process, hears the one and nothing of the other.
 //

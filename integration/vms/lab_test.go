@@ -65,6 +65,9 @@ type crew struct {
 	storage   func() image.Machine               // nil: storageMachine
 	luns      int                                // as disks of the storage, all alike; 0: one
 	extra     []image.Extra                      // more programs of all machines
+	board     string                             // of the machines; empty: pc
+	qemu      []string                           // more of QEMU's arguments
+	once      bool                               // a reset ends a machine
 	boot      func(l *lab) error                 // starts the machines, instead of all of the above; may be nil
 }
 
@@ -199,7 +202,8 @@ func agentDisk(root string) error {
 }
 
 func (l *lab) start(ctx context.Context, img *image.Image, name string, disks []string, megabytes int, cards []control.Interface) error {
-	c := machine.Config{Name: name, Kernel: img.Kernel, Initrd: img.Initrd, Disks: disks, Megabytes: megabytes, SocketDir: l.sockets, LogDir: l.dir, TSCKilohertz: built.tsc, Append: l.crew.kernel}
+	c := machine.Config{Name: name, Kernel: img.Kernel, Initrd: img.Initrd, Disks: disks, Megabytes: megabytes, SocketDir: l.sockets, LogDir: l.dir, TSCKilohertz: built.tsc, Append: l.crew.kernel,
+		Board: l.crew.board, Args: l.crew.qemu, Once: l.crew.once}
 	for _, card := range cards {
 		mac, err := net.ParseMAC(card.MAC)
 		if err != nil {

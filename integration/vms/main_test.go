@@ -1,6 +1,7 @@
 package vms
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -23,6 +24,10 @@ const enableEnv = "FENCING_TEST_VMS"
 // cacheEnv names the folder for unpacked packages; without it they are fetched for each run.
 const cacheEnv = "FENCING_VMS_CACHE"
 
+// kernelEnv names Debian's package of the machines' kernel, in place of that for virtual machines. Its unpacked packages
+// have a folder of their own.
+const kernelEnv = "FENCING_VMS_KERNEL"
+
 // nextVersion is what the second build of the agent calls itself, for the upgrade.
 const nextVersion = "v999.0.0-next"
 
@@ -31,7 +36,7 @@ var built struct {
 	tree     string // the unpacked packages
 	guest    string
 	tsc      uint64 // kHz
-	programs string // folder of fencing-agent, fencing-agent.next, fencectl and holder
+	programs string // folder of fencing-agent, fencing-agent.next, fencectl, holder and condemned
 }
 
 // interrupted is what Ctrl-C closes.
@@ -80,8 +85,9 @@ func prepare(dir string) error {
 		cache = dir
 	}
 	progress := func(text string) { fmt.Fprintln(os.Stderr, text) }
+	kernel := os.Getenv(kernelEnv)
 	var err error
-	if built.tree, err = image.Fetch(context.Background(), cache, progress); err != nil {
+	if built.tree, err = image.Fetch(context.Background(), filepath.Join(cache, kernel), cmp.Or(kernel, image.CloudKernel), progress); err != nil {
 		return err
 	}
 	built.tsc = machine.TSCKilohertz()
@@ -93,11 +99,11 @@ func prepare(dir string) error {
 		return err
 	}
 	if m != nil {
-		overlay, err := m.overlay(dir)
+		changed, err := overlay(dir, *m)
 		if err != nil {
 			return err
 		}
-		agentFlags = append(agentFlags, overlay)
+		agentFlags = append(agentFlags, changed)
 	}
 	progress("building the programs for the machines")
 	for _, b := range []struct{ out, version, pkg string }{
@@ -106,14 +112,23 @@ func prepare(dir string) error {
 		{filepath.Join(built.programs, "fencing-agent.next"), nextVersion, "../../cmd/fencing-agent"},
 		{filepath.Join(built.programs, "fencectl"), "", "../../cmd/fencectl"},
 		{filepath.Join(built.programs, "holder"), "", "./holder"},
+		{filepath.Join(built.programs, "condemned"), "", "./condemned"},
 		{filepath.Join(built.programs, "fencing-executor"), "", "../../cmd/fencing-executor"},
 	} {
-		args := append([]string{"build", "-trimpath", "-ldflags", "-s -w -X main.version=" + b.version, "-o", b.out}, agentFlags...)
-		cmd := exec.Command("go", append(args, b.pkg)...)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("build %s: %w\n%s", b.pkg, err, out)
+		if err := build(b.out, b.version, b.pkg, agentFlags...); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// build compiles a program.
+func build(out, version, pkg string, flags ...string) error {
+	args := append([]string{"build", "-trimpath", "-ldflags", "-s -w -X main.version=" + version, "-o", out}, flags...)
+	cmd := exec.Command("go", append(args, pkg)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, text)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,6 +31,7 @@ type mutant struct {
 	file     string // below the module's root
 	from, to string // from occurs once
 	scenario string
+	watchdog bool   // the scenario is a part of TestWatchdogs
 	says     string // what the scenario's failure says, a regular expression
 }
 
@@ -66,30 +68,55 @@ var mutantAgents = []mutant{
 		to:       "	if c.Holds() && c.outcome != netgossip.Majority {\n		h.heard = diskquorum.Hearing{Vacant: now.Add(c.cfg.dated())}\n	}",
 		scenario: "all networks lost, three find each other first", says: `n4: reset: n4 was not reset`,
 	},
+	{
+		name: "no watchdog is late", file: "watchdog/port.go",
+		from: "	if Late(timeout, latest) {\n", to: "	if Late(timeout, latest) && latest < 0 {\n",
+		scenario: "iTCO_wdt, strap off", watchdog: true, says: `it has fired after 19.*, and the agent reckons with 10s`,
+	},
+	{
+		name: "what was tried is forgotten with the next boot", file: "cmd/fencing-agent/trials/trials.go",
+		from: "	m := calibration.Measured(s.trials, identity, s.Firmware, s.boot)\n", to: "	var m watchdog.Measured\n	_ = calibration.Measured\n",
+		scenario: "iTCO_wdt, not in the table", watchdog: true, says: `it has fired after 19.*, and the agent reckons with 10s`,
+	},
+}
+
+// test is the one that has the scenario of the mutant.
+func (m *mutant) test() string {
+	if m.watchdog {
+		return "TestWatchdogs"
+	}
+	return "TestScenarios"
 }
 
 // root is the module's, from this folder.
 const root = "../.."
 
-// overlay writes the mutant's source into dir and returns the flag by which the go command compiles it, in place of
+// overlay writes the source of mutants into dir and returns the flag by which the go command compiles it, in place of
 // what is in the working tree.
-func (m *mutant) overlay(dir string) (string, error) {
-	path, err := filepath.Abs(filepath.Join(root, m.file))
-	if err != nil {
-		return "", err
+func overlay(dir string, all ...mutant) (string, error) {
+	replace := map[string]string{}
+	for _, m := range all {
+		path, err := filepath.Abs(filepath.Join(root, m.file))
+		if err != nil {
+			return "", err
+		}
+		from := path
+		if changed, ok := replace[path]; ok {
+			from = changed
+		}
+		text, err := os.ReadFile(from)
+		if err != nil {
+			return "", err
+		}
+		if n := strings.Count(string(text), m.from); n != 1 {
+			return "", fmt.Errorf("mutant %q: %s has %d times, not once: %s", m.name, m.file, n, m.from)
+		}
+		replace[path] = filepath.Join(dir, filepath.Base(m.file))
+		if err := os.WriteFile(replace[path], []byte(strings.Replace(string(text), m.from, m.to, 1)), 0o600); err != nil {
+			return "", err
+		}
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	if n := strings.Count(string(text), m.from); n != 1 {
-		return "", fmt.Errorf("mutant %q: %s has %d times, not once: %s", m.name, m.file, n, m.from)
-	}
-	changed := filepath.Join(dir, filepath.Base(m.file))
-	if err := os.WriteFile(changed, []byte(strings.Replace(string(text), m.from, m.to, 1)), 0o600); err != nil {
-		return "", err
-	}
-	list, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
+	list, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return "", err
 	}
@@ -121,7 +148,7 @@ func TestMutants(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			began := time.Now()
 			out := runScenario(t.Context(), m)
-			test := "TestScenarios/" + strings.ReplaceAll(m.scenario, " ", "_")
+			test := m.test() + "/" + strings.ReplaceAll(m.scenario, " ", "_")
 			if !strings.Contains(out, "--- FAIL: "+test) {
 				t.Fatalf("%q did not fail: either nothing there tells this mutant from the agent, or it could not run:\n%s", m.scenario, out)
 			}
@@ -136,9 +163,12 @@ func TestMutants(t *testing.T) {
 
 // runScenario returns what the test said.
 func runScenario(ctx context.Context, m mutant) string {
-	pattern := "^TestScenarios$/^" + regexp.QuoteMeta(strings.ReplaceAll(m.scenario, " ", "_")) + "$"
+	pattern := "^" + m.test() + "$/^" + regexp.QuoteMeta(strings.ReplaceAll(m.scenario, " ", "_")) + "$"
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.v", "-test.run", pattern, "-long")
 	cmd.Env = append(os.Environ(), mutantEnv+"="+m.name, tableEnv+"=")
+	if m.watchdog {
+		cmd.Env = append(cmd.Env, kernelEnv+"="+boardKernel)
+	}
 	// The signal comes when the thread ends that started the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -150,12 +180,12 @@ func runScenario(ctx context.Context, m mutant) string {
 // TestMutantsApply keeps the list true to the source.
 func TestMutantsApply(t *testing.T) {
 	for _, m := range mutantAgents {
-		if _, err := m.overlay(t.TempDir()); err != nil {
+		if _, err := overlay(t.TempDir(), m); err != nil {
 			t.Error(err)
 		}
-		known := false
+		known := m.watchdog && slices.ContainsFunc(parts, func(p part) bool { return p.name == m.scenario })
 		for _, c := range scenarios {
-			known = known || c.name == m.scenario
+			known = known || !m.watchdog && c.name == m.scenario
 		}
 		if !known {
 			t.Errorf("mutant %q: no scenario %q", m.name, m.scenario)

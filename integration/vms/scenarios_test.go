@@ -11,6 +11,7 @@ import (
 
 var (
 	long    = flag.Bool("long", false, "the scenarios that take longest, too")
+	few     = flag.Bool("few", false, "the short set of watchdogs")
 	outage  = flag.Duration("outage", 60*time.Second, "how long all networks are lost")
 	outages = flag.String("outages", "3,5,8", "how many nodes an outage of all networks is run with, one lab after the other")
 	timing  = flag.String("timing", "careful", "the profile of the agents in those labs")

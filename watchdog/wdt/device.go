@@ -265,7 +265,8 @@ func (d *Device) Disarm() error {
 //
 // The magic character is written only where the close that follows consumes it. The
 // kernel keeps it across a close of a watchdog that is not running, and it would then turn
-// a crash of the next holder into a disarm; so it never follows WDIOS_DISABLECARD.
+// a crash of the next holder into a disarm; so there it never follows WDIOS_DISABLECARD. A driver outside of the watchdog
+// core forgets it with each close, and some (ib700wdt) start again at a close without it, whatever was disabled before.
 //
 // A close stops nothing while systemd has a copy of the descriptor. Then the watchdog is stopped first, and the copy given up after
 // it: an agent that is killed in between leaves a watchdog that does not run, and knows it by sysfs.
@@ -276,9 +277,10 @@ func (d *Device) release() error {
 	if d.name == "" || d.kept {
 		// Without sysfs the driver itself has to be asked about nowayout: it answers EBUSY.
 		switch err := d.kernel.disable(d.fd); {
-		case err == nil:
+		case err == nil && !d.outside():
 			d.drop()
 			return d.close()
+		case err == nil:
 		case errors.Is(err, unix.EBUSY):
 			d.nowayout = true
 			return watchdog.ErrNoWayOut
@@ -313,6 +315,9 @@ func (d *Device) release() error {
 	d.fd = fd
 	return errors.New("magic close: the driver did not stop")
 }
+
+// outside reports whether the driver does not use the kernel's watchdog core: sysfs is there, and does not show it.
+func (d *Device) outside() bool { return d.name == "" && d.seesClasses() }
 
 // close closes the descriptor; Linux frees it whatever close returns.
 func (d *Device) close() error {

@@ -2,6 +2,7 @@ package wdt
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -311,6 +312,36 @@ func TestNoWayOutWithoutSysfs(t *testing.T) {
 	d.now = d.now.Add(time.Second)
 	if err := dev.Feed(); err != nil || !d.held || d.left() != time.Minute {
 		t.Errorf("Feed: %v, held %v, %v left", err, d.held, d.left())
+	}
+}
+
+// Guard: a planned stop does not reset a node with a driver outside of the watchdog core. Seen on ib700wdt of Linux 6.1:
+// a close without the magic character starts a watchdog that WDIOS_DISABLECARD has stopped.
+func TestDisarmOutsideOfTheCore(t *testing.T) {
+	for name, edit := range map[string]func(*driver){
+		"it stops":       func(*driver) {},
+		"magic fails":    func(d *driver) { d.writeErr = unix.EIO },
+		"no DISABLECARD": func(d *driver) { d.disableErr = unix.ENOTTY },
+	} {
+		d := softdog()
+		d.identity, d.outside = "IB700 WDT", true
+		dev := d.device(t)
+		put(t, filepath.Join(dev.sysfs, "class/misc/watchdog/dev"), "10:130")
+		if _, err := dev.Arm(time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		edit(d)
+		err := dev.Disarm()
+		if d.writeErr != nil {
+			if err == nil || !d.held {
+				t.Errorf("%s: %v, held %v", name, err, d.held)
+			}
+			d.writeErr = nil
+			err = dev.Disarm()
+		}
+		if err != nil || d.running || d.held || d.magic {
+			t.Errorf("%s: Disarm: %v, running %v, held %v, magic %v after %v", name, err, d.running, d.held, d.magic, d.calls)
+		}
 	}
 }
 

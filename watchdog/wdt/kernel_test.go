@@ -28,6 +28,7 @@ type driver struct {
 	options  uint32
 	nowayout bool
 	early    int            // pretimeout
+	outside  bool           // of the watchdog core, as ib700wdt: whatever feeds starts it, and so does a close that does not stop it
 	stale    bool           // SETTIMEOUT does not begin the countdown again
 	leftErr  error          // of GETTIMELEFT
 	seconds  int            // timeout before anybody sets it
@@ -196,7 +197,7 @@ func (d *driver) close(fd int) error {
 		return err
 	}
 	d.held = false
-	if !d.running {
+	if !d.running && !d.outside {
 		return nil
 	}
 	magic := d.magic
@@ -204,8 +205,13 @@ func (d *driver) close(fd int) error {
 	if (magic || d.options&unix.WDIOF_MAGICCLOSE == 0) && d.stop() == nil {
 		return nil
 	}
-	d.last = d.now
+	d.feed()
 	return nil
+}
+
+func (d *driver) feed() {
+	d.last = d.now
+	d.running = d.running || d.outside
 }
 
 func (d *driver) write(fd int, p []byte) error {
@@ -225,7 +231,7 @@ func (d *driver) write(fd int, p []byte) error {
 	if d.feedErr != nil && !d.magic {
 		return d.feedErr
 	}
-	d.last = d.now
+	d.feed()
 	return nil
 }
 
@@ -239,7 +245,7 @@ func (d *driver) keepAlive(fd int) error {
 	if d.feedErr != nil {
 		return d.feedErr
 	}
-	d.last = d.now
+	d.feed()
 	return nil
 }
 

@@ -64,9 +64,12 @@ type Machine struct {
 	writes func(folder string) error // nil if this process may write there; nil: access(2) is asked
 }
 
+// OutsideOfCore is the name of a watchdog whose driver does not use the kernel's watchdog core, and shows nothing in sysfs.
+const OutsideOfCore = "watchdog"
+
 // Watchdog is one device as sysfs shows it.
 type Watchdog struct {
-	Name     string   `json:"name"` // such as watchdog0; watchdog: its driver does not use the watchdog core, and shows nothing in sysfs
+	Name     string   `json:"name"` // such as watchdog0, or OutsideOfCore
 	Identity string   `json:"identity"`
 	State    string   `json:"state"`   // active, inactive, or empty where the kernel does not tell
 	Timeout  string   `json:"timeout"` // seconds
@@ -123,13 +126,29 @@ func (m *Machine) outsideOfCore() (w Watchdog, found bool) {
 			return w, false
 		}
 	}
-	w.Name = "watchdog"
-	for module, identity := range map[string]string{"ipmi_watchdog": "IPMI", "ib700wdt": "IB700 WDT"} {
-		if _, err := os.Stat(filepath.Join(m.Root, "/sys/module", module)); err == nil {
-			w.Identity = identity
+	w.Name = OutsideOfCore
+	_, w.Identity = m.outsider()
+	return w, true
+}
+
+// outsider is a module that is loaded whose driver does not use the watchdog core, and what the driver calls itself.
+func (m *Machine) outsider() (module, identity string) {
+	for _, known := range [][2]string{{"ipmi_watchdog", "IPMI"}, {"ib700wdt", "IB700 WDT"}} {
+		if _, err := os.Stat(filepath.Join(m.Root, "/sys/module", known[0])); err == nil {
+			return known[0], known[1]
 		}
 	}
-	return w, true
+	return "", ""
+}
+
+// twoForOne warns of a driver that may have taken /dev/watchdog from those that sysfs shows, or may not have got it.
+func (m *Machine) twoForOne(listed []Watchdog) (out []Finding) {
+	module, _ := m.outsider()
+	if module == "" || listed[0].Name == OutsideOfCore || m.Config != nil && m.Config.Watchdog.Device != "/dev/watchdog" {
+		return nil
+	}
+	return []Finding{{Warn, OutsideOfCore, fmt.Sprintf("%s is loaded beside %s: /dev/watchdog belongs to the one that was loaded first, and nothing shows which that is", module, listed[0].Name),
+		fmt.Sprintf("set watchdog.device to /dev/%s, or load only one of the two", listed[0].Name)}}
 }
 
 // holders are the processes that have a watchdog open, by its path.
@@ -207,7 +226,7 @@ func (m *Machine) watchdogs() (out []Finding) {
 		if strings.Contains(strings.ToLower(w.Identity), "software watchdog") && f.Level == OK {
 			f.Level, f.Do = Warn, "softdog does not fire when the kernel hangs: use the board's own watchdog where there is one"
 		}
-		if w.Name == "watchdog" && f.Level == OK {
+		if w.Name == OutsideOfCore && f.Level == OK {
 			f.Level, f.Do = Warn, "the agent can use this watchdog, and learns its timeout by arming it; before that, nobody can see whether it counts down, so a starting agent counts nobody for some seconds, and no node with such a watchdog announces when it is dead: prefer a driver that is in /sys/class/watchdog"
 		}
 		if tried == Wrong && f.Level != Wrong || f.Level == OK {
@@ -215,7 +234,7 @@ func (m *Machine) watchdogs() (out []Finding) {
 		}
 		out = append(out, f)
 	}
-	return out
+	return append(out, m.twoForOne(list)...)
 }
 
 // systemd looks whether systemd feeds a watchdog itself.

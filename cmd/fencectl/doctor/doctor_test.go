@@ -111,6 +111,27 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// A driver outside of the watchdog core may have taken /dev/watchdog from the one that sysfs shows. Nothing tells which has it.
+func TestTwoDriversForOneNode(t *testing.T) {
+	for device, want := range map[string]bool{"/dev/watchdog": true, "/dev/watchdog0": false, "identity:iTCO_wdt": false, "": true} {
+		files := good()
+		files["dev/watchdog"], files["sys/class/misc/watchdog/dev"], files["sys/module/ipmi_watchdog/refcnt"] = "", "10:130", "0"
+		m := machine(t, files)
+		if m.Config.Watchdog.Device = device; device == "" {
+			m.Config = nil
+		}
+		found := false
+		for _, f := range m.watchdogs() {
+			found = found || f.Level == Warn && f.Subject == OutsideOfCore &&
+				f.Found == "ipmi_watchdog is loaded beside watchdog0: /dev/watchdog belongs to the one that was loaded first, and nothing shows which that is" &&
+				strings.Contains(f.Do, "set watchdog.device to /dev/watchdog0")
+		}
+		if found != want {
+			t.Errorf("%q: %+v", device, m.watchdogs())
+		}
+	}
+}
+
 // With watchdog.driver none, as one begins, a machine without a watchdog is not wrong yet.
 func TestNoWatchdogIsNeeded(t *testing.T) {
 	files := good()
@@ -261,6 +282,17 @@ func TestLateWatchdogIsSaid(t *testing.T) {
 	}
 }
 
+// What others wait for is rounded up, not to nanoseconds.
+func TestLatenessIsRounded(t *testing.T) {
+	files := good()
+	files["var/lib/fencing-agent/members-watchdog"] += "\n{\"ran\":66103579541,\"next\":66103579541}"
+	for _, f := range machine(t, files).watchdogs() {
+		if !strings.HasSuffix(f.Found, "fires within 1m6.2s, which is what others wait for, held by fencing-agent (7)") {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
 // What was tried is said: never, that it failed, that it cannot be read. What others wait for is said all the same.
 func TestWhatWasTriedIsSaid(t *testing.T) {
 	const file = "var/lib/fencing-agent/members-watchdog"
@@ -279,7 +311,7 @@ func TestWhatWasTriedIsSaid(t *testing.T) {
 		files := good()
 		c.change(files)
 		for _, f := range machine(t, files).watchdogs() {
-			if f.Level != c.level || f.Do == "" || !strings.Contains(f.Found, c.found) {
+			if f.Level != c.level || f.Do == "" || !strings.Contains(f.Found, c.found) || name == "failed" && strings.Contains(f.Found, "others wait") {
 				t.Errorf("%s: %+v", name, f)
 			}
 		}

@@ -62,7 +62,7 @@ func (m *Machine) tried(w Watchdog, timeout time.Duration) (level Level, found, 
 		c = config.Default()
 	}
 	level = OK
-	if w.Name == "watchdog" {
+	if w.Name == OutsideOfCore {
 		return level, "", "" // not in sysfs, and so it cannot be tried
 	}
 	const try = "let it reset this machine once, with the agent stopped: fencectl watchdog test"
@@ -83,8 +83,8 @@ func (m *Machine) tried(w Watchdog, timeout time.Duration) (level Level, found, 
 	default:
 		found = fmt.Sprintf(", reset this machine on %s after %v of %v", last.Began.Format(time.DateOnly), last.Ran.Round(100*time.Millisecond), last.Timeout)
 	}
-	if latest := d.Latest(timeout); latest > timeout {
-		found += fmt.Sprintf(", fires within %v, which is what others wait for", latest)
+	if latest := d.Latest(timeout); latest > timeout && !d.Measured.Failed {
+		found += fmt.Sprintf(", fires within %v, which is what others wait for", (latest + 99*time.Millisecond).Truncate(100*time.Millisecond))
 	}
 	return level, found, do
 }

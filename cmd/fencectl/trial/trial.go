@@ -115,7 +115,8 @@ func (t *Trial) Run(ctx context.Context) error {
 			unkept <- fmt.Errorf("cannot record that this node still runs: %w", err)
 		}
 	}()
-	off := t.count(ctx, info, armed, unkept)
+	limit := t.due(info) + Patience
+	off := t.count(ctx, info, armed, limit, unkept)
 	stop()
 	if off != nil {
 		err := t.ended("the test of the watchdog was called off", off) // at once: the disk may be slow
@@ -129,14 +130,14 @@ func (t *Trial) Run(ctx context.Context) error {
 		t.Say(fmt.Sprintf("cannot record that the watchdog did not reset the node: %v", err))
 	}
 	return t.ended("the watchdog did not reset the node in a test", fmt.Errorf("%s (%s) did NOT reset this node within %v, with a timeout of %v; do not rely on it: look for another driver, or for what feeds it",
-		t.Name, info.Identity, t.due(info)+Patience, info.Timeout))
+		t.Name, info.Identity, limit, info.Timeout))
 }
 
-// count prints how much time is left. It returns why the trial was called off; nil: it was not.
-func (t *Trial) count(ctx context.Context, info Info, armed time.Time, unkept <-chan error) error {
+// count prints how much time is left, until the limit. It returns why the trial was called off; nil: it was not.
+func (t *Trial) count(ctx context.Context, info Info, armed time.Time, limit time.Duration, unkept <-chan error) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	end := time.NewTimer(t.due(info) + Patience)
+	end := time.NewTimer(limit)
 	defer end.Stop()
 	for {
 		select {

@@ -1,5 +1,7 @@
 package control
 
+import "time"
+
 // Port is the name of the virtio port in the guest.
 const Port = "ctl"
 
@@ -7,7 +9,7 @@ const Port = "ctl"
 const (
 	Hello = "hello" // it has booted; Text is the kernel's boot_id
 	Log   = "log"   // Text is a line of the program Source
-	Feed  = "feed"  // the kernel's watchdog core saw what Source names: start, ping or stop
+	Feed  = "feed"  // the kernel's watchdog core saw what Source names: start, ping or stop; without it ioctl: a call that feeds
 	Reply = "reply" // to the request ID
 )
 
@@ -80,8 +82,19 @@ type Boot struct {
 	Target     *Target           `json:"target,omitempty"`
 	Service    []string          `json:"service,omitempty"` // the command line of the agent
 	Env        []string          `json:"env,omitempty"`     // of the agent
+	Later      bool              `json:"later,omitempty"`   // the agent starts when it is told to
 	Crash      string            `json:"crash,omitempty"`   // a script for sh: all that a crash kernel does once its networks are up
 }
+
+// Condemned is what became of the watchdog of a boot that was condemned.
+type Condemned struct {
+	Told  time.Duration // what peers are told; 0: nothing
+	Bound time.Duration // after which they say FENCED
+	Why   string        // nothing is told
+}
+
+// CondemnedWord begins the line on the console that has a Condemned.
+const CondemnedWord = "condemned: "
 
 // BootFile is the path of a machine's Boot in the image; the kernel's command line says vm=NAME.
 func BootFile(name string) string { return "/etc/vm/" + name + ".json" }

@@ -1,12 +1,14 @@
 package fabric
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -60,8 +62,11 @@ func New(dir string) *Fabric {
 	return f
 }
 
-// Connect adds a card. The machine may come and go.
+// Connect adds a card, or returns the one that was added before. The machine may come and go.
 func (f *Fabric) Connect(network, machine string, mac net.HardwareAddr) (*Port, error) {
+	if p := f.port(network, machine, mac); p != nil {
+		return p, nil
+	}
 	base := filepath.Join(f.dir, network+"-"+machine)
 	p := &Port{Network: network, Machine: machine, MAC: mac, Local: base + ".q", Remote: base + ".s"}
 	p.to = unix.SockaddrUnix{Name: p.Local}
@@ -84,6 +89,19 @@ func (f *Fabric) Connect(network, machine string, mac net.HardwareAddr) (*Port, 
 	f.mu.Unlock()
 	f.wg.Go(func() { f.forward(p) })
 	return p, nil
+}
+
+// port is the card that a machine has on a network; nil: it has none.
+func (f *Fabric) port(network, machine string, mac net.HardwareAddr) *Port {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	i := slices.IndexFunc(f.ports, func(p *Port) bool {
+		return p.Network == network && p.Machine == machine && bytes.Equal(p.MAC, mac)
+	})
+	if i < 0 {
+		return nil
+	}
+	return f.ports[i]
 }
 
 // Set replaces the rules.

@@ -74,7 +74,7 @@ func serve() error {
 			return
 		}
 		l.log("up")
-		if len(boot.Service) > 0 {
+		if len(boot.Service) > 0 && !boot.Later {
 			s.start()
 		}
 	}()
@@ -237,12 +237,26 @@ func connect(i control.Interface) error {
 	return fmt.Errorf("no card %s", i.MAC)
 }
 
+// tracing is where the kernel's trace is set up.
+const tracing = "/sys/kernel/tracing/"
+
 // traceFeeds tells the harness of each start, ping and stop that the kernel's watchdog core passes to the driver,
-// the one that asked for it.
+// the one that asked for it. Where no driver uses the core, it tells of the calls that feed.
 func traceFeeds(l *link) error {
-	const tracing = "/sys/kernel/tracing/"
+	enable := map[string]string{}
 	for _, event := range []string{"start", "ping", "stop"} {
-		if err := os.WriteFile(tracing+"events/watchdog/watchdog_"+event+"/enable", []byte("1"), 0); err != nil {
+		enable["events/watchdog/watchdog_"+event+"/enable"] = "1"
+	}
+	mark := "watchdog_"
+	if _, err := os.Stat(tracing + "events/watchdog"); err != nil {
+		const calls = "events/syscalls/sys_enter_ioctl/"
+		if err := os.WriteFile(tracing+calls+"filter", fmt.Appendf(nil, "cmd == %#x", unix.WDIOC_KEEPALIVE), 0); err != nil {
+			return fmt.Errorf("trace the calls that feed: %w", err)
+		}
+		enable, mark = map[string]string{calls + "enable": "1"}, "sys_"
+	}
+	for file, text := range enable {
+		if err := os.WriteFile(tracing+file, []byte(text), 0); err != nil {
 			return fmt.Errorf("trace the watchdog: %w", err)
 		}
 	}
@@ -253,9 +267,9 @@ func traceFeeds(l *link) error {
 	go func() {
 		lines := bufio.NewScanner(pipe)
 		for lines.Scan() {
-			_, event, ok := strings.Cut(lines.Text(), "watchdog_")
-			if kind, _, found := strings.Cut(event, ":"); ok && found {
-				l.send(control.Message{Kind: control.Feed, Source: kind, Text: lines.Text()})
+			_, event, ok := strings.Cut(lines.Text(), ": "+mark)
+			if kind := strings.FieldsFunc(event, func(r rune) bool { return r == ':' || r == '(' }); ok && len(kind) > 1 {
+				l.send(control.Message{Kind: control.Feed, Source: kind[0], Text: lines.Text()})
 			}
 		}
 		l.log("tracing of the watchdog ended: %v", lines.Err())

@@ -12,9 +12,10 @@ import (
 	"strings"
 )
 
-// kernel is Debian's package that depends on the kernel for virtual machines; the others are what is in the image.
-const kernel = "linux-image-cloud-amd64"
+// CloudKernel is Debian's package that depends on the kernel for virtual machines.
+const CloudKernel = "linux-image-cloud-amd64"
 
+// packages are what is in the image besides a kernel.
 var packages = []string{"busybox-static", "open-iscsi"}
 
 // Needed are the programs of this machine that the lab calls, and the packages that have them.
@@ -43,10 +44,11 @@ func Missing() error {
 		strings.Join(programs, ", "), strings.Join(slices.Compact(from), " "))
 }
 
-// Fetch returns a folder with the unpacked packages of the lab, which is below cache.
-func Fetch(ctx context.Context, cache string, progress func(string)) (tree string, err error) {
+// Fetch returns a folder with the unpacked packages of the lab, which is below cache. Kernel is Debian's package that
+// depends on the kernel.
+func Fetch(ctx context.Context, cache, kernel string, progress func(string)) (tree string, err error) {
 	return fetch(ctx, cache, progress, func(ctx context.Context) ([]string, error) {
-		linux, err := kernelPackage(ctx)
+		linux, err := kernelPackage(ctx, kernel)
 		if err != nil {
 			return nil, err
 		}
@@ -136,8 +138,8 @@ func decompress(ctx context.Context, tree string) error {
 	return err
 }
 
-// kernelPackage is the package of the newest kernel for virtual machines.
-func kernelPackage(ctx context.Context) (string, error) {
+// kernelPackage is the package of the kernel that another package depends on.
+func kernelPackage(ctx context.Context, kernel string) (string, error) {
 	out, err := output(ctx, "", "apt-cache", "depends", "--important", kernel)
 	if err != nil {
 		return "", err

@@ -68,6 +68,7 @@ func (m *Machine) readQMP() {
 			m.note(Event{At: time.Now(), Kind: QMP, Source: "error", Text: string(message.Error)})
 		}
 	})
+	m.forget() // QEMU has ended
 }
 
 // forget answers all that a guest was asked before its reset.

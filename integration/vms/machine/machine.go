@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +41,12 @@ type Config struct {
 	Disks          []string // raw files, as /dev/vda and so on
 	Ports          []*fabric.Port
 	Megabytes      int
-	Append         string // more for the kernel's command line
-	SocketDir      string // short
-	TSCKilohertz   uint64 // by TSCKilohertz; 0: not known
+	Board          string   // of QEMU; empty: pc
+	Args           []string // more of QEMU
+	Once           bool     // a reset ends the machine, and QEMU says at once that it came
+	Append         string   // more for the kernel's command line
+	SocketDir      string   // short
+	TSCKilohertz   uint64   // by TSCKilohertz; 0: not known
 	LogDir         string
 }
 
@@ -125,13 +129,16 @@ func (m *Machine) start() error {
 
 func (m *Machine) args() []string {
 	args := []string{
-		"-nodefaults", "-no-user-config", "-accel", "tcg", "-cpu", "max", "-machine", "pc", "-smp", "1",
+		"-nodefaults", "-no-user-config", "-accel", "tcg", "-cpu", "max", "-machine", cmp.Or(m.Board, "pc"), "-smp", "1",
 		"-m", fmt.Sprint(m.Megabytes), "-display", "none", "-kernel", m.Kernel, "-initrd", m.Initrd,
 		"-append", "console=ttyS0 quiet no_timer_check panic=1 nokaslr mitigations=off random.trust_cpu=on " + m.clock() + " vm=" + m.Name + " " + m.Append,
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 		"-qmp", "unix:" + m.socket("qmp") + ",server=on,wait=off",
 		"-device", "virtio-serial-pci", "-chardev", "socket,id=ctl,path=" + m.socket("ctl") + ",server=on,wait=off",
 		"-device", "virtserialport,chardev=ctl,name=" + control.Port,
+	}
+	if m.Once {
+		args = append(args, "-no-reboot")
 	}
 	for i, p := range m.Ports {
 		args = append(args,
@@ -141,7 +148,7 @@ func (m *Machine) args() []string {
 	for _, d := range m.Disks {
 		args = append(args, "-drive", "file="+d+",format=raw,if=virtio")
 	}
-	return args
+	return append(args, m.Args...)
 }
 
 // clock tells the kernel what its clocks are. On a busy machine interrupts come late: the guest must not measure one
