@@ -22,18 +22,14 @@ type cluster struct {
 
 // newCluster starts the agents, with a gossip key or without. What it made is gone after close.
 func newCluster(ctx context.Context, dir string, o Options, key bool) (_ *cluster, err error) {
-	c := &cluster{}
+	c := &cluster{lun: &freezer{}}
 	defer func() {
 		if err != nil {
 			c.close()
 		}
 	}()
-	c.lun, err = newFreezer(dir)
-	if err != nil {
-		return nil, err
-	}
 	c.undo = append(c.undo, c.lun.close)
-	stage := lab.Stage{Bin: o.Bin, Nodes: o.Nodes, LUNDir: c.lun.dir, Launch: o.Boot, Override: map[string]any{}}
+	stage := lab.Stage{Bin: o.Bin, Nodes: o.Nodes, Show: c.lun.show, Launch: o.Boot, Override: map[string]any{}}
 	if key {
 		path, err := writeKey(dir)
 		if err != nil {
@@ -119,9 +115,10 @@ func (c *cluster) fault(ctx context.Context, f Fault) error {
 		during()
 		return errors.Join(err, c.Lab().LinkUp(group[0], networks[f.Network]))
 	case FreezeLUN:
-		err := c.lun.freeze()
+		c.lun.store.Freeze()
 		during()
-		return errors.Join(err, c.lun.thaw())
+		c.lun.store.Thaw()
+		return nil
 	default:
 		return c.processFault(f, group[0], during)
 	}
