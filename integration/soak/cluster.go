@@ -79,8 +79,7 @@ func (c *cluster) disturb(ctx context.Context, r Round) error {
 		})
 	}
 	wg.Wait()
-	_, err := c.Lab().Heal()
-	return errors.Join(append(errs, err)...)
+	return errors.Join(append(errs, c.Lab().Heal())...)
 }
 
 func (c *cluster) fault(ctx context.Context, f Fault) error {
@@ -100,7 +99,7 @@ func (c *cluster) fault(ctx context.Context, f Fault) error {
 		return errors.Join(err, c.CutNetworks(cut, none...))
 	case OneWay:
 		for _, network := range networks {
-			if _, err := c.Lab().CutOneWay(network, group[0], group[1]); err != nil {
+			if err := c.Lab().CutOneWay(network, group[0], group[1]); err != nil {
 				return err
 			}
 		}
@@ -127,8 +126,7 @@ func (c *cluster) fault(ctx context.Context, f Fault) error {
 func (c *cluster) lose(percent float64) error {
 	var errs []error
 	for _, network := range networks {
-		_, err := c.Lab().Loss(network, percent)
-		errs = append(errs, err)
+		errs = append(errs, c.Lab().Loss(network, percent))
 	}
 	return errors.Join(errs...)
 }
