@@ -5,6 +5,9 @@ import (
 	"log/slog"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
@@ -36,7 +39,13 @@ func NewDeathTeller(c *config.Config, boot string, clock boottime.Clock, log *sl
 	return t
 }
 
+// unsure stands for what the controller has after a report whose answer was lost: it may have kept the report. It equals no
+// wish, so the wish of that moment is reported again.
+const unsure = "?"
+
 // Run reports until ctx ends.
+//
+// Invariant: what was reported, or may have been, is taken back once it no longer holds.
 func (t *DeathTeller) Run(ctx context.Context) {
 	said := t.first(ctx)
 	due := t.clock() // earlier reports have to be repeated at once
@@ -59,6 +68,9 @@ func (t *DeathTeller) Run(ctx context.Context) {
 		if err == nil {
 			said, due, patience = value, t.clock().Add(deaths.Again), newPatience(t.rand)
 			continue
+		}
+		if status.Code(err) != codes.Unimplemented { // an older controller keeps nothing
+			said = unsure
 		}
 		t.failed(ctx, err, &patience)
 	}
