@@ -49,7 +49,7 @@ func failingEar(t *testing.T, fail error, kept ...string) (*ear, *DeathTeller) {
 		e.kept = append(e.kept, &fencingv1.ProvenDeath{Node: n, Boot: tellerBoot, Proof: "time", At: 1780000000})
 	}
 	d := &DeathTeller{
-		teller: newTeller(tellerBoot, func() boottime.Instant { return boottime.Instant(time.Since(e.began)) + 1 }, slog.New(slog.NewTextHandler(&e.lines, nil))),
+		teller: newTeller(tellerBoot, func() boottime.Instant { return boottime.Instant(time.Since(e.began)) + 1 }, slog.New(slog.NewTextHandler(&e.lines, nil)), "not accepted"),
 		ask:    e.ask, known: e.known,
 	}
 	d.rand = rand.New(rand.NewPCG(1, 1))
