@@ -39,9 +39,9 @@ type run struct {
 }
 
 // expect waits for a condition and prints the outcome. The limit counts from the cause.
-func (r *run) expect(ctx context.Context, what string, limit time.Duration, remark string, c observe.Condition) (*observe.View, error) {
+func (r *run) expect(ctx context.Context, what string, limit time.Duration, c observe.Condition) (*observe.View, error) {
 	v, err := r.o.Await(ctx, time.Until(r.cause.Add(limit)), c)
-	return v, r.outcome(what, remark, err)
+	return v, r.outcome(what, "", err)
 }
 
 func (r *run) stays(ctx context.Context, what string, during time.Duration, c observe.Condition) error {
@@ -68,16 +68,16 @@ func (r *run) allUp(ctx context.Context) error {
 			return err
 		}
 	}
-	v, err := r.expect(ctx, fmt.Sprintf("%d of %d agents have quorum and count all others", len(nodes), len(nodes)), r.limit, "",
+	v, err := r.expect(ctx, fmt.Sprintf("%d of %d agents have quorum and count all others", len(nodes), len(nodes)), r.limit,
 		r.everybody())
 	if err != nil {
 		return err
 	}
 	r.budget = v.Status[nodes[0]].GetTimeBudget()
-	if _, err := r.expect(ctx, "every agent has a slot of its own on the LUN", r.limit, "", observe.LUNReady(nodes...)); err != nil {
+	if _, err := r.expect(ctx, "every agent has a slot of its own on the LUN", r.limit, observe.LUNReady(nodes...)); err != nil {
 		return err
 	}
-	if _, err := r.expect(ctx, "every agent has accepted a subscriber of its events", r.limit, "", observe.Subscribed(nodes...)); err != nil {
+	if _, err := r.expect(ctx, "every agent has accepted a subscriber of its events", r.limit, observe.Subscribed(nodes...)); err != nil {
 		return err
 	}
 	return r.expectGetAll(ctx, nodes, nodes)
@@ -139,7 +139,7 @@ func (r *run) networkLost(ctx context.Context) error {
 	if err := r.cut(lost, alone...); err != nil {
 		return err
 	}
-	if _, err := r.expect(ctx, "every agent has noticed", r.budget.GetDMax().AsDuration()+r.limit, "",
+	if _, err := r.expect(ctx, "every agent has noticed", r.budget.GetDMax().AsDuration()+r.limit,
 		observe.Networks(false, lost, nodes)); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (r *run) networkLost(ctx context.Context) error {
 	if err := r.c.Heal(); err != nil {
 		return err
 	}
-	if _, err := r.expect(ctx, "network "+lost[0]+" is back", r.limit, "", r.everybody()); err != nil {
+	if _, err := r.expect(ctx, "network "+lost[0]+" is back", r.limit, r.everybody()); err != nil {
 		return err
 	}
 	return r.holds("nobody has moved for that either", calm)
@@ -277,7 +277,7 @@ func (r *run) told(v *observe.View, began time.Time) {
 // majority expects the larger part of an odd number of nodes to live, without the LUN.
 func (r *run) majority(ctx context.Context, small, large []string) error {
 	r.winners, r.losers, r.granted = large, small, nil
-	_, err := r.expect(ctx, fmt.Sprintf("%s: majority of the roster, %s: not fed any more", list(large), list(small)), r.lastFeed(), "", observe.All(
+	_, err := r.expect(ctx, fmt.Sprintf("%s: majority of the roster, %s: not fed any more", list(large), list(small)), r.lastFeed(), observe.All(
 		observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, large...),
 		observe.Counting(large...),
 		observe.Starving(small...),
@@ -293,7 +293,7 @@ func (r *run) heal(ctx context.Context) error {
 		return err
 	}
 	if r.granted != nil {
-		if _, err := r.expect(ctx, "the grant is renounced by "+list(r.winners), r.limit, "",
+		if _, err := r.expect(ctx, "the grant is renounced by "+list(r.winners), r.limit,
 			observe.All(observe.LeaseFree(nodes...), observe.Renounced(r.granted))); err != nil {
 			return err
 		}
@@ -308,7 +308,7 @@ func (r *run) allBack(ctx context.Context, do func() error, nodes, observers []s
 		return err
 	}
 	r.cause = time.Now()
-	if _, err := r.expect(ctx, "everyone is back: all count all and feed by majority", r.limit, "", r.everybody()); err != nil {
+	if _, err := r.expect(ctx, "everyone is back: all count all and feed by majority", r.limit, r.everybody()); err != nil {
 		return err
 	}
 	return r.expectReports(ctx, began, fencingv1.EventType_JOIN, nodes, observers, r.limit, "")
@@ -331,7 +331,7 @@ func (r *run) kill(ctx context.Context) error {
 	if err := r.expectReports(ctx, began, fencingv1.EventType_LEFT, []string{victim}, rest, horizon, "horizon "+seconds(horizon)); err != nil {
 		return err
 	}
-	if _, err := r.expect(ctx, "the others go on", horizon, "", observe.All(observe.Feeding(reason, rest...), observe.Counting(rest...))); err != nil {
+	if _, err := r.expect(ctx, "the others go on", horizon, observe.All(observe.Feeding(reason, rest...), observe.Counting(rest...))); err != nil {
 		return err
 	}
 	return r.stays(ctx, "nobody calls it FENCED: no watchdog stood behind it", r.settle()/4, notFenced(victim, rest))
@@ -360,6 +360,6 @@ func (r *run) comeBack(ctx context.Context) error {
 	if err := r.allBack(ctx, func() error { return r.c.Start(victim) }, []string{victim}, rest); err != nil {
 		return err
 	}
-	_, err := r.expect(ctx, "every agent has a slot of its own on the LUN", r.limit, "", observe.LUNReady(nodes...))
+	_, err := r.expect(ctx, "every agent has a slot of its own on the LUN", r.limit, observe.LUNReady(nodes...))
 	return err
 }

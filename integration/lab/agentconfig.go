@@ -14,8 +14,6 @@ import (
 // follows from it: static members, no Kubernetes, no watchdog.
 type AgentConfig struct {
 	Dir      string // own folder for configurations, sockets and caches; short, for the sockets' sake
-	Cluster  string // default "demo"
-	Group    string // default "demo"
 	Nodes    []string
 	Networks []string
 
@@ -65,9 +63,9 @@ func (c *AgentConfig) Write() error {
 
 func (c *AgentConfig) file(node string) map[string]any {
 	file := map[string]any{
-		"cluster":        orDemo(c.Cluster),
+		"cluster":        "demo",
 		"nodeName":       node,
-		"nodeGroup":      orDemo(c.Group),
+		"nodeGroup":      "demo",
 		"members":        map[string]any{"source": "static", "static": c.members(), "cacheFile": filepath.Join(c.Dir, node+".members.json")},
 		"systemNetworks": c.systemNetworks(node),
 		"reachability":   "any",
@@ -95,13 +93,6 @@ func (c *AgentConfig) file(node string) map[string]any {
 		w["disableFile"], file["watchdog"] = c.DisablePath(node), w
 	}
 	return file
-}
-
-func orDemo(name string) string {
-	if name == "" {
-		return "demo"
-	}
-	return name
 }
 
 func (c *AgentConfig) members() (out []map[string]any) {

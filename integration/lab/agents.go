@@ -207,14 +207,12 @@ func lastLines(path string, n int) string {
 
 // CutNetworks cuts by nftables.
 func (a *Agents) CutNetworks(networks []string, groups ...[]string) error {
-	_, err := a.lab.CutNetworks(networks, groups...)
-	return err
+	return a.lab.CutNetworks(networks, groups...)
 }
 
 // Heal ends all cuts.
 func (a *Agents) Heal() error {
-	_, err := a.lab.Heal()
-	return err
+	return a.lab.Heal()
 }
 
 // Dropped counts the packets that nftables dropped.

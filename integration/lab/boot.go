@@ -39,9 +39,9 @@ func (b *boots) argv(node string, argv []string) []string {
 	return append(append(append([]string{}, b.launcher...), b.path(node)), argv...)
 }
 
-// OwnMounts gives this thread, which then has to execute a program, a mount namespace of its own. The thread stays locked:
+// ownMounts gives this thread, which then has to execute a program, a mount namespace of its own. The thread stays locked:
 // a parent-death signal is that of the thread that executes, too.
-func OwnMounts() error {
+func ownMounts() error {
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("lab: create mount namespace: %w", err)
@@ -59,7 +59,7 @@ func ExecInBoot(args []string) error {
 	if len(args) < 2 {
 		return errors.New("lab: exec in boot: a file and a command are needed")
 	}
-	if err := OwnMounts(); err != nil {
+	if err := ownMounts(); err != nil {
 		return err
 	}
 	if err := unix.Mount(args[0], bootID, "", unix.MS_BIND, ""); err != nil {

@@ -25,9 +25,6 @@ type Config struct {
 	Networks []string // 1 to 4; also the interface names inside the nodes
 	Dir      string   // for the nodes' logs; made when missing, never removed
 
-	// Subnet gives the IPv4 prefix of network i (from 0); nil means 10.77.<i+1>.0/24.
-	// Node j (from 0) gets host number j+1.
-	Subnet func(i int) netip.Prefix
 	// StopGrace is how long Close lets processes end after SIGTERM; 0 means 3 s.
 	StopGrace time.Duration
 }
@@ -65,13 +62,6 @@ func (c Config) validate() error {
 			return fmt.Errorf("lab: node %q: give each a name of its own of a-z, 0-9, '-' and '.'", n)
 		}
 	}
-	if c.Subnet != nil {
-		for i, n := range c.Networks {
-			if p := c.Subnet(i); !p.Addr().Is4() || p.Bits() > 24 {
-				return fmt.Errorf("lab: subnet %v of network %q: give an IPv4 prefix of at most 24 bits", p, n)
-			}
-		}
-	}
 	for i, n := range c.Networks {
 		if !networkName.MatchString(n) || n == "lo" || slices.Contains(c.Networks[:i], n) {
 			return fmt.Errorf("lab: network %q: give each an interface name of its own (a-z, 0-9, '-', at most 15, not lo)", n)
@@ -87,11 +77,6 @@ func (c Config) validate() error {
 func New(cfg Config) (*Lab, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
-	}
-	if cfg.Subnet == nil {
-		cfg.Subnet = func(i int) netip.Prefix {
-			return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 77, byte(i + 1), 0}), 24)
-		}
 	}
 	if cfg.StopGrace == 0 {
 		cfg.StopGrace = 3 * time.Second
@@ -120,15 +105,16 @@ func (l *Lab) Networks() []string { return slices.Clone(l.cfg.Networks) }
 // Dir is the folder of the nodes' logs.
 func (l *Lab) Dir() string { return l.cfg.Dir }
 
-// Address is the node's address on the network; the zero Addr for unknown names.
+// subnetBits is the length of a network's prefix: network i (from 0) is 10.77.<i+1>.0/24.
+const subnetBits = 24
+
+// Address is the node's address on the network, by their positions; the zero Addr for unknown names.
 func (l *Lab) Address(node, network string) netip.Addr {
 	i, j := slices.Index(l.cfg.Networks, network), slices.Index(l.cfg.Nodes, node)
 	if i < 0 || j < 0 {
 		return netip.Addr{}
 	}
-	a := l.cfg.Subnet(i).Masked().Addr().As4()
-	a[3] += byte(j + 1)
-	return netip.AddrFrom4(a)
+	return netip.AddrFrom4([4]byte{10, 77, byte(i + 1), byte(j + 1)})
 }
 
 func (l *Lab) namespace(node string) (*namespace, error) {

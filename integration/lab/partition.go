@@ -4,36 +4,30 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Change is a change of the networks: it took effect at one moment between Began
-// and Landed, for all nodes and networks at once.
-type Change struct {
-	Began, Landed boottime.Instant
-}
+// Each of these changes takes effect at one moment, for all nodes and networks at once, before it returns.
 
 // Cut splits every network into the groups: no packet passes between two of them.
 // Nodes in no group form one more. Earlier cuts are replaced.
-func (l *Lab) Cut(groups ...[]string) (Change, error) {
+func (l *Lab) Cut(groups ...[]string) error {
 	return l.CutNetworks(l.cfg.Networks, groups...)
 }
 
 // CutNetwork does the same to one network and leaves the others as they are.
-func (l *Lab) CutNetwork(network string, groups ...[]string) (Change, error) {
+func (l *Lab) CutNetwork(network string, groups ...[]string) error {
 	return l.CutNetworks([]string{network}, groups...)
 }
 
 // CutNetworks does the same to the networks named.
-func (l *Lab) CutNetworks(networks []string, groups ...[]string) (Change, error) {
+func (l *Lab) CutNetworks(networks []string, groups ...[]string) error {
 	part, err := l.parts(groups)
 	if err != nil {
-		return Change{}, err
+		return err
 	}
 	indexes, err := l.networkIndexes(networks)
 	if err != nil {
-		return Change{}, err
+		return err
 	}
 	return l.change(func(barriers map[pair]barrier, _ map[string]float64) {
 		maps.DeleteFunc(barriers, func(p pair, _ barrier) bool { return slices.Contains(indexes, p.network) })
@@ -51,21 +45,21 @@ func (l *Lab) CutNetworks(networks []string, groups ...[]string) (Change, error)
 
 // CutOneWay drops the packets of the network that go from one node to the other,
 // not those that come back, in addition to other cuts. ARP passes both ways.
-func (l *Lab) CutOneWay(network, from, to string) (Change, error) {
+func (l *Lab) CutOneWay(network, from, to string) error {
 	i, err := l.networkIndex(network)
 	if err != nil {
-		return Change{}, err
+		return err
 	}
 	a, err := l.nodeIndex(from)
 	if err != nil {
-		return Change{}, err
+		return err
 	}
 	b, err := l.nodeIndex(to)
 	if err != nil {
-		return Change{}, err
+		return err
 	}
 	if a == b {
-		return Change{}, fmt.Errorf("lab: cut from %s to itself is impossible", from)
+		return fmt.Errorf("lab: cut from %s to itself is impossible", from)
 	}
 	return l.change(func(barriers map[pair]barrier, _ map[string]float64) {
 		if p := (pair{i, a, b}); barriers[p] != cut {
@@ -76,10 +70,10 @@ func (l *Lab) CutOneWay(network, from, to string) (Change, error) {
 
 // Isolate cuts the node off from all others on every network, in addition to other
 // cuts. It keeps its carrier.
-func (l *Lab) Isolate(node string) (Change, error) {
+func (l *Lab) Isolate(node string) error {
 	a, err := l.nodeIndex(node)
 	if err != nil {
-		return Change{}, err
+		return err
 	}
 	return l.change(func(barriers map[pair]barrier, _ map[string]float64) {
 		for i := range l.cfg.Networks {
@@ -93,48 +87,43 @@ func (l *Lab) Isolate(node string) (Change, error) {
 }
 
 // Loss drops packets of the network at random, in percent (0 to 100); 0 ends it.
-func (l *Lab) Loss(network string, percent float64) (Change, error) {
+func (l *Lab) Loss(network string, percent float64) error {
 	if _, err := l.networkIndex(network); err != nil {
-		return Change{}, err
+		return err
 	}
 	if !(percent >= 0 && percent <= 100) {
-		return Change{}, fmt.Errorf("lab: loss of %v %%: possible are 0 to 100", percent)
+		return fmt.Errorf("lab: loss of %v %%: possible are 0 to 100", percent)
 	}
 	return l.change(func(_ map[pair]barrier, loss map[string]float64) { loss[network] = percent })
 }
 
 // Heal ends all cuts and losses and plugs all cables in.
-func (l *Lab) Heal() (Change, error) {
-	healed, err := l.change(func(barriers map[pair]barrier, loss map[string]float64) {
+func (l *Lab) Heal() error {
+	err := l.change(func(barriers map[pair]barrier, loss map[string]float64) {
 		clear(barriers)
 		clear(loss)
 	})
 	if err != nil {
-		return healed, err
+		return err
 	}
-	if err := l.allPortsUp(); err != nil {
-		return healed, err
-	}
-	healed.Landed = boottime.Now()
-	return healed, nil
+	return l.allPortsUp()
 }
 
 // change edits copies of the wanted state, so that after an error the record still
 // says what the kernel does.
-func (l *Lab) change(edit func(barriers map[pair]barrier, loss map[string]float64)) (Change, error) {
+func (l *Lab) change(edit func(barriers map[pair]barrier, loss map[string]float64)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return Change{}, errClosed
+		return errClosed
 	}
 	barriers, loss := maps.Clone(l.barriers), maps.Clone(l.loss)
 	edit(barriers, loss)
-	began := boottime.Now()
 	if err := l.writeRules(barriers, loss); err != nil {
-		return Change{}, fmt.Errorf("lab: change networks: %w", err)
+		return fmt.Errorf("lab: change networks: %w", err)
 	}
 	l.barriers, l.loss = barriers, loss
-	return Change{Began: began, Landed: boottime.Now()}, nil
+	return nil
 }
 
 // parts numbers the part of each node; nodes in no group are in part 0.

@@ -29,11 +29,10 @@ func Probe() (err error) {
 		return err
 	}
 	defer l.Close()
-	if _, err := l.Cut([]string{"a"}); err != nil {
+	if err := l.Cut([]string{"a"}); err != nil {
 		return err
 	}
-	_, err = l.Loss("net", 50)
-	return err
+	return l.Loss("net", 50)
 }
 
 // CanReexec says why Reexec would fail.

@@ -140,7 +140,7 @@ func TestCloseStopsEverythingTwice(t *testing.T) {
 	for what, err := range map[string]error{
 		"start":   second(n.StartProcess("n1", helper(roleSleep))),
 		"restart": polite.Restart(),
-		"cut":     second(n.Cut([]string{"n1"})),
+		"cut":     n.Cut([]string{"n1"}),
 		"link":    n.LinkDown("n1", "data"),
 		"do":      n.Do("n1", func() error { return nil }),
 		"dropped": second(n.Dropped()),

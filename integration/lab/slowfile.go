@@ -20,6 +20,7 @@ type SlowFile struct {
 	Path   string // for LoopDevices, in this process only
 	IOs    atomic.Int64
 	delay  atomic.Int64
+	writes sync.RWMutex // locked: they hang
 	file   *os.File
 	size   uint64
 	conn   int
@@ -103,6 +104,12 @@ func mountFUSE(conn int) (mount int, err error) {
 
 // SetDelay is what each read and write takes from now on, besides its own time.
 func (s *SlowFile) SetDelay(d time.Duration) { s.delay.Store(int64(d)) }
+
+// Freeze waits for the writes under way, and has all others hang until Thaw.
+func (s *SlowFile) Freeze() { s.writes.Lock() }
+
+// Thaw ends Freeze.
+func (s *SlowFile) Thaw() { s.writes.Unlock() }
 
 // Close ends it. Devices over it must be closed before; else it ends with them.
 func (s *SlowFile) Close() error {
@@ -190,6 +197,8 @@ func (s *SlowFile) answer(opcode uint32, body []byte) (out []byte, errno unix.Er
 		n, _ := s.file.ReadAt(out, int64(order.Uint64(body[8:]))) // an end of the file is a short read
 		return out[:n], 0
 	case fuseWrite:
+		s.writes.RLock()
+		defer s.writes.RUnlock()
 		data := body[fuseIOHeader:][:order.Uint32(body[16:])]
 		n, err := s.file.WriteAt(data, int64(order.Uint64(body[8:])))
 		if err != nil {

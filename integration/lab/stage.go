@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +16,9 @@ import (
 type Stage struct {
 	Bin    string   // folder with fencing-agent and fencectl
 	Nodes  int      // named n1, n2, ...
-	LUNDir string   // where the LUN's file is; "": in the folder of the stage
 	Launch []string // arguments with which this executable calls ExecInBoot: each node has a boot of its own; nil: the machine's
+	// Show returns the path by which the nodes see the LUN's file; nil: they see the file.
+	Show func(file string) (path string, err error)
 	// Override is merged over the top level of each node's file.
 	Override map[string]any
 }
@@ -40,8 +40,13 @@ func (s *Stage) FormatLUN(ctx context.Context, dir string) (lun *LUNFile, err er
 	if err := HasPrograms(s.Bin); err != nil {
 		return nil, err
 	}
-	if lun, err = NewLUNFile(cmp.Or(s.LUNDir, dir), stageLUN); err != nil {
+	if lun, err = NewLUNFile(dir, stageLUN); err != nil {
 		return nil, err
+	}
+	if s.Show != nil {
+		if lun.Path, err = s.Show(lun.Path); err != nil {
+			return nil, errors.Join(err, lun.Close())
+		}
 	}
 	init := exec.CommandContext(ctx, filepath.Join(s.Bin, "fencectl"), "lun", "init", lun.Path, "--cluster", "demo", "--node-group", "demo", "--slots", strconv.Itoa(s.Nodes))
 	if out, err := init.CombinedOutput(); err != nil {

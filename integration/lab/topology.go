@@ -104,7 +104,7 @@ func (l *Lab) address(h *netlink.Handle, network string, i, j int) error {
 		return fmt.Errorf("find interface: %w", err)
 	}
 	ip := l.Address(l.cfg.Nodes[j], network).AsSlice()
-	mask := net.CIDRMask(l.cfg.Subnet(i).Bits(), 32)
+	mask := net.CIDRMask(subnetBits, 32)
 	if err := h.AddrAdd(link, &netlink.Addr{IPNet: &net.IPNet{IP: ip, Mask: mask}}); err != nil {
 		return fmt.Errorf("add address: %w", err)
 	}

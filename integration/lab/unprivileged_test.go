@@ -45,7 +45,7 @@ func ordinaryLab() error {
 	if err != nil {
 		return err
 	}
-	if _, err := l.Cut([]string{"a"}); err != nil {
+	if err := l.Cut([]string{"a"}); err != nil {
 		return err
 	}
 	if err := p.Kill(); err != nil {

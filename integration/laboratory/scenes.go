@@ -117,7 +117,7 @@ func newSoakCommand(env *environment) *cobra.Command {
 random, round after round, and check all the while what must hold. A seed
 replays the schedule of faults, though not their timing.
 
-It needs root. With mkfs.ext4 and fsfreeze the LUN hangs now and then as well.
+It needs root. With /dev/fuse the LUN hangs now and then as well.
 Nothing outside of the namespaces is touched. The exit code is 0 only if
 nothing was violated; otherwise the logs are kept.`,
 		Example: `  sudo laboratory soak --duration 30m

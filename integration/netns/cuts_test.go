@@ -46,7 +46,7 @@ func TestTimesOfCuts(t *testing.T) {
 				c.startAll()
 				for range *cuts {
 					times[k] = append(times[k], c.timesOf(kind.parts))
-					c.do(c.Lab().Heal())
+					c.must(c.Lab().Heal())
 					c.await(startLimit, "all is as before", c.everybody(), observe.LeaseFree(c.nodes...))
 				}
 			})
@@ -83,7 +83,7 @@ func (c *cluster) timesOf(sizes []int) (out cutTimes) {
 	calm := time.Now()
 	c.hold(5*time.Second+rand.N(3*time.Second), "calm before the cut", observe.Steady(calm, c.nodes...))
 	began := time.Now()
-	c.do(c.Lab().Cut(parts...))
+	c.must(c.Lab().Cut(parts...))
 	over := func(nodes ...string) observe.Condition {
 		return func(v *observe.View) string {
 			if held(nodes...)(v) == "" {

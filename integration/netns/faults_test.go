@@ -35,7 +35,7 @@ func TestIsolatedNode(t *testing.T) {
 	budget := c.budget()
 	rest := without(c.nodes, "n2")
 	began := time.Now()
-	c.do(c.Lab().Isolate("n2"))
+	c.must(c.Lab().Isolate("n2"))
 	v, _ := c.await(budget.GetHorizonMajority().AsDuration()-budget.GetWatchdogTimeout().AsDuration()-budget.GetRelease().AsDuration(), "n2 is not fed any more",
 		observe.Starving("n2"))
 	at, _ := observe.Starved(v, began, "n2")
@@ -43,7 +43,7 @@ func TestIsolatedNode(t *testing.T) {
 	v, _ = c.await(budget.GetHorizonMajority().AsDuration(), "the rest says LEFT", observe.Reported(began, fencingv1.EventType_LEFT, []string{"n2"}, rest),
 		observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, rest...), observe.Counting(rest...))
 	t.Logf("LEFT after %v", observe.FirstReport(v, began, fencingv1.EventType_LEFT, "n2", "n1").At.Sub(began))
-	c.do(c.Lab().Heal())
+	c.must(c.Lab().Heal())
 	c.await(startLimit, "n2 is back", c.everybody())
 }
 
@@ -71,7 +71,7 @@ func TestPulledCables(t *testing.T) {
 	t.Logf("not fed any more %v after that", took)
 	rest := without(c.nodes, "n4")
 	c.await(startLimit, "the rest says LEFT", observe.Reported(began, fencingv1.EventType_LEFT, []string{"n4"}, rest))
-	c.do(c.Lab().Heal())
+	c.must(c.Lab().Heal())
 	c.await(startLimit, "n4 is back", c.everybody())
 }
 
@@ -83,7 +83,7 @@ func TestOneWayLink(t *testing.T) {
 	c.startAll()
 	began := time.Now()
 	for _, network := range networks {
-		c.do(c.Lab().CutOneWay(network, "n1", "n2"))
+		c.must(c.Lab().CutOneWay(network, "n1", "n2"))
 	}
 	c.await(2*c.budget().GetDMax().AsDuration(), "n1 and n2 do not count each other", func(v *observe.View) string {
 		for _, n := range append(v.Status["n1"].GetNodes()[1:2:2], v.Status["n2"].GetNodes()[0]) {
@@ -104,7 +104,7 @@ func TestLossyNetworks(t *testing.T) {
 	c.startAll()
 	began := time.Now()
 	for _, network := range networks {
-		c.do(c.Lab().Loss(network, 20))
+		c.must(c.Lab().Loss(network, 20))
 	}
 	c.hold(20*time.Second, "nobody moves", observe.Steady(began, c.nodes...), observe.Quiet(began, c.nodes...))
 }

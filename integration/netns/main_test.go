@@ -266,13 +266,6 @@ func (c *cluster) hold(during time.Duration, what string, conditions ...observe.
 	}
 }
 
-func (c *cluster) do(_ lab.Change, err error) {
-	c.t.Helper()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-}
-
 // budget is the time budget that the agents publish.
 func (c *cluster) budget() *fencingv1.TimeBudget {
 	v, _ := c.View()

@@ -84,7 +84,7 @@ func (c *cluster) silence() time.Time {
 		alone = append(alone, []string{node})
 	}
 	began := time.Now()
-	c.do(c.Lab().Cut(alone...))
+	c.must(c.Lab().Cut(alone...))
 	return began
 }
 
@@ -239,7 +239,7 @@ func (c *cluster) rideOut(long time.Duration) ridden {
 	c.hold(0, "LEFT was said once", c.once(began, fencingv1.EventType_LEFT))
 
 	healed := time.Now()
-	c.do(c.Lab().Heal())
+	c.must(c.Lab().Heal())
 	v, _ = c.await(backWithin, "everybody is back", c.othersReported(healed, fencingv1.EventType_JOIN, c.nodes),
 		observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, c.nodes...))
 	row.quorum, row.joined = lastVerdict(v, healed, fencingv1.Reason_REASON_NETWORK_QUORUM), lastEvent(v, healed, fencingv1.EventType_JOIN)
@@ -285,7 +285,7 @@ func outageOfTwo(t *testing.T) {
 	_, took := c.await(lastFeed(c.budget()), "exactly one lives", observe.Decided(one, other))
 	t.Logf("decided after %v", took.Round(10*time.Millisecond))
 	c.hold(*outage, "it stays so", observe.Decided(one, other), c.always)
-	c.do(c.Lab().Heal())
+	c.must(c.Lab().Heal())
 	c.await(startLimit, "both are back", c.everybody())
 }
 
@@ -296,14 +296,14 @@ func majorityFirst(t *testing.T) {
 	began := c.silence()
 	c.await(startLimit, "all hold", held(c.nodes...))
 	c.hold(*outage/3, "all hold", held(c.nodes...))
-	c.do(c.Lab().Cut(c.nodes[:2], c.nodes[2:4], c.nodes[4:]))
+	c.must(c.Lab().Cut(c.nodes[:2], c.nodes[2:4], c.nodes[4:]))
 	c.await(patience, "the pairs find each other", observe.Reported(began, fencingv1.EventType_JOIN, c.nodes[:1], c.nodes[1:2]),
 		observe.Reported(began, fencingv1.EventType_JOIN, c.nodes[2:3], c.nodes[3:4]))
 	c.hold(*outage/3, "no piece is a majority, and all hold", heldOnly(began, c.nodes...), held(c.nodes...), nobodyFenced)
 
 	most, rest := c.nodes[:3], c.nodes[3:]
 	healed := time.Now()
-	c.do(c.Lab().Cut(most, c.nodes[3:4], c.nodes[4:]))
+	c.must(c.Lab().Cut(most, c.nodes[3:4], c.nodes[4:]))
 	v, _ := c.await(backWithin, "the majority lives", observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, most...))
 	lives := lastVerdict(v, healed, fencingv1.Reason_REASON_NETWORK_QUORUM)
 	_, ends := c.await(c.lost(), "the others do not hold any longer", observe.Starving(rest...))
@@ -318,7 +318,7 @@ func majorityFirst(t *testing.T) {
 		}
 		return notItself(healed, most...)(v)
 	})
-	c.do(c.Lab().Heal())
+	c.must(c.Lab().Heal())
 	c.await(startLimit, "all are back", c.everybody())
 }
 
@@ -344,12 +344,12 @@ func halvesFirst(t *testing.T) {
 	c.hold(*outage/2, "all hold", held(c.nodes...))
 	a, b := c.nodes[:2], c.nodes[2:]
 	healed := time.Now()
-	c.do(c.Lab().Cut(a, b))
+	c.must(c.Lab().Cut(a, b))
 	c.always = observe.OneSideGranted(healed, a, b)
 	_, took := c.await(lastFeed(c.budget()), "exactly one half lives", observe.Decided(a, b))
 	t.Logf("decided %v after the halves found each other", took.Round(10*time.Millisecond))
 	c.hold(*outage/2, "it stays so", observe.Decided(a, b), c.always, fencedOnlyUnfed)
-	c.do(c.Lab().Heal())
+	c.must(c.Lab().Heal())
 	c.await(startLimit, "all are back", c.everybody())
 }
 
@@ -365,7 +365,7 @@ func outageWithoutLUN(t *testing.T) {
 	c.await(startLimit, "the others hold", held(rest...), c.othersLeft(began, rest...))
 	c.hold(*outage, "it stays so", observe.Starving(c.nodes[last]), held(rest...), heldOnly(began, rest...), notItself(began, rest...), nobodyFenced)
 	c.must(c.loops.Restore(last))
-	c.do(c.Lab().Heal())
+	c.must(c.Lab().Heal())
 	c.await(startLimit, "all are back", c.everybody(), observe.LUNReady(c.nodes...))
 }
 
@@ -384,7 +384,7 @@ func outageWithoutHold(t *testing.T) {
 	c.await(c.lost(), "it is not fed any more", observe.Starving(old))
 	c.await(startLimit, "the others hold", held(rest...), c.othersLeft(began, rest...))
 	c.hold(*outage, "it stays so", observe.Starving(old), held(rest...), heldOnly(began, rest...), notItself(began, rest...), nobodyFenced)
-	c.do(c.Lab().Heal())
+	c.must(c.Lab().Heal())
 	c.await(startLimit, "all are back", c.everybody())
 }
 

@@ -245,9 +245,9 @@ func outageByLUN(t *testing.T) {
 	c.await(c.lost(), "everybody calls all others LEFT", c.othersLeft(began, c.nodes...))
 	c.await(startLimit, "all live by the LUN", observe.Feeding(fencingv1.Reason_REASON_LUN_QUORUM, c.nodes...), always)
 	c.hold(*outage/3, "nothing else happens", observe.Feeding(fencingv1.Reason_REASON_LUN_QUORUM, c.nodes...), always)
-	c.do(c.Lab().Cut(c.nodes[:2], c.nodes[2:]))
+	c.must(c.Lab().Cut(c.nodes[:2], c.nodes[2:]))
 	c.hold(*outage/3, "nothing is decided between halves", living(c.nodes), always)
-	c.do(c.Lab().Heal())
+	c.must(c.Lab().Heal())
 	c.await(backWithin, "all are back", observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, c.nodes...), always)
 
 	last, rest := c.nodes[3], c.nodes[:3]
@@ -256,7 +256,7 @@ func outageByLUN(t *testing.T) {
 	c.await(c.gaveWay(), "who has neither network nor LUN is not fed any more", observe.Starving(last))
 	c.hold(*outage/3, "the others go on", observe.Feeding(fencingv1.Reason_REASON_LUN_QUORUM, rest...), quorate(began, rest), nobodyFenced)
 	c.must(c.loops.Restore(3))
-	c.do(c.Lab().Heal())
+	c.must(c.Lab().Heal())
 	c.await(startLimit, "all is as before", c.everybody(), observe.LUNReady(c.nodes...))
 }
 
@@ -303,7 +303,7 @@ func (c *cluster) healInPieces(p pieces) {
 	}
 	safe := without(without(c.nodes, p.dead), p.lun) // who was to live in all stages so far
 	for k, s := range p.stages {
-		c.do(c.Lab().Cut(s.parts...))
+		c.must(c.Lab().Cut(s.parts...))
 		f := p.fateOf(c.nodes, s.parts)
 		safe = slices.DeleteFunc(safe, func(x string) bool { return !slices.Contains(f.live, x) && !slices.Contains(f.hold, x) })
 		always := observe.All(spared(began, safe), c.always)
@@ -316,7 +316,7 @@ func (c *cluster) healInPieces(p pieces) {
 	}
 	alive := without(c.nodes, p.dead)
 	healed := time.Now()
-	c.do(c.Lab().Heal())
+	c.must(c.Lab().Heal())
 	_, took := c.await(backWithin, "everybody is back", observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, alive...))
 	c.t.Logf("all are back %v after the heal, %v after the cut", took.Round(10*time.Millisecond), healed.Sub(began).Round(time.Second))
 	if p.lun != "" {

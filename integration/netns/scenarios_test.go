@@ -62,7 +62,7 @@ func TestScenarios(t *testing.T) {
 					c := &cluster{Agents: c.Agents, Observer: c.Observer, t: t, nodes: c.nodes, stalls: c.stalls, fulls: c.fulls}
 					began := time.Now()
 					s.story(c, began)
-					c.do(c.Lab().Heal())
+					c.must(c.Lab().Heal())
 					c.await(startLimit, "all is as before", c.everybody())
 					t.Logf("took %v", time.Since(began).Round(100*time.Millisecond))
 					whole = true
@@ -81,7 +81,7 @@ func (c *cluster) lost() time.Duration { return c.budget().GetDMax().AsDuration(
 func (c *cluster) unequalSplit(began time.Time) {
 	major := len(c.nodes)/2 + 1
 	a, b := c.nodes[:major], c.nodes[major:]
-	c.do(c.Lab().Cut(a, b))
+	c.must(c.Lab().Cut(a, b))
 	c.await(c.lost(), "the smaller part stops, the greater goes on and says LEFT", observe.Starving(b...), observe.Counting(a...),
 		observe.Reported(began, fencingv1.EventType_LEFT, b, a))
 	c.hold(time.Second, "the greater part was never without quorum", observe.Steady(began, a...))
@@ -90,7 +90,7 @@ func (c *cluster) unequalSplit(began time.Time) {
 func (c *cluster) isolatedNode(began time.Time) {
 	lone := c.nodes[len(c.nodes)/2]
 	rest := without(c.nodes, lone)
-	c.do(c.Lab().Isolate(lone))
+	c.must(c.Lab().Isolate(lone))
 	v, _ := c.await(c.lost(), "the lone node stops", observe.Starving(lone))
 	at, _ := observe.Starved(v, began, lone)
 	_, left := c.await(c.lost(), "the rest says LEFT", observe.Reported(began, fencingv1.EventType_LEFT, []string{lone}, rest), observe.Counting(rest...))
@@ -100,7 +100,7 @@ func (c *cluster) isolatedNode(began time.Time) {
 
 func (c *cluster) oneNetwork(began time.Time) {
 	half := len(c.nodes) / 2
-	c.do(c.Lab().CutNetwork("data", c.nodes[:half], c.nodes[half:]))
+	c.must(c.Lab().CutNetwork("data", c.nodes[:half], c.nodes[half:]))
 	c.await(c.lost(), "the network is lost between the halves", func(v *observe.View) string {
 		return observe.Networks(false, []string{"data"}, []string{c.nodes[0], c.nodes[len(c.nodes)-1]})(v)
 	})
@@ -110,7 +110,7 @@ func (c *cluster) oneNetwork(began time.Time) {
 func (c *cluster) oneWay(began time.Time) {
 	from, to := c.nodes[0], c.nodes[1]
 	for _, network := range networks {
-		c.do(c.Lab().CutOneWay(network, from, to))
+		c.must(c.Lab().CutOneWay(network, from, to))
 	}
 	c.await(c.lost(), "the two do not count each other", doesNotCount(from, to), doesNotCount(to, from))
 	c.hold(2*time.Second, "everybody keeps quorum", observe.Steady(began, c.nodes...))
@@ -134,7 +134,7 @@ func doesNotCount(observer, node string) observe.Condition {
 
 func (c *cluster) lossy(began time.Time, percent float64) {
 	for _, network := range networks {
-		c.do(c.Lab().Loss(network, percent))
+		c.must(c.Lab().Loss(network, percent))
 	}
 	c.hold(10*time.Second, "nobody moves", observe.Steady(began, c.nodes...), observe.Quiet(began, c.nodes...))
 }
@@ -214,7 +214,7 @@ func (c *cluster) restartUnderLoss(began time.Time) {
 	last := c.nodes[len(c.nodes)-1]
 	rest := without(c.nodes, last)
 	for _, network := range networks {
-		c.do(c.Lab().Loss(network, 20))
+		c.must(c.Lab().Loss(network, 20))
 	}
 	c.must(c.Stop(last))
 	c.await(c.lost(), "it restarts", observe.InState(fencingv1.NodeState_NODE_STATE_RESTARTING, last, rest...))
@@ -237,10 +237,10 @@ func TestPolicyAll(t *testing.T) {
 	c.startAll()
 	began := time.Now()
 	rest := without(c.nodes, "n2")
-	c.do(c.Lab().CutNetwork("data", []string{"n2"}, rest))
+	c.must(c.Lab().CutNetwork("data", []string{"n2"}, rest))
 	c.await(c.lost(), "n2 is excluded", observe.Starving("n2"), observe.Counting(rest...),
 		observe.Reported(began, fencingv1.EventType_LEFT, []string{"n2"}, rest))
 	c.hold(time.Second, "the rest goes on", observe.Steady(began, rest...))
-	c.do(c.Lab().Heal())
+	c.must(c.Lab().Heal())
 	c.await(startLimit, "n2 is back", c.everybody(), observe.Reported(began, fencingv1.EventType_JOIN, []string{"n2"}, rest))
 }

@@ -185,7 +185,7 @@ func (s slowCase) split(t *testing.T, round int) slowSplit {
 	budget := c.budget()
 	before := total(stores)
 	began := time.Now()
-	c.do(c.Lab().Cut(a, b))
+	c.must(c.Lab().Cut(a, b))
 	c.always = observe.OneSideGranted(began, a, b)
 	// By then each node feeds by the grant, or its watchdog has fired.
 	limit := budget.GetHorizonTie().AsDuration()

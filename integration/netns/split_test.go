@@ -80,12 +80,12 @@ func (c *cluster) splitOnce(random *rand.Rand) outcome {
 	c.hold(time.Duration(random.Int64N(int64(3*time.Second))), "calm before the split", observe.Steady(quiet, c.nodes...))
 	if random.IntN(2) == 0 {
 		first := random.IntN(len(networks))
-		c.do(c.Lab().CutNetwork(networks[first], row.a, row.b))
+		c.must(c.Lab().CutNetwork(networks[first], row.a, row.b))
 		row.gap = time.Duration(random.Int64N(int64(2 * time.Second)))
 		c.hold(row.gap, "one network is cut", observe.Steady(quiet, c.nodes...))
 	}
 	began := time.Now()
-	c.do(c.Lab().Cut(row.a, row.b))
+	c.must(c.Lab().Cut(row.a, row.b))
 	oneSide := observe.OneSideGranted(began, row.a, row.b)
 	c.always = oneSide
 	v, _ := c.await(row.allowed, "exactly one half lives", observe.Decided(row.a, row.b))
@@ -109,7 +109,7 @@ func (c *cluster) splitOnce(random *rand.Rand) outcome {
 	c.await(startLimit, "the losers are LEFT", observe.Reported(began, fencingv1.EventType_LEFT, losers, row.winner))
 
 	healed := time.Now()
-	c.do(c.Lab().Heal())
+	c.must(c.Lab().Heal())
 	_, row.healed = c.await(startLimit, "everybody is back", c.everybody(), observe.LeaseFree(c.nodes...), observe.Renounced(granted))
 	c.await(startLimit, "the losers are JOINed", observe.Reported(healed, fencingv1.EventType_JOIN, losers, row.winner), oneSide)
 	c.always = nil

@@ -52,7 +52,7 @@ func (c *cluster) halves(a, b, upgraded []string) {
 	c.t.Helper()
 	budget := c.budget()
 	began := time.Now()
-	c.do(c.Lab().Cut(a, b))
+	c.must(c.Lab().Cut(a, b))
 	c.always = observe.All(observe.OneSideGranted(began, a, b), fencedOnlyUnfed)
 	_, took := c.await(lastFeed(budget), "exactly one half lives", observe.Decided(a, b))
 	c.t.Logf("%s: decided after %v", strings.Join(a, "")+"|"+strings.Join(b, ""), took.Round(10*time.Millisecond))
@@ -70,7 +70,7 @@ func (c *cluster) halves(a, b, upgraded []string) {
 		})
 		c.hold(5*time.Second, "nothing unsafe with "+node+" upgraded", c.always, notBoth(a, b))
 	}
-	c.do(c.Lab().Heal())
+	c.must(c.Lab().Heal())
 	c.await(startLimit, "all are back", c.everybody(), observe.LUNReady(c.nodes...))
 	c.hold(0, "nobody was FENCED that is fed", c.always)
 	c.always = nil
@@ -107,13 +107,13 @@ func (c *cluster) cutOff(node string) {
 	c.t.Helper()
 	rest := without(c.nodes, node)
 	began := time.Now()
-	c.do(c.Lab().Cut([]string{node}, rest))
+	c.must(c.Lab().Cut([]string{node}, rest))
 	c.await(c.lost(), node+" does not live", observe.Counting(rest...), notFed(node))
 	// It asks the LUN, by which those of before may say nothing, and holds no longer than it may.
 	ends := lastFeed(c.budget()) - time.Since(began)
 	c.hold(ends, "it does not live", notFed(node), observe.Steady(began, rest...), fencedOnlyUnfed)
 	c.hold(15*time.Second, "it stays so", observe.Starving(node), observe.Steady(began, rest...), fencedOnlyUnfed)
-	c.do(c.Lab().Heal())
+	c.must(c.Lab().Heal())
 	c.await(startLimit, "all are back", c.everybody(), observe.LUNReady(c.nodes...))
 }
 

@@ -22,18 +22,14 @@ type cluster struct {
 
 // newCluster starts the agents, with a gossip key or without. What it made is gone after close.
 func newCluster(ctx context.Context, dir string, o Options, key bool) (_ *cluster, err error) {
-	c := &cluster{}
+	c := &cluster{lun: &freezer{}}
 	defer func() {
 		if err != nil {
 			c.close()
 		}
 	}()
-	c.lun, err = newFreezer(dir)
-	if err != nil {
-		return nil, err
-	}
 	c.undo = append(c.undo, c.lun.close)
-	stage := lab.Stage{Bin: o.Bin, Nodes: o.Nodes, LUNDir: c.lun.dir, Launch: o.Boot, Override: map[string]any{}}
+	stage := lab.Stage{Bin: o.Bin, Nodes: o.Nodes, Show: c.lun.show, Launch: o.Boot, Override: map[string]any{}}
 	if key {
 		path, err := writeKey(dir)
 		if err != nil {
@@ -83,8 +79,7 @@ func (c *cluster) disturb(ctx context.Context, r Round) error {
 		})
 	}
 	wg.Wait()
-	_, err := c.Lab().Heal()
-	return errors.Join(append(errs, err)...)
+	return errors.Join(append(errs, c.Lab().Heal())...)
 }
 
 func (c *cluster) fault(ctx context.Context, f Fault) error {
@@ -104,7 +99,7 @@ func (c *cluster) fault(ctx context.Context, f Fault) error {
 		return errors.Join(err, c.CutNetworks(cut, none...))
 	case OneWay:
 		for _, network := range networks {
-			if _, err := c.Lab().CutOneWay(network, group[0], group[1]); err != nil {
+			if err := c.Lab().CutOneWay(network, group[0], group[1]); err != nil {
 				return err
 			}
 		}
@@ -119,9 +114,10 @@ func (c *cluster) fault(ctx context.Context, f Fault) error {
 		during()
 		return errors.Join(err, c.Lab().LinkUp(group[0], networks[f.Network]))
 	case FreezeLUN:
-		err := c.lun.freeze()
+		c.lun.store.Freeze()
 		during()
-		return errors.Join(err, c.lun.thaw())
+		c.lun.store.Thaw()
+		return nil
 	default:
 		return c.processFault(f, group[0], during)
 	}
@@ -130,8 +126,7 @@ func (c *cluster) fault(ctx context.Context, f Fault) error {
 func (c *cluster) lose(percent float64) error {
 	var errs []error
 	for _, network := range networks {
-		_, err := c.Lab().Loss(network, percent)
-		errs = append(errs, err)
+		errs = append(errs, c.Lab().Loss(network, percent))
 	}
 	return errors.Join(errs...)
 }

@@ -36,6 +36,5 @@
 // # Concurrency and blocking
 //
 // Run blocks until the time is over or the context ends, and needs root. Nothing outside the lab is
-// touched: mounts and loop devices are this process's own, and a guard thaws the LUN's file system
-// even if the process is killed.
+// touched: the loop device of the LUN and the file below it end with this process, also if it is killed.
 package soak

@@ -1,135 +1,39 @@
 package soak
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
 
-// freezer is a folder for the LUN on a file system of its own, which can be frozen: writes
-// do not end then. The file system is on a loop device, mounted where only this process and
-// its children see it. Without mkfs.ext4 and fsfreeze it is a folder like any other.
+// freezer shows the file of the LUN as a block device, whose writes hang while it is frozen. Both vanish with this process.
+// Where FUSE is not to be had the LUN is the file, and cannot be frozen.
 type freezer struct {
-	dir   string
-	loops *lab.LoopSet // nil: cannot be frozen
-	guard closer
-
-	mu     sync.Mutex
-	frozen bool
+	store *lab.SlowFile // nil: it cannot be frozen
+	loops *lab.LoopSet
 }
 
-// newFreezer makes the folder below dir.
-func newFreezer(dir string) (*freezer, error) {
-	f := &freezer{dir: filepath.Join(dir, "lun")}
-	if err := os.Mkdir(f.dir, 0o755); err != nil {
-		return nil, err
-	}
-	mkfs, err := exec.LookPath("mkfs.ext4")
+// show returns where the agents find the LUN of that file.
+func (f *freezer) show(file string) (string, error) {
+	store, err := lab.NewSlowFile(file)
 	if err != nil {
-		return f, nil
+		return file, nil // it is a file like any other
 	}
-	if _, err := exec.LookPath("fsfreeze"); err != nil {
-		return f, nil
-	}
-	image, err := lab.NewLUNFile(dir, 32<<20)
+	loops, err := lab.LoopDevices(store.Path, 1, 512)
 	if err != nil {
-		return nil, err
+		return "", errors.Join(err, store.Close())
 	}
-	f.loops, err = lab.LoopDevices(image.Path, 1, 512)
-	if err != nil {
-		return nil, err
-	}
-	if out, err := exec.Command(mkfs, "-q", "-F", f.loops.Paths[0]).CombinedOutput(); err != nil {
-		return nil, errors.Join(fmt.Errorf("mkfs.ext4: %w: %s", err, bytes.TrimSpace(out)), f.loops.Close())
-	}
-	if err := unix.Mount(f.loops.Paths[0], f.dir, "ext4", 0, ""); err != nil {
-		return nil, errors.Join(fmt.Errorf("mount %s: %w", f.loops.Paths[0], err), f.loops.Close())
-	}
-	if err := f.startGuard(); err != nil {
-		f.close()
-		return nil, err
-	}
-	return f, nil
+	f.store, f.loops = store, loops
+	return loops.Paths[0], nil
 }
-
-// startGuard starts the process that thaws the file system when this one is killed: its
-// standard input ends then.
-func (f *freezer) startGuard() error {
-	cmd := exec.Command("/bin/sh", "-c", `cat >/dev/null; fsfreeze --unfreeze "$0" 2>/dev/null; exit 0`, f.dir)
-	in, err := cmd.StdinPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return fmt.Errorf("start the guard of the frozen LUN: %w", err)
-	}
-	f.guard = func() error { return errors.Join(in.Close(), cmd.Wait()) }
-	return nil
-}
-
-type closer func() error
 
 // canFreeze reports whether freeze works.
-func (f *freezer) canFreeze() bool { return f.guard != nil }
+func (f *freezer) canFreeze() bool { return f.store != nil }
 
-func (f *freezer) freeze() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.guard == nil || f.frozen {
-		return errors.New("the LUN cannot be frozen, or is frozen already")
-	}
-	err := f.run("--freeze")
-	f.frozen = err == nil
-	return err
-}
-
-func (f *freezer) thaw() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.frozen {
-		return nil
-	}
-	f.frozen = false
-	return f.run("--unfreeze")
-}
-
-func (f *freezer) run(how string) error {
-	if out, err := exec.Command("fsfreeze", how, f.dir).CombinedOutput(); err != nil {
-		return fmt.Errorf("fsfreeze %s: %w: %s", how, err, bytes.TrimSpace(out))
-	}
-	return nil
-}
-
-// close thaws, unmounts and detaches. What it cannot undo ends with this process: the mount namespace and the loop
-// device belong to it.
+// close detaches the device. Nobody has it open any more, and it is not frozen.
 func (f *freezer) close() {
-	if f.loops == nil {
-		return
+	if f.store != nil {
+		_ = f.loops.Close()
+		_ = f.store.Close() // what is left ends with this process
 	}
-	if f.guard != nil {
-		_ = f.thaw()
-		_ = f.guard()
-	}
-	_ = unix.Unmount(f.dir, unix.MNT_DETACH)
-	_ = f.loops.Close()
-}
-
-// ownMounts executes this program again in a mount namespace of its own, once.
-func ownMounts() error {
-	const done = "SOAK_OWN_MOUNTS"
-	if os.Getenv(done) != "" {
-		return nil
-	}
-	if err := lab.OwnMounts(); err != nil {
-		return err
-	}
-	return fmt.Errorf("execute this program again: %w", unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), done+"=1")))
 }

@@ -2,6 +2,7 @@ package soak
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
@@ -37,20 +38,17 @@ func (k *soak) blink(ctx context.Context) {
 	rng := rand.New(rand.NewPCG(k.Seed, 0xb11c))
 	for ctx.Err() == nil {
 		boottime.Wait(ctx, seconds(rng, 5, 15))
-		err := k.c.lun.freeze()
+		k.c.lun.store.Freeze()
 		boottime.Wait(ctx, seconds(rng, 1, 6))
-		if err == nil {
-			err = k.c.lun.thaw()
-		}
-		if err != nil {
-			k.w.violated("blinking LUN: %v", err)
-			return
-		}
+		k.c.lun.store.Thaw()
 	}
 }
 
 // surround starts what goes on all the time in addition to the faults.
 func (k *soak) surround(ctx context.Context) (stop func(), err error) {
+	if k.Blink && !k.c.lun.canFreeze() {
+		return nil, errors.New("the LUN cannot blink without /dev/fuse")
+	}
 	idle, err := busy(k.Busy)
 	if err != nil {
 		return nil, err

@@ -50,16 +50,12 @@ func (o *Options) Validate() error {
 }
 
 // Run breaks a cluster for the time given and reports. It returns nil only if nothing was
-// violated. It executes this program a second time, in a mount namespace of its own: call it
-// before anything that a process cannot do twice.
+// violated.
 func Run(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
 	if err := o.needs(); err != nil {
-		return fmt.Errorf("soak: %w", err)
-	}
-	if err := ownMounts(); err != nil {
 		return fmt.Errorf("soak: %w", err)
 	}
 	if o.Seed == 0 {

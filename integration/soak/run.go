@@ -43,7 +43,7 @@ func run(ctx context.Context, dir string, o Options) error {
 	}
 	defer observer.Close()
 	k := &soak{
-		Options: o, c: c, w: &watcher{Observer: observer, nodes: c.Nodes()}, began: time.Now(), measured: newMeasurements(),
+		Options: o, c: c, w: &watcher{Observer: observer, nodes: c.Nodes(), blinks: o.Blink}, began: time.Now(), measured: newMeasurements(),
 		plan: Plan{Seed: o.Seed, Nodes: o.Nodes, Steady: max(1, o.Nodes/3), LUN: c.lun.canFreeze() && !o.Blink},
 	}
 	c.resets.setVerdict(k.w.lastReason)

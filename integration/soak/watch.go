@@ -24,7 +24,8 @@ const watchInterval = 50 * time.Millisecond
 // watcher follows the agents and judges what they do.
 type watcher struct {
 	*observe.Observer
-	nodes []string
+	nodes  []string
+	blinks bool // the LUN does, so that agents rightly call it too slow for a tie
 
 	mu         sync.Mutex // guards all below
 	disjoint   Disjoint
@@ -95,9 +96,13 @@ func (w *watcher) setStopped(r Round, on bool) {
 
 // everybody holds when all is as it should be.
 func (w *watcher) everybody() observe.Condition {
+	lun := observe.LUNReady(w.nodes...)
+	if w.blinks {
+		lun = observe.All()
+	}
 	return observe.All(
 		observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, w.nodes...), observe.Counting(w.nodes...),
-		observe.Networks(true, networks, w.nodes), observe.LUNReady(w.nodes...), observe.Subscribed(w.nodes...), w.available(),
+		observe.Networks(true, networks, w.nodes), lun, observe.Subscribed(w.nodes...), w.available(),
 	)
 }
 

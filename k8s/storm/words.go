@@ -173,7 +173,7 @@ func (s *Survey) leaseHeld(subject Member) Verdict {
 	if !s.policy.SkipLeaseHeld || subject.Dead || subject.Isolated {
 		return allowed
 	}
-	return s.confirmed(LeaseHeld, subject, s.voices.moves[subject.Name],
+	return s.confirmed(LeaseHeld, s.voices.moves[subject.Name],
 		"its slot on the LUN goes on changing, so it runs and keeps its lease (skip_storage_lease_held=yes), say %s")
 }
 
@@ -182,11 +182,11 @@ func (s *Survey) disconnected(subject Member) Verdict {
 	if !s.policy.SkipDisconnected || subject.Dead || subject.Isolated {
 		return allowed
 	}
-	return s.confirmed(Disconnected, subject, s.voices.still[subject.Name],
+	return s.confirmed(Disconnected, s.voices.still[subject.Name],
 		"it answers on a network, and does not reach the LUN (skip_storage_disconnected=yes), say %s")
 }
 
-func (s *Survey) confirmed(reason string, subject Member, by []string, text string) Verdict {
+func (s *Survey) confirmed(reason string, by []string, text string) Verdict {
 	switch {
 	case len(by) > 1:
 		return Verdict{Reason: reason, Text: fmt.Sprintf(text, names(by))}

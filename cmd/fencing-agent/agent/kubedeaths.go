@@ -26,7 +26,6 @@ const spreadPerNode = 10 * time.Millisecond
 type kubeDeaths struct {
 	annotation nodeWriter
 	told       bool // the list is known from the controller, not from the annotation
-	self       string
 
 	mu      sync.Mutex
 	former  map[string]deathlist.Death // what an earlier agent of this node reported, by node; nil: the Node was not seen yet
@@ -46,8 +45,8 @@ type nodeWriter interface {
 	Seen(s ownnode.State)
 }
 
-func newKubeDeaths(w nodeWriter, self string) *kubeDeaths {
-	return &kubeDeaths{annotation: w, self: self, said: map[string]deathlist.Death{}, own: map[string]bool{}}
+func newKubeDeaths(w nodeWriter) *kubeDeaths {
+	return &kubeDeaths{annotation: w, said: map[string]deathlist.Death{}, own: map[string]bool{}}
 }
 
 // seen takes this node's Node, from the watcher's goroutine.

@@ -57,7 +57,7 @@ func newTeller(t *testing.T, annotation string) *teller {
 	})
 	members := listing(t, "n1", "n2", "n3")
 	l := &teller{t: t, server: s, now: boottime.Instant(10 * time.Second), Agent: &Agent{
-		roster: members, log: slog.New(slog.DiscardHandler), kube: kube{deaths: newKubeDeaths(w, "n1")},
+		roster: members, log: slog.New(slog.DiscardHandler), kube: kube{deaths: newKubeDeaths(w)},
 		core: watchdog.NewCore(watchdog.Config{Roster: members, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second}),
 	}}
 	l.self.boot = 0x11

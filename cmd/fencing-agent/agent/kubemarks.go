@@ -41,7 +41,7 @@ func (a *Agent) startReports(background spawn) error {
 	}
 	node, boot := a.cfg.NodeName, hex64(a.self.boot)
 	if a.cfg.Members.Source == config.SourceController {
-		d := newKubeDeaths(nil, node)
+		d := newKubeDeaths(nil)
 		d.told = true
 		w := members.NewDeathTeller(a.cfg, boot, a.clock, a.log, d.begin)
 		d.annotation = w
@@ -67,7 +67,7 @@ func (a *Agent) startReports(background spawn) error {
 	if err != nil {
 		return err
 	}
-	a.kube.deaths, a.kube.sightings = newKubeDeaths(d, node), newKubeSightings(s, node, boot)
+	a.kube.deaths, a.kube.sightings = newKubeDeaths(d), newKubeSightings(s, node, boot)
 	background(d.Run)
 	background(s.Run)
 	return nil

@@ -91,12 +91,12 @@ func (a *Agent) handle(b *batch) error {
 	a.followTerms(now, b.termsSaved)
 	a.hearWords(b.words)
 	a.hearOrders(b.orders)
-	return a.identityLost(now)
+	return a.identityLost()
 }
 
 // identityLost ends the agent if another agent turns out to own this node's slot, and this agent never did: two agents
 // have one name, and the other was first.
-func (a *Agent) identityLost(now boottime.Instant) error {
+func (a *Agent) identityLost() error {
 	arb := a.core.Arbiter()
 	if arb == nil {
 		return nil

@@ -3,7 +3,6 @@ package members
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
@@ -24,7 +23,8 @@ type DeathTeller struct {
 // with what was reported before, as if it were on the Node.
 func NewDeathTeller(c *config.Config, boot string, clock boottime.Clock, log *slog.Logger, known func(ownnode.State)) *DeathTeller {
 	source := &controllerSource{cfg: c}
-	t := &DeathTeller{teller: newTeller(boot, clock, log), known: known}
+	t := &DeathTeller{known: known, teller: newTeller(boot, clock, log,
+		"the controller does not accept this node's reports of deaths: recovery does not learn of these deaths from this node")}
 	t.ask = func(ctx context.Context, r *fencingv1.DeathsReport) (*fencingv1.DeathsKnown, error) {
 		var known *fencingv1.DeathsKnown
 		err := source.once(ctx, func(ctx context.Context, c fencingv1.FencingMembersClient) (err error) {
@@ -36,32 +36,12 @@ func NewDeathTeller(c *config.Config, boot string, clock boottime.Clock, log *sl
 	return t
 }
 
-// Run reports until ctx ends.
+// Run reports until ctx ends. What an agent of this node reported before is repeated at once.
 func (t *DeathTeller) Run(ctx context.Context) {
-	said := t.first(ctx)
-	due := t.clock() // earlier reports have to be repeated at once
-	patience := newPatience(t.rand)
-	for ctx.Err() == nil {
-		value, within, wishes := t.wish()
-		repeat := max(0, due.Sub(t.clock()))
-		switch {
-		case wishes == 0 || value == said && value == "":
-			t.wait(ctx, 0)
-			continue
-		case value == said && repeat > 0:
-			t.wait(ctx, repeat)
-			continue
-		case value != said && !t.spread(ctx, said, boottime.Jitter(t.rand, within)):
-			continue
-		}
-		value, _, _ = t.wish()
+	t.run(ctx, t.first(ctx), deaths.Again, func(ctx context.Context, value string) error {
 		_, err := t.ask(ctx, t.report(value))
-		if err == nil {
-			said, due, patience = value, t.clock().Add(deaths.Again), newPatience(t.rand)
-			continue
-		}
-		t.failed(ctx, err, &patience)
-	}
+		return err
+	})
 }
 
 // first asks what an agent of this node reported before, until it gets an answer: an unknown report must not be
@@ -71,7 +51,7 @@ func (t *DeathTeller) first(ctx context.Context) string {
 	for ctx.Err() == nil {
 		known, err := t.ask(ctx, &fencingv1.DeathsReport{Ask: true})
 		if err != nil {
-			t.failed(ctx, err, &patience)
+			t.fail(ctx, err, &patience)
 			continue
 		}
 		s := ownnode.State{Known: true, Exists: true}
@@ -85,28 +65,6 @@ func (t *DeathTeller) first(ctx context.Context) string {
 		return text
 	}
 	return ""
-}
-
-func (t *DeathTeller) failed(ctx context.Context, err error, p *patience) {
-	t.fail(ctx, err, p, "the controller does not accept this node's reports of deaths: recovery does not learn of these deaths from this node")
-}
-
-// spread waits, and says whether there is something to report afterwards. An urgent wish ends the wait.
-func (t *DeathTeller) spread(ctx context.Context, said string, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-timer.C:
-			return true
-		case <-t.wake:
-			if value, within, _ := t.wish(); value == said || within == 0 {
-				return value != said
-			}
-		}
-	}
 }
 
 // report is what is sent. It can always be read: this agent has written it.

@@ -35,6 +35,7 @@ type ear struct {
 	heard  []string // since it was asked for last
 	asked  int
 	fail   error
+	lost   error        // as fail, but what was told is kept
 	lines  bytes.Buffer // of the log
 	before *string      // what the agent was told it had said; nil: nothing yet
 }
@@ -48,7 +49,7 @@ func failingEar(t *testing.T, fail error, kept ...string) (*ear, *DeathTeller) {
 		e.kept = append(e.kept, &fencingv1.ProvenDeath{Node: n, Boot: tellerBoot, Proof: "time", At: 1780000000})
 	}
 	d := &DeathTeller{
-		teller: newTeller(tellerBoot, func() boottime.Instant { return boottime.Instant(time.Since(e.began)) + 1 }, slog.New(slog.NewTextHandler(&e.lines, nil))),
+		teller: newTeller(tellerBoot, func() boottime.Instant { return boottime.Instant(time.Since(e.began)) + 1 }, slog.New(slog.NewTextHandler(&e.lines, nil)), "not accepted"),
 		ask:    e.ask, known: e.known,
 	}
 	d.rand = rand.New(rand.NewPCG(1, 1))
@@ -96,7 +97,7 @@ func (e *ear) ask(_ context.Context, r *fencingv1.DeathsReport) (*fencingv1.Deat
 	}
 	slices.Sort(names)
 	e.heard = append(e.heard, strings.Join(names, ""))
-	return &fencingv1.DeathsKnown{Deaths: r.GetDeaths()}, nil
+	return &fencingv1.DeathsKnown{Deaths: r.GetDeaths()}, e.lost
 }
 
 // want passes time, and compares what was heard meanwhile.
@@ -116,6 +117,12 @@ func (e *ear) failing(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.fail, e.asked = err, 0
+}
+
+func (e *ear) losing(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lost = err
 }
 
 func list(names ...string) *string {
@@ -198,6 +205,31 @@ func TestDeathTellerWithoutAController(t *testing.T) {
 	})
 }
 
+// Guard: a death is taken back though the answer to its report was lost, so that nobody knows whether it was kept.
+func TestDeathTellerTakesBackWhatMayBeKept(t *testing.T) {
+	for _, before := range []*string{nil, list("n5")} {
+		synctest.Test(t, func(t *testing.T) {
+			e, d := newEar(t)
+			d.Want(before, 0)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			e.losing(errors.New("connection reset"))
+			d.Want(list("n4"), 0)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			e.losing(nil)
+			d.Want(before, 0)
+			time.Sleep(tellLongest)
+			synctest.Wait()
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if slices.ContainsFunc(e.kept, func(d *fencingv1.ProvenDeath) bool { return d.GetNode() == "n4" }) || before != nil && len(e.kept) != 1 {
+				t.Errorf("the controller has %v", e.kept)
+			}
+		})
+	}
+}
+
 // While a controller is upgraded one replica takes deaths and the other does not yet. A death waits for the upgrade, and not for the
 // ten minutes of a controller that stays an older one; that is one line in the log.
 func TestDeathTellerDuringAnUpgrade(t *testing.T) {
@@ -241,10 +273,12 @@ func TestRandomDeathTeller(t *testing.T) {
 					value = nil
 				}
 				e.failing(map[bool]error{true: errors.New("away")}[r.IntN(3) == 0])
+				e.losing(map[bool]error{true: errors.New("lost")}[r.IntN(3) == 0])
 				d.Want(value, time.Duration(r.IntN(3))*time.Second)
 				time.Sleep(time.Duration(r.IntN(40)) * time.Second)
 			}
 			e.failing(nil)
+			e.losing(nil)
 			time.Sleep(tellLongest + 3*time.Second)
 			synctest.Wait()
 			for range 3 {

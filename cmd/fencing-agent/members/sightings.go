@@ -5,9 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
@@ -23,7 +20,8 @@ type SightingTeller struct {
 
 // NewSightingTeller makes a SightingTeller. boot is this node's, in the form used in deaths.
 func NewSightingTeller(c *config.Config, boot string, clock boottime.Clock, log *slog.Logger) *SightingTeller {
-	t := &SightingTeller{teller: newTeller(boot, clock, log)}
+	t := &SightingTeller{teller: newTeller(boot, clock, log,
+		"the controller does not accept this agent's signs of life: they hold up no fencing by devices")}
 	source := &controllerSource{cfg: c}
 	t.ask = func(ctx context.Context, r *fencingv1.SightingsReport) error {
 		return source.once(ctx, func(ctx context.Context, c fencingv1.FencingMembersClient) error {
@@ -34,37 +32,10 @@ func NewSightingTeller(c *config.Config, boot string, clock boottime.Clock, log 
 	return t
 }
 
-// Run reports until ctx ends.
-//
-// Invariant: anything that was reported, or may have been, is withdrawn once it is over. Reports of an earlier agent
-// expire by themselves, so this agent need not report that there is nothing.
+// Run reports until ctx ends. Each Sighting has a number of its own, so that one which says the same is reported again.
+// Reports of an earlier agent expire by themselves, so this agent need not report that there is nothing.
 func (t *SightingTeller) Run(ctx context.Context) {
-	last := 0      // the wish that was reported last
-	silent := true // the controller certainly keeps nothing of this agent
-	patience := newPatience(t.rand)
-	for ctx.Err() == nil {
-		value, within, n := t.wish()
-		if n == last || silent && value == "" {
-			last = n
-			t.wait(ctx, 0)
-			continue
-		}
-		if boottime.Wait(ctx, boottime.Jitter(t.rand, within)); ctx.Err() != nil {
-			return
-		}
-		value, _, n = t.wish()
-		err := t.ask(ctx, t.report(value))
-		if err == nil {
-			last, silent, patience = n, value == "", newPatience(t.rand)
-			continue
-		}
-		silent = silent && status.Code(err) == codes.Unimplemented // an older controller keeps nothing
-		t.failed(ctx, err, &patience)
-	}
-}
-
-func (t *SightingTeller) failed(ctx context.Context, err error, p *patience) {
-	t.fail(ctx, err, p, "the controller does not accept this agent's signs of life: they hold up no fencing by devices")
+	t.run(ctx, "", 0, func(ctx context.Context, value string) error { return t.ask(ctx, t.report(value)) })
 }
 
 // report is what is sent now. It can always be read: this agent has written it.

@@ -39,7 +39,7 @@ func newEye(t *testing.T) (*eye, *SightingTeller) {
 	began := time.Now()
 	e := &eye{t: t}
 	s := &SightingTeller{
-		teller: newTeller(tellerBoot, func() boottime.Instant { return boottime.Instant(time.Since(began)) + boottime.Instant(time.Second) }, slog.New(slog.NewTextHandler(&e.lines, nil))),
+		teller: newTeller(tellerBoot, func() boottime.Instant { return boottime.Instant(time.Since(began)) + boottime.Instant(time.Second) }, slog.New(slog.NewTextHandler(&e.lines, nil)), "not accepted"),
 		ask:    e.ask,
 	}
 	s.rand = rand.New(rand.NewPCG(1, 1))
@@ -95,7 +95,7 @@ func (e *eye) want(after time.Duration, heard ...string) {
 }
 
 func sees(s sightings.Sighting) *string {
-	s.Boot, s.Number = tellerBoot, 1
+	s.Boot, s.Number = tellerBoot, uint64(time.Now().UnixMilli()) // each Sighting of an agent has a number of its own
 	text := sightings.Encode(s)
 	return &text
 }
@@ -167,7 +167,7 @@ func TestSightingTellerWithoutAController(t *testing.T) {
 
 // Guard: what an agent sees run is told with the rest.
 func TestWhoIsSeenIsTold(t *testing.T) {
-	s := &SightingTeller{teller: newTeller(tellerBoot, func() boottime.Instant { return 1 }, nil)}
+	s := &SightingTeller{teller: newTeller(tellerBoot, func() boottime.Instant { return 1 }, nil, "")}
 	sees := map[string]string{"n4": tellerBoot}
 	if got := s.report(sightings.Encode(sightings.Sighting{Boot: tellerBoot, Sees: sees})).GetSees(); !maps.Equal(got, sees) {
 		t.Errorf("%v", got)

@@ -33,6 +33,7 @@ type teller struct {
 	log   *slog.Logger
 	rand  *rand.Rand    // of Run; nil: a common one
 	wake  chan struct{} // capacity 1
+	lost  string        // logged when a report is not accepted: what that means
 
 	mu     sync.Mutex // guards what follows
 	wishes int        // how many wishes there were
@@ -40,8 +41,62 @@ type teller struct {
 	within time.Duration
 }
 
-func newTeller(boot string, clock boottime.Clock, log *slog.Logger) teller {
-	return teller{boot: boot, clock: clock, log: log, wake: make(chan struct{}, 1)}
+func newTeller(boot string, clock boottime.Clock, log *slog.Logger, lost string) teller {
+	return teller{boot: boot, clock: clock, log: log, wake: make(chan struct{}, 1), lost: lost}
+}
+
+// unsure stands for what the controller has after a report whose answer was lost: it may have kept the report. It equals no
+// wish, so the wish of that moment is reported again.
+const unsure = "?"
+
+// run reports each wish until ctx ends, and the same again after a time; 0: never. said is what the controller has at first.
+//
+// Invariant: what was reported, or may have been, is taken back once it no longer holds.
+func (t *teller) run(ctx context.Context, said string, again time.Duration, send func(_ context.Context, value string) error) {
+	due := t.clock()
+	patience := newPatience(t.rand)
+	for ctx.Err() == nil {
+		value, within, wishes := t.wish()
+		repeat := max(0, due.Sub(t.clock()))
+		switch {
+		case wishes == 0 || value == said && (value == "" || again == 0):
+			t.wait(ctx, 0)
+			continue
+		case value == said && repeat > 0:
+			t.wait(ctx, repeat)
+			continue
+		case value != said && !t.spread(ctx, said, boottime.Jitter(t.rand, within)):
+			continue
+		}
+		value, _, _ = t.wish()
+		err := send(ctx, value)
+		if err == nil {
+			said, due, patience = value, t.clock().Add(again), newPatience(t.rand)
+			continue
+		}
+		if status.Code(err) != codes.Unimplemented { // an older controller keeps nothing
+			said = unsure
+		}
+		t.fail(ctx, err, &patience)
+	}
+}
+
+// spread waits, and says whether there is something to report afterwards. An urgent wish ends the wait.
+func (t *teller) spread(ctx context.Context, said string, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return true
+		case <-t.wake:
+			if value, within, _ := t.wish(); value == said || within == 0 {
+				return value != said
+			}
+		}
+	}
 }
 
 // Want sets what has to be reported, in the form of the annotation; nil: nothing. It is reported at a random moment
@@ -118,14 +173,14 @@ func (p *patience) next(err error) time.Duration {
 }
 
 // fail logs a failure once, and waits.
-func (t *teller) fail(ctx context.Context, err error, p *patience, message string) {
+func (t *teller) fail(ctx context.Context, err error, p *patience) {
 	if ctx.Err() != nil {
 		return
 	}
 	pause := p.next(err)
 	if !p.told {
 		p.told = true
-		t.log.Warn(message, "error", told(err), "retry", pause)
+		t.log.Warn(t.lost, "error", told(err), "retry", pause)
 	}
 	boottime.Wait(ctx, pause)
 }

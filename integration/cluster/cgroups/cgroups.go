@@ -89,7 +89,6 @@ func sameControllers(a, b string) bool {
 
 // Set is the groups of one cluster, one of each hierarchy.
 type Set struct {
-	name string
 	dirs []string
 	all  []hierarchy
 }
@@ -112,7 +111,7 @@ func Create(name string) (*Set, error) {
 func Find(name string) *Set {
 	s, err := find(name)
 	if err != nil {
-		return &Set{name: name}
+		return &Set{}
 	}
 	return s
 }
@@ -126,7 +125,7 @@ func find(name string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{name: name, all: all}
+	s := &Set{all: all}
 	for _, h := range all {
 		s.dirs = append(s.dirs, filepath.Join(h.own(string(self)), name))
 	}
