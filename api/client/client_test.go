@@ -382,6 +382,6 @@ func TestConfigThatCannotWork(t *testing.T) {
 		}
 	}
 	if err := Follow(t.Context(), Config{}, nil); err == nil {
-		t.Error("no callback is no error")
+		t.Error("a missing callback is not an error")
 	}
 }

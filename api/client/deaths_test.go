@@ -309,7 +309,7 @@ func TestWaitsThatCannotEnd(t *testing.T) {
 			t.Errorf("the agent's own node: %v", err)
 		}
 		for _, boot := range []string{"a1", strings.ToUpper(bootA), bootA + "0", "00000000000000g1"} {
-			if _, err := WaitFenced(ctx, Config{Dial: a.dial}, "n3", boot, nil); err == nil || !strings.Contains(err.Error(), "boot \""+boot) {
+			if _, err := WaitFenced(ctx, Config{Dial: a.dial}, "n3", boot, nil); err == nil || !strings.Contains(err.Error(), "the boot is \""+boot) {
 				t.Errorf("boot %s: %v", boot, err)
 			}
 		}

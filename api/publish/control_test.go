@@ -96,11 +96,11 @@ func TestConfirmDeadChecksWhatIsWritten(t *testing.T) {
 	for want, change := range map[string]func(*fencingv1.ConfirmDeadRequest){
 		"node is missing": func(r *fencingv1.ConfirmDeadRequest) { r.Node = "" },
 		"by is missing":   func(r *fencingv1.ConfirmDeadRequest) { r.By = "" },
-		"by: at most 64 printable ASCII characters are possible":         func(r *fencingv1.ConfirmDeadRequest) { r.By = "a\nb" },
-		"reference: at most 128 printable ASCII characters are possible": func(r *fencingv1.ConfirmDeadRequest) { r.Reference = strings.Repeat("x", 129) },
+		"by must have at most 64 printable ASCII characters":         func(r *fencingv1.ConfirmDeadRequest) { r.By = "a\nb" },
+		"reference must have at most 128 printable ASCII characters": func(r *fencingv1.ConfirmDeadRequest) { r.Reference = strings.Repeat("x", 129) },
 		"reference is missing": func(r *fencingv1.ConfirmDeadRequest) { r.Proof = fencingv1.Proof_PROOF_KDUMP },
-		"boot_nonce: 16 hexadecimal digits are needed, as in NodeStatus.boot_nonce":                     func(r *fencingv1.ConfirmDeadRequest) { r.BootNonce = "0000000000000000" },
-		"proof: PROOF_OPERATOR, PROOF_POWER and PROOF_KDUMP can be confirmed externally, and no others": func(r *fencingv1.ConfirmDeadRequest) { r.Proof = fencingv1.Proof_PROOF_SENTENCE },
+		"boot_nonce must be 16 hexadecimal digits, as in NodeStatus.boot_nonce":                                 func(r *fencingv1.ConfirmDeadRequest) { r.BootNonce = "0000000000000000" },
+		"proof must be PROOF_OPERATOR, PROOF_POWER or PROOF_KDUMP: the agents find all other proofs themselves": func(r *fencingv1.ConfirmDeadRequest) { r.Proof = fencingv1.Proof_PROOF_SENTENCE },
 	} {
 		r := wellFormed()
 		change(r)

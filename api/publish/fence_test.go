@@ -65,8 +65,8 @@ func TestFence(t *testing.T) {
 	for want, change := range map[string]func(*fencingv1.FenceRequest){
 		"node is missing": func(r *fencingv1.FenceRequest) { r.Node = "" },
 		"by is missing":   func(r *fencingv1.FenceRequest) { r.By = "" },
-		"reason: at most 256 printable ASCII characters are possible": func(r *fencingv1.FenceRequest) { r.Reason = "a\x1b[2J" },
-		"boot_nonce: 16 hexadecimal digits are needed":                func(r *fencingv1.FenceRequest) { r.BootNonce = "0000000000000000" },
+		"reason must have at most 256 printable ASCII characters": func(r *fencingv1.FenceRequest) { r.Reason = "a\x1b[2J" },
+		"boot_nonce must be 16 hexadecimal digits":                func(r *fencingv1.FenceRequest) { r.BootNonce = "0000000000000000" },
 	} {
 		req := goodOrder()
 		change(req)

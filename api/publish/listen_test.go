@@ -118,7 +118,7 @@ func TestListenRefuses(t *testing.T) {
 		{"relative", "api.sock", "", 0o660, []string{"absolute"}},
 		{"abstract", "@api", "", 0o660, []string{"absolute"}},
 		{"empty", "", "", 0o660, []string{"absolute"}},
-		{"too long", at(strings.Repeat("x", 108)), "", 0o660, []string{"may have 107"}},
+		{"too long", at(strings.Repeat("x", 108)), "", 0o660, []string{"must have at most 107"}},
 		{"more than permissions", at("s"), "", 0o2660, []string{"permission bits"}},
 		{"unknown group", at("s"), "no-such-group", 0o660, []string{`"no-such-group"`, "api.socketGroup"}},
 	}

@@ -42,7 +42,7 @@ func TestTroublesAreWhole(t *testing.T) {
 	for _, tr := range trouble.All {
 		for _, code := range tr.Unless {
 			if !seen[code] || code == tr.Code {
-				t.Errorf("%s is explained by %q, which is no other trouble", tr.Code, code)
+				t.Errorf("%s is explained by %q, which is not another trouble", tr.Code, code)
 			}
 		}
 		if strings.ContainsAny(tr.Here(), "{}") {
@@ -116,7 +116,7 @@ func TestAlerts(t *testing.T) {
 	for _, r := range file.Groups[0].Rules {
 		i := slices.IndexFunc(left, func(tr *trouble.Trouble) bool { return tr.Alert == r.Alert })
 		if i < 0 {
-			t.Errorf("%s is no alert of a trouble, or is there twice", r.Alert)
+			t.Errorf("%s is not an alert of a trouble, or is listed twice", r.Alert)
 			continue
 		}
 		tr := left[i]

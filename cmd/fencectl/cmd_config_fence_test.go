@@ -29,7 +29,7 @@ func TestConfigCheckOfFencing(t *testing.T) {
 	}
 	write("off")
 	code, out, diag := runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program)
-	if code != 0 || !strings.Contains(out, "isolation: none; power_management: off on; recovery: none") || !strings.Contains(diag, "password stands in a ConfigMap") {
+	if code != 0 || !strings.Contains(out, "isolation: none; power_management: off on; recovery: none") || !strings.Contains(diag, "password is in a ConfigMap") {
 		t.Errorf("%d\n%s\n%s", code, out, diag)
 	}
 	if strings.Contains(out+diag, "s3cret") {
@@ -49,7 +49,7 @@ func TestConfigCheckOfFencing(t *testing.T) {
 	}
 	write("off")
 	code, _, diag = runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program, "--agents", agents)
-	if code != 0 || !strings.Contains(diag, "fence_ipmilan does not know the option password, and is run without it") {
+	if code != 0 || !strings.Contains(diag, "fence_ipmilan does not know the option password, and runs without it") {
 		t.Errorf("%d\n%s", code, diag)
 	}
 	// The ConfigMap says it as well, and the file goes first.
@@ -66,7 +66,7 @@ func TestConfigCheckOfFencing(t *testing.T) {
 		t.Errorf("%d\n%s", code, diag)
 	}
 	code, _, diag = runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program, "--agents", agents)
-	if code != 0 || !strings.Contains(diag, "fence_ipmilan does not know the option password, and is run without it") {
+	if code != 0 || !strings.Contains(diag, "fence_ipmilan does not know the option password, and runs without it") {
 		t.Errorf("%d\n%s", code, diag)
 	}
 }

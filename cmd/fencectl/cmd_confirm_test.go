@@ -44,7 +44,7 @@ func TestConfirmDeadShowsTheBoot(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", want, stdout)
 		}
 	}
-	if code != exitUsage || !strings.Contains(stderr, "nothing was confirmed: --boot is missing") || told.Node != "" {
+	if code != exitUsage || !strings.Contains(stderr, "--boot is missing, so nothing was confirmed") || told.Node != "" {
 		t.Errorf("exit %d, stderr %q, told %+v", code, stderr, told)
 	}
 	// An older agent tells the boot with the token alone, and one that has never met the node tells none.
@@ -99,13 +99,13 @@ func TestConfirmDeadRefuses(t *testing.T) {
 		{exitFailed, "fencectl: not believed: n2 sees n4: it runs\n", []string{"n4", "--boot", boot}},
 		{exitFailed, "it runs, and cannot be confirmed dead", []string{"n4"}},
 		{exitFailed, "it runs, and cannot be confirmed dead", []string{"n1"}},
-		{exitFailed, `"n9" is no member of this group: the members are n1, n2, n3, n4`, []string{"n9"}},
-		{exitFailed, "by: at most 64 printable ASCII characters are possible", []string{"n4", "--boot", boot, "--by", strings.Repeat("x", 65)}},
-		{exitFailed, "reason: at most 256 printable ASCII characters are possible", []string{"n4", "--boot", boot, "--reason", "\x1b[2J"}},
+		{exitFailed, `"n9" is not a member of this group: the members are n1, n2, n3, n4`, []string{"n9"}},
+		{exitFailed, "by must have at most 64 printable ASCII characters", []string{"n4", "--boot", boot, "--by", strings.Repeat("x", 65)}},
+		{exitFailed, "reason must have at most 256 printable ASCII characters", []string{"n4", "--boot", boot, "--reason", "\x1b[2J"}},
 		{exitUsage, "NODE is missing", nil},
 		{exitUsage, `invalid argument "" for "--boot" flag`, []string{"n4", "--boot", ""}},
 		{exitUsage, `invalid argument "1234" for "--boot" flag`, []string{"n4", "--boot", "1234"}},
-		{exitUsage, "one of operator, power, kdump is allowed", []string{"n4", "--boot", boot, "--proof", "time"}},
+		{exitUsage, "it must be one of operator, power, kdump", []string{"n4", "--boot", boot, "--proof", "time"}},
 		{exitUsage, "--proof power needs --reference", []string{"n4", "--boot", boot, "--proof", "power"}},
 		{exitUsage, "--proof kdump needs --reference", []string{"n4", "--boot", boot, "--proof", "kdump"}},
 		{exitFailed, "it does not exist", []string{"n4", "--boot", boot, "--socket", a.path + "x"}},

@@ -37,7 +37,7 @@ func TestNodeOrder(t *testing.T) {
 		return string(text)
 	}
 	code, out, diag := order()
-	if code != exitUsage || !strings.Contains(out, "n4 --boot 024bc581b3a34be3 --step power_management") || !strings.Contains(diag, "nothing was asked") || made() != "" {
+	if code != exitUsage || !strings.Contains(out, "n4 --boot 024bc581b3a34be3 --step power_management") || !strings.Contains(diag, "no fencing was requested") || made() != "" {
 		t.Errorf("%d\n%s\n%s%s", code, out, diag, made())
 	}
 	if code, _, diag = order("--boot", "124bc581b3a34be3"); code != exitFailed || !strings.Contains(diag, "shows the boot 024bc581b3a34be3 now") || made() != "" {

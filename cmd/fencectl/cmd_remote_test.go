@@ -67,7 +67,7 @@ func TestStatusOfANode(t *testing.T) {
 	if code, _, diag := runPlugin(t, "status"); code != exitUsage || !strings.Contains(diag, "NODE or --all is missing") {
 		t.Errorf("%d %s", code, diag)
 	}
-	if code, _, diag := runIn(t, "", nil, "status", "n2", "--socket", "/x"); code != exitUsage || !strings.Contains(diag, "--socket is of this machine") {
+	if code, _, diag := runIn(t, "", nil, "status", "n2", "--socket", "/x"); code != exitUsage || !strings.Contains(diag, "--socket is a path of this machine") {
 		t.Errorf("%d %s", code, diag)
 	}
 }

@@ -75,12 +75,12 @@ func TestWaitRefuses(t *testing.T) {
 		says string
 		args []string
 	}{
-		{exitFailed, `fencectl: "n" is no member of this group: the members are n1, n2, n3, n4`, []string{"--fenced", "n"}},
-		{exitFailed, `fencectl: "n10" is no member of this group`, []string{"--fenced", "n10"}},
+		{exitFailed, `fencectl: "n" is not a member of this group: the members are n1, n2, n3, n4`, []string{"--fenced", "n"}},
+		{exitFailed, `fencectl: "n10" is not a member of this group`, []string{"--fenced", "n10"}},
 		{exitFailed, "an agent proves nothing about its own node", []string{"--fenced", "n1"}},
 		{exitUsage, "say what to wait for: --fenced", []string{"n3"}},
 		{exitUsage, "NODE is missing", []string{"--fenced"}},
-		{exitUsage, "more than 0 is allowed", []string{"--fenced", "n3", "--timeout", "0"}},
+		{exitUsage, "it must be more than 0", []string{"--fenced", "n3", "--timeout", "0"}},
 		{exitUsage, `invalid argument "" for "--boot" flag: give the whole bootID`, []string{"--fenced", "n3", "--boot", ""}},
 		{exitUsage, `invalid argument "1234" for "--boot" flag`, []string{"--fenced", "n3", "--boot", "1234"}},
 		{exitUsage, `invalid argument "no-boot-id-of-anybody" for "--boot" flag`, []string{"--fenced", "n3", "--boot", "no-boot-id-of-anybody"}},

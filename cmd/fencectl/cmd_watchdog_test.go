@@ -58,7 +58,7 @@ func TestWhichWatchdogMayBeTried(t *testing.T) {
 		"by identity":             {second, "identity:iTCO_wdt", ""},
 		"no such identity":        {nil, "identity:iTCO_wdt", "0 watchdogs call themselves"},
 		"one that is not there":   {nil, "/dev/watchdog7", "not in /sys/class/watchdog"},
-		"two":                     {second, "", "say which one"},
+		"two":                     {second, "", "name one with --device"},
 		"one of two":              {second, "/dev/watchdog1", ""},
 		"held by an agent":        {map[string]string{"proc/7/comm": "fencing-agent", "proc/7/fd/3": "->/dev/watchdog0"}, "", "held by fencing-agent (7)"},
 		"counting down":           {map[string]string{"sys/class/watchdog/watchdog0/state": "active"}, "", "is active"},

@@ -28,9 +28,9 @@ func TestUsage(t *testing.T) {
 		{"flag without value", []string{"--config"}, 2, "", "fencing-agent: flag needs an argument: -config; see fencing-agent --help\n"},
 		{"operand", []string{"--config", "x", "y"}, 2, "", "fencing-agent: unexpected argument \"y\"; see fencing-agent --help\n"},
 		{"log format", []string{"--config", "x", "--log-format", "xml"}, 2, "",
-			"fencing-agent: --log-format \"xml\": text or json is allowed; see fencing-agent --help\n"},
+			"fencing-agent: --log-format is \"xml\", but must be text or json; see fencing-agent --help\n"},
 		{"log level", []string{"--config", "x", "--log-level", "loud"}, 2, "",
-			"fencing-agent: --log-level \"loud\": debug, info, warn or error is allowed; see fencing-agent --help\n"},
+			"fencing-agent: --log-level is \"loud\", but must be debug, info, warn or error; see fencing-agent --help\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

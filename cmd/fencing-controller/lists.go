@@ -90,10 +90,8 @@ func (s *listServer) reported() func(context.Context, string) (*deaths.Report, e
 	}
 }
 
-// NeedLeaderElection is false: there is no leader.
 func (*listServer) NeedLeaderElection() bool { return false }
 
-// Start serves until the context ends.
 func (s *listServer) Start(ctx context.Context) error {
 	l, err := net.Listen("tcp", s.c.MembersAddress)
 	if err != nil {

@@ -22,7 +22,7 @@ type Options struct {
 	Bin      string // folder with fencing-agent and fencectl
 	Out      io.Writer
 	Color    bool
-	// InProcess runs the agents in this process; empty: in network namespaces. It says why.
+	// InProcess runs the agents in this process; empty: in network namespaces. It contains the reason.
 	InProcess string
 
 	limit time.Duration // shortened by tests; 0: startLimit
@@ -31,7 +31,8 @@ type Options struct {
 // MaxNodes is how many agents a demo can have; a person can still read it.
 const MaxNodes = 16
 
-// Cluster is what a scenario needs of a cluster, and nothing of how it is done: of [lab.Agents], or of the model in the tests.
+// Cluster is what a scenario needs from a cluster, however it is implemented: by [lab.Agents], or by the model in the
+// tests.
 type Cluster interface {
 	observe.Source
 	Networks() []string
@@ -66,7 +67,7 @@ func Scenarios() (names []string) {
 	return names
 }
 
-// Validate reports what the caller's user got wrong.
+// Validate returns the mistakes of the caller's user.
 func (o *Options) Validate() error {
 	if o.Nodes < 2 || o.Nodes > MaxNodes {
 		return fmt.Errorf("demo: %d nodes: possible are 2 to %d", o.Nodes, MaxNodes)

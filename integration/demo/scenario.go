@@ -83,7 +83,7 @@ func (r *run) allUp(ctx context.Context) error {
 	return r.expectGetAll(ctx, nodes, nodes)
 }
 
-// everybody is true when all agents feed with a majority, all reach all, and nothing is left over from before.
+// everybody is true when all agents feed with a majority, all reach all, and no effect of an earlier step is left.
 func (r *run) everybody() observe.Condition {
 	nodes := r.c.Nodes()
 	return observe.All(
@@ -157,8 +157,7 @@ func (r *run) networkLost(ctx context.Context) error {
 	return r.holds("nobody has moved for that either", calm)
 }
 
-// settle is how long a state must last to count as one that stays: evidence that was
-// young when it began has run out by then.
+// settle is how long a state must last to count as stable: evidence that was young when it began has run out by then.
 func (r *run) settle() time.Duration { return r.budget.GetDMax().AsDuration() * 5 / 4 }
 
 func (r *run) holds(what string, c observe.Condition) error {
@@ -301,7 +300,7 @@ func (r *run) heal(ctx context.Context) error {
 	return r.expectGetAll(ctx, nodes, nodes)
 }
 
-// allBack does what brings nodes back, and expects that all are back, and that observers say so of these nodes.
+// allBack brings nodes back, and expects that all are back, and that observers report that.
 func (r *run) allBack(ctx context.Context, do func() error, nodes, observers []string) error {
 	began := time.Now()
 	if err := do(); err != nil {

@@ -12,9 +12,8 @@ import (
 // namespaces together; nodes beyond that would be cut off from each other at random.
 const learnedNeighbours = 600
 
-// introduceAll tells all nodes the hardware addresses of all others, for good: such entries
-// do not count against the limit. A node of such a lab therefore asks for nobody's address,
-// and must keep its interfaces.
+// introduceAll tells all nodes the hardware addresses of all others, for good: such entries do not count against the
+// limit. A node of such a lab therefore asks for no address, and must keep its interfaces.
 func (l *Lab) introduceAll() error {
 	for i, network := range l.cfg.Networks {
 		macs := make([]net.HardwareAddr, len(l.cfg.Nodes))

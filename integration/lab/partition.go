@@ -119,8 +119,7 @@ func (l *Lab) Heal() (Change, error) {
 	return healed, nil
 }
 
-// change edits copies of the wanted state, so that after an error the record still
-// says what the kernel does.
+// change edits copies of the wanted state, so that after an error the record still matches the kernel.
 func (l *Lab) change(edit func(barriers map[pair]barrier, loss map[string]float64)) (Change, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,7 +17,7 @@ const reexecEnv = "FENCING_LAB_IN_USER_NAMESPACE"
 // InUserNamespace reports whether this process was started by Reexec.
 func InUserNamespace() bool { return os.Getenv(reexecEnv) != "" }
 
-// Probe builds a lab of two nodes, cuts it and takes it down. Its error says why there can be none here.
+// Probe builds a lab of two nodes, cuts it and takes it down. Its error explains why no lab is possible here.
 func Probe() (err error) {
 	dir, err := os.MkdirTemp("", "fencing-lab-probe-")
 	if err != nil {
@@ -36,7 +36,7 @@ func Probe() (err error) {
 	return err
 }
 
-// CanReexec says why Reexec would fail.
+// CanReexec returns why Reexec would fail.
 func CanReexec() error {
 	out, err := exec.Command("unshare", append(userNamespace, "true")...).CombinedOutput()
 	if err != nil {

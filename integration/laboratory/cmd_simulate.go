@@ -122,13 +122,13 @@ func (o *simulateOptions) configs() ([]gossipsim.Config, error) {
 	if k, err := strconv.Atoi(o.policy); err == nil && k > 0 {
 		o.base.AtLeast = k
 	} else if o.policy != "any" && o.policy != "all" {
-		return nil, usagef("--reachability: any, all and a number of networks are possible, not %q", o.policy)
+		return nil, usagef("--reachability must be any, all or a number of networks, not %q", o.policy)
 	}
 	if !slices.Contains(formats, o.format) {
-		return nil, usagef("--output: one of %s is possible, not %q", strings.Join(formats, ", "), o.format)
+		return nil, usagef("--output must be one of %s, not %q", strings.Join(formats, ", "), o.format)
 	}
 	if o.trials < 1 || o.trials > 10_000 {
-		return nil, usagef("--trials: 1 to 10000 are possible, not %d", o.trials)
+		return nil, usagef("--trials must be 1 to 10000, not %d", o.trials)
 	}
 	if o.jobs < 1 {
 		return nil, usagef("--jobs: at least 1 is needed, not %d", o.jobs)

@@ -181,7 +181,7 @@ func TestTermsFileThatCannotBeRead(t *testing.T) {
 		"two files in one": {func(b []byte) []byte { return append(b, b...) }, "invalid character"},
 		"a later format": {func(b []byte) []byte {
 			return bytes.Replace(b, []byte(`"version": 1`), []byte(`"version": 2, "x": 1`), 1)
-		}, "format 2, this version knows 1"},
+		}, "format 2, but this version only reads format 1"},
 		"unknown field": {func(b []byte) []byte {
 			return bytes.Replace(b, []byte(`"version": 1`), []byte(`"version": 1, "x": 1`), 1)
 		}, "unknown field"},

@@ -63,7 +63,7 @@ func TestDocumentation(t *testing.T) {
 	})
 	for path := range rows {
 		if !documented[path] && path != Laboratory {
-			t.Errorf("%s is documented but is no key", path)
+			t.Errorf("%s is documented but is not a key", path)
 		}
 	}
 	tuned := reflect.ValueOf(netgossip.Tune(3))

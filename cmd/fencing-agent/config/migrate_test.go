@@ -102,7 +102,7 @@ func TestOldKeysAreRefusedWithTheNewOne(t *testing.T) {
 			t.Errorf("%s is a key of this version", m.old)
 		}
 		if m.now != "" && !slices.Contains(Keys(), m.now) {
-			t.Errorf("%s is carried to %s, which is no key", m.old, m.now)
+			t.Errorf("%s is carried to %s, which is not a key", m.old, m.now)
 		}
 		if m.values != nil && m.byHand == "" {
 			t.Errorf("%s: nothing says what to write by hand", m.old)

@@ -42,7 +42,7 @@ func TestNobodyIsSentToAKeyThatWent(t *testing.T) {
 		read++
 		for i, line := range strings.Split(string(text), "\n") {
 			if m := names.FindStringSubmatch(line); m != nil {
-				t.Errorf("%s:%d: %s is no key any more", within, i+1, m[2])
+				t.Errorf("%s:%d: %s is not a key any more", within, i+1, m[2])
 			}
 		}
 		return nil

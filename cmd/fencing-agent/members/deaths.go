@@ -64,7 +64,7 @@ func (t *DeathTeller) Run(ctx context.Context) {
 	}
 }
 
-// first asks what an agent of this node reported before, until it gets an answer: an unknown report must not be
+// first asks for the earlier report of this node's agent, until it gets an answer: an unknown report must not be
 // replaced.
 func (t *DeathTeller) first(ctx context.Context) string {
 	patience := newPatience(t.rand)
@@ -77,7 +77,7 @@ func (t *DeathTeller) first(ctx context.Context) string {
 		s := ownnode.State{Known: true, Exists: true}
 		text := ""
 		if list := known.GetDeaths(); len(list) > 0 {
-			before, _ := deaths.OfTold(list) // an entry that is not a death says nothing
+			before, _ := deaths.OfTold(list) // an entry that is not a death is ignored
 			text = deaths.Encode(before)
 			s.Annotations = map[string]string{deaths.Annotation: text}
 		}
@@ -91,7 +91,7 @@ func (t *DeathTeller) failed(ctx context.Context, err error, p *patience) {
 	t.fail(ctx, err, p, "the controller does not accept this node's reports of deaths: recovery does not learn of these deaths from this node")
 }
 
-// spread waits, and says whether there is something to report afterwards. An urgent wish ends the wait.
+// spread waits, and reports whether there is something to report afterwards. An urgent wish ends the wait.
 func (t *DeathTeller) spread(ctx context.Context, said string, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -109,7 +109,7 @@ func (t *DeathTeller) spread(ctx context.Context, said string, d time.Duration) 
 	}
 }
 
-// report is what is sent. It can always be read: this agent has written it.
+// report is the message to send. It can always be decoded: this agent has written it.
 func (t *DeathTeller) report(value string) *fencingv1.DeathsReport {
 	list, _ := deaths.Decode(value)
 	return &fencingv1.DeathsReport{Boot: t.boot, At: uint64(max(0, t.clock())), Deaths: deaths.Told(list)}

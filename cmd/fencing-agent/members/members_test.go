@@ -125,7 +125,7 @@ func TestListThatCannotBeRead(t *testing.T) {
 	}{
 		"a later format": {func(path string, text []byte) error {
 			return os.WriteFile(path, bytes.Replace(text, []byte(`"version": 1`), []byte(`"version": 2, "more": {}`), 1), 0o600)
-		}, "format 2, this version knows 1: start the version that has written it"},
+		}, "format 2, but this version only reads format 1: start the version that has written it"},
 		"cut": {func(path string, text []byte) error { return os.WriteFile(path, text[:len(text)/2], 0o600) }, "damaged: unexpected EOF"},
 		"a link to itself": {func(path string, _ []byte) error {
 			return errors.Join(os.Remove(path), os.Symlink(filepath.Base(path), path))

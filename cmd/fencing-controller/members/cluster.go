@@ -41,7 +41,6 @@ type Cluster struct {
 
 var _ Store = (*Cluster)(nil)
 
-// Read implements Store.
 func (c *Cluster) Read(ctx context.Context, group string) (*memberbook.Book, string, error) {
 	m, err := c.configMap(ctx, BookName(group))
 	if m == nil {
@@ -66,7 +65,6 @@ func (c *Cluster) configMap(ctx context.Context, name string) (*corev1.ConfigMap
 	return &m, nil
 }
 
-// Nodes implements Store.
 func (c *Cluster) Nodes(ctx context.Context, group string) ([]string, error) {
 	var names []string
 	page := ""
@@ -85,7 +83,6 @@ func (c *Cluster) Nodes(ctx context.Context, group string) ([]string, error) {
 	}
 }
 
-// Write implements Store.
 func (c *Cluster) Write(ctx context.Context, b *memberbook.Book, version string) error {
 	text, err := encode(b)
 	if err != nil {

@@ -77,7 +77,7 @@ func decodeAny(text string) (*memberbook.Book, error) {
 	case err != nil:
 		return nil, err
 	case f.Version != bookVersion:
-		return nil, fmt.Errorf("format %d, this version knows %d", f.Version, bookVersion)
+		return nil, fmt.Errorf("format %d, but this version only reads format %d", f.Version, bookVersion)
 	case f.Epoch > latest:
 		return nil, fmt.Errorf("no list has epoch %d: write the epoch that the agents have, or a slightly greater one", f.Epoch)
 	case (f.Epoch == 0) != (len(f.Members) == 0):

@@ -141,7 +141,6 @@ func (s *Server) mayTell(what string) bool {
 
 var _ ToldStore = (*Cluster)(nil)
 
-// Reporter implements ToldStore.
 func (c *Cluster) Reporter(ctx context.Context, node string) (Reporter, error) {
 	var n corev1.Node
 	if err := c.Reader.Get(ctx, client.ObjectKey{Name: node}, &n); err != nil {

@@ -77,7 +77,6 @@ func Options(cert, key string, log *slog.Logger) []grpc.ServerOption {
 	}
 }
 
-// Follow implements fencingv1.FencingMembersServer.
 func (s *Server) Follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, fencingv1.MembersUpdate]) error {
 	node, err := s.caller(call.Context())
 	if err != nil {
@@ -231,7 +230,7 @@ func check(r *fencingv1.MembersReport) error {
 	}
 	for network, a := range r.GetAddresses() {
 		if network == "" || len(network) > 63 || !memberbook.Address(a) {
-			return status.Errorf(codes.InvalidArgument, "network %.63q: %.60q is no address", network, a)
+			return status.Errorf(codes.InvalidArgument, "network %.63q: %.60q is not an IP address", network, a)
 		}
 	}
 	for _, k := range r.GetAnnotations() {

@@ -84,7 +84,6 @@ func (c *Cluster) Sighted(ctx context.Context, node string) (*sightings.Sighting
 	return sightings.Kept(m.Labels, m.Data), m.ResourceVersion, nil
 }
 
-// See implements ToldStore.
 func (c *Cluster) See(ctx context.Context, node string, s *sightings.Sighting, by Reporter, version string) error {
 	m := told(node, by, sightings.KeptName(node), sightings.KeptValue, sightings.KeptKey, sightings.Encode(*s), c.Namespace)
 	m.Data[sightings.HeardKey] = time.Now().UTC().Format(time.RFC3339)

@@ -96,5 +96,5 @@ func (p *ControlPlane) Requests(keep func(Request) bool) ([]Request, error) {
 	return kept, nil
 }
 
-// portTaken says whether the program ended because another process was faster to listen on its port.
+// portTaken reports whether the program ended because another process took its port first.
 func portTaken(of *process) bool { return strings.Contains(of.lastLines(), "address already in use") }

@@ -35,7 +35,7 @@ func (p *ControlPlane) As(token string) *rest.Config {
 	}
 }
 
-// CA is the certificate that the server, and a [Proxy], prove themselves by, in PEM.
+// CA is the certificate by which the server and a [Proxy] identify themselves, in PEM.
 func (p *ControlPlane) CA() []byte { return bytes.Clone(p.keys.ca) }
 
 // WriteKubeconfig writes a kubeconfig for a client with this token. server is the address
@@ -108,8 +108,8 @@ func (p *ControlPlane) askEtcd(ctx context.Context, path string, question, answe
 	return json.Unmarshal(text, answer)
 }
 
-// ServiceAccountToken is a token of a service account as a pod on a node gets it: it is bound
-// to the pod, and the server finds the pod's node in it. pod may be empty.
+// ServiceAccountToken is a token of a service account as a pod on a node gets it: it is bound to the pod, and the
+// server finds the pod's node in it. pod may be empty.
 func (p *ControlPlane) ServiceAccountToken(ctx context.Context, namespace, account, pod string) (string, error) {
 	client, err := kubernetes.NewForConfig(p.Admin())
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 	readyPoll = 50 * time.Millisecond
 )
 
-// errPortTaken says that another try with other ports may do.
+// errPortTaken means that another try with other ports may succeed.
 var errPortTaken = errors.New("port taken")
 
 // Config is what [Start] needs.
@@ -200,18 +200,17 @@ func (p *ControlPlane) endServer(end func(*process) error) error {
 	return end(p.server)
 }
 
-// FreezeEtcd stops etcd in its tracks: the API server goes on without its data, until
-// [ControlPlane.ThawEtcd].
+// FreezeEtcd stops etcd with SIGSTOP: the API server continues without its data, until [ControlPlane.ThawEtcd].
 func (p *ControlPlane) FreezeEtcd() error { return p.etcd.signal(syscall.SIGSTOP) }
 
-// ThawEtcd lets etcd go on.
+// ThawEtcd continues etcd.
 func (p *ControlPlane) ThawEtcd() error { return p.etcd.signal(syscall.SIGCONT) }
 
-// FreezeServer stops the API server in its tracks: it accepts connections, by the kernel, and
-// answers nothing, until [ControlPlane.ThawServer].
+// FreezeServer stops the API server with SIGSTOP: the kernel accepts connections, and nothing is answered, until
+// [ControlPlane.ThawServer].
 func (p *ControlPlane) FreezeServer() error { return p.signalServer(syscall.SIGSTOP) }
 
-// ThawServer lets the API server go on. It does nothing to one that is stopped.
+// ThawServer continues the API server. It does nothing to one that is stopped.
 func (p *ControlPlane) ThawServer() error { return p.signalServer(syscall.SIGCONT) }
 
 func (p *ControlPlane) signalServer(sig os.Signal) error {
@@ -223,8 +222,7 @@ func (p *ControlPlane) signalServer(sig os.Signal) error {
 	return p.server.signal(sig)
 }
 
-// Ended is nil while all programs run or were stopped on purpose, else it says what ended
-// and how.
+// Ended is nil while all programs run or were stopped on purpose. Otherwise it tells which program ended, and how.
 func (p *ControlPlane) Ended() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

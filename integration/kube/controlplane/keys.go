@@ -27,8 +27,8 @@ const (
 	auditFile      = "audit-policy.yaml"
 )
 
-// auditPolicy has every request of somebody else than the programs themselves, once when it
-// came and once when it was answered.
+// auditPolicy logs every request of other users than the programs themselves, once when it came and once when it was
+// answered.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:
@@ -37,7 +37,7 @@ rules:
 - level: Metadata
 `
 
-// keys is the proof by which clients know the server, and the server the administrator.
+// keys are what clients identify the server by, and the server the administrator.
 type keys struct {
 	ca    []byte // PEM
 	admin string // bearer token

@@ -79,8 +79,8 @@ func (p *ControlPlane) startControllers() error {
 	return nil
 }
 
-// HoldManager stops kube-controller-manager where it is, until [ControlPlane.FreeManager]: nobody evicts, deletes or
-// makes pods meanwhile.
+// HoldManager stops kube-controller-manager, until [ControlPlane.FreeManager]: meanwhile no pods are evicted, deleted
+// or created.
 func (p *ControlPlane) HoldManager() error { return p.signalManager(syscall.SIGSTOP) }
 
 // FreeManager ends [ControlPlane.HoldManager].
@@ -99,8 +99,7 @@ func (p *ControlPlane) signalManager(s syscall.Signal) error {
 
 const manager = "kube-controller-manager"
 
-// CAFile is the certificate of [ControlPlane.CA] as a file, which is what kubelets know the
-// API server by, too.
+// CAFile is the certificate of [ControlPlane.CA] as a file; kubelets also identify the API server by it.
 func (p *ControlPlane) CAFile() string { return filepath.Join(p.config.Dir, caFile) }
 
 // Kubeconfig is that of the administrator, for kubectl.

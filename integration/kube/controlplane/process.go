@@ -69,7 +69,7 @@ func start(binary, dir, name string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// ended is nil while the program runs, else it says how it ended, with the end of its log.
+// ended is nil while the program runs; otherwise it tells how it ended, with the end of its log.
 func (p *process) ended() error {
 	select {
 	case <-p.done:
