@@ -15,7 +15,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// Guard: only root, and only a caller that the kernel identifies.
+// Guard: only root is allowed, and only a caller that the kernel identifies.
 func TestRootOnly(t *testing.T) {
 	with := func(p *peer.Peer) context.Context { return peer.NewContext(t.Context(), p) }
 	for name, c := range map[string]struct {
@@ -44,7 +44,7 @@ func wellFormed() *fencingv1.ConfirmDeadRequest {
 	return &fencingv1.ConfirmDeadRequest{Node: "n4", BootNonce: "024bc581b3a34be3", Proof: fencingv1.Proof_PROOF_OPERATOR, By: "alice"}
 }
 
-// Guard: who may not tell is refused before anything is looked at, and it is logged.
+// Guard: a caller without permission is refused before anything is examined, and the refusal is logged.
 func TestConfirmDeadAsksWhoItIs(t *testing.T) {
 	var text bytes.Buffer
 	asked := false
@@ -91,7 +91,7 @@ func TestConfirmDead(t *testing.T) {
 	}
 }
 
-// What a caller writes is checked, and all that is wrong is said at once.
+// The text that a caller writes is checked, and all faults are reported at once.
 func TestConfirmDeadChecksWhatIsWritten(t *testing.T) {
 	for want, change := range map[string]func(*fencingv1.ConfirmDeadRequest){
 		"node is missing": func(r *fencingv1.ConfirmDeadRequest) { r.Node = "" },

@@ -24,7 +24,7 @@ func goodOrder() *fencingv1.FenceRequest {
 	return &fencingv1.FenceRequest{Node: "n4", BootNonce: "024bc581b3a34be3", By: "alice", Reason: "it hangs"}
 }
 
-// Guard: who may not give orders is refused before anything is looked at, and it is logged.
+// Guard: a caller without permission is refused before anything is examined, and the refusal is logged.
 func TestFenceAsksWhoItIs(t *testing.T) {
 	var text bytes.Buffer
 	asked := false

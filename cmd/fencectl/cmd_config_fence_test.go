@@ -52,7 +52,7 @@ func TestConfigCheckOfFencing(t *testing.T) {
 	if code != 0 || !strings.Contains(diag, "fence_ipmilan does not know the option password, and runs without it") {
 		t.Errorf("%d\n%s", code, diag)
 	}
-	// The ConfigMap says it as well, and the file goes first.
+	// The ConfigMap sets the same keys, but the file has priority.
 	text, err := os.ReadFile(program)
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestConfigCheckOfFencing(t *testing.T) {
 	}
 }
 
-// What looks like a part of the configuration and is not read fails the check.
+// The check fails for text that looks like a part of the configuration but is not read.
 func TestConfigCheckOfWhatIsNotRead(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "kubectl")
 	text := strings.Replace(strings.Replace(fakeConfigMaps, "ACTION", "off", 1), `{"items": [`, `{"items": [{"metadata": {"name": "fence-stage-one"}, "data": {"priority": "5"}},`, 1)
@@ -84,7 +84,7 @@ func TestConfigCheckOfWhatIsNotRead(t *testing.T) {
 	}
 }
 
-// A quota, or whatever else refuses the executors' pods, is found before a node fails.
+// A quota, or anything else that refuses the executors' pods, is found before a node fails.
 func TestConfigCheckOfExecutors(t *testing.T) {
 	for answer, want := range map[string]struct {
 		code int

@@ -12,7 +12,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// takesOrders has a test's agent take orders, and answer.
+// takesOrders lets a test's agent accept orders and answer.
 func takesOrders(a *testAgent, answer func(publish.FenceOrder) error) *publish.FenceOrder {
 	got := new(publish.FenceOrder)
 	f := publish.Order(func(_ context.Context, o publish.FenceOrder) error {
@@ -41,7 +41,7 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// With --wait the answer is the death.
+// With --wait the command returns the death.
 func TestFenceWaits(t *testing.T) {
 	a := liveAgent(t, "healthy", func(st *fencingv1.Status) { nodeOf(st, "n4").BootNonce = thatBoot; st.Time = timestamppb.Now() })
 	takesOrders(a, func(publish.FenceOrder) error {

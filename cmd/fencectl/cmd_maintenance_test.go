@@ -41,7 +41,7 @@ func TestMaintenance(t *testing.T) {
 	if code != exitOK || !strings.HasPrefix(stdout, "maintenance until 2026-03-01 ") || *got != (publish.Maintenance{For: 2 * time.Hour, By: "alice", Reason: "firmware"}) {
 		t.Errorf("exit %d, %q, %q, got %+v", code, stdout, stderr, *got)
 	}
-	// The node is under maintenance already: what is waited for is the new end.
+	// The node is already under maintenance: the command waits for the new end.
 	longer := noon.Add(time.Hour)
 	takesMaintenance(a, func(publish.Maintenance) (time.Time, error) { return longer, nil })
 	code, stdout, stderr = ask(t, a, 0, "maintenance", "on", "--for", "3h", "--reason", "firmware", "--wait", "--timeout", "300ms")

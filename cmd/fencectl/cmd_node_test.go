@@ -80,7 +80,7 @@ func TestNodeOrder(t *testing.T) {
 	}
 }
 
-// The example that people copy is refused by nothing: its agents know each option.
+// Nothing refuses the example that people copy: its agents know each option.
 func TestConfigCheckOfTheExample(t *testing.T) {
 	const agents = "testdata/agents.json"
 	text, err := os.ReadFile("../../deploy/controller/examples/nodefence.yaml")
@@ -107,7 +107,7 @@ func TestConfigCheckOfTheExample(t *testing.T) {
 	}
 }
 
-// configMapList is what kubectl prints of a manifest's ConfigMaps.
+// configMapList returns a manifest's ConfigMaps in the form that kubectl prints.
 func configMapList(t *testing.T, manifest []byte) string {
 	t.Helper()
 	items := []any{}

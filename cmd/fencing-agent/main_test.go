@@ -16,8 +16,8 @@ func TestUsage(t *testing.T) {
 		name   string
 		args   []string
 		code   int
-		stdout string // what it begins with
-		stderr string // the whole of it
+		stdout string // the beginning of it
+		stderr string // all of it
 	}{
 		{"help", []string{"--help"}, 0, usage, ""},
 		{"short help", []string{"-h"}, 0, usage, ""},
@@ -112,7 +112,7 @@ func TestLogFormatAndLevel(t *testing.T) {
 		args       []string
 		json, info bool
 	}{
-		{nil, true, true}, // a buffer is no terminal
+		{nil, true, true}, // a buffer is not a terminal
 		{[]string{"--log-format", "json"}, true, true},
 		{[]string{"--log-format", "text"}, false, true},
 		{[]string{"--log-level", "warn"}, true, false},
@@ -132,8 +132,8 @@ func TestLogFormatAndLevel(t *testing.T) {
 	}
 }
 
-// TestOutlivesItsOnlookers starts the program with a stderr that nobody reads and hangs up
-// its terminal while it waits for its configuration: it must still end by itself.
+// TestOutlivesItsOnlookers starts the program with a stderr that is not read, and hangs up its terminal while it waits
+// for its configuration: it must still end by itself.
 func TestOutlivesItsOnlookers(t *testing.T) {
 	const fifoEnv = "FENCING_AGENT_TEST_CONFIG"
 	if path := os.Getenv(fifoEnv); path != "" {

@@ -51,10 +51,10 @@ func members(n int) string {
 	return b.String()
 }
 
-// network writes systemNetworks with one entry in flow style, as the base's mgmt.
+// network returns systemNetworks with one entry in flow style, like the mgmt of base.
 func network(keys string) string { return "systemNetworks: [{" + keys + "}]" }
 
-// mgmt is the base's network, as the argument of network.
+// mgmt is the network of base, as an argument of network.
 const mgmt = "name: mgmt, at: 10.0.0.1"
 
 type problemCase struct {
@@ -292,7 +292,7 @@ func TestRefusesALeaseThatCannotDecide(t *testing.T) {
 	}
 }
 
-// Guard: K3. Who has not said how long its watchdog waits is waited for as if it had the longest.
+// Guard: K3. A node that has not reported how long its watchdog waits counts as if it had the longest timeout.
 func TestLongestHorizonIsThatOfTheLongestTimeout(t *testing.T) {
 	if _, _, err := Parse("f", []byte(with("watchdog: {timeout: 3601s}")), environment("NODE_NAME", "n1")); err == nil {
 		t.Error("a watchdog may wait for longer than an hour")
@@ -306,7 +306,7 @@ func TestLongestHorizonIsThatOfTheLongestTimeout(t *testing.T) {
 	}
 }
 
-// Guard: K3. Whatever the budget, a grant is not replaced before nobody feeds under it.
+// Guard: K3. Whatever the budget, a grant is not replaced while a node still feeds under it.
 func TestLeaseExpiryIsLongerThanItsTerm(t *testing.T) {
 	for _, file := range []string{with(), with("timing: fast"), with("timing: careful"), with("watchdog: {timeout: 2s}", "lun: {heartbeatInterval: 100ms, ioTimeout: 200ms}")} {
 		c, _ := mustParse(t, file, environment())
@@ -423,7 +423,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// TestGossipWarnings are settings that work, but not well.
+// TestGossipWarnings has settings that work, but not well.
 func TestGossipWarnings(t *testing.T) {
 	for _, c := range []struct{ name, gossip, want string }{
 		{"probe timeout", "experimental: {probeInterval: 1s, probeTimeout: 401ms}",
@@ -454,8 +454,8 @@ func TestGossipWarnings(t *testing.T) {
 	}
 }
 
-// TestRefusesOnePathForTwoThings: a stored list under the name of the disable file would
-// keep the node unguarded for ever.
+// TestRefusesOnePathForTwoThings: a stored list with the name of the disable file would keep the node unguarded for
+// ever.
 func TestRefusesOnePathForTwoThings(t *testing.T) {
 	expectProblems(t, []problemCase{
 		{"cache is disable file", with("watchdog: {disableFile: /var/lib/fencing-agent/members.json}"), "watchdog.disableFile: is also the path of members.cacheFile, found /var/lib/fencing-agent/members.json; allowed: a path of its own"},
