@@ -104,7 +104,7 @@ func (c *inProcess) Exited(node string) error {
 	}
 }
 
-// CutNetworks lets nothing pass between the groups on these networks; a node that is in none of them is in one more.
+// CutNetworks cuts the groups from each other on these networks. The nodes in none of the groups form one more group.
 func (c *inProcess) CutNetworks(networks []string, groups ...[]string) error {
 	rest := slices.DeleteFunc(c.Nodes(), func(node string) bool {
 		return slices.ContainsFunc(groups, func(g []string) bool { return slices.Contains(g, node) })

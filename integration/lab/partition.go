@@ -25,7 +25,7 @@ func (l *Lab) CutNetwork(network string, groups ...[]string) (Change, error) {
 	return l.CutNetworks([]string{network}, groups...)
 }
 
-// CutNetworks does the same to the networks named.
+// CutNetworks does the same to the named networks.
 func (l *Lab) CutNetworks(networks []string, groups ...[]string) (Change, error) {
 	part, err := l.parts(groups)
 	if err != nil {
@@ -49,8 +49,8 @@ func (l *Lab) CutNetworks(networks []string, groups ...[]string) (Change, error)
 	})
 }
 
-// CutOneWay drops the packets of the network that go from one node to the other,
-// not those that come back, in addition to other cuts. ARP passes both ways.
+// CutOneWay drops the packets of the network from one node to the other, in addition to other cuts. Packets in the
+// other direction pass. ARP passes both ways.
 func (l *Lab) CutOneWay(network, from, to string) (Change, error) {
 	i, err := l.networkIndex(network)
 	if err != nil {

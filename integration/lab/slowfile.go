@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SlowFile is a file that shows another one, and takes its time for each read and write of it. Several at once each
-// take that time, not one after the other. It is a FUSE file system of one file that is mounted nowhere: the kernel
-// takes it away with the last user that has it open, also when this process dies.
+// SlowFile is a file that shows another one, with a delay for each read and write. The delays of parallel calls run in
+// parallel, not one after the other. It is a FUSE file system of one file that is mounted nowhere: the kernel removes
+// it with the last process that has it open, also when this process dies.
 type SlowFile struct {
 	Path   string // for LoopDevices, in this process only
 	IOs    atomic.Int64
@@ -27,7 +27,7 @@ type SlowFile struct {
 	server sync.WaitGroup
 }
 
-// The parts of linux/fuse.h, 7.31, that are used here.
+// These are the used parts of linux/fuse.h, 7.31.
 const (
 	fuseGetattr = 3
 	fuseSetattr = 4
@@ -66,7 +66,7 @@ func NewSlowFile(path string) (_ *SlowFile, err error) {
 		return nil, err
 	}
 	s.size = uint64(info.Size())
-	// Not through the runtime's poller: it would have to be taken out of a read at the end.
+	// The descriptor does not use the runtime's poller, because at the end a read could not be interrupted.
 	if s.conn, err = unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
 		s.file.Close()
 		return nil, fmt.Errorf("lab: slow file: open /dev/fuse: %w", err)
@@ -101,10 +101,10 @@ func mountFUSE(conn int) (mount int, err error) {
 	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, 0)
 }
 
-// SetDelay is what each read and write takes from now on, besides its own time.
+// SetDelay sets the delay of each later read and write, in addition to the real duration.
 func (s *SlowFile) SetDelay(d time.Duration) { s.delay.Store(int64(d)) }
 
-// Close ends it. Devices over it must be closed before; else it ends with them.
+// Close ends the file. Devices that use it must be closed before; otherwise they end with it.
 func (s *SlowFile) Close() error {
 	err := s.mount.Close()
 	ended := make(chan struct{})
@@ -131,7 +131,7 @@ func (s *SlowFile) serve() {
 		switch {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOENT):
 			continue
-		case err != nil || n < fuseInHeader: // ENODEV: nobody has it open any more
+		case err != nil || n < fuseInHeader: // ENODEV: no process has it open any more
 			return
 		}
 		request := append([]byte(nil), buffer[:n]...)
@@ -153,7 +153,7 @@ func (s *SlowFile) handle(request []byte) {
 	reply := order.AppendUint32(nil, uint32(16+len(out)))
 	reply = order.AppendUint32(reply, uint32(-int32(errno)))
 	reply = append(order.AppendUint64(reply, id), out...)
-	_, _ = unix.Write(s.conn, reply) // fails when nobody waits for it any more
+	_, _ = unix.Write(s.conn, reply) // fails when no process waits for it any more
 }
 
 func (s *SlowFile) answer(opcode uint32, body []byte) (out []byte, errno unix.Errno) {
@@ -173,7 +173,7 @@ func (s *SlowFile) answer(opcode uint32, body []byte) (out []byte, errno unix.Er
 		return out, 0
 	case fuseGetattr, fuseSetattr:
 		out = make([]byte, 16+88)
-		order.PutUint64(out, 3600) // seconds for which it is valid
+		order.PutUint64(out, 3600) // how long it is valid, in seconds
 		order.PutUint64(out[16:], 1)
 		order.PutUint64(out[24:], s.size)
 		order.PutUint64(out[32:], s.size/512)

@@ -14,9 +14,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
 
-// freezer is a folder for the LUN on a file system of its own, which can be frozen: writes
-// do not end then. The file system is on a loop device, mounted where only this process and
-// its children see it. Without mkfs.ext4 and fsfreeze it is a folder like any other.
+// freezer is a directory for the LUN on a separate file system, which can be frozen: writes do not end then. The file
+// system is on a loop device, and only this process and its children see its mount. Without mkfs.ext4 and fsfreeze it
+// is an ordinary directory.
 type freezer struct {
 	dir   string
 	loops *lab.LoopSet // nil: cannot be frozen
@@ -60,8 +60,7 @@ func newFreezer(dir string) (*freezer, error) {
 	return f, nil
 }
 
-// startGuard starts the process that thaws the file system when this one is killed: its
-// standard input ends then.
+// startGuard starts a process that thaws the file system if this one is killed: its standard input ends then.
 func (f *freezer) startGuard() error {
 	cmd := exec.Command("/bin/sh", "-c", `cat >/dev/null; fsfreeze --unfreeze "$0" 2>/dev/null; exit 0`, f.dir)
 	in, err := cmd.StdinPipe()

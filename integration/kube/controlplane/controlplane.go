@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// attempts to find ports that no other process takes between the choice and the start.
+	// attempts is how often the start tries other ports, because another process may take a chosen port first.
 	attempts = 5
 	// readyPoll is the pace at which a start looks whether the programs answer.
 	readyPoll = 50 * time.Millisecond
@@ -112,9 +112,8 @@ func (p *ControlPlane) startAll(ctx context.Context) error {
 	return p.startControllers()
 }
 
-// StartServer starts the API server after [ControlPlane.StopServer] or
-// [ControlPlane.KillServer], where and as it was, and returns when it is ready. It does
-// nothing if the server runs.
+// StartServer starts the API server after [ControlPlane.StopServer] or [ControlPlane.KillServer], with the same address
+// and data, and returns when it is ready. It does nothing if the server runs.
 func (p *ControlPlane) StartServer(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,7 +128,7 @@ func (p *ControlPlane) StartServer(ctx context.Context) error {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + file(accountKeyFile), "--service-account-signing-key-file=" + file(accountKeyFile),
 		"--token-auth-file=" + file(tokensFile), "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
-		// Otherwise a stop waits a minute for watches that nobody ends.
+		// Without this setting a stop waits a minute for watches that no client ends.
 		"--shutdown-watch-termination-grace-period=1s",
 		"--audit-policy-file=" + file(auditFile), "--audit-log-path=" + file(auditLog), "--allow-privileged=true",
 	}
@@ -222,7 +221,8 @@ func (p *ControlPlane) signalServer(sig os.Signal) error {
 	return p.server.signal(sig)
 }
 
-// Ended is nil while all programs run or were stopped on purpose. Otherwise it tells which program ended, and how.
+// Ended returns nil while all programs run or were stopped on purpose. Otherwise its error names the program that
+// ended, and how.
 func (p *ControlPlane) Ended() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Proxy is between clients and the API server, and behaves like bad networks and overloaded servers. It has an address
-// and a certificate that the clients trust, and passes on tokens; without a fault it changes nothing.
+// Proxy is between clients and the API server, and behaves like a bad network or an overloaded server. It has an
+// address and a certificate that the clients trust, and passes on tokens. Without a fault it changes nothing.
 //
 // There are faults of single requests ([Proxy.Fault]) and of the network ([Proxy.Freeze], [Proxy.Refuse], [Proxy.Cut]).
 type Proxy struct {
@@ -79,7 +79,7 @@ func NewProxy(p *ControlPlane) (*Proxy, error) {
 // URL is the address that clients use instead of the API server's.
 func (x *Proxy) URL() string { return x.url }
 
-// Fault asks f about every request from now on; nil passes all.
+// Fault calls f for every request from now on; with nil, all requests pass.
 func (x *Proxy) Fault(f Fault) {
 	if f == nil {
 		x.fault.Store(nil)
@@ -109,7 +109,7 @@ func (x *Proxy) Close() error {
 	return err
 }
 
-// Delay answers every request so much later than the server.
+// Delay sends every answer later than the server, by this time.
 func Delay(d time.Duration) Fault {
 	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		if wait(r.Context(), d) {
@@ -140,8 +140,8 @@ func Answer(status int, retryAfter string) Fault {
 	}
 }
 
-// LoseReplies lets the server carry out the requests for which match is true and loses its
-// answers: the client cannot know what became of its request.
+// LoseReplies lets the server carry out the requests for which match is true and loses its answers: the client cannot
+// know whether its request was carried out.
 func LoseReplies(match func(*http.Request) bool) Fault {
 	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		if !match(r) {
@@ -153,7 +153,7 @@ func LoseReplies(match func(*http.Request) bool) Fault {
 	}
 }
 
-// LoseRequests loses the requests for which match is true before the server has them.
+// LoseRequests loses the requests for which match is true before the server receives them.
 func LoseRequests(match func(*http.Request) bool) Fault {
 	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		if match(r) {
@@ -163,7 +163,7 @@ func LoseRequests(match func(*http.Request) bool) Fault {
 	}
 }
 
-// unseen takes an answer and shows it to nobody.
+// unseen receives an answer and discards it.
 type unseen struct{ header http.Header }
 
 func (u *unseen) Header() http.Header         { return u.header }

@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/control"
 )
 
-// commandTimeout is what docs/operations.md asks for: a SCSI command that is lost fails within 10 s.
+// commandTimeout is the value that docs/operations.md requires: a SCSI command that is lost fails within 10 s.
 const commandTimeout = "10"
 
 // login attaches the LUN and returns when it is there, however long the target is away.
@@ -80,7 +80,7 @@ func offer(t *control.Target) error {
 	return c.err
 }
 
-// configfs keeps the first error.
+// configfs stops at the first error and keeps it.
 type configfs struct{ err error }
 
 func (c *configfs) note(err error) {

@@ -19,7 +19,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/control"
 )
 
-// poll is the pause between two checks for something that happens by itself.
+// poll is the pause between two checks for a change that no event announces.
 const poll = 100 * time.Millisecond
 
 // link is the line to the harness. Its methods may be called from any goroutine.
@@ -95,7 +95,7 @@ func serve() error {
 	}
 }
 
-// crashed reports whether this kernel was started by one that has panicked: it shows the memory of that one.
+// crashed reports whether this kernel was started by one that has panicked: it then shows the memory of that kernel.
 func crashed() bool {
 	_, err := os.Stat("/proc/vmcore")
 	return err == nil
@@ -205,7 +205,7 @@ func bringUp(boot *control.Boot, l *link) error {
 	return nil
 }
 
-// connect gives the card with the MAC its name and address.
+// connect gives the name and the address to the card with this MAC.
 func connect(i control.Interface) error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -237,8 +237,8 @@ func connect(i control.Interface) error {
 	return fmt.Errorf("no card %s", i.MAC)
 }
 
-// traceFeeds tells the harness of each start, ping and stop that the kernel's watchdog core passes to the driver,
-// the one that asked for it.
+// traceFeeds reports to the harness each start, ping and stop that the kernel's watchdog core passes to the driver. The
+// line names the process that asked for it.
 func traceFeeds(l *link) error {
 	const tracing = "/sys/kernel/tracing/"
 	for _, event := range []string{"start", "ping", "stop"} {
