@@ -373,7 +373,7 @@ func TestDeathsThatMayBeActedOn(t *testing.T) {
 		s.change(fence(2, bootA))
 		expect("it is true at last", "+n3/"+bootA)
 		s.change(func(st *fencingv1.Status) { st.Nodes = st.Nodes[:2] })
-		expect("it is no member any more")
+		expect("it is not a member any more")
 		s.change(func(st *fencingv1.Status) {
 			st.Nodes = append(st.Nodes, &fencingv1.NodeStatus{Name: "n3", Reachable: true, Token: &fencingv1.Token{BootNonce: bootB},
 				Death: &fencingv1.Death{Proof: fencingv1.Proof_PROOF_BOOT, BootNonce: bootA}})

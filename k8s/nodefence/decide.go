@@ -109,7 +109,7 @@ func (d *decision) observe() {
 		switch {
 		// If the image is older, a method that is not possible fails when its turn comes.
 		case j.Finished && e.Role == Plan && j.Unknown:
-			d.end(e, Succeeded, "nodeFence.image is older than the controller: whether each method is possible is not known", false)
+			d.end(e, Succeeded, "nodeFence.image is older than the controller, so the controller does not know which methods are possible", false)
 		case j.Finished && j.Succeeded && e.Confirm && !j.Off:
 			d.end(e, Failed, "its Job is complete, but its executor has not said that the plug is off: is nodeFence.image the executor?", !j.Reported)
 		case j.Finished && j.Succeeded && e.Barrier && !j.Barrier:

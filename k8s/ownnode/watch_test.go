@@ -122,7 +122,7 @@ func TestAnHourCostsOneRequestAndOneWatch(t *testing.T) {
 		}
 		r.expect(t, "after an hour", Signals{})
 		if len(r.states) != 1 {
-			t.Errorf("told of %d states, want 1: the status is no news", len(r.states))
+			t.Errorf("told of %d states, want 1: the status is not new", len(r.states))
 		}
 		r.requests(t, "an hour", map[string]int{"list nodes": 1, "watch nodes": 1})
 	})

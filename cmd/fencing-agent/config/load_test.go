@@ -211,7 +211,7 @@ func TestReviewTakesTheNodeThatIsNamed(t *testing.T) {
 		t.Error(err)
 	}
 	if _, _, err := parse("f", []byte(with(anywhere, "nodeName:-")), noEnv, func() (string, error) { return "laptop", nil }); err == nil {
-		t.Error("an agent on a machine that is no member starts")
+		t.Error("an agent on a machine that is not a member starts")
 	}
 }
 

@@ -125,7 +125,7 @@ dir=$1; systemd=$2; lower=${3:-/}
 mount --make-rprivate /
 base=$dir/rig; mkdir -p "$base"; mount -t tmpfs tmpfs "$base"
 mkdir "$base/upper" "$base/work" "$base/root"; root=$base/root
-cd "$base" # paths with commas are no options
+cd "$base" # paths with commas are not options
 mount -t overlay -o "lowerdir=$lower,upperdir=upper,workdir=work" overlay root
 for private in tmp var/tmp run dev etc/systemd/system; do mkdir -p "$root/$private"; mount -t tmpfs tmpfs "$root/$private"; done
 chmod 1777 "$root/tmp" "$root/var/tmp"
