@@ -111,7 +111,7 @@ func (f *storageFlags) keys() []string {
 	return strings.FieldsFunc(f.labels, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// provider is the storage, or the NodeFences that cut nodes off from it.
+// provider returns the storage, or the NodeFences that cut nodes off from it.
 func (f *storageFlags) provider(reader client.Reader) (storagewatch.Provider, error) {
 	if f.nodeFences {
 		return storagewatch.NewNodeFences(reader, f.driver, time.Now), nil
@@ -119,7 +119,7 @@ func (f *storageFlags) provider(reader client.Reader) (storagewatch.Provider, er
 	return storagewatch.NewHTTP(f.url, f.credentials, f.ca)
 }
 
-// serveStorage runs until the context ends.
+// serveStorage serves until the context ends.
 func serveStorage(ctx context.Context, f *storageFlags, log *slog.Logger) error {
 	mgr, err := program.Manager(program.API{
 		Kubeconfig: f.kubeconfig, UserAgent: storageAgent, QPS: qps,

@@ -26,7 +26,8 @@ const (
 	latest = 1 << 33
 )
 
-// BookName is the name of a group's ConfigMap. Names of groups have letters that names of objects must not have.
+// BookName returns the name of a group's ConfigMap. Names of groups may have characters that names of objects must not
+// have.
 func BookName(group string) string {
 	name := strings.Map(func(r rune) rune {
 		if r == '_' {
