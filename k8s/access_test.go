@@ -26,7 +26,7 @@ import (
 
 const label = "node.deckhouse.io/group"
 
-// run starts all that an agent has to do with the API server, in a bubble.
+// run starts every part of an agent that talks to the API server, in a bubble.
 func run(t *testing.T, s *k8stest.Server) *marks.Writer {
 	t.Helper()
 	core, err := s.Client(t, nil).For(client.Core)
@@ -81,8 +81,8 @@ func serve(t *testing.T) *k8stest.Server {
 	return s
 }
 
-// What an agent costs the API server in its first hour, in a steady one, and in one that the
-// server is not there.
+// The cost of an agent for the API server: in its first hour, in a steady hour, and in an hour in which the server is
+// unreachable.
 func TestRequestsOfAnAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
@@ -110,8 +110,8 @@ func TestRequestsOfAnAgent(t *testing.T) {
 			}
 		}
 		hour()
-		// One list for this node's Node; two for a first list, since what a cache shows is not
-		// believed; then one every five minutes.
+		// There is one list for this node's Node. A first list needs two, since a cached answer is not believed. Then
+		// there is one every five minutes.
 		lists, watches, others := counts()
 		if lists < 3+11 || lists > 3+15 || watches != 1 || others != 2 {
 			t.Errorf("the first hour: %d lists, %d watches, %d others, want 14..18, 1, 2", lists, watches, others)
@@ -132,7 +132,7 @@ func TestRequestsOfAnAgent(t *testing.T) {
 	})
 }
 
-// Guard: the list of rights is all that is asked for, and no more.
+// Guard: the list of rights has exactly the rights that are used.
 func TestAccessesAreWhatIsAskedFor(t *testing.T) {
 	var listed []string
 	for _, a := range k8s.Agent() {

@@ -19,12 +19,12 @@ import (
 // bareVariable makes the test binary a bare reader of the socket that it names.
 const bareVariable = "FENCING_TEST_BARE"
 
-// bareSize is what an event takes on the agent's socket: the message and the frames of gRPC and HTTP/2 around it.
+// bareSize is the size of an event on the agent's socket: the message and the frames of gRPC and HTTP/2 around it.
 const bareSize = 96
 
-// BenchmarkRatioToBroadcast measures the way from a decision to a hundred subscribers in processes of their own, and beside it,
-// event by event, what the kernel alone takes: a loop that writes as many bytes to a hundred Unix sockets, each with a
-// process that sleeps in read(2). p99-ratio is ours by that.
+// BenchmarkRatioToBroadcast measures the time from a decision to a hundred subscribers, each in its own process. Event
+// by event it also measures what the kernel alone needs: a loop writes as many bytes to a hundred Unix sockets, each
+// with a process that sleeps in read(2). p99-ratio is the first time divided by the second.
 func BenchmarkRatioToBroadcast(b *testing.B) {
 	const subscribers = 100
 	hub, path := serveOnSocket(b)
@@ -64,7 +64,7 @@ func BenchmarkRatioToBroadcast(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// collect has processes end and puts together what they measured, in order.
+// collect lets the processes end and joins their measurements in order.
 func collect(b *testing.B, all []*process, events int) (times []time.Duration) {
 	for _, p := range all {
 		times = append(times, p.end(b, events).Times...)
@@ -104,7 +104,7 @@ func startBare(b *testing.B, n int) (all []*process, conns []net.Conn) {
 			b.Fatal(err)
 		}
 		b.Cleanup(func() {
-			_ = c.Close() // ends it
+			_ = c.Close() // this ends the process
 			_ = in.Close()
 			_ = cmd.Wait()
 		})
@@ -113,8 +113,8 @@ func startBare(b *testing.B, n int) (all []*process, conns []net.Conn) {
 	return all, conns
 }
 
-// readBare is a bare reader's process: it sleeps in read(2) and notes how long each message took. Its input is the number of
-// messages, which it is given when all have been sent.
+// readBare is the process of a bare reader. It sleeps in read(2) and records how long each message took. It reads the
+// number of messages from its input after all of them have been sent.
 func readBare(path string) error {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err == nil {

@@ -18,29 +18,29 @@ import (
 const (
 	// DefaultSocket is where an agent listens unless its api.socket says otherwise.
 	DefaultSocket = "/var/run/fencing-agent.sock"
-	// DefaultHold is longer than an agent takes to be replaced, and far shorter than
-	// Kubernetes takes to notice a dead node.
+	// DefaultHold is longer than an agent takes to be replaced, and far shorter than Kubernetes takes to notice a dead
+	// node.
 	DefaultHold = 15 * time.Second
-	// MinHold leaves room for one answer that is late.
+	// MinHold leaves time for one late answer.
 	MinHold = time.Second
 )
 
-// maxSocketBytes is the room in sockaddr_un without the final zero.
+// maxSocketBytes is the length of sockaddr_un's path without the final zero.
 const maxSocketBytes = 107
 
 // Config configures [Follow].
 type Config struct {
-	Socket string        // absolute path of the agent's socket; empty: FindSocket looks for it, for each connection
+	Socket string        // absolute path of the agent's socket; empty: FindSocket looks for it before each connection
 	Hold   time.Duration // how long the last message of the agent stays in force; 0: DefaultHold
-	Log    *slog.Logger  // nil: nothing is logged; what matters is in the updates
-	// Told are deaths that the program knew before it was restarted, for FollowDeaths: a death is withdrawn if its
-	// boot answers. Those that still hold are reported again.
+	Log    *slog.Logger  // nil: nothing is logged; the updates contain what matters
+	// Told lists deaths that the program knew before it was restarted, for FollowDeaths: a death is withdrawn if its
+	// boot answers. Deaths that still hold are reported again.
 	Told []NodeDeath
 	// Dial replaces the connection to Socket.
 	Dial func(context.Context) (net.Conn, error)
 }
 
-// withDefaults fills what is empty, and refuses what cannot work.
+// withDefaults fills empty fields, and refuses values that cannot work.
 func (c Config) withDefaults() (Config, error) {
 	find := func() string { return c.Socket }
 	if c.Socket == "" {
@@ -57,18 +57,19 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	switch {
 	case len(c.Socket) > maxSocketBytes:
-		return c, fmt.Errorf("agent socket %s: the path has %d bytes, a socket's may have %d: choose a shorter one", c.Socket, len(c.Socket), maxSocketBytes)
+		return c, fmt.Errorf("agent socket %s: the path has %d bytes, but must have at most %d: choose a shorter one", c.Socket, len(c.Socket), maxSocketBytes)
 	case c.Socket[0] != '/':
 		return c, fmt.Errorf("agent socket %s: the path must be absolute", c.Socket)
 	case c.Hold < MinHold:
-		return c, fmt.Errorf("hold time %v: at least %v is needed, the agent is asked once a second", c.Hold, MinHold)
+		return c, fmt.Errorf("the hold time is %v, but must be at least %v: the agent is asked once a second", c.Hold, MinHold)
 	}
 	return c, nil
 }
 
-// Follow follows the agent until ctx ends and calls use with every update: first when the agent has answered, or has
-// not answered for the hold time; then at each change of the state. It returns nil after ctx has ended and use has
-// returned, and an error at once if cfg cannot work. It may be called again, and several times at once.
+// Follow follows the agent until ctx ends and calls use with every update. The first call comes when the agent has
+// answered, or has not answered for the hold time; further calls come at each change of the state. Follow returns nil
+// after ctx has ended and use has returned, and an error at once if cfg cannot work. It may be called again, and
+// several times at once.
 func Follow(ctx context.Context, cfg Config, use func(Update)) error {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -89,7 +90,7 @@ func newFollower(cfg Config, use func(Update)) *follower {
 	}
 }
 
-// run returns after ctx has ended and every goroutine with it.
+// run returns after ctx has ended and all goroutines with it.
 func (f *follower) run(ctx context.Context) {
 	var connections sync.WaitGroup
 	connections.Go(func() {
@@ -105,22 +106,22 @@ type follower struct {
 	cfg  Config
 	wake chan struct{} // of size one: there may be something for the callback
 
-	// readers are the goroutine that reads the stream, and former readers whose callback took too long.
+	// readers counts the goroutine that reads the stream, and earlier readers whose callback took too long.
 	readers sync.WaitGroup
 
-	turn  chan struct{} // of size one: full while a goroutine calls back, which then owns what follows
+	turn  chan struct{} // of size one: full while a goroutine calls back; that goroutine owns the fields below
 	use   func(Update)
 	told  State
-	first bool // nothing was told yet
+	first bool // there was no callback yet
 
-	mu sync.Mutex // guards what follows; never held while something blocks
+	mu sync.Mutex // guards the fields below; never held while something blocks
 	ledger
 	connected bool
 	err       error
-	word      time.Time // when the agent was heard last; before that when Follow began
+	word      time.Time // when the agent was last heard; at first, when Follow began
 }
 
-// update runs change under the mutex and has the callback called.
+// update runs change under the mutex and triggers the callback.
 func (f *follower) update(change func()) {
 	f.mu.Lock()
 	change()
@@ -136,7 +137,7 @@ func (f *follower) rouse() {
 	}
 }
 
-// heard notes that the agent has said something.
+// heard records that the agent has sent something.
 func (f *follower) heard() {
 	f.mu.Lock()
 	f.word = time.Now()
@@ -144,7 +145,7 @@ func (f *follower) heard() {
 	f.rouse() // after a silence longer than the hold time, this message puts the set in force again
 }
 
-// deliver calls back until ctx ends, except for the calls that the readers of events make themselves.
+// deliver calls back until ctx ends. The readers of events make some calls themselves.
 func (f *follower) deliver(ctx context.Context) {
 	timer := time.NewTimer(f.cfg.Hold)
 	defer timer.Stop()
@@ -154,8 +155,8 @@ func (f *follower) deliver(ctx context.Context) {
 		if news {
 			continue
 		}
-		// A callback of an event meanwhile does not make this wait too long: the hold time then counts from a later
-		// message of the agent.
+		// A reader may call back for an event meanwhile. This wait is then not too long, since the hold time counts
+		// from a later message of the agent.
 		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
@@ -166,7 +167,7 @@ func (f *follower) deliver(ctx context.Context) {
 	}
 }
 
-// tell calls back if there is news, and releases turn. Without news it returns what take does.
+// tell calls back if there is news, and releases turn. Without news it returns the wait that take returns.
 func (f *follower) tell(ctx context.Context) (news bool, wait time.Duration) {
 	defer func() { <-f.turn }()
 	if ctx.Err() != nil {
@@ -179,8 +180,8 @@ func (f *follower) tell(ctx context.Context) (news bool, wait time.Duration) {
 	return news, wait
 }
 
-// take brings told up to date. Without news it returns how long there can be none unless
-// the follower is woken. The caller has the turn.
+// take brings told up to date. Without news it returns how long there can be none unless the follower is woken. The
+// caller has the turn.
 func (f *follower) take() (_ Update, news bool, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -190,7 +191,7 @@ func (f *follower) take() (_ Update, news bool, wait time.Duration) {
 	overdue := f.first && silent >= f.cfg.Hold
 	if !overdue && !f.dirty && inForce == told.InForce && (f.first || f.connected == told.Connected) {
 		if wait = f.cfg.Hold - silent; wait <= 0 {
-			wait = f.cfg.Hold // only something that the agent says makes a difference
+			wait = f.cfg.Hold // only a message of the agent makes a difference
 		}
 		return Update{}, false, wait
 	}
@@ -214,7 +215,7 @@ func (f *follower) take() (_ Update, news bool, wait time.Duration) {
 	return u, true, 0
 }
 
-// edges takes the changes that the callback has not seen yet, in the order in which they happened.
+// edges returns the changes that the callback has not seen yet, in the order in which they happened.
 func (l *ledger) edges() []Edge {
 	if len(l.pending) == 0 {
 		return nil
@@ -229,7 +230,8 @@ func (l *ledger) edges() []Edge {
 			edges = append(edges, *c.join)
 		}
 	}
-	// A new map, not a cleared one: walking a map takes as long as at its largest size ever, here for each event.
+	// Use a new map instead of clearing this one: iterating over a map takes as long as at its largest size ever, and
+	// it happens for each event.
 	l.pending = map[string]*change{}
 	return edges
 }

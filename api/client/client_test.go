@@ -41,8 +41,8 @@ func TestSetThenEdges(t *testing.T) {
 	})
 }
 
-// TestSlowCallback: while it does not return it is told nothing, then all that is left of
-// it: each node's way from what it knew to what is.
+// TestSlowCallback: while the callback does not return, it is not called again. Then one call reports what is left: for
+// each node, the edges from the last known state to the present one.
 func TestSlowCallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, w := newAgent(t), newWitness()
@@ -60,13 +60,13 @@ func TestSlowCallback(t *testing.T) {
 		}
 		close(stuck)
 		synctest.Wait()
-		// n9 came and went unseen; n2 went and came back; n4 went, for all that is known.
+		// n9 joined and left unseen; n2 left and came back; n4 left, as far as the follower knows.
 		want(t, w.last(), "connected", "n1 n2 n8", "n3 n4 n9", "-n3 -n2 +n2 -n4 +n8")
 	})
 }
 
-// TestCallbackStuckOnAnEvent: it is called by the goroutine that reads the stream, so another
-// one must read on. Otherwise the agent would end the stream of a subscriber that is only slow.
+// TestCallbackStuckOnAnEvent: the goroutine that reads the stream calls the callback, so another goroutine must read
+// on. Otherwise the agent would end the stream of a subscriber that is only slow.
 func TestCallbackStuckOnAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, w := newAgent(t), newWitness()
@@ -77,10 +77,10 @@ func TestCallbackStuckOnAnEvent(t *testing.T) {
 
 		stuck := make(chan struct{})
 		w.busy = func() { <-stuck }
-		time.Sleep(lull) // else Follow's goroutine would be the one to call
+		time.Sleep(lull) // otherwise Follow's goroutine would make the call
 		hub.Publish(left("n2"))
 		time.Sleep(2 * callbackPatience)
-		for range 2000 { // more than the agent queues and the stream holds
+		for range 2000 { // more than the agent queues and the stream buffers
 			hub.Publish(left("n3"), join("n3"))
 			synctest.Wait()
 		}
@@ -99,8 +99,8 @@ func TestCallbackStuckOnAnEvent(t *testing.T) {
 	})
 }
 
-// TestManyEventsFewCalls: what comes during a callback is told at once afterwards, not one by
-// one, though the goroutine that reads has made the call.
+// TestManyEventsFewCalls: events that arrive during a callback are reported together after it, although the goroutine
+// that reads the stream has made the call.
 func TestManyEventsFewCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, w := newAgent(t), newWitness()
@@ -128,7 +128,7 @@ func TestManyEventsFewCalls(t *testing.T) {
 	})
 }
 
-// TestOneCallAtATime: no matter who calls back, readers that take turns or Follow's goroutine.
+// TestOneCallAtATime: this holds for readers that take turns and for Follow's goroutine.
 func TestOneCallAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, w := newAgent(t), newWitness()
@@ -161,8 +161,8 @@ func TestOneCallAtATime(t *testing.T) {
 	})
 }
 
-// TestFloodWhileTheCallbackIsStuck: what is kept is bounded by the nodes, and the agent
-// does not end a stream whose callback is slow.
+// TestFloodWhileTheCallbackIsStuck: the number of nodes limits what is kept, and the agent does not end a stream whose
+// callback is slow.
 func TestFloodWhileTheCallbackIsStuck(t *testing.T) {
 	a, w := newAgent(t), newWitness()
 	hub := a.start()
@@ -206,7 +206,7 @@ func mustDefaults(t testing.TB, c Config) Config {
 	return c
 }
 
-// eventually polls until ok, for states that announce themselves by nothing.
+// eventually polls until ok returns true. It is for states that cause no event.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -218,8 +218,8 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// TestAgentIsReplaced: the last set stays in force, and what changed meanwhile is told as
-// edges when the next agent answers.
+// TestAgentIsReplaced: the last set stays in force. When the next agent answers, the changes since then are reported as
+// edges.
 func TestAgentIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, w := newAgent(t), newWitness()
@@ -245,7 +245,7 @@ func TestAgentIsReplaced(t *testing.T) {
 	})
 }
 
-// TestConnectionBreaks: a node that went and came back meanwhile is told as both.
+// TestConnectionBreaks: a node that left and came back during the break is reported with both edges.
 func TestConnectionBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, w := newAgent(t), newWitness()
@@ -265,7 +265,7 @@ func TestConnectionBreaks(t *testing.T) {
 	})
 }
 
-// TestHold: how long the last word stays in force, to the millisecond.
+// TestHold: how long the last update stays in force, to the millisecond.
 func TestHold(t *testing.T) {
 	const hold, goneAfter = 3 * time.Second, 10500 * time.Millisecond
 	for _, tt := range []struct {
@@ -273,11 +273,11 @@ func TestHold(t *testing.T) {
 		gone      func(*agent)
 		silentAt  time.Duration
 		back      func(*agent)
-		connected bool // while it is silent
+		connected bool // while the agent does not answer
 	}{
-		// The end of the stream is its last word.
+		// The agent's last sign of life is the end of its stream.
 		{"killed", (*agent).stop, goneAfter + hold, func(a *agent) { a.start().Update(nodes("n1"), nil) }, false},
-		// It answered last ten seconds after the start, half a second before.
+		// The agent last answered ten seconds after the start, half a second before the freeze.
 		{"frozen", (*agent).freeze, 10*time.Second + hold, (*agent).thaw, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -310,7 +310,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestNoAgentAtAll: the callback learns after the hold time that nobody is there, once.
+// TestNoAgentAtAll: after the hold time the callback is told, once, that there is no agent.
 func TestNoAgentAtAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, w := newAgent(t), newWitness()
@@ -327,8 +327,8 @@ func TestNoAgentAtAll(t *testing.T) {
 	})
 }
 
-// TestNodeThatLeftBefore: the status tells of nodes that were LEFT before this follower came;
-// one that the agent never met is not among them.
+// TestNodeThatLeftBefore: the status names nodes that had LEFT before this follower started, but no node that the agent
+// has never met.
 func TestNodeThatLeftBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, w := newAgent(t), newWitness()
@@ -345,12 +345,12 @@ func TestNodeThatLeftBefore(t *testing.T) {
 		synctest.Wait()
 		want(t, w.last(), "connected", "n1", "n2 n4", "")
 
-		for _, e := range []publish.Edge{join("n5"), left("n5"), join("n2")} { // together they may be told in one call or in two
+		for _, e := range []publish.Edge{join("n5"), left("n5"), join("n2")} { // one call or two calls may report both
 			hub.Publish(e)
 			synctest.Wait()
 		}
 		want(t, w.last(), "connected", "n1 n2", "n4 n5", "+n2")
-		time.Sleep(rosterInterval + askInterval) // n5 is no member
+		time.Sleep(rosterInterval + askInterval) // n5 is not a member
 		synctest.Wait()
 		want(t, w.last(), "connected", "n1 n2", "n4", "")
 	})
@@ -382,6 +382,6 @@ func TestConfigThatCannotWork(t *testing.T) {
 		}
 	}
 	if err := Follow(t.Context(), Config{}, nil); err == nil {
-		t.Error("no callback is no error")
+		t.Error("a missing callback is not an error")
 	}
 }

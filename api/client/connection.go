@@ -22,22 +22,22 @@ import (
 )
 
 const (
-	// The pauses between attempts double from the first to the longest. They are short: the
-	// socket is local, and the longest bounds how late a new agent is noticed.
+	// The pauses between attempts double from the first to the longest. They are short because the socket is local; the
+	// longest limits how late a new agent is noticed.
 	firstPause   = 100 * time.Millisecond
 	longestPause = 2 * time.Second
 
-	// askInterval is the time between two questions whether the agent is alive. A process that is stopped or frozen
-	// keeps its socket open.
+	// askInterval is the time between two checks whether the agent is alive. A process that is stopped or frozen keeps
+	// its socket open.
 	askInterval = time.Second
 	// patience is how long an answer may take before the connection is given up.
 	patience = 5 * time.Second
-	// rosterInterval is the time between two looks at the list of members.
+	// rosterInterval is the time between two reads of the list of members.
 	rosterInterval = time.Minute
 
 	maxAnswerBytes = 16 << 20 // a status of a thousand nodes has about 1 MiB
-	// windowBytes is what HTTP/2 begins with. If it were not fixed, grpc would measure the
-	// path by a ping for each event, which doubles what an event costs on both sides.
+	// windowBytes is the initial window of HTTP/2. If it were not fixed, grpc would measure the path with a ping for
+	// each event, which doubles the cost of an event on both sides.
 	windowBytes = 64 << 10
 )
 
@@ -46,7 +46,7 @@ var (
 	errOnce     = errors.New("the connection broke off")
 )
 
-// connect keeps sessions with the agent, one after the other, until ctx ends. A session calls answered when the agent
+// connect keeps a session with the agent, one after the other, until ctx ends. A session calls answered when the agent
 // has answered, and returns why it ended; lost gets that reason.
 func (c *Config) connect(ctx context.Context, session func(_ context.Context, answered func()) error, lost func(error)) {
 	backoff := boottime.Backoff{First: firstPause, Most: longestPause}
@@ -87,8 +87,8 @@ func (c *Config) dialOnce() func(context.Context, string) (net.Conn, error) {
 	}
 }
 
-// withoutDeadline ends when ctx does, but has no deadline that grpc would send to the agent. At the deadline the agent
-// would end the stream just before ctx ends here, as if the agent had gone away.
+// withoutDeadline returns a context that ends with ctx, but has no deadline that grpc would send to the agent. At the
+// deadline the agent would end the stream just before ctx ends here, as if the agent had gone away.
 func withoutDeadline(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	inner, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
@@ -109,7 +109,7 @@ func (f *follower) session(ctx context.Context, answered func()) error {
 	var asking sync.WaitGroup
 	defer func() {
 		end(nil)
-		_ = conn.Close() // no call is left that this could fail
+		_ = conn.Close() // no call is left that this could disturb
 		asking.Wait()
 	}()
 
@@ -143,8 +143,8 @@ func (f *follower) orderlyEnd(ctx context.Context, err error) {
 	}
 }
 
-// ask asks the agent again and again whether it is alive, and now and then for its list of
-// members, until ctx ends. It ends the session if there is no answer.
+// ask checks repeatedly whether the agent is alive, and sometimes reads its list of members, until ctx ends. It ends
+// the session if there is no answer.
 func (f *follower) ask(ctx context.Context, conn *grpc.ClientConn, end func(error)) {
 	health, agent := healthpb.NewHealthClient(conn), fencingv1.NewFencingStatusClient(conn)
 	var rosterAt time.Time
@@ -187,7 +187,7 @@ func isAnswer(err error) bool {
 	return true
 }
 
-// explain says in one line why there is no stream.
+// explain describes in one line why there is no stream.
 func (f *follower) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(context.Cause(ctx), errNoAnswer):

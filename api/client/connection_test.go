@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Guard: an agent that was told of a deadline would end the stream first, and be taken for one that has gone.
+// Guard: an agent that knew the deadline would end the stream first, and the client would take that for an agent that
+// has gone.
 func TestStreamsTellNoDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outer, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -11,12 +11,12 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// staleAfter is the age at which a status no longer counts as current: the agent takes one every second. While the
-// agent hangs, its last status is repeated unchanged. Both sides of the socket use the node's clock; a status from the
-// future was dated by another clock, or before the clock was set back, and its age is not known.
+// staleAfter is the age from which a status no longer counts as current: the agent produces one every second. While the
+// agent hangs, its last status is repeated unchanged. Both sides of the socket use the node's clock. A status from the
+// future was dated by another clock, or before the clock was set back; its age is not known.
 const staleAfter = 5 * time.Second
 
-// maxTold bounds the boots of one node that [FollowDeaths] remembers. Only a node that resets itself again and again has
+// maxTold is how many boots of one node [FollowDeaths] remembers. Only a node that resets itself again and again has
 // more deaths than that while one program runs.
 const maxTold = 16
 
@@ -24,23 +24,23 @@ const maxTold = 16
 // callback, and wraps the last one in its error when it gives up.
 var (
 	// ErrNoWord: there is no agent, or it has been silent.
-	ErrNoWord = errors.New("the agent says nothing")
+	ErrNoWord = errors.New("the agent does not answer")
 	// ErrStandsStill: the agent answers, but it has decided nothing for a while.
 	ErrStandsStill = errors.New("the agent stands still: its status is old")
 	// ErrNoQuorum: the agent's own node is without quorum, or is not fed. It may be the one that is about to be reset.
 	ErrNoQuorum = errors.New("the agent's own node may be the one that is about to be reset: what the agent says about others allows nothing")
 	// ErrAnswers: the node runs.
 	ErrAnswers = errors.New("the node answers")
-	// ErrNotProven: the node does not answer, as LEFT says. It may be running, even if its agent was stopped.
+	// ErrNotProven: the node is LEFT because it does not answer. It may be running, even if its agent was stopped.
 	ErrNotProven = errors.New("the node does not answer, and may be running")
 	// ErrOtherBoot: the agent knows another boot than the one that was asked for.
 	ErrOtherBoot = errors.New("the agent knows only another boot of the node")
-	// ErrNoProof: the node is called fenced without the proof or the boot. The agent is of an older version, or has
-	// never met the node.
-	ErrNoProof = errors.New("the agent calls the node fenced, and does not say which boot, or how that is known")
+	// ErrNoProof: the status calls the node fenced without the proof or the boot. The agent is of an older version, or
+	// has never met the node.
+	ErrNoProof = errors.New("the agent calls the node fenced, but does not say which boot, or how that is known")
 )
 
-// ErrOwnNode says that the node's own agent was asked. While that agent answers, the node is not dead.
+// ErrOwnNode means that the node's own agent was asked. While that agent answers, the node is not dead.
 var ErrOwnNode = errors.New("an agent proves nothing about its own node: ask the agent of another one")
 
 // UnknownNodeError is for a node that is not, or is no longer, a member of the agent's group.
@@ -50,38 +50,39 @@ type UnknownNodeError struct {
 }
 
 func (e *UnknownNodeError) Error() string {
-	return fmt.Sprintf("node %q is no member of the group: the members are %s", e.Node, strings.Join(e.Members, ", "))
+	return fmt.Sprintf("node %q is not a member of the group: the members are %s", e.Node, strings.Join(e.Members, ", "))
 }
 
-// ProvenDeath is a death that a program may act on: what that boot had may be taken over.
+// ProvenDeath is a death that a program may act on: it may take over what that boot had.
 type ProvenDeath struct {
 	NodeDeath
-	// Runs is the boot in which the node answers now: it may again own things that it was given after its return.
+	// Runs is the boot in which the node answers now: it may again own things that were given to it after its return.
 	// Empty: the node does not answer.
 	Runs string
 }
 
-// DeathNews is what [FollowDeaths] reports in one call; at least one of the two is not empty.
+// DeathNews is what [FollowDeaths] reports in one call; at least one of the two lists is not empty.
 type DeathNews struct {
-	// Proven are in the order of the agent's list.
+	// Proven lists deaths in the order of the agent's list.
 	Proven []ProvenDeath
-	// Withdrawn were reported as proven, and are contradicted. Stop whatever was started because of such a death, and
-	// have a person look at it.
+	// Withdrawn lists deaths that were reported as proven, and are contradicted. Stop whatever was started because of
+	// such a death, and have a person look at it.
 	Withdrawn []NodeDeath
 }
 
-// FollowDeaths follows the agent until ctx ends and calls use with each death that may be acted on at that moment,
-// and with each one that turns out to be false. The rules of docs/consumers.md are inside:
+// FollowDeaths follows the agent until ctx ends and calls use with each death that may be acted on at that moment, and
+// with each one that turns out to be false. It implements the rules of docs/consumers.md:
 //
-//   - A death is reported once for each boot, whatever becomes of the connection, the agent or the node: as soon as a
-//     live agent, whose node has quorum and is fed, names proof and boot. Deaths known before the call come first.
+//   - A death is reported once for each boot, whatever happens to the connection, the agent or the node. It is reported as
+//     soon as a live agent, whose node has quorum and is fed, names proof and boot. Deaths known before the call come
+//     first.
 //   - None of these is reported: LEFT, an agent that was stopped, a forecast, a node that was never met.
-//   - A reported death is withdrawn when that boot answers, or when the agent that reported it no longer does; not
-//     because an agent was restarted and has forgotten it. A withdrawal needs no quorum.
+//   - A reported death is withdrawn when that boot answers, or when the agent that reported it no longer does. It is not
+//     withdrawn because an agent was restarted and has forgotten it. A withdrawal needs no quorum.
 //   - A node that leaves the list of members is forgotten. If it is listed again, its known deaths are reported again.
 //
 // Calls come one at a time, from one goroutine. A slow callback misses a death if another boot of that node has died
-// meanwhile. A program that keeps nothing over its own restart gets all deaths again. FollowDeaths returns nil after
+// meanwhile. A program that stores nothing over its own restart gets all deaths again. FollowDeaths returns nil after
 // ctx has ended and use has returned, and an error at once if cfg cannot work.
 func FollowDeaths(ctx context.Context, cfg Config, use func(DeathNews)) error {
 	if use == nil {
@@ -98,20 +99,20 @@ func FollowDeaths(ctx context.Context, cfg Config, use func(DeathNews)) error {
 	})
 }
 
-// WaitFenced waits until a program may act on the death of a node, and returns that death. With a boot it is the death
-// of that boot and no other, also if the node is back under another one. With an empty boot the node has to be fenced
+// WaitFenced waits until a program may act on the death of a node, and returns that death. With a boot it waits for the
+// death of exactly that boot, even if the node is back with another one. With an empty boot the node has to be fenced
 // now: it does not answer, and its last known boot is dead. A boot has 16 hexadecimal digits.
 //
 // It follows the same rules as [FollowDeaths]. While it waits, it calls waiting, unless that is nil, with each status
 // and the reason why the status is not enough: one of the errors from ErrNoWord to ErrNoProof. The function waiting
-// must not block. What WaitFenced waits for may never come: bound it by ctx. When ctx ends, it returns an error that
+// must not block. The death may never come, so limit the wait by ctx. When ctx ends, WaitFenced returns an error that
 // wraps the cause and the latest reason. It returns *[UnknownNodeError], [ErrOwnNode] and errors of cfg at once.
 //
-// The answer is true at that moment. A program that goes on relying on it should use [FollowDeaths], to learn of a
-// withdrawal.
+// The answer is true at that moment. A program that depends on it for longer should use [FollowDeaths], which also
+// reports a withdrawal.
 func WaitFenced(ctx context.Context, cfg Config, node, boot string, waiting func(StatusUpdate, error)) (ProvenDeath, error) {
 	if boot != "" && !isBoot(boot) {
-		return ProvenDeath{}, fmt.Errorf("wait for the death of %s: boot %q: 16 hexadecimal digits in lower case are needed, as in death.boot_nonce", node, boot)
+		return ProvenDeath{}, fmt.Errorf("wait for the death of %s: the boot is %q, but must be 16 hexadecimal digits in lower case, as in death.boot_nonce", node, boot)
 	}
 	follow, done := context.WithCancel(ctx)
 	defer done()
@@ -144,9 +145,10 @@ func isBoot(s string) bool {
 	return len(s) == 16 && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// usable is nil if what the update says about other nodes may be acted on.
+// usable returns nil if the update's statements about other nodes may be acted on.
 //
-// Invariant: it is never nil for the status of an agent that is silent, stands still, or is itself about to be reset.
+// Invariant: it never returns nil for the status of an agent that is silent, stands still, or is itself about to be
+// reset.
 func usable(u *StatusUpdate, now time.Time) error {
 	switch st := u.Status; {
 	case !u.InForce || u.Err != nil:
@@ -180,7 +182,7 @@ func judge(u *StatusUpdate, node, boot string, now time.Time) (ProvenDeath, erro
 			return deadBoot(nodes[i], boot)
 		}
 	}
-	if why == nil { // an agent without a list knows nobody
+	if why == nil { // an agent without a list knows no node
 		why = ErrNoWord
 	}
 	return ProvenDeath{}, why
@@ -210,7 +212,7 @@ func fencedNow(n *fencingv1.NodeStatus) (ProvenDeath, error) {
 	}
 }
 
-// deadBoot is the death of one boot, whatever has become of the node.
+// deadBoot is the death of one boot, whatever has happened to the node since.
 func deadBoot(n *fencingv1.NodeStatus, boot string) (ProvenDeath, error) {
 	d, named := deathOf(n)
 	runs, last := "", lastBoot(n)
@@ -241,20 +243,20 @@ func lastBoot(n *fencingv1.NodeStatus) string {
 	return ""
 }
 
-// stands reports whether the death of a boot that a status names still holds: the node is FENCED, or another boot of
-// it was met later.
+// stands reports whether the death of a boot that a status names still holds: the node is FENCED, or another boot of it
+// was met later.
 //
 // Invariant: a death that was contradicted never holds again, not even when the boot that contradicted it is lost
-// again. Agents of an earlier version go on naming such a death.
+// again. Agents of an earlier version still name such a death.
 func stands(n *fencingv1.NodeStatus, boot string) bool {
 	last := lastBoot(n)
 	return n.GetState() == fencingv1.NodeState_NODE_STATE_FENCED || last != "" && last != boot
 }
 
-// toldBook is the deaths that were reported to a callback of FollowDeaths, by node, the oldest first.
+// toldBook holds the deaths that were reported to a callback of FollowDeaths, by node, the oldest first.
 type toldBook map[string][]NodeDeath
 
-// note takes an update, and returns what has to be reported. A death in the earlier book stays there until it is
+// note records an update, and returns what has to be reported. A death in the earlier book stays there until it is
 // reported or withdrawn.
 func (b toldBook) note(u *StatusUpdate, now time.Time, before toldBook) DeathNews {
 	var news DeathNews
@@ -296,7 +298,7 @@ func (b toldBook) find(node, boot string) int {
 	return slices.IndexFunc(b[node], func(d NodeDeath) bool { return d.Boot == boot })
 }
 
-// withdraw takes back what was reported about a boot; if the boot is not in the book, nothing was.
+// withdraw takes back what was reported about a boot. If the boot is not in the book, nothing was reported.
 func (b toldBook) withdraw(news *DeathNews, node, boot string) {
 	if i := b.find(node, boot); i >= 0 {
 		news.Withdrawn = append(news.Withdrawn, b[node][i])

@@ -15,34 +15,34 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// machine is a node as it really is, and what its observer, the agent, makes of that.
+// machine is the true state of a node, and what the agent that observes it has concluded.
 type machine struct {
 	name   string
 	boot   int
 	runs   bool
-	linked bool // the agent reaches it
-	known  int  // the latest boot that the agent met
-	ended  int  // the boot whose death it names; 0: none
-	defied bool // that boot has answered since, and an agent of before names its death all the same
-	liar   bool // its watchdog does not reset it: a death may be a mistake
+	linked bool // the agent can reach it
+	known  int  // the latest boot that the agent has met
+	ended  int  // the boot whose death the agent names; 0: none
+	defied bool // that boot has answered since, and an older agent still names its death
+	liar   bool // its watchdog does not reset it, so a proof of its death may be wrong
 }
 
-// world is some machines, the agent of one more, and the log of what that has said with the right to.
+// world holds some machines, the agent of one further machine, and the log of what this agent has reported with quorum.
 type world struct {
 	r        *rand.Rand
 	scene    *scene
 	agent    *agent
 	up       bool
 	quorum   bool
-	before   bool // agents of a version that does not forget a death that was contradicted
+	before   bool // the agents have a version that does not forget a death that was contradicted
 	machines []*machine
 
 	mu   sync.Mutex
-	said map[string]time.Time // when an agent with quorum named that death last
-	good map[string]bool      // boots that did end, in truth
+	said map[string]time.Time // when an agent with quorum last named that death
+	good map[string]bool      // boots that have in truth ended
 }
 
-// word is a boot of a machine, as the oracle and the consumer both write it.
+// word names a boot of a machine, in the form that the oracle and the consumer both use.
 func word(name string, boot int) string { return fmt.Sprintf("%s/%016x", name, boot) }
 
 func newWorld(t *testing.T, r *rand.Rand) *world {
@@ -58,7 +58,8 @@ func newWorld(t *testing.T, r *rand.Rand) *world {
 	return w
 }
 
-// look is what an agent does all the time: it meets what answers, and forgets the death of a boot that does.
+// look does what an agent does all the time: it meets the machines that answer, and forgets the death of a boot that
+// answers.
 func (w *world) look() {
 	for _, m := range w.machines {
 		if !m.runs || !m.linked {
@@ -78,7 +79,7 @@ func (w *world) look() {
 	}
 }
 
-// status writes the agent's view down, and notes in the log what a consumer may have heard.
+// status returns the agent's view, and records in the log what a consumer may have heard.
 func (w *world) status() *fencingv1.Status {
 	st := w.scene.status()
 	w.mu.Lock()
@@ -107,7 +108,7 @@ func (w *world) status() *fencingv1.Status {
 	return st
 }
 
-// step lets something happen.
+// step makes one random change.
 func (w *world) step() {
 	w.mu.Lock()
 	m := w.machines[w.r.IntN(len(w.machines))]
@@ -121,10 +122,10 @@ func (w *world) step() {
 	case k < 8 && m.runs && (m.liar || !m.linked):
 		m.linked = !m.linked
 	case k < 12 && !(m.runs && m.linked) && m.known != 0 && (m.liar || !m.runs || m.boot != m.known):
-		m.ended, m.defied = m.known, false // proven, of the liar also when it is not true
+		m.ended, m.defied = m.known, false // proven; for the liar also when it is not true
 	case k < 14:
 		w.quorum = !w.quorum
-	case k == 14: // the agent is restarted: it has forgotten
+	case k == 14: // the agent is restarted and has forgotten
 		for _, m := range w.machines {
 			m.known, m.ended, m.defied = 0, 0, false
 		}
@@ -149,7 +150,7 @@ func (w *world) step() {
 	time.Sleep(time.Duration(w.r.IntN(4)*w.r.IntN(1500)) * time.Millisecond)
 }
 
-// settle lets a healthy agent see all machines, which run on, but n30, which it proves dead.
+// settle lets a healthy agent see all machines. All of them run except n30, whose death the agent proves.
 func (w *world) settle() (deadBoot int) {
 	w.mu.Lock()
 	w.quorum = true
@@ -173,7 +174,7 @@ func (w *world) settle() (deadBoot int) {
 	return m.boot
 }
 
-// ledgerOfDeaths is the consumer, and judges each word against the log of the world.
+// ledgerOfDeaths is the consumer. It checks each report against the log of the world.
 type ledgerOfDeaths struct {
 	t     *testing.T
 	world *world
@@ -181,7 +182,7 @@ type ledgerOfDeaths struct {
 	tells int
 }
 
-// proven judges a death that was told just now. The word may have been under way for as long as a status counts.
+// proven checks a death that has just been reported. The report may be as old as a status may be to count.
 func (l *ledgerOfDeaths) proven(by, key string) {
 	l.world.mu.Lock()
 	defer l.world.mu.Unlock()
@@ -216,7 +217,7 @@ func (l *ledgerOfDeaths) use(n DeathNews) {
 	}
 }
 
-// waiters are the calls of WaitFenced in one schedule.
+// waiters holds the calls of WaitFenced in one schedule.
 type waiters struct {
 	t     *testing.T
 	world *world
@@ -248,9 +249,9 @@ func (w *waiters) wait(ctx context.Context, name, boot string) {
 	}
 }
 
-// TestRandomDeaths: machines that are reset, lost and back, an agent that is restarted, frozen, cut off and without
-// quorum, and proofs that are mistakes. No death is told that no agent with the right to has said; none twice; none
-// stands whose boot runs in the end; and one that is true is told, to whom waits for it as well.
+// TestRandomDeaths: machines are reset, lost and back; the agent is restarted, frozen, cut off and without quorum; and
+// some proofs are wrong. A death is reported only if an agent with quorum has reported it, and only once. No death
+// remains whose boot is running at the end. A true death is reported, also to a caller that waits for it.
 func TestRandomDeaths(t *testing.T) {
 	first := *seedFlag
 	if first == 0 {

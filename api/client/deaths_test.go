@@ -15,7 +15,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// Boots of the node n3 in these tests.
+// These are the boots of the node n3 in these tests.
 const (
 	bootA = "00000000000000a1"
 	bootB = "00000000000000b1"
@@ -55,10 +55,10 @@ func waitFor(t *testing.T, a *agent, node, boot string) *waiting {
 	return w
 }
 
-// waits demands that the wait goes on, for this reason.
+// waits fails the test unless the wait goes on, for this reason.
 func (w *waiting) waits(t *testing.T, when string, why error) {
 	t.Helper()
-	time.Sleep(7 * time.Second) // of the bubble: a status is repeated meanwhile
+	time.Sleep(7 * time.Second) // in the bubble's time; the status is repeated meanwhile
 	synctest.Wait()
 	select {
 	case <-w.done:
@@ -72,7 +72,7 @@ func (w *waiting) waits(t *testing.T, when string, why error) {
 	}
 }
 
-// ends demands a death.
+// ends fails the test unless the wait has ended with this death.
 func (w *waiting) ends(t *testing.T, when, boot, runs string) {
 	t.Helper()
 	time.Sleep(7 * time.Second)
@@ -87,7 +87,7 @@ func (w *waiting) ends(t *testing.T, when, boot, runs string) {
 	}
 }
 
-// refused gives the wait up, and demands that it says so.
+// refused cancels the wait, and fails the test unless the error names the cause and the reason for the wait.
 func (w *waiting) refused(t *testing.T, why error) {
 	t.Helper()
 	w.cancel(errTooLong)
@@ -97,14 +97,14 @@ func (w *waiting) refused(t *testing.T, why error) {
 	}
 }
 
-// lost is how an agent says that a node does not answer.
+// lost makes the agent report that a node does not answer.
 func lost(state fencingv1.NodeState) func(*fencingv1.Status) {
 	return func(st *fencingv1.Status) {
 		st.Nodes[2].State, st.Nodes[2].Reachable, st.Nodes[2].LeftReason = state, false, "unreachable"
 	}
 }
 
-// runsWith starts an agent that sees n3 under boot A.
+// runsWith starts an agent that reports n3 as running under boot A.
 func runsWith(t *testing.T, change ...func(*fencingv1.Status)) (*agent, *scene) {
 	a, s := newAgent(t), newScene()
 	s.change(back(2, bootA, true))
@@ -116,7 +116,7 @@ func runsWith(t *testing.T, change ...func(*fencingv1.Status)) (*agent, *scene) 
 	return a, s
 }
 
-// Guards: what WaitFenced must not take for a death. Each row is an agent's word that allows nothing.
+// Guards: what WaitFenced must not take for a death. Each row is a report of the agent that permits nothing.
 func TestWhatIsNoDeath(t *testing.T) {
 	death := func(boot string, proof fencingv1.Proof) func(*fencingv1.Status) {
 		return func(st *fencingv1.Status) {
@@ -129,7 +129,7 @@ func TestWhatIsNoDeath(t *testing.T) {
 	const feed, starve = fencingv1.Permission_PERMISSION_FEED, fencingv1.Permission_PERMISSION_STARVE
 	noToken := func(st *fencingv1.Status) { st.Nodes[2].Token = &fencingv1.Token{BootNonce: "0000000000000000"} }
 	type words []func(*fencingv1.Status)
-	others := map[string]string{ // what is a death in these words, but none that was asked for
+	others := map[string]string{ // each describes a death, but not the one that was asked for
 		"an earlier boot is dead, and it answers":        "+n3/" + bootB + ">" + bootA,
 		"an earlier boot is dead, and it was lost again": "+n3/" + bootB,
 		"fenced, another boot":                           "+n3/" + bootA,
@@ -193,7 +193,7 @@ func TestWhatIsNoDeath(t *testing.T) {
 	}
 }
 
-// Guard: a status whose age is not known decides nothing: it is old, or by a clock that is ahead of this one.
+// Guard: a status decides nothing if its age is not known: it is old, or the clock that dated it is ahead of this one.
 func TestAgeOfAStatus(t *testing.T) {
 	now := time.Now()
 	for age, want := range map[time.Duration]error{0: nil, 4 * time.Second: nil, -4 * time.Second: nil, 6 * time.Second: ErrStandsStill, -time.Hour: ErrStandsStill} {
@@ -207,7 +207,7 @@ func TestAgeOfAStatus(t *testing.T) {
 	}
 }
 
-// followDeaths notes what FollowDeaths tells. What is noted is read after synctest.Wait.
+// followDeaths records what FollowDeaths reports. The record is read after synctest.Wait.
 func followDeaths(t *testing.T, a *agent, told *[]string, before ...NodeDeath) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -230,7 +230,7 @@ func followDeaths(t *testing.T, a *agent, told *[]string, before ...NodeDeath) {
 	})
 }
 
-// Guards: a wait ends with the death that was asked for, and with what the node does by then.
+// Guards: a wait ends with the death that was asked for, and with the state of the node at that moment.
 func TestWhatIsADeath(t *testing.T) {
 	for _, c := range []struct {
 		name, boot string
@@ -251,7 +251,7 @@ func TestWhatIsADeath(t *testing.T) {
 				a, s := runsWith(t)
 				w := waitFor(t, a, "n3", c.boot)
 				w.waits(t, "before", ErrAnswers)
-				s.mu.Lock() // all of it in one status
+				s.mu.Lock() // all of it goes into one status
 				for _, change := range c.words {
 					change(s.st)
 				}
@@ -262,8 +262,8 @@ func TestWhatIsADeath(t *testing.T) {
 	}
 }
 
-// Guards: no agent, one that stands still with its socket open or repeats an old status, one whose stream ends, one
-// that is restarted: the wait outlives all of them, and takes none for a death.
+// Guards: there is no agent; the agent stands still with its socket open, or repeats an old status; its stream ends; it
+// is restarted. The wait outlasts all of these, and takes none of them for a death.
 func TestAWaitOutlivesTheAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, s := runsWith(t)
@@ -295,12 +295,12 @@ func TestAWaitOutlivesTheAgent(t *testing.T) {
 	})
 }
 
-// Guards: a mistake of the caller is told at once.
+// Guards: a mistake of the caller is reported at once.
 func TestWaitsThatCannotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := runsWith(t, func(st *fencingv1.Status) { st.Verdict.Quorum = false })
 		unknown := new(UnknownNodeError)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // of the bubble
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // in the bubble's time
 		defer cancel()
 		if _, err := WaitFenced(ctx, Config{Dial: a.dial}, "n", "", nil); !errors.As(err, &unknown) || fmt.Sprint(unknown.Members) != "[n1 n2 n3]" {
 			t.Errorf("an unknown node: %v", err)
@@ -309,7 +309,7 @@ func TestWaitsThatCannotEnd(t *testing.T) {
 			t.Errorf("the agent's own node: %v", err)
 		}
 		for _, boot := range []string{"a1", strings.ToUpper(bootA), bootA + "0", "00000000000000g1"} {
-			if _, err := WaitFenced(ctx, Config{Dial: a.dial}, "n3", boot, nil); err == nil || !strings.Contains(err.Error(), "boot \""+boot) {
+			if _, err := WaitFenced(ctx, Config{Dial: a.dial}, "n3", boot, nil); err == nil || !strings.Contains(err.Error(), "the boot is \""+boot) {
 				t.Errorf("boot %s: %v", boot, err)
 			}
 		}
@@ -332,8 +332,8 @@ func TestWaitsThatCannotEnd(t *testing.T) {
 	})
 }
 
-// Guards: each boot's death is told once, when there is quorum, and withdrawn if it was none, also after another one
-// was told and with another agent.
+// Guards: the death of each boot is reported once, when there is quorum. It is withdrawn if it was not a death, also
+// after another death has been reported, and also by another agent.
 func TestDeathsThatMayBeActedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, s := runsWith(t)
@@ -373,7 +373,7 @@ func TestDeathsThatMayBeActedOn(t *testing.T) {
 		s.change(fence(2, bootA))
 		expect("it is true at last", "+n3/"+bootA)
 		s.change(func(st *fencingv1.Status) { st.Nodes = st.Nodes[:2] })
-		expect("it is no member any more")
+		expect("it is not a member any more")
 		s.change(func(st *fencingv1.Status) {
 			st.Nodes = append(st.Nodes, &fencingv1.NodeStatus{Name: "n3", Reachable: true, Token: &fencingv1.Token{BootNonce: bootB},
 				Death: &fencingv1.Death{Proof: fencingv1.Proof_PROOF_BOOT, BootNonce: bootA}})

@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// agent is the real server of the API, without an agent behind it, on pipes: so it runs in
-// bubbles of virtual time. It can be replaced, frozen and cut off.
+// agent is the real server of the API on pipes, with no agent behind it. Because of the pipes it runs in bubbles of
+// virtual time. It can be replaced, frozen and cut off.
 type agent struct {
 	t      testing.TB
 	status func() *fencingv1.Status
@@ -60,7 +60,7 @@ func newAgent(t testing.TB) *agent {
 	return a
 }
 
-// start replaces the agent by one that knows nothing, and returns its hub.
+// start replaces the agent by one that knows nothing, and returns the new hub.
 func (a *agent) start() *publish.Hub {
 	a.stop()
 	a.mu.Lock()
@@ -76,7 +76,7 @@ func (a *agent) start() *publish.Hub {
 	return a.hub
 }
 
-// stop ends the agent as a crash does: what was queued is lost.
+// stop ends the agent as a crash does: queued messages are lost.
 func (a *agent) stop() {
 	a.mu.Lock()
 	server, served := a.server, a.served
@@ -94,7 +94,7 @@ func (a *agent) stop() {
 	}
 }
 
-// cut breaks every connection; the agent goes on.
+// cut breaks every connection; the agent keeps running.
 func (a *agent) cut() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,14 +104,14 @@ func (a *agent) cut() {
 	a.open = nil
 }
 
-// freeze is SIGSTOP: connections stay, and new ones are taken by the kernel.
+// freeze acts like SIGSTOP: connections stay, and the kernel accepts new ones.
 func (a *agent) freeze() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	select {
 	case <-a.gate:
 		a.gate = make(chan struct{})
-	default: // who waits at the gate would wait for ever at another one
+	default: // a caller that waits at the gate would then wait for ever at another one
 	}
 }
 
@@ -170,7 +170,7 @@ func (g gated) Write(p []byte) (int, error) {
 	return g.Conn.Write(p)
 }
 
-// told is an update as tests compare it; the maps of the real one change later.
+// told is an update in the form that tests compare; the maps of the real update change later.
 type told struct {
 	at                 time.Duration
 	inForce, connected bool
@@ -180,7 +180,7 @@ type told struct {
 	revision           uint64
 }
 
-// witness is a callback that notes what it is told.
+// witness is a callback that records its updates.
 type witness struct {
 	began time.Time
 	mu    sync.Mutex

@@ -18,20 +18,19 @@ import (
 // followVariable makes the test binary a subscriber of the socket that it names.
 const followVariable = "FENCING_TEST_FOLLOW"
 
-// betweenEvents is the pause in which everybody comes to rest.
+// betweenEvents is the pause in which all processes come to rest.
 const betweenEvents = 20 * time.Millisecond
 
-// sample is what a subscriber in a process of its own has measured.
+// sample holds the measurements of a subscriber in its own process.
 type sample struct {
 	Times     []time.Duration // from the decision to the callback, one for each event
-	Processor time.Duration   // used by the process since it had the set
+	Processor time.Duration   // used by the process since it received the set
 }
 
-// BenchmarkDecisionToProcesses is BenchmarkDecisionToCallback with every subscriber in a
-// process of its own and a pause after each event, as on a node. The decision is dated by
-// the event itself: all processes have the same clock. p50 and p99 are over all deliveries,
-// that is over events and subscribers; last-p50 is the median over the events of the time
-// to the last subscriber. The stuck one does not read its stream.
+// BenchmarkDecisionToProcesses is BenchmarkDecisionToCallback with each subscriber in its own process and a pause after
+// each event, as on a node. The event carries the time of the decision: all processes use the same clock. p50 and p99
+// are over all deliveries, that is over events and subscribers. last-p50 is the median over the events of the time to
+// the last subscriber. The stuck subscriber does not read its stream.
 func BenchmarkDecisionToProcesses(b *testing.B) {
 	for _, subscribers := range []int{1, 10, 100} {
 		for _, stuck := range []bool{false, true} {
@@ -50,14 +49,14 @@ func measureProcesses(b *testing.B, subscribers int, stuck bool) {
 	all := make([]*process, subscribers)
 	for i := range all {
 		all[i] = startProcess(b, path)
-		all[i].ready(b) // one after the other: starting all at once would be another measurement
+		all[i].ready(b) // one after another: starting all at once would be a different measurement
 	}
 	pace := time.NewTicker(betweenEvents)
 	defer pace.Stop()
 	before, events := processorTime(), 0
 	for b.Loop() {
 		<-pace.C
-		e := left(fmt.Sprintf("n%d", events%groupSize)) // no two events of a node can be merged
+		e := left(fmt.Sprintf("n%d", events%groupSize)) // so no two events are of one node, and none can be merged
 		if events/groupSize%2 == 1 {
 			e = join(e.Node.Name)
 		}
@@ -90,11 +89,11 @@ func measureProcesses(b *testing.B, subscribers int, stuck bool) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// processorTime is what this process has used so far.
+// processorTime returns the processor time that this process has used so far.
 func processorTime() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		panic(err) // it knows no failure but a wrong address
+		panic(err) // it fails only for a wrong address
 	}
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
@@ -125,7 +124,7 @@ func startProcess(b *testing.B, path string) *process {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() {
-		_ = in.Close() // ends it if nothing has
+		_ = in.Close() // this ends the process if it still runs
 		_ = cmd.Wait()
 	})
 	return &process{in: in, out: bufio.NewReader(out)}
@@ -138,7 +137,7 @@ func (p *process) ready(b *testing.B) {
 	}
 }
 
-// end waits until the process has been told of so many events, and takes what it measured.
+// end waits until the process has received this many events, and returns its measurements.
 func (p *process) end(b *testing.B, events int) (s sample) {
 	if _, err := fmt.Fprintln(p.in, events); err != nil {
 		b.Fatal(err)
@@ -152,8 +151,8 @@ func (p *process) end(b *testing.B, events int) (s sample) {
 	return s
 }
 
-// followInProcess is a subscriber's process: it tells that it has the set, is given the
-// number of events, tells what it measured and ends. It ends as well with its input.
+// followInProcess is the process of a subscriber: it reports that it has the set, reads the number of events, reports
+// its measurements and ends. It also ends when its input ends.
 func followInProcess(path string) error {
 	var mu sync.Mutex // guards s and began
 	var s sample
@@ -166,7 +165,7 @@ func followInProcess(path string) error {
 			now := time.Now()
 			mu.Lock()
 			defer mu.Unlock()
-			if began == 0 { // the set, or that there is none yet
+			if began == 0 { // the set, or the report that there is none yet
 				if u.InForce {
 					began = processorTime()
 					close(ready)

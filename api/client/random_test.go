@@ -18,9 +18,9 @@ var (
 	runsFlag = flag.Int("runs", 60, "how many random schedules")
 )
 
-// TestRandomSchedules: agents that are replaced, frozen and cut off, nodes that come and go,
-// and a callback that takes its time. Every set that the callback is told was an agent's,
-// the edges lead from each to the next, and in the end it is that of the last agent.
+// TestRandomSchedules: agents are replaced, frozen and cut off, nodes join and leave, and the callback takes its time.
+// Every set that the callback receives was an agent's set, the edges lead from each set to the next, and the final set
+// is that of the last agent.
 func TestRandomSchedules(t *testing.T) {
 	first := *seedFlag
 	if first == 0 {
@@ -33,7 +33,7 @@ func TestRandomSchedules(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &schedule{t: t, r: rand.New(rand.NewPCG(seed, 0)), agent: newAgent(t), were: map[string]bool{"": true}}
 			w := newWitness()
-			pauses := rand.New(rand.NewPCG(seed, 1)) // the callback's; it runs beside the schedule
+			pauses := rand.New(rand.NewPCG(seed, 1)) // for the callback, which runs in parallel with the schedule
 			w.busy = func() { time.Sleep(time.Duration(pauses.IntN(4)) * 40 * time.Millisecond) }
 			end := follow(t, s.agent, 3*time.Second, w)
 			for range 60 {
@@ -53,12 +53,12 @@ func TestRandomSchedules(t *testing.T) {
 	t.Logf("%d schedules, %d sets of agents, %d updates", *runsFlag, sets, updates)
 }
 
-// schedule is one random run and what the agents' sets were in it.
+// schedule is one random run, with the agents' sets in it.
 type schedule struct {
 	t     *testing.T
 	r     *rand.Rand
 	agent *agent
-	hub   *publish.Hub // nil while there is none
+	hub   *publish.Hub // nil while there is no agent
 	were  map[string]bool
 	now   string
 }
@@ -104,8 +104,8 @@ func (s *schedule) some(i int) publish.Node {
 	return n
 }
 
-// note keeps the agent's set. An Update makes several edges at once, but one set for all
-// who ask, and a stream's events are applied one by one: each order of them is noted.
+// note records the agent's set. An Update makes several edges at once, but the answers to all requests hold one set.
+// The events of a stream are applied one by one: each order is recorded.
 func (s *schedule) note() {
 	all, _, err := s.hub.Nodes()
 	if err != nil {
@@ -116,8 +116,8 @@ func (s *schedule) note() {
 		names = append(names, n.GetName()+address(n))
 	}
 	before := strings.Fields(s.now)
-	// Update publishes what it makes of the difference: JOINs in the order of the wanted
-	// set, then LEFTs in that of the old one.
+	// Update publishes the edges of the difference: JOINs in the order of the wanted set, then LEFTs in the order of
+	// the old set.
 	step := slices.Clone(before)
 	for _, n := range names {
 		if !slices.Contains(step, n) {
@@ -137,7 +137,7 @@ func (s *schedule) note() {
 	s.were[s.now] = true
 }
 
-// settle brings an agent up and gives the follower time to come back to it.
+// settle starts an agent and gives the follower time to reconnect to it.
 func (s *schedule) settle() {
 	s.agent.thaw()
 	if s.hub == nil {

@@ -7,15 +7,15 @@ import (
 )
 
 // callbackPatience is how long a callback may keep the stream from being read. The queues of the agent and the stream
-// hold far more than this time's events.
+// hold far more events than arrive in this time.
 const callbackPatience = 10 * time.Millisecond
 
-// lull is how long the stream must have been quiet before an event for that event to be reported at once. Faster
-// events, when a group falls apart or after a long callback, are reported by Follow's goroutine while the stream is
-// being read: many events in few calls.
+// lull is how long the stream must have been quiet before an event is reported at once. Events in faster succession,
+// when a group falls apart or after a long callback, are reported by Follow's goroutine while the stream is being read:
+// many events in few calls.
 const lull = 100 * time.Microsecond
 
-// What the goroutine that reads a stream is doing.
+// The states of the goroutine that reads a stream.
 const (
 	reading int32 = iota
 	calling
@@ -24,7 +24,7 @@ const (
 
 // read reads the events of a session until its stream ends, and returns why it did. The goroutine that reads an event
 // after a lull calls back itself, without waking another goroutine. If the callback does not return soon, another
-// goroutine goes on reading, so a slow callback delays the stream once.
+// goroutine continues to read, so a slow callback delays the stream only once.
 //
 // Exactly one goroutine reads at any time; only its error ends the reading.
 func (f *follower) read(ctx context.Context, events *events) error {

@@ -4,7 +4,7 @@ import (
 	"os"
 )
 
-// sockets are where an agent may listen: as the configuration says by default, and as the chart's DaemonSet does on each node.
+// sockets lists where an agent may listen: the default of the configuration, and the path in the chart's DaemonSet.
 var sockets = [...]string{DefaultSocket, "/run/fencing-agent/fencing-agent.sock"}
 
 // FindSocket is the path at which an agent, installed by a package or a DaemonSet, listens on this machine. It also

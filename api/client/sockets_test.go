@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The socket of either installation is found, a file that is none is not, and without any it is the default.
+// The socket of either installation is found, and a file that is not a socket is not. Without any socket, the result is
+// the default.
 func TestFindSocket(t *testing.T) {
 	root, err := os.MkdirTemp("", "s") // short enough for a socket
 	if err != nil {

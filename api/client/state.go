@@ -7,24 +7,24 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// State is what the agent said last, and whether that may still be used. The maps belong to the follower and change
-// after the callback has returned: clone a map to keep it. The messages in them never change.
+// State is the agent's latest state, and whether it may still be used. The maps belong to the follower and change after
+// the callback has returned: clone a map to keep it. The messages in them never change.
 type State struct {
-	// InForce: the agent has answered, and has not been silent for Config.Hold. While it
-	// is false the sets are history: use what else is known, for instance Kubernetes' view.
+	// InForce: the agent has answered, and has not been silent for Config.Hold. While it is false the sets are out of
+	// date: use another source, for instance Kubernetes' view.
 	InForce bool
-	// Connected: there is a stream. Without a stream, sets that are in force are the last known ones: that an agent is
-	// being replaced says nothing about other nodes.
+	// Connected: there is a stream. Without a stream, sets in force are the last known ones: the replacement of an
+	// agent means nothing for other nodes.
 	Connected bool
 	// Err is why there is no connection; nil while there is one.
 	Err error
 
-	// Revision is the revision of the set, as the agent that is, or was, connected counts.
+	// Revision is the revision of the set, by the count of the agent that is, or was, connected.
 	Revision uint64
-	// Available are the nodes that GetAll would list, by name.
+	// Available lists the nodes that GetAll would list, by name.
 	Available map[string]*fencingv1.Node
-	// Left are the nodes that were available once and are not now, and when they were
-	// LEFT. A node that is removed from the roster disappears within a minute.
+	// Left lists the nodes that were available once and are not now, and when they were LEFT. A node that is removed
+	// from the roster disappears within a minute.
 	Left map[string]time.Time
 }
 
@@ -33,7 +33,7 @@ type Edge struct {
 	Type fencingv1.EventType // LEFT or JOIN; JOIN of an available node changes its addresses
 	Node *fencingv1.Node
 	Time time.Time // wall clock of the agent's decision
-	// Missed: it happened while there was no stream, and follows from the sets before and after.
+	// Missed: it happened while there was no stream, and is derived from the sets before and after.
 	Missed bool
 }
 
@@ -44,7 +44,7 @@ type Update struct {
 	Edges []Edge
 }
 
-// change is what one node went through since the callback was called last.
+// change is what happened to one node since the last callback.
 type change struct {
 	known bool  // the callback's Available has the node
 	left  *Edge // it was LEFT; nil if only its addresses changed
@@ -52,28 +52,28 @@ type change struct {
 	order uint64
 }
 
-// ledger is the agent's current set, and what the callback has not seen of it yet. At most one change
-// is kept per node that the callback knows or that is available now: the bound on memory.
-// Its fields are guarded by the follower's mutex.
+// ledger is the agent's current set, and the changes that the callback has not seen yet. It keeps at most one change
+// for each node that the callback knows or that is available now, which limits its memory. Its fields are guarded by
+// the follower's mutex.
 type ledger struct {
 	nodes    map[string]*fencingv1.Node
 	left     map[string]time.Time
 	pending  map[string]*change
 	order    uint64
 	revision uint64
-	answered bool // there was a set
+	answered bool // a set has been received
 	dirty    bool // something other than nodes has changed
-	recount  bool // left is not what the callback's Left becomes by the pending changes
+	recount  bool // left differs from the callback's Left after the pending changes
 }
 
-// maxLeft bounds Left: four times the greatest roster.
+// maxLeft limits Left: it is four times the greatest roster.
 const maxLeft = 4096
 
 func newLedger() ledger {
 	return ledger{nodes: map[string]*fencingv1.Node{}, left: map[string]time.Time{}, pending: map[string]*change{}}
 }
 
-// set takes the whole set: the edges are its differences from the previous one. The first set differs in every node,
+// set records the whole set: the edges are its differences from the previous one. All nodes of the first set are new,
 // and none of these edges counts as missed.
 func (l *ledger) set(all *fencingv1.AllNodes, revision uint64, now time.Time) {
 	there := make(map[string]bool, len(all.GetNodes()))
@@ -100,13 +100,13 @@ func (l *ledger) set(all *fencingv1.AllNodes, revision uint64, now time.Time) {
 }
 
 // wentSince reports whether a node that is in both sets was LEFT between them: its connections, for instance, may be
-// gone. An agent that was restarted does not know earlier LEFTs, so a missing time says nothing.
+// gone. An agent that was restarted does not know earlier LEFTs, so a missing time means nothing.
 func wentSince(before, now *fencingv1.Node) bool {
 	at := now.GetPrevDisconnectTime()
 	return at != nil && (before.GetPrevDisconnectTime() == nil || at.AsTime().After(before.GetPrevDisconnectTime().AsTime()))
 }
 
-// event takes one event of the stream.
+// event records one event of the stream.
 func (l *ledger) event(ev *fencingv1.Event) {
 	l.revision++
 	l.dirty = true
@@ -116,7 +116,7 @@ func (l *ledger) event(ev *fencingv1.Event) {
 	l.apply(Edge{Type: ev.GetType(), Node: ev.GetNode(), Time: ev.GetTime().AsTime()})
 }
 
-// apply changes the current set by e and merges e into what the callback has not seen yet.
+// apply changes the current set by e and merges e into the changes that the callback has not seen yet.
 func (l *ledger) apply(e Edge) {
 	name := e.Node.GetName()
 	_, there := l.nodes[name]
@@ -167,8 +167,8 @@ func (l *ledger) leave(name string, at time.Time) {
 	l.recount = true
 }
 
-// roster takes the agent's list of members. It reports nodes that were LEFT before this follower connected, and nodes
-// that are no longer members.
+// roster records the agent's list of members. It adds nodes that were LEFT before this follower connected, and removes
+// nodes that are no longer members.
 func (l *ledger) roster(st *fencingv1.Status) {
 	if len(st.GetNodes()) == 0 {
 		return // every roster has members
@@ -179,7 +179,7 @@ func (l *ledger) roster(st *fencingv1.Status) {
 		members[name] = true
 		_, there := l.nodes[name]
 		_, gone := l.left[name]
-		// Without either sign the agent has never met the node, which may be well and not have an agent yet.
+		// Without either sign the agent has never met the node, which may be healthy and not have an agent yet.
 		met := n.GetLeftReason() != "" || n.GetState() == fencingv1.NodeState_NODE_STATE_FENCED
 		if !there && !gone && !n.GetAvailable() && met {
 			l.leave(name, n.GetPrevDisconnect().AsTime())

@@ -12,23 +12,23 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// MinStatusHold leaves room for one status that is late: in quiet times they are some seconds apart.
+// MinStatusHold leaves time for one late status: in quiet times they are some seconds apart.
 const MinStatusHold = 10 * time.Second
 
-// StatusUpdate is what a callback of [FollowStatus] is told. Its status must not be changed.
+// StatusUpdate is the argument of a callback of [FollowStatus]. Its status must not be changed.
 type StatusUpdate struct {
-	// Status is the agent's latest; nil: it has sent none yet.
+	// Status is the agent's latest status; nil: it has sent none yet.
 	Status *fencingv1.Status
-	// InForce: it is not older than the hold time.
+	// InForce: the status is not older than the hold time.
 	InForce bool
-	// Err says why there is no connection to the agent; nil while there is one.
+	// Err is why there is no connection to the agent; nil while there is one.
 	Err error
 
-	// Proven are deaths that the callback has not seen yet, in the order of the nodes' names. Those that were
-	// known before the program started are among them in the first update.
+	// Proven lists deaths that the callback has not seen yet, in the order of the nodes' names. The first update
+	// contains the deaths that were known before the program started.
 	Proven []NodeDeath
-	// Withdrawn are deaths that the callback has seen and that are contradicted: that boot answers again, or the agent
-	// that had proven the death no longer reports it. Stop whatever was started because of that death, and have a
+	// Withdrawn lists deaths that the callback has seen and that are contradicted: that boot answers again, or the
+	// agent that had proven the death no longer reports it. Stop whatever was started because of that death, and have a
 	// person look at it.
 	Withdrawn []NodeDeath
 }
@@ -36,9 +36,9 @@ type StatusUpdate struct {
 // NodeDeath is the end of one boot of a node.
 type NodeDeath struct {
 	Node string
-	Boot string // that ended
+	Boot string // the boot that ended
 	fencingv1.Proof
-	At time.Time // by the agent's clock: for people
+	At time.Time // by the agent's clock; for people
 }
 
 // MayAct reports whether the agent's status allows anything that cannot be undone: it is current and comes from a node
@@ -48,7 +48,7 @@ func (u *StatusUpdate) MayAct() bool {
 	return u.InForce && v.GetQuorum() && !v.GetExpired()
 }
 
-// Fenced are the nodes that are fenced now, by name, with the boot that ended: what that boot had may be taken over
+// Fenced returns the nodes that are fenced now, by name, with the boot that ended. What that boot had may be taken over
 // while [StatusUpdate.MayAct]. Nodes whose boot is not known are left out.
 func (u *StatusUpdate) Fenced() map[string]NodeDeath {
 	out := map[string]NodeDeath{}
@@ -60,15 +60,15 @@ func (u *StatusUpdate) Fenced() map[string]NodeDeath {
 	return out
 }
 
-// FollowStatus follows the status of the agent until ctx ends, for programs on a node of the group that act on deaths:
-// storage, managers of virtual machines. It calls use with the first status and each later one, at most ten times a
-// second, and when the status is no longer in force: one call at a time, all from one goroutine. A slow callback
-// misses statuses, never a death that still holds. It returns nil after ctx has ended and use has returned, and an
-// error at once if cfg cannot work.
+// FollowStatus follows the status of the agent until ctx ends. It is for programs on a node of the group that act on
+// deaths, such as storage and managers of virtual machines. It calls use with the first status and each later one, at
+// most ten times a second, and when the status is no longer in force: one call at a time, all from one goroutine. A
+// slow callback misses statuses, but never a death that still holds. FollowStatus returns nil after ctx has ended and
+// use has returned, and an error at once if cfg cannot work.
 func FollowStatus(ctx context.Context, cfg Config, use func(StatusUpdate)) error {
 	cfg, err := cfg.withDefaults()
 	if err == nil && cfg.Hold < MinStatusHold {
-		err = fmt.Errorf("hold time %v: at least %v is needed, a status comes every few seconds", cfg.Hold, MinStatusHold)
+		err = fmt.Errorf("the hold time is %v, but must be at least %v: a status comes every few seconds", cfg.Hold, MinStatusHold)
 	}
 	if err != nil {
 		return fmt.Errorf("follow the agent's status: %w", err)
@@ -86,7 +86,7 @@ func FollowStatus(ctx context.Context, cfg Config, use func(StatusUpdate)) error
 	return nil
 }
 
-// statusNews is what the connection has to report: a status, or why there is none.
+// statusNews is a status of the connection, or why there is none.
 type statusNews struct {
 	status *fencingv1.Status
 	at     time.Time
@@ -100,7 +100,7 @@ type statusFollower struct {
 	over chan struct{}   // closed when the last session has ended
 }
 
-// tell replaces what waits for the callback. Only the goroutine of the sessions calls it.
+// tell replaces the news that wait for the callback. Only the goroutine of the sessions calls it.
 func (s *statusFollower) tell(n statusNews) {
 	select {
 	case old := <-s.news:
@@ -120,7 +120,7 @@ func (s *statusFollower) session(ctx context.Context, answered func()) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // no call is left that this could fail
+	defer func() { _ = conn.Close() }() // no call is left that this could disturb
 	impatience := time.AfterFunc(s.cfg.Hold, func() { end(errNoAnswer) })
 	defer impatience.Stop()
 	stream, err := fencingv1.NewFencingStatusClient(conn).WatchStatus(ctx, &emptypb.Empty{})
@@ -156,7 +156,7 @@ func (s *statusFollower) deliver(ctx context.Context, use func(StatusUpdate)) {
 				u.Status, word = n.status, n.at
 				u.Proven, u.Withdrawn = book.note(n.status, n.at)
 			} else if u.Status == nil {
-				continue // nothing to tell before the hold time is over
+				continue // there is nothing to report before the hold time is over
 			}
 			silence.Reset(max(0, s.cfg.Hold-time.Since(word)))
 		case <-silence.C:

@@ -20,9 +20,9 @@ type scene struct {
 	mu    sync.Mutex
 	began time.Time
 	st    *fencingv1.Status
-	// halted is when the agent's loop took its last status; zero: it goes on.
+	// halted is when the agent's loop took its last status; zero while the loop runs.
 	halted time.Time
-	ahead  time.Duration // by how much the wall clock is
+	ahead  time.Duration // by how much the wall clock is ahead
 }
 
 func newScene() *scene {
@@ -50,7 +50,7 @@ func (s *scene) change(f func(st *fencingv1.Status)) {
 	f(s.st)
 }
 
-// fence is how an agent says that a node is dead as it was.
+// fence makes the agent report a node as dead, with the proof of its death.
 func fence(i int, boot string) func(*fencingv1.Status) {
 	return func(st *fencingv1.Status) {
 		n := st.Nodes[i]
@@ -59,7 +59,7 @@ func fence(i int, boot string) func(*fencingv1.Status) {
 	}
 }
 
-// back is how it says that a node answers, under a boot.
+// back makes the agent report that a node answers, under a boot.
 func back(i int, boot string, death bool) func(*fencingv1.Status) {
 	return func(st *fencingv1.Status) {
 		n := st.Nodes[i]
@@ -70,7 +70,7 @@ func back(i int, boot string, death bool) func(*fencingv1.Status) {
 	}
 }
 
-// statusWitness notes what differs from one call to the next.
+// statusWitness records what differs from one call to the next.
 type statusWitness struct {
 	mu   sync.Mutex
 	all  []string
@@ -96,7 +96,7 @@ func (w *statusWitness) use(u StatusUpdate) {
 
 func (w *statusWitness) expect(t *testing.T, when string, mayAct bool, fenced int, want ...string) {
 	t.Helper()
-	time.Sleep(5 * time.Second) // of the bubble: a status is repeated meanwhile
+	time.Sleep(5 * time.Second) // in the bubble's time; a status is repeated meanwhile
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,8 +119,8 @@ func followStatus(t *testing.T, a *agent, w *statusWitness) {
 	})
 }
 
-// Guards: each death is told once, by its boot; the return of a node under another boot withdraws nothing; the return
-// of the boot that had ended does; nothing may be done without quorum.
+// Guards: each death is reported once, with its boot. The return of a node under another boot withdraws nothing, but
+// the return of the boot that had ended does. Nothing may be done without quorum.
 func TestDeathsAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, s, w := newAgent(t), newScene(), &statusWitness{}
@@ -148,7 +148,7 @@ func TestDeathsAreToldOnce(t *testing.T) {
 	})
 }
 
-// Guard: an agent that takes a death back while the wall clock is set is the one that has said it.
+// Guard: an agent that takes a death back while the wall clock is being set is the same agent that reported it.
 func TestDeathIsTakenBackAsTheClockIsSet(t *testing.T) {
 	for _, ahead := range []time.Duration{time.Hour, -time.Hour, 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestDeathIsTakenBackAsTheClockIsSet(t *testing.T) {
 	}
 }
 
-// Guard: a status that is read late does not make the next agent the one that reported a death.
+// Guard: if a status is read late, the client does not take the next agent for the one that reported a death.
 func TestLateStatusMakesNotOneAgentOfTwo(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	b := deathBook{known: map[string]NodeDeath{}}
@@ -195,7 +195,7 @@ func TestLateStatusMakesNotOneAgentOfTwo(t *testing.T) {
 	}{
 		{0, 10 * time.Second, 10 * time.Second, true, 1},
 		{0, 20 * time.Second, 50 * time.Second, true, 0},
-		{30 * time.Second, 51 * time.Second, 51 * time.Second, false, 0}, // another one, which has forgotten
+		{30 * time.Second, 51 * time.Second, 51 * time.Second, false, 0}, // another agent, which has forgotten
 	} {
 		proven, withdrawn := b.note(status(c.began, c.sent, c.dead), start.Add(c.came))
 		if len(proven) != c.proven || len(withdrawn) != 0 {
@@ -204,7 +204,7 @@ func TestLateStatusMakesNotOneAgentOfTwo(t *testing.T) {
 	}
 }
 
-// Guards: an agent that was restarted has forgotten, and withdraws nothing by that; but what answers is alive.
+// Guards: an agent that was restarted has forgotten, and this withdraws nothing. But a node that answers is alive.
 func TestRestartWithdrawsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, s, w := newAgent(t), newScene(), &statusWitness{}
@@ -228,8 +228,8 @@ func TestRestartWithdrawsNothing(t *testing.T) {
 	})
 }
 
-// Guards: a status is in force for the hold time, also of an agent that stands still with its socket open; the next
-// one puts it in force again. A callback that does not return is told the rest of it at once.
+// Guards: a status is in force for the hold time, also if the agent stands still with its socket open. The next status
+// is in force again. A callback that was late to return is told the rest at once.
 func TestStatusInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, s, w := newAgent(t), newScene(), &statusWitness{}

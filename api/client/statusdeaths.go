@@ -9,13 +9,13 @@ import (
 // clockSlack is how far the reported start times of one agent process may differ.
 const clockSlack = 2 * time.Second
 
-// deathBook is the latest death of each node that was reported to a callback.
+// deathBook holds the latest death of each node that was reported to a callback.
 //
-// An agent that was restarted has forgotten what it had proven. So a death that is no longer reported is withdrawn
-// only if the same agent process had reported it, or if that boot answers. Otherwise it stays valid, as deaths do.
+// An agent that was restarted has forgotten what it had proven. So a death that is no longer reported is withdrawn only
+// if the same agent process had reported it, or if that boot answers. Otherwise it stays valid, as deaths do.
 type deathBook struct {
 	known map[string]NodeDeath
-	said  map[string]bool // by the agent of the latest status
+	said  map[string]bool // reported by the agent of the latest status
 	life  agentLife
 }
 
@@ -23,17 +23,17 @@ type deathBook struct {
 type agentLife struct {
 	boot  string
 	began time.Time // by the wall clock of its status
-	heard time.Time // the same, computed from when the status arrived, by this process's clock, which does not jump
+	heard time.Time // the same start, computed from when the status arrived by this process's clock, which does not jump
 }
 
-// is reports whether both are one process. Either time alone may differ within one process: the wall clock may be set,
-// and an old status may be repeated. A process that was restarted differs in both.
+// is reports whether both are the same process. Either time alone may differ within one process: the wall clock may be
+// set, and an old status may be repeated. A process that was restarted differs in both.
 func (l agentLife) is(other agentLife) bool {
 	near := func(d time.Duration) bool { return d.Abs() < clockSlack }
 	return l.boot == other.boot && (near(l.began.Sub(other.began)) || near(l.heard.Sub(other.heard)))
 }
 
-// note takes a status that arrived at that time, and returns what it changes.
+// note records a status that arrived at that time, and returns what it changes.
 func (b *deathBook) note(st *fencingv1.Status, at time.Time) (proven, withdrawn []NodeDeath) {
 	up := -st.GetSelf().GetUptime().AsDuration()
 	life := agentLife{st.GetSelf().GetBootNonce(), st.GetTime().AsTime().Add(up), at.Add(up)}
@@ -71,7 +71,8 @@ func (b *deathBook) note(st *fencingv1.Status, at time.Time) (proven, withdrawn 
 	return proven, withdrawn
 }
 
-// deathOf is the death that a status names. Without a boot it is not usable: this agent has never met the node.
+// deathOf is the death that a status names. It is not usable without a boot, which means that this agent has never met
+// the node.
 func deathOf(n *fencingv1.NodeStatus) (NodeDeath, bool) {
 	d := n.GetDeath()
 	if d.GetBootNonce() == "" || d.GetProof() == fencingv1.Proof_PROOF_UNSPECIFIED {

@@ -12,12 +12,12 @@ import (
 )
 
 // Stream follows the agent behind conn until the stream ends, and returns why it did. It calls set once, with the
-// available nodes and their revision, and then event for each later change; an error of either function ends the
-// stream and is returned. Both are called on the caller's goroutine. For an agent that sends no revisions the revision
-// is 0, and events that the set already contains may come again: applied in order, they lead to the same set.
+// available nodes and their revision, and then event for each later change; an error of either function ends the stream
+// and is returned. Both are called on the caller's goroutine. For an agent that sends no revisions the revision is 0,
+// and events that the set already contains may be repeated: applied in order, they lead to the same set.
 //
-// All calls must reach the same agent, so conn must not connect again behind the caller's
-// back: revisions of two agents do not compare.
+// All calls must reach the same agent, so conn must not reconnect by itself: revisions of two agents cannot be
+// compared.
 func Stream(ctx context.Context, conn grpc.ClientConnInterface,
 	set func(all *fencingv1.AllNodes, revision uint64) error, event func(*fencingv1.Event) error) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -40,7 +40,7 @@ func Stream(ctx context.Context, conn grpc.ClientConnInterface,
 // events is a stream whose set has been received. Its next belongs to one goroutine at a time.
 type events struct {
 	stream grpc.ServerStreamingClient[fencingv1.Event]
-	known  uint64 // this many of the first are contained in the set
+	known  uint64 // how many of the first events the set contains
 }
 
 // begin opens a stream and returns its set. The stream exists until ctx ends, even after an error.
@@ -50,8 +50,8 @@ func begin(ctx context.Context, conn grpc.ClientConnInterface, set func(*fencing
 	if err != nil {
 		return nil, err
 	}
-	// Once it has sent the headers, the agent queues every change for this stream. In the other order, a change
-	// between the two calls would be lost.
+	// Once it has sent the headers, the agent queues every change for this stream. In the other order, a change between
+	// the two calls would be lost.
 	begin, err := stream.Header()
 	if err == nil && begin == nil { // it ended without headers; the reason comes from Recv
 		_, err = stream.Recv()

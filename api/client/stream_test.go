@@ -26,8 +26,8 @@ func (c interjecting) Invoke(ctx context.Context, method string, args, reply any
 	return c.ClientConn.Invoke(ctx, method, args, reply, opts...)
 }
 
-// TestNothingTwice: events that the answer of GetAll contains already are in the stream,
-// too, and are not told again: the first would lead back to a set that is over.
+// TestNothingTwice: events that the answer of GetAll already contains are in the stream too, and are not reported
+// again: the first of them would lead back to an outdated set.
 func TestNothingTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgent(t)

@@ -9,10 +9,10 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// Guards: a program that was restarted hears that a death which it was told of before is none, as soon as that boot answers,
-// once, and without quorum; and of no other boot.
+// Guards: a program was told of a death and then restarted. If that boot answers, the program is told, once and without
+// quorum, that the death was wrong. It is told this of no other boot.
 func TestDeathsOfBeforeARestartAreWithdrawn(t *testing.T) {
-	before := []NodeDeath{{Node: "n3", Boot: bootA}, {Node: "n3", Boot: bootB}, {Node: "n9", Boot: bootA}} // n9 is no member
+	before := []NodeDeath{{Node: "n3", Boot: bootA}, {Node: "n3", Boot: bootB}, {Node: "n9", Boot: bootA}} // n9 is not a member
 	for _, c := range []struct {
 		name string
 		do   func(*fencingv1.Status)
@@ -31,7 +31,7 @@ func TestDeathsOfBeforeARestartAreWithdrawn(t *testing.T) {
 				a, _ := runsWith(t, c.do, func(st *fencingv1.Status) { st.Verdict.Quorum = quorum })
 				var told []string
 				followDeaths(t, a, &told, before...)
-				time.Sleep(30 * time.Second) // of the bubble: the status is repeated meanwhile
+				time.Sleep(30 * time.Second) // in the bubble's time; the status is repeated meanwhile
 				synctest.Wait()
 				want := c.want
 				if !quorum && c.name == "it is told again" {

@@ -18,33 +18,33 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// Agent is an agent that says what a test wants.
+// Agent is an agent whose answers a test controls.
 type Agent struct {
 	Socket string // its path
 
 	t    testing.TB
 	self string
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	status  *fencingv1.Status
 	boots   map[string]int
-	stalled time.Time // since when it decides nothing; zero: it decides
+	stalled time.Time // since when it has decided nothing; zero: it decides
 	hub     *publish.Hub
 	server  *publish.Server
 	served  chan error // nil: it is stopped
 }
 
-// Start serves a group of these nodes, of which the first is the agent's own. All answer, and there is quorum.
+// Start serves a group of these nodes. The first is the agent's own node. All nodes answer, and there is quorum.
 func Start(t testing.TB, nodes ...string) *Agent {
 	t.Helper()
 	if len(nodes) == 0 {
 		t.Fatal("clienttest: a group has at least one node")
 	}
-	folder, err := os.MkdirTemp("", "fa") // short enough for a socket
+	folder, err := os.MkdirTemp("", "fa") // short enough for the path of a socket
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) }) // nobody needs it any more
+	t.Cleanup(func() { _ = os.RemoveAll(folder) }) // it is no longer needed
 	a := &Agent{Socket: filepath.Join(folder, "agent.sock"), t: t, self: nodes[0], boots: map[string]int{}}
 	a.status = &fencingv1.Status{
 		Self:    &fencingv1.NodeIdentity{Name: a.self},
@@ -60,8 +60,8 @@ func Start(t testing.TB, nodes ...string) *Agent {
 	return a
 }
 
-// BootOf is the nonce of a node's boot, as the agent reports it: the first is 0, and each [Agent.Join] after a death
-// begins the next.
+// BootOf is the nonce of a node's boot, as the agent reports it. The first boot is 0, and each [Agent.Join] after a
+// death begins the next.
 func BootOf(node string, n int) string {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%s %d", node, n) // never fails
@@ -73,7 +73,7 @@ func answers(n *fencingv1.NodeStatus, boot string) {
 	n.BootNonce, n.Token = boot, &fencingv1.Token{BootNonce: boot}
 }
 
-// change changes the status and sends it. Call it without the mutex.
+// change changes the status and sends it. The caller must not hold the mutex.
 func (a *Agent) change(f func(*fencingv1.Status)) {
 	a.mu.Lock()
 	st := proto.CloneOf(a.status)
@@ -87,7 +87,7 @@ func (a *Agent) change(f func(*fencingv1.Status)) {
 	}
 }
 
-// available are the nodes of Fencing.GetAll. The caller holds the mutex.
+// available returns the nodes of Fencing.GetAll. The caller holds the mutex.
 func (a *Agent) available() (out []publish.Node) {
 	if !a.status.GetVerdict().GetQuorum() {
 		return nil
@@ -103,7 +103,7 @@ func (a *Agent) available() (out []publish.Node) {
 func (a *Agent) node(name string, f func(*fencingv1.NodeStatus)) {
 	a.t.Helper()
 	if !slices.ContainsFunc(a.Status().GetNodes(), func(n *fencingv1.NodeStatus) bool { return n.GetName() == name }) {
-		a.t.Errorf("clienttest: %s is no node of the group", name)
+		a.t.Errorf("clienttest: %s is not a node of the group", name)
 		return
 	}
 	a.change(func(st *fencingv1.Status) {
@@ -133,7 +133,7 @@ func (a *Agent) Fence(name string, proof fencingv1.Proof) {
 }
 
 // Join makes a node answer: with its next boot if the current one is dead, otherwise with the current one. The agent
-// goes on reporting the death of the earlier boot.
+// still reports the death of the earlier boot.
 func (a *Agent) Join(name string) {
 	a.t.Helper()
 	a.node(name, func(n *fencingv1.NodeStatus) {
@@ -167,12 +167,12 @@ func (a *Agent) RegainQuorum() {
 	})
 }
 
-// Stall makes the agent go on answering with one status that already has that age.
+// Stall freezes the agent: it keeps answering with one status that already has that age.
 func (a *Agent) Stall(age time.Duration) {
 	a.change(func(*fencingv1.Status) { a.stalled = time.Now().Add(-age) })
 }
 
-// Status is what the agent says now.
+// Status is the agent's present status.
 func (a *Agent) Status() *fencingv1.Status {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -183,7 +183,7 @@ func (a *Agent) Status() *fencingv1.Status {
 	return st
 }
 
-// Stop ends the agent as a planned stop does: clients are told, and the socket is gone. The group stays as it is.
+// Stop ends the agent as a planned stop does: clients are told, and the socket is removed. The group stays as it is.
 func (a *Agent) Stop() {
 	a.mu.Lock()
 	server, served := a.server, a.served
@@ -194,7 +194,7 @@ func (a *Agent) Stop() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_ = server.Stop(ctx) // a client that does not end is cut off
+	_ = server.Stop(ctx) // a client that does not end is disconnected
 	if err := <-served; err != nil {
 		a.t.Errorf("clienttest: %v", err)
 	}

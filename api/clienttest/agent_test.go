@@ -23,7 +23,7 @@ func await(t *testing.T, news <-chan client.DeathNews) client.DeathNews {
 	}
 }
 
-// A program that follows deaths sees with this agent what it would see with a real one.
+// With this agent, a program that follows deaths sees what it would see with a real one.
 func TestFollowDeaths(t *testing.T) {
 	a := Start(t, "n1", "n2", "n3")
 	ctx, stop := context.WithCancel(t.Context())
@@ -33,15 +33,15 @@ func TestFollowDeaths(t *testing.T) {
 	go func() {
 		done <- client.FollowDeaths(ctx, client.Config{Socket: a.Socket}, func(n client.DeathNews) { news <- n })
 	}()
-	a.Leave("n3") // allows nothing
+	a.Leave("n3") // permits nothing
 	a.Fence("n2", fencingv1.Proof_PROOF_SENTENCE)
 	if n := await(t, news); len(n.Proven) != 1 || n.Proven[0].Node != "n2" || n.Proven[0].Boot != BootOf("n2", 0) || n.Proven[0].Proof != fencingv1.Proof_PROOF_SENTENCE {
 		t.Errorf("%+v", n)
 	}
-	a.Restart() // what was told is not told again
+	a.Restart() // what was reported is not reported again
 	a.LoseQuorum()
-	a.Fence("n3", fencingv1.Proof_PROOF_TIME) // its word allows nothing
-	a.Join("n2")                              // another boot: the death stands
+	a.Fence("n3", fencingv1.Proof_PROOF_TIME) // its report permits nothing
+	a.Join("n2")                              // another boot: the death remains valid
 	a.RegainQuorum()
 	if n := await(t, news); len(n.Proven) != 1 || n.Proven[0].Node != "n3" || len(n.Withdrawn) != 0 {
 		t.Errorf("%+v", n)
@@ -56,7 +56,7 @@ func TestFollowDeaths(t *testing.T) {
 	}
 }
 
-// The word of an agent that stands still does not count, and what does not answer is not dead.
+// A report of an agent that stands still does not count, and a node that does not answer is not dead.
 func TestWaitFenced(t *testing.T) {
 	a := Start(t, "n1", "n2")
 	a.Fence("n2", fencingv1.Proof_PROOF_TIME)

@@ -9,7 +9,8 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// The example in Python says of this agent what a Go program does. It is left out where Python has no grpcio.
+// The example in Python prints the same about this agent as a Go program. The test is skipped where Python has no
+// grpcio.
 func TestPythonExample(t *testing.T) {
 	python := pythonWithGRPC(t)
 	if python == "" {
@@ -56,7 +57,7 @@ func TestPythonExample(t *testing.T) {
 	want("withdrawn n3 " + BootOf("n3", 0))
 }
 
-// pythonWithGRPC is a Python that has what the example needs: the one of the path, or Debian's.
+// pythonWithGRPC returns a Python that has what the example needs: the one in the path, or Debian's.
 func pythonWithGRPC(t *testing.T) string {
 	t.Helper()
 	for _, python := range []string{"python3", "/usr/bin/python3"} {

@@ -8,14 +8,15 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
-// HTML is a part of a page that is being written. Only [HTML.Put] writes it, so that no text of a node gets into it as
-// markup. html/template would ensure that, too, but with it the linker keeps every method of every type in the program.
+// HTML is a part of a page that is being written. Only [HTML.Put] writes it, so that a node's text cannot become
+// markup. html/template would ensure that as well, but with it the linker keeps every method of every type in the
+// program.
 type HTML struct{ b strings.Builder }
 
 // markup is HTML from this program's source: other packages can only pass a constant as markup.
 type markup string
 
-// escape is what html/template does to text, between tags and in quoted attributes.
+// escape escapes text like html/template, between tags and in quoted attributes.
 var escape = strings.NewReplacer("\x00", "\uFFFD", `"`, "&#34;", "&", "&amp;", "'", "&#39;", "+", "&#43;", "<", "&lt;", ">", "&gt;")
 
 // Put appends markup, with each {} in it replaced by the next of the texts, escaped. A {} may be between tags or in an
@@ -30,13 +31,13 @@ func (h *HTML) Put(m markup, texts ...any) {
 		h.b.WriteString(before)
 		switch text := text.(type) {
 		case string:
-			_, _ = escape.WriteString(&h.b, text) // a Builder takes everything
+			_, _ = escape.WriteString(&h.b, text) // a Builder never fails
 		case int:
 			h.b.WriteString(strconv.Itoa(text))
 		case view.Style:
 			h.b.WriteString([...]string{"plain", "good", "warn", "bad"}[text&3])
 		default:
-			panic(fmt.Sprintf("page: a %T is no text", text))
+			panic(fmt.Sprintf("page: a %T is not a text", text))
 		}
 		rest = after
 	}
@@ -49,7 +50,7 @@ func (h *HTML) Put(m markup, texts ...any) {
 // String is the HTML.
 func (h *HTML) String() string { return h.b.String() }
 
-// Chips are nodes in short.
+// Chips writes short forms of nodes.
 func (h *HTML) Chips(chips []view.Chip) {
 	h.Put(`<ul class="chips">`)
 	for i := range chips {

@@ -15,7 +15,7 @@ import (
 
 const (
 	writeLimit = 10 * time.Second // a client that takes longer is gone
-	mostPages  = 8                // that are kept up to date at once
+	mostPages  = 8                // pages that are kept up to date at once
 )
 
 var (
@@ -50,12 +50,12 @@ type Config struct {
 	// Model returns nil as long as there is nothing to show; the page then shows Starting.
 	Model    func() *Model
 	Starting string
-	// Follow calls send with what the page has to show, again and again until its context ends or send fails: after
-	// each change, and at least every five seconds.
+	// Follow calls send with the model of the page until its context ends or send fails: after each change, and at
+	// least every five seconds.
 	Follow func(ctx context.Context, send func(*Model) error) error
-	Ticket func() string // all of it as text; empty: nothing to show yet
-	// Anybody: everybody may see the page. Otherwise only clients on this node, and connections forwarded to it, may;
-	// all others get Refusal.
+	Ticket func() string // the whole page as text; empty: there is nothing to show yet
+	// Anybody: everybody may see the page. Otherwise only clients on this node, and connections forwarded to it, may
+	// see it; all others get Refusal.
 	Anybody bool
 	Refusal string
 }
@@ -82,15 +82,15 @@ func asset(text, kind string) http.HandlerFunc {
 	}
 }
 
-// policy lets the page load only its own files, and lets nobody frame it.
+// policy lets the page load only its own files, and forbids to embed it in a frame.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // FromHere reports whether a request comes from this node, and not from a foreign page. It is not enough that the
-// client is on this node: a foreign page whose name resolves to the loopback can make a browser there ask. So the host
-// name in the request is checked, too.
+// client is on this node: a foreign page whose name resolves to the loopback address can make a browser there ask. So
+// the host name in the request is checked as well.
 func FromHere(r *http.Request) bool { return loopback(r.RemoteAddr) && local(r.Host) }
 
-// guard answers those who may see the page.
+// guard answers clients that may see the page, and refuses all others.
 func (p *page) guard(serve http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -111,7 +111,7 @@ func loopback(remote string) bool {
 	return err == nil && a.Addr().Unmap().IsLoopback()
 }
 
-// local reports whether a Host header is one by which only this node reaches itself.
+// local reports whether a Host header is a name by which only this node reaches itself.
 func local(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -144,7 +144,7 @@ func (p *page) ticket(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte(text)) // the client went away
 }
 
-// live sends the sections that have changed, for as long as the client takes them.
+// live sends the sections that have changed, for as long as the client reads them.
 func (p *page) live(w http.ResponseWriter, r *http.Request) {
 	select {
 	case p.open <- struct{}{}:
@@ -169,10 +169,10 @@ func (p *page) live(w http.ResponseWriter, r *http.Request) {
 		}
 		return out.Flush()
 	})
-	_ = err // the client is gone, or the program stops: the script tries again and says so
+	_ = err // the client is gone, or the program stops: the script tries again and shows that
 }
 
-// update is the JSON of what differs from what was sent.
+// update is the JSON of the differences from what was sent.
 func update(m *Model, sent map[string]string) ([]byte, error) {
 	news := map[string]string{"at": m.At}
 	for i := range m.Sections {

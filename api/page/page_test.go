@@ -28,7 +28,8 @@ func TestNotTooManyPages(t *testing.T) {
 	}
 }
 
-// Guard: a page is for this machine, under a name of the loopback, unless it is said to be for anybody.
+// Guard: a page is only for this machine, under a name of the loopback, unless the configuration opens it to other
+// machines.
 func TestWhoMaySeeIt(t *testing.T) {
 	for _, c := range []struct {
 		remote, host string
@@ -62,7 +63,7 @@ func TestWhoMaySeeIt(t *testing.T) {
 	}
 }
 
-// Guard: nothing that a node says is markup, wherever a page has it.
+// Guard: no text from a node becomes markup, wherever a page shows it.
 func TestTextIsEscaped(t *testing.T) {
 	h := &HTML{}
 	h.Put(`<i class="{}" title="{}">{}</i>`, view.Bad, `a" onload='x`, "<script>&+\x00")

@@ -15,7 +15,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// flip returns the i-th of a sequence of edges that each change something.
+// flip returns the i-th edge of a sequence in which each edge changes something.
 func flip(i int) Edge {
 	if i%2 == 0 {
 		return left("n7")
@@ -23,7 +23,7 @@ func flip(i int) Edge {
 	return join("n7")
 }
 
-// BenchmarkPublish is what the agent's loop pays for one event, with readers that keep up.
+// BenchmarkPublish measures the cost of one event for the agent's loop, with readers that keep up.
 func BenchmarkPublish(b *testing.B) {
 	for _, subscribers := range []int{0, 1, 10, 100} {
 		b.Run(fmt.Sprintf("subscribers=%d", subscribers), func(b *testing.B) {
@@ -51,7 +51,7 @@ func BenchmarkPublish(b *testing.B) {
 			for b.Loop() {
 				h.Publish(flip(n))
 				if n++; n%(DefaultQueueLength/2) == 0 {
-					b.StopTimer() // nobody may fall behind, and waiting is not publishing
+					b.StopTimer() // no reader may fall behind, and waiting is not part of publishing
 					eventually(b, "readers caught up", func() bool { return received.Load() == int64(n*subscribers) })
 					b.StartTimer()
 				}
@@ -65,7 +65,7 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
-// thousand is a large group.
+// thousand returns a large group.
 func thousand() []Node {
 	out := make([]Node, 1000)
 	for i := range out {
@@ -74,8 +74,7 @@ func thousand() []Node {
 	return out
 }
 
-// BenchmarkDelivery is the time from Publish to Recv over the socket, next to clients
-// that do not read at all.
+// BenchmarkDelivery measures the time from Publish to Recv over the socket, with other clients that do not read at all.
 func BenchmarkDelivery(b *testing.B) {
 	for _, stuck := range []int{0, 1} {
 		b.Run(fmt.Sprintf("stuck=%d", stuck), func(b *testing.B) {
@@ -85,7 +84,7 @@ func BenchmarkDelivery(b *testing.B) {
 				open(b, b.Context(), f.client(b))
 			}
 			stream, _ := open(b, b.Context(), f.client(b))
-			for i := range 4096 { // by now the stuck one's window is full
+			for i := range 4096 { // by now the window of the stuck client is full
 				f.hub.Publish(flip(i))
 				if _, err := stream.Recv(); err != nil {
 					b.Fatal(err)
@@ -107,7 +106,7 @@ func BenchmarkDelivery(b *testing.B) {
 	}
 }
 
-// BenchmarkGetAll answers for a group of 1000 over the socket.
+// BenchmarkGetAll measures the answer for a group of 1000 nodes over the socket.
 func BenchmarkGetAll(b *testing.B) {
 	f := serve(b, HubConfig{}, Config{Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	f.hub.Update(thousand(), nil)

@@ -18,7 +18,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// foreign is a client that knows the contract's text and none of our generated code.
+// foreign is a client that knows the text of the contract and none of our generated code.
 type foreign struct {
 	conn *grpc.ClientConn
 	file protoreflect.FileDescriptor
@@ -125,7 +125,7 @@ func TestForeignClientReceivesLeftAndJoin(t *testing.T) {
 	}
 }
 
-// TestWireCompatibility goes from our messages to the contract's and back, all fields set.
+// TestWireCompatibility converts our messages to the contract's and back, with all fields set.
 func TestWireCompatibility(t *testing.T) {
 	file := compileContract(t)
 	node := &fencingv1.Node{
@@ -158,11 +158,11 @@ func TestWireCompatibility(t *testing.T) {
 	}
 }
 
-// squeeze drops the spaces that protojson varies on purpose.
+// squeeze removes the spaces that protojson varies on purpose.
 func squeeze(s string) string { return strings.Join(strings.Fields(s), "") }
 
-// TestContractIsKept compares every declaration of the contract with what is served.
-// More is allowed, less or different is not.
+// TestContractIsKept compares every declaration of the contract with what the server serves. The server may offer more,
+// but nothing less or different.
 func TestContractIsKept(t *testing.T) {
 	theirs, ours := compileContract(t), fencingv1.File_fencing_agent_api_v1_fencing_proto
 	for i := range theirs.Messages().Len() {

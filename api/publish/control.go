@@ -15,7 +15,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// Texts from a caller are shown to people and logged, so they are bounded and printable.
+// Texts from a caller are shown to people and logged, so they must be short and printable.
 const (
 	maxNode      = 253
 	maxBy        = 64
@@ -27,7 +27,7 @@ const (
 	tellTimeout = 25 * time.Second
 )
 
-// ToldDeath is a death that somebody on this node reports.
+// ToldDeath is a death that a program or person on this node reports.
 type ToldDeath struct {
 	Node                  string
 	Boot                  uint64
@@ -36,12 +36,12 @@ type ToldDeath struct {
 	Time                  time.Time // when it was found; for people
 }
 
-// Tell passes such a death to the agent's loop and returns the answer. The error says why the death is not believed,
-// or is the context's.
+// Tell passes such a death to the agent's loop and returns the answer. The error says why the death is not believed, or
+// is the context's error.
 type Tell func(context.Context, ToldDeath) (*fencingv1.Death, error)
 
-// RootOnly refuses a caller that is not root on this machine, or that the kernel does not identify. User ids are those
-// of the agent's user namespace, so that root of another namespace is not root here.
+// RootOnly refuses a caller that is not root on this machine, or that the kernel does not identify. User IDs are those
+// of the agent's user namespace, so root of another namespace is not root here.
 func RootOnly(ctx context.Context) error {
 	p, _ := peer.FromContext(ctx)
 	if p == nil {
@@ -56,7 +56,6 @@ func RootOnly(ctx context.Context) error {
 	return nil
 }
 
-// ConfirmDead implements fencing.v1.FencingControl.
 func (s *Server) ConfirmDead(ctx context.Context, req *fencingv1.ConfirmDeadRequest) (*fencingv1.ConfirmDeadResponse, error) {
 	if err := s.mayTell(ctx); err != nil {
 		s.log.Warn("refused an external confirmation of death: the caller may not give one", peerOf(ctx), "peer", printable(req.GetNode(), maxNode), "error", err)
@@ -79,8 +78,8 @@ func (s *Server) ConfirmDead(ctx context.Context, req *fencingv1.ConfirmDeadRequ
 	})
 }
 
-// ask lets the agent's loop decide about a report, and waits for the decision. If the loop refuses, refused is logged
-// with the report.
+// ask passes a report to the agent's loop, and waits for its decision. If the loop refuses it, the text refused is
+// logged with the report.
 func (s *Server) ask(ctx context.Context, refused string, what []any, decide func(context.Context) error) error {
 	select {
 	case s.telling <- struct{}{}:
@@ -104,7 +103,7 @@ func (s *Server) ask(ctx context.Context, refused string, what []any, decide fun
 	}
 }
 
-// complaints are all that is wrong with what a caller wrote.
+// complaints lists everything that is wrong with a request.
 type complaints []string
 
 func (c *complaints) add(format string, args ...any) { *c = append(*c, fmt.Sprintf(format, args...)) }
@@ -114,19 +113,19 @@ func (c *complaints) text(field, value string, limit int, needed bool) {
 	case needed && value == "":
 		c.add("%s is missing", field)
 	case value != printable(value, limit):
-		c.add("%s: at most %d printable ASCII characters are possible", field, limit)
+		c.add("%s must have at most %d printable ASCII characters", field, limit)
 	}
 }
 
 func (c *complaints) boot(nonce string) uint64 {
 	boot, err := strconv.ParseUint(nonce, 16, 64)
 	if err != nil || len(nonce) != 16 || boot == 0 {
-		c.add("boot_nonce: 16 hexadecimal digits are needed, as in NodeStatus.boot_nonce")
+		c.add("boot_nonce must be 16 hexadecimal digits, as in NodeStatus.boot_nonce")
 	}
 	return boot
 }
 
-// err refuses the call; nil: nothing is wrong.
+// err is the refusal of the call; nil: nothing is wrong.
 func (c complaints) err() error {
 	if len(c) == 0 {
 		return nil
@@ -134,7 +133,7 @@ func (c complaints) err() error {
 	return status.Error(codes.InvalidArgument, strings.Join(c, "; "))
 }
 
-// toldDeath checks what a caller wrote, and reports everything that is wrong at once.
+// toldDeath checks a request, and reports everything that is wrong at once.
 func toldDeath(req *fencingv1.ConfirmDeadRequest) (ToldDeath, error) {
 	d := ToldDeath{
 		Node: req.GetNode(), Proof: req.GetProof(), By: req.GetBy(), Reference: req.GetReference(), Reason: req.GetReason(), Time: time.Now(),
@@ -146,7 +145,7 @@ func toldDeath(req *fencingv1.ConfirmDeadRequest) (ToldDeath, error) {
 		outside = true
 	case fencingv1.Proof_PROOF_OPERATOR:
 	default:
-		wrong.add("proof: PROOF_OPERATOR, PROOF_POWER and PROOF_KDUMP can be confirmed externally, and no others")
+		wrong.add("proof must be PROOF_OPERATOR, PROOF_POWER or PROOF_KDUMP: the agents find all other proofs themselves")
 	}
 	wrong.text("node", d.Node, maxNode, true)
 	wrong.text("by", d.By, maxBy, true)
@@ -155,13 +154,13 @@ func toldDeath(req *fencingv1.ConfirmDeadRequest) (ToldDeath, error) {
 	d.Boot = wrong.boot(req.GetBootNonce())
 	if t := req.GetTime(); t != nil {
 		if d.Time = t.AsTime(); t.CheckValid() != nil {
-			wrong.add("time is none")
+			wrong.add("time is not a valid time")
 		}
 	}
 	return d, wrong.err()
 }
 
-// printable is the text without what could steer a terminal, cut to a length.
+// printable removes everything from a text that could control a terminal, and cuts it to a length.
 func printable(s string, limit int) string {
 	clean := strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

@@ -15,7 +15,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// Guard: only root, and only a caller that the kernel identifies.
+// Guard: only root is allowed, and only a caller that the kernel identifies.
 func TestRootOnly(t *testing.T) {
 	with := func(p *peer.Peer) context.Context { return peer.NewContext(t.Context(), p) }
 	for name, c := range map[string]struct {
@@ -44,7 +44,7 @@ func wellFormed() *fencingv1.ConfirmDeadRequest {
 	return &fencingv1.ConfirmDeadRequest{Node: "n4", BootNonce: "024bc581b3a34be3", Proof: fencingv1.Proof_PROOF_OPERATOR, By: "alice"}
 }
 
-// Guard: who may not tell is refused before anything is looked at, and it is logged.
+// Guard: a caller without permission is refused before anything is examined, and the refusal is logged.
 func TestConfirmDeadAsksWhoItIs(t *testing.T) {
 	var text bytes.Buffer
 	asked := false
@@ -91,16 +91,16 @@ func TestConfirmDead(t *testing.T) {
 	}
 }
 
-// What a caller writes is checked, and all that is wrong is said at once.
+// The text that a caller writes is checked, and all faults are reported at once.
 func TestConfirmDeadChecksWhatIsWritten(t *testing.T) {
 	for want, change := range map[string]func(*fencingv1.ConfirmDeadRequest){
 		"node is missing": func(r *fencingv1.ConfirmDeadRequest) { r.Node = "" },
 		"by is missing":   func(r *fencingv1.ConfirmDeadRequest) { r.By = "" },
-		"by: at most 64 printable ASCII characters are possible":         func(r *fencingv1.ConfirmDeadRequest) { r.By = "a\nb" },
-		"reference: at most 128 printable ASCII characters are possible": func(r *fencingv1.ConfirmDeadRequest) { r.Reference = strings.Repeat("x", 129) },
+		"by must have at most 64 printable ASCII characters":         func(r *fencingv1.ConfirmDeadRequest) { r.By = "a\nb" },
+		"reference must have at most 128 printable ASCII characters": func(r *fencingv1.ConfirmDeadRequest) { r.Reference = strings.Repeat("x", 129) },
 		"reference is missing": func(r *fencingv1.ConfirmDeadRequest) { r.Proof = fencingv1.Proof_PROOF_KDUMP },
-		"boot_nonce: 16 hexadecimal digits are needed, as in NodeStatus.boot_nonce":                     func(r *fencingv1.ConfirmDeadRequest) { r.BootNonce = "0000000000000000" },
-		"proof: PROOF_OPERATOR, PROOF_POWER and PROOF_KDUMP can be confirmed externally, and no others": func(r *fencingv1.ConfirmDeadRequest) { r.Proof = fencingv1.Proof_PROOF_SENTENCE },
+		"boot_nonce must be 16 hexadecimal digits, as in NodeStatus.boot_nonce":                                 func(r *fencingv1.ConfirmDeadRequest) { r.BootNonce = "0000000000000000" },
+		"proof must be PROOF_OPERATOR, PROOF_POWER or PROOF_KDUMP: the agents find all other proofs themselves": func(r *fencingv1.ConfirmDeadRequest) { r.Proof = fencingv1.Proof_PROOF_SENTENCE },
 	} {
 		r := wellFormed()
 		change(r)

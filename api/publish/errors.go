@@ -32,5 +32,5 @@ func statusOf(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return status.FromContextError(err).Err()
 	}
-	return err // the transport's, which carries its code
+	return err // the transport's error, which carries its code
 }

@@ -13,15 +13,14 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// RevisionHeader is the response header of GetAll and StreamEvents with the number of
-// events published before the answer.
+// RevisionHeader is the response header of GetAll and StreamEvents with the number of events published before the
+// answer.
 const RevisionHeader = fencingv1.RevisionHeader
 
 func revisionHeader(revision uint64) metadata.MD {
 	return metadata.Pairs(RevisionHeader, strconv.FormatUint(revision, 10))
 }
 
-// GetAll implements fencing.v1.Fencing.
 func (s *Server) GetAll(ctx context.Context, _ *emptypb.Empty) (*fencingv1.AllNodes, error) {
 	nodes, revision, err := s.hub.Nodes()
 	if err != nil {
@@ -33,12 +32,12 @@ func (s *Server) GetAll(ctx context.Context, _ *emptypb.Empty) (*fencingv1.AllNo
 	return nodes, nil
 }
 
-// StreamEvents implements fencing.v1.Fencing. It subscribes before it sends the headers:
-// a client that has them misses no later event.
+// StreamEvents implements fencing.v1.Fencing. It subscribes before it sends the headers: a client that has received
+// them misses no later event.
 //
-// Send blocks while the client does not read, and nothing but the handler's return ends
-// a blocked Send. So the handler waits in parallel. When the subscription is dropped it returns; grpc queues the
-// status behind what is already on its way to the client and cancels the stream, and Send returns with an error.
+// Send blocks while the client does not read, and only the handler's return ends a blocked Send. So the handler waits
+// in parallel, and returns when the subscription is dropped. grpc then queues the status behind the data that is
+// already on its way to the client and cancels the stream, and Send returns with an error.
 func (s *Server) StreamEvents(_ *emptypb.Empty, stream grpc.ServerStreamingServer[fencingv1.Event]) error {
 	sub, err := s.hub.Subscribe()
 	if err != nil {

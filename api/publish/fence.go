@@ -14,10 +14,9 @@ type FenceOrder struct {
 }
 
 // Order passes such an order to the agent's loop and waits for the outcome. The error says why the order failed, or is
-// the context's.
+// the context's error.
 type Order func(context.Context, FenceOrder) error
 
-// Fence implements fencing.v1.FencingControl.
 func (s *Server) Fence(ctx context.Context, req *fencingv1.FenceRequest) (*fencingv1.FenceResponse, error) {
 	if err := s.mayTell(ctx); err != nil {
 		s.log.Warn("refused a fence order: the caller may not give one", peerOf(ctx), "peer", printable(req.GetNode(), maxNode), "error", err)

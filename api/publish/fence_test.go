@@ -24,7 +24,7 @@ func goodOrder() *fencingv1.FenceRequest {
 	return &fencingv1.FenceRequest{Node: "n4", BootNonce: "024bc581b3a34be3", By: "alice", Reason: "it hangs"}
 }
 
-// Guard: who may not give orders is refused before anything is looked at, and it is logged.
+// Guard: a caller without permission is refused before anything is examined, and the refusal is logged.
 func TestFenceAsksWhoItIs(t *testing.T) {
 	var text bytes.Buffer
 	asked := false
@@ -65,8 +65,8 @@ func TestFence(t *testing.T) {
 	for want, change := range map[string]func(*fencingv1.FenceRequest){
 		"node is missing": func(r *fencingv1.FenceRequest) { r.Node = "" },
 		"by is missing":   func(r *fencingv1.FenceRequest) { r.By = "" },
-		"reason: at most 256 printable ASCII characters are possible": func(r *fencingv1.FenceRequest) { r.Reason = "a\x1b[2J" },
-		"boot_nonce: 16 hexadecimal digits are needed":                func(r *fencingv1.FenceRequest) { r.BootNonce = "0000000000000000" },
+		"reason must have at most 256 printable ASCII characters": func(r *fencingv1.FenceRequest) { r.Reason = "a\x1b[2J" },
+		"boot_nonce must be 16 hexadecimal digits":                func(r *fencingv1.FenceRequest) { r.BootNonce = "0000000000000000" },
 	} {
 		req := goodOrder()
 		change(req)

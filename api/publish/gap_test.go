@@ -42,7 +42,7 @@ func asSet(all *fencingv1.AllNodes) addressesByName {
 // reference is what happened: the events, and the set after each revision.
 type reference struct {
 	events []*fencingv1.Event // events[i] made revision base+i+1
-	sets   []addressesByName  // sets[i] is that of revision base+i
+	sets   []addressesByName  // sets[i] is the set of revision base+i
 	base   uint64
 }
 
@@ -61,11 +61,11 @@ func record(t *testing.T, h *Hub, s *Subscription, initial addressesByName) refe
 	return r
 }
 
-// observation is what one consumer saw in one life of its stream.
+// observation is what one consumer saw during one stream.
 type observation struct {
-	from     uint64 // revision in the stream's headers
+	from     uint64 // the revision in the stream's headers
 	snapshot addressesByName
-	at       uint64 // revision in GetAll's headers
+	at       uint64 // the revision in GetAll's headers
 	events   []*fencingv1.Event
 }
 
@@ -85,7 +85,7 @@ func (r reference) check(o observation) error {
 			return fmt.Errorf("event %d is %v, published was %v", at, ev, want)
 		}
 		got.apply(ev)
-		// Before at reaches GetAll's revision the events are ones it contains already.
+		// Before at reaches GetAll's revision, the answer already contains the events.
 		if at >= o.at && !maps.Equal(got, r.sets[at-r.base]) {
 			return fmt.Errorf("set at revision %d is %v, should be %v", at, got, r.sets[at-r.base])
 		}
@@ -93,8 +93,8 @@ func (r reference) check(o observation) error {
 	return nil
 }
 
-// TestNoGap: whatever is published meanwhile, the answer of GetAll and the events of a
-// stream that was opened before it make the set of every later moment.
+// TestNoGap: the answer of GetAll and the events of a stream opened before it give the set of every later moment,
+// whatever is published meanwhile.
 func TestNoGap(t *testing.T) {
 	seed := *seedFlag
 	if seed == 0 {
@@ -165,7 +165,7 @@ func publishRandomly(h *Hub, r *rand.Rand, batches int, progress <-chan struct{}
 			h.Update(set, edges)
 		}
 		if r.IntN(8) == 0 {
-			select { // let consumers get some way, unless they are all up to date
+			select { // let consumers make progress, unless all are up to date
 			case <-progress:
 			case <-time.After(10 * time.Millisecond):
 			}
@@ -173,8 +173,7 @@ func publishRandomly(h *Hub, r *rand.Rand, batches int, progress <-chan struct{}
 	}
 }
 
-// consume lives through several streams of random length; the last one lasts until every
-// event has come.
+// consume reads several streams of random length, one after another. The last one lasts until every event has arrived.
 func consume(t *testing.T, h *Hub, c fencingv1.FencingClient, r *rand.Rand, progress chan<- struct{}, over <-chan struct{}) []observation {
 	var seen []observation
 	for last := false; !last; {
@@ -221,7 +220,7 @@ func observe(t *testing.T, h *Hub, c fencingv1.FencingClient, atMost int, last b
 	}
 	for n := 0; last || n < atMost; n++ {
 		if o.from+uint64(n) == h.Revision() {
-			break // nothing more may come
+			break // no more events may arrive
 		}
 		ev, err := stream.Recv()
 		if err != nil {

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// recovered turns a panic of a handler into an error. Otherwise a fault in a mere report would end the agent, and then
-// the node would be reset.
+// recovered turns a panic of a handler into an error. Otherwise a fault in a mere report would end the agent, and the
+// node would be reset.
 func (s *Server) recovered(method string, err *error) {
 	if p := recover(); p != nil {
 		s.log.Error("API handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))

@@ -10,46 +10,44 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// Limits of a hub when HubConfig leaves them zero.
+// Limits of a hub if HubConfig leaves them zero.
 const (
-	// DefaultQueueLength holds one event for every node of the greatest roster, so that
-	// a single cut of the group never ends a subscriber.
+	// DefaultQueueLength is one event for every node of the greatest roster, so that a single cut of the group never
+	// ends a subscriber.
 	DefaultQueueLength = 1024
-	// DefaultMaxSubscribers bounds memory: each costs its queue and up to 64 KiB in the
-	// transport.
+	// DefaultMaxSubscribers limits memory: each subscriber costs its queue and up to 64 KiB in the transport.
 	DefaultMaxSubscribers = 256
 )
 
 // HubConfig configures a [Hub].
 type HubConfig struct {
-	Source         string   // of edges that name none: this node's name
+	Source         string   // of edges without a source: this node's name
 	QueueLength    int      // how many events a subscriber may lag behind
 	MaxSubscribers int      // at once
 	Metrics        *Metrics // nil: nothing is counted
-	// Expired reports that the verdict by which Source is available has passed its deadline, and that there is no
-	// newer one: the goroutine that decides did not run. It is called from many goroutines. Nil: never.
+	// Expired reports whether the verdict by which Source is available has passed its deadline without a newer one: the
+	// goroutine that decides did not run. It is called from many goroutines. Nil: never.
 	Expired func() bool
 }
 
-// Hub holds the available nodes and distributes the changes. Its methods may be called
-// from any goroutine; none of them waits for a subscriber.
+// Hub holds the available nodes and distributes the changes. Its methods may be called from any goroutine; none of them
+// waits for a subscriber.
 type Hub struct {
 	cfg HubConfig
 
-	// current is replaced under mu and read without it, so that reading the nodes
-	// never delays a publisher.
+	// current is replaced under mu and read without it, so that reading the nodes never delays a publisher.
 	current atomic.Pointer[snapshot]
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	nodes  set
 	past   history
 	subs   map[*Subscription]struct{}
 	closed bool
 
-	withdrawn atomic.Bool // Source was taken out after the last Update
+	withdrawn atomic.Bool // Source was removed after the last Update
 }
 
-// snapshot is the set at one revision; immutable.
+// snapshot is the immutable set at one revision.
 type snapshot struct {
 	revision uint64
 	nodes    *fencingv1.AllNodes
@@ -69,9 +67,9 @@ func NewHub(cfg HubConfig) *Hub {
 	return &Hub{cfg: cfg, past: history{}, subs: map[*Subscription]struct{}{}}
 }
 
-// Update makes nodes the set of available nodes: it publishes edges in their order and then one edge for each node in
+// Update makes nodes the set of available nodes. It publishes edges in their order, and then one edge for each node in
 // which the result still differs from nodes. An edge that changes nothing is dropped. The first Update opens the hub;
-// it must carry a view that the agent relies on.
+// its nodes must be a view that the agent uses.
 func (h *Hub) Update(nodes []Node, edges []Edge) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,8 +80,8 @@ func (h *Hub) Update(nodes []Node, edges []Edge) {
 	h.commit(after, events)
 }
 
-// Publish applies edges to the set of available nodes. Before the first Update it has
-// no effect: there is no set to change.
+// Publish applies edges to the set of available nodes. Before the first Update it has no effect: there is no set to
+// change.
 func (h *Hub) Publish(edges ...Edge) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,16 +92,16 @@ func (h *Hub) Publish(edges ...Edge) {
 	h.commit(after, h.apply(&after, edges))
 }
 
-// withdraw takes this node out when its verdict has passed its deadline. A set that is read after a freeze, before the
-// agent has looked around again, is from before the freeze. For other nodes such a set says what was seen last; for
-// this node it would be a promise that nobody keeps.
+// withdraw removes this node when its verdict has passed its deadline. After a freeze, and before the agent has looked
+// again, the set is from before the freeze. For other nodes such a set is the last known state; for this node it would
+// promise what may no longer be true.
 func (h *Hub) withdraw() {
 	if h.cfg.Expired == nil || !h.cfg.Expired() {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, there := h.nodes.find(h.cfg.Source); !there || !h.cfg.Expired() { // asked again: there may be a newer verdict by now
+	if _, there := h.nodes.find(h.cfg.Source); !there || !h.cfg.Expired() { // checked again: there may be a newer verdict by now
 		return
 	}
 	h.withdrawn.Store(true)
@@ -112,10 +110,10 @@ func (h *Hub) withdraw() {
 	h.commit(after, events)
 }
 
-// Withdrawn reports that this node was taken out after the last Update. Only another Update puts it back.
+// Withdrawn reports whether this node was removed after the last Update. Only another Update adds it again.
 func (h *Hub) Withdrawn() bool { return h.withdrawn.Load() }
 
-// apply runs edges over nodes and returns the events. h.mu is held.
+// apply applies edges to nodes and returns the events. The caller holds h.mu.
 func (h *Hub) apply(nodes *set, edges []Edge) []*fencingv1.Event {
 	events := make([]*fencingv1.Event, 0, len(edges))
 	for _, e := range edges {
@@ -133,7 +131,7 @@ func (h *Hub) apply(nodes *set, edges []Edge) []*fencingv1.Event {
 }
 
 // commit makes nodes the present set and queues the events. The snapshot comes first: a client that has received an
-// event must not get an older set. h.mu is held.
+// event must not get an older set. The caller holds h.mu.
 func (h *Hub) commit(nodes set, events []*fencingv1.Event) {
 	prev := h.current.Load()
 	if h.closed || (prev != nil && len(events) == 0) {
@@ -163,8 +161,8 @@ func (h *Hub) commit(nodes set, events []*fencingv1.Event) {
 	}
 }
 
-// Nodes returns the available nodes, sorted by name, and the revision they belong to. The message is shared and must
-// not be changed. The agent's own node is among them only while the verdict holds.
+// Nodes returns the available nodes, sorted by name, and their revision. The message is shared and must not be changed.
+// The agent's own node is among them only while the verdict is valid.
 func (h *Hub) Nodes() (*fencingv1.AllNodes, uint64, error) {
 	h.withdraw()
 	s := h.current.Load()
@@ -207,8 +205,7 @@ func (h *Hub) Subscribe() (*Subscription, error) {
 	return s, nil
 }
 
-// Close ends every subscription with ErrStopped once its queue is empty. What is
-// published afterwards is lost.
+// Close ends every subscription with ErrStopped once its queue is empty. Later events are lost.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -222,14 +219,13 @@ func (h *Hub) Close() {
 	}
 }
 
-// drop forgets s. h.mu is held.
+// drop removes s. The caller holds h.mu.
 func (h *Hub) drop(s *Subscription) {
 	delete(h.subs, s)
 	h.cfg.Metrics.subscribers.Set(float64(len(h.subs)))
 }
 
-// Subscription is one consumer's place in the sequence of events. Next belongs to one
-// goroutine.
+// Subscription is one consumer's place in the sequence of events. Only one goroutine may call Next.
 type Subscription struct {
 	// Revision is the hub's revision when the subscription began: its first event is Revision+1.
 	Revision uint64
@@ -242,10 +238,10 @@ type Subscription struct {
 type queued struct {
 	event   *fencingv1.Event
 	encoded *encoded  // event; once for all subscribers
-	at      time.Time // published
+	at      time.Time // when it was published
 }
 
-// offer queues q, or ends s and returns false when there is no room.
+// offer queues q, or ends s and returns false if there is no room.
 func (s *Subscription) offer(q queued) bool {
 	select {
 	case s.queue <- q:
@@ -256,8 +252,8 @@ func (s *Subscription) offer(q queued) bool {
 	}
 }
 
-// Next waits for the next event. The event is shared and must not be changed. An error, which is ErrSlow, ErrStopped
-// or that of ctx, ends the subscription.
+// Next waits for the next event. The event is shared and must not be changed. An error, which is ErrSlow, ErrStopped or
+// that of ctx, ends the subscription.
 func (s *Subscription) Next(ctx context.Context) (*fencingv1.Event, error) {
 	q, err := s.next(ctx)
 	return q.event, err
@@ -265,7 +261,7 @@ func (s *Subscription) Next(ctx context.Context) (*fencingv1.Event, error) {
 
 func (s *Subscription) next(ctx context.Context) (queued, error) {
 	select {
-	case <-s.slow: // what is still queued would be followed by a gap
+	case <-s.slow: // a gap would follow the queued events
 		return queued{}, ErrSlow
 	default:
 	}

@@ -15,7 +15,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// drain reads what is queued.
+// drain reads the queued events.
 func drain(t *testing.T, s *Subscription) []string {
 	t.Helper()
 	var out []string
@@ -44,7 +44,7 @@ func TestHubUpdatePublishesTheDifference(t *testing.T) {
 	moved.Addresses = map[string]string{"mgmt": "10.0.0.222"}
 	tests := []struct {
 		name  string
-		nodes []Node // nil: Publish(edges) instead
+		nodes []Node // nil: Publish(edges) is called instead
 		edges []Edge
 		want  []string
 		after []string
@@ -92,14 +92,14 @@ func TestHubUpdatePublishesTheDifference(t *testing.T) {
 
 func TestHubServesNothingBeforeTheFirstUpdate(t *testing.T) {
 	h := NewHub(HubConfig{})
-	h.Publish(join("n1")) // has no set to change yet
+	h.Publish(join("n1")) // there is no set to change yet
 	if _, _, err := h.Nodes(); !errors.Is(err, ErrNotReady) {
 		t.Errorf("Nodes: %v", err)
 	}
 	if _, err := h.Subscribe(); !errors.Is(err, ErrNotReady) {
 		t.Errorf("Subscribe: %v", err)
 	}
-	h.Update(nil, nil) // a view that holds nobody is a view
+	h.Update(nil, nil) // a view without nodes is a view too
 	all, revision, err := h.Nodes()
 	if err != nil || revision != 0 {
 		t.Fatalf("revision %d, error %v", revision, err)
@@ -167,7 +167,7 @@ func TestHubEndsASlowSubscriberAndNoOther(t *testing.T) {
 	if got := drain(t, quick); !slices.Equal(got, []string{"LEFT n2"}) {
 		t.Errorf("quick reader got %q", got)
 	}
-	slow.Close() // the place is free already
+	slow.Close() // the slot is already free
 	m := h.cfg.Metrics
 	for name, got := range map[string]float64{
 		"join": testutil.ToFloat64(m.join) - 6, "left": testutil.ToFloat64(m.left) - 1,

@@ -18,23 +18,23 @@ import (
 )
 
 const (
-	// maxPathBytes is the room in sockaddr_un without the final zero.
+	// maxPathBytes is the length of sockaddr_un's path without the final zero.
 	maxPathBytes = 107
-	// privateMode is what a new socket has until its group is set.
+	// privateMode is the mode of a new socket until its group is set.
 	privateMode = 0o600
 
-	probeTimeout = time.Second     // for a server at the path to take a connection
-	lockTimeout  = 5 * time.Second // for another agent that starts on the same folder
+	probeTimeout = time.Second     // for a server at the path to accept a connection
+	lockTimeout  = 5 * time.Second // for another agent that starts with the same folder
 	lockInterval = 10 * time.Millisecond
 )
 
-// Listen makes a Unix socket at path. Its permissions are mode, and at no moment more than that; its group is group (a
-// name or a number; empty: the process's).
+// Listen creates a Unix socket at path. Its permissions are mode, and at no moment more than that; its group is group
+// (a name or a number; empty: the process's group).
 //
-// A socket that a dead process left behind is replaced, and so is an empty folder, which a consumer's hostPath leaves
-// if its pod starts before the agent. A socket on which somebody answers, and anything else, is left alone and is an
-// error; the error is a [*RefusedError] if waiting cannot help. The folder must exist. Close removes the socket unless
-// another one has taken its place.
+// Listen replaces a socket that a dead process left behind. It also replaces an empty folder, which a consumer's
+// hostPath leaves if its pod starts before the agent. If a process answers on the socket, or there is anything else,
+// Listen leaves it alone and returns an error; it is a [*RefusedError] if waiting cannot help. The folder must exist.
+// Close removes the socket unless another one has replaced it.
 func Listen(path string, mode os.FileMode, group string) (net.Listener, error) {
 	l, err := listen(path, mode, group)
 	if err != nil {
@@ -43,17 +43,16 @@ func Listen(path string, mode os.FileMode, group string) (net.Listener, error) {
 	return l, nil
 }
 
-// RefusedError is a socket that will not be available, however long one waits: its path cannot be a socket, or another
-// process, such as another agent of this node, serves it.
+// RefusedError means that waiting cannot make the socket available: its path cannot be a socket, or another process,
+// such as another agent of this node, serves it.
 type RefusedError struct {
 	error
-	PID int // of the process that serves it; 0: none, or it cannot be seen
+	PID int // of the process that serves it; 0: there is none, or it is not visible
 }
 
-// Unwrap returns why.
 func (e *RefusedError) Unwrap() error { return e.error }
 
-// Look says what would keep Listen from making a socket, as far as that can be seen without touching anything.
+// Look returns what would keep Listen from creating a socket, as far as that is visible without changing anything.
 func Look(path, group string) error {
 	err := check(path, 0)
 	if err == nil {
@@ -63,7 +62,7 @@ func Look(path, group string) error {
 		_, err = os.Stat(filepath.Dir(path))
 		err = folderError(filepath.Dir(path), err)
 	}
-	if err == nil && errors.Is(syscall.Access(filepath.Dir(path), writes), syscall.EROFS) { // otherwise the answer depends on who looks
+	if err == nil && errors.Is(syscall.Access(filepath.Dir(path), writes), syscall.EROFS) { // otherwise the answer depends on the user
 		err = readOnly(filepath.Dir(path), syscall.EROFS)
 	}
 	if err == nil {
@@ -99,9 +98,9 @@ func check(path string, mode os.FileMode) error {
 	case !filepath.IsAbs(path): // this includes the abstract namespace, which has no permissions
 		return &RefusedError{error: errors.New("the path must be absolute: correct api.socket")}
 	case len(path) > maxPathBytes:
-		return &RefusedError{error: fmt.Errorf("the path has %d bytes, a socket's may have %d: choose a shorter api.socket", len(path), maxPathBytes)}
+		return &RefusedError{error: fmt.Errorf("the path has %d bytes, but must have at most %d: choose a shorter api.socket", len(path), maxPathBytes)}
 	case mode&^fs.ModePerm != 0:
-		return &RefusedError{error: fmt.Errorf("mode %#o has more than permission bits", mode)}
+		return &RefusedError{error: fmt.Errorf("mode %#o is not valid: only permission bits are allowed", mode)}
 	}
 	return nil
 }
@@ -135,7 +134,7 @@ func listen(path string, mode os.FileMode, group string) (*listener, error) {
 	return l, nil
 }
 
-// groupID finds the group; -1 stands for the process's group.
+// groupID finds the group; -1 means the process's group.
 func groupID(group string) (int, error) {
 	if group == "" {
 		return -1, nil
@@ -150,8 +149,8 @@ func groupID(group string) (int, error) {
 	return strconv.Atoi(g.Gid)
 }
 
-// lockFolder keeps two agents that start at once from taking each other's new socket for
-// a stale one. The lock is on the folder itself, so that no file is left behind.
+// lockFolder keeps two agents that start at the same time from replacing each other's new socket as a stale one. It
+// locks the folder itself, so that no file is left behind.
 func lockFolder(folder string) (unlock func(), err error) {
 	f, err := os.Open(folder)
 	if err != nil {
@@ -172,7 +171,7 @@ func lockFolder(folder string) (unlock func(), err error) {
 	}
 }
 
-// stale is what is at a path and may be replaced by a socket.
+// stale is the kind of object at a path that a socket may replace.
 type stale uint8
 
 const (
@@ -181,7 +180,7 @@ const (
 	emptyFolder       // of the hostPath of a consumer that started first
 )
 
-// obstacle looks for what is at path, and says why that cannot be replaced.
+// obstacle looks for an object at path, and returns why a socket cannot replace it.
 func obstacle(path string) (stale, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -209,13 +208,13 @@ func obstacle(path string) (stale, error) {
 		return nothing, &RefusedError{fmt.Errorf("%v is serving it: stop that process first, or change api.socket", who), int(who.pid)}
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		// For example EAGAIN: its backlog is full, but somebody owns it.
+		// For example EAGAIN: its backlog is full, but a process owns it.
 		return nothing, &RefusedError{error: fmt.Errorf("a socket is there already, and nothing shows whether it is in use: %w", err)}
 	}
 	return deadSocket, nil
 }
 
-// removeStale makes room at path if nothing is there that anybody needs.
+// removeStale makes room at path if the object there is not in use.
 func removeStale(path string) error {
 	what, err := obstacle(path)
 	switch {
@@ -227,13 +226,13 @@ func removeStale(path string) error {
 		}
 		return nil
 	}
-	if err := syscall.Rmdir(path); err != nil && !errors.Is(err, syscall.ENOENT) { // which removes nothing but an empty folder
+	if err := syscall.Rmdir(path); err != nil && !errors.Is(err, syscall.ENOENT) { // this can only remove an empty folder
 		return fmt.Errorf("there is an empty folder, which cannot be removed: %w; remove it, or change api.socket", err)
 	}
 	return nil
 }
 
-// listener removes its socket on Close if it is still its own.
+// listener removes its socket on Close if the path still has that socket.
 type listener struct {
 	*net.UnixListener
 	path  string
@@ -241,8 +240,9 @@ type listener struct {
 	close func() error
 }
 
-// bind makes the socket accessible to the owner alone. Linux creates the inode with the mode of the descriptor less the
-// umask, so the socket has no other mode even for a moment (the umask belongs to the whole process and is left alone).
+// bind creates a socket that only its owner can access. Linux creates the inode with the mode of the descriptor less
+// the umask, so the socket has no other mode even for a moment. The umask belongs to the whole process and is not
+// changed.
 func bind(path string) (*listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var chmod error
@@ -264,7 +264,7 @@ func bind(path string) (*listener, error) {
 	return l, nil
 }
 
-// open lets others in: the group first, because mode may be meant for it only.
+// open gives other users access: the group first, because mode may be meant for that group only.
 func (l *listener) open(mode os.FileMode, gid int) error {
 	if gid >= 0 {
 		if err := os.Lchown(l.path, -1, gid); err != nil {
@@ -274,11 +274,11 @@ func (l *listener) open(mode os.FileMode, gid int) error {
 	return os.Chmod(l.path, mode)
 }
 
-// Close stops listening. A second call returns what the first did.
+// Close stops listening. A second call returns the result of the first.
 func (l *listener) Close() error { return l.close() }
 
-// unlinkAndClose looks at the inode before the descriptor is closed: as long as that is
-// open, its inode number is not used again.
+// unlinkAndClose looks at the inode before it closes the descriptor: as long as that is open, its inode number is not
+// used again.
 func (l *listener) unlinkAndClose() error {
 	var unlink error
 	if now, err := os.Lstat(l.path); err == nil && l.inode != nil && os.SameFile(now, l.inode) {

@@ -25,7 +25,7 @@ func mustListen(t *testing.T, path string, mode os.FileMode, group string) net.L
 	return l
 }
 
-// leaveStale makes the socket of a process that died: bound, but nobody behind it.
+// leaveStale creates the socket of a process that died: it is bound, but no process listens.
 func leaveStale(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.Listen("unix", path)
@@ -64,7 +64,7 @@ func gone(path string) bool {
 	return os.IsNotExist(err)
 }
 
-// A hostPath of a consumer that came before the agent makes a folder where the socket is to be.
+// If a consumer starts before the agent, its hostPath creates a directory in place of the socket.
 func TestListenReplacesAnEmptyFolder(t *testing.T) {
 	path := filepath.Join(socketFolder(t), "api.sock")
 	if err := os.Mkdir(path, 0o755); err != nil {
@@ -76,7 +76,7 @@ func TestListenReplacesAnEmptyFolder(t *testing.T) {
 	}
 }
 
-// Who waits for a socket has to know what never brings it.
+// A program that waits for a socket must know which faults do not pass by waiting.
 func TestListenTellsWhatNoWaitingMends(t *testing.T) {
 	folder := socketFolder(t)
 	mustListen(t, filepath.Join(folder, "served"), 0o660, "")
@@ -118,7 +118,7 @@ func TestListenRefuses(t *testing.T) {
 		{"relative", "api.sock", "", 0o660, []string{"absolute"}},
 		{"abstract", "@api", "", 0o660, []string{"absolute"}},
 		{"empty", "", "", 0o660, []string{"absolute"}},
-		{"too long", at(strings.Repeat("x", 108)), "", 0o660, []string{"may have 107"}},
+		{"too long", at(strings.Repeat("x", 108)), "", 0o660, []string{"must have at most 107"}},
 		{"more than permissions", at("s"), "", 0o2660, []string{"permission bits"}},
 		{"unknown group", at("s"), "no-such-group", 0o660, []string{`"no-such-group"`, "api.socketGroup"}},
 	}
@@ -162,8 +162,8 @@ func TestListenRefusesALiveServer(t *testing.T) {
 	}
 }
 
-// TestListenRefusesWhatItCannotJudge: a datagram socket refuses a stream connection with
-// another error than a dead one.
+// TestListenRefusesWhatItCannotJudge: a datagram socket refuses a stream connection with another error than a stale
+// socket.
 func TestListenRefusesWhatItCannotJudge(t *testing.T) {
 	path := filepath.Join(socketFolder(t), "s")
 	c, err := net.ListenPacket("unixgram", path)
@@ -177,8 +177,7 @@ func TestListenRefusesWhatItCannotJudge(t *testing.T) {
 	}
 }
 
-// TestListenAtOnce: of several agents that find one stale socket, one gets the path and
-// nobody loses a live socket.
+// TestListenAtOnce: if several agents find one stale socket, one of them gets the path and none loses a live socket.
 func TestListenAtOnce(t *testing.T) {
 	for range 20 {
 		path := filepath.Join(socketFolder(t), "s")
@@ -225,7 +224,7 @@ func TestListenSetsPermissionsWhateverTheUmask(t *testing.T) {
 	}
 }
 
-// TestBindIsPrivate looks between the two steps of Listen.
+// TestBindIsPrivate looks at the socket between the two steps of Listen.
 func TestBindIsPrivate(t *testing.T) {
 	path := filepath.Join(socketFolder(t), "s")
 	old := syscall.Umask(0)
@@ -240,7 +239,7 @@ func TestBindIsPrivate(t *testing.T) {
 	}
 }
 
-// groupOfMine is a group the test may give a socket to: as root any, else one of its own.
+// groupOfMine returns a group to which the test may give a socket: any group as root, else one of its own.
 func groupOfMine(t *testing.T) int {
 	t.Helper()
 	if os.Getuid() == 0 {

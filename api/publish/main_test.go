@@ -25,10 +25,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// windowBytes is what a stream takes in for a reader that does not read.
+// windowBytes is how much a stream accepts for a reader that does not read.
 const windowBytes = 64 << 10
 
-// patience is how long a test waits for what must happen soon.
+// patience is how long a test waits for an event that must happen soon.
 const patience = 30 * time.Second
 
 func testContext(t testing.TB) context.Context {
@@ -37,7 +37,7 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
-// eventually polls until ok, for states that announce themselves by nothing.
+// eventually polls until ok returns true. It is for states that cause no event.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -49,7 +49,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// socketFolder is a folder whose paths are short enough for a socket.
+// socketFolder returns a directory with a path that is short enough for a socket.
 func socketFolder(t testing.TB) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "api")
@@ -86,7 +86,7 @@ func serve(t testing.TB, hub HubConfig, cfg Config) *fixture {
 	go func() { served <- f.server.Serve(l) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // whatever a test left open is cut off
+		cancel() // this ends whatever a test has left open
 		_ = f.server.Stop(ctx)
 		if err := <-served; err != nil {
 			t.Errorf("Serve: %v", err)
@@ -95,13 +95,13 @@ func serve(t testing.TB, hub HubConfig, cfg Config) *fixture {
 	return f
 }
 
-// dial opens a connection of its own, optionally through wrap.
+// dial opens a separate connection, optionally through wrap.
 func (f *fixture) dial(t testing.TB, wrap func(net.Conn) net.Conn) *grpc.ClientConn {
 	t.Helper()
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		// A window that grows with what grpc believes of the connection would at times take in
-		// all that a test sends to a reader that does not read.
+		// A window that grows with grpc's estimate of the connection could at times accept all that a test sends to a
+		// reader that does not read.
 		grpc.WithStaticStreamWindowSize(windowBytes),
 	}
 	if wrap != nil {
@@ -163,7 +163,7 @@ func wantNames(t testing.TB, all *fencingv1.AllNodes, names ...string) {
 	}
 }
 
-// line is an event as tests compare it.
+// line returns an event in the form that tests compare.
 func line(ev *fencingv1.Event) string {
 	return fmt.Sprintf("%v %s", ev.GetType(), ev.GetNode().GetName())
 }

@@ -11,19 +11,18 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// maxMaintenance is the longest maintenance: for longer, configure a node that is not guarded.
+// maxMaintenance is the longest maintenance. For a longer time, configure the node as not guarded.
 const maxMaintenance = 7 * 24 * time.Hour
 
 // Maintenance is a time in which the watchdog of this node is disarmed.
 type Maintenance struct {
-	For        time.Duration // 0: it ends now
+	For        time.Duration // 0: end it now
 	By, Reason string
 }
 
-// Maintain begins or ends it, and says when it will end.
+// Maintain begins or ends a maintenance, and returns when it will end.
 type Maintain func(context.Context, Maintenance) (ends time.Time, err error)
 
-// SetMaintenance implements fencing.v1.FencingControl.
 func (s *Server) SetMaintenance(ctx context.Context, req *fencingv1.SetMaintenanceRequest) (*fencingv1.SetMaintenanceResponse, error) {
 	if err := s.mayTell(ctx); err != nil {
 		s.log.Warn("refused to set maintenance: the caller may not ask for it", peerOf(ctx), "error", err)
@@ -34,7 +33,7 @@ func (s *Server) SetMaintenance(ctx context.Context, req *fencingv1.SetMaintenan
 	wrong.text("by", m.By, maxBy, true)
 	wrong.text("reason", m.Reason, maxReason, m.For != 0)
 	if m.For < 0 || m.For > maxMaintenance || req.GetDuration() != nil && req.GetDuration().CheckValid() != nil {
-		wrong.add("duration: more than 0 and at most %v is possible, or none to end the maintenance", maxMaintenance)
+		wrong.add("duration must be more than 0 and at most %v, or missing to end the maintenance", maxMaintenance)
 	}
 	if err := wrong.err(); err != nil {
 		return nil, err
@@ -44,7 +43,7 @@ func (s *Server) SetMaintenance(ctx context.Context, req *fencingv1.SetMaintenan
 	}
 	ends, err := s.maintain(ctx, m)
 	if err != nil {
-		s.log.Error("maintenance cannot be set", peerOf(ctx), "error", err)
+		s.log.Error("cannot set maintenance", peerOf(ctx), "error", err)
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	if m.For == 0 {

@@ -14,8 +14,8 @@ type Metrics struct {
 	droppedSlow, droppedLimit prometheus.Counter
 }
 
-// NewMetrics makes the metrics and registers them; with a nil reg they are not exported. It panics if reg has them
-// already.
+// NewMetrics creates the metrics and registers them; if reg is nil they are not exported. It panics if reg already has
+// them.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	events := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "fencing_agent_events_total",

@@ -13,9 +13,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// RootHere is RootOnly, but only for callers in the agent's PID namespace: that is the machine's if the agent is
-// installed by a package, and the pod's if it runs in a pod. Root in another container that has the socket's folder is
-// refused: that container was given the socket to read from.
+// RootHere is like RootOnly, but only accepts callers in the agent's PID namespace. That is the machine's namespace if
+// the agent is installed by a package, and the pod's if it runs in a pod. Root in another container that has the
+// socket's folder is refused: that container got the socket only to read from it.
 //
 // Invariant: a caller is refused unless it is certainly in the agent's PID namespace.
 func RootHere(ctx context.Context) error {
@@ -29,18 +29,18 @@ func RootHere(ctx context.Context) error {
 	return nil
 }
 
-// isHere reports whether a process is in the PID namespace of this one. The kernel gave the process's number when it
-// connected. If the kernel has pidfds of peers, a caller that has ended counts as outside the namespace, since its
+// isHere reports whether a process is in the PID namespace of this one. The kernel recorded the process's number when
+// it connected. If the kernel has pidfds of peers, a caller that has ended counts as outside the namespace, since its
 // number may belong to another process by now.
 func isHere(fd uintptr, pid int32) bool {
-	if pid <= 0 { // it is not in this namespace, nor in one below
+	if pid <= 0 { // it is neither in this namespace nor in one below
 		return false
 	}
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(int(pid)) + "/status")
 	return err == nil && ownNamespace(text, pid) && stillRuns(fd)
 }
 
-// ownNamespace reads from /proc/PID/status whether a process has no other number: a process in a namespace below has a
+// ownNamespace reads from /proc/PID/status whether a process has only one number: a process in a namespace below has a
 // second number there.
 func ownNamespace(text []byte, pid int32) bool {
 	for line := range bytes.Lines(text) {
@@ -63,6 +63,6 @@ func stillRuns(fd uintptr) bool {
 	return unix.PidfdSendSignal(pidfd, 0, nil, 0) == nil
 }
 
-// untold reports whether the error is that of a kernel without pidfds of peers. Kernels that have them return EINVAL
-// or ESRCH for a process that has ended and was waited for.
+// untold reports whether the error is that of a kernel without pidfds of peers. Kernels that have them return EINVAL or
+// ESRCH for a process that has ended and was waited for.
 func untold(err error) bool { return err == unix.ENOPROTOOPT }

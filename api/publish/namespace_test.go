@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Guard: root in another container is refused, and everybody whom RootOnly refuses.
+// Guard: root in another container is refused, and so is every caller that RootOnly refuses.
 func TestRootHere(t *testing.T) {
 	with := func(p process) context.Context { return peer.NewContext(t.Context(), &peer.Peer{AuthInfo: p}) }
 	for name, c := range map[string]struct {
@@ -38,7 +38,8 @@ func TestRootHere(t *testing.T) {
 	}
 }
 
-// Guard: a process with a number in a namespace below is not here, nor one of which the kernel tells none.
+// Guard: a process with a number in a namespace below is not in this one, nor is one for which the kernel gives no
+// number.
 func TestOwnNamespace(t *testing.T) {
 	for text, want := range map[string]bool{
 		"Name:\tx\nNSpid:\t42\nNSpgid:\t42\n": true, "NSpid:\t42\t1\n": false, "NSpid:\t43\n": false, "Name:\tx\n": false, "": false,
@@ -52,7 +53,7 @@ func TestOwnNamespace(t *testing.T) {
 	}
 }
 
-// The kernel says of this process that it is here.
+// The kernel reports that this process is in this namespace.
 func TestProcessIsHere(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
@@ -74,8 +75,8 @@ func TestProcessIsHere(t *testing.T) {
 	}
 }
 
-// Guard: only a kernel that knows no pidfds of peers is a reason to go by the number alone. One that has ended is EINVAL before
-// Linux 6.16, and its number may be another's.
+// Guard: only a kernel without pidfds of peers justifies using the number alone. For a process that has ended, a kernel
+// before Linux 6.16 returns EINVAL, and its number may belong to another process.
 func TestKernelDoesNotTell(t *testing.T) {
 	for err, want := range map[error]bool{unix.ENOPROTOOPT: true, unix.EINVAL: false, unix.ESRCH: false, unix.ENODATA: false} {
 		if untold(err) != want {
@@ -84,10 +85,10 @@ func TestKernelDoesNotTell(t *testing.T) {
 	}
 }
 
-// callerEnv makes this program one that connects to a socket, says so by a byte, and stays until its input ends.
+// callerEnv makes this program connect to a socket, report that with a byte, and run until its input ends.
 const callerEnv = "FENCING_TEST_CALLER"
 
-// call is what it does then.
+// call runs that program.
 func call(path string) int {
 	c, err := net.Dial("unix", path)
 	if err == nil {
@@ -101,7 +102,8 @@ func call(path string) int {
 	return 0
 }
 
-// Guard: root in a PID namespace below this one is refused, by the word of the kernel; root beside this process is not.
+// Guard: root in a PID namespace below this one is refused, because the kernel reports it. Root in this namespace is
+// not refused.
 func TestRootInAnotherNamespace(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root: it makes a PID namespace")
@@ -129,7 +131,7 @@ func TestRootInAnotherNamespace(t *testing.T) {
 	}
 }
 
-// Guard: the number of a process that has ended may be another one's by now.
+// Guard: the number of a process that has ended may already belong to another process.
 func TestProcessThatHasEndedIsNotHere(t *testing.T) {
 	l := listenHere(t)
 	cmd, input := callerOf(t, l, nil)
@@ -140,7 +142,7 @@ func TestProcessThatHasEndedIsNotHere(t *testing.T) {
 	if p := processOf(s); !p.here {
 		t.Errorf("while it runs: %+v", p)
 	}
-	_ = input.Close() // it ends by that
+	_ = input.Close() // this ends the process
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +151,7 @@ func TestProcessThatHasEndedIsNotHere(t *testing.T) {
 	}
 }
 
-// calledBy is a process of these attributes that connects, as the kernel tells of it.
+// calledBy starts a process with these attributes that connects, and returns what the kernel reports about it.
 func calledBy(t *testing.T, attr *syscall.SysProcAttr) process {
 	t.Helper()
 	l := listenHere(t)

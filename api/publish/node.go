@@ -20,18 +20,18 @@ type Node struct {
 	PrevDisconnect time.Time
 }
 
-// Edge is one change of the set of available nodes, as the agent decided it.
+// Edge is one change of the set of available nodes that the agent decided.
 type Edge struct {
 	Type   fencingv1.EventType // LEFT or JOIN; anything else is ignored
-	Node   Node                // for LEFT the name suffices
+	Node   Node                // for LEFT the name is enough
 	Time   time.Time           // wall clock; zero: now
-	Source string              // who noticed, for debugging; empty: HubConfig.Source
+	Source string              // the node that noticed it, for debugging; empty: HubConfig.Source
 }
 
 func compareName(n *fencingv1.Node, name string) int { return cmp.Compare(n.GetName(), name) }
 
-// set is the available nodes sorted by name. Its nodes are shared with messages that
-// are being sent: they are replaced, never changed.
+// set is the available nodes sorted by name. Messages that are being sent share its nodes: they are replaced, never
+// changed.
 type set []*fencingv1.Node
 
 func (s set) find(name string) (int, bool) { return slices.BinarySearchFunc(s, name, compareName) }
@@ -39,7 +39,7 @@ func (s set) find(name string) (int, bool) { return slices.BinarySearchFunc(s, n
 // history remembers when nodes were last LEFT.
 type history map[string]time.Time
 
-// maxHistory bounds the memory of names that never come back: four times the greatest roster.
+// maxHistory limits how many names that never come back are remembered: it is four times the greatest roster.
 const maxHistory = 4096
 
 func (h history) left(name string, at time.Time) {
@@ -56,7 +56,7 @@ func (h history) left(name string, at time.Time) {
 	delete(h, oldest)
 }
 
-// apply changes s by e and returns the event to send, or nil when e changes nothing.
+// apply changes s by e and returns the event to send, or nil if e changes nothing.
 func (s *set) apply(e Edge, past history) *fencingv1.Event {
 	i, there := s.find(e.Node.Name)
 	var node *fencingv1.Node
@@ -89,7 +89,7 @@ func (s *set) apply(e Edge, past history) *fencingv1.Event {
 	}
 }
 
-// message makes the immutable wire form of n.
+// message creates the immutable message for n.
 func message(n Node, past history) *fencingv1.Node {
 	m := &fencingv1.Node{Name: n.Name, Addresses: maps.Clone(n.Addresses)}
 	prev := n.PrevDisconnect

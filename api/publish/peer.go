@@ -12,11 +12,11 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// process is the other end of a Unix socket. A zero pid means that the process is unknown, for example because it is
-// in another PID namespace.
+// process is the other end of a Unix socket. If pid is zero, the process is unknown, for example because it is in
+// another PID namespace.
 type process struct {
 	credentials.CommonAuthInfo
-	known bool // the kernel has told
+	known bool // the kernel has identified it
 	here  bool // it is in this PID namespace
 	pid   int32
 	uid   uint32
@@ -51,8 +51,8 @@ func processOf(c net.Conn) process {
 	return p
 }
 
-// peerCredentials notes who connected, for the log. Nothing goes over the wire: clients
-// connect without credentials, and the socket's permissions decide who may.
+// peerCredentials records which process connected, for the log. Nothing is sent for that: clients connect without
+// credentials, and the socket's permissions decide which processes may.
 type peerCredentials struct{}
 
 func (peerCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -60,7 +60,7 @@ func (peerCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthIn
 }
 
 func (peerCredentials) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, errors.New("peer credentials are the server's only")
+	return nil, nil, errors.New("only the server has peer credentials")
 }
 
 func (peerCredentials) Info() credentials.ProtocolInfo {

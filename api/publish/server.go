@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// DefaultMaxWatchers bounds WatchStatus calls: each costs a whole status up to ten
-	// times a second, and they are for people and dashboards.
+	// DefaultMaxWatchers limits WatchStatus calls: each costs a whole status up to ten times a second, and they are for
+	// people and dashboards.
 	DefaultMaxWatchers = 32
 
 	maxStreamsPerConnection = 128
-	maxRequestBytes         = 64 << 10 // requests are empty but for reflection's
+	maxRequestBytes         = 64 << 10 // only requests for reflection are not empty
 	minClientPing           = 5 * time.Second
 
-	// A client that does not even answer pings, for example one that is stopped by a
-	// signal, is disconnected, so that it does not hold its connection for ever.
+	// A client that does not even answer pings, for example one that is stopped by a signal, is disconnected. Otherwise
+	// it would hold its connection for ever.
 	idleBeforePing = time.Minute
 	pingTimeout    = 20 * time.Second
 )
@@ -36,24 +36,24 @@ const (
 // Config configures a [Server].
 type Config struct {
 	Hub *Hub
-	// Status takes the present status: a fresh message that the server may change and
-	// keep. It is called from many goroutines and must not wait for the deciding loop.
-	// Nil, or a nil message: there is no status yet.
+	// Status creates the present status: a new message that the server may change and keep. It is called from many
+	// goroutines and must not wait for the deciding loop. If the function or the message is nil, there is no status
+	// yet.
 	Status      func() *fencingv1.Status
 	MaxWatchers int // of WatchStatus at once; 0: DefaultMaxWatchers
-	// Tell takes reported deaths, see [Server.ConfirmDead]; nil: there is nobody to take them.
+	// Tell handles reported deaths, see [Server.ConfirmDead]; nil: they are refused.
 	Tell Tell
-	// Order takes orders, see [Server.Fence]; nil: there is nobody to take them.
+	// Order handles orders, see [Server.Fence]; nil: they are refused.
 	Order Order
-	// Maintain takes maintenance, see [Server.SetMaintenance]; nil: there is nobody to take it.
+	// Maintain handles maintenance, see [Server.SetMaintenance]; nil: it is refused.
 	Maintain Maintain
-	// MayTell says who may report a death and give orders, by the context of the call; nil: RootOnly.
+	// MayTell returns an error if the caller may not report a death or give orders; nil: RootOnly.
 	MayTell func(context.Context) error
 	Log     *slog.Logger
 }
 
-// Server answers the services fencing.v1.Fencing, fencing.v1.FencingStatus and fencing.v1.FencingControl, health
-// and reflection. The health of all of them is NOT_SERVING until SetReady(true).
+// Server implements the services fencing.v1.Fencing, fencing.v1.FencingStatus and fencing.v1.FencingControl, health and
+// reflection. The health of all of them is NOT_SERVING until SetReady(true).
 type Server struct {
 	fencingv1.UnimplementedFencingServer
 	fencingv1.UnimplementedFencingStatusServer
@@ -76,10 +76,10 @@ type Server struct {
 	stop     context.CancelFunc
 }
 
-// services are the names whose health follows SetReady; "" stands for the whole server.
+// services lists the names whose health follows SetReady; "" is the whole server.
 var services = [...]string{"", fencingv1.Fencing_ServiceDesc.ServiceName, fencingv1.FencingStatus_ServiceDesc.ServiceName, fencingv1.FencingControl_ServiceDesc.ServiceName}
 
-// New returns a server for cfg.Hub. It must be ended by Stop, which also closes the hub.
+// New returns a server for cfg.Hub. The caller has to end it by Stop, which also closes the hub.
 func New(cfg Config) (*Server, error) {
 	if cfg.Hub == nil {
 		return nil, errors.New("api server: no hub given")
@@ -138,7 +138,8 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// SetReady says by grpc.health.v1 whether the agent is in working order. The other services do not depend on it.
+// SetReady sets the health in grpc.health.v1: whether the agent works as it should. The other services do not depend on
+// it.
 func (s *Server) SetReady(ready bool) {
 	state := healthpb.HealthCheckResponse_NOT_SERVING
 	if ready {
@@ -149,9 +150,8 @@ func (s *Server) SetReady(ready bool) {
 	}
 }
 
-// Stop ends all calls and waits for them: subscribers still get what is queued for them.
-// When ctx ends first, connections are cut and its error is returned. Stop may be called
-// again.
+// Stop ends all calls and waits for them: subscribers still get the events that are queued for them. If ctx ends first,
+// Stop cuts connections and returns its error. Stop may be called again.
 func (s *Server) Stop(ctx context.Context) error {
 	s.health.Shutdown()
 	s.hub.Close()

@@ -45,7 +45,7 @@ func TestHealthFollowsReady(t *testing.T) {
 	}
 }
 
-// TestHealthWatchDoesNotHinderStop: kubelet-like clients watch for ever.
+// TestHealthWatchDoesNotHinderStop: clients like kubelet watch for ever.
 func TestHealthWatchDoesNotHinderStop(t *testing.T) {
 	f := serve(t, HubConfig{}, Config{})
 	f.server.SetReady(true)
@@ -105,7 +105,7 @@ func TestReflectionDescribesTheServices(t *testing.T) {
 	}
 }
 
-// TestAPanicDoesNotEndTheAgent: an agent that dies takes its node with it.
+// TestAPanicDoesNotEndTheAgent: if an agent dies, its node is reset.
 func TestAPanicDoesNotEndTheAgent(t *testing.T) {
 	var text bytes.Buffer
 	f := serve(t, HubConfig{}, Config{

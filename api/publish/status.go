@@ -13,17 +13,15 @@ import (
 )
 
 const (
-	// statusMinInterval is the least time between two statuses of one watch.
+	// statusMinInterval is the shortest time between two statuses of one watch.
 	statusMinInterval = 100 * time.Millisecond
-	// statusMaxInterval is the greatest: ages in a status grow even if nothing changes.
+	// statusMaxInterval is the longest time: ages in a status grow even if nothing changes.
 	statusMaxInterval = 5 * time.Second
 )
 
-// StatusChanged tells watchers that Config.Status would now return something new. It
-// never blocks.
+// StatusChanged tells watchers that Config.Status would now return something new. It never blocks.
 func (s *Server) StatusChanged() { s.watchers.notify() }
 
-// GetStatus implements fencing.v1.FencingStatus.
 func (s *Server) GetStatus(context.Context, *emptypb.Empty) (*fencingv1.Status, error) {
 	st, err := s.takeStatus()
 	return st, statusOf(err)
@@ -38,8 +36,8 @@ func (s *Server) takeStatus() (*fencingv1.Status, error) {
 	return st, nil
 }
 
-// Follow calls send with what WatchStatus would send, until ctx ends, the server stops or send fails. It is for other
-// code that shows the status, and counts as one of the watches.
+// Follow calls send with the statuses that WatchStatus would send, until ctx ends, the server stops or send fails. It
+// is for other code that shows the status, and counts as one of the watches.
 func (s *Server) Follow(ctx context.Context, send func(*fencingv1.Status) error) error {
 	changed, err := s.watchers.add()
 	if err != nil {
@@ -49,8 +47,8 @@ func (s *Server) Follow(ctx context.Context, send func(*fencingv1.Status) error)
 	return s.watch(ctx, changed, send)
 }
 
-// WatchStatus implements fencing.v1.FencingStatus. A status is taken when it can be
-// sent, so a slow reader costs nothing and gets the latest.
+// WatchStatus implements fencing.v1.FencingStatus. A status is only created when it can be sent, so a slow reader costs
+// nothing and gets the latest.
 func (s *Server) WatchStatus(_ *emptypb.Empty, stream grpc.ServerStreamingServer[fencingv1.Status]) error {
 	return statusOf(s.Follow(stream.Context(), stream.Send))
 }
@@ -75,7 +73,7 @@ func (s *Server) watch(ctx context.Context, changed <-chan struct{}, send func(*
 	}
 }
 
-// wait returns after d or when wake is ready; an error means that the call is over.
+// wait returns after d or when wake is ready; an error means that the call has ended.
 func (s *Server) wait(ctx context.Context, wake <-chan struct{}, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -90,8 +88,7 @@ func (s *Server) wait(ctx context.Context, wake <-chan struct{}, d time.Duration
 	return nil
 }
 
-// watchers wakes the WatchStatus calls. Each has a channel of size one: a change while one is pending is the same
-// change.
+// watchers wakes the WatchStatus calls. Each has a channel of size one, so that several changes wake it only once.
 type watchers struct {
 	max int
 
@@ -131,8 +128,8 @@ func (w *watchers) notify() {
 	}
 }
 
-// ReasonOf finds the Reason with the name that logs and metrics use, for example
-// "network_quorum"; REASON_UNSPECIFIED stands for a name without one.
+// ReasonOf finds the Reason with the name that logs and metrics use, for example "network_quorum". It returns
+// REASON_UNSPECIFIED if there is none.
 func ReasonOf(name string) fencingv1.Reason {
 	return fencingv1.Reason(fencingv1.Reason_value["REASON_"+strings.ToUpper(name)])
 }
@@ -147,7 +144,7 @@ func ProofOf(name string) fencingv1.Proof {
 	return fencingv1.Proof(fencingv1.Proof_value["PROOF_"+strings.ToUpper(name)])
 }
 
-// SentenceBarOf finds the SentenceBar with that name, for example "watchdog"; SENTENCE_BAR_UNSPECIFIED stands for "none".
+// SentenceBarOf finds the SentenceBar with that name, for example "watchdog"; "none" is SENTENCE_BAR_UNSPECIFIED.
 func SentenceBarOf(name string) fencingv1.SentenceBar {
 	return fencingv1.SentenceBar(fencingv1.SentenceBar_value["SENTENCE_BAR_"+strings.ToUpper(name)])
 }

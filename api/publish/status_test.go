@@ -75,13 +75,13 @@ func TestWatchStatusOverTheSocket(t *testing.T) {
 	}
 }
 
-// watched is what one watch sent, and when.
+// watched is one status that a watch sent, and when.
 type watched struct {
 	revision uint64
 	at       time.Duration
 }
 
-// watchBubble runs one watch in a bubble until ctx ends; send is called for each status.
+// watchBubble runs one watch in a bubble until ctx ends. It calls send for each status.
 func watchBubble(ctx context.Context, s *Server, send func(*fencingv1.Status) error) <-chan error {
 	end := make(chan error, 1)
 	go func() {
@@ -123,7 +123,7 @@ func TestWatchCoalesces(t *testing.T) {
 				s.hub.Publish(left("n1"))
 			}
 			s.StatusChanged()
-			time.Sleep(every) // virtual: in the bubble
+			time.Sleep(every) // virtual time, in the bubble
 		}
 		time.Sleep(statusMinInterval)
 		s.stop()
@@ -162,7 +162,7 @@ func TestWatchRepeatsInQuietTimes(t *testing.T) {
 	})
 }
 
-// TestWatchGivesASlowReaderTheLatest: nothing piles up while Send blocks.
+// TestWatchGivesASlowReaderTheLatest: no statuses queue up while Send blocks.
 func TestWatchGivesASlowReaderTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := bubbleServer()

@@ -85,7 +85,7 @@ func TestNothingIsServedBeforeTheFirstUpdate(t *testing.T) {
 	wantEnd(t, stream, codes.Unavailable)
 }
 
-// TestEventBetweenHeadersAndGetAll is the promise the two calls make together.
+// TestEventBetweenHeadersAndGetAll tests the promise that the two calls make together.
 func TestEventBetweenHeadersAndGetAll(t *testing.T) {
 	f := serve(t, HubConfig{}, Config{})
 	f.hub.Update(nodes("n1", "n2"), nil)
@@ -120,7 +120,7 @@ func TestTooManySubscribers(t *testing.T) {
 	open(t, testContext(t), c)
 }
 
-// pacer publishes no faster than one reader reads, so that this one never lags.
+// pacer publishes no faster than one reader reads, so that this reader never lags.
 type pacer struct {
 	hub    *Hub
 	reader eventStream
@@ -128,7 +128,7 @@ type pacer struct {
 	bytes  int // of the events so far
 }
 
-// publish sends n events and has the reader receive each of them.
+// publish sends n events and lets the reader receive each of them.
 func (p *pacer) publish(t *testing.T, n int) {
 	t.Helper()
 	for range n {
@@ -144,8 +144,8 @@ func (p *pacer) publish(t *testing.T, n int) {
 	}
 }
 
-// readPrefix receives until the stream's error and checks that the events before it are
-// numbered 0, 1, 2, ... without a gap.
+// readPrefix receives until the stream fails, and checks that the events before the error are numbered 0, 1, 2, ...
+// without a gap.
 func readPrefix(t *testing.T, stream eventStream) (int, error) {
 	t.Helper()
 	for i := 0; ; i++ {
@@ -159,13 +159,12 @@ func readPrefix(t *testing.T, stream eventStream) (int, error) {
 	}
 }
 
-// TestStuckReaderIsEndedAndDelaysNobody has a client that never calls Recv, so that Send
-// blocks on flow control, next to one that reads, on a connection of its own and on the
-// stuck one's.
+// TestStuckReaderIsEndedAndDelaysNobody has a client that never calls Recv, so that Send blocks on flow control.
+// Another client reads, once on its own connection and once on the connection of the stuck client.
 func TestStuckReaderIsEndedAndDelaysNobody(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		t.Run(fmt.Sprintf("shared connection %t", shared), func(t *testing.T) {
-			const queue = 256 // of the padded events: far more than the transport holds
+			const queue = 256 // of padded events: far more than the transport can buffer
 			f := serve(t, HubConfig{QueueLength: queue}, Config{})
 			f.hub.Update(nil, nil)
 			ctx, c := testContext(t), f.client(t)
@@ -198,7 +197,7 @@ func TestStuckReaderIsEndedAndDelaysNobody(t *testing.T) {
 	}
 }
 
-// running reports whether some goroutine's stack shows all of the functions.
+// running reports whether the stack of some goroutine shows all of the functions.
 func running(functions ...string) bool {
 	buf := make([]byte, 1<<20)
 	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
@@ -209,17 +208,17 @@ func running(functions ...string) bool {
 	return false
 }
 
-// TestBlockedSendReturns asks whether anything stays behind in the server when a reader
-// is ended that does not read even then: neither the handler nor the sender may.
+// TestBlockedSendReturns: a reader does not read, even when its stream is ended. Neither the handler nor the sender may
+// remain in the server.
 func TestBlockedSendReturns(t *testing.T) {
 	const queue = 1 << 13
 	f := serve(t, HubConfig{QueueLength: queue}, Config{})
 	f.hub.Update(nil, nil)
-	open(t, t.Context(), f.client(t)) // no deadline: that would end the stream as well
+	open(t, t.Context(), f.client(t)) // no deadline: it would end the stream as well
 	for range queue / 2 {
 		f.hub.Publish(join("n1"), left("n1"))
 	}
-	// If this gives up although the test below it would pass, grpc has renamed its quota.
+	// If this check gives up although the test below would pass, grpc has renamed its quota.
 	eventually(t, "Send is blocked by flow control", func() bool { return running("(*Server).deliver", "(*writeQuota).get") })
 	for i := 0; f.subscribers() > 0; i++ {
 		f.hub.Publish(join("n1"), left("n1"))
@@ -232,8 +231,8 @@ func TestBlockedSendReturns(t *testing.T) {
 	f.server.senders.Wait()
 }
 
-// frozenConn stops reading from the socket when told to, as a process does that was
-// stopped by a signal: the kernel's buffer fills and the server's writes block.
+// frozenConn stops reading from the socket on request, like a process that was stopped by a signal: the kernel's buffer
+// fills and the server's writes block.
 type frozenConn struct {
 	net.Conn
 	frozen chan struct{}
@@ -291,7 +290,7 @@ func TestStopCutsAStuckReaderAtTheDeadline(t *testing.T) {
 	f := serve(t, HubConfig{QueueLength: 1 << 16}, Config{})
 	f.hub.Update(nil, nil)
 	stream, _ := open(t, testContext(t), f.client(t))
-	for range 5000 { // much more than the transport holds, less than the queue
+	for range 5000 { // much more than the transport can buffer, less than the queue
 		f.hub.Publish(join("n1"), left("n1"))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -1,6 +1,6 @@
 package trouble
 
-// The troubles. Those with an alert are seen by Prometheus as well, or only by Prometheus.
+// The troubles. Prometheus also detects those with an alert; some of them only Prometheus can detect.
 var (
 	AgentDown = &Trouble{
 		Code: "agent-down", Severity: Critical, Section: "the-agent-is-gone", Alert: "FencingAgentDown",
@@ -298,7 +298,7 @@ var (
 	}
 )
 
-// All are the troubles, those with an alert first.
+// All lists the troubles, those with an alert first.
 var All = []*Trouble{
 	AgentDown, AgentsAbsent, NoQuorum, HeldByLUN, NoQuorumUnarmed, MembersMissing, NetworkDegraded, NetworkFlaps, MemberFlaps,
 	GossipRefused, GossipLossy, NameConflict, WatchdogNotArmed, MaintenanceLong, WatchdogFaulty, FeedSlackLow, FeederNotHardened,

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Severity says how soon a person is needed.
+// Severity is how soon a person is needed.
 type Severity uint8
 
 // The severities, as the alerts name them.
@@ -23,36 +23,36 @@ func (s Severity) String() string { return [...]string{"info", "warning", "criti
 
 // Trouble is one thing that can be wrong.
 type Trouble struct {
-	Code     string // by which programs and the document know it
+	Code     string // by which programs and the document identify it
 	Severity Severity
-	// Sentence has names in braces, {node} or {device}, which an alert fills in. The node itself says Here.
+	// Sentence contains names in braces, {node} or {device}, which an alert replaces. The node itself uses Here.
 	Sentence string
 	Means    string // one or two sentences, for an alert
 	Do       string // what a person does first
 	Section  string // the anchor of its section in docs/troubleshooting.md
 	Alert    string // of the chart; empty: none
-	Over     string // what the log says at its end; empty: nothing
-	// Unless are the codes of troubles that explain this one, of the same subject or of the whole node. It is not
+	Over     string // what the log reports at its end; empty: nothing
+	// Unless lists the codes of troubles that explain this one, of the same subject or of the whole node. It is not
 	// shown together with them.
 	Unless []string
 }
 
 var placeholder = regexp.MustCompile(` ?\(?\{[a-z]+\}\)?`)
 
-// Here is the sentence as the node says it about itself.
+// Here is the sentence in a report of the node about itself.
 func (t *Trouble) Here() string {
 	text, _, _ := strings.Cut(t.Sentence, ": {value}")
 	text = strings.NewReplacer("the group {group}", "this group", "{node} ({group})", "this node", "{node}", "this node", "{group}", "this group").Replace(text)
 	return placeholder.ReplaceAllString(text, "")
 }
 
-// Log says that the trouble has begun.
+// Log logs the beginning of the trouble.
 func (t *Trouble) Log(log *slog.Logger, attrs ...any) {
 	level := [...]slog.Level{slog.LevelInfo, slog.LevelWarn, slog.LevelError}[t.Severity]
 	log.Log(context.Background(), level, t.Here(), append(attrs, "trouble", t.Code, "do", t.Do)...)
 }
 
-// Ended says that it is over.
+// Ended logs the end of the trouble.
 func (t *Trouble) Ended(log *slog.Logger, attrs ...any) {
 	log.Info(t.Over, append(attrs, "trouble", t.Code)...)
 }

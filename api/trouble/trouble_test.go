@@ -42,7 +42,7 @@ func TestTroublesAreWhole(t *testing.T) {
 	for _, tr := range trouble.All {
 		for _, code := range tr.Unless {
 			if !seen[code] || code == tr.Code {
-				t.Errorf("%s is explained by %q, which is no other trouble", tr.Code, code)
+				t.Errorf("%s is explained by %q, which is not another trouble", tr.Code, code)
 			}
 		}
 		if strings.ContainsAny(tr.Here(), "{}") {
@@ -67,7 +67,7 @@ func TestHere(t *testing.T) {
 	}
 }
 
-// A trouble of one network is not explained by that of another.
+// A trouble of one network does not explain a trouble of another network.
 func TestExplained(t *testing.T) {
 	down := func(subject string) trouble.Found {
 		return trouble.Found{Trouble: trouble.NetworkDown, Subject: subject}
@@ -99,7 +99,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// The chart's alerts say what the list says.
+// The chart's alerts agree with the list.
 func TestAlerts(t *testing.T) {
 	var file struct {
 		Groups []struct {
@@ -116,7 +116,7 @@ func TestAlerts(t *testing.T) {
 	for _, r := range file.Groups[0].Rules {
 		i := slices.IndexFunc(left, func(tr *trouble.Trouble) bool { return tr.Alert == r.Alert })
 		if i < 0 {
-			t.Errorf("%s is no alert of a trouble, or is there twice", r.Alert)
+			t.Errorf("%s is not an alert of a trouble, or is listed twice", r.Alert)
 			continue
 		}
 		tr := left[i]
@@ -138,7 +138,7 @@ func TestAlerts(t *testing.T) {
 // labels are how Prometheus fills the names in.
 var labels = regexp.MustCompile(`\{([a-z]+)\}`)
 
-// summary is the sentence as an alert says it.
+// summary returns the sentence as an alert shows it.
 func summary(t *trouble.Trouble) string {
 	text := strings.ReplaceAll(t.Sentence, "{value}", "{{ $$value }}")
 	text = labels.ReplaceAllString(text, "{{ $$labels.$1 }}")
@@ -154,7 +154,7 @@ var (
 	odd     = regexp.MustCompile(`[^a-z0-9 -]`)
 )
 
-// Every trouble has its section of the document, and every section its trouble.
+// Every trouble has its section in the document, and every section has its trouble.
 func TestSections(t *testing.T) {
 	var sections, great []string
 	for _, m := range heading.FindAllStringSubmatch(read(t, page), -1) {

@@ -10,20 +10,20 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// recently is for how long after its start an agent shows first how the previous boot ended.
+// recently is how long after its start an agent first shows how the previous boot ended.
 const recently = time.Hour
 
-// Group is nodes with the same trouble.
+// Group is a set of nodes with the same trouble.
 type Group struct {
 	Nodes      []string
 	What       string
 	Style      Style
 	from, till time.Duration // for how long
 	more       string
-	proven     time.Duration // until the death of the last of them is proven; 0: nobody can say
+	proven     time.Duration // until the death of the last of them is proven; 0: not known
 }
 
-// Text says who, what and for how long.
+// Text describes the nodes, their trouble and its duration.
 func (g *Group) Text() string {
 	text := FewNames(g.Nodes) + ": " + g.What
 	switch {
@@ -39,7 +39,7 @@ func (g *Group) Text() string {
 	return text + g.more
 }
 
-// Missing is the nodes that are not in order, the worst first. Nodes with the same trouble for the same reason are
+// Missing returns the nodes that are not in order, the worst first. Nodes with the same trouble for the same reason are
 // one group.
 func Missing(st *fencingv1.Status) []Group {
 	m := newMatrix(st)
@@ -68,7 +68,7 @@ func Missing(st *fencingv1.Status) []Group {
 	return out
 }
 
-// outlook says what to expect of an unreachable node.
+// outlook describes what to expect of an unreachable node.
 func outlook(n *fencingv1.NodeStatus) string {
 	text := ""
 	if n.GetState() != fencingv1.NodeState_NODE_STATE_UNREACHABLE {
@@ -83,7 +83,7 @@ func outlook(n *fencingv1.NodeStatus) string {
 	return text
 }
 
-// oneWay says that a node that does not answer may still be sending: it was heard just now, and so long after its
+// oneWay reports whether a node that does not answer may still be sending. It was heard just now, and so long after its
 // last answer that one cut cannot have stopped both kinds of packets.
 func oneWay(n *fencingv1.NodeStatus) bool {
 	const apart = 2 * time.Second
@@ -91,7 +91,7 @@ func oneWay(n *fencingv1.NodeStatus) bool {
 	return heard != nil && heard.AsDuration() < StaleAfter && (answered == nil || answered.AsDuration()-heard.AsDuration() > apart)
 }
 
-// matter says what is the matter with a node, and for how long it has been.
+// matter describes what is wrong with a node, and for how long.
 func (m *matrix) matter(n *fencingv1.NodeStatus) (what string, level Style, age time.Duration) {
 	s := m.state(n)
 	if n.GetState() != fencingv1.NodeState_NODE_STATE_REACHABLE {
@@ -139,7 +139,7 @@ func (m *matrix) matter(n *fencingv1.NodeStatus) (what string, level Style, age 
 	return strings.Join(faults, ", "), Warn, age
 }
 
-// Faults are the items, besides the nodes, that a person should know about, each with what to do. A trouble that
+// Faults lists the items, besides the nodes, that a person should know about, each with what to do. A trouble that
 // another trouble explains is left out.
 func Faults(st *fencingv1.Status, zone *time.Location) (out []Item) {
 	p := &Page{}
@@ -162,7 +162,7 @@ func Faults(st *fencingv1.Status, zone *time.Location) (out []Item) {
 	return out
 }
 
-// Fine says in one line what is in order.
+// Fine describes in one line what is in order.
 func Fine(st *fencingv1.Status) string {
 	fine, all := 0, len(st.GetNodes())
 	m := newMatrix(st)
@@ -202,7 +202,7 @@ func Fine(st *fencingv1.Status) string {
 	return strings.Join(parts, "; ")
 }
 
-// first is what a person needs first, below the verdict.
+// first writes what a person needs first, below the verdict.
 func (v *Text) first(p *Page, st *fencingv1.Status) {
 	const most = 8
 	groups := Missing(st)

@@ -26,7 +26,7 @@ func TestFaultyWatchdogIsNotTooShort(t *testing.T) {
 	}
 }
 
-// A node that is FENCED is dead for certain now, also where an agent says as well by when time would prove it.
+// A node that is FENCED is certainly dead already, even if an agent also reports by when time would prove it.
 func TestFencedIsNotDueToDie(t *testing.T) {
 	for state, due := range map[fencingv1.NodeState]bool{fencingv1.NodeState_NODE_STATE_UNREACHABLE: true, fencingv1.NodeState_NODE_STATE_FENCED: false} {
 		st := &fencingv1.Status{Self: &fencingv1.NodeIdentity{Name: "n1"}, Verdict: &fencingv1.Verdict{Quorum: true}, Nodes: []*fencingv1.NodeStatus{

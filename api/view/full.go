@@ -23,7 +23,7 @@ type Text struct {
 	Color bool
 	Width int  // of the terminal; 0: unknown
 	All   bool // every node, however many
-	// Verbose: not only what a person needs first.
+	// Verbose shows everything, and not only what a person needs first.
 	Verbose bool
 }
 
@@ -52,7 +52,8 @@ func allItems(p *Page, st *fencingv1.Status) {
 	rosterItems(p, st)
 }
 
-// missingItems say what the agent runs without. That a network is down is shown with the network; this says why.
+// missingItems writes which parts the agent lacks. That a network is down is shown with the network; here is the
+// reason.
 func missingItems(p *Page, st *fencingv1.Status) {
 	for _, m := range st.GetMissing() {
 		age := max(0, st.GetTime().AsTime().Sub(m.GetSince().AsTime()))
@@ -63,7 +64,7 @@ func missingItems(p *Page, st *fencingv1.Status) {
 	}
 }
 
-// before says how the boot before this one ended.
+// before describes how the previous boot ended.
 func before(p *Page, st *fencingv1.Status, zone *time.Location) {
 	b := st.GetPreviousBoot()
 	if b == nil {
@@ -80,7 +81,7 @@ func before(p *Page, st *fencingv1.Status, zone *time.Location) {
 	}
 }
 
-// EndWords say how a boot has ended.
+// EndWords describes how a boot has ended.
 var EndWords = map[history.End]string{
 	history.EndStopped:   "after a planned stop of the agent",
 	history.EndDisarmed:  "while the watchdog was disarmed",
@@ -91,7 +92,7 @@ var EndWords = map[history.End]string{
 	history.EndTested:    "BY A TEST of its watchdog",
 }
 
-// lasting says how long the permission is good for, unless that is a matter of course.
+// lasting describes how long the permission is valid, if that is unusual.
 func (v *Text) lasting(verdict *fencingv1.Verdict) string {
 	if !v.Verbose && !v.All && verdict.GetPermission() == fencingv1.Permission_PERMISSION_FEED && verdict.GetQuorum() {
 		return ""
@@ -99,7 +100,7 @@ func (v *Text) lasting(verdict *fencingv1.Verdict) string {
 	return lasting(verdict)
 }
 
-// verdict is the part that is read first, and by some only.
+// verdict writes the part that is read first, and often alone.
 func (v *Text) verdict(p *Page, st *fencingv1.Status) {
 	const indent, alarm = 4, "    >>>"
 	self, verdict := st.GetSelf(), st.GetVerdict()
@@ -232,7 +233,7 @@ func lunItem(l *fencingv1.LunStatus) Item {
 	return i
 }
 
-// lastIO says when an I/O ended and how long it took.
+// lastIO describes when an I/O ended and how long it took.
 func lastIO(age, took *durationpb.Duration) string {
 	if age == nil {
 		return "never"
@@ -258,7 +259,7 @@ func leaseItem(l *fencingv1.LunLease) Item {
 	return i
 }
 
-// FewNames lists nodes, at most as many as a person would read.
+// FewNames lists at most as many nodes as a person would read.
 func FewNames(all []string) string {
 	const most = 12
 	if len(all) == 0 {
@@ -270,7 +271,7 @@ func FewNames(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-// watchdogStates are the texts for the states, and the troubles of the states.
+// watchdogStates holds the texts and troubles of the states.
 var watchdogStates = map[fencingv1.WatchdogState]struct {
 	text  string
 	fault *trouble.Trouble
@@ -385,7 +386,7 @@ type addend struct {
 	name string
 }
 
-// total adds terms up.
+// total is the sum of the terms.
 func total(terms []addend) (all time.Duration) {
 	for _, t := range terms {
 		all += t.AsDuration()
@@ -420,7 +421,7 @@ func rosterItems(p *Page, st *fencingv1.Status) {
 	}
 	switch a := st.GetApi(); {
 	case !a.GetConfigured():
-		p.item("kube API", Span{"is no tie-breaker here", Plain})
+		p.item("kube API", Span{"is not a tie-breaker here", Plain})
 	case a.GetAge() == nil:
 		p.item("kube API", Span{"not asked yet", Plain})
 	case a.GetReachable():

@@ -10,7 +10,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// What the status says of the LUN as a network: whom it does not help, and that it cannot.
+// The status describes the LUN as a network: which nodes it does not help, and that it cannot help them.
 func TestStatusOfTheLUNAsANetwork(t *testing.T) {
 	budget := func(lun time.Duration) *fencingv1.TimeBudget {
 		b := &fencingv1.TimeBudget{

@@ -7,10 +7,10 @@ import (
 )
 
 // smallGroup is the largest group whose nodes are all shown one by one. Of a larger group only nodes with trouble are
-// shown, at most this many: that is what fits on a screen.
+// shown, and at most this many, which fits on a screen.
 const smallGroup = 20
 
-// matrix is nodes by networks: who answers where.
+// matrix writes a table of nodes by networks.
 func (v *Text) matrix(p *Page, st *fencingv1.Status) {
 	m := newMatrix(st)
 	shown, footer := v.choose(Natural(st.GetNodes()), m)
@@ -46,7 +46,7 @@ func (v *Text) choose(nodes []*fencingv1.NodeStatus, m *matrix) (shown []*fencin
 	return shown, footer
 }
 
-// matrix is what the rows need of a status.
+// matrix is the part of a status that the rows need.
 type matrix struct {
 	self    string
 	nets    []*fencingv1.NetworkStatus
@@ -154,12 +154,12 @@ func (m *matrix) state(n *fencingv1.NodeStatus) Span {
 	}
 }
 
-// doubted reports whether a node is LEFT though the evidence of it has not expired.
+// doubted reports whether a node is LEFT although the evidence about it has not expired.
 func doubted(n *fencingv1.NodeStatus) bool {
 	return n.GetReachable() && !n.GetAvailable() && n.GetLeftReason() == "doubted"
 }
 
-// link is a node on one network.
+// link describes a node on one network.
 func (m *matrix) link(network int, name string) Span {
 	if name == m.self {
 		if m.nets[network].GetUp() {
@@ -176,8 +176,8 @@ func (m *matrix) link(network int, name string) Span {
 	case peer.GetReachable():
 		return Span{"ok " + Ago(peer.GetEvidenceAge()), Plain}
 	case peer.GetEvidenceAge() == nil && peer.GetStateAge() != nil:
-		// Older agents forget the last answer when the evidence expires: all that can be said is that the node was
-		// reached before, and how long ago at least.
+		// Older agents forget the last answer when the evidence expires: then only the least time since that answer is
+		// known.
 		return Span{"LOST >" + Ago(peer.GetStateAge()), Bad}
 	case peer.GetEvidenceAge() == nil:
 		return Span{"NEVER", Bad}
@@ -188,7 +188,7 @@ func (m *matrix) link(network int, name string) Span {
 	}
 }
 
-// said marks what a node said about itself: in brackets if the node does not answer now.
+// said formats what a node reported about itself: in brackets if the node does not answer now.
 func (m *matrix) said(n *fencingv1.NodeStatus, s Span) Span {
 	switch {
 	case n.GetName() != m.self && n.GetEvidenceAge() == nil:
@@ -226,7 +226,7 @@ func works(ok bool) Span {
 	return Span{"ok", Plain}
 }
 
-// flaps reports whether a node that answers is kept from consumers because it comes and goes.
+// flaps reports whether a node that answers is hidden from consumers because it comes and goes.
 func flaps(n *fencingv1.NodeStatus) bool { return !n.GetAvailable() && n.GetLeftReason() == "flapping" }
 
 // trouble reports whether a person should see the node.
@@ -237,7 +237,7 @@ func (m *matrix) trouble(n *fencingv1.NodeStatus) bool {
 		return true
 	}
 	for i, network := range m.nets {
-		// A network that is down here says nothing about the others.
+		// A network that is down here means nothing for the other nodes.
 		if network.GetUp() && n.GetName() != m.self && !m.members[i][n.GetName()].GetReachable() {
 			return true
 		}
@@ -245,7 +245,7 @@ func (m *matrix) trouble(n *fencingv1.NodeStatus) bool {
 	return false
 }
 
-// notes explain what the cells cannot.
+// notes writes what the cells cannot explain.
 func (m *matrix) notes(p *Page, nodes []*fencingv1.NodeStatus) {
 	var deaf, blind, other []string
 	for _, n := range nodes {

@@ -7,7 +7,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// A node that answers and is not listed is shown with the reason, and with none when it is listed again.
+// A node that answers and is not listed is shown with the reason. When it is listed again, it is shown without one.
 func TestWhyANodeThatAnswersIsNotListed(t *testing.T) {
 	for _, c := range []struct {
 		reason    string
@@ -27,7 +27,7 @@ func TestWhyANodeThatAnswersIsNotListed(t *testing.T) {
 	}
 }
 
-// The summary names a node that is kept from consumers because it flaps, as the table and the metric do.
+// The summary names a node that is hidden from consumers because it flaps, as the table and the metric do.
 func TestTheSummaryNamesANodeThatFlaps(t *testing.T) {
 	n := &fencingv1.NodeStatus{
 		Name: "n4", State: fencingv1.NodeState_NODE_STATE_REACHABLE, Reachable: true, Counted: true, SameRoster: true, SeesThisNode: true,

@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/words"
 )
 
-// Model is a status as a page shows it: all texts, and the style of each.
+// Model is a status as a page shows it: all texts with their styles.
 type Model struct {
 	Name, Where string
 	Stale       string // for how long the agent has stood still; empty: it does not stand still
@@ -32,7 +32,7 @@ type Model struct {
 	Budget []Bar
 }
 
-// Chip is a node in short.
+// Chip is the short form of a node.
 type Chip struct {
 	Name  string
 	Marks string // one sign for each network
@@ -53,10 +53,10 @@ type Term struct {
 	Color        int // the same for the same name
 }
 
-// colored are the names of terms in the order of their colors.
+// colored lists the names of terms in the order of their colors.
 var colored = []string{"evidence", "sampling", "arbitration", "feed", "watchdog", "release", "margin", "grant", "evidence on the LUN"}
 
-// NewModel is what a page shows of a status at now.
+// NewModel is the model of a status at now.
 func NewModel(st *fencingv1.Status, now time.Time, zone *time.Location) *Model {
 	self, v := st.GetSelf(), st.GetVerdict()
 	out := &Model{
@@ -89,7 +89,7 @@ func NewModel(st *fencingv1.Status, now time.Time, zone *time.Location) *Model {
 	return out
 }
 
-// marks are signs that differ in shape, by the first word of a cell.
+// marks are signs of different shapes, by the first word of a cell.
 var marks = map[string]string{"ok": "●", "up": "●", "STALE": "◐", "LOST": "✕", "NEVER": "○", "DOWN": "▼", "-": "–"}
 
 // Mark is the sign of a cell of the table; empty: it has none.

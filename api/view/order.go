@@ -29,10 +29,10 @@ func Compare(a, b string) int {
 	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
 }
 
-// digits is how many digits s begins with.
+// digits is the number of digits with which s begins.
 func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
 
-// Natural is the nodes in natural order. The given list is not changed.
+// Natural returns the nodes in natural order. The given list is not changed.
 func Natural(nodes []*fencingv1.NodeStatus) []*fencingv1.NodeStatus {
 	out := slices.Clone(nodes)
 	slices.SortStableFunc(out, func(a, b *fencingv1.NodeStatus) int { return Compare(a.GetName(), b.GetName()) })

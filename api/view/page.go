@@ -11,13 +11,13 @@ import (
 const (
 	// pageWidth is where text is wrapped if the width of the terminal is not known.
 	pageWidth = 80
-	// widest is where it is wrapped at the latest: longer lines are hard to read.
+	// widest is the longest line: longer ones are hard to read.
 	widest = 100
 	// labelWidth is the column in which the text of an item begins.
 	labelWidth = 14
 )
 
-// Style is what a piece of text is to a person who looks for trouble.
+// Style is the importance of a text for a person who looks for trouble.
 type Style uint8
 
 const (
@@ -36,8 +36,8 @@ type Span struct {
 	Style Style
 }
 
-// Page is text for a terminal, which depends neither on colors nor on anything but ASCII. Whatever else a name or an
-// error contains becomes a question mark: it comes from other nodes, and could steer the terminal.
+// Page is text for a terminal. It does not depend on colors, and only contains ASCII. Every other character of a name
+// or an error becomes a question mark: it may come from another node, and could control the terminal.
 type Page struct {
 	buf   bytes.Buffer
 	Color bool
@@ -93,7 +93,7 @@ func Clean(s string) string {
 	}, s)
 }
 
-// Paint writes one piece without a line break.
+// Paint writes one text without a line break.
 func (p *Page) Paint(s Span) {
 	text := Clean(s.Text)
 	if !p.Color || s.Style == Plain || strings.TrimSpace(text) == "" {
@@ -103,8 +103,7 @@ func (p *Page) Paint(s Span) {
 	p.buf.WriteString(escapes[s.Style] + text + "\x1b[0m")
 }
 
-// Text writes a paragraph: label, then the spans, wrapped at the words. Further lines
-// begin in the column indent.
+// Text writes a paragraph: label, then the spans, wrapped at the words. Further lines begin in the column indent.
 func (p *Page) Text(label string, indent int, spans ...Span) {
 	column := len(Clean(label))
 	p.Paint(Span{label, Plain})

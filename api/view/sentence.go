@@ -4,7 +4,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// condemned says what a sentence means for this node.
+// condemned describes what a self-fence means for this node.
 func condemned(st *fencingv1.Status) Span {
 	for _, n := range st.GetNodes() {
 		s := n.GetSentence()
@@ -19,7 +19,7 @@ func condemned(st *fencingv1.Status) Span {
 	return Span{"nothing feeds the watchdog any more, whatever comes", Bad}
 }
 
-// Sentence says that another node has announced its self-fence; empty: it has not, or that is over.
+// Sentence describes that another node has announced its self-fence; empty: it has not, or that is over.
 func Sentence(n *fencingv1.NodeStatus) string {
 	s := n.GetSentence()
 	switch {
@@ -32,7 +32,7 @@ func Sentence(n *fencingv1.NodeStatus) string {
 	}
 }
 
-// barTexts say why a node that is meant to condemn itself would not.
+// barTexts describes why a node that should condemn itself would not.
 var barTexts = map[fencingv1.SentenceBar]string{
 	fencingv1.SentenceBar_SENTENCE_BAR_WATCHDOG: "its timeout is too short",
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/history"
 )
 
-// Day is what the timeline of a page shows.
+// Day is the length of a page's timeline.
 const Day = 24 * time.Hour
 
 // Timeline is the last day of a node.
@@ -16,10 +16,10 @@ type Timeline struct {
 	Events []Event // the latest first
 }
 
-// Stretch is a part of the day. From and Length are in thousandths of it.
+// Stretch is a part of the day. From and Length are in thousandths of the day.
 type Stretch struct {
 	From, Length int
-	Kind         string // "fed", "undecided", "starved", "disarmed" or "none": nothing was on record
+	Kind         string // "fed", "undecided", "starved", "disarmed" or "none", which means that there is no record
 	Text         string
 }
 
@@ -30,13 +30,13 @@ type Event struct {
 	Style Style
 }
 
-// stretchOf are the kinds of stretches by the agent's decision.
+// stretchOf maps the agent's decisions to kinds of stretches.
 var stretchOf = map[string]string{"feed": "fed", "hold": "undecided", "starve": "starved", "disarm": "disarmed"}
 
-// quiet is the longest time without a record that does not count as a gap: a sample comes every half minute.
+// quiet is the longest time without a record that does not count as a gap: there is a sample every half minute.
 const quiet = 5 * history.SampleEvery
 
-// NewTimeline is the last 24 hours according to the records; it lists at most this many events.
+// NewTimeline is the last 24 hours by the records; it lists at most this many events.
 func NewTimeline(records []history.Record, now time.Time, zone *time.Location, events int) Timeline {
 	var t Timeline
 	begin := now.Add(-Day)
@@ -50,7 +50,7 @@ func NewTimeline(records []history.Record, now time.Time, zone *time.Location, e
 		}
 		least := 1
 		if kind == "starved" || kind == "undecided" {
-			least = 4 // short, but what a reader looks for
+			least = 4 // short, but important to a reader
 		} else if !until.After(at) {
 			return
 		}
@@ -93,7 +93,7 @@ var stretchWords = map[string]string{
 	"fed": "fed", "undecided": "fed on, undecided", "starved": "NOT FED", "disarmed": "disarmed", "none": "nothing on record",
 }
 
-// EventStyle is how loud a record is.
+// EventStyle is the style of a record.
 func EventStyle(r *history.Record) Style {
 	switch r.Kind {
 	case history.LastWords, history.Condemned, history.Struck, history.Fenced, history.Tested:

@@ -23,7 +23,7 @@ func TestTimeline(t *testing.T) {
 		"nothing": {nil, []Stretch{{0, 1000, "none", ""}}, 0},
 		"a day of samples": {
 			[]history.Record{decision(30*time.Hour, "feed"), sample(24*time.Hour + time.Second), sample(23*time.Hour + 59*time.Minute)},
-			[]Stretch{{0, 1000, "fed", ""}}, 0, // nobody has said that the agent ended
+			[]Stretch{{0, 1000, "fed", ""}}, 0, // no record shows that the agent ended
 		},
 		"reset": {
 			[]history.Record{decision(12*time.Hour, "feed"), decision(12*time.Hour-time.Minute, "starve"), {Wall: at(6 * time.Hour), Kind: history.Started}, decision(6*time.Hour-time.Second, "feed")},
@@ -54,13 +54,13 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// A clock that was set back makes no stretch of less than nothing, and none outside of the day.
+// A clock that was set back makes no stretch of negative length, and none outside of the day.
 func TestTimelineOfAClockSetBack(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	record := func(before time.Duration, action string) history.Record {
 		return history.Record{Kind: history.Decision, Action: action, Wall: now.Add(-before)}
 	}
-	for _, ahead := range []time.Duration{0, time.Hour} { // of which the clock was, and is not now
+	for _, ahead := range []time.Duration{0, time.Hour} { // how far the clock was ahead before it was set back
 		got := NewTimeline([]history.Record{
 			record(3*time.Hour, "feed"), record(-ahead, "starve"), record(2*time.Hour, "feed"), record(time.Hour, "starve"), record(59*time.Minute, "feed"),
 		}, now, time.UTC, 10)

@@ -11,14 +11,14 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// StaleAfter is the age of a status from which on the agent's loop counts as standing still: it takes a status every
+// StaleAfter is the age of a status from which the agent's loop counts as standing still: it produces a status every
 // second.
 const StaleAfter = 5 * time.Second
 
-// driverNone is WatchdogStatus.driver of a dry run.
+// driverNone is the WatchdogStatus.driver of a dry run.
 const driverNone = "none"
 
-// Stale returns the age of the status if it is too old to be true. Setting the clock back makes no status older.
+// Stale returns the age of the status if it is too old to be true. Setting the clock back does not make a status older.
 func Stale(st *fencingv1.Status, now time.Time) (time.Duration, bool) {
 	if st.GetTime() == nil {
 		return 0, false
@@ -27,8 +27,8 @@ func Stale(st *fencingv1.Status, now time.Time) (time.Duration, bool) {
 	return age, age > StaleAfter
 }
 
-// Permission is what the agent does, in the style that this deserves. In a dry run it only says what the agent would
-// do, and is never good.
+// Permission describes what the agent does, in the style for its severity. In a dry run it describes what the agent
+// would do, and is never Good.
 func Permission(st *fencingv1.Status) Span {
 	s := permission(st)
 	if st.GetWatchdog().GetDriver() == driverNone && s.Style != Bad {
@@ -65,7 +65,7 @@ func permission(st *fencingv1.Status) Span {
 	}
 }
 
-// lasting says how long the permission is good for.
+// lasting describes how long the permission is valid.
 func lasting(v *fencingv1.Verdict) string {
 	switch {
 	case v.GetValidFor() == nil:
@@ -79,7 +79,7 @@ func lasting(v *fencingv1.Verdict) string {
 	}
 }
 
-// Consequence says what the verdict means for this node, if that is worth a line.
+// Consequence describes what the verdict means for this node; empty if that is obvious.
 func Consequence(st *fencingv1.Status) Span {
 	v, w := st.GetVerdict(), st.GetWatchdog()
 	dry := w.GetDriver() == driverNone
@@ -125,7 +125,7 @@ func counting(w *fencingv1.WatchdogStatus) bool {
 		w.GetState() == fencingv1.WatchdogState_WATCHDOG_STATE_STARVED))
 }
 
-// starving says what happens to a node that is not fed, and when.
+// starving describes what happens to a node that is not fed, and when.
 func starving(w *fencingv1.WatchdogStatus) Span {
 	would, level := "the watchdog resets this node", Bad
 	over := "the watchdog should have reset this node"
@@ -147,7 +147,7 @@ func starving(w *fencingv1.WatchdogStatus) Span {
 	}
 }
 
-// Ago is a duration of the API as text, "never" if it is absent.
+// Ago formats a duration of the API; it is "never" if the duration is absent.
 func Ago(d *durationpb.Duration) string {
 	if d == nil {
 		return "never"
@@ -155,7 +155,7 @@ func Ago(d *durationpb.Duration) string {
 	return Brief(d.AsDuration())
 }
 
-// Brief cuts a duration to what a person needs of it: 0.3s, 12s, 3m05s, 2h10m, 4d07h.
+// Brief shortens a duration: 0.3s, 12s, 3m05s, 2h10m, 4d07h.
 func Brief(d time.Duration) string {
 	sign := ""
 	if d < 0 {
@@ -176,7 +176,7 @@ func Brief(d time.Duration) string {
 	}
 }
 
-// Exact is a configured duration, without the zeros of 1m0s.
+// Exact formats a configured duration, without the zeros of 1m0s.
 func Exact(d *durationpb.Duration) string {
 	text := d.AsDuration().String()
 	if strings.HasSuffix(text, "m0s") {
@@ -188,12 +188,12 @@ func Exact(d *durationpb.Duration) string {
 	return text
 }
 
-// latency is the duration of an I/O.
+// latency formats the duration of an I/O.
 func latency(d *durationpb.Duration) string {
 	return fmt.Sprintf("%.1fms", float64(d.AsDuration().Microseconds())/1000)
 }
 
-// OrUnknown is for what an older agent may leave empty.
+// OrUnknown replaces a text that an older agent may leave empty.
 func OrUnknown(s string) string {
 	if s == "" {
 		return "unknown"

@@ -24,7 +24,7 @@ func TestNaturalOrder(t *testing.T) {
 	}
 }
 
-// TestConsequences walks through what a verdict can mean for a node.
+// TestConsequences covers what a verdict can mean for a node.
 func TestConsequences(t *testing.T) {
 	const (
 		feed, hold     = fencingv1.Permission_PERMISSION_FEED, fencingv1.Permission_PERMISSION_HOLD
@@ -78,7 +78,7 @@ func TestConsequences(t *testing.T) {
 	}
 }
 
-// TestLinkCells walks through what can be known of a peer on a network.
+// TestLinkCells covers what can be known of a peer on a network.
 func TestLinkCells(t *testing.T) {
 	for want, member := range map[string]*fencingv1.NetworkMember{
 		"ok 0.3s":    {Alive: true, Reachable: true, EvidenceAge: secs(0.3), StateAge: secs(60)},
@@ -118,7 +118,7 @@ func TestBrief(t *testing.T) {
 	}
 }
 
-// Who is cut off was heard about when it last answered, and sends nothing one way.
+// The last message from a node that is cut off came about when it last answered. Such a node is not a one-way fault.
 func TestOneWay(t *testing.T) {
 	for _, tt := range []struct {
 		answered, heard float64

@@ -1,6 +1,6 @@
-// Package words says in English what the agent's API says in fields. The agent and its clients share it, so that a
-// verdict reads the same in a log, an event and on a screen, and nobody has to parse sentences.
+// Package words turns fields of the agent's API into English sentences. The agent and its clients share it, so that a
+// verdict reads the same in a log, in an event and on a screen, and no program has to parse sentences.
 //
-// It depends only on the API's types. Sentences may change with any version, except for a few words that older
-// versions of fencectl look for: see the tests.
+// It depends only on the API's types. Sentences may change with any version, except for a few words that older versions
+// of fencectl look for: see the tests.
 package words

@@ -2,11 +2,11 @@ package words
 
 import "slices"
 
-// refusals are the six answers to an external confirmation of a death that is not accepted, each with the agent's
-// reasons for it. The reason itself is shown as the detail.
+// refusals lists the six answers if an external confirmation of a death is refused, each with the agent's reasons for
+// it. The reason itself is shown as the detail.
 var refusals = []struct {
 	answer  string
-	reasons []string // watchdog.Refusal, as logs and metrics have it
+	reasons []string // watchdog.Refusal, as in logs and metrics
 }{
 	{"this agent cannot take that confirmation", []string{"kind", "off", "no_member", "self"}},
 	{"this node has no majority", []string{"no_quorum"}},

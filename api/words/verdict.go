@@ -7,7 +7,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// Reason says in one sentence why a verdict is as it is. If this version does not know the agent's reason, or the
+// Reason describes in one sentence why a verdict was made. If this version does not know the agent's reason, or the
 // agent's version fills in too few fields, it is the agent's own sentence.
 func Reason(v *fencingv1.Verdict) string {
 	text := reason(v)
@@ -23,7 +23,7 @@ func Reason(v *fencingv1.Verdict) string {
 	return text
 }
 
-// reason returns "" for what only the agent can say.
+// reason returns "" if only the agent can describe the reason.
 func reason(v *fencingv1.Verdict) string {
 	t := v.GetTally()
 	tally := fmt.Sprintf(" (%d of %d, %d needed)", t.GetCounted(), t.GetExpected(), t.GetQuorum())

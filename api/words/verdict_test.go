@@ -13,7 +13,7 @@ const (
 	lease = fencingv1.TieBreaker_TIE_BREAKER_LEASE
 )
 
-// Each reason has a sentence of its own that does not need the agent's.
+// Each reason has its own sentence, which does not need the agent's sentence.
 func TestReasonsHaveTheirSentence(t *testing.T) {
 	seen := map[string]string{}
 	for number, name := range fencingv1.Reason_name {
@@ -47,7 +47,7 @@ func TestReason(t *testing.T) {
 			"equal split (2 of 4), the LUN's grant names this half; another holder vouches for it, this node has no fresh write of its own"},
 		{"the other half", &fencingv1.Verdict{Reason: fencingv1.Reason_REASON_SPLIT_LOST, TieBreaker: lun, Tally: tie},
 			"equal split (2 of 4), the LUN's grant names the other half"},
-		// Nobody else may live by that grant, so nobody should look for them.
+		// No other node may hold that grant, so the operator should not look for one.
 		{"lost by a holder", &fencingv1.Verdict{Reason: fencingv1.Reason_REASON_SPLIT_LOST, TieBreaker: lun, GivenUp: "input/output error", Tally: tie},
 			"equal split (2 of 4), the LUN's grant names this node, which has given it up: input/output error"},
 		{"pending", &fencingv1.Verdict{Reason: fencingv1.Reason_REASON_SPLIT_PENDING, TieBreaker: lun, Detail: "the loser's watchdog", Tally: tie},
@@ -62,7 +62,7 @@ func TestReason(t *testing.T) {
 			"the agent stands still, or did until now: its verdict has passed its deadline. It was: majority of the group is reachable (2 of 4, 3 needed)"},
 		{"a newer agent's reason", &fencingv1.Verdict{Reason: 99, TieBreaker: lun, Text: "a new rule"}, "a new rule"},
 		{"a newer agent's reason without a sentence", &fencingv1.Verdict{Reason: 99, TieBreaker: lun}, "unknown reason 99"},
-		// It says more than its fields do.
+		// The sentence tells more than the fields do.
 		{"an older agent", &fencingv1.Verdict{Reason: fencingv1.Reason_REASON_SPLIT_WON, Text: "equal split, won: the grant of the Lease names this half", Tally: tie},
 			"equal split, won: the grant of the Lease names this half"},
 		{"an older agent without a sentence", &fencingv1.Verdict{Reason: fencingv1.Reason_REASON_MAINTENANCE, Permission: fencingv1.Permission_PERMISSION_DISARM},
@@ -74,7 +74,7 @@ func TestReason(t *testing.T) {
 	}
 }
 
-// Nothing is read out of the agent's sentence: with the fields filled in, any other one makes no difference.
+// Nothing is parsed from the agent's sentence: if the fields are set, another sentence makes no difference.
 func TestSentencesAreNotTakenApart(t *testing.T) {
 	for number := range fencingv1.Reason_name {
 		if number == 0 {
@@ -91,8 +91,8 @@ func TestSentencesAreNotTakenApart(t *testing.T) {
 	}
 }
 
-// Older versions of fencectl take the agent's sentence apart. One on an operator's machine must go on saying
-// what is true.
+// Older versions of fencectl parse the agent's sentence. An old fencectl on an operator's machine must still show what
+// is true.
 func TestOlderClientsFindTheirWords(t *testing.T) {
 	for _, tc := range []struct {
 		v    *fencingv1.Verdict

@@ -68,14 +68,14 @@ func parse(args []string, stdout io.Writer) (*flags, error) {
 	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE`; empty: the service account of the pod")
 	fs.StringVar(&f.gossip.Bind, "gossip-address", "0.0.0.0", "`ADDRESS` to listen at for the other replicas")
 	fs.IntVar(&f.gossip.Port, "gossip-port", 7947, "`PORT`, UDP and TCP")
-	fs.StringVar(&f.gossip.Advertise, "advertise-address", os.Getenv("POD_IP"), "`ADDRESS` where the others reach this replica; empty: that of the machine")
-	fs.IntVar(&f.gossip.AdvertisePort, "advertise-port", 0, "`PORT` where they do; 0: that of --gossip-port")
+	fs.StringVar(&f.gossip.Advertise, "advertise-address", os.Getenv("POD_IP"), "`ADDRESS` at which the other replicas reach this one; empty: the machine's address")
+	fs.IntVar(&f.gossip.AdvertisePort, "advertise-port", 0, "`PORT` at which the other replicas reach this one; 0: that of --gossip-port")
 	fs.StringVar(&f.peers, "peers", "", "`HOST:PORT,...` to look for; a name may have several addresses, as that of a headless Service")
-	fs.StringVar(&f.keyFile, "key-file", "", "`FILE` with a base64 AES key a line, the first encrypts; empty: anybody who reaches the port is heard")
-	fs.DurationVar(&f.gossip.ProbeInterval, "probe-interval", 10*time.Second, "of memberlist")
-	fs.DurationVar(&f.gossip.ProbeTimeout, "probe-timeout", 5*time.Second, "of memberlist")
-	fs.DurationVar(&f.gossip.Rejoin, "rejoin-interval", 10*time.Second, "peers are looked for this often")
-	fs.StringVar(&f.ownership, "ownership", "rendezvous", "`HOW` the hash orders replicas: rendezvous moves little when one comes or goes, modulo nearly all")
+	fs.StringVar(&f.keyFile, "key-file", "", "`FILE` with one base64 AES key on each line, the first encrypts; empty: messages of anybody who reaches the port are accepted")
+	fs.DurationVar(&f.gossip.ProbeInterval, "probe-interval", 10*time.Second, "probe interval of memberlist")
+	fs.DurationVar(&f.gossip.ProbeTimeout, "probe-timeout", 5*time.Second, "probe timeout of memberlist")
+	fs.DurationVar(&f.gossip.Rejoin, "rejoin-interval", 10*time.Second, "time between two searches for peers")
+	fs.StringVar(&f.ownership, "ownership", "rendezvous", "`HOW` the hash orders replicas: when a replica comes or goes, rendezvous moves little work, modulo nearly all")
 	fs.StringVar(&f.metrics, "metrics-address", ":9124", "`ADDRESS` where metrics are served; 0: nowhere")
 	fs.StringVar(&f.health, "health-address", ":9125", "`ADDRESS` where /healthz and /readyz are served; 0: nowhere")
 	if err := fs.Read(args, stdout, usage); err != nil {
@@ -90,7 +90,7 @@ func (f *flags) check() error {
 	wrong(f.namespace == "", "--namespace is missing, and so is $POD_NAMESPACE")
 	f.gossip.Peers = strings.FieldsFunc(f.peers, func(r rune) bool { return r == ',' || r == ' ' })
 	wrong(len(f.gossip.Peers) == 0, "--peers is missing: the other replicas are not found without it")
-	wrong(f.gossip.Rejoin <= 0, "--rejoin-interval %v: more than 0 is allowed", f.gossip.Rejoin)
+	wrong(f.gossip.Rejoin <= 0, "--rejoin-interval is %v, but must be more than 0", f.gossip.Rejoin)
 	wrong(f.gossip.ProbeTimeout > f.gossip.ProbeInterval, "--probe-timeout %v is longer than --probe-interval %v", f.gossip.ProbeTimeout, f.gossip.ProbeInterval)
 	switch f.ownership {
 	case "rendezvous":
@@ -98,7 +98,7 @@ func (f *flags) check() error {
 	case "modulo":
 		f.rank = ownership.RankModulo
 	default:
-		wrong(true, "--ownership %q: rendezvous or modulo is allowed", f.ownership)
+		wrong(true, "--ownership is %q, but must be rendezvous or modulo", f.ownership)
 	}
 	return f.Check()
 }

@@ -15,9 +15,9 @@ func TestFlags(t *testing.T) {
 		"no peers":        {[]string{"--name", "a", "--namespace", "ops"}, "--peers is missing"},
 		"no namespace":    {[]string{"--name", "a", "--peers", "x:1"}, "--namespace is missing"},
 		"a word too many": {append(good, "now"), `unexpected argument "now"`},
-		"another hash":    {append(good, "--ownership", "leader"), `--ownership "leader"`},
+		"another hash":    {append(good, "--ownership", "leader"), `--ownership is "leader"`},
 		"a long timeout":  {append(good, "--probe-timeout", "11s"), "is longer than --probe-interval"},
-		"a level":         {append(good, "--log-level", "loud"), `--log-level "loud"`},
+		"a level":         {append(good, "--log-level", "loud"), `--log-level is "loud"`},
 	} {
 		var out, err bytes.Buffer
 		if code := run(c.args, &out, &err); code != 2 || !strings.Contains(err.String(), c.want) || strings.Count(err.String(), "\n") != 1 {

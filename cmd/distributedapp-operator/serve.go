@@ -39,7 +39,7 @@ func serve(ctx context.Context, f *flags, log *slog.Logger) error {
 		Metrics:                server.Options{BindAddress: f.metrics},
 		Cache: cache.Options{
 			SyncPeriod:                  new(distributedapp.Resync),
-			ReaderFailOnMissingInformer: true, // a read that a cache would answer by watching everything is a mistake
+			ReaderFailOnMissingInformer: true, // a read that a cache would answer by watching all objects is a mistake
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Pod{}: {Label: labels.SelectorFromSet(labels.Set{distributedapp.ManagedBy: distributedapp.Name})},
 				&corev1.ConfigMap{}: {

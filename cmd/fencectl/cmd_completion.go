@@ -29,7 +29,7 @@ in the PATH that runs: kubectl-fence __complete "$@"`,
 				return err
 			}
 			if shells[args[0]] == nil {
-				return usagef("unknown shell %q: one of %s is allowed", args[0], strings.Join(names, ", "))
+				return usagef("unknown shell %q: it must be one of %s", args[0], strings.Join(names, ", "))
 			}
 			return nil
 		},

@@ -51,7 +51,7 @@ const configCheckExample = `  fencectl config check /etc/fencing-agent/agent.yam
   fencectl config check agent.yaml -o yaml > effective.yaml
   kubectl fence config check -n fencing-controller`
 
-// configCheckOperands: with --namespace there is no file.
+// configCheckOperands requires a file, except with --namespace.
 func configCheckOperands(cmd *cobra.Command, args []string) error {
 	if cmd.Flags().Changed("namespace") {
 		return operands()(cmd, args)
@@ -92,7 +92,7 @@ func newConfigCheckCommand(env *environment) *cobra.Command {
 			}
 		}
 		if *namespace != "" && out.format == formatYAML {
-			return usagef("invalid argument %q for \"--output\" flag: with --namespace one of table, json is allowed", formatYAML)
+			return usagef("invalid argument %q for \"--output\" flag: with --namespace it must be one of table, json", formatYAML)
 		}
 		if *namespace != "" {
 			return checkFenceConfig(cmd.Context(), env, out, kube, *namespace, *agents)
@@ -115,7 +115,7 @@ func newConfigCheckCommand(env *environment) *cobra.Command {
 	return cmd
 }
 
-// lookHere says which parts the agent would lack on this machine, and fails if the agent would not start.
+// lookHere prints which parts the agent would lack on this machine, and fails if the agent would not start.
 func lookHere(env *environment, c *config.Config) error {
 	var ends []string
 	for _, f := range (&doctor.Machine{Config: c}).Parts() {
@@ -134,8 +134,8 @@ func lookHere(env *environment, c *config.Config) error {
 	return nil
 }
 
-// checkLUNs refuses a configuration with which the agent would not start on this machine. A device that is not here,
-// or cannot be read, is ignored.
+// checkLUNs refuses a configuration with which the agent would not start on this machine. It ignores a device that does
+// not exist here, or cannot be read.
 func checkLUNs(c *config.Config, formattedFor func(string) (doctor.Format, error)) error {
 	for _, device := range c.LUN.Devices {
 		f, err := formattedFor(device)
@@ -156,7 +156,7 @@ func checkLUNs(c *config.Config, formattedFor func(string) (doctor.Format, error
 	return nil
 }
 
-// warnOf reports what is allowed but may be wrong.
+// warnOf prints what is allowed but may be wrong.
 func warnOf(env *environment, name string, r *config.Reviewed) {
 	for _, line := range config.Lines(name, r.Warnings) {
 		env.warn("warning: " + line)
@@ -166,8 +166,8 @@ func warnOf(env *environment, name string, r *config.Reviewed) {
 	}
 }
 
-// readConfig loads the file, or standard input for "-"; name stands for it in messages. A terminal or pipe may keep
-// the reader waiting: when ctx ends, readConfig returns without waiting for it.
+// readConfig loads the file, or standard input for "-". The returned name is the file's name in messages. A terminal or
+// pipe may keep the reader waiting: when ctx ends, readConfig returns without waiting for it.
 func readConfig(ctx context.Context, stdin io.Reader, file string, getenv func(string) string) (string, *config.Reviewed, error) {
 	var name string
 	var r *config.Reviewed
@@ -203,7 +203,7 @@ func readInput(stdin io.Reader, file string) (name string, text []byte, err erro
 	return "stdin", text, err
 }
 
-// configTable shows what a configuration results in.
+// configTable shows what a configuration means.
 func configTable(t *table, name string, r *config.Reviewed) {
 	c := r.Config
 	t.row("file", name+": "+verdictOn(r))
@@ -264,7 +264,7 @@ func timeRows(t *table, c *config.Config, members int) {
 	t.row("FENCED after", fmt.Sprintf("%v, from when the others miss the node", (b.Horizon()+watchdog.ProofDelay).Round(100*time.Millisecond)))
 }
 
-// verdictOn says whether there are warnings or advice besides the table.
+// verdictOn counts warnings and advice that are not in the table.
 func verdictOn(r *config.Reviewed) string {
 	var more []string
 	for _, n := range []struct {

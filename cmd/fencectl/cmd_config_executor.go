@@ -9,8 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 )
 
-// executorPod is a pod like those of fencing-controller's Jobs, as far as quotas, limit ranges and admission look at
-// it. Its image is never pulled.
+// executorPod is a pod like those of fencing-controller's Jobs, as far as quotas, limit ranges and admission check it.
+// Its image is never pulled.
 func executorPod(namespace string) (string, error) {
 	type object = map[string]any
 	text, err := json.Marshal(object{
@@ -45,7 +45,7 @@ func executorProblem(ctx context.Context, env *environment, kube *kubeFlags, nam
 	case strings.Contains(err.Error(), "forbidden") && !strings.Contains(err.Error(), "cannot create resource"), strings.Contains(err.Error(), "no PriorityClass"):
 		return fmt.Sprintf("namespace %s: no executor would start: %v", namespace, err), nil
 	default:
-		env.warn(fmt.Sprintf("whether an executor would start in %s is not known, since a dry run of its pod failed: %v", namespace, err))
+		env.warn(fmt.Sprintf("it is not known whether an executor would start in %s, since a dry run of its pod failed: %v", namespace, err))
 		return "", nil
 	}
 }

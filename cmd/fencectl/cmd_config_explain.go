@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/docs"
 )
 
-// keyPage is what docs/configuration.md says about a key, as plain text.
+// keyPage is the description of a key in docs/configuration.md, as plain text.
 type keyPage struct {
 	Key     string `json:"key"`
 	Section string `json:"section"`
@@ -96,7 +96,7 @@ func keyPages(markdown string) []keyPage {
 	return pages
 }
 
-// agreement says whether all nodes must have the same value.
+// agreement describes whether all nodes must have the same value.
 func agreement(key string) string {
 	switch a, _ := config.AgreementOn(key); a {
 	case config.MustAgree:
@@ -110,7 +110,7 @@ func agreement(key string) string {
 
 var markdownLink = regexp.MustCompile(`\[([^\]]*)\]\(([^)]*)\)`)
 
-// plainText removes the Markdown. The target of a link to another page is kept, so that a reader can look for it.
+// plainText removes the Markdown. It keeps the target of a link to another page, so that a reader can look for it.
 func plainText(cell string) string {
 	cell = markdownLink.ReplaceAllStringFunc(cell, func(link string) string {
 		m := markdownLink.FindStringSubmatch(link)

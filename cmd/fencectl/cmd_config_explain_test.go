@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/docs"
 )
 
-// TestConfigExplainHasEveryKey: no key is without a page, and each page fits a terminal and has no mark of Markdown.
+// TestConfigExplainHasEveryKey: every key has a page, and each page fits a terminal and contains no Markdown.
 func TestConfigExplainHasEveryKey(t *testing.T) {
 	pages := keyPages(docs.Configuration + docs.Tuning)
 	for _, key := range config.Keys() {

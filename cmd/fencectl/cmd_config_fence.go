@@ -12,18 +12,18 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 )
 
-// fenceRow is what the ConfigMaps result in for a node.
+// fenceRow is the configuration of a node, as its ConfigMaps define it.
 type fenceRow struct {
 	Node      string   `json:"node"`
 	Isolation []string `json:"isolation"`
 	Power     []string `json:"powerManagement"` // in the order in which they run
 	Recovery  []string `json:"recovery"`
-	Refused   bool     `json:"refused"` // for its problems
+	Refused   bool     `json:"refused"` // because of its problems
 }
 
-// checkFenceConfig reads the ConfigMaps of a namespace by kubectl, prints what they result in, and reports their
-// problems. agents is a file that "fencing-executor metadata" has written; with "", the ConfigMap fence-agents is used
-// in its place, if there is one.
+// checkFenceConfig reads the ConfigMaps of a namespace by kubectl, prints what they define, and reports their problems.
+// agents is a file that "fencing-executor metadata" has written; with "", the ConfigMap fence-agents is used instead,
+// if it exists.
 func checkFenceConfig(ctx context.Context, env *environment, out *printer, kube *kubeFlags, namespace, agents string) error {
 	var list struct {
 		Items []struct {

@@ -29,7 +29,7 @@ func TestConfigCheckOfFencing(t *testing.T) {
 	}
 	write("off")
 	code, out, diag := runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program)
-	if code != 0 || !strings.Contains(out, "isolation: none; power_management: off on; recovery: none") || !strings.Contains(diag, "password stands in a ConfigMap") {
+	if code != 0 || !strings.Contains(out, "isolation: none; power_management: off on; recovery: none") || !strings.Contains(diag, "password is in a ConfigMap") {
 		t.Errorf("%d\n%s\n%s", code, out, diag)
 	}
 	if strings.Contains(out+diag, "s3cret") {
@@ -49,10 +49,10 @@ func TestConfigCheckOfFencing(t *testing.T) {
 	}
 	write("off")
 	code, _, diag = runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program, "--agents", agents)
-	if code != 0 || !strings.Contains(diag, "fence_ipmilan does not know the option password, and is run without it") {
+	if code != 0 || !strings.Contains(diag, "fence_ipmilan does not know the option password, and runs without it") {
 		t.Errorf("%d\n%s", code, diag)
 	}
-	// The ConfigMap says it as well, and the file goes first.
+	// The ConfigMap sets the same keys, but the file has priority.
 	text, err := os.ReadFile(program)
 	if err != nil {
 		t.Fatal(err)
@@ -66,12 +66,12 @@ func TestConfigCheckOfFencing(t *testing.T) {
 		t.Errorf("%d\n%s", code, diag)
 	}
 	code, _, diag = runIn(t, "", nil, "config", "check", "-n", "fencing", "--kubectl", program, "--agents", agents)
-	if code != 0 || !strings.Contains(diag, "fence_ipmilan does not know the option password, and is run without it") {
+	if code != 0 || !strings.Contains(diag, "fence_ipmilan does not know the option password, and runs without it") {
 		t.Errorf("%d\n%s", code, diag)
 	}
 }
 
-// What looks like a part of the configuration and is not read fails the check.
+// The check fails for text that looks like a part of the configuration but is not read.
 func TestConfigCheckOfWhatIsNotRead(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "kubectl")
 	text := strings.Replace(strings.Replace(fakeConfigMaps, "ACTION", "off", 1), `{"items": [`, `{"items": [{"metadata": {"name": "fence-stage-one"}, "data": {"priority": "5"}},`, 1)
@@ -84,7 +84,7 @@ func TestConfigCheckOfWhatIsNotRead(t *testing.T) {
 	}
 }
 
-// A quota, or whatever else refuses the executors' pods, is found before a node fails.
+// A quota, or anything else that refuses the executors' pods, is found before a node fails.
 func TestConfigCheckOfExecutors(t *testing.T) {
 	for answer, want := range map[string]struct {
 		code int

@@ -6,7 +6,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
 
-// The table says what decides an equal split, for each value of quorum.tieBreak.
+// The table shows what decides an equal split, for each value of quorum.tieBreak.
 func TestTieBreakerText(t *testing.T) {
 	for says, want := range map[config.TieBreak]string{
 		config.TieBreakNone:    "none: in an equal split both halves stop",

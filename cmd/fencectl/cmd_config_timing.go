@@ -22,8 +22,8 @@ type timingRow struct {
 	W        string        `json:"w"`
 	IO       string        `json:"slowestIO"` // longest I/O with which an equal split is decided within A
 	Majority string        `json:"deadAfterMajority"`
-	Tie      string        `json:"deadAfterTie,omitempty"` // N even
-	Fenced   string        `json:"fencedAfter"`            // the later of the two, and the time to prove it, from when the others miss the node
+	Tie      string        `json:"deadAfterTie,omitempty"` // for an even number of nodes
+	Fenced   string        `json:"fencedAfter"`            // the later of the two, and the time to prove it, measured from when the other nodes miss the node
 }
 
 func newTimingRow(t config.Timing, n int) timingRow {
@@ -64,7 +64,7 @@ to be decided within A. What a configuration file comes to is said by "fencectl 
 		for _, a := range args {
 			n, err := strconv.Atoi(a)
 			if err != nil || n < 1 || n > 1024 {
-				return usagef("nodes %q: 1 to 1024 are possible", a)
+				return usagef("nodes is %q, but must be 1 to 1024", a)
 			}
 			sizes = append(sizes, n)
 		}

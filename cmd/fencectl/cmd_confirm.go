@@ -13,10 +13,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
-// confirmPatience is how long an agent may take to check a death against what all members know.
+// confirmPatience is how long an agent may take to check a death against the reports of all members.
 const confirmPatience = 30 * time.Second
 
-// proofsToTell are the proofs that come from outside, as the flag names them.
+// proofsToTell maps the flag's values to the proofs that come from outside.
 var proofsToTell = map[string]fencingv1.Proof{
 	"operator": fencingv1.Proof_PROOF_OPERATOR, "power": fencingv1.Proof_PROOF_POWER, "kdump": fencingv1.Proof_PROOF_KDUMP,
 }
@@ -114,10 +114,10 @@ func (d *deathTold) show(ctx context.Context) error {
 		text, boot, d.env.command(), view.Clean(n.GetName()), boot); err != nil {
 		return err
 	}
-	return usagef("nothing was confirmed: --boot is missing")
+	return usagef("--boot is missing, so nothing was confirmed")
 }
 
-// bootOf is the latest known boot of a node. Older agents have it only in the token.
+// bootOf is the latest known boot of a node. The status of an older agent has it only in the token.
 func bootOf(n *fencingv1.NodeStatus) string {
 	token := n.GetToken().GetBootNonce()
 	if strings.Trim(token, "0") == "" {
@@ -126,12 +126,12 @@ func bootOf(n *fencingv1.NodeStatus) string {
 	return view.Clean(cmp.Or(n.GetBootNonce(), token))
 }
 
-// tell lets the agent check the death.
+// tell asks the agent to check the death.
 func (d *deathTold) tell(ctx context.Context) (*fencingv1.Death, error) {
 	proof, ok := proofsToTell[d.proof]
 	switch {
 	case !ok:
-		return nil, usagef("invalid argument %q for \"--proof\" flag: one of operator, power, kdump is allowed", d.proof)
+		return nil, usagef("invalid argument %q for \"--proof\" flag: it must be one of operator, power, kdump", d.proof)
 	case d.reference == "" && d.proof != "operator":
 		return nil, usagef("--proof %s needs --reference: the name of what can be looked up, such as the Job", d.proof)
 	}
@@ -149,7 +149,7 @@ func proofText(p fencingv1.Proof) string {
 	return strings.ToLower(strings.TrimPrefix(p.String(), "PROOF_"))
 }
 
-// line says what was done, and how to see it.
+// line describes the result, and how to check it.
 func (d *deathTold) line(death *fencingv1.Death) string {
 	r := confirmedOf(d.node, death)
 	text := fmt.Sprintf("%s: FENCED - boot %s, proof %s", view.Clean(r.Node), view.Clean(r.Boot), r.Proof)

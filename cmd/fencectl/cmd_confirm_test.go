@@ -14,7 +14,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// takesWords has a test's agent take what is told, and answer.
+// takesWords lets a test's agent accept reported deaths and answer.
 func takesWords(a *testAgent, answer func(publish.ToldDeath) (*fencingv1.Death, error)) *publish.ToldDeath {
 	got := new(publish.ToldDeath)
 	f := publish.Tell(func(_ context.Context, d publish.ToldDeath) (*fencingv1.Death, error) {
@@ -31,7 +31,7 @@ func believes(d publish.ToldDeath) (*fencingv1.Death, error) {
 	}, nil
 }
 
-// Without a boot nothing is told: it shows what is known, and what to type.
+// Without a boot nothing is reported: the command shows the known boot, and what to type.
 func TestConfirmDeadShowsTheBoot(t *testing.T) {
 	a := liveAgent(t, "peer-dead", func(st *fencingv1.Status) {
 		n := nodeOf(st, "n4")
@@ -44,10 +44,10 @@ func TestConfirmDeadShowsTheBoot(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", want, stdout)
 		}
 	}
-	if code != exitUsage || !strings.Contains(stderr, "nothing was confirmed: --boot is missing") || told.Node != "" {
+	if code != exitUsage || !strings.Contains(stderr, "--boot is missing, so nothing was confirmed") || told.Node != "" {
 		t.Errorf("exit %d, stderr %q, told %+v", code, stderr, told)
 	}
-	// An older agent tells the boot with the token alone, and one that has never met the node tells none.
+	// An older agent gives the boot only in the token, and an agent that has never met the node gives none.
 	a.set(changed(a.status.Load(), func(st *fencingv1.Status) {
 		nodeOf(st, "n4").BootNonce, nodeOf(st, "n4").Token = "", &fencingv1.Token{BootNonce: "124bc581b3a34be3"}
 	}))
@@ -72,7 +72,7 @@ func TestConfirmDead(t *testing.T) {
 	if told.Node != "n4" || told.Boot != 0x024bc581b3a34be3 || told.Proof != fencingv1.Proof_PROOF_OPERATOR || told.By != "alice" || told.Reason != "outlet 7 is off" {
 		t.Errorf("told %+v", told)
 	}
-	// The bootID of Kubernetes, and a proof of a program.
+	// The boot is the bootID of Kubernetes, and the proof names a program.
 	code, stdout, _ = ask(t, a, 0, "confirm-dead", "n4", "--boot", "024bc581-b3a3-4be2-9a0f-112233445566", "--proof", "power", "--reference", "job-1", "--by", "executor", "-o", "json")
 	var r deathResult
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != exitOK || r != (deathResult{Node: "n4", Boot: "024bc581b3a34be3", Proof: "power", Since: noon, Teller: "n1", By: "executor", Reference: "job-1"}) {
@@ -86,7 +86,7 @@ func TestConfirmDead(t *testing.T) {
 	}
 }
 
-// What is not believed has no exit code that allows anything.
+// A report that is not believed has no exit code that permits anything.
 func TestConfirmDeadRefuses(t *testing.T) {
 	a := liveAgent(t, "healthy")
 	takesWords(a, func(publish.ToldDeath) (*fencingv1.Death, error) { return nil, errors.New("n2 sees n4: it runs") })
@@ -105,7 +105,7 @@ func TestConfirmDeadRefuses(t *testing.T) {
 		{exitUsage, "NODE is missing", nil},
 		{exitUsage, `invalid argument "" for "--boot" flag`, []string{"n4", "--boot", ""}},
 		{exitUsage, `invalid argument "1234" for "--boot" flag`, []string{"n4", "--boot", "1234"}},
-		{exitUsage, "one of operator, power, kdump is allowed", []string{"n4", "--boot", boot, "--proof", "time"}},
+		{exitUsage, "it must be one of operator, power, kdump", []string{"n4", "--boot", boot, "--proof", "time"}},
 		{exitUsage, "--proof power needs --reference", []string{"n4", "--boot", boot, "--proof", "power"}},
 		{exitUsage, "--proof kdump needs --reference", []string{"n4", "--boot", boot, "--proof", "kdump"}},
 		{exitFailed, "it does not exist", []string{"n4", "--boot", boot, "--socket", a.path + "x"}},

@@ -11,7 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencectl/doctor"
 )
 
-// defaultConfig is the agent's configuration of a package.
+// defaultConfig is the agent's configuration file if a package has installed the agent.
 const defaultConfig = "/etc/fencing-agent/agent.yaml"
 
 // configHere is the path of the agent's configuration: a package's or, in a pod of the chart, the mounted one.
@@ -65,7 +65,7 @@ Exit codes: 0 nothing is wrong; 1 something is; 2 bad usage.`,
 				Level: doctor.Warn, Subject: "configuration", Found: "there is none to be had from " + f.config + ": keys, networks and LUN were not looked at", Do: "say where it is with --config",
 			})
 		}
-		// The column begins where the first finding begins.
+		// The folded column begins where the first finding begins.
 		if err := out.printFolded(env, findings, view.Clean(findings[0].Found), func(t *table) { findingRows(t, findings) }); err != nil {
 			return err
 		}
@@ -93,8 +93,8 @@ func findingRows(t *table, findings []doctor.Finding) {
 	}
 }
 
-// machine is the machine to look at. Without a file at the default place there is no configuration; a file that was
-// named has to exist.
+// machine is the machine to look at. If there is no file at the default place, there is no configuration; a file that
+// the user names must exist.
 func (f *machineFlags) machine(ctx context.Context, env *environment, named bool) (*doctor.Machine, error) {
 	_, r, err := readConfig(ctx, env.stdin, f.config, env.getenv)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// plant makes files below a root.
+// plant creates files below a root.
 func plant(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -47,7 +47,7 @@ func TestDoctor(t *testing.T) {
 	if code, _, _ = ask(t, a, 0, "doctor", "--root", root, "--config", root+"/none.yaml"); code != exitFailed {
 		t.Errorf("a configuration that was named and is not there: exit %d", code)
 	}
-	// Without a configuration nothing is said of keys and LUN, as if there were one without them.
+	// Without a configuration the output is silent about keys and LUN, as for a configuration without them.
 	code, stdout, _ = ask(t, a, 0, "doctor", "--root", root)
 	if _, err := os.Stat(defaultConfig); err != nil && (code != exitFailed || strings.Contains(stdout, "gossip.keyFile") || strings.Contains(stdout, "none is configured") || !strings.Contains(stdout, "were not looked at")) {
 		t.Errorf("exit %d\n%s", code, stdout)

@@ -64,7 +64,7 @@ for the explanation is not whole.`,
 	return cmd
 }
 
-// print prints what is known of the node, if one was named, above what happened.
+// print prints what is known about the node, if a node was named, above the timeline.
 func (e *explanation) print(env *environment, out *printer) error {
 	if out.format == formatTable && e.Node != "" {
 		var b bytes.Buffer
@@ -95,19 +95,19 @@ func foldCells(text []byte, from, width int) []byte {
 	return p.Bytes()
 }
 
-// explanation is what is printed.
+// explanation is the result that is printed.
 type explanation struct {
-	Node     string       `json:"node,omitempty"` // empty: all nodes, of which only what happened is told
+	Node     string       `json:"node,omitempty"` // empty: all nodes; then only the timeline is printed
 	Boot     string       `json:"boot,omitempty"` // in the form used in deaths
 	Ready    string       `json:"ready,omitempty"`
-	Tainted  bool         `json:"tainted"`            // with out-of-service
-	Taint    string       `json:"taint,omitempty"`    // its value
-	Disputed string       `json:"disputed,omitempty"` // boot that was called dead, and was heard afterwards
+	Tainted  bool         `json:"tainted"`            // it has the taint out-of-service
+	Taint    string       `json:"taint,omitempty"`    // the value of that taint
+	Disputed string       `json:"disputed,omitempty"` // a boot that was called dead, and was heard afterwards
 	Told     []accusation `json:"told"`
 	Garbled  []string     `json:"garbled,omitempty"` // Nodes whose annotation of deaths cannot be read
-	Outlook  []string     `json:"outlook,omitempty"` // what an agent of another node expects, as long as nobody calls the node dead
-	Devices  *devicesSay  `json:"devices,omitempty"` // what is done by the node's devices
-	Volumes  []volumeSay  `json:"volumes,omitempty"` // that are attached to it, unless it is Ready and without a taint
+	Outlook  []string     `json:"outlook,omitempty"` // what an agent of another node expects, as long as the node is not called dead
+	Devices  *devicesSay  `json:"devices,omitempty"` // what is done to the node by its devices
+	Volumes  []volumeSay  `json:"volumes,omitempty"` // volumes that are attached to the node, unless it is Ready and has no taint
 	Replicas []replicaSay `json:"replicas"`
 	Happened []happening  `json:"happened"`         // in order of time
 	Errors   []string     `json:"errors,omitempty"` // why a part of this is missing
@@ -126,7 +126,7 @@ type accusation struct {
 	Stale bool       `json:"stale,omitempty"` // the report is too old to count
 }
 
-// devicesSay is what the node's NodeFence says.
+// devicesSay is the state in the node's NodeFence.
 type devicesSay struct {
 	Step    string `json:"step"`
 	Phase   string `json:"phase"`
@@ -134,7 +134,7 @@ type devicesSay struct {
 	Proof   string `json:"proof,omitempty"`
 	Message string `json:"message,omitempty"`
 	Held    string `json:"held,omitempty"`  // the limit for storms that delays it
-	Error   string `json:"error,omitempty"` // why that is not known
+	Error   string `json:"error,omitempty"` // why the state is not known
 }
 
 type replicaSay struct {
@@ -162,7 +162,7 @@ func (x *explainer) explain(ctx context.Context, node string) (*explanation, err
 	if node != "" {
 		asks = append(asks, ask{x.outlook, new(string)}, ask{x.volumes, &e.noVolumes}, ask{x.replicas, &e.noReplicas})
 	}
-	for _, ask := range asks { // what cannot be read does not hide the rest
+	for _, ask := range asks { // a part that cannot be read does not hide the rest
 		if err := ask.of(ctx, e); err != nil {
 			*ask.why = err.Error()
 			e.Errors = append(e.Errors, err.Error())
@@ -223,7 +223,7 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 	case len(e.Told)+len(e.Garbled) > 0 || e.noReports != "":
 	case e.Ready == "True":
 		t.row("called dead", "by nobody")
-	default: // what a person who looks wants to know
+	default: // a person who looks wants to know this
 		t.row("called dead", "by nobody: nothing is done until agents have proof that this boot has ended")
 		for _, line := range e.Outlook {
 			t.row("outlook", view.Clean(line))
@@ -280,7 +280,7 @@ func (e *explanation) rows(t *table, zone *time.Location) {
 	}
 }
 
-// dispute says what the annotation means.
+// dispute describes the meaning of the annotation.
 func (e *explanation) dispute() string {
 	if e.Disputed == e.Boot {
 		return "this boot was called dead, and was heard after that; see the alert FencingControllerDisputed in docs/controller.md"
@@ -288,7 +288,7 @@ func (e *explanation) dispute() string {
 	return view.Clean(e.Disputed) + ": an earlier boot; it comes off by itself"
 }
 
-// taint says what the value means.
+// taint describes the meaning of the taint's value.
 func (e *explanation) taint() string {
 	boot, disputed := recovery.BootOf(e.Taint)
 	switch {

@@ -18,7 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 )
 
-// fakeKubectl is a program that answers by what it is asked for.
+// fakeKubectl is a program whose answer depends on its arguments.
 const fakeKubectl = `#!/bin/sh
 case "$*" in
 *"get nodes"*) cat <<'END'
@@ -125,7 +125,7 @@ func TestExplain(t *testing.T) {
 	if !strings.Contains(guide(t), "```\n"+explained+"```\n") {
 		t.Error("docs/fencectl.md does not show what is printed: copy explained there")
 	}
-	// Without NODE it is what happened to all of them, as programs read it, too.
+	// Without NODE the command shows the events of all nodes, also in the form for programs.
 	_, happened, _ := strings.Cut(explained, "\n\n")
 	if code, out, diag := runIn(t, "", env, "explain", "--kubectl", program); code != exitOK || !strings.HasSuffix(out, "\n"+happened[strings.Index(happened, "2026-03"):]) || strings.Contains(out, "called dead") || !strings.Contains(out, "node-3  NodeFence") {
 		t.Errorf("exit %d, %s\n%s", code, diag, out)
@@ -135,20 +135,20 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// Guard: a replica on the node that is dead holds up nobody else's words, and what cannot be read is not nobody's word.
+// Guard: a replica on the dead node delays no other answer, and an answer that cannot be read is not taken for none.
 func TestExplainAsksAtOnce(t *testing.T) {
 	both := make(chan struct{}, 2)
 	x := &explainer{namespace: "c", kubectl: func(_ context.Context, args ...string) ([]byte, error) {
 		switch {
 		case args[1] == "nodes":
 			return []byte(`{"items": [{"metadata": {"name": "node-4", "annotations": {"fencing-agent.io/deaths": "{"}}}, {"metadata": {"name": "node-5"}}]}`), nil
-		case args[1] == "nodefences.fencing-agent.io", args[1] == "fencingremediations.fencing-agent.io": // nothing is fenced by devices there
+		case args[1] == "nodefences.fencing-agent.io", args[1] == "fencingremediations.fencing-agent.io": // no device fences nodes in that cluster
 			return nil, errors.New("kubectl get: error: the server doesn't have a resource type \"nodefences\"")
 		case args[1] == "events", args[1] == "configmaps", args[1] == "volumeattachments":
 			return []byte(`{}`), nil
 		case args[1] == "pods":
 			return []byte(`{"items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}`), nil
-		case strings.Contains(args[2], "/b:"): // is answered first
+		case strings.Contains(args[2], "/b:"): // this replica is answered first
 			both <- struct{}{}
 			return []byte("node-4  held  3s  no Lease\n"), nil
 		}
@@ -177,7 +177,7 @@ func TestExplainAsksAtOnce(t *testing.T) {
 	}
 }
 
-// Guard: what cannot be asked for hides nothing else, and is never taken for "there is none".
+// Guard: a request that fails hides nothing else, and is never taken for "there is none".
 func TestExplainTellsWhatItCouldNotAsk(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "kubectl")
 	const refusing = `#!/bin/sh
@@ -243,7 +243,7 @@ func TestExplainedTaint(t *testing.T) {
 	}
 }
 
-// A NodeFence that a limit for storms holds up says by which, and how it goes on.
+// If a limit for storms holds up a NodeFence, the command names the limit, and what happens next.
 func TestExplainHeldUp(t *testing.T) {
 	x := &explainer{kubectl: func(context.Context, ...string) ([]byte, error) {
 		return []byte(`{"items": [{"spec": {"nodeName": "n4"}, "status": {"step": "isolation", "phase": "new", "message": "waits", "conditions": [
@@ -264,7 +264,8 @@ func TestExplainHeldUp(t *testing.T) {
 	}
 }
 
-// Of a node that is lost, and that nobody calls dead, it says what an agent of another node says, and how to be faster.
+// For a node that is lost, but not reported dead, the command shows the report of another node's agent, and how to be
+// faster.
 func TestExplainOutlook(t *testing.T) {
 	x := &explainer{kubectl: func(_ context.Context, args ...string) ([]byte, error) {
 		switch {

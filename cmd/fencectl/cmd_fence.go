@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
-// fenceOrder is one order to end a node.
+// fenceOrder is an order to reset one node.
 type fenceOrder struct {
 	deathWait
 	by, reason string
@@ -54,7 +54,7 @@ Exit codes: 0 NODE has condemned its boot, with --wait: is FENCED; 1 it was refu
 	out := newPrinter(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.node = args[0]; o.limit <= 0 {
-			return usagef("invalid argument %v for \"--timeout\" flag: more than 0 is allowed", o.limit)
+			return usagef("invalid argument %v for \"--timeout\" flag: it must be more than 0", o.limit)
 		}
 		if err := o.give(cmd.Context()); err != nil {
 			return err
@@ -69,13 +69,13 @@ Exit codes: 0 NODE has condemned its boot, with --wait: is FENCED; 1 it was refu
 	return cmd
 }
 
-// ordered is what -o json prints without --wait.
+// ordered is the output of -o json without --wait.
 type ordered struct {
 	Node string `json:"node"`
 	Boot string `json:"boot"`
 }
 
-// give has the agent give the order, and waits until the node has condemned itself.
+// give asks the agent to give the order, and waits until the node has condemned itself.
 func (o *fenceOrder) give(ctx context.Context) error {
 	st, err := getStatus(ctx, o.env, o.agent)
 	if err != nil {

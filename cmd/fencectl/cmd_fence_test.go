@@ -12,7 +12,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// takesOrders has a test's agent take orders, and answer.
+// takesOrders lets a test's agent accept orders and answer.
 func takesOrders(a *testAgent, answer func(publish.FenceOrder) error) *publish.FenceOrder {
 	got := new(publish.FenceOrder)
 	f := publish.Order(func(_ context.Context, o publish.FenceOrder) error {
@@ -41,7 +41,7 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// With --wait the answer is the death.
+// With --wait the command returns the death.
 func TestFenceWaits(t *testing.T) {
 	a := liveAgent(t, "healthy", func(st *fencingv1.Status) { nodeOf(st, "n4").BootNonce = thatBoot; st.Time = timestamppb.Now() })
 	takesOrders(a, func(publish.FenceOrder) error {
@@ -78,7 +78,7 @@ func TestFenceRefuses(t *testing.T) {
 		{exitFailed, "by: at most 64 printable ASCII characters are possible", []string{"n4", "--by", strings.Repeat("x", 65)}},
 		{exitUsage, "NODE is missing", nil},
 		{exitUsage, `invalid argument "" for "--boot" flag`, []string{"n4", "--boot", ""}},
-		{exitUsage, `"--timeout" flag: more than 0 is allowed`, []string{"n4", "--timeout", "0s"}},
+		{exitUsage, `"--timeout" flag: it must be more than 0`, []string{"n4", "--timeout", "0s"}},
 	} {
 		if code, stdout, stderr := ask(t, a, 0, append([]string{"fence"}, c.args...)...); code != c.code || stdout != "" || !strings.Contains(stderr, c.says) {
 			t.Errorf("%q: exit %d, %q, %q", c.args, code, stdout, stderr)

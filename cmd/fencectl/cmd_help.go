@@ -2,7 +2,7 @@ package main
 
 import "github.com/spf13/cobra"
 
-// newHelpCommand replaces cobra's, which calls an unknown topic a success.
+// newHelpCommand replaces cobra's command, which exits with 0 for an unknown topic.
 func newHelpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND]",

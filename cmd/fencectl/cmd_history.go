@@ -100,7 +100,7 @@ type pastEvent struct {
 	record *history.Record
 }
 
-// readHistory reads the file, and picks the boots that are asked for.
+// readHistory reads the file, and returns the requested boots.
 func readHistory(path, which string) ([]pastBoot, error) {
 	text, err := readRegular(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -138,7 +138,7 @@ func readHistory(path, which string) ([]pastBoot, error) {
 		}
 	}
 	if len(out) == 0 && which != "" {
-		return nil, fmt.Errorf("no boot %s in %s: it has %s", view.Clean(which), view.Clean(path), numbers(len(boots), number))
+		return nil, fmt.Errorf("there is no boot %s in %s: it has %s", view.Clean(which), view.Clean(path), numbers(len(boots), number))
 	}
 	return out, nil
 }
@@ -187,7 +187,7 @@ func event(r *history.Record) pastEvent {
 	return e
 }
 
-// fewSamples leaves out all samples but the last three.
+// fewSamples removes all samples except the last three.
 func fewSamples(events []pastEvent) []pastEvent {
 	const last = 3
 	left := 0
@@ -204,7 +204,7 @@ func fewSamples(events []pastEvent) []pastEvent {
 	return out
 }
 
-// historyText lays boots out on an empty page.
+// historyText writes the boots to an empty page.
 func historyText(env *environment, p *view.Page, boots []pastBoot) []byte {
 	if len(boots) == 0 {
 		p.Text("", 0, view.Say("nothing is on record yet", view.Plain))

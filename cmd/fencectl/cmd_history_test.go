@@ -11,7 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/history"
 )
 
-// pastFile is the file of an agent whose node was reset, and then stopped in an orderly way.
+// pastFile writes the file of an agent whose node was reset, and which was then stopped in an orderly way.
 func pastFile(t *testing.T, present bool) string {
 	t.Helper()
 	at := func(s float64) time.Time { return noon.Add(time.Duration(s * float64(time.Second))) }

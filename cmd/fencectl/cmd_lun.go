@@ -45,8 +45,8 @@ On a normal day neither is needed.`,
 	)
 }
 
-// byName lets a verb's arguments be wwn:NAME, as in lun.devices. The verb gets a path, by which it sees who uses the
-// device.
+// byName allows wwn:NAME in a verb's arguments, as in lun.devices. The verb gets a path, because it looks by path for
+// processes that use the device.
 func byName(c *cobra.Command) {
 	verb := c.RunE
 	c.RunE = func(cmd *cobra.Command, args []string) error {
@@ -70,22 +70,22 @@ func damagedError(device string, damage []string) error {
 	return fmt.Errorf("%s is damaged: %s; see \"a damaged slot\" in docs/troubleshooting.md, and fencectl lun repair", device, strings.Join(damage, "; "))
 }
 
-// exitCodes is what a job has to know about a verb that looks for damage.
+// exitCodes is what a job needs to know about a verb that looks for damage.
 const exitCodes = `Exit codes, for a job that runs each night: 0 in order; 1 damaged, or the device could not be read: a copy of the
 superblock, or a slot that agents cannot tell; 2 bad usage.`
 
-// progress shows something that takes time: on a terminal in one line that is overwritten, otherwise with a line now
-// and then. It belongs to the goroutine of the verb.
+// progress shows the progress of a long operation. On a terminal it overwrites one line; otherwise it prints a line
+// from time to time. It belongs to the goroutine of the verb.
 type progress struct {
 	env   *environment
-	w     io.Writer // nil: no terminal
+	w     io.Writer // nil: not a terminal
 	shown bool
 
 	text atomic.Pointer[string]
 	stop func() // ends the goroutine that prints the lines, and waits for it; nil: there is none
 }
 
-// Something that ends soon needs no line; after that, lines are printed at intervals.
+// A short operation needs no line; after this time, lines are printed at intervals.
 const (
 	firstLine = 2 * time.Second
 	nextLine  = 10 * time.Second
@@ -136,7 +136,7 @@ func (p *progress) lines() (stop func()) {
 	}
 }
 
-// done removes the line before something else is printed.
+// done removes the line before other output is printed.
 func (p *progress) done() {
 	if p.shown {
 		fmt.Fprint(p.w, clearLine)

@@ -49,7 +49,7 @@ A node that does not say so sees another LUN, or a cache.
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		n := *count
 		if n < 1 || n > maxChecks {
-			return usagef("--count: %d is out of range, 1 to %d are possible", n, maxChecks)
+			return usagef("--count is %d, but must be 1 to %d", n, maxChecks)
 		}
 		p := newProgress(env)
 		r, err := lunadmin.Check(cmd.Context(), args[0], lunadmin.CheckOptions{Count: n, ReadOnly: *readOnly, Progress: func(done int) {
@@ -60,7 +60,7 @@ A node that does not say so sees another LUN, or a cache.
 			return err
 		}
 		if len(decidedInTime(r)) == 0 {
-			r.Warnings = append(r.Warnings, "the I/O is so slow that an equal split is decided in time with no timing: see docs/tuning.md")
+			r.Warnings = append(r.Warnings, "the I/O is so slow that no timing decides an equal split in time: see docs/tuning.md")
 		}
 		env.warnings(r.Warnings)
 		if err := out.print(env.stdout, r, func(t *table) { lunCheckTable(t, r) }); err != nil {
@@ -71,8 +71,8 @@ A node that does not say so sees another LUN, or a cache.
 	return cmd
 }
 
-// decidedInTime lists the timings whose defaults allow an equal split to be decided within A on a bad day, as
-// "fencectl config timing" computes it.
+// decidedInTime lists the timings whose defaults allow an equal split to be decided within A on a bad day, as "fencectl
+// config timing" computes it.
 func decidedInTime(r *lunadmin.CheckReport) (out []string) {
 	for _, t := range config.Timings() {
 		if r.Round() <= 2*float64(config.ForTiming(t, 2).SlowestIO())/float64(time.Millisecond) {

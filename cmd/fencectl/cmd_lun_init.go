@@ -21,9 +21,9 @@ type lunInitResult struct {
 	Cluster     string             `json:"cluster"`
 	NodeGroup   string             `json:"nodeGroup"`
 	Slots       int                `json:"slots"`
-	Bytes       int64              `json:"bytes"` // taken by the format
+	Bytes       int64              `json:"bytes"` // the size of the format
 	Overwritten []lunadmin.Finding `json:"overwritten"`
-	WipedBehind int                `json:"wipedBehindBytes"` // made blank after the end of the format, for the signatures there
+	WipedBehind int                `json:"wipedBehindBytes"` // cleared after the end of the format, because of signatures there
 }
 
 // lunSetResult is the result of init for three devices.
@@ -107,7 +107,7 @@ Everything is read back before the command succeeds.`,
 	return cmd
 }
 
-// checkWanted says what is wrong with the flags.
+// checkWanted checks the flags.
 func checkWanted(o *lunadmin.InitOptions) error {
 	for flag, name := range map[string]string{"cluster": o.Cluster, "node-group": o.NodeGroup} {
 		if err := config.CheckName(name); err != nil {
@@ -121,7 +121,7 @@ func checkWanted(o *lunadmin.InitOptions) error {
 	return nil
 }
 
-// oneOrSet demands one device, or the three of a set.
+// oneOrSet requires one device, or the three devices of a set.
 func oneOrSet(_ *cobra.Command, args []string) error {
 	switch len(args) {
 	case 0:
@@ -129,7 +129,7 @@ func oneOrSet(_ *cobra.Command, args []string) error {
 	case 1, diskquorum.MaxDevices:
 		return nil
 	}
-	return usagef("%d devices can form no useful majority: give 1 or %d", len(args), diskquorum.MaxDevices)
+	return usagef("%d devices cannot form a useful majority: give 1 or %d", len(args), diskquorum.MaxDevices)
 }
 
 func initLUN(ctx context.Context, o lunadmin.InitOptions, paths []string) ([]*lunadmin.InitResult, error) {

@@ -45,24 +45,24 @@ then shown with the time for which it has not changed on the clock of this node.
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *watch {
 			if *interval < 0 || *count < 0 {
-				return usagef("--interval, --count: %v, %d: neither may be negative", *interval, *count)
+				return usagef("--interval is %v and --count is %d, but neither may be negative", *interval, *count)
 			}
 			o := lunadmin.InspectOptions{Interval: cmp.Or(*interval, time.Second), Count: *count}
 			l := newLunLive(env, out)
 			err := lunadmin.Inspect(cmd.Context(), args[0], o, l.show)
 			if err != nil || *count == 0 {
-				return err // Ctrl-C says nothing about the LUN
+				return err // an interrupt means nothing for the LUN
 			}
 			return damagedError(args[0], l.damage)
 		}
 		if *count != 0 {
-			return usagef("--count: has a meaning only with --watch")
+			return usagef("--count has a meaning only with --watch")
 		}
 		p := newProgress(env)
 		o := lunadmin.InspectOptions{Count: 2, Interval: *interval, Progress: p.show}
 		switch given := cmd.Flags().Changed("interval"); {
 		case given && *interval < 0:
-			return usagef("--interval: %v is negative", *interval)
+			return usagef("--interval is %v, but must not be negative", *interval)
 		case given && *interval == 0:
 			o.Count = 1
 		}

@@ -56,7 +56,7 @@ slot can make both halves of an equal split live. What the slot knows of past de
 		case (o.Node == "") == (o.Slot == -1):
 			return usagef("name either the node or --slot")
 		case o.Horizon < 0:
-			return usagef("--horizon: %v is negative", o.Horizon)
+			return usagef("--horizon is %v, but must not be negative", o.Horizon)
 		}
 		p := newProgress(env)
 		o.Progress = p.show

@@ -21,7 +21,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// TestLunScripts runs the scripts that need direct I/O, in a directory that has it.
+// TestLunScripts runs the scripts that need direct I/O, in a directory that supports it.
 func TestLunScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/lun",
@@ -35,14 +35,14 @@ func TestLunScripts(t *testing.T) {
 	})
 }
 
-// makeZeros is "zeros FILE SIZE".
+// makeZeros is the script command "zeros FILE SIZE".
 func makeZeros(ts *testscript.TestScript, _ bool, args []string) {
 	size, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), make([]byte, size), 0o600))
 }
 
-// putBytes is "put FILE OFFSET TEXT": it writes TEXT, which may have escapes such as \x00.
+// putBytes is the script command "put FILE OFFSET TEXT": it writes TEXT, which may have escapes such as \x00.
 func putBytes(ts *testscript.TestScript, _ bool, args []string) {
 	offset, err := strconv.ParseInt(args[1], 0, 64)
 	ts.Check(err)
@@ -59,7 +59,7 @@ func modify(ts *testscript.TestScript, name string, f func([]byte)) {
 	ts.Check(os.WriteFile(path, b, 0o600))
 }
 
-// sameFiles is "same FILE1 FILE2", without printing megabytes if they differ.
+// sameFiles is the script command "same FILE1 FILE2". It does not print megabytes if the files differ.
 func sameFiles(ts *testscript.TestScript, neg bool, args []string) {
 	a, err := os.ReadFile(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -70,8 +70,9 @@ func sameFiles(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// putSlot is "slot FILE INDEX SEQUENCE [decided=INSTANCE] [pending=INSTANCE] [state=N]": the slot
-// of node-INDEX, in a roster of four of which it counts the first two. Into a blank copy beside it goes the record before.
+// putSlot is the script command "slot FILE INDEX SEQUENCE [decided=INSTANCE] [pending=INSTANCE] [state=N]". It writes
+// the slot of node-INDEX, whose roster has four nodes and counts the first two. If the slot's copy is blank, it gets
+// the previous record.
 func putSlot(ts *testscript.TestScript, _ bool, args []string) {
 	index, err := strconv.Atoi(args[1])
 	ts.Check(err)
@@ -112,7 +113,7 @@ func putSlot(ts *testscript.TestScript, _ bool, args []string) {
 		put()
 		other := b[diskquorum.SlotOffset(index, int(1-sequence%2)):][:diskquorum.BlockSize]
 		if s.Sequence--; s.Sequence > 0 && !slices.ContainsFunc(other, func(c byte) bool { return c != 0 }) {
-			put() // or the slot would look as if the copy had been zeroed
+			put() // otherwise the slot would look as if the copy had been zeroed
 		}
 	})
 }
@@ -134,7 +135,7 @@ func TestLunLoopDevice(t *testing.T) {
 	}
 }
 
-// TestProgressOffATerminal: what takes long is not silent, and what does not is.
+// TestProgressOffATerminal: a long operation prints its progress, and a short one does not.
 func TestProgressOffATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stderr strings.Builder

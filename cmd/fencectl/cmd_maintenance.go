@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
-// maintenancePoll is the time between two looks whether the watchdog is disarmed.
+// maintenancePoll is the time between two checks whether the watchdog is disarmed.
 const maintenancePoll = 200 * time.Millisecond
 
 // maintenanceWish is one call of fencectl maintenance.
@@ -87,11 +87,11 @@ func newMaintenanceFlags(cmd *cobra.Command, env *environment) *maintenanceWish 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case m.on && m.length <= 0:
-			return usagef("say how long: --for 2h")
+			return usagef("--for is missing: name a duration, such as --for 2h")
 		case m.on && m.reason == "":
-			return usagef("say why: --reason TEXT")
+			return usagef("--reason is missing: name a reason")
 		case m.limit <= 0:
-			return usagef("invalid argument %v for \"--timeout\" flag: more than 0 is allowed", m.limit)
+			return usagef("invalid argument %v for \"--timeout\" flag: it must be more than 0", m.limit)
 		}
 		return m.set(cmd.Context())
 	}
@@ -122,8 +122,8 @@ func (m *maintenanceWish) set(ctx context.Context) error {
 	return m.done(ctx, "maintenance until "+ends.UTC().Format(time.RFC3339), text)
 }
 
-// done prints what has been done; with --wait, it first waits for the watchdog. by tells this maintenance from an
-// earlier one, which has another end.
+// done prints the result; with --wait, it first waits for the watchdog. The text by distinguishes this maintenance from
+// an earlier one, which has another end.
 func (m *maintenanceWish) done(ctx context.Context, by, text string) error {
 	if m.wait {
 		if err := m.await(ctx, by); err != nil {
@@ -139,7 +139,7 @@ func (m *maintenanceWish) await(ctx context.Context, by string) error {
 	defer cancel()
 	tick := time.NewTicker(maintenancePoll)
 	defer tick.Stop()
-	last := "the agent has told no status yet"
+	last := "the agent has not sent a status yet"
 	for {
 		st, err := getStatus(ctx, m.env, m.agent)
 		switch {

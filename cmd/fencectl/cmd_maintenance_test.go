@@ -41,7 +41,7 @@ func TestMaintenance(t *testing.T) {
 	if code != exitOK || !strings.HasPrefix(stdout, "maintenance until 2026-03-01 ") || *got != (publish.Maintenance{For: 2 * time.Hour, By: "alice", Reason: "firmware"}) {
 		t.Errorf("exit %d, %q, %q, got %+v", code, stdout, stderr, *got)
 	}
-	// The node is under maintenance already: what is waited for is the new end.
+	// The node is already under maintenance: the command waits for the new end.
 	longer := noon.Add(time.Hour)
 	takesMaintenance(a, func(publish.Maintenance) (time.Time, error) { return longer, nil })
 	code, stdout, stderr = ask(t, a, 0, "maintenance", "on", "--for", "3h", "--reason", "firmware", "--wait", "--timeout", "300ms")
@@ -73,10 +73,10 @@ func TestMaintenanceRefuses(t *testing.T) {
 		says string
 		args []string
 	}{
-		{exitUsage, "say how long: --for 2h", []string{"on", "--reason", "x"}},
-		{exitUsage, "say why: --reason TEXT", []string{"on", "--for", "2h"}},
-		{exitFailed, "at most 168h0m0s is possible", []string{"on", "--for", "169h", "--reason", "x"}},
-		{exitFailed, "reason: at most 256 printable", []string{"on", "--for", "1h", "--reason", "\x1b[2J"}},
+		{exitUsage, "--for is missing: name a duration, such as --for 2h", []string{"on", "--reason", "x"}},
+		{exitUsage, "--reason is missing: name a reason", []string{"on", "--for", "2h"}},
+		{exitFailed, "more than 0 and at most 168h0m0s", []string{"on", "--for", "169h", "--reason", "x"}},
+		{exitFailed, "reason must have at most 256 printable", []string{"on", "--for", "1h", "--reason", "\x1b[2J"}},
 		{exitTimeout, "the watchdog has not changed within 300ms: n1: ", []string{"on", "--for", "1h", "--reason", "x", "--wait", "--timeout", "300ms"}},
 	} {
 		if code, stdout, stderr := ask(t, a, 0, append([]string{"maintenance"}, c.args...)...); code != c.code || stdout != "" || !strings.Contains(stderr, c.says) {

@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
-// nodeOrder asks for a node to be fenced by its devices.
+// nodeOrder is a request to fence a node by its devices.
 type nodeOrder struct {
 	env                  *environment
 	kube                 *kubeFlags
@@ -22,7 +22,7 @@ type nodeOrder struct {
 	node                 string
 }
 
-// stepsToBegin are the steps of a NodeFence with which it may begin.
+// stepsToBegin lists the steps with which a NodeFence may begin.
 var stepsToBegin = []string{"isolation", "power_management"}
 
 func newNodeCommand(env *environment) *cobra.Command {
@@ -51,14 +51,14 @@ Exit codes: 0 it was asked for; 1 it was refused, or kubectl failed; 2 bad usage
 	flags := cmd.Flags()
 	flags.Var((*bootFlag)(&o.boot), "boot", "fence this `boot` and no other: a boot nonce, or the bootID of the Node")
 	flags.StringVar(&o.step, "step", "power_management", "`step` to begin with: isolation or power_management")
-	flags.StringVar(&o.why, "reason", "", "why, in `words`: they stand in an annotation of the NodeFence")
+	flags.StringVar(&o.why, "reason", "", "why, in `words`: an annotation of the NodeFence shows them")
 	flags.StringVarP(&o.namespace, "namespace", "n", controllerName, "the `namespace` of the ConfigMaps")
 	_ = cmd.RegisterFlagCompletionFunc("boot", cobra.NoFileCompletions)                                                  // fails for unknown flags only
 	_ = cmd.RegisterFlagCompletionFunc("step", cobra.FixedCompletions(stepsToBegin, cobra.ShellCompDirectiveNoFileComp)) // as above
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.node = args[0]
 		if o.step != stepsToBegin[0] && o.step != stepsToBegin[1] {
-			return usagef("invalid argument %q for \"--step\" flag: one of %s is allowed", o.step, strings.Join(stepsToBegin, ", "))
+			return usagef("invalid argument %q for \"--step\" flag: it must be one of %s", o.step, strings.Join(stepsToBegin, ", "))
 		}
 		if !cmd.Flags().Changed("boot") {
 			return o.show(cmd.Context())
@@ -68,7 +68,7 @@ Exit codes: 0 it was asked for; 1 it was refused, or kubectl failed; 2 bad usage
 	return cmd
 }
 
-// fenceable is a Node that may be fenced.
+// fenceable is the part of a Node that is needed to fence it.
 type fenceable struct{ uid, boot, ready string }
 
 // look reads the Node, and checks that there is a configuration for fencing it.
@@ -79,7 +79,7 @@ func (o *nodeOrder) look(ctx context.Context) (fenceable, error) {
 	}
 	f := fenceable{uid: n.Metadata.UID, boot: deaths.Boot(n.Status.NodeInfo.BootID), ready: n.ready()}
 	if f.boot == "" {
-		return f, fmt.Errorf("%s has no bootID in its status: nobody could tell whether that boot has ended", view.Clean(o.node))
+		return f, fmt.Errorf("%s has no bootID in its status, so nobody could tell whether that boot has ended", view.Clean(o.node))
 	}
 	if _, err := o.kube.run(ctx, "get", "configmap", "fence-config-"+o.node, "--namespace", o.namespace, "-o", "name"); err != nil {
 		return f, fmt.Errorf("%s is not managed: it needs the ConfigMap fence-config-%s in the namespace %s: %w", view.Clean(o.node), view.Clean(o.node), view.Clean(o.namespace), err)
@@ -98,10 +98,10 @@ func (o *nodeOrder) show(ctx context.Context) error {
 		name, cmp.Or(view.Clean(f.ready), "unknown"), f.boot, o.env.command(), name, f.boot, o.step); err != nil {
 		return err
 	}
-	return usagef("nothing was asked: --boot is missing")
+	return usagef("--boot is missing, so no fencing was requested")
 }
 
-// ask makes the NodeFence. The API server refuses a second one for the same node.
+// ask creates the NodeFence. The API server refuses a second one for the same node.
 func (o *nodeOrder) ask(ctx context.Context) error {
 	f, err := o.look(ctx)
 	switch {

@@ -37,7 +37,7 @@ func TestNodeOrder(t *testing.T) {
 		return string(text)
 	}
 	code, out, diag := order()
-	if code != exitUsage || !strings.Contains(out, "n4 --boot 024bc581b3a34be3 --step power_management") || !strings.Contains(diag, "nothing was asked") || made() != "" {
+	if code != exitUsage || !strings.Contains(out, "n4 --boot 024bc581b3a34be3 --step power_management") || !strings.Contains(diag, "no fencing was requested") || made() != "" {
 		t.Errorf("%d\n%s\n%s%s", code, out, diag, made())
 	}
 	if code, _, diag = order("--boot", "124bc581b3a34be3"); code != exitFailed || !strings.Contains(diag, "shows the boot 024bc581b3a34be3 now") || made() != "" {
@@ -80,7 +80,7 @@ func TestNodeOrder(t *testing.T) {
 	}
 }
 
-// The example that people copy is refused by nothing: its agents know each option.
+// Nothing refuses the example that people copy: its agents know each option.
 func TestConfigCheckOfTheExample(t *testing.T) {
 	const agents = "testdata/agents.json"
 	text, err := os.ReadFile("../../deploy/controller/examples/nodefence.yaml")
@@ -107,7 +107,7 @@ func TestConfigCheckOfTheExample(t *testing.T) {
 	}
 }
 
-// configMapList is what kubectl prints of a manifest's ConfigMaps.
+// configMapList returns a manifest's ConfigMaps in the form that kubectl prints.
 func configMapList(t *testing.T, manifest []byte) string {
 	t.Helper()
 	items := []any{}

@@ -23,7 +23,7 @@ const threeAgents = `{"items": [
  {"metadata": {"name": "a2", "namespace": "f"}, "spec": {"nodeName": "n2"}}
 ]}`
 
-// asKubectl makes a program that answers by cases of a shell's case.
+// asKubectl creates a program that answers according to the branches of a shell's case statement.
 func asKubectl(t *testing.T, cases string) (program string) {
 	t.Helper()
 	program = filepath.Join(t.TempDir(), "kubectl")
@@ -63,16 +63,16 @@ func TestStatusOfANode(t *testing.T) {
 	if code, _, diag := runIn(t, "", nil, "status", "n9", "--kubectl", program); code != exitFailed || !strings.Contains(diag, "runs on n9") {
 		t.Errorf("%d %s", code, diag)
 	}
-	// Where no agent is, kubectl's user means one of a cluster.
+	// On a machine without an agent, a user of the kubectl plugin means the agent of a node in a cluster.
 	if code, _, diag := runPlugin(t, "status"); code != exitUsage || !strings.Contains(diag, "NODE or --all is missing") {
 		t.Errorf("%d %s", code, diag)
 	}
-	if code, _, diag := runIn(t, "", nil, "status", "n2", "--socket", "/x"); code != exitUsage || !strings.Contains(diag, "--socket is of this machine") {
+	if code, _, diag := runIn(t, "", nil, "status", "n2", "--socket", "/x"); code != exitUsage || !strings.Contains(diag, "--socket is a path of this machine") {
 		t.Errorf("%d %s", code, diag)
 	}
 }
 
-// What does not answer is not waited for, and the error says for how long it was.
+// The command does not wait for a kubectl that does not answer, and the error names the time it waited.
 func TestKubectlThatIsSlow(t *testing.T) {
 	k := kubeFlags{program: asKubectl(t, `*) exec sleep 60 ;;`+"\n"), patience: 50 * time.Millisecond}
 	_, err := k.run(t.Context(), "get", "pods")
@@ -143,7 +143,8 @@ echo 'fencectl: check of n2: the agent stands still' >&2; echo 'command terminat
 	}
 }
 
-// Guard: a one-way fault is told of the node that sees, and nothing of an agent that could not be asked.
+// Guard: a one-way fault is reported of the node that notices it. Nothing is reported of an agent that could not be
+// asked.
 func TestStatusOfAllTellsOneWayFaults(t *testing.T) {
 	const sees, not = "REACHABLE", "UNREACHABLE"
 	lines := []agentLine{

@@ -55,7 +55,7 @@ answered, whatever it says; with --check only if the node also has quorum and th
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) > 0 && agent.socket != "":
-			return usagef("NODE is asked by kubectl, and --socket is of this machine: say one of them")
+			return usagef("NODE is asked by kubectl, and --socket is a path of this machine: give only one of them")
 		case len(args) > 0:
 			return remote.status(cmd.Context(), args[0], shown, *check, out)
 		case shown.all && remote.plugin && agent.socket == "":
@@ -84,7 +84,7 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// shownFlags say how much is shown.
+// shownFlags are the flags for the amount of output.
 type shownFlags struct{ verbose, all bool }
 
 func newShownFlags(cmd *cobra.Command) *shownFlags {
@@ -134,8 +134,8 @@ func printStatus(env *environment, out *printer, st *fencingv1.Status, shown *sh
 	return nil
 }
 
-// marshal is the JSON of a message on one line. Fields without presence are there even
-// if they are zero, so that a script finds false and 0; absent messages are left out.
+// marshal is the JSON of a message on one line. It includes zero values of fields without presence, so that a script
+// finds false and 0. It leaves out absent messages.
 func marshal(m proto.Message) (json.RawMessage, error) {
 	data, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
 	if err != nil {
@@ -144,7 +144,7 @@ func marshal(m proto.Message) (json.RawMessage, error) {
 	return data, nil
 }
 
-// checkStatus is an error unless the node is part of a side that may live and is fed.
+// checkStatus returns an error unless the node is fed and belongs to a part of the group that may live.
 func checkStatus(st *fencingv1.Status, now time.Time) error {
 	v := st.GetVerdict()
 	var why error

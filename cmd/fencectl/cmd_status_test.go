@@ -19,7 +19,7 @@ import (
 
 var updateGolden = flag.Bool("update", false, "rewrite testdata/status/*.golden")
 
-// ask runs fencectl against an agent, so long after noon.
+// ask runs fencectl against an agent, as if this much time had passed since noon.
 func ask(t *testing.T, a *testAgent, late time.Duration, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs strings.Builder
@@ -43,7 +43,7 @@ func TestStatusTable(t *testing.T) {
 				}
 				columns := 80
 				if len(args) > 1 {
-					columns = 100 // the table of nodes is not folded
+					columns = 100 // wide enough not to fold the table of nodes
 				}
 				wantPlain(t, stdout, columns)
 				compareGolden(t, filepath.Join("testdata", "status", s.name+ending), stdout)
@@ -52,7 +52,7 @@ func TestStatusTable(t *testing.T) {
 	}
 }
 
-// TestStatusFitsTheTerminal: the first screen is as wide as $COLUMNS says, and says the same.
+// TestStatusFitsTheTerminal: the first screen is as wide as $COLUMNS, and its content does not depend on the width.
 func TestStatusFitsTheTerminal(t *testing.T) {
 	a := startAgent(t, publish.HubConfig{})
 	for _, s := range scenes {
@@ -78,7 +78,7 @@ func TestStatusFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// wantPlain demands ASCII without controls, in lines that are not too long.
+// wantPlain fails the test unless the text is ASCII without control characters, and no line is too long.
 func wantPlain(t *testing.T, text string, columns int) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -92,7 +92,7 @@ func wantPlain(t *testing.T, text string, columns int) {
 	}
 }
 
-// full is all of a status.
+// full returns the complete text of a status.
 func full(now time.Time, color bool, st *fencingv1.Status) string {
 	v := view.Text{Now: now, Zone: time.UTC, Color: color, Verbose: true}
 	return string(v.Render(st))
@@ -128,7 +128,7 @@ func TestStatusShowsAllOnDemand(t *testing.T) {
 		}
 		return n
 	}
-	if got := rows(some); got != 4 { // three with trouble and this node
+	if got := rows(some); got != 4 { // three nodes with trouble, and this node
 		t.Errorf("%d rows are shown of %d, want 4", got, many)
 	}
 	if got := rows(all); got != many {
@@ -136,7 +136,7 @@ func TestStatusShowsAllOnDemand(t *testing.T) {
 	}
 }
 
-// TestStatusJSON reads back what is printed, and pins what scripts rely on.
+// TestStatusJSON reads the printed JSON back, and pins what scripts rely on.
 func TestStatusJSON(t *testing.T) {
 	a := startAgent(t, publish.HubConfig{})
 	st := scene(t, "split-lost")
@@ -149,11 +149,11 @@ func TestStatusJSON(t *testing.T) {
 	if err := protojson.Unmarshal([]byte(stdout), back); err != nil {
 		t.Fatal(err)
 	}
-	back.Revision = st.Revision // the hub's own
+	back.Revision = st.Revision // the hub sets its own revision
 	if !proto.Equal(st, back) {
 		t.Errorf("came back as %v", back)
 	}
-	// The file also holds what protojson varies from build to build, its spaces.
+	// The file also holds the spaces, which protojson varies from build to build.
 	compareGolden(t, filepath.Join("testdata", "status", "split-lost.json.golden"), stdout)
 }
 
@@ -162,7 +162,7 @@ func TestStatusCheck(t *testing.T) {
 	for _, tt := range []struct {
 		scene string
 		late  time.Duration
-		want  string // of the error; empty: none
+		want  string // part of the error; empty: no error
 	}{
 		{"healthy", 0, ""},
 		{"healthy", -time.Hour, ""}, // the wall clock was set back
@@ -195,7 +195,7 @@ func TestStatusCheck(t *testing.T) {
 	}
 }
 
-// A script that checks a node takes exit code 0 for its health.
+// A script that checks a node would take exit code 0 to mean that the node is healthy.
 func TestHelpIsNoCheck(t *testing.T) {
 	a := startAgent(t, publish.HubConfig{})
 	a.set(scene(t, "healthy"))
@@ -209,7 +209,7 @@ func TestHelpIsNoCheck(t *testing.T) {
 	}
 }
 
-// TestForeignWordsSteerNoTerminal: what could be done by a peer that controls its own words.
+// TestForeignWordsSteerNoTerminal covers what a peer could do with texts that it controls.
 func TestForeignWordsSteerNoTerminal(t *testing.T) {
 	st := scene(t, "lun-failed")
 	nodeOf(st, "n2").Version = "v\x1b[2J\x07\u202e"
@@ -224,12 +224,12 @@ func TestForeignWordsSteerNoTerminal(t *testing.T) {
 	}
 }
 
-// TestWordsOfTrouble are those that the scenes do not need.
+// TestWordsOfTrouble covers the texts that the scenes do not need.
 func TestWordsOfTrouble(t *testing.T) {
 	st := scene(t, "healthy")
 	st.Luns[0].ForeignWriter, st.Luns[0].Healthy, st.Luns[0].Claimed = true, false, false
 	st.Api = &fencingv1.ApiStatus{Configured: true, Age: secs(7)}
-	st.TimeBudget.HorizonMajority = secs(99) // reckoned in a way that this program does not know
+	st.TimeBudget.HorizonMajority = secs(99) // computed by a rule that this program does not know
 	st.Networks[0].Members[0].EvidenceAge = secs(7)
 	st.Networks[1].Members = st.Networks[1].Members[1:]
 	st.Watchdog.SentenceBar = fencingv1.SentenceBar_SENTENCE_BAR_WATCHDOG
@@ -282,7 +282,8 @@ func TestStatusOfAnEmptyMessage(t *testing.T) {
 	}
 }
 
-// Nothing is read out of the agent's sentence: any other one shows the same page, as long as the agent fills in the fields.
+// Nothing is parsed from the agent's sentence: with another sentence the page is the same, if the agent sets the
+// fields.
 func TestAgentsSentenceIsNotTakenApart(t *testing.T) {
 	for _, name := range []string{"healthy", "split-won", "split-lost", "split-pending", "lease", "maintenance"} {
 		st, page := scene(t, name), view.Text{Now: noon, Zone: time.UTC, Verbose: true}
@@ -293,7 +294,7 @@ func TestAgentsSentenceIsNotTakenApart(t *testing.T) {
 				t.Errorf("%s, with the sentence %q:\n%s\nwant\n%s", name, text, got, want)
 			}
 		}
-		// An agent from before the fields says it itself.
+		// An agent from before the fields has everything in its sentence.
 		st.Verdict.TieBreaker, st.Verdict.Detail, st.Verdict.GivenUp, st.Verdict.DisarmedBy, st.Verdict.Text = 0, "", "", nil, "the older agent's sentence"
 		if got := string(page.Render(st)); !strings.Contains(got, "the older agent's sentence") {
 			t.Errorf("%s of an older agent:\n%s", name, got)

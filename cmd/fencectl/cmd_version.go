@@ -40,7 +40,7 @@ func newVersionCommand(env *environment) *cobra.Command {
 	return cmd
 }
 
-// printVersion answers --version, which scripts expect to be one line.
+// printVersion prints the answer to --version. Scripts expect it to be one line.
 func printVersion(env *environment) error {
 	return writeText(env, fmt.Appendf(nil, "%s %s\n", env.command(), thisVersion().Version))
 }

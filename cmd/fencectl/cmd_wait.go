@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// quietFor is how long a wait prints nothing, and the time between two checks for something to print.
+	// quietFor is how long a wait prints nothing, and then the interval at which it checks for news.
 	quietFor = time.Second
 	// sayAgain is how long a wait is silent before it repeats its message.
 	sayAgain = 10 * time.Second
@@ -61,7 +61,7 @@ node last, after "--".`,
 		case !*fenced:
 			return usagef("say what to wait for: --fenced")
 		case w.limit <= 0:
-			return usagef("invalid argument %v for \"--timeout\" flag: more than 0 is allowed", w.limit)
+			return usagef("invalid argument %v for \"--timeout\" flag: it must be more than 0", w.limit)
 		}
 		w.node = args[0]
 		return w.tell(cmd.Context(), out)
@@ -69,7 +69,7 @@ node last, after "--".`,
 	return cmd
 }
 
-// tell waits, and prints the death. A proven death is printed even if nobody reads the progress messages.
+// tell waits, and prints the death. A proven death is printed even if the progress messages cannot be written.
 func (w *deathWait) tell(ctx context.Context, out *printer) error {
 	w.env.stderr = newUnstuck(w.env.stderr)
 	defer w.saying.Wait()
@@ -83,8 +83,9 @@ func (w *deathWait) tell(ctx context.Context, out *printer) error {
 	return writeText(w.env, []byte(w.line(death)))
 }
 
-// helpForAnswer says what is wrong if a command printed its help instead of an answer; empty: nothing. A script takes
-// exit code 0 for the answer, such as a proven death or a healthy node, and the name that it passes may be -h.
+// helpForAnswer returns an error text if a command printed its help instead of an answer; otherwise it is empty. A
+// script reads exit code 0 as the answer, such as a proven death or a healthy node, and the name that it passes may be
+// -h.
 func helpForAnswer(cmd *cobra.Command) string {
 	help, _ := cmd.Flags().GetBool("help") // an error: there is no such flag
 	switch {
@@ -106,20 +107,20 @@ type deathWait struct {
 
 	saying sync.WaitGroup // waited for only before the result is printed
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	last client.StatusUpdate
-	why  error // nil: nothing was heard yet
+	why  error // nil: there was no answer yet
 }
 
-// A wait for a boot that cannot exist, or for a wrong one, would end with 3 at best: the start of a bootID looks like
-// a nonce, but an agent sets the lowest bit of its nonce.
+// A wait for a boot that cannot exist, or for a wrong one, would at best end with exit code 3. The start of a bootID
+// looks like a nonce, but an agent sets the lowest bit of its nonce.
 var (
 	bootID    = regexp.MustCompile(`^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$`)
 	bootNonce = regexp.MustCompile(`^[0-9a-f]{15}[13579bdf]$`)
 )
 
-// bootFlag is the nonce of a boot, which is named by the nonce or by its bootID. It must not be empty, as a script's
-// variable might be by mistake.
+// bootFlag is the nonce of a boot. The user gives the nonce or the bootID. It must not be empty, because a script's
+// variable may be empty by mistake.
 type bootFlag string
 
 func (b *bootFlag) String() string { return string(*b) }
@@ -159,7 +160,7 @@ func (w *deathWait) complete(cmd *cobra.Command, args []string, _ string) ([]str
 }
 
 // errWaited is the cause of the end of a wait that took too long.
-var errWaited = errors.New("the time is over")
+var errWaited = errors.New("the timeout has passed")
 
 func (w *deathWait) run(ctx context.Context) (client.ProvenDeath, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.limit, errWaited)
@@ -168,7 +169,7 @@ func (w *deathWait) run(ctx context.Context) (client.ProvenDeath, error) {
 	if err != nil {
 		return client.ProvenDeath{}, fmt.Errorf("agent socket: %w", err)
 	}
-	// The first question finds what is wrong with the socket, and says what to do.
+	// The first request finds problems with the socket, and returns what to do.
 	if _, err := getStatus(ctx, w.env, w.agent); err != nil && ctx.Err() == nil {
 		if failed := new(agentError); !errors.As(err, &failed) || failed.unreachable || !failed.passing {
 			return client.ProvenDeath{}, err
@@ -194,7 +195,7 @@ func (w *deathWait) run(ctx context.Context) (client.ProvenDeath, error) {
 	return death, err
 }
 
-// say prints on stderr what the command waits for, until over is closed.
+// say prints on stderr for what the command waits, until over is closed.
 func (w *deathWait) say(over <-chan struct{}) {
 	tick := time.NewTicker(quietFor)
 	defer tick.Stop()
@@ -226,7 +227,7 @@ func (w *deathWait) member() *fencingv1.NodeStatus {
 	return n
 }
 
-// missing says what is missing, in the words of fencectl status.
+// missing describes what is missing, in the words of fencectl status.
 func (w *deathWait) missing() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -234,7 +235,7 @@ func (w *deathWait) missing() string {
 	self := view.Clean(st.GetSelf().GetName())
 	switch {
 	case w.why == nil, errors.Is(w.why, client.ErrNoWord) && w.last.Err == nil:
-		return "the agent has told no status yet"
+		return "the agent has not sent a status yet"
 	case errors.Is(w.why, client.ErrNoWord):
 		return view.Clean(w.last.Err.Error()) + "; trying again"
 	case errors.Is(w.why, client.ErrStandsStill):
@@ -246,7 +247,7 @@ func (w *deathWait) missing() string {
 	return w.standing(st, w.member())
 }
 
-// standing says what state the node is in, and what is missing for the proof of its death.
+// standing describes the state of the node, and what is missing for the proof of its death.
 func (w *deathWait) standing(st *fencingv1.Status, n *fencingv1.NodeStatus) string {
 	if text := view.Sentence(n); text != "" && !errors.Is(w.why, client.ErrOtherBoot) {
 		return view.Clean(text)
@@ -268,7 +269,7 @@ func (w *deathWait) standing(st *fencingv1.Status, n *fencingv1.NodeStatus) stri
 	return text + ", may be running; time alone will not prove its death, another boot of it will"
 }
 
-// deathResult is what wait and confirm-dead print about a death with -o json.
+// deathResult is the output of wait and confirm-dead about a death with -o json.
 type deathResult struct {
 	Node      string    `json:"node"`
 	Boot      string    `json:"boot"`
@@ -285,7 +286,7 @@ func resultOf(d client.ProvenDeath) deathResult {
 	return deathResult{Node: d.Node, Boot: d.Boot, Proof: proofText(d.Proof), Since: d.At, Runs: d.Runs}
 }
 
-// line is the result for people. For a death of a named boot it does not say FENCED: the node may be back.
+// line is the result for people. For the death of a named boot it does not print FENCED: the node may be back.
 func (w *deathWait) line(d client.ProvenDeath) string {
 	r := resultOf(d)
 	boot := view.Clean(r.Boot)

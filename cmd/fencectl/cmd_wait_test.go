@@ -17,7 +17,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// liveAgent serves a scene as if it were now.
+// liveAgent serves a scene as if it happened now.
 func liveAgent(t *testing.T, name string, change ...func(*fencingv1.Status)) *testAgent {
 	t.Helper()
 	a := startAgent(t, publish.HubConfig{})
@@ -34,7 +34,7 @@ func changed(st *fencingv1.Status, change ...func(*fencingv1.Status)) *fencingv1
 	return st
 }
 
-// TestWaitFenced: one line, and code 0, for a node that is fenced; the JSON says the same.
+// TestWaitFenced: for a node that is fenced, the command prints one line and ends with code 0. The JSON says the same.
 func TestWaitFenced(t *testing.T) {
 	a := liveAgent(t, "peer-fenced")
 	d := nodeOf(a.status.Load(), "n4").GetDeath()
@@ -59,14 +59,14 @@ func TestWaitFenced(t *testing.T) {
 	if code != exitOK || !strings.HasPrefix(stdout, "n4: boot "+boot+" is dead, proof time, since ") || !strings.HasSuffix(stdout, "; back as boot 00000000000000b1\n") {
 		t.Errorf("back under another boot: exit %d, stdout %q", code, stdout)
 	}
-	// Without the boot the node that is back is not fenced.
+	// Without the boot, a node that is back is not fenced.
 	code, stdout, stderr = ask(t, a, 0, "wait", "--fenced", "n4", "--timeout", "300ms")
 	if code != exitTimeout || stdout != "" || !strings.HasPrefix(stderr, "fencectl: n4 is not proven dead after 300ms: ") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("back: exit %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
 
-// TestWaitRefuses: what cannot be waited for has no code that could be taken for a death, or for a timeout.
+// TestWaitRefuses: a wait that cannot end has no code that could be taken for a death or for a timeout.
 func TestWaitRefuses(t *testing.T) {
 	a := liveAgent(t, "healthy")
 	const boots = `flag: give the whole bootID of the Node in Kubernetes, or bootNonce as "fencectl status -o json" shows it`
@@ -80,15 +80,15 @@ func TestWaitRefuses(t *testing.T) {
 		{exitFailed, "an agent proves nothing about its own node", []string{"--fenced", "n1"}},
 		{exitUsage, "say what to wait for: --fenced", []string{"n3"}},
 		{exitUsage, "NODE is missing", []string{"--fenced"}},
-		{exitUsage, "more than 0 is allowed", []string{"--fenced", "n3", "--timeout", "0"}},
+		{exitUsage, "it must be more than 0", []string{"--fenced", "n3", "--timeout", "0"}},
 		{exitUsage, `invalid argument "" for "--boot" flag: give the whole bootID`, []string{"--fenced", "n3", "--boot", ""}},
 		{exitUsage, `invalid argument "1234" for "--boot" flag`, []string{"--fenced", "n3", "--boot", "1234"}},
 		{exitUsage, `invalid argument "no-boot-id-of-anybody" for "--boot" flag`, []string{"--fenced", "n3", "--boot", "no-boot-id-of-anybody"}},
-		{exitUsage, boots, []string{"--fenced", "n3", "--boot", "024bc581b3a34be2"}},      // no agent has an even one
-		{exitUsage, boots, []string{"--fenced", "n3", "--boot", "024bc581b3a34be39a"}},    // more than a nonce
-		{exitUsage, boots, []string{"--fenced", "n3", "--boot", "024bc581-b3a3-4be2-9a"}}, // a bootID that was cut
+		{exitUsage, boots, []string{"--fenced", "n3", "--boot", "024bc581b3a34be2"}},      // no agent has an even boot
+		{exitUsage, boots, []string{"--fenced", "n3", "--boot", "024bc581b3a34be39a"}},    // longer than a nonce
+		{exitUsage, boots, []string{"--fenced", "n3", "--boot", "024bc581-b3a3-4be2-9a"}}, // a bootID that was cut short
 		{exitUsage, boots, []string{"--fenced", "n3", "--boot", "024bc581-b3a3-4be2-9a0f-11223344556677"}},
-		{exitUsage, "--help waits for nothing", []string{"--fenced", "-h"}}, // as the name of a node by mistake
+		{exitUsage, "--help waits for nothing", []string{"--fenced", "-h"}}, // -h in place of the name of a node, by mistake
 		{exitUsage, "--help waits for nothing", []string{"--help", "n3", "--fenced"}},
 		{exitOK, "", []string{"--help"}},
 		{exitFailed, "it does not exist", []string{"--fenced", "n3", "--socket", a.path + "x"}},
@@ -104,7 +104,7 @@ func TestWaitRefuses(t *testing.T) {
 	}
 }
 
-// TestWaitTakesABootID of Kubernetes for the boot that it is.
+// TestWaitTakesABootID: the command accepts a bootID of Kubernetes as the boot.
 func TestWaitTakesABootID(t *testing.T) {
 	for _, given := range []string{"024bc581-b3a3-4be2-9a0f-112233445566", "024bc581b3a34be29a0f112233445566", "024bc581b3a34be3"} {
 		if boot := bootFlag(""); boot.Set(given) != nil || boot != "024bc581b3a34be3" {
@@ -113,8 +113,8 @@ func TestWaitTakesABootID(t *testing.T) {
 	}
 }
 
-// TestWaitSaysWhatItWaitsFor on stderr, outlives its agent, and ends when the death is proven; Ctrl-C ends it as a
-// failure.
+// TestWaitSaysWhatItWaitsFor: the command writes to stderr what it waits for. It outlives its agent, and ends when the
+// death is proven. Ctrl-C ends it with a failure.
 func TestWaitSaysWhatItWaitsFor(t *testing.T) {
 	a := liveAgent(t, "healthy")
 	start := func(ctx context.Context) (_ *output, _ *strings.Builder, ended chan int) {
@@ -162,7 +162,7 @@ func TestWaitSaysWhatItWaitsFor(t *testing.T) {
 	}
 }
 
-// TestWaitWords: what is missing, in each scene, is kept in testdata/status/wait.golden.
+// TestWaitWords: testdata/status/wait.golden holds, for each scene, what is missing for a death.
 func TestWaitWords(t *testing.T) {
 	other := "00000000000000a1"
 	noProof := func(st *fencingv1.Status) { nodeOf(st, "n4").Death = nil }
@@ -216,7 +216,7 @@ func (s stuckWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestWaitDoesNotWaitForStderr: a death is told, and a failure ends, though nobody reads what is waited for.
+// TestWaitDoesNotWaitForStderr: a death is printed and a failure ends the wait, even if no program reads stderr.
 func TestWaitDoesNotWaitForStderr(t *testing.T) {
 	a := liveAgent(t, "healthy")
 	for want, end := range map[int]func(interrupt func()){

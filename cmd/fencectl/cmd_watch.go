@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// The pauses between attempts double from the first to the longest. They are short: the socket is local, and changes
-// during a pause are shown late.
+// The pauses between attempts double from the first to the longest. They are short because the socket is local, and
+// because changes during a pause are shown late.
 const (
 	firstPause   = 500 * time.Millisecond
 	longestPause = 10 * time.Second
@@ -40,7 +40,7 @@ fencing.v1.Event; with --status, each fencing.v1.Status.`,
 	w := &watcher{env: env, agent: newAgentFlags(cmd), pause: boottime.Wait}
 	flags := cmd.Flags()
 	flags.Bool("events", false, "follow the available nodes (the default)")
-	verdicts := flags.Bool("status", false, "follow the verdict and all it rests on")
+	verdicts := flags.Bool("status", false, "follow the verdict and everything it depends on")
 	shown := newShownFlags(cmd)
 	cmd.MarkFlagsMutuallyExclusive("events", "status")
 	out := newPrinter(cmd)
@@ -53,16 +53,16 @@ fencing.v1.Event; with --status, each fencing.v1.Status.`,
 	return cmd
 }
 
-// watcher keeps following an agent, even if the agent is stopped and started.
+// watcher follows an agent, even if the agent is stopped and started.
 type watcher struct {
 	env   *environment
 	agent *agentFlags
 	pause func(context.Context, time.Duration)
 }
 
-// run calls follow with a new connection each time follow returns, until ctx ends or trying again is pointless. That
-// the agent cannot be reached is an error only at first: later the agent is being replaced. follow calls connected
-// when it has an answer.
+// run calls follow with a new connection each time follow returns, until ctx ends or another attempt is pointless. If
+// the agent cannot be reached, that is an error only at first: later the agent is being replaced. follow calls
+// connected when it has an answer.
 func (w *watcher) run(ctx context.Context, follow func(_ context.Context, _ *agentConn, connected func()) error) error {
 	reached, told := false, ""
 	backoff := boottime.Backoff{First: firstPause, Most: longestPause}

@@ -24,10 +24,10 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// watching is a watch under way, whose pauses the test ends.
+// watching is a running watch, whose pauses the test ends.
 type watching struct {
 	stdout, stderr *output
-	paused         chan time.Duration // a pause began, this long
+	paused         chan time.Duration // a pause of this length began
 	resume         chan struct{}
 	cancel         context.CancelFunc
 	ended          chan error
@@ -35,7 +35,7 @@ type watching struct {
 
 type follower func(ctx context.Context, conn *agentConn, connected func()) error
 
-// watch starts a watcher of the socket. What is followed prints to the given environment.
+// watch starts a watcher of the socket. The follower prints to the given environment.
 func watch(t *testing.T, path string, stdout *output, follow func(*environment) follower) *watching {
 	t.Helper()
 	leaks := goleak.IgnoreCurrent()
@@ -131,7 +131,7 @@ func wantText(t *testing.T, what, got, want string) {
 	}
 }
 
-// eventLines is also what docs/fencectl.md shows.
+// eventLines is also shown in docs/fencectl.md.
 const eventLines = `
 2026-03-01 12:00:00.000  NOW   n1   data=10.1.0.1 mgmt=10.0.0.1
 2026-03-01 12:00:00.000  NOW   n10  data=10.1.0.10 mgmt=10.0.0.10
@@ -185,7 +185,7 @@ func TestWatchJSON(t *testing.T) {
 	}
 }
 
-// TestWatchComesBack replaces the agent: it is away, it knows of nobody yet, it is there.
+// TestWatchComesBack replaces the agent: it is away, then it has no view yet, then it has one.
 func TestWatchComesBack(t *testing.T) {
 	a := startAgent(t, publish.HubConfig{})
 	a.hub.Update(members("n1", "n2", "n3"), nil)
@@ -224,7 +224,7 @@ fencectl: connected again
 `, "PATH", a.path))
 }
 
-// TestWatchIsOneTooMany is refused with RESOURCE_EXHAUSTED, before any headers.
+// TestWatchIsOneTooMany: the watch is refused with RESOURCE_EXHAUSTED, before any headers.
 func TestWatchIsOneTooMany(t *testing.T) {
 	a := startAgent(t, publish.HubConfig{MaxSubscribers: 1})
 	a.hub.Update(members("n1"), nil)
@@ -242,7 +242,7 @@ func TestWatchIsOneTooMany(t *testing.T) {
 	w.stdout.until(t, "the set", lines(1))
 }
 
-// gate blocks the first write after it was closed until it is opened.
+// gate blocks the first write after it was armed, until it is opened.
 type gate struct {
 	*output
 	armed   chan struct{} // closed: the next write waits
@@ -282,7 +282,7 @@ func TestWatchTooSlow(t *testing.T) {
 	<-g.waiting
 	deadline := time.Now().Add(patience)
 	for {
-		if s, err := a.hub.Subscribe(); err == nil { // the watch has lost its place
+		if s, err := a.hub.Subscribe(); err == nil { // a free slot shows that the agent has ended the watch's stream
 			s.Close()
 			break
 		} else if !errors.Is(err, publish.ErrTooMany) || time.Now().After(deadline) {
@@ -305,7 +305,7 @@ func TestWatchTooSlow(t *testing.T) {
 	}
 }
 
-// replay is what a reader of the lines makes of them.
+// replay returns the set that a reader of the lines would have.
 func replay(text string) (present []string) {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
@@ -335,7 +335,7 @@ func TestWatchFailsWhenItCannotPrint(t *testing.T) {
 	}
 }
 
-// TestInterrupt is Ctrl-C on the real program.
+// TestInterrupt presses Ctrl-C on the real program.
 func TestInterrupt(t *testing.T) {
 	a := startAgent(t, publish.HubConfig{})
 	a.hub.Update(members("n1"), nil)
@@ -357,8 +357,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestPatienceEndsWithTheAnswer: the time limit is for the first answer. What follows may
-// take as long as it likes, in virtual time.
+// TestPatienceEndsWithTheAnswer: the time limit is for the first answer. What follows may take any time. The test uses
+// virtual time.
 func TestPatienceEndsWithTheAnswer(t *testing.T) {
 	for _, verb := range []string{"events", "status"} {
 		t.Run(verb, func(t *testing.T) {
@@ -404,7 +404,7 @@ func TestPatienceEndsWithTheAnswer(t *testing.T) {
 	}
 }
 
-// TestPausesGrow until the agent is there again.
+// TestPausesGrow: the pauses grow until the agent is there again.
 func TestPausesGrow(t *testing.T) {
 	a := startAgent(t, publish.HubConfig{})
 	w := watch(t, a.path, newOutput(), events(formatTable))

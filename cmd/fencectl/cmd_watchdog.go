@@ -92,10 +92,10 @@ machine in a test before, it says so and exits with 0. If it has failed one, it 
 		}
 		path := "/dev/" + w.Name
 		if !*yes {
-			return usagef("%s (%s) would reset this machine %v after it is armed, with all that runs on it: say --yes-reset-this-node", path, cmp.Or(view.Clean(w.Identity), "unknown"), *timeout)
+			return usagef("%s (%s) would reset this machine %v after it is armed, with everything that runs on it: confirm with --yes-reset-this-node", path, cmp.Or(view.Clean(w.Identity), "unknown"), *timeout)
 		}
 		if *timeout < time.Second || *timeout%time.Second != 0 {
-			return usagef("invalid argument %v for \"--timeout\" flag: whole seconds, one and more, are allowed", *timeout)
+			return usagef("invalid argument %v for \"--timeout\" flag: it must be whole seconds, and at least one", *timeout)
 		}
 		chronicle := testRecord{env: env, file: *file, path: path}
 		if *untried {
@@ -109,7 +109,7 @@ machine in a test before, it says so and exits with 0. If it has failed one, it 
 			Say: func(line string) { fmt.Fprintln(env.stdout, line) }, Last: chronicle.last, Failed: chronicle.failed,
 			Latest: chronicle.latest, Keep: chronicle.keep,
 		}
-		signal.Ignore(syscall.SIGPIPE) // a lost session must not leave the watchdog armed with nobody to note when it fires
+		signal.Ignore(syscall.SIGPIPE) // a lost session must not leave the watchdog armed while nothing records when it fires
 		return forRoot(t.Run(cmd.Context()))
 	}
 	return cmd
@@ -123,7 +123,7 @@ func shown(text string) string {
 	return view.Clean(text) + "s"
 }
 
-// forRoot adds to an error of permissions what to do.
+// forRoot adds to a permission error what to do.
 func forRoot(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: run this as root", err)
@@ -131,11 +131,11 @@ func forRoot(err error) error {
 	return err
 }
 
-// toTest is the watchdog that may be tried.
+// toTest is the watchdog to be tested.
 //
-// Invariant: it only opens a watchdog that nobody holds and that the kernel shows as inactive, on a machine without
-// an agent. Opening a watchdog feeds it: that of a boot that has condemned itself counts down for good, and peers
-// know when it ends.
+// Invariant: it only opens a watchdog that no process holds and that the kernel shows as inactive, on a machine without
+// an agent. Opening a watchdog feeds it. The watchdog of a boot that has condemned itself must count down to the end,
+// since peers know when it ends.
 func toTest(m *doctor.Machine, device string) (w doctor.Watchdog, err error) {
 	list := m.Watchdogs()
 	identity, byIdentity := strings.CutPrefix(device, "identity:")
@@ -149,7 +149,7 @@ func toTest(m *doctor.Machine, device string) (w doctor.Watchdog, err error) {
 		}
 		w = same[0]
 	case device == "" && len(list) > 1:
-		return w, usagef("there are %d watchdogs: say which one with --device, see fencectl watchdog list", len(list))
+		return w, usagef("there are %d watchdogs: name one with --device, see fencectl watchdog list", len(list))
 	case device == "":
 		w = list[0]
 	default:

@@ -16,7 +16,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// machineWith is a machine with one idle watchdog, but for the changes.
+// machineWith returns a machine with one idle watchdog, except for the changes.
 func machineWith(t *testing.T, change map[string]string) *doctor.Machine {
 	t.Helper()
 	files := map[string]string{
@@ -44,13 +44,13 @@ func machineWith(t *testing.T, change map[string]string) *doctor.Machine {
 	return m
 }
 
-// Guard: a watchdog that somebody holds, or that may count down, is not opened.
+// Guard: a watchdog that a process holds, or that may be counting down, is not opened.
 func TestWhichWatchdogMayBeTried(t *testing.T) {
 	second := map[string]string{"sys/class/watchdog/watchdog1/identity": "iTCO_wdt", "sys/class/watchdog/watchdog1/state": "inactive"}
 	for name, c := range map[string]struct {
 		change  map[string]string
 		device  string
-		refuses string // empty: it does not
+		refuses string // empty: it is not refused
 	}{
 		"the only one":            {nil, "", ""},
 		"by name":                 {nil, "/dev/watchdog0", ""},
@@ -58,7 +58,7 @@ func TestWhichWatchdogMayBeTried(t *testing.T) {
 		"by identity":             {second, "identity:iTCO_wdt", ""},
 		"no such identity":        {nil, "identity:iTCO_wdt", "0 watchdogs call themselves"},
 		"one that is not there":   {nil, "/dev/watchdog7", "not in /sys/class/watchdog"},
-		"two":                     {second, "", "say which one"},
+		"two":                     {second, "", "name one with --device"},
 		"one of two":              {second, "/dev/watchdog1", ""},
 		"held by an agent":        {map[string]string{"proc/7/comm": "fencing-agent", "proc/7/fd/3": "->/dev/watchdog0"}, "", "held by fencing-agent (7)"},
 		"counting down":           {map[string]string{"sys/class/watchdog/watchdog0/state": "active"}, "", "is active"},
@@ -84,7 +84,7 @@ func TestWhichWatchdogMayBeTried(t *testing.T) {
 	}
 }
 
-// Guard: without the flag nothing is opened.
+// Guard: without the flag no device is opened.
 func TestWatchdogTestAsks(t *testing.T) {
 	m := machineWith(t, nil)
 	a := liveAgent(t, "healthy")
@@ -108,7 +108,7 @@ func TestWatchdogTestWantsRoot(t *testing.T) {
 	}
 }
 
-// Guard: nothing is armed while nobody can keep what the test shows, and the error says what to do.
+// Guard: no watchdog is armed if the result of the test could not be kept, and the error says what to do.
 func TestTrialsThatCannotBeRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "members-history")
 	if err := os.WriteFile(calibrationFile(path), []byte("gibberish\n"), 0o600); err != nil {
@@ -156,7 +156,7 @@ func TestTheTestIsOnRecord(t *testing.T) {
 	}
 }
 
-// Guard: with --if-untried a watchdog is tried once, and a machine whose record would be lost by the reset is not reset.
+// Guard: with --if-untried a watchdog is tried once. A machine whose record would be lost by the reset is not reset.
 func TestWatchdogsAreTriedOnce(t *testing.T) {
 	dir, err := os.MkdirTemp("/var/tmp", "untried") // TMPDIR may be in memory
 	if err != nil {

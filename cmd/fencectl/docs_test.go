@@ -21,7 +21,7 @@ func guide(t *testing.T) string {
 	return string(text)
 }
 
-// TestGuideShowsWhatIsPrinted: the examples are the golden files.
+// TestGuideShowsWhatIsPrinted: the examples in the guide equal the golden files.
 func TestGuideShowsWhatIsPrinted(t *testing.T) {
 	for _, scene := range []string{"status/healthy", "status/split-lost", "status/healthy.verbose", "status/split-lost.verbose", "history"} {
 		printed, err := os.ReadFile(filepath.Join("testdata", scene+".golden"))
@@ -37,7 +37,7 @@ func TestGuideShowsWhatIsPrinted(t *testing.T) {
 	}
 }
 
-// TestGuideNamesFieldsThatExist follows every path of the page through printed JSON.
+// TestGuideNamesFieldsThatExist looks up every path of the page in printed JSON.
 func TestGuideNamesFieldsThatExist(t *testing.T) {
 	printed, err := os.ReadFile(filepath.Join("testdata", "status", "split-lost.json.golden"))
 	if err != nil {
@@ -67,7 +67,7 @@ func TestGuideNamesFieldsThatExist(t *testing.T) {
 	}
 }
 
-// TestGuideNamesEveryCommand so that a verb is not forgotten there.
+// TestGuideNamesEveryCommand: the guide must not leave out a command.
 func TestGuideNamesEveryCommand(t *testing.T) {
 	for _, c := range newRootCommand(&environment{name: "fencectl"}).Commands() {
 		if !strings.Contains(guide(t), "`"+c.Name()+"`") && !strings.Contains(guide(t), "`"+c.Name()+" ") {
@@ -76,7 +76,7 @@ func TestGuideNamesEveryCommand(t *testing.T) {
 	}
 }
 
-// TestTuningShowsTheTimings: the table of the times until death is what is printed.
+// TestTuningShowsTheTimings: the table of the times until death equals the output.
 func TestTuningShowsTheTimings(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "tuning.md"))
 	if err != nil {
@@ -91,7 +91,7 @@ func TestTuningShowsTheTimings(t *testing.T) {
 	}
 }
 
-// TestConsumersShowAScriptThatWorks: the script on the page runs its failover for a node that is fenced, and for no other.
+// TestConsumersShowAScriptThatWorks: the script on the page runs its failover only for a node that is fenced.
 func TestConsumersShowAScriptThatWorks(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "consumers.md"))
 	if err != nil {

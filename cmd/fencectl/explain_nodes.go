@@ -33,7 +33,7 @@ type kubeNode struct {
 	}
 }
 
-// ready is the status of the Node's condition Ready; empty: there is none.
+// ready is the status of the Node's condition Ready; empty: it has none.
 func (n *kubeNode) ready() string {
 	for _, c := range n.Status.Conditions {
 		if c.Type == "Ready" {
@@ -87,7 +87,7 @@ func (x *explainer) deathsOn(n *kubeNode, told *deaths.Report, e *explanation) {
 	}
 }
 
-// about takes what a Node says about itself.
+// about records what a Node shows about itself.
 func (e *explanation) about(n *kubeNode) {
 	name, disputed := n.Metadata.Name, n.Metadata.Annotations[recovery.NoteKey]
 	if name == e.Node {
@@ -114,9 +114,9 @@ func (e *explanation) about(n *kubeNode) {
 	}
 }
 
-// reports are the deaths that agents have reported to fencing-controller, by the agents' Nodes. The controller keeps
-// them in ConfigMaps, if agents do not ask the API server and so write no annotations (docs/adr/0061). With an error,
-// the reports that could be read are returned, too.
+// reports returns the deaths that agents have reported to fencing-controller, by the agents' Nodes. The controller
+// keeps them in ConfigMaps if agents do not use the API server, and so write no annotations (docs/adr/0061). With an
+// error, the reports that could be read are returned as well.
 func (x *explainer) reports(ctx context.Context) (map[string]*deaths.Report, error) {
 	var list struct {
 		Items []struct {
@@ -150,8 +150,8 @@ type word struct {
 	stale bool      // that is too long ago to count
 }
 
-// wordsOf are the deaths that a Node reports: in its annotation or, if that is later, in its agent's report. garbled:
-// the annotation cannot be read.
+// wordsOf returns the deaths that a Node reports: in its annotation or, if that is later, in its agent's report.
+// garbled means that the annotation cannot be read.
 func wordsOf(annotation string, tells bool, told *deaths.Report, now time.Time) (list []word, garbled bool) {
 	if told != nil && told.Over == deaths.Digest(annotation) {
 		age := now.Sub(told.Heard)

@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
-// lost reports whether somebody may wait for the node's pods and volumes.
+// lost reports whether the node's pods and volumes may be needed elsewhere.
 func (e *explanation) lost() bool { return e.Ready != "True" || e.Tainted }
 
 // volumeSay is a volume that is attached to the node.
@@ -21,9 +21,9 @@ type volumeSay struct {
 	Attachment string     `json:"attachment"`
 	Volume     string     `json:"volume"`
 	Claim      string     `json:"claim,omitempty"` // NAMESPACE/NAME
-	Pods       []string   `json:"pods,omitempty"`  // that want the claim, on any node, with NAMESPACE/
+	Pods       []string   `json:"pods,omitempty"`  // the pods that use the claim, on any node, with NAMESPACE/
 	Attacher   string     `json:"attacher"`
-	Asked      *time.Time `json:"asked,omitempty"` // when the detach was asked for; nil: it was not
+	Asked      *time.Time `json:"asked,omitempty"` // when the detach was requested; nil: it was not
 	Error      string     `json:"error,omitempty"` // of the latest attempt
 }
 
@@ -45,7 +45,7 @@ func (v *volumeSay) text(zone *time.Location) string {
 	return what
 }
 
-// volumes are the volumes attached to a lost node: while a driver's attacher hangs, none can be attached elsewhere.
+// volumes returns the volumes attached to a lost node: while a driver's attacher hangs, none can be attached elsewhere.
 func (x *explainer) volumes(ctx context.Context, e *explanation) error {
 	if !e.lost() {
 		return nil
@@ -110,7 +110,7 @@ func (x *explainer) claims(ctx context.Context, e *explanation) error {
 	return nil
 }
 
-// users adds the pods of a namespace to the claims that they want.
+// users adds the pods of a namespace to the claims that they use.
 func (x *explainer) users(ctx context.Context, namespace string, pods map[string][]string) error {
 	var list struct {
 		Items []struct {
@@ -138,8 +138,8 @@ func (x *explainer) users(ctx context.Context, namespace string, pods map[string
 // mostAsked is how many agents are asked about a node, at most, until one answers.
 const mostAsked = 3
 
-// outlook is what an agent says about a lost node that nobody calls dead yet: how long a proof by time takes. Without
-// the right to ask agents it is unknown. That is not an error, but the output says so.
+// outlook is what an agent reports about a lost node that is not called dead yet: how long a proof by time takes.
+// Without the right to ask agents it is unknown. That is not an error, but the output mentions it.
 func (x *explainer) outlook(ctx context.Context, e *explanation) error {
 	if !e.lost() || len(e.Told)+len(e.Garbled) > 0 {
 		return nil

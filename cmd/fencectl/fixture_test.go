@@ -20,7 +20,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// patience is how long a test waits for what must happen soon.
+// patience is how long a test waits for an event that must happen soon.
 const patience = 30 * time.Second
 
 // noon is the time of the statuses made here.
@@ -35,11 +35,11 @@ type testAgent struct {
 	tell     atomic.Pointer[publish.Tell]
 	order    atomic.Pointer[publish.Order]
 	maintain atomic.Pointer[publish.Maintain]
-	live     atomic.Bool           // each answer has the present time, as if the loop ran
+	live     atomic.Bool           // each answer carries the present time, as if the loop ran
 	stop     func(context.Context) // ends the server, only once
 }
 
-// socketFolder is a folder whose paths are short enough for a socket.
+// socketFolder returns a directory with a path that is short enough for a socket.
 func socketFolder(t testing.TB) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "ctl")
@@ -61,7 +61,7 @@ func startAgentAt(t testing.TB, path string, hub publish.HubConfig) *testAgent {
 	var err error
 	a.server, err = publish.New(publish.Config{
 		Hub: a.hub, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		MayTell: func(context.Context) error { return nil }, // also who is not root
+		MayTell: func(context.Context) error { return nil }, // every caller may, not only root
 		Tell: func(ctx context.Context, d publish.ToldDeath) (*fencingv1.Death, error) {
 			return (*a.tell.Load())(ctx, d)
 		},
@@ -97,13 +97,13 @@ func startAgentAt(t testing.TB, path string, hub publish.HubConfig) *testAgent {
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // what a test left open is cut off
+		cancel() // this ends what a test has left open
 		a.stop(ctx)
 	})
 	return a
 }
 
-// set makes st the present status.
+// set makes st the current status.
 func (a *testAgent) set(st *fencingv1.Status) {
 	a.status.Store(st)
 	a.server.StatusChanged()
@@ -134,7 +134,7 @@ func (o *output) String() string {
 	return o.buf.String()
 }
 
-// until waits until the text fulfills the condition.
+// until waits until the text meets the condition.
 func (o *output) until(t testing.TB, what string, ok func(text string) bool) {
 	t.Helper()
 	deadline := time.After(patience)

@@ -4,5 +4,5 @@ package main
 
 import "io/fs"
 
-// groupOf names the group of a file, where files have one.
+// groupOf names the group of a file, on systems where files have one.
 func groupOf(fs.FileInfo) string { return "its group" }

@@ -31,7 +31,7 @@ const (
 	commandEnded = "command terminated with exit code"
 )
 
-// slowError says that there was no answer within a time.
+// slowError means that there was no answer within a time.
 type slowError time.Duration
 
 func (e slowError) Error() string { return fmt.Sprintf("no answer within %v", time.Duration(e)) }
@@ -70,13 +70,13 @@ func askJSON(ctx context.Context, ask func(context.Context, ...string) ([]byte, 
 		return err
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("kubectl %s: its answer: %w", args[0], err)
+		return fmt.Errorf("cannot read the answer of kubectl %s: %w", args[0], err)
 	}
 	return nil
 }
 
-// runWith also gives kubectl something to read. The last line on kubectl's stderr is the error; what kubectl printed
-// before it failed is returned, too.
+// runWith also gives kubectl an input. The last line on kubectl's stderr is the error; the output of a kubectl that
+// failed is returned as well.
 func (k *kubeFlags) runWith(ctx context.Context, input string, args ...string) ([]byte, error) {
 	patience := cmp.Or(k.patience, kubectlTimeout)
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -139,7 +139,7 @@ func agentPods(ctx context.Context, ask func(context.Context, ...string) ([]byte
 	case node != "":
 		return nil, fmt.Errorf("no pod with the label %s runs on %s: is that the name of a Node, and does its group have agents? An agent of a package is asked on its node", agentSelector, view.Clean(node))
 	default:
-		return nil, errors.New("there is no pod with the label " + agentSelector + ": say --context or --namespace, or ask agents of a package with fencectl status on their nodes")
+		return nil, errors.New("there is no pod with the label " + agentSelector + ": use --context or --namespace, or ask agents of a package with fencectl status on their nodes")
 	}
 	slices.SortFunc(pods, func(a, b agentPod) int { return cmp.Or(view.Compare(a.node, b.node), cmp.Compare(a.name, b.name)) })
 	return pods, nil

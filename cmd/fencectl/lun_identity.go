@@ -16,7 +16,7 @@ import (
 // lunPatience is how long a device may take to answer.
 const lunPatience = 5 * time.Second
 
-// formattedFor says for which group a LUN was formatted. It does not wait for a device that does not answer.
+// formattedFor reads for which group a LUN was formatted. It does not wait for a device that does not answer.
 func formattedFor(device string) (f doctor.Format, err error) {
 	path, err := lunadmin.Find(device)
 	if err != nil {

@@ -11,21 +11,21 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/lunadmin"
 )
 
-// lunLive prints one picture of a LUN after the other.
+// lunLive prints the state of a LUN repeatedly.
 type lunLive struct {
 	env    *environment
 	json   bool
 	size   func() (width, height int) // of the terminal; nil: the output is not a terminal
 	shown  int
 	warned map[string]bool
-	damage []string // of the last picture
+	damage []string // of the last state
 }
 
 func newLunLive(env *environment, out *printer) *lunLive {
 	return &lunLive{env: env, json: out.format == formatJSON, size: terminalSize(env), warned: map[string]bool{}}
 }
 
-// show prints one picture. Warnings are printed only once, except on a terminal, where each screen replaces the one
+// show prints one state. Warnings are printed only once, except on a terminal, where each screen replaces the one
 // before.
 func (l *lunLive) show(r *lunadmin.Report) error {
 	l.damage = r.Damage

@@ -60,8 +60,8 @@ func runIn(t *testing.T, stdin string, env map[string]string, args ...string) (c
 	return code, out.String(), errs.String()
 }
 
-// TestEveryVerbIsDocumented holds every command, those of later additions included, to
-// the promises of the tool: help, an example, -o where data is printed.
+// TestEveryVerbIsDocumented checks that every command, also one added later, keeps the promises of the tool: it has
+// help, an example, and -o where it prints data.
 func TestEveryVerbIsDocumented(t *testing.T) {
 	var visit func(*cobra.Command)
 	visit = func(c *cobra.Command) {
@@ -109,7 +109,7 @@ members: {static: [{name: n1, addresses: {mgmt: 10.0.0.1}}]}
 	}
 }
 
-// TestConfigCheckOfAnEndlessInputEndsWithCtrlC reads a terminal on which nobody types.
+// TestConfigCheckOfAnEndlessInputEndsWithCtrlC reads from a terminal without input.
 func TestConfigCheckOfAnEndlessInputEndsWithCtrlC(t *testing.T) {
 	stdin, typed := io.Pipe()
 	defer typed.Close()
@@ -122,7 +122,7 @@ func TestConfigCheckOfAnEndlessInputEndsWithCtrlC(t *testing.T) {
 	}
 }
 
-// TestLUNNamesAreThoseOfTheConfiguration: no agent could ever use a LUN with another name.
+// TestLUNNamesAreThoseOfTheConfiguration: an agent could never use a LUN with another name.
 func TestLUNNamesAreThoseOfTheConfiguration(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lun.img")
 	for _, name := range []string{"", "a b", "-x", "\x1b[31m", strings.Repeat("a", 64)} {
@@ -152,7 +152,7 @@ func TestUnwritableOutputIsAFailure(t *testing.T) {
 	}
 }
 
-// TestErrorsBeforeTheVerbAreBadUsage covers what cobra itself complains about.
+// TestErrorsBeforeTheVerbAreBadUsage covers the errors of cobra itself.
 func TestErrorsBeforeTheVerbAreBadUsage(t *testing.T) {
 	failing := func() *cobra.Command {
 		verb := &cobra.Command{Use: "verb", RunE: func(*cobra.Command, []string) error { return errors.New("the operation failed") }}
@@ -176,7 +176,7 @@ func TestErrorsBeforeTheVerbAreBadUsage(t *testing.T) {
 	}
 }
 
-// TestElsewhere: what only Linux can do is refused in one line on other systems, and has its help there.
+// TestElsewhere: on other systems a command that needs Linux is refused in one line, and its help is there.
 func TestElsewhere(t *testing.T) {
 	env := &environment{name: "kubectl-fence"}
 	verb := func(out io.Writer, args ...string) error {

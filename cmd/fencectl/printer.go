@@ -41,7 +41,7 @@ func (p *printer) String() string { return p.format }
 
 func (p *printer) Set(format string) error {
 	if !slices.Contains(p.formats, format) {
-		return fmt.Errorf("one of %s is allowed", strings.Join(p.formats, ", "))
+		return fmt.Errorf("it must be one of %s", strings.Join(p.formats, ", "))
 	}
 	p.format = format
 	return nil
@@ -109,7 +109,7 @@ func (p *printer) printFolded(env *environment, result any, heading string, rows
 	return writeText(env, text)
 }
 
-// colorful reports whether a person looks at the output and likes colors.
+// colorful reports whether the output is a terminal, and colors are not switched off.
 func colorful(env *environment) bool {
 	f, ok := env.stdout.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && env.getenv("NO_COLOR") == ""

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestReadmeShowsAConfigurationThatIsAccepted: who begins with the README's file is not stopped by it.
+// TestReadmeShowsAConfigurationThatIsAccepted: the file in the README must not stop a new user.
 func TestReadmeShowsAConfigurationThatIsAccepted(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {

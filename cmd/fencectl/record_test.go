@@ -25,7 +25,7 @@ import (
 
 var record = flag.Bool("record", false, "let agents live through the scenes again and rewrite testdata/scenes; then use -update")
 
-// recording is what testdata/scenes keeps of a scene.
+// recording is a scene as testdata/scenes keeps it.
 type recording struct {
 	Asked  time.Time       `json:"asked"`
 	Status json.RawMessage `json:"status"`
@@ -33,7 +33,7 @@ type recording struct {
 
 func sceneFile(name string) string { return filepath.Join("testdata", "scenes", name+".json") }
 
-// play lets agents live through a scene, again if what is to be seen has passed between two questions.
+// play runs the agents through a scene. It repeats the scene if the wanted state has passed between two requests.
 func (s *situation) play(t *testing.T) agentsim.Picture {
 	t.Helper()
 	const plays = 5
@@ -61,7 +61,7 @@ func (s *situation) playOnce(t *testing.T) (*agentsim.Picture, *agentsim.Result)
 	}
 	slices.SortStableFunc(schedule.Events, func(a, b agentsim.Event) int { return int(a.At - b.At) })
 	schedule.End = settled + s.during[1]
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a bubble runs fastest on one processor, and most alike
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a bubble runs fastest on one processor, and varies least
 	dir := t.TempDir()
 	var r *agentsim.Result
 	synctest.Test(t, func(*testing.T) { r = agentsim.Run(schedule, dir) })
@@ -99,7 +99,7 @@ func writeScene(t *testing.T, s *situation, p agentsim.Picture) {
 	}
 }
 
-// readScene returns what was recorded, moved to noon.
+// readScene returns the recorded status, moved to noon.
 func readScene(t testing.TB, s *situation) *fencingv1.Status {
 	t.Helper()
 	data, err := os.ReadFile(sceneFile(s.name))
@@ -118,10 +118,10 @@ func readScene(t testing.TB, s *situation) *fencingv1.Status {
 	return st
 }
 
-// TestScenesAreWhatAgentsSay lets agents live through the scenes again: they must still say what
-// is recorded, but for figures. With -record the recordings are replaced.
+// TestScenesAreWhatAgentsSay runs the agents through the scenes again: their statuses must still equal the recordings,
+// except for figures. With -record the recordings are replaced.
 func TestScenesAreWhatAgentsSay(t *testing.T) {
-	known := map[string]bool{} // a field that no recording has is younger than these
+	known := map[string]bool{} // a field that no recording has was added after them
 	for i := range scenes {
 		if _, err := os.Stat(sceneFile(scenes[i].name)); err == nil {
 			for _, l := range scenes[i].shape(readScene(t, &scenes[i])) {
@@ -150,21 +150,20 @@ func TestScenesAreWhatAgentsSay(t *testing.T) {
 	}
 }
 
-// figures are the fields that differ from run to run, and those that tell the same in digits.
+// figures lists the fields that differ from run to run, and the ones that repeat them as text.
 var figures = []protoreflect.Name{
 	"alive", "health_score", "in_flight_age", "revision", "boot_nonce", "counter", "sequence", "feeds", "digest", "text", "error", "slot", "tuning", "holders",
 	"valid_for", "granted_for", "instance", "suspect",
 }
 
-// shape is what a status says without its figures, one line for each field: which fields are there
-// at all, and those that a machine could branch on. The winner of a tie is drawn, so that names
-// are left out.
+// shape returns a status without its figures, one line for each field: which fields are there at all, and the values
+// that a program could branch on. The winner of a tie is drawn at random, so names are left out.
 func (s *situation) shape(st *fencingv1.Status) []string {
 	var lines []string
 	var walk func(path string, m protoreflect.Message)
 	walk = func(path string, m protoreflect.Message) {
 		if _, ok := m.Interface().(interface{ GetSeconds() int64 }); ok {
-			return // a time or duration: that it is there is enough
+			return // a time or duration: only its presence matters
 		}
 		m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 			at := path + "." + string(f.Name())
@@ -200,7 +199,7 @@ func pathOf(line string) string {
 	return path
 }
 
-// difference lists what only one of two sorted lists has.
+// difference lists the lines that only one of two sorted lists has.
 func difference(want, got []string) string {
 	var b strings.Builder
 	count := map[string]int{}
@@ -221,7 +220,7 @@ func difference(want, got []string) string {
 	return b.String()
 }
 
-// TestSceneFilesAreOfScenes: none is left of a scene that was removed.
+// TestSceneFilesAreOfScenes: no file remains of a scene that was removed.
 func TestSceneFilesAreOfScenes(t *testing.T) {
 	files, err := filepath.Glob(sceneFile("*"))
 	if err != nil || len(files) != len(scenes) {

@@ -44,7 +44,7 @@ func (e *environment) zone() *time.Location {
 // pluginName is the file name under which kubectl finds a plugin called fence.
 const pluginName = "kubectl-fence"
 
-// command is the program as its user types it.
+// command is the command as its user types it.
 func (e *environment) command() string {
 	if filepath.Base(e.name) == pluginName {
 		return "kubectl fence"
@@ -70,10 +70,10 @@ const (
 	exitOK      = 0
 	exitFailed  = 1
 	exitUsage   = 2
-	exitTimeout = 3 // waited in vain; nothing is wrong with the command
+	exitTimeout = 3 // waited in vain; the command itself is correct
 )
 
-// timeoutError says what was waited for in vain.
+// timeoutError means that a wait ended without success. It contains what was waited for.
 type timeoutError struct{ error }
 
 func (e timeoutError) Unwrap() error { return e.error }
@@ -159,7 +159,7 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage, 3 what was waited for has
 	return root
 }
 
-// flagError says what is allowed if a flag's value cannot be read, rather than what the parser said.
+// flagError describes what is allowed if a flag's value cannot be read, instead of the parser's message.
 func flagError(_ *cobra.Command, err error) error {
 	invalid := new(pflag.InvalidValueError)
 	if !errors.As(err, &invalid) {
@@ -172,7 +172,7 @@ func flagError(_ *cobra.Command, err error) error {
 	return fmt.Errorf("invalid argument %q for %q flag: %s", invalid.GetValue(), "--"+invalid.GetFlag().Name, wanted)
 }
 
-// usageTemplate is cobra's without the repetitions.
+// usageTemplate is cobra's template without the repetitions.
 const usageTemplate = `Usage:
   {{.UseLine}}{{if .HasExample}}
 
@@ -209,7 +209,7 @@ func newGroup(use, short, long string, commands ...*cobra.Command) *cobra.Comman
 		DisableFlagsInUseLine:      true,
 		Short:                      short,
 		Long:                       long,
-		Args:                       cobra.ArbitraryArgs, // judged below, in one line
+		Args:                       cobra.ArbitraryArgs, // checked below, with an error in one line
 		SuggestionsMinimumDistance: 2,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -234,7 +234,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return usagef("unknown command %q", name)
 }
 
-// operands demands one argument for each name, such as FILE.
+// operands requires one argument for each name, such as FILE.
 func operands(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {

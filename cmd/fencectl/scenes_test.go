@@ -11,27 +11,25 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/agentsim"
 )
 
-// situation is what an operator meets, as an agent tells it: whole agents live through
-// the schedule on virtual time, and the first answer that is the one meant is kept in
-// testdata/scenes.
+// situation is a situation that an operator meets, as an agent reports it. Whole agents run through the schedule on
+// virtual time. The first answer that meets the condition is kept in testdata/scenes.
 type situation struct {
 	name   string
 	s      agentsim.Schedule
-	during [2]time.Duration // the agents are asked from then until then, after the group has settled
-	of     []int            // which agents, the first one if nil
+	during [2]time.Duration // the agents are asked in this period, after the group has settled
+	of     []int            // which agents are asked; the first one if nil
 	is     func(*fencingv1.Status) bool
-	varies []string // what it says of this is another thing from run to run
-	slow   bool     // to be recorded again: not by short tests
+	varies []string // the lines that differ from run to run
+	slow   bool     // takes long to record, so short tests leave it out
 }
 
-// settled is when a group that booted has come to rest and what happens to it begins.
+// settled is when a group that has booted comes to rest and the events of the scene begin.
 const settled = 45 * time.Second
 
-// each is how long it takes until the agents are asked again.
+// each is the pause between two requests to the agents.
 const each = 200 * time.Millisecond
 
-// ordinary is a group with the times of docs/configuration.md; what happens begins when it has
-// settled.
+// ordinary is a group with the times of docs/configuration.md. The events begin when it has settled.
 func ordinary(nodes int, change func(*agentsim.Schedule), events ...agentsim.Event) agentsim.Schedule {
 	s := agentsim.Schedule{
 		Seed: uint64(nodes), Nodes: nodes, Networks: 2, LUN: true, OnLoss: "fence", Watchdog: 30 * time.Second, Feed: 5 * time.Second,
@@ -50,22 +48,22 @@ func reason(r fencingv1.Reason) func(*fencingv1.Status) bool {
 	return func(st *fencingv1.Status) bool { return st.GetVerdict().GetReason() == r }
 }
 
-// peer is true of a status in which a node is in a state.
+// peer reports whether a node is in this state.
 func peer(name string, state fencingv1.NodeState) func(*fencingv1.Status) bool {
 	return func(st *fencingv1.Status) bool { return nodeOf(st, name).GetState() == state }
 }
 
-// told is true of a status that knows the sentence of a node.
+// told reports whether the status has the sentence of a node.
 func told(name string) func(*fencingv1.Status) bool {
 	return func(st *fencingv1.Status) bool { return nodeOf(st, name).GetSentence().GetTimeout().AsDuration() > 0 }
 }
 
-// aliveAndOld is true while memberlist has not given up a peer whose answers have become too old.
+// aliveAndOld is true while memberlist still counts a peer as alive whose answers have become too old.
 func aliveAndOld(st *fencingv1.Status) bool {
 	return slices.ContainsFunc(st.GetNetworks()[0].GetMembers(), func(m *fencingv1.NetworkMember) bool { return m.GetAlive() && !m.GetReachable() })
 }
 
-// fenced is true when so many nodes are: a half is not proven dead in one moment.
+// fenced reports whether this many nodes are fenced: the nodes of a half are not proven dead at the same moment.
 func fenced(n int) func(*fencingv1.Status) bool {
 	return func(st *fencingv1.Status) bool {
 		count := 0
@@ -109,12 +107,12 @@ func after(d time.Duration, e agentsim.Event) agentsim.Event {
 	return e
 }
 
-// from asks once, a while after what happened.
+// from asks once, this long after the events.
 func from(d time.Duration) [2]time.Duration { return [2]time.Duration{d, d} }
 
 func between(a, b time.Duration) [2]time.Duration { return [2]time.Duration{a, b} }
 
-// many is a group of more nodes than are shown one by one.
+// many is a group with more nodes than are shown one by one.
 const many = 24
 
 func upTo(n int) (all []int) {
@@ -124,10 +122,10 @@ func upTo(n int) (all []int) {
 	return all
 }
 
-// inHalves is the equal split of four that most of the scenes of a tie are about.
+// inHalves is the equal split of four nodes that most scenes of a tie use.
 var inHalves = halves([]int{0, 1}, []int{2, 3})
 
-// apart are five nodes, none of which reaches another.
+// apart splits five nodes so that none of them reaches another.
 var apart = agentsim.Event{Kind: agentsim.Split, Parts: [][]int{{0}, {1}, {2}, {3}, {4}}, Networks: bothNetworks}
 
 const (
@@ -157,7 +155,7 @@ var scenes = []situation{
 	{name: "condemned", s: ordinary(4, nil, halves([]int{0}, []int{1, 2, 3})), during: between(9*sec, 11*sec), is: all(reason(fencingv1.Reason_REASON_CONDEMNED), told("n1"))},
 	{name: "peer-condemned", s: ordinary(4, nil, halves([]int{3}, []int{0, 1, 2})), during: between(9*sec, 13*sec), is: all(peer("n4", fencingv1.NodeState_NODE_STATE_UNREACHABLE), told("n4"))},
 	{name: "lun-asking", s: ordinary(5, nil, apart), during: between(3*sec, 12*sec), is: reason(fencingv1.Reason_REASON_LUN_ASKING),
-		varies: []string{".watchdog.state = ", ".networks.members.reachable = "}}, // the cut is not noticed on both networks in one moment,
+		varies: []string{".watchdog.state = ", ".networks.members.reachable = "}}, // the cut is not noticed on both networks at the same moment,
 	{name: "nobody-lives", s: ordinary(5, nil, apart), during: from(90 * sec), slow: true},
 	{name: "lun-quorum", s: ordinary(5, func(s *agentsim.Schedule) { s.LUNMode = "or" }, apart), during: from(60 * sec), is: reason(fencingv1.Reason_REASON_LUN_QUORUM)},
 	{name: "exclude", s: ordinary(4, func(s *agentsim.Schedule) { s.OnLoss = "exclude" }, halves([]int{0}, []int{1, 2, 3})), during: from(10 * sec)},
@@ -181,7 +179,7 @@ var scenes = []situation{
 		during: from(15 * sec), slow: true},
 	{name: "large-network-down", s: ordinary(many, nil, agentsim.Event{Kind: agentsim.Carrier, Nodes: []int{0}, Networks: []int{1}}), during: from(15 * sec), slow: true},
 	{name: "large-cut-off", s: ordinary(many, nil, halves([]int{0}, upTo(many)[1:])), during: between(6*sec, 9*sec), slow: true,
-		is: all(reason(fencingv1.Reason_REASON_ISOLATED), func(st *fencingv1.Status) bool { // the feeder hears of the verdict a moment later
+		is: all(reason(fencingv1.Reason_REASON_ISOLATED), func(st *fencingv1.Status) bool { // the feeder receives the verdict a moment later
 			return st.GetWatchdog().GetState() == fencingv1.WatchdogState_WATCHDOG_STATE_STARVED
 		})},
 }
@@ -203,7 +201,7 @@ func scene(t testing.TB, name string) *fencingv1.Status {
 	return readScene(t, sceneNamed(t, name))
 }
 
-// shift moves all that is told of the wall clock.
+// shift moves all values that depend on the wall clock.
 func shift(st *fencingv1.Status, by time.Duration) {
 	move := func(at *timestamppb.Timestamp) {
 		if at != nil {

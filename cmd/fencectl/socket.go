@@ -34,10 +34,10 @@ import (
 const envSocket = "FENCING_AGENT_SOCKET"
 
 const (
-	// maxSocketBytes is the room in sockaddr_un without the final zero.
+	// maxSocketBytes is the length of sockaddr_un's path without the final zero.
 	maxSocketBytes = 107
-	// pingInterval and pingTimeout find an agent that was frozen or stopped by a signal,
-	// whose socket stays open. The agent allows a ping every five seconds.
+	// pingInterval and pingTimeout detect an agent that was frozen or stopped by a signal, whose socket stays open. The
+	// agent allows a ping every five seconds.
 	pingInterval = 10 * time.Second
 	pingTimeout  = 5 * time.Second
 )
@@ -48,7 +48,7 @@ type agentFlags struct {
 	timeout time.Duration
 }
 
-// answerPatience is how long an agent may take to answer, unless --timeout says otherwise.
+// answerPatience is how long an agent may take to answer, unless --timeout sets another time.
 const answerPatience = 5 * time.Second
 
 func newAgentFlags(cmd *cobra.Command) *agentFlags {
@@ -75,13 +75,13 @@ func (f *agentFlags) dial(env *environment) (*agentConn, error) {
 	path := f.path(env)
 	switch {
 	case len(path) > maxSocketBytes:
-		return nil, usagef("the socket's path has %d bytes, %d are possible: %s", len(path), maxSocketBytes, path)
+		return nil, usagef("the socket's path has %d bytes, but must have at most %d: %s", len(path), maxSocketBytes, path)
 	case f.timeout <= 0:
-		return nil, usagef("invalid argument %v for \"--timeout\" flag: more than 0 is allowed", f.timeout)
+		return nil, usagef("invalid argument %v for \"--timeout\" flag: it must be more than 0", f.timeout)
 	}
-	if filepath.Base(env.name) == pluginName && f.socket == "" && !exists(path) { // the laptop has no agent
+	if filepath.Base(env.name) == pluginName && f.socket == "" && !exists(path) { // a laptop has no agent
 		return nil, fmt.Errorf("there is no agent on this machine: run this beside the agent of a node that runs, by kubectl exec --namespace NAMESPACE POD -- fencectl ...; "+
-			"kubectl get pods --all-namespaces -l %s -o wide says which pods there are", agentSelector)
+			"kubectl get pods --all-namespaces -l %s -o wide lists these pods", agentSelector)
 	}
 	a := &agentConn{path: path, patience: f.timeout}
 	conn, err := grpc.NewClient("passthrough:///agent",
@@ -117,12 +117,12 @@ func (a *agentConn) connect(ctx context.Context, _ string) (net.Conn, error) {
 	return &attentive{Conn: conn, spoke: &a.spoke}, nil
 }
 
-// attentive looks at the first bytes of an answer: a gRPC server begins with a SETTINGS frame of HTTP/2. The errors of
-// grpc do not say what answered instead.
+// attentive looks at the first bytes of an answer: a gRPC server begins with a SETTINGS frame of HTTP/2. grpc's errors
+// do not show what answered instead.
 type attentive struct {
 	net.Conn
 	spoke *atomic.Bool
-	began bool // belongs to the one goroutine that reads
+	began bool // used by the goroutine that reads
 }
 
 func (l *attentive) Read(p []byte) (int, error) {
@@ -151,7 +151,8 @@ func (a *agentConn) impatient(ctx context.Context) (_ context.Context, answered 
 	}
 }
 
-// command has the agent do something. If the agent refuses, or cannot do it now, the error is refused and its message.
+// command asks the agent to do something. If the agent refuses, or cannot do it now, the error is refused and its
+// message.
 func (f *agentFlags) command(ctx context.Context, env *environment, refused string, call func(context.Context, fencingv1.FencingControlClient) error) error {
 	conn, err := f.dial(env)
 	if err != nil {
@@ -172,7 +173,7 @@ func (f *agentFlags) command(ctx context.Context, env *environment, refused stri
 	return conn.explain(ctx, err)
 }
 
-// by is who gives a command, if the command line does not say so.
+// by is the person who gives a command, unless the command line names one.
 func (e *environment) by(said string) string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {
@@ -197,16 +198,16 @@ func noMember(node string, members []string) error {
 	return fmt.Errorf("%q is not a member of this group: the members are %s", view.Clean(node), view.Clean(strings.Join(members, ", ")))
 }
 
-// agentError is a failed call, explained.
+// agentError is a failed call with an explanation.
 type agentError struct {
 	error
-	// unreachable: no agent could be asked. passing: the call may succeed when tried again.
+	// unreachable: no agent could be reached. passing: the call may succeed later.
 	unreachable, passing bool
 }
 
 func (e *agentError) Unwrap() error { return e.error }
 
-// explain says in one line what is wrong and what to do. ctx is that of the call.
+// explain describes in one line what is wrong and what to do. ctx is the context of the call.
 func (a *agentConn) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -236,10 +237,10 @@ func (a *agentConn) explain(ctx context.Context, err error) error {
 	}
 }
 
-// explainConnect says what to do about an error of connect(2).
+// explainConnect describes what to do about an error of connect(2).
 func explainConnect(path string, err error) error {
 	info, statErr := os.Stat(path)
-	if errors.Is(err, syscall.ENOTDIR) { // a file is where a folder should be
+	if errors.Is(err, syscall.ENOTDIR) { // there is a file instead of a folder
 		err = fs.ErrNotExist
 	}
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/publish"
 )
 
-// listenAt makes a socket that is no agent's; serve gets each connection.
+// listenAt creates a socket that does not belong to an agent; serve gets each connection.
 func listenAt(t *testing.T, serve func(net.Conn)) (path string) {
 	t.Helper()
 	path = filepath.Join(socketFolder(t), "other.sock")
@@ -42,7 +42,7 @@ func listenAt(t *testing.T, serve func(net.Conn)) (path string) {
 	return path
 }
 
-// TestWhatIsNoAgent tries the verbs on sockets where no agent answers.
+// TestWhatIsNoAgent runs the commands on sockets where no agent answers.
 func TestWhatIsNoAgent(t *testing.T) {
 	stale := filepath.Join(socketFolder(t), "stale.sock")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale, Net: "unix"})
@@ -54,7 +54,7 @@ func TestWhatIsNoAgent(t *testing.T) {
 
 	mute := listenAt(t, func(c net.Conn) { t.Cleanup(func() { c.Close() }) })
 	web := listenAt(t, func(c net.Conn) {
-		_, _ = c.Read(make([]byte, 1)) // the client's preface; a close before it is another failure
+		_, _ = c.Read(make([]byte, 1)) // the client's preface; closing before it is a different failure
 		_, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
 		c.Close()
 	})
@@ -89,8 +89,8 @@ func TestWhatIsNoAgent(t *testing.T) {
 	}
 }
 
-// asNobody runs f as somebody to whom permissions apply, root included: on a thread with
-// another file system user, which is not used again.
+// asNobody runs f as a user whom permissions restrict, even if the test runs as root: on a thread with another file
+// system user. The thread is not used again.
 func asNobody(t *testing.T, f func()) {
 	t.Helper()
 	if os.Getuid() != 0 {

@@ -20,7 +20,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
-// remoteFlags say how agents in a cluster are asked.
+// remoteFlags configure how agents in a cluster are asked.
 type remoteFlags struct {
 	env       *environment
 	kube      *kubeFlags
@@ -34,7 +34,7 @@ func newRemoteFlags(env *environment, cmd *cobra.Command) *remoteFlags {
 	return r
 }
 
-// status runs fencectl next to the agent to print the status. By that node's clock, fencectl can distinguish an agent
+// status runs fencectl next to the agent to print the status. With that node's clock, fencectl can distinguish an agent
 // that hangs from one whose clock differs from ours.
 func (r *remoteFlags) status(ctx context.Context, node string, shown *shownFlags, check bool, out *printer) error {
 	args := []string{"status", "-o", out.format}
@@ -59,8 +59,8 @@ func (r *remoteFlags) beside(ctx context.Context, node string, args ...string) e
 	return errors.Join(writeText(r.env, harmless(text)), err)
 }
 
-// harmless is the output of a program in a pod in a form that a terminal may show: lines without control characters. A
-// person who controls the node, or that pod, also controls that output.
+// harmless is the output of a program in a pod in a form that is safe on a terminal: lines without control characters.
+// A person who controls the node, or that pod, also controls that output.
 func harmless(text []byte) []byte {
 	return bytes.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Cf, r) || r == utf8.RuneError {
@@ -70,13 +70,13 @@ func harmless(text []byte) []byte {
 	}, text)
 }
 
-// cannotBeAsked is the verdict of an agent that does not answer.
+// cannotBeAsked is the verdict for an agent that does not answer.
 const cannotBeAsked = "cannot be asked"
 
 // headTrouble is the heading of the column that is folded.
 const headTrouble = "NOT IN ORDER"
 
-// agentLine is one agent among all.
+// agentLine is the line of one agent.
 type agentLine struct {
 	Node    string   `json:"node"`
 	Pod     string   `json:"pod"`

@@ -50,7 +50,7 @@ func (r testRecord) last() error {
 	return nil
 }
 
-// keep begins the record of how late the watchdog fires, beside the history.
+// keep begins the record of how late the watchdog fires, next to the history.
 func (r testRecord) keep(info trial.Info) (trial.Record, error) {
 	if r.identity != "" && r.identity != info.Identity { // this trial would not be found at the next boot
 		return nil, fmt.Errorf("sysfs says that this is %q, and the driver %q: run this without --if-untried", r.identity, info.Identity)
@@ -60,11 +60,11 @@ func (r testRecord) keep(info trial.Info) (trial.Record, error) {
 	})
 }
 
-// tried reports whether a watchdog of that driver was tried before, and says what that has shown. The error says that it
-// failed, or that nobody can know.
+// tried reports whether a watchdog of that driver was tried before, and prints the result. It returns an error if that
+// trial failed, or if the result cannot be known.
 //
-// Invariant: nothing is armed where the record of the test would be gone after the reset: a machine that runs this at each
-// boot would be reset for ever.
+// Invariant: no watchdog is armed if the record of the test would be lost in the reset: a machine that runs this at
+// each boot would be reset for ever.
 func (r testRecord) tried(identity string) (bool, error) {
 	path := calibrationFile(r.file)
 	if identity == "" {
@@ -92,11 +92,11 @@ func (r testRecord) tried(identity string) (bool, error) {
 	}
 }
 
-// lasting returns an error if what is written to a folder may be gone after a reset.
+// lasting returns an error if files in a folder may be lost in a reset.
 func lasting(dir string) error {
 	var at unix.Statfs_t
 	err := unix.Statfs(dir, &at)
-	for errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) { // it will be made
+	for errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) { // it will be created
 		dir = filepath.Dir(dir)
 		err = unix.Statfs(dir, &at)
 	}
@@ -110,13 +110,13 @@ func lasting(dir string) error {
 	return nil
 }
 
-// latest is how late a watchdog of that driver may fire, by what is known of it and by what was tried here before.
+// latest is how late a watchdog of that driver may fire, by what is known about it and by earlier trials here.
 func (r testRecord) latest(identity string, timeout time.Duration) time.Duration {
 	seen, _ := trials.Look("", calibrationFile(r.file)) // last has read it
 	return watchdog.Driver{Identity: identity, Measured: seen.Of(identity)}.Latest(timeout)
 }
 
-// calibrationFile is the file of trials that belongs to a history.
+// calibrationFile is the file of trials next to a history.
 func calibrationFile(history string) string {
 	return strings.TrimSuffix(history, "-history") + "-watchdog"
 }
@@ -163,7 +163,7 @@ func appendHistory(path string, rec history.Record) (err error) {
 	return f.Sync()
 }
 
-// syncDisks gives file systems ten seconds: if one hangs, the test goes on all the same.
+// syncDisks gives file systems ten seconds: if one hangs, the test continues anyway.
 func syncDisks() {
 	done := make(chan struct{})
 	go func() { unix.Sync(); close(done) }()

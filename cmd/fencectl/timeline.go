@@ -11,7 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
-// eventSources are this project's programs that make Events.
+// eventSources lists this project's programs that create Events.
 var eventSources = []string{controllerName, "fencing-agent"}
 
 // headDetail is the heading of the column that is folded.
@@ -21,7 +21,7 @@ const headDetail = "DETAIL"
 type happening struct {
 	At   time.Time `json:"at"`
 	Node string    `json:"node"`
-	From string    `json:"from"` // who says so
+	From string    `json:"from"` // the object or program that reports it
 	What string    `json:"what"` // one word
 	Text string    `json:"text"`
 }
@@ -30,7 +30,7 @@ func (e *explanation) happened(at time.Time, node, from, what, text string) {
 	e.Happened = append(e.Happened, happening{at, node, from, what, text})
 }
 
-// events are the Events of this project's programs about Nodes, and about their fencing by devices.
+// events reads the Events of this project's programs about Nodes, and about their fencing by devices.
 func (x *explainer) events(ctx context.Context, e *explanation) error {
 	var list struct {
 		Items []struct {
@@ -64,11 +64,11 @@ func (x *explainer) events(ctx context.Context, e *explanation) error {
 	return nil
 }
 
-// policyAllows is the condition of a NodeFence that says whether limits for storms hold it up.
+// policyAllows is the condition of a NodeFence that shows whether limits for storms hold it up.
 const policyAllows = "PolicyAllows"
 
-// fences is the fencing by devices: what has happened, and the present state for the node that is explained. If
-// something cannot be read, the output says so: unknown is not the same as nothing.
+// fences reads the fencing by devices: what has happened, and the present state for the node that is explained. If
+// something cannot be read, the output mentions it: unknown is not the same as nothing.
 func (x *explainer) fences(ctx context.Context, e *explanation) error {
 	list, err := x.objects(ctx, e, "nodefences.fencing-agent.io", "NodeFence")
 	if err != nil {
@@ -100,10 +100,10 @@ func (x *explainer) remediations(ctx context.Context, e *explanation) error {
 	return err
 }
 
-// noSuchKind is what kubectl says about a resource that the API server does not have.
+// noSuchKind is kubectl's message about a resource that the API server does not have.
 const noSuchKind = "doesn't have a resource type"
 
-// objects are those of one of this project's resources. That a cluster does not have the resource is not an error.
+// objects reads the objects of one of this project's resources. A cluster without the resource is not an error.
 func (x *explainer) objects(ctx context.Context, e *explanation, resource, kind string) ([]fencingObject, error) {
 	var list struct{ Items []fencingObject }
 	if err := x.get(ctx, &list, "get", resource, "--all-namespaces", "-o", "json"); err != nil {
@@ -113,7 +113,7 @@ func (x *explainer) objects(ctx context.Context, e *explanation, resource, kind 
 		return nil, err
 	}
 	for _, o := range list.Items {
-		node := cmp.Or(o.Spec.NodeName, o.Metadata.Name) // a remediation is named like its node
+		node := cmp.Or(o.Spec.NodeName, o.Metadata.Name) // a remediation has the name of its node
 		boot := "the boot that the Node showed"
 		if o.Spec.Boot != "" {
 			boot = "boot " + o.Spec.Boot
@@ -175,7 +175,7 @@ func joined(words ...string) string {
 // timeline prints one line for each event, of one node or of all.
 func (e *explanation) timeline(t *table, zone *time.Location) {
 	if len(e.Happened) == 0 {
-		t.row("nothing is told that has happened")
+		t.row("no events are known")
 		return
 	}
 	t.row("TIME", "NODE", "FROM", "WHAT", headDetail)

@@ -17,7 +17,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/view"
 )
 
-// timeLayout shows the time of an event to the millisecond, for comparison with the logs of other nodes.
+// timeLayout shows the time of an event with milliseconds, for comparison with the logs of other nodes.
 const timeLayout = "2006-01-02 15:04:05.000"
 
 // writeLine writes a message as JSON on one line.
@@ -41,7 +41,7 @@ func writeText(env *environment, text []byte) error {
 	return nil
 }
 
-// eventLog prints the set of available nodes and its changes. It outlives connections.
+// eventLog prints the set of available nodes and its changes. It is used for several connections.
 type eventLog struct {
 	env   *environment
 	json  bool
@@ -58,7 +58,7 @@ func newEventLog(env *environment, format string) *eventLog {
 func (l *eventLog) follow(ctx context.Context, conn *agentConn, connected func()) error {
 	ctx, answered, cancel := conn.impatient(ctx)
 	defer cancel()
-	var printing error // not the agent's
+	var printing error // not an error of the agent
 	err := client.Stream(ctx, conn,
 		func(all *fencingv1.AllNodes, _ uint64) error {
 			answered()
@@ -76,7 +76,7 @@ func (l *eventLog) follow(ctx context.Context, conn *agentConn, connected func()
 	return conn.explain(ctx, err)
 }
 
-// set takes the whole set and prints it: all of it the first time, later only what differs.
+// set prints the whole set the first time, and later only the differences.
 func (l *eventLog) set(all *fencingv1.AllNodes) error {
 	before, first := l.known, l.known == nil
 	l.known = make(map[string]*fencingv1.Node, len(all.GetNodes()))
@@ -110,7 +110,7 @@ func (l *eventLog) set(all *fencingv1.AllNodes) error {
 	return writeText(l.env, p.Bytes())
 }
 
-// event takes one change.
+// event prints one change.
 func (l *eventLog) event(ev *fencingv1.Event) error {
 	n := ev.GetNode()
 	l.width = max(l.width, len(view.Clean(n.GetName())))

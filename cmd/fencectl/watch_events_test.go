@@ -20,15 +20,15 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// scripted is an agent that answers each stream as the test says.
+// scripted is an agent that answers each stream as the test prescribes.
 type scripted struct {
 	fencingv1.UnimplementedFencingServer
 	streams  []func(grpc.ServerStreamingServer[fencingv1.Event]) error
 	calls    atomic.Int32
 	open     atomic.Bool // headers are being sent
-	revision string      // of GetAll
+	revision string      // the revision of GetAll's answer
 	nodes    []string
-	early    atomic.Bool // GetAll came before a stream stood
+	early    atomic.Bool // GetAll came before a stream was open
 }
 
 func (s *scripted) GetAll(ctx context.Context, _ *emptypb.Empty) (*fencingv1.AllNodes, error) {
@@ -77,7 +77,7 @@ func (s *scripted) serve(t *testing.T) (path string) {
 
 // begin sends the headers and then LEFT of the nodes.
 func (s *scripted) begin(stream grpc.ServerStreamingServer[fencingv1.Event], header metadata.MD, gone ...string) error {
-	s.open.Store(true) // before: the client may answer them before this goroutine goes on
+	s.open.Store(true) // before sending: the client may answer the headers before this goroutine goes on
 	if err := stream.SendHeader(header); err != nil {
 		return err
 	}
@@ -90,8 +90,8 @@ func (s *scripted) begin(stream grpc.ServerStreamingServer[fencingv1.Event], hea
 	return nil
 }
 
-// TestNoGapAndNothingTwice: GetAll is called when the stream stands, and what its answer
-// contains already is not printed again, if the agent tells how much that is.
+// TestNoGapAndNothingTwice: GetAll is called when the stream is open. Events that its answer already contains are not
+// printed again, if the agent tells how many that are.
 func TestNoGapAndNothingTwice(t *testing.T) {
 	for _, tt := range []struct {
 		name, from, to string
@@ -137,7 +137,7 @@ func TestNoGapAndNothingTwice(t *testing.T) {
 	}
 }
 
-// TestHowStreamsEnd: what passes is tried again, what does not is not.
+// TestHowStreamsEnd: the watch tries again after a fault that passes, and after no other fault.
 func TestHowStreamsEnd(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -14,7 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/api/words"
 )
 
-// The terminal's sequences for a screen that is written over itself without flicker.
+// The terminal's sequences for a screen that is overwritten without flicker.
 const (
 	screenHome  = "\x1b[?7l\x1b[H" // no wrapping: a window that has just shrunk must not push the lines down
 	screenLine  = "\x1b[K\r\n"
@@ -22,7 +22,7 @@ const (
 	screenClear = "\x1b[2J"
 )
 
-// statusLog prints what WatchStatus sends. It outlives connections.
+// statusLog prints the statuses of WatchStatus. It is used for several connections.
 type statusLog struct {
 	env   *environment
 	json  bool
@@ -33,7 +33,7 @@ type statusLog struct {
 	last  verdictKey
 }
 
-// verdictKey is what two verdicts must have in common to count as the same.
+// verdictKey is the part of a verdict that is compared to detect a change.
 type verdictKey struct {
 	permission fencingv1.Permission
 	reason     fencingv1.Reason
@@ -113,14 +113,14 @@ func (l *statusLog) line(st *fencingv1.Status) error {
 	}
 	p.Paint(view.Permission(st))
 	p.Paint(view.Say(" - "+words.Reason(v), view.Plain))
-	if c := view.Consequence(st); c.Style != view.Plain { // the others go without saying
+	if c := view.Consequence(st); c.Style != view.Plain { // other consequences are obvious
 		p.Paint(view.Say("; "+c.Text, view.Plain))
 	}
 	p.Gap()
 	return writeText(l.env, p.Bytes())
 }
 
-// frame is the whole status as a screen, in the terminal's width and cut to its height.
+// frame is the whole status as a screen, folded to the terminal's width and cut to its height.
 func (l *statusLog) frame(st *fencingv1.Status) []byte {
 	width, height := l.size()
 	v := view.Text{Now: l.env.clock(), Zone: l.env.zone(), Color: colorful(l.env), Width: width - 1, All: l.shown.all, Verbose: l.shown.verbose}
@@ -129,8 +129,7 @@ func (l *statusLog) frame(st *fencingv1.Status) []byte {
 	return b
 }
 
-// screen is text that is written over what the terminal shows, folded to its width and cut to its
-// height.
+// screen is text that overwrites what the terminal shows, folded to its width and cut to its height.
 func screen(text []byte, width, height int, first bool, footer string) []byte {
 	var lines [][]byte
 	for line := range bytes.SplitSeq(bytes.TrimSuffix(text, []byte("\n")), []byte("\n")) {
@@ -158,7 +157,7 @@ func screen(text []byte, width, height int, first bool, footer string) []byte {
 // foldIndent is the column in which a folded line continues.
 const foldIndent = 4
 
-// fold breaks a line that is too long, at spaces where it can. The sequences for its colors take no room; a color that
+// fold breaks a line that is too long, at spaces if possible. The sequences for its colors take no room; a color that
 // is open at the break continues after it.
 func fold(line []byte, width int) (lines [][]byte) {
 	width = max(width, foldIndent+1)

@@ -60,7 +60,7 @@ func TestWatchStatusPrintsVerdicts(t *testing.T) {
 	}
 }
 
-// TestSameVerdictIsNoLine whatever else has changed.
+// TestSameVerdictIsNoLine: if the verdict is the same, no line is printed, whatever else has changed.
 func TestSameVerdictIsNoLine(t *testing.T) {
 	out := newOutput()
 	log := newStatusLog(&environment{stdout: out, getenv: func(string) string { return "" }, now: func() time.Time { return noon }}, formatTable, new(shownFlags))
@@ -117,7 +117,7 @@ func TestScreenFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// TestScreenCutsNoText: what does not fit beside is below, and nothing is lost.
+// TestScreenCutsNoText: columns that do not fit beside each other are shown below, and nothing is lost.
 func TestScreenCutsNoText(t *testing.T) {
 	words := func(text string) []string { return strings.Fields(text) }
 	for _, sc := range scenes {
@@ -140,7 +140,7 @@ func TestScreenCutsNoText(t *testing.T) {
 	}
 }
 
-// TestFoldKeepsColors and breaks what has no spaces.
+// TestFoldKeepsColors: folding keeps colors, and breaks text that has no spaces.
 func TestFoldKeepsColors(t *testing.T) {
 	red := func(s string) string { return "\x1b[1;31m" + s + "\x1b[0m" }
 	for _, tt := range []struct {
@@ -165,8 +165,8 @@ func TestFoldKeepsColors(t *testing.T) {
 	}
 }
 
-// terminal runs fencectl on a pseudo-terminal until what it prints fulfills the condition
-// or it ends by itself, and returns all that it printed there.
+// terminal runs fencectl on a pseudo-terminal until its output meets the condition or it ends by itself. It returns all
+// of the output.
 func terminal(t *testing.T, env []string, ok func(string) bool, args ...string) string {
 	t.Helper()
 	emulator, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -195,7 +195,7 @@ func terminal(t *testing.T, env []string, ok func(string) bool, args ...string) 
 	out, read := newOutput(), make(chan struct{})
 	go func() {
 		defer close(read)
-		_, _ = io.Copy(out, emulator) // ends with EIO when the program has gone
+		_, _ = io.Copy(out, emulator) // ends with EIO when the program has ended
 	}()
 	if ok != nil {
 		out.until(t, "the screen", ok)
@@ -210,11 +210,11 @@ func terminal(t *testing.T, env []string, ok func(string) bool, args ...string) 
 	return out.String()
 }
 
-// TestTerminal: colors and a screen written over only where a person looks at it.
+// TestTerminal: colors and a screen that is overwritten appear only on a terminal.
 func TestTerminal(t *testing.T) {
 	a := startAgent(t, publish.HubConfig{})
 	st := scene(t, "split-lost")
-	st.Time = timestamppb.New(time.Now().Add(time.Hour)) // in no case stale
+	st.Time = timestamppb.New(time.Now().Add(time.Hour)) // so that it is never stale
 	a.set(st)
 	plain := []string{envSocket + "=" + a.path, "NO_COLOR=", "TERM=xterm"}
 

@@ -60,7 +60,7 @@ func (p *logPipe) run() {
 	}
 }
 
-// put writes one line. There is nobody to report an error to.
+// put writes one line. An error cannot be reported.
 func (p *logPipe) put(line []byte) {
 	if n := p.dropped.Swap(0); n > 0 {
 		fmt.Fprintf(p.out, "fencing-agent: %d log lines dropped, the log was not read in time\n", n)
@@ -68,8 +68,7 @@ func (p *logPipe) put(line []byte) {
 	_, _ = p.out.Write(line)
 }
 
-// close writes what is waiting, but does not wait for a reader that does not read. Lines
-// written afterwards are lost.
+// close writes the waiting lines, but does not wait for a reader that does not read. Lines written afterwards are lost.
 func (p *logPipe) close() {
 	close(p.stop)
 	t := time.NewTimer(logFlush)

@@ -17,7 +17,7 @@ func TestLogPipeNeverBlocks(t *testing.T) {
 		for i := range logLines + 11 {
 			fmt.Fprintf(p, "line %d\n", i)
 			if i == 0 {
-				synctest.Wait() // taken, and stuck in the writer
+				synctest.Wait() // the record was taken, and is stuck in the writer
 			}
 		}
 		var got bytes.Buffer

@@ -1,8 +1,7 @@
-// Command fencing-agent runs on every node of a node group: it gossips on every
-// SystemNetwork, arbitrates equal splits on a shared LUN, feeds or starves the node's
-// watchdog and publishes who is available on a Unix socket.
+// Command fencing-agent runs on every node of a node group. It gossips on every SystemNetwork, arbitrates equal splits
+// on a shared LUN, feeds or starves the node's watchdog, and publishes on a Unix socket which nodes are available.
 //
-// Exit codes: 0 after a planned stop, 1 when it cannot start or go on, 2 for bad usage.
+// Exit codes: 0 after a planned stop, 1 if it cannot start or continue, 2 for bad usage.
 package main
 
 import (
@@ -55,8 +54,8 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// outliveOnlookers lets the agent go on when the terminal is closed or nobody reads its log any more. If it ended then,
-// the watchdog would stay armed, and systemd, which takes both signals for a clean exit, would not start the agent
+// outliveOnlookers lets the agent continue when the terminal is closed or its log is no longer read. If it ended then,
+// the watchdog would stay armed, and systemd, which treats both signals as a clean exit, would not start the agent
 // again. Go ends a program that writes to a broken stderr by SIGPIPE, even if the signal was ignored at its start.
 func outliveOnlookers() { signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE) }
 
@@ -109,9 +108,9 @@ func parse(args []string, stdout io.Writer) (flags, error) {
 	case f.config == "":
 		return f, errors.New("--config FILE is missing")
 	case f.format != "" && f.format != "text" && f.format != "json":
-		return f, fmt.Errorf("--log-format %q: text or json is allowed", f.format)
+		return f, fmt.Errorf("--log-format is %q, but must be text or json", f.format)
 	case f.level.UnmarshalText([]byte(*level)) != nil:
-		return f, fmt.Errorf("--log-level %q: debug, info, warn or error is allowed", *level)
+		return f, fmt.Errorf("--log-level is %q, but must be debug, info, warn or error", *level)
 	}
 	return f, nil
 }

@@ -16,8 +16,8 @@ func TestUsage(t *testing.T) {
 		name   string
 		args   []string
 		code   int
-		stdout string // what it begins with
-		stderr string // the whole of it
+		stdout string // the beginning of it
+		stderr string // all of it
 	}{
 		{"help", []string{"--help"}, 0, usage, ""},
 		{"short help", []string{"-h"}, 0, usage, ""},
@@ -28,9 +28,9 @@ func TestUsage(t *testing.T) {
 		{"flag without value", []string{"--config"}, 2, "", "fencing-agent: flag needs an argument: -config; see fencing-agent --help\n"},
 		{"operand", []string{"--config", "x", "y"}, 2, "", "fencing-agent: unexpected argument \"y\"; see fencing-agent --help\n"},
 		{"log format", []string{"--config", "x", "--log-format", "xml"}, 2, "",
-			"fencing-agent: --log-format \"xml\": text or json is allowed; see fencing-agent --help\n"},
+			"fencing-agent: --log-format is \"xml\", but must be text or json; see fencing-agent --help\n"},
 		{"log level", []string{"--config", "x", "--log-level", "loud"}, 2, "",
-			"fencing-agent: --log-level \"loud\": debug, info, warn or error is allowed; see fencing-agent --help\n"},
+			"fencing-agent: --log-level is \"loud\", but must be debug, info, warn or error; see fencing-agent --help\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestLogFormatAndLevel(t *testing.T) {
 		args       []string
 		json, info bool
 	}{
-		{nil, true, true}, // a buffer is no terminal
+		{nil, true, true}, // a buffer is not a terminal
 		{[]string{"--log-format", "json"}, true, true},
 		{[]string{"--log-format", "text"}, false, true},
 		{[]string{"--log-level", "warn"}, true, false},
@@ -132,8 +132,8 @@ func TestLogFormatAndLevel(t *testing.T) {
 	}
 }
 
-// TestOutlivesItsOnlookers starts the program with a stderr that nobody reads and hangs up
-// its terminal while it waits for its configuration: it must still end by itself.
+// TestOutlivesItsOnlookers starts the program with a stderr that is not read, and hangs up its terminal while it waits
+// for its configuration: it must still end by itself.
 func TestOutlivesItsOnlookers(t *testing.T) {
 	const fifoEnv = "FENCING_AGENT_TEST_CONFIG"
 	if path := os.Getenv(fifoEnv); path != "" {

@@ -21,9 +21,8 @@ import (
 // deniedEnv holds the configuration of an agent that may not pin sockets.
 const deniedEnv = "FENCING_TEST_AGENT_WITHOUT_PINNING"
 
-// TestMain is also the program of that agent. It runs in a network namespace of its own,
-// with cards a and b, and in a sandbox that has the kernel answer as one before Linux 5.7
-// answers a process without CAP_NET_RAW.
+// TestMain is also the program of that agent. It runs in a separate network namespace with the cards a and b, and in a
+// sandbox. There the kernel answers like one before Linux 5.7 to a process without CAP_NET_RAW.
 func TestMain(m *testing.M) {
 	config := os.Getenv(deniedEnv)
 	if config == "" {
@@ -96,11 +95,11 @@ func denyPinning() error {
 	return nil
 }
 
-// runDenied runs the agent on networks a and b with the setting of bindToDevice until it
-// ends, or is asked to once it runs. It returns the lines of stderr and the exit code.
+// runDenied runs the agent on networks a and b with this setting of bindToDevice until it ends. If it runs, it is asked
+// to end. It returns the lines of stderr and the exit code.
 func runDenied(t *testing.T, bindToDevice string) (lines []string, code int) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "fp") // short, for the socket's sake
+	dir, err := os.MkdirTemp("", "fp") // short, because of the socket
 	if err != nil {
 		t.Fatal(err)
 	}

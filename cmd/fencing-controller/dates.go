@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// mostSkew is by how much this machine's clock may differ from the API server's before that is logged. Jobs allow
-	// for 15 s.
+	// mostSkew is the largest difference between this machine's clock and the API server's that is not logged. Jobs
+	// allow for 15 s.
 	mostSkew = 5 * time.Second
 	// skewAgain is the least time between two such log lines.
 	skewAgain = 10 * time.Minute
 )
 
-// dates compares this machine's clock with the Date of the API server's answers: executors begin nothing after a time
-// that this replica has set, by the clocks of their own machines. No decision depends on the comparison, but people
-// should know of a difference before a node fails.
+// dates compares this machine's clock with the Date of the API server's answers. Executors begin nothing after a time
+// that this replica has set, by the clocks of their own machines. No decision depends on the comparison, but the
+// administrator should know of a difference before a node fails.
 type dates struct {
 	next http.RoundTripper
 	log  *slog.Logger
@@ -27,7 +27,7 @@ type dates struct {
 	said time.Time
 }
 
-// RoundTrip is for http.RoundTripper.
+// RoundTrip implements http.RoundTripper.
 func (d *dates) RoundTrip(r *http.Request) (*http.Response, error) {
 	before := d.now()
 	resp, err := d.next.RoundTrip(r)

@@ -33,14 +33,14 @@ func TestClockOfTheAPIServer(t *testing.T) {
 		if n := strings.Count(log.String(), "differs"); (told == "") != (n == 0) || n > 1 || !strings.Contains(log.String(), told) {
 			t.Errorf("%v ahead: %s", ahead, log.String())
 		}
-		date = "yesterday" // and without any
+		date = "yesterday" // then the header is missing
 		if _, err := d.RoundTrip(nil); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// A slow answer is no wrong clock.
+// A slow answer does not mean that a clock is wrong.
 func TestASlowAnswer(t *testing.T) {
 	var log bytes.Buffer
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

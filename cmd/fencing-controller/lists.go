@@ -64,7 +64,7 @@ type listServer struct {
 	log     *slog.Logger
 }
 
-// newListServer is nil if no lists are served.
+// newListServer returns nil if no lists are served.
 func newListServer(c *config.Config, mgr ctrl.Manager, log *slog.Logger, id identity) *listServer {
 	if !c.Members {
 		return nil
@@ -79,7 +79,7 @@ func newListServer(c *config.Config, mgr ctrl.Manager, log *slog.Logger, id iden
 	}
 }
 
-// reported is the agents' reports of dead nodes; nil if no agent can send them.
+// reported returns the agents' reports of dead nodes; nil if no agent can send them.
 func (s *listServer) reported() func(context.Context, string) (*deaths.Report, error) {
 	if s == nil {
 		return nil
@@ -90,10 +90,8 @@ func (s *listServer) reported() func(context.Context, string) (*deaths.Report, e
 	}
 }
 
-// NeedLeaderElection is false: there is no leader.
 func (*listServer) NeedLeaderElection() bool { return false }
 
-// Start serves until the context ends.
 func (s *listServer) Start(ctx context.Context) error {
 	l, err := net.Listen("tcp", s.c.MembersAddress)
 	if err != nil {

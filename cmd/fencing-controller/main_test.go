@@ -33,7 +33,7 @@ func TestUsage(t *testing.T) {
 		{"--config " + filepath.Join(dir, "none"), 1, "no such file"},
 		{"storage", 2, "storage: --storage-url is missing; --driver is missing; see"}, // one line
 		{"storage --node-fences --storage-url http://x --driver d", 2, "with --node-fences no storage is asked: remove --storage-url, --storage-credentials and --storage-ca; --node-fences needs --cleanup delete"},
-		{"storage --node-fences --driver d --cleanup delete --node-fencer-timeout 1m", 2, "with --node-fences 25s is the most"},
+		{"storage --node-fences --driver d --cleanup delete --node-fencer-timeout 1m", 2, "with --node-fences it must be at most 25s"},
 		{"--config " + good, 1, "this is not a pod and no kubeconfig is given"},
 	} {
 		var out, diag bytes.Buffer

@@ -21,7 +21,6 @@ type pageServer struct {
 	version string
 }
 
-// NeedLeaderElection is false: there is no leader.
 func (*pageServer) NeedLeaderElection() bool { return false }
 
 // Start serves until the context ends. A page that cannot be served does not stop the recovery of nodes.

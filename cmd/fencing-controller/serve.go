@@ -37,7 +37,7 @@ const (
 	replicasWait = time.Second
 )
 
-// identity is who this replica is.
+// identity is the name of this replica.
 type identity struct{ pod, namespace string }
 
 func self() identity {
@@ -61,7 +61,7 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity,
 			"/nodes": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { r.WriteNodes(w) }),
 		}},
 		Cache: cache.Options{
-			ReaderFailOnMissingInformer: true, // a read that a cache would answer by watching everything is a mistake
+			ReaderFailOnMissingInformer: true, // a read that a cache would answer by watching all objects is a mistake
 			ByObject:                    map[client.Object]cache.ByObject{&corev1.Pod{}: replicaPods(id), &corev1.ConfigMap{}: books(id), &corev1.Node{}: {Transform: slim}},
 		},
 	}, log)
@@ -108,8 +108,8 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger, id identity,
 	return program.Run(ctx, mgr, log, "controller", "version", version, "dryRun", c.DryRun, "replica", id.pod)
 }
 
-// addFencer has the manager run what fences nodes by their devices, if that is enabled, and what listens to their
-// crash kernels.
+// addFencer adds to the manager the parts that fence nodes by their devices and listen to their crash kernels, if this
+// is enabled.
 func addFencer(mgr ctrl.Manager, fencer *fencing.Runner, proven func(node string), kdump string, log *slog.Logger) error {
 	if fencer == nil {
 		return nil
@@ -127,7 +127,8 @@ func addFencer(mgr ctrl.Manager, fencer *fencing.Runner, proven func(node string
 	return nil
 }
 
-// newFencer makes what fences nodes by their devices; nil if that is not enabled. With dryRun nothing is switched.
+// newFencer returns the part that fences nodes by their devices; nil if that is not enabled. With dryRun nothing is
+// switched.
 func newFencer(c *config.Config, mgr ctrl.Manager, log *slog.Logger, id identity, there func() []reconcile.Replica) *fencing.Runner {
 	if !c.NodeFence {
 		return nil
@@ -155,7 +156,7 @@ func newFencer(c *config.Config, mgr ctrl.Manager, log *slog.Logger, id identity
 	}
 }
 
-// power is the function by which the recovery asks about a node's power.
+// power returns the function with which the recovery asks for a node's power.
 func power(f *fencing.Runner) func(ctx context.Context, node, boot string) (bool, error) {
 	if f == nil {
 		return nil
@@ -163,7 +164,7 @@ func power(f *fencing.Runner) func(ctx context.Context, node, boot string) (bool
 	return f.Proof
 }
 
-// sees is the function by which the recovery asks which agents see a boot.
+// sees returns the function with which the recovery asks which agents see a boot.
 func sees(f *fencing.Runner) func(node, boot string) []string {
 	if f == nil {
 		return nil

@@ -94,16 +94,16 @@ func (f *storageFlags) check() error {
 	wrong(f.driver == "", "--driver is missing")
 	wrong(len(f.keys()) == 0, "--labels is empty: pods opt in by a label")
 	how := storagewatch.Cleanup(f.cleanup)
-	wrong(how != storagewatch.CleanupTaint && how != storagewatch.CleanupDelete, "--cleanup %q: taint or delete is allowed", f.cleanup)
+	wrong(how != storagewatch.CleanupTaint && how != storagewatch.CleanupDelete, "--cleanup is %q, but must be taint or delete", f.cleanup)
 	wrong(f.nodeFences && how != storagewatch.CleanupDelete, "--node-fences needs --cleanup delete: a node that was cut off from one storage never gets the taint out-of-service for that")
-	wrong(f.nodeFences && f.timeout > nodefence.ReturnWait-storageSlack, "--node-fencer-timeout %v: with --node-fences %v is the most, since storage is given back that soon", f.timeout, nodefence.ReturnWait-storageSlack)
+	wrong(f.nodeFences && f.timeout > nodefence.ReturnWait-storageSlack, "--node-fencer-timeout is %v, but with --node-fences it must be at most %v, since storage is given back that soon", f.timeout, nodefence.ReturnWait-storageSlack)
 	wrong(how == storagewatch.CleanupDelete && !f.refuses && !f.nodeFences,
 		"--cleanup delete needs --storage-refuses-writes: unless the storage refuses its writes, a node that is cut off goes on writing to a volume that is attached elsewhere")
-	wrong(f.poll < time.Second, "--node-poll-interval %v: 1s is the least", f.poll)
-	wrong(f.expiry < f.poll, "--node-expiry-interval %v is shorter than --node-poll-interval", f.expiry)
-	wrong(f.timeout <= 0, "--node-fencer-timeout %v: more than 0 is allowed", f.timeout)
-	wrong(f.retry <= 0, "--node-fencer-retry-interval %v: more than 0 is allowed", f.retry)
-	wrong(f.workers < 1 || f.workers > 100, "--node-fencer-workers %d: 1 to 100 are allowed", f.workers)
+	wrong(f.poll < time.Second, "--node-poll-interval is %v, but must be at least 1s", f.poll)
+	wrong(f.expiry < f.poll, "--node-expiry-interval is %v, but must not be shorter than --node-poll-interval", f.expiry)
+	wrong(f.timeout <= 0, "--node-fencer-timeout is %v, but must be more than 0", f.timeout)
+	wrong(f.retry <= 0, "--node-fencer-retry-interval is %v, but must be more than 0", f.retry)
+	wrong(f.workers < 1 || f.workers > 100, "--node-fencer-workers is %d, but must be 1 to 100", f.workers)
 	return f.Check()
 }
 
@@ -111,7 +111,7 @@ func (f *storageFlags) keys() []string {
 	return strings.FieldsFunc(f.labels, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// provider is the storage, or the NodeFences that cut nodes off from it.
+// provider returns the storage, or the NodeFences that cut nodes off from it.
 func (f *storageFlags) provider(reader client.Reader) (storagewatch.Provider, error) {
 	if f.nodeFences {
 		return storagewatch.NewNodeFences(reader, f.driver, time.Now), nil
@@ -119,7 +119,7 @@ func (f *storageFlags) provider(reader client.Reader) (storagewatch.Provider, er
 	return storagewatch.NewHTTP(f.url, f.credentials, f.ca)
 }
 
-// serveStorage runs until the context ends.
+// serveStorage serves until the context ends.
 func serveStorage(ctx context.Context, f *storageFlags, log *slog.Logger) error {
 	mgr, err := program.Manager(program.API{
 		Kubeconfig: f.kubeconfig, UserAgent: storageAgent, QPS: qps,

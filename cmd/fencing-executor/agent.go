@@ -86,7 +86,7 @@ func execute(ctx context.Context, f flags) result {
 	return r
 }
 
-// do switches, and confirms.
+// do switches the plug and confirms its state.
 func (a *agent) do(ctx context.Context, r result, fail func(string, ...any) result) result {
 	code, said, err := a.run(ctx, a.method.Action)
 	if err != nil || code != 0 {
@@ -128,7 +128,7 @@ func (a *agent) status(ctx context.Context) (status, said string) {
 	}
 }
 
-// input is what an agent reads: a KEY=VALUE for each line.
+// input returns the agent's input: one KEY=VALUE per line.
 func (a *agent) input(action string) string {
 	var b strings.Builder
 	for _, o := range a.method.Options {
@@ -144,7 +144,7 @@ func (a *agent) input(action string) string {
 	return b.String()
 }
 
-// run runs the agent. If the time is up, that is an error, whatever the exit code.
+// run runs the agent. An agent that exceeds its time is an error, whatever the exit code.
 func (a *agent) run(ctx context.Context, action string) (code int, said string, err error) {
 	if err := a.takes(); err != nil {
 		return 0, "", err
@@ -167,7 +167,7 @@ func (a *agent) run(ctx context.Context, action string) (code int, said string, 
 	return 0, said, err
 }
 
-// takes reports why an agent cannot be given its Secrets.
+// takes returns the reason why an agent cannot be given its Secrets.
 func (a *agent) takes() error {
 	for _, value := range a.secrets {
 		if strings.ContainsAny(value, "\n\r\x00") {
@@ -230,7 +230,7 @@ func parseMetadata(text []byte) (fenceconfig.Agent, error) {
 	return out, nil
 }
 
-// printMetadata prints the metadata of all agents of a folder.
+// printMetadata prints the metadata of all agents in a directory.
 func printMetadata(ctx context.Context, dir string, out, diag io.Writer) int {
 	paths, err := filepath.Glob(filepath.Join(dir, "fence_*"))
 	if err != nil || len(paths) == 0 {
@@ -266,7 +266,7 @@ func mask(text string, m fenceconfig.Method, secrets map[string]string) string {
 			values = append(values, o.Value)
 		}
 	}
-	// The longest first: one may be a part of another.
+	// The longest comes first, because one may be part of another.
 	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) })
 	for _, v := range values {
 		if v != "" {
@@ -274,7 +274,7 @@ func mask(text string, m fenceconfig.Method, secrets map[string]string) string {
 		}
 	}
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?")
-	text = strings.Map(func(r rune) rune { // it is shown on terminals
+	text = strings.Map(func(r rune) rune { // the text is shown on terminals
 		if unicode.IsPrint(r) {
 			return r
 		}

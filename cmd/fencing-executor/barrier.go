@@ -11,7 +11,7 @@ import (
 )
 
 // barrier resets each logical unit of the method, and nothing else. It returns nil only if all resets were confirmed:
-// then no command that the target had accepted before is still under way.
+// then no command that the target had accepted earlier is still pending.
 func (a *agent) barrier(ctx context.Context) error {
 	devices := a.method.Devices()
 	if len(devices) == 0 {

@@ -6,14 +6,16 @@ import (
 )
 
 const (
-	// madeVariable says when the Job was made, by the controller's clock. A Job of an older controller does not have it.
+	// madeVariable names the variable with the time at which the Job was created, by the controller's clock. An older
+	// controller does not set it.
 	madeVariable = "FENCING_MADE_AT"
-	// clocks is by how much the clocks of two machines may differ; the controller waits as long (k8s/nodefence).
+	// clocks is the allowed difference between the clocks of two machines; the controller waits as long
+	// (k8s/nodefence).
 	clocks = 15 * time.Second
 )
 
-// clock says why nothing may be started now. It compares the clocks of two machines: the controller's, which made the
-// Job, and this node's.
+// clock returns the reason why nothing may be started now. It compares the clocks of two machines: the controller's,
+// which created the Job, and this node's.
 //
 // Invariant: a delayed Job does not act when all others believe that it never will. So nothing is started after
 // notAfter, nor if this clock is behind by more than the controller allows for: otherwise the Job would act too late

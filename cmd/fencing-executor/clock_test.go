@@ -12,7 +12,7 @@ func TestClocks(t *testing.T) {
 	made := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		made string
-		ago  time.Duration // since the Job was made, by this node's clock
+		ago  time.Duration // since the Job was created, by this node's clock
 		want string
 	}{
 		{stamp(made), 0, ""}, {stamp(made), 59 * time.Second, ""}, {stamp(made), -15 * time.Second, ""}, {"", -time.Hour, ""},
@@ -28,7 +28,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// A node whose clock is behind does nothing, whatever it is asked for.
+// A node whose clock is behind does nothing, whatever the request is.
 func TestNothingByAClockThatIsBehind(t *testing.T) {
 	dir := bench(t, "template=t\naction=off\nplug=1")
 	t.Setenv(madeVariable, time.Now().Add(time.Minute).UTC().Format(time.RFC3339))

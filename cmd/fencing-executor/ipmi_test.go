@@ -15,10 +15,10 @@ import (
 // board is a simulated management board (OpenIPMI's ipmi_sim) that owns a process as its machine.
 type board struct {
 	port int
-	pid  string // file that the machine writes
+	pid  string // the file that the machine writes
 }
 
-// powerControl is what the board calls for its power switch: the process is the machine.
+// powerControl is the program that the board calls as its power switch: the process is the machine.
 const powerControl = `#!/bin/sh
 dir=$(dirname "$0") op=$2
 shift 2
@@ -33,7 +33,7 @@ while [ $# -gt 0 ]; do
 done
 `
 
-// newBoard starts one on loopback, or skips where Debian's fence-agents and openipmi are not installed.
+// newBoard starts a board on loopback, or skips the test if Debian's fence-agents and openipmi are not installed.
 func newBoard(t *testing.T) *board {
 	t.Helper()
 	for _, program := range []string{"/usr/sbin/fence_ipmilan", "/usr/bin/ipmi_sim", "/usr/bin/ipmitool"} {
@@ -99,7 +99,7 @@ set_working_mc 0x20
 	return b
 }
 
-// runs reports whether the machine does.
+// runs reports whether the machine runs.
 func (b *board) runs() bool {
 	text, err := os.ReadFile(b.pid)
 	if err != nil {
@@ -120,7 +120,7 @@ func within(limit time.Duration, holds func() bool) bool {
 	return false
 }
 
-// TestRealFenceAgent has Debian's fence_ipmilan cut the power of a process, by way of a simulated board.
+// TestRealFenceAgent lets Debian's fence_ipmilan cut the power of a process, through a simulated board.
 func TestRealFenceAgent(t *testing.T) {
 	b := newBoard(t)
 	dir := bench(t, "")

@@ -130,7 +130,7 @@ func parse(command string, args []string) (flags, error) {
 	return f, nil
 }
 
-// result is what the controller reads.
+// result is the output that the controller reads.
 type result struct {
 	OK      bool   `json:"ok"`
 	Agent   string `json:"agent,omitempty"`
@@ -142,7 +142,7 @@ type result struct {
 
 const changed = "the configuration has changed since this was planned: the next try reads it again"
 
-// load reads what the Job has mounted.
+// load reads the files that the Job has mounted.
 func load(f flags) (fenceconfig.Method, map[string]string, error) {
 	text, err := os.ReadFile(filepath.Join(f.dir, "method", fenceconfig.MethodKey))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 )
 
-// fakeAgent keeps the state of its plug in a file, and what it was given in another.
+// fakeAgent keeps the state of its plug in one file, and its input in another.
 const fakeAgent = `#!/bin/sh
 dir=$(dirname "$0")
 if [ "$*" = "-o metadata" ]; then cat <<'END'
@@ -147,7 +147,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What a device says is shown on terminals.
+// The output of a device is shown on terminals.
 func TestMessageHasNoControlCharacters(t *testing.T) {
 	if got := mask("login \x1b[2Jfailed\x07 \u202eoff", fenceconfig.Method{}, nil); got != "login ?[2Jfailed? ?off" {
 		t.Errorf("%q", got)
@@ -164,8 +164,8 @@ func TestTooLate(t *testing.T) {
 	}
 }
 
-// A time that is up is a failure, and ends what the agent has started. On a busy machine the agent may not get as far as to
-// start something in the first time, so the next one is longer.
+// A time limit that has passed is a failure, and ends what the agent has started. On a busy machine the agent may not
+// start anything within the first limit, so the next one is longer.
 func TestDeadline(t *testing.T) {
 	child := ""
 	for limit := 3 * time.Second; child == ""; limit *= 4 {
@@ -177,7 +177,7 @@ func TestDeadline(t *testing.T) {
 		if code, r, _ := try(t, dir, limit); code != 1 || !strings.Contains(r.Message, "its time is up") {
 			t.Fatalf("%d %+v", code, r)
 		}
-		text, _ := os.ReadFile(filepath.Join(dir, "child")) // none: it did not come so far
+		text, _ := os.ReadFile(filepath.Join(dir, "child")) // no file: the agent did not get that far
 		child = strings.TrimSpace(string(text))
 	}
 	tick := time.NewTicker(20 * time.Millisecond)

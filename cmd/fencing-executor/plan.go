@@ -49,8 +49,8 @@ func plan(ctx context.Context, f flags) result {
 	return r
 }
 
-// possible says what keeps a method from being carried out, whatever its device does. known are the agents whose
-// metadata was read already.
+// possible returns what keeps a method from being carried out, whatever its device does. known holds the agents whose
+// metadata was already read.
 func possible(ctx context.Context, f flags, m fenceconfig.Method, secrets map[string]string, known map[string]fenceconfig.Agent) error {
 	a := &agent{path: filepath.Join(f.agents, m.Agent), method: m, secrets: secrets, node: f.node}
 	if _, asked := known[m.Agent]; !asked {

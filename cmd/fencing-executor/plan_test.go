@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 )
 
-// planned is a node with two methods, as they are mounted, and what they come to.
+// planned is a node with two methods, as they are mounted, and the plan that follows.
 func planned(t *testing.T) (dir, digest string) {
 	t.Helper()
 	dir = bench(t, "")
@@ -36,7 +36,7 @@ func put(t *testing.T, path, content string) {
 	}
 }
 
-// What makes a method impossible is told, all of it at once, and no device is asked.
+// All faults that make a method impossible are reported together, and no device is asked.
 func TestPlan(t *testing.T) {
 	for what, c := range map[string]struct {
 		spoil func(t *testing.T, dir string)
@@ -87,7 +87,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// An option that the agent does not know is not given to it.
+// An option that the agent does not know is not passed to it.
 func TestAnIgnoredOptionIsNotGiven(t *testing.T) {
 	dir := bench(t, "template=t\naction=off\nplug=1\ninet4-only=true")
 	if code, r, _ := try(t, dir, time.Minute); code != 0 || !r.OK {

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	rehearsals    = 4 // at one time
+	rehearsals    = 4 // at the same time
 	rehearsalTime = 40 * time.Second
 )
 
@@ -32,17 +32,17 @@ var want = regexp.MustCompile(`(?i)no module named|command not found|command was
 // elsewhere matches what an agent prints once it has tried to use a network.
 var elsewhere = regexp.MustCompile(`(?i)connection refused|could not resolve host|name resolution|name or service not known`)
 
-// rehearsal is one run of an agent against a device that lets nobody in.
+// rehearsal is one run of an agent against a device that refuses every login.
 type rehearsal struct {
 	agent, way string
-	heard      bool   // something from the agent has reached the device
+	heard      bool   // a byte from the agent has reached the device
 	said       string // the end of its output
 }
 
 // cannot reports whether the agent would never reach a device.
 func (r rehearsal) cannot() bool { return !r.heard && want.MatchString(r.said) }
 
-// stand is a device on loopback that listens on one port for both TCP and UDP, answers a little and remembers that it
+// stand is a device on loopback that listens on one port for both TCP and UDP, sends short answers and records that it
 // was asked. It is also a proxy, so that agents for clouds connect to it and to nothing else.
 type stand struct {
 	tcp   net.Listener
@@ -88,7 +88,7 @@ func (s *stand) close() {
 	_ = s.udp.Close()
 }
 
-// answer lets nobody log in. A connection is enough: no agent connects before it has found its programs.
+// answer refuses every login. A connection is enough: no agent connects before it has found its programs.
 func (s *stand) answer(c net.Conn) {
 	defer c.Close()
 	s.heard.Store(true)
@@ -105,8 +105,8 @@ func (s *stand) answer(c net.Conn) {
 	}
 }
 
-// ways are how an agent may reach its device: in its default way, by ssh, and by TLS. An agent for devices of its own
-// machine has none of these.
+// ways returns the ways in which an agent may reach its device: its default way, ssh, and TLS. An agent for devices of
+// its own machine has none of these.
 func ways(a fenceconfig.Agent) []string {
 	if a.Knows("devices") {
 		return nil
@@ -169,14 +169,14 @@ func rehearse(ctx context.Context, dir, name, way string, known fenceconfig.Agen
 	ctx, cancel := context.WithTimeout(ctx, rehearsalTime)
 	defer cancel()
 	_, said, err := a.run(ctx, "status")
-	// An agent without an option for the address or the port has asked another device.
+	// An agent without an option for the address or the port has tried another device instead.
 	r.heard = s.heard.Load() || elsewhere.MatchString(said)
 	r.said = tail(mask(said+" "+errText(err), m, nil))
 	return r
 }
 
-// tryAll runs the status of all agents of a folder, in each way, against a device on loopback that lets nobody in. It
-// prints the names of the agents that cannot run, and why. An agent without metadata cannot run either.
+// tryAll runs the status of all agents in a directory, in each way, against a device on loopback that refuses every
+// login. It prints the names of the agents that cannot run, and why. An agent without metadata cannot run either.
 func tryAll(ctx context.Context, f flags, out, diag io.Writer) int {
 	paths, err := filepath.Glob(filepath.Join(f.agents, "fence_*"))
 	if err != nil || len(paths) == 0 {
@@ -238,10 +238,11 @@ func tryAll(ctx context.Context, f flags, out, diag io.Writer) int {
 	return 0
 }
 
-// home is where an agent, and what it runs, may write: the account of the executor has no folder of its own.
+// home sets HOME to a directory to which an agent, and the programs that it runs, may write: the executor's account has
+// no home directory.
 func home() string { return "HOME=" + os.TempDir() }
 
-// tail is the end of a text, where agents say what happened.
+// tail returns the end of a text, where agents report their error.
 func tail(text string) string {
 	if len(text) > 300 {
 		return "..." + strings.ToValidUTF8(text[len(text)-300:], "")

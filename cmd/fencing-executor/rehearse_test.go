@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// fakeLogin logs in by a program, or says what it lacks.
+// fakeLogin logs in through a program, or reports which program is missing.
 const fakeLogin = `#!/bin/sh
 if [ "$*" = "-o metadata" ]; then cat <<'END'
 <resource-agent><parameters>
@@ -41,24 +41,25 @@ func TestAgentsThatCannotRunAreNamed(t *testing.T) {
 	if got := strings.Fields(out.String()); code != 0 || !slices.Equal(got, []string{"fence_broken", "fence_lacks", "fence_nossh"}) {
 		t.Errorf("%d %v\n%s", code, got, diag.String())
 	}
-	// None that reaches anything: it is this machine.
+	// If none of the agents works, the fault lies with this machine.
 	out.Reset()
 	if code := run(t.Context(), []string{"try", "--agents", dir, "--only", "fence_lacks,fence_nossh"}, &out, &diag); code != 1 || out.Len() > 0 {
 		t.Errorf("%d %s", code, out.String())
 	}
 }
 
-// unable are ways in which an agent of Debian does not reach its device wherever it runs. It is in the image for its other way.
+// unable lists the options with which an agent of Debian reaches its device nowhere. The image has the agent for its
+// other options.
 var unable = map[string]string{
 	"fence_apc secure": "its ssh_options are -1 -c blowfish by default, which OpenSSH has not had since 7.6: give ssh_options",
 }
 
-// perTransport is one agent for each way to a device: telnet and ssh, SNMP, IPMI, HTTP and TLS.
+// perTransport has one agent for each way to a device: telnet and ssh, SNMP, IPMI, HTTP and TLS.
 var perTransport = []string{"fence_apc", "fence_brocade", "fence_apc_snmp", "fence_ipmilan", "fence_cisco_ucs", "fence_redfish"}
 
-// TestRealAgents has each of Debian's agents run an action as a Job does, with the account that the image's Dockerfile makes, against
-// something that answers. FENCING_EXECUTOR_ROOT is the root of the image (deploy/executor/root.sh), in which none may end for want
-// of anything; without, one agent a transport of this machine is run.
+// TestRealAgents lets each of Debian's agents run an action as a Job does, with the account that the image's Dockerfile
+// creates. A server answers the agent. FENCING_EXECUTOR_ROOT is the root of the image (deploy/executor/root.sh), in
+// which no agent may fail because something is missing. Without it, one agent per transport of this machine is run.
 func TestRealAgents(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, for another account and a network of its own")
@@ -119,7 +120,7 @@ exec chroot --userspec=65532:65532 $r env -i PATH=/usr/local/bin:/usr/sbin:/usr/
 	}
 }
 
-// line is the account that the Dockerfile makes.
+// line is the account that the Dockerfile creates.
 func line(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/executor/Dockerfile")

@@ -19,7 +19,7 @@ type rack struct {
 	dir  string
 }
 
-// outletScript answers for the tree of the MIB: names of outlets, their states, and what switches them.
+// outletScript answers for the tree of the MIB: names of outlets, their states, and the commands that switch them.
 const outletScript = `#!/bin/sh
 # -g OID | -n OID | -s OID TYPE VALUE
 dir=$(dirname "$0") base=.1.3.6.1.4.1.318.1.1.12
@@ -50,7 +50,7 @@ esac
 exit 0
 `
 
-// newRack starts one on loopback, or skips where Debian's fence-agents, snmp and snmpd are not installed.
+// newRack starts a PDU on loopback, or skips the test if Debian's fence-agents, snmp and snmpd are not installed.
 func newRack(t *testing.T) *rack {
 	t.Helper()
 	for _, program := range []string{"/usr/sbin/fence_apc_snmp", "/usr/sbin/snmpd", "/usr/bin/snmpset"} {
@@ -94,7 +94,7 @@ func (r *rack) on(outlet int) bool {
 	return strings.TrimSpace(string(text)) == "1"
 }
 
-// TestRealPDU has Debian's fence_apc_snmp switch one outlet of a simulated PDU, and not the other.
+// TestRealPDU lets Debian's fence_apc_snmp switch one outlet of a simulated PDU, and not the other.
 func TestRealPDU(t *testing.T) {
 	p := newRack(t)
 	dir := bench(t, "")

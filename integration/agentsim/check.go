@@ -8,14 +8,14 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// checker judges by what the simulated networks let through. All methods need the world's
-// mu unless they say otherwise.
+// checker judges the agents by the packets that the simulated networks let through. All methods need the world's mu
+// unless they say otherwise.
 type checker struct {
 	w *world
 
-	conn  [][]bool          // the first hears from the second, on enough networks; see hears
+	conn  [][]bool          // the first hears the second, on enough networks; see hears
 	since [][]time.Duration // since when, while conn
-	last  [][]time.Duration // when it last was; never: minus a long time
+	last  [][]time.Duration // when that was last so; never: minus a long time
 
 	together [][]bool // they had long been in contact when one of them obeyed an order
 
@@ -24,12 +24,12 @@ type checker struct {
 	fedBy    []breaking      // how the agent of that feed breaks ties
 	fedSince []time.Duration // since when without a break
 	firedAt  []time.Duration // zero: never
-	lossy    time.Duration   // when the networks last lost more than calm bears
+	lossy    time.Duration   // when the networks last lost more packets than the rule calm allows
 	lunBad   time.Duration   // when a path to the LUN was last bad
 	apiBad   time.Duration   // when a path to the API server was last bad
 
 	tie  *tie
-	left map[[2]int]time.Duration // when one said LEFT about the other and should not have
+	left map[[2]int]time.Duration // when one reported the other as LEFT and should not have
 
 	feeds, events, lefts, ties, deaths int
 	orders                             int // that were obeyed
@@ -49,9 +49,9 @@ const (
 	settle = 8 * time.Second
 	// fewLosses is the share of lost packets that must not reset anybody.
 	fewLosses = 0.05
-	// speaksOn is how long an agent answers with what its hung loop said last.
+	// speaksOn is how long an agent repeats the last statement of its hung loop.
 	speaksOn = 1500 * time.Millisecond
-	// healthyFor is how long a group is left alone before what comes of a split is judged.
+	// healthyFor is how long a group is left alone before the result of a split is judged.
 	healthyFor = 35 * time.Second
 )
 
@@ -113,14 +113,14 @@ func (c *checker) after() {
 	}
 }
 
-// hears reports whether a node takes in what others say. Its sockets do so even while its loop hangs, and date what
-// they hear by their questions: the loop finds it when it goes on.
+// hears reports whether a node receives the statements of others. Its sockets do so even while its loop hangs, and date
+// them by their questions: the loop finds them when it continues.
 func (c *checker) hears(i int) bool {
 	m := c.w.machines[i]
 	return m.powered && m.proc != nil && !m.proc.stop.isShut()
 }
 
-// speaks reports whether a node gives answers that count; a node that ends by an order counts for nobody.
+// speaks reports whether a node gives answers that count; a node that ends by an order does not count.
 func (c *checker) speaks(i int) bool {
 	return c.hears(i) && !c.w.machines[i].obeyed && (!c.w.machines[i].proc.loop.isShut() || c.w.now() < c.w.machines[i].proc.hungAt+speaksOn)
 }
@@ -136,7 +136,7 @@ func (c *checker) linked(x, y int) bool {
 	return good == len(c.w.cut) || good > 0 && !c.w.s.AllNetworks
 }
 
-// world returns whom x can have heard from within a time, itself included.
+// world returns the nodes that x can have heard from within a time, including x.
 func (c *checker) world(x int, within time.Duration) map[int]bool {
 	heard := map[int]bool{x: true}
 	for y := range c.conn[x] {
@@ -157,7 +157,7 @@ func (c *checker) apart(x, y int, within time.Duration) bool {
 	return true
 }
 
-// slack is what the round trip, the loop and the feeder may take.
+// slack is how much time the round trip, the loop and the feeder may take.
 func (c *checker) slack() time.Duration { return 300*time.Millisecond + 4*c.w.delay }
 
 // fed judges a feed that has just taken effect.
@@ -210,22 +210,22 @@ func (c *checker) fed(p *process) {
 	}
 }
 
-// decided notes whether an agent says that it holds. That is what it tells its subscribers: an agent that says that it
-// has quorum acts on that, and is judged by it.
+// decided records whether an agent reports that it holds. It tells its subscribers the same: an agent that reports
+// quorum acts on it, and is judged by it.
 func (c *checker) decided(p *process, holding bool) {
 	if holding != p.holding {
 		p.holding, p.saidSince = holding, c.w.now()
 	}
 }
 
-// overlap bounds how long a node may hold beside one that lives: until the words that it has of others are too old, and
-// those whom the other node counts have missed it.
+// overlap limits how long a node may hold besides one that lives: until its reports about others are too old, and the
+// nodes that the other one counts have missed it.
 func (c *checker) overlap() time.Duration {
 	t := c.w.times
 	return 2*t.maxAge + t.arbitrate + t.grant + 2*time.Second
 }
 
-// livedSince is since when that node of the two lives which did not hold at its last feed.
+// livedSince is since when that one of the two nodes lives which did not hold at its last feed.
 func (c *checker) livedSince(x, y int) (since time.Duration) {
 	for _, i := range []int{x, y} {
 		if p := c.w.machines[i].proc; p != nil && !c.heldFeed[i] {
@@ -235,7 +235,7 @@ func (c *checker) livedSince(x, y int) (since time.Duration) {
 	return since
 }
 
-// answered judges what an agent says about its own node: a verdict ends with its deadline, and goes on only after the
+// answered judges an agent's report about its own node: a verdict ends with its deadline, and continues only after the
 // loop has decided again.
 func (c *checker) answered(p *process, said fencingv1.Permission, listed bool) {
 	t := c.w.times
@@ -263,8 +263,8 @@ func (c *checker) contacts(x int) int {
 	return n
 }
 
-// steady lists the nodes, x included, that x could hear from for this long without a break and
-// with nobody touching their processes; none if x's own process was touched.
+// steady lists the nodes, including x, that x could hear for this long without a break, and whose processes were not
+// touched; it is empty if x's own process was touched.
 func (c *checker) steady(x int, within time.Duration) []int {
 	from := c.w.now() - within
 	untouched := func(i int) bool {
@@ -300,7 +300,7 @@ func (c *checker) stillHeard(y int) time.Duration {
 	return time.Second
 }
 
-// tick looks for what does not happen. It takes mu.
+// tick looks for missing events. It takes mu.
 func (c *checker) tick() {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
@@ -314,7 +314,7 @@ func (c *checker) tick() {
 		}
 		idle := c.w.now() - c.lastFeed[i]
 		if c.w.s.Quiet {
-			continue // an agent arms when most have its word, which they are not told of: by chance, and late
+			continue // an agent arms when most nodes have its report, which they learn at random times, and late
 		}
 		if with := c.steady(i, 20*time.Second); idle > 2*t.feed+time.Second && c.w.lists.allHave(i, with) {
 			c.failed("survival: %s is not fed for %v, and could hear from the same %d nodes for 20s", m.name, idle, len(with))
@@ -333,8 +333,7 @@ func (c *checker) tick() {
 	}
 }
 
-// watchTie begins to watch what becomes of two halves, if the group was healthy.
-// It takes mu.
+// watchTie begins to watch what happens to two halves, if the group was healthy. It takes mu.
 func (c *checker) watchTie(halves [2][]int) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
@@ -383,7 +382,7 @@ func (c *checker) disturbedNow() {
 	c.tie = nil
 }
 
-// gone judges the end of an agent that nobody asked for.
+// gone judges the end of an agent that nothing has requested.
 func (c *checker) gone(p *process, err error) {
 	c.failed("gone: the agent of %s ended by itself: %v", p.m.name, err)
 }

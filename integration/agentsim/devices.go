@@ -34,8 +34,8 @@ func (l *leash) Arm(timeout time.Duration) (watchdog.Info, error) {
 	return info, err
 }
 
-// Feed of a process that is stopped has no effect, then or later: the feeder looks at the clock again first, as a
-// feeder would that was stopped before it looked (see the package doc).
+// Feed has no effect for a process that is stopped, then or later: the feeder looks at the clock again first, like a
+// feeder that was stopped before it looked (see the package doc).
 func (l *leash) Feed() error {
 	if l.p.stop.isShut() {
 		l.p.stop.pass()
@@ -101,8 +101,8 @@ func (p *process) openLUN(string) (keeper.LUN, error) {
 
 func (c *lunClient) Warning() string { return "" }
 
-// LockSlot excludes other processes of the machine, as a lock of the kernel does: it is held
-// until the descriptor is closed, and a descriptor with an I/O in flight stays open.
+// LockSlot excludes other processes of the machine, like a lock of the kernel: it is held until the descriptor is
+// closed, and a descriptor with an I/O in flight stays open.
 func (c *lunClient) LockSlot(slot int) error {
 	c.p.m.w.mu.Lock()
 	defer c.p.m.w.mu.Unlock()
@@ -156,7 +156,7 @@ func (c *lunClient) unlock() {
 	}
 }
 
-// lunPath is what the way from a machine to the LUN does.
+// lunPath is the state of the way from a machine to the LUN.
 type lunPath struct {
 	faults diskquorumtest.Faults
 	hung   bool

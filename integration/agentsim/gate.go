@@ -60,8 +60,8 @@ func (g *gate) isShut() bool {
 
 var errStopped = errors.New("the process is stopped")
 
-// endpoint is a process's access to one network. While the process is stopped, what comes
-// in waits and what would go out is not sent.
+// endpoint is a process's access to one network. While the process is stopped, incoming packets wait and outgoing
+// packets are not sent.
 type endpoint struct {
 	memberlist.NodeAwareTransport
 	stop    *gate
@@ -130,7 +130,7 @@ func (e *endpoint) DialAddressTimeout(a memberlist.Address, timeout time.Duratio
 	return e.DialTimeout(a.Addr, timeout)
 }
 
-// vanish is the end of the socket together with its process.
+// vanish ends the socket together with its process.
 func (e *endpoint) vanish() {
 	e.dead.Store(true)
 	_ = e.Shutdown() // of the simulated network, which cannot fail
@@ -152,7 +152,7 @@ func (p *process) client() *grpc.ClientConn {
 	}
 	conn, err := grpc.NewClient("passthrough:///"+p.m.name, grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		panic("agentsim: client of " + p.m.name + ": " + err.Error()) // nothing but the options can be wrong
+		panic("agentsim: client of " + p.m.name + ": " + err.Error()) // only wrong options can cause this
 	}
 	return conn
 }

@@ -74,8 +74,8 @@ func (c *leaseClient) Run(ctx context.Context) {
 	}
 }
 
-// do sends one request. An API server that is slow answers after the timeout; half of what it
-// is sent then takes effect nevertheless, up to half a minute later.
+// do sends one request. A slow API server answers after the timeout. Half of the requests that it gets then still take
+// effect, up to half a minute later.
 func (c *leaseClient) do(op *leasequorum.Op) leasequorum.Completion {
 	m, w := c.p.m, c.p.m.w
 	started := m.now()

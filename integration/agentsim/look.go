@@ -10,7 +10,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// Picture is what an agent answered when it was asked for its status.
+// Picture is the answer of an agent to a request for its status.
 type Picture struct {
 	Node   string
 	At     time.Time         // when it was asked

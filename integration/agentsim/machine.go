@@ -81,8 +81,8 @@ type process struct {
 	saidSince time.Duration     // since when it says so, or that it does not
 }
 
-// now is the clock of a machine. Boots are hours apart, so that an instant of another boot,
-// or of another machine, does not look right by chance.
+// now is the clock of a machine. Boots are hours apart, so that an instant of another boot, or of another machine,
+// cannot look right at random.
 func (m *machine) now() boottime.Instant {
 	return boottime.Instant(time.Hour)*boottime.Instant(m.index+1) + boottime.Instant(m.w.now())
 }
@@ -107,13 +107,13 @@ func (m *machine) powerOn() {
 	m.startAgent()
 }
 
-// silentDriver is a watchdog that takes everything and never fires.
+// silentDriver is a watchdog that accepts everything and never fires.
 const silentDriver = "silent"
 
-// measuredDriver fires late, and nobody knows it: that was seen when it was tried on the machine.
+// measuredDriver fires late, and this is only known from a test on the machine.
 const measuredDriver = "board"
 
-// measuredOf is what the agent knows of a driver before it is armed.
+// measuredOf is what the agent knows about a driver before it is armed.
 func measuredOf(driver string) watchdog.Driver {
 	d := watchdog.Driver{Identity: driver}
 	if driver == measuredDriver {
@@ -122,8 +122,8 @@ func measuredOf(driver string) watchdog.Driver {
 	return d
 }
 
-// lateBy is when a watchdog fires, as it was measured: that of the chipset counts down twice, that of IB700 counts even
-// seconds only. It is not what the agents allow for, but what they have to allow for.
+// lateBy is when a watchdog fires, as measured: that of the chipset counts down twice, and that of IB700 only counts
+// even seconds. The agents have to allow for it.
 func lateBy(driver string, timeout time.Duration) time.Duration {
 	switch driver {
 	case silentDriver:
@@ -202,7 +202,7 @@ func (m *machine) startAgent() {
 	w.group.Go(func() { p.subscribe(ctx) })
 }
 
-// end makes a process vanish, together with its last words, and waits for it.
+// end makes a process vanish without any last message, and waits for it.
 func (m *machine) end(p *process) {
 	if p == nil {
 		return
@@ -280,7 +280,7 @@ func (m *machine) upgrade(down time.Duration) {
 	})
 }
 
-// freeze stops the process, or lets it go.
+// freeze stops the process, or continues it.
 func (m *machine) freeze(on bool) {
 	m.w.mu.Lock()
 	p := m.proc
@@ -300,7 +300,7 @@ func (m *machine) freeze(on bool) {
 	m.w.conditionsChanged(func() {})
 }
 
-// hangLoop makes the deciding loop hang for a while, and nothing else.
+// hangLoop makes only the deciding loop hang for a while.
 func (m *machine) hangLoop(d time.Duration) {
 	m.w.mu.Lock()
 	p := m.proc
@@ -332,7 +332,7 @@ func (p *process) hold() error {
 	return nil
 }
 
-// exited takes the end of a process that nobody made vanish.
+// exited handles the end of a process that was not made to vanish.
 func (w *world) exited(p *process, err error) {
 	w.mu.Lock()
 	vanished := p.ended

@@ -11,8 +11,8 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// lists are the lists of members that were written into configuration files, by epoch, and
-// which of them each machine's file has. The world's mu guards them.
+// lists holds the lists of members that were written into configuration files, by epoch, and which of them is in each
+// machine's file. The world's mu guards them.
 type lists struct {
 	all     [][]int
 	onFile  []int // epoch, by machine
@@ -22,8 +22,7 @@ type lists struct {
 // listed reports whether the file of a machine's agent lists the machine.
 func (l *lists) listed(node int) bool { return slices.Contains(l.all[l.onFile[node]], node) }
 
-// everywhere reports whether all lists so far have a node: then no change of them may cost it
-// anything.
+// everywhere reports whether all lists so far have a node: then a change of them must not affect it.
 func (l *lists) everywhere(node int) bool {
 	return !slices.ContainsFunc(l.all, func(list []int) bool { return !slices.Contains(list, node) })
 }
@@ -115,7 +114,7 @@ func (w *world) writeConfig(node int) {
 
 func (w *world) configPath(node int) string { return filepath.Join(w.dir, nodeName(node)+".yaml") }
 
-// inForce notes which list of members is in force for the subscriber of an agent.
+// inForce records which list of members is in force for the subscriber of an agent.
 func (w *world) inForce(p *process, st *fencingv1.RosterStatus) {
 	w.mu.Lock()
 	epoch := int(st.GetEpoch())
@@ -130,9 +129,8 @@ func (w *world) inForce(p *process, st *fencingv1.RosterStatus) {
 	}
 }
 
-// changeMembers adds, to a third of the schedules, machines that are not members from the
-// beginning, and changes of the list: one more, one less, one for another. The files of all
-// machines change at once, or those of some.
+// changeMembers adds, to a third of the schedules, machines that are not members at first, and changes of the list: one
+// more, one less, one replaced. The files of all machines change at once, or those of some.
 func (s *Schedule) changeMembers(rng *rand.Rand) {
 	if rng.IntN(3) > 0 || s.Nodes < 3 {
 		return

@@ -11,8 +11,8 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// giveOrders has operators order nodes to end in a third of the groups: at any time, now and then two at once, and in half of these
-// groups first while all is well.
+// giveOrders makes operators order nodes to end in a third of the groups: at any time, sometimes two at once, and in
+// half of these groups first while all is well.
 func (s *Schedule) giveOrders(rng *rand.Rand) {
 	if s.Nodes < 2 || rng.IntN(3) > 0 {
 		return
@@ -31,7 +31,7 @@ func (s *Schedule) giveOrders(rng *rand.Rand) {
 	s.inOrder(last + 20*time.Second)
 }
 
-// order has an operator on the first of two nodes order that the second one ends, by the boot that it has now.
+// order is an order of an operator on the first of two nodes that the second one ends, in its present boot.
 func (w *world) order(by, victim *machine) {
 	w.mu.Lock()
 	p, boot := by.proc, victim.boot
@@ -47,13 +47,13 @@ func (w *world) order(by, victim *machine) {
 	})
 }
 
-// obeys judges a node that says that it ends by an order. In truth:
+// obeys judges a node that reports that it ends by an order. These must be true:
 //
-//   - somebody has ordered that this boot of it ends;
-//   - of two that have long been in contact only one does so at a time;
+//   - a person has ordered that this boot of it ends;
+//   - of two nodes that have long been in contact only one does so at a time;
 //   - a majority of the others has been fed lately, and none of these obeys an order: so no order costs quorum.
 //
-// From then on it counts for nobody, and its reset is no violation of calm.
+// From then on it counts for no node, and its reset does not violate calm.
 func (c *checker) obeys(p *process) {
 	x, now, t := p.m.index, c.w.now(), c.w.times
 	c.orders++

@@ -13,12 +13,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
 )
 
-// replayer is somebody on every wire who keeps what passes and sends it again: any packet or stream of
-// any node, to any node, at any time. With a key in use it cannot read or make any, and changes the
-// version byte now and then.
+// replayer is an attacker on every wire that records what passes and sends it again: any packet or stream of any node,
+// to any node, at any time. With a key in use it cannot read or create any, and sometimes changes the version byte.
 //
-// What is older than D_max goes through every cut. What is younger goes where the links let it: passing
-// it on through a cut is no replay, but a wire, by which two nodes really hear each other.
+// Frames that are older than D_max pass every cut. Younger ones pass only where the links allow it: passing them on
+// through a cut would not be a replay, but a wire, by which two nodes really hear each other.
 type replayer struct {
 	w    *world
 	rng  *rand.Rand
@@ -36,12 +35,12 @@ const (
 	// replayPace is the pause between two replays on a network, and replayStreams how many of them are of packets
 	// until one is of a stream.
 	replayPace, replayStreams = 40 * time.Millisecond, 50
-	// replayKeeps is how many frames of a network are kept. Later ones take the places of any.
+	// replayKeeps is how many frames of a network are kept. Later ones replace random ones.
 	replayKeeps = 4000
 	keyFileName = "gossip.keys"
 )
 
-// drawReplay has a third of the groups attacked, half of those with a key.
+// drawReplay makes a third of the groups attacked, half of those with a key.
 func (s *Schedule) drawReplay() {
 	rng := rand.New(rand.NewPCG(s.Seed, 0x2e91a7))
 	s.Replay = rng.IntN(3) == 0
@@ -85,7 +84,7 @@ func (w *world) parted(network, from, to int) bool {
 	return w.cut[network][from][to] || !w.machines[from].carrier[network] || !w.machines[to].carrier[network]
 }
 
-// keep takes what passes, so that everything that has ever passed has the same chance to be kept.
+// keep records a frame, so that every frame that has ever passed has the same chance to be kept.
 func (r *replayer) keep(network int, f netgossiptest.Frame) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

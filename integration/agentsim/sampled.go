@@ -15,10 +15,10 @@ import (
 // longAge is a D_max so long that few samples a second are needed.
 const longAge = 40 * time.Second
 
-// Sampled makes a schedule of a group that is large enough for random samples: on two networks nodes ask some of their peers,
-// and none tells the others that there is news: so the statements of most are old, as in a group of a thousand, and a node that
-// lacks claims of a death has to ask for them. In half of the groups nobody condemns
-// itself, so that deaths are proven by time, and nodes that are reset are long away, so that there is time for it.
+// Sampled creates a schedule of a group that is large enough for random samples. On two networks nodes ask some of
+// their peers, and no node tells the others that there is news. So most statements are old, as in a group of a
+// thousand, and a node that lacks claims of a death has to ask for them. In half of the groups no node condemns itself,
+// so that deaths are proven by time; nodes that are reset are away for long, so that there is time for that.
 func Sampled(seed uint64) Schedule {
 	s := draw(seed, 9, 10, 11, 12, 13)
 	rng := rand.New(rand.NewPCG(seed, 0x5a3))
@@ -46,7 +46,7 @@ func (s *Schedule) selfFence() string {
 	return "quorum"
 }
 
-// Where things stand in a packet of memberlist's.
+// Offsets in a packet of memberlist's.
 const (
 	labelHeader = 244 // a length and the label follow
 	userMessage = 8
@@ -54,8 +54,8 @@ const (
 	sumSize     = 4
 )
 
-// withoutNews is a packet that does not tell its receiver to ask for the sender's statement. What is no question of the evidence
-// protocol stays as it is.
+// withoutNews removes from a packet what tells its receiver to ask for the sender's statement. Other packets than
+// questions of the evidence protocol stay as they are.
 func withoutNews(b []byte) []byte {
 	at := 0
 	if len(b) > 2 && b[0] == labelHeader {

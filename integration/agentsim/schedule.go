@@ -102,8 +102,8 @@ type Event struct {
 	Pick     int // among the outcomes of what hung
 }
 
-// times are the terms of the published horizon. Where samples are taken, maxAge is longer than D_max: they may be answered by
-// chance although too many peers are gone.
+// times are the terms of the published horizon. With samples, maxAge is longer than D_max: random samples may be
+// answered although too many peers are gone.
 type times struct {
 	maxAge, arbitrate, grant, feed, watchdog time.Duration
 	dead                                     time.Duration // T_dead after an equal split
@@ -115,10 +115,10 @@ func (s *Schedule) timing() times {
 	return times{b.MaxAge + b.Sampling, b.Arbitrate, b.Grant, b.Feed, b.Watchdog, b.Tie()}
 }
 
-// latest is when the last of the watchdogs fires after a feed.
+// latest is how long after a feed the last of the watchdogs fires.
 func (s *Schedule) latest() time.Duration { return max(measuredOf(s.Late).Latest(s.Watchdog), s.Odd) }
 
-// driver is what the driver of a node's watchdog calls itself.
+// driver is the name of a node's watchdog driver.
 func (s *Schedule) driver(node int) string {
 	if node%2 == 1 {
 		return ""
@@ -151,7 +151,7 @@ func nodeIndex(name string) int {
 	return i - 1
 }
 
-// What the agents are told that does not matter to the schedule: they are words in a status.
+// Settings of the agents that do not matter to the schedule: they are only shown in a status.
 const (
 	clusterName  = "prod"
 	groupName    = "storage"
@@ -266,10 +266,10 @@ func (s *Schedule) describe() string {
 		s.Seed, s.Nodes, s.Networks, policy, attack, breaker, s.OnLoss, s.Watchdog, late, cmp.Or(s.Odd, s.Watchdog), s.Feed, t.maxAge, t.arbitrate, t.dead, s.Reboot)
 }
 
-// Random makes a schedule of a small group from a seed.
+// Random creates a schedule of a small group from a seed.
 func Random(seed uint64) Schedule { return draw(seed, 2, 3, 4, 4, 4, 5, 6, 7) }
 
-// draw makes a schedule of a group of one of these sizes.
+// draw creates a schedule of a group of one of these sizes.
 func draw(seed uint64, sizes ...int) Schedule {
 	rng := rand.New(rand.NewPCG(seed, 0xa9e27))
 	s := Schedule{
@@ -364,8 +364,8 @@ func (s *Schedule) drawLate() {
 	}
 }
 
-// seasoned is how long a group with a Lease is let alone before a split of it is decided by
-// the first write: what is in the Lease must have been seen for its expiry.
+// seasoned is how long a group with a Lease is left alone before the first write decides a split of it: the content of
+// the Lease must have been seen for its expiry.
 func (s *Schedule) seasoned() time.Duration {
 	c := s.agentConfig(0, "/nonexistent", 0, s.everybody(), asAll)
 	c.Watchdog.Timeout = s.latest()

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum/diskquorumtest"
 )
 
-// breaking is how a machine's agent breaks ties, besides what the schedule says for all.
+// breaking is how a machine's agent breaks ties, if not like all others in the schedule.
 type breaking int
 
 const (
@@ -61,7 +61,7 @@ func (m *machine) lunOf() *diskquorumtest.LUN {
 // WWID is the storage's name of the LUN.
 func (c *lunClient) WWID() string { return fmt.Sprintf("naa.%d", c.breaks) }
 
-// reconfigure has agents break ties in another way from their restart on, one after the other.
+// reconfigure makes agents break ties in another way from their restart on, one after the other.
 func (w *world) reconfigure(e Event) {
 	for n, i := range e.Nodes {
 		m := w.machines[i]
@@ -80,8 +80,8 @@ func (w *world) reconfigure(e Event) {
 	}
 }
 
-// changeBreaking has nodes of some groups break ties in another way from some moment on, and in the
-// first one again later, or begin with two ways.
+// changeBreaking makes nodes of some groups break ties in another way from some moment on, and later in the first way
+// again; or some groups begin with two ways.
 func (s *Schedule) changeBreaking(rng *rand.Rand) {
 	if rng.IntN(5) > 0 || !s.oneHalf() {
 		return
@@ -113,7 +113,8 @@ func (s *Schedule) changeBreaking(rng *rand.Rand) {
 // reconfigurePause is the time between the restarts of two agents.
 const reconfigurePause = 3 * time.Second
 
-// way is how a machine's agent breaks ties: as its configuration was when it began, whatever that says by now. It needs mu.
+// way is how a machine's agent breaks ties: by its configuration when it began, whatever the file contains now. It
+// needs mu.
 func (m *machine) way() breaking {
 	if m.proc != nil {
 		return m.proc.breaks

@@ -11,7 +11,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// powerOff is a plug that is pulled: nobody is told, and nothing comes back.
+// powerOff pulls a plug: nothing is told, and nothing comes back.
 func (m *machine) powerOff() {
 	w := m.w
 	w.mu.Lock()
@@ -28,9 +28,9 @@ func (m *machine) powerOff() {
 	m.end(p)
 }
 
-// tellDeaths has one node lose its power in a quarter of the groups, and operators vouch for that: on one node or on
-// several, soon or late. What they say is true. Agents may believe them about a node that is cut off and runs: nobody
-// else could tell.
+// tellDeaths makes one node lose its power in a quarter of the groups, and operators confirm that, on one node or on
+// several, soon or late. The confirmations are true. Agents may also believe a confirmation about a node that is cut
+// off and runs: no program could tell the difference.
 func (s *Schedule) tellDeaths(rng *rand.Rand) {
 	if s.Nodes < 3 || rng.IntN(4) > 0 {
 		return
@@ -46,7 +46,7 @@ func (s *Schedule) tellDeaths(rng *rand.Rand) {
 	s.inOrder(at + 20*time.Second)
 }
 
-// confirm has an operator on the first of two nodes tell that the second one is dead, by the boot that it had last.
+// confirm is a confirmation of an operator on the first of two nodes that the second one is dead, in its last boot.
 func (w *world) confirm(teller, victim *machine) {
 	w.mu.Lock()
 	p, boot := teller.proc, victim.boot
@@ -63,7 +63,7 @@ func (w *world) confirm(teller, victim *machine) {
 	})
 }
 
-// ask has an operator ask an agent for something, if one runs.
+// ask makes an operator ask an agent for something, if one runs.
 func (w *world) ask(p *process, what func(context.Context, fencingv1.FencingControlClient)) {
 	if p == nil {
 		return
@@ -77,5 +77,5 @@ func (w *world) ask(p *process, what func(context.Context, fencingv1.FencingCont
 	})
 }
 
-// anybody may tell: the sockets of this world are no sockets of a kernel.
+// anybody allows every caller: the sockets of this world are not a kernel's.
 func anybody(context.Context) error { return nil }

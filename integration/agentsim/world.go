@@ -46,7 +46,7 @@ type line struct {
 	what string
 }
 
-// Result is what a run showed.
+// Result is the result of a run.
 type Result struct {
 	Violations []string
 	Timeline   []string
@@ -119,7 +119,7 @@ func Run(s Schedule, dir string) *Result {
 	return r
 }
 
-// living counts who is fed and was never reset.
+// living counts the nodes that are fed and were never reset.
 func (w *world) living() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,7 +157,7 @@ func (w *world) sleepUntil(at time.Duration) {
 	}
 }
 
-// over reports whether going on is pointless.
+// over reports whether it makes no sense to continue.
 func (w *world) over() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -210,7 +210,7 @@ func (w *world) note(who, what string) {
 	}
 }
 
-// conditionsChanged applies a change of what the checker judges by.
+// conditionsChanged applies a change of the conditions by which the checker judges.
 func (w *world) conditionsChanged(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

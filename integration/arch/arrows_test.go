@@ -125,7 +125,7 @@ var confined = []struct {
 	{"github.com/vishvananda/netns", []string{"integration"}, "the agent stays in the namespace it is started in"},
 	{"github.com/google/nftables", []string{"integration"}, "partitions are made by tests and the demo only"},
 	{"github.com/ncw/directio", []string{"diskquorum/rawdev", "diskquorum/diskquorumtest", "integration"}, "all I/O on a LUN goes through one engine"},
-	{"google.golang.org/grpc", []string{"api", "cmd", "integration"}, "the API's transport is no business of the cores"},
+	{"google.golang.org/grpc", []string{"api", "cmd", "integration"}, "the cores must not know the API's transport"},
 	{"google.golang.org/protobuf", []string{"api", "cmd", "integration", "k8s/client", "netgossip/swim/wire", "tools"}, "encodings belong to the edge"},
 	{"sigs.k8s.io/controller-runtime", []string{"k8s/fencing", "k8s/program", "k8s/reconcile", "k8s/storagewatch", "k8s/distributedapp", "cmd/fencing-controller", "cmd/distributedapp-operator"}, "the agent has no controllers"},
 	{"k8s.io/", []string{"k8s", "cmd/fencing-controller", "cmd/distributedapp-operator", "integration/kube", "integration/cluster"}, "the agent decides without Kubernetes"},

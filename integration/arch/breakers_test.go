@@ -21,7 +21,7 @@ var askers = map[string]string{
 	"netgossip/terms.go":                   "the bits that go over the wire",
 	"cmd/fencing-agent/config/lease.go":    "quorum.tieBreak: lease is of the API server alone",
 	"cmd/fencing-agent/agent/agent.go":     "the LUN is opened for other ends, too",
-	"cmd/fencing-agent/agent/timing.go":    "reaching the API server is no arbiter",
+	"cmd/fencing-agent/agent/timing.go":    "the API server is reached here, but this is not an arbiter",
 	"cmd/fencing-agent/agent/lease.go":     "the Lease alone takes turns",
 	"cmd/fencing-agent/agent/terms.go":     "a LUN may have been cloned",
 	"cmd/fencing-agent/agent/facts.go":     "reaching the API server has no grant to wait for",

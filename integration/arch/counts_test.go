@@ -39,7 +39,7 @@ func readCounts(text string) ([]figureOf, error) {
 		}
 		n, err := strconv.Atoi(cells[1])
 		if err != nil {
-			return nil, fmt.Errorf("%s: %s: the figure %q is no number", countsFile, cells[0], cells[1])
+			return nil, fmt.Errorf("%s: %s: the figure %q is not a number", countsFile, cells[0], cells[1])
 		}
 		out = append(out, figureOf{cells[0], n, strings.TrimSpace(cells[2])})
 	}

@@ -1,10 +1,9 @@
-// Package arch has tests only: what the repository promises about itself and no compiler
-// checks. They read the source of all packages and the documents, run in seconds, and fail
-// with the reason for the rule.
+// Package arch has only tests, of promises of the repository that no compiler checks. They read the source of all
+// packages and the documents, run in seconds, and fail with the reason for the rule.
 //
-//   - arrows_test.go: who may import whom, which foreign modules are used where, and that
+//   - arrows_test.go: which package may import which, which foreign modules are used where, and that
 //     the pure packages have no I/O, clock, lock or goroutine.
-//   - tool_test.go: what fencectl must not link, by whatever way it comes along.
+//   - tool_test.go: what fencectl must not link, in any way.
 //   - shape_test.go: package comments, sizes of files and functions, no sleeping tests.
 //   - words_test.go: one concept, one word (docs/glossary.md), and no number of a requirement that
 //     no file here defines.

@@ -17,7 +17,7 @@ func askedFor(t *testing.T, f *fencing) {
 	s := f.tell(t, func(node string) error {
 		out, err := fence("node", node)
 		boot := regexp.MustCompile(`present boot: ([0-9a-f]{16})`).FindStringSubmatch(out)
-		if err == nil || boot == nil || !strings.Contains(out, "nothing was asked") {
+		if err == nil || boot == nil || !strings.Contains(out, "no fencing was requested") {
 			t.Fatalf("%v %s", err, out)
 		}
 		if out, err = fence("node", node, "--boot", boot[1], "--reason", "a test"); err != nil {

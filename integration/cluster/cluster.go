@@ -240,7 +240,7 @@ func (c *Cluster) lunOf(i int) (machine.Device, error) {
 	return machine.Device{Path: c.loops.Paths[i], Major: unix.Major(stat.Rdev), Minor: unix.Minor(stat.Rdev)}, nil
 }
 
-// simulated says that the nodes have a watchdog, but not one of a kernel.
+// simulated reports whether the nodes have a watchdog that is not a kernel's.
 func (c *Cluster) simulated() bool { return c.config.Guarded && !c.config.Kind.OwnKernel() }
 
 // watchdog is the path of the nodes' watchdog; "": they have none.
@@ -285,8 +285,8 @@ func (c *Cluster) Boot(ctx context.Context, name string) error {
 	return nil
 }
 
-// mind notes when a node ends without being asked to, which means that its watchdog fired. It stays off
-// until it is booted: a machine's firmware takes longer than a scenario wants to wait.
+// mind records when a node ends without being asked to, which means that its watchdog fired. The node stays off until
+// it is booted: a machine's firmware takes longer than a scenario can wait.
 func (c *Cluster) mind(name string, m machine.Machine) {
 	<-m.Done()
 	c.mu.Lock()

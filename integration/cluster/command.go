@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// verb is something that a person can have done to a running cluster.
+// verb is an action of a person on a running cluster.
 type verb struct {
 	arguments string
 	node      bool // the first argument is a node
@@ -21,12 +21,12 @@ type verb struct {
 	do        func(ctx context.Context, c *Cluster, args []string) (string, error)
 }
 
-// fault is a verb that takes a node and says nothing.
+// fault is a verb that takes a node and has no output.
 func fault(does string, do func(ctx context.Context, c *Cluster, node string) error) verb {
 	return verb{"NODE", true, does, func(ctx context.Context, c *Cluster, args []string) (string, error) { return "", do(ctx, c, args[0]) }}
 }
 
-// each is a verb that takes nodes, one or more, and says nothing.
+// each is a verb that takes one or more nodes and has no output.
 func each(does string, do func(c *Cluster, node string) error) verb {
 	return verb{"NODE...", true, does, func(_ context.Context, c *Cluster, args []string) (string, error) {
 		var errs []error
@@ -89,7 +89,7 @@ func Verbs() string {
 	return text.String()
 }
 
-// Command does what the words say, and returns what there is to print.
+// Command executes a command, and returns its output.
 func (c *Cluster) Command(ctx context.Context, words []string) (string, error) {
 	if len(words) == 0 {
 		return "", errors.New("no command")
@@ -128,7 +128,7 @@ func (c *Cluster) Serve(ctx context.Context, l net.Listener) {
 	}
 }
 
-// Ask has the cluster behind the socket do what the words say, and returns what it says.
+// Ask passes a command to the cluster behind the socket, and returns its output.
 func Ask(socket string, words []string) (string, error) {
 	conn, err := net.DialTimeout("unix", socket, time.Second)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // their carrier.
 func (c *Cluster) Cut(node string, networks ...string) error { return c.ports(node, networks, nowhere) }
 
-// Split parts these nodes from the others and from the API server, on all networks, as silently. They
+// Split separates these nodes from the others and from the API server, on all networks, without a sign of it. They
 // reach each other.
 func (c *Cluster) Split(nodes ...string) error {
 	for _, node := range nodes {
@@ -64,8 +64,8 @@ func (c *Cluster) PowerOff(node string) error {
 	return m.Kill()
 }
 
-// Reset ends a node and has it boot again at once, as a watchdog or a person at its console does: its processes are gone, and
-// its disk is as it was.
+// Reset ends a node and boots it again at once, as a watchdog or a person at its console does: its processes are gone,
+// and its disk is unchanged.
 func (c *Cluster) Reset(ctx context.Context, node string) error {
 	if err := c.PowerOff(node); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (c *Cluster) Reset(ctx context.Context, node string) error {
 	return c.Boot(ctx, node)
 }
 
-// Freeze stops a node with all that runs in it, until [Cluster.Thaw]. Clocks go on.
+// Freeze stops a node with everything that runs in it, until [Cluster.Thaw]. Clocks continue.
 func (c *Cluster) Freeze(node string) error {
 	m, err := c.node(node)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *Cluster) Thaw(node string) error {
 	return m.Thaw()
 }
 
-// LoseLUN has every I/O of the node on the LUN fail; the other nodes see all of it.
+// LoseLUN makes every I/O of the node on the LUN fail; the other nodes see all of it.
 func (c *Cluster) LoseLUN(node string) error { return c.lunFault(node, machine.Lose, c.loops.Lose) }
 
 // RestoreLUN ends [Cluster.LoseLUN].
@@ -118,7 +118,7 @@ func (c *Cluster) KillKubelet(ctx context.Context, node string) error {
 	return c.do(ctx, node, machine.Kill, "kubelet")
 }
 
-// KillContainerd ends containerd on a node; it is started again after a second. Containers go on.
+// KillContainerd ends containerd on a node; it is started again after a second. Containers keep running.
 func (c *Cluster) KillContainerd(ctx context.Context, node string) error {
 	return c.do(ctx, node, machine.Kill, "containerd")
 }
@@ -128,8 +128,8 @@ func (c *Cluster) HoldKubelet(ctx context.Context, node string) error {
 	return c.do(ctx, node, machine.Hold, "kubelet")
 }
 
-// HoldContainerd ends containerd on a node for good, until [Cluster.FreeContainerd]. Containers go on, and so does the
-// kubelet, which says that the node is not Ready.
+// HoldContainerd ends containerd on a node for good, until [Cluster.FreeContainerd]. Containers keep running, and so
+// does the kubelet, which reports that the node is not Ready.
 func (c *Cluster) HoldContainerd(ctx context.Context, node string) error {
 	return c.do(ctx, node, machine.Hold, "containerd")
 }
@@ -166,8 +166,8 @@ func (c *Cluster) DeleteAgent(ctx context.Context, node string) error {
 	return c.Client.CoreV1().Pods(Space).Delete(ctx, pod.Name, meta.DeleteOptions{})
 }
 
-// LoseImage takes the images of the agents from a node, as one that is new or was cleaned has none. What runs goes on.
-// There is no registry to pull them from.
+// LoseImage removes the images of the agents from a node, like one that is new or was cleaned. Running containers
+// continue. There is no registry from which the images could be pulled.
 func (c *Cluster) LoseImage(ctx context.Context, node string) error {
 	if err := c.onImages(ctx, node, "rm", "--sync", AgentImage, NextImage); err != nil {
 		return err
@@ -224,8 +224,8 @@ func (c *Cluster) FreeDisk(ctx context.Context, node string) error {
 	return err
 }
 
-// exhaust limits the memory of the agent to what it has, and some more, and has pages charged to it that belong to no
-// process: the kernel then ends the agent. It does so with control groups of both versions.
+// exhaust limits the memory of the agent to what it has, and some more, and charges pages to it that belong to no
+// process: the kernel then ends the agent. This works with control groups of both versions.
 const exhaust = `for p in /proc/[0-9]*; do
 	read -r name <$p/comm 2>/dev/null && [ "$name" = fencing-agent ] && pid=${p#/proc/}
 done
@@ -240,7 +240,7 @@ echo $((used + 8388608)) >$group/$limit
 sh -c 'echo $$ >'$group'/cgroup.procs; exec dd if=/dev/zero of=/run/exhausted bs=1M count=256' 2>&1
 rm -f /run/exhausted`
 
-// ExhaustMemory has the kernel's OOM killer end the agent on a node.
+// ExhaustMemory makes the kernel's OOM killer end the agent on a node.
 func (c *Cluster) ExhaustMemory(ctx context.Context, node string) error {
 	_, err := c.Run(ctx, node, "sh", "-c", exhaust)
 	return err

@@ -63,7 +63,7 @@ func (c *Cluster) Apply(ctx context.Context, manifest string) error {
 	return err
 }
 
-// withMembers has the list of the group's members be these, where they are others than the manifest's.
+// withMembers replaces the list of the group's members, if the manifest has others.
 func withMembers(manifest string, names []string) (string, error) {
 	const begin, end = "      static:\n", "    nodeGroup: " + Group + "\n"
 	from, to := strings.Index(manifest, begin), strings.Index(manifest, end)

@@ -53,8 +53,8 @@ func newNetwork(front net.Listener) (*network, error) {
 	}
 	for i := range Networks {
 		for _, p := range []place{together, apart} {
-			// Otherwise it has that of one of its ports, and another one when that node loses its power: then the others have to
-			// find out where the API server is.
+			// Otherwise a bridge has the hardware address of one of its ports, and another one when that node loses its
+			// power: then the others would have to find the API server again.
 			address := net.HardwareAddr{2, 0, 0, 1, byte(i), byte(p)}
 			link := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridge(i, p), HardwareAddr: address}}
 			if err := netlink.LinkAdd(link); err != nil {
@@ -115,7 +115,7 @@ var _ machine.Ports = ports{}
 // Enter makes the node's interfaces in the network namespace of the process.
 func (p ports) Enter(pid int) error {
 	return p.network.attach(p.node, func(i int, attrs netlink.LinkAttrs) netlink.Link {
-		// The address stays that of the machine: nobody has to ask for it again after a boot.
+		// The machine keeps its address, so that the others need not ask for it again after a boot.
 		return &netlink.Veth{LinkAttrs: attrs, PeerName: Networks[i], PeerNamespace: netlink.NsPid(pid), PeerHardwareAddr: hardware(i, p.node)}
 	})
 }

@@ -30,7 +30,7 @@ metadata: {name: ` + csi.Driver + `}
 spec: {attachRequired: true, podInfoOnMount: false, volumeLifecycleModes: [Persistent], fsGroupPolicy: None}
 `
 
-// startStorage starts it in the harness: the API server loses its nodes, and not the storage.
+// startStorage starts the storage in the harness: when the API server loses its nodes, it does not lose the storage.
 func (c *Cluster) startStorage(ctx context.Context) (*storage, error) {
 	dir := filepath.Join(c.dir, "storage")
 	s := &storage{Storage: &csi.Storage{}, folder: filepath.Join(dir, "volumes"), served: make(chan error, 1), waited: make(chan struct{})}
@@ -67,7 +67,7 @@ func (s *storage) close() error {
 	return <-s.served
 }
 
-// Storage is the storage's own word on who has what attached.
+// Storage is the storage's own record of what is attached where.
 func (c *Cluster) Storage() *csi.Storage { return c.storage.Storage }
 
 // Volume is the folder of a volume, as the host sees it.

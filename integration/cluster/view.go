@@ -33,8 +33,7 @@ type View struct {
 // lookLimit bounds what a node or the API server may take to answer.
 const lookLimit = 5 * time.Second
 
-// Look sees what there is. An API server and agents that do not answer are part of that, not
-// errors.
+// Look returns the present state. An API server and agents that do not answer are part of it, not errors.
 func (c *Cluster) Look(ctx context.Context) (*View, error) {
 	v := &View{At: time.Now(), Nodes: map[string]*core.Node{}, Agents: map[string]*fencingv1.Status{}}
 	if v.APIErr = c.lookAtAPI(ctx, v); ctx.Err() != nil {
@@ -112,7 +111,7 @@ func (v *View) Pod(namespace, name string) *core.Pod {
 	return nil
 }
 
-// State is what an agent says of another node.
+// State is the report of an agent about another node.
 func (v *View) State(by, of string) *fencingv1.NodeStatus {
 	for _, n := range v.Agents[by].GetNodes() {
 		if n.GetName() == of {
@@ -147,7 +146,7 @@ func nodeReady(n *core.Node) bool {
 	return false
 }
 
-// Condition says what is missing, or nothing.
+// Condition returns what is missing, or nothing.
 type Condition func(v *View) string
 
 // NodesReady holds when these nodes are Ready.

@@ -22,7 +22,8 @@ type Options struct {
 	Bin      string // folder with fencing-agent and fencectl
 	Out      io.Writer
 	Color    bool
-	// InProcess runs the agents in this process; empty: in network namespaces. It says why.
+	// InProcess, if set, runs the agents in this process and holds the reason. If it is empty, they run in network
+	// namespaces.
 	InProcess string
 
 	limit time.Duration // shortened by tests; 0: startLimit
@@ -31,7 +32,8 @@ type Options struct {
 // MaxNodes is how many agents a demo can have; a person can still read it.
 const MaxNodes = 16
 
-// Cluster is what a scenario needs of a cluster, and nothing of how it is done: of [lab.Agents], or of the model in the tests.
+// Cluster is what a scenario needs from a cluster, however it is implemented: by [lab.Agents], or by the model in the
+// tests.
 type Cluster interface {
 	observe.Source
 	Networks() []string
@@ -66,7 +68,7 @@ func Scenarios() (names []string) {
 	return names
 }
 
-// Validate reports what the caller's user got wrong.
+// Validate returns the mistakes of the user.
 func (o *Options) Validate() error {
 	if o.Nodes < 2 || o.Nodes > MaxNodes {
 		return fmt.Errorf("demo: %d nodes: possible are 2 to %d", o.Nodes, MaxNodes)
@@ -166,7 +168,7 @@ func (r *run) steps(ctx context.Context, scenario string) error {
 	return nil
 }
 
-// keep shows the ways in and waits for the end of the context.
+// keep shows how to reach the agents and waits for the end of the context.
 func (r *run) keep(ctx context.Context) {
 	node := r.c.Nodes()[0]
 	socket := r.c.SocketPath(node)

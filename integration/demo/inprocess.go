@@ -19,7 +19,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/netgossiptest"
 )
 
-// inProcess is the cluster where nobody may create namespaces, as in most containers: agents of this process, on a network in memory.
+// inProcess is the cluster where namespaces are not allowed, as in most containers: agents of this process, on a
+// network in memory.
 type inProcess struct {
 	cfg     lab.AgentConfig
 	network *netgossiptest.Network
@@ -74,7 +75,7 @@ func (c *inProcess) Start(node string) error {
 
 func (c *inProcess) logPath(node string) string { return filepath.Join(c.cfg.Dir, node+".log") }
 
-// Kill ends an agent without a last word.
+// Kill ends an agent without any last message.
 func (c *inProcess) Kill(node string) error {
 	c.mu.Lock()
 	a := c.agents[node]
@@ -87,7 +88,7 @@ func (c *inProcess) Kill(node string) error {
 	return nil
 }
 
-// Exited says how an agent ended if nobody killed it.
+// Exited returns how an agent ended if it was not killed.
 func (c *inProcess) Exited(node string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +104,7 @@ func (c *inProcess) Exited(node string) error {
 	}
 }
 
-// CutNetworks lets nothing pass between the groups on these networks; a node that is in none of them is in one more.
+// CutNetworks cuts the groups from each other on these networks. The nodes in none of the groups form one more group.
 func (c *inProcess) CutNetworks(networks []string, groups ...[]string) error {
 	rest := slices.DeleteFunc(c.Nodes(), func(node string) bool {
 		return slices.ContainsFunc(groups, func(g []string) bool { return slices.Contains(g, node) })
@@ -132,7 +133,7 @@ func (c *inProcess) Hints(node string) []string {
 	return []string{"tail -f " + c.logPath(node) + "   # its log"}
 }
 
-// Describe says what is not real here.
+// Describe lists what is not real here.
 func (c *inProcess) Describe() string {
 	return "all agents run in this one process, on a network in its memory that drops the packets"
 }

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// startLimit bounds start and return of agents: claims on the LUN take a few of
-	// their heartbeats, and the machine may be busy.
+	// startLimit limits the time in which agents start and return: a claim on the LUN takes a few heartbeats, and the
+	// machine may be busy.
 	startLimit = 40 * time.Second
-	// standstill is how long a stall of the machine may be before it excuses what agents do.
+	// standstill is the shortest stall of the machine that excuses what agents do.
 	standstill = time.Second
-	// callLimit bounds a single call to an agent.
+	// callLimit limits a single call to an agent.
 	callLimit = 5 * time.Second
 )
 
@@ -29,9 +29,9 @@ type run struct {
 	o     *observe.Observer
 	p     *printer
 	began time.Time
-	limit time.Duration // for what has no bound in the time budget
+	limit time.Duration // for waits without a bound in the time budget
 
-	cause  time.Time // what the present step's times are counted from
+	cause  time.Time // the times of the present step count from here
 	budget *fencingv1.TimeBudget
 
 	winners, losers []string          // of the latest split
@@ -83,7 +83,7 @@ func (r *run) allUp(ctx context.Context) error {
 	return r.expectGetAll(ctx, nodes, nodes)
 }
 
-// everybody is true when all agents feed with a majority, all reach all, and nothing is left over from before.
+// everybody holds when all agents feed with a majority, all reach all, and no effect of an earlier step remains.
 func (r *run) everybody() observe.Condition {
 	nodes := r.c.Nodes()
 	return observe.All(
@@ -157,8 +157,8 @@ func (r *run) networkLost(ctx context.Context) error {
 	return r.holds("nobody has moved for that either", calm)
 }
 
-// settle is how long a state must last to count as one that stays: evidence that was
-// young when it began has run out by then.
+// settle is how long a state must last to count as stable: evidence that was young at the beginning has expired by
+// then.
 func (r *run) settle() time.Duration { return r.budget.GetDMax().AsDuration() * 5 / 4 }
 
 func (r *run) holds(what string, c observe.Condition) error {
@@ -215,8 +215,8 @@ func (r *run) split(ctx context.Context) error {
 	return nil
 }
 
-// expectReports waits until every observer has sent the event about every node since the
-// step began, and prints when the last of them came. The limit counts from the cause.
+// expectReports waits until every observer has sent the event about every node since the step began, and prints when
+// the last event came. The limit counts from the cause.
 func (r *run) expectReports(ctx context.Context, began time.Time, kind fencingv1.EventType, nodes, observers []string, limit time.Duration, remark string) error {
 	what := fmt.Sprintf("%v %s sent by %s", kind, list(nodes), list(observers))
 	v, err := r.o.Await(ctx, time.Until(r.cause.Add(limit)), observe.Reported(began, kind, nodes, observers))
@@ -235,12 +235,12 @@ func (r *run) expectReports(ctx context.Context, began time.Time, kind fencingv1
 	return nil
 }
 
-// lastFeed is how long after an equal split the losing half may at most be fed.
+// lastFeed is the latest time after an equal split at which the losing half may be fed.
 func (r *run) lastFeed() time.Duration {
 	return r.budget.GetHorizonTie().AsDuration() - r.budget.GetWatchdogTimeout().AsDuration() - r.budget.GetRelease().AsDuration()
 }
 
-// tie expects exactly one half to live, by the lease.
+// tie expects exactly one half to stay up, by the lease.
 func (r *run) tie(ctx context.Context, began time.Time, a, b []string) error {
 	oneSide := observe.OneSideGranted(began, a, b)
 	v, err := r.o.Await(ctx, r.lastFeed(), observe.Decided(a, b))
@@ -256,7 +256,7 @@ func (r *run) tie(ctx context.Context, began time.Time, a, b []string) error {
 	return r.stays(ctx, "it stays so: never both halves, never none", r.settle(), observe.All(oneSide, observe.Decided(a, b)))
 }
 
-// told prints when the winners were granted and when the losers were no longer fed.
+// told prints when the winners received the grant and when the losers were no longer fed.
 func (r *run) told(v *observe.View, began time.Time) {
 	var granted, starved time.Time
 	for _, c := range v.Verdicts {
@@ -274,7 +274,7 @@ func (r *run) told(v *observe.View, began time.Time) {
 	r.p.kept(list(r.losers)+": no watchdog is fed any more", starved.Sub(r.cause), "allowed "+seconds(r.lastFeed()))
 }
 
-// majority expects the larger part of an odd number of nodes to live, without the LUN.
+// majority expects the larger part of an odd number of nodes to stay up, without the LUN.
 func (r *run) majority(ctx context.Context, small, large []string) error {
 	r.winners, r.losers, r.granted = large, small, nil
 	_, err := r.expect(ctx, fmt.Sprintf("%s: majority of the roster, %s: not fed any more", list(large), list(small)), r.lastFeed(), observe.All(
@@ -301,7 +301,7 @@ func (r *run) heal(ctx context.Context) error {
 	return r.expectGetAll(ctx, nodes, nodes)
 }
 
-// allBack does what brings nodes back, and expects that all are back, and that observers say so of these nodes.
+// allBack brings nodes back. It expects that all return, and that observers report this.
 func (r *run) allBack(ctx context.Context, do func() error, nodes, observers []string) error {
 	began := time.Now()
 	if err := do(); err != nil {
@@ -337,7 +337,7 @@ func (r *run) kill(ctx context.Context) error {
 	return r.stays(ctx, "nobody calls it FENCED: no watchdog stood behind it", r.settle()/4, notFenced(victim, rest))
 }
 
-// notFenced holds while no observer claims that the node cannot be running.
+// notFenced holds while no observer reports that the node cannot be running.
 func notFenced(victim string, observers []string) observe.Condition {
 	return func(v *observe.View) string {
 		var wrong []string

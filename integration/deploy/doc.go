@@ -1,13 +1,13 @@
-// Package deploy has tests only: what deploy/ promises, checked without a cluster. They read
-// the rendered manifests (deploy/manifests, which `make verify` compares with the chart) into
-// the types of the Kubernetes API, strictly, and compare them with the code:
+// Package deploy has only tests, of the promises of deploy/, checked without a cluster. They read the rendered
+// manifests (deploy/manifests, which `make verify` compares with the chart) into the types of the Kubernetes API,
+// strictly, and compare them with the code:
 //
-//   - agents_test.go: the pods can do what the agent has to, survive what it must survive, and
-//     carry a configuration that the agent takes.
-//   - access_test.go: roles and admission policies grant what the lists of k8s/access.go have, and no more.
+//   - agents_test.go: the pods have the rights that the agent needs, survive what they must survive, and
+//     contain a configuration that the agent accepts.
+//   - access_test.go: roles and admission policies grant exactly the rights in the lists of k8s/access.go.
 //   - monitoring_test.go: alerts and dashboard ask for metrics that exist, and every alert
 //     names a section of the runbook that exists.
 //   - node_test.go: the files for the nodes.
 //
-// What only a real API server can tell is tested in integration/kube.
+// integration/kube tests what only a real API server can show.
 package deploy

@@ -46,7 +46,7 @@ type agent struct {
 	demand netgossip.Demand
 }
 
-// report is what an instance, or the node's kernel, tells the loop.
+// report is a message from an instance, or the node's kernel, to the loop.
 type report struct {
 	network, peer int
 	answer        netgossip.Answer // without a Statement: none
@@ -68,8 +68,7 @@ const (
 	doubted
 )
 
-// newAgent makes a life of a node; with warm it starts as a node that has been in touch
-// with everybody up to this moment.
+// newAgent creates a life of a node; with warm it starts as a node that has been in contact with all others until now.
 func newAgent(w *world, node int, boot uint64, warm bool) *agent {
 	r := *w.roster
 	r.Self = node
@@ -148,12 +147,12 @@ func (a *agent) stop(leave bool) error {
 
 func (a *agent) list(network int) (*memberlist.Memberlist, error) { return listOf(a.nets[network]) }
 
-// linkChanged tells what the node's kernel says about its own side of a network.
+// linkChanged passes on the kernel's report about the node's own side of a network.
 func (a *agent) linkChanged(network int, up bool) {
 	a.post(report{kind: link, network: network, up: up})
 }
 
-// post hands a report to the loop. It never blocks.
+// post passes a report to the loop. It never blocks.
 func (a *agent) post(r report) {
 	a.mu.Lock()
 	a.reports = append(a.reports, r)
@@ -236,8 +235,8 @@ func (a *agent) run() {
 	}
 }
 
-// take feeds the merger and reports whether the view may be another one now. An answer of
-// a counted peer that still sees us only puts off the expiry, and so does a vouch.
+// take feeds the merger and reports whether the view may be another one now. An answer of a counted peer that still
+// sees us only delays the expiry, and so does a vouch.
 func (a *agent) take(r *report) bool {
 	switch r.kind {
 	case farewell:
@@ -270,7 +269,7 @@ func (a *agent) take(r *report) bool {
 	return !a.last.Counted.Has(r.peer) || !s.Seen.Has(a.node) || s.RosterDigest != a.roster.Digest || s.RosterEpoch != a.roster.Epoch
 }
 
-// evaluate renews the view, the statement and what the simulation knows of both.
+// evaluate renews the view, the statement and the simulation's record of both.
 func (a *agent) evaluate(now boottime.Instant) {
 	v := a.merger.Evaluate(now, a.w.quorum)
 	changed := v.Seen != a.last.Seen || v.Counted != a.last.Counted
@@ -298,8 +297,7 @@ func (a *agent) evaluate(now boottime.Instant) {
 	}
 }
 
-// say replaces the statement and has it carried to the peers at once, as the agent does
-// when a view changed.
+// say replaces the statement and sends it to the peers at once, as the agent does when a view changed.
 func (a *agent) say() {
 	a.said.Store(a.statement(a.last.Seen, a.last.Counted, a.last.QuorumUntil > 0))
 	for _, in := range a.nets {

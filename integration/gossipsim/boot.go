@@ -22,10 +22,9 @@ const bootSpread = 500 * time.Millisecond
 // bootLimit is how long it may take until every instance knows all others.
 const bootLimit = 20 * time.Second
 
-// boot starts all nodes and makes every memberlist know all others at once. Joining would
-// have each node gossip about every other: at 1000 nodes, 16 million messages. Instead each
-// instance gets one push/pull with the whole table, and forgets that this is news. Until then the network is closed,
-// so that no node is suspected before it is there.
+// boot starts all nodes and makes every memberlist know all others at once. If they joined, each node would gossip
+// about every other: at 1000 nodes, 16 million messages. Instead each instance gets one push/pull with the whole table,
+// and forgets that this is news. Until then the network is closed, so that no node is suspected before it is there.
 func (w *world) boot() error {
 	start := time.Now()
 	for i, n := range w.nodes {
@@ -69,7 +68,8 @@ func (w *world) boot() error {
 	return nil
 }
 
-// acquaint has all know each other's cookies and clocks. To ask for them would take each node a packet for every other.
+// acquaint makes all nodes know each other's cookies and clocks. Asking for them would cost each node a packet for
+// every other.
 func (w *world) acquaint() {
 	for i, n := range w.nodes {
 		a, ok := n.engine.(*agent)

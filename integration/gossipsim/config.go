@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Config describes one simulation. It is complete: two simulations of one Config differ only by chance.
+// Config describes one simulation completely: two simulations of one Config differ only at random.
 type Config struct {
 	Nodes     int
 	Networks  int
@@ -52,17 +52,17 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(c.Nodes >= 2 && c.Nodes <= MaxNodes, "nodes: 2 to %d are possible, not %d", MaxNodes, c.Nodes)
-	check(c.Networks >= 1 && c.Networks <= MaxNetworks, "networks: 1 to %d are possible, not %d", MaxNetworks, c.Networks)
-	check(c.Parts >= 2 && c.Parts <= max(2, c.Nodes), "parts: 2 up to the number of nodes are possible, not %d", c.Parts)
-	check(c.Duration > 0 && c.Duration <= 24*time.Hour, "duration: up to 24h is possible, not %v", c.Duration)
+	check(c.Nodes >= 2 && c.Nodes <= MaxNodes, "nodes must be 2 to %d, not %d", MaxNodes, c.Nodes)
+	check(c.Networks >= 1 && c.Networks <= MaxNetworks, "networks must be 1 to %d, not %d", MaxNetworks, c.Networks)
+	check(c.Parts >= 2 && c.Parts <= max(2, c.Nodes), "parts must be 2 up to the number of nodes, not %d", c.Parts)
+	check(c.Duration > 0 && c.Duration <= 24*time.Hour, "duration must be more than 0 and at most 24h, not %v", c.Duration)
 	check(c.Stall > 0, "stall must be positive, not %v", c.Stall)
 	check(c.Every > 0, "every must be positive, not %v", c.Every)
-	check(c.AtLeast >= 0 && c.AtLeast <= c.Networks && (c.AtLeast == 0 || !c.All), "reachability: any, all and 1 to %d are possible, not %d", c.Networks, c.AtLeast)
+	check(c.AtLeast >= 0 && c.AtLeast <= c.Networks && (c.AtLeast == 0 || !c.All), "reachability must be any, all or 1 to %d, not %d", c.Networks, c.AtLeast)
 	check(c.Settle >= 0, "settle must not be negative, as %v is", c.Settle)
 	check(c.Warmup > 0, "warmup must be positive, not %v", c.Warmup)
-	check(c.Link.Loss >= 0 && c.Link.Loss < 1, "loss: 0 to below 1 is possible, not %v", c.Link.Loss)
-	check(c.Link.Duplicate >= 0 && c.Link.Duplicate <= 1, "duplicate: 0 to 1 is possible, not %v", c.Link.Duplicate)
+	check(c.Link.Loss >= 0 && c.Link.Loss < 1, "loss must be at least 0 and below 1, not %v", c.Link.Loss)
+	check(c.Link.Duplicate >= 0 && c.Link.Duplicate <= 1, "duplicate must be 0 to 1, not %v", c.Link.Duplicate)
 	check(c.Link.Delay >= 0 && c.Link.Jitter >= 0, "delay and jitter must not be negative")
 	if _, err := FindScenario(c.Scenario); err != nil {
 		errs = append(errs, err)
@@ -88,7 +88,7 @@ func (c *Config) params() (Set, netgossip.Params, error) {
 	return s, p, nil
 }
 
-// needed is on how many networks a peer must be reachable.
+// needed is the number of networks on which a peer must be reachable.
 func (c *Config) needed() int { return c.policy().Needed(c.Networks) }
 
 func (c *Config) policy() netgossip.Policy {

@@ -16,8 +16,8 @@ import (
 const (
 	// port is the gossip port of every simulated node.
 	port = 7946
-	// tick is the grain of deliveries. With thousands of nodes it makes one wakeup of
-	// thousands; compared with the delays of a network it is nothing.
+	// tick is the resolution of deliveries. With thousands of nodes it turns thousands of wakeups into one; compared
+	// with the delays of a network it is negligible.
 	tick = 50 * time.Microsecond
 )
 
@@ -30,9 +30,8 @@ type Link struct {
 	Jitter    time.Duration // added to Delay, uniform: packets overtake each other
 }
 
-// fabric is all system networks of a simulation: every node has one address on each.
-// Nodes are indices, so that a thousand of them and a partition cost an array, not a map
-// of a million links.
+// fabric is all system networks of a simulation: every node has one address on each. Nodes are indices, so that a
+// thousand of them and a partition only need an array, not a map of a million links.
 type fabric struct {
 	epoch time.Time
 	nets  []*netgossiptest.Network // under the conditions of lans; their locks come before mu
@@ -75,7 +74,7 @@ type pauses struct {
 	blocked, open time.Duration
 }
 
-// release returns when something that is ready at t gets through.
+// release returns when something that is ready at t passes.
 func (p pauses) release(t time.Duration) time.Duration {
 	if p.blocked == 0 || t < p.since {
 		return t
@@ -158,7 +157,7 @@ func (f *fabric) overflows() (lost uint64) {
 // now, passes and link are called with mu held.
 func (f *fabric) now() time.Duration { return time.Since(f.epoch) }
 
-// passes reports whether anything at all gets from one node to another.
+// passes reports whether any packet passes from one node to another.
 func (f *fabric) passes(network, from, to int) bool {
 	l := &f.lans[network]
 	return f.open && l.side[from] == l.side[to] && l.mute[from] == 0 && l.deaf[to] == 0 &&

@@ -17,8 +17,8 @@ const (
 	otherNames = 3  // in whose names it speaks, too
 )
 
-// liar is a member that has the key and its place in the list, as the rest of its node, and lies: it asks everybody for
-// the cookie that its words must contain, and then says everything that can be said, about everybody in turn.
+// liar is a member that has the key and its place in the list, like the rest of its node, and lies. It asks all members
+// for the cookie that its messages must contain, and then sends every possible false report about each member in turn.
 type liar struct {
 	w    *world
 	node int
@@ -50,7 +50,7 @@ func (w *world) lie(node int) {
 	})
 }
 
-// overhear takes the cookies out of the answers that come to the liar. It does not hear the traffic between others.
+// overhear reads the cookies in the answers that come to the liar. It does not hear the traffic between others.
 func (l *liar) overhear(_, from, to int, packet []byte) {
 	if to != l.node || kindOf(packet) != wireUserMsg {
 		return
@@ -70,7 +70,7 @@ func (l *liar) overhear(_, from, to int, packet []byte) {
 	}
 }
 
-// speak says everything of one member to all the others.
+// speak sends all reports about one member to all the others.
 func (l *liar) speak(of int) {
 	for k := range l.w.cfg.Networks {
 		list, err := l.w.nodes[l.node].engine.list(k)

@@ -12,15 +12,15 @@ import (
 // excuseTime is how long after a fault a LEFT is still its consequence.
 const excuseTime = 10 * time.Second
 
-// observer notes what every node sees and compares it with what is true. It is called
-// from the nodes' goroutines, in memberlist's case under its node lock.
+// observer records what every node sees and compares it with the truth. It is called from the nodes' goroutines, in
+// memberlist's case under its node lock.
 type observer struct {
 	w *world
 
 	mu        sync.Mutex
 	up        []bool
-	views     []roster.Set // by node: whom it counts
-	available []roster.Set // whom it publishes
+	views     []roster.Set // by node: the nodes that it counts
+	available []roster.Set // by node: the nodes that it publishes
 	began     time.Time    // of the schedule; zero before
 	act       act
 	lefts     []left
@@ -29,8 +29,7 @@ type observer struct {
 	byDoubt   int             // LEFTs by doubt, of whomever
 }
 
-// act is the event from which detection is measured, and when each node came to see its
-// consequences for good; zero: not yet.
+// act is the event from which detection is measured, and when each node saw its consequences for good; zero: not yet.
 type act struct {
 	at                 time.Time
 	before             []roster.Set
@@ -52,7 +51,7 @@ func newObserver(w *world) *observer {
 	return &observer{w: w, up: make([]bool, n), views: make([]roster.Set, n), available: make([]roster.Set, n)}
 }
 
-// setUp says that a node's program runs from now on, or does not any more.
+// setUp records that a node's program runs from now on, or no longer runs.
 func (o *observer) setUp(node int, up bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -75,7 +74,7 @@ func (o *observer) begin() (complete int) {
 	return complete
 }
 
-// changed takes the new view of a node, and which of the nodes that are no longer available were lost by doubt.
+// changed records the new view of a node, and which of the nodes that are no longer available were lost by doubt.
 func (o *observer) changed(node int, view, available, byDoubt roster.Set) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,8 +114,7 @@ func (f *Fault) active(at time.Duration) bool {
 	return at >= f.At && (f.For == 0 || at <= f.At+f.For+excuseTime)
 }
 
-// explained reports whether faults disturb so many networks between two nodes that they
-// may lose each other.
+// explained reports whether faults disturb so many networks between two nodes that they may lose each other.
 func (o *observer) explained(a, b int, at time.Duration) bool {
 	var mask uint64
 	for i := range o.w.faults {
@@ -143,8 +141,7 @@ func (o *observer) shouldHaveQuorum(node int, at time.Duration) bool {
 	return reached >= o.w.quorum && !o.slow(node, at)
 }
 
-// measure makes this moment the act: what is expected of each node follows from the
-// state of the networks.
+// measure makes this moment the act: the expected view of each node follows from the state of the networks.
 func (o *observer) measure() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -169,7 +166,7 @@ func (o *observer) measure() {
 	}
 }
 
-// follow keeps the instants since which a node sees what it should.
+// follow records the instants from which a node sees what it should.
 func (o *observer) follow(node int) {
 	a := &o.act
 	if a.at.IsZero() {
@@ -212,7 +209,7 @@ func (o *observer) detections() (exact, below, left Distribution) {
 	return exact, below, left
 }
 
-// settled reports whether every node found out at least this long ago.
+// settled reports whether every node had seen the change at least this long ago.
 func (o *observer) settled(since time.Duration) bool {
 	exact, below, left := o.detections()
 	for _, d := range []Distribution{exact, below, left} {

@@ -14,7 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Method is how a simulated node knows whom it reaches.
+// Method is how a simulated node finds out which nodes it reaches.
 type Method string
 
 const (
@@ -30,7 +30,7 @@ type Set struct {
 	Method Method
 	What   string // in a few words, for people
 	Params func(nodes int) netgossip.Params
-	// Undoubted is without LEFT by doubt, as agents were before there was that.
+	// Undoubted is without LEFT by doubt, like agents before that was added.
 	Undoubted bool
 }
 
@@ -70,7 +70,7 @@ func FindSet(name string) (Set, error) {
 	if i := slices.IndexFunc(sets, func(s Set) bool { return s.Name == name }); i >= 0 {
 		return sets[i], nil
 	}
-	return Set{}, fmt.Errorf("parameter set %q: one of %s is possible", name, strings.Join(SetNames(), ", "))
+	return Set{}, fmt.Errorf("the parameter set is %q, but must be one of %s", name, strings.Join(SetNames(), ", "))
 }
 
 // lanParams are memberlist's own defaults. The agent's additions to a memberlist have no meaning for a set that only
@@ -88,9 +88,8 @@ func lanParams() netgossip.Params {
 	return p
 }
 
-// adrRaw is the ADR's table with nothing added. It names no probe timeout: memberlist's
-// 500 ms would leave none of a 500 ms interval to the helpers, so half of the interval is
-// the bound.
+// adrRaw is the ADR's table with nothing added. It names no probe timeout: memberlist's 500 ms would leave the helpers
+// no time in a 500 ms interval, so half of the interval is the bound.
 func adrRaw(nodes int) netgossip.Params {
 	p := lanParams()
 	p.GossipInterval, p.ProbeInterval = netgossip.ADRIntervals(nodes)

@@ -47,7 +47,7 @@ func TestProcessesFail(t *testing.T) {
 		cfg     Config
 		want    string
 	}{
-		{"a bad configuration", Self(roleChild), config(1, "auto", "idle"), "nodes: 2 to 1000 are possible, not 1"},
+		{"a bad configuration", Self(roleChild), config(1, "auto", "idle"), "nodes must be 2 to 1000, not 1"},
 		{"a child that panics", Self(roleBroken), good, "the process ended early: exit status 2: panic: the child breaks"},
 		{"no program", Command{"/nonexistent", []string{"x"}}, good, "no such file"},
 	} {

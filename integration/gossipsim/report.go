@@ -39,7 +39,7 @@ type Report struct {
 	Virtual time.Duration // simulated time, boot and warm-up included
 }
 
-// False counts what nodes said although nothing was the matter.
+// False counts wrong reports about healthy nodes.
 type False struct {
 	Reports    int // LEFTs of a healthy node at a healthy node
 	AtSlow     int // LEFTs of a healthy node at a slow one
@@ -49,10 +49,10 @@ type False struct {
 	QuorumLost int // nodes that lost sight of a quorum
 }
 
-// Distribution holds one time for each node that had something to find out.
+// Distribution holds one time for each node that had to see a change.
 type Distribution struct {
 	Samples []time.Duration // sorted
-	Missing int             // nodes that had not found out at the end
+	Missing int             // nodes that had not seen it at the end
 }
 
 func (d *Distribution) add(at, since time.Time) {
@@ -91,7 +91,7 @@ func newReport(w *world) *Report {
 	return r
 }
 
-// finish fills in what is known at the end, this long after the beginning of the schedule.
+// finish adds what is known at the end, this long after the beginning of the schedule.
 func (r *Report) finish(w *world, measured time.Duration) {
 	r.Measured = measured
 	r.NodeHours = float64(w.cfg.Nodes) * measured.Hours()
@@ -111,7 +111,7 @@ func (r *Report) finish(w *world, measured time.Duration) {
 	r.Overflows = w.fab.overflows()
 }
 
-// detected takes in how long the nodes took since the latest event that is measured.
+// detected adds how long the nodes took since the latest event that is measured.
 func (r *Report) detected(w *world) {
 	exact, below, left := w.obs.detections()
 	r.ExactView.merge(exact)

@@ -13,8 +13,8 @@ type Kind string
 
 const (
 	Crash     Kind = "crash"     // the machine is gone at once; at the end it boots again
-	Restart   Kind = "restart"   // the agent ends without a goodbye; at the end a new one starts
-	Leave     Kind = "leave"     // the agent says goodbye and ends; at the end a new one starts
+	Restart   Kind = "restart"   // the agent ends without notice; at the end a new one starts
+	Leave     Kind = "leave"     // the agent gives notice and ends; at the end a new one starts
 	Isolate   Kind = "isolate"   // nothing gets to or from the node
 	Unplug    Kind = "unplug"    // likewise, and the node's own kernel says so
 	Mute      Kind = "mute"      // nothing gets out of the node
@@ -23,7 +23,7 @@ const (
 	CutOneWay Kind = "one-way"   // nothing gets from the first node to the second
 	Impair    Kind = "impair"    // all links lose, delay or duplicate packets
 	Slow      Kind = "slow"      // the node's packets wait, in and out, again and again
-	Lie       Kind = "lie"       // the node says of everybody that it is silent, in its name and in those of others
+	Lie       Kind = "lie"       // the node reports that every node is silent, in its name and in those of others
 )
 
 // Fault is one thing that goes wrong, or is healed again, at a certain time.
@@ -96,10 +96,9 @@ func (f Fault) touches(a, b, k int) uint64 {
 type Scenario struct {
 	Name string
 	What string
-	// Measured says that detection is measured from the schedule's first event, or, with
-	// AtEnd, from that event's end.
+	// Measured means that detection is measured from the schedule's first event or, with AtEnd, from that event's end.
 	Measured, AtEnd bool
-	// Each says that detection is measured from the beginning of each fault of this kind, one after the other.
+	// Each means that detection is measured from the beginning of each fault of this kind, one after the other.
 	Each   Kind
 	faults func(c *Config, r *rand.Rand) []Fault
 }
@@ -141,7 +140,7 @@ func FindScenario(name string) (Scenario, error) {
 	if i := slices.IndexFunc(all, func(s Scenario) bool { return s.Name == name }); i >= 0 {
 		return all[i], nil
 	}
-	return Scenario{}, fmt.Errorf("scenario %q: one of %s is possible", name, strings.Join(ScenarioNames(), ", "))
+	return Scenario{}, fmt.Errorf("the scenario is %q, but must be one of %s", name, strings.Join(ScenarioNames(), ", "))
 }
 
 // ScenarioNames lists the names of all scenarios.
@@ -153,8 +152,7 @@ func ScenarioNames() []string {
 	return names
 }
 
-// Schedule is what happens in a simulation. The same configuration gives the same
-// schedule.
+// Schedule lists the events of a simulation. The same configuration gives the same schedule.
 func (c *Config) Schedule() ([]Fault, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -194,7 +192,7 @@ func series(c *Config, r *rand.Rand) []Fault {
 	return faults
 }
 
-// deadSwitch lets nobody reach anybody on the first network.
+// deadSwitch cuts all nodes from each other on the first network.
 func deadSwitch(c *Config, r *rand.Rand) []Fault {
 	dead := Fault{Kind: Isolate, Nodes: r.Perm(c.Nodes), Networks: []int{0}}
 	return []Fault{dead, {Kind: Crash, At: min(c.Duration, 10*time.Second+phase(r)), Nodes: []int{r.IntN(c.Nodes)}}}
@@ -221,7 +219,7 @@ func blinks(c *Config, r *rand.Rand) []Fault {
 	return faults
 }
 
-// liars is one node: more would only have to agree, because what three say together about a stalled node is believed.
+// liars is one node. Several liars could agree, and three reports about a stalled node are believed.
 func liars(c *Config, r *rand.Rand) []Fault {
 	nodes := r.Perm(c.Nodes)
 	faults := []Fault{{Kind: Lie, Nodes: nodes[:1]}}
@@ -268,7 +266,7 @@ func restart(c *Config, r *rand.Rand) []Fault {
 	return f
 }
 
-// start ends all agents for a second: nothing is left of what they knew of each other.
+// start ends all agents for a second: they forget everything about each other.
 func start(c *Config, r *rand.Rand) []Fault {
 	var faults []Fault
 	for place, node := range r.Perm(c.Nodes) {

@@ -117,15 +117,15 @@ func TestConfigIsValidated(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		{func(c *Config) { c.Nodes = 1 }, "nodes:"},
-		{func(c *Config) { c.Nodes = MaxNodes + 1 }, "nodes:"},
-		{func(c *Config) { c.Networks = 0 }, "networks:"},
-		{func(c *Config) { c.Parts = 11 }, "parts:"},
-		{func(c *Config) { c.Duration = 0 }, "duration:"},
+		{func(c *Config) { c.Nodes = 1 }, "nodes must be"},
+		{func(c *Config) { c.Nodes = MaxNodes + 1 }, "nodes must be"},
+		{func(c *Config) { c.Networks = 0 }, "networks must be"},
+		{func(c *Config) { c.Parts = 11 }, "parts must be"},
+		{func(c *Config) { c.Duration = 0 }, "duration must be"},
 		{func(c *Config) { c.Warmup = 0 }, "warmup"},
 		{func(c *Config) { c.Settle = -1 }, "settle"},
-		{func(c *Config) { c.Link.Loss = 1 }, "loss:"},
-		{func(c *Config) { c.Link.Duplicate = 2 }, "duplicate:"},
+		{func(c *Config) { c.Link.Loss = 1 }, "loss must be"},
+		{func(c *Config) { c.Link.Duplicate = 2 }, "duplicate must be"},
 		{func(c *Config) { c.Link.Delay = -1 }, "delay"},
 		{func(c *Config) { c.Scenario = "storm" }, "one of idle"},
 		{func(c *Config) { c.Set = "wan" }, "one of auto"},

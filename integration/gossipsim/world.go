@@ -100,7 +100,7 @@ type firstWords struct {
 	digest    uint64
 }
 
-// speak makes the first statements of all nodes, which all know from the beginning.
+// speak creates the first statements of all nodes, which all know from the beginning.
 func (w *world) speak() {
 	all := roster.FullSet(w.cfg.Nodes)
 	w.firstWords = make([]firstWords, w.cfg.Nodes)
@@ -124,8 +124,8 @@ func (w *world) startNode(n *node, warm bool) error {
 	return n.engine.start()
 }
 
-// live does something to a node's program when what was done before is complete, and
-// does not wait for it: a goodbye may take seconds.
+// live runs an action on a node's program when the previous one is complete, and does not wait for it: a planned end
+// may take seconds.
 func (w *world) live(n *node, do func() error) {
 	before, done := n.idle, make(chan struct{})
 	n.idle = done

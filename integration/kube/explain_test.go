@@ -143,7 +143,7 @@ func TestExplainEachPhase(t *testing.T) {
 	x.reads("rec-4", "a finalizer", "explained: draining", "1 pods are held by finalizers")
 	_, err := x.admin.CoreV1().Pods("default").Patch(t.Context(), db.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), meta.PatchOptions{})
 	x.must(err)
-	x.reads("rec-4", "its pods are gone", "explained: released", "but for 1 that are excluded; the taint stays until the node is back in another boot")
+	x.reads("rec-4", "its pods are gone", "explained: released", "except for 1 that are excluded; the taint stays until the node is back in another boot")
 	x.shows("<b>rec</b>: ", "1 released", "<b>released</b>", "boot "+deadBoot+", proof time: rec-1 at", "rec-2 at", "explained")
 	x.prints("fencectl explain rec-4", "all of it in order", "boot "+deadBoot+" has ended, proof time", "DeathProven", "BarrierSet", "NodeReleased", "Ready", "Unknown")
 	x.boots(nextID)
@@ -174,7 +174,7 @@ func TestExplainWhatWaits(t *testing.T) {
 	x.reads("rec-4", "a Lease that has run out", "explained: proven", "watches whether the Lease is renewed: the kubelet's clock may be behind")
 	x.reads("rec-4", "the first", "explained: draining", "1 of them not evicted yet")
 	x.ready("rec-5", core.ConditionUnknown) // one reporter is enough now, and the Lease has been watched since it spoke
-	x.reads("rec-5", "the second", "none: no pod is taken off", "explained: proven", "evictions from rec-4 go on first")
+	x.reads("rec-5", "the second", "none: no pod is taken off", "explained: proven", "evictions from rec-4 have to end first")
 	kill()
 	x.reads("rec-4", "no replica answers", "pods are taken off", "explained: no answer")
 	kill, _ = x.replica("explained", "dryRun: false\nreplicas: {pause: 0s}\nstorm: {maxDeadPercent: 20}\n")

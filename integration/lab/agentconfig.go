@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// AgentConfig is what the agents of one cluster have in common. The file of a node
-// follows from it: static members, no Kubernetes, no watchdog.
+// AgentConfig is the common configuration of the agents of one cluster. The file of a node follows from it: static
+// members, no Kubernetes, no watchdog.
 type AgentConfig struct {
 	Dir      string // own folder for configurations, sockets and caches; short, for the sockets' sake
 	Nodes    []string
@@ -25,7 +25,7 @@ type AgentConfig struct {
 	LUN func(node string) string
 
 	HTTP string // address of the HTTP listener; "": off
-	// Override is merged over the top level of each node's file, for what a test is about.
+	// Override replaces keys at the top level of each node's file, for the subject of a test.
 	Override map[string]any
 	// OwnLUN is merged over the section of the LUN in the file of one node; nil: nothing is.
 	OwnLUN func(node string) map[string]any
@@ -40,14 +40,14 @@ func (c *AgentConfig) SocketPath(node string) string { return filepath.Join(c.Di
 // DisablePath is the disable file of the node.
 func (c *AgentConfig) DisablePath(node string) string { return filepath.Join(c.Dir, node+".disable") }
 
-// socketLimit is the room for a path in sockaddr_un, without the closing zero.
+// socketLimit is the length of sockaddr_un's path, without the closing zero.
 const socketLimit = 107
 
 // Write writes the files of all nodes.
 func (c *AgentConfig) Write() error {
 	for _, node := range c.Nodes {
 		if path := c.SocketPath(node); len(path) > socketLimit {
-			return fmt.Errorf("lab: socket path %s has %d characters, at most %d are possible: set TMPDIR to a shorter folder",
+			return fmt.Errorf("lab: socket path %s has %d characters, but must have at most %d: set TMPDIR to a shorter folder",
 				path, len(path), socketLimit)
 		}
 		text, err := yaml.Marshal(c.file(node))

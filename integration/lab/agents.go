@@ -46,8 +46,8 @@ func NewAgents(l *Lab, binary string, cfg AgentConfig) (*Agents, error) {
 	return &Agents{lab: l, cfg: cfg, binary: binary, processes: map[string]*Process{}, killed: map[string]bool{}, programs: map[string]string{}}, nil
 }
 
-// Use gives a node another agent's program, from its next start on: one of another version, say; empty: the one that
-// the others have. Its agent must not be running.
+// Use gives a node another agent's program from its next start on, for example one of another version; empty: the
+// program of the others. Its agent must not be running.
 func (a *Agents) Use(node, binary string) error {
 	if _, err := os.Stat(cmp.Or(binary, a.binary)); err != nil {
 		return fmt.Errorf("lab: agent's program: %w", err)
@@ -112,7 +112,7 @@ func (a *Agents) Kill(node string) error {
 	return p.Kill()
 }
 
-// stopLimit bounds a planned stop: a majority has to know of it, which a cut may prevent, and a process does not end
+// stopLimit limits a planned stop: a majority has to know of it, which a cut may prevent, and a process does not end
 // before its I/O on a LUN that hangs.
 const stopLimit = 30 * time.Second
 
@@ -136,8 +136,8 @@ func (a *Agents) Stop(node string) error {
 	return nil
 }
 
-// Reboot is what a reset looks like to the others: the agent is killed and comes back in another boot of the kernel. It
-// needs Boots.
+// Reboot looks like a reset to the others: the agent is killed and comes back in another boot of the kernel. It needs
+// Boots.
 func (a *Agents) Reboot(node string) error {
 	if a.boots == nil {
 		return errors.New("lab: reboot: the agents run in the boot of this machine: see Boots")
@@ -166,7 +166,7 @@ func (a *Agents) Boots(launcher ...string) error {
 // DisablePath is the node's disable file.
 func (a *Agents) DisablePath(node string) string { return a.cfg.DisablePath(node) }
 
-// Exited says how an agent ended if nobody killed it.
+// Exited returns how an agent ended if it was not killed.
 func (a *Agents) Exited(node string) error {
 	a.mu.Lock()
 	p, killed := a.processes[node], a.killed[node]
@@ -224,7 +224,7 @@ func (a *Agents) Status(node string) (*grpc.ClientConn, error) { return DialSock
 // SocketPath is the agent's socket, reachable from outside the node.
 func (a *Agents) SocketPath(node string) string { return a.cfg.SocketPath(node) }
 
-// Describe says what is real here.
+// Describe lists what is real here.
 func (a *Agents) Describe() string {
 	return "each agent is a process in its own network namespace; nftables drops the packets"
 }

@@ -30,7 +30,7 @@ func TestEachNodeHasABootOfItsOwn(t *testing.T) {
 		_, id, _ := strings.Cut(lastLines(n.LogPath(node), 2), "boot ")
 		id, _, _ = strings.Cut(id, "\n")
 		if len(id) != 36 || seen[id] {
-			t.Errorf("%s runs in boot %q, which is no new one", node, id)
+			t.Errorf("%s runs in boot %q, which is not a new boot", node, id)
 		}
 		return id
 	}

@@ -125,7 +125,7 @@ func (l *Lab) namespace(node string) (*namespace, error) {
 	return ns, nil
 }
 
-// errClosed is returned by what cannot work any more.
+// errClosed is the error of every method of a closed lab.
 var errClosed = errors.New("lab is closed")
 
 // Do runs f in the node's namespace, on a goroutine of its own. Goroutines that f

@@ -92,8 +92,8 @@ func configureLoop(device, backing *os.File, sectorSize int) error {
 	if err := unix.IoctlLoopConfigure(int(device.Fd()), config); err != nil {
 		return fmt.Errorf("configure %s: %w", device.Name(), err)
 	}
-	// The driver drops the wish for direct I/O silently where the file's own disk has
-	// larger sectors; two devices would then have two caches.
+	// If the file's own disk has larger sectors, the driver silently ignores the request for direct I/O; two devices
+	// would then have two caches.
 	status, err := unix.IoctlLoopGetStatus64(int(device.Fd()))
 	if err != nil {
 		return fmt.Errorf("read status of %s: %w", device.Name(), err)
@@ -104,8 +104,8 @@ func configureLoop(device, backing *os.File, sectorSize int) error {
 	return nil
 }
 
-// Lose lets a device end after its first block: to its node the LUN is lost at once, with an error for each I/O after
-// that block, while the others see all of it. Restore undoes that.
+// Lose makes a device end after its first block: its node loses the LUN at once, with an error for each I/O after that
+// block, while the others see all of it. Restore undoes that.
 func (s *LoopSet) Lose(i int) error { return s.limit(i, 4096) }
 
 // Restore gives a device that was lost its whole size again.
@@ -125,8 +125,8 @@ func (s *LoopSet) limit(i int, size uint64) error {
 	return nil
 }
 
-// Close detaches the devices; one that somebody still has open is detached when they
-// close it. It may be called twice.
+// Close detaches the devices; one that is still open elsewhere is detached when it is closed there. It may be called
+// twice.
 func (s *LoopSet) Close() error {
 	var errs []error
 	for _, device := range s.devices {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LUNFile is a regular file that plays the shared LUN.
+// LUNFile is a regular file that serves as the shared LUN.
 type LUNFile struct {
 	Path   string
 	folder string // own folder of the file
@@ -60,7 +60,7 @@ func lunFileIn(dir string, size int64) (_ *LUNFile, err error) {
 		return nil, fmt.Errorf("open with O_DIRECT: %w", cause(err))
 	}
 	defer f.Close()
-	// Blocks that exist from the start: a full disk shows now, not at a split.
+	// The blocks are allocated at the start, so that a full disk shows now, and not during a split.
 	if err := unix.Fallocate(int(f.Fd()), 0, 0, size); errors.Is(err, unix.EOPNOTSUPP) {
 		err = f.Truncate(size)
 		if err != nil {

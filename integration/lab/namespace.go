@@ -23,8 +23,8 @@ type namespace struct {
 	gone      chan struct{} // the resident thread has ended
 }
 
-// newNamespace creates a namespace. Its resident thread begins life by leaving the
-// process's namespace and never goes back, so there is no way back that can fail.
+// newNamespace creates a namespace. Its resident thread starts by leaving the process's namespace and never goes back,
+// so no step back can fail.
 func newNamespace() (*namespace, error) {
 	ns := &namespace{jobs: make(chan func()), gone: make(chan struct{})}
 	created := make(chan error, 1)
@@ -78,8 +78,8 @@ func onOwnThread(f func()) {
 	}()
 }
 
-// resident runs job on the thread that lives as long as the namespace: the one to
-// fork from, because a parent-death signal is tied to the forking thread.
+// resident runs job on the thread that lives as long as the namespace. Processes must be forked from this thread,
+// because a parent-death signal is tied to the forking thread.
 func (ns *namespace) resident(job func()) {
 	done := make(chan struct{})
 	ns.jobs <- func() {
@@ -89,11 +89,11 @@ func (ns *namespace) resident(job func()) {
 	<-done
 }
 
-// errGoexit is returned when the function ended its goroutine (t.FailNow, for one).
+// errGoexit is returned when the function has ended its goroutine, for example by t.FailNow.
 var errGoexit = errors.New("function ended its goroutine instead of returning")
 
-// do runs f on a goroutine of its own inside the namespace. A thread that does not
-// get back to where it came from is ended, never used again.
+// do runs f on a separate goroutine inside the namespace. A thread that cannot return to its own namespace is ended and
+// not used again.
 func (ns *namespace) do(f func() error) error {
 	result := make(chan error, 1)
 	go func() {

@@ -7,14 +7,13 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// learnedNeighbours is how many hardware addresses the nodes of a lab may learn. The
-// kernel's table of them has room for 1024 (net.ipv4.neigh.default.gc_thresh3) in all
-// namespaces together; nodes beyond that would be cut off from each other at random.
+// learnedNeighbours is how many hardware addresses the nodes of a lab may learn. The kernel's table has room for 1024
+// addresses (net.ipv4.neigh.default.gc_thresh3) in all namespaces together. Further nodes would be cut off from each
+// other at random.
 const learnedNeighbours = 600
 
-// introduceAll tells all nodes the hardware addresses of all others, for good: such entries
-// do not count against the limit. A node of such a lab therefore asks for nobody's address,
-// and must keep its interfaces.
+// introduceAll gives all nodes the permanent hardware addresses of all others: such entries do not count against the
+// limit. A node of such a lab therefore asks for no address, and must keep its interfaces.
 func (l *Lab) introduceAll() error {
 	for i, network := range l.cfg.Networks {
 		macs := make([]net.HardwareAddr, len(l.cfg.Nodes))

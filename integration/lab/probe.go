@@ -17,7 +17,7 @@ const reexecEnv = "FENCING_LAB_IN_USER_NAMESPACE"
 // InUserNamespace reports whether this process was started by Reexec.
 func InUserNamespace() bool { return os.Getenv(reexecEnv) != "" }
 
-// Probe builds a lab of two nodes, cuts it and takes it down. Its error says why there can be none here.
+// Probe builds a lab of two nodes, cuts it and takes it down. Its error explains why no lab is possible here.
 func Probe() (err error) {
 	dir, err := os.MkdirTemp("", "fencing-lab-probe-")
 	if err != nil {
@@ -35,7 +35,7 @@ func Probe() (err error) {
 	return l.Loss("net", 50)
 }
 
-// CanReexec says why Reexec would fail.
+// CanReexec returns why Reexec would fail.
 func CanReexec() error {
 	out, err := exec.Command("unshare", append(userNamespace, "true")...).CombinedOutput()
 	if err != nil {
@@ -44,12 +44,12 @@ func CanReexec() error {
 	return nil
 }
 
-// userNamespace makes unshare(1) execute what follows as root of a new user namespace.
+// userNamespace makes unshare(1) execute the following command as root of a new user namespace.
 var userNamespace = []string{"--map-root-user", "--net", "--"}
 
-// Reexec replaces this process by one that runs the same command as root of a new user namespace, which is how an ordinary
-// user has a lab. A process with several threads, as every Go program is, cannot enter one itself: unshare(1) does.
-// It returns only if that fails. If user namespaces are not allowed unshare says so.
+// Reexec replaces this process by one that runs the same command as root of a new user namespace. This gives a lab to
+// an ordinary user. A process with several threads, as every Go program is, cannot enter a user namespace itself, but
+// unshare(1) can. Reexec returns only if it fails. If user namespaces are not allowed, unshare prints this.
 func Reexec() error {
 	if InUserNamespace() {
 		return errors.New("lab: already inside a user namespace of its own")

@@ -17,7 +17,7 @@ import (
 type Process struct {
 	lab  *Lab
 	node string
-	spec exec.Cmd // what to start, again and again
+	spec exec.Cmd // the command, for each start
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -25,13 +25,12 @@ type Process struct {
 	err  error         // of cmd's end; valid after done
 }
 
-// LogPath is the file that takes the output of the node's processes.
+// LogPath is the file for the output of the node's processes.
 func (l *Lab) LogPath(node string) string { return filepath.Join(l.cfg.Dir, node+".log") }
 
-// StartProcess starts the command inside the node. The command is a description: it
-// must not be started otherwise, and is not changed. Output that the command does not
-// direct elsewhere is appended to LogPath. The process gets a process group of its
-// own, so that Ctrl-C reaches the lab's owner alone, who decides the order of stops.
+// StartProcess starts the command inside the node. The command is a description: it must not be started otherwise, and
+// is not changed. Output that the command does not direct elsewhere is appended to LogPath. The process gets its own
+// process group, so that only the lab's owner receives Ctrl-C, who decides the order of stops.
 func (l *Lab) StartProcess(node string, cmd *exec.Cmd) (*Process, error) {
 	if _, err := l.namespace(node); err != nil {
 		return nil, err
@@ -109,8 +108,8 @@ func (p *Process) Done() <-chan struct{} {
 	return p.done
 }
 
-// Wait waits for the present run to end and returns how: nil for exit status 0, an
-// *exec.ExitError otherwise. It returns earlier when ctx ends.
+// Wait waits until the present run ends. It returns nil for exit status 0, and an *exec.ExitError otherwise. It returns
+// earlier when ctx ends.
 func (p *Process) Wait(ctx context.Context) error {
 	select {
 	case <-p.Done():

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SlowFile is a file that shows another one, and takes its time for each read and write of it. Several at once each
-// take that time, not one after the other. It is a FUSE file system of one file that is mounted nowhere: the kernel
-// takes it away with the last user that has it open, also when this process dies.
+// SlowFile is a file that shows another one, with a delay for each read and write. The delays of parallel calls run in
+// parallel, not one after the other. It is a FUSE file system of one file that is mounted nowhere: the kernel removes
+// it with the last process that has it open, also when this process dies.
 type SlowFile struct {
 	Path   string // for LoopDevices, in this process only
 	IOs    atomic.Int64
@@ -28,7 +28,7 @@ type SlowFile struct {
 	server sync.WaitGroup
 }
 
-// The parts of linux/fuse.h, 7.31, that are used here.
+// These are the used parts of linux/fuse.h, 7.31.
 const (
 	fuseGetattr = 3
 	fuseSetattr = 4
@@ -67,7 +67,7 @@ func NewSlowFile(path string) (_ *SlowFile, err error) {
 		return nil, err
 	}
 	s.size = uint64(info.Size())
-	// Not through the runtime's poller: it would have to be taken out of a read at the end.
+	// The descriptor does not use the runtime's poller, because at the end a read could not be interrupted.
 	if s.conn, err = unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
 		s.file.Close()
 		return nil, fmt.Errorf("lab: slow file: open /dev/fuse: %w", err)
@@ -102,7 +102,7 @@ func mountFUSE(conn int) (mount int, err error) {
 	return unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, 0)
 }
 
-// SetDelay is what each read and write takes from now on, besides its own time.
+// SetDelay sets the delay of each later read and write, in addition to the real duration.
 func (s *SlowFile) SetDelay(d time.Duration) { s.delay.Store(int64(d)) }
 
 // Freeze waits for the writes under way, and has all others hang until Thaw.
@@ -138,7 +138,7 @@ func (s *SlowFile) serve() {
 		switch {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOENT):
 			continue
-		case err != nil || n < fuseInHeader: // ENODEV: nobody has it open any more
+		case err != nil || n < fuseInHeader: // ENODEV: no process has it open any more
 			return
 		}
 		request := append([]byte(nil), buffer[:n]...)
@@ -160,7 +160,7 @@ func (s *SlowFile) handle(request []byte) {
 	reply := order.AppendUint32(nil, uint32(16+len(out)))
 	reply = order.AppendUint32(reply, uint32(-int32(errno)))
 	reply = append(order.AppendUint64(reply, id), out...)
-	_, _ = unix.Write(s.conn, reply) // fails when nobody waits for it any more
+	_, _ = unix.Write(s.conn, reply) // fails when no process waits for it any more
 }
 
 func (s *SlowFile) answer(opcode uint32, body []byte) (out []byte, errno unix.Errno) {
@@ -180,7 +180,7 @@ func (s *SlowFile) answer(opcode uint32, body []byte) (out []byte, errno unix.Er
 		return out, 0
 	case fuseGetattr, fuseSetattr:
 		out = make([]byte, 16+88)
-		order.PutUint64(out, 3600) // seconds for which it is valid
+		order.PutUint64(out, 3600) // how long it is valid, in seconds
 		order.PutUint64(out[16:], 1)
 		order.PutUint64(out[24:], s.size)
 		order.PutUint64(out[32:], s.size/512)

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// Stage is what a scene is played on: nodes on their networks, a LUN that fencectl formats, and an agent on each node.
+// Stage describes where a scene is played: nodes on their networks, a LUN that fencectl formats, and an agent on each
+// node.
 type Stage struct {
 	Bin    string   // folder with fencing-agent and fencectl
 	Nodes  int      // named n1, n2, ...
@@ -26,16 +27,16 @@ type Stage struct {
 // StageNetworks are the networks of each stage.
 var StageNetworks = []string{"mgmt", "data"}
 
-// StageHTTP is where each agent of a stage has its listener, on a loopback interface of its own.
+// StageHTTP is the address of the listener of each agent of a stage, on the node's own loopback interface.
 const StageHTTP = "127.0.0.1:9110"
 
-// StageNode is the name of a node, counted from 0.
+// StageNode returns the name of a node, counted from 0.
 func StageNode(i int) string { return fmt.Sprintf("n%d", i+1) }
 
 // stageLUN is the size of a LUN, with room for more slots than there can be nodes.
 const stageLUN = 4 << 20
 
-// FormatLUN makes the LUN of the stage in a folder, as a user makes one.
+// FormatLUN formats the LUN of the stage in a directory, as a user does.
 func (s *Stage) FormatLUN(ctx context.Context, dir string) (lun *LUNFile, err error) {
 	if err := HasPrograms(s.Bin); err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func (s *Stage) FormatLUN(ctx context.Context, dir string) (lun *LUNFile, err er
 	return lun, nil
 }
 
-// Names are those of all nodes.
+// Names returns the names of all nodes.
 func (s *Stage) Names() (names []string) {
 	for i := range s.Nodes {
 		names = append(names, StageNode(i))
@@ -63,7 +64,8 @@ func (s *Stage) Names() (names []string) {
 	return names
 }
 
-// Build builds the stage in a folder, short for the sockets' sake, and starts no agent. Close takes all of it down but the folder.
+// Build builds the stage in a directory with a short path, because of the sockets, and starts no agent. Close removes
+// everything except the directory.
 func (s *Stage) Build(ctx context.Context, dir string) (_ *Agents, err error) {
 	bin, err := filepath.Abs(s.Bin) // agents have another working directory
 	if err != nil {
@@ -96,11 +98,11 @@ func (s *Stage) Build(ctx context.Context, dir string) (_ *Agents, err error) {
 			return nil, err
 		}
 	}
-	l.undo = append([]func(){func() { _ = lun.Close() }}, l.undo...) // a leftover in a temporary folder harms nobody
+	l.undo = append([]func(){func() { _ = lun.Close() }}, l.undo...) // a leftover in a temporary directory does no harm
 	return a, nil
 }
 
-// HasPrograms says which program is missing in a folder.
+// HasPrograms returns an error that names the programs missing in a directory.
 func HasPrograms(bin string) error {
 	for _, program := range []string{"fencing-agent", "fencectl"} {
 		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {
@@ -110,14 +112,14 @@ func HasPrograms(bin string) error {
 	return nil
 }
 
-// InFolder has f work in a folder of its own, which is kept if f fails and has left something there.
+// InFolder calls f with a new directory. It keeps the directory if f fails and has left something there.
 func InFolder(name string, out io.Writer, f func(dir string) error) error {
 	dir, err := os.MkdirTemp("", name+"-")
 	if err != nil {
 		return err
 	}
 	if err := f(dir); err != nil {
-		if os.Remove(dir) != nil { // something is in it
+		if os.Remove(dir) != nil { // it is not empty
 			fmt.Fprintf(out, "\nLogs and configurations are kept in %s\n", dir)
 		}
 		return err

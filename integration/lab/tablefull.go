@@ -12,9 +12,10 @@ import (
 // neighbourStats has a line of names, then a line of hexadecimal counts for each processor.
 const neighbourStats = "/proc/net/stat/arp_cache"
 
-// NeighboursRefused is how often the kernel had no room for another hardware address since it started, in all namespaces
-// together (net.ipv4.neigh.default.gc_thresh3). While the number grows, nodes that do not know each other yet are cut off:
-// it may be other programs of the machine that fill the table. 0 if the kernel does not say.
+// NeighboursRefused returns how often the kernel has had no room for another hardware address since it started, in all
+// namespaces together (net.ipv4.neigh.default.gc_thresh3). While the number grows, nodes that do not know each other
+// yet are cut off. Other programs on the machine may have filled the table. The result is 0 if the kernel does not show
+// the number.
 func NeighboursRefused() uint64 {
 	f, err := os.Open(neighbourStats)
 	if err != nil {

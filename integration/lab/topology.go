@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names inside the hub. Ports are named by position, so that any node and network
-// name fits into the 15 characters of an interface name.
+// These are names inside the hub. Ports are named by position, so that any node and network name fits into the 15
+// characters of an interface name.
 func bridgeName(network int) string     { return fmt.Sprintf("br%d", network+1) }
 func portPrefix(network int) string     { return fmt.Sprintf("p%dn", network+1) }
 func portName(network, node int) string { return fmt.Sprintf("%s%d", portPrefix(network), node+1) }

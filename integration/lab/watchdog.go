@@ -14,14 +14,14 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/watchdogtest"
 )
 
-// Watchdogs are simulated watchdogs of the nodes, one for each boot of a node. They are held by the lab's owner, as the
+// Watchdogs holds simulated watchdogs of the nodes, one for each boot of a node. The lab's owner holds them, as the
 // kernel holds real ones: they go on counting when an agent is killed or stopped, and the agent's end restarts the
 // countdown.
 type Watchdogs struct {
 	dir   string
 	fired func(node string, timeout time.Duration)
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	closed    bool
 	devices   map[string]*watchdogtest.Device // of the present boot
 	listeners []net.Listener
@@ -29,7 +29,7 @@ type Watchdogs struct {
 	wg        sync.WaitGroup
 }
 
-// NewWatchdogs makes a watchdog for each node. When a watchdog resets its node, fired is called from a separate
+// NewWatchdogs creates a watchdog for each node. When a watchdog resets its node, it calls fired in a separate
 // goroutine, with the watchdog's timeout.
 func NewWatchdogs(dir string, nodes []string, fired func(node string, timeout time.Duration)) (*Watchdogs, error) {
 	w := &Watchdogs{dir: dir, fired: fired, devices: map[string]*watchdogtest.Device{}, conns: map[net.Conn]bool{}}
@@ -48,7 +48,7 @@ func NewWatchdogs(dir string, nodes []string, fired func(node string, timeout ti
 // Path is the socket by which the node's agent reaches its watchdog, see [DialWatchdog].
 func (w *Watchdogs) Path(node string) string { return filepath.Join(w.dir, node+".wdt") }
 
-// Boot is another boot of the node: nothing counts down any more.
+// Boot gives the node another boot: no countdown runs any more.
 func (w *Watchdogs) Boot(node string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,7 +86,7 @@ func (w *Watchdogs) accept(node string, l net.Listener) {
 	}
 }
 
-// Close ends all watchdogs. None fires any more.
+// Close ends all watchdogs. After it none fires.
 func (w *Watchdogs) Close() error {
 	w.mu.Lock()
 	w.closed = true
@@ -102,7 +102,7 @@ func (w *Watchdogs) Close() error {
 	return errors.Join(errs...)
 }
 
-// The requests of an agent to its watchdog, and the answers.
+// The next types are the requests of an agent to its watchdog, and the answers.
 type (
 	wdtRequest struct {
 		Op      byte // one of the op constants
@@ -129,8 +129,8 @@ const (
 // wdtErrors are the errors that callers distinguish.
 var wdtErrors = []error{watchdog.ErrCondemned, watchdog.ErrRefused, watchdog.ErrBusy, watchdog.ErrNoWayOut}
 
-// ServeWatchdog is the watchdog of one node, in one boot, until the listener is closed. fire is called once, when a countdown
-// has ended.
+// ServeWatchdog serves the watchdog of one node, in one boot, until the listener is closed. It calls fire once, when a
+// countdown has ended.
 func ServeWatchdog(l net.Listener, fire func()) {
 	d := watchdogtest.New(watchdogtest.Config{Clock: boottime.Now, OnFire: func(boottime.Instant) { fire() }})
 	for {
@@ -142,7 +142,7 @@ func ServeWatchdog(l net.Listener, fire func()) {
 	}
 }
 
-// serveWatchdog is what the kernel does for one process.
+// serveWatchdog does what the kernel does for one process.
 func serveWatchdog(conn net.Conn, d *watchdogtest.Device) {
 	defer conn.Close()
 	in, out, holds := gob.NewDecoder(conn), gob.NewEncoder(conn), false
@@ -198,8 +198,8 @@ var (
 	_ watchdog.Looker = (*remoteWatchdog)(nil)
 )
 
-// DialWatchdog is the watchdog behind a path of [Watchdogs], or the socket of [ServeWatchdog], for the agent's process. It is
-// closed with the process.
+// DialWatchdog returns the watchdog behind a path of [Watchdogs], or behind the socket of [ServeWatchdog], for the
+// agent's process. The end of the process closes it.
 func DialWatchdog(path string) (watchdog.Device, error) {
 	conn, err := net.Dial("unix", path)
 	if err != nil {

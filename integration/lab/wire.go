@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Wire is access to all networks like that of an attacker on every cable: it reads whole Ethernet frames as the nodes
-// send them, and can deliver frames to any node. What it sends passes every cut.
+// Wire gives access to all networks, like an attacker on every cable: it reads whole Ethernet frames as the nodes send
+// them, and can deliver frames to any node. The frames that it sends pass every cut.
 type Wire struct {
 	lab   *Lab
-	file  *os.File // the socket, of the hub
+	file  *os.File // a socket in the hub
 	conn  unixConn
-	ports map[int]place // by the hub's interface index; that of a link that is taken away goes stale
+	ports map[int]place // by the hub's interface index; the entry of a removed link stays
 	links map[place]int
 }
 

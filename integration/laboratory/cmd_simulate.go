@@ -19,11 +19,11 @@ import (
 // bubbleFlag turns the verb into the child process that runs one simulation.
 const bubbleFlag = "bubble"
 
-// formats are what -o can be; Markdown is the table for a document.
+// formats lists the values of -o; markdown is the table for a document.
 var formats = []string{"table", "markdown"}
 
-// simulateOptions are the flags of the verb. The first four may hold several values;
-// every combination is simulated.
+// simulateOptions holds the flags of the command. The first four may have several values; every combination is
+// simulated.
 type simulateOptions struct {
 	nodes     []int
 	scenarios []string
@@ -117,18 +117,18 @@ func (o *simulateOptions) flags(cmd *cobra.Command) {
 	f.StringVarP(&o.format, "output", "o", formats[0], "format of the output: "+strings.Join(formats, ", "))
 }
 
-// configs lists the simulations to run, the trials of a case one after the other.
+// configs lists the simulations to run, with the trials of a case one after another.
 func (o *simulateOptions) configs() ([]gossipsim.Config, error) {
 	if k, err := strconv.Atoi(o.policy); err == nil && k > 0 {
 		o.base.AtLeast = k
 	} else if o.policy != "any" && o.policy != "all" {
-		return nil, usagef("--reachability: any, all and a number of networks are possible, not %q", o.policy)
+		return nil, usagef("--reachability must be any, all or a number of networks, not %q", o.policy)
 	}
 	if !slices.Contains(formats, o.format) {
-		return nil, usagef("--output: one of %s is possible, not %q", strings.Join(formats, ", "), o.format)
+		return nil, usagef("--output must be one of %s, not %q", strings.Join(formats, ", "), o.format)
 	}
 	if o.trials < 1 || o.trials > 10_000 {
-		return nil, usagef("--trials: 1 to 10000 are possible, not %d", o.trials)
+		return nil, usagef("--trials must be 1 to 10000, not %d", o.trials)
 	}
 	if o.jobs < 1 {
 		return nil, usagef("--jobs: at least 1 is needed, not %d", o.jobs)
@@ -149,7 +149,7 @@ func (o *simulateOptions) configs() ([]gossipsim.Config, error) {
 	return configs, nil
 }
 
-// cases yields every combination of what the flags list, those to be compared together.
+// cases yields every combination of the flags' values, in an order that keeps comparable ones together.
 func (o *simulateOptions) cases() iter.Seq[gossipsim.Config] {
 	c := o.base
 	c.All = o.policy == "all"
@@ -168,7 +168,7 @@ func (o *simulateOptions) cases() iter.Seq[gossipsim.Config] {
 	}
 }
 
-// runSimulate runs all simulations, prints one result for each case.
+// runSimulate runs all simulations and prints one result for each case.
 func runSimulate(ctx context.Context, env *environment, o *simulateOptions, configs []gossipsim.Config) error {
 	var mu sync.Mutex
 	ended, told := 0, time.Now()

@@ -12,21 +12,21 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
 
-// Hidden commands, with which this program starts itself.
+// These hidden commands let the program start itself.
 const (
-	roleBoot  = "boot"  // executes an agent in a boot of its own
+	roleBoot  = "boot"  // executes an agent in a separate boot
 	roleArmed = "agent" // is an agent with a simulated watchdog
 )
 
 func newBootCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: roleBoot, Hidden: true,
-		DisableFlagParsing: true, // the flags are those of the program that it executes
+		DisableFlagParsing: true, // the flags belong to the program that it executes
 		RunE:               func(_ *cobra.Command, args []string) error { return lab.ExecInBoot(args) },
 	}
 }
 
-// newArmedCommand is the agent with the watchdog behind a socket of the lab.
+// newArmedCommand is the agent whose watchdog is behind a socket of the lab.
 func newArmedCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{Use: roleArmed + " SOCKET", Hidden: true, Args: cobra.ExactArgs(1)}
 	file := cmd.Flags().String("config", "", "the agent's configuration")

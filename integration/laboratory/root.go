@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// environment is all that a verb may know of the process around it.
+// environment holds everything that a command may know of the process around it.
 type environment struct {
 	stdin  io.Reader
 	stdout io.Writer
@@ -18,21 +18,21 @@ type environment struct {
 	getenv func(string) string
 }
 
-// warn prints text to stderr, one line of output for each line of it.
+// warn prints text to stderr, with one line of output for each line of the text.
 func (e *environment) warn(text string) {
 	for line := range strings.Lines(text) {
 		fmt.Fprintf(e.stderr, "laboratory: %s\n", strings.TrimSuffix(line, "\n"))
 	}
 }
 
-// Exit codes, the same for every verb.
+// The exit codes are the same for every command.
 const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
 )
 
-// usageError is an error of the caller: the command makes no sense as it was given.
+// usageError is a mistake of the caller: the command line makes no sense.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -43,7 +43,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 func run(ctx context.Context, env *environment, args []string) int {
 	root := newRootCommand(env)
 	root.SetArgs(args)
-	started := false // an error from before that is about flags or arguments
+	started := false // an error before the start concerns flags or arguments
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -70,7 +70,7 @@ Results go to stdout, errors to stderr, one line each.
 Exit codes: 0 ok, 1 the operation failed, 2 bad usage.`,
 		Example:       "  laboratory demo\n  laboratory simulate --nodes 50 --scenario isolate --compare\n  sudo laboratory soak --duration 30m",
 		SilenceErrors: true, SilenceUsage: true,
-		Args: cobra.ArbitraryArgs, // judged below, in one line
+		Args: cobra.ArbitraryArgs, // checked below, to report them in one line
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var names []string
 			for _, c := range cmd.Commands() {
@@ -86,7 +86,7 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage.`,
 	}
 	root.AddCommand(newDemoCommand(env), newSimulateCommand(env), newSoakCommand(env), newNightCommand(env), newBootCommand(), newArmedCommand(env))
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetHelpCommand(&cobra.Command{Hidden: true}) // cobra's calls an unknown topic a success
+	root.SetHelpCommand(&cobra.Command{Hidden: true}) // cobra's command returns success for an unknown topic
 	root.SetUsageTemplate(usageTemplate)
 	root.SetIn(env.stdin)
 	root.SetOut(env.stdout)
@@ -94,7 +94,7 @@ Exit codes: 0 ok, 1 the operation failed, 2 bad usage.`,
 	return root
 }
 
-// usageTemplate is cobra's without the repetitions, and no wider than 80 columns.
+// usageTemplate is cobra's template without the repetitions, and at most 80 columns wide.
 const usageTemplate = `Usage:
   {{.UseLine}}{{if .HasExample}}
 
@@ -110,7 +110,7 @@ Flags:
 Use "{{.CommandPath}} COMMAND --help" for more about a command.{{end}}
 `
 
-// noOperands refuses arguments that are no flags.
+// noOperands refuses arguments that are not flags.
 func noOperands(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("%q is one argument too many", args[0])

@@ -16,13 +16,13 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/soak"
 )
 
-// binFlag is where the programs of all scenes are.
+// binFlag names the directory with the programs of all scenes.
 func binFlag(cmd *cobra.Command, bin *string) {
 	cmd.Flags().StringVar(bin, "bin", "bin", "`folder` with fencing-agent and fencectl")
 }
 
-// inNamespaces plays a scene as root, or as root of a user namespace that this program then runs in from the start.
-// If neither is allowed it plays a substitute, and says why.
+// inNamespaces plays a scene as root, or as root of a user namespace. The program then runs in this namespace from the
+// start. If neither is allowed, it plays a substitute and prints the reason.
 func inNamespaces(ctx context.Context, scene func(context.Context) error, otherwise func(context.Context, error) error) error {
 	err := lab.Probe()
 	if err == nil {
@@ -80,7 +80,7 @@ all is gone when the demo ends.`,
 	return cmd
 }
 
-// colorful reports whether a person looks at the output and likes colors.
+// colorful reports whether the output is a terminal and colors are wanted.
 func colorful(env *environment) bool {
 	f, ok := env.stdout.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && env.getenv("NO_COLOR") == ""

@@ -37,7 +37,7 @@ func printResult(w io.Writer, format string, cases []*gossipsim.Report) error {
 // table collects rows of cells and aligns their columns.
 type table struct{ tabs *tabwriter.Writer }
 
-// row adds one row. Errors of the writer come out when the table is flushed.
+// row adds one row. Errors of the writer are reported when the table is flushed.
 func (t *table) row(cells ...any) {
 	for i, c := range cells {
 		if i > 0 {
@@ -48,7 +48,7 @@ func (t *table) row(cells ...any) {
 	fmt.Fprintln(t.tabs)
 }
 
-// simulateTable prints one case in full, several in one row each.
+// simulateTable prints a single case in full, and several cases in one row each.
 func simulateTable(t *table, cases []*gossipsim.Report) {
 	if len(cases) == 1 {
 		simulateCase(t, cases[0])
@@ -111,7 +111,7 @@ func simulateCase(t *table, r *gossipsim.Report) {
 	t.row("cost", fmt.Sprintf("%.1f virtual s in %.1f s, %d MB", r.Virtual.Seconds(), r.Wall.Seconds(), r.PeakRSS>>20))
 }
 
-// within is a quantile in seconds, or a note that it is beyond the end of the run.
+// within formats a quantile in seconds, or notes that it is beyond the end of the run.
 func within(r *gossipsim.Report, d detection, q float64) string {
 	switch t, ok := d.Quantile(q); {
 	case d.Len() == 0:
@@ -130,7 +130,7 @@ func perHour(count int, r *gossipsim.Report) string {
 	return fmt.Sprintf("%.3g", float64(count)/r.NodeHours)
 }
 
-// simulateRows is the table of several cases, its head first.
+// simulateRows returns the table of several cases, with its head first.
 func simulateRows(cases []*gossipsim.Report) [][]string {
 	rows := [][]string{{
 		"SCENARIO", "N", "PARAMS", "BELOW QUORUM p50/max", "EXACT p50/max", "LEFT p50/p99/max",
@@ -159,7 +159,7 @@ func simulateRows(cases []*gossipsim.Report) [][]string {
 	return withoutEmptyColumns(rows)
 }
 
-// withoutEmptyColumns drops what no case has anything in.
+// withoutEmptyColumns removes the columns that are empty in all cases.
 func withoutEmptyColumns(rows [][]string) [][]string {
 	for column := len(rows[0]) - 1; column >= 0; column-- {
 		if slices.ContainsFunc(rows[1:], func(row []string) bool { return row[column] != "-" }) {
@@ -172,7 +172,7 @@ func withoutEmptyColumns(rows [][]string) [][]string {
 	return rows
 }
 
-// setName is the name of the parameter set, with a note if its group did not form.
+// setName returns the name of the parameter set, with a note if its group did not form.
 func setName(r *gossipsim.Report) string {
 	if r.Unformed {
 		return r.Config.Set + " (does not form)"
@@ -180,7 +180,7 @@ func setName(r *gossipsim.Report) string {
 	return r.Config.Set
 }
 
-// scenarioName says with how much loss, if that was chosen.
+// scenarioName adds the loss to the name, if it was set.
 func scenarioName(c *gossipsim.Config) string {
 	if c.Link.Loss > 0 {
 		return fmt.Sprintf("%s %.3g%%", c.Scenario, 100*c.Link.Loss)

@@ -17,13 +17,13 @@ import (
 
 // mutant is a guard that is taken away.
 type mutant struct {
-	rule  string // of docs/lease.md, or a word for what is in none of its rules
+	rule  string // of docs/lease.md, or a word if it is in none of its rules
 	what  string // what is wrong with the mutant
 	edits []edit
 	in    []string // packages whose tests must notice
 }
 
-// edit replaces text, in lines, that occurs exactly once in a file.
+// edit replaces a text, held as lines, that occurs exactly once in a file.
 type edit struct {
 	file     string // by its path below the root
 	from, to []string
@@ -65,7 +65,7 @@ type result struct {
 	output  string
 }
 
-// by says what caught a mutant.
+// by says which tests caught a mutant.
 func (r *result) by(all bool) string {
 	if len(r.tests) > 1 && !all {
 		return fmt.Sprintf("%s and %d more", r.tests[0], len(r.tests)-1)
@@ -81,7 +81,7 @@ type lab struct {
 	timeout time.Duration
 }
 
-// find looks for the module that holds the working folder.
+// find looks for the module that contains the working directory.
 func (l *lab) find(ctx context.Context) error {
 	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
@@ -100,7 +100,7 @@ func (l *lab) open() (err error) {
 	return err
 }
 
-func (l *lab) close() { _ = os.RemoveAll(l.dir) } // a leftover in the temporary folder harms nobody
+func (l *lab) close() { _ = os.RemoveAll(l.dir) } // a leftover in the temporary directory does no harm
 
 // test runs the mutant's tests until one fails.
 func (l *lab) test(ctx context.Context, m mutant) result {
@@ -122,7 +122,7 @@ func (l *lab) test(ctx context.Context, m mutant) result {
 	return r
 }
 
-// overlay writes the mutated files and the list that makes the go command use them.
+// overlay writes the mutated files and the list with which the go command uses them.
 func (l *lab) overlay(m *mutant) (string, error) {
 	changed, err := m.apply(l.root)
 	if err != nil {
@@ -146,7 +146,7 @@ func (l *lab) overlay(m *mutant) (string, error) {
 
 var failLine = regexp.MustCompile(`(?m)^--- FAIL: (\S+)|^(panic: .*)|^(\S+\.go:\d+:\d+: .*)`)
 
-// failedTests lists what failed, top level only.
+// failedTests lists the failed tests, top level only.
 func failedTests(out []byte) []string {
 	var tests []string
 	for _, m := range failLine.FindAllSubmatch(out, -1) {

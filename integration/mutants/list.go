@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// listName is where a package has the mutants of its guards, below its folder.
+// listName is the path of a package's list of mutants, below its directory.
 const listName = "/testdata/mutants.txt"
 
 // allMutants reads the lists of all packages below root.

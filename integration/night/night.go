@@ -18,18 +18,18 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-// Options say where programs are and where to print the night.
+// Options holds where programs are and where to print the night.
 type Options struct {
 	Out    io.Writer
-	Bin    string   // folder with fencing-agent and fencectl
-	Launch []string // arguments of this program, that runs an agent in a boot of its own
-	Armed  []string // arguments of this program, that is an agent with a simulated watchdog
+	Bin    string   // directory with fencing-agent and fencectl
+	Launch []string // arguments of this program, with which it runs an agent in a separate boot
+	Armed  []string // arguments of this program, with which it is an agent with a simulated watchdog
 }
 
 const (
 	victim = "n4"
 	page   = lab.StageHTTP
-	// patience bounds what takes as long as it takes: agents that start, on a machine that may be busy.
+	// patience limits waits without a known duration: agents start, on a machine that may be busy.
 	patience = 60 * time.Second
 )
 
@@ -38,7 +38,7 @@ var (
 	networks = lab.StageNetworks
 )
 
-// night is one.
+// night is one run.
 type night struct {
 	Options
 	dir    string
@@ -51,7 +51,7 @@ type night struct {
 	wants  int
 }
 
-// Run plays the night. It returns an error if a step does not show what it must; the folder is kept then.
+// Run plays the night. It returns an error if a step does not show what it must; then the directory is kept.
 func Run(ctx context.Context, o Options) error {
 	return lab.InFolder("night", o.Out, func(dir string) (err error) {
 		n := &night{Options: o, dir: dir, fired: make(chan string, len(nodes))}
@@ -72,7 +72,7 @@ func Run(ctx context.Context, o Options) error {
 
 func (n *night) run(ctx context.Context) (err error) {
 	n.dogs, err = n.agents.Watchdogs(func(node string, _ time.Duration) {
-		_ = n.agents.Kill(node) // its end is what the others see
+		_ = n.agents.Kill(node) // the other nodes see its end
 		n.fired <- node
 	}, append([]string{"/proc/self/exe"}, n.Armed...)...)
 	if err != nil {
@@ -91,7 +91,7 @@ func (n *night) run(ctx context.Context) (err error) {
 	return n.play(ctx)
 }
 
-// inBoot runs fencectl in the present boot of a node as a person does, with a terminal of 80 columns and no colours.
+// inBoot runs fencectl in the present boot of a node as a person does, with a terminal of 80 columns and no colors.
 func (n *night) inBoot(ctx context.Context, node string, args ...string) (string, error) {
 	argv := append(append([]string{}, n.Launch...), filepath.Join(n.dir, node+".boot_id"), filepath.Join(n.Bin, "fencectl"))
 	return n.command(exec.CommandContext(ctx, "/proc/self/exe", append(argv, args...)...))
@@ -106,13 +106,13 @@ func (n *night) command(cmd *exec.Cmd) (string, error) {
 	return string(out), err
 }
 
-// step begins one.
+// step begins a step.
 func (n *night) step(format string, args ...any) {
 	n.steps++
 	fmt.Fprintf(n.Out, "\n%d  %s\n", n.steps, fmt.Sprintf(format, args...))
 }
 
-// shown prints what a person typed and saw, and looks for what must be there.
+// shown prints what a person typed and saw, and checks that it contains the required texts.
 func (n *night) shown(typed, seen string, wants ...string) error {
 	fmt.Fprintf(n.Out, "\n     $ %s\n", typed)
 	for line := range strings.Lines(strings.TrimRight(seen, "\n")) {
@@ -127,7 +127,8 @@ func (n *night) shown(typed, seen string, wants ...string) error {
 	return nil
 }
 
-// on runs a command about a node. typed is what a person types on that node, where the agent's files are at their places.
+// on runs a command about a node. typed is what a person types on that node, where the agent's files have their usual
+// paths.
 func (n *night) on(ctx context.Context, node string, args []string, more []string, wants ...string) (string, error) {
 	out, err := n.inBoot(ctx, node, append(append([]string{}, args...), more...)...)
 	var exit *exec.ExitError
@@ -145,7 +146,7 @@ func (n *night) on(ctx context.Context, node string, args []string, more []strin
 
 func (n *night) socket(node string) []string { return []string{"--socket", n.agents.SocketPath(node)} }
 
-// get reads from the listener of a node, as a person on that node does.
+// get requests a page from the listener of a node, as a person on that node does.
 func (n *night) get(ctx context.Context, node, path string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+page+path, nil)
 	if err != nil {
@@ -160,7 +161,7 @@ func (n *night) get(ctx context.Context, node, path string) (string, error) {
 	return string(text), err
 }
 
-// await waits for what all see.
+// await waits until the condition holds for all.
 func (n *night) await(ctx context.Context, what string, c observe.Condition) error {
 	if _, err := n.o.Await(ctx, patience, c); err != nil {
 		return fmt.Errorf("step %d: %s: %w", n.steps, what, err)
@@ -170,7 +171,7 @@ func (n *night) await(ctx context.Context, what string, c observe.Condition) err
 
 func (n *night) tell(format string, args ...any) { fmt.Fprintf(n.Out, "   "+format+"\n", args...) }
 
-// everybody holds when all agents are armed, feed and count all.
+// everybody holds when all agents are armed, feed and count all nodes.
 func everybody() observe.Condition {
 	return observe.All(observe.Feeding(fencingv1.Reason_REASON_NETWORK_QUORUM, nodes...), observe.Counting(nodes...), observe.LUNReady(nodes...),
 		func(v *observe.View) string {

@@ -36,7 +36,7 @@ func (n *night) evening(ctx context.Context) error {
 	return err
 }
 
-// paged shows what the alert FencingNoQuorum is made of.
+// paged shows the metrics from which the alert FencingNoQuorum is made.
 func (n *night) paged(ctx context.Context) error {
 	n.step("03:12: %s loses both networks. The page: FencingNoQuorum", victim)
 	if err := n.agents.CutNetworks(networks, nodes[:3], nodes[3:]); err != nil {
@@ -169,7 +169,7 @@ func (n *night) confirm(ctx context.Context) error {
 	return err
 }
 
-// untilBelieved says that the victim is off, and again while it was heard too short a time ago.
+// untilBelieved confirms that the victim is off, and repeats this while the victim was heard too recently.
 func (n *night) untilBelieved(ctx context.Context, said []string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

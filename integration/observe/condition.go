@@ -23,7 +23,7 @@ func All(conditions ...Condition) Condition {
 	}
 }
 
-// each turns a condition on the status of one node into one on all the nodes named.
+// each turns a condition on the status of one node into a condition on all the named nodes.
 func each(nodes []string, c func(node string, s *fencingv1.Status) string) Condition {
 	return func(v *View) string {
 		var missing []string
@@ -50,8 +50,7 @@ func verdict(p fencingv1.Permission, r fencingv1.Reason) string {
 	return strings.ToLower(strings.TrimPrefix(p.String(), "PERMISSION_") + "/" + strings.TrimPrefix(r.String(), "REASON_"))
 }
 
-// Feeding holds when all nodes may feed, for the reason given or, with
-// REASON_UNSPECIFIED, for any.
+// Feeding holds when all nodes may feed, for the given reason, or for any reason with REASON_UNSPECIFIED.
 func Feeding(reason fencingv1.Reason, nodes ...string) Condition {
 	return each(nodes, func(_ string, s *fencingv1.Status) string {
 		v := s.GetVerdict()
@@ -72,7 +71,7 @@ func Starving(nodes ...string) Condition {
 	})
 }
 
-// Counting holds when each of the nodes counts exactly all of them.
+// Counting holds when each of the nodes counts exactly these nodes.
 func Counting(nodes ...string) Condition {
 	return each(nodes, func(_ string, s *fencingv1.Status) string {
 		var counted []string
@@ -91,8 +90,7 @@ func Counting(nodes ...string) Condition {
 	})
 }
 
-// Networks holds when, for each of the nodes on each of the networks, the peers named
-// are reachable or not, as wanted.
+// Networks holds when, for each of the nodes on each of the networks, the named peers are reachable or not, as wanted.
 func Networks(reachable bool, networks, nodes []string) Condition {
 	return each(nodes, func(node string, s *fencingv1.Status) string {
 		var wrong []string
@@ -142,7 +140,7 @@ func orSilent(message string) string {
 	return message
 }
 
-// LeaseHeld holds when the nodes and nobody else hold the lease, by their own account.
+// LeaseHeld holds when these nodes and no others hold the lease, according to their own statuses.
 func LeaseHeld(nodes ...string) Condition {
 	return each(nodes, func(_ string, s *fencingv1.Status) string {
 		holders := slices.Sorted(slices.Values(s.GetLunLease().GetHolders()))
@@ -156,8 +154,8 @@ func LeaseHeld(nodes ...string) Condition {
 	})
 }
 
-// Decided holds when exactly one of two halves lives: all of its nodes feed because the
-// lease names them, nobody of the other half feeds.
+// Decided holds when exactly one of two halves stays up: all of its nodes feed because the lease names them, and no
+// node of the other half feeds.
 func Decided(a, b []string) Condition {
 	won := func(winners, losers []string) Condition {
 		return All(Feeding(fencingv1.Reason_REASON_SPLIT_WON, winners...), LeaseHeld(winners...), Starving(losers...))
@@ -170,8 +168,8 @@ func Decided(a, b []string) Condition {
 	}
 }
 
-// OneSideGranted holds while not both halves had a node that was granted the split since
-// the moment given, whether at the same time or one after the other.
+// OneSideGranted holds unless both halves have had a node with the grant for the split since the given moment, whether
+// at the same time or one after the other.
 func OneSideGranted(since time.Time, a, b []string) Condition {
 	return func(v *View) string {
 		var granted []string
@@ -200,7 +198,7 @@ func Summary(v *View, nodes []string) string {
 	return strings.Join(out, ", ")
 }
 
-// Tokens are the tie tokens of the nodes, each by its own account.
+// Tokens returns the tie tokens of the nodes, each according to its own status.
 func Tokens(v *View, nodes []string) map[string]string {
 	tokens := map[string]string{}
 	for _, node := range nodes {
@@ -213,8 +211,7 @@ func Tokens(v *View, nodes []string) map[string]string {
 	return tokens
 }
 
-// Renounced holds when every node has a token other than the given one, by which its
-// grant has ended for ever.
+// Renounced holds when every node has a token other than the given one. The node's grant has then ended for ever.
 func Renounced(before map[string]string) Condition {
 	return func(v *View) string {
 		now := Tokens(v, slices.Sorted(maps.Keys(before)))
@@ -257,8 +254,8 @@ func Subscribed(nodes ...string) Condition {
 	}
 }
 
-// Heard holds when all events have come that the nodes, by their statuses, have published. Events and statuses come by
-// separate streams: a count that begins before that moment may find an event of what was before.
+// Heard holds when all events have arrived that the nodes have published according to their statuses. Events and
+// statuses use separate streams: a count that begins before that moment may include an event from before.
 func Heard(nodes ...string) Condition {
 	return func(v *View) string {
 		var missing []string
@@ -274,8 +271,7 @@ func Heard(nodes ...string) Condition {
 	}
 }
 
-// Reported holds when each of the observers has sent the event about each of the nodes
-// after the moment given.
+// Reported holds when each of the observers has sent the event about each of the nodes after the given moment.
 func Reported(after time.Time, kind fencingv1.EventType, nodes, observers []string) Condition {
 	return func(v *View) string {
 		var missing []string
@@ -290,7 +286,7 @@ func Reported(after time.Time, kind fencingv1.EventType, nodes, observers []stri
 	}
 }
 
-// FirstReport is the observer's first such event after the moment given, or nil.
+// FirstReport returns the observer's first such event after the given moment, or nil.
 func FirstReport(v *View, after time.Time, kind fencingv1.EventType, node, observer string) *Event {
 	for i := range v.Events {
 		e := &v.Events[i]
@@ -301,7 +297,7 @@ func FirstReport(v *View, after time.Time, kind fencingv1.EventType, node, obser
 	return nil
 }
 
-// Quiet holds while none of the observers has sent any event since the moment given.
+// Quiet holds while none of the observers has sent any event since the given moment.
 func Quiet(since time.Time, observers ...string) Condition {
 	return func(v *View) string {
 		for _, e := range v.Events {
@@ -313,7 +309,7 @@ func Quiet(since time.Time, observers ...string) Condition {
 	}
 }
 
-// NoLeft holds while none of the observers has called any node LEFT since the moment given.
+// NoLeft holds while none of the observers has reported any node as LEFT since the given moment.
 func NoLeft(since time.Time, observers ...string) Condition {
 	return func(v *View) string {
 		for _, e := range v.Events {
@@ -325,8 +321,8 @@ func NoLeft(since time.Time, observers ...string) Condition {
 	}
 }
 
-// Left holds when each of the observers lists the node as not available, for the reason given. In groups with doubts an
-// unreachable node may have been LEFT because of doubts, before its evidence ran out.
+// Left holds when each of the observers lists the node as not available, for the given reason. In groups with doubts an
+// unreachable node may have been LEFT because of doubts, before its evidence expired.
 func Left(node, reason string, observers ...string) Condition {
 	return each(observers, func(_ string, s *fencingv1.Status) string {
 		for _, n := range s.GetNodes() {
@@ -357,7 +353,7 @@ func InState(state fencingv1.NodeState, node string, observers ...string) Condit
 	})
 }
 
-// Steady holds while none of the nodes has changed its verdict since the moment given.
+// Steady holds while none of the nodes has changed its verdict since the given moment.
 func Steady(since time.Time, nodes ...string) Condition {
 	return func(v *View) string {
 		for _, c := range v.Verdicts {
@@ -369,9 +365,8 @@ func Steady(since time.Time, nodes ...string) Condition {
 	}
 }
 
-// Starved is the moment from which the node may not feed any more: its change to
-// starve after the moment given, unless it was permitted to feed again later (hold too
-// goes on feeding).
+// Starved returns the moment from which the node may no longer feed: its change to starve after the given moment,
+// unless it was permitted to feed again later (hold also feeds).
 func Starved(v *View, since time.Time, node string) (time.Time, bool) {
 	var starved time.Time
 	for _, c := range v.Verdicts {

@@ -21,8 +21,8 @@ const (
 	MaxAge = 15 * time.Second
 	// reopenAfter is the pause before a broken stream is opened again.
 	reopenAfter = 100 * time.Millisecond
-	// recheckInterval bounds how late the observer notices that a status has grown old or that an agent has ended: no
-	// change announces either.
+	// recheckInterval limits how late the observer notices that a status has grown old or that an agent has ended:
+	// neither causes a change.
 	recheckInterval = 200 * time.Millisecond
 )
 
@@ -36,7 +36,7 @@ type Source interface {
 // Event is a LEFT or JOIN that an agent sent.
 type Event struct {
 	Observer string // the agent that sent it
-	Node     string // whom it is about
+	Node     string // the node that the event is about
 	Type     fencingv1.EventType
 	At       time.Time // of arrival
 	Message  *fencingv1.Event
@@ -55,11 +55,11 @@ type View struct {
 	Now time.Time
 	// Status holds the agents that answer.
 	Status map[string]*fencingv1.Status
-	// Subscribed says which agents have accepted a subscriber: from then on none of their events is missed.
+	// Subscribed lists which agents have accepted a subscriber: from then on none of their events is missed.
 	Subscribed map[string]bool
-	// Heard is, for those agents, the event up to which all have come, by its number in Status.revision.
+	// Heard holds, for those agents, the event up to which all have arrived, by its number in Status.revision.
 	Heard map[string]uint64
-	// Events and Verdicts are all since the observer began.
+	// Events and Verdicts hold everything since the observer began.
 	Events   []Event
 	Verdicts []Change
 }
@@ -71,11 +71,11 @@ type Observer struct {
 	readers sync.WaitGroup
 	conns   map[string]*grpc.ClientConn
 
-	mu       sync.Mutex // guards all below
+	mu       sync.Mutex // guards all fields below
 	status   map[string]*fencingv1.Status
 	received map[string]time.Time
 	accepted map[string]bool   // StreamEvents is open
-	heard    map[string]uint64 // the revision that its events have led to
+	heard    map[string]uint64 // the revision after the last event received
 	events   []Event
 	verdicts []Change
 	changed  chan struct{} // closed and replaced at every change
@@ -206,7 +206,7 @@ func (o *Observer) noteSubscribed(node string, accepted bool, revision uint64) {
 	o.announce()
 }
 
-// announce wakes all waits; the lock is held.
+// announce wakes all waiters; the caller holds the lock.
 func (o *Observer) announce() {
 	close(o.changed)
 	o.changed = make(chan struct{})
@@ -228,7 +228,7 @@ func (o *Observer) View() (*View, <-chan struct{}) {
 // Condition says what is still missing, or "" when it holds.
 type Condition func(*View) string
 
-// Await waits until the condition holds and returns the View in which it did.
+// Await waits until the condition holds and returns the View in which it held.
 func (o *Observer) Await(ctx context.Context, within time.Duration, c Condition) (*View, error) {
 	v, missing, err := o.follow(ctx, within, c, func(missing string) bool { return missing == "" })
 	if err == nil && missing != "" {
@@ -247,7 +247,7 @@ func (o *Observer) Hold(ctx context.Context, during time.Duration, c Condition) 
 	return v, err
 }
 
-// follow evaluates the condition at every change until enough is seen or time is up.
+// follow evaluates the condition at every change until it has seen enough or the time is up.
 func (o *Observer) follow(ctx context.Context, limit time.Duration, c Condition, enough func(missing string) bool) (*View, string, error) {
 	end := time.NewTimer(limit)
 	defer end.Stop()

@@ -39,8 +39,8 @@ func NewStalls() *Stalls {
 	return s
 }
 
-// Disk watches the disk of a folder, too, because another process's write-back may keep it busy for seconds: agents
-// whose LUN is a file on that disk then have a LUN that hangs. It writes a block of its own now and then, as agents do.
+// Disk also watches the disk of a directory, because another process's write-back may keep it busy for seconds: if the
+// LUN of the agents is a file on that disk, it hangs too. Disk writes its own block now and then, as agents do.
 func (s *Stalls) Disk(dir string) error {
 	f, err := os.OpenFile(filepath.Join(dir, "stalls"), os.O_CREATE|os.O_RDWR|unix.O_DIRECT|unix.O_DSYNC, 0o600)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Stalls) watch(write func() error) {
 			s.note(now, now.Sub(began))
 		}
 		if err != nil {
-			return // nothing to measure; what needs the disk says more of it
+			return // there is nothing to measure; the code that needs the disk reports the fault better
 		}
 		select {
 		case <-s.stop:

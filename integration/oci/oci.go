@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// epoch is the time of each file: the same root gives the same image.
+// epoch is the time of each file, so that the same root gives the same image.
 var epoch = time.Unix(0, 0)
 
 // Image is an image of one layer for this machine's architecture.
@@ -25,11 +25,11 @@ type Image struct {
 	Name       string            // with its tag
 	Files      map[string]string // files of the host, by their paths in the image
 	Entrypoint []string
-	User       string // as whom it runs, UID:GID; "": root
-	Public     bool   // every user may run the files, whatever the umask was when they were made
+	User       string // the user as UID:GID; "": root
+	Public     bool   // every user may run the files, whatever the umask was when they were created
 }
 
-// Tree are the files of an image whose root is a folder.
+// Tree returns the files of an image whose root is a directory.
 func Tree(root string) (map[string]string, error) {
 	files := map[string]string{}
 	err := filepath.WalkDir(root, func(file string, _ fs.DirEntry, err error) error {
@@ -43,7 +43,7 @@ func Tree(root string) (map[string]string, error) {
 	return files, err
 }
 
-// Write writes the archive, whole or not at all.
+// Write writes the complete archive or nothing.
 func (i *Image) Write(path string) (err error) {
 	work, err := os.MkdirTemp(filepath.Dir(path), ".ociimage-")
 	if err != nil {
@@ -62,7 +62,7 @@ func (i *Image) Write(path string) (err error) {
 	return os.Rename(whole, path)
 }
 
-// layer packs the files, and returns the digest of that.
+// layer packs the files and returns the layer's digest.
 func (i *Image) layer(path string) (digest string, err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -71,18 +71,18 @@ func (i *Image) layer(path string) (digest string, err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	h := sha256.New()
 	w := tar.NewWriter(io.MultiWriter(f, h))
-	for _, inside := range slices.Sorted(maps.Keys(i.Files)) { // so that the same files are the same layer
+	for _, inside := range slices.Sorted(maps.Keys(i.Files)) { // so that the same files give the same layer
 		if err := i.add(w, i.Files[inside], inside); err != nil {
 			return "", err
 		}
 	}
-	if err := w.Close(); err != nil { // before the digest is taken: it writes the end
+	if err := w.Close(); err != nil { // before the digest is taken: Close writes the end
 		return "", err
 	}
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
-// add packs one file, as root's. Devices and sockets are left out, and nothing runs as somebody else.
+// add packs one file, owned by root. Devices and sockets are left out, and setuid bits are dropped.
 func (i *Image) add(w *tar.Writer, file, inside string) error {
 	info, err := os.Lstat(file)
 	if err != nil {

@@ -36,7 +36,7 @@ func withDeaths(p *reconcile.Picture) *reconcile.Picture {
 	}
 	p.Nodes = []reconcile.NodePicture{
 		{Name: "node-2", Group: "group-1", Phase: recovery.InDispute, Since: now.Add(-2 * time.Minute), Text: "its kubelet was heard under the boot that was called dead: nothing is done", Told: []deaths.Death{told("node-1", "124bc581b3a34be3", "time")}},
-		{Name: "node-3", Group: "group-1", Phase: recovery.Proven, Since: now.Add(-4 * time.Second), Text: "evictions from node-4 go on first", Told: []deaths.Death{told("node-1", "224bc581b3a34be3", "sentence"), told("node-2", "224bc581b3a34be3", "sentence")}},
+		{Name: "node-3", Group: "group-1", Phase: recovery.Proven, Since: now.Add(-4 * time.Second), Text: "evictions from node-4 have to end first", Told: []deaths.Death{told("node-1", "224bc581b3a34be3", "sentence"), told("node-2", "224bc581b3a34be3", "sentence")}},
 		{Name: "node-4", Group: "group-1", Phase: recovery.Draining, Since: now.Add(-9 * time.Second), Text: "7 pods are not evicted yet", Left: 7, Tainted: true, Told: []deaths.Death{told("node-1", "024bc581b3a34be3", "sentence"), told("node-2", "024bc581b3a34be3", "sentence")}},
 	}
 	p.Evicting = map[string]time.Time{"node-4": now.Add(-9 * time.Second)}

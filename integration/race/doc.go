@@ -1,3 +1,3 @@
-// Package race tells tests whether they run under the race detector. It makes everything some ten times slower:
-// what only measures is left out then, and of random schedules there are fewer.
+// Package race reports whether tests run under the race detector, which makes everything about ten times slower. Tests
+// that only measure are then left out, and random schedules are fewer.
 package race

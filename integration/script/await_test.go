@@ -152,7 +152,7 @@ func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s of %s: status %d, want %s: %s", args[1], args[0], code, args[2], body)
 	}
 	if strings.HasPrefix(args[1], "/debug/") && !json.Valid([]byte(body)) {
-		ts.Fatalf("%s of %s is no valid JSON", args[1], args[0])
+		ts.Fatalf("%s of %s is not valid JSON", args[1], args[0])
 	}
 }
 

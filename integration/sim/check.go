@@ -16,26 +16,26 @@ import (
 const slack = 10 * time.Millisecond
 
 type checker struct {
-	touched    []*Node          // something has happened to them since the latest check
-	due        boottime.Instant // all are checked then, whatever has happened to them: by the passing of time alone one may feed no longer, or two for too long
-	bounds     [2]time.Duration // of an overlap, by how many of the two hold
-	both       []overlap        // [a*nodes + b] of those that both feed, and whose views have no common member
+	touched    []*Node          // nodes to which something has happened since the last check
+	due        boottime.Instant // all nodes are checked then: by the passing of time alone one may stop feeding, or two may have fed for too long
+	bounds     [2]time.Duration // of an overlap, by how many of the two nodes hold
+	both       []overlap        // [a*nodes + b] of the nodes that both feed, and whose views have no common member
 	decided    map[uint64]*diskquorum.Grant
 	violations []string
 	Attempts   []diskquorum.Attempt
 	Proofs     map[watchdog.Proof]int
-	Grants     int // how often one began to feed under a grant of the Lease
+	Grants     int // how often a node began to feed under a grant of the Lease
 	Sentences  int // how many boots were condemned
-	Strikes    int // how often a node that hears by the LUN who lives took itself down
+	Strikes    int // how often a node that hears through the LUN who is alive took itself down
 	ByOrder    int // of these, this many by an order
-	Obeyed     int // so many orders were answered with that,
+	Obeyed     int // how many orders were answered with that
 	Forbidden  map[watchdog.Refusal]int
-	ByLUN      int // how often a node began to live by the LUN where no network reached a majority
-	Bridged    int // how often a node began to feed beside a partner that has a majority (L14)
+	ByLUN      int // how often a node began to stay up by the LUN where no network reached a majority
+	Bridged    int // how often a node began to feed with a partner that has a majority (L14)
 
 	links   boottime.Instant // when all links are checked next
 	Probes  int
-	Asked   int // peers, for their claims
+	Asked   int // peers that were asked for their claims
 	Vouches int // and Sweeps: of groups where samples are taken
 	Sweeps  int
 	// Stretched counts how often a quorum lasted a little longer than it may, see checkQuorum.
@@ -51,32 +51,32 @@ func (k *checker) begin(nodes int) {
 
 func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempts, *a) }
 
-// Violations lists what broke safety, in words; empty is what it must be.
+// Violations lists what broke safety, in words; it must be empty.
 //
 //   - Two nodes whose views have no common member both have permission to feed for longer than the tie's budget before
-//     the watchdog: max(D_max+A, G), or, where one of them holds by the LUN, D_lun + D_max + G. Where both hold, nobody
-//     lives. Only the policy fence promises that.
+//     the watchdog: max(D_max+A, G), or, where one of them holds by the LUN, D_lun + D_max + G. Where both hold, no node
+//     stays up. Only the policy fence promises that.
 //   - One instance of the log has two values.
-//   - Two halves feed by grants of the Lease at one moment.
+//   - Two halves feed by grants of the Lease at the same moment.
 //   - A grant of the Lease is replaced while a holder runs whose token has not moved on.
 //   - A node that is still running as it was is published as fenced, or its boot as ended.
-//   - A node that hears by the LUN who lives takes itself down although nobody has lived for D_max.
-//   - Evidence of a peer, a vouch or a quorum is dated later than the network's packets bear out.
-//   - Two nodes that nothing keeps from talking on a network have no young evidence of each other there.
-//   - A node obeys an order that nobody has given for its boot, under maintenance, beside another one, or so that no majority is left.
-//   - A peer is probed at a rate that has no bound.
+//   - A node that hears through the LUN who is alive takes itself down although no node has been alive for D_max.
+//   - Evidence of a peer, a vouch or a quorum is dated later than the network's packets prove.
+//   - Two nodes with a working path on a network have no young evidence of each other there.
+//   - A node obeys an order that nobody has given for its boot, under maintenance, together with another one, or so that no majority is left.
+//   - A peer is probed without a limit on the rate.
 func (c *Cluster) Violations() []string { return c.check.violations }
 
 // Grants counts how often a node began to feed under a grant of the Lease.
 func (c *Cluster) Grants() int { return c.check.Grants }
 
-// Bridged counts how often a node went on under a grant beside a partner that counts a majority again.
+// Bridged counts how often a node went on under a grant with a partner that counts a majority again.
 func (c *Cluster) Bridged() int { return c.check.Bridged }
 
 // Attempts lists the ballots that ended.
 func (c *Cluster) Attempts() []diskquorum.Attempt { return c.check.Attempts }
 
-// undecided bounds how long a node may feed that has no majority and no grant.
+// undecided limits how long a node may feed that has no majority and no grant.
 func (c *Config) undecided(t *Times) time.Duration {
 	return max(max(t.Timing.MaxAge+c.sampling(t), c.voices(t))+t.Timing.Arbitrate, t.Timing.Grant)
 }
@@ -87,14 +87,14 @@ func (c *Cluster) feeding(n *Node) bool {
 	return n.up && (a == watchdog.Feed || a == watchdog.Hold) && c.now < n.decision.Until
 }
 
-// right is by what a node has permission to feed.
+// right is the reason for which a node has permission to feed.
 type right uint8
 
 const (
 	rightNone    right = iota
 	rightView          // whatever the others count
 	rightGranted       // an equal split was decided for it
-	rightHolds         // it holds by the LUN, and lives by nothing else
+	rightHolds         // it holds by the LUN, and has no other reason
 )
 
 func (c *Cluster) right(n *Node) right {
@@ -110,8 +110,8 @@ func (c *Cluster) right(n *Node) right {
 	}
 }
 
-// touch makes the next check look at a node. An event happens to one node, and only that node can act otherwise than
-// before, except for what time does (due): looking at all nodes and pairs at each event took most of the time of a run.
+// touch makes the next check look at a node. An event happens to one node, and only that node can change its actions,
+// except for changes by time (due). Looking at all nodes and pairs at each event took most of the time of a run.
 func (c *Cluster) touch(n *Node) { c.check.touched = append(c.check.touched, n) }
 
 func (c *Cluster) checkStep() {
@@ -139,7 +139,7 @@ func (c *Cluster) checkStep() {
 	k.touched = k.touched[:0]
 }
 
-// checkNode finds by what right a node feeds now.
+// checkNode finds the right by which a node feeds now.
 func (c *Cluster) checkNode(n *Node) {
 	k := &c.check
 	if !c.older.unpromised {
@@ -158,8 +158,8 @@ func (c *Cluster) checkNode(n *Node) {
 	}
 }
 
-// checkPair compares two nodes that both feed, after one of them has begun or ceased to feed, or counts others, or when
-// the pair is due.
+// checkPair compares two nodes that both feed. It is called after one of them has begun or ceased to feed, or counts
+// others, or when the pair is due.
 func (c *Cluster) checkPair(a, b *Node) {
 	k := &c.check
 	was, now := &k.both[a.Index*len(c.nodes)+b.Index], overlap{since: c.now}
@@ -189,20 +189,20 @@ func (c *Cluster) checkPair(a, b *Node) {
 	k.due = min(k.due, was.since.Add(k.bounds[now.holders])+1)
 }
 
-// recount notes whom a node counts, which nothing changes but a step of its core and another roster.
+// recount records which nodes a node counts. Only a step of its core and another roster change this.
 func (c *Cluster) recount(n *Node) {
 	if counts := c.counted(n); counts != n.counts {
 		n.counts, n.moved = counts, true
 	}
 }
 
-// overlap is a time in which two nodes feed whose views have no common member.
+// overlap is a period in which two nodes feed whose views have no common member.
 type overlap struct {
 	since   boottime.Instant
-	holders int // this many of them hold by the LUN, and live by nothing else
+	holders int // how many of them hold by the LUN, and have no other reason
 }
 
-// overlap bounds how long two such nodes may go on.
+// overlap limits how long two such nodes may go on.
 func (c *Cluster) overlap(holders int) (bound time.Duration) {
 	for _, t := range []*Times{&c.cfg.Times, c.cfg.Odd} {
 		switch {
@@ -217,7 +217,7 @@ func (c *Cluster) overlap(holders int) (bound time.Duration) {
 	return bound + slack
 }
 
-// checkDeaths holds a newly published proof of death against the truth: the victim must have been reset since.
+// checkDeaths compares a newly published proof of death with the truth: the victim must have been reset since.
 func (c *Cluster) checkDeaths(n *Node, fenced roster.Set) {
 	if fenced != n.fenced {
 		c.checkFenced(n, fenced)
@@ -247,7 +247,7 @@ func (c *Cluster) checkFenced(n *Node, fenced roster.Set) {
 	n.fenced = fenced
 }
 
-// checkStrike judges a node that takes itself down. Where it cannot hear who lives, silence has to do.
+// checkStrike checks a node that takes itself down. If it cannot hear who is alive, silence is the only ground.
 func (c *Cluster) checkStrike(n *Node) {
 	c.trace("%s takes itself down", n.Name)
 	if !n.core.Holds() {
@@ -255,7 +255,7 @@ func (c *Cluster) checkStrike(n *Node) {
 	}
 	c.check.Strikes++
 	if n.judged {
-		return // checkSentence has judged its ground. It is dead in any case, and takes itself down when its word has had time to land
+		return // checkSentence has checked its ground. It is dead in any case, and takes itself down when its message has had time to arrive
 	}
 	latest := boottime.Instant(0)
 	for _, m := range c.nodes {
@@ -301,13 +301,13 @@ func (c *Cluster) checkLog(n *Node) {
 		k.add("%v: instance %d decided twice: %+v and, at %s, %+v", c.Now(), inst, *known, n.Name, *grant)
 		k.decided[inst] = grant
 		for _, m := range c.nodes {
-			m.logged = logged{} // which may be that instance
+			m.logged = logged{} // it may hold that instance
 		}
 		k.due = c.now
 	}
 }
 
-// logged is the instance that a node has decided last, with the value that is known of it.
+// logged is the last instance that a node has decided, with the value that is known of it.
 type logged struct {
 	inst  uint64
 	known *diskquorum.Grant
@@ -349,7 +349,7 @@ func (c *Cluster) Resets() int {
 	return total
 }
 
-// Report prints one line a node, for scenario files and people.
+// Report prints one line per node, for scenario files and people.
 func (c *Cluster) Report() string {
 	var b strings.Builder
 	for _, n := range c.nodes {

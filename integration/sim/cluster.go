@@ -20,40 +20,40 @@ type Config struct {
 	Networks []string
 	Policy   netgossip.Policy
 	LUN      bool
-	Lease    bool // a Lease of an API server, in place of the LUN
+	Lease    bool // a Lease of an API server, instead of the LUN
 	Devices  int  // of the LUN: 1 or 3; 0: 1
 	Strike   bool // onFence: reboot
-	NoHold   bool // nobody holds by the LUN
-	Before   int  // this many nodes, the first ones, have agents from before there were holds
+	NoHold   bool // no node holds by the LUN
+	Before   int  // this many nodes, the first ones, have agents older than holds
 	Sentence watchdog.Sentencing
 	Blind    float64 // share of starts at which an agent cannot see what the kernel counts down
 	Lingers  bool    // a process that was killed may hang in the kernel, with the watchdog open
 	Refuses  bool    // the driver does not take a shorter timeout
-	Orders   bool    // nodes order each other to end, and obey
+	Orders   bool    // nodes order each other to end, and obey the orders
 	Mode     watchdog.LUNMode
 	Others   int // this many nodes, the first ones, have lun.mode: tieBreaker, whatever Mode is
 	OnLoss   watchdog.LossPolicy
 	Times
 	Margin   time.Duration
 	Evidence time.Duration // EvidenceInterval: between two probes of one peer
-	// Membership is whether memberlist has an opinion of the peers. Where samples are taken, which begins with
-	// sampledFrom nodes, it has one in any case. Rumours is how often memberlist says that a peer is dead, of all looks
-	// at a peer that is there.
+	// Membership is whether memberlist reports about the peers. From sampledFrom nodes on, where samples are taken, it
+	// always does. Rumours is how often memberlist reports that a peer is dead, as a share of all looks at a peer that
+	// is there.
 	Membership bool
 	Rumours    float64
 	Reboot     time.Duration // a reset node is back after this; 0: never
 	Seed       uint64
-	// Lists are lists of members by epoch, as node indices. Without any, all nodes are members.
-	// A node begins with the first list that it is on.
+	// Lists holds lists of members by epoch, as node indices. Without any, all nodes are members. A node begins with
+	// the first list that contains it.
 	Lists [][]int
-	// Odd are the times of the nodes with an odd index: nodes are reconfigured one after the
-	// other, so two sets of times must get along. Nil: all have the same.
+	// Odd holds the times of the nodes with an odd index: nodes are reconfigured one after the other, so two sets of
+	// times must work together. Nil: all nodes have the same.
 	Odd *Times
 
-	outages *rand.Rand // draws when all networks are silent; nil: they never are
-	often   bool       // they are silent half of the time
-	foreign *rand.Rand // draws when a device is somebody else's; nil: it never is
-	back    *rand.Rand // draws when a device goes back; nil: it never does
+	outages *rand.Rand // draws when all networks are silent; nil: never
+	often   bool       // the networks are silent half of the time
+	foreign *rand.Rand // draws when a device has foreign data; nil: never
+	back    *rand.Rand // draws when a device goes back; nil: never
 }
 
 // Times are the settings that enter the time budget.
@@ -63,7 +63,7 @@ type Times struct {
 	Watchdog time.Duration // W
 }
 
-// DefaultConfig is the configuration an agent has by default, with n nodes on two networks and a LUN.
+// DefaultConfig is the configuration that an agent has by default, with n nodes on two networks and a LUN.
 func DefaultConfig(n int, seed uint64) Config {
 	t := diskquorum.Timing{
 		Heartbeat: time.Second, IOTimeout: 2 * time.Second, MaxAge: 4 * time.Second,
@@ -80,7 +80,7 @@ func DefaultConfig(n int, seed uint64) Config {
 	return c
 }
 
-// Budget is the time budget the configuration implies, of nodes with an even index.
+// Budget returns the time budget of the configuration, for nodes with an even index.
 func (c *Config) Budget() watchdog.Budget { return c.budget(&c.Times) }
 
 func (c *Config) budget(t *Times) watchdog.Budget {
@@ -91,7 +91,7 @@ func (c *Config) budget(t *Times) watchdog.Budget {
 	return b
 }
 
-// sampling is the term of the budget for samples that are answered by chance.
+// sampling returns the term of the budget for samples that are answered at random.
 func (c *Config) sampling(t *Times) time.Duration {
 	if c.Nodes < sampledFrom {
 		return 0
@@ -128,7 +128,7 @@ type Cluster struct {
 
 	wires   []wire             // [(network*nodes + from)*nodes + to], see wire
 	weather []Weather          // by network
-	cleared []boottime.Instant // when it became good
+	cleared []boottime.Instant // when it last became good
 	trace   func(format string, args ...any)
 }
 
@@ -140,11 +140,11 @@ type Node struct {
 	core      *watchdog.Core
 	lived     boottime.Instant     // when it last had quorum
 	lease     *leasequorum.Arbiter // nil: no Lease breaks ties
-	roster    *roster.Roster       // by whose indices it counts
+	roster    *roster.Roster       // the node uses its indices
 	indices   indices              // of that roster
-	counts    roster.Set           // whom it counts, as indices of the cluster's nodes
+	counts    roster.Set           // the counted nodes, as indices of the cluster's nodes
 	memory    *roster.Saved        // what it remembers of its rosters
-	up        bool                 // powered and its agent running
+	up        bool                 // powered, with a running agent
 	boot      uint64
 	booted    boottime.Instant
 	process   uint64
@@ -156,33 +156,33 @@ type Node struct {
 	gossip    []*gossip // by network
 	stepAt    boottime.Instant
 	wake      func(at boottime.Instant)
-	view      netgossip.View // scratch of demandEvidence
-	life      uint64         // changes with each start: events of an earlier life are void
+	view      netgossip.View // scratch memory of demandEvidence
+	life      uint64         // changes with each start: events of an earlier life have no effect
 	paused    bool
 	backlog   []func()           // what a paused agent will do first
-	halted    boottime.Instant   // when it ran last, if it does not
-	resumed   boottime.Instant   // since when it runs
-	links     []link             // [network*peers + peer], what the network knows
+	halted    boottime.Instant   // when the agent last ran, if it is paused
+	resumed   boottime.Instant   // since when it has been running
+	links     []link             // [network*peers + peer], the network's record
 	unplugged []boottime.Instant // by network: when it lost carrier
 	peers     int
 
-	own      *Times        // it was configured again; nil: as the group's configuration says
+	own      *Times        // set if the node was reconfigured; nil: the group's configuration applies
 	armed    bool          // the countdown of its watchdog runs
 	open     bool          // its agent has the watchdog's device open
 	timeout  time.Duration // of the countdown
-	dying    bool          // a process that was killed has it open still
-	judged   bool          // this boot is condemned, by its agent's word or the kernel's
+	dying    bool          // a killed process still has it open
+	judged   bool          // this boot is condemned, by its agent or by the kernel
 	obeyed   bool          // this boot is condemned by an order,
-	ordered  bool          // and one was given for it
+	ordered  bool          // and an order was given for it
 	liar     bool          // it orders all others to end
 	truth    *netgossip.Statement
-	disable  bool             // its disable file is there
-	fenced   roster.Set       // as the agent published last
+	disable  bool             // its disable file exists
+	fenced   roster.Set       // as last published by the agent
 	ended    []watchdog.Death // by the roster's indices
 	logged   logged
-	right    right // by what it feeds, as checked last
-	moved    bool  // since then it feeds by something else, or counts others
-	bridged  bool  // it feeds beside a partner that has a majority (L14)
+	right    right // the right by which it feeds, as last checked
+	moved    bool  // since then its right or the nodes that it counts have changed
+	bridged  bool  // it feeds with a partner that has a majority (L14)
 	lastFeed boottime.Instant
 	Resets   int // how often the watchdog fired
 	events   []string
@@ -221,7 +221,7 @@ func New(cfg Config) *Cluster {
 	return c
 }
 
-// Trace has every step that matters printed through f.
+// Trace prints every important step through f.
 func (c *Cluster) Trace(f func(format string, args ...any)) { c.trace = f }
 
 // Now is the virtual time since the simulation began.
@@ -287,7 +287,7 @@ func (c *Cluster) Disable(i int, on bool) {
 	}
 }
 
-// Pause stops the agent of a node as a frozen cgroup does. The machine goes on, with its watchdog and the I/O under way.
+// Pause stops the agent of a node like a frozen cgroup. The machine runs on, with its watchdog and its pending I/O.
 func (c *Cluster) Pause(i int) {
 	if n := c.nodes[i]; n.up && !n.paused {
 		n.paused, n.halted = true, c.now
@@ -295,7 +295,7 @@ func (c *Cluster) Pause(i int) {
 	}
 }
 
-// Resume lets a paused agent go on, with all that waited for it.
+// Resume continues a paused agent, with everything that waited for it.
 func (c *Cluster) Resume(i int) {
 	n := c.nodes[i]
 	if !n.paused {
@@ -309,10 +309,10 @@ func (c *Cluster) Resume(i int) {
 	}
 }
 
-// Reconfigure gives a node other times, which its next agent uses.
+// Reconfigure gives a node other times. Its next agent uses them.
 func (c *Cluster) Reconfigure(i int, t Times) { c.nodes[i].own = &t }
 
-// RestartAgent ends and starts the agent at once: same kernel, new process.
+// RestartAgent ends the agent and starts it at once: same kernel, new process.
 func (c *Cluster) RestartAgent(i int) {
 	c.Kill(i)
 	c.Start(i)
@@ -327,7 +327,7 @@ func (c *Cluster) end(n *Node) {
 	c.touch(n)
 }
 
-// reset is what a watchdog does: the node is gone, with all its I/O, and boots again.
+// reset acts like a watchdog: the node is gone, with all its I/O, and boots again.
 func (c *Cluster) reset(n *Node) {
 	c.end(n)
 	n.armed, n.dying, n.judged, n.obeyed, n.ordered = false, false, false, false, false
@@ -339,7 +339,7 @@ func (c *Cluster) reset(n *Node) {
 	}
 }
 
-// Run lets d of virtual time pass.
+// Run advances the virtual time by d.
 func (c *Cluster) Run(d time.Duration) {
 	end := c.now.Add(d)
 	for c.next(end) {
@@ -348,7 +348,7 @@ func (c *Cluster) Run(d time.Duration) {
 	c.checkStep()
 }
 
-// RunUntil lets time pass until cond holds, at most limit; it reports whether it did.
+// RunUntil advances the time until cond holds, at most by limit, and reports whether it held.
 func (c *Cluster) RunUntil(limit time.Duration, cond func() bool) bool {
 	end := c.now.Add(limit)
 	for c.now < end {
@@ -365,13 +365,13 @@ func (c *Cluster) at(d time.Duration, do func()) {
 	c.queue.push(c.now.Add(d), c.seq, event{do: do})
 }
 
-// during schedules do for this life of the node only.
+// during schedules do for the present life of the node only.
 func (c *Cluster) during(n *Node, d time.Duration, do func()) {
 	c.seq++
 	c.queue.push(c.now.Add(d), c.seq, event{node: n, life: n.life, do: do})
 }
 
-// dueAt is during for what is made once.
+// dueAt is like during, for a function that is created once.
 func (c *Cluster) dueAt(n *Node, at boottime.Instant, due func(at boottime.Instant)) {
 	c.seq++
 	c.queue.push(at, c.seq, event{node: n, life: n.life, due: due})
@@ -410,7 +410,7 @@ func (c *Cluster) step(n *Node) {
 		c.check.attempt(fx.Attempt)
 	}
 	c.guard(n, fx)
-	// A node in maintenance is not fed, and lives as well.
+	// A node in maintenance is not fed, and stays up nevertheless.
 	if d := &fx.Decision; d.Action == watchdog.Feed && d.Quorum || d.Action == watchdog.Disarm && (d.Quorum || n.core.Split().Split == tie.Won) {
 		n.lived = c.now
 	}
@@ -437,7 +437,7 @@ func (c *Cluster) step(n *Node) {
 	c.inquire(n, fx.Ask)
 	if fx.Lock >= 0 {
 		for d := range c.lun.images {
-			n.core.SlotLocked(c.now, d, nil) // one host each here, so only an agent's own earlier life competes
+			n.core.SlotLocked(c.now, d, nil) // each host has its own slot here, so only an agent's earlier life competes
 		}
 		c.wakeNode(n, 0)
 		return
@@ -448,8 +448,8 @@ func (c *Cluster) step(n *Node) {
 	c.wakeNode(n, max(0, min(fx.Wake.Sub(c.now), 250*time.Millisecond)))
 }
 
-// guard arms and disarms as the agent's permit and feeder do. An agent that has just started finds
-// the countdown of its predecessor running and cannot stop it before it has opened the device.
+// guard arms and disarms as the agent's permit and feeder do. An agent that has just started finds the countdown of its
+// predecessor running. It cannot stop it before it has opened the device.
 func (c *Cluster) guard(n *Node, fx *watchdog.Effects) {
 	c.checkSentence(n, fx)
 	if fx.Arm && !n.open && !n.dying && c.feeding(n) {
@@ -477,7 +477,7 @@ func (c *Cluster) scheduleFeed(n *Node) {
 	})
 }
 
-// watchFire lets the watchdog fire W after the last feed, whether the agent lives or not.
+// watchFire makes the watchdog fire W after the last feed, whether the agent runs or not.
 func (c *Cluster) watchFire(n *Node) {
 	fed, boot := n.lastFeed, n.boot
 	c.at(n.timeout+c.lateness(n), func() {

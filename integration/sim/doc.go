@@ -1,32 +1,31 @@
-// Package sim runs whole groups of decision cores against each other on virtual time, each group in
-// one goroutine: simulated networks that can be cut one way, a simulated LUN whose I/O is
-// late, lost, torn or hung, or a Lease whose API server answers late or never, and watchdogs that really stop a node. A seed and a commit
-// replay a run exactly; random schedules run beside each other on all processors.
+// Package sim runs whole groups of decision cores against each other on virtual time, each group in one goroutine. The
+// simulated networks can be cut one way. The simulated LUN has I/O that is late, lost, torn or hung; instead of it
+// there may be a Lease whose API server answers late or never. The watchdogs really stop a node. A seed and a commit
+// replay a run exactly. Random schedules run in parallel on all processors.
 //
-// What runs is the real netgossip.Merger, probing.Schedule, diskquorum.Arbiter, leasequorum.Arbiter and
-// watchdog.Core; what is simulated is everything around them. Nodes may differ in all times that
-// enter the budget ([Config.Odd]).
+// The real parts are netgossip.Merger, probing.Schedule, diskquorum.Arbiter, leasequorum.Arbiter and watchdog.Core;
+// everything around them is simulated. Nodes may differ in all times that enter the budget ([Config.Odd]).
 //
 // # Evidence
 //
-// Each node has a probing.Schedule for each network, in every run and at the grain of a millisecond that
-// netgossip/swim waits by: whatever a node believes of its peers, it believes because of probes that
-// this schedule asked for, the network here carried, and a peer answered. gossip.go does what swim does between
-// schedule and merger, without the bytes. memberlist is reduced to what it may say (members.go), and may be wrong.
+// Each node has a probing.Schedule for each network, in every run, with the millisecond granularity of netgossip/swim.
+// All evidence that a node has of its peers comes from probes: this schedule asked for them, the network here carried
+// them, and a peer answered. gossip.go does what swim does between schedule and merger, without the bytes. memberlist
+// is reduced to its possible reports (members.go), and may be wrong.
 //
-// Up to eight nodes, each peer is probed. Samples and sweeps begin with nine (docs/measurements/tuning.md), and there
-// a run costs several times as much: [RandomSampledSchedule] plays groups of 9 to 13, a tenth as many as
-// of the small ones. What begins with more than a hundred peers (networks that take turns, sweeps by a part of
-// the peers) is left to netgossip/probing and integration/gossipsim.
+// Up to eight nodes, each peer is probed. Samples and sweeps begin with nine (docs/measurements/tuning.md), and there a
+// run costs several times as much: [RandomSampledSchedule] plays groups of 9 to 13, a tenth as many as of the small
+// ones. The mechanisms for more than a hundred peers (networks that take turns, sweeps by a part of the peers) are left
+// to netgossip/probing and integration/gossipsim.
 //
-// The oracle (evidence.go) asks the network and not the schedule: which probes were answered and when they
-// were sent, who could be heard last and when, for how long nothing has kept two nodes from talking.
+// The oracle (evidence.go) asks the network and not the schedule: which probes were answered and when they were sent,
+// which nodes could last be heard and when, and for how long two nodes have had a working path.
 //
 // # Fault model
 //
-// The safety checks ([Cluster.Violations]) hold under every fault the simulator can make.
-// The checks of survival hold only where their comments say.
+// The safety checks ([Cluster.Violations]) hold under every fault the simulator can make. The checks of survival hold
+// only where their comments say so.
 //
-// The limit is that of two copies: while a failed write to one copy of a slot may still land,
-// no write to the other one is torn or lands late.
+// The limit is that of two copies: while a failed write to one copy of a slot may still land, no write to the other one
+// is torn or lands late.
 package sim

@@ -7,21 +7,21 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// What follows judges the evidence that nodes have of their peers by what the network knows: which
-// packets it carried and when, and which links were whole for how long. None of it asks the scheduler.
+// The functions below check the evidence that nodes have of their peers against the network's record: which packets it
+// carried and when, and which links were whole for how long. None of them asks the scheduler.
 
-// link is what the network knows of a node's probes of one peer, in this life of the node.
+// link is the network's record of a node's probes of one peer, in this life of the node.
 type link struct {
-	answered boottime.Instant     // when the youngest probe was sent of those whose answers came
-	asked    [40]boottime.Instant // the latest probes, a ring
-	at       int                  // in it
-	slander  boottime.Instant     // when memberlist called the peer dead last, which voids what is a little old
+	answered boottime.Instant     // when the youngest answered probe was sent
+	asked    [40]boottime.Instant // the last probes, a ring
+	at       int                  // the index in the ring
+	slander  boottime.Instant     // when memberlist last reported the peer dead, which makes evidence void that is a little old
 }
 
 func (n *Node) link(network, peer int) *link { return &n.links[network*n.peers+peer] }
 
-// checkDate holds the evidence of a peer to the packets: it is as old as the youngest probe that was
-// answered, if no vouch covers the peer.
+// checkDate compares the evidence of a peer with the packets: it is as old as the youngest probe that was answered, if
+// no vouch covers the peer.
 func (c *Cluster) checkDate(n *Node, g *gossip, p *Node, index int) {
 	_, proven, _ := n.core.Merger().LinkState(g.network, index, c.now)
 	if sent := n.link(g.network, p.Index).answered; proven > sent && proven > g.vouched {
@@ -30,10 +30,10 @@ func (c *Cluster) checkDate(n *Node, g *gossip, p *Node, index int) {
 	}
 }
 
-// checkVouch holds a vouch to the packets: somebody has answered a probe that is hardly older. A sample that is missed
-// moves the vouch on as long as there are few of them, so where few peers are left none of them need have answered; but
-// then the vouch must cover nobody before half of the time that evidence lasts is over. Samples take long on a slow
-// network, too: there checkQuorum is the bound.
+// checkVouch compares a vouch with the packets: some peer has answered a probe that is hardly older. A missed sample
+// moves the vouch on as long as few are missed, so where few peers are left it is possible that none of them has
+// answered. But then the vouch must cover no peer before half of the time that evidence lasts is over. Samples take
+// long on a slow network, too: there checkQuorum is the bound.
 func (c *Cluster) checkVouch(n *Node, g *gossip) {
 	c.check.Vouches++
 	if c.weather[g.network].Slow > 0 || c.now.Sub(c.cleared[g.network]) < 2*g.params.EvidenceMaxAge {
@@ -55,7 +55,7 @@ func (c *Cluster) checkVouch(n *Node, g *gossip) {
 	}
 }
 
-// checkRate bounds the probes of one peer: 20 a second because of news, and those of time passing.
+// checkRate limits the probes of one peer: 20 a second because of news, and the ones that are due by time.
 func (c *Cluster) checkRate(n *Node, g *gossip, p *Node) {
 	l := n.link(g.network, p.Index)
 	c.check.Probes++
@@ -66,8 +66,8 @@ func (c *Cluster) checkRate(n *Node, g *gossip, p *Node) {
 	l.at = (l.at + 1) % len(l.asked)
 }
 
-// checkQuorum holds the end of a quorum to the truth: it lasts no longer than evidence does, and samples
-// are answered by chance, after enough peers could be heard for the last time.
+// checkQuorum compares the end of a quorum with the truth: it lasts no longer than evidence does. Samples are answered
+// at random, after the last moment at which enough peers could be heard.
 func (c *Cluster) checkQuorum(n *Node) {
 	until := n.core.View().QuorumUntil
 	if until <= c.now || len(c.cfg.Lists) > 0 || n.roster.Size() != len(c.nodes) {
@@ -106,8 +106,8 @@ func (c *Cluster) checkQuorum(n *Node) {
 	}
 }
 
-// heardSince reports whether this many others could be heard at an instant or later: almost always they can be
-// heard now, and checkQuorum need not put them in order.
+// heardSince reports whether this many other nodes could be heard at an instant or later. Almost always they can be
+// heard now, and checkQuorum need not sort them.
 func (c *Cluster) heardSince(n *Node, since boottime.Instant, others int) bool {
 	needed := c.cfg.Policy.Needed(len(c.cfg.Networks))
 	for _, p := range c.nodes {
@@ -130,15 +130,15 @@ func (c *Cluster) heardSince(n *Node, since boottime.Instant, others int) bool {
 	return false
 }
 
-// slandered is how soon a peer is asked, and has answered, after memberlist has said that it is dead.
+// slandered is how soon a peer must be asked and have answered after memberlist has reported it dead.
 const slandered = 500 * time.Millisecond
 
 // lookEvery is the time between two checks of all links.
 const lookEvery = 250 * time.Millisecond
 
-// checkLinks holds the scheduler to what it is for: of a peer that could be talked to both ways for a
-// while there is evidence, and it is young, on each network. A while is how long evidence lasts: a peer that
-// was lost is asked once an EvidenceInterval, and must see this node before a vouch covers it.
+// checkLinks checks the purpose of the scheduler: if a peer could be reached both ways for a while, there is young
+// evidence of it, on each network. A while is how long evidence lasts: a peer that was lost is asked once per
+// EvidenceInterval, and must see this node before a vouch covers it.
 func (c *Cluster) checkLinks() {
 	if c.now < c.check.links {
 		return
@@ -167,8 +167,8 @@ func (c *Cluster) checkLinks() {
 	}
 }
 
-// oldest is how old evidence gets on a whole network, for a node whose evidence lasts this long: half of
-// that is the longest interval, and comes on top of a vouch's age where samples are given up for probes of each.
+// oldest returns the greatest age of evidence on a whole network, for a node whose evidence lasts this long. Half of
+// that is the longest interval. It is added to a vouch's age where samples are given up for probes of each peer.
 func (c *Cluster) oldest(lasts time.Duration) time.Duration {
 	if len(c.nodes) < sampledFrom {
 		return lasts*3/5 + 20*time.Millisecond
@@ -176,7 +176,7 @@ func (c *Cluster) oldest(lasts time.Duration) time.Duration {
 	return lasts
 }
 
-// wholeSince is since when nothing has kept two nodes from talking on a network.
+// wholeSince returns since when two nodes have had a working path on a network.
 func (c *Cluster) wholeSince(network int, a, b *Node) (since boottime.Instant, whole bool) {
 	if !c.talk(network, a, b) || c.weather[network] != (Weather{}) || !a.core.Merger().NetworkUp(network) || !b.core.Merger().NetworkUp(network) {
 		return 0, false

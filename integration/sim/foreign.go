@@ -11,16 +11,16 @@ import (
 // shown is what a node's reads of a device have shown of its first blocks.
 type shown struct {
 	ours bool
-	at   boottime.Instant // the end of the last read that showed them to be ours
+	at   boottime.Instant // the end of the last read that showed our data
 }
 
-// Replace puts something else in the place of a device's superblock, as mkfs, a partition table or zeros do.
+// Replace overwrites a device's superblock, as mkfs, a partition table or zeros do.
 func (c *Cluster) Replace(device int, with byte) {
 	c.trace("device %d is somebody else's", device)
 	copy(c.lun.images[device], bytes.Repeat([]byte{with}, diskquorum.OwnSize))
 }
 
-// GiveBack puts the superblock of a device back.
+// GiveBack restores the superblock of a device.
 func (c *Cluster) GiveBack(device int) {
 	c.trace("device %d is ours again", device)
 	c.lun.giveBack(device)
@@ -34,7 +34,7 @@ func (l *lun) giveBack(device int) {
 	}
 }
 
-// noteShown follows what a node has been shown of a device.
+// noteShown records what a node's reads have shown of a device.
 func (l *lun) noteShown(n *Node, device int, start []byte) {
 	sb, err := diskquorum.ReadSuperblock(start)
 	s := shown{ours: err == nil && sb.ID == l.sbs[device].ID, at: l.c.now}
@@ -44,7 +44,7 @@ func (l *lun) noteShown(n *Node, device int, start []byte) {
 	l.shown[path{n.Index, device}] = s
 }
 
-// checkOurs judges a write that is begun: what was read last has to have been ours, within a heartbeat (B10).
+// checkOurs checks a write that begins: the last read must have shown our data, within a heartbeat (B10).
 func (l *lun) checkOurs(n *Node, op *diskquorum.Op) {
 	s := l.shown[path{n.Index, op.Device}]
 	if age := l.c.now.Sub(s.at); op.Kind == diskquorum.OpWrite && (!s.ours || age > l.c.times(n).Timing.Heartbeat) {
@@ -52,7 +52,7 @@ func (l *lun) checkOurs(n *Node, op *diskquorum.Op) {
 	}
 }
 
-// turnOver makes a device somebody else's, or gives all back.
+// turnOver makes a device foreign, or restores all devices.
 func (c *Cluster) turnOver(rng *rand.Rand) {
 	if c.lun == nil || rng.IntN(6) > 0 {
 		return
@@ -66,7 +66,7 @@ func (c *Cluster) turnOver(rng *rand.Rand) {
 	}
 }
 
-// start is what an I/O has read of the first blocks, or nil.
+// start returns what an I/O has read of the first blocks, or nil.
 func (t *transfer) start() []byte {
 	if t.Kind == diskquorum.OpRead && t.Offset == 0 && t.err == nil {
 		return t.Data

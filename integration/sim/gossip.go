@@ -10,24 +10,24 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// gossip is a node's side of one network: the agent's scheduler, and what its adapter keeps beside
-// it. The scheduler knows peers as the cluster does, which no change of the list of members alters.
+// gossip is a node's side of one network: the agent's scheduler, and what its adapter keeps for it. The scheduler
+// numbers peers as the cluster does, so a change of the list of members does not alter the numbers.
 type gossip struct {
 	network  int
-	roster   *roster.Roster // that it was made for; the node may count by a later one
+	roster   *roster.Roster // the roster of its making; the node may use a later one
 	indices  indices        // of that roster
 	params   netgossip.Params
 	schedule *probing.Schedule
-	began    boottime.Instant // with everybody to be asked: at the start, or when carrier came back
-	wake     boottime.Instant // when it is to go on; what was planned for another instant is void
+	began    boottime.Instant // when all peers were last to be asked: at the start, or when carrier came back
+	wake     boottime.Instant // when it is to go on; a plan for another instant has no effect
 	prodded  func(at boottime.Instant)
-	heard    boottime.Instant // the latest packet of anybody
-	vouched  boottime.Instant // as told to the merger
-	listed   []bool           // by node: memberlist has it alive
-	silent   []int            // by node: for how many looks memberlist has not found it
+	heard    boottime.Instant // the last packet of any node
+	vouched  boottime.Instant // as reported to the merger
+	listed   []bool           // by node: memberlist counts it as alive
+	silent   []int            // by node: the number of looks in which memberlist has not found it
 }
 
-// question is a probe on its way, and reply what comes back.
+// question is a probe on its way, and reply is its answer.
 type question struct {
 	id, list, holds, news uint64
 	brief                 bool
@@ -35,17 +35,17 @@ type question struct {
 
 type reply struct {
 	id        uint64
-	statement *netgossip.Statement // that its maker stands by; nil in a brief one
+	statement *netgossip.Statement // its maker confirms it; nil in a brief reply
 	number    uint64
-	unchanged bool // what the probe named: the number stands for the statement
+	unchanged bool // the statement is the one whose number the probe named
 	sight     netgossip.Sight
 	sees      bool
 	relay     netgossip.Relay
 	relayAge  time.Duration
 }
 
-// params are a node's parameters for a roster of this many. Where evidence lasts for a short time
-// only, peers are asked as much more often, as a configuration must have it.
+// params returns a node's parameters for a roster of this size. Where evidence lasts for a short time only, peers are
+// asked more often by the same factor, as a configuration must do.
 func (c *Cluster) params(t *Times, size int) netgossip.Params {
 	p := netgossip.Tune(size)
 	p.EvidenceInterval, p.EvidenceMaxAge = c.cfg.Evidence, t.Timing.MaxAge
@@ -56,7 +56,7 @@ func (c *Cluster) params(t *Times, size int) netgossip.Params {
 	return p
 }
 
-// openGossip begins on one network, as after a start, with the roster by which the node counts.
+// openGossip begins on one network, as after a start, with the node's roster.
 func (c *Cluster) openGossip(n *Node, network int) {
 	g := &gossip{
 		network: network, roster: n.roster, indices: n.indices, params: c.params(c.times(n), n.roster.Size()), began: c.now,
@@ -105,10 +105,10 @@ func (c *Cluster) reopenGossip(n *Node) {
 	}
 }
 
-// grain is what swim rounds its waiting up to.
+// grain is the unit to which swim rounds its waits up.
 const grain = boottime.Instant(time.Millisecond)
 
-// prod lets the scheduler go on after d.
+// prod continues the scheduler after d.
 func (c *Cluster) prod(n *Node, g *gossip, d time.Duration) {
 	at := max(c.now, (c.now.Add(d)+grain-1)/grain*grain)
 	if g.wake == at {
@@ -118,7 +118,7 @@ func (c *Cluster) prod(n *Node, g *gossip, d time.Duration) {
 	c.dueAt(n, at, g.prodded)
 }
 
-// pump sends what is due and reports what the scheduler has found out.
+// pump sends what is due and reports the findings of the scheduler.
 func (c *Cluster) pump(n *Node, g *gossip) {
 	for {
 		g.schedule.Tick(c.now)
@@ -134,7 +134,7 @@ func (c *Cluster) pump(n *Node, g *gossip) {
 	}
 }
 
-// report is swim's: a miss comes before the vouch that no longer covers the missed peer.
+// report acts as swim does: a miss is reported before the vouch that no longer covers the missed peer.
 func (c *Cluster) report(n *Node, g *gossip) {
 	m := n.core.Merger()
 	for _, miss := range g.schedule.TakeMisses() {
@@ -169,7 +169,7 @@ func (c *Cluster) others(n *Node, g *gossip, do func(*gossip)) {
 	}
 }
 
-// speak hands a node's statement to its networks, as the agent's loop does.
+// speak passes a node's statement to its networks, as the agent's loop does.
 func (c *Cluster) speak(n *Node, st *netgossip.Statement, relay netgossip.Relay, nudge bool) {
 	old := n.said
 	n.relay = relay
@@ -216,7 +216,7 @@ func (c *Cluster) demandEvidence(n *Node) {
 func (c *Cluster) inquire(n *Node, ask []roster.Set) {
 	for k, peers := range ask {
 		g := n.gossip[k]
-		var wanted roster.Set // the schedule knows peers as the cluster does
+		var wanted roster.Set // the schedule numbers peers as the cluster does
 		for _, o := range c.nodes {
 			if i, ok := n.indices.of(o); ok && peers.Has(i) {
 				wanted.Add(o.Index)
@@ -243,7 +243,7 @@ func (c *Cluster) ask(n *Node, g *gossip, p *probing.Peer, brief bool) {
 	c.carry(g.network, n, to, func(sent boottime.Instant) { c.asked(to, n, g.network, q, sent) })
 }
 
-// asked is the other end of a probe.
+// asked is the receiving end of a probe.
 func (c *Cluster) asked(n, from *Node, network int, q question, sent boottime.Instant) {
 	g := n.gossip[network]
 	p := g.schedule.Peer(from.Index)
@@ -276,7 +276,7 @@ func (c *Cluster) asked(n, from *Node, network int, q question, sent boottime.In
 	c.pump(n, g)
 }
 
-// answered takes a reply to a probe that the network carried off at an instant.
+// answered handles a reply to a probe that left the network at this instant.
 func (c *Cluster) answered(n, from *Node, network int, r reply, sent boottime.Instant) {
 	g := n.gossip[network]
 	p := g.schedule.Peer(from.Index)

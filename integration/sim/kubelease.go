@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum/leasequorumtest"
 )
 
-// leaseTiming are the times of a Lease in these simulations: short, so that grants run out and
-// are taken over within a schedule, and with no more between Term and Expire than there must be.
+// leaseTiming holds the times of a Lease in these simulations: short, so that grants run out and are taken over within
+// a schedule, and with the smallest allowed gap between Term and Expire.
 func (t *Times) leaseTiming() leasequorum.Timing {
 	const term = 20 * time.Second
 	return leasequorum.Timing{
@@ -20,7 +20,7 @@ func (t *Times) leaseTiming() leasequorum.Timing {
 	}
 }
 
-// requestTimeout is when a request to the API server is given up.
+// requestTimeout is the time after which a request to the API server is given up.
 const requestTimeout = 2 * time.Second
 
 // kubeLease is the Lease behind an API server.
@@ -30,9 +30,9 @@ type kubeLease struct {
 	faults []APIFaults // by node
 }
 
-// APIFaults is what the way from a node to the API server does. What is down takes nothing;
-// else Lost is the share of requests whose answer does not arrive, or arrives too late: half of
-// these take effect at any time in LateBy.
+// APIFaults is how the path from a node to the API server behaves. If it is down, no request arrives. Otherwise Lost is
+// the share of requests whose answer does not arrive, or arrives too late: half of these take effect at any time in
+// LateBy.
 type APIFaults struct {
 	Down   bool
 	Slow   time.Duration
@@ -55,7 +55,7 @@ func (c *Cluster) openLease(n *Node) {
 	n.core.BreakTiesBy(a)
 }
 
-// APIFaults sets the way from a node to the API server; the zero value is a good one.
+// APIFaults sets how the path from a node to the API server behaves; the zero value has no faults.
 func (c *Cluster) APIFaults(i int, f APIFaults) {
 	c.trace("n%d: API server %+v", i+1, f)
 	c.kube.faults[i] = f
@@ -64,13 +64,13 @@ func (c *Cluster) APIFaults(i int, f APIFaults) {
 	}
 }
 
-// DeleteLease is what a careless person does.
+// DeleteLease deletes the Lease, as a careless person might.
 func (c *Cluster) DeleteLease() {
 	c.trace("somebody deletes the Lease")
 	c.kube.lease.Delete()
 }
 
-// perform does what the latest step of a node wants done.
+// perform carries out the latest step of a node.
 func (l *kubeLease) perform(n *Node) {
 	if op := n.lease.Op(); op != nil {
 		l.submit(n, *op)
@@ -103,7 +103,7 @@ func (l *kubeLease) submit(n *Node, op leasequorum.Op) {
 	}
 }
 
-// apply has the API server perform an operation, and looks at what a write replaces.
+// apply lets the API server perform an operation, and checks what a write replaces.
 func (l *kubeLease) apply(n *Node, op *leasequorum.Op) leasequorum.Completion {
 	before := l.lease.Record()
 	done := l.lease.Apply(op)
@@ -116,8 +116,8 @@ func (l *kubeLease) apply(n *Node, op *leasequorum.Op) leasequorum.Completion {
 	return done
 }
 
-// checkReplaced holds a write that names other nodes to what it promises: of the holders before,
-// those whose token has not moved on have been reset.
+// checkReplaced checks the promise of a write that names other nodes: the holders before it whose token has not moved
+// on have been reset.
 func (l *kubeLease) checkReplaced(by *Node, before *leasequorum.Record, g *leasequorum.Grant) {
 	named := func(name string) bool {
 		return slices.ContainsFunc(g.Holders, func(h leasequorum.Holder) bool { return h.Node == name })
@@ -130,7 +130,7 @@ func (l *kubeLease) checkReplaced(by *Node, before *leasequorum.Record, g *lease
 	}
 }
 
-// disturb makes one random change of the API server, or of the ways to it.
+// disturb makes one random change of the API server, or of the paths to it.
 func (l *kubeLease) disturb(rng *rand.Rand) {
 	c, n := l.c, len(l.faults)
 	bad := func() APIFaults {
@@ -153,7 +153,7 @@ func (l *kubeLease) disturb(rng *rand.Rand) {
 			c.DeleteLease()
 		}
 	case 5:
-		// A half of the nodes loses the API server, while the halves are dealt again.
+		// One half of the nodes loses the API server, while the halves are split differently.
 		p := rng.Perm(n)
 		for _, i := range p[:n/2] {
 			c.APIFaults(i, APIFaults{Down: true})

@@ -16,15 +16,15 @@ type lun struct {
 
 	faults    map[path]*Faults
 	faultless Faults
-	buffers   [][]byte // free for the next transfers
-	lent      [][]byte // [node*devices + device], what the latest completion brought
+	buffers   [][]byte // free for later transfers
+	lent      [][]byte // [node*devices + device], the buffers of the last completion
 	ledger    ledger
 	shown     map[path]shown // what reads have shown of the superblocks
 }
 
 type path struct{ node, device int }
 
-// Faults is what one node's path to a device of the LUN suffers.
+// Faults describes one node's path to a device of the LUN.
 type Faults struct {
 	Writes  bool          // Down, Hung and Fail concern writes only: reads work
 	Down    bool          // every I/O fails, after a while
@@ -34,7 +34,7 @@ type Faults struct {
 	Fail    float64       // share of I/O that fails
 	LateOf  float64       // share of failed writes that land nevertheless, up to LateBy after
 	LateBy  time.Duration
-	TornOf  float64 // share of writes whose sectors land apart in time
+	TornOf  float64 // share of writes whose sectors land at different times
 	waiting []func()
 }
 
@@ -60,8 +60,8 @@ func newLUN(c *Cluster) *lun {
 	return l
 }
 
-// LUNFaults sets what a node's paths to these devices of the LUN suffer from now on, or all
-// its paths if none is named; nil heals them.
+// LUNFaults sets the faults of a node's paths to these devices of the LUN from now on, or of all its paths if no device
+// is named; nil ends them.
 func (c *Cluster) LUNFaults(node int, f *Faults, devices ...int) {
 	if len(devices) == 0 {
 		for d := range c.lun.images {
@@ -74,7 +74,7 @@ func (c *Cluster) LUNFaults(node int, f *Faults, devices ...int) {
 		old := c.lun.faults[at]
 		delete(c.lun.faults, at)
 		if f != nil {
-			own := *f // what waits, waits on this path
+			own := *f // a transfer that waits, waits on this path
 			c.lun.faults[at] = &own
 		}
 		if old == nil {
@@ -92,7 +92,7 @@ func (c *Cluster) LUNFaults(node int, f *Faults, devices ...int) {
 	}
 }
 
-// transfer is one I/O under way.
+// transfer is one pending I/O.
 type transfer struct {
 	diskquorum.Op
 	node    *Node
@@ -103,8 +103,8 @@ type transfer struct {
 	own     []byte
 }
 
-// submit runs one I/O. A write lands somewhere between its start and its completion, a
-// failed one possibly later; a read returns what has landed at some moment in between.
+// submit runs one I/O. A write lands between its start and its completion, a failed one possibly later. A read returns
+// what had landed at some moment in between.
 func (l *lun) submit(n *Node, op *diskquorum.Op) {
 	l.takeBack(n, op.Device)
 	t := &transfer{Op: *op, node: n, faults: &l.faultless, started: l.c.now}
@@ -134,7 +134,7 @@ func (l *lun) submit(n *Node, op *diskquorum.Op) {
 	l.run(t)
 }
 
-// buffer is an empty buffer, as a rule one that was used before.
+// buffer returns an empty buffer, usually one that was used before.
 func (l *lun) buffer() []byte {
 	last := len(l.buffers) - 1
 	if last < 0 {
@@ -145,8 +145,8 @@ func (l *lun) buffer() []byte {
 	return b[:0]
 }
 
-// lend hands a node what was read. It is the node's until its next I/O on the device, as
-// [diskquorum.Completion] has it.
+// lend hands the read data to a node. The node owns it until its next I/O on the device, as [diskquorum.Completion]
+// says.
 func (l *lun) lend(n *Node, device int, data []byte) []byte {
 	l.takeBack(n, device)
 	l.lent[n.Index*len(l.images)+device] = data
@@ -175,7 +175,7 @@ func (l *lun) run(t *transfer) {
 	c.during(t.node, total, func() { l.complete(t) })
 }
 
-// carry has an I/O take effect within the time that it takes, or not.
+// carry lets an I/O take effect within its duration, or not at all.
 func (l *lun) carry(t *transfer, total time.Duration) {
 	c, f := l.c, t.faults
 	mid := time.Duration(c.rng.Int64N(int64(total)))
@@ -192,7 +192,7 @@ func (l *lun) carry(t *transfer, total time.Duration) {
 			l.noteRead(t.node, &t.Op)
 		})
 	}
-	if t.Own && !f.Down && (f.Fail == 0 || c.rng.Float64() >= f.Fail) { // a command of its own
+	if t.Own && !f.Down && (f.Fail == 0 || c.rng.Float64() >= f.Fail) { // a separate command
 		c.at(mid, func() { t.own = append([]byte(nil), l.images[t.Device][:diskquorum.OwnSize]...) })
 	}
 }
@@ -213,7 +213,7 @@ func (l *lun) complete(t *transfer) {
 	c.wakeNode(t.node, 0)
 }
 
-// scheduleLanding makes a write visible at mid, or, torn, in two parts with a read possible in between.
+// scheduleLanding makes a write visible at mid. If it is torn, there are two parts, with a read possible in between.
 func (l *lun) scheduleLanding(t *transfer, mid, total time.Duration) {
 	if l.c.rng.Float64() >= t.faults.TornOf {
 		l.c.at(mid, func() { l.land(t, 0, len(t.Data)) })

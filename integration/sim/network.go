@@ -6,15 +6,15 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// CutOneWay drops everything that from sends to to on the given networks (all if none).
+// CutOneWay drops all packets from one node to the other on the given networks (all if none is given).
 func (c *Cluster) CutOneWay(from, to int, networks ...int) {
 	for _, k := range c.networks(networks) {
 		c.sever(c.wire(k, from, to))
 	}
 }
 
-// Split cuts the groups from each other on the given networks (all if none). Nodes that
-// no group names keep their links.
+// Split cuts the groups from each other on the given networks (all if none is given). Nodes in none of the groups keep
+// their links.
 func (c *Cluster) Split(groups [][]int, networks ...int) {
 	for i, g := range groups {
 		for j, h := range groups {
@@ -31,7 +31,7 @@ func (c *Cluster) Split(groups [][]int, networks ...int) {
 	c.trace("split %v networks %v", groups, c.networks(networks))
 }
 
-// Silence cuts every link, as a failure of the switch that all networks go over.
+// Silence cuts every link, like a failure of the switch behind all networks.
 func (c *Cluster) Silence() {
 	var alone [][]int
 	for i := range c.nodes {
@@ -48,7 +48,7 @@ func (c *Cluster) Heal() {
 	c.trace("heal")
 }
 
-// Mend restores the links between two nodes, both ways: a network that comes back in pieces.
+// Mend restores the links between two nodes, both ways: the network comes back in pieces.
 func (c *Cluster) Mend(a, b int) {
 	for k := range c.cfg.Networks {
 		c.join(c.wire(k, a, b))
@@ -57,8 +57,8 @@ func (c *Cluster) Mend(a, b int) {
 	c.trace("%s and %s reach each other again", c.nodes[a].Name, c.nodes[b].Name)
 }
 
-// LinkDown takes carrier away from, or gives it back to, one node on one network. What is under way then
-// is lost.
+// LinkDown takes carrier away from one node on one network, or gives it back. Packets under way at that moment are
+// lost.
 func (c *Cluster) LinkDown(node, network int, down bool) {
 	n := c.nodes[node]
 	if down {
@@ -89,11 +89,11 @@ func (c *Cluster) LinkDown(node, network int, down bool) {
 	c.wakeNode(n, 0)
 }
 
-// wire is one way between two nodes on a network.
+// wire is one direction between two nodes on a network.
 type wire struct {
 	cut     bool
-	severed boottime.Instant // when it was cut last
-	joined  boottime.Instant // and restored
+	severed boottime.Instant // when it was last cut
+	joined  boottime.Instant // and when it was restored
 }
 
 func (c *Cluster) wire(network, from, to int) *wire {
@@ -112,13 +112,13 @@ func (c *Cluster) join(w *wire) {
 	}
 }
 
-// Weather is what a network does to every packet, no matter whose.
+// Weather is how a network treats every packet, of any node.
 type Weather struct {
 	Loss float64       // share of packets that do not arrive
-	Slow time.Duration // added to each at random, up to this: later ones overtake it
+	Slow time.Duration // added to each at random, up to this: a later packet may arrive first
 }
 
-// SetWeather changes what a network does; the zero value is good weather.
+// SetWeather changes how a network treats packets; the zero value has no faults.
 func (c *Cluster) SetWeather(network int, w Weather) {
 	if c.weather[network] = w; w == (Weather{}) {
 		c.cleared[network] = c.now
@@ -137,7 +137,7 @@ func (c *Cluster) networks(given []int) []int {
 	return all
 }
 
-// carry takes a packet from one node to another, which gets it with the instant at which it was sent.
+// carry takes a packet from one node to another. The receiver gets it with the instant at which it was sent.
 func (c *Cluster) carry(network int, from, to *Node, deliver func(sent boottime.Instant)) {
 	w := &c.weather[network]
 	if c.wire(network, from.Index, to.Index).cut || w.Loss > 0 && c.rng.Float64() < w.Loss {

@@ -9,17 +9,17 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// older is a LUN that goes back under all nodes. What can be promised then is stated at diskquorum's TestStorageThatLies,
-// whose oracle knows what each agent has read; here it is taken more narrowly.
+// older is a LUN that goes back under all nodes. diskquorum's TestStorageThatLies states what can be promised then. Its
+// oracle knows what each agent has read; the rule here is stricter.
 type older struct {
 	kept       [][]byte // snapshots, by device
 	at         boottime.Instant
-	known      int  // times that all nodes could know that the LUN went back
+	known      int  // how often all nodes could know that the LUN went back
 	began      bool // a device has gone back
-	unpromised bool // so that some node cannot know: no decision of the LUN is judged from there on
+	unpromised bool // in a way that some node cannot know: from then on no decision of the LUN is checked
 }
 
-// Snapshot keeps what is on all devices.
+// Snapshot saves the content of all devices.
 func (c *Cluster) Snapshot() {
 	c.trace("a snapshot is taken of the LUN")
 	c.older.kept, c.older.at = nil, c.now
@@ -28,12 +28,12 @@ func (c *Cluster) Snapshot() {
 	}
 }
 
-// Restore puts the snapshot back on these devices, or zeros where the slots were if there is none.
+// Restore writes the snapshot back to these devices. If there is none, it writes zeros to the slots.
 func (c *Cluster) Restore(devices ...int) {
 	c.trace("devices %v go back", devices)
 	o := &c.older
 	for _, n := range c.nodes {
-		// It has to have written its slot and read the others' since, and to run on: the next agent cannot know.
+		// The agent must have written its slot and read the others' since, and must run on: the next agent cannot know.
 		knows := n.up && !n.paused && n.resumed <= o.at && c.now.Sub(o.at) >= 15*c.times(n).Timing.Heartbeat
 		o.unpromised = o.unpromised || !knows || len(c.lun.faults) > 0
 	}
@@ -49,9 +49,9 @@ func (c *Cluster) Restore(devices ...int) {
 	}
 }
 
-// calm ends all faults for as long as it takes until all nodes count each other and write the LUN. What the LUN says
-// then all of them know, and from then on it is promised again. That is not so where two decisions of one instance were
-// left, in a slot and in the memory of a node: all say so, feed by neither, and it ends with a new format (B7).
+// calm ends all faults until all nodes count each other and write the LUN. Then all of them know what the LUN has, and
+// from then on it is promised again. There is one exception: two decisions of one instance may be left, in a slot and
+// in the memory of a node. Then all report this and feed by neither, until a new format (B7).
 func (c *Cluster) calm() {
 	c.Heal()
 	for k := range c.cfg.Networks {
@@ -76,7 +76,8 @@ func (c *Cluster) calm() {
 	c.check.due = c.now
 }
 
-// settled reports whether all nodes count each other, have the LUN, and find nothing wrong with it. Then they know one decision.
+// settled reports whether all nodes count each other, have the LUN, and find no fault in it. Then they know one
+// decision.
 func (c *Cluster) settled() bool {
 	for _, n := range c.nodes {
 		if a := n.core.Arbiter(); !n.up || n.paused || n.counts.Len() < len(c.nodes) || a == nil || !a.Status(c.now).Healthy {
@@ -93,7 +94,7 @@ func (c *Cluster) settled() bool {
 	return true
 }
 
-// goesBack takes a snapshot of the LUN, or puts it back: on all devices, or on one.
+// goesBack takes a snapshot of the LUN or restores it, on all devices or on one.
 func (c *Cluster) goesBack(rng *rand.Rand) {
 	if c.lun == nil || rng.IntN(5) > 0 {
 		return
@@ -109,7 +110,7 @@ func (c *Cluster) goesBack(rng *rand.Rand) {
 	case 3, 4:
 		c.Restore(devices[0])
 	case 5:
-		c.older.kept, c.older.at = nil, c.now.Add(-15*c.cfg.Timing.Heartbeat) // it is zeroed
+		c.older.kept, c.older.at = nil, c.now.Add(-15*c.cfg.Timing.Heartbeat) // the device is zeroed
 		c.Restore(devices[0])
 	}
 }

@@ -6,20 +6,20 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// Order has somebody on a node order that another one ends.
+// Order makes a node order another one to end.
 func (c *Cluster) Order(by, victim int) {
 	n, v := c.nodes[by], c.nodes[victim]
 	if !n.up {
 		return
 	}
 	c.ids++
-	v.ordered = v.ordered || v != n // by anybody, of this boot
+	v.ordered = v.ordered || v != n // given by any node, for this boot
 	c.trace("%s is to end %s", n.Name, v.Name)
 	n.core.Deaths().Order(c.ids, watchdog.Word{Node: v.Name, Death: watchdog.Death{Boot: v.boot}})
 	c.wakeNode(n, 0)
 }
 
-// Lie makes a node order all others to end, at once and always, whatever it knows.
+// Lie makes a node order all others to end, at once and again and again, whatever it knows.
 func (c *Cluster) Lie(by int) {
 	c.nodes[by].liar, c.nodes[by].said = true, nil
 	for i, n := range c.nodes {
@@ -53,7 +53,7 @@ func (c *Cluster) noteOrders(n *Node, fx *watchdog.Effects) {
 	}
 }
 
-// checkOrder holds a node that obeys an order against the truth.
+// checkOrder compares a node that obeys an order with the truth.
 func (c *Cluster) checkOrder(n *Node) {
 	if n.core.CondemnedBy() == "" {
 		return

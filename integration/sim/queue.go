@@ -2,9 +2,9 @@ package sim
 
 import "github.com/fencing-agent/fencing-agent/boottime"
 
-// event is what happens at an instant: do, or due, which is made once and told for which instant it was pushed.
+// event is an action at an instant: do, or due, which is created once and gets the instant for which it was pushed.
 type event struct {
-	node *Node  // in whose life it happens; nil: in any case
+	node *Node  // the node in whose life it happens; nil: in any case
 	life uint64 // of node
 	do   func()
 	due  func(at boottime.Instant)
@@ -18,19 +18,19 @@ func (e *event) happen(at boottime.Instant) {
 	}
 }
 
-// eventQueue is a heap of events: the earliest is on top, and of one instant the one that was pushed first.
-// What moves about in the heap has no pointers, so that the garbage collector has no part in it.
+// eventQueue is a heap of events: the earliest is on top. At the same instant, the one that was pushed first comes
+// first. The entries of the heap have no pointers, so the garbage collector ignores them.
 type eventQueue struct {
 	heap   []turn
 	events []event
-	free   []int32 // places in events
+	free   []int32 // free indices of events
 }
 
-// turn is when it is an event's turn.
+// turn is the time of an event, and its order at this time.
 type turn struct {
 	at    boottime.Instant
 	seq   uint64
-	event int32 // its place in events
+	event int32 // its index in events
 }
 
 func (t *turn) before(u *turn) bool { return t.at < u.at || t.at == u.at && t.seq < u.seq }
@@ -57,7 +57,7 @@ func (q *eventQueue) push(at boottime.Instant, seq uint64, e event) {
 	q.heap[i] = t
 }
 
-// pop takes the next event that is due at end, if there is one.
+// pop returns the next event that is due by end, if there is one.
 func (q *eventQueue) pop(end boottime.Instant) (at boottime.Instant, e event, ok bool) {
 	if len(q.heap) == 0 || q.heap[0].at > end {
 		return 0, event{}, false
@@ -90,7 +90,7 @@ func (q *eventQueue) pop(end boottime.Instant) (at boottime.Instant, e event, ok
 	return top.at, e, true
 }
 
-// next performs the next event until end, and checks; false if there is none.
+// next performs the next event that is due by end, and checks. It returns false if there is none.
 func (c *Cluster) next(end boottime.Instant) bool {
 	at, e, ok := c.queue.pop(end)
 	if ok {

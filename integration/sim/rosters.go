@@ -24,7 +24,7 @@ func (c *Cluster) list(epoch int, n *Node) *roster.Roster {
 	return r
 }
 
-// rostersOf is what the agent of a node begins with.
+// rostersOf returns the rosters with which the agent of a node begins.
 func (c *Cluster) rostersOf(n *Node) (*roster.Roster, *roster.Succession) {
 	if len(c.cfg.Lists) == 0 {
 		return c.list(1, n), nil
@@ -44,7 +44,7 @@ func (c *Cluster) rostersOf(n *Node) (*roster.Roster, *roster.Succession) {
 	return r, s
 }
 
-// Tell has the node read the list of an epoch in its configuration.
+// Tell makes the node read the list of an epoch in its configuration.
 func (c *Cluster) Tell(node, epoch int) {
 	n := c.nodes[node]
 	if !n.up {
@@ -57,9 +57,9 @@ func (c *Cluster) Tell(node, epoch int) {
 	c.wakeNode(n, 0)
 }
 
-// followRosters carries out what a step wants done about the list of members.
+// followRosters carries out a step's effects on the list of members.
 func (c *Cluster) followRosters(n *Node, fx *watchdog.Effects) {
-	r := &fx.Rosters // of this step: what happens later takes what it needs out of it
+	r := &fx.Rosters // of this step: later actions copy what they need
 	if r.Changed {
 		c.trace("%s goes by %s", n.Name, describe(n.core.Rosters().Succession()))
 	}
@@ -89,8 +89,8 @@ func (c *Cluster) followRosters(n *Node, fx *watchdog.Effects) {
 	}
 }
 
-// indices are a roster's indices of the cluster's nodes; -1: it is not on the roster. Names are looked up
-// once for each roster, and not with each packet.
+// indices maps the roster's indices to the cluster's nodes; -1: the node is not on the roster. Names are looked up once
+// for each roster, not with each packet.
 type indices []int
 
 func (c *Cluster) indicesOf(r *roster.Roster) indices {
@@ -106,7 +106,7 @@ func (c *Cluster) indicesOf(r *roster.Roster) indices {
 
 func (x indices) of(n *Node) (index int, ok bool) { return x[n.Index], x[n.Index] >= 0 }
 
-// countBy has the node count by a roster's indices from now on.
+// countBy makes the node use a roster's indices from now on.
 func (c *Cluster) countBy(n *Node, r *roster.Roster) {
 	n.roster, n.indices, n.ended = r, c.indicesOf(r), make([]watchdog.Death, r.Size())
 	c.recount(n)
@@ -123,13 +123,13 @@ func describe(s *roster.Succession) string {
 	return text
 }
 
-// sees reports whether the node's statement says that it sees the other one.
+// sees reports whether the node's statement lists the other one as seen.
 func (n *Node) sees(other *Node) bool {
 	i, ok := n.indices.of(other)
 	return ok && n.said != nil && n.said.RosterDigest == n.roster.Digest && n.said.RosterEpoch == n.roster.Epoch && n.said.Seen.Has(i)
 }
 
-// counted is whom a node counts, as indices of the cluster's nodes.
+// counted returns the nodes that a node counts, as indices of the cluster's nodes.
 func (c *Cluster) counted(n *Node) roster.Set {
 	view := n.core.View().Counted
 	if len(c.cfg.Lists) == 0 {

@@ -8,14 +8,14 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// RandomSchedule runs one random schedule of partitions, one-way cuts, crashes, pauses, agent
-// restarts, disable files and LUN faults on a random group and returns it as it stands in
-// the end. With trace every step is printed through logf.
+// RandomSchedule runs one random schedule of partitions, one-way cuts, crashes, pauses, agent restarts, disable files
+// and LUN faults on a random group. It returns the group in its state at the end. With trace every step is printed
+// through logf.
 func RandomSchedule(seed uint64, trace bool, logf func(format string, args ...any)) *Cluster {
 	return randomSchedule(seed, false, trace, logf)
 }
 
-// randomSchedule is RandomSchedule; goesBack: with a LUN that goes back again and again, in each one.
+// randomSchedule is RandomSchedule; goesBack: in each schedule the LUN goes back again and again.
 func randomSchedule(seed uint64, goesBack, trace bool, logf func(format string, args ...any)) *Cluster {
 	rng := rand.New(rand.NewPCG(seed, 0x5eed))
 	cfg := DefaultConfig([]int{2, 3, 4, 4, 4, 5, 6}[rng.IntN(7)], seed)
@@ -29,8 +29,8 @@ func randomSchedule(seed uint64, goesBack, trace bool, logf func(format string, 
 	return play(cfg, rng, trace, logf)
 }
 
-// drawTimes has half of the groups have a short watchdog, which lets resets and reboots happen within the schedule, and a
-// third of them nodes with other times.
+// drawTimes gives half of the groups a short watchdog, so that resets and reboots happen within the schedule. A third
+// of all groups has nodes with other times.
 func (c *Config) drawTimes(rng *rand.Rand) {
 	if rng.IntN(2) == 0 {
 		c.shorten(rng)
@@ -45,17 +45,17 @@ func (c *Config) shorten(rng *rand.Rand) {
 	c.Timing.Expire = c.Timing.Grant + c.Feed + c.Margin
 }
 
-// withOutages adds outages of all networks, and agents from before there were holds.
+// withOutages adds outages of all networks, and agents older than holds.
 func (c Config) withOutages(seed uint64) Config {
 	rng := rand.New(rand.NewPCG(seed, 0x51e4ce))
 	c.outages = rng
-	rng.IntN(8) // drawn for something that no longer exists, so that the schedules of all seeds stay what they were
+	rng.IntN(8) // a draw for a part that no longer exists, so that the schedules of all seeds stay the same
 	c.Strike = rng.IntN(3) == 0
 	if rng.IntN(5) == 0 {
 		c.Before = 1 + rng.IntN(c.Nodes)
 	}
 	if other := rand.New(rand.NewPCG(seed, 0xb10)); other.IntN(4) == 0 {
-		c.foreign = other // apart, so that the other schedules stay what they were
+		c.foreign = other // a separate source, so that the other schedules stay the same
 	} else if other.IntN(4) == 0 {
 		c.back = other
 	}
@@ -79,12 +79,12 @@ func RandomLeaseSchedule(seed uint64, trace bool, logf func(format string, args 
 	return play(cfg, rng, trace, logf)
 }
 
-// RandomSampledSchedule is RandomSchedule for a group so large that samples are taken.
+// RandomSampledSchedule is RandomSchedule for a group that is large enough for samples.
 func RandomSampledSchedule(seed uint64, trace bool, logf func(format string, args ...any)) *Cluster {
 	return sampledSchedule(seed, true, trace, logf)
 }
 
-// sampledSchedule is one in which nodes condemn themselves, or do not, which makes the course of a seed another one.
+// sampledSchedule is a schedule with or without nodes that condemn themselves, which changes the course of a seed.
 func sampledSchedule(seed uint64, sentences, trace bool, logf func(format string, args ...any)) *Cluster {
 	rng := rand.New(rand.NewPCG(seed, 0x5a3b1e))
 	cfg := DefaultConfig(sampledFrom+rng.IntN(5), seed)
@@ -129,8 +129,8 @@ func play(cfg Config, rng *rand.Rand, trace bool, logf func(format string, args 
 	return c
 }
 
-// otherTimes draws times that differ from those of the configuration: each term on its own,
-// from a third of it to three times as much, as far as a configuration file may say so.
+// otherTimes draws times that differ from those of the configuration: each term separately, from a third of it to three
+// times as much, within the limits of a configuration file.
 func (c *Config) otherTimes(rng *rand.Rand) *Times {
 	scale := func(d time.Duration) time.Duration {
 		return time.Duration(float64(d) * (1 + 2*rng.Float64()) / (1 + 2*rng.Float64())).Round(time.Millisecond)
@@ -200,7 +200,7 @@ func disturb(c *Cluster, rng *rand.Rand) {
 	case 15:
 		c.Disable(rng.IntN(n), rng.IntN(2) == 0)
 	case 14:
-		// A half of the nodes loses the LUN, or half of it, while the halves are dealt again.
+		// One half of the nodes loses the LUN, or half of it, while the halves are split differently.
 		p := rng.Perm(n)
 		for _, i := range p[:n/2] {
 			c.LUNFaults(i, &Faults{Down: true, Writes: rng.IntN(2) == 0}, c.someDevices(rng)...)
@@ -229,7 +229,7 @@ func disturb(c *Cluster, rng *rand.Rand) {
 	}
 }
 
-// loseDevice takes one device away from everybody, or lets it hang.
+// loseDevice takes one device away from all nodes, or makes it hang.
 func (c *Cluster) loseDevice(rng *rand.Rand) {
 	d := rng.IntN(len(c.lun.images))
 	f := Faults{Down: true}

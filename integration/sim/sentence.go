@@ -9,8 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// Kill ends the agent of a node without a goodbye. An armed watchdog goes on counting, and
-// begins again: that is what the kernel does when it closes the descriptor.
+// Kill ends the agent of a node without notice. An armed watchdog goes on counting, and starts from the beginning: the kernel does
+// this when it closes the descriptor.
 func (c *Cluster) Kill(i int) {
 	n := c.nodes[i]
 	if !n.up {
@@ -21,11 +21,11 @@ func (c *Cluster) Kill(i int) {
 	c.closeWatchdog(n)
 }
 
-// closeWatchdog is the end of a killed process, at once or after it has hung in the kernel for a while: an armed watchdog goes
-// on counting, and begins again when it is closed.
+// closeWatchdog is the end of a killed process, at once or after it has hung in the kernel for a while. An armed
+// watchdog goes on counting, and starts from the beginning when it is closed.
 func (c *Cluster) closeWatchdog(n *Node) {
 	if n.timeout > netgossip.MaxSentence {
-		n.judged, n.obeyed = false, false // it was decided in memory only, and nothing was told
+		n.judged, n.obeyed = false, false // it was decided in memory only, and nothing was sent
 	}
 	boot, shut := n.boot, func() {
 		n.dying = false
@@ -46,7 +46,7 @@ func (c *Cluster) closeWatchdog(n *Node) {
 	})
 }
 
-// lateness is how late the driver of a short countdown is.
+// lateness returns how late the driver of a short countdown is.
 func (c *Cluster) lateness(n *Node) time.Duration {
 	if n.timeout > netgossip.MaxSentence {
 		return 0
@@ -54,7 +54,7 @@ func (c *Cluster) lateness(n *Node) time.Duration {
 	return time.Duration(c.rng.Int64N(int64(499 * time.Millisecond)))
 }
 
-// lookAtKernel is how an agent begins (P2').
+// lookAtKernel is the beginning of an agent (P2').
 func (c *Cluster) lookAtKernel(n *Node) {
 	short := n.armed && n.timeout <= netgossip.MaxSentence
 	switch {
@@ -79,7 +79,8 @@ func (c *Cluster) waitForEnd(n *Node) {
 	})
 }
 
-// checkSentence carries out what a node decides about itself, and holds it against the truth: it leaves somebody who lives.
+// checkSentence carries out what a node decides about itself, and checks it against the truth: a node that is alive
+// must be left.
 func (c *Cluster) checkSentence(n *Node, fx *watchdog.Effects) {
 	if fx.Condemn == 0 {
 		return
@@ -103,7 +104,7 @@ func (c *Cluster) checkSentence(n *Node, fx *watchdog.Effects) {
 	if bound := c.overlap(0); c.now.Sub(latest) > bound {
 		c.check.add("%v: %s condemns itself, and nobody has lived for %v", c.Now(), n.Name, c.now.Sub(latest))
 	}
-	// The feeder sets the timeout, and then reads it back; it may be killed before, between and after.
+	// The feeder sets the timeout, and then reads it back. It may be killed before, between and after these steps.
 	c.during(n, c.moment(), func() {
 		if !n.open {
 			n.core.Sentenced(0)
@@ -125,7 +126,7 @@ func (c *Cluster) moment() time.Duration {
 	return time.Duration(c.rng.Int64N(int64(50 * time.Millisecond)))
 }
 
-// harm notes what nothing may do to the watchdog of a condemned boot.
+// harm records what nothing may do to the watchdog of a condemned boot.
 func (c *Cluster) harm(n *Node, does string) {
 	if n.judged {
 		c.check.add("%v: %s is condemned, and %s its watchdog", c.Now(), n.Name, does)
@@ -135,13 +136,13 @@ func (c *Cluster) harm(n *Node, does string) {
 // Sentences counts how many boots were condemned.
 func (c *Cluster) Sentences() int { return c.check.Sentences }
 
-// withoutSentences is the configuration with which deaths are proven by time and boot alone.
+// withoutSentences returns the configuration in which deaths are proven by time and boot alone.
 func (c Config) withoutSentences() Config {
 	c.Sentence = watchdog.Sentencing{}
 	return c
 }
 
-// withSentences draws when nodes condemn themselves, and what may go wrong with it.
+// withSentences draws when nodes condemn themselves, and which faults this may have.
 func (c Config) withSentences(seed uint64) Config {
 	rng := rand.New(rand.NewPCG(seed, 0x5e47e))
 	c.Lingers, c.Blind, c.Refuses = rng.IntN(2) == 0, []float64{0, 0.3, 1}[rng.IntN(3)], rng.IntN(10) == 0

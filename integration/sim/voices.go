@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// voices is how long a dated word on the LUN counts for quorum, if it does.
+// voices returns how long a dated word on the LUN counts for quorum, if it does.
 func (c *Config) voices(t *Times) time.Duration {
 	if c.Mode != watchdog.LUNOr || !c.LUN {
 		return 0
@@ -17,7 +17,7 @@ func (c *Config) voices(t *Times) time.Duration {
 	return t.Timing.MaxAge + c.sampling(t) + t.Timing.Arbitrate
 }
 
-// mode is lun.mode of a node. An agent older than the hold does not count by the LUN either.
+// mode returns lun.mode of a node. An agent older than the hold does not count by the LUN either.
 func (c *Cluster) mode(i int) watchdog.LUNMode {
 	if i < c.cfg.Others || c.cfg.Mode == watchdog.LUNOr && i < c.cfg.Before {
 		return watchdog.LUNTieBreaker
@@ -25,12 +25,12 @@ func (c *Cluster) mode(i int) watchdog.LUNMode {
 	return c.cfg.Mode
 }
 
-// ledger is what the LUN knows of the words on it: who wrote which block when, and who has read it. It does not look into
-// them.
+// ledger is the LUN's record of the words on it: which node wrote which block when, and which has read it. It does not
+// parse them.
 type ledger struct {
 	begun map[*diskquorum.Op]word     // writes of echo blocks that have not landed
 	stand map[path]word               // by device and slot
-	read  map[[2]int]boottime.Instant // by reader and writer: when the youngest of the blocks read was handed out
+	read  map[[2]int]boottime.Instant // by reader and writer: the hand-out time of the youngest block read
 }
 
 type word struct {
@@ -42,7 +42,7 @@ func newLedger() ledger {
 	return ledger{map[*diskquorum.Op]word{}, map[path]word{}, map[[2]int]boottime.Instant{}}
 }
 
-// slotOf is the slot whose echo block is written; ok is false for any other write.
+// slotOf returns the slot whose echo block is written; ok is false for any other write.
 func (l *lun) slotOf(o *diskquorum.Op) (slot int, ok bool) {
 	first := diskquorum.EchoOffset(l.sbs[o.Device].Slots, 0)
 	return int((o.Offset - first) / diskquorum.BlockSize), o.Offset >= first
@@ -76,8 +76,8 @@ func (l *lun) noteRead(n *Node, o *diskquorum.Op) {
 	}
 }
 
-// countedUntil is how long a node may count another one at most, by what it can have heard of it on the network
-// last, and on the LUN.
+// countedUntil returns how long a node may count another one at most, from what it can last have heard of it on the
+// network and on the LUN.
 func (c *Cluster) countedUntil(n, p *Node, heard boottime.Instant) boottime.Instant {
 	t := c.times(n)
 	until := heard.Add(t.Timing.MaxAge + c.cfg.sampling(t))
@@ -87,8 +87,8 @@ func (c *Cluster) countedUntil(n, p *Node, heard boottime.Instant) boottime.Inst
 	return until
 }
 
-// RandomVoiceSchedule is RandomSchedule for a group in lun.mode: or, whose networks are all silent half of the time: what
-// goes wrong then is on the LUN. Some nodes may count by the networks alone.
+// RandomVoiceSchedule is RandomSchedule for a group in lun.mode: or, whose networks are all silent half of the time, so
+// that the faults then are on the LUN. Some nodes may count by the networks alone.
 func RandomVoiceSchedule(seed uint64, trace bool, logf func(format string, args ...any)) *Cluster {
 	rng := rand.New(rand.NewPCG(seed, 0x0f1ce))
 	cfg := DefaultConfig([]int{2, 3, 3, 4, 4, 5, 6}[rng.IntN(7)], seed)
@@ -100,7 +100,7 @@ func RandomVoiceSchedule(seed uint64, trace bool, logf func(format string, args 
 	return play(cfg.withOutages(seed), rng, trace, logf)
 }
 
-// noteVoices counts how often a node begins to live by the LUN.
+// noteVoices counts how often a node begins to stay up by the LUN.
 func (c *Cluster) noteVoices(fx *watchdog.Effects) {
 	if fx.Changed && fx.Decision.Reason == watchdog.ReasonLUNQuorum {
 		c.check.ByLUN++

@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
 
-// cluster is the cluster that is broken, and how each fault is made and ended.
+// cluster is the cluster under test, with the code that makes and ends each fault.
 type cluster struct {
 	*lab.Agents
 	lun    *freezer
@@ -20,7 +20,7 @@ type cluster struct {
 	undo   []func() // in reverse, by close
 }
 
-// newCluster starts the agents, with a gossip key or without. What it made is gone after close.
+// newCluster starts the agents, with a gossip key or without. close removes everything that it created.
 func newCluster(ctx context.Context, dir string, o Options, key bool) (_ *cluster, err error) {
 	c := &cluster{lun: &freezer{}}
 	defer func() {
@@ -45,7 +45,7 @@ func newCluster(ctx context.Context, dir string, o Options, key bool) (_ *cluste
 	if c.Agents, err = stage.Build(ctx, dir); err != nil {
 		return nil, err
 	}
-	c.undo = append(c.undo, func() { _ = c.Close() }) // never fails
+	c.undo = append(c.undo, func() { _ = c.Close() }) // Close never fails
 	if c.resets, err = newResets(c.Agents, launcher); err != nil {
 		return nil, err
 	}
@@ -65,8 +65,8 @@ func (c *cluster) close() {
 	c.undo = nil
 }
 
-// disturb makes the faults of a round, keeps each for its time and ends it. It returns when
-// all have ended. The end of ctx ends them early.
+// disturb makes the faults of a round, keeps each for its time and ends it. It returns when all have ended. The end of
+// ctx ends them early.
 func (c *cluster) disturb(ctx context.Context, r Round) error {
 	defer c.resets.faults()()
 	var wg sync.WaitGroup

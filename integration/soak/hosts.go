@@ -23,7 +23,7 @@ func busy(loops int) (stop func(), err error) {
 	}
 	for range loops {
 		cmd := exec.Command("/bin/sh", "-c", "while :; do :; done")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true} // as programs of others
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true} // like the programs of other users
 		if err := cmd.Start(); err != nil {
 			stop()
 			return nil, fmt.Errorf("busy loop: %w", err)
@@ -44,7 +44,7 @@ func (k *soak) blink(ctx context.Context) {
 	}
 }
 
-// surround starts what goes on all the time in addition to the faults.
+// surround starts the disturbances that last during all rounds, in addition to the faults.
 func (k *soak) surround(ctx context.Context) (stop func(), err error) {
 	if k.Blink && !k.c.lun.canFreeze() {
 		return nil, errors.New("the LUN cannot blink without /dev/fuse")

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// mayLeave reports whether a fault is a reason for the observer to call the node LEFT.
+// mayLeave reports whether a fault is a reason for the observer to report the node as LEFT.
 func (f Fault) mayLeave(observer, node int) bool {
 	switch f.Kind {
 	case Partition:
@@ -25,8 +25,8 @@ func (f Fault) harmful() bool {
 	return f.Kind == Partition || f.Kind == OneWay || f.Kind == Crash || f.Kind == Reboot || f.Kind == Freeze
 }
 
-// MayLeave reports whether the observer may call the node LEFT in the round. A node that may have lost its quorum may
-// call itself LEFT, and is LEFT if it is stopped without quorum.
+// MayLeave reports whether the observer may report the node as LEFT in the round. A node that may have lost its quorum
+// may report itself as LEFT, and is LEFT if it is stopped without quorum.
 func (r Round) MayLeave(observer, node int) bool {
 	harmful := slices.ContainsFunc(r.Faults, Fault.harmful)
 	return slices.ContainsFunc(r.Faults, func(f Fault) bool {
@@ -34,8 +34,8 @@ func (r Round) MayLeave(observer, node int) bool {
 	})
 }
 
-// MustLeave reports whether the observer has to call the node LEFT: a fault that lasts for
-// at least this long is between them, and both agents run all the time.
+// MustLeave reports whether the observer has to report the node as LEFT: a fault that lasts for at least this long is
+// between them, and both agents run all the time.
 func (r Round) MustLeave(observer, node int, noticed time.Duration) bool {
 	if observer == node {
 		return false
@@ -44,9 +44,9 @@ func (r Round) MustLeave(observer, node int, noticed time.Duration) bool {
 	for _, f := range r.Faults {
 		switch {
 		case f.Kind.process() && f.Kind != Freeze && f.Nodes[0] == observer:
-			return false // a restarted agent has nobody to call LEFT
+			return false // a restarted agent knows no node that could be LEFT
 		case f.Kind == Restart && f.Nodes[0] == node:
-			return false // its grace may hold LEFT back
+			return false // its grace may delay LEFT
 		case f.Kind == Freeze && f.Nodes[0] == observer:
 			return false
 		case f.Kind == Reboot && f.Nodes[0] == node, (f.Kind == Partition || f.Kind == Crash || f.Kind == Freeze) && f.mayLeave(observer, node) && f.For >= noticed:
@@ -62,18 +62,17 @@ type Feeder struct {
 	Counted []string
 }
 
-// Disjoint watches for how long two nodes whose views have no common member have both been
-// permitted to feed.
+// Disjoint measures for how long two nodes whose views have no common member have both been permitted to feed.
 type Disjoint struct {
-	// Bound is how long that may last: the loser of a tie may hold on for this long.
+	// Bound is the limit for this: the loser of a tie may hold on for this long.
 	Bound time.Duration
-	// Longest is how long it lasted at most.
+	// Longest is the longest time seen.
 	Longest time.Duration
 
 	since map[[2]string]time.Time
 }
 
-// Observe takes all nodes at one moment and returns what is violated.
+// Observe takes the states of all nodes at one moment and returns the violations.
 func (d *Disjoint) Observe(now time.Time, nodes map[string]Feeder) (violations []string) {
 	if d.since == nil {
 		d.since = map[[2]string]time.Time{}
@@ -96,7 +95,7 @@ func (d *Disjoint) Observe(now time.Time, nodes map[string]Feeder) (violations [
 			d.Longest = max(d.Longest, now.Sub(since))
 			if now.Sub(since) > d.Bound {
 				violations = append(violations, fmt.Sprintf("%s %v and %s %v have both been permitted to feed for %v", a, x.Counted, b, y.Counted, now.Sub(since)))
-				d.since[pair] = now // once in this long
+				d.since[pair] = now // reported once per this duration
 			}
 		}
 	}
@@ -107,12 +106,12 @@ func intersect(a, b []string) bool {
 	return slices.ContainsFunc(a, func(x string) bool { return slices.Contains(b, x) })
 }
 
-// Usage is what an agent's process takes.
+// Usage is what an agent's process uses.
 type Usage struct {
 	Memory, Goroutines, Descriptors float64 // memory in bytes
 }
 
-// grown says what of the usage has grown as only a leak grows.
+// grown returns which parts of the usage have grown as only a leak grows.
 func (u Usage) grown(from Usage) (leaks []string) {
 	for _, x := range []struct {
 		what       string

@@ -12,16 +12,16 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
 
-// Options say what to break, for how long, and where to print.
+// Options holds what to break, for how long, and where to print.
 type Options struct {
-	Duration time.Duration // how long new rounds begin
+	Duration time.Duration // new rounds begin for this long
 	Nodes    int           // MinNodes to MaxNodes
 	Seed     uint64        // of the schedule; 0: a random one
-	Bin      string        // folder with fencing-agent and fencectl
-	Replay   bool          // old packets are sent again all the while
+	Bin      string        // directory with fencing-agent and fencectl
+	Replay   bool          // old packets are sent again during all rounds
 	Out      io.Writer
 
-	// Rounds, if not 0, is how many there are at most, so that two runs of a seed have the same faults.
+	// Rounds, if not 0, is the greatest number of rounds, so that two runs of a seed can have the same faults.
 	Rounds int
 	// Armed gives the agents the default timing and simulated watchdogs, which reset their nodes.
 	Armed bool
@@ -30,18 +30,18 @@ type Options struct {
 	// Blink makes the LUN hang for 1 to 6 s every 5 to 15 s.
 	Blink bool
 
-	// Boot are arguments with which this executable calls lab.ExecInBoot and nothing else. With Agent and a socket
+	// Boot holds arguments with which this executable calls lab.ExecInBoot and nothing else. With Agent and a socket
 	// after it, the executable is an agent with the watchdog behind that socket.
 	Boot, Agent []string
 }
 
-// How many agents there can be: fewer have no majority to lose, more only need more time.
+// The limits of the number of agents: fewer have no majority to lose, and more only need more time.
 const (
 	MinNodes = 3
 	MaxNodes = 9
 )
 
-// Validate reports what the caller's user got wrong.
+// Validate returns the mistakes of the user.
 func (o *Options) Validate() error {
 	if o.Nodes < MinNodes || o.Nodes > MaxNodes {
 		return fmt.Errorf("soak: %d agents: possible are %d to %d", o.Nodes, MinNodes, MaxNodes)
@@ -70,7 +70,7 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// needs says what is missing to run here.
+// needs returns what is missing to run here.
 func (o *Options) needs() error {
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed, to make network namespaces: run it with sudo")

@@ -16,21 +16,21 @@ type Kind string
 const (
 	Partition  Kind = "partition"   // all networks are cut between two groups
 	OneNetwork Kind = "one network" // one network is cut between two groups
-	OneWay     Kind = "one way"     // nothing gets from the first node to the second
+	OneWay     Kind = "one way"     // no packet reaches the second node from the first
 	Loss       Kind = "loss"        // packets are lost on all networks
 	Cable      Kind = "cable"       // a node loses carrier on one network
 	Crash      Kind = "crash"       // an agent is killed, and started at the end
 	Reboot     Kind = "reboot"      // likewise, in another boot of the kernel
-	Freeze     Kind = "freeze"      // an agent is stopped (SIGSTOP), and goes on at the end
+	Freeze     Kind = "freeze"      // an agent is stopped (SIGSTOP), and continued at the end
 	Restart    Kind = "restart"     // a planned restart, with a pause in between
 	FreezeLUN  Kind = "freeze LUN"  // no write to the LUN ends before the end
 )
 
-// Fault is one thing that goes wrong for a while.
+// Fault is one fault that lasts for a while.
 type Fault struct {
 	Kind    Kind
 	For     time.Duration
-	Nodes   []int   // the affected nodes; for a cut they are one group, and the rest the other
+	Nodes   []int   // the affected nodes; for a cut they are one group, and the other nodes the second
 	Network int     // of OneNetwork and Cable
 	Percent float64 // of Loss
 }
@@ -54,7 +54,7 @@ func (f Fault) String() string {
 	return b.String()
 }
 
-// Round is what happens between two times of calm. The faults begin together.
+// Round is what happens between two calm periods. The faults begin together.
 type Round struct {
 	Number int
 	Faults []Fault
@@ -73,12 +73,12 @@ func (r Round) String() string {
 type Plan struct {
 	Seed  uint64
 	Nodes int
-	// Steady nodes, the first ones, are never restarted: leaks are looked for in them.
+	// Steady is the number of nodes, the first ones, that are never restarted: leaks are searched for in them.
 	Steady int
-	LUN    bool // there is one that can be frozen
+	LUN    bool // there is a LUN that can be frozen
 }
 
-// faultKinds are all kinds with their share among the faults.
+// faultKinds lists all kinds with their share among the faults.
 var faultKinds = []struct {
 	kind  Kind
 	share int
@@ -86,7 +86,7 @@ var faultKinds = []struct {
 	{Partition, 6}, {OneNetwork, 2}, {OneWay, 2}, {Loss, 2}, {Cable, 2}, {Crash, 3}, {Reboot, 2}, {Freeze, 2}, {Restart, 3}, {FreezeLUN, 1},
 }
 
-// Round makes the round of a number. It depends only on the plan and the number.
+// Round returns the round with this number. It depends only on the plan and the number.
 func (p Plan) Round(number int) Round {
 	rng := rand.New(rand.NewPCG(p.Seed, uint64(number)))
 	r := Round{Number: number, Calm: seconds(rng, 2, 5)}
@@ -101,14 +101,14 @@ func (p Plan) Round(number int) Round {
 	}
 }
 
-// clash reports whether what follows from two faults together is more than what follows
-// from each: they act on the same node's process, or both cut the networks.
+// clash reports whether two faults together have other effects than each of them separately: they act on the same
+// node's process, or both cut the networks.
 func clash(f, g Fault) bool {
 	cut := func(k Kind) bool { return k == Partition || k == OneNetwork || k == OneWay || k == Cable }
 	return f.Kind == g.Kind || cut(f.Kind) && cut(g.Kind) || f.Kind.process() && g.Kind.process() && f.Nodes[0] == g.Nodes[0]
 }
 
-// process reports whether the fault is one of an agent's process.
+// process reports whether the fault acts on an agent's process.
 func (k Kind) process() bool { return k == Crash || k == Reboot || k == Freeze || k == Restart }
 
 func (p Plan) fault(rng *rand.Rand) Fault {
@@ -132,7 +132,7 @@ func (p Plan) fault(rng *rand.Rand) Fault {
 	case Partition, OneNetwork:
 		size := 1 + rng.IntN(p.Nodes/2)
 		if p.Nodes%2 == 0 && rng.IntN(3) == 0 {
-			size = p.Nodes / 2 // an equal split, the hardest of all
+			size = p.Nodes / 2 // an equal split is the hardest case
 		}
 		f.Nodes = rng.Perm(p.Nodes)[:size]
 		slices.Sort(f.Nodes)

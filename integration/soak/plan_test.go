@@ -41,7 +41,7 @@ func TestRoundsAreSound(t *testing.T) {
 					}
 				case Partition, OneNetwork:
 					if len(f.Nodes) == 0 || 2*len(f.Nodes) > p.Nodes {
-						t.Fatalf("%v is no cut, or names the greater part", f)
+						t.Fatalf("%v is not a cut, or names the greater part", f)
 					}
 				case OneWay:
 					if len(f.Nodes) != 2 || f.Nodes[0] == f.Nodes[1] {

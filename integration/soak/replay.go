@@ -15,8 +15,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/lab"
 )
 
-// replayer is an attacker on every cable. It keeps passing packets and sends old ones again, from any node to any
-// node, through every cut. With a key it sometimes changes the version of the encryption. It sends nothing younger
+// replayer is an attacker on every cable. It keeps packets that pass and sends old ones again, from any node to any
+// node, through every cut. With a key it sometimes changes the version of the encryption. It sends no packet younger
 // than replayAge: passing on fresh packets is not a replay but a wire, over which two halves really hear each other.
 type replayer struct {
 	wire  *lab.Wire
@@ -41,12 +41,12 @@ type oldFrame struct {
 const (
 	// replayAge is longer than any D_max here.
 	replayAge = 15 * time.Second
-	// replayPace is the pause between two packets, and replayKeeps how many are kept. Later ones take
-	// the places of any.
+	// replayPace is the pause between two packets, and replayKeeps is how many are kept. Later packets replace kept
+	// ones at random.
 	replayPace, replayKeeps = 5 * time.Millisecond, 20000
 )
 
-// Where something stands in an Ethernet frame with IPv4 and UDP, without options: none of the nodes sends any.
+// These are the offsets in an Ethernet frame with IPv4 and UDP, without options: none of the nodes sends any.
 const (
 	etherType  = 12
 	ipHead     = 14
@@ -99,7 +99,7 @@ func (r *replayer) run(ctx context.Context) error {
 	}
 }
 
-// listen keeps what passes, so that everything that has ever passed has the same chance to be kept.
+// listen keeps packets so that all that have ever passed have the same chance to be kept.
 func (r *replayer) listen() error {
 	b := make([]byte, 64<<10)
 	for {
@@ -159,7 +159,7 @@ func readdress(b, mac, ip []byte) {
 		sum = sum&0xffff + sum>>16
 	}
 	binary.BigEndian.PutUint16(b[ipSum:], ^uint16(sum))
-	b[udpSum], b[udpSum+1] = 0, 0 // none, which IPv4 allows
+	b[udpSum], b[udpSum+1] = 0, 0 // no checksum, which IPv4 allows
 }
 
 // writeKey writes a gossip key for the group and returns its path.

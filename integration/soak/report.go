@@ -18,7 +18,7 @@ func newMeasurements() measurements { return measurements{faults: map[Kind]int{}
 
 func (m *measurements) count(k Kind) { m.faults[k]++ }
 
-// quantile is the smallest value that at least the part p of all does not exceed.
+// quantile returns the smallest value that at least the part p of all values does not exceed.
 func quantile(sorted []time.Duration, p float64) time.Duration {
 	i := int(p*float64(len(sorted))+0.999999) - 1
 	return sorted[min(max(i, 0), len(sorted)-1)]

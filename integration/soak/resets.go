@@ -10,19 +10,19 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// bootTime is how long a node that was reset is off at least. It stays off while the faults of a round last: a machine takes
-// longer than any of them to boot.
+// bootTime is the shortest time for which a node that was reset is off. It stays off during the faults of its round: a
+// real machine takes longer to boot than any of them lasts.
 const bootTime = 3 * time.Second
 
-// Reset is one that a watchdog made.
+// Reset is a reset by a watchdog.
 type Reset struct {
 	Node     string
 	At       time.Time
-	Sentence bool   // the countdown was that of a node that had condemned itself
+	Sentence bool   // the countdown belonged to a node that had condemned itself
 	Reason   string // of the last verdict that the node published
 }
 
-// resets are the watchdogs of the agents, and what they do.
+// resets holds the watchdogs of the agents, and what they have done.
 type resets struct {
 	agents *lab.Agents
 	dogs   *lab.Watchdogs // nil: the agents run dry
@@ -31,7 +31,7 @@ type resets struct {
 
 	disturbing sync.Mutex // held while faults last
 
-	mu      sync.Mutex // guards what follows, and an agent's start against its node's reset
+	mu      sync.Mutex // guards the fields below, and an agent's start against its node's reset
 	verdict func(node string) string
 	off     map[string]bool
 	all     []Reset
@@ -79,7 +79,7 @@ func (r *resets) setVerdict(f func(node string) string) {
 	r.verdict = f
 }
 
-// note keeps an error. It needs mu.
+// note records an error. The caller holds mu.
 func (r *resets) note(err error) {
 	if err != nil {
 		r.errs = append(r.errs, err)
@@ -92,7 +92,7 @@ func (r *resets) faults() (end func()) {
 	return r.disturbing.Unlock
 }
 
-// boot is another boot of a node that a fault makes: nothing counts down.
+// boot gives a node another boot because of a fault: no countdown runs.
 func (r *resets) boot(node string) {
 	if r.dogs != nil {
 		r.dogs.Boot(node)
@@ -114,14 +114,14 @@ func (r *resets) unlessOff(node string, f func() error) error {
 	return f()
 }
 
-// since are the resets since a moment.
+// since returns the resets since a moment.
 func (r *resets) since(at time.Time) []Reset {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.all[slices.IndexFunc(append(r.all, Reset{At: at}), func(x Reset) bool { return !x.At.Before(at) }):])
 }
 
-// trouble is what went wrong apart from the resets.
+// trouble returns the errors other than resets.
 func (r *resets) trouble() []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,7 +130,7 @@ func (r *resets) trouble() []error {
 
 func (r *resets) close() {
 	if r.dogs != nil {
-		_ = r.dogs.Close() // nobody fires from here on
+		_ = r.dogs.Close() // no watchdog fires after this
 	}
 	close(r.done)
 	r.wg.Wait()

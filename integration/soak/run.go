@@ -14,8 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-// warmRounds pass before the agents' memory is taken for what it is: buffers and heap have
-// their size then.
+// warmRounds is how many rounds pass before the agents' memory is measured: buffers and heap have their size then.
 const warmRounds = 5
 
 type soak struct {
@@ -26,10 +25,10 @@ type soak struct {
 	began    time.Time
 	measured measurements
 	base     map[string]Usage // of the steady nodes
-	replayer *replayer        // nil: nobody attacks
+	replayer *replayer        // nil: there is no attacker
 }
 
-// run is Run in a place that has all it needs.
+// run is Run after the environment has been prepared.
 func run(ctx context.Context, dir string, o Options) error {
 	key := o.Seed%2 == 1
 	c, err := newCluster(ctx, dir, o, key)
@@ -68,7 +67,7 @@ func (k *soak) run(ctx context.Context) error {
 		return fmt.Errorf("the agents do not find each other: %w", err)
 	}
 	b := v.Status[nodeName(0)].GetTimeBudget()
-	// How long the loser of a tie may be permitted to feed, without what its watchdog adds.
+	// The bound is how long the loser of a tie may be permitted to feed, without the time that its watchdog adds.
 	k.w.disjoint.Bound = max(b.GetDMax().AsDuration()+b.GetArbitration().AsDuration(), b.GetGrant().AsDuration()) + b.GetMargin().AsDuration()
 	fmt.Fprintf(k.Out, "%d agents are up; D_max %v, two sides may both feed for %v at most\n", k.Nodes, b.GetDMax().AsDuration(), k.w.disjoint.Bound)
 
@@ -99,8 +98,8 @@ func (k *soak) run(ctx context.Context) error {
 	return nil
 }
 
-// rounds goes on until the time is over, and reports an error when the cluster does not come
-// back: what follows would say nothing.
+// rounds runs rounds until the time is over, and returns an error when the cluster does not recover: later rounds would
+// show nothing.
 func (k *soak) rounds(ctx context.Context) (int, error) {
 	for i := 0; ; i++ {
 		if time.Since(k.began) >= k.Duration || ctx.Err() != nil || k.Rounds > 0 && i == k.Rounds {
@@ -151,7 +150,7 @@ func (k *soak) round(ctx context.Context, r Round) error {
 // noticed is how long a fault has to last to be noticed for certain, on a busy machine.
 const noticed = 9 * time.Second
 
-// measure notes how fast what happened was noticed, and what was not.
+// measure records how fast each event was noticed, and which were not.
 func (k *soak) measure(v *observe.View, r Round, began time.Time, recovered time.Duration) {
 	for _, f := range r.Faults {
 		k.measured.count(f.Kind)
@@ -162,7 +161,8 @@ func (k *soak) measure(v *observe.View, r Round, began time.Time, recovered time
 		if wasReset(reset, observer) {
 			continue
 		}
-		// What a stopped process notices after it goes on says nothing about how fast it normally notices.
+		// How fast a process notices events after it was stopped and continued does not show how fast it normally
+		// notices them.
 		frozen := slices.ContainsFunc(r.Faults, func(f Fault) bool { return f.Kind == Freeze && f.Nodes[0] == o })
 		for n, node := range k.w.nodes {
 			e := observe.FirstReport(v, began, fencingv1.EventType_LEFT, node, observer)
@@ -179,7 +179,7 @@ func (k *soak) measure(v *observe.View, r Round, began time.Time, recovered time
 	}
 }
 
-// firstStarved is when the node lost its permission first.
+// firstStarved returns when the node first lost its permission.
 func firstStarved(v *observe.View, since time.Time, node string) (time.Time, bool) {
 	for _, c := range v.Verdicts {
 		if c.Node == node && c.At.After(since) && c.Permission == fencingv1.Permission_PERMISSION_STARVE && c.Reason != fencingv1.Reason_REASON_STARTING {
@@ -202,15 +202,15 @@ func (k *soak) usages(ctx context.Context) map[string]Usage {
 	return out
 }
 
-// leaks compares the steady agents with what they were, after a calm time in which what
-// recovery took is given back.
+// leaks compares the steady agents with the earlier measurement, after a calm time in which the memory that recovery
+// needed is given back.
 func (k *soak) leaks(ctx context.Context) error {
 	if k.base == nil || ctx.Err() != nil {
 		return nil
 	}
 	boottime.Wait(ctx, 10*time.Second)
 	for _, x := range k.c.resets.since(k.began) {
-		delete(k.base, x.Node) // another process
+		delete(k.base, x.Node) // it is a different process
 	}
 	k.measured.base, k.measured.end = k.base, k.usages(ctx)
 	maps.DeleteFunc(k.measured.end, func(node string, _ Usage) bool { _, ok := k.base[node]; return !ok })

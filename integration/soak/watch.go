@@ -15,19 +15,19 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/observe"
 )
 
-// recoverLimit is how long a cluster may take to be as before after a round.
+// recoverLimit is how long a cluster may take to recover after a round.
 const recoverLimit = 60 * time.Second
 
-// watchInterval bounds the time between two checks of who feeds.
+// watchInterval limits the time between two checks of which nodes feed.
 const watchInterval = 50 * time.Millisecond
 
-// watcher follows the agents and judges what they do.
+// watcher follows the agents and checks what they do.
 type watcher struct {
 	*observe.Observer
 	nodes  []string
 	blinks bool // the LUN does, so that agents rightly call it too slow for a tie
 
-	mu         sync.Mutex // guards all below
+	mu         sync.Mutex // guards all fields below
 	disjoint   Disjoint
 	stopped    map[string]bool // by a fault: killed, or not running for now
 	violations []string
@@ -39,7 +39,7 @@ func (w *watcher) violated(format string, args ...any) {
 	w.violations = append(w.violations, fmt.Sprintf(format, args...))
 }
 
-// Violations are all so far.
+// Violations returns all violations so far.
 func (w *watcher) Violations() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,8 +63,8 @@ func (w *watcher) watch(ctx context.Context) {
 	}
 }
 
-// feeders are all nodes as they were last heard to be. A process that was stopped or killed
-// feeds nothing; one that is silent for another reason is taken to feed on. w.mu is held.
+// feeders returns the last known state of all nodes. A process that was stopped or killed feeds nothing. One that is
+// silent for another reason is assumed to feed on. The caller holds w.mu.
 func (w *watcher) feeders(v *observe.View) map[string]Feeder {
 	out := make(map[string]Feeder, len(w.nodes))
 	for _, node := range w.nodes {
@@ -82,7 +82,7 @@ func (w *watcher) feeders(v *observe.View) map[string]Feeder {
 	return out
 }
 
-// setStopped notes whose process a round keeps from running.
+// setStopped records the nodes whose process a round keeps from running.
 func (w *watcher) setStopped(r Round, on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,7 +94,7 @@ func (w *watcher) setStopped(r Round, on bool) {
 	}
 }
 
-// everybody holds when all is as it should be.
+// everybody holds when all nodes feed by a majority, count, reach and list each other, and have the LUN.
 func (w *watcher) everybody() observe.Condition {
 	lun := observe.LUNReady(w.nodes...)
 	if w.blinks {
@@ -120,8 +120,8 @@ func (w *watcher) available() observe.Condition {
 	}
 }
 
-// lastReason is the reason of the last verdict that a node published; if the node has condemned itself, of the last one
-// before that.
+// lastReason returns the reason of the last verdict that a node published. If the node has condemned itself, it returns
+// the reason before that.
 func (w *watcher) lastReason(node string) string {
 	v, _ := w.View()
 	for _, c := range slices.Backward(v.Verdicts) {
@@ -132,9 +132,9 @@ func (w *watcher) lastReason(node string) string {
 	return "it told none"
 }
 
-// judge checks the LEFTs since a moment against what the round may have caused. A round without faults means calm.
+// judge compares the LEFTs since a moment with the possible effects of the round. A round without faults means calm.
 //
-// Around a node that was reset meanwhile anybody may be LEFT: by it, or because of it.
+// If a node was reset meanwhile, any node may be LEFT: reported by that node, or because of it.
 func (w *watcher) judge(v *observe.View, r Round, since time.Time, reset []Reset) {
 	for _, e := range v.Events {
 		if wasReset(reset, e.Observer, e.Node) {
@@ -155,7 +155,7 @@ func indexOf(nodes []string, name string) int {
 	return -1
 }
 
-// usage asks an agent what its process takes.
+// usage asks an agent how much its process uses.
 func usage(ctx context.Context, client *http.Client) (u Usage, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:9110/metrics", nil)
 	if err != nil {

@@ -18,18 +18,18 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 )
 
-// longestBody is how much of an answer is read to keep its connection usable.
+// longestBody is how many bytes of an answer are read, so that its connection can be used again.
 const longestBody = 64 << 10
 
 // Config is what a [Checker] needs. Logger and Rand may be nil.
 type Config struct {
 	Kubeconfig string         // path; empty: the pod's service account
-	Client     *client.Client // nil: a Kubeconfig that cannot be read is an error, and not a server that is not reachable yet
+	Client     *client.Client // nil: New reads Kubeconfig, and returns an error if it cannot
 	Pace       *Pace          // when to ask
-	Timeout    time.Duration  // of a check, at most the shorter interval of Pace
+	Timeout    time.Duration  // of one check; at most the shorter interval of Pace
 	Logger     *slog.Logger
 	Clock      boottime.Clock
-	// OnResult gets the result of every check. It runs on Run's goroutine and delays the next check.
+	// OnResult gets the result of every check. It runs on Run's goroutine, so it delays the next check.
 	OnResult func(reachable bool, at boottime.Instant)
 	// Rand spreads the checks of many nodes over time. It is used by Run's goroutine only.
 	Rand *rand.Rand
@@ -51,7 +51,7 @@ func New(c Config) (*Checker, error) {
 	if c.Timeout <= 0 || c.Timeout > c.Pace.often {
 		return nil, fmt.Errorf("api check: timeout %v with interval %v: the timeout must be positive and not exceed the interval", c.Timeout, c.Pace.often)
 	}
-	if c.Client != nil && c.Client.Ready() != nil { // also where only a file that it names cannot be used yet
+	if c.Client != nil && c.Client.Ready() != nil { // this includes a file that the kubeconfig names and that cannot be used yet
 		return newChecker(c, c.Client.Own())
 	}
 	rc, err := client.Load(c.Kubeconfig)
@@ -76,19 +76,19 @@ func newChecker(c Config, rc *rest.Config) (*Checker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: client for %s: %w", rc.Host, err)
 	}
-	k.client = *hc // it may be http.DefaultClient, which is not ours to change
+	k.client = *hc // it may be http.DefaultClient, which must not be changed
 	k.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if k.base, _, err = rest.DefaultServerUrlFor(rc); err != nil {
 		return nil, fmt.Errorf("kubernetes: server address %q: %w", rc.Host, err)
 	}
 	if k.base.Scheme != "https" || rc.Insecure {
-		k.log.Warn("the check of the API server cannot tell the server from anybody else who answers: use https and certificate-authority in the kubeconfig",
+		k.log.Warn("the check of the API server cannot distinguish the server from another machine that answers: use https and certificate-authority in the kubeconfig",
 			"server", k.base.String())
 	}
 	return k, nil
 }
 
-// Run checks at once and then at the pace until ctx ends.
+// Run makes a check at once, and then at the pace until ctx ends.
 func (k *Checker) Run(ctx context.Context) {
 	defer k.drop()
 	var reachable, known bool
@@ -96,7 +96,7 @@ func (k *Checker) Run(ctx context.Context) {
 		began, at := time.Now(), k.config.Clock()
 		err := k.check(ctx)
 		if ctx.Err() != nil {
-			return // an aborted check says nothing
+			return // an aborted check has no result
 		}
 		if now := err == nil; !known || now != reachable {
 			reachable, known = now, true
@@ -128,7 +128,7 @@ func (k *Checker) check(ctx context.Context) error {
 		status, err = k.get(ctx, path)
 	}
 	if err == nil {
-		// http.Client may still hand out an answer that came as the timeout closed the connection.
+		// http.Client may still return an answer that arrived while the timeout closed the connection.
 		err = ctx.Err()
 	}
 	if err == nil && !says(status) {
@@ -140,7 +140,7 @@ func (k *Checker) check(ctx context.Context) error {
 	return err
 }
 
-// says reports whether a status comes from a working API server, see the package doc.
+// says reports whether a status comes from a working API server; see the package doc.
 func says(status int) bool {
 	return status >= 200 && status < 300 || status >= 400 && status < 500
 }
@@ -155,11 +155,11 @@ func (k *Checker) get(ctx context.Context, path string) (int, error) {
 		return 0, err
 	}
 	defer resp.Body.Close()
-	// The headers are the answer; the body is read for the sake of the connection.
+	// The status is the answer. The body is only read so that the connection can be used again.
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, longestBody))
 	return resp.StatusCode, nil
 }
 
-// drop closes the connection. http.Client's own method does not see through the round
-// trippers that client-go wraps around the transport.
+// drop closes the connection. http.Client's own method does not reach through the round trippers that client-go wraps
+// around the transport.
 func (k *Checker) drop() { utilnet.CloseIdleConnectionsFor(k.client.Transport) }

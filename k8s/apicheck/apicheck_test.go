@@ -81,8 +81,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// Guard: an API server whose kubeconfig cannot be read is not reachable, until it can: no start ends for that. Connections are dropped
-// after a check that fails, as ever.
+// Guard: while its kubeconfig cannot be read, an API server counts as unreachable, and the start does not fail.
+// Connections are still dropped after a check that fails.
 func TestKubeconfigThatComesLater(t *testing.T) {
 	var mu sync.Mutex
 	status, from := http.StatusOK, map[string]bool{}
@@ -104,7 +104,7 @@ func TestKubeconfigThatComesLater(t *testing.T) {
 		t.Error("without a client that reads it later it is an error")
 	}
 	c.Client = late
-	// A file that it names may be half written.
+	// A file that the kubeconfig names may be half written.
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	text, err := os.ReadFile(kubeconfig(t, "https://127.0.0.1:1", ", certificate-authority: "+ca))
 	if err := errors.Join(err, os.WriteFile(path, text, 0o600), os.WriteFile(ca, []byte("-----BEGIN"), 0o600)); err != nil {
@@ -159,13 +159,13 @@ func TestUnprovenServerIsWarnedAbout(t *testing.T) {
 		var out bytes.Buffer
 		c := config(kubeconfig(t, server, extra), func(bool, boottime.Instant) {})
 		c.Logger = slog.New(slog.NewTextHandler(&out, nil))
-		if _, err := New(c); err != nil || !strings.Contains(out.String(), "check of the API server cannot tell the server") {
+		if _, err := New(c); err != nil || !strings.Contains(out.String(), "check of the API server cannot distinguish the server") {
 			t.Errorf("%s: %v, log %q", server, err, out.String())
 		}
 	}
 }
 
-// expect waits for a result, however many others come before it.
+// expect waits for a result, however many other results come before it.
 func expect(t *testing.T, results <-chan bool, want bool) {
 	t.Helper()
 	deadline := time.After(30 * time.Second)
@@ -181,8 +181,7 @@ func expect(t *testing.T, results <-chan bool, want bool) {
 	}
 }
 
-// The whole way over real sockets, with a kubeconfig: an API server that comes late, works,
-// breaks, goes away and comes back.
+// The whole way over real sockets, with a kubeconfig: an API server that starts late, works, fails, stops and returns.
 func TestOverSockets(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -228,9 +227,9 @@ func TestOverSockets(t *testing.T) {
 	expect(t, results, false)
 	status.Store(http.StatusOK)
 	expect(t, results, true)
-	server.Close() // refused from now on
+	server.Close() // connections are refused from now on
 	expect(t, results, false)
-	if listener, err = net.Listen("tcp", address); err == nil { // unless somebody took the port meanwhile
+	if listener, err = net.Listen("tcp", address); err == nil { // unless another program has taken the port meanwhile
 		server = serve(listener)
 		expect(t, results, true)
 		server.Close()

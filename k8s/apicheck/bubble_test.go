@@ -21,7 +21,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime/boottimetest"
 )
 
-// apiServer is an API server in a bubble: TLS and HTTP are real, the network is pipes.
+// apiServer is an API server in a bubble: TLS and HTTP are real, the network consists of pipes.
 type apiServer struct {
 	handler atomic.Pointer[http.HandlerFunc]
 	refuse  atomic.Bool
@@ -71,14 +71,14 @@ func (s *apiServer) answers(status map[string]int) {
 		if !ok {
 			code = http.StatusNotFound
 		}
-		w.Header().Set("Location", "/elsewhere") // which is 404, so reachable
+		w.Header().Set("Location", "/elsewhere") // it answers 404, so the server is reachable
 		w.WriteHeader(code)
 	})
 }
 
 func (s *apiServer) handle(h http.HandlerFunc) { s.handler.Store(&h) }
 
-// hang takes requests and answers none.
+// hang accepts requests and answers none.
 func (s *apiServer) hang() {
 	s.handle(func(_ http.ResponseWriter, r *http.Request) {
 		select {
@@ -164,7 +164,7 @@ func TestStatusDecides(t *testing.T) {
 	}
 }
 
-// Guard: the timeout of a check, and the date of a result, which is its start.
+// Guard: the timeout of a check; and a result is dated by the start of its check.
 func TestSlowServerIsUnreachableAfterTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer(t)
@@ -215,7 +215,7 @@ func TestRecovers(t *testing.T) {
 			{func() { s.refuse.Store(false) }, false}, // still hangs
 			{func() { s.answer(http.StatusOK) }, true},
 		} {
-			if i > 0 { // the first check is under way
+			if i > 0 { // the first check has begun
 				step.edit()
 			}
 			if r := <-results; r.reachable != step.want {
@@ -273,7 +273,7 @@ func TestChecksAreJittered(t *testing.T) {
 	})
 }
 
-// Guard: a check that Run's end interrupts says nothing about the server.
+// Guard: a check that Run's end interrupts means nothing for the server.
 func TestEndIsNotUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer(t)
@@ -291,7 +291,7 @@ func TestEndIsNotUnreachable(t *testing.T) {
 	})
 }
 
-// A server that cannot prove itself is not the API server, whatever it answers.
+// A server without a valid certificate is not the API server, whatever it answers.
 func TestStrangerIsNotTheAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer(t)

@@ -1,38 +1,33 @@
-// Package apicheck asks the Kubernetes API server, again and again, whether it is there.
-// The core uses the answer at an equal split, as evidence of which half the rest of the
-// cluster still sees.
+// Package apicheck asks the Kubernetes API server on a timer whether it is reachable. The core uses the answer in an
+// equal split, as evidence of which half the rest of the cluster still sees.
 //
 // # What counts as reachable
 //
-// A check is GET /readyz, and GET /livez when that is forbidden or unknown: the former
-// where anonymous or restricted access was taken away, the latter before Kubernetes 1.16.
-// The server has to prove itself by its certificate. Then
+// A check is GET /readyz. If that is forbidden (no anonymous or restricted access) or unknown (before Kubernetes 1.16),
+// the check is GET /livez. The server has to prove its identity by its certificate. Then
 //
-//   - 2xx and 4xx are reachable. Being unauthorized, forbidden or throttled says that the
-//     control plane works and can be reached, which is all that is asked; a mistake in RBAC
-//     or an expired token, which would hit all nodes alike, must not look like an isolation.
-//   - 5xx are not. A proxy in front of dead servers answers so, and so does a server that
-//     lost its etcd: neither can decide anything for a half of the cluster.
-//   - 3xx are not, and are not followed. An API server redirects neither path, so it was
-//     somebody else who answered.
-//   - No answer within the timeout is not.
+//   - 2xx and 4xx are reachable. "Unauthorized", "forbidden" and "too many requests" come from a control plane that works
+//     and can be reached, and nothing else is asked. A mistake in RBAC or an expired token would hit all nodes alike, and
+//     must not look like isolation.
+//   - 5xx are not reachable. A proxy in front of dead servers answers so, and so does a server that has lost its etcd:
+//     neither can decide anything for a half of the cluster.
+//   - 3xx are not reachable, and are not followed. An API server redirects neither path, so something else has answered.
+//   - No answer within the timeout is not reachable.
 //
-// When in doubt the answer is "not reachable": if one half too few survives, people can repair that; if both halves
+// When in doubt the answer is "not reachable". If one half too few survives, people can repair that; if both halves
 // survive, they damage their shared disks.
 //
 // # Behaviour
 //
-// [Checker.Run] owns the only goroutine, calls Config.OnResult from it and returns after its
-// context ended. Results are dated by the start of the check, so that the age of an answer
-// is never understated. A check ends with its timeout, unless an exec plugin of the kubeconfig
-// has to fetch credentials: that cannot be interrupted. While there is no new result, the last
-// one grows old.
+// [Checker.Run] has the only goroutine. It calls Config.OnResult from it, and returns after its context has ended. A
+// result is dated by the start of its check, so that the age of an answer is never understated. A check ends with its
+// timeout, with one exception: an exec plugin of the kubeconfig that fetches credentials cannot be interrupted. While
+// there is no new result, the last one grows old.
 //
-// Connections are HTTP/1.1 and kept alive between checks. A check that times out takes its
-// connection with it and one that fails closes it, so that the next check dials again and
-// may reach another server behind a load balancer. For most of a minute HTTP/2 would keep a connection whose peer is
-// gone.
+// Connections are HTTP/1.1 and are kept between checks. A check that times out or fails closes its connection. The next
+// check then dials again, and may reach another server behind a load balancer. HTTP/2 would keep a connection to a dead
+// server for almost a minute.
 //
-// Errors of configuration are returned by [New]. Errors of a check are logged when the
-// answer changes, and reported as unreachable.
+// [New] returns errors of configuration. Errors of a check are logged when the answer changes, and reported as
+// unreachable.
 package apicheck

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Pace says how often a checker asks: seldom, or often when an answer may soon be needed.
-// It is safe for concurrent use and never blocks. Make one with [NewPace].
+// Pace is how often a checker asks: seldom, or often when an answer may soon be needed. It is safe for concurrent use
+// and never blocks. [NewPace] creates one.
 type Pace struct {
 	seldom, often time.Duration
 
@@ -17,8 +17,8 @@ type Pace struct {
 	changed chan struct{} // closed when urgent changes
 }
 
-// NewPace returns a pace that is not urgent; seldom and often are the times between the
-// starts of two checks, give or take a tenth.
+// NewPace returns a pace that is not urgent. The times seldom and often are between the starts of two checks; each
+// varies by a tenth.
 func NewPace(seldom, often time.Duration) *Pace {
 	return &Pace{seldom: seldom, often: often, changed: make(chan struct{})}
 }
@@ -40,8 +40,8 @@ func (p *Pace) now() (urgent bool, changed <-chan struct{}) {
 	return p.urgent, p.changed
 }
 
-// Wait returns when the check after the one that started at began is due, or ctx has ended.
-// If it becomes urgent meanwhile, it does not wait for the end of a long interval.
+// Wait returns when the next check is due after one that started at began, or when ctx has ended. If checks become
+// urgent meanwhile, Wait does not wait for the end of a long interval.
 func (p *Pace) Wait(ctx context.Context, began time.Time, r *rand.Rand) {
 	for {
 		urgent, changed := p.now()

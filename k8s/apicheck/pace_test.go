@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Guard: what becomes urgent is asked at once, not at the end of a long interval, and yet
-// not more often than what is urgent all the time.
+// Guard: when checks become urgent, the next check is at once, and not at the end of a long interval. It is still not
+// more frequent than checks that are always urgent.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, r := NewPace(time.Minute, 2*time.Second), rand.New(rand.NewPCG(1, 2))

@@ -9,49 +9,50 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
-// Settings are what the operator decides.
+// Settings are set by the operator.
 type Settings struct {
-	MinReporters int      // different Nodes that have to name a boot; fewer than two are two
-	Unknown      bool     // one is enough if the dead node's Ready is Unknown
-	GroupsOfTwo  []string // in these groups one is enough, while they have two Nodes
+	MinReporters int      // how many different Nodes have to name a boot; fewer than 2 counts as 2
+	Unknown      bool     // one reporter is enough if the condition Ready of the dead node is Unknown
+	GroupsOfTwo  []string // in these groups one reporter is enough, while they have two Nodes
 }
 
-// Node is what the API server says of a Node that may be a reporter.
+// Node is what the API server shows of a Node that may be a reporter.
 type Node struct {
 	Name, Group string
-	Boot        string // that it runs now; empty if unknown
+	Boot        string // the boot that it runs now; empty if unknown
 	Fresh       bool   // its Lease was renewed within half of its duration
-	// Ended says that its own taint or note calls the boot that it shows dead or disputed (recovery.WordOf). It may run
-	// another one whose kubelet renews the Lease and cannot patch the Node.
+	// Ended is true if the Node's own taint or annotation calls the boot that it shows dead or in dispute
+	// (recovery.WordOf). The node may run another boot, whose kubelet renews the Lease but cannot patch the Node.
 	Ended  bool
 	Deaths []deaths.Death
-	Full   bool // it has no room for more deaths: a missing death says nothing
+	Full   bool // its list has no room for more deaths, so a missing death means nothing
 }
 
-// Question is which boot of which node may be dead.
+// Question names the boot of a node that may be dead.
 type Question struct {
 	Node, Group, Boot string
-	GroupSize         int      // Nodes of the group, the dead one among them
-	Unknown           bool     // the Node's condition Ready is Unknown, which only kube-controller-manager writes
-	Before            []string // who counted as a reporter of this boot before
-	Seen              []string // whose agents say that they see this boot run, if there are enough (k8s/storm)
-	Power             bool     // the devices of the node said that it had no power, when this boot had begun (k8s/nodefence)
+	GroupSize         int      // the Nodes of the group, including the dead one
+	Unknown           bool     // the Node's condition Ready is Unknown; only kube-controller-manager writes that
+	Before            []string // the reporters of this boot that counted before
+	Seen              []string // the Nodes whose agents see this boot run, if there are enough of them (k8s/storm)
+	Power             bool     // the node's devices reported that it had no power, after this boot had begun (k8s/nodefence)
 }
 
-// Verdict is the answer.
+// Verdict is the answer to a [Question].
 type Verdict struct {
 	Believed  bool
-	Reporters []string // who counts, sorted
-	Named     int      // Nodes that name it, whether they count or not
-	Need      int      // how many there have to be
-	By        string   // why it was believed: "reporters", "unknown" or "power"
+	Reporters []string // the reporters that count, sorted
+	Named     int      // how many Nodes name it, whether they count or not
+	Need      int      // how many reporters are needed
+	By        string   // why it is believed: "reporters", "unknown" or "power"
 	Missing   string   // what is missing, for people; empty if it is believed
-	Seen      []string // whose agents see it run: it would be believed without that
-	Withdrawn []string // the Nodes that named this boot before, and now say the opposite by no longer naming it
+	Seen      []string // the Nodes whose agents see it run; without them it would be believed
+	Withdrawn []string // the Nodes that named this boot before and no longer name it
 }
 
-// Need is how many different Nodes have to name a boot in a group of this size. Two, whatever the group looks like: a
-// kubelet may set the labels of its Node, so an attacker who takes it over can turn any group into a group of two.
+// Need is how many different Nodes have to name a boot in a group of this size. It is never less than two because a
+// group looks small: a kubelet may set the labels of its Node, so an attacker on one node could turn any group into a
+// group of two.
 func (s Settings) Need(group string, size int) int {
 	if size == 2 && slices.Contains(s.GroupsOfTwo, group) {
 		return 1
@@ -61,7 +62,8 @@ func (s Settings) Need(group string, size int) int {
 
 // Judge decides whether that boot of that node is believed to have ended.
 //
-// Invariant: nothing is believed of a boot that agents see run, whatever devices say: a plug may be another machine's.
+// Invariant: a boot that agents see run is never believed dead, whatever devices report. A plug may belong to another
+// machine.
 func Judge(s Settings, q Question, nodes []Node) Verdict {
 	v := judge(s, q, nodes)
 	if v.Believed && len(q.Seen) > 0 {
@@ -80,7 +82,7 @@ func judge(s Settings, q Question, nodes []Node) Verdict {
 				v.Named++
 			}
 		}
-		if q.Boot != "" && q.Power { // without a group there are no reporters who could take it back
+		if q.Boot != "" && q.Power { // a node without a group has no reporters that could take it back
 			v.Believed, v.By = true, "power"
 			return v
 		}
@@ -106,7 +108,7 @@ func judge(s Settings, q Question, nodes []Node) Verdict {
 			stale++
 		case n.Ended:
 			ended++
-		// Two that accuse each other cancel out: neither is believed, and a person looks.
+		// Two Nodes that accuse each other cancel out: neither is believed, and a person looks.
 		case accusers(n, nodes) >= v.Need:
 		default:
 			v.Reporters = append(v.Reporters, n.Name)
@@ -118,14 +120,15 @@ func judge(s Settings, q Question, nodes []Node) Verdict {
 			}
 		}
 	}
-	// All agents repeat what one of them was told: that is one voice, however many repeat it. It may be the voice of
-	// an agent that also says that it has found the death itself, so it adds nothing to such agents. Nor does what
-	// was said in an earlier boot: all may have been wrong then, and with one that lies it would be two.
+	// All agents repeat a death that one of them was told. So any number of them counts as one reporter at most. The
+	// source may be an agent that also reports to have found the death itself, so a told death adds nothing to agents
+	// that have found it. A report from an earlier boot adds nothing either: all reporters may have been wrong then,
+	// and one that lies would be enough to make two.
 	voices := max(len(v.Reporters)-past-told, min(1, told))
 	switch {
 	case len(v.Withdrawn) > 0:
-		// Agents go on naming a dead boot over restarts, and stop when it answers (k8s/deaths).
-		v.Missing = strings.Join(v.Withdrawn, ", ") + " took it back"
+		// An agent still names a dead boot after a restart, and stops when that boot answers (k8s/deaths).
+		v.Missing = strings.Join(v.Withdrawn, ", ") + " no longer names this boot"
 	case q.Power:
 		v.Believed, v.By = true, "power"
 	case voices >= v.Need:
@@ -138,20 +141,20 @@ func judge(s Settings, q Question, nodes []Node) Verdict {
 	return v
 }
 
-// missing says, for people, what is missing.
+// missing describes for people what is missing.
 func missing(v Verdict, stale, strange, ended, told, past int) string {
 	text := fmt.Sprintf("%d of %d Nodes name this boot", len(v.Reporters), v.Need)
 	if len(v.Reporters) > 0 {
 		text += " (" + strings.Join(v.Reporters, ", ") + ")"
 	}
 	if past > 0 {
-		text += fmt.Sprintf("; %d of them by an agent of an earlier boot, which has not looked since", past)
+		text += fmt.Sprintf("; %d of them named it in an earlier boot, and not in the boot that they run now", past)
 	}
 	switch own := len(v.Reporters) - past - told; {
 	case told > 0 && own > 0:
-		text += fmt.Sprintf("; %d of them were told it, which adds nothing to who has found it: %d", told, own)
+		text += fmt.Sprintf("; %d of them were told it, which adds nothing to the %d that have found it", told, own)
 	case told > 1:
-		text += fmt.Sprintf("; %d of them were told it from outside, which is one voice", told)
+		text += fmt.Sprintf("; %d of them were told it from outside, and count as one", told)
 	}
 	if strange > 0 {
 		text += fmt.Sprintf("; %d more are of another group", strange)
@@ -163,7 +166,7 @@ func missing(v Verdict, stale, strange, ended, told, past int) string {
 		text += fmt.Sprintf("; %d more show a boot that was called dead", ended)
 	}
 	if accused := v.Named - strange - stale - ended - len(v.Reporters); accused > 0 {
-		text += fmt.Sprintf("; %d more are said to be dead themselves", accused)
+		text += fmt.Sprintf("; %d more are themselves named dead", accused)
 	}
 	return text
 }
@@ -192,8 +195,8 @@ func (n Node) names(node, boot string) bool {
 	return slices.ContainsFunc(n.Deaths, func(d deaths.Death) bool { return d.Node == node && d.Boot == boot })
 }
 
-// stands reports whether n named the death in the boot that n runs now. One that died before the others took back
-// what all had proven by error still names it when it comes back, until its agent has met the node.
+// stands reports whether n named the death in the boot that n runs now. Suppose that all agents named a death in error
+// and took it back. An agent whose node died before that still names it after the restart, until it meets the node.
 func (n Node) stands(node, boot string) bool {
 	return n.Boot != "" && slices.ContainsFunc(n.Deaths, func(d deaths.Death) bool { return d.Node == node && d.Boot == boot && d.Said == n.Boot })
 }
@@ -203,7 +206,7 @@ func (n Node) wasTold(node, boot string) bool {
 	return !slices.ContainsFunc(n.Deaths, func(d deaths.Death) bool { return d.Node == node && d.Boot == boot && !d.Outside() })
 }
 
-// distinct sorts by name and drops what comes twice: a Node counts once, however often it was read.
+// distinct sorts by name and drops duplicates: a Node counts once, however often it was read.
 func distinct(nodes []Node) []Node {
 	nodes = slices.Clone(nodes)
 	slices.SortStableFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })

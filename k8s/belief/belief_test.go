@@ -22,7 +22,7 @@ func says(name string, list ...deaths.Death) Node {
 func TestJudge(t *testing.T) {
 	two := Settings{MinReporters: 2, Unknown: true}
 	pairs := Settings{MinReporters: 2, GroupsOfTwo: []string{"worker"}}
-	const old = "; %d of them by an agent of an earlier boot, which has not looked since"
+	const old = "; %d of them named it in an earlier boot, and not in the boot that they run now"
 	n4 := deaths.Death{Node: "n4", Boot: dead}
 	told := deaths.Death{Node: "n4", Boot: dead, Proof: "operator"}
 	stale, stranger := says("n2", n4), says("n2", n4)
@@ -42,10 +42,10 @@ func TestJudge(t *testing.T) {
 	}{
 		{"two name it", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4)}, true, ""},
 		{"one names it", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2")}, false, "1 of 2 Nodes name this boot (n1)"},
-		{"two were told", two, Question{Boot: dead}, []Node{says("n1", told), says("n2", told)}, false, "2 of 2 Nodes name this boot (n1, n2); 2 of them were told it from outside, which is one voice"},
-		{"three were told", Settings{MinReporters: 3}, Question{Boot: dead}, []Node{says("n1", told), says("n2", told), says("n3", n4)}, false, "3 of 3 Nodes name this boot (n1, n2, n3); 2 of them were told it, which adds nothing to who has found it: 1"},
-		{"one was told, one has found it", two, Question{Boot: dead}, []Node{says("n1", told), says("n2", n4)}, false, "2 of 2 Nodes name this boot (n1, n2); 1 of them were told it, which adds nothing to who has found it: 1"},
-		{"two were told, one has found it", two, Question{Boot: dead}, []Node{says("n1", told), says("n2", told), says("n3", n4)}, false, "3 of 2 Nodes name this boot (n1, n2, n3); 2 of them were told it, which adds nothing to who has found it: 1"},
+		{"two were told", two, Question{Boot: dead}, []Node{says("n1", told), says("n2", told)}, false, "2 of 2 Nodes name this boot (n1, n2); 2 of them were told it from outside, and count as one"},
+		{"three were told", Settings{MinReporters: 3}, Question{Boot: dead}, []Node{says("n1", told), says("n2", told), says("n3", n4)}, false, "3 of 3 Nodes name this boot (n1, n2, n3); 2 of them were told it, which adds nothing to the 1 that have found it"},
+		{"one was told, one has found it", two, Question{Boot: dead}, []Node{says("n1", told), says("n2", n4)}, false, "2 of 2 Nodes name this boot (n1, n2); 1 of them were told it, which adds nothing to the 1 that have found it"},
+		{"two were told, one has found it", two, Question{Boot: dead}, []Node{says("n1", told), says("n2", told), says("n3", n4)}, false, "3 of 2 Nodes name this boot (n1, n2, n3); 2 of them were told it, which adds nothing to the 1 that have found it"},
 		{"two were told, two have found it", two, Question{Boot: dead}, []Node{says("n1", told), says("n2", told), says("n3", n4), says("n5", n4)}, true, ""},
 		{"two were told, one has found it, and Ready is Unknown", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", told), says("n2", told), says("n3", n4)}, true, ""},
 		{"one was told, and Ready is Unknown", two, Question{Boot: dead, Unknown: true}, []Node{says("n1", told)}, true, ""},
@@ -74,14 +74,14 @@ func TestJudge(t *testing.T) {
 		{"a boot that was called dead itself, and Ready is Unknown", two, Question{Boot: dead, Unknown: true}, []Node{ended}, false, "0 of 2 Nodes name this boot; 1 more show a boot that was called dead"},
 		{"of another group", two, Question{Boot: dead}, []Node{says("n1", n4), stranger}, false, "1 of 2 Nodes name this boot (n1); 1 more are of another group"},
 		{"the node itself", two, Question{Boot: dead}, []Node{says("n1", n4), says("n4", n4)}, false, "1 of 2 Nodes name this boot (n1)"},
-		{"a reporter is dead", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4), says("n3", deaths.Death{Node: "n2", Boot: "b-n2"}), says("n5", deaths.Death{Node: "n2", Boot: "b-n2"})}, false, "1 of 2 Nodes name this boot (n1); 1 more are said to be dead themselves"},
+		{"a reporter is dead", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4), says("n3", deaths.Death{Node: "n2", Boot: "b-n2"}), says("n5", deaths.Death{Node: "n2", Boot: "b-n2"})}, false, "1 of 2 Nodes name this boot (n1); 1 more are themselves named dead"},
 		{"a reporter is called dead by one", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4), says("n3", deaths.Death{Node: "n2", Boot: "b-n2"})}, true, ""},
 		{"a reporter was dead, in another boot", two, Question{Boot: dead}, []Node{says("n1", n4), says("n2", n4), says("n3", deaths.Death{Node: "n2", Boot: "x"}), says("n5", deaths.Death{Node: "n2", Boot: "x"})}, true, ""},
-		{"a reporter shows no boot and was dead", two, Question{Boot: dead}, []Node{says("n1", n4), hidden, says("n3", deaths.Death{Node: "n2", Boot: "x"}), says("n5", deaths.Death{Node: "n2", Boot: "x"})}, false, "1 of 2 Nodes name this boot (n1); 1 more are said to be dead themselves"},
-		{"one took it back", two, Question{Boot: dead, Before: []string{"n1", "n3"}}, []Node{says("n1", n4), says("n2", n4), says("n3")}, false, "n3 took it back"},
+		{"a reporter shows no boot and was dead", two, Question{Boot: dead}, []Node{says("n1", n4), hidden, says("n3", deaths.Death{Node: "n2", Boot: "x"}), says("n5", deaths.Death{Node: "n2", Boot: "x"})}, false, "1 of 2 Nodes name this boot (n1); 1 more are themselves named dead"},
+		{"one took it back", two, Question{Boot: dead, Before: []string{"n1", "n3"}}, []Node{says("n1", n4), says("n2", n4), says("n3")}, false, "n3 no longer names this boot"},
 		{"one whose list is full says it no more", two, Question{Boot: dead, Before: []string{"n1", "n3"}}, []Node{says("n1", n4), says("n2", n4), full}, true, ""},
 		{"one that named it is silent", two, Question{Boot: dead, Before: []string{"n3"}}, []Node{says("n1", n4), says("n2", n4), {Name: "n3", Group: "worker"}}, true, ""},
-		{"two that accuse each other", pairs, Question{Boot: dead, GroupSize: 2}, []Node{says("n1", n4), says("n4", deaths.Death{Node: "n1", Boot: "b-n1"})}, false, "0 of 1 Nodes name this boot; 1 more are said to be dead themselves"},
+		{"two that accuse each other", pairs, Question{Boot: dead, GroupSize: 2}, []Node{says("n1", n4), says("n4", deaths.Death{Node: "n1", Boot: "b-n1"})}, false, "0 of 1 Nodes name this boot; 1 more are themselves named dead"},
 	} {
 		q := c.question
 		q.Node = "n4"
@@ -100,7 +100,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Guard: a death that somebody names and nobody counts is not one that nobody names.
+// Guard: a death that is named only by Nodes that do not count differs from a death that no Node names.
 func TestNamed(t *testing.T) {
 	n4 := deaths.Death{Node: "n4", Boot: dead}
 	stale, stranger, homeless := says("n1", n4), says("n2", n4), says("n3", n4)
@@ -125,7 +125,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// Guard: one Node that lies, whatever it says, makes nobody dead who is not called so by somebody honest.
+// Guard: one Node that lies, whatever it reports, cannot make a node dead that no honest Node names.
 func TestOneLiarIsNotBelieved(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -145,9 +145,9 @@ func TestOneLiarIsNotBelieved(t *testing.T) {
 			for j := range size {
 				d := deaths.Death{Node: fmt.Sprintf("n%d", j), Boot: boot(j), Said: boot(i - r.IntN(5)/4), Proof: "time"}
 				switch {
-				case i == liar && r.IntN(2) == 0, i != liar && (gone[j] || d.Said != n.Boot) && r.IntN(3) > 0: // all may have been wrong in another boot
+				case i == liar && r.IntN(2) == 0, i != liar && (gone[j] || d.Said != n.Boot) && r.IntN(3) > 0: // in another boot all may have been wrong
 					n.Deaths = append(n.Deaths, d)
-				case i != liar && j == rumoured: // the liar has told it, and all repeat it
+				case i != liar && j == rumoured: // the liar has reported it, and all repeat it
 					d.Proof = "power"
 					n.Deaths = append(n.Deaths, d)
 				}

@@ -2,7 +2,7 @@ package belief
 
 import "testing"
 
-// A confirmed off needs no reporter, and is outweighed by one that takes its word back.
+// A confirmed off needs no reporter, and a reporter that takes its report back outweighs it.
 func TestPower(t *testing.T) {
 	s := Settings{MinReporters: 2}
 	q := Question{Node: "n4", Group: "worker", Boot: dead, GroupSize: 4, Power: true}

@@ -6,8 +6,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
-// Guard (two writers): nothing is believed of a boot that agents see run, by whatever it is proven; where nothing is proven
-// nobody is asked.
+// Guard (two writers): a boot that agents see run is not believed dead by any proof. Without a proof the agents are not
+// asked.
 func TestSeen(t *testing.T) {
 	q := Question{Node: "n4", Group: "worker", Boot: dead, GroupSize: 5, Power: true, Seen: []string{"n1", "n2"}}
 	n4 := deaths.Death{Node: "n4", Boot: dead}

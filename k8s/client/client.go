@@ -23,10 +23,10 @@ import (
 )
 
 const (
-	// QPS is how many requests a second all clients of a node send at most, for long.
-	// A settled agent sends some a minute.
+	// QPS is how many requests a second all clients of a node may send over a longer time. An agent in a settled
+	// cluster sends a few a minute.
 	QPS = 5
-	// Burst is how many may be sent at once.
+	// Burst is how many requests may be sent at once.
 	Burst = 10
 
 	userAgent     = "fencing-agent"
@@ -37,7 +37,7 @@ const (
 // Coordination is the API group of Leases.
 var Coordination = coordinationv1.SchemeGroupVersion
 
-// Client makes REST clients that share one configuration.
+// Client creates REST clients that share one configuration.
 type Client struct {
 	rc        *rest.Config
 	http      *http.Client
@@ -49,8 +49,8 @@ type Client struct {
 	clients map[schema.GroupVersion]rest.Interface // guarded by mu
 }
 
-// New reads the kubeconfig at path; an empty path means the service account of the pod.
-// It does not connect. metrics may be nil.
+// New reads the kubeconfig at path; an empty path means the service account of the pod. It does not connect. metrics
+// may be nil.
 func New(kubeconfig string, metrics *Metrics) (*Client, error) {
 	rc, err := Load(kubeconfig)
 	if err != nil {
@@ -79,7 +79,7 @@ func Load(path string) (*rest.Config, error) {
 	c := deferred(path)
 	raw, err := c.RawConfig()
 	if err == nil && len(raw.Clusters) == 0 {
-		err = clientcmd.ErrEmptyConfig // client-go would take the service account of the pod in its place
+		err = clientcmd.ErrEmptyConfig // otherwise client-go would use the service account of the pod instead
 	}
 	var rc *rest.Config
 	if err == nil {
@@ -110,7 +110,7 @@ func namespaceOf(kubeconfig string) string {
 	return metav1.NamespaceDefault
 }
 
-// NewFor is New for a configuration that was read already. Its namespace is "default".
+// NewFor is like New for a configuration that has been read already. Its namespace is "default".
 func NewFor(rc *rest.Config, metrics *Metrics) (*Client, error) {
 	rc = rest.CopyConfig(rc)
 	rc.UserAgent = userAgent
@@ -121,7 +121,7 @@ func NewFor(rc *rest.Config, metrics *Metrics) (*Client, error) {
 	return newClient(rc, metav1.NamespaceDefault)
 }
 
-// newClient takes the configuration as it is, but for the limit of the rate.
+// newClient uses the configuration unchanged, except for the rate limit.
 func newClient(rc *rest.Config, namespace string) (*Client, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{addCore, coordinationv1.AddToScheme} {
@@ -140,8 +140,8 @@ func newClient(rc *rest.Config, namespace string) (*Client, error) {
 	}, nil
 }
 
-// Apart returns a client with connections of its own, each of which carries one request at a
-// time: one on which a request has timed out is not used again, whatever else goes over others.
+// Apart returns a client with connections of its own, each of which carries one request at a time. If a request times
+// out, its connection is not used again; requests on other connections do not change that.
 func (c *Client) Apart() (*Client, error) {
 	rc := rest.CopyConfig(c.rc)
 	if c.late == nil {
@@ -156,7 +156,7 @@ func (c *Client) Apart() (*Client, error) {
 	return apart, err
 }
 
-// Ready is why a client that was made by [Late] cannot send a request yet.
+// Ready returns why a client that was created by [Late] cannot send a request yet.
 func (c *Client) Ready() error {
 	if c.late == nil {
 		return nil
@@ -165,8 +165,8 @@ func (c *Client) Ready() error {
 	return err
 }
 
-// Namespace is where the agent's own objects live: that of its pod, or of the kubeconfig's
-// context, from when that can be read ([Client.Ready]).
+// Namespace is the namespace of the agent's own objects: that of its pod, or of the kubeconfig's context as soon as the
+// kubeconfig can be read ([Client.Ready]).
 func (c *Client) Namespace() string {
 	if c.late == nil {
 		return c.namespace
@@ -183,7 +183,7 @@ func (c *Client) Host() string {
 	}
 	rc, err := c.late.read()
 	if err != nil {
-		return "that of " + c.late.path
+		return "the server in " + c.late.path
 	}
 	return rc.Host
 }
@@ -209,7 +209,7 @@ func (c *Client) For(group schema.GroupVersion) (rest.Interface, error) {
 	return r, nil
 }
 
-// RetryAfter is how long the server asked to be left alone with the answer err.
+// RetryAfter is how long the server has asked the client to wait, if err is such an answer.
 func RetryAfter(err error) (time.Duration, bool) {
 	seconds, ok := apierrors.SuggestsClientDelay(err)
 	if !ok || seconds <= 0 {
@@ -218,18 +218,19 @@ func RetryAfter(err error) (time.Duration, bool) {
 	return time.Duration(seconds) * time.Second, true
 }
 
-// Backoff is [boottime.Backoff], and takes what the server asks for.
+// Backoff is [boottime.Backoff] that respects the time which the server asks for.
 type Backoff boottime.Backoff
 
 // Next returns the pause after a failure with err.
 func (b *Backoff) Next(err error) time.Duration {
 	d := (*boottime.Backoff)(b).Next()
 	if asked, ok := RetryAfter(err); ok {
-		// Never earlier than asked, and not all at the moment that was asked for.
+		// The pause is never shorter than the server asked for. Jitter keeps the clients from returning at the same
+		// moment.
 		d = asked + boottime.Jitter(b.Rand, max(b.First, asked/4))
 	}
 	return d
 }
 
-// Reset makes the next pause the first again.
+// Reset makes the next pause the first one again.
 func (b *Backoff) Reset() { (*boottime.Backoff)(b).Reset() }

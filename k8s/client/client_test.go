@@ -43,7 +43,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// Guard: a pause is never shorter than what the server asked for, and never none.
+// Guard: a pause is never shorter than the server asked for, and never zero.
 func TestBackoff(t *testing.T) {
 	b := Backoff{First: time.Second, Most: 30 * time.Second, Rand: rand.New(rand.NewPCG(1, 2))}
 	most := time.Second
@@ -129,7 +129,7 @@ func TestConfigurationErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// Requests that must not share the fate of a watch's connection have connections of their own.
+// Requests that must not fail together with a watch's connection have connections of their own.
 func TestApart(t *testing.T) {
 	var mu sync.Mutex
 	versions, connections := map[string]int{}, map[string]string{}

@@ -9,21 +9,21 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// late is a kubeconfig that need not be there yet, nor in order: what writes it, such as the kubelet, may be slower than the
-// agent.
+// late is a kubeconfig that may still be missing or invalid: the program that writes it, such as the kubelet, may be
+// slower than the agent.
 type late struct {
 	path string
 
 	mu        sync.Mutex
-	rc        *rest.Config // nil: it could not be read yet; guarded by mu
+	rc        *rest.Config // nil: it has not been read yet; guarded by mu
 	namespace string       // guarded by mu
 }
 
-// Late makes a client of the kubeconfig at path. Until that can be read each request, and [Client.Ready], reads it again; the request
-// fails with what is wrong with it. metrics may be nil.
+// Late creates a client for the kubeconfig at path. As long as the file cannot be read, each request and each call of
+// [Client.Ready] tries to read it again; the request fails with the reason. metrics may be nil.
 func Late(path string, metrics *Metrics) (*Client, error) {
 	l := &late{path: path}
-	if rc, err := l.read(); err == nil { // it is in order: requests name the server in their errors
+	if rc, err := l.read(); err == nil { // it is valid: requests name the server in their errors
 		c, err := NewFor(rc, metrics)
 		if err == nil {
 			c.namespace = l.namespace
@@ -38,21 +38,22 @@ func Late(path string, metrics *Metrics) (*Client, error) {
 	return c, nil
 }
 
-// notKnownYet stands in place of the server's name in requests that have not found it out.
+// notKnownYet replaces the server's name in requests for which it is not known yet.
 const notKnownYet = "not-known-yet"
 
-// config is one for requests that go where the kubeconfig says.
+// config is a configuration for requests to the server that the kubeconfig names.
 func (l *late) config(protos []string) *rest.Config {
 	return &rest.Config{Host: "https://" + notKnownYet, Transport: &lateTransport{late: l, protos: protos}}
 }
 
-// Own is a configuration for connections of the caller's own, which carry one request at a time, of a client that is not [Client.Ready].
+// Own is a configuration for a caller that wants connections of its own, each of which carries one request at a time.
+// The client need not be [Client.Ready].
 func (c *Client) Own() *rest.Config { return c.late.config(oneAtATime) }
 
-// oneAtATime are the protocols by which a connection carries one request at a time.
+// oneAtATime lists the protocols by which a connection carries one request at a time.
 var oneAtATime = []string{"http/1.1"}
 
-// read returns what the kubeconfig says, from when it and the files that it names can be used.
+// read returns the kubeconfig's content as soon as the kubeconfig and the files that it names can be used.
 func (l *late) read() (*rest.Config, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,17 +74,16 @@ func (l *late) read() (*rest.Config, error) {
 	return rc, nil
 }
 
-// lateTransport sends requests to where the kubeconfig says.
+// lateTransport sends requests to the server that the kubeconfig names.
 type lateTransport struct {
 	late   *late
 	protos []string
 
 	mu     sync.Mutex
 	server *url.URL          // guarded by mu
-	next   http.RoundTripper // nil: it is not known yet; guarded by mu
+	next   http.RoundTripper // nil: the server is not known yet; guarded by mu
 }
 
-// RoundTrip implements http.RoundTripper.
 func (t *lateTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	server, next, err := t.known()
 	if err != nil {
@@ -98,7 +98,7 @@ func (t *lateTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return next.RoundTrip(r)
 }
 
-// WrappedRoundTripper lets client-go see through to the transport: who drops connections has to reach them.
+// WrappedRoundTripper lets client-go reach the transport, so that it can close its connections.
 func (t *lateTransport) WrappedRoundTripper() http.RoundTripper {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Guard: a kubeconfig that is not there when the agent starts, or is just being written, or names files that are not there yet, is
-// read again by each request, and by each look at it. From then on the client is as any other.
+// Guard: a kubeconfig may be missing when the agent starts, or half written, or name files that do not exist yet. Then
+// each request, and each call of Ready, reads it again. Once it can be read, the client is like any other.
 func TestKubeconfigThatComesLater(t *testing.T) {
 	var got *http.Request
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -83,7 +83,7 @@ func TestKubeconfigThatComesLater(t *testing.T) {
 	}
 }
 
-// A kubeconfig that is in order at the start has its server named in errors.
+// If a kubeconfig is valid at the start, errors name its server.
 func TestKubeconfigInOrderNamesItsServer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	text := "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: k, cluster: {server: 'https://127.0.0.1:1'}}]\n" +

@@ -13,7 +13,6 @@ type Metrics struct {
 	requests *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "fencing_agent", Name: "kube_requests_total",
@@ -30,7 +29,6 @@ type counting struct {
 	next    http.RoundTripper
 }
 
-// RoundTrip implements http.RoundTripper.
 func (c *counting) RoundTrip(req *http.Request) (*http.Response, error) {
 	verb, resource := Describe(req)
 	resp, err := c.next.RoundTrip(req)
@@ -45,8 +43,8 @@ func (c *counting) RoundTrip(req *http.Request) (*http.Response, error) {
 // WrappedRoundTripper lets client-go see through to the transport.
 func (c *counting) WrappedRoundTripper() http.RoundTripper { return c.next }
 
-// Describe names what a request does as RBAC does: verb and resource. If it is not a resource, the first element of
-// its path is used instead.
+// Describe names what a request does as RBAC does: by verb and resource. If the path names no resource, its first
+// element is used instead.
 func Describe(req *http.Request) (verb, resource string) {
 	// A path is /api/v1/... or /apis/GROUP/VERSION/..., then [namespaces/NS/]RESOURCE[/NAME[/SUB]].
 	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")

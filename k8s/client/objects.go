@@ -13,8 +13,9 @@ import (
 // Core is the API group of Nodes and Events.
 var Core = schema.GroupVersion{Version: "v1"}
 
-// Node is the part of a v1 Node that the agent reads; the agent never writes it. The package k8s.io/api/core/v1 is not
-// linked for it: its registration keeps every type of that package, with all methods, in a program: a fifth of the agent.
+// Node is the part of a v1 Node that the agent reads; the agent never writes a Node as a whole. The package
+// k8s.io/api/core/v1 is not linked for it: its registration would keep every type of that package, with all methods, in
+// the program, which is a fifth of the agent.
 type Node struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -65,7 +66,6 @@ func addCore(s *runtime.Scheme) error {
 	return nil
 }
 
-// DeepCopyObject is what a runtime.Object must have.
 func (n *Node) DeepCopyObject() runtime.Object { return n.clone() }
 
 func (n *Node) clone() *Node {
@@ -76,7 +76,6 @@ func (n *Node) clone() *Node {
 	return c
 }
 
-// DeepCopyObject is what a runtime.Object must have.
 func (l *NodeList) DeepCopyObject() runtime.Object {
 	c := &NodeList{TypeMeta: l.TypeMeta}
 	l.ListMeta.DeepCopyInto(&c.ListMeta)
@@ -86,10 +85,10 @@ func (l *NodeList) DeepCopyObject() runtime.Object {
 	return c
 }
 
-// Reset and Unmarshal are what the decoder of client-go for protobuf asks for. The numbers of the fields are those of
+// Reset and Unmarshal are the methods that client-go's protobuf decoder calls. The numbers of the fields are those of
 // k8s.io/api/core/v1/generated.proto, which never change.
 
-// Reset makes it empty.
+// Reset empties the Node.
 func (n *Node) Reset() { *n = Node{} }
 
 // Unmarshal reads a message Node.
@@ -107,7 +106,7 @@ func (n *Node) Unmarshal(data []byte) error {
 	})
 }
 
-// Reset makes it empty.
+// Reset empties the list.
 func (l *NodeList) Reset() { *l = NodeList{} }
 
 // Unmarshal reads a message NodeList.
@@ -160,8 +159,8 @@ func texts(data []byte, to ...*string) error {
 	})
 }
 
-// fields calls f for each field of a message that has a length: all that is read here is of that kind, and what is of another
-// is skipped, as unknown fields are.
+// fields calls f for each field of a message that is encoded with a length. All fields that are read here are of that
+// kind. Other fields are skipped, as unknown ones are.
 func fields(data []byte, f func(protowire.Number, []byte) error) error {
 	for len(data) > 0 {
 		number, kind, n := protowire.ConsumeTag(data)

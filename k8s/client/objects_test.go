@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// real is a Node as an API server has it, with fields that the agent does not read, of every kind.
+// real is a Node as an API server sends it, including fields of every kind that the agent does not read.
 func real(name string) corev1.Node {
 	at := metav1.NewTime(time.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC))
 	return corev1.Node{
@@ -46,7 +46,7 @@ func real(name string) corev1.Node {
 	}
 }
 
-// read is what must arrive of it.
+// read is the part of the Node that must arrive.
 func read(n *corev1.Node) Node {
 	text, err := json.Marshal(n)
 	if err != nil {
@@ -59,8 +59,8 @@ func read(n *corev1.Node) Node {
 	return out
 }
 
-// Guard: of what an API server sends the agent reads the same as by the types of k8s.io/api/core/v1, in both encodings, in lists
-// and in watches.
+// Guard: the agent reads from an API server's answers the same as the types of k8s.io/api/core/v1, in both encodings,
+// in lists and in watches.
 func TestNodesAreThoseOfTheAPI(t *testing.T) {
 	full := runtime.NewScheme()
 	if err := corev1.AddToScheme(full); err != nil {
@@ -137,7 +137,7 @@ func TestNodesAreThoseOfTheAPI(t *testing.T) {
 	}
 }
 
-// same compares what the agent reads. Times have another location by each way.
+// same compares the fields that the agent reads. The two ways give times different locations.
 func same(a, b *Node) bool {
 	text := func(n *Node) string {
 		c := n.clone()
@@ -167,7 +167,8 @@ func TestDeepCopies(t *testing.T) {
 	}
 }
 
-// Any Node that a server may send is read as by the types of k8s.io/api/core/v1, and nothing makes it panic.
+// Any Node that a server may send is read like the types of k8s.io/api/core/v1 do, and no input makes the decoder
+// panic.
 func FuzzNode(f *testing.F) {
 	n := real("n1")
 	text, err := n.Marshal()

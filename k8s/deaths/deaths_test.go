@@ -28,7 +28,7 @@ func TestListsComeBackNewestFirst(t *testing.T) {
 	}
 }
 
-// Guard: the admission policy refuses what is longer, and then nothing would be said at all.
+// Guard: the admission policy refuses a longer annotation, and then no death would be reported at all.
 func TestListsAreBounded(t *testing.T) {
 	for _, length := range []int{2, 253} {
 		var list []Death
@@ -46,7 +46,7 @@ func TestListsAreBounded(t *testing.T) {
 	}
 }
 
-// Guard: who reads a list from which a death is gone has to know whether it was taken back or did not fit.
+// Guard: if a death is missing in a list, its reader must be able to tell whether it was withdrawn or had no room.
 func TestListsThatLackRoomSaySo(t *testing.T) {
 	for _, length := range []int{2, 20, 40, 63, 253} {
 		var list []Death

@@ -89,8 +89,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// An annotation that is removed again, or becomes what it was, uncovers a report. That names no other boot than before, and
-// counts no longer than it would have.
+// If an annotation is removed again, or gets its earlier value, an older report counts again. It names no other boots
+// than before, and does not count for longer than it would have.
 func TestReportsThatAreUncovered(t *testing.T) {
 	later := Encode([]Death{death("n3")})
 	for _, over := range []string{"", "[]", Encode([]Death{death("n1")})} {
@@ -104,7 +104,7 @@ func TestReportsThatAreUncovered(t *testing.T) {
 				t.Errorf("over %q, uncovered after %v: %v, full %v", over, after, list, full)
 			}
 		}
-		told.Deaths = nil // it has taken all back, for good
+		told.Deaths = nil // it has withdrawn all for good
 		if list, full := Words(over, told, noon.Add(time.Hour)); len(list) > 0 || full {
 			t.Errorf("over %q, taken back: %v, full %v", over, list, full)
 		}
@@ -137,7 +137,7 @@ func FuzzDecodeReport(f *testing.F) {
 		}
 		again, err := EncodeReport(told)
 		if err != nil {
-			return // a year that JSON has no word for
+			return // a year that JSON cannot express
 		}
 		if got, err := DecodeReport(again); err != nil || got.Node != told.Node || got.At != told.At || len(got.Deaths) > len(told.Deaths) {
 			t.Fatalf("%+v, %v", got, err)
@@ -145,9 +145,11 @@ func FuzzDecodeReport(f *testing.F) {
 	})
 }
 
-// An agent changes its mind, is restarted, gets another source and goes back; its words are late, lost, doubled and heard by
-// any replica, in any order. At no time does its Node name a death that the agent has taken back by a word that has arrived and
-// that no later one of it has replaced; and never one that its last word by the way that it goes now does not have, longer than Valid.
+// An agent changes its reports, is restarted, and changes its source and back. Its reports are late, lost or repeated,
+// and reach any replica in any order.
+//
+// Its Node never names a death that the agent has withdrawn by a report that has arrived and was not replaced. Nor does
+// it name a death for longer than Valid that is missing in the last report by the present way.
 func TestRandomTelling(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	for run := range uint64(1000) {
@@ -155,7 +157,8 @@ func TestRandomTelling(t *testing.T) {
 	}
 }
 
-// word is one that was sent: by the relay, or as an annotation. The oracle has them in the order in which the agent said them.
+// word is a report that was sent: by the relay, or as an annotation. The oracle has them in the order in which they
+// were sent.
 type word struct {
 	told   Report
 	number int
@@ -168,7 +171,7 @@ func randomTelling(t *testing.T, seed uint64) {
 	var stored *Report
 	storedNumber, storedAt := -1, noon
 	var onWay []word
-	lists := map[int]string{-1: ""} // by number: what was said
+	lists := map[int]string{-1: ""} // by number: the reported deaths
 	relay := r.IntN(2) == 0
 	for range 40 {
 		now = now.Add(time.Duration(r.IntN(200)) * time.Second)
@@ -179,9 +182,9 @@ func randomTelling(t *testing.T, seed uint64) {
 				relay = !relay
 			}
 			if r.IntN(6) == 0 {
-				boot, at = fmt.Sprintf("%016x", r.Uint64()|1), 0 // words of the boot before may still be on their way
+				boot, at = fmt.Sprintf("%016x", r.Uint64()|1), 0 // reports of the earlier boot may still be on their way
 			}
-		case 1, 2: // the agent says something else
+		case 1, 2: // the agent changes its report
 			var list []Death
 			for _, n := range []string{"n1", "n2", "n3"} {
 				if r.IntN(3) == 0 {
@@ -205,7 +208,7 @@ func randomTelling(t *testing.T, seed uint64) {
 					annotation += strings.Repeat(" ", number%7) // texts differ as those of other moments do
 				}
 			}
-		default: // a replica hears one
+		default: // a replica gets one
 			if len(onWay) == 0 {
 				continue
 			}
@@ -220,7 +223,8 @@ func randomTelling(t *testing.T, seed uint64) {
 		}
 		got, _ := Words(annotation, stored, now)
 		said := names(got)
-		// What may be said: the last word that arrived by the relay, for as long as it is valid; or the annotation, if it is later than that.
+		// Allowed results: the last report that arrived by the relay, while it is valid; or the annotation, if it is
+		// later.
 		ok := said == "" || said == lists[annotated] && annotated > storedNumber || stored != nil && said == lists[storedNumber] && now.Sub(storedAt) <= Valid
 		if !ok {
 			t.Fatalf("seed %d: it says %q; the annotation is word %d (%q), the relay %d (%q)", seed, said, annotated, lists[annotated], storedNumber, lists[storedNumber])
@@ -235,7 +239,7 @@ func names(list []Death) (out string) {
 	return out
 }
 
-// A report counts under the name of its node and under no other.
+// A report only counts under the name of its node.
 func TestReportIn(t *testing.T) {
 	text, err := EncodeReport(Report{Node: "n1", Boot: bootA, Heard: noon, Deaths: []Death{death("n2")}})
 	if err != nil {

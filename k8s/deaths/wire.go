@@ -7,7 +7,7 @@ import (
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 )
 
-// Told are deaths as an agent reports them to its controller, and as the controller answers.
+// Told encodes deaths as an agent reports them to its controller, and as the controller answers.
 func Told(list []Death) (out []*fencingv1.ProvenDeath) {
 	for i := range list {
 		d := &list[i]
@@ -16,23 +16,23 @@ func Told(list []Death) (out []*fencingv1.ProvenDeath) {
 	return out
 }
 
-// OfTold reads reported deaths. It returns the entries that are deaths, and an error if not all are.
+// OfTold reads reported deaths. It returns the entries that are valid deaths, and an error if there are others.
 func OfTold(list []*fencingv1.ProvenDeath) (out []Death, err error) {
 	for i, m := range list {
 		d := Death{Node: m.GetNode(), Boot: m.GetBoot(), Proof: m.GetProof(), At: time.Unix(m.GetAt(), 0).UTC(), Said: m.GetSaid()}
 		switch {
 		case i >= Most:
-			return out, fmt.Errorf("there are more than %d deaths", Most)
+			return out, fmt.Errorf("there are too many deaths: at most %d are accepted", Most)
 		case d.Valid():
 			out = append(out, d)
 		default:
-			err = fmt.Errorf("the death of %.60q names no node or no boot, or is no death", d.Node)
+			err = fmt.Errorf("the entry for node %.60q is not a valid death: it must name a node and a boot", d.Node)
 		}
 	}
 	return out, err
 }
 
-// Found are deaths as a controller that has found them sends them to agents.
+// Found encodes the deaths that a controller has found, to send them to agents.
 func Found(list []Death) *fencingv1.FoundDeaths {
 	m := &fencingv1.FoundDeaths{}
 	for i := range list {

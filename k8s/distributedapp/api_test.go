@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// api is an API server in memory that counts writes which rest on nothing. It shares no code with what it checks.
+// api is an API server in memory that counts writes without a precondition. It shares no code with the code under test.
 type api struct {
 	t    *testing.T
 	mu   sync.Mutex
@@ -58,7 +58,7 @@ func (a *api) random(n int) int {
 	return a.rng.IntN(n)
 }
 
-// bare notes a write without what it has to rest on.
+// bare records a write without its precondition.
 func (a *api) bare(who, what string) {
 	a.blind++
 	a.t.Errorf("%s: %s rests on nothing", who, what)
@@ -85,7 +85,7 @@ var (
 	errStale     = errors.New("it is another one by now")
 )
 
-// travel is a request or an answer on its way. A request that was sent arrives, though its sender has ended.
+// travel is the way of a request or an answer. A request that was sent arrives, even if its sender has ended.
 func (c caller) travel(ctx context.Context) error {
 	time.Sleep(time.Duration(1+c.random(150)) * time.Millisecond) // of the bubble
 	if c.cut() {
@@ -205,7 +205,7 @@ func (c caller) Delete(ctx context.Context, o client.Object, opts ...client.Dele
 	})
 }
 
-// end has a pod end within three seconds. mu is held.
+// end ends a pod within three seconds. The caller holds mu.
 func (a *api) end(p *corev1.Pod) {
 	if p.DeletionTimestamp == nil {
 		now := metav1.Now()
@@ -280,7 +280,7 @@ func (c caller) patch(ctx context.Context, o client.Object, p client.Patch, stat
 	})
 }
 
-// judgeStatus holds statuses to versions that only grow.
+// judgeStatus checks that versions in statuses only grow.
 func (c caller) judgeStatus(d *DistributedApp) {
 	v, err := strconv.ParseUint(d.Status.ConfigVersion, 10, 64)
 	if err != nil || v < c.statuses[string(d.UID)] {
@@ -318,7 +318,7 @@ func (a *api) collect() {
 	}
 }
 
-// unsettled are apps that are not as they should be, with what is wrong.
+// unsettled returns the apps that are not as they should be, with the reason.
 func (a *api) unsettled() map[string]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -372,7 +372,7 @@ func (a *api) erase(name string) {
 	}
 }
 
-// hurt fails or ends a pod of an app, or puts somebody else's into its place.
+// hurt makes a pod of an app fail or end, or replaces it by a foreign pod.
 func (a *api) hurt(name string, n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

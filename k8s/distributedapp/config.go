@@ -10,25 +10,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ConfigMap is the name of the one with the operator's configuration, in its namespace.
+// ConfigMap is the name of the ConfigMap with the operator's configuration, in the operator's namespace.
 const ConfigMap = Name
 
-// The keys that a ConfigMap may have. All may be missing.
+// The keys that the ConfigMap may have. All are optional.
 const (
 	keyPullPolicy = "imagePullPolicy"
 	keyPriority   = "priorityClassName"
 	keyGrace      = "terminationGracePeriodSeconds"
 )
 
-// config is how pods are made.
+// config is how pods are created.
 type config struct {
-	version  uint64 // of the ConfigMap, whose versions grow; 0: none was read
+	version  uint64 // of the ConfigMap, which grows with each change; 0: none was read
 	pull     corev1.PullPolicy
 	priority string
 	grace    *int64
 }
 
-// readConfig takes a ConfigMap apart. All problems are reported at once.
+// readConfig reads a ConfigMap. It reports all problems at once.
 func readConfig(m *corev1.ConfigMap) (config, error) {
 	c := config{version: versionOf(m.ResourceVersion)}
 	var errs []error
@@ -41,18 +41,18 @@ func readConfig(m *corev1.ConfigMap) (config, error) {
 		case keyPullPolicy:
 			c.pull = corev1.PullPolicy(v)
 			if !slices.Contains([]corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}, c.pull) {
-				errs = append(errs, fmt.Errorf("%s is %q: Always, IfNotPresent or Never is allowed", k, v))
+				errs = append(errs, fmt.Errorf("%s is %q, but must be Always, IfNotPresent or Never", k, v))
 			}
 		case keyPriority:
 			c.priority = v
 		case keyGrace:
 			n, err := strconv.ParseInt(v, 10, 64)
 			if err != nil || n < 0 || n > 3600 {
-				errs = append(errs, fmt.Errorf("%s is %q: 0 to 3600 is allowed", k, v))
+				errs = append(errs, fmt.Errorf("%s is %q, but must be 0 to 3600", k, v))
 			}
 			c.grace = &n
 		default:
-			errs = append(errs, fmt.Errorf("%s is not a key: the keys are %s, %s and %s", k, keyPullPolicy, keyPriority, keyGrace))
+			errs = append(errs, fmt.Errorf("%s is not a known key: the keys are %s, %s and %s", k, keyPullPolicy, keyPriority, keyGrace))
 		}
 	}
 	return c, errors.Join(errs...)

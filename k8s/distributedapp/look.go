@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// next looks at what is due, and reports whether there may be more.
+// next looks at the app that is due, and reports whether there may be another.
 func (r *Replica) next(ctx context.Context) bool {
 	k, shutdown := r.queue.Get()
 	if shutdown {
@@ -44,7 +44,7 @@ func (r *Replica) next(ctx context.Context) bool {
 	case err != nil:
 		outcome = failed
 		if !errors.Is(err, context.Canceled) {
-			r.o.Logger.Warn("a look failed; trying again", "app", k.String(), "err", err)
+			r.o.Logger.Warn("cannot look at an app; trying again", "app", k.String(), "err", err)
 		}
 	case s.writes():
 		outcome = wrote
@@ -70,7 +70,7 @@ func (r *Replica) next(ctx context.Context) bool {
 func (r *Replica) look(ctx context.Context, k types.NamespacedName) (s step, err error) {
 	var app DistributedApp
 	if err := r.o.Reader.Get(ctx, k, &app); err != nil {
-		if apierrors.IsNotFound(err) { // one that is made again under its name is shown by the watch
+		if apierrors.IsNotFound(err) { // if an app is created again under this name, the watch shows it
 			return s, nil
 		}
 		return s, fmt.Errorf("read: %w", err)
@@ -92,7 +92,7 @@ func (r *Replica) look(ctx context.Context, k types.NamespacedName) (s step, err
 	return s, nil
 }
 
-// write makes one write, with what it rests on (D1).
+// write makes one write, with its precondition (D1).
 func (r *Replica) write(ctx context.Context, app *DistributedApp, s step, with config) error {
 	asRead := client.MergeFromWithOptions(app, client.MergeFromWithOptimisticLock{})
 	switch {
@@ -109,7 +109,7 @@ func (r *Replica) write(ctx context.Context, app *DistributedApp, s step, with c
 	}
 }
 
-// newPod is a pod of an app. It asks for what a namespace with the restricted Pod Security allows.
+// newPod is a pod of an app. It only asks for what a namespace with the restricted Pod Security level allows.
 func newPod(d *DistributedApp, name string, with config) *corev1.Pod {
 	c := corev1.Container{
 		Name: "application", Image: d.Spec.ApplicationImage, ImagePullPolicy: with.pull,

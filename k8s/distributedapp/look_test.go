@@ -12,7 +12,7 @@ import (
 // soon is well below the 30 s after which an app whose status lags is looked at in any case.
 const soon = 10 * time.Second
 
-// lone is a world of one replica whose API server loses no answer: nothing but the rule under test makes it look again.
+// lone is a world of one replica whose API server loses no answer: only the rule under test makes it look again.
 func lone(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, 1)
@@ -25,7 +25,7 @@ func lone(t *testing.T, test func(w *world)) {
 	})
 }
 
-// afterList has something happen once, when a look has read the app and its pods and has not written yet.
+// afterList runs a function once, when a look has read the app and its pods and has not written yet.
 func (a *api) afterList(do func()) {
 	var once sync.Once
 	a.mu.Lock()
@@ -33,8 +33,8 @@ func (a *api) afterList(do func()) {
 	a.listed = func() { once.Do(do) }
 }
 
-// Guard: what happens to an app while it is being looked at, after it was read, has it looked at again. The look
-// itself finds nothing to do, and the status does not lag: nothing else would come back to the app for ten minutes.
+// Guard: if an app changes after a look has read it, the app is looked at again. The look itself finds nothing to do,
+// and the status is up to date, so nothing else would look at the app for ten minutes.
 func TestDueDuringALook(t *testing.T) {
 	lone(t, func(w *world) {
 		w.api.make("app0", 1)
@@ -54,7 +54,7 @@ func TestDueDuringALook(t *testing.T) {
 	})
 }
 
-// Guard: an app that is made again under its name, while the answer is on its way that it is gone, is not forgotten.
+// Guard: an app may be created again under its name while the answer "not found" is on its way. It is not forgotten.
 func TestMadeAgainDuringALook(t *testing.T) {
 	lone(t, func(w *world) {
 		w.api.make("app0", 1)
@@ -75,7 +75,7 @@ func TestMadeAgainDuringALook(t *testing.T) {
 	})
 }
 
-// Guard: a write that is refused is tried again. What stood in its way need not make the app due: here, a label.
+// Guard: a refused write is tried again. The change that made it fail need not make the app due: here, it is a label.
 func TestRefusedWrite(t *testing.T) {
 	lone(t, func(w *world) {
 		refused := func() int { w.api.mu.Lock(); defer w.api.mu.Unlock(); return w.api.refuse }
@@ -98,7 +98,7 @@ func TestRefusedWrite(t *testing.T) {
 	})
 }
 
-// Guard: a status with a newer configuration has it read, though no watch shows it and no message names it.
+// Guard: a status with a newer configuration makes the replica read it, even without a watch event or a message.
 func TestNewerConfigurationInAStatus(t *testing.T) {
 	lone(t, func(w *world) {
 		w.api.make("app0", 1)
@@ -126,7 +126,8 @@ func TestNewerConfigurationInAStatus(t *testing.T) {
 	})
 }
 
-// Guard: forged messages that keep coming, each with a newer version, have the configuration read once a second.
+// Guard: forged messages that keep coming, each with a newer version, cause only one read of the configuration a
+// second.
 func TestSteadyFloodOfVersions(t *testing.T) {
 	lone(t, func(w *world) {
 		r := w.replicas[0].r

@@ -46,7 +46,7 @@ func manifest(t *testing.T) (out []document) {
 	}
 }
 
-// A field that the schema lacks would be dropped by the API server.
+// The API server would drop a field that is missing in the schema.
 func TestSchemaHasEachField(t *testing.T) {
 	for _, d := range manifest(t) {
 		if d.Kind != "CustomResourceDefinition" {
@@ -54,7 +54,7 @@ func TestSchemaHasEachField(t *testing.T) {
 		}
 		v := d.Spec.Versions[0]
 		if _, ok := v.Subresources["status"]; !ok {
-			t.Error("the status is no subresource: each status would be a new generation")
+			t.Error("the status is not a subresource: each status would be a new generation")
 		}
 		for part, typ := range map[string]reflect.Type{"spec": reflect.TypeFor[Spec](), "status": reflect.TypeFor[Status]()} {
 			schema := v.Schema.OpenAPIV3Schema.Properties[part].Properties

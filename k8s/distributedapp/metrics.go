@@ -6,7 +6,7 @@ import (
 
 const ns = "fencing_operator"
 
-// How a look at an app ends.
+// The outcomes of a look at an app.
 const (
 	settled  = "settled"
 	wrote    = "wrote"
@@ -14,7 +14,6 @@ const (
 	failed   = "failed"
 )
 
-// Metrics are those of a replica.
 type Metrics struct {
 	registry prometheus.Registerer
 	looks    *prometheus.CounterVec
@@ -22,7 +21,6 @@ type Metrics struct {
 	dropped  prometheus.Counter
 }
 
-// NewMetrics registers them.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{registry: r,
 		looks: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: "reconciles_total",
@@ -39,7 +37,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// shows registers what is read of a replica when somebody asks.
+// shows registers the metrics that are read from a replica at each scrape.
 func (m *Metrics) shows(r *Replica) {
 	gauge := func(name, help string, value func() float64) {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: ns, Name: name, Help: help}, value))

@@ -13,32 +13,32 @@ import (
 )
 
 const (
-	// stable is how long no replica may come or go before an app that was deleted is let go; stableLimit times that at
-	// most, or a replica that restarts for ever would keep every app for ever.
+	// stable is how long the list of replicas has to be unchanged before the finalizer of a deleted app is removed. The
+	// wait is at most stableLimit times as long: otherwise a replica that keeps restarting would keep every app.
 	stable      = 20 * time.Second
 	stableLimit = 6
 )
 
-// facts is all that a plan looks at: the app and its pods as they were read from the API server, the app first.
+// facts is the whole input of a plan: the app and its pods as they were read from the API server, the app first.
 type facts struct {
 	now     time.Time
 	self    string
 	app     *DistributedApp
-	pods    []corev1.Pod // of the namespace
+	pods    []corev1.Pod // all pods of the namespace
 	version uint64       // of the configuration that this replica has read; 0: none
-	members []string     // replicas that it knows of
+	members []string     // the replicas that it knows of
 	changed time.Time    // when that list last changed
 }
 
-// step is what comes next for an app: a write, or a wait, or nothing. At most one is given.
+// step is what comes next for an app: a write, or a wait, or nothing. At most one is set.
 type step struct {
 	app    *DistributedApp // as it should be, without the status
-	status *Status         // that it should have
+	status *Status         // the status that it should have
 	remove *corev1.Pod
-	create string // name of a pod
+	create string // the name of a pod
 
 	after  time.Duration // when to look again; 0: after an event
-	behind bool          // somebody has read a newer configuration than this replica
+	behind bool          // another replica has read a newer configuration than this one
 }
 
 // writes reports whether there is a write.
@@ -76,7 +76,7 @@ func plan(f facts) step {
 	return step{}
 }
 
-// collect ends an app that is being deleted: its pods first, then the finalizer.
+// collect removes an app that is being deleted: its pods first, then the finalizer.
 func (f *facts) collect(mine []corev1.Pod, without *DistributedApp) step {
 	if !controllerutil.RemoveFinalizer(without, finalizer) {
 		return step{}
@@ -89,15 +89,16 @@ func (f *facts) collect(mine []corev1.Pod, without *DistributedApp) step {
 	if len(mine) > 0 { // D2: an event comes when they are gone
 		return step{after: time.Second}
 	}
-	// While replicas come and go another one may just be making a pod, by what it read before the deletion. Its write
-	// rests on nothing that this deletion changes. Kubernetes removes such a pod, whose owner is gone; to wait is cheaper.
+	// While replicas come and go, another replica may be creating a pod by what it read before the deletion. The
+	// deletion does not make that write fail. Kubernetes would remove such a pod, whose owner is gone, but waiting is
+	// cheaper.
 	if calm := f.changed.Add(stable); f.now.Before(calm) && f.now.Before(f.app.DeletionTimestamp.Add(stableLimit*stable)) {
 		return step{after: calm.Sub(f.now)}
 	}
 	return step{app: without}
 }
 
-// adjust returns the write that brings the pods nearer to what is asked for.
+// adjust returns the write that brings the number of pods closer to the wanted one.
 func (f *facts) adjust(mine []corev1.Pod) step {
 	var live []*corev1.Pod
 	for i := range mine {
@@ -118,13 +119,13 @@ func (f *facts) adjust(mine []corev1.Pod) step {
 	}
 	for i := 0; ; i++ {
 		name := f.app.Name + "-" + strconv.Itoa(i)
-		if !slices.ContainsFunc(f.pods, func(p corev1.Pod) bool { return p.Name == name }) { // somebody else's, or one that still ends
+		if !slices.ContainsFunc(f.pods, func(p corev1.Pod) bool { return p.Name == name }) { // the pod is not the app's, or is still terminating
 			return step{create: name}
 		}
 	}
 }
 
-// ordinal is that of a pod's name; one that has none counts as the youngest.
+// ordinal is the ordinal in a pod's name; a pod without one counts as the youngest.
 func ordinal(app, pod string) int {
 	n, err := strconv.Atoi(strings.TrimPrefix(pod, app+"-"))
 	if err != nil {

@@ -23,33 +23,33 @@ const (
 	// Resync is how often the watches show all apps again.
 	Resync = 10 * time.Minute
 
-	pause          = 3 * time.Second // a replica leaves an app to each one before it for this long
+	pause          = 3 * time.Second // a replica waits this long for each replica before it
 	workers        = 4
 	requestTimeout = 10 * time.Second // of one look: two reads and a write
-	readPause      = time.Second      // between two reads of the configuration, no matter how many messages ask for one
-	mostMessages   = 64               // at one time, and a second for long
+	readPause      = time.Second      // between two reads of the configuration, however many messages ask for one
+	mostMessages   = 64               // at once; the limit for longer is one a second
 	firstRetry     = 100 * time.Millisecond
 	lastRetry      = 6400 * time.Millisecond
 )
 
-// Gossip is what a replica needs of its transport.
+// Gossip is what a replica needs from its transport.
 type Gossip interface {
 	Members() (names []string, changed time.Time) // this one included, and when the list last changed
 	Tell(Message)                                 // to all others; it does not wait
 }
 
-// Options of a Replica.
+// Options configures a Replica.
 type Options struct {
 	Self      string
 	Rank      func(work, self string, replicas []string) int // as in k8s/ownership
-	Reader    client.Reader                                  // of the API server, not of a cache
+	Reader    client.Reader                                  // reads from the API server, not from a cache
 	Writer    client.Client
 	Namespace string // of the ConfigMap
 	Logger    *slog.Logger
 	Metrics   *Metrics
 }
 
-// configKey stands for the operator's configuration in the queue of apps.
+// configKey represents the operator's configuration in the queue of apps.
 var configKey types.NamespacedName
 
 // Replica is one of the replicas that manage the apps.
@@ -57,12 +57,12 @@ type Replica struct {
 	o      Options
 	gossip Gossip
 	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	hints  flowcontrol.RateLimiter // messages that are looked at
+	hints  flowcontrol.RateLimiter // limits the messages that are looked at
 
 	mu        sync.Mutex
-	apps      map[types.NamespacedName]int64 // that the watch shows, with their generations
+	apps      map[types.NamespacedName]int64 // the apps that the watch shows, with their generations
 	config    config
-	complaint string // about the configuration, as logged last
+	complaint string // the last logged problem of the configuration
 }
 
 // New returns a replica that does nothing before Start.
@@ -75,7 +75,7 @@ func New(o Options) *Replica {
 	return r
 }
 
-// Setup adds the replica to a manager: its watches and its loop. The transport is made later than the replica, since it
+// Setup adds the replica to a manager: its watches and its loop. The transport is created after the replica, since it
 // calls State and Receive.
 func (r *Replica) Setup(ctx context.Context, mgr manager.Manager, g Gossip) error {
 	r.gossip = g
@@ -85,7 +85,7 @@ func (r *Replica) Setup(ctx context.Context, mgr manager.Manager, g Gossip) erro
 	}{
 		{&DistributedApp{}, r.seeApp, r.loseApp},
 		{&corev1.Pod{}, r.seePod, r.seePod},
-		{&corev1.ConfigMap{}, r.seeConfig, func(any) {}}, // one that is deleted stays in use
+		{&corev1.ConfigMap{}, r.seeConfig, func(any) {}}, // a deleted configuration stays in use
 	} {
 		informer, err := mgr.GetCache().GetInformer(ctx, w.of)
 		if err != nil {
@@ -107,7 +107,8 @@ func (r *Replica) Setup(ctx context.Context, mgr manager.Manager, g Gossip) erro
 	return mgr.Add(r)
 }
 
-// seeApp takes an app as the watch shows it. The others learn what a person has changed, but no status (D6).
+// seeApp handles an app that the watch shows. It tells the other replicas what a person has changed, but not a new
+// status (D6).
 func (r *Replica) seeApp(o any) {
 	d, ok := o.(*DistributedApp)
 	if !ok {
@@ -152,7 +153,7 @@ func (r *Replica) seeConfig(o any) {
 	}
 }
 
-// enqueue has an app looked at: at once where this replica is the first, else when those before it have had their time.
+// enqueue queues an app: at once if this replica is the first, else after the pauses for the replicas before it.
 func (r *Replica) enqueue(k types.NamespacedName) {
 	members, _ := r.gossip.Members()
 	r.queue.AddAfter(k, time.Duration(r.o.Rank(k.String(), r.o.Self, members))*pause)
@@ -163,7 +164,7 @@ func (r *Replica) tell(m Message) {
 	r.gossip.Tell(m)
 }
 
-// State is what a replica gets when it joins or is back.
+// State is what a replica gets when it joins or returns.
 func (r *Replica) State() Message {
 	return Message{Kind: Configure, Origin: r.o.Self, Timestamp: time.Now().UnixNano(), Version: r.current().version}
 }
@@ -174,7 +175,7 @@ func (r *Replica) current() config {
 	return r.config
 }
 
-// Receive takes a message of another replica (D5).
+// Receive handles a message of another replica (D5).
 func (r *Replica) Receive(m Message) {
 	switch {
 	case m.Origin == r.o.Self:
@@ -187,7 +188,7 @@ func (r *Replica) Receive(m Message) {
 	}
 }
 
-// configured takes a ConfigMap as it was read, or as the watch shows it. If it has a mistake, no part of it is used
+// configured handles a ConfigMap that was read, or that the watch shows. If it has a mistake, no part of it is used
 // (D4).
 func (r *Replica) configured(m *corev1.ConfigMap) {
 	c, err := readConfig(m)
@@ -213,7 +214,7 @@ func (r *Replica) configured(m *corev1.ConfigMap) {
 	r.tell(r.State())
 }
 
-// complain says once that the configuration cannot be used. The configuration in use stays.
+// complain logs once that the configuration cannot be used. The configuration in use stays in use.
 func (r *Replica) complain(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,10 +225,9 @@ func (r *Replica) complain(err error) {
 	}
 }
 
-// NeedLeaderElection is false: there is no leader.
 func (r *Replica) NeedLeaderElection() bool { return false }
 
-// Start works until the context ends.
+// Start runs the workers until the context ends.
 func (r *Replica) Start(ctx context.Context) error {
 	r.queue.Add(configKey)
 	var wg sync.WaitGroup

@@ -18,8 +18,9 @@ var (
 	firstOne = flag.Uint64("seed", 1, "the first of them")
 )
 
-// Random schedules of whole replicas: apps come, change and go, pods fail, replicas are killed and join, the gossip
-// parts, the API server is out of reach, answers and messages are lost, the configuration changes, for good or to nonsense.
+// Random schedules of whole replicas. Apps come, change and go; pods fail; replicas are killed and join. The gossip is
+// split, the API server is unreachable, and answers and messages are lost. The configuration changes, also to invalid
+// ones.
 func TestRandomSchedules(t *testing.T) {
 	if testing.Short() {
 		*runs = min(*runs, 6)
@@ -84,7 +85,7 @@ func (w *world) schedule(rng *rand.Rand) {
 	}
 }
 
-// The first replica dies in the middle of an app's end and stays listed.
+// The first replica dies while it removes an app, and stays listed.
 func TestOwnerDiesDuringCollection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, 3)
@@ -104,7 +105,7 @@ func TestOwnerDiesDuringCollection(t *testing.T) {
 	})
 }
 
-// Guard: a configuration that cannot be used is not taken up, in no part; the one before goes on.
+// Guard: no part of an unusable configuration is used; the previous one stays in use.
 func TestBadConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, 1)
@@ -131,7 +132,7 @@ func TestBadConfiguration(t *testing.T) {
 	})
 }
 
-// Guard: messages that are forged cost a read a second, and memory with a bound.
+// Guard: forged messages cost one read a second, and a bounded amount of memory.
 func TestFloodOfMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, 1)

@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is that of the objects of this project.
+// GroupVersion is the API group and version of this project's objects.
 var GroupVersion = schema.GroupVersion{Group: "fencing-agent.io", Version: "v1alpha1"}
 
-// Name is that of the operator, and of what belongs to it. ManagedBy is the label by which pods are watched. A pod's
-// owner reference says which app it belongs to. The finalizer keeps a DistributedApp until its pods are gone.
+// Name is the name of the operator and of the objects that belong to it. ManagedBy is the label by which pods are
+// watched. A pod's owner reference names its app. The finalizer keeps a DistributedApp until its pods are gone.
 const (
 	Name      = "distributedapp-operator"
 	ManagedBy = "app.kubernetes.io/managed-by"
@@ -38,16 +38,16 @@ type Spec struct {
 	ConfigMapName    string `json:"configMapName,omitempty"` // its data is the environment of the pods
 }
 
-// Status is what the latest replica that finished with the app has written.
+// Status is written by the last replica that finished with the app.
 type Status struct {
 	ReconciledByPod    string      `json:"reconciledByPod,omitempty"`
 	LastReconcileTime  metav1.Time `json:"lastReconcileTime,omitzero"`
-	ActivePods         []string    `json:"activePods,omitempty"` // replicas of the operator that it knew of
+	ActivePods         []string    `json:"activePods,omitempty"` // the replicas of the operator that it knew of
 	ObservedGeneration int64       `json:"observedGeneration,omitempty"`
-	ConfigVersion      string      `json:"configVersion,omitempty"` // a number; JSON's have 53 bits
+	ConfigVersion      string      `json:"configVersion,omitempty"` // a number as text: a number in JSON has only 53 bits
 }
 
-// DistributedAppList is several of them.
+// DistributedAppList is a list of DistributedApps.
 type DistributedAppList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
@@ -62,22 +62,20 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// DeepCopyObject is for runtime.Object.
 func (d *DistributedApp) DeepCopyObject() runtime.Object { return deepCopy(d, &DistributedApp{}) }
 
-// DeepCopyObject is for runtime.Object.
 func (l *DistributedAppList) DeepCopyObject() runtime.Object {
 	return deepCopy(l, &DistributedAppList{})
 }
 
-// deepCopy uses JSON, in which these objects are stored as well: a field cannot be forgotten.
+// deepCopy uses JSON, in which these objects are stored as well: no field can be forgotten.
 func deepCopy[T any](from, to T) T {
 	text, err := json.Marshal(from)
 	if err == nil {
 		err = json.Unmarshal(text, to)
 	}
 	if err != nil {
-		panic(fmt.Sprintf("copy a DistributedApp: %v", err)) // its types are such that this cannot happen
+		panic(fmt.Sprintf("copy a DistributedApp: %v", err)) // the types of the object make this impossible
 	}
 	return to
 }
@@ -85,9 +83,8 @@ func deepCopy[T any](from, to T) T {
 // MessageKind is what a message is about.
 type MessageKind string
 
-// The kinds.
 const (
-	Reconcile MessageKind = "reconcile" // an app that was made or changed
+	Reconcile MessageKind = "reconcile" // an app that was created or changed
 	Delete    MessageKind = "delete"    // one that is being deleted
 	Configure MessageKind = "config"    // there is this version of the operator's configuration
 )
@@ -98,6 +95,6 @@ type Message struct {
 	Namespace string      `json:"crNamespace,omitempty"`
 	Name      string      `json:"crName,omitempty"`
 	Origin    string      `json:"originPod"`
-	Timestamp int64       `json:"timestamp"` // when it was made, in nanoseconds; for people
+	Timestamp int64       `json:"timestamp"` // when it was created, in nanoseconds; for people
 	Version   uint64      `json:"configVersion,omitempty"`
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/ownership"
 )
 
-// patience is T of k8s/distributedapp: each app is as it should be so long after the last thing that happened to it, or to
-// the replicas, while one of them works.
+// patience is T of k8s/distributedapp: while one replica works, each app is as it should be so long after the last
+// event that concerned the app or the replicas.
 const patience = 75 * time.Second
 
-// world is replicas with their goroutines on virtual time, an API server in memory and a gossip that parts. A seed gives
-// the same faults again; in what order goroutines run that wake at one moment is not given by it.
+// world is replicas with their goroutines on virtual time, an API server in memory and a gossip that can be split. A
+// seed gives the same faults again. It does not determine the order of goroutines that wake at the same moment.
 type world struct {
 	t   *testing.T
 	api *api
@@ -76,7 +76,7 @@ func (w *world) join() *replica {
 	return rep
 }
 
-// Members is whom the gossip of a replica lists.
+// Members lists the replicas that the gossip of a replica knows.
 func (r *replica) Members() (out []string, since time.Time) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -91,7 +91,7 @@ func (r *replica) Members() (out []string, since time.Time) {
 	return out, r.since
 }
 
-// Tell carries messages: some are lost, some come twice, all come late.
+// Tell carries messages: some are lost, some arrive twice, all arrive late.
 func (r *replica) Tell(m Message) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -105,7 +105,7 @@ func (r *replica) Tell(m Message) {
 	}
 }
 
-// watches has the watch of each replica show an app and its pods, sooner or later. api.mu is held.
+// watches makes the watch of each replica show an app and its pods, sooner or later. The caller holds api.mu.
 func (w *world) watches(app string) {
 	delays := make([]time.Duration, 16)
 	for i := range delays {
@@ -153,7 +153,7 @@ func (r *replica) see(app string) {
 	}
 }
 
-// relist is what a watch does that begins, or begins again.
+// relist is the start of a watch.
 func (r *replica) relist() {
 	for i := range 8 {
 		r.see(appName(i))
@@ -183,7 +183,7 @@ func (w *world) configure(data map[string]string) {
 	}
 }
 
-// kill ends a replica as a crash does; it stays listed for a while.
+// kill ends a replica like a crash; it stays listed for a while.
 func (w *world) kill(r *replica, listed time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -195,7 +195,7 @@ func (w *world) kill(r *replica, listed time.Duration) {
 	time.AfterFunc(listed, func() { w.mu.Lock(); r.gone = true; w.mu.Unlock() })
 }
 
-// working counts the replicas but this one that can work. mu is held.
+// working counts the other replicas that can work. The caller holds mu.
 func (w *world) working(but *replica) (n int) {
 	for _, r := range w.replicas {
 		if r != but && !r.dead && !r.cut {
@@ -233,7 +233,7 @@ func (w *world) isolate(r *replica, cut bool) {
 	}
 }
 
-// pass lets time pass, and judges.
+// pass advances the time, and checks the rules.
 func (w *world) pass(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		time.Sleep(250 * time.Millisecond) // of the bubble
@@ -257,7 +257,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// until lets time pass until something is so, and returns how long that took.
+// until advances the time until a condition is true, and returns how long that took.
 func (w *world) until(what string, is func() bool) time.Duration {
 	w.t.Helper()
 	began := time.Now()

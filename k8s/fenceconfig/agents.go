@@ -6,24 +6,25 @@ import (
 	"strings"
 )
 
-// Agents are fence agents by name, as their metadata describes them. Without any, methods are not checked against metadata.
+// Agents describes fence agents by name, as their metadata does. If it is empty, methods are not checked against
+// metadata.
 type Agents map[string]Agent
 
-// AgentsObject is the ConfigMap that says what the executor's image knows, under the key AgentsKey: what its command
-// metadata prints. There need not be one.
+// AgentsObject is the ConfigMap that describes the fence agents in the executor's image: under the key AgentsKey it has
+// what the image's command metadata prints. It is optional.
 const AgentsObject, AgentsKey = "fence-agents", "metadata.json"
 
-// ReadAgents reads what "fencing-executor metadata" has written; decode is that of encoding/json.
+// ReadAgents reads the output of "fencing-executor metadata"; decode is the function of encoding/json.
 func ReadAgents(text string, decode func([]byte, any) error) (Agents, error) {
 	var a Agents
 	if err := decode([]byte(text), &a); err != nil {
-		return nil, fmt.Errorf("this is not what fencing-executor metadata prints: %w", err)
+		return nil, fmt.Errorf("this is not the output of fencing-executor metadata: %w", err)
 	}
 	return a, nil
 }
 
-// CheckAgents is [Read] that also checks the options of all methods against the ConfigMap [AgentsObject], if there is
-// one.
+// CheckAgents is like [Read], but also checks the options of all methods against the ConfigMap [AgentsObject], if it
+// exists.
 func CheckAgents(objects Objects, decode func([]byte, any) error) *Config {
 	text, there := objects[AgentsObject][AgentsKey]
 	if !there {
@@ -50,11 +51,11 @@ type Agent struct {
 // Parameter is a parameter that the agent knows.
 type Parameter struct {
 	Name     string `json:"name"`
-	Getopt   string `json:"getopt"` // two names of one option have the same
+	Getopt   string `json:"getopt"` // the same for two names of one option
 	Required bool   `json:"required,omitempty"`
 }
 
-// check compares a method with what its agent knows.
+// check compares a method with the metadata of its agent.
 func (a Agents) check(m Method) []Problem {
 	if len(a) == 0 || m.Agent == "" {
 		return nil
@@ -67,8 +68,8 @@ func (a Agents) check(m Method) []Problem {
 }
 
 // Check lists what is wrong with a method for this agent. An agent only warns about an option that it does not know,
-// and so does Check: no method becomes impossible because of it. But an unknown option that looks like an option that is
-// not given is refused: a misspelt switch would be another outlet.
+// and so does Check: the method stays usable. There is one exception. An unknown option that resembles a known option
+// which is not given is refused: a misspelt switch would be another outlet.
 func (a Agent) Check(m Method) []Problem {
 	var problems []Problem
 	add := func(format string, args ...any) {
@@ -80,7 +81,7 @@ func (a Agent) Check(m Method) []Problem {
 	if m.Action == Off && m.Confirm && !slices.Contains(a.Actions, "status") {
 		add("%s has no action status, so that its off cannot be confirmed: write confirm=none, which proves nothing", m.Agent)
 	}
-	given := map[string]string{} // by getopt: the name under which it was given
+	given := map[string]string{} // by getopt: the name under which the option was given
 	var unknown []string
 	take := func(key string) {
 		i := a.parameter(key)
@@ -107,18 +108,18 @@ func (a Agent) Check(m Method) []Problem {
 			add("%s has no option %s: is it %s?", m.Agent, key, strings.ReplaceAll(a.Parameters[i].Name, "-", "_"))
 			continue
 		}
-		problems = append(problems, Problem{m.Object, 0, fmt.Sprintf("%s does not know the option %s, and is run without it", m.Agent, key), true, false})
+		problems = append(problems, Problem{m.Object, 0, fmt.Sprintf("%s does not know the option %s, and runs without it", m.Agent, key), true, false})
 	}
 	for _, p := range a.Parameters {
 		if p.Required && p.Name != "action" && given[p.Getopt] == "" {
 			add("%s needs the option %s", m.Agent, p.Name)
-			given[p.Getopt] = p.Name // once, under whatever name
+			given[p.Getopt] = p.Name // report it once, whatever its names are
 		}
 	}
 	return problems
 }
 
-// parameter is the place of an option among those that the agent knows, or -1.
+// parameter is the index of an option among those that the agent knows, or -1.
 func (a Agent) parameter(key string) int {
 	return slices.IndexFunc(a.Parameters, func(p Parameter) bool { return strings.ReplaceAll(p.Name, "-", "_") == key })
 }

@@ -12,7 +12,7 @@ import (
 // The names of ConfigMaps, and the key of their data that is read.
 const (
 	ClusterObject  = "fence-cluster-config"
-	ClusterAlias   = "cluster-fence-config" // an older draft's name of it, which is read as well
+	ClusterAlias   = "cluster-fence-config" // the name in an older draft, which is read as well
 	nodePrefix     = "fence-config-"
 	methodPrefix   = "fence-method-"
 	templatePrefix = "fence-method-template-"
@@ -27,64 +27,64 @@ const (
 	On, Off = "on", "off"
 
 	All     = "all"      // each method has to succeed
-	OnlyOne = "only one" // they are tried one after the other, until one succeeds
+	OnlyOne = "only one" // they are tried one after the other until one succeeds
 )
 
-// Objects are ConfigMaps of one namespace: by name, their data.
+// Objects holds the data of the ConfigMaps of one namespace, by name.
 type Objects map[string]map[string]string
 
 // Cluster is what applies to all nodes.
 type Cluster struct {
-	Grace        time.Duration // how long a node may stay NotReady after a step before the next one begins
-	Retries      int           // of a step, before a person is called
+	Grace        time.Duration // how long a node may stay NotReady after a step before the next step begins
+	Retries      int           // of a step, before a person has to look
 	JobTimeout   time.Duration
-	CheckTimeout time.Duration // of the look whether a node is off already
+	CheckTimeout time.Duration // of the check whether a node is already off
 	Poll         time.Duration
-	Settle       time.Duration // for which a node has to be Ready before its fencing is over
-	Trigger      time.Duration // for how long it has to be NotReady before its fencing begins
-	Monitor      time.Duration // how often devices are looked at; 0: never
-	// ByRemediation: nothing begins because a Node is not Ready, only because a remediation or a person wants it.
+	Settle       time.Duration // how long a node has to be Ready before its fencing is over
+	Trigger      time.Duration // how long it has to be NotReady before its fencing begins
+	Monitor      time.Duration // how often devices are checked; 0: never
+	// ByRemediation: no fencing begins because a Node is not Ready, but only for a remediation or a person.
 	ByRemediation bool
-	MostDump      time.Duration // for which a dump keeps power from being cut
+	MostDump      time.Duration // how long a dump keeps power from being cut
 	MaxUnhealthy  int           // percent of the managed nodes; beyond that nothing begins
 	MaxSilent     int           // percent of all Nodes that may have a Lease that has run out
-	MaxConcurrent int           // nodes of which a step runs at one time
-	Cooldown      time.Duration // for which nothing begins after a storm
+	MaxConcurrent int           // how many nodes may run a step at one time
+	Cooldown      time.Duration // how long nothing begins after a storm
 
-	SkipLeaseHeld    bool // while agents say that a node's slot on the LUN goes on changing
-	SkipDisconnected bool // while agents say that a node answers and does not reach the LUN
-	OnlyWithQuorum   bool // not while all agents of a group have lost quorum
+	SkipLeaseHeld    bool // hold fencing while agents report that a node's slot on the LUN keeps changing
+	SkipDisconnected bool // hold fencing while agents report that a node answers but does not reach the LUN
+	OnlyWithQuorum   bool // hold fencing while all agents of a group have lost quorum
 }
 
 // Node is one managed node.
 type Node struct {
 	Name      string
 	Object    string
-	Broken    bool // it has problems: nothing is started for it
+	Broken    bool // it has problems: no fencing is started for it
 	Isolation []Method
 	Power     []Method
 	Recovery  []Method
 
 	IsolationPolicy, RecoveryPolicy string
 	Kdump                           bool
-	DumpDelay                       time.Duration // after the last message of its crash kernel, before its power is cut
+	DumpDelay                       time.Duration // how long after the last message of its crash kernel its power may be cut
 }
 
-// Config is the whole configuration of fencing by devices.
+// Config is the complete configuration of fencing by devices.
 type Config struct {
 	Cluster  Cluster
-	Broken   bool // the part for all nodes has problems, and defaults replace it: nothing begins
+	Broken   bool // the part for all nodes has problems, and defaults replace it: no fencing begins
 	Nodes    map[string]*Node
 	Problems []Problem
 }
 
-// leastMonitor is the shortest interval at which a device is asked: many have one session, which a fence agent needs for
-// some seconds.
+// leastMonitor is the shortest interval at which a device is checked. Many devices have only one session, which a fence
+// agent needs for some seconds.
 const leastMonitor = time.Minute
 
 const clusterKeys = "grace_timeout, giveup_retries, job_timeout, check_timeout, poll_interval, settle, trigger_after, monitor_interval, max_unhealthy_percent, max_silent_percent, max_concurrent, cooldown, begin_by, kdump_max, skip_storage_lease_held, skip_storage_disconnected, only_with_quorum"
 
-// Read reads all ConfigMaps of a namespace. ConfigMaps that are not about fencing are not looked at. With no agents the
+// Read reads all ConfigMaps of a namespace. It ignores ConfigMaps that are not about fencing. Without agents the
 // options of methods are not checked.
 func Read(objects Objects, agents Agents) *Config {
 	c := &Config{Nodes: map[string]*Node{}}
@@ -106,7 +106,7 @@ func Read(objects Objects, agents Agents) *Config {
 	return c
 }
 
-// cluster reads what holds for all nodes, under the one name or the other.
+// cluster reads the part for all nodes, under either name.
 func (c *Config) cluster(objects Objects) Cluster {
 	object := ClusterObject
 	if _, there := objects[object]; !there && objects[ClusterAlias] != nil {
@@ -118,7 +118,7 @@ func (c *Config) cluster(objects Objects) Cluster {
 		r.add(0, "it has no key %s", ConfigKey)
 	}
 	if _, there := objects[ClusterAlias]; there && object != ClusterAlias {
-		r.add(0, "there is a ConfigMap %s, too, which is another name of this one: remove one of them", ClusterAlias)
+		r.add(0, "there is also a ConfigMap %s, which is another name of this one: remove one of them", ClusterAlias)
 	}
 	out := Cluster{
 		MostDump: r.seconds("kdump_max", 900, 0, 86400),
@@ -132,7 +132,7 @@ func (c *Config) cluster(objects Objects) Cluster {
 		OnlyWithQuorum: r.choice("only_with_quorum", "yes", "no") == "yes",
 	}
 	if out.Monitor > 0 && out.Monitor < leastMonitor {
-		r.warn(0, "monitor_interval is %d seconds: devices are asked every %d at most; 0 is never", out.Monitor/time.Second, leastMonitor/time.Second)
+		r.warn(0, "monitor_interval is %d seconds: it must be at least %d, which is used instead, or 0 for never", out.Monitor/time.Second, leastMonitor/time.Second)
 		out.Monitor = leastMonitor
 	}
 	r.unknown(clusterKeys)
@@ -153,7 +153,7 @@ func (c *Config) node(object string, objects Objects, agents Agents, used map[st
 	if name, line := r.take("node_name"); line == 0 && there {
 		r.add(0, "node_name is not given; it has to be %s", n.Name)
 	} else if there && name != n.Name {
-		r.add(line, "node_name is %q, but the object is the one of %s", name, n.Name)
+		r.add(line, "node_name is %q, but this ConfigMap is for node %s", name, n.Name)
 	}
 	n.IsolationPolicy, n.RecoveryPolicy = r.choice("isolation_policy", All, OnlyOne), r.choice("recovery_policy", All, OnlyOne)
 	n.Kdump = r.choice("kdump", "false", "true") == "true"
@@ -182,7 +182,7 @@ func (c *Config) node(object string, objects Objects, agents Agents, used map[st
 	return n
 }
 
-// rules are the rules that the methods of one node must fulfil together.
+// rules checks the rules that the methods of one node must fulfil together.
 func (r *reader) rules(n *Node) {
 	for _, m := range n.Isolation {
 		if m.Action == On {
@@ -202,7 +202,7 @@ func (r *reader) rules(n *Node) {
 	for i, m := range n.Power {
 		for _, o := range n.Power[:i] {
 			if m.Action == o.Action && m.outlet() == o.outlet() {
-				r.add(0, "%s and %s of power_management switch one outlet: a second supply needs its own, else it stays on", o.Name, m.Name)
+				r.add(0, "%s and %s of power_management switch the same outlet: a second power supply needs its own outlet, else it stays on", o.Name, m.Name)
 			}
 		}
 		if m.Action == Off && !m.MustSuccess {
@@ -220,9 +220,9 @@ func (r *reader) rules(n *Node) {
 	}
 }
 
-// shared refuses nodes that have an outlet in common: what was copied from one node to another, and not changed, would
-// switch off the wrong one. An agent without an address may use the node's name, so only the node's ConfigMap
-// identifies the device.
+// shared refuses nodes that have an outlet in common. A configuration that was copied from one node to another and not
+// changed would switch off the wrong node. An agent without an address may use the node's name, so only the node's
+// ConfigMap identifies the device.
 func (c *Config) shared() {
 	first := map[string]*Node{}
 	told := map[[2]string]bool{}
@@ -233,7 +233,7 @@ func (c *Config) shared() {
 			if m.address() != "" {
 				keys = append(keys, m.outlet())
 			}
-			if key := m.option("key"); key != "" { // of a reservation
+			if key := m.option("key"); key != "" { // the key of a reservation
 				keys = append(keys, fmt.Sprint(m.Agent, " key ", strings.ToLower(key)))
 			}
 			for _, key := range keys {
@@ -251,8 +251,8 @@ func (c *Config) shared() {
 	}
 }
 
-// Steps are the methods of power_management in the order in which they run, and at which of them power is on again: all
-// off come first, however they are listed, and among themselves they keep their order.
+// Steps returns the methods of power_management in the order in which they run, and the index of the first that
+// switches power on. All offs come first, however they are listed; otherwise the order does not change.
 func Steps(methods []Method) (ordered []Method, firstOn int) {
 	ordered = slices.Clone(methods)
 	slices.SortStableFunc(ordered, func(a, b Method) int { return rank(a) - rank(b) })

@@ -93,7 +93,7 @@ func TestProblems(t *testing.T) {
 		want             string // part of the one problem
 		warning          bool
 	}{
-		{node, "node_name=host0", "node_name=host", "but the object is the one of host0", false},
+		{node, "node_name=host0", "node_name=host", "but this ConfigMap is for node host0", false},
 		{node, "node_name=host0\n", "", "node_name is not given", false},
 		{node, "isolation=fc-off", "isolation=fc-on", "would not isolate", false},
 		{node, "recovery=fc-on", "recovery=fc-off", "would cut off a node that is back", false},
@@ -110,7 +110,7 @@ func TestProblems(t *testing.T) {
 		{method, "action=off", "action=off\naction=on", "action is given twice", false},
 		{method, "action=off", "action=off\nmust_success=no", "leaves the node running", false},
 		{method, "action=off", "action=off\nmust_sucess=yes", "spelt", true},
-		{method, "action=off", "action=off\npassword=x=y", "stands in a ConfigMap", true},
+		{method, "action=off", "action=off\npassword=x=y", "is in a ConfigMap", true},
 		{method, "action=off", "action=off\nlogin=\"a\"", "in quotes", false},
 		{method, "action=off", "action=off\nlogin=a\x01b", "control character", false},
 		{method, "action=off", "action=off\nnodename=x", "may not be given", false},
@@ -118,7 +118,7 @@ func TestProblems(t *testing.T) {
 		{method, "action=off", "action=off\nmissing-as-off=1", "may not be given", false},
 		{method, "action=off", "action=off\nlogin_secret=../x", "allowed: SECRET/KEY", false},
 		{method, "action=off", "action=off\nlogin_secret=a/..b", "allowed: SECRET/KEY", false},
-		{method, "action=off", "action=off\nnonsense", "no KEY=VALUE", false},
+		{method, "action=off", "action=off\nnonsense", "must be KEY=VALUE", false},
 		{method, "template=fence-method-template-eaton-pdu\n", "", "template is not given", false},
 		{method, "template=fence-method-template-eaton-pdu", "template=eaton-pdu", "there is no ConfigMap eaton-pdu", false},
 		{template, "agent_name=fence_eaton_snmp", "agent_name=rm -rf", "the name of a fence agent", false},
@@ -127,7 +127,7 @@ func TestProblems(t *testing.T) {
 		{"fence-cluster-config", "giveup_retries=5", "giveup_retries=5x", "allowed: 0 to 100", false},
 		{"fence-cluster-config", "giveup_retries=5", "cooldown=5m", "cooldown is \"5m\"; allowed: 0 to 86400 seconds, without a unit", false},
 		{"fence-cluster-config", "giveup_retries=5", "precentage=60", "spelt", true},
-		{"fence-cluster-config", "giveup_retries=5", "monitor_interval=5", "monitor_interval is 5 seconds: devices are asked every 60 at most", true},
+		{"fence-cluster-config", "giveup_retries=5", "monitor_interval=5", "monitor_interval is 5 seconds: it must be at least 60", true},
 		{"fence-cluster-config", "giveup_retries=5", "retries=5", "not a known key", false},
 	} {
 		got := Read(change(t, c.object, c.from, c.to), nil)
@@ -144,7 +144,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// A limit that cannot be read is not replaced by a default that is less careful: nothing begins.
+// A limit that cannot be read is not replaced by a default that may be less careful: no fencing begins.
 func TestClusterProblem(t *testing.T) {
 	for to, want := range map[string]bool{"trigger_after=5m": true, "max_unhealthy_percent=10%": true, "precentage=10": false, "trigger_after=300": false} {
 		if c := Read(change(t, ClusterObject, "trigger_after=30", to), nil); c.Broken != want {
@@ -153,7 +153,7 @@ func TestClusterProblem(t *testing.T) {
 	}
 }
 
-// 5 was meant as minutes. It stops no fencing, and keeps no device busy.
+// The 5 was meant as minutes. It does not stop fencing, and keeps no device busy.
 func TestMonitorIntervalHasABound(t *testing.T) {
 	for to, want := range map[string]time.Duration{"monitor_interval=0": 0, "monitor_interval=5": time.Minute, "monitor_interval=61": 61 * time.Second, "": 10 * time.Minute} {
 		if c := Read(change(t, ClusterObject, "trigger_after=30", to), nil); c.Cluster.Monitor != want || c.Broken {
@@ -162,7 +162,7 @@ func TestMonitorIntervalHasABound(t *testing.T) {
 	}
 }
 
-// What was copied from another node and not changed would switch the other node off.
+// A configuration that was copied from another node and not changed would switch the other node off.
 func TestOutletOfAnotherNode(t *testing.T) {
 	for object, line := range map[string]string{"fence-method-eaton-off-host1": "plug=2", "fence-method-fc-off-host1": "plug=4"} {
 		c := Read(change(t, object, line, map[string]string{"plug=2": "plug=1", "plug=4": "plug=3"}[line]), nil)
@@ -205,7 +205,8 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}
 }
 
-// Who writes a password where the name of a Secret belongs does not find it in logs and in the status of a NodeFence.
+// If a password is written where the name of a Secret belongs, it does not appear in logs or in the status of a
+// NodeFence.
 func TestProblemsShowNoPassword(t *testing.T) {
 	_, problems := Merge("m", "template=t\naction=off\npassword_secret=hunter2\npassword=hunter2", "t", "agent_name=fence_x")
 	if len(problems) == 0 || strings.Contains(problems[0].String()+problems[len(problems)-1].String(), "hunter2") {
@@ -299,7 +300,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// A switch that fails takes some 15 s until all of its nodes are not Ready: without a key nobody is fenced before they count.
+// If a switch fails, it takes some 15 s until all of its nodes are not Ready. Without a configured value no node is
+// fenced before they count.
 func TestNobodyIsFencedAtOnceByDefault(t *testing.T) {
 	if c := Read(Objects{}, nil).Cluster; c.Trigger != 30*time.Second {
 		t.Errorf("trigger_after is %v", c.Trigger)

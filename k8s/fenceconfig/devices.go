@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Device is a device that fences nodes, and a method to ask it whether it answers.
+// Device is a device that fences nodes, with a method to check whether it answers.
 type Device struct {
 	Name   string // for people: its agent and its address
 	Node   string // a node that it fences
 	Method Method
 }
 
-// Devices are all devices that the configuration names, each once, in the order of their names. A method that works on
-// devices of its own machine has no device that can be asked from elsewhere.
+// Devices returns all devices that the configuration names, each once, in the order of their names. A method that works
+// on devices of its own machine has no device that another machine can ask.
 func (c *Config) Devices() []Device {
 	found := map[string]Device{}
 	for _, node := range slices.Sorted(maps.Keys(c.Nodes)) {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Option is an option for a fence agent.
+// Option is an option of a fence agent.
 type Option struct{ Key, Value string }
 
-// SecretRef is where the value of an option is, in a Secret of the same namespace.
+// SecretRef names the Secret, in the same namespace, that has the value of an option.
 type SecretRef struct{ Key, Secret, Item string }
 
 // Method is a fence agent's action on one plug of a device, merged from its template.
@@ -23,13 +23,13 @@ type Method struct {
 	Agent       string
 	Action      string
 	MustSuccess bool
-	// Confirm: after off the agent is asked for its status, and only off is a success. Without it nothing is proven.
+	// Confirm: after off the executor asks for the status, and only off is a success. Without it nothing is proven.
 	Confirm bool
-	Options []Option // sorted, the action not among them
+	Options []Option // sorted, without the action
 	Secrets []SecretRef
-	// HostDevices: the agent works on devices of the machine that it runs on.
+	// HostDevices: the agent works on devices of the machine on which it runs.
 	HostDevices bool
-	Storage     Storage // that an off of isolation cuts the node off from; of other methods there is none
+	Storage     Storage // what an off of isolation cuts the node off from; other methods have none
 }
 
 // supply identifies a plug: the device and its outlet.
@@ -59,7 +59,7 @@ func (r *reader) method(line int, name, node string, objects Objects, agents Age
 	data, there := objects[object]
 	text, given := data[MethodKey]
 	if !there || !given {
-		r.add(line, "method %s is listed, but there is no ConfigMap %s with the key %s", name, object, MethodKey)
+		r.add(line, "the node lists method %s, but there is no ConfigMap %s with the key %s", name, object, MethodKey)
 		return Method{Name: name, Object: object}
 	}
 	template := TemplateOf(text)
@@ -94,8 +94,8 @@ func TemplateOf(text string) string {
 	return template
 }
 
-// Merge makes a method of its text and that of its template: what the method says overrides what the template says. An
-// option and the reference to a Secret for it are one thing here.
+// Merge creates a method from its text and that of its template: the method overrides the template. An option and the
+// reference to a Secret for that option count as the same key.
 func Merge(object, text, template, templateText string) (Method, []Problem) {
 	own, base := newReader(object, text), newReader(template, templateText)
 	m := Method{Object: object, Template: template}
@@ -120,7 +120,7 @@ func Merge(object, text, template, templateText string) (Method, []Problem) {
 			switch {
 			case mine[key]:
 				r.add(p.line, "both %s and %s_secret are given: remove one of them", key, key)
-			case merged[key]: // the method's own holds
+			case merged[key]: // the method overrides the template
 			case key == "nodename" || key == "verbose" || key == "debug" || key == "debug_file" || key == "password_script" || key == "passwd_script":
 				r.add(p.line, "%s may not be given: the executor decides it, or it would show secrets or run programs", key)
 			case key == "missing_as_off":
@@ -142,7 +142,7 @@ func Merge(object, text, template, templateText string) (Method, []Problem) {
 	return m, append(own.problems, base.problems...)
 }
 
-// action is what the method itself says, or else its template. There is no default: an agent's own is to reboot.
+// action is the method's action, or else the template's. There is no default: an agent's own default is to reboot.
 func (m *Method) action(own, base *reader) {
 	v, line := own.take("action")
 	from := own
@@ -170,7 +170,7 @@ func either(own, base *reader, key string) string {
 	return v
 }
 
-// yes reads one of two words, of which the first is the default.
+// yes reads a key that has one of two values, of which the first is the default.
 func yes(own, base *reader, key, word, other string) bool {
 	if slices.ContainsFunc(own.left, func(p property) bool { return p.key == key }) {
 		base.take(key)
@@ -181,10 +181,10 @@ func yes(own, base *reader, key, word, other string) bool {
 
 func (m *Method) set(r *reader, p property) {
 	if IsSecret(p.key) {
-		r.warn(p.line, "%s stands in a ConfigMap, which many may read: put it into a Secret, and write %s_secret=SECRET/KEY", p.key, p.key)
+		r.warn(p.line, "%s is in a ConfigMap, which many may read: put it into a Secret, and write %s_secret=SECRET/KEY", p.key, p.key)
 	}
 	if len(p.value) > 1 && strings.HasPrefix(p.value, `"`) && strings.HasSuffix(p.value, `"`) {
-		r.add(p.line, "the value of %s is in quotes, which fence agents take off: remove them", p.key)
+		r.add(p.line, "the value of %s is in quotes, which fence agents remove: remove the quotes", p.key)
 	}
 	if strings.ContainsFunc(p.value, func(c rune) bool { return c < ' ' || c == 0x7f }) {
 		r.add(p.line, "the value of %s contains a control character", p.key)
@@ -196,13 +196,13 @@ func (m *Method) set(r *reader, p property) {
 func (m *Method) secret(r *reader, p property, key string) {
 	name, item, ok := strings.Cut(p.value, "/")
 	if !ok || !isName(name) || !isItem(item) {
-		r.add(p.line, "%s does not name a key of a Secret; allowed: SECRET/KEY", p.key) // it may be a password
+		r.add(p.line, "%s does not name a key of a Secret; allowed: SECRET/KEY", p.key) // the value is not shown, as it may be a password
 		return
 	}
 	m.Secrets = append(m.Secrets, SecretRef{key, name, item})
 }
 
-// isItem reports whether a Secret can have this key: it becomes the name of a file.
+// isItem reports whether a Secret can have this key, which becomes the name of a file.
 func isItem(s string) bool {
 	return s != "" && s != "." && !strings.HasPrefix(s, "..") && strings.IndexFunc(s, func(r rune) bool {
 		return r != '-' && r != '.' && r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
@@ -220,7 +220,7 @@ func IsSecret(key string) bool {
 	return false
 }
 
-// Digest identifies the final method, without its secrets. The executor refuses to run another than was planned.
+// Digest identifies the final method, without its secrets. The executor refuses to run a method that was not planned.
 func (m Method) Digest() string {
 	h := fnv.New64a()
 	for _, s := range []string{m.Agent, m.Action, fmt.Sprint(m.MustSuccess, m.Confirm, m.HostDevices, m.Storage)} {
@@ -238,7 +238,7 @@ func (m Method) Digest() string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// Methods are all of a node, each once, in the order in which its ConfigMap lists them.
+// Methods returns all methods of a node, each once, in the order in which its ConfigMap lists them.
 func (n *Node) Methods() []Method {
 	var all []Method
 	for _, m := range slices.Concat(n.Isolation, n.Power, n.Recovery) {
@@ -249,7 +249,7 @@ func (n *Node) Methods() []Method {
 	return all
 }
 
-// DigestOf is [Method.Digest] of several.
+// DigestOf is the [Method.Digest] of several methods.
 func DigestOf(methods []Method) string {
 	h := fnv.New64a()
 	for _, m := range methods {

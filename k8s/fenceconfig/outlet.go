@@ -8,25 +8,26 @@ import (
 	"strings"
 )
 
-// aliases are older names of the options that identify an outlet.
+// aliases maps older names of the options that identify an outlet to the present ones.
 var aliases = map[string]string{"ipaddr": "ip", "port": "plug", "login": "username", "passwd": "password"}
 
-// manner are options, or their beginnings, that say how to talk to a device, and not which of its outlets is meant: two
-// nodes that differ in these options alone have the same outlet.
+// manner lists options, or their beginnings, that configure how to talk to a device, and not which of its outlets is
+// meant. Two nodes that differ only in these options have the same outlet.
 var manner = []string{
 	"username", "password", "passw", "snmp_", "community", "login_", "shell_", "power_", "retry_on", "delay", "method", "lanplus", "cipher", "privlvl", "auth",
 	"hexadecimal_kg", "ssl", "secure", "ssh", "identity_file", "inet4_only", "inet6_only", "notls", "tls1", "quiet", "separator", "disable_", "stonith_status_sleep", "cmd_prompt",
 	"command_prompt", "use_sudo", "sudo", "ipport", "udpport",
 }
 
-// families are agents that are other names of one agent: they talk to one board.
+// families maps agents that are other names of one agent: they talk to one board.
 var families = map[string]string{
 	"fence_idrac": "fence_ipmilan", "fence_ilo3": "fence_ipmilan", "fence_ilo4": "fence_ipmilan", "fence_ilo5": "fence_ipmilan", "fence_imm": "fence_ipmilan", "fence_ipmilanplus": "fence_ipmilan",
 	"fence_ilo3_ssh": "fence_ilo_ssh", "fence_ilo4_ssh": "fence_ilo_ssh", "fence_ilo5_ssh": "fence_ilo_ssh",
 }
 
-// outlet identifies an outlet: plug, switch, or whatever else a method has that is not about how to talk to the
-// device. Boards at one address are one, at whatever port: several behind one address differ in it.
+// outlet identifies an outlet: plug, switch, or any other option of the method that does not configure how to talk to
+// the device. Boards with the same address are one board, whatever their port: several boards behind one address have
+// different ports.
 func (m Method) outlet() string {
 	parts := []string{cmp.Or(families[m.Agent], m.Agent), m.option("ipport"), m.option("udpport")}
 	for _, o := range m.Options {
@@ -39,7 +40,7 @@ func (m Method) outlet() string {
 	return strings.Join(parts, "\x00")
 }
 
-// sameAddress is one text for all ways to write an address, or a name.
+// sameAddress normalizes an address or a name, which can be written in several ways.
 func sameAddress(v string) string {
 	bare := strings.Trim(v, "[]")
 	if a, err := netip.ParseAddr(bare); err == nil {

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Problem is something wrong with a ConfigMap.
+// Problem is something that is wrong with a ConfigMap.
 type Problem struct {
 	Object  string `json:"object"` // the ConfigMap's name
 	Line    int    `json:"line"`   // 0: the object as a whole
 	Text    string `json:"text"`
-	Warning bool   `json:"warning"` // nothing is refused for it
-	// Unread: it looks like a part of the configuration and is not read, so that somebody's intention is not carried out.
-	// It does not cause a refusal either, but it is more than a warning.
+	Warning bool   `json:"warning"` // it does not cause a refusal
+	// Unread: the object or key looks like a part of the configuration but is not read, so an intention is not carried
+	// out. That does not cause a refusal either, but it is more than a warning.
 	Unread bool `json:"unread,omitempty"`
 }
 
-// String is one line for people.
+// String is the problem in one line for people.
 func (p Problem) String() string {
 	where := p.Object
 	if p.Line > 0 {
@@ -30,7 +30,7 @@ func (p Problem) String() string {
 	return where + ": " + p.Text
 }
 
-// misspelt are keys that were published with an error in them. They are taken, with a warning.
+// misspelt lists keys that were published with an error in them. They are accepted, with a warning.
 var misspelt = map[string]string{"must_sucess": "must_success", "precentage": "max_unhealthy_percent", "power_managment": "power_management"}
 
 // property is one line of a text of properties.
@@ -39,8 +39,8 @@ type property struct {
 	key, value string
 }
 
-// properties takes a text apart: KEY=VALUE lines, where the value is all behind the first =. Dashes in keys are
-// underscores to fence agents, so they are here.
+// properties splits a text into KEY=VALUE lines; the value is everything after the first =. Fence agents treat dashes
+// in keys as underscores, and so does this function.
 func properties(object, text string) ([]property, []Problem) {
 	var list []property
 	var problems []Problem
@@ -52,11 +52,11 @@ func properties(object, text string) ([]property, []Problem) {
 		key, value, ok := strings.Cut(line, "=")
 		key = strings.ReplaceAll(strings.TrimSpace(key), "-", "_")
 		if !ok || !isWord(key) {
-			problems = append(problems, Problem{object, i + 1, "this is no KEY=VALUE with a key of letters, digits and underscores", false, false})
+			problems = append(problems, Problem{object, i + 1, "this line must be KEY=VALUE, with a key of letters, digits and underscores", false, false})
 			continue
 		}
 		if right := misspelt[key]; right != "" {
-			problems = append(problems, Problem{object, i + 1, fmt.Sprintf("%s is spelt %s: it is taken for that", key, right), true, false})
+			problems = append(problems, Problem{object, i + 1, fmt.Sprintf("%s is misspelt: it is read as %s", key, right), true, false})
 			key = right
 		}
 		if slices.ContainsFunc(list, func(p property) bool { return p.key == key }) {
@@ -68,7 +68,7 @@ func properties(object, text string) ([]property, []Problem) {
 	return list, problems
 }
 
-// isWord reports whether a key can be given to a fence agent.
+// isWord reports whether a fence agent can have this key.
 func isWord(s string) bool {
 	return s != "" && strings.IndexFunc(s, func(r rune) bool {
 		return r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
@@ -106,7 +106,7 @@ func (r *reader) take(key string) (string, int) {
 	return "", 0
 }
 
-// choice is one of the values, or the first if the key is not given.
+// choice is the key's value, which must be one of the values, or the first of them if the key is not given.
 func (r *reader) choice(key string, values ...string) string {
 	v, line := r.take(key)
 	if line == 0 {
@@ -119,10 +119,10 @@ func (r *reader) choice(key string, values ...string) string {
 	return v
 }
 
-// number is within its bounds, or the default.
+// number is the key's value, which must be within the bounds, or the default.
 func (r *reader) number(key string, def, low, high int) int { return r.amount(key, "", def, low, high) }
 
-// seconds are whole ones.
+// seconds is like number, for whole seconds.
 func (r *reader) seconds(key string, def, low, high int) time.Duration {
 	return time.Duration(r.amount(key, " seconds, without a unit", def, low, high)) * time.Second
 }
@@ -140,7 +140,7 @@ func (r *reader) amount(key, of string, def, low, high int) int {
 	return n
 }
 
-// unknown complains about what nobody has taken.
+// unknown reports the keys that nothing has taken.
 func (r *reader) unknown(known string) {
 	for _, p := range r.left {
 		r.add(p.line, "%s is not a known key; known: %s", p.key, known)

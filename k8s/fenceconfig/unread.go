@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// ours are the names, or their beginnings, under which something is read.
+// ours lists the names, or their beginnings, of the objects that are read.
 var ours = []string{templatePrefix, methodPrefix, nodePrefix, ClusterObject, ClusterAlias, AgentsObject}
 
-// drafts are names of older drafts, with what is read instead.
+// drafts maps names of older drafts to what is read instead.
 var drafts = map[string]string{
 	"node-fence-config": nodePrefix + "NODE", "fence-stage": "the keys isolation, power_management and recovery of " + nodePrefix + "NODE",
 	"fencing-config-": nodePrefix + "NODE", "fencing-method-": methodPrefix + "METHOD-NODE", "node-fence-": nodePrefix + "NODE",
 }
 
-// words are keys that only a configuration of fencing has, of this one and of older drafts.
+// words lists keys that only a configuration of fencing has, of this version or of an older draft.
 var words = []string{
 	"agent_name", "node_name", "power_management", "must_success", "grace_timeout", "giveup_retries", "isolation_policy", "recovery_policy",
 	"fence_method", "fence_stage", "recover_stage", "execution_policy", "method_name",
 }
 
 // unread reports everything that looks like a part of the configuration but is not read: a name or a key of the data
-// that is nearly one of ours, a text with our words in it, and objects that nothing refers to.
+// that is nearly one of ours, a text with our keys in it, and objects that nothing refers to.
 func (c *Config) unread(objects Objects, used map[string]bool) {
 	tell := func(object, format string, args ...any) {
 		c.Problems = append(c.Problems, Problem{Object: object, Text: fmt.Sprintf(format, args...), Warning: true, Unread: true})
@@ -33,14 +33,14 @@ func (c *Config) unread(objects Objects, used map[string]bool) {
 		key := keyOf(name)
 		switch {
 		case name == AgentsObject:
-			continue // its own key is missed elsewhere
+			continue // that its own key is missing is reported elsewhere
 		case key == "" && looksLike(name, objects[name]) != "":
 			tell(name, "this is not read: is it meant to be %s?", looksLike(name, objects[name]))
 			continue
 		case key == "":
 			continue
 		case key == MethodKey && !used[name]:
-			tell(name, "this is not read: no node uses it; is there a ConfigMap %sNODE that lists it?", nodePrefix)
+			tell(name, "this is not read, because no node uses it: a ConfigMap %sNODE has to list it", nodePrefix)
 		case key == TemplateKey && !used[name]:
 			c.Problems = append(c.Problems, Problem{Object: name, Text: "no node uses this", Warning: true})
 		}
@@ -66,7 +66,7 @@ func keyOf(name string) string {
 	}
 }
 
-// looksLike is what an object may be meant to be; empty: the object is somebody else's.
+// looksLike names what an object may be meant to be; empty: the object is not part of this configuration.
 func looksLike(name string, data map[string]string) string {
 	plain := strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	for _, prefix := range slices.Sorted(maps.Keys(drafts)) {
@@ -94,7 +94,7 @@ func looksLike(name string, data map[string]string) string {
 	return ""
 }
 
-// speaks reports whether a text has a line with one of our words, or nearly one, as its key.
+// speaks reports whether a text has a line whose key is one of our keys, or nearly one.
 func speaks(text string) bool {
 	for line := range strings.Lines(text) {
 		key, _, is := strings.Cut(line, "=")
@@ -106,7 +106,7 @@ func speaks(text string) bool {
 	return false
 }
 
-// isNear reports whether a word may be another one misspelt. Short words are near to too many.
+// isNear reports whether a word may be a misspelling of another. Short words resemble too many others.
 func isNear(a, b string) bool {
 	switch n := min(len(a), len(b)); {
 	case n < 3:
@@ -118,9 +118,9 @@ func isNear(a, b string) bool {
 	}
 }
 
-// distance is how many letters have to be added, taken away, changed or exchanged with the next one to make a word of another.
+// distance is how many letters have to be inserted, removed, changed or swapped to turn one word into the other.
 func distance(a, b string) int {
-	if d := len(a) - len(b); d > 3 || d < -3 { // none of the callers wants to know more
+	if d := len(a) - len(b); d > 3 || d < -3 { // no caller needs a greater distance
 		return cmp.Compare(d, 0) * d
 	}
 	before, last, row := []int(nil), make([]int, len(b)+1), make([]int, len(b)+1)

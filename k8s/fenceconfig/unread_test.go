@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// What looks like a part of the configuration and is not read is told, and breaks no node; what is others' is not.
+// An object that looks like a part of the configuration and is not read is reported, and does not make a node broken.
+// Foreign objects are not reported.
 func TestWhatLooksLikeOursIsNotPassedOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		data map[string]string
@@ -64,7 +65,7 @@ func TestKeysThatAreNotRead(t *testing.T) {
 	}
 }
 
-// The name that a draft has for what holds for all nodes is read as well, but not beside the other.
+// The name of an older draft for the part for all nodes is read as well, but not together with the present one.
 func TestTheOtherNameOfTheClustersConfig(t *testing.T) {
 	o := example(t)
 	delete(o, ClusterObject)
@@ -83,7 +84,7 @@ func TestTheOtherNameOfTheClustersConfig(t *testing.T) {
 	}
 }
 
-// An option that the agent does not know makes nothing impossible, unless it may be a misspelt one.
+// An option that the agent does not know does not make a method unusable, unless it may be a misspelt one.
 func TestAnOptionThatTheAgentIgnores(t *testing.T) {
 	agents := `{"fence_eaton_snmp": {"actions": ["on", "off", "status", "monitor"], "parameters": [
 		{"name": "ip", "getopt": "-a", "required": true}, {"name": "ipaddr", "getopt": "-a", "required": true}, {"name": "plug", "getopt": "-n", "required": true},
@@ -119,7 +120,7 @@ func TestAnOptionThatTheAgentIgnores(t *testing.T) {
 	}
 }
 
-// One board for two nodes, however it is written; and one outlet for two supplies.
+// One board for two nodes, in any spelling; and one outlet for two supplies.
 func TestOneOutletWrittenInTwoWays(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b string
@@ -160,7 +161,7 @@ func TestOneOutletWrittenInTwoWays(t *testing.T) {
 	}
 }
 
-// What an agent could not do anything with.
+// Values that an agent could not use.
 func TestAddressesAndPorts(t *testing.T) {
 	for line, bad := range map[string]bool{
 		"ip=192.0.2.1": false, "ip=2001:db8::1": false, "ip=::1": false, "ip=fe80::1%eth0": false, "ip=bmc.example": false, "ipport=623": false, "udpport=161": false,
@@ -174,7 +175,7 @@ func TestAddressesAndPorts(t *testing.T) {
 	}
 }
 
-// All methods of a node are looked at before anything is cut off: of each step, each once.
+// Methods returns all methods of a node, of each step, each once.
 func TestMethodsOfANode(t *testing.T) {
 	n := Read(example(t), nil).Nodes["host1"]
 	var names []string

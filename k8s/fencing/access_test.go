@@ -51,7 +51,7 @@ func manifest(t *testing.T) []document {
 	}
 }
 
-// A field that the schema lacks would be dropped by the API server: a Job would be forgotten.
+// The API server would drop a field that is missing in the schema: a Job would be forgotten.
 func TestSchemaHasEachField(t *testing.T) {
 	types := map[string][2]reflect.Type{
 		"nodefences":          {reflect.TypeFor[nodefence.Spec](), reflect.TypeFor[nodefence.Status]()},

@@ -14,13 +14,14 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// partLabels say that a Node belongs to the control plane, whatever their values: those of kubeadm before and after 1.20, of
-// RKE, and of distributions that have etcd in their own process.
+// partLabels are the labels of Nodes of the control plane, whatever their values: those of kubeadm before and after
+// 1.20, of RKE, and of distributions that run etcd in their own process.
 var partLabels = []string{
 	"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/controlplane", "node-role.kubernetes.io/master", "node-role.kubernetes.io/etcd",
 }
 
-// partOf is what a Node has to do with the control plane. ready is by node: the members of etcd that can be seen.
+// partOf is a Node's part in the control plane. ready tells for each node with a visible member of etcd whether that
+// member is Ready.
 func partOf(n *corev1.Node, ready map[string]bool, fences []NodeFence) storm.Part {
 	p := storm.Part{}
 	p.EtcdReady, p.Etcd = ready[n.Name]
@@ -31,14 +32,13 @@ func partOf(n *corev1.Node, ready map[string]bool, fences []NodeFence) storm.Par
 	return p
 }
 
-// claims reports whether a NodeFence has cut its node off, or may without writing that before. A fencing that is held
-// up for the control plane may not: it first writes that it is no longer held up, and then
-// looks again.
+// claims reports whether a NodeFence has cut its node off, or may do so without another write before. A fencing that is
+// held up for the control plane may not: it first writes that it is no longer held up, and then looks again.
 func claims(f *NodeFence) bool { return touched(f) || f.Status.Held() != storm.ControlPlane }
 
 func touched(f *NodeFence) bool { return f.Status.Isolated || f.Status.Switched }
 
-// gone are nodes that may be cut off and no longer have a Node: they may have belonged to the control plane.
+// gone lists nodes that may be cut off and no longer have a Node: they may have belonged to the control plane.
 func gone(fences []NodeFence, nodes map[string]nodefence.Node) (names []string) {
 	for i := range fences {
 		if name := fences[i].Spec.NodeName; touched(&fences[i]) && !nodes[name].Exists {
@@ -48,15 +48,16 @@ func gone(fences []NodeFence, nodes map[string]nodefence.Node) (names []string) 
 	return names
 }
 
-// etcdMembers are those that run as static pods: by node, whether they are Ready. Elsewhere labels have to do. The
-// answer may come from the API server's cache: that is newer than what kubelets report of a member.
+// etcdMembers reports for each node with a member of etcd in a static pod whether that member is Ready. For other
+// members only the labels are known. The answer may come from the API server's cache, which is newer than what kubelets
+// report.
 func (r *Runner) etcdMembers(ctx context.Context) (map[string]bool, error) {
 	var list corev1.PodList
 	err := r.Reader.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"component": "etcd"},
 		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
 	switch {
 	case apierrors.IsForbidden(err):
-		if r.noEtcd != err.Error() { // once is enough
+		if r.noEtcd != err.Error() { // log it once
 			r.noEtcd = err.Error()
 			r.Logger.Warn("members of etcd are not counted before a node of the control plane is fenced, since their pods cannot be listed: apply nodefence.yaml of this version", "err", err)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// labelled is a council whose control plane has the label of today, and no etcd that can be seen.
+// labelled is a council whose control plane has the present label, and no visible member of etcd.
 func labelled(t *testing.T) *council {
 	c := newCouncil(t, 11)
 	for _, m := range c.machines {
@@ -28,7 +28,7 @@ func labelled(t *testing.T) *council {
 	return c
 }
 
-// A person orders two that are Ready: the second one waits for the first, and says so.
+// A person orders two nodes that are Ready: the second order waits for the first, and its NodeFence shows that.
 func TestTwoOrdersForTheControlPlane(t *testing.T) {
 	c := labelled(t)
 	for _, name := range []string{"m0", "m1"} {
@@ -55,13 +55,13 @@ func TestTwoOrdersForTheControlPlane(t *testing.T) {
 	if begun != 1 || held != 1 {
 		t.Errorf("%d have begun, %d are held up", begun, held)
 	}
-	// A word, whatever it is, does not let it begin beside the first.
+	// No word of a person lets it begin besides the first.
 	for i := range list.Items {
 		if f := &list.Items[i]; f.Status.Held() != "" {
 			if strings.Contains(f.Status.Conditions[0].Message, nodefence.AnywayAnnotation) {
 				t.Errorf("a word is offered: %s", f.Status.Conditions[0].Message)
 			}
-			f.Annotations = map[string]string{nodefence.AnywayAnnotation: "cbf29ce484222325"} // what an empty set comes to
+			f.Annotations = map[string]string{nodefence.AnywayAnnotation: "cbf29ce484222325"} // the digest of an empty set
 			c.put(f)
 		}
 	}
@@ -96,8 +96,8 @@ func TestSettleOfTheControlPlane(t *testing.T) {
 	}
 }
 
-// What is seen of etcd: a fence that leaves fewer members than a quorum is refused, on nodes with and without labels, and the only
-// node of a control plane is.
+// With visible members of etcd, a fencing that leaves fewer members than a quorum is refused, on nodes with and without
+// labels. So is the fencing of a control plane's only node.
 func TestMembersOfEtcd(t *testing.T) {
 	for name, c := range map[string]struct {
 		ready []bool // members on m0, m1, m2 and so on; m0 has failed
@@ -142,7 +142,7 @@ func (s *stage) fence0() *NodeFence {
 	return f
 }
 
-// A role of before does not allow to list the pods of etcd: labels have to do, and that is said once.
+// An older role does not allow listing the pods of etcd: only the labels are used, and that is logged once.
 func TestMembersThatCannotBeListed(t *testing.T) {
 	s := newStage(t)
 	s.forbidden = "Pod"
@@ -151,7 +151,7 @@ func TestMembersThatCannotBeListed(t *testing.T) {
 	}
 }
 
-// A node whose Node is gone and that may be cut off may have been one of them.
+// A node without a Node object that may be cut off may have been one of them.
 func TestANodeThatIsGoneHoldsTheControlPlaneUp(t *testing.T) {
 	c := newCouncil(t, 3)
 	c.machines[0].labels = map[string]string{partLabels[3]: "true"}

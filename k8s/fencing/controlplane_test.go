@@ -29,8 +29,8 @@ var (
 	firstCouncil = flag.Uint64("council", 0, "the first of them; 0: any")
 )
 
-// council is ten nodes, three of them the control plane, and two replicas that stop between any two requests while the other
-// goes on. It knows nothing of the rules: it counts which machines are cut off, and what a replica had read.
+// council is ten nodes, three of them the control plane, and two replicas that can pause between any two requests. It
+// does not know the rules: it counts the machines that are cut off, and records what a replica had read.
 type council struct {
 	*stage
 	rng      *rand.Rand
@@ -58,7 +58,7 @@ type councillor struct {
 
 func (m *councillor) cut() bool { return !m.port || !m.supplies[0] && !m.supplies[1] }
 
-// replica is a controller with the settings of another one, which has seen nothing yet.
+// replica is a controller with the settings of another one, and no memory.
 func replica(r *Runner) *Runner {
 	out := &Runner{}
 	from, to := reflect.ValueOf(r).Elem(), reflect.ValueOf(out).Elem()
@@ -115,7 +115,8 @@ func newCouncil(t *testing.T, seed uint64) *council {
 	return c
 }
 
-// turns is the API server as one replica reaches it: before each request of one, the other may go a whole round, and nodes may fail.
+// turns is the API server as one replica reaches it: before each request of one replica, the other may make a whole
+// round, and nodes may fail.
 type turns struct {
 	*council
 	replica int
@@ -187,7 +188,7 @@ func (c *council) machine(name string) *councillor {
 	return c.machines[slices.IndexFunc(c.machines, func(m *councillor) bool { return m.name == name })]
 }
 
-// atRisk are nodes of the control plane that are not Ready, or have not been for as long as settle says.
+// atRisk returns the nodes of the control plane that are not Ready, or have not been Ready for as long as settle.
 func (c *council) atRisk() map[string]bool {
 	bad := map[string]bool{}
 	for _, m := range c.machines {
@@ -234,7 +235,7 @@ func (s *stage) etcd(node string, ready bool) {
 	})
 }
 
-// tick lets a second pass.
+// tick advances the time by a second.
 func (c *council) tick() {
 	c.now = c.now.Add(time.Second)
 	for _, m := range c.machines {
@@ -304,7 +305,7 @@ func (c *council) execute() {
 	}
 }
 
-// count is the oracle: never two nodes of the control plane are cut off, not even by a person's word.
+// count is the oracle: two nodes of the control plane are never cut off at the same time, not even by a person's word.
 func (c *council) count() {
 	var names []string
 	for _, m := range c.machines {
@@ -317,7 +318,7 @@ func (c *council) count() {
 	}
 }
 
-// person orders now and then, gives their word now and then, and ends what has given up.
+// person gives an order or a word from time to time, and ends NodeFences that have given up.
 func (c *council) person() {
 	m := c.machines[c.rng.IntN(4)]
 	f := &NodeFence{ObjectMeta: metav1.ObjectMeta{Name: NameOf(m.name)}, Spec: nodefence.Spec{NodeName: m.name, Step: nodefence.Power}}
@@ -348,8 +349,9 @@ func (c *council) person() {
 	}
 }
 
-// Nodes fail at any moment, alone and together; two replicas fence them, each of which stops between any two requests; a person
-// orders some, gives their word for some, and repairs what has given up. With -v it says how far it is.
+// Nodes fail at any moment, alone and together. Two replicas fence them, and each can pause between any two requests. A
+// person orders some fencings, gives a word for some, and repairs those that have given up. With -v the test logs its
+// progress.
 func TestControlPlaneSchedules(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(800)) // what a round reads is garbage at its end
 	base := *firstCouncil
@@ -382,7 +384,8 @@ func TestControlPlaneSchedules(t *testing.T) {
 	}
 }
 
-// What was seen: ten managed Nodes in no group, default limits, two of the control plane not Ready. And one of them alone is fenced.
+// This was observed: ten managed Nodes in no group, default limits, two nodes of the control plane not Ready. If only
+// one of them is not Ready, it is fenced.
 func TestTwoOfTheControlPlaneFail(t *testing.T) {
 	for failed, want := range map[int]int{2: 0, 1: 1} {
 		c := newCouncil(t, 4)
@@ -422,8 +425,8 @@ func (a *stopsAfterLook) List(ctx context.Context, list client.ObjectList, opts 
 	return err
 }
 
-// A person orders two that are Ready. A replica looks, and stops; the other begins with one of them. When the first goes on it does
-// not begin with the other one by its old look.
+// A person orders two nodes that are Ready. One replica looks, and pauses; the other begins with one of the nodes. When
+// the first continues, it does not begin with the other node by its old look.
 func TestALookAtTheControlPlaneIsNotOld(t *testing.T) {
 	c := newCouncil(t, 7)
 	a, b := replica(c.r), replica(c.r)

@@ -20,10 +20,10 @@ import (
 
 const (
 	addressAnnotation = "fencing-agent.io/address."
-	mostDatagram      = 64 // bytes; what is longer is cut off, and is none of the messages anyway
+	mostDatagram      = 64 // bytes; the rest of a longer datagram is cut off, as it is not a valid message anyway
 )
 
-// owners are Nodes by their addresses. An address that two Nodes have is nobody's: either might send in the other's name.
+// owners maps addresses to Nodes. An address of two Nodes is left out: either could send in the other's name.
 type owners map[netip.Addr]string
 
 func (o owners) add(n *corev1.Node) {
@@ -53,7 +53,7 @@ func (o owners) add(n *corev1.Node) {
 
 // Crashes listens to crash kernels.
 type Crashes struct {
-	Address string // where, as HOST:PORT
+	Address string // where to listen, as HOST:PORT
 	Logger  *slog.Logger
 	Now     func() time.Time
 
@@ -63,7 +63,7 @@ type Crashes struct {
 	book     kdump.Book
 }
 
-// NewCrashes makes one that listens when it is started.
+// NewCrashes returns a listener that begins to listen in Start.
 func NewCrashes(address string, log *slog.Logger, now func() time.Time, reg prometheus.Registerer) *Crashes {
 	c := &Crashes{Address: address, Logger: log, Now: now}
 	c.messages = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "fencing_controller", Name: "kdump_messages_total",
@@ -84,7 +84,7 @@ func (c *Crashes) Start(ctx context.Context) error {
 	return c.Serve(ctx, conn)
 }
 
-// Serve is Start with a connection that exists already; Serve closes the connection.
+// Serve is like Start, but uses an existing connection, and closes it.
 func (c *Crashes) Serve(ctx context.Context, conn net.PacketConn) error {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
@@ -102,7 +102,7 @@ func (c *Crashes) Serve(ctx context.Context, conn net.PacketConn) error {
 	}
 }
 
-// take looks at one datagram.
+// take handles one datagram.
 func (c *Crashes) take(b []byte, from net.Addr) {
 	outcome := "heard"
 	if err := kdump.Parse(b); err != nil {
@@ -130,7 +130,7 @@ func (c *Crashes) hear(from net.Addr) string {
 	return node
 }
 
-// know takes over whose addresses are whose.
+// know replaces the owners of the addresses.
 func (c *Crashes) know(o owners) {
 	if c == nil {
 		return
@@ -140,7 +140,7 @@ func (c *Crashes) know(o owners) {
 	c.owners = o
 }
 
-// judge says what is known of a node's crash kernel.
+// judge returns what the node's crash kernel proves.
 func (c *Crashes) judge(name string, n nodefence.Node, now time.Time) kdump.Verdict {
 	if c == nil || !n.Exists {
 		return kdump.Verdict{}

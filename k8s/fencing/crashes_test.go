@@ -35,7 +35,7 @@ func nodeAt(name string, addresses ...string) *corev1.Node {
 	return n
 }
 
-// Who sends from an address that no Node has, or that two have, is not heard.
+// A sender with an address of no Node, or of two Nodes, is not heard.
 func TestWhoIsHeard(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	c, o := listener(func() time.Time { return now }), owners{}
@@ -75,7 +75,8 @@ func TestWhoIsHeard(t *testing.T) {
 
 const realSender = "/usr/libexec/fence-agents/fence_kdump_send"
 
-// Debian's fence_kdump_send, as it runs in a crash kernel, is a proof for its node, which is then fenced; and for no other.
+// Debian's fence_kdump_send, as it runs in a crash kernel, is a proof for its node, which is then fenced; and for no
+// other.
 func TestRealSender(t *testing.T) {
 	if _, err := os.Stat(realSender); err != nil {
 		t.Skip("needs Debian's fence-agents: " + err.Error())

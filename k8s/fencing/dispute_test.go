@@ -16,7 +16,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 )
 
-// sanStage is a stage whose node has a port of a switch beside its power.
+// sanStage is a stage whose node has a port of a switch besides its power.
 func sanStage(t *testing.T) *stage {
 	s := newStage(t)
 	for name, data := range map[string]string{
@@ -67,8 +67,8 @@ func disputes(boot string) map[string][2]string {
 	}
 }
 
-// Guard (two writers): the storage of a boot that was called dead by agents, and was heard after that, is given back to nobody, no matter
-// who takes its NodeFence back.
+// Guard (two writers): the storage of a boot that agents called dead, and that was heard after that, is never given
+// back, whatever deletes its NodeFence.
 func TestADisputeWithdrawsTheAgentsProof(t *testing.T) {
 	for how, says := range disputes(newStage(t).boot()) {
 		for _, by := range []string{"a remediation that timed out", "a person"} {
@@ -104,7 +104,7 @@ func TestADisputeWithdrawsTheAgentsProof(t *testing.T) {
 			} else if m := s.fence().Status.Message; !strings.Contains(m, "may run") {
 				t.Errorf("%s: nobody is asked: %s", how, m)
 			}
-			s.node("n4", true, "1", s.now) // another boot has it back
+			s.node("n4", true, "1", s.now) // the node is back with another boot
 			s.rounds(60)
 			if !slices.Contains(s.ran, "san-on") {
 				t.Errorf("%s, taken back by %s: the next boot has no storage: %v %+v", how, by, s.ran, s.fence())
@@ -141,7 +141,7 @@ func TestADisputeStopsAJobThatIsRecorded(t *testing.T) {
 	}
 }
 
-// Guard: a death in dispute lifts no limit of a storm, by which proof it was.
+// Guard: a disputed death lifts no limit of a storm, whatever its proof was.
 func TestADisputedDeathLiftsNoLimit(t *testing.T) {
 	for how, says := range disputes(newStage(t).boot()) {
 		for _, kind := range []string{nodefence.ByAgents, nodefence.ByPower} {
@@ -149,7 +149,7 @@ func TestADisputedDeathLiftsNoLimit(t *testing.T) {
 			boot := s.boot()
 			f := NodeFence{ObjectMeta: metav1.ObjectMeta{Name: NameOf("n4")}, Spec: nodefence.Spec{NodeName: "n4"}}
 			f.Status = nodefence.Status{Boot: boot, Proof: &nodefence.Proof{Kind: kind, Boot: boot}}
-			for _, n := range []string{"n1", "n2", "n3", "n4"} { // all of one group, of which nobody more may die
+			for _, n := range []string{"n1", "n2", "n3", "n4"} { // all of one group, in which no other node may die
 				o := &corev1.Node{}
 				_ = s.Get(context.Background(), clientKey(n), o)
 				o.Labels = map[string]string{"group": "worker"}

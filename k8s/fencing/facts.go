@@ -23,12 +23,12 @@ const (
 	ownerLabel         = "fencing-agent.io/nodefence-uid"
 	notAfterAnnotation = "fencing-agent.io/not-after"
 	autoscalerRemoval  = "ToBeDeletedByClusterAutoscaler"
-	// usageCode is the exit code of an executor that does not know what it was asked for; it prints nothing then.
+	// usageCode is the exit code of an executor that does not know the command; it then prints nothing.
 	usageCode = 2
 )
 
-// keeps reports whether an annotation wants the node left alone: by a person, or while it is being updated. These are the
-// ones that disarm the agents' watchdog by default.
+// keeps reports whether an annotation asks to leave the node alone: because a person wants it, or during an update.
+// These annotations are the ones that disarm the agents' watchdog by default.
 func keeps(annotation string) bool {
 	switch annotation {
 	case "fencing-agent.io/disable", "node-manager.deckhouse.io/fencing-disable", "update.node.deckhouse.io/approved", "update.node.deckhouse.io/disruption-approved":
@@ -38,7 +38,7 @@ func keeps(annotation string) bool {
 	}
 }
 
-// WordOf is whether the death of the boot that a Node shows is in force, or in dispute ([recovery.WordOf]).
+// WordOf tells whether the death of the boot that a Node shows is in force, or in dispute ([recovery.WordOf]).
 func WordOf(n *corev1.Node) recovery.Word {
 	var values, others []string
 	for _, t := range n.Spec.Taints {
@@ -75,7 +75,7 @@ func nodeOf(n *corev1.Node) nodefence.Node {
 	return out
 }
 
-// facts reads all that a decision about one node needs, in this order: the NodeFence, its Jobs, the Node.
+// facts reads everything that a decision about one node needs, in this order: the NodeFence, its Jobs, the Node.
 func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, survey *storm.Survey) (nodefence.Facts, *NodeFence, error) {
 	f := nodefence.Facts{Config: c.Nodes[node], Cluster: c.Cluster}
 	var object NodeFence
@@ -108,25 +108,25 @@ func (r *Runner) facts(ctx context.Context, node string, c *fenceconfig.Config, 
 	}
 	f.Crash = r.Crashes.judge(node, f.Node, f.Now)
 	if f.Crashed() {
-		survey.Proven(node) // there may be no NodeFence yet in which to note it
+		survey.Proven(node) // there may be no NodeFence yet that could record it
 	}
-	// What others have begun is looked at after the NodeFence was read that says so of this one (storm.ControlPlane).
+	// The NodeFence that claims this node is read first, and then what others have begun (storm.ControlPlane).
 	if f.Object != nil && survey.InControlPlane(node) {
 		if survey, err = r.again(ctx, c); err != nil {
 			return f, nil, err
 		}
 	}
 	f.Policy = survey.Allow(node, object.Annotations[nodefence.AnywayAnnotation])
-	// A kubelet whose Lease cannot be read may be there: nothing is given back, and all else goes on.
+	// If the Lease cannot be read, the kubelet may be alive: no storage is given back, and everything else continues.
 	if f.Node.Silent, err = r.silent(ctx, node, f.Now); err != nil && r.noLease != err.Error() {
-		r.noLease = err.Error() // an older role does not allow it: once is enough
+		r.noLease = err.Error() // an older role does not allow it: log it once
 		r.Logger.Warn("storage is not given back before the node is in another boot, since its Lease cannot be read: apply nodefence.yaml of this version", "node", node, "err", err)
 	}
 	return f, &object, nil
 }
 
-// returning is how long this replica has seen that the storages of a NodeFence are about to be given back. A replica that has
-// just started begins again.
+// returning is how long this replica has seen that the storages of a NodeFence are about to be given back. A replica
+// that has just started begins at zero.
 func (r *Runner) returning(o *nodefence.Object, now time.Time) time.Duration {
 	text := o.Status.Returns()
 	if text == "" {
@@ -136,13 +136,14 @@ func (r *Runner) returning(o *nodefence.Object, now time.Time) time.Duration {
 	return r.returns.For(o.Spec.NodeName, o.UID+text, now)
 }
 
-// silent reports whether the kubelet has not renewed its Lease for as long as it lasts, by the clock of this replica alone.
+// silent reports whether the kubelet has not renewed its Lease for its whole duration. It only uses this replica's
+// clock.
 func (r *Runner) silent(ctx context.Context, node string, now time.Time) (bool, error) {
 	l, err := ReadLease(ctx, r.Reader, node)
 	return err == nil && r.leases.Silent(node, l, now), err
 }
 
-// jobs are the Jobs of one NodeFence.
+// jobs returns the Jobs of one NodeFence.
 func (r *Runner) jobs(ctx context.Context, uid string) ([]nodefence.Job, error) {
 	var list batchv1.JobList
 	if err := r.Reader.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingLabels{ownerLabel: uid}); err != nil {
@@ -161,10 +162,10 @@ func (r *Runner) jobs(ctx context.Context, uid string) ([]nodefence.Job, error) 
 	return out, nil
 }
 
-// jobOf is one Job, with what its executor has said.
+// jobOf converts one Job, with the result of its executor.
 func jobOf(j *batchv1.Job, pods []corev1.Pod) nodefence.Job {
 	out := nodefence.Job{Name: j.Name, UID: string(j.UID), Version: j.ResourceVersion, Suspended: j.Spec.Suspend != nil && *j.Spec.Suspend}
-	out.NotAfter, _ = time.Parse(time.RFC3339, j.Annotations[notAfterAnnotation]) // else it is too late for it
+	out.NotAfter, _ = time.Parse(time.RFC3339, j.Annotations[notAfterAnnotation]) // if it cannot be read, it is too late for the Job
 	for _, c := range j.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
 			out.Finished, out.Succeeded, out.Message = true, c.Type == batchv1.JobComplete, c.Message
@@ -172,7 +173,7 @@ func jobOf(j *batchv1.Job, pods []corev1.Pod) nodefence.Job {
 	}
 	for i := range pods {
 		p := &pods[i]
-		if !metav1.IsControlledBy(p, j) { // somebody else's, or of a Job that had this name before
+		if !metav1.IsControlledBy(p, j) { // the pod belongs to another object, or to an earlier Job with this name
 			continue
 		}
 		out.Node = p.Spec.NodeName
@@ -187,8 +188,8 @@ func jobOf(j *batchv1.Job, pods []corev1.Pod) nodefence.Job {
 	return out
 }
 
-// said is what an executor has written as its last word, for people, and whether that is: the plug is off, and each
-// logical unit was reset after that.
+// said returns the message that an executor wrote at its end, for people, and what it confirms: that the plug is off,
+// and that each logical unit was reset after that.
 func said(text string, code int32) (message string, off, barrier bool) {
 	var r struct {
 		OK, Barrier     bool

@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 )
 
-// A Node that somebody wants left alone, or that is being removed, says so in one of several ways.
+// There are several signs that a Node should be left alone, or is being removed.
 func TestWhichNodesAreKept(t *testing.T) {
 	now := metav1.Now()
 	for name, n := range map[string]corev1.Node{
@@ -32,7 +32,7 @@ func TestWhichNodesAreKept(t *testing.T) {
 	}
 }
 
-// A taint that evicts nobody is no word of the recovery that a boot has ended.
+// A taint that evicts no pod is not the recovery's report that a boot has ended.
 func TestTaintThatEvictsNobody(t *testing.T) {
 	const id = "024bc581-b3a3-4be2-8000-000000000000"
 	boot := deaths.Boot(id)
@@ -45,7 +45,7 @@ func TestTaintThatEvictsNobody(t *testing.T) {
 	}
 }
 
-// A Lease lasts for as long as it says, by the clock of who looks; one that was made again counts as renewed.
+// A Lease lasts for the duration in it, by the reader's clock; a Lease that was created again counts as renewed.
 func TestHowLongALeaseLasts(t *testing.T) {
 	s := newStage(t)
 	lease := func(uid string, seconds int32) {
@@ -74,7 +74,7 @@ func TestHowLongALeaseLasts(t *testing.T) {
 	}
 }
 
-// What a Job's executor has said is the last word of its own container in a pod of that very Job.
+// A Job's result is the last message of its own container, in a pod of that Job.
 func TestWhoSpeaksForAJob(t *testing.T) {
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "off", UID: "j1"}}
 	pod := func(owner types.UID, container, message string, code int32) corev1.Pod {
@@ -105,8 +105,8 @@ func TestWhoSpeaksForAJob(t *testing.T) {
 	}
 }
 
-// For how long storages are about to be given back is seen from zero on by another NodeFence, after a clock that went back, and when
-// something else is to be given back.
+// The time for which storages have been about to be given back starts at zero in three cases: for another NodeFence,
+// after a clock that went back, and for another set of storages.
 func TestHowLongAReturnWasSeen(t *testing.T) {
 	s := newStage(t)
 	o := &nodefence.Object{UID: "a", Spec: nodefence.Spec{NodeName: "n4"}}

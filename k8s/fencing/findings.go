@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// deathOf is the death that a NodeFence proves, as the devices of its node say, or its crash kernel; nil: it proves none.
+// deathOf is the death that a NodeFence proves by its node's devices or crash kernel; nil: it proves none.
 func deathOf(f *NodeFence) *deaths.Death {
 	p := f.Status.Proof
 	if p == nil || p.Kind != nodefence.ByPower && p.Kind != nodefence.ByKdump || p.Boot == "" || p.Boot != f.Status.Boot || f.Name != NameOf(f.Spec.NodeName) {
@@ -32,19 +32,20 @@ func (r *Runner) Proof(ctx context.Context, node, boot string) (bool, error) {
 	return d != nil && !d.Contradicted && d.Boot == boot && d.Node == node, nil
 }
 
-// findings are the deaths of boots that Nodes show at present: what was found of a boot before is known by the new one.
+// findings returns the proven deaths of boots that Nodes show now. A Node that shows a newer boot makes the older death
+// unnecessary.
 //
-// Invariant: a death is found only when the Lease of the node has run out. A board that lies about a machine whose kubelet reaches the API
-// server would otherwise be believed by agents that cannot reach it, and act sooner than the recovery does.
-// Nor is a death sent while it is in dispute.
+// Invariant: a death is found only when the Lease of the node has run out. A board may lie about a machine whose
+// kubelet reaches the API server. Agents that cannot reach it would believe the board, and act sooner than the recovery
+// does. A death that is in dispute is not sent either.
 func findings(fences []NodeFence, nodes map[string]nodefence.Node, ranOut func(node string) bool) (out []deaths.Death) {
 	for i := range fences {
 		d := deathOf(&fences[i])
 		if d == nil || nodes[d.Node].Boot != d.Boot {
 			continue
 		}
-		// In dispute for a moment is each node that boots: its Lease comes before its boot. So that is sent as
-		// nothing.
+		// Each node that boots is in dispute for a moment, as its Lease is renewed before its boot is shown. So this
+		// dispute alone sends nothing.
 		if disputed := nodes[d.Node].Disputed == d.Boot; !d.Contradicted && (disputed || !ranOut(d.Node)) {
 			continue
 		}
@@ -54,14 +55,15 @@ func findings(fences []NodeFence, nodes map[string]nodefence.Node, ranOut func(n
 	return out
 }
 
-// renewal is the latest renewal of a Lease that was seen when all Leases were read, and since when.
+// renewal is the latest renewal of a Lease that was seen when all Leases were read, and since when it has been the
+// latest.
 type renewal struct {
 	lease string
 	since time.Time // by this replica's clock: when the first look that saw it had read it
 	lasts time.Duration
 }
 
-// next is what follows from a look that has read the Lease by that moment.
+// next is the renewal after another look, which has read the Lease by that moment.
 func (r renewal) next(text string, read time.Time, lasts time.Duration) renewal {
 	if r.lease != text {
 		r.since = read
@@ -69,11 +71,11 @@ func (r renewal) next(text string, read time.Time, lasts time.Duration) renewal 
 	return renewal{text, r.since, lasts}
 }
 
-// ranOut reports whether, when the latest read of all Leases began, the Lease of a node had not been renewed for its
-// whole duration. A Lease that is not there says nothing.
+// ranOut reports whether the Lease of a node had not been renewed for its whole duration when the latest read of all
+// Leases began. A missing Lease has not run out.
 //
-// Invariant: it only uses this replica's clock and the start of its reads: the node's clock, which is in the Lease,
-// may be hours behind, and a read may be slow. A replica that has just started waits as long.
+// Invariant: it only uses this replica's clock and the start of its reads. The node's clock, which is in the Lease, may
+// be hours behind, and a read may be slow. A replica that has just started waits for the whole duration.
 func (r *Runner) ranOut(node string) bool {
 	l, known := r.renewals[node]
 	return known && r.listedAt.Sub(l.since) > l.lasts

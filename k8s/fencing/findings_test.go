@@ -15,7 +15,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// Guards: what agents themselves have found, what is of a boot that has ended since, and what no NodeFence of that node says is nothing to tell them.
+// Guards: three kinds of deaths are not sent to agents. These are the agents' own findings, deaths of boots that have
+// ended since, and deaths that no NodeFence of that node records.
 func TestFindings(t *testing.T) {
 	at := time.Unix(1000, 0).UTC()
 	fence := func(change func(*NodeFence)) NodeFence {
@@ -65,7 +66,8 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// Each round tells what all NodeFences say by then: a proof when the Lease of the node has run out, and nothing when it is back.
+// Each round sends what all NodeFences record at that time: a proof when the Lease of the node has run out, and nothing
+// when the node is back.
 func TestFindingsOfARound(t *testing.T) {
 	s := newStage(t)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "n4"}}
@@ -99,7 +101,7 @@ func TestFindingsOfARound(t *testing.T) {
 	if s.rounds(5); len(last) != 0 {
 		t.Errorf("found too soon: %+v", last)
 	}
-	s.rounds(10) // Leases are not looked at in each
+	s.rounds(10) // Leases are not read in each round
 	if len(last) != 1 || last[0].Node != "n4" || last[0].Boot != dead || last[0].Proof != nodefence.ByPower || last[0].Contradicted {
 		t.Errorf("%+v", last)
 	}

@@ -15,16 +15,16 @@ import (
 const (
 	executorAccount = "fencing-executor"
 	mountRoot       = "/etc/fencing"
-	// executorContainer is the one whose word counts: some clusters add containers to pods.
+	// executorContainer is the container whose result counts: some clusters add containers to pods.
 	executorContainer = "executor"
 	messagePath       = "/dev/termination-log"
-	// madeVariable is when a Job was made, by the clock of the controller that did.
+	// madeVariable is when a Job was created, by the clock of the controller that created it.
 	madeVariable = "FENCING_MADE_AT"
 	keepJobs     = 24 * 60 * 60 // s
 	nobody       = 65532
 )
 
-// job makes the Job of an action: suspended, for one executor that runs once, on a node that is not the one to be fenced.
+// job is the Job of an action: suspended, for one executor that runs once, on another node than the one to be fenced.
 func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 	labels := map[string]string{ownerLabel: string(owner.UID), "app.kubernetes.io/name": executorAccount}
 	digest, action := a.Method.Digest(), ""
@@ -53,7 +53,7 @@ func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 		},
 		Containers: []corev1.Container{{
 			Name: executorContainer, Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent, Args: args, VolumeMounts: mounts,
-			// Not an argument, which an executor of an older version would refuse.
+			// It is a variable because an older executor would refuse an unknown argument.
 			Env:                    []corev1.EnvVar{{Name: madeVariable, Value: a.NotAfter.Add(-a.Timeout).UTC().Format(time.RFC3339)}},
 			TerminationMessagePath: messagePath, Resources: resources(),
 			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
@@ -80,8 +80,8 @@ func (r *Runner) job(a nodefence.Action, owner *NodeFence) *batchv1.Job {
 	}
 }
 
-// onDevices gives an executor the devices of its machine, and what fence agents for reservations keep there: the key of
-// that machine. An on registers the machine on which it runs, so it runs on the node that gets its storage back.
+// onDevices gives an executor the devices of its machine, and the file in which fence agents for reservations keep the
+// key of that machine. An on registers the machine on which it runs, so it runs on the node that gets its storage back.
 func onDevices(pod *corev1.PodSpec, action, node string) {
 	for _, dir := range []struct {
 		name, path string
@@ -101,7 +101,7 @@ func onDevices(pod *corev1.PodSpec, action, node string) {
 	}
 }
 
-// only has a pod run on one node.
+// only binds a pod to one node.
 func only(node string) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
@@ -110,8 +110,8 @@ func only(node string) *corev1.Affinity {
 	}}}
 }
 
-// away keeps a pod from the node that is fenced, and has it prefer nodes where no Job has failed yet: in a small cluster
-// no such nodes are left soon.
+// away keeps a pod from the node that is fenced. It prefers nodes where no Job has failed yet, but does not require
+// them: a small cluster soon has no such node.
 func away(fenced string, failed []string) *corev1.Affinity {
 	a := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{notOn(fenced)}}}
 	if len(failed) > 0 {
@@ -122,7 +122,7 @@ func away(fenced string, failed []string) *corev1.Affinity {
 
 // notOn matches all nodes except these.
 func notOn(names ...string) (t corev1.NodeSelectorTerm) {
-	for _, n := range names { // a list with more than one name is not allowed here
+	for _, n := range names { // one term must not have more than one name
 		t.MatchFields = append(t.MatchFields, corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{n}})
 	}
 	return t
@@ -134,7 +134,7 @@ func configMap(volume, name string) corev1.Volume {
 	}}
 }
 
-// volumeName makes a valid name of an option's.
+// volumeName makes a valid name from an option's name.
 func volumeName(s string) string {
 	b := []byte(s)
 	for i, c := range b {

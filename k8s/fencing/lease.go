@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// leaseLasts is how long a kubelet's Lease lasts that does not say so, or is not there.
+// leaseLasts is the duration of a kubelet's Lease that states none, or that does not exist.
 const leaseLasts = 40 * time.Second
 
-// Held is, for each node, what a process sees of its Lease, and since when, only by its own clock. A process that has
-// just started begins again. It is not safe for concurrent use.
+// Held records for each node what a process sees of its Lease, and since when. It only uses the process's own clock, so
+// a process that has just started begins at zero. It is not safe for concurrent use.
 type Held map[string]held
 
 type held struct {
@@ -36,14 +36,14 @@ func (h *Held) For(node, what string, now time.Time) time.Duration {
 	return now.Sub(was.since)
 }
 
-// Silent reports whether a kubelet's Lease was not renewed for its whole duration. The node's clock, which is in the
-// Lease, may differ.
+// Silent reports whether a kubelet's Lease was not renewed for its whole duration. It does not use the time in the
+// Lease, since the node's clock may differ.
 func (h *Held) Silent(node string, l *coordinationv1.Lease, now time.Time) bool {
 	text, lasts := renewalOf(l)
 	return h.For(node, text, now) > lasts
 }
 
-// ReadLease reads the Lease of a node's kubelet. A Lease that is not there is empty.
+// ReadLease reads the Lease of a node's kubelet. If there is none, it returns an empty Lease.
 func ReadLease(ctx context.Context, r client.Reader, node string) (*coordinationv1.Lease, error) {
 	var l coordinationv1.Lease
 	if err := r.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node}, &l); client.IgnoreNotFound(err) != nil {
@@ -52,7 +52,7 @@ func ReadLease(ctx context.Context, r client.Reader, node string) (*coordination
 	return &l, nil
 }
 
-// renewalOf says which renewal of a Lease this is, and how long that lasts.
+// renewalOf identifies the renewal of a Lease, and returns how long it lasts.
 func renewalOf(l *coordinationv1.Lease) (text string, lasts time.Duration) {
 	if l.Spec.RenewTime == nil {
 		return "", leaseLasts

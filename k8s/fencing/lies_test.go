@@ -9,8 +9,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// Guard: devices that called a boot off which was heard after that are left to a person. A remediation that is given up does not take
-// the NodeFence away that says so: another one would switch the same plug, which may be another machine's, and so on without end.
+// Guard: if devices called a boot off that was heard after that, a person has to look. When its remediation is given
+// up, the NodeFence that records this is not deleted: another one would switch the same plug, perhaps another
+// machine's, again and again.
 func TestLyingDevicesAreLeftToAPerson(t *testing.T) {
 	for _, speaks := range []string{"the Node", "the agents", "the kubelet", "nobody"} {
 		s := newStage(t)

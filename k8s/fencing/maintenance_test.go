@@ -13,21 +13,21 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// maintenance is all that says that a node is to be left alone.
+// maintenance lists every sign that a node is to be left alone.
 func maintenance() map[string]func(n *corev1.Node) {
 	out := map[string]func(n *corev1.Node){
 		"it is being deleted": func(n *corev1.Node) { now := metav1.NewTime(begin); n.DeletionTimestamp = &now },
 		"the autoscaler":      func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: autoscalerRemoval}) },
 	}
-	for _, key := range []string{ // not of facts.go: what is dropped there has to be missed here
+	for _, key := range []string{ // not the list of facts.go: a key that is removed there has to fail this test
 		"fencing-agent.io/disable", "node-manager.deckhouse.io/fencing-disable", "update.node.deckhouse.io/approved", "update.node.deckhouse.io/disruption-approved",
 	} {
-		out[key] = func(n *corev1.Node) { n.Annotations = map[string]string{key: "false"} } // that it is there is what counts
+		out[key] = func(n *corev1.Node) { n.Annotations = map[string]string{key: "false"} } // its presence counts, not its value
 	}
 	return out
 }
 
-// keep puts a signal on the Node, or takes all off.
+// keep sets a sign on the Node, or removes all.
 func (s *stage) keep(signal func(n *corev1.Node)) {
 	n := &corev1.Node{}
 	if err := s.Get(context.Background(), clientKey("n4"), n); err != nil {
@@ -39,8 +39,8 @@ func (s *stage) keep(signal func(n *corev1.Node)) {
 	s.put(n)
 }
 
-// Guard: no node in maintenance is ever switched off, or cut off from its storage: whatever says so, whatever has begun the
-// NodeFence, and after whichever of its writes that is said. Nothing is made for it either.
+// Guard: a node in maintenance is never switched off, or cut off from its storage. This holds for every sign of
+// maintenance, for every reason of the NodeFence, and after any of its writes. No Job is created for it either.
 func TestNoNodeInMaintenanceIsSwitchedOff(t *testing.T) {
 	for name, signal := range maintenance() {
 		for i, begun := range []string{"by itself", "by a remediation", "by a person", "by a person, power first"} {
@@ -79,7 +79,7 @@ func TestNoNodeInMaintenanceIsSwitchedOff(t *testing.T) {
 	}
 }
 
-// Guard: a Job that was recorded, and not started yet, is not started: between two writes of one round, too.
+// Guard: a Job that was recorded, and not started yet, is not started, not even between two writes of one round.
 func TestMaintenanceBetweenTwoWrites(t *testing.T) {
 	for name, signal := range maintenance() {
 		for after := 1; after < 10; after += 2 {
@@ -115,7 +115,7 @@ func TestMaintenanceBetweenTwoWrites(t *testing.T) {
 	}
 }
 
-// The signals above are not too many: without one the same node is switched off and on.
+// The signs above are not too many: without them the same node is switched off and on.
 func TestWithoutMaintenanceItIsSwitched(t *testing.T) {
 	s := sanStage(t)
 	s.configure("trigger_after=0", "grace_timeout=4", "cooldown=0")

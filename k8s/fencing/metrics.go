@@ -8,7 +8,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// Metrics are those of fencing by devices.
 type Metrics struct {
 	fences    *prometheus.GaugeVec
 	problems  prometheus.Gauge
@@ -22,7 +21,6 @@ type Metrics struct {
 	seconds   *prometheus.HistogramVec
 }
 
-// NewMetrics registers them.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	const ns = "fencing_controller"
 	m := &Metrics{
@@ -52,16 +50,16 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}
 	}
 	for _, policy := range storm.Reasons() {
-		m.skipped.WithLabelValues(policy) // an increase from nothing is none
+		m.skipped.WithLabelValues(policy) // so that its first increase is visible
 	}
 	r.MustRegister(m.fences, m.problems, m.reachable, m.skipped, m.unhealthy, m.sightings, m.schemaOld, m.jobs, m.seconds)
 	return m
 }
 
-// checks is the action of a Job that only asks, whatever its method does.
+// checks is the action of a Job that only asks for the status, whatever its method does.
 const checks = "check"
 
-// ended counts the Jobs whose end one write notes.
+// ended counts the Jobs whose end is noted by one write.
 func (m *Metrics) ended(was, is nodefence.Status) {
 	for i, e := range is.Jobs {
 		if e.State == nodefence.Recorded || i < len(was.Jobs) && was.Jobs[i].State != nodefence.Recorded {
@@ -76,7 +74,7 @@ func (m *Metrics) ended(was, is nodefence.Status) {
 	}
 }
 
-// show counts those that there are.
+// show counts the NodeFences that exist.
 func (m *Metrics) show(list []NodeFence) {
 	m.fences.Reset()
 	for i := range list {

@@ -21,15 +21,14 @@ import (
 const (
 	monitorLabel     = "fencing-agent.io/monitor"
 	deviceAnnotation = "fencing-agent.io/device"
-	// monitorPause is between two looks at what the Jobs have said.
+	// monitorPause is the pause between two reads of the results of the Jobs.
 	monitorPause = 30 * time.Second
 )
 
-// monitor asks each device now and then whether it answers, by a Job that switches nothing, so that a device that
-// does not answer is known before it is needed. Nothing rests on the answer: a device that was silent may be the only
-// one there is.
+// monitor checks from time to time whether each device answers, by a Job that switches nothing. So a device that does
+// not answer is known before it is needed. Nothing depends on the answer: a silent device may be the only one there is.
 //
-// Replicas do so without knowing of each other: the name of a Job follows from the device and the time.
+// Replicas need no agreement for this: the name of a Job follows from the device and the time.
 func (r *Runner) monitor(ctx context.Context, c *fenceconfig.Config) error {
 	now := r.Now()
 	if r.monitorFrom.IsZero() {
@@ -61,7 +60,7 @@ func (r *Runner) monitor(ctx context.Context, c *fenceconfig.Config) error {
 	r.answers(devices, jobs.Items, pods.Items)
 	for _, d := range devices {
 		name, began := monitorName(d, now, c.Cluster.Monitor)
-		// After a start devices wait for their turn: all at once would be a storm of pods.
+		// After a start devices wait for their turn: checks of all devices at once would be a storm of pods.
 		if there[name] || began.Before(r.monitorFrom) {
 			continue
 		}
@@ -72,8 +71,8 @@ func (r *Runner) monitor(ctx context.Context, c *fenceconfig.Config) error {
 	return nil
 }
 
-// clear takes away the Jobs that still ask a device, when a node has to be fenced: some boards have one session. This
-// replica makes no more of them before all nodes are Ready again; another replica clears its own.
+// clear deletes the Jobs that still check a device when a node has to be fenced: some boards have only one session.
+// This replica creates no more of them before all nodes are Ready again. Another replica clears its own.
 func (r *Runner) clear(ctx context.Context) error {
 	if r.cleared {
 		return nil
@@ -85,14 +84,14 @@ func (r *Runner) clear(ctx context.Context) error {
 		return fmt.Errorf("list Jobs that ask devices: %w", err)
 	}
 	var failed []error
-	for i := range jobs.Items { // one that cannot be deleted, as with a webhook that refuses it, keeps no other device busy
+	for i := range jobs.Items { // a Job that cannot be deleted, as when a webhook refuses it, keeps no other device busy
 		j := &jobs.Items[i]
 		if jobOf(j, nil).Finished {
 			continue
 		}
 		err := r.Writer.Delete(ctx, j, client.PropagationPolicy(metav1.DeletePropagationBackground),
 			client.Preconditions{UID: &j.UID, ResourceVersion: &j.ResourceVersion})
-		if err != nil && !apierrors.IsNotFound(err) { // a conflict, too: it is read again
+		if err != nil && !apierrors.IsNotFound(err) { // this includes a conflict: the Job is read again
 			failed = append(failed, fmt.Errorf("delete Job %s, which asks a device: %w", j.Name, err))
 		}
 	}
@@ -100,8 +99,8 @@ func (r *Runner) clear(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// monitorName is the Job by which a device is asked in the interval that runs, and when that began. Devices have
-// intervals that begin at different times.
+// monitorName is the name of the Job that checks a device in the present interval, and the start of that interval. The
+// intervals of different devices begin at different times.
 func monitorName(d fenceconfig.Device, now time.Time, every time.Duration) (name string, began time.Time) {
 	h := fnv.New64a()
 	fmt.Fprint(h, d.Name)
@@ -111,7 +110,7 @@ func monitorName(d fenceconfig.Device, now time.Time, every time.Duration) (name
 	return fmt.Sprintf("monitor-%016x-%d", h.Sum64(), turn), time.Unix(turn*seconds-shift, 0)
 }
 
-// monitorJob is a Job like those that fence, apart from its action; it is not suspended, and belongs to no NodeFence.
+// monitorJob is a Job like those that fence, with another action; it is not suspended, and belongs to no NodeFence.
 func (r *Runner) monitorJob(name string, d fenceconfig.Device, c fenceconfig.Cluster, now time.Time) *batchv1.Job {
 	j := r.job(nodefence.Action{
 		Name: name, Method: d.Method, Role: nodefence.Check, Timeout: c.JobTimeout, NotAfter: now.Add(c.JobTimeout).Truncate(time.Second),
@@ -126,7 +125,7 @@ func (r *Runner) monitorJob(name string, d fenceconfig.Device, c fenceconfig.Clu
 	return j
 }
 
-// answers shows what the last Job of each device that has ended says.
+// answers reports for each device the result of the last Job that has ended.
 func (r *Runner) answers(devices []fenceconfig.Device, jobs []batchv1.Job, pods []corev1.Pod) {
 	last := map[string]*batchv1.Job{}
 	for i := range jobs {
@@ -152,7 +151,7 @@ func (r *Runner) answers(devices []fenceconfig.Device, jobs []batchv1.Job, pods 
 		}
 		r.Metrics.reachable.WithLabelValues(d.Name).Set(value)
 		if r.monitored[d.Name] != j.UID && !o.Succeeded {
-			r.Logger.Warn("a device that fences nodes does not answer: they may not be fenced when it is needed", "device", d.Name, "node", d.Node, "method", d.Method.Name, "says", o.Message)
+			r.Logger.Warn("a device that fences nodes does not answer: nodes may not be fenced when it is needed", "device", d.Name, "node", d.Node, "method", d.Method.Name, "says", o.Message)
 		}
 		r.monitored[d.Name] = j.UID
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// calm is a stage on which all nodes are Ready and a second one is fenced by the same device.
+// calm is a stage on which all nodes are Ready and the same device fences a second node.
 func calm(t *testing.T) *stage {
 	s := newStage(t)
 	s.node("n4", true, "0", s.now)
@@ -36,7 +36,7 @@ func (s *stage) monitors() []batchv1.Job {
 	return list.Items
 }
 
-// looks lets the Runner go round for a while, without any executor.
+// looks lets the Runner poll for a while, without any executor.
 func (s *stage) looks(d time.Duration) {
 	s.t.Helper()
 	for end := s.now.Add(d); s.now.Before(end); s.now = s.now.Add(10 * time.Second) {
@@ -96,7 +96,7 @@ func TestMonitor(t *testing.T) {
 	}
 }
 
-// Nothing is asked while a node is being fenced, nor right after a start, nor with an interval of 0.
+// No device is asked while a node is being fenced, nor right after a start, nor with an interval of 0.
 func TestNotMonitored(t *testing.T) {
 	s := calm(t)
 	s.node("n4", false, "0", s.now)
@@ -159,7 +159,7 @@ func (s *stuck) Delete(ctx context.Context, o client.Object, opts ...client.Dele
 	return s.api.Delete(ctx, o, opts...)
 }
 
-// One Job that cannot be deleted keeps neither the others, nor the Jobs that fence, from going on; it is tried again.
+// One Job that cannot be deleted delays neither the other Jobs nor those that fence; its deletion is tried again.
 func TestAMonitorThatCannotBeDeleted(t *testing.T) {
 	s := calm(t)
 	s.looks(4 * time.Minute)

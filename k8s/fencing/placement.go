@@ -12,31 +12,33 @@ import (
 )
 
 const (
-	// mostTolerated is how many taints an executor tolerates, mostTainted how many nodes it avoids.
+	// mostTolerated is how many taints an executor tolerates; mostTainted is how many nodes it avoids.
 	mostTolerated = 64
 	mostTainted   = 32
 )
 
-// neverTolerated are taints of nodes on which an executor would not begin, or not end. A toleration of all that there are
-// would have it start on the next dead node, which has these.
+// neverTolerated lists taints of nodes on which an executor would not start, or not end. An executor that tolerated
+// every taint would start on the next dead node, which has these.
 var neverTolerated = []string{
 	corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeNetworkUnavailable, corev1.TaintNodeOutOfService,
 	"node.cloudprovider.kubernetes.io/uninitialized", "node.cloudprovider.kubernetes.io/shutdown", recovery.TaintKey, autoscalerRemoval,
 }
 
-// always are taints that a node may have a moment later: those of the control plane, and of a node that is cordoned.
+// always lists the tolerations for taints that a node may get a moment later: those of the control plane, and of a node
+// that is cordoned.
 var always = []corev1.Toleration{
 	{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 	{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 }
 
-// places are where executors may run: in a cluster in which each node is tainted, or cordoned, one has to run all the same.
+// places records where executors may run. In a cluster in which each node is tainted or cordoned, one has to run
+// anyway.
 type places struct {
 	tolerations []corev1.Toleration
-	tainted     []string // nodes with a taint beside that of the control plane: others are better
+	tainted     []string // nodes with a taint other than that of the control plane: other nodes are preferred
 }
 
-// add looks at a Node.
+// add records a Node.
 func (p *places) add(n *corev1.Node, ready bool) {
 	if !ready {
 		return
@@ -57,7 +59,7 @@ func (p *places) add(n *corev1.Node, ready bool) {
 	}
 }
 
-// tolerate lets a pod run where it has to, but has it prefer other nodes.
+// tolerate allows a pod to run on the tainted nodes, but prefers other nodes.
 func (p *places) tolerate(pod *corev1.PodSpec) {
 	found := slices.SortedFunc(slices.Values(p.tolerations), func(a, b corev1.Toleration) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Effect, b.Effect))
@@ -69,7 +71,7 @@ func (p *places) tolerate(pod *corev1.PodSpec) {
 	}
 }
 
-// resources are what an executor asks of its node, so that no quota refuses it.
+// resources are what an executor requests of its node, so that no quota refuses it.
 func resources() corev1.ResourceRequirements {
 	of := func(cpu, memory string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}

@@ -24,7 +24,8 @@ func fits(pod *corev1.PodSpec, n *corev1.Node) bool {
 	})
 }
 
-// Where each node is tainted or cordoned an executor still starts: not on the node that is fenced, nor on one that is dead.
+// In a cluster in which each node is tainted or cordoned, an executor still starts: not on the node that is fenced, nor
+// on a dead one.
 func TestExecutorsRunWhereEachNodeIsTainted(t *testing.T) {
 	s := newStage(t)
 	taint := func(name string, taints ...corev1.Taint) {
@@ -42,7 +43,7 @@ func TestExecutorsRunWhereEachNodeIsTainted(t *testing.T) {
 	s.node("n5", false, "0", s.now)
 	taint("n5", dead...)
 	taint("n4", append(slices.Clone(dead), corev1.Taint{Key: "only-here", Effect: corev1.TaintEffectNoSchedule})...)
-	s.node("n6", true, "0", s.now) // it answers again, and its death is not taken back yet
+	s.node("n6", true, "0", s.now) // it answers again, and its death is not withdrawn yet
 	taint("n6", corev1.Taint{Key: recovery.TaintKey, Effect: corev1.TaintEffectNoExecute})
 	s.configure("trigger_after=0", "max_unhealthy_percent=100")
 	s.round()

@@ -22,13 +22,15 @@ import (
 
 const (
 	skippedReason = "FencingSkipped"
-	// mostNote is how many bytes of an Event's note say why; the server takes 1024 in all, and refuses an Event with more.
+	// mostNote is how many bytes of an Event's note explain why. The server accepts 1024 bytes in all, and refuses an
+	// Event with more.
 	mostNote = 600
-	// leasesAge is how old a look at all Leases may be: a node that lives renews them often enough to be seen by an old one.
+	// leasesAge is how old the latest read of all Leases may be: nodes renew their Leases so often that an older read
+	// would still show it.
 	leasesAge = 4 * time.Second
 )
 
-// survey looks at all Nodes, for the limits of storms.
+// survey reads all Nodes, for the limits of storms.
 func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []NodeFence) (*storm.Survey, map[string]nodefence.Node, error) {
 	at := r.Now()
 	running, switched, off, isolated, proven := map[string]time.Time{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]string{}
@@ -100,8 +102,8 @@ func (r *Runner) survey(ctx context.Context, c *fenceconfig.Config, fences []Nod
 	return s, nodes, nil
 }
 
-// sightingOf is what the agent of a Node says about others, on the Node or to its controller (told; nil: nothing). What
-// cannot be read, or was said in a boot other than the one that the Node shows, counts as nothing.
+// sightingOf is what the agent of a Node reports about other nodes, on the Node or to its controller (told; nil:
+// nothing). A report counts as none if it cannot be read, or was made in another boot than the one that the Node shows.
 func sightingOf(n *corev1.Node, boot string, told *sightings.Sighting) *sightings.Sighting {
 	var written *sightings.Sighting
 	if text, there := n.Annotations[sightings.Annotation]; there {
@@ -110,7 +112,7 @@ func sightingOf(n *corev1.Node, boot string, told *sightings.Sighting) *sighting
 	return sightings.Of(boot, written, told)
 }
 
-// hear takes what agents have reported to their controllers, from the ConfigMaps that were read in this program's
+// hear reads what agents have reported to their controllers, from the ConfigMaps that were read in this program's
 // namespace, or in another one.
 func (r *Runner) hear(ctx context.Context, own *corev1.ConfigMapList) error {
 	list := own
@@ -134,9 +136,9 @@ func (r *Runner) hear(ctx context.Context, own *corev1.ConfigMapList) error {
 	return nil
 }
 
-// silentNodes are those whose Leases have run out by this clock. If an older role does not allow listing them, there
-// are none: all other limits apply. That they cannot be listed for another reason is an error: an API server in
-// trouble is what the limit is about.
+// silentNodes returns the nodes whose Leases have run out by this clock. If an older role does not allow listing
+// Leases, it returns none, and all other limits apply. If they cannot be listed for another reason, it returns an
+// error: this limit is meant for an API server in trouble.
 func (r *Runner) silentNodes(ctx context.Context, now time.Time) (map[string]bool, error) {
 	if now.Sub(r.listedAt) >= leasesAge || r.listed == nil {
 		ends, renewals := map[string]time.Time{}, map[string]renewal{}
@@ -146,7 +148,7 @@ func (r *Runner) silentNodes(ctx context.Context, now time.Time) (map[string]boo
 				if !apierrors.IsForbidden(err) {
 					return nil, fmt.Errorf("list Leases: %w", err)
 				}
-				if r.noLeases != err.Error() { // once is enough
+				if r.noLeases != err.Error() { // log it once
 					r.noLeases = err.Error()
 					r.Logger.Warn("max_silent_percent has no effect, since Leases cannot be listed: apply nodefence.yaml of this version", "err", err)
 				}
@@ -174,8 +176,8 @@ func (r *Runner) silentNodes(ctx context.Context, now time.Time) (map[string]boo
 	return out, nil
 }
 
-// waits informs people that a limit keeps a node from being fenced, once for each change. The replica that comes
-// first for the node does.
+// waits informs people that a limit keeps a node from being fenced, once for each change. Only the replica that comes
+// first for the node does so.
 func (r *Runner) waits(name string, f nodefence.Facts, a nodefence.Action) {
 	if a.Held == "" {
 		if f.Object == nil {
@@ -196,15 +198,15 @@ func (r *Runner) waits(name string, f nodefence.Facts, a nodefence.Action) {
 	r.Events.Eventf(about, nil, corev1.EventTypeWarning, skippedReason, "FencingHeld-"+a.Held, "%s: %s; %s", a.Held, clip(a.Why), anyway(a.Held, name))
 }
 
-// anyway is set by a person who knows better.
+// anyway tells a person how to fence the node in spite of the limit.
 func anyway(reason, node string) string {
 	if reason == storm.ControlPlane {
-		return "an order waits for that, too, and then shows what overrules it: kubectl fence node " + node
+		return "an order waits for that as well, and then shows how to override it: kubectl fence node " + node
 	}
-	return "to fence it all the same: kubectl fence node " + node
+	return "to fence it anyway: kubectl fence node " + node
 }
 
-// clip cuts a note to what the API server takes.
+// clip cuts a note to the length that the API server accepts.
 func clip(note string) string {
 	if len(note) <= mostNote {
 		return note

@@ -41,7 +41,7 @@ func TestHeldUpBeforeItBegins(t *testing.T) {
 	}
 }
 
-// A NodeFence that is there: its condition, an Event, and a person's word.
+// For an existing NodeFence: its condition, an Event, and a person's word.
 func TestHeldUpOnItsWay(t *testing.T) {
 	s := newStage(t)
 	s.configure("trigger_after=0", "cooldown=0")
@@ -63,7 +63,8 @@ func TestHeldUpOnItsWay(t *testing.T) {
 	}
 }
 
-// Kubelets that are cut off together stop being Ready one after the other. Leases that cannot be listed are none.
+// Kubelets that are cut off together stop being Ready one after the other. If Leases cannot be listed, none has run
+// out.
 func TestSilentLeases(t *testing.T) {
 	for _, forbidden := range []string{"", "Lease"} {
 		s := newStage(t)
@@ -79,7 +80,8 @@ func TestSilentLeases(t *testing.T) {
 	}
 }
 
-// Between two tries of a node whose power may be off no other one of its group goes, if only one of them may be dead.
+// Between two tries for a node whose power may be off, no other node of its group is fenced, if only one of them may be
+// dead.
 func TestAnOffThatFailedCountsAsDead(t *testing.T) {
 	s := newStage(t)
 	s.r.GroupLabel, s.r.MaxDeadPercent = "group", 50
@@ -131,7 +133,7 @@ func (a lateAPI) Update(ctx context.Context, o client.Object, opts ...client.Upd
 	return a.api.Update(ctx, o, opts...)
 }
 
-// What a look has allowed is not begun by it much later: a storm may have come.
+// A step does not begin long after the look that has allowed it: a storm may have come.
 func TestStormInALongRound(t *testing.T) {
 	s := newStage(t)
 	s.r.Writer = lateAPI{s.api, func() {
@@ -144,7 +146,7 @@ func TestStormInALongRound(t *testing.T) {
 	}
 }
 
-// A look that is too old is made again in the middle of a round: it sees what has begun in this round.
+// A look that is too old is repeated in the middle of a round: it sees what has begun in this round.
 func TestLimitInALongRound(t *testing.T) {
 	s := newStage(t)
 	s.configure("trigger_after=0", "max_concurrent=1", "max_unhealthy_percent=100", "max_silent_percent=100")
@@ -182,7 +184,7 @@ func (a noLeases) List(ctx context.Context, list client.ObjectList, opts ...clie
 	return a.api.List(ctx, list, opts...)
 }
 
-// A trouble of the API server is what max_silent_percent is about: it does not take that limit away.
+// max_silent_percent is meant for an API server in trouble, so such trouble does not remove that limit.
 func TestLeasesThatCannotBeListedNow(t *testing.T) {
 	s := newStage(t)
 	s.r.Reader = noLeases{s.api}

@@ -20,18 +20,18 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// Names of medik8s' contract for remediators.
+// Names from medik8s' contract for remediators.
 const (
 	nodeNameAnnotation = "remediation.medik8s.io/node-name"
 	timedOutAnnotation = "remediation.medik8s.io/nhc-timed-out"
 
 	remediationFinalizer = "fencing-agent.io/remediation"
-	// wishLabel is on a NodeFence: the UID of the remediation that has made it.
+	// wishLabel is a label of a NodeFence: the UID of the remediation that created it.
 	wishLabel = "fencing-agent.io/remediation-uid"
 )
 
-// FencingRemediation is the wish of medik8s' NodeHealthCheck that a node be fenced. Its status is not a subresource,
-// so its subject and the finalizer are set in one write.
+// FencingRemediation is a request of medik8s' NodeHealthCheck to fence a node. Its status is not a subresource, so its
+// subject and the finalizer are set in one write.
 type FencingRemediation struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -39,10 +39,10 @@ type FencingRemediation struct {
 	Spec   remediation.Spec   `json:"spec,omitzero"`
 	Status remediation.Status `json:"status,omitzero"`
 
-	read []byte // as it came; nil: it was not read. See unknown.go
+	read []byte // the object as it was read; nil: it was not read. See unknown.go
 }
 
-// FencingRemediationList is several of them.
+// FencingRemediationList is a list of FencingRemediations.
 type FencingRemediationList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
@@ -50,12 +50,10 @@ type FencingRemediationList struct {
 	Items []FencingRemediation `json:"items"`
 }
 
-// DeepCopyObject is for runtime.Object.
 func (m *FencingRemediation) DeepCopyObject() runtime.Object {
 	return deepCopy(m, &FencingRemediation{})
 }
 
-// DeepCopyObject is for runtime.Object.
 func (l *FencingRemediationList) DeepCopyObject() runtime.Object {
 	return deepCopy(l, &FencingRemediationList{})
 }
@@ -68,14 +66,14 @@ func (m *FencingRemediation) node() string {
 	return m.Name
 }
 
-// wishes reads the remediations in the Runner's namespace, where only accounts that may fence nodes can create them.
-// It carries out what each of them needs, and returns those that want a NodeFence to begin, by node. A cluster need
-// not have the type: then there are none.
+// wishes reads the remediations in the Runner's namespace, where only accounts that may fence nodes can create them. It
+// carries out the next write of each, and returns by node those that ask for a new NodeFence. A cluster without this
+// type has no remediations.
 func (r *Runner) wishes(ctx context.Context, c *fenceconfig.Config, survey *storm.Survey) map[string]*FencingRemediation {
 	var list FencingRemediationList
 	if err := r.Reader.List(ctx, &list, client.InNamespace(r.Namespace)); err != nil {
 		if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) && r.unread != err.Error() {
-			r.unread = err.Error() // an older role does not allow it: once is enough
+			r.unread = err.Error() // an older role does not allow it: log it once
 			r.Logger.Warn("remediations are not read: apply nodefence.yaml of this version", "err", err)
 		}
 		return nil
@@ -105,7 +103,7 @@ func (r *Runner) wishes(ctx context.Context, c *fenceconfig.Config, survey *stor
 	return out
 }
 
-// remediationFacts reads what one remediation is about: the NodeFence first, then the Node.
+// remediationFacts reads the objects of one remediation: the NodeFence first, then the Node.
 func (r *Runner) remediationFacts(ctx context.Context, m *FencingRemediation, c *fenceconfig.Config, survey *storm.Survey) (*remediation.Facts, error) {
 	name := m.node()
 	_, timedOut := m.Annotations[timedOutAnnotation]
@@ -149,8 +147,8 @@ func (r *Runner) remediationFacts(ctx context.Context, m *FencingRemediation, c 
 	return f, nil
 }
 
-// doubt is what speaks against the proof of a NodeFence, before the NodeFence itself has noted it: an answer of devices that lie
-// would be lost with it.
+// doubt adds what disputes the proof of a NodeFence before the NodeFence itself has recorded it. Otherwise a
+// remediation could end on the answer of devices that lie.
 func (r *Runner) doubt(f *remediation.Facts, p *nodefence.Proof) {
 	boot := f.Fence.Boot
 	if p == nil || p.Boot != boot {
@@ -161,7 +159,7 @@ func (r *Runner) doubt(f *remediation.Facts, p *nodefence.Proof) {
 	f.Fence.Lies, f.Fence.Proven = spoken && devices, f.Fence.Proven && !spoken
 }
 
-// text is where a NodeFence is, for people.
+// text describes the state of a NodeFence for people.
 func text(s nodefence.Status) string {
 	out := fmt.Sprintf("%s is %s", s.Step, s.Phase)
 	if s.Message != "" {
@@ -170,8 +168,8 @@ func text(s nodefence.Status) string {
 	return out
 }
 
-// remedy carries out the next write of one remediation. All replicas may do so: each write names the version that it
-// is based on.
+// remedy carries out the next write of one remediation. Each replica may do so: each write names the version that it is
+// based on.
 func (r *Runner) remedy(ctx context.Context, m *FencingRemediation, f remediation.Facts) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -196,8 +194,8 @@ func (r *Runner) remedy(ctx context.Context, m *FencingRemediation, f remediatio
 	}
 }
 
-// wish asks once more whether a remediation still wants what it wanted when the round began: to begin is not undone as
-// easily as to wait.
+// wish checks again whether a remediation still asks for what it asked for when the round began: a fencing that has
+// begun is not undone as easily as one that waits.
 func (r *Runner) wish(ctx context.Context, m *FencingRemediation, n nodefence.Node) (string, nodefence.Step) {
 	if m == nil {
 		return "", ""

@@ -57,14 +57,14 @@ func (s *stage) expect(name, processing, succeeded string) {
 	}
 }
 
-// slow has only remediations begin a NodeFence.
+// slow lets only remediations begin a NodeFence.
 func slow(t *testing.T) *stage {
 	s := newStage(t)
 	s.configure("begin_by=remediation", "cooldown=0")
 	return s
 }
 
-// A remediation begins a NodeFence, succeeds with its proof, and goes when the NodeFence is gone.
+// A remediation begins a NodeFence, succeeds with its proof, and is removed when the NodeFence is gone.
 func TestRemediationToItsEnd(t *testing.T) {
 	s := slow(t)
 	s.rounds(10)
@@ -90,7 +90,7 @@ func TestRemediationToItsEnd(t *testing.T) {
 	}
 }
 
-// Guard: what was taken back begins nothing, and what it has begun is undone.
+// Guard: a request that was taken back begins nothing, and what it has begun is undone.
 func TestRemediationTimesOut(t *testing.T) {
 	s := slow(t)
 	s.ask("n4", nil)
@@ -116,7 +116,7 @@ func TestRemediationTimesOut(t *testing.T) {
 	}
 }
 
-// A node that is Ready is not fenced, nor one that nobody manages, nor beyond the limit of storms.
+// A node that is Ready is not fenced, nor an unmanaged node, nor a node beyond the limit of storms.
 func TestRemediationIsAWish(t *testing.T) {
 	s := slow(t)
 	s.node("n4", true, "0", s.now)
@@ -154,13 +154,13 @@ func TestRemediationNamesItsStep(t *testing.T) {
 	}
 }
 
-// Guard: a wish that was taken back while the round went on begins nothing.
+// Guard: a request that was taken back during the round begins nothing.
 func TestWishIsAskedForAgain(t *testing.T) {
 	s := slow(t)
 	s.ask("n4", nil)
 	calm := storm.Policy{MaxConcurrent: 1}.Look(nil, s.now, &storm.History{})
 	s.r.wished = s.r.wishes(s.t.Context(), &fenceconfig.Config{}, calm)
-	s.r.wished = s.r.wishes(s.t.Context(), &fenceconfig.Config{}, calm) // the first writes who it is about
+	s.r.wished = s.r.wishes(s.t.Context(), &fenceconfig.Config{}, calm) // the first call records the boot
 	stale := s.r.wished["n4"]
 	if stale == nil {
 		t.Fatal("it wishes nothing")
@@ -175,7 +175,7 @@ func TestWishIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// What a later version has noted in a remediation stays, whatever this one writes to it.
+// Fields of a later version in a remediation stay, whatever this version writes to it.
 func TestARemediationKeepsWhatALaterVersionHasNoted(t *testing.T) {
 	s := newStage(t)
 	var later map[string]any

@@ -7,7 +7,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// Guard: for how long storages are about to be given back follows from this replica's own looks, for each time that they are.
+// Guard: the time for which storages have been about to be given back is measured by this replica's own looks,
+// separately for each time.
 func TestReturningGoesByOwnLooks(t *testing.T) {
 	r := &Runner{}
 	o := &nodefence.Object{UID: "1", Spec: nodefence.Spec{NodeName: "n4"}}

@@ -31,16 +31,16 @@ const (
 	requestTimeout = 5 * time.Second
 	roundTimeout   = time.Minute
 	busyRound      = 2 * time.Second
-	// mostWrites of one node in one round.
+	// mostWrites is how many writes for one node a round makes.
 	mostWrites = 40
 	pageSize   = 200
-	// oldSurvey is how old a look at all Nodes may be when a step begins by it.
+	// oldSurvey is how old the read of all Nodes may be when a step begins.
 	oldSurvey = 5 * time.Second
 )
 
 // Runner fences nodes by their devices.
 type Runner struct {
-	Reader client.Reader // of the API server itself, not of a cache
+	Reader client.Reader // reads from the API server itself, not from a cache
 	Writer client.Writer
 	Events interface {
 		Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
@@ -50,49 +50,47 @@ type Runner struct {
 	Now       func() time.Time
 	Namespace string            // of the ConfigMaps, Secrets and Jobs
 	Image     string            // of the executor
-	Selector  map[string]string // labels of the nodes that executors run on; none: all but the node that is fenced
-	// GroupLabel defines the groups of Nodes, to each of which the limits apply; MaxDeadPercent of a group may be
-	// dead.
+	Selector  map[string]string // labels of the nodes on which executors may run; empty: all except the node that is fenced
+	// GroupLabel defines the groups of Nodes. The limits apply to each group; MaxDeadPercent of a group may be dead.
 	GroupLabel     string
 	MaxDeadPercent int
 	Self           string
 	Replicas       func() []string
 	Pause          time.Duration
-	Proven         func(node string)    // a proof by power, or by a crash kernel, is there
-	Found          func([]deaths.Death) // takes all of them in each round; nil: nobody else wants to know
-	Crashes        *Crashes             // what crash kernels say; nil: nobody listens
-	ToldIn         string               // the namespace with the agents' reports; empty: they report nothing
+	Proven         func(node string)    // called when there is a proof by power, or by a crash kernel
+	Found          func([]deaths.Death) // gets all findings in each round; may be nil
+	Crashes        *Crashes             // what crash kernels report; nil: nothing listens to them
+	ToldIn         string               // the namespace with the agents' reports; empty: agents do not report
 
-	wanted   map[string]time.Time           // by node: since when this replica would write
+	wanted   map[string]time.Time           // by node: since when this replica has wanted to write
 	wished   map[string]*FencingRemediation // by node, in this round
 	leases   Held                           // by node: its Lease as this replica has seen it
-	held     map[string]string              // by node: the limit that holds it up, as last reported
+	held     map[string]string              // by node: the limit that holds it up, as last logged
 	problems string                         // as logged last
 	unread   string                         // why remediations are not read, as logged last
-	noLease  string                         // and a Lease
-	noLeases string                         // and all of them
-	noEtcd   string                         // why members of etcd are not seen
+	noLease  string                         // why a Lease is not read, as logged last
+	noLeases string                         // why Leases are not listed, as logged last
+	noEtcd   string                         // why members of etcd are not seen, as logged last
 	listed   map[string]time.Time           // by node: when its Lease ends
-	listedAt time.Time                      // when that look began
-	renewals map[string]renewal             // by node: how the looks have seen its Lease
+	listedAt time.Time                      // when that read began
+	renewals map[string]renewal             // by node: the latest renewal of its Lease
 	seenLock sync.Mutex
-	seen     map[string]seen // by node: which boot agents see; guarded by seenLock
-	returns  Held            // by node: that its storages are about to be given back
+	seen     map[string]seen // by node: the boot that agents see; guarded by seenLock
+	returns  Held            // by node: how long its storages have been about to be given back
 	storms   storm.History
 	told     map[string]*sightings.Sighting // the agents' reports, by the ConfigMap's name
 
-	places places // where executors may run, as the last look has seen
+	places places // where executors may run, by the last read of all Nodes
 
-	schemaNext time.Time       // when it is asked about
-	unstored   string          // what the schema of NodeFences lacks, as the API server said last
+	schemaNext time.Time       // when to ask about the schema next
+	unstored   string          // what the schema of NodeFences lacks, by the API server's last answer
 	waiting    map[string]bool // nodes that cannot be fenced because of that, as reported
 
 	monitorFrom, monitorNext time.Time
 	monitored                map[string]types.UID // by device: the Job whose end was last reported
-	cleared                  bool                 // since work began
+	cleared                  bool                 // true after the first clear since fencing began
 }
 
-// NeedLeaderElection is false: there is no leader.
 func (r *Runner) NeedLeaderElection() bool { return false }
 
 // Start goes round until the context ends.
@@ -112,7 +110,7 @@ func (r *Runner) Start(ctx context.Context) error {
 	}
 }
 
-// round looks at each managed node and each NodeFence once, and says when to do so again.
+// round looks at each managed node and each NodeFence once, and returns the time until the next round.
 func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
 	defer cancel()
@@ -138,7 +136,7 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 	for i := range fences.Items {
 		f := &fences.Items[i]
 		if f.Name != NameOf(f.Spec.NodeName) {
-			r.Logger.Warn("a NodeFence is left alone: its name is not that of its node", "name", f.Name, "want", NameOf(f.Spec.NodeName))
+			r.Logger.Warn("a NodeFence is ignored, because its name is not derived from its node's name", "name", f.Name, "want", NameOf(f.Spec.NodeName))
 			continue
 		}
 		work[f.Spec.NodeName] = true
@@ -152,8 +150,8 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	if r.cleared = r.cleared && len(work) > 0; len(work) > 0 {
-		if err := r.clear(ctx); err != nil { // a device may answer all the same
-			r.Logger.Warn("cannot clear away the Jobs that ask devices", "err", err)
+		if err := r.clear(ctx); err != nil { // a device may answer in spite of it
+			r.Logger.Warn("cannot delete the Jobs that ask devices", "err", err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(work)) {
@@ -179,7 +177,7 @@ func (r *Runner) round(ctx context.Context) (time.Duration, error) {
 	return c.Cluster.Poll, nil
 }
 
-// again does another pass of a round, which also sees what has begun in the round.
+// again makes another pass of a round, which also sees what the round has begun.
 func (r *Runner) again(ctx context.Context, c *fenceconfig.Config) (*storm.Survey, error) {
 	var fences NodeFenceList
 	if err := r.Reader.List(ctx, &fences); err != nil {
@@ -203,8 +201,8 @@ func (r *Runner) config(ctx context.Context) (*fenceconfig.Config, error) {
 		objects[list.Items[i].Name] = list.Items[i].Data
 	}
 	c := fenceconfig.Read(objects, nil)
-	// Options that agents do not know are reported before they are needed, and stop nothing: the ConfigMap may be
-	// older than the image, and the executor itself asks the agents in the image.
+	// Options that agents do not know are reported before they are needed, and do not stop a fencing: the ConfigMap may
+	// be older than the image, and the executor itself asks the agents in the image.
 	problems, serious := fenceconfig.CheckAgents(objects, json.Unmarshal).Problems, 0
 	for _, p := range problems {
 		if !p.Warning {
@@ -221,7 +219,8 @@ func (r *Runner) config(ctx context.Context) (*fenceconfig.Config, error) {
 	return c, nil
 }
 
-// node carries writes out until there is none left, or the look that allows them is old: the next round goes on.
+// node carries out writes until none is left, or until the survey that allows them is too old. Then the next round
+// continues.
 func (r *Runner) node(ctx context.Context, name string, c *fenceconfig.Config, survey *storm.Survey) error {
 	for i := range mostWrites {
 		if i > 0 && r.Now().Sub(survey.At()) > oldSurvey {
@@ -242,7 +241,7 @@ func (r *Runner) node(ctx context.Context, name string, c *fenceconfig.Config, s
 		}
 		if err := r.write(ctx, name, a, object); err != nil {
 			if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-				return nil // another was faster: the next round reads it
+				return nil // another writer was faster: the next round reads the result
 			}
 			if lacks(err) {
 				r.notStored(name, err)
@@ -259,7 +258,7 @@ func (r *Runner) node(ctx context.Context, name string, c *fenceconfig.Config, s
 	return nil
 }
 
-// turn reports whether this replica writes now, or leaves it to those before it.
+// turn reports whether this replica writes now, or leaves the write to the replicas before it.
 func (r *Runner) turn(name string, now time.Time) bool {
 	if r.wanted == nil {
 		r.wanted = map[string]time.Time{}
@@ -270,7 +269,7 @@ func (r *Runner) turn(name string, now time.Time) bool {
 	return now.Sub(r.wanted[name]) >= ownership.Delay(name, r.Self, r.Replicas(), r.Pause)
 }
 
-// write carries one action out.
+// write carries out one action.
 func (r *Runner) write(ctx context.Context, node string, a nodefence.Action, object *NodeFence) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -288,7 +287,7 @@ func (r *Runner) write(ctx context.Context, node string, a nodefence.Action, obj
 	case nodefence.Update:
 		object.Status = a.Status
 		if object.DeletionTimestamp == nil && !slices.Contains(object.Finalizers, finalizer) {
-			object.Finalizers = append(object.Finalizers, finalizer) // somebody made it by hand
+			object.Finalizers = append(object.Finalizers, finalizer) // a person created it by hand
 		}
 		return r.Writer.Update(ctx, object, strict)
 	case nodefence.CreateJob:
@@ -312,7 +311,7 @@ func (r *Runner) write(ctx context.Context, node string, a nodefence.Action, obj
 	}
 }
 
-// wishedBy are the labels of a NodeFence that a remediation wants.
+// wishedBy are the labels of a NodeFence that a remediation asked for.
 func wishedBy(uid string) map[string]string {
 	if uid == "" {
 		return nil
@@ -320,12 +319,12 @@ func wishedBy(uid string) map[string]string {
 	return map[string]string{wishLabel: uid}
 }
 
-// reasons of Events.
+// reasons maps actions to the reasons of Events.
 var reasons = map[nodefence.Kind]string{
 	nodefence.Create: "NodeFenceStarted", nodefence.CreateJob: "FenceJob", nodefence.RemoveFinalizer: "NodeFenceEnded",
 }
 
-// tell informs people of what was written. was is the NodeFence before that; nil if there was none.
+// tell informs people about a write. was is the NodeFence before the write; nil if there was none.
 func (r *Runner) tell(node string, was *nodefence.Object, a nodefence.Action) {
 	step, phase := a.Status.Step, a.Status.Phase
 	r.Logger.Info("fencing by devices took a step", "node", node, "wrote", a.Why, "job", a.Name, "step", string(step), "phase", string(phase))

@@ -19,7 +19,8 @@ import (
 
 const dead = "024bc581b3a34be3"
 
-// From NotReady to the end: the node is asked for, switched off, off is a proof, switched on, and let go when it is back.
+// From NotReady to the end: the plug is checked and switched off, which is a proof. Then it is switched on, and the
+// NodeFence is deleted when the node is back.
 func TestRound(t *testing.T) {
 	s := newStage(t)
 	s.rounds(6)
@@ -30,7 +31,7 @@ func TestRound(t *testing.T) {
 	if f.OwnerReferences[0].Name != "n4" || f.Finalizers[0] != finalizer || f.Status.Jobs[0].Node != "n2" {
 		t.Errorf("object: %+v", f)
 	}
-	for action, want := range map[string][2]float64{"check": {2, 1}, "off": {1, 0}, "on": {1, 0}} { // the plug was on; each step was looked at first
+	for action, want := range map[string][2]float64{"check": {2, 1}, "off": {1, 0}, "on": {1, 0}} { // the plug was on; each step first checks it
 		got := [2]float64{testutil.ToFloat64(s.r.Metrics.jobs.WithLabelValues(action, "succeeded")), testutil.ToFloat64(s.r.Metrics.jobs.WithLabelValues(action, "failed"))}
 		if got != want {
 			t.Errorf("%s: %v Jobs have succeeded and failed, want %v", action, got, want)
@@ -61,7 +62,7 @@ func TestRound(t *testing.T) {
 	}
 }
 
-// A node that has simply lost its power: nothing is switched, and it is a proof.
+// A node has lost its power: nothing is switched, and that is a proof.
 func TestNoPower(t *testing.T) {
 	s := newStage(t)
 	s.on = false
@@ -86,7 +87,7 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// Three of four Nodes are not Ready, and only one of them is managed: that is a fault on this side, and not of that node.
+// Three of four Nodes are not Ready, and only one of them is managed: the fault is on this side, and not in that node.
 func TestStormOfNodesThatAreNotManaged(t *testing.T) {
 	s := newStage(t)
 	s.node("n2", false, "0", s.now)
@@ -96,7 +97,7 @@ func TestStormOfNodesThatAreNotManaged(t *testing.T) {
 	}
 }
 
-// A limit that cannot be read: nothing begins by a default that may be less careful.
+// If a limit cannot be read, no fencing begins by a default that may be less careful.
 func TestClusterConfigWithProblems(t *testing.T) {
 	s := newStage(t)
 	s.put(&corev1.ConfigMap{ObjectMeta: s.meta("fence-cluster-config"), Data: map[string]string{"config.properties": "trigger_after=5m"}})
@@ -105,12 +106,13 @@ func TestClusterConfigWithProblems(t *testing.T) {
 	}
 }
 
-// Guards: an option that the agent does not know, by what the ConfigMap says of the executor's image, is told before it is
-// needed; nobody is refused by it, since that ConfigMap may be older than the image; one that cannot be read is told, too.
+// Guards: an option that the agent does not know, judging by the ConfigMap for the executor's image, is reported before
+// it is needed. It refuses no node, since that ConfigMap may be older than the image. A ConfigMap that cannot be read
+// is reported as well.
 func TestOptionsThatAgentsDoNotKnow(t *testing.T) {
 	for text, serious := range map[string]float64{
 		`{"fence_ipmilan": {"actions": ["on", "off", "status"], "parameters": [{"name": "ip", "getopt": "a"}, {"name": "password", "getopt": "p"}]}}`: 0,
-		`{"fence_ipmilan": {"actions": ["on", "off", "status"], "parameters": [{"name": "ip", "getopt": "a"}]}}`:                                      0, // it is run without it
+		`{"fence_ipmilan": {"actions": ["on", "off", "status"], "parameters": [{"name": "ip", "getopt": "a"}]}}`:                                      0, // the agent ignores it
 		`{"fence_ipmilan": {"actions": ["on", "off", "status"], "parameters": [{"name": "ip", "getopt": "a"}, {"name": "passwort", "getopt": "p"}]}}`: 2, // in both methods
 		`{"fence_apc": {}}`: 1,
 		"[]":                1,
@@ -127,7 +129,8 @@ func TestOptionsThatAgentsDoNotKnow(t *testing.T) {
 	}
 }
 
-// Off is what the executor of this Job says, and not that something has ended well: an image that is no executor does.
+// Only the report of a Job's executor means off. That a Job has succeeded does not: an image that is not an executor
+// may succeed.
 func TestOffIsTheExecutorsWord(t *testing.T) {
 	for what, change := range map[string]func(s *stage){
 		"no word":           func(s *stage) { s.word = "" },
@@ -146,7 +149,7 @@ func TestOffIsTheExecutorsWord(t *testing.T) {
 	}
 }
 
-// In a small cluster a Job has failed on each node soon: it still has to run somewhere, but never on the node itself.
+// In a small cluster a Job soon has failed on each node. It still has to run somewhere, but never on the node itself.
 func TestFailedExecutorsAreAvoidedAndNotForbidden(t *testing.T) {
 	s := newStage(t)
 	m := s.r.job(nodefence.Action{Name: "x", Avoid: []string{"n1", "n2"}}, &NodeFence{Spec: nodefence.Spec{NodeName: "n4"}})
@@ -161,7 +164,7 @@ func TestFailedExecutorsAreAvoidedAndNotForbidden(t *testing.T) {
 	}
 }
 
-// The second replica leaves writes to the first for a while, and does them if nobody does.
+// The second replica leaves writes to the first for a while, and makes them if the first does not.
 func TestReplicas(t *testing.T) {
 	for _, self := range []string{"a", "b"} {
 		s := newStage(t)
@@ -205,7 +208,7 @@ func TestJob(t *testing.T) {
 	}
 }
 
-// What asks once more switches nothing.
+// A Job that asks once more switches nothing.
 func TestAskedOnceMore(t *testing.T) {
 	s := newStage(t)
 	for role, want := range map[nodefence.Role]bool{nodefence.Check: true, nodefence.Again: true, nodefence.Main: false} {
@@ -216,7 +219,7 @@ func TestAskedOnceMore(t *testing.T) {
 	}
 }
 
-// What works on devices of a machine gets them: off on any other node, on at the node that is taken back.
+// A method that works on devices of a machine gets them: off on any other node, on at the node that is taken back.
 func TestJobWithDevices(t *testing.T) {
 	s := newStage(t)
 	owner := &NodeFence{Spec: nodefence.Spec{NodeName: "n4"}}
@@ -242,7 +245,7 @@ func TestName(t *testing.T) {
 	}
 }
 
-// A kubelet is silent when its Lease has not changed for as long as it lasts, by the clock of the replica that looks.
+// A kubelet is silent when its Lease has not changed for its whole duration, by the clock of the replica that looks.
 func TestSilent(t *testing.T) {
 	s := newStage(t)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "n4"}}
@@ -267,7 +270,7 @@ func TestSilent(t *testing.T) {
 	look(11*time.Second, true)
 }
 
-// A role from before the Lease was asked for keeps no node from being fenced.
+// An older role that does not allow reading the Lease keeps no node from being fenced.
 func TestLeaseThatMayNotBeRead(t *testing.T) {
 	s := newStage(t)
 	s.forbidden = kindOf(&coordinationv1.Lease{})

@@ -16,17 +16,19 @@ import (
 
 const (
 	notStoredReason = "NodeFenceNotStored"
-	applyFirst      = "nothing of it was stored, and fencing by devices stands still: the CustomResourceDefinition of NodeFences is older " +
+	applyFirst      = "the NodeFence was not stored, and fencing by devices is stopped: the CustomResourceDefinition of NodeFences is older " +
 		"than this controller. Apply nodefence.yaml of this version"
-	// schemaAge is how old the answer may be that the schema has all fields, and schemaAgain any other one.
+	// schemaAge is how long an answer is valid that the schema has all fields; schemaAgain is how long any other answer
+	// is.
 	schemaAge   = 10 * time.Minute
 	schemaAgain = 30 * time.Second
 )
 
-// strict has the API server refuse a NodeFence with a field that its schema does not have. It would drop the field otherwise.
+// strict makes the API server refuse a NodeFence with a field that its schema does not have. Without it the server
+// would drop the field.
 //
-// Invariant: what a NodeFence remembers is stored whole, or not at all. Without this, a Job whose executor had to say more
-// would count as confirmed, and a storage would be noted again and again.
+// Invariant: a NodeFence is stored completely, or not at all. Without this, a Job would count as confirmed although its
+// executor had to report more, and a storage would be noted again and again.
 const strict = client.FieldValidation(metav1.FieldValidationStrict)
 
 // lacks reports whether a write was refused because of a field that is not in the schema.
@@ -34,7 +36,7 @@ func lacks(err error) bool {
 	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "unknown field")
 }
 
-// askSchema asks now and then whether the API server would store everything that a NodeFence may ever have: people
+// askSchema checks from time to time whether the API server would store every field that a NodeFence may have: people
 // should know about an old schema before a node fails. The request is a dry run.
 func (r *Runner) askSchema(ctx context.Context) {
 	now := r.Now()
@@ -50,11 +52,11 @@ func (r *Runner) askSchema(ctx context.Context) {
 	case err == nil || apierrors.IsAlreadyExists(err):
 		r.schemaNext = now.Add(schemaAge)
 		r.stored()
-	default: // it says nothing of the schema
+	default: // the answer says nothing about the schema
 	}
 }
 
-// notStored informs people that a schema is too old, once for each node and answer. node is empty if none waits for
+// notStored informs people that a schema is too old, once for each node and answer. node is empty if no node waits for
 // it.
 func (r *Runner) notStored(node string, err error) {
 	r.Metrics.schemaOld.Set(1)
@@ -79,13 +81,13 @@ func (r *Runner) notStored(node string, err error) {
 // stored notes that the schema has all fields.
 func (r *Runner) stored() {
 	if r.unstored != "" {
-		r.Logger.Info("the CustomResourceDefinition of NodeFences has all fields now: fencing by devices goes on")
+		r.Logger.Info("the CustomResourceDefinition of NodeFences has all fields now: fencing by devices continues")
 	}
 	r.Metrics.schemaOld.Set(0)
 	r.unstored, r.waiting = "", nil
 }
 
-// whole is a NodeFence that has each field. It is never stored.
+// whole is a NodeFence with every field set. It is never stored.
 func whole() *NodeFence {
 	const node, boot = "schema-of-this-version", "024bc581b3a34be3"
 	at := time.Unix(1, 0).UTC()

@@ -11,7 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// An API server with the schema of an older version drops what that does not have.
+// An API server with the schema of an older version drops unknown fields.
 func TestNothingIsStoredWithoutAFieldThatTheSchemaLacks(t *testing.T) {
 	for _, field := range []string{"sawNotReady", "jobs"} { // of the first write, and of a later one
 		s := newStage(t)
@@ -59,7 +59,7 @@ func TestAnOldSchemaIsKnownBefore(t *testing.T) {
 	}
 }
 
-// Guard: a field that the question lacks is not asked about.
+// Guard: a field that is missing in the request is not checked.
 func TestTheQuestionHasEachField(t *testing.T) {
 	f := whole()
 	each(t, "spec", reflect.ValueOf(f.Spec))

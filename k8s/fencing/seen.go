@@ -5,13 +5,13 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// seen is a boot that agents see running, and which agents.
+// seen is a boot that agents see running, and the nodes of these agents.
 type seen struct {
 	boot string
 	by   []string
 }
 
-// see takes over which boots agents see in a look at all Nodes.
+// see records which boots agents see, by a survey of all Nodes.
 func (r *Runner) see(nodes map[string]nodefence.Node, s *storm.Survey) {
 	now := map[string]seen{}
 	for name, n := range nodes {
@@ -24,8 +24,8 @@ func (r *Runner) see(nodes map[string]nodefence.Node, s *storm.Survey) {
 	r.seen = now
 }
 
-// Seen are the nodes whose agents say now that they see this boot, if there are enough of them (docs/adr/0073). It is
-// as old as the last look at all Nodes, two seconds while a NodeFence is there. Any goroutine may call it.
+// Seen lists the nodes whose agents report now that they see this boot, if there are enough of them (docs/adr/0073).
+// The answer is as old as the last survey: two seconds while there is a NodeFence. Any goroutine may call it.
 func (r *Runner) Seen(node, boot string) []string {
 	r.seenLock.Lock()
 	defer r.seenLock.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
-// sees has the agent of a node say that it sees the boot of n4 run.
+// sees makes the agent of a node report that it sees the boot of n4 run.
 func (s *stage) sees(by string, number uint64) {
 	s.t.Helper()
 	n := &corev1.Node{}
@@ -25,9 +25,9 @@ func (s *stage) sees(by string, number uint64) {
 	s.put(n)
 }
 
-// Guard (two writers): a board's off does not stand against agents that see that very boot: nothing is proven for the recovery,
-// nothing is switched on and no storage is given back. When they see it no more it counts. One of them alone holds nothing up,
-// but for that of the node itself.
+// Guard (two writers): a board's off does not count against agents that see that very boot. Nothing is proven for the
+// recovery, nothing is switched on, and no storage is given back. When they no longer see it, the off counts. One of
+// these agents alone delays nothing, except the agent of the node itself.
 func TestABoardThatAgentsContradict(t *testing.T) {
 	for _, c := range []struct {
 		by    []string
@@ -68,7 +68,7 @@ func TestABoardThatAgentsContradict(t *testing.T) {
 			if c.holds && slices.ContainsFunc(s.ran, func(m string) bool { return m != "check" }) {
 				t.Errorf("%v", s.ran)
 			}
-			for _, by := range c.by { // they take it back
+			for _, by := range c.by { // they withdraw it
 				n := &corev1.Node{}
 				_ = s.Get(context.Background(), clientKey(by), n)
 				n.Annotations = nil

@@ -37,8 +37,8 @@ type machine struct {
 
 func (m *machine) bootID() string { return fmt.Sprintf("%08x-0000-4000-8000-000000000000", m.boot*2+1) }
 
-// park is several nodes with boards, two replicas that are killed between writes, and a recovery beside them. It knows
-// nothing of the policy's code: what it holds against a first off is counted from the API server's objects.
+// park is several nodes with boards, two replicas that are killed between writes, and a recovery. It does not know the
+// policy's code: it checks a first off by counting the API server's objects.
 type park struct {
 	*stage
 	rng      *rand.Rand
@@ -60,7 +60,7 @@ type replicaOf struct {
 
 var errKilled = errors.New("killed")
 
-// mortal lets so many writes through.
+// mortal allows a number of writes.
 type mortal struct {
 	*park
 	of *replicaOf
@@ -158,7 +158,7 @@ func (p *park) show(m *machine) {
 	}
 }
 
-// tick lets a second pass.
+// tick advances the time by a second.
 func (p *park) tick() {
 	p.now = p.now.Add(time.Second)
 	burst := p.rng.IntN(200) == 0
@@ -308,12 +308,12 @@ func (p *park) execute() {
 	}
 }
 
-// Nodes fail alone and many at one time; two replicas fence them and recover them, each killed between any two of its
-// writes, and a person orders some. No node is switched off beyond a limit, unless a person has ordered it.
+// Nodes fail alone and many at one time. Two replicas fence and recover them, each killed between any two of its
+// writes, and a person orders some fencings. No node is switched off beyond a limit, unless a person has ordered it.
 func TestStormSchedules(t *testing.T) {
 	base, firsts, taints, ordered := rand.Uint64(), 0, 0, 0
 	enough := func() bool { return firsts-ordered >= 10 && taints >= 3 && ordered >= 1 }
-	for i := uint64(0); i < 10 || !enough() && i < 100; i++ { // ten may be all quiet: then there are more
+	for i := uint64(0); i < 10 || !enough() && i < 100; i++ { // ten seeds may be quiet: then there are more
 		p := newPark(t, base+i)
 		for range 400 {
 			p.tick()

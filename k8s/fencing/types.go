@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// GroupVersion is that of the objects of this project.
+// GroupVersion is the API group and version of this project's objects.
 var GroupVersion = schema.GroupVersion{Group: "fencing-agent.io", Version: "v1alpha1"}
 
 const (
@@ -21,8 +21,8 @@ const (
 	mostName   = 253
 )
 
-// NodeFence is the fencing of one boot of one node. Its status is not a subresource, so the start of a step and its
-// subject change in one write.
+// NodeFence is the fencing of one boot of one node. Its status is not a subresource, so one write changes the start of
+// a step and its subject.
 type NodeFence struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -30,10 +30,10 @@ type NodeFence struct {
 	Spec   nodefence.Spec   `json:"spec"`
 	Status nodefence.Status `json:"status,omitzero"`
 
-	read []byte // as it came; nil: it was not read. See unknown.go
+	read []byte // the object as it was read; nil: it was not read. See unknown.go
 }
 
-// NodeFenceList is several of them.
+// NodeFenceList is a list of NodeFences.
 type NodeFenceList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
@@ -48,25 +48,23 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// DeepCopyObject is for runtime.Object.
 func (n *NodeFence) DeepCopyObject() runtime.Object {
-	c := *n // what was read is shared: nobody writes to it
+	c := *n // objects that were read are shared, and never changed
 	n.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
 	c.Status = n.Status.Clone()
 	return &c
 }
 
-// DeepCopyObject is for runtime.Object.
 func (l *NodeFenceList) DeepCopyObject() runtime.Object { return deepCopy(l, &NodeFenceList{}) }
 
-// deepCopy uses JSON, in which these objects are stored as well: a field cannot be forgotten. They are few and small.
+// deepCopy uses JSON, in which these objects are stored as well: no field can be forgotten. They are few and small.
 func deepCopy[T runtime.Object](from, to T) runtime.Object {
 	text, err := json.Marshal(from)
 	if err == nil {
 		err = json.Unmarshal(text, to)
 	}
 	if err != nil {
-		panic(fmt.Sprintf("copy a NodeFence: %v", err)) // its types are such that this cannot happen
+		panic(fmt.Sprintf("copy a NodeFence: %v", err)) // the types of the object make this impossible
 	}
 	return to
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A copy of a NodeFence has all that it was made of, and shares nothing that anybody writes to.
+// A copy of a NodeFence has all of its content, and shares nothing that is written to.
 func TestACopyOfANodeFence(t *testing.T) {
 	from := &NodeFence{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"k": "v"}, Finalizers: []string{"f"}}}
 	fill(reflect.ValueOf(&from.Spec).Elem())

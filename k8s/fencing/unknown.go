@@ -6,20 +6,20 @@ import (
 	"fmt"
 )
 
-// A later version of the controller may store more in a NodeFence, or in a remediation, than this one knows, and both
-// run at the same time during an upgrade.
+// A later version of the controller may store more fields in a NodeFence, or in a remediation, than this version knows.
+// During an upgrade both versions run at the same time.
 //
-// Invariant: fields of a spec or status that this version does not know stay as they were read, in each nested
-// object, as long as that object exists. Else a Job would be confirmed without what its record asks for, and limits
-// would be forgotten.
+// Invariant: fields of a spec or status that this version does not know stay as they were read, in each nested object,
+// as long as that object exists. Otherwise a Job would be confirmed without what its record asks for, and limits would
+// be forgotten.
 
-// Both without their methods.
+// Both types without their methods.
 type (
 	plain            NodeFence
 	plainRemediation FencingRemediation
 )
 
-// UnmarshalJSON keeps what was read, too.
+// UnmarshalJSON also keeps the text that was read.
 func (n *NodeFence) UnmarshalJSON(text []byte) error {
 	var p plain
 	if err := json.Unmarshal(text, &p); err != nil {
@@ -30,10 +30,10 @@ func (n *NodeFence) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// MarshalJSON prints the object as it is now, and keeps the fields that were read and that this version does not know.
+// MarshalJSON encodes the object as it is now, with the unknown fields that were read.
 func (n NodeFence) MarshalJSON() ([]byte, error) { return marshal(plain(n), n.read) }
 
-// UnmarshalJSON keeps what was read, too.
+// UnmarshalJSON also keeps the text that was read.
 func (m *FencingRemediation) UnmarshalJSON(text []byte) error {
 	var p plainRemediation
 	if err := json.Unmarshal(text, &p); err != nil {
@@ -44,7 +44,7 @@ func (m *FencingRemediation) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// MarshalJSON prints the object as it is now, and keeps the fields that were read and that this version does not know.
+// MarshalJSON encodes the object as it is now, with the unknown fields that were read.
 func (m FencingRemediation) MarshalJSON() ([]byte, error) {
 	return marshal(plainRemediation(m), m.read)
 }
@@ -56,7 +56,7 @@ func marshal[P any](p P, read []byte) ([]byte, error) {
 	}
 	var before P
 	if err := json.Unmarshal(read, &before); err != nil {
-		return nil, fmt.Errorf("what was read of it: %w", err)
+		return nil, fmt.Errorf("the object as it was read is not valid JSON: %w", err)
 	}
 	known, err := json.Marshal(before)
 	if err != nil {
@@ -67,7 +67,7 @@ func marshal[P any](p P, read []byte) ([]byte, error) {
 		d := json.NewDecoder(bytes.NewReader(to))
 		d.UseNumber()
 		if err := d.Decode(from); err != nil {
-			return nil, fmt.Errorf("what was read of it: %w", err)
+			return nil, fmt.Errorf("cannot decode the object as it was read: %w", err)
 		}
 	}
 	for _, part := range []string{"spec", "status"} {
@@ -81,7 +81,8 @@ func marshal[P any](p P, read []byte) ([]byte, error) {
 	return json.Marshal(now)
 }
 
-// carry adds to now what was has and known, which is the same as this version understands it, has not.
+// carry adds to now every field of was that is missing in known. known is the same object as this version understands
+// it.
 func carry(was, known, now any) any {
 	switch now := now.(type) {
 	case map[string]any:
@@ -110,7 +111,7 @@ func carry(was, known, now any) any {
 	return now
 }
 
-// keyOf identifies an object in a list: a Job, a storage, a condition. Empty: it is none.
+// keyOf identifies an object in a list: a Job, a storage, a condition. Empty: it has no key.
 func keyOf(one any) string {
 	o, _ := one.(map[string]any)
 	for _, name := range []string{"name", "driver", "type"} {

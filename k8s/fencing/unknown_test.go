@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// later is a NodeFence as a later version writes it, which notes more in each object of it.
+// later is a NodeFence of a later version, which has more fields in each of its objects.
 func later(t *testing.T, f *NodeFence) *NodeFence {
 	t.Helper()
 	text, err := json.Marshal(f)
@@ -35,7 +35,7 @@ func later(t *testing.T, f *NodeFence) *NodeFence {
 	return out
 }
 
-// Guard: a replica of an earlier version stores all that a later one has noted, and drops with an object what was noted in it.
+// Guard: a replica of an earlier version stores all fields of a later one. With an object it drops the fields in it.
 func TestWhatALaterVersionHasNotedStays(t *testing.T) {
 	f := later(t, whole())
 	second := f.Status.Jobs[0]
@@ -59,13 +59,13 @@ func TestWhatALaterVersionHasNotedStays(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &back); err != nil || len(back.Status.Jobs) != 2 || back.Status.Jobs[1].Message != "changed" {
 		t.Errorf("%v: %+v", err, back.Status)
 	}
-	f.Status.Proof, f.Status.Jobs, f.Status.Dump = nil, nil, nil // what is taken back is gone
+	f.Status.Proof, f.Status.Jobs, f.Status.Dump = nil, nil, nil // what is withdrawn is gone
 	if text := stored(); strings.Contains(text, `"proof"`) || strings.Contains(text, "laterJob") || strings.Contains(text, `"dump"`) || !strings.Contains(text, "laterStatus") {
 		t.Errorf("%s", text)
 	}
 }
 
-// The same by the writes of a whole fencing.
+// The same, by the writes of a whole fencing.
 func TestAFencingKeepsWhatALaterVersionHasNoted(t *testing.T) {
 	s := newStage(t)
 	for range 40 {

@@ -8,7 +8,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 )
 
-// mounted are the texts and the Secrets of one method.
+// mounted returns the volumes with the texts and the Secrets of one method.
 func mounted(m fenceconfig.Method) ([]corev1.Volume, []corev1.VolumeMount) {
 	volumes := []corev1.Volume{configMap("method", m.Object), configMap("template", m.Template)}
 	mounts := []corev1.VolumeMount{{Name: "method", MountPath: mountRoot + "/method", ReadOnly: true}, {Name: "template", MountPath: mountRoot + "/template", ReadOnly: true}}
@@ -31,8 +31,9 @@ func mounted(m fenceconfig.Method) ([]corev1.Volume, []corev1.VolumeMount) {
 	return volumes, mounts
 }
 
-// planned are the texts and the Secrets of all methods of a node, in one volume: plan/NUMBER has what [mounted] has of one
-// method. All of it is optional: the executor should report what is missing, which a pod that does not start cannot do.
+// planned returns one volume with the texts and the Secrets of all methods of a node: the folder plan/NUMBER has the
+// content that [mounted] gives one method. All of it is optional: the executor should report what is missing, and a pod
+// that does not start cannot.
 func planned(methods []fenceconfig.Method) ([]corev1.Volume, []corev1.VolumeMount) {
 	var sources []corev1.VolumeProjection
 	text := func(object, key, path string) {
@@ -47,7 +48,7 @@ func planned(methods []fenceconfig.Method) ([]corev1.Volume, []corev1.VolumeMoun
 		seen := map[string]bool{}
 		for _, s := range m.Secrets {
 			path := dir + "/secrets/" + s.Secret + "/" + s.Item
-			if seen[path] { // two options may have one value
+			if seen[path] { // two options may have the same value
 				continue
 			}
 			seen[path] = true

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// The look at all methods of a node has each of them in a place of its own, and does not wait for what is missing.
+// The Job that checks all methods of a node has each of them in its own place, and does not wait for what is missing.
 func TestPlanOfANode(t *testing.T) {
 	s := newStage(t)
 	c, err := s.r.config(t.Context())

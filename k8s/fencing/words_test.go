@@ -26,7 +26,7 @@ import (
 
 const inGroup = "group"
 
-// says has the agent of a Node say something there, in the boot that the Node shows.
+// says makes the agent of a Node report something there, in the boot that the Node shows.
 func (s *stage) says(name string, what sightings.Sighting) {
 	s.changeNode(name, func(n *corev1.Node) {
 		if what.Boot == "" {
@@ -46,7 +46,7 @@ func (s *stage) changeNode(name string, how func(*corev1.Node)) {
 	s.put(&n)
 }
 
-// grouped is a stage of four Nodes of one group, of which n4 is not Ready.
+// grouped is a stage of four Nodes of one group; n4 is not Ready.
 func grouped(t *testing.T, lines ...string) *stage {
 	s := newStage(t)
 	s.r.GroupLabel, s.r.MaxDeadPercent = inGroup, 100
@@ -59,7 +59,7 @@ func grouped(t *testing.T, lines ...string) *stage {
 
 func slot(n string) sightings.Sighting { return sightings.Sighting{SlotMoves: []string{n}} }
 
-// What agents say on their Nodes holds up a NodeFence, and says so; once it is stale, it does not.
+// Agents' reports on their Nodes hold up a NodeFence, which shows that. A stale report does not.
 func TestWordsOnNodes(t *testing.T) {
 	const silentFor = 155 * time.Second
 	for _, c := range []struct {
@@ -138,7 +138,7 @@ func TestWordsOnNodes(t *testing.T) {
 	}
 }
 
-// A NodeFence that is on its way says by its condition that its power is not cut, and goes on when the word is taken back.
+// A NodeFence in progress shows by its condition that the power is not cut. It continues when the report is withdrawn.
 func TestWordsHoldUpWhatIsOnItsWay(t *testing.T) {
 	s := grouped(t)
 	if _, err := s.r.round(t.Context()); err != nil { // it begins, and asks whether the plug is off
@@ -161,14 +161,14 @@ func TestWordsHoldUpWhatIsOnItsWay(t *testing.T) {
 	}
 }
 
-// two have both others say that n4's slot moves.
+// two makes both other agents report that n4's slot moves.
 func (s *stage) two() {
 	s.says("n1", slot("n4"))
 	s.says("n2", slot("n4"))
 }
 
-// What a crash kernel proves is held up by nobody's word: without a NodeFence the proof would stand nowhere, and no pod would
-// be moved.
+// A report does not hold up the proof of a crash kernel: without a NodeFence the proof would not be recorded, and no
+// pod would be moved.
 func TestWordsDoNotHoldUpACrash(t *testing.T) {
 	s := grouped(t)
 	s.put(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "fence-config-n4"}, Data: map[string]string{"config.properties": "node_name=n4\nkdump=true\npower_management=bmc-off bmc-on"}})
@@ -191,7 +191,7 @@ func TestWordsDoNotHoldUpACrash(t *testing.T) {
 	}
 }
 
-// A node that its NodeFence has cut off is unheard by that: its power is not left on for it.
+// A node that its NodeFence has cut off is not heard for that reason, so its power is cut anyway.
 func TestWordsDoNotHoldUpWhatIsIsolated(t *testing.T) {
 	for _, c := range []struct {
 		what sightings.Sighting
@@ -214,7 +214,7 @@ func TestWordsDoNotHoldUpWhatIsIsolated(t *testing.T) {
 	}
 }
 
-// Guard: an Event with a longer note is refused, and nobody is told.
+// Guard: an Event with a longer note is refused, and people are not informed.
 func TestNotesFit(t *testing.T) {
 	s := grouped(t, "max_unhealthy_percent=100")
 	long := strings.Repeat("x", 253)
@@ -234,12 +234,12 @@ func (s *stage) bootOf(name string) (boot string) {
 	return boot
 }
 
-// heard is what a controller keeps that hears it now.
+// heard is the content that a controller stores when it gets this report now.
 func (s *stage) heard(text string) map[string]string {
 	return map[string]string{sightings.KeptKey: text, sightings.HeardKey: s.now.Format(time.RFC3339)}
 }
 
-// tells has the agent of a Node tell a controller that it follows.
+// tells makes the agent of a node report to the controller that it follows.
 func (s *stage) tells(name string, what sightings.Sighting) {
 	if what.Boot == "" {
 		what.Boot = s.bootOf(name)
@@ -253,8 +253,8 @@ func (s *stage) tells(name string, what sightings.Sighting) {
 	})
 }
 
-// What agents tell a controller holds up a NodeFence as what they write on their Nodes does, and no longer; of one agent the later
-// word counts.
+// Agents' reports to a controller hold up a NodeFence like reports on their Nodes, and for no longer. Of one agent the
+// later report counts.
 func TestWordsThatAreTold(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -306,7 +306,7 @@ func TestWordsThatAreTold(t *testing.T) {
 	}
 }
 
-// One agent that tells and writes is one voice: it holds a NodeFence up for ten minutes, and no longer.
+// An agent that reports in both ways is one reporter: it holds a NodeFence up for ten minutes, and no longer.
 func TestOneAgentThatTellsAndWritesIsOne(t *testing.T) {
 	s := grouped(t)
 	s.r.ToldIn = s.r.Namespace
@@ -327,7 +327,7 @@ func TestOneAgentThatTellsAndWritesIsOne(t *testing.T) {
 	}
 }
 
-// elsewhere has one ConfigMap in a namespace of its own.
+// elsewhere has one ConfigMap in another namespace.
 type elsewhere struct {
 	client.Reader
 	m *corev1.ConfigMap
@@ -346,7 +346,7 @@ func (e elsewhere) List(ctx context.Context, list client.ObjectList, opts ...cli
 	return nil
 }
 
-// What is kept in another namespace than that of the configuration is read there.
+// Reports in another namespace than that of the configuration are read there.
 func TestWordsThatAreKeptElsewhere(t *testing.T) {
 	for _, in := range []string{"", "elsewhere"} {
 		s := grouped(t)

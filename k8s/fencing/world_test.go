@@ -40,7 +40,7 @@ type api struct {
 	log       []string
 }
 
-// decoded is what an object comes to, kept since lists of them are read again and again.
+// decoded is a decoded object, kept since lists are read again and again.
 type decoded struct {
 	text   *byte // of which it was made: each write makes another one
 	object client.Object
@@ -136,7 +136,7 @@ func emptyOf(list client.ObjectList) client.Object {
 	}
 }
 
-// prune is what an API server does with a field that the schema lacks.
+// prune does what an API server does with a field that the schema lacks.
 func (a *api) prune(o client.Object, validation string) error {
 	f, ok := o.(*NodeFence)
 	if !ok || a.lacks == "" {
@@ -312,7 +312,7 @@ func (s *stage) node(name string, ready bool, boot string, since time.Time) {
 	})
 }
 
-// round lets the Runner go round once, and then runs what Jobs were started.
+// round makes one round of the Runner, and then runs the Jobs that were started.
 func (s *stage) round() {
 	s.t.Helper()
 	if _, err := s.r.round(s.t.Context()); err != nil {
@@ -370,7 +370,7 @@ func (s *stage) rounds(n int) {
 	}
 }
 
-// configure writes what holds for all nodes.
+// configure writes the part for all nodes.
 func (s *stage) configure(lines ...string) {
 	s.put(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "fence-cluster-config"}, Data: map[string]string{"config.properties": strings.Join(lines, "\n")}})
 }

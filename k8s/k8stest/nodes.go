@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// bookmarkInterval is that of a real server.
+// bookmarkInterval is the interval of a real server.
 const bookmarkInterval = time.Minute
 
 // Node makes a Node with a label and internal addresses.
@@ -84,7 +84,7 @@ func (s *Server) Get(name string) *corev1.Node {
 	return s.nodes[name].DeepCopy()
 }
 
-// Compact forgets the history: watches cannot resume from a version before the present.
+// Compact forgets the history: watches cannot resume from a version before the present one.
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *Server) Compact() {
 	s.oldest, s.history = s.version, nil
 }
 
-// EndWatches ends all watches as a server does now and then.
+// EndWatches ends all watches, as a real server does from time to time.
 func (s *Server) EndWatches() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *Server) listNodes(w http.ResponseWriter, r *http.Request) {
 	q, matches := r.URL.Query(), matcher(r)
 	limit, _ := strconv.Atoi(q.Get("limit")) // none: 0
 	if q.Get("resourceVersion") == "0" {
-		limit = 0 // answered from the watch cache, whole
+		limit = 0 // the whole list, from the watch cache
 	}
 	list := &corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}}
 	s.mu.Lock()
@@ -193,7 +193,7 @@ func mergePatch(r *http.Request, old, to any) error {
 	return json.Unmarshal(text, to)
 }
 
-// merged is RFC 7386.
+// merged applies a merge patch (RFC 7386).
 func merged(object, patch map[string]any) map[string]any {
 	if object == nil {
 		object = map[string]any{}
@@ -212,8 +212,8 @@ func merged(object, patch map[string]any) map[string]any {
 	return object
 }
 
-// watchNodes streams what changed after the version asked for; without one, or with 0, what
-// there is comes first.
+// watchNodes streams the changes after the version that is asked for. Without a version, or with version 0, it first
+// sends the present Nodes.
 func (s *Server) watchNodes(w http.ResponseWriter, r *http.Request) {
 	q, matches := r.URL.Query(), matcher(r)
 	from, _ := strconv.Atoi(q.Get("resourceVersion"))

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Events returns what was created, in order.
+// Events returns the Events that were created, in order.
 func (s *Server) Events() []*corev1.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 )
 
-// Request is one that the server got.
+// Request is a request that the server got.
 type Request struct {
 	Verb, Resource string
 	Query          string
@@ -38,9 +38,9 @@ type Server struct {
 	pipes   *boottimetest.Pipes
 	decoder runtime.Decoder
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	version   int
-	oldest    int // watches from before it are refused
+	oldest    int // a watch from an earlier version is refused
 	nodes     map[string]*corev1.Node
 	events    []*corev1.Event
 	history   []change
@@ -81,7 +81,7 @@ func New(tb testing.TB) *Server {
 	s.server.Start()
 	tb.Cleanup(func() {
 		s.EndWatches()
-		s.Refuse(true) // no new connections, and none left
+		s.Refuse(true) // accept no new connections, and close the open ones
 		s.server.Close()
 	})
 	return s
@@ -120,7 +120,7 @@ func (s *Server) Client(tb testing.TB, m *client.Metrics) *client.Client {
 	return c
 }
 
-// Refuse makes the server unreachable, with all open connections cut, or reachable again.
+// Refuse makes the server unreachable, and cuts all open connections, or makes it reachable again.
 func (s *Server) Refuse(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,21 +133,21 @@ func (s *Server) Refuse(on bool) {
 	}
 }
 
-// Intercept has f look at every request first; if it returns true, it has answered.
+// Intercept registers a function that gets every request first. If it returns true, it has answered the request.
 func (s *Server) Intercept(f func(http.ResponseWriter, *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.intercept = f
 }
 
-// Requests returns what was asked so far, one entry a request.
+// Requests returns the requests so far.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Counts are the requests so far by "verb resource".
+// Counts returns the number of requests so far by "verb resource".
 func (s *Server) Counts() map[string]int {
 	counts := map[string]int{}
 	for _, r := range s.Requests() {
@@ -180,8 +180,8 @@ func Fail(w http.ResponseWriter, code int, reason metav1.StatusReason, message s
 	reply(w, code, failure(code, reason, message))
 }
 
-// Throttle answers 429 and asks to be left alone for some seconds, with a Status or in plain
-// text: an API server does both.
+// Throttle answers 429 and asks the client to wait for some seconds, with a Status or in plain text: an API server does
+// both.
 func Throttle(w http.ResponseWriter, seconds int, plain bool) {
 	w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	if plain {
@@ -189,7 +189,7 @@ func Throttle(w http.ResponseWriter, seconds int, plain bool) {
 		return
 	}
 	st := failure(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "slow down")
-	st.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(seconds)} //nolint:gosec // of a test
+	st.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(seconds)} //nolint:gosec // a small number in tests
 	reply(w, http.StatusTooManyRequests, st)
 }
 

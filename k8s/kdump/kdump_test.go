@@ -84,8 +84,8 @@ var (
 	firstOne = flag.Uint64("seed", 1, "the first of them")
 )
 
-// A machine crashes, dumps, boots and crashes again, with a controller that looks when it likes and hears late or never.
-// Guard: no boot is proven to have ended while it runs.
+// A machine crashes, dumps, boots and crashes again. A controller looks at random times, and hears messages late or
+// never. Guard: no boot is proven to have ended while it runs.
 func TestSchedules(t *testing.T) {
 	proofs := 0
 	for i := range *runs {

@@ -17,50 +17,50 @@ import (
 type Config struct {
 	Roster   *roster.Roster
 	Evidence tie.Evidence
-	Boot     uint64 // nonce of the kernel boot
-	Process  uint64 // random per agent start
-	Log      uint64 // names the Lease in relays; not 0
+	Boot     uint64 // the nonce of the kernel boot
+	Process  uint64 // a random number for each start of the agent
+	Log      uint64 // the name of the Lease in relays; not 0
 	Timing   Timing
 }
 
-// Arbiter follows the Lease for one node. It is a [tie.Breaker]; what it wants done is in [Arbiter.Op].
+// Arbiter follows the Lease for one node. It is a [tie.Breaker]. The operation that it needs is in [Arbiter.Op].
 type Arbiter struct {
 	cfg Config
-	out tie.Output // of the latest step. By whose majority it is still won: K8.
-	ask *Op        // what that step wants done
+	out tie.Output // of the latest step; includes the member whose majority lets this node feed (K8)
+	ask *Op        // the operation that this step needs
 
 	started boottime.Instant
 	token   netgossip.Token
-	drawn   uint32 // tick of the latest token drawn, or of the start
+	drawn   uint32 // the tick of the latest token, or of the start
 	view    roster.Set
 	quorum  int
-	horizon time.Duration // this node's, as last stated
+	horizon time.Duration // of this node, as last stated
 
 	known    bool
 	absent   bool
 	needRead bool
 	record   Record
-	digest   uint64 // of the record's grant
+	digest   uint64 // of the grant in the record
 	version  Version
-	since    boottime.Instant // END of the operation that first showed this version
-	learnt   boottime.Instant // END of the operation that first showed this grant
-	done     []bool           // by holder: its token is proven to have moved on
+	since    boottime.Instant // the END of the operation that first showed this version
+	learnt   boottime.Instant // the END of the operation that first showed this grant
+	done     []bool           // for each holder: its token has provably moved on
 
-	landed     uint64           // digest of the latest own write known to have landed
-	landedAt   boottime.Instant // and its start
-	sent       Tag              // of the latest own write, landed or not,
-	sentAt     boottime.Instant // its start
+	landed     uint64           // the digest of this node's latest write that is known to have landed
+	landedAt   boottime.Instant // the START of that write
+	sent       Tag              // of this node's latest write, whether it landed or not
+	sentAt     boottime.Instant // the START of that write
 	sentDigest uint64
 
-	held   Grant            // by which this node fed last,
-	heldAt boottime.Instant // and the start of the latest write of it that it knew of
+	held   Grant            // the grant by which this node fed last
+	heldAt boottime.Instant // the START of the latest write of it that this node knows of
 
 	op       *Op
 	nextID   uint64
 	sequence uint64
-	readAt   boottime.Instant // START of the latest operation that showed the Lease
-	failures int              // in a row,
-	failedAt boottime.Instant // END of the latest
+	readAt   boottime.Instant // the START of the latest operation that showed the Lease
+	failures int              // the number of failures since the last success
+	failedAt boottime.Instant // the END of the latest failure
 	hadTie   bool
 	err      error
 }
@@ -69,7 +69,7 @@ type Arbiter struct {
 func New(cfg Config, now boottime.Instant) (*Arbiter, error) {
 	t := cfg.Timing
 	if t.Term <= 0 || t.Expire < t.Term+t.Term/8 {
-		return nil, fmt.Errorf("lease tie-break: expiry %v with a term of %v: the expiry must be longer by at least an eighth", t.Expire, t.Term)
+		return nil, fmt.Errorf("lease tie-break: the expiry is %v and the term is %v: the expiry must be longer by at least an eighth", t.Expire, t.Term)
 	}
 	if t.Longest <= 0 {
 		return nil, errors.New("lease tie-break: a horizon for nodes that state none is mandatory")
@@ -77,7 +77,7 @@ func New(cfg Config, now boottime.Instant) (*Arbiter, error) {
 	if cfg.Log == 0 || cfg.Boot == 0 || cfg.Roster.Self < 0 {
 		return nil, errors.New("lease tie-break: name of the lease, boot nonce and a roster with this node are mandatory")
 	}
-	// A predecessor in this boot drew no token later than now's tick.
+	// An earlier process of this boot has drawn no token later than now's tick.
 	return &Arbiter{cfg: cfg, started: now, drawn: tickOf(now), needRead: true}, nil
 }
 
@@ -85,15 +85,16 @@ func tickOf(now boottime.Instant) uint32 {
 	return uint32(min(int64(now)/int64(tick), math.MaxUint32))
 }
 
-// followToken moves the token on with each change of the view. A token is the tick in which
-// it is drawn, and no tick is used twice, so that none returns after a restart of the agent,
-// which remembers nothing. Until the next tick the node has none.
+// followToken draws a new token with each change of the view. A token is the tick in which it is drawn. No tick is used
+// twice, so that no token returns after a restart of the agent, which remembers nothing. Until the next tick the node
+// has no token.
 //
-// It moves on when this node's horizon grows, too (K7): the writer of a grant takes a member's horizon
-// from the statement that has the token, and what it has written then holds for that token's life.
+// The token also moves on when this node's horizon grows (K7). The writer of a grant copies a member's horizon from the
+// statement with the token, so that horizon has to stay true for that token's life.
 func (a *Arbiter) followToken(now boottime.Instant, in *tie.Input) {
-	grown := in.Horizon > a.horizon || in.Horizon == 0 && a.horizon > 0 // unknown is longer than any
-	// A node that is about to stop is fed until its guard is given up, and it may be by the grant that names this token.
+	grown := in.Horizon > a.horizon || in.Horizon == 0 && a.horizon > 0 // an unknown horizon counts as longer than any other
+	// A node that is about to stop is fed until its guard is given up. The grant that names this token may be what
+	// feeds it.
 	if in.View != a.view || in.Released || grown {
 		a.view, a.token = in.View, netgossip.Token{}
 	}
@@ -103,22 +104,22 @@ func (a *Arbiter) followToken(now boottime.Instant, in *tie.Input) {
 	}
 }
 
-// SetRoster makes r the roster by which views and evidence count. The token moves on: what
-// was granted by one list of members is worth nothing by another one.
+// SetRoster makes r the roster by which views and evidence count. The token moves on: a grant by one list of members is
+// not valid under another list.
 func (a *Arbiter) SetRoster(r *roster.Roster, _ int) {
 	a.cfg.Roster, a.view, a.token = r, roster.Set{}, netgossip.Token{}
 }
 
-// Op is what the latest step wants done, or nil. It is to be performed once.
+// Op is the operation that the latest step needs, or nil. It has to be performed once.
 func (a *Arbiter) Op() *Op { return a.ask }
 
-// Name calls the Lease what settings and status call it.
+// Name is the name of the Lease in settings and status.
 func (a *Arbiter) Name() tie.Name {
 	return tie.Name{Setting: "kubernetes", Status: "lease", Log: a.cfg.Log}
 }
 
-// Grant is what this node lives by, else what the Lease was last seen to hold: a node that lives by the writes of another holder may
-// have seen the grant before it.
+// Grant is the grant by which this node feeds, or else the one that the Lease held when it was last read. A node that
+// feeds by the writes of another holder may have seen the grant before that holder.
 func (a *Arbiter) Grant(now boottime.Instant) (g tie.Grant, ok bool) {
 	g = tie.Grant{Instance: a.record.Instance, Held: a.out.Split == tie.Won, Pending: a.out.Split == tie.Pending}
 	holders := a.record.Grant.Holders
@@ -162,7 +163,7 @@ func (a *Arbiter) Step(now boottime.Instant, in *tie.Input) *tie.Output {
 			a.held, a.heldAt = want, a.anchor(&want)
 		case out.Why != "" && a.bridge(now, out, &want): // K8
 		case a.excluded(now, in):
-			out.Split, out.Until, out.Why = tie.Lost, 0, "" // what keeps this half from a grant is no reason
+			out.Split, out.Until, out.Why = tie.Lost, 0, "" // the reason why this half cannot be granted does not apply
 		case out.Why == "" && a.err != nil:
 			out.Why = a.err.Error()
 		}
@@ -172,7 +173,7 @@ func (a *Arbiter) Step(now boottime.Instant, in *tie.Input) *tie.Output {
 	return out
 }
 
-// half is the grant to this node's view as it stands, or what keeps it from being one.
+// half is the grant to this node's present view, or the reason why there is none.
 func (a *Arbiter) half(now boottime.Instant) (Grant, string) {
 	r := a.cfg.Roster
 	g := Grant{Roster: r.Ref(), Holders: make([]Holder, 0, a.view.Len())}
@@ -198,8 +199,8 @@ func (a *Arbiter) half(now boottime.Instant) (Grant, string) {
 	return g, ""
 }
 
-// feedUntil is until when the node may feed under the grant to its half, which half has
-// found to name the present tokens of its view (K2).
+// feedUntil is until when the node may feed under the grant to its half, which names the present tokens of its view
+// (K2); half has checked that.
 func (a *Arbiter) feedUntil(want *Grant) boottime.Instant {
 	anchor, evidence := a.anchor(want), boottime.Never
 	for i := range a.view.All() {
@@ -214,7 +215,7 @@ func (a *Arbiter) feedUntil(want *Grant) boottime.Instant {
 	return min(anchor.Add(a.cfg.Timing.Term), evidence)
 }
 
-// relay tells of this node's writes only: a word that comes back to who said it would never end.
+// relay only reports this node's own writes: a report that is passed on could circulate for ever.
 func (a *Arbiter) relay(want *Grant) netgossip.Relay {
 	if digest := want.Digest(); a.landed == digest {
 		return netgossip.Relay{Log: a.cfg.Log, Instance: digest, Anchor: a.landedAt}
@@ -222,7 +223,7 @@ func (a *Arbiter) relay(want *Grant) netgossip.Relay {
 	return netgossip.Relay{Log: a.cfg.Log, Instance: noGrant, Anchor: a.started}
 }
 
-// followHolders notes which holders are proven to feed no more (K3).
+// followHolders notes which holders have provably stopped feeding (K3).
 func (a *Arbiter) followHolders() {
 	for i := range a.done {
 		if !a.done[i] {
@@ -231,9 +232,9 @@ func (a *Arbiter) followHolders() {
 	}
 }
 
-// movedOn reports whether a holder's token is proven to be over. A greater counter of the
-// same boot is proof whenever it was said. Another boot, or no token, is one only if it was
-// said after the grant was known: else it may be from before the token.
+// movedOn reports whether a holder has provably given up its token. A greater counter of the same boot is proof,
+// whenever it was stated. Another boot, or no token, is proof only if it was stated after the grant was known: an
+// earlier statement may be from before the token.
 func (a *Arbiter) movedOn(h Holder) bool {
 	i, ok := a.cfg.Roster.Index(h.Node)
 	if !ok {
@@ -254,15 +255,14 @@ func (a *Arbiter) movedOn(h Holder) bool {
 	return false
 }
 
-// expired reports whether nobody can feed any more under the version known, and a node that did has
-// been reset (K3).
+// expired reports whether no node can feed any more under the known version, and each node that did has been reset
+// (K3).
 func (a *Arbiter) expired(now boottime.Instant) bool {
 	return a.known && now.Sub(a.since) >= a.expiry()
 }
 
-// expiry is how long the version known must have been seen. A holder feeds for Term after
-// its last write at most, and runs on for a horizon that may be longer than this node's: nodes are
-// configured one after the other.
+// expiry is how long the known version must have been seen. A holder feeds for at most Term after its last write, and
+// then runs on for its horizon. That may be longer than this node's, as nodes are reconfigured one after the other.
 func (a *Arbiter) expiry() time.Duration {
 	horizon := a.horizon
 	for i := range a.record.Grant.Holders {
@@ -276,8 +276,8 @@ func (a *Arbiter) expiry() time.Duration {
 	return max(a.cfg.Timing.Expire, a.cfg.Timing.Term+horizon)
 }
 
-// horizonOf is the horizon of a holder: as the Lease states it or, where a writer that knew of no
-// horizons left it out, as the holder itself states it with the very token that is named.
+// horizonOf is the horizon of a holder, as the Lease states it. A writer that knew of no horizons has left it out; then
+// it is the horizon that the holder itself states with exactly the token that is named.
 func (a *Arbiter) horizonOf(h *Holder) time.Duration {
 	if h.Horizon > 0 {
 		return h.Horizon
@@ -297,7 +297,7 @@ func (a *Arbiter) horizonOf(h *Holder) time.Duration {
 	return horizon
 }
 
-// longestHeard is the longest horizon that anybody has stated to this node, or it states itself.
+// longestHeard is the longest horizon that this node, or a node that it hears, states.
 func (a *Arbiter) longestHeard() time.Duration {
 	longest := a.horizon
 	for i := range a.cfg.Roster.Members {
@@ -308,25 +308,25 @@ func (a *Arbiter) longestHeard() time.Duration {
 	return longest
 }
 
-// mayReplace says what keeps the node from replacing the record by the grant, or "".
+// mayReplace returns the reason why the node may not replace the record by the grant, or "".
 func (a *Arbiter) mayReplace(now boottime.Instant, want *Grant) string {
 	old := &a.record.Grant
 	switch {
 	case a.expired(now):
 		return ""
 	case len(old.Holders) == 0:
-		return "the Lease is new, and who held one before is not known" // K5
+		return "the Lease is new, and it is not known which nodes held one before" // K5
 	}
 	same := old.sameNodes(want)
 	for i, h := range old.Holders {
 		if !a.done[i] && !(same && want.Holders[i].Token == h.Token) { // K3, K4
-			return h.Node + ": it may still feed under the former grant"
+			return h.Node + ": it may still feed under the previous grant"
 		}
 	}
 	return ""
 }
 
-// excluded reports whether the Lease, as read in this tie, names others who may feed.
+// excluded reports whether the Lease, as read in this tie, only names other nodes, which may still feed.
 func (a *Arbiter) excluded(now boottime.Instant, in *tie.Input) bool {
 	if !a.known || a.readAt < in.TieSince || a.expired(now) || len(a.record.Grant.Holders) == 0 {
 		return false

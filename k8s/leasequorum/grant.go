@@ -14,8 +14,8 @@ import (
 type Holder struct {
 	Node  string
 	Token netgossip.Token
-	// Horizon is the one that the node states with this token (K7): it runs no longer than
-	// this once it feeds no more. Zero: nobody has said.
+	// Horizon is the horizon that the node states with this token (K7): it runs no longer than this after it stops
+	// feeding. Zero: it has stated none.
 	Horizon time.Duration
 }
 
@@ -25,11 +25,11 @@ type Grant struct {
 	Holders []Holder // in the order of the roster
 }
 
-// noGrant stands for the digest in a relay that only says by which Lease a node goes.
+// noGrant replaces the digest in a relay that only tells by which Lease a node breaks ties.
 const noGrant = 1
 
-// Digest names the grant in a relay: equal digests mean the same tokens of the same nodes, hence
-// the same horizons, no matter which node has said them.
+// Digest identifies the grant in a relay: equal digests mean the same tokens of the same nodes, and so the same
+// horizons, whichever node reports them.
 func (g *Grant) Digest() uint64 {
 	h := fnv.New64a()
 	var b [8]byte
@@ -61,34 +61,33 @@ func (g *Grant) sameNodes(o *Grant) bool {
 	return true
 }
 
-// Tag names one write. It makes every write change the Lease, since the API server ignores
-// one that does not, and tells a writer without a reply that its write has landed.
+// Tag identifies one write. It makes every write change the Lease, since the API server ignores a write that changes
+// nothing. It also shows a writer without a reply that its write has landed.
 type Tag struct{ Boot, Process, Sequence uint64 }
 
 // Record is the content of the Lease.
 type Record struct {
-	Instance uint64 // counts the grants; for people
+	Instance uint64 // the number of grants so far; for people
 	Grant    Grant
 	Tag      Tag
-	// Horizon is the longest that its writer knows of any node, in a record that names nobody:
-	// of those who may hold what stood there before. Zero: nobody has said.
+	// Horizon, in a record that names nobody, is the longest horizon that its writer knows of any node: of those that
+	// may still feed by an earlier Lease. Zero: none is known.
 	Horizon time.Duration
 }
 
-// Version names one content of one Lease: its UID and resourceVersion.
+// Version identifies one content of one Lease: its UID and resourceVersion.
 type Version struct{ UID, Resource string }
 
 // Kind is what an operation does.
 type Kind uint8
 
-// The operations.
 const (
 	Read   Kind = iota + 1
-	Create      // a Lease that names nobody, unless there is one
+	Create      // create a Lease that names nobody, unless there is one
 	Write       // replace Base by Record
 )
 
-// Op is an operation to be performed on the Lease.
+// Op is an operation to perform on the Lease.
 type Op struct {
 	ID     uint64
 	Kind   Kind
@@ -99,12 +98,11 @@ type Op struct {
 // Outcome is how an operation ended.
 type Outcome uint8
 
-// The outcomes.
 const (
 	Done     Outcome = iota + 1
-	Conflict         // Create, Write: somebody else was first; it has had no effect and never will
+	Conflict         // Create, Write: another writer was first; it has had no effect and never will
 	Absent           // there is no such Lease; a Write has had no effect and never will
-	Unknown          // no answer, or one that tells nothing: it may have had its effect or have it yet
+	Unknown          // no answer, or a useless one: it may have had its effect, or may have it later
 )
 
 // Completion reports the end of an operation.
@@ -112,20 +110,20 @@ type Completion struct {
 	ID             uint64
 	Started, Ended boottime.Instant
 	Outcome        Outcome
-	Record         Record  // Done: what the Lease holds now
+	Record         Record  // Done: the content of the Lease now
 	Version        Version // Done
 	Err            error   // Unknown: why, for people
 }
 
 // Timing holds the time constants.
 type Timing struct {
-	MaxAge  time.Duration // D_max: older statements of members count for nothing
-	Term    time.Duration // a grant is worth this from the start of a landed write; the same on all nodes
-	Expire  time.Duration // this long, at least, a version must have been seen before others replace it
-	Longest time.Duration // the horizon of a holder of whom none is known
+	MaxAge  time.Duration // D_max: older statements of members do not count
+	Term    time.Duration // how long a grant is valid from the start of a landed write; the same on all nodes
+	Expire  time.Duration // how long, at least, a version must have been seen before others replace it
+	Longest time.Duration // the horizon of a holder that has stated none
 	Stagger time.Duration // between the writers of one half
 	Retry   time.Duration // between two operations after a failure; without a tie it doubles up to Refresh
-	Poll    time.Duration // between two reads in a tie, as long as that is young
+	Poll    time.Duration // between two reads in a recent tie
 	Refresh time.Duration // between two reads otherwise
 }
 

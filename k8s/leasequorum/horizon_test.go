@@ -9,16 +9,16 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// Guard: K3, K5, K7. The expiry is Term and the longest of this node's horizon and those of who may
-// feed, as the Lease states them, else as they do themselves, else the longest there may be.
+// Guard: K3, K5, K7. The expiry is Term plus the longest horizon of this node and of those that may feed: as the Lease
+// states it, else as the node itself states it, else the longest there may be.
 func TestExpiryIsThatOfTheHolders(t *testing.T) {
 	const own, short, long, longer = 4 * time.Second, 3 * time.Second, 8 * time.Second, 12 * time.Second
 	token := func(nonce uint64) netgossip.Token { return netgossip.Token{Nonce: nonce, Counter: 5} }
 	for _, c := range []struct {
 		name    string
 		horizon [2]time.Duration // of n3 and n4, as the Lease states it
-		heard   *netgossip.Token // what n4 says to hold, and that its horizon is longer
-		nobody  bool             // is named; horizon[0] is that of the record
+		heard   *netgossip.Token // the token that n4 states, with a longer horizon
+		nobody  bool             // no holder is named; horizon[0] is that of the record
 		want    time.Duration
 	}{
 		{name: "shorter than this node's", horizon: [2]time.Duration{short, short}, want: own},
@@ -66,8 +66,8 @@ func TestExpiryIsThatOfTheHolders(t *testing.T) {
 	}
 }
 
-// What is written says of each holder what it states itself, and of a Lease that names nobody
-// the longest that is known.
+// A write states the horizon of each holder as the holder itself states it, and for a Lease that names nobody the
+// longest known one.
 func TestHorizonsAreWritten(t *testing.T) {
 	r := newRig(t)
 	r.say(2, netgossip.Token{Nonce: 3, Counter: 5}, setOf(0, 1, 2, 3)).Guard.Horizon = 9 * time.Second
@@ -93,7 +93,7 @@ func TestHorizonsAreWritten(t *testing.T) {
 	}
 }
 
-// Guard: K7. What was written of a token's horizon is never too short.
+// Guard: K7. The horizon that was written for a token is never too short.
 func TestTokenMovesOnWhenTheHorizonGrows(t *testing.T) {
 	r := newRig(t)
 	for _, c := range []struct {

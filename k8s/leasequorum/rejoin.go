@@ -6,14 +6,14 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// A member of a granted half that sees the other half again, in a network that heals in pieces, counts a
-// majority, and its token moves on. Those who do not see as much yet go on by the grant that they have (K8),
-// for as long as that member says that it counts a majority, and them. Their own token stands meanwhile, so
-// K3 keeps the grant from being replaced by one to others before its time is over; and they renew it. That
-// names a token which has moved on, as a grant may (K4): a node that asks for it finds that it is done with.
+// When a network heals in pieces, one member of a granted half may see the other half before the rest do. It counts a
+// majority, and its token moves on. The other members continue by the grant that they have (K8), as long as that member
+// states that it counts a majority that includes them. Their own tokens stay meanwhile, so K3 keeps the grant from
+// being replaced by one to others before its time is over; and they renew it. The renewal names a token that has moved
+// on, as a grant may (K4): a node that wants to replace the grant finds that this holder is done.
 
-// bridged is until when the node may feed under the grant by which it fed last, though a member of the half has
-// given it up for a majority, and by whose word; zero: not at all.
+// bridged is until when the node may feed under the grant by which it fed last, although a member of the half has given
+// it up for a majority, and the statement that allows this; zero: it may not.
 func (a *Arbiter) bridged() (until boottime.Instant, by string) {
 	r := a.cfg.Roster
 	if len(a.held.Holders) != a.view.Len() || a.held.Roster != r.Ref() {
@@ -42,7 +42,7 @@ func (a *Arbiter) bridged() (until boottime.Instant, by string) {
 	return until, by
 }
 
-// bridge makes it Won if that is so, by the grant that is held.
+// bridge sets Won if bridged allows it, by the grant that is held.
 func (a *Arbiter) bridge(now boottime.Instant, out *tie.Output, want *Grant) bool {
 	until, by := a.bridged()
 	if until <= now {
@@ -53,7 +53,8 @@ func (a *Arbiter) bridge(now boottime.Instant, out *tie.Output, want *Grant) boo
 	return true
 }
 
-// rejoined reports whether a member says that it counts a majority with this node in it, in the boot of the grant.
+// rejoined reports whether a member states, in the boot of the grant, that it counts a majority that includes this
+// node.
 func (a *Arbiter) rejoined(st *netgossip.Statement, h *Holder) bool {
 	return st.Boot == h.Token.Nonce && st.View.Has(a.cfg.Roster.Self) && st.View.Len() >= a.quorum
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// Guard: K8. The member of the half counts a majority again, its token has moved on, and this node goes on by the
-// grant that they had, and renews it, as long as that is so.
+// Guard: K8. The member of the half counts a majority again, and its token has moved on. As long as that is so, this
+// node continues by their grant, and renews it.
 func TestGoesOnBesideAMemberThatHasAMajority(t *testing.T) {
 	r := newRig(t)
 	r.won()
@@ -34,7 +34,7 @@ func TestGoesOnBesideAMemberThatHasAMajority(t *testing.T) {
 	}
 }
 
-// Guard: K8. What the member must say.
+// Guard: K8. The statement that the member has to make.
 func TestWhoseMajorityCounts(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(r *rig)

@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/tie"
 )
 
-// rig is one arbiter, that of n1 of four nodes, whose members say what the test tells them.
+// rig is one arbiter, that of n1 of four nodes, whose members state what the test sets.
 type rig struct {
 	t     *testing.T
 	now   boottime.Instant
@@ -118,8 +118,8 @@ func TestTimesAreRefused(t *testing.T) {
 	}
 }
 
-// A token is never one that was shown before: not with another view, not by an agent that
-// was started again within the same tick.
+// A token is never one that was shown before: not with another view, nor by an agent that was started again within the
+// same tick.
 func TestTokenMovesOn(t *testing.T) {
 	r := newRig(t)
 	first := r.out.Token
@@ -181,7 +181,7 @@ func TestGrantIsBounded(t *testing.T) {
 	}
 }
 
-// A member changes what it says, or says it of something else: the node does not feed.
+// A member changes its statement, or states something for another Lease: the node does not feed.
 func TestMembersEndTheGrant(t *testing.T) {
 	for name, edit := range map[string]func(r *rig){
 		"another token":   func(r *rig) { r.said[1].Token.Counter++ },
@@ -206,8 +206,8 @@ func TestMembersEndTheGrant(t *testing.T) {
 	}
 }
 
-// A node without the API server lives by the word of a member whose write has landed, if that
-// is of this Lease and of the grant to just these tokens.
+// A node without the API server feeds by the report of a member whose write has landed, if that is of this Lease and of
+// the grant to exactly these tokens.
 func TestRelay(t *testing.T) {
 	r := newRig(t)
 	r.answer(Unknown, Record{}, "")
@@ -239,7 +239,7 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// The reply to a write is lost, and a read finds what it did.
+// The reply to a write is lost, and a read shows that it has landed.
 func TestLostReply(t *testing.T) {
 	r := newRig(t)
 	r.answer(Done, Record{}, "1")
@@ -301,7 +301,7 @@ func TestProofOfMovedOn(t *testing.T) {
 	}
 }
 
-// A proof is of one grant's token, and says nothing of the next grant's.
+// A proof is about one grant's token, and means nothing for the next grant's.
 func TestProofIsOfOneGrant(t *testing.T) {
 	r := newRig(t)
 	r.say(1, netgossip.Token{Nonce: 0xb2, Counter: 20}, setOf(0))
@@ -317,7 +317,7 @@ func TestProofIsOfOneGrant(t *testing.T) {
 	}
 }
 
-// Who may follow whom (K3, K4, K5).
+// Which grants may follow each other (K3, K4, K5).
 func TestMayReplace(t *testing.T) {
 	own := func(r *rig) netgossip.Token { return r.out.Token }
 	member := netgossip.Token{Nonce: 0xb2, Counter: 20}
@@ -407,8 +407,8 @@ func TestExpiryIsOfOneVersion(t *testing.T) {
 	}
 }
 
-// A half that finds the Lease with the other one stops at once; one that finds a grant from
-// before the split goes on asking.
+// A half that finds that the other half has the Lease stops at once; one that finds a grant from before the split keeps
+// asking.
 func TestExcluded(t *testing.T) {
 	others := Record{Grant: Grant{Holders: []Holder{{Node: "n3", Token: netgossip.Token{Nonce: 3, Counter: 5}, Horizon: brief}, {Node: "n4", Token: netgossip.Token{Nonce: 4, Counter: 5}, Horizon: brief}}}}
 	r := newRig(t)
@@ -452,7 +452,7 @@ func TestFailuresSpaceOutRequests(t *testing.T) {
 	}
 }
 
-// Guard: K2. What was granted by one list of members is worth nothing by another one.
+// Guard: K2. A grant by one list of members is not valid under another list.
 func TestAnotherListEndsTheGrant(t *testing.T) {
 	r := newRig(t)
 	r.won()

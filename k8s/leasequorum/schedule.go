@@ -23,7 +23,7 @@ func (a *Arbiter) schedule(now boottime.Instant, in *tie.Input, out *tie.Output,
 	case !in.Tie:
 		due := a.readAt.Add(a.cfg.Timing.Refresh)
 		if a.hadTie {
-			due = now // what the tie left behind is to be old when the next one begins
+			due = now // the record that the tie left has to be old when the next tie begins
 		}
 		if now >= due {
 			return a.begin(now, Op{Kind: Read})
@@ -42,8 +42,8 @@ func (a *Arbiter) schedule(now boottime.Instant, in *tie.Input, out *tie.Output,
 	return nil
 }
 
-// retryAt is when the next operation may begin after a failure. In a tie there is no time to
-// lose. Otherwise an API server in trouble is asked less and less often.
+// retryAt is when the next operation may begin after a failure. In a tie the pause does not grow. Otherwise it does, so
+// that an API server in trouble is asked less and less often.
 func (a *Arbiter) retryAt(in *tie.Input) boottime.Instant {
 	t := &a.cfg.Timing
 	if a.failures == 0 {
@@ -55,11 +55,11 @@ func (a *Arbiter) retryAt(in *tie.Input) boottime.Instant {
 	return a.failedAt.Add(min(t.Refresh, t.Retry<<min(a.failures-1, maxDoublings)))
 }
 
-// maxDoublings keeps the pause after many failures from running over.
+// maxDoublings keeps the pause from overflowing after many failures.
 const maxDoublings = 16
 
-// pollInterval is longer in a tie that lasts: a node that lives on without being granted, by
-// onQuorumLoss, has nothing to hurry for.
+// pollInterval is longer in a tie that lasts: a node that lives without a grant, because of onQuorumLoss, need not
+// hurry.
 func (a *Arbiter) pollInterval(now boottime.Instant, in *tie.Input) time.Duration {
 	if now.Sub(in.TieSince) > a.cfg.Timing.Term/2 {
 		return 10 * a.cfg.Timing.Poll
@@ -67,11 +67,11 @@ func (a *Arbiter) pollInterval(now boottime.Instant, in *tie.Input) time.Duratio
 	return a.cfg.Timing.Poll
 }
 
-// write puts the grant forward, or renews it, when it is this node's turn.
+// write writes the grant, or renews it, when it is this node's turn.
 func (a *Arbiter) write(now boottime.Instant, in *tie.Input, out *tie.Output, want *Grant) *Op {
 	due := in.TieSince
 	if out.Split == tie.Won {
-		// Until may be bounded by the evidence; only the write is to be renewed.
+		// The evidence may limit Until; only the write has to be renewed.
 		due = max(a.heldAt, a.anchor(want)).Add(a.cfg.Timing.Term / 4)
 	}
 	if due = due.Add(a.turn()); now < due {
@@ -89,8 +89,8 @@ func (a *Arbiter) write(now boottime.Instant, in *tie.Input, out *tie.Output, wa
 	return a.begin(now, Op{Kind: Write, Base: a.version, Record: Record{Instance: instance, Grant: *want}})
 }
 
-// anchor is the start of the latest write of the grant that this node knows of. Nobody in the
-// view uses another Lease, see half.
+// anchor is the start of the latest write of the grant that this node knows of. All nodes in the view use this Lease;
+// see half.
 func (a *Arbiter) anchor(want *Grant) (at boottime.Instant) {
 	digest := want.Digest()
 	if a.landed == digest {
@@ -107,7 +107,7 @@ func (a *Arbiter) anchor(want *Grant) (at boottime.Instant) {
 	return at
 }
 
-// turn is how long the node leaves writing to members before it that reach the API server.
+// turn is how long the node leaves writing to the members before it that reach the API server.
 func (a *Arbiter) turn() time.Duration {
 	rank := time.Duration(0)
 	for i := range a.view.All() {
@@ -135,7 +135,7 @@ func (a *Arbiter) begin(now boottime.Instant, op Op) *Op {
 	return &op
 }
 
-// Complete takes the end of the operation that was handed out.
+// Complete records the end of the operation that was handed out.
 func (a *Arbiter) Complete(c *Completion) {
 	if a.op == nil || c.ID != a.op.ID {
 		return
@@ -155,8 +155,8 @@ func (a *Arbiter) Complete(c *Completion) {
 	case Conflict:
 		a.absent, a.needRead, a.failures = false, true, 0
 	default:
-		// It may have landed or may land yet: nothing is known but by reading. A write that
-		// follows replaces what was read, so the former cannot land over it (K1).
+		// The write may have landed, or may land later: only a read can tell. A following write replaces the version
+		// that was read, so the earlier write cannot land over it (K1).
 		a.needRead = true
 		a.failed(c)
 	}
@@ -164,7 +164,7 @@ func (a *Arbiter) Complete(c *Completion) {
 
 func (a *Arbiter) failed(c *Completion) { a.failures, a.failedAt = a.failures+1, c.Ended }
 
-// show takes what the Lease was seen to hold.
+// show records the content of the Lease that an operation has shown.
 func (a *Arbiter) show(c *Completion) {
 	digest := c.Record.Grant.Digest()
 	if !a.known || digest != a.digest || c.Version.UID != a.version.UID {
@@ -175,12 +175,12 @@ func (a *Arbiter) show(c *Completion) {
 		a.since = c.Ended
 	}
 	a.known, a.record, a.digest, a.version, a.readAt = true, c.Record, digest, c.Version, c.Started
-	// The write is found by its tag, whether this operation was the write itself or a read
-	// after the reply was lost. It is worth Term from when it was sent.
+	// The write is recognized by its tag, both in its own reply and in a read after the reply was lost. It is valid for
+	// Term from when it was sent.
 	if a.sent == c.Record.Tag && a.sent != (Tag{}) {
 		a.landed, a.landedAt = a.sentDigest, a.sentAt
 	}
 }
 
-// Trouble is why the latest operation told nothing, or nil.
+// Trouble is why the latest operation has shown nothing, or nil.
 func (a *Arbiter) Trouble() error { return a.err }

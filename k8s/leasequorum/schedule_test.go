@@ -26,8 +26,8 @@ func seeds(t *testing.T, few int) (list []uint64) {
 	return list
 }
 
-// TestRandomSchedules splits, heals, crashes and restarts clusters while writes are lost, late
-// or land after they were given up, and looks at every step for two halves that feed.
+// TestRandomSchedules splits, heals, crashes and restarts clusters while writes are lost, late, or land after they were
+// given up. At every step it looks for two halves that feed.
 func TestRandomSchedules(t *testing.T) {
 	var wins, expiries, proofs, renewals, deletions, told, bridged int
 	for _, seed := range seeds(t, 90) {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestSurvivors splits four nodes into halves of which so many reach the API server, and holds
-// the table in docs/adr/0014 to what comes of it.
+// TestSurvivors splits four nodes into halves, each with a number of nodes that reach the API server, and compares the
+// result with the table in docs/adr/0014.
 func TestSurvivors(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/adr/0014-tie-break-by-a-lease-object.md")
 	if err != nil {

@@ -19,9 +19,8 @@ var times = Timing{
 	Retry: 100 * time.Millisecond, Poll: 200 * time.Millisecond, Refresh: 5 * time.Second,
 }
 
-// world is a cluster on virtual time: nodes with clocks of their own, a network that splits
-// in any way, and a Lease behind an API server that loses, delays and repeats nothing but
-// may answer late, never, or from the past.
+// world is a cluster on virtual time: nodes with clocks of their own, a network that splits in any way, and a Lease
+// behind an API server. The server loses and repeats nothing, but may answer late, never, or with an old state.
 type world struct {
 	rng     *rand.Rand
 	now     time.Duration
@@ -36,8 +35,8 @@ type world struct {
 
 	trace                                       []string
 	wins, expiries, proofs, renewals, deletions int
-	told                                        int // wins by what another member told alone
-	bridged                                     int // times in which a node went on beside a member with a majority
+	told                                        int // wins only by another member's report
+	bridged                                     int // times in which a node continued besides a member with a majority
 	wonFor                                      map[string]bool
 	broken                                      string // the first holder that was replaced too early
 }
@@ -77,13 +76,13 @@ type node struct {
 	heard    []heard
 	out      tie.Output
 
-	runsOn time.Duration // its watchdog: so long after it was fed last
+	runsOn time.Duration // its watchdog fires this long after the last feed
 	stated time.Duration // the horizon that its statements give
 	fedAt  time.Duration // latest moment, of the world, at which it fed by a grant
 	mute   bool          // what it writes gives no horizons
 }
 
-// horizon is what the node says of its watchdog, with a margin for clocks.
+// horizon is the horizon that the node states, with a margin for clocks.
 func (n *node) horizon() time.Duration { return n.runsOn + n.runsOn/20 + 10*time.Millisecond }
 
 type heard struct {
@@ -176,8 +175,8 @@ func (w *world) mend(n *node) {
 	w.logf("n%d reaches everybody", n.index+1)
 }
 
-// gossip lets each node ask one after the other; what is said arrives a little later than
-// it was asked for, which is what it is dated by.
+// gossip makes each node ask the others one after the other. An answer arrives a little later than its question, by
+// which it is dated.
 func (w *world) gossip() {
 	for _, n := range w.nodes {
 		for j, peer := range w.nodes {
@@ -359,7 +358,7 @@ func (w *world) put(f *flight, uid string) Completion {
 	return Completion{Outcome: Done, Record: s.record, Version: s.version}
 }
 
-// survivor notes a holder that still runs, and still by its grant, when others replace it: who is
+// survivor counts a holder that still runs, and still by its grant, when others replace the grant. A holder that is
 // replaced without a proof that its token has moved on must have been reset.
 func (w *world) survivor(by *Grant) {
 	if len(w.lease) == 0 {

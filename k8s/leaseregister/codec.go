@@ -22,8 +22,7 @@ const Annotation = "fencing-agent.io/grant"
 // format is the version of the annotation's content.
 const format = 1
 
-// wire is the record in JSON. Nonces are hexadecimal strings, since numbers of 64 bits do not
-// survive every JSON tool.
+// wire is the record in JSON. Nonces are hexadecimal strings, since some JSON tools do not keep numbers of 64 bits.
 type wire struct {
 	Format   int          `json:"format"`
 	Instance uint64       `json:"instance"`
@@ -31,7 +30,7 @@ type wire struct {
 	Digest   string       `json:"rosterDigest"`
 	Holders  []wireHolder `json:"holders"`
 	Writer   wireTag      `json:"writer"`
-	Horizon  uint32       `json:"horizonMs,omitempty"` // absent: not stated, here and of a holder
+	Horizon  uint32       `json:"horizonMs,omitempty"` // absent: not stated; the same applies to a holder
 }
 
 type wireHolder struct {
@@ -49,14 +48,14 @@ type wireTag struct {
 
 func hexOf(n uint64) string { return strconv.FormatUint(n, 16) }
 
-// millisUp rounds up: nobody must assume too short a time.
+// millisUp rounds up, since a time that is too short is unsafe.
 func millisUp(d time.Duration) uint32 {
 	return uint32(min(max(0, (d+time.Millisecond-1)/time.Millisecond), math.MaxUint32))
 }
 
 func fromMillis(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// encode writes a record.
+// encode encodes a record.
 func encode(r *leasequorum.Record) (string, error) {
 	w := wire{
 		Format: format, Instance: r.Instance, Epoch: r.Grant.Roster.Epoch, Digest: hexOf(r.Grant.Roster.Digest),
@@ -71,7 +70,7 @@ func encode(r *leasequorum.Record) (string, error) {
 	return string(text), err
 }
 
-// decode reads what encode wrote, and refuses everything else.
+// decode reads the output of encode, and refuses everything else.
 func decode(text string) (r leasequorum.Record, err error) {
 	var w wire
 	d := json.NewDecoder(strings.NewReader(text))
@@ -80,11 +79,11 @@ func decode(text string) (r leasequorum.Record, err error) {
 		return r, err
 	}
 	if d.More() {
-		return r, errors.New("more than one value")
+		return r, errors.New("there is more than one JSON value")
 	}
 	switch {
 	case w.Format != format:
-		return r, fmt.Errorf("format %d, this version knows %d", w.Format, format)
+		return r, fmt.Errorf("the record has format %d, but this version only reads format %d", w.Format, format)
 	case len(w.Holders) > roster.MaxNodes:
 		return r, fmt.Errorf("%d holders", len(w.Holders))
 	}
@@ -101,7 +100,7 @@ func decode(text string) (r leasequorum.Record, err error) {
 	}
 	for _, h := range w.Holders {
 		if h.Node == "" {
-			return leasequorum.Record{}, errors.New("a holder without a name")
+			return leasequorum.Record{}, errors.New("a holder has no name")
 		}
 		token := netgossip.Token{Nonce: number(h.Boot), Counter: h.Counter}
 		r.Grant.Holders = append(r.Grant.Holders, leasequorum.Holder{Node: h.Node, Token: token, Horizon: fromMillis(h.Horizon)})
@@ -112,11 +111,11 @@ func decode(text string) (r leasequorum.Record, err error) {
 	return r, nil
 }
 
-// decodeLease takes the record and the version out of a Lease.
+// decodeLease returns the record and the version in a Lease.
 func decodeLease(l *coordinationv1.Lease) (leasequorum.Record, leasequorum.Version, error) {
 	v := leasequorum.Version{UID: string(l.UID), Resource: l.ResourceVersion}
 	if v.UID == "" || v.Resource == "" {
-		return leasequorum.Record{}, v, fmt.Errorf("lease %s/%s: no uid or resourceVersion", l.Namespace, l.Name)
+		return leasequorum.Record{}, v, fmt.Errorf("lease %s/%s: it has no uid or no resourceVersion", l.Namespace, l.Name)
 	}
 	r, err := decode(l.Annotations[Annotation])
 	if err != nil {

@@ -43,8 +43,8 @@ func TestCodec(t *testing.T) {
 	}
 }
 
-// Guard: K7. A horizon is never read back shorter than it was, and one that is not there is none:
-// versions without it write the same format.
+// Guard: K7. A decoded horizon is never shorter than the encoded one, and a missing one stays missing: versions without
+// horizons write the same format.
 func TestHorizonsAreRoundedUp(t *testing.T) {
 	for in, want := range map[time.Duration]time.Duration{0: 0, 1: time.Millisecond, time.Second: time.Second, time.Second + 1: time.Second + time.Millisecond, 1 << 62: (1<<32 - 1) * time.Millisecond} {
 		r := sample()
@@ -63,7 +63,7 @@ func TestHorizonsAreRoundedUp(t *testing.T) {
 	}
 }
 
-// What is not understood is an error, and never a Lease that names nobody.
+// Content that cannot be decoded is an error, and never a Lease that names nobody.
 func TestDecodeRefuses(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":             "",

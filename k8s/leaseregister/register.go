@@ -26,7 +26,7 @@ type Config struct {
 	Name      string        // of the Lease, see Name
 	Timeout   time.Duration // of one operation
 	Clock     boottime.Clock
-	// OnCompletion is told how each operation ended. It runs on Run's goroutine.
+	// OnCompletion is called at the end of each operation. It runs on Run's goroutine.
 	OnCompletion func(leasequorum.Completion)
 }
 
@@ -37,8 +37,8 @@ type Register struct {
 	ops    chan leasequorum.Op
 }
 
-// Name is the name of a group's Lease. A character that the name of an object cannot have becomes a hyphen.
-// The role and the policy of the chart name the Lease so, too.
+// Name is the name of a group's Lease. A character that is not allowed in the name of an object becomes a hyphen. The
+// role and the policy of the chart use the same name.
 func Name(cluster, group string) string {
 	return strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
@@ -48,7 +48,7 @@ func Name(cluster, group string) string {
 	}, strings.ToLower("fencing-agent-"+cluster+"-"+group))
 }
 
-// Log names the Lease in relays.
+// Log identifies the Lease in relays.
 func (r *Register) Log() uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(r.config.Namespace + "/" + r.config.Name))
@@ -67,8 +67,8 @@ func New(c Config) (*Register, error) {
 	return &Register{config: c, rest: api, ops: make(chan leasequorum.Op, 1)}, nil
 }
 
-// Submit hands over an operation. There is room for one besides the operation under way, which is more
-// than an Arbiter ever needs; ok is false if that room is taken.
+// Submit hands over an operation. There is room for one besides the operation that runs, which is more than an Arbiter
+// ever needs; ok is false if there is no room.
 func (r *Register) Submit(op leasequorum.Op) (ok bool) {
 	select {
 	case r.ops <- op:
@@ -78,7 +78,7 @@ func (r *Register) Submit(op leasequorum.Op) (ok bool) {
 	}
 }
 
-// Run performs what is submitted until ctx ends.
+// Run performs the submitted operations until ctx ends.
 func (r *Register) Run(ctx context.Context) {
 	for {
 		select {
@@ -106,8 +106,8 @@ func (r *Register) Do(ctx context.Context, op leasequorum.Op) leasequorum.Comple
 	}
 	switch {
 	case err == nil && op.Kind != leasequorum.Read && done.Record.Tag != op.Record.Tag:
-		// For example, an admission webhook has changed it.
-		done.Outcome, done.Err = leasequorum.Unknown, fmt.Errorf("lease %s/%s: it does not hold what was written", r.config.Namespace, r.config.Name)
+		// The write was changed, for example by an admission webhook.
+		done.Outcome, done.Err = leasequorum.Unknown, fmt.Errorf("lease %s/%s: its content differs from what was written", r.config.Namespace, r.config.Name)
 	case err == nil:
 		done.Outcome = leasequorum.Done
 	case op.Kind != leasequorum.Create && apierrors.IsNotFound(err):
@@ -130,7 +130,7 @@ func (r *Register) request(ctx context.Context, op *leasequorum.Op) (*coordinati
 		q = r.rest.Post()
 	case leasequorum.Write:
 		if op.Base.UID == "" || op.Base.Resource == "" {
-			return nil, errors.New("a write without the version it replaces") // K1
+			return nil, errors.New("a write must name the version that it replaces") // K1
 		}
 		q = r.rest.Put().Name(r.config.Name)
 	default:
@@ -143,13 +143,13 @@ func (r *Register) request(ctx context.Context, op *leasequorum.Op) (*coordinati
 		}
 		q = q.Body(l)
 	}
-	// A repetition of a write would be refused for its own first attempt.
+	// client-go must not repeat a write: the second attempt would be refused because of the first.
 	out := &coordinationv1.Lease{}
 	err := q.MaxRetries(0).Namespace(r.config.Namespace).Resource("leases").Do(ctx).Into(out)
 	return out, err
 }
 
-// shownHolders bounds what spec shows of the holders.
+// shownHolders is how many holders spec shows.
 const shownHolders = 8
 
 func (r *Register) lease(op *leasequorum.Op) (*coordinationv1.Lease, error) {

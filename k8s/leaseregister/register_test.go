@@ -19,7 +19,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 )
 
-// registerAt talks to a server that answers as it is told.
+// registerAt talks to a server with the given answers.
 func registerAt(t *testing.T, timeout time.Duration, h http.HandlerFunc) (*Register, chan leasequorum.Completion) {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -55,7 +55,7 @@ func leaseWith(text string) *coordinationv1.Lease {
 	}
 }
 
-// What each answer says of each operation. Nothing is tried twice.
+// What each answer means for each operation. Nothing is tried twice.
 func TestOutcomes(t *testing.T) {
 	base := leasequorum.Version{UID: "u", Resource: "4"}
 	for _, c := range []struct {
@@ -110,8 +110,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// A server that does not answer ends an operation with the timeout, and keeps nobody waiting
-// but Run's own goroutine.
+// If a server does not answer, the operation ends with the timeout, and only Run's own goroutine waits.
 func TestSilentServer(t *testing.T) {
 	release := make(chan struct{})
 	r, ends := registerAt(t, 50*time.Millisecond, func(_ http.ResponseWriter, q *http.Request) {

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// slowestRetry is the longest pause between two attempts to write an [Annotation]. It is shorter than [longestPause]
-	// because the API server is often away when a node dies, and somebody waits for the annotation.
+	// slowestRetry is the longest pause between two attempts to write an [Annotation]. It is shorter than
+	// [longestPause]: the API server is often unreachable when a node dies, and other programs wait for the annotation.
 	slowestRetry = 15 * time.Second
-	// firstRefused and refusedPause are the first and the longest pause before a server that forbids the annotation is
-	// asked again. A server that starts forbids everything for some seconds, until it has its policies.
+	// firstRefused and refusedPause are the first and the longest pause before the next attempt, when a server forbids
+	// the annotation. A server that starts forbids everything for some seconds, until it has loaded its policies.
 	firstRefused, refusedPause = time.Second, 10 * time.Minute
 )
 
-// Annotation keeps one annotation of the Node, by patches that contain nothing else: a server whose policy does not
-// know the annotation yet refuses only these patches, and not what a [Writer] writes.
+// Annotation keeps one annotation of the Node, by patches that contain nothing else. A server whose policy does not
+// know the annotation yet refuses only these patches, and not the patches of a [Writer].
 type Annotation struct {
 	node, key string
 	client    rest.Interface
@@ -34,15 +34,15 @@ type Annotation struct {
 	rand      *rand.Rand
 	wake      chan struct{} // capacity 1
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	wanted bool
-	wishes int // different ones of [Annotation.Want], one after the other
+	wishes int // the number of different values given to [Annotation.Want]
 	value  *string
 	within time.Duration
 	state  ownnode.State
 }
 
-// NewAnnotation returns an annotation of which nothing is known yet. Config.Registry is not used.
+// NewAnnotation returns an annotation whose value is not known yet. Config.Registry is not used.
 func NewAnnotation(c Config, key string) (*Annotation, error) {
 	if c.Client == nil || c.Node == "" || key == "" {
 		return nil, errors.New("annotation of this node's Node: client, name and key are mandatory")
@@ -54,13 +54,13 @@ func NewAnnotation(c Config, key string) (*Annotation, error) {
 	return a, nil
 }
 
-// Want says what the annotation is to be; nil: it must not be there. It is written at a random moment within the
-// time given, so that the agents of a group, which all have the same to say, do not write at one moment.
+// Want sets the value that the annotation should have; nil: there should be none. It is written at a random moment
+// within the given time, so that the agents of a group, which all write the same, do not write at the same moment.
 func (a *Annotation) Want(value *string, within time.Duration) { a.want(value, within, true) }
 
-// Renew is [Annotation.Want] for what is said over and over, with another number each time. While the server forbids the
-// annotation, Renew does not make the next attempt come sooner: else a server whose policy does not know the annotation
-// would be asked for ever at the pace of the renewals. A withdrawal does not wait.
+// Renew is like [Annotation.Want], for a text that is repeated with another number each time. While the server forbids
+// the annotation, Renew does not make the next attempt earlier. Otherwise a server whose policy does not know the
+// annotation would be asked for ever at the pace of the renewals. A withdrawal does not wait.
 func (a *Annotation) Renew(value *string, within time.Duration) { a.want(value, within, false) }
 
 func (a *Annotation) want(value *string, within time.Duration, hurry bool) {
@@ -73,7 +73,7 @@ func (a *Annotation) want(value *string, within time.Duration, hurry bool) {
 	a.signal()
 }
 
-// Seen says what the Node has. Before the first call, and while there is no Node, nothing is written.
+// Seen records the present state of the Node. Before the first call, and while there is no Node, nothing is written.
 func (a *Annotation) Seen(s ownnode.State) {
 	a.mu.Lock()
 	a.state = s
@@ -88,7 +88,7 @@ func (a *Annotation) signal() {
 	}
 }
 
-// missing returns what is to be written, and within which time.
+// missing returns the value to write, and the time within which to write it.
 func (a *Annotation) missing() (w Wish, within time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -98,11 +98,11 @@ func (a *Annotation) missing() (w Wish, within time.Duration) {
 	return differing(Wish{a.key: a.value}, a.state.Annotations), a.within
 }
 
-// refusal is what the server has forbidden, and until when the server is not asked again.
+// refusal records what the server has forbidden, and until when the server is not asked again.
 type refusal struct {
 	until   time.Time
-	wishes  int  // that there had been
-	removal bool // it was one
+	wishes  int  // the number of wishes at that time
+	removal bool // the refused wish was a removal
 }
 
 // Run writes until ctx ends.
@@ -110,7 +110,7 @@ func (a *Annotation) Run(ctx context.Context) {
 	backoff := client.Backoff{First: firstPause, Most: slowestRetry, Rand: a.rand}
 	refused := client.Backoff{First: firstRefused, Most: refusedPause, Rand: a.rand}
 	var last refusal
-	var failing, forbidden bool // as logged
+	var failing, forbidden bool // as last logged
 	for ctx.Err() == nil {
 		wish, within := a.missing()
 		if len(wish) == 0 {
@@ -134,7 +134,7 @@ func (a *Annotation) Run(ctx context.Context) {
 			return
 		case err == nil:
 			if forbidden {
-				a.log.Info("an annotation of this node's Node is not forbidden any more", "annotation", a.key)
+				a.log.Info("writing an annotation of this node's Node is no longer forbidden", "annotation", a.key)
 			}
 			backoff.Reset()
 			refused.Reset()
@@ -145,41 +145,41 @@ func (a *Annotation) Run(ctx context.Context) {
 			last = tried
 			if !forbidden {
 				forbidden = true
-				a.log.Warn("an annotation of this node's Node is forbidden, and not written", "annotation", a.key, "error", err, "retry", pause, "hint", a.hint())
+				a.log.Warn("cannot write an annotation of this node's Node: the API server forbids it", "annotation", a.key, "error", err, "retry", pause, "hint", a.hint())
 			}
 		default:
 			pause := backoff.Next(err)
 			if !failing {
 				failing = true
-				a.log.Warn("an annotation of this node's Node cannot be written", "annotation", a.key, "error", err, "retry", pause)
+				a.log.Warn("cannot write an annotation of this node's Node", "annotation", a.key, "error", err, "retry", pause)
 			}
 			boottime.Wait(ctx, pause)
 		}
 	}
 }
 
-// hint is what to do about a server that forbids the annotation.
+// hint tells what to do about a server that forbids the annotation.
 func (a *Annotation) hint() string {
 	return "the ValidatingAdmissionPolicy own-node of the agents, whose full name the error has, does not allow " + a.key +
-		" if it is older than this agent; or their ClusterRole does not allow to patch nodes. Update them: apply the manifests of this agent's version"
+		" if it is older than this agent; or their ClusterRole does not allow the verb patch for nodes. Update both: apply the manifests of this agent's version"
 }
 
-// trying is what a refusal would be about.
+// trying describes the present attempt as a refusal of it would.
 func (a *Annotation) trying() refusal {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return refusal{wishes: a.wishes, removal: a.value == nil}
 }
 
-// hurries reports whether there is another wish than the one that was refused, or a withdrawal of that one. Neither may wait
-// for minutes because a server was not ready for the wish before.
+// hurries reports whether there is another wish than the one that was refused, or a withdrawal of that one. Neither may
+// wait for minutes because a server was not ready for an earlier wish.
 func (a *Annotation) hurries(last refusal) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.wishes != last.wishes || a.value == nil && !last.removal
 }
 
-// wait waits, but no longer than until there is something to look at.
+// wait waits for d, or until there is something to do.
 func (a *Annotation) wait(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -190,7 +190,7 @@ func (a *Annotation) wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// spread waits, and reports whether the moment has come to write. A wish that is in a hurry ends the wait.
+// spread waits, and reports whether the moment to write has come. An urgent wish ends the wait.
 func (a *Annotation) spread(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -208,7 +208,7 @@ func (a *Annotation) spread(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// write writes what is wanted now, which may be newer than what was waited for.
+// write writes the present wish, which may be newer than the one for which it waited.
 func (a *Annotation) write(ctx context.Context) error {
 	wish, _ := a.missing()
 	if len(wish) == 0 {
@@ -221,6 +221,6 @@ func (a *Annotation) write(ctx context.Context) error {
 	a.log.Debug("wrote an annotation of this node's Node", "annotation", a.key)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.state.Annotations = n.Annotations // the watch says the same, a little later
+	a.state.Annotations = n.Annotations // the watch shows the same, a little later
 	return nil
 }

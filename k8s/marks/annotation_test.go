@@ -51,8 +51,8 @@ func served(t *testing.T) *k8stest.Server {
 	return s
 }
 
-// Guards: it is written once, at a random moment of the time given; the newest wish counts; a wish that is in a hurry
-// does not wait for that moment.
+// Guards: the annotation is written once, at a random moment of the given time. The newest wish counts, and an urgent
+// wish does not wait for that moment.
 func TestAnnotationIsSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := served(t)
@@ -77,7 +77,7 @@ func TestAnnotationIsSpread(t *testing.T) {
 	})
 }
 
-// Guard: five hundred agents that wrote at one moment would fill the API server's queues.
+// Guard: five hundred agents that write at the same moment would fill the API server's queues.
 func TestAnnotationsOfManyAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := served(t)
@@ -100,8 +100,9 @@ func TestAnnotationsOfManyAreSpread(t *testing.T) {
 	})
 }
 
-// Guards: a server that throttles is asked again when it allows; one that is away, within a quarter of a minute after
-// it is back; one that forbids it is asked at ever longer pauses, in the end of five to ten minutes, with one line in the log.
+// Guards: a server that throttles is asked again when it allows that. One that was unreachable is asked within 15 s
+// after its return. One that forbids the annotation is asked at growing pauses, finally of five to ten minutes, and is
+// logged once.
 func TestAnnotationIsTriedAgain(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -142,7 +143,7 @@ func TestAnnotationIsTriedAgain(t *testing.T) {
 	}
 }
 
-// Guard: an API server that starts answers 403 until its policies are there, just when a control-plane node has died.
+// Guard: an API server that starts answers 403 until its policies are loaded, just when a control-plane node has died.
 func TestAServerThatStartsForbids(t *testing.T) {
 	forbid := func(w http.ResponseWriter, _ *http.Request) bool {
 		k8stest.Fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, "not yet ready to handle request")
@@ -168,7 +169,7 @@ func TestAServerThatStartsForbids(t *testing.T) {
 			a.Want(text("x"), 0)
 			time.Sleep(33 * time.Minute)
 			before := len(s.Requests())
-			for range 20 { // what the watch says over and over is no reason
+			for range 20 { // a repetition by the watch is not a reason
 				a.Seen(seen(s))
 				time.Sleep(time.Second)
 			}
@@ -185,9 +186,9 @@ func TestAServerThatStartsForbids(t *testing.T) {
 	}
 }
 
-// Guards: an agent renews what it says each minute, with another number, and a policy that is older than it refuses that for
-// good: it is asked at ever longer pauses all the same, also if the agent falls silent now and then; one line in the log names
-// the policy, even where the server was away before; a withdrawal of what stands there is tried at once.
+// Guards: an agent renews its report each minute, with another number, and an older policy refuses that for good. The
+// server is asked at growing pauses, even if the agent has nothing to report at times. One line in the log names the
+// policy, even if the server was unreachable before. A withdrawal is tried at once.
 func TestWhatIsRenewedAndForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := served(t)
@@ -215,7 +216,7 @@ func TestWhatIsRenewedAndForbidden(t *testing.T) {
 		if n := len(s.Requests()) - before; n > 20 {
 			t.Errorf("%d requests in an hour", n)
 		}
-		if n := strings.Count(log.String(), "level=WARN"); n != 2 || !strings.Contains(log.String(), "Update them") {
+		if n := strings.Count(log.String(), "level=WARN"); n != 2 || !strings.Contains(log.String(), "Update both") {
 			t.Errorf("%d lines: %s", n, log)
 		}
 		s.Intercept(nil)

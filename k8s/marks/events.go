@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// queueLength is how many Events may wait while the API server is away.
+	// queueLength is how many Events may wait while the API server is unreachable.
 	queueLength = 20
-	// eventAge is when an Event is not worth telling any more.
+	// eventAge is the age from which an Event is no longer sent.
 	eventAge      = 30 * time.Minute
 	eventBurst    = 10
 	eventInterval = 20 * time.Second
@@ -30,12 +30,12 @@ type Reason string
 const (
 	WatchdogArmed      Reason = "WatchdogArmed"
 	WatchdogDisarmed   Reason = "WatchdogDisarmed"
-	WatchdogStarvation Reason = "WatchdogStarvation" // it counts down unfed
+	WatchdogStarvation Reason = "WatchdogStarvation" // the watchdog is armed and not fed
 	QuorumLost         Reason = "QuorumLost"
 	QuorumRegained     Reason = "QuorumRegained"
 	TieBreakWon        Reason = "TieBreakWon"
 	TieBreakLost       Reason = "TieBreakLost"
-	DryRun             Reason = "DryRun" // watchdog.driver is none: what is said of the watchdog only would happen
+	DryRun             Reason = "DryRun" // watchdog.driver is none: reports about the watchdog only tell what would happen
 )
 
 // warns reports whether an Event is a Warning.
@@ -50,7 +50,7 @@ type queued struct {
 	at     time.Time
 }
 
-// Event has an Event created. The oldest that waits is dropped if there are too many.
+// Event queues an Event. If too many wait, the oldest is dropped.
 func (w *Writer) Event(reason Reason, text string) {
 	if len(text) > longestText {
 		text = text[:longestText]
@@ -66,7 +66,7 @@ func (w *Writer) Event(reason Reason, text string) {
 	w.signal()
 }
 
-// bucket lets eventBurst Events through at once, and one in eventInterval.
+// bucket lets eventBurst Events through at once, and then one in each eventInterval.
 type bucket struct {
 	tokens float64
 	at     time.Time
@@ -74,7 +74,7 @@ type bucket struct {
 
 func newBucket() *bucket { return &bucket{eventBurst, time.Now()} }
 
-// take returns zero and takes a token, or returns when there will be one.
+// take uses a token and returns zero, or returns how long until there is one.
 func (b *bucket) take(now time.Time) time.Duration {
 	b.tokens = min(eventBurst, b.tokens+now.Sub(b.at).Seconds()/eventInterval.Seconds())
 	b.at = now
@@ -107,7 +107,7 @@ func (w *Writer) sent(q queued) {
 	}
 }
 
-// send creates the Events that wait. pause is when the next may be created.
+// send creates the Events that wait. pause is the time until the next may be created.
 func (w *Writer) send(ctx context.Context, b *bucket) (pause time.Duration, err error) {
 	for {
 		now := time.Now()
@@ -119,9 +119,9 @@ func (w *Writer) send(ctx context.Context, b *bucket) (pause time.Duration, err 
 			return pause, nil
 		}
 		switch err := w.create(ctx, q, uid); {
-		case err == nil, apierrors.IsAlreadyExists(err): // the answer was lost
+		case err == nil, apierrors.IsAlreadyExists(err): // the first answer was lost
 		case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsNotFound(err):
-			// Not to be had by trying again, and the labels must not wait for it.
+			// A retry would not help, and the labels must not wait for it.
 			w.dropped.Inc()
 			w.log.Debug("the API server refused an Event", "reason", string(q.reason), "error", err)
 		default:
@@ -131,8 +131,8 @@ func (w *Writer) send(ctx context.Context, b *bucket) (pause time.Duration, err 
 	}
 }
 
-// event is the part of a v1 Event that this package writes. [client.Node] says why the type of k8s.io/api/core/v1 is not
-// used.
+// event is the part of a v1 Event that this package writes. [client.Node] explains why the type of k8s.io/api/core/v1
+// is not used.
 type event struct {
 	metav1.TypeMeta     `json:",inline"`
 	metav1.ObjectMeta   `json:"metadata"`
@@ -160,7 +160,7 @@ type source struct {
 	Host      string `json:"host"`
 }
 
-// create creates an Event about the Node, where those about objects without a namespace live.
+// create creates an Event about the Node in the namespace of Events about objects without a namespace.
 func (w *Writer) create(ctx context.Context, q queued, uid types.UID) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

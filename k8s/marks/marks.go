@@ -20,12 +20,12 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 )
 
-// The labels that say of a Node what its agent does, by the names that Deckhouse uses.
+// The labels that show on a Node what its agent does, with the names that Deckhouse uses.
 const (
 	LabelEnabled = "node-manager.deckhouse.io/fencing-enabled" // present while the watchdog is armed
 	LabelMode    = "node-manager.deckhouse.io/fencing-mode"    // ModeWatchdog or ModeNotify
 	ModeWatchdog = "Watchdog"
-	ModeNotify   = "Notify" // decides and reports, and never arms
+	ModeNotify   = "Notify" // the agent decides and reports, and never arms
 )
 
 const (
@@ -34,7 +34,7 @@ const (
 	longestPause = 2 * time.Minute
 )
 
-// Wish says which labels and annotations there must be, by key. A nil value: the key must not be there.
+// Wish lists the labels or annotations that the Node should have, by key. Nil: there should be none with this key.
 type Wish map[string]*string
 
 // Config is what a [Writer] needs. Logger, which names the node, Registry and Rand may be nil.
@@ -46,19 +46,19 @@ type Config struct {
 	Rand     *rand.Rand // used by Run's goroutine only
 }
 
-// Writer writes on one Node.
+// Writer writes to one Node.
 type Writer struct {
 	cfg     Config
 	log     *slog.Logger
 	dropped prometheus.Counter
 	wake    chan struct{} // capacity 1
 
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields below
 	labels      Wish
 	annotations Wish
 	node        ownnode.State
 	queue       []queued
-	events      uint64 // that were ever queued
+	events      uint64 // how many were ever queued
 }
 
 // New returns a writer that has written nothing yet.
@@ -87,7 +87,7 @@ func (w *Writer) Want(labels, annotations Wish) {
 	w.signal()
 }
 
-// Seen says what the Node has. Before the first call, and while there is no Node, no labels and
+// Seen records the present state of the Node. Before the first call, and while there is no Node, no labels and
 // annotations are written.
 func (w *Writer) Seen(s ownnode.State) {
 	w.mu.Lock()
@@ -136,7 +136,7 @@ func (w *Writer) Run(ctx context.Context) {
 			failing = true
 			w.log.Warn("cannot write to this node's Node", "error", err, "retry", pause)
 		}
-		// Wishes that come meanwhile wait: the server is in trouble, or forbids it.
+		// New wishes wait meanwhile: the server is in trouble, or forbids the write.
 		if boottime.Wait(ctx, pause); ctx.Err() != nil {
 			return
 		}
@@ -160,12 +160,12 @@ func (w *Writer) mark(ctx context.Context) error {
 	w.log.Debug("wrote to this node's Node", "labels", len(labels), "annotations", len(annotations))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// The watch says the same a little later; before that, nothing is written twice.
+	// The watch shows the same a little later; until then nothing is written twice.
 	w.node.Labels, w.node.Annotations = n.Labels, n.Annotations
 	return nil
 }
 
-// differing are the wishes that do not hold.
+// differing lists the wishes that the Node does not fulfil.
 func differing(want Wish, have map[string]string) Wish {
 	out := Wish{}
 	for k, v := range want {
@@ -176,7 +176,7 @@ func differing(want Wish, have map[string]string) Wish {
 	return out
 }
 
-// Patch sets and removes labels and annotations of a Node, and returns the Node as it is afterwards.
+// Patch sets and removes labels and annotations of a Node, and returns the changed Node.
 func Patch(ctx context.Context, c rest.Interface, node string, labels, annotations Wish) (*client.Node, error) {
 	var body struct {
 		Metadata struct {

@@ -60,8 +60,8 @@ func expect(t *testing.T, when string, s *k8stest.Server, want string) {
 	}
 }
 
-// Guards: nothing is written before the Node was seen, nor what it has already; what is
-// another's is not touched.
+// Guards: nothing is written before the Node was seen; nor is anything written that the Node already has. Marks of
+// others are not changed.
 func TestMarksAreWrittenWhereTheyDiffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := start(t)
@@ -113,7 +113,7 @@ func TestOutageEndsWithTheNewestWish(t *testing.T) {
 	})
 }
 
-// Guard: Events that are forbidden do not keep the labels from being written.
+// Guard: forbidden Events do not keep the labels from being written.
 func TestForbiddenEventsHoldNothingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := start(t)
@@ -155,7 +155,7 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// Guards: the rate of Events, the length of the queue, the age of what is told.
+// Guards: the rate of Events, the length of the queue, and the age up to which they are sent.
 func TestEventsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := start(t)

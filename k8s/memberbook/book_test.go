@@ -66,7 +66,7 @@ func TestStep(t *testing.T) {
 		{name: "an old book came back", book: bookOf(100, nodes(1, 3)...), facts: Facts{Wall: 120, Floor: 150, Nodes: nodes(1, 3)}, epoch: 151, members: 3},
 		{name: "one without addresses is left out", book: bookOf(100, nodes(1, 3)...), facts: Facts{Wall: 200, Nodes: nodes(1, 4)}, problem: "left out"},
 		{name: "one leaves", book: bookOf(100, nodes(1, 3)...), facts: Facts{Wall: 200, Nodes: nodes(1, 2)}, again: true, problem: "shown for a while"},
-		{name: "most leave", book: bookOf(100, nodes(1, 3)...), facts: Facts{Wall: 200, Nodes: nodes(1, 1)}, problem: "half of the members at most"},
+		{name: "most leave", book: bookOf(100, nodes(1, 3)...), facts: Facts{Wall: 200, Nodes: nodes(1, 1)}, problem: "at most half of the members"},
 		{name: "all leave", book: bookOf(100, nodes(1, 3)...), facts: Facts{Wall: 200}, problem: "no Node has the label"},
 		{name: "an address moves", book: bookOf(100, nodes(1, 3)...), facts: Facts{Wall: 200, Nodes: nodes(1, 3), Reports: map[string]Addresses{"n1": at("n9")}}, epoch: 200, members: 3},
 		{name: "an address twice", book: bookOf(100, nodes(1, 3)...), facts: Facts{Wall: 200, Nodes: nodes(1, 3), Reports: map[string]Addresses{"n1": at("n2")}}, members: -1, problem: "the same address"},
@@ -80,7 +80,7 @@ func TestStep(t *testing.T) {
 			t.Errorf("%s: writes epoch %d", c.name, o.Write.Epoch)
 		case c.epoch > 0 && (o.Write == nil || o.Write.Epoch != c.epoch || len(o.Write.Members) != c.members):
 			t.Errorf("%s: writes %+v, want epoch %d of %d", c.name, o.Write, c.epoch, c.members)
-		case c.members < 0 && (o.Write == nil || o.Write.Epoch != c.book.Epoch): // what was told is kept, and the list as well
+		case c.members < 0 && (o.Write == nil || o.Write.Epoch != c.book.Epoch): // the reports are stored, and the list as well
 			t.Errorf("%s: writes %+v", c.name, o.Write)
 		}
 		if (o.Again > 0) != c.again || !strings.Contains(o.Problem, c.problem) || c.problem == "" && o.Problem != "" {
@@ -89,7 +89,7 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// A list that removes members counts when it was shown for a while, and who was removed is remembered.
+// A list that removes members counts when it was shown for a while, and the removed members are remembered.
 func TestRemovalHasToBeShownForAWhile(t *testing.T) {
 	b, d := bookOf(100, nodes(1, 4)...), new(Doubt)
 	look := func(now time.Duration, names ...string) Outcome {
@@ -146,9 +146,9 @@ type agent struct {
 	taken   []roster.Ref
 }
 
-// Random schedules of two replicas that stand still between reading and writing, lose their memory and serve old books, and of a book
-// that is lost: no two lists ever have one epoch, no later list a lower one; what agents take only goes up, is a list that somebody has
-// written, and never lacks more than half of the list before.
+// Random schedules of two replicas that pause between reading and writing, lose their memory, serve old books, and lose
+// a book. No two lists ever have one epoch, and no later list has a lower one. The epoch that agents accept only rises.
+// Each list that they accept was written by a replica, and never lacks more than half of the list before.
 func TestReplicasThatDisagree(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	for run := range uint64(300) {
@@ -196,7 +196,7 @@ func disagree(t *testing.T, seed uint64) {
 	}
 }
 
-// scribe reads, or writes what it has read a while ago.
+// scribe reads, or writes what it read a while ago.
 func (w *world) scribe(t *testing.T, r *replica) {
 	if !r.busy {
 		r.read, r.version, r.nodes, r.busy = w.book, w.version, w.names, true
@@ -258,7 +258,7 @@ func (w *world) follow(t *testing.T, a *agent, b *Book) {
 	a.taken, a.present = append(a.taken, r.Ref()), r
 }
 
-// Guard: numbers go on above what most agents have, and one that lies raises nothing.
+// Guard: numbers continue above the one that most agents have, and one that lies raises nothing.
 func TestWhatMostAgentsHave(t *testing.T) {
 	for _, c := range []struct {
 		have    []uint64

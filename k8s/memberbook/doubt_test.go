@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A removal that was taken back, or that was carried out, has to be shown for a while when it comes again: the time for which it was shown
-// before does not count.
+// If a removal was taken back, or carried out, it has to be shown for a while when it comes again: the time for which
+// it was shown before does not count.
 func TestARemovalThatComesAgainIsShownAgain(t *testing.T) {
 	b, d := bookOf(100, nodes(1, 4)...), new(Doubt)
 	look := func(now time.Duration, most int) Outcome {
@@ -33,7 +33,7 @@ func TestARemovalThatComesAgainIsShownAgain(t *testing.T) {
 	}
 }
 
-// The epoch that a single agent has is believed where it is half of the group at least, by the book as well as by the Nodes.
+// A single agent's epoch is believed if the agent is at least half of the group, by the book as well as by the Nodes.
 func TestWhoseEpochIsBelieved(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -61,7 +61,7 @@ func TestWhoseEpochIsBelieved(t *testing.T) {
 	}
 }
 
-// A group that is about to shrink is as large as its book until then.
+// A group that is about to shrink counts with the size in its book until then.
 func TestWhoseEpochIsBelievedWhileAGroupShrinks(t *testing.T) {
 	b, d := bookOf(100, nodes(1, 3)...), new(Doubt)
 	var o Outcome

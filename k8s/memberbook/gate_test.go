@@ -17,7 +17,7 @@ func offering(epoch uint64, names ...string) *Offer {
 	return &Offer{Group: "g", Epoch: epoch, Digest: r.Digest, Members: b.Members}
 }
 
-// Guard: whatever a controller says that lies, is behind, or is another group's: it is not taken.
+// Guard: no list of a controller that lies, is behind, or serves another group is accepted.
 func TestGateRefuses(t *testing.T) {
 	five := nodes(1, 5)
 	change := func(o *Offer, with func(*Offer)) *Offer { with(o); return o }
@@ -92,7 +92,8 @@ func TestGateOfANewNode(t *testing.T) {
 	}
 }
 
-// A group whose nodes have numbered lists themselves is ahead of all clocks: the next numbers are taken, and none that is far above.
+// A group whose nodes have numbered lists themselves is ahead of all clocks: the next numbers are accepted, but not one
+// that is far above.
 func TestGateGoesOnAboveTheGroupsNumber(t *testing.T) {
 	present, err := roster.Of(50_000, bookOf(50_000, nodes(1, 3)...).Members, "n1")
 	if err != nil {
@@ -106,7 +107,8 @@ func TestGateGoesOnAboveTheGroupsNumber(t *testing.T) {
 	}
 }
 
-// Guard: while a group is founded numbers say nothing, and are not remembered: none keeps an honest list out afterwards.
+// Guard: while a group is founded, numbers mean nothing, and are not remembered: none keeps an honest list out
+// afterwards.
 func TestGateWhileAGroupIsFounded(t *testing.T) {
 	g := Gate{Group: "g", Self: "n1"}
 	here := Here{Own: at("n1"), Founding: true, Now: 1, Wall: 1000}
@@ -120,7 +122,7 @@ func TestGateWhileAGroupIsFounded(t *testing.T) {
 	}
 }
 
-// A list that removes members waits here, too, and one that was not taken does not keep an honest one out.
+// A list that removes members waits here as well, and a refused one does not keep an honest one out.
 func TestGateHasARemovalWait(t *testing.T) {
 	g := Gate{Group: "g", Self: "n1"}
 	present, err := roster.Of(100, bookOf(100, nodes(1, 5)...).Members, "n1")

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// Guards: where the clock says nothing a list is numbered all the same, an agent that follows no more says nothing against the book, one
-// that has told no address is no member, and who most have counts by all members, also by those whose Nodes are gone.
+// Guards: a list is numbered even if the clock is useless. An agent that no longer follows does not outweigh the book.
+// An agent without reported addresses is not a member. The epoch of most members counts all members, including those
+// without a Node.
 func TestLimitsOfABook(t *testing.T) {
 	if got := next(0, 0); got != 1 {
 		t.Errorf("the first epoch at the beginning of time: %d", got)
@@ -36,7 +37,7 @@ func TestLimitsOfABook(t *testing.T) {
 	}
 }
 
-// Guard: of those who were removed the latest are kept: they have to be told so; and nobody is there twice.
+// Guard: the latest removed members are kept, since they have to be told; and no member is listed twice.
 func TestTheLatestAreRemembered(t *testing.T) {
 	b := bookOf(100, nodes(1, 2)...)
 	for i := range mostFormer {

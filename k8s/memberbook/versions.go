@@ -6,23 +6,25 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// SetBack is how long an older version has to be shown until it counts. No replica that can have a token checked is behind for
-// so long: the cluster was set back to a backup, and counts its versions from there.
+// SetBack is how long an older version has to be shown until it counts. A replica that can still have a token checked
+// is never behind for so long: the cluster was restored from a backup, and counts its versions from there.
 const SetBack = 10 * time.Minute
 
-// Versions refuses what is older than what is known. The zero value knows nothing.
+// Versions refuses versions that are older than the newest known one. The zero value knows none.
 type Versions struct {
 	known uint64
-	older bool // something older is shown
+	older bool // an older version is shown
 	since boottime.Instant
 }
 
-// Begin takes the version of what is remembered.
+// Begin sets the version that is remembered from before.
 func (v *Versions) Begin(version uint64) { *v = Versions{known: version} }
 
-// Look reports whether a state with this version counts. A state that does not count has to be looked at again as long as it is shown.
+// Look reports whether a state with this version counts. If it does not, it has to be looked at again as long as it is
+// shown.
 //
-// Invariant: a replica that is behind does not show a node the time before its maintenance. Version 0 says nothing, and counts.
+// Invariant: a replica that is behind cannot show a node a state from before its maintenance. Version 0 means no
+// version, and counts.
 func (v *Versions) Look(version uint64, now boottime.Instant) bool {
 	if version == 0 || version >= v.known {
 		v.known, v.older = max(v.known, version), false

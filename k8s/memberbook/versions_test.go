@@ -7,7 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Guard: what is older does not count, until it has been shown for so long that the cluster must have been set back.
+// Guard: an older version does not count until it has been shown for so long that the cluster must have been restored.
 func TestOlderVersionsDoNotCount(t *testing.T) {
 	var v Versions
 	v.Begin(100)

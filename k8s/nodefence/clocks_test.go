@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Guard (two writers): a replica whose clock is ahead by as much as clocks may differ gives storage back no sooner after those
-// who act on it were told not to than one whose clock is right: each waits by its own looks.
+// Guard (two writers): the clock of a replica may be ahead by as much as clocks may differ. It still gives storage back
+// no sooner after the report was withdrawn than a replica whose clock is right: each waits by its own looks.
 func TestAClockThatIsAheadGivesNothingBackSooner(t *testing.T) {
 	for _, ahead := range []time.Duration{-slack, 0, slack, time.Hour} {
 		d := storageDesk(t, "1").settle().through(good)
@@ -28,8 +28,8 @@ func TestAClockThatIsAheadGivesNothingBackSooner(t *testing.T) {
 	}
 }
 
-// Guard: what failed without a word may run until its time is over by the clock of any node: the next try waits for slack more,
-// and for a Job that is there until it has ended.
+// Guard: a Job that failed without a message may run until its time is over by the clock of any node. The next try
+// waits for slack more, and for an existing Job until it has ended.
 func TestTheNextTryWaitsForWrongClocks(t *testing.T) {
 	d := begun(t, Power, New).settle()
 	name, end := d.jobs()[0].Name, d.status().Jobs[1].NotAfter

@@ -11,7 +11,7 @@ import (
 
 var atRisk = storm.Verdict{Reason: storm.ControlPlane, Text: "n5 is not Ready", Anyway: "abc"}
 
-// What has begun, and what a person has ordered, waits for the rest of the control plane too, at each off.
+// A step that has begun, or that a person has ordered, still waits for the rest of the control plane, at each off.
 func TestEachOffAsksAboutTheControlPlane(t *testing.T) {
 	for what, c := range map[string]struct {
 		step  Step
@@ -38,8 +38,8 @@ func TestEachOffAsksAboutTheControlPlane(t *testing.T) {
 	}
 }
 
-// Another one fails between the two supplies of a node: the second stays on. When both were off, they are switched on again; and
-// when one of them may be on, nothing is switched off again.
+// Another node fails between the two supplies of a node: the second supply stays on. When both were off, they are
+// switched on again; and when one of them may be on, nothing is switched off again.
 func TestSuppliesOfTheControlPlane(t *testing.T) {
 	d := begun(t, Power, New)
 	d.settle()
@@ -80,7 +80,7 @@ func TestARecordedOffIsNotStarted(t *testing.T) {
 	}
 }
 
-// That it is not held up any more is one write, and that it begins another one: others look between them.
+// That a NodeFence is no longer held up is one write, and its next step is another: other replicas look in between.
 func TestFreeIsWrittenFirst(t *testing.T) {
 	d := begun(t, Power, New)
 	d.f.Policy = atRisk

@@ -7,7 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/kdump"
 )
 
-// noted is how far the last word of a crash kernel may be behind in the NodeFence: it is written no more often.
+// noted is how old the recorded time of a crash kernel's last message may be: the NodeFence is not written more often.
 const noted = 10 * time.Second
 
 // Crashed reports whether a crash kernel proves the end of the boot that the Node shows.
@@ -15,12 +15,12 @@ func (f *Facts) Crashed() bool {
 	return f.Config != nil && f.Config.Kdump && !f.Node.Ready && f.Crash.Boot != "" && f.Crash.Boot == f.Node.Boot && !f.Node.disputed()
 }
 
-// byKdump reports whether a crash kernel proves the end of this boot, which nobody has noted here yet.
+// byKdump reports whether a crash kernel proves the end of this boot, and the NodeFence does not record that yet.
 func (d *decision) byKdump() bool {
 	return d.status.Proof == nil && !d.seen() && d.same() && d.Crashed() && d.Node.Boot == d.status.Boot
 }
 
-// hear notes that a dump is written, for the replicas that do not hear it.
+// hear records that a dump is being written, for the replicas that do not hear it.
 func (d *decision) hear() {
 	s, last := &d.status, d.Crash.Last
 	switch {
@@ -32,7 +32,8 @@ func (d *decision) hear() {
 	}
 }
 
-// dumping reports whether this Job would cut the power while a dump is written. What was cut already is cut.
+// dumping reports whether this Job would cut the power while a dump is written. Power that is already cut does not
+// count.
 func (d *decision) dumping(next item) bool {
 	s := &d.status
 	if s.Dump == nil || d.Config == nil || !d.Config.Kdump || s.Step != Power || s.Switched || next.role != Main || next.method.Action != fenceconfig.Off {

@@ -24,7 +24,7 @@ func TestCrashKernel(t *testing.T) {
 	}
 	d.f.Crash = kdump.Verdict{Last: d.f.Now} // one message
 	if d.settle(); d.f.Object != nil {
-		t.Fatal("one message is no proof")
+		t.Fatal("one message must not be a proof")
 	}
 	d.after(10 * time.Second)
 	d.f.Crash = kdump.Verdict{Boot: oldBoot, Last: d.f.Now}
@@ -47,7 +47,8 @@ func TestCrashKernel(t *testing.T) {
 	}
 }
 
-// A dump that never ends does not keep the power on for ever; a delay is kept to; and the replica that hears nothing knows.
+// A dump that never ends does not keep the power on for ever. A configured delay is respected, and a replica that hears
+// nothing knows of the dump.
 func TestPowerWaitsForTheDump(t *testing.T) {
 	for _, c := range []struct {
 		name, key string
@@ -78,7 +79,7 @@ func TestPowerWaitsForTheDump(t *testing.T) {
 	}
 }
 
-// Guards: for another boot, for a Node that is Ready, and where nobody has said kdump=true, a message is nothing.
+// Guards: a message means nothing for another boot, for a Node that is Ready, and without kdump=true.
 func TestCrashKernelIsNotBelieved(t *testing.T) {
 	for name, change := range map[string]func(d *desk){
 		"another boot": func(d *desk) { d.f.Crash.Boot = newBoot },
@@ -98,7 +99,7 @@ func TestCrashKernelIsNotBelieved(t *testing.T) {
 	}
 }
 
-// Guard: a kubelet that goes on after the message contradicts it.
+// Guard: a kubelet that still runs after the message contradicts it.
 func TestCrashKernelLies(t *testing.T) {
 	d := crashing(t)
 	d.f.Crash = kdump.Verdict{Boot: oldBoot, Last: d.f.Now}
@@ -110,7 +111,7 @@ func TestCrashKernelLies(t *testing.T) {
 	}
 }
 
-// Guard: what a crash kernel says gives no storage back while the kubelet renews its Lease.
+// Guard: the report of a crash kernel gives no storage back while the kubelet renews its Lease.
 func TestStorageWaitsForTheLeaseAfterACrash(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		d := crashing(t)

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// slack is how long after its end a Job is waited for: as much as the clocks of nodes may differ.
+	// slack is how long after its deadline a Job is still waited for: as much as the clocks of nodes may differ.
 	slack = 15 * time.Second
-	// mostAvoided are the nodes that a Job does not go to because one has failed there.
+	// mostAvoided is how many nodes a Job avoids because another one has failed there.
 	mostAvoided = 8
 )
 
@@ -19,11 +19,11 @@ const (
 type decision struct {
 	Facts
 
-	status  Status // as it is to become
+	status  Status // the status to be written
 	changed bool
 }
 
-// Decide returns the next write, or for how long there is none.
+// Decide returns the next write, or how long to wait.
 func Decide(f Facts) Action {
 	if f.Object == nil {
 		return begin(f)
@@ -34,7 +34,7 @@ func Decide(f Facts) Action {
 	}
 	d.observe()
 	if d.changed {
-		return d.update("what has become of its Jobs")
+		return d.update("records the state of its Jobs")
 	}
 	if a, ok := d.job(); ok {
 		return a
@@ -42,7 +42,7 @@ func Decide(f Facts) Action {
 	return d.step()
 }
 
-// begin makes a NodeFence for a node that has stopped answering (row 0).
+// begin creates a NodeFence for a node that has stopped answering (row 0).
 func begin(f Facts) Action {
 	switch {
 	case f.Config == nil, f.Config.Broken, !f.Node.Exists, f.Node.Ready, f.Node.Kept, f.Node.Boot == "":
@@ -60,7 +60,7 @@ func begin(f Facts) Action {
 		Status: Status{NodeUID: f.Node.UID, Boot: f.Node.Boot, Step: Isolation, Phase: New, StartedAt: f.Now, NotReady: true},
 	}
 	if f.Wish != "" {
-		a.Wish, a.Why = f.Wish, "a remediation wishes it"
+		a.Wish, a.Why = f.Wish, "a remediation asks for it"
 		if f.First == Power {
 			a.Spec.Step, a.Status.Step = Power, Power
 		}
@@ -68,7 +68,7 @@ func begin(f Facts) Action {
 	return a
 }
 
-// adopt fills in what somebody who made the NodeFence by hand has left out.
+// adopt fills in the fields that a person who created the NodeFence by hand has left out.
 func (d *decision) adopt() (Action, bool) {
 	s, spec := &d.status, d.Object.Spec
 	if s.Step != "" {
@@ -88,7 +88,7 @@ func (d *decision) adopt() (Action, bool) {
 	return d.update("begins"), true
 }
 
-// observe takes over what has become of the Jobs, and of the Node.
+// observe records the state of the Jobs, and of the Node.
 func (d *decision) observe() {
 	s := &d.status
 	for i := range s.Jobs {
@@ -101,14 +101,15 @@ func (d *decision) observe() {
 		case j == nil || j.UID != e.UID:
 			d.end(e, Failed, "its Job has vanished", true)
 			continue
-		// While it runs: of a Job whose node dies Kubernetes leaves no pod, and the next try should go elsewhere.
+		// Record it while the Job runs: if its node dies, Kubernetes keeps no pod, and the next try should use another
+		// node.
 		case j.Node != "" && j.Node != e.Node:
 			e.Node, d.changed = j.Node, true
 		}
 		switch {
-		// Where the image is older, the method itself is refused when its turn comes.
+		// If the image is older, a method that is not possible fails when its turn comes.
 		case j.Finished && e.Role == Plan && j.Unknown:
-			d.end(e, Succeeded, "nodeFence.image is older than the controller: whether each method is possible is not known", false)
+			d.end(e, Succeeded, "nodeFence.image is older than the controller, so the controller does not know which methods are possible", false)
 		case j.Finished && j.Succeeded && e.Confirm && !j.Off:
 			d.end(e, Failed, "its Job is complete, but its executor has not said that the plug is off: is nodeFence.image the executor?", !j.Reported)
 		case j.Finished && j.Succeeded && e.Barrier && !j.Barrier:
@@ -118,7 +119,7 @@ func (d *decision) observe() {
 		case j.Finished:
 			d.end(e, Failed, j.Message+unplaced(j), !j.Reported)
 		case d.Now.After(e.NotAfter.Add(slack)):
-			d.end(e, Failed, "it did not end in time"+unplaced(j), true)
+			d.end(e, Failed, "its Job did not end in time"+unplaced(j), true)
 		}
 	}
 	d.hear()
@@ -128,12 +129,12 @@ func (d *decision) observe() {
 	d.contradict()
 }
 
-// unplaced says where to look when no node has run a Job: it fails by its time, which tells nobody why.
+// unplaced tells where to look when no node has run a Job: such a Job fails by its deadline, which does not show why.
 func unplaced(j *Job) string {
 	if j.Node != "" || j.Reported {
 		return ""
 	}
-	return ": no node has run its pod, for a quota, a limit range, taints or an executorNodeSelector; kubectl describe job " + j.Name + " says which"
+	return ": no node has run its pod, because of a quota, a limit range, taints or an executorNodeSelector; kubectl describe job " + j.Name + " shows which"
 }
 
 func (d *decision) end(e *Entry, state, message string, unclear bool) {
@@ -145,10 +146,10 @@ func (d *decision) end(e *Entry, state, message string, unclear bool) {
 	}
 }
 
-// same reports whether the Node is still the object that this is about.
+// same reports whether the Node is still the object that this NodeFence is about.
 func (d *decision) same() bool { return d.Node.Exists && d.Node.UID == d.status.NodeUID }
 
-// back reports whether the Node is Ready again, and not merely still.
+// back reports whether the Node is Ready again, and has not just stayed Ready.
 func (d *decision) back() bool {
 	return d.same() && d.Node.Ready && (d.status.NotReady || d.Node.Boot != d.status.Boot)
 }
@@ -161,27 +162,27 @@ func (d *decision) find(name string) *Job {
 	return &d.Jobs[i]
 }
 
-// busy reports whether a Job is allowed to run.
+// busy reports whether a Job may be running.
 func (d *decision) busy() bool {
 	return slices.ContainsFunc(d.status.Jobs, func(e Entry) bool { return e.State == Recorded })
 }
 
-// job does what concerns single Jobs: it starts those that were recorded, and takes away those that never were and those
-// that may still run although they have failed.
+// job decides about single Jobs. It starts those that were recorded. It deletes those that were never recorded, and
+// those that failed but may still run.
 func (d *decision) job() (Action, bool) {
 	for _, j := range d.Jobs {
 		e := d.status.entry(j.Name)
 		switch {
 		case e != nil && e.UID == j.UID && e.State == Recorded && j.Suspended:
-			// One that is not started fails when its time is over, and the next try asks again.
+			// A Job that was not started fails when its time is over, and the next try asks again.
 			off := e.Role == Main && e.Action == fenceconfig.Off
 			if !d.held() && !(off && (d.restarted() || d.atRisk() && !d.wasOff())) && !(e.givesStorage() && !d.unfenceable()) {
 				return Action{Kind: StartJob, Name: j.Name, UID: j.UID, Why: e.Method}, true
 			}
 		case e != nil && e.UID == j.UID && e.State == Failed && !j.Finished:
-			return Action{Kind: DeleteJob, Name: j.Name, UID: j.UID, Version: j.Version, Why: "it did not end in time"}, true
+			return Action{Kind: DeleteJob, Name: j.Name, UID: j.UID, Version: j.Version, Why: "the Job did not end in time"}, true
 		case (e == nil || e.UID != j.UID) && j.Suspended && !d.wanted(j.Name):
-			return Action{Kind: DeleteJob, Name: j.Name, UID: j.UID, Version: j.Version, Why: "nobody has recorded it"}, true
+			return Action{Kind: DeleteJob, Name: j.Name, UID: j.UID, Version: j.Version, Why: "the Job was never recorded"}, true
 		}
 	}
 	return Action{}, false
@@ -195,7 +196,7 @@ func (d *decision) wanted(name string) bool {
 	return slices.ContainsFunc(d.look(d.plan()).next, func(it item) bool { return it.name == name })
 }
 
-// quiet reports whether nothing of what was begun can run any more, and until when not.
+// quiet reports whether nothing that was begun can still run, and otherwise until when it can.
 func (d *decision) quiet() (bool, time.Time) {
 	var until time.Time
 	for _, e := range d.status.Jobs {
@@ -211,10 +212,10 @@ func (d *decision) quiet() (bool, time.Time) {
 	return until.IsZero(), until
 }
 
-// held reports whether somebody wants nothing new to be started (row 14).
+// held reports whether nothing new may be started because a person wants that (row 14).
 func (d *decision) held() bool { return d.Object.Spec.Paused || d.Node.Kept }
 
-// idle waits while [decision.held], and tells people who wants it so.
+// idle waits because of [decision.held], and tells people what asks for that.
 func (d *decision) idle() Action {
 	if d.Object.Spec.Paused {
 		return d.rest(time.Time{}, "spec.paused is true: nothing new is started")
@@ -226,7 +227,7 @@ func (d *decision) update(why string) Action {
 	return Action{Kind: Update, UID: d.Object.UID, Version: d.Object.Version, Status: d.status, Why: why}
 }
 
-// rest waits, and tells people what for.
+// rest waits, and tells people for what.
 func (d *decision) rest(until time.Time, format string, args ...any) Action {
 	if text := fmt.Sprintf(format, args...); text != d.status.Message {
 		d.status.Message = text
@@ -238,10 +239,10 @@ func (d *decision) rest(until time.Time, format string, args ...any) Action {
 	return Action{Kind: Wait, Until: until}
 }
 
-// enter begins a step, when nothing of the one before can run any more.
+// enter begins a step when nothing of the step before can still run.
 func (d *decision) enter(step Step, why string) Action {
 	if ok, until := d.quiet(); !ok {
-		return d.rest(until, "waits until nothing of %s can run any more, then %s: %s", d.status.Step, step, why)
+		return d.rest(until, "waits until no Job of %s can run any more, then %s: %s", d.status.Step, step, why)
 	}
 	s := &d.status
 	if d.Policy.Allowed || step == Recovery { // which switches nothing off
@@ -251,7 +252,7 @@ func (d *decision) enter(step Step, why string) Action {
 	return d.update(string(step) + ": " + why)
 }
 
-// methods reports whether the configuration has any for a step.
+// methods reports whether the configuration has methods for a step.
 func (d *decision) methods(step Step) bool {
 	switch {
 	case d.Config == nil || d.Config.Broken:

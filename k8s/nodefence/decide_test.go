@@ -9,8 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// A node that has just stopped answering is looked at again when it has been so for long enough, and a NodeFence remembers that it was
-// not Ready: a Node that is Ready later is back, and was not still there.
+// A node that has just stopped answering is looked at again after a while. A NodeFence remembers that the node was not
+// Ready: if the Node is Ready later, it is back, and has not just stayed Ready.
 func TestWhenItBegins(t *testing.T) {
 	d := newDesk(t, configure(t))
 	d.f.Cluster.Trigger = time.Minute
@@ -24,7 +24,7 @@ func TestWhenItBegins(t *testing.T) {
 	}
 }
 
-// What somebody has written into a NodeFence that they made by hand stands: another boot than the Node shows is not replaced by that.
+// Values that a person has written into a NodeFence stay: the boot that the Node shows does not replace another one.
 func TestAnOrderKeepsItsBoot(t *testing.T) {
 	d := newDesk(t, configure(t))
 	d.f.Object = &Object{UID: "nf", Version: "1", Spec: Spec{NodeName: "n4", Boot: newBoot, Step: Power}}
@@ -33,7 +33,7 @@ func TestAnOrderKeepsItsBoot(t *testing.T) {
 	}
 }
 
-// A NodeFence is about a Node, not about a name: one that was made again under it is another.
+// A NodeFence is about a Node, not about a name: a Node that was created again with the same name is another one.
 func TestAnotherNodeOfThatName(t *testing.T) {
 	d := begun(t, Isolation, New)
 	d.f.Node.UID = "another"
@@ -42,7 +42,7 @@ func TestAnotherNodeOfThatName(t *testing.T) {
 	}
 }
 
-// A Job of the name of one that was recorded is not that one: what it says counts for nothing, and the one that was recorded may run.
+// A Job with the name of a recorded one is another Job: its result does not count, and the recorded one may still run.
 func TestAJobOfThatNameIsAnother(t *testing.T) {
 	d := begun(t, Isolation, Running)
 	d.status().Jobs = []Entry{{Name: "fc-off-1", UID: "j1", Method: "fc-off", Role: Main, Step: Isolation, State: Recorded, NotAfter: start.Add(time.Minute)}}
@@ -52,7 +52,8 @@ func TestAJobOfThatNameIsAnother(t *testing.T) {
 	}
 }
 
-// Nodes on which an executor has failed are avoided, the latest of them; one that only asked, and was told "on", is no worse than others.
+// The latest nodes on which an executor has failed are avoided. A node on which an executor only asked, and got "on",
+// is not.
 func TestWhichNodesAreAvoided(t *testing.T) {
 	failed := func(role Role, before []string) []string {
 		d := begun(t, Isolation, Running)
@@ -86,8 +87,8 @@ func TestWhichNodesAreAvoided(t *testing.T) {
 	}
 }
 
-// What failed without a word may run until its time is over by anybody's clock, the longest of several; a Job that is there and failed may,
-// too.
+// A Job that failed without a message may run until its time is over by any clock, the longest of several. So may an
+// existing Job that failed.
 func TestUntilWhenSomethingMayRun(t *testing.T) {
 	d := &decision{Facts: Facts{Now: start}, status: Status{Jobs: []Entry{
 		{Name: "long", UID: "1", State: Failed, Unclear: true, NotAfter: start.Add(time.Minute)},
@@ -110,7 +111,8 @@ func TestUntilWhenSomethingMayRun(t *testing.T) {
 	}
 }
 
-// A step that a limit has held up is free when it begins, by the verdict of then. One that the verdict holds up is not.
+// A step that a limit has held up is free when it begins, by the verdict at that time. A step that the verdict holds up
+// is not.
 func TestAStepThatBeginsIsFree(t *testing.T) {
 	for _, c := range []struct {
 		step   Step
@@ -128,7 +130,7 @@ func TestAStepThatBeginsIsFree(t *testing.T) {
 	}
 }
 
-// The recovery has work to do where it has no methods: what was switched off is switched on again.
+// The recovery has work to do even without methods: what was switched off is switched on again.
 func TestRecoveryWithoutMethods(t *testing.T) {
 	d := begun(t, Recovery, New)
 	d.f.Config = configure(t, "fence-config-n4", "recovery=fc-on\n", "").Nodes["n4"]

@@ -45,13 +45,13 @@ func configure(t testing.TB, replace ...string) *fenceconfig.Config {
 	return c
 }
 
-// desk is one NodeFence with its Jobs, and one controller whose writes all work.
+// desk is one NodeFence with its Jobs, and one controller whose writes all succeed.
 type desk struct {
 	t       testing.TB
 	f       Facts
 	version int
 	created []string // methods of Jobs, in order
-	plans   bool     // looks whether methods are possible do not end by themselves
+	plans   bool     // Jobs that check all methods do not end by themselves
 	returns string   // the storages that are about to be given back, and since when that was seen
 	since   time.Time
 	log     []string
@@ -131,7 +131,6 @@ func (d *desk) job(name string) *Job {
 	return nil
 }
 
-// settle goes on until there is nothing to do.
 func (d *desk) settle() *desk {
 	for range 200 {
 		if !d.once() {
@@ -353,7 +352,7 @@ func ending() map[string]func(t *testing.T) {
 	}
 }
 
-// A Node that is deleted while a Job runs: nothing of recovery begins before that Job has ended.
+// A Node is deleted while a Job runs: no step of recovery begins before that Job has ended.
 func TestLeavesNothingRunning(t *testing.T) {
 	d := begun(t, Power, New).settle()
 	d.status().Isolated, d.status().Proof = true, &Proof{Kind: ByPower, Boot: oldBoot}
@@ -414,7 +413,8 @@ func TestAgentsProof(t *testing.T) {
 	}
 }
 
-// A Job that runs and is not recorded may have been by another replica, after the NodeFence was read: it is not taken away.
+// A Job that runs and is not recorded may belong to another replica, which recorded it after the NodeFence was read: it
+// is not deleted.
 func TestJobOfAnotherReplicaRunsOn(t *testing.T) {
 	d := begun(t, Power, New)
 	for len(d.jobs()) == 0 {
@@ -438,7 +438,7 @@ func TestJobOfAnotherReplicaRunsOn(t *testing.T) {
 	}
 }
 
-// A Job that is complete without the word of an executor proves nothing: its image may be another program.
+// A Job that is complete without an executor's report proves nothing: its image may be another program.
 func TestCompleteWithoutItsWord(t *testing.T) {
 	for _, reported := range []bool{true, false} {
 		d := begun(t, Power, New).settle()
@@ -451,7 +451,7 @@ func TestCompleteWithoutItsWord(t *testing.T) {
 	}
 }
 
-// A kubelet that goes on after its power was off contradicts that, whether it calls itself Ready or not.
+// A kubelet that still runs after its power was off contradicts that, whether it is Ready or not.
 func TestDeviceLiesAboutANodeThatIsNotReady(t *testing.T) {
 	d := newDesk(t, configure(t)).settle().through(all)
 	d.f.Node.Heartbeat = "h1"
@@ -461,7 +461,7 @@ func TestDeviceLiesAboutANodeThatIsNotReady(t *testing.T) {
 	}
 }
 
-// A device that says off while the node goes on.
+// A device reports off while the node still runs.
 func TestDeviceLies(t *testing.T) {
 	d := newDesk(t, configure(t)).settle().through(all)
 	d.ready(oldBoot).is(Isolation, GivenUp)

@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 )
 
-// item is a Job that a step wants, in its place.
+// item is a Job that a step wants, with its place in the order.
 type item struct {
 	name    string
 	method  fenceconfig.Method
@@ -19,8 +19,8 @@ type item struct {
 	timeout time.Duration
 }
 
-// plan lists what the step wants, in order. It is made of the configuration as it is now; what it comes to is a part
-// of each Job's name, so that a method that was changed is another Job.
+// plan lists what the step wants, in order. It is derived from the present configuration. The resulting method is part
+// of each Job's name, so that a changed method becomes another Job.
 func (d *decision) plan() []item {
 	s, n := &d.status, d.Config
 	var items []item
@@ -34,8 +34,8 @@ func (d *decision) plan() []item {
 		}
 	}
 	power, firstOn := fenceconfig.Steps(n.Power)
-	// What is impossible is to be known before the first of several steps: else the node would lose its storage, and neither
-	// its power nor its pods.
+	// A method that is impossible has to be found before the first of several steps: otherwise the node would lose its
+	// storage, but neither its power nor its pods.
 	if s.Step != Recovery && !s.Isolated && !s.Switched {
 		all := n.Methods()
 		name := jobName(d.Object.UID, s.Step, s.Retries, Plan, string(Plan), fenceconfig.DigestOf(all))
@@ -45,20 +45,20 @@ func (d *decision) plan() []item {
 	case Isolation:
 		if confirmed(power[:firstOn]) {
 			add(Check, power[:firstOn])
-			if firstOn > 1 { // each was off before this and after it: so there was a moment when all were
+			if firstOn > 1 { // each was off before this check and after it: so all were off at one moment
 				add(Again, power[:firstOn])
 			}
 		}
 		add(Main, n.Isolation)
 	case Power:
 		add(Main, power[:firstOn])
-		// One after the other is not at one time: the first may be on again before the last is off.
+		// If they are switched off one after the other, the first may be on again before the last is off.
 		if firstOn > 1 && confirmed(power[:firstOn]) {
 			add(Again, power[:firstOn])
 		}
-		// Before it boots, its storage has to be there. Without a confirmed off it might be the old boot that gets it. What
-		// registers the machine on which it runs comes when the node is back. A boot that was heard after it was called dead
-		// gets it then, too.
+		// Before the node boots, its storage has to be there. Without a confirmed off the old boot might get the
+		// storage. A method that registers the machine on which it runs comes when the node is back. A boot that was
+		// heard after it was called dead gets its storage then as well.
 		if s.Isolated && firstOn < len(power) && confirmed(power[:firstOn]) && !d.withdrawn() {
 			add(Unfence, slices.DeleteFunc(slices.Clone(n.Recovery), func(m fenceconfig.Method) bool { return m.HostDevices }))
 		}
@@ -72,11 +72,11 @@ func (d *decision) plan() []item {
 	return items
 }
 
-// asks reports whether a Job asks for the status, and switches nothing.
+// asks reports whether a Job only asks for the status.
 func asks(role Role) bool { return role == Check || role == Again }
 
-// onlyAsks reports whether it is no failure that this Job has not found a supply off: before anything is switched, supplies
-// are on.
+// onlyAsks reports whether it is not a failure if this Job finds a supply on: before anything is switched, supplies are
+// on.
 func (e *Entry) onlyAsks() bool { return e.Role == Check || e.Role == Again && e.Step == Isolation }
 
 // confirmed reports whether these methods together prove that the node is off.
@@ -84,7 +84,7 @@ func confirmed(offs []fenceconfig.Method) bool {
 	return len(offs) > 0 && !slices.ContainsFunc(offs, func(m fenceconfig.Method) bool { return !m.Confirm })
 }
 
-// jobName is the same for all controllers: one Job for each NodeFence, step, try, role and method.
+// jobName is the same for all controllers: there is one Job for each NodeFence, step, try, role and method.
 func jobName(uid string, step Step, try int, role Role, name, digest string) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %s %d %s %s %s", uid, step, try, role, name, digest)
@@ -94,19 +94,19 @@ func jobName(uid string, step Step, try int, role Role, name, digest string) str
 	return fmt.Sprintf("%s-%016x", strings.Trim(name, "-."), h.Sum64())
 }
 
-// progress is how far the items of a step are.
+// progress is the progress of a step's items.
 type progress struct {
-	next     []item // whose turn it is
+	next     []item // the items whose turn it is
 	failed   bool
 	complete bool
-	off      bool // each check has said that its plug is off
+	off      bool // each check has reported that its plug is off
 	cut      bool // each off of power_management has been confirmed
 }
 
-// asked is what has become of the items of one role, all of which run at one time.
+// asked is the state of the items of one role, all of which run at the same time.
 type asked struct {
-	next     []item // that were not made yet
-	runs     bool   // one of them is to be made, or runs
+	next     []item // the items whose Jobs do not exist yet
+	runs     bool   // one of their Jobs has to be created, or runs
 	off, all int
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// planning is a NodeFence whose look at all methods ends when the test says so.
+// planning is a NodeFence whose check of all methods ends when the test ends it.
 func planning(t *testing.T, step Step) *desk {
 	d := begun(t, step, New)
 	d.plans = true
@@ -26,8 +26,8 @@ func cuts(d *desk) bool {
 	return slices.ContainsFunc(d.created, func(m string) bool { return strings.HasPrefix(m, "main:") })
 }
 
-// What is impossible, in whichever step, is found before anything is cut off: storage is not taken from a node whose power
-// cannot be.
+// An impossible method, in any step, is found before anything is cut off: storage is not taken from a node whose power
+// cannot be cut.
 func TestNothingIsCutBeforeAllIsPossible(t *testing.T) {
 	for _, step := range []Step{Isolation, Power} {
 		d := planning(t, step)
@@ -48,7 +48,7 @@ func TestNothingIsCutBeforeAllIsPossible(t *testing.T) {
 	}
 }
 
-// It is waited for, also when the plugs have answered; and a look that nobody hears of is a failure.
+// The check is waited for, even if the plugs have answered; a check without a result is a failure.
 func TestThePlanIsWaitedFor(t *testing.T) {
 	d := planning(t, Isolation)
 	for _, j := range d.jobs() {
@@ -68,7 +68,7 @@ func TestThePlanIsWaitedFor(t *testing.T) {
 	}
 }
 
-// All supplies are off already: that is a proof, whatever is possible.
+// All supplies are off already: that is a proof, whatever methods are possible.
 func TestOffAlreadyNeedsNoPlan(t *testing.T) {
 	d := planning(t, Isolation)
 	for range 2 { // each is asked twice
@@ -82,7 +82,7 @@ func TestOffAlreadyNeedsNoPlan(t *testing.T) {
 	}
 }
 
-// An image of an older version cannot look: a node is fenced as it was with it.
+// An image of an older version cannot check the methods: a node is then fenced as before.
 func TestAnOlderImage(t *testing.T) {
 	d := planning(t, Power)
 	p := planOf(d)
@@ -92,7 +92,7 @@ func TestAnOlderImage(t *testing.T) {
 	}
 }
 
-// Once something is cut off there is no way back that a look could save; and the recovery cuts nothing.
+// Once something is cut off, a check cannot help any more; and the recovery cuts nothing off.
 func TestThePlanComesFirstOnly(t *testing.T) {
 	for _, set := range []func(s *Status){
 		func(s *Status) { s.Isolated = true }, func(s *Status) { s.Switched = true }, func(s *Status) { s.Step = Recovery },
@@ -110,7 +110,7 @@ func TestThePlanComesFirstOnly(t *testing.T) {
 	}
 }
 
-// jobs are all but those that look whether methods are possible.
+// jobs returns all Jobs except those that check whether methods are possible.
 func (d *desk) jobs() (out []*Job) {
 	for i := range d.f.Jobs {
 		if !strings.HasPrefix(d.f.Jobs[i].Name, string(Plan)) {

@@ -40,7 +40,7 @@ func TestEachStepAsksThePolicy(t *testing.T) {
 			c.set(d)
 		}
 		d.after(20 * time.Second)
-		if c.phase == Running && c.step == Isolation { // plugs are asked in a storm, too
+		if c.phase == Running && c.step == Isolation { // plugs are asked even in a storm
 			d.through(func(m string) bool { return !strings.HasPrefix(m, "check:") && good(m) })
 		}
 		mains := strings.Contains(strings.Join(d.created, " "), "main:")
@@ -50,7 +50,7 @@ func TestEachStepAsksThePolicy(t *testing.T) {
 	}
 }
 
-// What is held up says by what, and how a person overrules it; and that it is not any more.
+// A NodeFence that is held up shows by what, and how a person overrules it; and it shows when that is over.
 func TestCondition(t *testing.T) {
 	d := begun(t, Power, New)
 	d.f.Policy = storm.Verdict{Reason: storm.TooManyUnhealthy, Text: "5 of 10", Anyway: "abc"}

@@ -28,7 +28,7 @@ var against = map[string]func(n *Node){
 	"two agents see it":             func(n *Node) { n.Seen = []string{"n1", "n2"} },
 }
 
-// Guard (two writers): a boot that was heard after it was called dead gets no storage back, no matter who has called it dead and
+// Guard (two writers): a boot that was heard after it was called dead gets no storage back, whatever called it dead and
 // whatever ends its NodeFence.
 func TestWhatWasHeardIsNoWorseThanWhatIsNotKnown(t *testing.T) {
 	for what, change := range against {
@@ -53,7 +53,7 @@ func TestWhatWasHeardIsNoWorseThanWhatIsNotKnown(t *testing.T) {
 	}
 }
 
-// Guard: what was told to be withdrawn by the Node, and is not any more, counts again: a person has taken it back.
+// Guard: a proof that the Node's dispute withdrew counts again when a person has removed the dispute.
 func TestAPersonEndsADispute(t *testing.T) {
 	d := isolatedDesk(t)
 	d.f.Node.Disputed = oldBoot
@@ -64,8 +64,8 @@ func TestAPersonEndsADispute(t *testing.T) {
 	}
 }
 
-// A dispute of agents' proof says nothing against the devices: the power is cut all the same, which makes another boot. Devices'
-// word about a boot in dispute gives no storage back before that.
+// A dispute of the agents' proof does not discredit the devices: the power is still cut, which makes another boot.
+// Before that, the devices' report about a disputed boot gives no storage back.
 func TestAfterADisputeTheDevicesGoOn(t *testing.T) {
 	d := isolatedDesk(t)
 	d.f.Node.Disputed, d.f.Node.Fenced = oldBoot, ""
@@ -87,7 +87,7 @@ func TestAfterADisputeTheDevicesGoOn(t *testing.T) {
 	}
 }
 
-// What was not isolated since the boot was proven dead is isolated when that proof is withdrawn.
+// A boot that was not isolated because it was proven dead is isolated when that proof is withdrawn.
 func TestWhatWasNotIsolatedIsIsolatedAfterAll(t *testing.T) {
 	d := newDesk(t, configure(t))
 	d.once()
@@ -100,8 +100,8 @@ func TestWhatWasNotIsolatedIsIsolatedAfterAll(t *testing.T) {
 	}
 }
 
-// Guard (two writers): a board says off, of a plug that another machine is on, and two agents see the boot: nothing is
-// proven, nothing is switched on, and people are told. What agents saw a moment ago only waits.
+// Guard (two writers): a board reports off for a plug of another machine, and two agents see the boot. Nothing is
+// proven, nothing is switched on, and people are told. A sighting from a moment ago only makes it wait.
 func TestOffThatAgentsContradict(t *testing.T) {
 	for name, desk := range map[string]func() *desk{
 		"before anything": func() *desk { return newDesk(t, configure(t)) },

@@ -9,8 +9,8 @@ import (
 // offs counts how often a supply was switched off.
 func (d *desk) offs() int { return strings.Count(strings.Join(d.created, " "), "main:a-off") }
 
-// Guard: the power of a node is cut for the boot that failed. A node that shows another one, and whose kubelet or agents are
-// heard, is not cut again because it is not Ready: no try after the first would find anything else.
+// Guard: the power of a node is cut for the boot that failed. If the node shows another boot, and its kubelet or agents
+// are heard, it is not cut again because it is not Ready: another try would change nothing.
 func TestAnotherBootThatRunsIsNotCut(t *testing.T) {
 	for how, shows := range map[string]func(n *Node){
 		"its kubelet is heard": func(n *Node) { n.Silent = false },
@@ -38,7 +38,7 @@ func TestAnotherBootThatRunsIsNotCut(t *testing.T) {
 	}
 }
 
-// Guard: what has rebooted by itself before its turn came is neither isolated nor cut, by an order neither.
+// Guard: a node that has rebooted by itself before its turn is neither isolated nor cut, not even by an order.
 func TestARebootByItselfIsEnough(t *testing.T) {
 	for _, step := range []Step{Isolation, Power} {
 		for _, ordered := range []Step{"", step} {
@@ -51,7 +51,7 @@ func TestARebootByItselfIsEnough(t *testing.T) {
 			d.ready(newBoot).through(good)
 			d.is(Recovery, Done)
 		}
-		// In the middle of it as well: what was begun for a boot that has ended is not gone on with.
+		// The same in the middle of a step: it is not continued for a boot that has ended.
 		d := begun(t, step, New).settle()
 		d.f.Node.Boot, d.f.Node.Silent = newBoot, false
 		began := strings.Count(strings.Join(d.created, " "), "main:")

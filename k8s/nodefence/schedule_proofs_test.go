@@ -2,13 +2,13 @@ package nodefence
 
 import "time"
 
-// doubts are what agents say of the machine's boots, and what becomes of it: proofs that are true and proofs that are not,
-// disputes, and people and remediations that take NodeFences back.
+// doubts are the agents' reports about the machine's boots, and their consequences: true and false proofs, disputes,
+// and people and remediations that delete NodeFences.
 type doubts struct {
 	falsely                                    map[string]time.Time // boots that were called dead while they ran, and when
 	heard                                      map[string]time.Time // when the kubelet of one was heard after that first
 	shows                                      time.Time            // when the Node shows that
-	lying                                      time.Time            // until when the supplies' devices say off, whatever is so
+	lying                                      time.Time            // until when the supplies' devices report off, whatever the truth is
 	mute                                       time.Time            // until when the kubelet writes no status
 	sees                                       bool                 // the others' agents reach the API server, and see the machine
 	since                                      time.Time            // since when that goes on
@@ -31,7 +31,8 @@ func (w *world) agents() {
 		}
 	}
 	if at, wrong := d.falsely[n.Boot]; wrong && runs && w.renewed.After(at) && d.heard[n.Boot].IsZero() {
-		// A Lease was renewed: the recovery sees that at its next look, and one of the two patches is refused now and then.
+		// A Lease was renewed. The recovery sees that at its next look, and one of the two patches is sometimes
+		// refused.
 		d.heard[n.Boot], d.shows = w.now, w.now.Add(time.Duration(w.rng.IntN(2000))*time.Millisecond)
 		d.disputes++
 		if !w.calm && w.chance(0.7) { // and loses the API server again, a moment later
@@ -65,7 +66,7 @@ func (w *world) agents() {
 	}
 }
 
-// wrong notes that the boot that the Node shows is called dead, and runs.
+// wrong records that the boot that the Node shows is called dead, and runs.
 func (w *world) wrong() {
 	if _, known := w.doubts.falsely[w.node.Boot]; !known {
 		w.doubts.falsely[w.node.Boot] = w.now
@@ -76,13 +77,13 @@ func (w *world) wrong() {
 	}
 }
 
-// lies reports whether a device says off now, whatever is so.
+// lies reports whether a device now reports off, whatever the truth is.
 func (w *world) lies() bool { return !w.calm && w.now.Before(w.doubts.lying) }
 
-// allowed reports whether storage may be given back to a boot that was cut off and runs: nobody can know better if it was
-// called dead by error, and nothing had spoken against that when the Job was made.
+// allowed reports whether storage may be given back to a boot that was cut off and runs. It may if the boot was called
+// dead in error, and nothing had disputed that when the Job was created: then no program can know better.
 //
-// Guard: what was heard alive is never treated worse than what nothing is known of.
+// Guard: a boot that was heard is never treated worse than a boot of which nothing is known.
 func (w *world) allowed(j *worldJob, boot string) bool {
 	made := j.NotAfter.Add(-w.config.Cluster.JobTimeout)
 	if _, wrong := w.doubts.falsely[boot]; !wrong {

@@ -17,7 +17,7 @@ var (
 	firstOne = flag.Uint64("seed", 1, "the first of them")
 )
 
-// world is the machine, its devices and the API server. What it counts is the oracle: it knows nothing of the package's
+// world is the machine, its devices and the API server. Its counts are the oracle: it does not know the package's
 // rules, only what happened to the machine.
 type world struct {
 	t       *testing.T
@@ -89,7 +89,7 @@ func (w *world) bad(format string, args ...any) {
 	w.t.Errorf("seed %d, %v: %s", w.seed, w.now.Sub(start), fmt.Sprintf(format, args...))
 }
 
-// tick lets a tenth of a second pass.
+// tick advances the time by a tenth of a second.
 func (w *world) tick() {
 	w.now = w.now.Add(100 * time.Millisecond)
 	if !w.calm {
@@ -140,7 +140,7 @@ func (w *world) start() {
 	w.up, w.readyAt = true, w.now.Add(time.Duration(15+w.rng.IntN(60))*time.Second)
 }
 
-// kubelet writes the Node, and kube-controller-manager notices when it does not.
+// kubelet writes the Node; kube-controller-manager notices when it does not.
 func (w *world) kubelet() {
 	speaks := w.up && !w.now.Before(w.readyAt) && !w.now.Before(w.cutUntil)
 	if speaks {
@@ -148,7 +148,7 @@ func (w *world) kubelet() {
 	}
 	w.node.Silent = w.now.Sub(w.renewed) > 40*time.Second
 	switch {
-	case speaks && w.node.Boot == bootName(w.boot) && w.now.Before(w.doubts.mute): // it renews its Lease, and says no more
+	case speaks && w.node.Boot == bootName(w.boot) && w.now.Before(w.doubts.mute): // it renews its Lease, and writes nothing else
 	case speaks && (!w.node.Ready || w.node.Boot != bootName(w.boot)):
 		if w.node.Boot != bootName(w.boot) {
 			w.node.Fenced, w.node.Disputed = "", ""
@@ -159,7 +159,8 @@ func (w *world) kubelet() {
 	}
 }
 
-// execute is the executor of one Job: it acts once, within its time by a clock that is a little wrong, and says so or not.
+// execute is the executor of one Job: it acts once, within its time by a clock that is a little wrong, and may report
+// its result or not.
 func (w *world) execute(j *worldJob) {
 	if j.Suspended || j.Finished {
 		return
@@ -217,7 +218,8 @@ func (w *world) strike(j *worldJob) {
 		if !on {
 			w.isolated[j.fenced] = true
 		}
-		// Whom this NodeFence is about says nothing: one before it may have cut off an earlier boot, and have given up.
+		// The boot of this NodeFence does not matter: an earlier NodeFence may have cut off an earlier boot, and have
+		// given up.
 		if on && !w.storage && w.up && w.isolated[bootName(w.boot)] && !w.allowed(j, bootName(w.boot)) {
 			w.bad("%s gives storage back to the boot that was cut off", j.Name)
 		}
@@ -300,7 +302,7 @@ func (c *controller) turn(w *world) {
 	c.stage++
 }
 
-// write is the API server's part: preconditions hold or nothing happens.
+// write is the API server's part: if a precondition does not hold, nothing happens.
 func (w *world) write(f Facts, a Action) {
 	w.version++
 	switch a.Kind {
@@ -352,7 +354,7 @@ func (w *world) write(f Facts, a Action) {
 	}
 }
 
-// orphan is a Job whose object is gone: an executor that has begun may go on where nobody reaches its node.
+// orphan is a Job whose object is gone: an executor that has begun may continue on a node that is not reachable.
 func (w *world) orphan(j *worldJob) {
 	if !j.Suspended && !j.strikes.IsZero() && !j.struck && w.chance(0.7) {
 		j.owner, j.lost = "orphan of "+j.owner, true
@@ -362,7 +364,7 @@ func (w *world) orphan(j *worldJob) {
 	}
 }
 
-// proof is held to what happened to the machine.
+// proof compares a proof with what happened to the machine.
 func (w *world) proof(s Status) {
 	old := w.object.Status.Proof
 	if s.Proof != nil && (old == nil || old.At != s.Proof.At) && w.up && bootName(w.boot) == s.Proof.Boot && w.doubts.falsely[s.Proof.Boot].IsZero() {
@@ -370,8 +372,8 @@ func (w *world) proof(s Status) {
 	}
 }
 
-// TestSchedules has two controllers work at one node, which are killed between any two steps, with devices that fail and
-// executors that nobody hears of. Afterwards all is calm, and the node has to be back with its supplies and its storage.
+// TestSchedules runs two controllers for one node. They are killed between any two steps, devices fail, and executors
+// are lost. Then everything is calm, and the node has to return with its supplies and its storage.
 func TestSchedules(t *testing.T) {
 	const template, old = "fence-method-template-fc", "agent_name=fence_brocade\nip=192.0.2.2"
 	kdump := []string{"fence-config-n4", "node_name=n4", "node_name=n4\nkdump=true"}
@@ -392,7 +394,7 @@ func TestSchedules(t *testing.T) {
 				switch {
 				case !w.calm && w.chance(0.01):
 					both[i] = controller{ahead: both[i].ahead} // killed
-				case !w.calm && both[i].stage > 0 && w.chance(0.002): // stopped for a while: it goes on with what it has read
+				case !w.calm && both[i].stage > 0 && w.chance(0.002): // it pauses for a while, and continues with its old facts
 					both[i].until = w.now.Add(time.Duration(w.rng.IntN(200)) * time.Second)
 				case w.now.Before(both[i].until):
 				case w.chance(0.5):
@@ -436,10 +438,11 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// taker is who was told that nothing of the node lands on its storage, and takes a volume a moment later.
+// taker is a program that was told that nothing of the node lands on its storage, and takes a volume a moment later.
 type taker struct{ at time.Time }
 
-// take has somebody ask now and then, and act within 10 s. The oracle: no boot can write then, and nothing lands.
+// take lets a program ask from time to time, and act within 10 s. The oracle: no boot can write then, and nothing
+// lands.
 func (w *world) take() {
 	if w.object != nil && w.chance(0.05) && w.object.Severed(w.node, "san.example", w.now) {
 		w.takers = append(w.takers, taker{w.now.Add(time.Duration(w.rng.IntN(10000)) * time.Millisecond)})

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// Step says what is being done to a node.
+// Step is a step of fencing a node.
 type Step string
 
 // The steps, in their order.
@@ -22,7 +22,6 @@ const (
 // Phase is how far a step is.
 type Phase string
 
-// The phases.
 const (
 	New     Phase = "new"
 	Running Phase = "running"
@@ -33,9 +32,9 @@ const (
 
 // Kinds of proof that the boot has ended.
 const (
-	ByAgents = "agent" // the agents' proof, as the taint of the recovery shows it
-	ByPower  = "power" // each supply of the node was off, as its devices said
-	ByKdump  = "kdump" // its crash kernel has said so (k8s/kdump)
+	ByAgents = "agent" // the agents' proof, as the recovery's taint shows
+	ByPower  = "power" // each supply of the node was off, as its devices reported
+	ByKdump  = "kdump" // its crash kernel has reported it (k8s/kdump)
 )
 
 // States of an [Entry].
@@ -48,11 +47,10 @@ const (
 // Role is what a Job is for.
 type Role string
 
-// The roles.
 const (
-	Plan    Role = "plan"    // looks whether each method of the node is possible at all, before anything is cut off
+	Plan    Role = "plan"    // checks whether each method of the node is possible, before anything is cut off
 	Check   Role = "check"   // asks whether the plug is off, and switches nothing
-	Again   Role = "again"   // asks all supplies once more, when all have said off
+	Again   Role = "again"   // asks all supplies once more, when all have reported off
 	Main    Role = "main"    // a method of the step
 	Unfence Role = "unfence" // gives storage back between the last off and the first on
 	Restore Role = "restore" // switches on what an unfinished step has switched off
@@ -71,24 +69,24 @@ type Entry struct {
 	Node       string    `json:"executorNode,omitempty"`
 	Message    string    `json:"message,omitempty"`
 	StartedAt  time.Time `json:"startedAt"`
-	NotAfter   time.Time `json:"notAfter"` // it does nothing any more after this
+	NotAfter   time.Time `json:"notAfter"` // after this it does nothing any more
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
-	Unclear    bool      `json:"unclear,omitempty"` // it failed without a word of its own: it may run until NotAfter
-	Confirm    bool      `json:"confirm,omitempty"` // it succeeds only with its executor's word that the plug is off
-	Barrier    bool      `json:"barrier,omitempty"` // and only with its word that each logical unit was reset after that
+	Unclear    bool      `json:"unclear,omitempty"` // it failed without a message of its own: it may run until NotAfter
+	Confirm    bool      `json:"confirm,omitempty"` // it succeeds only if its executor reports that the plug is off
+	Barrier    bool      `json:"barrier,omitempty"` // and only if its executor reports that each logical unit was reset after that
 }
 
-// Proof is that the boot has ended.
+// Proof records that the boot has ended.
 type Proof struct {
 	Kind      string    `json:"kind"`
 	Boot      string    `json:"boot"`
 	At        time.Time `json:"at"`
-	Heartbeat string    `json:"heartbeat,omitempty"` // the kubelet's last one by then
-	// Contradicted: the kubelet of this boot was heard after that. Nothing rests on it any more.
+	Heartbeat string    `json:"heartbeat,omitempty"` // the kubelet's last heartbeat at that time
+	// Contradicted: the kubelet of this boot was heard after that, so the proof does not count any more.
 	Contradicted bool `json:"contradicted,omitempty"`
 }
 
-// Dump is that a crash kernel was heard.
+// Dump records that a crash kernel was heard.
 type Dump struct {
 	Since time.Time `json:"since"`
 	Last  time.Time `json:"last"`
@@ -98,12 +96,12 @@ type Dump struct {
 type Spec struct {
 	NodeName string `json:"nodeName"`
 	NodeUID  string `json:"nodeUID,omitempty"`
-	Boot     string `json:"boot,omitempty"` // to be fenced; empty: the one that the Node shows
-	Step     Step   `json:"step,omitempty"` // to begin with; empty: isolation
+	Boot     string `json:"boot,omitempty"` // the boot to be fenced; empty: the one that the Node shows
+	Step     Step   `json:"step,omitempty"` // the first step; empty: isolation
 	Paused   bool   `json:"paused,omitempty"`
 }
 
-// Status is all that has to be remembered.
+// Status is the whole state of a fencing.
 type Status struct {
 	Boot      string    `json:"boot,omitempty"`
 	NodeUID   string    `json:"nodeUID,omitempty"`
@@ -119,15 +117,15 @@ type Status struct {
 	Dump      *Dump     `json:"dump,omitempty"`
 	Storages  []Severed `json:"storages,omitempty"`
 	NotReady  bool      `json:"sawNotReady,omitempty"` // the Node was not Ready since this began
-	Isolated  bool      `json:"isolated,omitempty"`    // a method that isolates it may have worked
-	Switched  bool      `json:"switched,omitempty"`    // a supply may be off that has not been switched on again
+	Isolated  bool      `json:"isolated,omitempty"`    // a method of isolation may have worked
+	Switched  bool      `json:"switched,omitempty"`    // a supply may be off that has not been switched on since
 	Message   string    `json:"message,omitempty"`
-	// Ordered is the step that a person has made this NodeFence for: no limit for storms holds that up.
+	// Ordered is the step for which a person has created this NodeFence: no limit for storms holds that step up.
 	Ordered    Step        `json:"ordered,omitempty"`
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
-// PolicyAllows is the type of the condition that says whether limits for storms hold this NodeFence up.
+// PolicyAllows is the type of the condition that shows whether limits for storms hold this NodeFence up.
 const PolicyAllows = "PolicyAllows"
 
 // Condition has the form of the conditions of Kubernetes.
@@ -139,7 +137,7 @@ type Condition struct {
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
 }
 
-// Held is the limit that holds this NodeFence up; empty: none does.
+// Held is the limit that holds this NodeFence up, or empty.
 func (s *Status) Held() string {
 	for _, c := range s.Conditions {
 		if c.Type == PolicyAllows && c.Status == "False" {
@@ -149,7 +147,7 @@ func (s *Status) Held() string {
 	return ""
 }
 
-// Clone has nothing in common with s.
+// Clone returns a copy that shares no memory with s.
 func (s Status) Clone() Status {
 	s.Jobs, s.Failed = slices.Clone(s.Jobs), slices.Clone(s.Failed)
 	s.Storages, s.Conditions = slices.Clone(s.Storages), slices.Clone(s.Conditions)
@@ -188,11 +186,12 @@ type Node struct {
 	Ready         bool
 	NotReadySince time.Time
 	Heartbeat     string
-	Silent        bool   // its Lease was not renewed for as long as it lasts, by the reader's own clock
+	Silent        bool   // its Lease was not renewed for its whole duration, by the reader's own clock
 	Kept          bool   // a person wants it left alone, or it is being removed
-	Fenced        string // the boot that it shows, if the recovery believes the agents that it has ended
+	Fenced        string // the boot that it shows, if the recovery believes that this boot has ended
 	Disputed      string // the boot that it shows, if it was called dead, and was heard after that
-	// Seen are the nodes whose agents say at present that they see the boot that it shows; none if they are not enough.
+	// Seen lists the nodes whose agents report at present that they see the boot that it shows; empty if they are too
+	// few.
 	Seen []string
 }
 
@@ -202,14 +201,14 @@ type Job struct {
 	Suspended           bool
 	NotAfter            time.Time
 	Finished, Succeeded bool
-	Reported            bool // its executor has said how it ended
-	Unknown             bool // and that is: it does not know what it was asked for, as one of an older version
-	Off                 bool // and that is: the plug is off
-	Barrier             bool // and each logical unit was reset after that
+	Reported            bool // its executor has reported how it ended
+	Unknown             bool // its executor has reported that it does not know the command, as an older version does
+	Off                 bool // its executor has reported that the plug is off
+	Barrier             bool // and that each logical unit was reset after that
 	Node, Message       string
 }
 
-// Facts are all that a decision rests on.
+// Facts are the whole input of a decision.
 type Facts struct {
 	Now     time.Time
 	Object  *Object // nil: there is none
@@ -217,10 +216,10 @@ type Facts struct {
 	Config  *fenceconfig.Node // nil: the node is not managed
 	Cluster fenceconfig.Cluster
 	Jobs    []Job         // of this NodeFence
-	Crash   kdump.Verdict // what this replica has heard of its crash kernel
+	Crash   kdump.Verdict // what this replica has heard of the node's crash kernel
 	Policy  storm.Verdict // whether the next step that isolates the node or cuts its power may begin
-	Wish    string        // the UID of a remediation that wants it to begin now
-	First   Step          // with which the wish wants it to begin; empty: isolation
+	Wish    string        // the UID of a remediation that asks for a NodeFence now
+	First   Step          // the first step that the remediation asks for; empty: isolation
 	// Returning is how long this replica has seen that the storages are about to be given back ([Status.Returns]).
 	Returning time.Duration
 }
@@ -228,15 +227,14 @@ type Facts struct {
 // Kind is what an [Action] does.
 type Kind int
 
-// The kinds.
 const (
 	Wait            Kind = iota // look again at Until, or when something changes
 	Create                      // the NodeFence, with Spec and Status
 	Update                      // its Status, if it still has Version
 	CreateJob                   // Name, suspended, for Method and Role
-	StartJob                    // Name of UID
-	DeleteJob                   // Name of UID, if it still has Version
-	Delete                      // the NodeFence of UID
+	StartJob                    // the Job Name with this UID
+	DeleteJob                   // the Job Name with this UID, if it still has Version
+	Delete                      // the NodeFence with this UID
 	RemoveFinalizer             // of the NodeFence, if it still has Version
 )
 
@@ -248,12 +246,12 @@ type Action struct {
 	Spec               Spec
 	Status             Status
 	Method             fenceconfig.Method
-	Methods            []fenceconfig.Method // of the role plan: all of the node
+	Methods            []fenceconfig.Method // for the role plan: all of the node
 	Role               Role
 	Timeout            time.Duration
 	NotAfter           time.Time
-	Wish               string   // whose NodeFence this is
-	Held               string   // by which limit for storms nothing begins
-	Avoid              []string // nodes on which a Job has failed: others are better
-	Why                string   // for the log, and for people where something begins or ends
+	Wish               string   // the remediation to which this NodeFence belongs
+	Held               string   // the limit for storms that holds the NodeFence up
+	Avoid              []string // nodes on which a Job has failed: others are preferred
+	Why                string   // for the log, and for people when something begins or ends
 }

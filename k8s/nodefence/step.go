@@ -19,7 +19,7 @@ func (d *decision) step() Action {
 		return d.lies()
 	case s.Step == Recovery && !d.Node.Ready && (!s.Switched || !d.methods(Recovery)):
 		return d.again()
-	case s.Step == Recovery && !d.Node.Ready: // the supplies come first
+	case s.Step == Recovery && !d.Node.Ready: // the power supplies come first
 	case s.Step == Recovery:
 		if s.ReadyAt.IsZero() {
 			s.ReadyAt = d.Now
@@ -56,20 +56,20 @@ func (d *decision) step() Action {
 	}
 }
 
-// leave ends the fencing of a node whose object is gone, or of a NodeFence that somebody deletes (row 13).
+// leave ends the fencing of a node whose Node object is gone, or of a NodeFence that is being deleted (row 13).
 func (d *decision) leave() Action {
 	s := &d.status
 	if ok, until := d.quiet(); !ok {
-		return d.rest(until, "ends when nothing of %s can run any more", s.Step)
+		return d.rest(until, "ends when no Job of %s can run any more", s.Step)
 	}
 	untouched := !s.Isolated && !s.Switched
 	finished := s.Step == Recovery && s.Phase == Done
 	switch {
-	// Another NodeFence begins for the boot that failed, and ends with the recovery methods.
+	// Another NodeFence begins for the boot that failed, and ends with the methods of recovery.
 	case untouched || finished || d.same() && !d.Node.Ready && !s.Switched && d.Node.Boot != s.Boot, d.unfenceable() && d.Config == nil,
 		d.unfenceable() && !d.Config.Broken && !d.methods(Recovery):
 		if d.Object.Deleting {
-			return Action{Kind: RemoveFinalizer, UID: d.Object.UID, Version: d.Object.Version, Why: "it is over"}
+			return Action{Kind: RemoveFinalizer, UID: d.Object.UID, Version: d.Object.Version, Why: "the fencing is over"}
 		}
 		return Action{Kind: Delete, UID: d.Object.UID, Why: "the Node is gone"}
 	case !d.unfenceable():
@@ -91,11 +91,11 @@ func (d *decision) leave() Action {
 	}
 }
 
-// again ends a recovery whose node has failed once more: another NodeFence begins, for the boot that the Node shows now
-// (row 12).
+// again ends a recovery whose node has failed once more. Another NodeFence then begins, for the boot that the Node
+// shows now (row 12).
 func (d *decision) again() Action {
 	if ok, until := d.quiet(); !ok {
-		return d.rest(until, "the Node is not Ready again: waits until nothing of recovery can run any more")
+		return d.rest(until, "the Node is not Ready again: waits until no Job of recovery can run any more")
 	}
 	if d.held() {
 		return d.idle()
@@ -106,21 +106,21 @@ func (d *decision) again() Action {
 	return d.rest(time.Time{}, "the Node is not Ready again")
 }
 
-// returned is what a node that is Ready again leads to (rows 4, 6 and 10).
+// returned handles a node that is Ready again (rows 4, 6 and 10).
 func (d *decision) returned() (Action, bool) {
 	s := &d.status
 	if d.busy() {
 		return d.rest(time.Time{}, "the Node is Ready: waits for the Jobs that run"), true
 	}
 	if s.Isolated && d.Node.Boot == s.Boot {
-		// It would get its storage back while the boot that was cut off runs.
+		// Otherwise the node would get its storage back while the boot that was cut off still runs.
 		switch {
 		case s.Step == Isolation && d.methods(Power):
 			return d.enter(Power, "the Node is Ready in the boot whose storage is fenced: it needs another boot"), true
 		case s.Step == Power && (s.Phase == New || s.Phase == Running || s.Phase == Error):
-			return Action{}, false // it goes on
+			return Action{}, false // the step continues
 		}
-		return d.rest(time.Time{}, "the Node is Ready in the boot whose storage is fenced: reboot it, it is unfenced then"), true
+		return d.rest(time.Time{}, "the Node is Ready in the boot whose storage is fenced: reboot it, and it is unfenced then"), true
 	}
 	if !s.NotReady && s.Phase != Done { // somebody fences a node that is Ready
 		return Action{}, false
@@ -140,7 +140,7 @@ func (d *decision) begin() Action {
 	return d.update(fmt.Sprintf("%s begins, try %d", d.status.Step, d.status.Retries+1))
 }
 
-// run goes on with a step (rows 1, 2 and 3).
+// run continues a step (rows 1, 2 and 3).
 func (d *decision) run() Action {
 	s := &d.status
 	items := d.plan()
@@ -150,8 +150,8 @@ func (d *decision) run() Action {
 	switch {
 	case off && d.seen():
 		return d.offButSeen()
-	// Nothing is switched on before the proof is written: a supply that is on again later no longer shows that it was off. A boot that was in dispute before it is
-	// proven by nothing, and ends when another one shows.
+	// Nothing is switched on before the proof is written: a supply that is on again later no longer shows that it was
+	// off. No proof is recorded for a boot that was in dispute before; its fencing ends when another boot shows.
 	case off && !d.disputed():
 		s.Proof = &Proof{Kind: ByPower, Boot: s.Boot, At: d.Now, Heartbeat: d.Node.Heartbeat}
 		return d.update("each supply of the node is off, as its devices say")
@@ -178,7 +178,7 @@ func (d *decision) run() Action {
 	case givesStorage(s.Step, p.next[0].role) && !d.unfenceable():
 		return d.rest(time.Time{}, "gives storage back when the boot that it was taken from has ended")
 	}
-	// Before it, only plugs are asked; and what is off is to be on again.
+	// Before that, plugs are only asked; and what is off has to be on again.
 	if next := p.next[0]; next.role == Main && next.method.Action == fenceconfig.Off {
 		if a, held := d.gate(s.Step); held {
 			return a
@@ -190,7 +190,7 @@ func (d *decision) run() Action {
 	return d.make(p.next)
 }
 
-// make makes a Job whose turn it is, or records the one that is there.
+// make creates a Job whose turn it is, or records the one that exists.
 func (d *decision) make(next []item) Action {
 	s := &d.status
 	for _, it := range next {
@@ -202,12 +202,13 @@ func (d *decision) make(next []item) Action {
 				NotAfter: d.Now.Add(it.timeout).Truncate(time.Second), Avoid: avoid, Why: it.method.Name,
 			}
 		}
-		// Another replica may have recorded and started it since the NodeFence was read: this write meets a conflict then.
+		// Another replica may have recorded and started it since the NodeFence was read: then this write meets a
+		// conflict.
 		if end := j.NotAfter.Add(slack); !j.Suspended && !d.Now.After(end) {
 			return d.rest(end, "a Job that is not recorded runs: %s", j.Name)
 		}
 		if !j.Suspended || d.Now.After(j.NotAfter) {
-			return Action{Kind: DeleteJob, Name: j.Name, UID: j.UID, Version: j.Version, Why: "it was not made by this program, or too long ago"}
+			return Action{Kind: DeleteJob, Name: j.Name, UID: j.UID, Version: j.Version, Why: "the Job was not created by this program, or too long ago"}
 		}
 		s.Jobs = append(s.Jobs, Entry{
 			Name: it.name, UID: j.UID, Method: it.method.Name, Action: it.method.Action, Role: it.role, Step: s.Step, Try: s.Retries,
@@ -223,7 +224,7 @@ func (d *decision) make(next []item) Action {
 	return d.update("records its Job")
 }
 
-// failure is what the last failed Job of the step said.
+// failure is the message of the last failed Job of the step.
 func (d *decision) failure() string {
 	for _, e := range slices.Backward(d.status.Jobs) {
 		if e.State == Failed && !e.onlyAsks() && e.Step == d.status.Step && e.Try == d.status.Retries {
@@ -233,7 +234,7 @@ func (d *decision) failure() string {
 	return "none"
 }
 
-// done is what follows a step (rows 5, 7 and 11).
+// done decides what follows a step (rows 5, 7 and 11).
 func (d *decision) done() Action {
 	s := &d.status
 	switch s.Step {
@@ -251,13 +252,13 @@ func (d *decision) done() Action {
 		return d.update(s.Message)
 	default:
 		if end := s.ReadyAt.Add(d.Cluster.Settle); d.Now.Before(end) {
-			return d.rest(end, "the Node is Ready: ends when it has been for %v", d.Cluster.Settle)
+			return d.rest(end, "the Node is Ready: ends when it has been Ready for %v", d.Cluster.Settle)
 		}
 		return Action{Kind: Delete, UID: d.Object.UID, Why: "the Node is back"}
 	}
 }
 
-// isolated goes on to power_management after a time, or at once where nothing can isolate the node.
+// isolated continues with power_management after a time, or at once if no method can isolate the node.
 func (d *decision) isolated() Action {
 	s := &d.status
 	end := s.StartedAt.Add(d.Cluster.Grace)
@@ -275,7 +276,7 @@ func (d *decision) isolated() Action {
 	return d.enter(Power, "the Node has not become Ready")
 }
 
-// retry tries a step once more, on other nodes, when nothing of the try before can run any more (rows 8 and 9).
+// retry tries a step again, on other nodes, when nothing of the try before can still run (rows 8 and 9).
 func (d *decision) retry() Action {
 	s := &d.status
 	if s.Retries >= d.Cluster.Retries {

@@ -7,22 +7,23 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/fenceconfig"
 )
 
-// ReturnWait is how long a storage is still kept from a node after it was last said that nothing of it lands there: who
-// acts on that has asked within this time.
+// ReturnWait is how long a storage is kept from a node after the last report that nothing of the node lands there. A
+// program that acts on that report has asked within this time.
 const ReturnWait = 30 * time.Second
 
-// Severed is a storage from which a boot was cut off: it proves nothing about other storages, nor that the boot has ended.
+// Severed is a storage from which a boot was cut off: it proves nothing about other storages, nor that the boot has
+// ended.
 type Severed struct {
 	Driver   string    `json:"driver"` // CSI driver of its volumes
-	From     time.Time `json:"from"`   // nothing of this boot lands there after this
+	From     time.Time `json:"from"`   // after this nothing of this boot lands there
 	Barrier  string    `json:"barrier"`
-	Returned time.Time `json:"returned,omitzero"` // it is given back from then on: nothing rests on it any more
+	Returned time.Time `json:"returned,omitzero"` // from then on it is given back, and nothing may depend on it any more
 }
 
-// sever notes the storages from which all of their methods have cut the node off.
+// sever records the storages from which all of their methods have cut the node off.
 //
-// Invariant: each method of that storage has succeeded in this try, which includes its executor's word that it is off and,
-// where the barrier is a reset, that each logical unit was reset. The time for which the operator vouches begins when
+// Invariant: each method of that storage has succeeded in this try. This includes its executor's report that it is off
+// and, if the barrier is a reset, that each logical unit was reset. The time for which the operator vouches begins when
 // this is written, not when the Job ended.
 func (d *decision) sever(items []item) bool {
 	s := &d.status
@@ -52,7 +53,7 @@ func (d *decision) sever(items []item) bool {
 	return false
 }
 
-// storages are those from which the methods cut a node off.
+// storages lists the storages from which the methods cut a node off.
 func storages(methods []fenceconfig.Method) (drivers []string) {
 	for _, m := range methods {
 		if m.Storage.Driver != "" && !slices.Contains(drivers, m.Storage.Driver) {
@@ -62,11 +63,12 @@ func storages(methods []fenceconfig.Method) (drivers []string) {
 	return drivers
 }
 
-// givesBack lets nobody rest on a storage any more before anything is switched on, and waits until those who still may
-// have done. A boot that is on again may take its storage itself.
+// givesBack first withdraws the report that a storage is cut off, before anything is switched on. Then it waits until
+// all programs that may still act on that report are done. A boot that is on again may take its storage itself.
 //
-// Invariant: the replica that goes on has itself seen for that long that they are told so no more. What it reads there was
-// written by the clock of another one, which may be behind by as much as those who act may be late.
+// Invariant: the replica that continues has itself seen the report withdrawn for that long. The time that it reads in
+// the NodeFence comes from the clock of another replica. That clock may be behind by as much as those programs may be
+// late.
 func (d *decision) givesBack(next item) (Action, bool) {
 	s := &d.status
 	if next.method.Action != fenceconfig.On {
@@ -79,28 +81,28 @@ func (d *decision) givesBack(next item) (Action, bool) {
 		}
 	}
 	if marked {
-		return d.update("its storage is about to be given back: nobody takes its volumes any more"), true
+		return d.update("its storage is about to be given back: no volume is taken from the node any more"), true
 	}
 	if len(s.Storages) > 0 && d.Returning < ReturnWait {
-		return d.rest(d.Now.Add(ReturnWait-d.Returning), "waits until nobody takes volumes from the node any more"), true
+		return d.rest(d.Now.Add(ReturnWait-d.Returning), "waits until no volume is taken from the node any more"), true
 	}
 	return Action{}, false
 }
 
-// Vouched is from when on nothing lands on a storage any more, by the clock of who has written it, and how long that was then; zero
-// where nothing had to be waited for.
+// Vouched is from when on nothing lands on a storage any more, by the clock of the replica that wrote it, and how long
+// it had to wait; zero if it did not have to wait.
 func (s *Status) Vouched(driver string) (from time.Time, wait time.Duration) {
 	for _, v := range s.Storages {
 		if v.Driver == driver {
-			wait, _ = time.ParseDuration(v.Barrier) // else it is a reset, which has ended
+			wait, _ = time.ParseDuration(v.Barrier) // it is a reset, which has ended
 			return v.From, wait
 		}
 	}
 	return time.Time{}, 0
 }
 
-// Returns tells a replica for how long all storages of this object are about to be given back; empty:
-// they are not.
+// Returns is not empty while all storages of this object are about to be given back. A replica measures how long it has
+// seen that text.
 func (s *Status) Returns() string {
 	text := ""
 	for _, v := range s.Storages {
@@ -112,11 +114,11 @@ func (s *Status) Returns() string {
 	return text
 }
 
-// Severed reports whether nothing of the boot that the Node shows lands on a storage, so that its volumes may be attached
-// elsewhere. It is true for that storage only, and for at most [ReturnWait] after it was asked.
+// Severed reports whether nothing of the boot that the Node shows lands on a storage, so that its volumes may be
+// attached elsewhere. It is true for that storage only, and for at most [ReturnWait] after the call.
 //
 // Invariant: the Node is not Ready, its Lease has run out, and it shows the boot that was cut off: a kubelet of another
-// boot might run the pods already.
+// boot might already run the pods.
 func (o *Object) Severed(n Node, driver string, now time.Time) bool {
 	s := &o.Status
 	if o.Deleting || !n.Exists || n.Ready || !n.Silent || s.Boot == "" || n.UID != s.NodeUID || n.Boot != s.Boot || driver == "" {

@@ -8,7 +8,7 @@ import (
 
 const san = "san.example"
 
-// storageDesk is a node whose isolation cuts it off from a storage, with a barrier as its ConfigMap has it.
+// storageDesk is a node whose isolation cuts it off from a storage, with the barrier of its ConfigMap.
 func storageDesk(t *testing.T, barrier string) *desk {
 	template := "agent_name=fence_scsi\nkey=4\ndevices=/dev/sda\nhost_devices=yes\nstorage_driver=" + san + "\nstorage_barrier=" + barrier
 	return newDesk(t, configure(t, "fence-method-template-fc", "agent_name=fence_brocade\nip=192.0.2.2", template))
@@ -57,7 +57,7 @@ func TestBarrierNeedsItsExecutorsWord(t *testing.T) {
 	}
 }
 
-// What shows that another boot may run, or that this one does, ends it.
+// A sign that another boot may run, or that this one does, ends it.
 func TestSeveredForOneSilentBoot(t *testing.T) {
 	d := storageDesk(t, "1").settle().through(good)
 	d.f.Now = start.Add(time.Minute)
@@ -82,7 +82,7 @@ func TestSeveredForOneSilentBoot(t *testing.T) {
 	}
 }
 
-// Nothing is switched on before all who were told have done.
+// Nothing is switched on before all programs that were told are done.
 func TestNothingIsSwitchedOnAtOnce(t *testing.T) {
 	d := storageDesk(t, "1").settle().through(good)
 	d.after(301*time.Second).through(good).is(Power, Running)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Both supplies are off when they are asked once more, at one time, or nothing is proven.
+// Both supplies must be off when they are asked once more, at the same time; otherwise nothing is proven.
 func TestSuppliesAreAskedTogether(t *testing.T) {
 	d := begun(t, Power, New).settle()
 	d.through(func(m string) bool { return m != "again:a-off" }) // somebody has switched it on again
@@ -24,7 +24,7 @@ func TestSuppliesAreAskedTogether(t *testing.T) {
 	}
 }
 
-// What devices say gives no storage back while the kubelet renews its Lease.
+// The devices' report gives no storage back while the kubelet renews its Lease.
 func TestStorageWaitsForTheLease(t *testing.T) {
 	d := newDesk(t, configure(t)).settle().through(good)
 	d.f.Node.Silent = false
@@ -36,7 +36,7 @@ func TestStorageWaitsForTheLease(t *testing.T) {
 	d.settle().through(good).is(Power, Done)
 }
 
-// A node that dies with the executor on it leaves no pod behind: where it ran was noted before.
+// If a node dies with the executor on it, it leaves no pod behind: the node was recorded before.
 func TestNodeOfAnExecutorThatDies(t *testing.T) {
 	d := begun(t, Power, New).settle()
 	j := d.jobs()[0]

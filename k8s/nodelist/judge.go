@@ -8,31 +8,30 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Suspicion is why a list that the API server shows is not believed as it stands.
+// Suspicion is why a list that the API server shows is not believed yet.
 type Suspicion struct {
 	Text string
-	// Again says that the list is believed if it is still shown after a while; else it takes an
-	// operator who annotates a Node of the group with [ConfirmAnnotation] and Digest.
+	// Again: the list is believed if it is still shown after a while. Otherwise an operator has to annotate a Node of
+	// the group with [ConfirmAnnotation] and Digest.
 	Again  bool
 	Digest string
-	Gone   []string // who would be removed
+	Gone   []string // the members that would be removed
 }
 
 // Judge compares the list that the API server shows with the one that the node uses.
 //
-// The API server is asked about names, which people and controllers delete and label by the
-// hundred; the list of members decides how many nodes are a majority. Therefore
+// The API server stores names, which people and controllers delete and label by the hundred. The list of members
+// decides how many nodes are a majority. Therefore
 //
 //   - a list that only grows, or changes addresses, is believed;
 //   - one that removes up to half of the members is believed if it is still shown at the
-//     next look, some time later: a relabelled group is often put right by then;
-//   - one that removes more than half of them takes a confirmation. Nothing that happens to
-//     machines does that; a selector that was mistyped does, or an API server that was
-//     restored from somewhere else;
-//   - an empty one is never believed, nor confirmed.
+//     next look, some time later: by then a wrong label of a group has often been corrected;
+//   - one that removes more than half of them needs a confirmation. Machines do not fail in that way, but a mistyped
+//     selector removes them, and so does an API server that was restored from another cluster;
+//   - an empty list is never believed, nor confirmed.
 //
-// None of this is a matter of safety: whatever is believed becomes valid under joint
-// majorities only. It keeps a slip of the hand from disarming a whole group.
+// Safety does not depend on this: a list that is believed only becomes valid under joint majorities. It keeps a slip of
+// the hand from disarming a whole group.
 func Judge(present, shown []roster.Member, confirmed []string) *Suspicion {
 	if len(shown) == 0 {
 		return &Suspicion{Text: "no Node has the label of the group any more"}
@@ -57,7 +56,7 @@ func Judge(present, shown []roster.Member, confirmed []string) *Suspicion {
 	return s
 }
 
-// Digest names a list as ConfirmAnnotation does.
+// Digest identifies a list in ConfirmAnnotation.
 func Digest(members []roster.Member) string {
 	r, err := roster.Of(0, members, "")
 	if err != nil {
@@ -66,7 +65,7 @@ func Digest(members []roster.Member) string {
 	return fmt.Sprintf("%016x", r.Digest)
 }
 
-// Few names some of a list that may be long.
+// Few lists some of the names, if there are many.
 func Few(names []string) string {
 	const most = 5
 	if len(names) <= most {

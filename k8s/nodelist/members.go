@@ -11,32 +11,30 @@ import (
 )
 
 const (
-	// AddressAnnotation and a network's name are the annotation in which a node says which
-	// address it has on that network, where its Node's internal address is another one.
+	// AddressAnnotation, followed by a network's name, is the annotation with a node's address on that network. It is
+	// needed if its Node's internal address is another one.
 	AddressAnnotation = "fencing-agent.io/address."
-	// ConfirmAnnotation on any Node of the group confirms the list with the digest that is
-	// its value, see [Judge].
+	// ConfirmAnnotation on any Node of the group confirms the list with the digest that is its value; see [Judge].
 	ConfirmAnnotation = "fencing-agent.io/members-confirmed"
 )
 
-// Network is what has to be known of a SystemNetwork to find the nodes' addresses on it. It
-// is the same on all nodes of a group, or they would make different lists.
+// Network is what is needed to find the nodes' addresses on a SystemNetwork. It is the same on all nodes of a group:
+// otherwise they would derive different lists.
 type Network struct {
 	Name string
-	CIDR netip.Prefix // internal addresses outside of it are of another network; zero: any is meant
+	CIDR netip.Prefix // an internal address outside of it belongs to another network; zero: any address may be used
 	Port int
 }
 
-// Node is what has to be known of a Node.
+// Node is what is needed of a Node.
 type Node struct {
 	Name        string
 	Internal    []netip.Addr      // in the order of the Node's status
-	Annotations map[string]string // those of this package only
+	Annotations map[string]string // only those of this package
 }
 
-// Addresses finds a node's address on each network: the annotation, else the first internal
-// address that the network's CIDR contains. An error says what is missing and who has to
-// supply it.
+// Addresses finds a node's address on each network: the annotation, else the first internal address that the network's
+// CIDR contains. An error names what is missing and what has to supply it.
 func Addresses(n *Node, networks []Network) (map[string]string, error) {
 	out := make(map[string]string, len(networks))
 	taken := map[netip.AddrPort]string{}
@@ -47,9 +45,9 @@ func Addresses(n *Node, networks []Network) (map[string]string, error) {
 		}
 		socket := netip.AddrPortFrom(addr, uint16(net.Port)) //nolint:gosec // checked with the configuration
 		if other, twice := taken[socket]; twice {
-			// Two networks of one address are no two networks. It is what one gets of a node
-			// whose agent has not been there to say better.
-			return nil, fmt.Errorf("node %s has %v on the networks %s and %s: its agent has not said yet which address it has on them (annotation %s)",
+			// Two networks with the same address are not two networks. This happens when a node's agent has not yet
+			// written the annotations.
+			return nil, fmt.Errorf("node %s has %v on the networks %s and %s: its agent has not yet written which address it has on them (annotation %s)",
 				n.Name, addr, other, net.Name, AddressAnnotation+net.Name)
 		}
 		taken[socket] = net.Name
@@ -87,8 +85,8 @@ func cut(s string) string {
 	return s
 }
 
-// Missing returns the annotations that a node has to write because what is found without
-// them is not the address that it has. found is by the network's name.
+// Missing returns the annotations that a node has to write, because the address that is found without them is wrong.
+// found is by the network's name.
 func Missing(n *Node, networks []Network, found map[string]netip.Addr) map[string]string {
 	out := map[string]string{}
 	bare := Node{Name: n.Name, Internal: n.Internal}
@@ -103,8 +101,8 @@ func Missing(n *Node, networks []Network, found map[string]netip.Addr) map[strin
 		out[AddressAnnotation+net.Name] = want.String()
 	}
 	if _, err := Addresses(&bare, networks); err != nil {
-		// Without annotations the sum of the networks may be wrong although each for itself
-		// is right, so that all of them are written.
+		// Without annotations, each address may be right and the networks together still ambiguous. So all annotations
+		// are written.
 		for _, net := range networks {
 			key := AddressAnnotation + net.Name
 			if want, ok := found[net.Name]; ok && n.Annotations[key] != want.String() {
@@ -115,13 +113,12 @@ func Missing(n *Node, networks []Network, found map[string]netip.Addr) map[strin
 	return out
 }
 
-// Members makes the list of members of the nodes of a group. present is the list that the
-// node uses, empty if it has none yet.
+// Members derives the list of members from the nodes of a group. present is the list that the node uses, empty if it
+// has none yet.
 //
-// Without a list all nodes of the group must have all addresses: a list that leaves somebody
-// out would found a group of its own. With a list, a node that has not said its addresses
-// yet does not hold the others up: one that is a member keeps those it had, one that is to
-// become a member is left out until it has them; notes tells of both.
+// Without a list all nodes of the group must have all addresses: a list that leaves out a node would found a group of
+// its own. With a list, a node that has not written its addresses yet does not delay the others. A present member keeps
+// the addresses that it had; a new member is left out until it has addresses. notes lists both.
 func Members(nodes []Node, networks []Network, present []roster.Member) (members []roster.Member, notes []string, err error) {
 	for i := range nodes {
 		n := &nodes[i]
@@ -162,7 +159,7 @@ func distinct(members []roster.Member) error {
 				continue
 			}
 			if b := members[k].Addresses[network]; strings.Contains(a, ":") != strings.Contains(b, ":") {
-				return fmt.Errorf("on network %s node %s has %s and node %s has %s: a network has one family; give it a CIDR", network, members[k].Name, b, m.Name, a)
+				return fmt.Errorf("on network %s node %s has %s and node %s has %s: all addresses of a network must have one family; give it a CIDR", network, members[k].Name, b, m.Name, a)
 			}
 		}
 	}

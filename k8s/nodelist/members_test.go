@@ -50,7 +50,7 @@ func TestAddresses(t *testing.T) {
 		{"mapped", says(node("n"), "mgmt", "::ffff:10.0.0.1"), []Network{mgmt}, "map[mgmt:10.0.0.1]"},
 		{"outside of the cidr", node("n", "192.168.0.1"), []Network{mgmt}, "node n has no internal address in 10.0.0.0/16 for network mgmt: its agent has to write the annotation fencing-agent.io/address.mgmt"},
 		{"none", node("n"), []Network{eth}, "node n has no internal address for network eth"},
-		{"two networks, one address", node("n", "10.0.0.1"), []Network{mgmt, eth}, "its agent has not said yet"},
+		{"two networks, one address", node("n", "10.0.0.1"), []Network{mgmt, eth}, "its agent has not yet written"},
 		{"nonsense", says(node("n", "10.0.0.1"), "mgmt", "eth0"), []Network{mgmt}, `annotation fencing-agent.io/address.mgmt is "eth0": one IP address is needed`},
 		{"zone", says(node("n", "10.0.0.1"), "mgmt", "fe80::1%eth0"), []Network{mgmt}, "one IP address is needed"},
 		{"unspecified", says(node("n", "10.0.0.1"), "mgmt", "0.0.0.0"), []Network{mgmt}, "one IP address is needed"},
@@ -67,8 +67,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// Guard: what a node writes makes everybody find the addresses it has, and it writes no more
-// than that.
+// Guard: the annotations that a node writes make all nodes find its addresses, and it writes no more than needed.
 func TestMissingAnnotationsMakeTheAddressesRight(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -119,7 +118,7 @@ func names(ms []roster.Member) string {
 	return strings.Join(out, " ")
 }
 
-// Guards: a first list leaves nobody out; a later one does not wait for who never was there.
+// Guards: a first list leaves no node out; a later one does not wait for a node that was never there.
 func TestMembers(t *testing.T) {
 	nets := []Network{mgmt}
 	nodes := []Node{node("n2", "10.0.0.2"), node("n1", "10.0.0.1"), node("n3")}
@@ -196,8 +195,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// What the API server says never panics, and what comes out of it is a list that
-// netgossip takes.
+// No answer of the API server makes the code panic, and netgossip accepts each resulting list.
 func FuzzMembers(f *testing.F) {
 	f.Add("10.0.0.1", "fd00::1", "n1", "n1")
 	f.Add("", "%", "a", "b")

@@ -21,24 +21,23 @@ import (
 )
 
 const (
-	// pageSize bounds what one answer costs the server and the agent.
+	// pageSize limits the cost of one answer for the server and the agent.
 	pageSize    = 250
 	listTimeout = 30 * time.Second // of all pages
-	// groupLists is how many lists all nodes of a group together send in an interval at most:
-	// in larger groups each node looks more rarely, and hears of changes from the others.
+	// groupLists is how many lists all nodes of a group together send in an interval at most: in larger groups each
+	// node looks more rarely, and hears of changes from the others.
 	groupLists = 50
-	// secondLook is how long a list that removes members has to be shown, or an interval where
-	// that is shorter.
+	// secondLook is how long a list that removes members has to be shown, or one interval if that is shorter.
 	secondLook = 30 * time.Second
-	// spread is by how much lists are spread, for each node of the group, when all have a
-	// reason to look at one moment.
+	// spread is the time for each node of the group over which lists are spread, when all nodes have a reason to look
+	// at the same moment.
 	spread     = 100 * time.Millisecond
 	mostSpread = time.Minute
 
 	firstPause   = 2 * time.Second
 	longestPause = 2 * time.Minute
-	// A node without a list looks more often, because the first list requires that all nodes have
-	// seen the same; but not for ever.
+	// A node without a list looks more often, because the first list requires that all nodes have seen the same; but
+	// the pauses grow.
 	youngPause        = 10 * time.Second
 	youngLongestPause = 5 * time.Minute
 )
@@ -49,14 +48,14 @@ type Config struct {
 	Label    string         // key
 	Group    string         // its value
 	Networks []Network
-	Interval time.Duration // between two looks, give or take a fifth; 0: only when asked to
+	Interval time.Duration // between two looks, with a random part of up to a fifth; 0: only when asked to
 	Logger   *slog.Logger
 	Clock    boottime.Clock
-	// Present is the newest list that the node uses, empty if there is none yet, sorted by
-	// name. It must not block.
+	// Present returns the newest list that the node uses, empty if there is none yet, sorted by name. It must not
+	// block.
 	Present func() []roster.Member
-	// OnList is told of each list that was read exactly and is believed, and when reading it
-	// began; from Run's goroutine.
+	// OnList gets each list that was read exactly and is believed, and the time when its reading began. It is called
+	// from Run's goroutine.
 	OnList func(members []roster.Member, readAt boottime.Instant)
 	// Rand spreads the requests of many nodes over time. It is used by Run's goroutine only.
 	Rand *rand.Rand
@@ -67,10 +66,10 @@ type Source struct {
 	cfg Config
 	log *slog.Logger
 
-	shown   []roster.Member // what OnList was told last
-	doubted string          // digest of a list that waits for its second look
-	since   time.Time       // of it
-	said    string          // the trouble that was logged last
+	shown   []roster.Member // the last list that OnList got
+	doubted string          // digest of a list that has to be read a second time
+	since   time.Time       // when it was first seen
+	said    string          // the problem that was logged last
 }
 
 // New returns a source that has asked nothing yet.
@@ -85,8 +84,8 @@ func New(c Config) (*Source, error) {
 	return s, nil
 }
 
-// Read reads the nodes of the group once: exactly as they are, or, if cached, as some API
-// server remembers them, which may be old and costs the least.
+// Read reads the nodes of the group once. If cached, the answer comes from an API server's cache, which may be old and
+// costs the least. Otherwise it is exact.
 func (s *Source) Read(ctx context.Context, cached bool) ([]Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -105,7 +104,7 @@ func (s *Source) Read(ctx context.Context, cached bool) ([]Node, error) {
 			req = req.Param("limit", fmt.Sprint(pageSize))
 		}
 		if err := req.Do(ctx).Into(page); err != nil {
-			// Also for a page whose turn came too late (410): the next attempt begins again.
+			// This includes a page that was asked for too late (410): the next attempt begins again.
 			return nil, fmt.Errorf("list the nodes of group %s: %w", s.cfg.Group, err)
 		}
 		for i := range page.Items {
@@ -117,7 +116,7 @@ func (s *Source) Read(ctx context.Context, cached bool) ([]Node, error) {
 	}
 }
 
-// nodeOf keeps the little that is needed of a Node.
+// nodeOf keeps the part of a Node that is needed.
 func nodeOf(n *client.Node) Node {
 	out := Node{Name: n.Name, Internal: ownnode.InternalAddresses(n)}
 	for k, v := range n.Annotations {
@@ -131,8 +130,8 @@ func nodeOf(n *client.Node) Node {
 	return out
 }
 
-// Run looks at the Nodes until ctx ends: soon after the start, then every interval, and soon after each value from the
-// channel again, which says that another node uses a list that is not known here.
+// Run looks at the Nodes until ctx ends: soon after the start, then once an interval, and soon after each value from
+// the channel again, which means that another node uses a list that is not known here.
 func (s *Source) Run(ctx context.Context, again <-chan struct{}) {
 	backoff := client.Backoff{First: firstPause, Most: longestPause, Rand: s.cfg.Rand}
 	asked := client.Backoff{First: firstPause, Most: longestPause, Rand: s.cfg.Rand}
@@ -144,8 +143,8 @@ func (s *Source) Run(ctx context.Context, again <-chan struct{}) {
 			return
 		}
 		if urgent {
-			// Everybody hears of it at one moment, and it is told again and again until the
-			// list has been seen: the pauses grow.
+			// All nodes hear of it at the same moment, and again and again until the list has been seen: so the pauses
+			// grow.
 			if boottime.Wait(ctx, asked.Next(nil)+boottime.Jitter(s.cfg.Rand, s.spread())); ctx.Err() != nil {
 				return
 			}
@@ -171,7 +170,7 @@ func (s *Source) Run(ctx context.Context, again <-chan struct{}) {
 	}
 }
 
-// idle waits until the next look is due, and reports whether it was asked for.
+// idle waits until the next look is due, and reports whether another node has asked for it.
 func idle(ctx context.Context, pause time.Duration, again <-chan struct{}) (urgent bool) {
 	var due <-chan time.Time
 	if pause > 0 {
@@ -204,7 +203,7 @@ func (s *Source) interval() time.Duration {
 	return d*4/5 + boottime.Jitter(s.cfg.Rand, d*2/5)
 }
 
-// round looks once. soon is when to look next, if there is a reason other than the interval.
+// round looks once. soon is when to look next, if that is earlier than the interval.
 func (s *Source) round(ctx context.Context, urgent bool) (soon time.Duration, err error) {
 	present := s.cfg.Present()
 	if !urgent {
@@ -219,7 +218,7 @@ func (s *Source) round(ctx context.Context, urgent bool) (soon time.Duration, er
 			return 0, nil
 		}
 	}
-	// What a cache says changes nothing: a list of yesterday would bring back who was removed.
+	// A cached answer alone changes nothing: an old list would bring back removed members.
 	readAt := s.cfg.Clock()
 	nodes, err := s.Read(ctx, false)
 	if err != nil {
@@ -243,7 +242,7 @@ func (s *Source) round(ctx context.Context, urgent bool) (soon time.Duration, er
 	return 0, nil
 }
 
-// settled notes that there is no trouble any more.
+// settled notes that the trouble is over.
 func (s *Source) settled(members int) {
 	if s.said != "" {
 		s.said = ""
@@ -251,8 +250,8 @@ func (s *Source) settled(members int) {
 	}
 }
 
-// doubt reports whether a list must not be believed: positive is when to look again,
-// negative is never mind.
+// doubt reports whether a list must not be believed: a positive value is when to look again, a negative one means not
+// to look again.
 func (s *Source) doubt(present, members []roster.Member, nodes []Node) time.Duration {
 	var confirmed []string
 	for i := range nodes {
@@ -277,7 +276,7 @@ func (s *Source) doubt(present, members []roster.Member, nodes []Node) time.Dura
 		s.doubted = ""
 		return 0
 	}
-	s.trouble("the list that the API server shows is not believed, the known one stands; if it is right, annotate a Node of the group",
+	s.trouble("the list that the API server shows is not believed, and the known one stays in use; if it is right, annotate a Node of the group",
 		"problem", q.Text+": "+ConfirmAnnotation+"="+q.Digest, 0)
 	return -1
 }
@@ -289,7 +288,7 @@ func (s *Source) patience() time.Duration {
 	return secondLook
 }
 
-// trouble logs a problem once, until it is another one.
+// trouble logs a problem once, until there is another one.
 func (s *Source) trouble(msg, key, text string, retry time.Duration) {
 	if s.said == msg+text {
 		return

@@ -26,7 +26,7 @@ const label = "node.deckhouse.io/group"
 
 var group = map[string]string{label: "worker"}
 
-// rig is a source in a bubble. Whatever is believed is in force at once.
+// rig is a source in a bubble. A list that is believed is in force at once.
 type rig struct {
 	*k8stest.Server
 	source  *Source
@@ -97,8 +97,8 @@ func listOf(from, to int) []roster.Member {
 	return ms
 }
 
-// An hour of a group that does not change: one list at the start, then one every five
-// minutes, give or take a fifth, all of them from the cache.
+// An hour of a group that does not change: one list at the start, then one every five minutes, with a random part of a
+// fifth, all from the cache.
 func TestAnHourCostsAListEveryFiveMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := k8stest.New(t)
@@ -153,8 +153,7 @@ func TestLargeGroupsLookRarely(t *testing.T) {
 	})
 }
 
-// Guard: what a cache says changes nothing. A cache that is behind would bring back who was
-// removed.
+// Guard: a cached answer alone changes nothing. A cache that is behind would bring back removed members.
 func TestOutdatedCacheChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := k8stest.New(t)
@@ -198,8 +197,8 @@ func TestNodesComeAndGo(t *testing.T) {
 	})
 }
 
-// Guards: a list that removes nodes is believed at the second look only, one that removes
-// most of them never without a confirmation, and one that is put right meanwhile not at all.
+// Guards: a list that removes nodes is believed only at the second look. One that removes most of them is never
+// believed without a confirmation, and one that is corrected meanwhile is not believed at all.
 func TestShrinkingListsAreDoubted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := k8stest.New(t)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Rank is the place of a replica in the order for this work: 0 is first. A replica that is not among them is after
-// all of them: it has not seen itself yet, and the others may have seen it.
+// Rank is the place of a replica in the order for this work: 0 is first. A replica that is not in the list comes last:
+// it does not see itself yet, but the others may see it.
 func Rank(work, self string, replicas []string) int {
 	rank := 0
 	mine := score(work, self)
@@ -24,12 +24,12 @@ func Rank(work, self string, replicas []string) int {
 	return rank
 }
 
-// Delay is how long a replica leaves this work to those before it.
+// Delay is how long a replica leaves this work to the replicas before it.
 func Delay(work, self string, replicas []string, pause time.Duration) time.Duration {
 	return time.Duration(Rank(work, self, replicas)) * pause
 }
 
-// score mixes the two names. FNV alone is nearly linear in the last bytes, by which replicas differ.
+// score hashes the two names. FNV alone is nearly linear in the last bytes, in which the names of replicas differ.
 func score(work, replica string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(work + "\x00" + replica))
@@ -47,8 +47,8 @@ func distinct(names []string) []string {
 	return slices.Compact(names)
 }
 
-// RankModulo is Rank by the remainder of a hash: the replicas in the order of their names, beginning with the one that the
-// hash of the work points at. It is what most write down first, and it moves nearly all work when a replica comes or goes.
+// RankModulo is like Rank, but by the remainder of a hash: the replicas in the order of their names, beginning with the
+// one that the hash selects. It is the obvious solution, and it moves nearly all work when a replica comes or goes.
 func RankModulo(work, self string, replicas []string) int {
 	all := distinct(replicas)
 	if len(all) == 0 {

@@ -35,7 +35,7 @@ func TestRanksAreAPermutation(t *testing.T) {
 	}
 }
 
-// A replica that goes moves its own work alone, and work is spread.
+// A replica that leaves moves only its own work, and work is spread.
 func TestLittleMovesAndWorkIsSpread(t *testing.T) {
 	all := []string{"a-1", "a-2", "a-3"}
 	first := map[string]int{}
@@ -58,7 +58,7 @@ func TestLittleMovesAndWorkIsSpread(t *testing.T) {
 	}
 }
 
-// Guard: nobody waits for ever, no matter who is listed.
+// Guard: no replica waits for ever, whatever replicas are listed.
 func TestDelaysAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		self     string

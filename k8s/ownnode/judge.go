@@ -8,24 +8,24 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/client"
 )
 
-// RemovalTaint is how the cluster autoscaler says that it is about to remove a Node.
+// RemovalTaint is the taint that the cluster autoscaler sets before it removes a Node.
 const RemovalTaint = "ToBeDeletedByClusterAutoscaler"
 
 // State is what is known of this node's Node. Its maps must not be changed.
 type State struct {
 	Known       bool              `json:"known"`  // the API server has shown the Node once
-	Exists      bool              `json:"exists"` // false with Known: the Node was there and is gone
+	Exists      bool              `json:"exists"` // if Known and false: the Node was there and has been deleted
 	UID         string            `json:"uid,omitempty"`
-	Version     uint64            `json:"version,omitempty"` // of what the controller has shown; states are equal whatever it is
+	Version     uint64            `json:"version,omitempty"` // of the state that the controller has shown; Equal ignores it
 	Deleting    bool              `json:"deleting,omitempty"`
 	Taints      []string          `json:"taints,omitempty"` // keys
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
-	Addresses   []netip.Addr      `json:"-"` // the internal ones
-	NotReady    bool              `json:"-"` // its condition Ready is another than True
+	Addresses   []netip.Addr      `json:"-"` // the internal addresses
+	NotReady    bool              `json:"-"` // its condition Ready is not True
 }
 
-// StateOf keeps what the agent needs of a Node.
+// StateOf returns the part of a Node that the agent needs.
 func StateOf(n *client.Node) State {
 	s := State{
 		Known: true, Exists: true, UID: string(n.UID), Deleting: n.DeletionTimestamp != nil,
@@ -42,8 +42,7 @@ func StateOf(n *client.Node) State {
 	return s
 }
 
-// InternalAddresses are the addresses of a Node inside the cluster, in its order. What is no
-// address is left out.
+// InternalAddresses returns the addresses of a Node inside the cluster, in its order. Invalid addresses are left out.
 func InternalAddresses(n *client.Node) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range n.Status.Addresses {
@@ -54,17 +53,17 @@ func InternalAddresses(n *client.Node) []netip.Addr {
 	return out
 }
 
-// Rules say what disarms.
+// Rules configure what disarms.
 type Rules struct {
-	Disable []string // annotations any of which means maintenance
-	Off     bool     // with the value "off" one says that there is no maintenance
+	Disable []string // each of these annotations means maintenance
+	Off     bool     // an annotation with the value "off" means that there is no maintenance
 }
 
-// Signals are the reasons to disarm. The zero value is none.
+// Signals are the reasons to disarm. The zero value means that there is none.
 type Signals struct {
 	Maintenance string // the annotations that are present, separated by commas
-	None        string // those that say that there is no maintenance
-	Removal     string // why the Node is taken to be leaving for good
+	None        string // those that mean that there is no maintenance
+	Removal     string // why the Node counts as leaving for good
 	Unknown     bool   // nothing is known of the Node
 }
 
@@ -98,7 +97,7 @@ func (r Rules) Judge(s State) Signals {
 	return g
 }
 
-// Memory is the part of a State that the signals depend on, to be remembered over a restart.
+// Memory is the part of a State on which the signals depend, to be stored over a restart.
 func (r Rules) Memory(s State) State {
 	m := State{Known: s.Known, Exists: s.Exists, UID: s.UID, Version: s.Version, Deleting: s.Deleting}
 	if slices.Contains(s.Taints, RemovalTaint) {
@@ -115,7 +114,7 @@ func (r Rules) Memory(s State) State {
 	return m
 }
 
-// Equal reports whether two states are the same for all who use them.
+// Equal reports whether two states mean the same to all their users.
 func (s State) Equal(o State) bool {
 	return s.Known == o.Known && s.Exists == o.Exists && s.UID == o.UID && s.Deleting == o.Deleting &&
 		slices.Equal(s.Taints, o.Taints) && maps.Equal(s.Annotations, o.Annotations) && maps.Equal(s.Labels, o.Labels) &&

@@ -19,15 +19,14 @@ import (
 
 const (
 	askTimeout = 10 * time.Second
-	// openTimeout bounds the wait for the headers of a watch, which come at once.
+	// openTimeout limits the wait for the headers of a watch, which a server sends at once.
 	openTimeout = 15 * time.Second
-	// quiet is how long nothing may arrive on a watch. Bookmarks arrive every minute, and
-	// the kubelet writes the status at least every five. A connection that died without a word
-	// is given up after 45 s, by a ping of HTTP/2; longer silence is one that something in
-	// between keeps open. A shorter limit would cost requests for nothing.
+	// quiet is how long nothing may arrive on a watch. Bookmarks arrive every minute, and the kubelet writes the status
+	// at least every five minutes. A dead connection is closed after 45 s, by a ping of HTTP/2; a longer silence means
+	// that something in between keeps the connection open. A shorter limit would cost requests for nothing.
 	quiet = 6 * time.Minute
-	// shortWatch is a watch whose end counts as a failure: ended again and again at once it
-	// would make a request storm.
+	// shortWatch is the duration up to which the end of a watch counts as a failure: if every watch ended at once, the
+	// requests would be a storm.
 	shortWatch   = 30 * time.Second
 	firstPause   = time.Second
 	longestPause = time.Minute
@@ -38,12 +37,12 @@ type Config struct {
 	Client rest.Interface // of the core group
 	Node   string
 	Logger *slog.Logger
-	// Remembered is what was known before a restart; the zero value is nothing.
+	// Remembered is the state from before a restart; the zero value means that there is none.
 	Remembered State
-	// OnState is told of each change of what is known, from Run's goroutine.
+	// OnState gets each change of the state, from Run's goroutine.
 	OnState func(State)
-	// OnReach is told whether the API server has answered the last request, each time that this changes, and once at the
-	// start; nil: nobody wants to know. It is called from Run's goroutine.
+	// OnReach gets whether the API server has answered the last request: once at the start, and each time that this
+	// changes. It may be nil. It is called from Run's goroutine.
 	OnReach func(bool)
 	// Rand spreads the requests of many nodes over time. It is used by Run's goroutine only.
 	Rand *rand.Rand
@@ -54,9 +53,9 @@ type Watcher struct {
 	cfg     Config
 	log     *slog.Logger
 	state   State
-	version string // of what is known; empty: it has to be asked for
+	version string // of the known state; empty: a list is needed
 	failing bool
-	reach   *bool // as OnReach was told; nil: not yet
+	reach   *bool // the last value that OnReach got; nil: none yet
 }
 
 // New returns a watcher that has asked nothing yet.
@@ -79,7 +78,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		pause := boottime.Jitter(w.cfg.Rand, firstPause) // all watches may have ended with one server
+		pause := boottime.Jitter(w.cfg.Rand, firstPause) // all watches may have ended with the same server
 		if err == nil {
 			backoff.Reset()
 		} else {
@@ -93,13 +92,13 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// answers reports whether an error is a word of the API server, and not its silence.
+// answers reports whether an error is an answer of the API server, and not a lack of one.
 func answers(err error) bool {
 	var said apierrors.APIStatus
 	return errors.Is(err, errShort) || errors.As(err, &said)
 }
 
-// reached tells whether the API server has answered.
+// reached reports to OnReach whether the API server has answered.
 func (w *Watcher) reached(is bool) {
 	if w.cfg.OnReach != nil && (w.reach == nil || *w.reach != is) {
 		w.reach = &is
@@ -119,9 +118,9 @@ func (w *Watcher) note(err error, pause time.Duration) {
 	}
 }
 
-var errShort = errors.New("watch ended at once")
+var errShort = errors.New("the watch ended at once")
 
-// round asks for the Node unless it is known, and watches it until the watch ends.
+// round lists the Node unless its state is known, and watches it until the watch ends.
 func (w *Watcher) round(ctx context.Context) error {
 	if w.version == "" {
 		if err := w.ask(ctx); err != nil {
@@ -136,8 +135,8 @@ func (w *Watcher) round(ctx context.Context) error {
 	return err
 }
 
-// ask lists the one Node. A GET would not do: it comes with the version of the Node's last
-// change, which the server may have forgotten long ago, and nothing could be watched from it.
+// ask lists the one Node. A GET would not be enough: it returns the version of the Node's last change. The server may
+// have forgotten that version long ago, and then no watch can start from it.
 func (w *Watcher) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -154,8 +153,8 @@ func (w *Watcher) ask(ctx context.Context) error {
 		}
 	}
 	if !w.state.Known {
-		// A name that was never a Node's is a mistake, or a machine that has not been
-		// registered yet. Only what was there can have been removed.
+		// There may be a mistake in the name, or the machine is not registered yet. Only a Node that was there can have
+		// been removed.
 		w.log.Warn("no Node of the cluster has this name yet: check nodeName")
 		return nil
 	}
@@ -175,8 +174,7 @@ func (w *Watcher) learn(s State) {
 	}
 }
 
-// watch follows the Node from the version that is known until the watch ends. It returns nil
-// if the server ended it in the ordinary way.
+// watch follows the Node from the known version until the watch ends. It returns nil if the server ended it normally.
 func (w *Watcher) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -192,7 +190,7 @@ func (w *Watcher) watch(ctx context.Context) error {
 		limit.Reset(quiet)
 		select {
 		case <-ctx.Done():
-			return errors.New("watch has gone silent")
+			return errors.New("nothing arrives on the watch any more")
 		case e, open := <-stream.ResultChan():
 			if !open {
 				return nil
@@ -204,7 +202,7 @@ func (w *Watcher) watch(ctx context.Context) error {
 	}
 }
 
-// outdated forgets a version that the server has forgotten.
+// outdated drops a version that the server has forgotten.
 func (w *Watcher) outdated(err error) error {
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		w.version = ""
@@ -218,7 +216,7 @@ func (w *Watcher) take(e watch.Event) error {
 	}
 	n, ok := e.Object.(*client.Node)
 	if !ok {
-		return fmt.Errorf("watch sent a %T", e.Object)
+		return fmt.Errorf("the watch sent an object of the type %T", e.Object)
 	}
 	w.version = n.ResourceVersion
 	switch e.Type {

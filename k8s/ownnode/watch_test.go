@@ -122,7 +122,7 @@ func TestAnHourCostsOneRequestAndOneWatch(t *testing.T) {
 		}
 		r.expect(t, "after an hour", Signals{})
 		if len(r.states) != 1 {
-			t.Errorf("told of %d states, want 1: the status is no news", len(r.states))
+			t.Errorf("told of %d states, want 1: the status is not new", len(r.states))
 		}
 		r.requests(t, "an hour", map[string]int{"list nodes": 1, "watch nodes": 1})
 	})
@@ -135,7 +135,7 @@ func TestEndedWatchResumesWithoutAsking(t *testing.T) {
 		for range 10 {
 			time.Sleep(2 * time.Minute)
 			r.EndWatches()
-			// Happens while nobody watches; the resumed watch must show it.
+			// This happens while there is no watch; the resumed watch must show it.
 			r.Update("n1", func(n *corev1.Node) { n.Annotations[disable] = "" })
 			time.Sleep(3 * time.Second)
 			r.expect(t, "annotated between two watches", Signals{Maintenance: disable})
@@ -165,8 +165,7 @@ func TestForgottenVersionCostsOneRequest(t *testing.T) {
 	})
 }
 
-// Guard: bookmarks move the version. Without them a quiet Node would be asked for again
-// after each compaction.
+// Guard: bookmarks update the version. Without them an unchanged Node would be listed again after each compaction.
 func TestBookmarksKeepTheVersionRecent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, serverWith(t, k8stest.Node("n1", nil), k8stest.Node("n2", nil)), State{})
@@ -200,7 +199,7 @@ func TestLastKnownStateStandsWhileTheServerIsAway(t *testing.T) {
 	})
 }
 
-// Guard: a name that was never a Node's is no removal; one that is remembered is.
+// Guard: a name that no Node ever had is not a removal; a remembered one is.
 func TestOnlyWhatWasThereIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serverWith(t)
@@ -261,7 +260,7 @@ func TestThrottledAndFailingServersAreLeftAlone(t *testing.T) {
 	}
 }
 
-// Guard: the limit of silence. A connection that died without a word must not hide the Node.
+// Guard: the limit of silence. A connection that died silently must not hide the Node.
 func TestSilentWatchIsMadeAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serverWith(t, k8stest.Node("n1", nil))

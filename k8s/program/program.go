@@ -1,5 +1,5 @@
 // Package program starts and stops the programs that talk to Kubernetes by controller-runtime: flags, log, signals, the
-// manager. None of them has a leader. Its callers are the main packages of cmd, each once, from the main goroutine.
+// manager. None of them has a leader. The main packages of cmd call it once each, from the main goroutine.
 package program
 
 import (
@@ -26,11 +26,11 @@ import (
 )
 
 const (
-	stopTime = 5 * time.Second // less than the pod's grace
+	stopTime = 5 * time.Second // less than the time that the pod has to end
 	syncWait = time.Second
 )
 
-// Flags are the flags of a program. All that is wrong with them is reported at once.
+// Flags are the flags of a program. All problems with them are reported at once.
 type Flags struct {
 	*flag.FlagSet
 	Version  string
@@ -40,7 +40,7 @@ type Flags struct {
 	wrong    []error
 }
 
-// NewFlags returns a set that has --log-level and --version. linked is the version that the linker has set, if any.
+// NewFlags returns a set with --log-level and --version. linked is the version that the linker has set, if any.
 func NewFlags(program, linked string) *Flags {
 	f := &Flags{FlagSet: flag.NewFlagSet(program, flag.ContinueOnError), Version: linked}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -69,22 +69,22 @@ func (f *Flags) Read(args []string, stdout io.Writer, usage string) error {
 	}
 }
 
-// Wrong notes what is wrong, if anything is.
+// Wrong records a problem if is is true.
 func (f *Flags) Wrong(is bool, format string, args ...any) {
 	if is {
 		f.wrong = append(f.wrong, fmt.Errorf(format, args...))
 	}
 }
 
-// Check returns all that is wrong.
+// Check returns all problems.
 func (f *Flags) Check() error {
 	f.Wrong(f.NArg() > 0, "unexpected argument %q", f.Arg(0))
-	f.Wrong(f.logLevel.UnmarshalText([]byte(f.level)) != nil, "--log-level %q: debug, info, warn or error is allowed", f.level)
+	f.Wrong(f.logLevel.UnmarshalText([]byte(f.level)) != nil, "--log-level is %q, but must be debug, info, warn or error", f.level)
 	return errors.Join(f.wrong...)
 }
 
-// Main serves until SIGTERM or SIGINT, and returns the exit code. parsed is what was wrong with the arguments;
-// [flag.ErrHelp] if they asked for no more than has been answered.
+// Main serves until SIGTERM or SIGINT, and returns the exit code. parsed is the problem with the arguments, or
+// [flag.ErrHelp] if they only asked for what has been printed.
 func (f *Flags) Main(parsed error, stderr io.Writer, serve func(context.Context, *slog.Logger) error) int {
 	switch {
 	case errors.Is(parsed, flag.ErrHelp):
@@ -111,16 +111,17 @@ func readable(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// API is how a program talks to the API server.
+// API configures how a program talks to the API server.
 type API struct {
 	Kubeconfig string
 	UserAgent  string
-	QPS        float32 // requests a second for long; twice as many at once
+	QPS        float32 // requests a second over a longer time; twice as many at once
 	Wrap       transport.WrapperFunc
 	Types      []func(*runtime.Scheme) error
 }
 
-// Manager returns a manager that is alive while it runs, and ready when its caches have been filled.
+// Manager returns a manager. Its health check succeeds while it runs, and its readiness check when its caches are
+// filled.
 func Manager(a API, o ctrl.Options, log *slog.Logger) (ctrl.Manager, error) {
 	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
 	rc, err := client.Load(a.Kubeconfig)
@@ -143,7 +144,7 @@ func Manager(a API, o ctrl.Options, log *slog.Logger) (ctrl.Manager, error) {
 		ctx, cancel := context.WithTimeout(r.Context(), syncWait)
 		defer cancel()
 		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			return errors.New("what is watched has not been listed yet")
+			return errors.New("the watched objects have not been listed yet")
 		}
 		return nil
 	}
@@ -154,7 +155,7 @@ func Manager(a API, o ctrl.Options, log *slog.Logger) (ctrl.Manager, error) {
 	return mgr, nil
 }
 
-// Run runs a manager until ctx ends. what is the program, for the log, as attrs are.
+// Run runs a manager until ctx ends. what names the program in the log; attrs are logged with it.
 func Run(ctx context.Context, mgr ctrl.Manager, log *slog.Logger, what string, attrs ...any) error {
 	log.Info(what+" started", append(attrs, "server", mgr.GetConfig().Host)...)
 	if err := mgr.Start(ctx); err != nil {

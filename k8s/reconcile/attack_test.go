@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// Guard: a Node's heartbeat, which changes nothing of what it tells, wakes nobody.
+// Guard: a Node's heartbeat, which does not change the deaths that it names, queues no Node.
 func TestHeartbeatsTouchNobody(t *testing.T) {
 	x := newIndex()
 	list := []deaths.Death{{Node: "n4", Boot: deadBoot, At: noon, Said: deadBoot}}
@@ -33,8 +33,8 @@ func TestHeartbeatsTouchNobody(t *testing.T) {
 	}
 }
 
-// Guard: storm.maxDeadPercent holds for a replica that has just started: who is called dead, and was not looked at yet,
-// counts until it was.
+// Guard: storm.maxDeadPercent applies to a replica that has just started: a Node that is called dead, and was not
+// looked at yet, counts until then.
 func TestAReplicaThatStartsKnowsOfTheStorm(t *testing.T) {
 	for _, tainted := range []bool{true, false} {
 		w := newWorld(t)
@@ -69,7 +69,7 @@ func TestAReplicaThatStartsKnowsOfTheStorm(t *testing.T) {
 	}
 }
 
-// Guard: an agent that is taken over can name what it likes; only Nodes that are there get a machine.
+// Guard: an attacker on one agent can name anything; only existing Nodes get a machine.
 func TestWhatIsNoNodeGetsNoMachine(t *testing.T) {
 	w := newWorld(t)
 	w.nodes["n1"].Annotations[deaths.Annotation] = deaths.Encode([]deaths.Death{{Node: "a/b", Boot: deadBoot, At: noon}, {Node: "n9", Boot: deadBoot, At: noon}, {Node: "n4", Boot: deadBoot, At: noon}})
@@ -81,7 +81,7 @@ func TestWhatIsNoNodeGetsNoMachine(t *testing.T) {
 	}
 }
 
-// Guard: what a full list lacks was left out, and not taken back.
+// Guard: a death that is missing in a full list was left out, and not withdrawn.
 func TestAFullListIsKnownAsOne(t *testing.T) {
 	w := newWorld(t)
 	var list []deaths.Death
@@ -96,7 +96,7 @@ func TestAFullListIsKnownAsOne(t *testing.T) {
 	}
 }
 
-// Guard: a Node whose own taint or note calls the boot that it shows dead, or disputed, is no reporter.
+// Guard: a Node whose own taint or annotation calls its present boot dead, or disputed, is not a reporter.
 func TestReporterThatWasCalledDeadItself(t *testing.T) {
 	taint := func(value string, effect corev1.TaintEffect) func(*corev1.Node) {
 		return func(n *corev1.Node) {

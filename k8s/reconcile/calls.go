@@ -29,14 +29,14 @@ const (
 	mostAccusers   = 8
 )
 
-// calls carries the requests of one machine out. It is used by one goroutine at a time.
+// calls carries out the requests of one machine. It is used by one goroutine at a time.
 type calls struct {
 	options *Options
 	name    string
-	node    *corev1.Node // as it was read last: what a patch of its taints begins with
+	node    *corev1.Node // as it was last read: a patch of its taints starts from it
 }
 
-// do carries one request out. question is what ReadReporters asks about.
+// do carries out one request. question is what ReadReporters asks about.
 func (c *calls) do(ctx context.Context, r recovery.Request, q question) recovery.Reply {
 	timeout := requestTimeout
 	if !r.Deadline.IsZero() {
@@ -63,8 +63,8 @@ func (c *calls) do(ctx context.Context, r recovery.Request, q question) recovery
 	}
 }
 
-// write tells one that was not sent in time from one that may have been carried out. What has a connection may have
-// been sent. Without a deadline of its own it is a failure that it was not sent.
+// write distinguishes a write that was too late to be sent from one that may have been carried out. A request that had
+// a connection may have been sent. If the write has no deadline of its own, a request that was not sent is a failure.
 func (c *calls) write(ctx context.Context, r recovery.Request) recovery.Reply {
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
@@ -83,8 +83,8 @@ func (c *calls) write(ctx context.Context, r recovery.Request) recovery.Reply {
 	return reply(err, recovery.Reply{})
 }
 
-// tooLate reports whether a deadline has passed, or would pass before the client's rate limiter lets the request go. The
-// limiter says so at once; what comes from a connection, or from the lack of one, is a *url.Error.
+// tooLate reports whether a deadline has passed, or would pass before the client's rate limiter lets the request go.
+// The rate limiter returns its error at once. An error of a connection, or of the lack of one, is a *url.Error.
 func tooLate(ctx context.Context, err error) bool {
 	return errors.Is(ctx.Err(), context.DeadlineExceeded) || !errors.As(err, new(*url.Error))
 }
@@ -129,7 +129,7 @@ func (c *calls) getNode(ctx context.Context, name string) (*corev1.Node, error) 
 	return &n, nil
 }
 
-// lease is the zero value for one that does not exist.
+// lease returns the zero value if there is no Lease.
 func (c *calls) lease(ctx context.Context, node string) (recovery.Lease, error) {
 	var l coordinationv1.Lease
 	if err := c.options.Reader.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node}, &l); err != nil {
@@ -138,15 +138,15 @@ func (c *calls) lease(ctx context.Context, node string) (recovery.Lease, error) 
 	return leaseOf(&l), nil
 }
 
-// question is what the index knew when the reporters were to be read.
+// question holds what the index knew when the reporters were to be read.
 type question struct {
-	tellers  []string // of the Node
+	tellers  []string // Nodes that call the Node dead
 	accusers []string // Nodes that call one of the tellers dead
 	size     int      // of the group
-	dead     int      // of the group, that this replica works at
+	dead     int      // nodes of the group that this replica works on
 }
 
-// readReporters reads the Nodes that report the death, some of them if there are many, those that told of it before,
+// readReporters reads the Nodes that report the death, a part of them if there are many, those that reported it before,
 // and those that call a reporter dead.
 func (c *calls) readReporters(ctx context.Context, r recovery.Request, q question) recovery.Reply {
 	power := false
@@ -159,7 +159,7 @@ func (c *calls) readReporters(ctx context.Context, r recovery.Request, q questio
 	if c.node == nil || !power && len(q.tellers) == 0 && len(r.Before) == 0 {
 		return recovery.Reply{}
 	}
-	// Beside those of before, as many others as are needed to believe it without them.
+	// Besides the earlier reporters, read as many others as are needed to believe the death without them.
 	need := c.options.Belief.Need(c.node.Labels[c.options.GroupLabel], q.size)
 	others := max(need, recovery.MostReporters-len(r.Before))
 	names := slices.Concat(r.Before, some(q.tellers, others), some(q.accusers, mostAccusers))
@@ -179,7 +179,7 @@ func (c *calls) readReporters(ctx context.Context, r recovery.Request, q questio
 		}
 		var told *deaths.Report
 		if c.options.Reported != nil {
-			// Nobody knows whether such a Node has taken back what its annotation says: it is no reporter.
+			// Such a Node may have withdrawn what its annotation reports: it is not a reporter.
 			if told, err = c.options.Reported(ctx, name); errors.Is(err, deaths.ErrUnreadable) {
 				continue
 			}
@@ -200,16 +200,17 @@ func (c *calls) readReporters(ctx context.Context, r recovery.Request, q questio
 	return recovery.Reply{Verdict: v, Group: recovery.Group{Name: group, Size: q.size, Dead: q.dead}}
 }
 
-// some are up to n of the names, each time others: one that does not count must not stand in the way for ever.
+// some returns up to n of the names, different ones each time: a reporter that does not count must not be in the way
+// for ever.
 func some(names []string, n int) []string {
 	names = slices.Clone(names)
 	rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	return names[:min(n, len(names))]
 }
 
-var errStale = errors.New("the Node was read again since")
+var errStale = errors.New("the Node has been read again since then")
 
-// metadata and spec are parts of a merge patch of a Node.
+// metadata and spec are the parts of a merge patch of a Node.
 type metadata struct {
 	ResourceVersion string             `json:"resourceVersion"`
 	Annotations     map[string]*string `json:"annotations,omitempty"`
@@ -219,9 +220,9 @@ type spec struct {
 	Taints []corev1.Taint `json:"taints"`
 }
 
-// patchNote changes the one annotation, on the very Node that was read.
+// patchNote changes only the annotation, and only on the version of the Node that was read.
 func (c *calls) patchNote(ctx context.Context, r recovery.Request) error {
-	var value *string // null takes it off
+	var value *string // null removes it
 	if r.Value != "" {
 		value = &r.Value
 	}
@@ -230,7 +231,8 @@ func (c *calls) patchNote(ctx context.Context, r recovery.Request) error {
 	}{metadata{r.Version, map[string]*string{recovery.NoteKey: value}}})
 }
 
-// patchTaint changes the one taint, on the very Node that was read: a list in a merge patch replaces the whole list.
+// patchTaint changes only this taint, and only on the version of the Node that was read: a list in a merge patch
+// replaces the whole list.
 func (c *calls) patchTaint(ctx context.Context, r recovery.Request) error {
 	if c.node == nil {
 		return errStale

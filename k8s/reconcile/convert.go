@@ -17,7 +17,7 @@ const (
 	mirror            = "kubernetes.io/config.mirror"
 	excludeLabel      = "remediation.medik8s.io/exclude-from-remediation"
 	autoscalerRemoval = "ToBeDeletedByClusterAutoscaler"
-	conventional      = "nodeshutdown" // the taint's value in Kubernetes' documents
+	conventional      = "nodeshutdown" // the taint's value in the documentation of Kubernetes
 )
 
 func nodeOf(n *corev1.Node) recovery.Node {
@@ -39,7 +39,7 @@ func nodeOf(n *corev1.Node) recovery.Node {
 			out.Leaving = true
 		case t.Key == recovery.TaintKey && t.Effect == corev1.TaintEffectNoExecute:
 			out.Tainted, out.Taint = true, t.Value
-		case t.Key == recovery.TaintKey: // with another effect it is somebody else's, whatever its value says
+		case t.Key == recovery.TaintKey: // with another effect another program or person has set it, whatever its value is
 			out.Tainted, out.Taint = true, string(t.Effect)
 		}
 	}
@@ -49,7 +49,7 @@ func nodeOf(n *corev1.Node) recovery.Node {
 func leaseOf(l *coordinationv1.Lease) recovery.Lease {
 	out := recovery.Lease{Exists: true, Version: l.ResourceVersion}
 	if l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
-		return recovery.Lease{} // says nothing of when
+		return recovery.Lease{} // the time of the renewal is missing
 	}
 	out.Renewed, out.Duration = l.Spec.RenewTime.Time, time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second
 	return out
@@ -74,7 +74,7 @@ func isStatefulSet(r metav1.OwnerReference) bool {
 	return r.Controller != nil && *r.Controller && r.Kind == "StatefulSet" && r.APIVersion == "apps/v1"
 }
 
-// tolerates is on the safe side: a toleration for the value that people put there counts as well, and one for a time.
+// tolerates is careful: it also counts a toleration for the value that people use, and one for a limited time.
 func tolerates(t corev1.Toleration) bool {
 	if t.Key != "" && t.Key != recovery.TaintKey || t.Effect != "" && t.Effect != corev1.TaintEffectNoExecute {
 		return false
@@ -85,7 +85,7 @@ func tolerates(t corev1.Toleration) bool {
 	return t.Key == recovery.TaintKey && (t.Value == conventional || len(t.Value) > 16)
 }
 
-// beliefOf is a Node as a reporter. Two ways to tell are one reporter (deaths.Words).
+// beliefOf is a Node as a reporter. An annotation and a report together are one reporter (deaths.Words).
 func beliefOf(n *corev1.Node, told *deaths.Report, groupLabel string, l recovery.Lease, now time.Time) belief.Node {
 	list, full := deaths.Words(n.Annotations[deaths.Annotation], told, now)
 	boot := deaths.Boot(n.Status.NodeInfo.BootID)

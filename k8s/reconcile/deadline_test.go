@@ -20,7 +20,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 )
 
-// patience is how long an answer is waited for that does not come. A request has to arrive within it.
+// patience is how long the test waits for an answer that does not come. A request has to arrive within it.
 const patience = time.Second
 
 // writer is the API server to writes alone.
@@ -38,7 +38,7 @@ func (w writer) Delete(ctx context.Context, _ client.Object, _ ...client.DeleteO
 	return w.write(ctx)
 }
 
-// timedWrites are those that a look at the Lease allows, with a deadline some time from now.
+// timedWrites are the writes that a read of the Lease allows, with a deadline some time from now.
 func timedWrites(w *world, within time.Duration) []recovery.Request {
 	n := w.nodes["n4"]
 	return []recovery.Request{
@@ -51,7 +51,7 @@ func (w *world) calls(to client.Writer) *calls {
 	return &calls{options: &Options{Writer: to, Now: func() time.Time { return w.now }}, name: "n4", node: w.nodes["n4"]}
 }
 
-// Guard: a write is not sent after its deadline, and no longer waited for than until then.
+// Guard: a write is not sent after its deadline, and not waited for any longer.
 func TestWritesEndAtTheirDeadline(t *testing.T) {
 	w := newWorld(t)
 	var left time.Duration
@@ -78,7 +78,7 @@ func TestWritesEndAtTheirDeadline(t *testing.T) {
 	}
 }
 
-// Guard: an API server that is not there is a failure, be there a deadline or not.
+// Guard: an API server that does not exist is a failure, with or without a deadline.
 func TestAWriteThatFailsInTime(t *testing.T) {
 	w := newWorld(t)
 	c := w.calls(writer{write: func(context.Context) error {
@@ -91,8 +91,8 @@ func TestAWriteThatFailsInTime(t *testing.T) {
 	}
 }
 
-// Guard: with the client that the controller has: what was sent and is not answered may have been carried out, so it
-// has failed; what the client's rate limiter holds back, or what finds no connection, was not sent.
+// Guard, with the controller's real client: a request that was sent and is not answered may have been carried out, so
+// it has failed. A request that the client's rate limiter holds back, or that finds no connection, was not sent.
 func TestWhatWasNotSentIsLate(t *testing.T) {
 	arrived := make(chan struct{}, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -147,11 +147,11 @@ func TestASlowAPIServerIsTold(t *testing.T) {
 	w.run(r, time.Minute)
 	told := 0
 	for _, e := range w.events {
-		if e == "DeathProven n4 the API server takes longer than 1s to answer: looks again" {
+		if e == "DeathProven n4 the API server takes longer than 1s to answer: trying again" {
 			told++
 		}
 	}
-	// One says that it is proven, the other that this is what is waited for.
+	// One phase is "proven", the other one shows the wait for the API server.
 	if told < 1 || told > 2 || w.taint() != "" {
 		t.Errorf("told %d times, taint %q: %q", told, w.taint(), w.events)
 	}

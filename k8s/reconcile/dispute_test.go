@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 )
 
-// Guard: a Lease that was renewed after the proof is noted on the Node, and a replica that starts keeps to it when the
-// node looks dead again. A person takes it back, without a restart.
+// Guard: a Lease that was renewed after the proof is recorded on the Node. A replica that starts later respects that
+// when the node looks dead again. A person removes it, without a restart.
 func TestADisputeIsOnTheNode(t *testing.T) {
 	w := newWorld(t)
 	w.ready(corev1.ConditionUnknown)
@@ -57,7 +57,7 @@ func TestADisputeIsOnTheNode(t *testing.T) {
 	}
 }
 
-// Guard: a kubelet whose Lease is not renewed, and which writes its Node, stops what was begun.
+// Guard: a kubelet whose Lease is not renewed, but which writes its Node, stops the recovery.
 func TestReadyAgainInTheSameBoot(t *testing.T) {
 	w := newWorld(t)
 	w.ready(corev1.ConditionUnknown)

@@ -1,5 +1,5 @@
-// Package reconcile carries out what k8s/recovery asks for, by controller-runtime: it watches the metadata of Nodes,
-// has one machine for each Node that an agent calls dead, and does its requests one after the other.
+// Package reconcile carries out what k8s/recovery asks for, by controller-runtime. It watches the metadata of Nodes,
+// has one machine for each Node that an agent calls dead, and carries out its requests one after the other.
 //
 //	Nodes (metadata only) --> index of what agents tell --> queue --> Reconciler.Reconcile
 //	                                                                    |  recovery.Machine: what next?
@@ -7,18 +7,19 @@
 //
 // # Invariants
 //
-//   - What leads to a write is read from the API server itself; the caches say only where to look.
-//   - No write is without a precondition. k8s.Recovery lists all that it asks for, and a test holds the chart's roles to it.
-//   - Nothing is kept that a restart may not lose: what disputes a death is written to the Node.
+//   - Everything that leads to a write is read from the API server itself; the caches only show where to look.
+//   - Every write has a precondition. k8s.Recovery lists all rights that it needs, and a test compares the chart's roles
+//     with that list.
+//   - All state may be lost in a restart: what disputes a death is written to the Node.
 //
 // # Replicas
 //
-// All replicas work. k8s/ownership says who begins first with a Node; the others follow after a pause, whatever the
-// first has done. There is no leader and no Lease of the controller's.
+// All replicas work. k8s/ownership decides which replica begins first with a Node; the others follow after a pause,
+// whatever the first has done. There is no leader, and the controller has no Lease.
 //
 // # Concurrency and blocking
 //
-// The queue calls Reconcile for one Node at a time, from up to [workers] goroutines; each call blocks for requests with
+// The queue calls Reconcile for one Node at a time, from up to [workers] goroutines. Each call blocks for requests with
 // a deadline of [requestTimeout] each. The mutex of the Reconciler guards machines, pace and index, and is never held
 // during a request.
 package reconcile

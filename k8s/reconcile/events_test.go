@@ -36,8 +36,8 @@ func (s *sink) Patch(_ context.Context, e *eventsv1.Event, _ []byte) (*eventsv1.
 	return e, nil
 }
 
-// Guard: an Event says what held at its moment. The broadcaster counts Events that differ by their notes alone as one,
-// and keeps the first note: a person would read what held minutes ago, or of the boot before.
+// Guard: an Event shows the state at its time. The broadcaster merges Events that differ only by their notes, and keeps
+// the first note: a person would read an old state, or that of the boot before.
 func TestEventsKeepTheirNotes(t *testing.T) {
 	s := &sink{}
 	broadcaster := events.NewBroadcaster(s)

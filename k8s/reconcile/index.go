@@ -7,21 +7,21 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
-// index is what the watched metadata of Nodes and the reports of their agents say: who is in which group, and who calls whom
-// dead. It says where to look, and decides nothing. The Reconciler's mutex guards it.
+// index holds the watched metadata of Nodes and the reports of their agents: the group of each Node, and which Node
+// calls which one dead. It shows where to look, and decides nothing. The Reconciler's mutex guards it.
 type index struct {
 	group    map[string]string          // by Node
-	told     map[string][]deaths.Death  // by the Node that tells, in its annotation
-	reported map[string][]deaths.Death  // by the Node whose agent has told it
-	about    map[string]map[string]bool // by the Node that is told of: who tells
+	told     map[string][]deaths.Death  // by the Node whose annotation names them
+	reported map[string][]deaths.Death  // by the Node whose agent has reported them
+	about    map[string]map[string]bool // by the Node that is called dead: the Nodes that call it dead
 }
 
 func newIndex() *index {
 	return &index{group: map[string]string{}, told: map[string][]deaths.Death{}, reported: map[string][]deaths.Death{}, about: map[string]map[string]bool{}}
 }
 
-// put takes a Node's metadata, and returns the Nodes that are told of by it, now or before; none if that has not
-// changed: hundreds of Nodes tell of each death, and have heartbeats.
+// put records a Node's metadata. It returns the Nodes that its annotation names, now or before, or none if that has not
+// changed: hundreds of Nodes name each death, and all have heartbeats.
 func (x *index) put(node, group string, list []deaths.Death) (touched []string) {
 	if g, there := x.group[node]; there && g == group && slices.Equal(x.told[node], list) {
 		return nil
@@ -29,7 +29,7 @@ func (x *index) put(node, group string, list []deaths.Death) (touched []string) 
 	return x.change(node, func() { x.group[node], x.told[node] = group, list })
 }
 
-// drop forgets a Node, and returns those that it told of.
+// drop removes a Node, and returns the Nodes that it named.
 func (x *index) drop(node string) (touched []string) {
 	return x.change(node, func() {
 		delete(x.group, node)
@@ -37,7 +37,7 @@ func (x *index) drop(node string) (touched []string) {
 	})
 }
 
-// report takes what the agent of a node has told, none if that is gone, and returns as put does.
+// report records the report of a node's agent, or none if it is gone. It returns the same as put.
 func (x *index) report(node string, list []deaths.Death) (touched []string) {
 	if slices.Equal(x.reported[node], list) {
 		return nil
@@ -49,7 +49,7 @@ func (x *index) report(node string, list []deaths.Death) (touched []string) {
 	})
 }
 
-// change changes what one Node tells.
+// change changes the deaths of one Node.
 func (x *index) change(node string, how func()) (touched []string) {
 	for _, d := range slices.Concat(x.told[node], x.reported[node]) {
 		delete(x.about[d.Node], node)
@@ -70,7 +70,7 @@ func (x *index) change(node string, how func()) (touched []string) {
 	return slices.Compact(touched)
 }
 
-// tellers are those that call a Node dead, sorted.
+// tellers returns the Nodes that call a Node dead, sorted.
 func (x *index) tellers(node string) []string { return slices.Sorted(maps.Keys(x.about[node])) }
 
 // has reports whether there is such a Node.

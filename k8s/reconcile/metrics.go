@@ -24,7 +24,6 @@ type Metrics struct {
 	phases map[string]recovery.Phase // guarded by mu
 }
 
-// NewMetrics registers them.
 func NewMetrics(r prometheus.Registerer, dryRun bool) *Metrics {
 	const ns = "fencing_controller"
 	m := &Metrics{
@@ -57,7 +56,7 @@ func NewMetrics(r prometheus.Registerer, dryRun bool) *Metrics {
 	return m
 }
 
-// move notes that a node has changed from one phase to another.
+// move records that a node has changed from one phase to another.
 func (m *Metrics) move(node string, from, to recovery.Phase, after time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,7 +70,7 @@ func (m *Metrics) move(node string, from, to recovery.Phase, after time.Duration
 	}
 }
 
-// forget notes that a node is not worked at any more.
+// forget records that this replica no longer works on a node.
 func (m *Metrics) forget(node string, _ recovery.Phase) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// WriteNodes writes a line for each Node that this replica works at: what the replica does there, and what it waits for.
-// The text is for people, and served under /nodes.
+// WriteNodes writes a line for each Node that this replica works on: what it does there, and what it waits for. The
+// text is for people, and served under /nodes.
 func (r *Reconciler) WriteNodes(out io.Writer) { r.Picture().Write(out) }
 
-// Write has a line for each Node.
+// Write writes a line for each Node.
 func (p *Picture) Write(out io.Writer) {
 	if len(p.Nodes) == 0 {
 		fmt.Fprintln(out, "no Node is called dead")
@@ -26,7 +26,7 @@ func (p *Picture) Write(out io.Writer) {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", n.Name, n.Phase, p.At.Sub(n.Since).Round(time.Second), text)
 	}
-	_ = t.Flush() // who has asked has gone
+	_ = t.Flush() // an error means that the reader has gone
 }
 
 // Tellers is how many Nodes call this one dead.

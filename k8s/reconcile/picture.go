@@ -12,32 +12,32 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// Picture is what this replica knows, for people. Nothing is decided by it.
+// Picture shows people what this replica knows. Nothing is decided by it.
 type Picture struct {
 	At       time.Time
 	Self     string
 	DryRun   bool
-	Groups   map[string][]string // Nodes by group, sorted; "" are those of no group
-	Nodes    []NodePicture       // that this replica works at, or somebody calls dead, sorted
+	Groups   map[string][]string // Nodes by group, sorted; "" has the Nodes without a group
+	Nodes    []NodePicture       // the Nodes that this replica works on, or that are called dead, sorted
 	Storm    storm.Settings
 	Evicting map[string]time.Time // Nodes whose evictions are awaited, since when
 	Replicas []Replica
 }
 
-// NodePicture is one Node that this replica works at.
+// NodePicture is one Node that this replica works on.
 type NodePicture struct {
 	Name, Group string
 	Phase       recovery.Phase
 	Since       time.Time
-	Text        string         // what it does there, or waits for
-	Wait        time.Duration  // for which it is left to other replicas; 0: it is not
-	Trouble     string         // of the last request that failed
-	Left        int            // pods to be deleted
+	Text        string         // what it does there, or for what it waits
+	Wait        time.Duration  // how long it is left to other replicas; 0: it is not
+	Trouble     string         // the error of the last request that failed
+	Left        int            // pods that are still to be deleted
 	Tainted     bool           // out-of-service, by this program
-	Told        []deaths.Death // by whom it is called dead
+	Told        []deaths.Death // the reports that call it dead
 }
 
-// Does says what this replica does there.
+// Does describes what this replica does there.
 func (n *NodePicture) Does() string {
 	text := n.Text
 	if n.Wait > 0 {
@@ -49,7 +49,7 @@ func (n *NodePicture) Does() string {
 	return text
 }
 
-// Picture is what this replica knows now.
+// Picture returns what this replica knows now.
 func (r *Reconciler) Picture() *Picture {
 	replicas := r.options.Replicas()
 	slices.SortFunc(replicas, func(a, b Replica) int { return cmp.Compare(a.Name, b.Name) })

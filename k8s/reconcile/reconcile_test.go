@@ -66,7 +66,7 @@ func TestANodeDiesAndComesBack(t *testing.T) {
 	if testutil.ToFloat64(m.deleted) != 1 || testutil.ToFloat64(m.taints.WithLabelValues("set")) != 1 || testutil.ToFloat64(m.taints.WithLabelValues("removed")) != 1 {
 		t.Error("the metrics do not say so")
 	}
-	// Guard: what is asked for is what the roles grant.
+	// Guard: the requests that are made are those that the roles grant.
 	for what := range w.counts {
 		verb, resource, _ := strings.Cut(what, " ")
 		resource, space, _ := strings.Cut(resource, " in ")
@@ -106,7 +106,7 @@ func TestNodesAreTold(t *testing.T) {
 	}
 }
 
-// Two that both begin at once: each write happens once, and what one has done the other relies on.
+// Two replicas begin at once: each write happens once, and each uses what the other has done.
 func TestTwoReplicasAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.pod("db-0", nil)
@@ -149,7 +149,8 @@ func TestOthersComeFirst(t *testing.T) {
 	}
 }
 
-// Who comes first is called dead a moment after the node is, as where both lose their power: it is not waited for.
+// The replica that comes first is called dead a moment after the node, as when both lose their power: it is not waited
+// for.
 func TestFirstDiesAMomentLater(t *testing.T) {
 	w := newWorld(t)
 	r := w.reconciler(func(o *Options) {
@@ -184,8 +185,8 @@ func TestFirstDiesAMomentLater(t *testing.T) {
 	}
 }
 
-// A replica on a node that is called dead is not left anything: it is most likely dead itself, and its pod is listed as
-// long as nobody has evicted it.
+// Nothing is left to a replica on a node that is called dead. It is most likely dead itself, and its pod stays listed
+// until it is evicted.
 func TestDeadReplicasDoNotComeFirst(t *testing.T) {
 	w := newWorld(t)
 	replicas := func() []Replica { return []Replica{{Name: "a", Node: "n4"}, {Name: "b", Node: "n4"}} }
@@ -198,7 +199,7 @@ func TestDeadReplicasDoNotComeFirst(t *testing.T) {
 	}
 }
 
-// A replica that starts finds taints of earlier times, of this program and no other's.
+// A replica that starts finds taints left by an earlier run of this program, and ignores foreign ones.
 func TestSweepFindsTaints(t *testing.T) {
 	w := newWorld(t)
 	tainted := func(value string, effect corev1.TaintEffect) []corev1.Taint {
@@ -247,7 +248,7 @@ func TestFewReportersAreRead(t *testing.T) {
 	if got := w.counts["get nodes"]; w.taint() == "" || got > 3*(1+recovery.MostReporters+2) {
 		t.Errorf("%d Nodes were read, taint %q", got, w.taint())
 	}
-	// Nor do more and more of them, while it stays dead.
+	// Nor are more and more of them read while it stays dead.
 	w.counts = map[string]int{}
 	for range 60 {
 		for name := range w.nodes {
@@ -263,7 +264,7 @@ func TestFewReportersAreRead(t *testing.T) {
 	}
 }
 
-// Guard: while nobody counts who names it, that is told, and not rested on.
+// Guard: while no reporter counts, that is shown, and the node is still looked at.
 func TestNobodyWhoNamesItCounts(t *testing.T) {
 	w := newWorld(t)
 	r := w.reconciler(nil)

@@ -23,15 +23,15 @@ import (
 const (
 	workers    = 4
 	mostProven = 64 // Nodes that wait to be looked at
-	// mostRequests of one machine are done before others get their turn.
+	// mostRequests is how many requests of one machine are carried out before other machines have their turn.
 	mostRequests = 100
-	// forgetAfter is how long a machine without work is kept, for those who look at it.
+	// forgetAfter is how long a machine without work is kept, for people who look at it.
 	forgetAfter = 10 * time.Minute
 )
 
 // Options is what a [Reconciler] needs.
 type Options struct {
-	Reader client.Reader // of the API server itself, not of a cache
+	Reader client.Reader // reads from the API server itself, not from a cache
 	Writer client.Writer
 	Events interface {
 		Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
@@ -39,29 +39,31 @@ type Options struct {
 	Logger   *slog.Logger
 	Metrics  *Metrics
 	Now      func() time.Time // the time of day, which Leases are compared with
-	Self     string           // this replica's name
-	Replicas func() []Replica // that are there, as a cache shows them
-	// Power reports whether the devices of a node have proven the end of this boot; nil if nothing is fenced by devices.
+	Self     string           // the name of this replica
+	Replicas func() []Replica // the replicas that a cache shows
+	// Power reports whether the devices of a node have proven the end of this boot; nil if no node is fenced by
+	// devices.
 	Power func(ctx context.Context, node, boot string) (bool, error)
-	// Seen are the nodes whose agents see this boot run, if they are enough; nil if nobody listens to them.
+	// Seen lists the nodes whose agents see this boot run, if there are enough of them; nil if their reports are not
+	// read.
 	Seen func(node, boot string) []string
-	// Reported is what the agent of a node has told of dead nodes, as the API server has it and not a cache; nil if nothing.
-	// It is nil itself if agents tell deaths in their Nodes' annotations alone.
+	// Reported returns the report of a node's agent about dead nodes, from the API server and not from a cache; nil if
+	// there is none. The function is nil if agents only name deaths in their Nodes' annotations.
 	Reported func(ctx context.Context, node string) (*deaths.Report, error)
 
 	Recovery          recovery.Settings
 	Belief            belief.Settings
 	Storm             storm.Settings
-	Pause             time.Duration // for which a Node is left to each replica that comes before
+	Pause             time.Duration // how long a Node is left to each replica that comes before this one
 	GroupLabel        string
 	ExcludeNamespaces []string
 	StatefulSetsOnly  bool
 }
 
-// Replica is a pod of the controller, and the Node that it is on; "" if that is not known.
+// Replica is a pod of the controller, and its Node; the Node is "" if it is not known.
 type Replica struct{ Name, Node string }
 
-// Reconciler has a machine for each Node that somebody calls dead, or that carries the taint of this program.
+// Reconciler has a machine for each Node that is called dead, or that has the taint of this program.
 type Reconciler struct {
 	options Options
 
@@ -69,18 +71,18 @@ type Reconciler struct {
 	index    *index
 	pace     *storm.Pace
 	machines map[string]*work
-	proven   chan event.GenericEvent // Nodes whose devices have proven something
+	proven   chan event.GenericEvent // Nodes whose devices have proven the end of a boot
 }
 
-// work is one Node.
+// work is the work on one Node.
 type work struct {
 	machine *recovery.Machine
 	calls   *calls
 	group   string
-	begins  time.Time // not before that: others come first
+	begins  time.Time // not before that: other replicas come first
 	told    recovery.State
-	since   time.Time // when its phase changed
-	idle    time.Time // when it had nothing to do last; zero: it has
+	since   time.Time // when its phase last changed
+	idle    time.Time // since when it has had nothing to do; zero: it has something to do
 }
 
 // New makes a reconciler that has seen nothing yet.
@@ -88,8 +90,8 @@ func New(o Options) *Reconciler {
 	return &Reconciler{options: o, index: newIndex(), pace: storm.New(o.Storm), machines: map[string]*work{}, proven: make(chan event.GenericEvent, mostProven)}
 }
 
-// Proven has the machine of a Node look at it: its devices have proven the end of a boot. It does not block, and is
-// called again and again as long as the proof is there.
+// Proven makes the machine of a Node look at it: its devices have proven the end of a boot. It does not block. Its
+// caller repeats the call as long as the proof is there.
 func (r *Reconciler) Proven(node string) {
 	r.mu.Lock()
 	there := r.index.has(node)
@@ -102,11 +104,11 @@ func (r *Reconciler) Proven(node string) {
 	}
 	select {
 	case r.proven <- event.GenericEvent{Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}}:
-	default: // the next call says it
+	default: // the next call repeats it
 	}
 }
 
-// Reconcile lets the machine of one Node go on until it waits.
+// Reconcile lets the machine of one Node work until it waits.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	w, wait := r.take(req.Name)
 	if w == nil || wait > 0 {
@@ -125,27 +127,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: time.Millisecond}, nil
 }
 
-// take finds the work of a Node. The work is nil if there is none, and to be waited for if other replicas come first.
+// take returns the work on a Node. It returns nil if there is none, and a time to wait if other replicas come first.
 func (r *Reconciler) take(name string) (*work, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.options.Now()
 	w := r.machines[name]
 	if w == nil {
-		// Who is named need not be there: it comes with the Node.
+		// A Node that is called dead need not exist: it may still be created.
 		if len(r.index.about[name]) == 0 || !r.index.has(name) {
 			return nil, 0
 		}
 		w = r.add(name, now)
 	}
-	if now.Before(w.begins) { // who comes first may be called dead since
+	if now.Before(w.begins) { // the replica that comes first may be called dead since then
 		w.begins = earlier(w.begins, w.since.Add(r.delay(name)))
 	}
 	w.machine.Poke()
 	return w, max(0, w.begins.Sub(now))
 }
 
-// add makes the machine of a Node. The caller holds the mutex.
+// add creates the machine of a Node. The caller holds the mutex.
 func (r *Reconciler) add(name string, now time.Time) *work {
 	w := &work{
 		machine: recovery.New(r.options.Recovery, name, r.pace), calls: &calls{options: &r.options, name: name},
@@ -155,7 +157,7 @@ func (r *Reconciler) add(name string, now time.Time) *work {
 	return w
 }
 
-// delay is how long a Node is left to others. The caller holds the mutex.
+// delay is how long a Node is left to other replicas. The caller holds the mutex.
 func (r *Reconciler) delay(name string) time.Duration {
 	return ownership.Delay(name, r.options.Self, r.alive(), r.options.Pause)
 }
@@ -167,9 +169,9 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// alive are the replicas to which this one leaves a Node. A replica on a Node that somebody calls dead is listed until its
-// pod is evicted; if two nodes have the replicas, it would be the first in the order in every second death. If that
-// replica runs all the same, two replicas begin at once, which is harmless. The caller holds the mutex.
+// alive returns the replicas that may come before this one. A replica on a Node that is called dead stays listed until
+// its pod is evicted. If the replicas run on two nodes, it would be first in the order for every second death, so it is
+// left out. If that replica still runs, two replicas begin at once, which is harmless. The caller holds the mutex.
 func (r *Reconciler) alive() []string {
 	var names []string
 	for _, o := range r.options.Replicas() {
@@ -180,7 +182,7 @@ func (r *Reconciler) alive() []string {
 	return names
 }
 
-// next asks the machine, and adds what the index knows.
+// next asks the machine for its next request, and adds what the index knows.
 func (r *Reconciler) next(name string, w *work) (recovery.Request, question) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -196,17 +198,17 @@ func (r *Reconciler) next(name string, w *work) (recovery.Request, question) {
 	return request, q
 }
 
-// deadBeside counts the other Nodes of a group that this replica works at. One that somebody calls dead and that was not
-// looked at yet counts, too: a replica that starts in a storm knows of no taint, and would begin with one Node more for each
-// of its workers. The caller holds the mutex.
+// deadBeside counts the other Nodes of a group that this replica works on. A Node that is called dead and was not
+// looked at yet counts as well: a replica that starts in a storm knows no taint yet, and each of its workers would
+// begin with one Node too many. The caller holds the mutex.
 func (r *Reconciler) deadBeside(name, group string) (dead int) {
-	for other, o := range r.machines { // whose own note of the group may be from before the Nodes were known
+	for other, o := range r.machines { // the machine's own record of the group may be from before the Nodes were known
 		if other != name && r.index.group[other] == group && (o.machine.State().Tainted || !o.machine.Seen()) {
 			dead++
 		}
 	}
 	for other := range r.index.about {
-		if other != name && r.machines[other] == nil && r.index.group[other] == group { // "" is no group
+		if other != name && r.machines[other] == nil && r.index.group[other] == group { // "" is not a group
 			dead++
 		}
 	}
@@ -219,7 +221,7 @@ func (r *Reconciler) done(w *work, asked time.Time, a recovery.Reply) {
 	w.machine.Done(asked, r.options.Now(), a)
 }
 
-// rest is how long there is nothing to do. A machine that nobody needs any more is dropped after a while.
+// rest is how long there is nothing to do. A machine that is no longer needed is dropped after a while.
 func (r *Reconciler) rest(name string, w *work, until time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -239,7 +241,8 @@ func (r *Reconciler) rest(name string, w *work, until time.Time) time.Duration {
 	return forgetAfter
 }
 
-// Found has the machine of a Node look at it: it carries the taint of this program, or its note of a dispute.
+// Found makes the machine of a Node look at it, because it has the taint of this program, or its annotation of a
+// dispute.
 func (r *Reconciler) Found(n *corev1.Node) bool {
 	s := nodeOf(n)
 	if (!s.Tainted || !recovery.Ours(s.Taint)) && s.Note == "" {

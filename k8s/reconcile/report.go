@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 )
 
-// reasons of Events about Nodes.
+// reasons maps phases to the reasons of Events about Nodes.
 var reasons = map[recovery.Phase]string{
 	recovery.Unproven:  "DeathUnproven",
 	recovery.Proven:    "DeathProven",
@@ -28,7 +28,7 @@ var reasons = map[recovery.Phase]string{
 	recovery.WouldAct:  "DryRun",
 }
 
-// report tells people what has changed: by the log, by Events on the Node, by metrics.
+// report tells people what has changed: by the log, by Events on the Node, and by metrics.
 func (r *Reconciler) report(name string, w *work, request recovery.Request, a recovery.Reply) {
 	r.mu.Lock()
 	s, told, since := w.machine.State(), w.told, w.since
@@ -87,7 +87,8 @@ var requestNames = map[recovery.Kind]string{
 	recovery.SetTaint: "set taint", recovery.RemoveTaint: "remove taint", recovery.SetNote: "note a dispute", recovery.DeletePod: "delete pod",
 }
 
-// event makes an Event on the Node. kubectl describe node finds it by the name, which Events about Nodes have as their UID.
+// event creates an Event on the Node. kubectl describe node looks for the name, which Events about Nodes have as their
+// UID.
 func (r *Reconciler) event(node, boot string, related runtime.Object, reason, format string, args ...any) {
 	kind := corev1.EventTypeNormal
 	if reason == reasons[recovery.InDispute] || reason == reasons[recovery.Held] || reason == reasons[recovery.Foreign] {
@@ -98,8 +99,8 @@ func (r *Reconciler) event(node, boot string, related runtime.Object, reason, fo
 	r.options.Events.Eventf(about, related, kind, reason, action(boot, note), "%s", note)
 }
 
-// action tells apart Events that differ by their notes, or by the boot that they are about. Those of one action and one
-// reason within minutes are one to client-go, which keeps the first note.
+// action distinguishes Events with different notes, or about different boots. client-go merges Events with one action
+// and one reason within minutes into one, which keeps the first note.
 func action(boot, note string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(boot + "\x00" + note)) // never fails

@@ -36,7 +36,7 @@ func newReporting(t *testing.T) *reporting {
 	return p
 }
 
-// report has a controller hear that the agent of a node calls n4 dead, or takes it back.
+// report makes a controller receive a report in which the agent of a node calls n4 dead, or withdraws that.
 func (p *reporting) report(node string, dead bool) {
 	told := &deaths.Report{Node: node, Boot: deaths.Boot(otherID), Over: deaths.Digest(p.nodes[node].Annotations[deaths.Annotation]), Heard: p.now}
 	if dead {
@@ -115,13 +115,13 @@ func TestReportedDeaths(t *testing.T) {
 	}
 }
 
-// told has a controller hear of a node without a Node.
+// told makes a controller receive a report of a node without a Node.
 func (p *reporting) told(node string) {
 	p.reports[node] = &deaths.Report{Node: node, Boot: deaths.Boot(otherID), Heard: p.now, Deaths: []deaths.Death{{Node: "n4", Boot: deadBoot, Said: deaths.Boot(otherID)}}}
 	p.r.index.report(node, p.reports[node].Deaths)
 }
 
-// A report that is not repeated takes nothing back: no dispute. One without the death does.
+// A report that is not repeated withdraws nothing, so it is not a dispute. A report without the death withdraws it.
 func TestReportedDeathsAreTakenBack(t *testing.T) {
 	p := newReporting(t)
 	p.report("n1", true)
@@ -139,7 +139,7 @@ func TestReportedDeathsAreTakenBack(t *testing.T) {
 	p.wantEvents("DeathDisputed")
 }
 
-// What agents tell is seen as it comes, and goes; what is none, or under another name, is not.
+// Reports of agents are seen when they come and go; invalid ones, and those with another name, are not.
 func TestReportsAreWatched(t *testing.T) {
 	w := newWorld(t)
 	r := w.reconciler(func(o *Options) { o.Logger = slog.New(slog.DiscardHandler) })
@@ -169,7 +169,7 @@ func TestReportsAreWatched(t *testing.T) {
 	}
 }
 
-// In any order of words: who tells of a node is who names it in its annotation or its report.
+// In any order of reports: the reporters of a node's death are the Nodes that name it in their annotation or report.
 func TestRandomIndex(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 4))

@@ -164,8 +164,8 @@ func (b *bigWorld) left() int {
 	return n
 }
 
-// replica runs one in the bubble: up to workers Nodes at a time, as the queue does. A Node is looked at again when an
-// agent has told of it, and when the reconciler asks for it.
+// replica runs a replica in the bubble: up to workers Nodes at a time, like the queue. A Node is looked at again when
+// an agent names it, and when the reconciler asks for it.
 func (b *bigWorld) replica(ctx context.Context, r *Reconciler, wakes []chan struct{}, wg *sync.WaitGroup) {
 	slots := make(chan struct{}, workers)
 	for i := range bigDead {
@@ -192,7 +192,7 @@ func (b *bigWorld) replica(ctx context.Context, r *Reconciler, wakes []chan stru
 	}
 }
 
-// tell has all living Nodes name all deaths, each after a part of 10 ms for each of them.
+// tell makes all living Nodes name all deaths, each after a part of 10 ms for each of them.
 func (b *bigWorld) tell(replicas []*Reconciler, wakes [][]chan struct{}) {
 	var list []deaths.Death
 	for i := range bigDead {
@@ -226,8 +226,8 @@ func (b *bigWorld) tell(replicas []*Reconciler, wakes [][]chan struct{}) {
 	}
 }
 
-// 500 Nodes, 20000 pods, 50 Nodes dead at once, two replicas, on virtual time: what it takes and what it costs the API
-// server. docs/measurements/cluster.md has the figures.
+// A cluster of 500 Nodes and 20000 pods, 50 Nodes dead at once, two replicas, on virtual time: the duration, and the
+// cost for the API server. docs/measurements/cluster.md has the figures.
 func TestAtScale(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes ten seconds of a processor")

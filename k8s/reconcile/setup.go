@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// sweepEvery is how often all Nodes are read for taints that nobody tells of any more: metadata does not show them.
+	// sweepEvery is how often all Nodes are read for taints without a report of a death: metadata does not show taints.
 	sweepEvery = 10 * time.Minute
 	pageSize   = 200
 )
 
-// NodeMetadata is what is watched.
+// NodeMetadata is the type of the watched objects.
 func NodeMetadata() *metav1.PartialObjectMetadata {
 	m := &metav1.PartialObjectMetadata{}
 	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
@@ -63,8 +63,8 @@ func (r *Reconciler) Setup(mgr manager.Manager) error {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// handler keeps the index, and queues the Nodes that something has changed for: the one that was seen, and those that
-// it tells of.
+// handler keeps the index up to date. It queues the Nodes that a change concerns: the changed Node, and the Nodes that
+// it calls dead.
 func (r *Reconciler) handler() handler.Funcs {
 	put := func(o client.Object, q queue) {
 		list, err := deaths.Decode(o.GetAnnotations()[deaths.Annotation])
@@ -88,7 +88,8 @@ func (r *Reconciler) handler() handler.Funcs {
 	}
 }
 
-// reports keeps the index of what agents tell who cannot write on their Nodes, and queues the Nodes that they tell of.
+// reports keeps the index of the reports of agents that cannot write on their Nodes, and queues the Nodes that they
+// call dead.
 func (r *Reconciler) reports() handler.Funcs {
 	put := func(o client.Object, there bool, q queue) {
 		m, ok := o.(*corev1.ConfigMap)
@@ -128,10 +129,8 @@ type sweeper struct {
 	found chan<- event.GenericEvent
 }
 
-// NeedLeaderElection is false: there is no leader.
 func (s *sweeper) NeedLeaderElection() bool { return false }
 
-// Start runs until the context ends.
 func (s *sweeper) Start(ctx context.Context) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -140,7 +139,7 @@ func (s *sweeper) Start(ctx context.Context) error {
 	for {
 		next := tick.C
 		if err := s.sweep(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			s.r.options.Logger.Warn("looking for taints of earlier times failed", "err", err)
+			s.r.options.Logger.Warn("cannot look for taints left by an earlier run", "err", err)
 			next = retry.C
 		}
 		select {

@@ -36,8 +36,8 @@ const (
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// world is an API server in memory, as far as the controller asks it for anything. It holds writes to their
-// preconditions.
+// world is an API server in memory with everything that the controller asks it for. It checks the preconditions of
+// writes.
 type world struct {
 	client.Writer // what is not below is not asked for
 

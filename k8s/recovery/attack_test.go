@@ -214,7 +214,7 @@ func TestSlowAnswersAboutTheLease(t *testing.T) {
 	if log = s.run(time.Minute); strings.Count(log, "lease") < 10 || strings.Count(log, "lease") > 19 || writes(log) != "" {
 		t.Errorf("in a minute: %s", log)
 	}
-	want := State{Phase: Proven, Text: "the API server takes longer than 1s to answer: looks again", Held: SlowAnswers}
+	want := State{Phase: Proven, Text: "the API server takes longer than 1s to answer: trying again", Held: SlowAnswers}
 	if st := s.m.State(); st != want {
 		t.Errorf("%+v", st)
 	}
@@ -236,7 +236,7 @@ func TestSlowAnswersBeforeADeletion(t *testing.T) {
 	if n := strings.Count(log, "lease"); n < 10 || n > 20 || writes(log) != "" {
 		t.Errorf("%d looks in a minute: %s", n, log)
 	}
-	if st := s.m.State(); st.Phase != Draining || !strings.Contains(st.Text, "looks again") || st.Held != SlowAnswers || st.Left != 1 {
+	if st := s.m.State(); st.Phase != Draining || !strings.Contains(st.Text, "trying again") || st.Held != SlowAnswers || st.Left != 1 {
 		t.Errorf("%+v", st)
 	}
 	s.slow[ReadLease] = 0
@@ -253,7 +253,7 @@ func TestThePaceIsNoSlowAnswer(t *testing.T) {
 		s.pods = append(s.pods, Pod{Name: fmt.Sprintf("p-%d", i), UID: fmt.Sprint(i), Version: "1", Deleting: true})
 	}
 	s.on = func(Request) {
-		if st := s.m.State(); st.Held != "" || strings.Contains(st.Text, "looks again") {
+		if st := s.m.State(); st.Held != "" || strings.Contains(st.Text, "trying again") {
 			t.Fatalf("%+v", st)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storm"
 )
 
-// decide ends the reading part of a round: pods (if there is a taint), Node, reporters and Lease are known, in this
-// order.
+// decide ends the reading part of a round: pods (if there is a taint), Node, reporters and Lease are known, and were
+// read in this order.
 func (m *Machine) decide(now time.Time, l Lease) {
 	m.believed = m.verdict.Believed
 	m.dispute(now, l)
@@ -29,14 +29,14 @@ func (m *Machine) decide(now time.Time, l Lease) {
 	case boot != m.node.Boot:
 		m.returning(now, l, boot)
 	case isDisputed:
-		m.hold(now, InDispute, "the taint says so: take it off, and the annotation "+NoteKey+", when you know that nothing runs there twice")
+		m.hold(now, InDispute, "the taint shows a dispute: remove it, and the annotation "+NoteKey+", when you know that nothing runs there twice")
 	default:
 		m.tainted(now, l)
 	}
 }
 
-// remember keeps those of the reporters that still count, and fills up with others: few, since all of them are read
-// again in each round.
+// remember keeps the earlier reporters that still count, and adds a few others. They are few because all of them are
+// read again in each round.
 func (m *Machine) remember() {
 	most := max(MostReporters, m.verdict.Need)
 	kept := slices.DeleteFunc(m.reporters, func(n string) bool { return !slices.Contains(m.verdict.Reporters, n) })
@@ -48,8 +48,9 @@ func (m *Machine) remember() {
 	m.reporters = kept[:min(len(kept), most)]
 }
 
-// dispute remembers what shows that the boot may run: a Lease that is renewed after the proof was taken up, a Node that
-// its kubelet has written since, a reporter that takes its word back, or agents that go on seeing a boot that is proven dead.
+// dispute records what shows that the boot may run. That is a Lease that is renewed after the proof, a Node that its
+// kubelet has written since the proof, a reporter that takes its report back, or agents that still see a boot that is
+// proven dead.
 func (m *Machine) dispute(now time.Time, l Lease) {
 	if l.Version != m.version {
 		m.version, m.leaseAt = l.Version, now
@@ -78,19 +79,19 @@ func (m *Machine) dispute(now time.Time, l Lease) {
 	}
 }
 
-// spoke reports whether the kubelet has written Ready since the proof was taken up. It writes that where its Lease
-// cannot be renewed, too, if rarely. A new boot shows in the same patch.
+// spoke reports whether the kubelet has written Ready since the proof was recorded. A kubelet that cannot renew its
+// Lease still writes it, if rarely. A new boot shows in the same patch.
 func (m *Machine) spoke() bool {
 	m.unknown = m.unknown || m.node.Unknown
 	return m.unknown && m.node.Ready || m.heartbeat != "" && m.node.Heartbeat != "" && m.node.Heartbeat != m.heartbeat
 }
 
-// note keeps what disputes a boot in an annotation of the Node: a replica that starts has not seen it. It reports
-// whether the round is for that. It is written at once, before it is known whether a new boot has renewed the Lease: it
-// names the boot, and says nothing of another.
+// note keeps what disputes a boot in an annotation of the Node, for replicas that have not seen it. It reports whether
+// this round is used for that. The annotation is written at once, before it is known whether a new boot has renewed the
+// Lease: it names the boot, and means nothing for another.
 func (m *Machine) note(now time.Time, l Lease) bool {
 	there := m.node.Note != "" && m.node.Note == m.node.Boot
-	if m.noted && !there { // a person has taken it off: what was seen before does not count any more
+	if m.noted && !there { // a person has removed it: what was seen before does not count any more
 		uid, boot := m.uid, m.boot
 		m.forget()
 		m.uid, m.boot, m.believed = uid, boot, m.verdict.Believed
@@ -110,7 +111,7 @@ func (m *Machine) note(now time.Time, l Lease) bool {
 			m.state.set(InDispute, m.why+noteHint)
 		}
 		m.todo = []Request{{Kind: SetNote, UID: m.node.UID, Version: m.node.Version, Value: m.node.Boot}}
-	case wrong && !m.node.Tainted: // it is of a boot that has ended
+	case wrong && !m.node.Tainted: // it names a boot that has ended
 		m.todo = []Request{{Kind: SetNote, UID: m.node.UID, Version: m.node.Version}}
 	default:
 		return false
@@ -119,11 +120,12 @@ func (m *Machine) note(now time.Time, l Lease) bool {
 	return true
 }
 
-// watched reports whether the Lease has stayed as it is for as long as a kubelet takes to renew it. renewTime is by the
-// kubelet's clock: a clock that is behind writes Leases that have run out. A Ready that is Unknown cannot replace the watch:
-// kube-controller-manager has watched the Lease by its own clock, but a kubelet that renews it again and may not patch
-// its Node leaves Ready as it is. Nor can the watch replace a Lease that has run out: a kubelet whose API server dies is
-// silent for two timeouts more (docs/adr/0029).
+// watched reports whether the Lease has stayed unchanged for as long as a kubelet needs to renew it. renewTime is by
+// the kubelet's clock, and a clock that is behind writes Leases that have run out.
+//
+// A Ready that is Unknown cannot replace the watch. kube-controller-manager has watched the Lease by its own clock, but
+// a kubelet that renews it again and may not patch its Node leaves Ready unchanged. Nor can the watch replace a Lease
+// that has run out: a kubelet whose API server dies is silent for two more timeouts (docs/adr/0029).
 func (m *Machine) watched(l Lease) bool {
 	return m.looked.Sub(m.leaseAt) >= l.renewal()
 }
@@ -132,7 +134,7 @@ func (m *Machine) untilWatched(now time.Time, l Lease) time.Duration {
 	return max(shortPause, min(pause, m.leaseAt.Add(l.renewal()).Sub(now)))
 }
 
-// untainted is a Node on which nothing was done for its present boot.
+// untainted handles a Node on which nothing was done for its present boot.
 func (m *Machine) untainted(now time.Time, l Lease) {
 	m.barrier = time.Time{}
 	if m.begin(now, l, m.believed) {
@@ -143,7 +145,7 @@ func (m *Machine) untainted(now time.Time, l Lease) {
 
 const noteHint = ": nothing is done for it while the annotation " + NoteKey + " is on the Node"
 
-// begin reports whether everything that the barrier needs is so. If not, begin has said what is awaited.
+// begin reports whether every condition of the barrier is fulfilled. If not, begin has set what is awaited.
 func (m *Machine) begin(now time.Time, l Lease, believed bool) bool {
 	switch {
 	case !believed:
@@ -188,7 +190,7 @@ func (m *Machine) begin(now time.Time, l Lease, believed bool) bool {
 	return false
 }
 
-// tainted is a Node whose barrier stands, and which shows no other boot.
+// tainted handles a Node that has the barrier, and shows no other boot.
 func (m *Machine) tainted(now time.Time, l Lease) {
 	if m.barrier.IsZero() {
 		m.barrier, m.progress = now, now
@@ -203,7 +205,7 @@ func (m *Machine) tainted(now time.Time, l Lease) {
 	case !l.Exists:
 		m.hold(now, Held, "the Node has no Lease: nothing shows that its kubelet is silent")
 	case !l.over(now):
-		// It is as it was: by the clock of the replica that set the taint it has run out.
+		// This is not a dispute: by the clock of the replica that set the taint the Lease has run out.
 		m.state.set(Draining, "the barrier is set; waits until the Lease has run out")
 		m.sleep(now, pause)
 	case !m.watched(l):
@@ -219,9 +221,10 @@ func (m *Machine) tainted(now time.Time, l Lease) {
 	}
 }
 
-// stop ends the deletions for this boot. A new boot renews the Lease before it shows in the Node, so the taint says
-// nothing yet; but nothing is deleted either. The annotation does ([Machine.note]); where that cannot be written, the taint
-// has to, since storage and NodeFences act on it: for a new boot it comes off as it would have.
+// stop ends the deletions for this boot. A new boot renews its Lease before it shows in the Node, so the taint is not
+// changed yet; but nothing is deleted either. The annotation shows the dispute ([Machine.note]). Where it cannot be
+// written, the taint has to show it, since storage and NodeFences act on it. For a new boot the taint is removed as
+// usual.
 func (m *Machine) stop(now time.Time) {
 	if m.refused.IsZero() {
 		m.refused, m.why = now, "its Lease was renewed after the proof"
@@ -236,7 +239,7 @@ func (m *Machine) stop(now time.Time) {
 	m.todo = []Request{{Kind: SetTaint, UID: m.node.UID, Version: m.node.Version, Value: Disputed(m.node.Boot)}}
 }
 
-// drain deletes what the taint has evicted.
+// drain deletes the pods that the taint has evicted.
 func (m *Machine) drain(now time.Time) {
 	var ready, waiting []Pod
 	excluded, finalized := 0, 0
@@ -259,7 +262,7 @@ func (m *Machine) drain(now time.Time) {
 	if len(waiting) == 0 {
 		m.pace.End(m.name)
 	} else if now.Sub(m.progress) > evictionPatience {
-		ready, waiting = append(ready, waiting...), nil // nobody evicts by taint here
+		ready, waiting = append(ready, waiting...), nil // there is no eviction by taint in this cluster
 	}
 	m.state.Left = len(ready) + len(waiting)
 	m.state.Finalized = finalized
@@ -273,24 +276,25 @@ func (m *Machine) drain(now time.Time) {
 	default:
 		text := "its pods are gone"
 		if excluded > 0 {
-			text += fmt.Sprintf(", but for %d that are excluded", excluded)
+			text += fmt.Sprintf(", except for %d that are excluded", excluded)
 		}
 		text += "; the taint stays until the node is back in another boot"
 		m.state.set(Released, text)
 		m.sleep(now, longPause)
 	}
 	m.todo = nil
-	// What cannot be deleted must not keep the others: a webhook that times out takes longer than a look is young.
+	// A pod that cannot be deleted must not keep the others: a webhook that times out takes longer than a read of the
+	// Lease is valid.
 	slices.SortStableFunc(ready, func(a, b Pod) int { return m.refusals[a.UID] - m.refusals[b.UID] })
 	for _, p := range ready {
 		m.todo = append(m.todo, Request{Kind: DeletePod, Pod: p})
 	}
 }
 
-// returning is a Node that was tainted for one boot and shows another.
+// returning handles a Node that was tainted for one boot and shows another.
 func (m *Machine) returning(now time.Time, l Lease, past string) {
 	m.pace.End(m.name)
-	if m.believed { // and is dead again
+	if m.believed { // it is dead again
 		if m.begin(now, l, true) {
 			m.todo = []Request{{Kind: SetTaint, UID: m.node.UID, Version: m.node.Version, Value: Fenced(m.node.Boot)}}
 		}
@@ -318,14 +322,14 @@ func (m *Machine) returning(now time.Time, l Lease, past string) {
 		m.state.set(Returning, fmt.Sprintf("boot %s has come after %s; it is watched for a moment", m.node.Boot, past))
 		m.sleep(now, min(pause, returnSettle-now.Sub(m.returned)))
 	case m.settings.DryRun:
-		m.hold(now, WouldAct, "dryRun: would take the taint off")
+		m.hold(now, WouldAct, "dryRun: would remove the taint")
 	default:
-		m.state.set(Returning, "the taint is taken off")
+		m.state.set(Returning, "the taint is being removed")
 		m.todo = []Request{{Kind: RemoveTaint, UID: m.node.UID, Version: m.node.Version}}
 	}
 }
 
-// hold tells what is awaited, and looks again after a while.
+// hold shows what is awaited, and looks again after a while.
 func (m *Machine) hold(now time.Time, p Phase, text string) {
 	if p == InDispute || p == Held {
 		m.pace.End(m.name)

@@ -11,14 +11,14 @@ import (
 // restart is the end of a replica: the next one has its settings, and none of its memory.
 func (s *story) restart() { s.m = New(s.m.settings, "n4", s.m.pace) }
 
-// contradict has the kubelet renew its Lease once, and then lose the API server for good. What the agents say, and what
-// a clock shows, is then what a dead node looks like.
+// contradict makes the kubelet renew its Lease once, and then lose the API server for good. The agents' reports, and
+// the clock, are then the same as for a dead node.
 func (s *story) contradict() {
 	s.lease.Version, s.lease.Renewed = s.lease.Version+"+", s.now.Add(-time.Hour)
 }
 
-// Guard: a boot that was called dead and was heard is not believed dead by a replica that starts, whether the taint is
-// there or not.
+// Guard: a boot that was called dead and was heard is not believed dead by a replica that starts, with or without the
+// taint.
 func TestADisputeOutlivesItsReplica(t *testing.T) {
 	for _, barrier := range []bool{false, true} {
 		s := tell(t, Settings{})
@@ -42,7 +42,7 @@ func TestADisputeOutlivesItsReplica(t *testing.T) {
 	}
 }
 
-// Guard: the annotation says nothing of another boot, and is taken off then.
+// Guard: the annotation means nothing for another boot, and is then removed.
 func TestANoteOfAnotherBoot(t *testing.T) {
 	s := tell(t, Settings{})
 	s.node.Note = bootB
@@ -51,7 +51,7 @@ func TestANoteOfAnotherBoot(t *testing.T) {
 	}
 }
 
-// Guard: nor does a Node that shows no boot lose it.
+// Guard: a Node that shows no boot keeps it.
 func TestANoteOfAnUnknownBoot(t *testing.T) {
 	s := tell(t, Settings{})
 	s.node.Note, s.node.Boot = bootA, ""
@@ -61,8 +61,8 @@ func TestANoteOfAnUnknownBoot(t *testing.T) {
 	}
 }
 
-// Guard: a person who takes the annotation off is obeyed by the replica that remembers, without a restart; and what is
-// heard later disputes again.
+// Guard: when a person removes the annotation, the replica that remembers the dispute respects that without a restart.
+// If the boot is heard later, that is a new dispute.
 func TestAPersonTakesTheNoteOff(t *testing.T) {
 	s := tell(t, Settings{})
 	s.lease.Renewed = s.now.Add(-35 * time.Second)
@@ -85,7 +85,7 @@ func TestAPersonTakesTheNoteOff(t *testing.T) {
 	}
 }
 
-// The node is healthy, and nobody calls it dead any more: people still see that nothing would be done for it.
+// The node is healthy, and no longer called dead: people still see that nothing would be done for it.
 func TestANoteIsShownAfterTheAlarm(t *testing.T) {
 	s := tell(t, Settings{})
 	s.node.Note, s.verdict, s.node.Ready, s.node.Unknown = bootA, belief.Verdict{}, true, false
@@ -94,7 +94,7 @@ func TestANoteIsShownAfterTheAlarm(t *testing.T) {
 	}
 }
 
-// Guard: where the annotation may not be written, as by an admission policy of an earlier version, all else goes on.
+// Guard: if the annotation may not be written, as with an earlier admission policy, everything else continues.
 func TestANoteThatIsRefused(t *testing.T) {
 	s := tell(t, Settings{})
 	s.refuse[SetNote] = Failed
@@ -123,7 +123,7 @@ func TestDryRunWritesNoNote(t *testing.T) {
 	}
 }
 
-// Guard: a kubelet that writes its Node runs, though its Lease is not renewed: it stops each step.
+// Guard: a kubelet that writes its Node runs, even if its Lease is not renewed: it stops each step.
 func TestAKubeletThatWritesItsNode(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -165,8 +165,8 @@ func TestAKubeletThatWritesItsNode(t *testing.T) {
 	}
 }
 
-// Guard: the kubelet's last word before its end is none after the proof, and what kube-controller-manager writes is not
-// the kubelet's.
+// Guard: the kubelet's last heartbeat before its end does not count after the proof, and a write of
+// kube-controller-manager is not one of the kubelet.
 func TestKubeControllerManagerIsNoKubelet(t *testing.T) {
 	s := tell(t, Settings{})
 	s.node.Heartbeat, s.node.Ready, s.node.Unknown = "before", true, false

@@ -9,10 +9,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/belief"
 )
 
-// disputedStory is a node that all agents take for dead, that runs, and whose kubelet is silent until the barrier stands.
-// It is heard before anything is deleted, and goes silent again. What happens then is Kubernetes' doing alone: the pods
-// end as slowly as they may. The taint comes off some time after the dispute was noted; negative: never. It reports whether
-// a volume was taken from a container that runs, or two of one ordinal ran.
+// disputedStory is a node that runs although all agents call it dead, and whose kubelet is silent until the barrier is
+// set. It is heard before anything is deleted, and is silent again. What follows is only done by Kubernetes: the pods
+// end as slowly as they may. The taint is removed some time after the dispute was recorded; negative: never.
+//
+// It reports whether a volume was taken from a running container, or two containers of one ordinal ran.
 func disputedStory(t *testing.T, seed uint64, off, silent time.Duration) bool {
 	t.Helper()
 	w := newWorld(seed)
@@ -52,9 +53,9 @@ func disputedStory(t *testing.T, seed uint64, off, silent time.Duration) bool {
 	return len(w.problems) > 0
 }
 
-// A node that is disputed with the taint on it, and goes silent again, loses its pods and volumes to Kubernetes while they
-// run. It does not where somebody has taken the taint off before: the annotation keeps the controller from it. That is
-// what docs/controller.md tells a person to do first (docs/adr/0036). RECOVERY_RUNS=N says how many stories.
+// A node that is in dispute with the taint on it, and becomes silent again, loses its pods and volumes to Kubernetes
+// while they run. It does not if the taint was removed before: the annotation stops the controller. That is what
+// docs/controller.md tells a person to do first (docs/adr/0036). RECOVERY_RUNS=N sets the number of stories.
 func TestADisputedNodeGoesSilentAgain(t *testing.T) {
 	runs := 20
 	if n, err := strconv.Atoi(os.Getenv("RECOVERY_RUNS")); err == nil {

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// reaches reports whether the kubelet has an API server: there is a way to one, and its connection is not to one that
-// has died.
+// reaches reports whether the kubelet reaches an API server: there is a way to one, and its connection is not to a dead
+// one.
 func (n *simNode) reaches() bool { return n.api && !n.stuck }
 
 // heartbeat renews the Lease as kubelets do (k8s.io/component-helpers/apimachinery/lease): a quarter of its duration
-// after the last time and up to 4 % later, with a timeout for each request, again at once after a failure, and on
-// another connection after the second one. After five it pauses.
+// after the last time and up to 4 % later. Each request has a timeout. After a failure it tries again at once, and
+// after the second one on another connection. After five failures it pauses.
 func (w *world) heartbeat(n *simNode) {
 	if !n.stuckAt.IsZero() && !w.now.Before(n.stuckAt) {
 		n.stuck, n.stuckAt = true, time.Time{}
@@ -70,7 +70,7 @@ func (w *world) kubelet(n *simNode) {
 	for _, p := range w.podsOf(n.name) {
 		alive := slices.ContainsFunc(w.running, func(c *container) bool { return c.uid == p.uid })
 		known := n.knows[p.uid] || n.started
-		// What it has ended, and what it has rejected and reported, it takes out of the API.
+		// It removes from the API the pods that it has ended, and those that it has rejected and reported.
 		reported := p.failedAt.IsZero() || w.now.After(p.failedAt)
 		if n.reaches() && known && p.deleting && !alive && reported && !p.finalizer {
 			w.remove(p, "kubelet "+n.name)
@@ -129,7 +129,7 @@ func later(done bool, at time.Time, d time.Duration) time.Time {
 	return at.Add(d)
 }
 
-// admit starts a pod of before, unless the kubelet sees the taint. Its object may be gone for a moment.
+// admit starts a pod of the earlier boot, unless the kubelet sees the taint. Its object may be gone for a moment.
 func (w *world) admit(n *simNode, uid int) {
 	p := w.pods[uid]
 	if p == nil {

@@ -9,33 +9,34 @@ import (
 )
 
 const (
-	// maxAge is how old a look at the Lease may be for a deletion, or for the barrier. Older than that, another round is
-	// made. What is asked for in time has as long to be sent.
+	// maxAge is how old the read of the Lease may be for a deletion, or for the barrier. If it is older, the machine
+	// makes another round. A request within that time has as long again to be sent.
 	maxAge = time.Second
-	// disputeAfter is how long a Lease may be renewed before the boot that renews it shows in the Node. It comes
-	// 0.15 s before it, 3.8 s on a slow node.
+	// disputeAfter is how long a Lease may be renewed before the boot that renews it shows in the Node. Measured: the
+	// renewal comes 0.15 s before the boot, and 3.8 s before it on a slow node.
 	disputeAfter = 15 * time.Second
-	// seenLong is how long agents have to see a boot that is proven dead until it is in dispute. Meanwhile it is not believed
-	// either. What an agent says counts for 150 s (k8s/storm): so it was said again after the proof.
+	// seenLong is how long agents have to see a boot that is proven dead until it is in dispute. Meanwhile it is not
+	// believed either. A report of an agent counts for 150 s (k8s/storm), so it was repeated after the proof.
 	seenLong = 160 * time.Second
 	// renewalDelay is what one request of a kubelet to renew its Lease may take.
 	renewalDelay = time.Second
-	// returnSettle is how long a new boot has to be there, Ready and without pods of before, until the taint comes
-	// off. A kubelet that starts has listed pods that are deleted a moment later; what it starts of them, once it sees
-	// no taint, it starts although their objects are gone.
+	// returnSettle is how long a new boot has to be there, Ready and without pods of the old boot, until the taint is
+	// removed. A kubelet that starts may have listed pods that are deleted a moment later. Once it sees no taint it
+	// starts them, although their objects are gone.
 	returnSettle = 15 * time.Second
 	// evictionPatience is how long evictions may make no progress before the pods that are left are deleted.
 	evictionPatience = 10 * time.Second
 
-	// The pauses between rounds. A node stays dead for days: what a change of the Node ends is looked at rarely.
+	// The pauses between rounds. A node stays dead for days, so a state that only a change of the Node ends is checked
+	// rarely.
 	shortPause, pause, mediumPause, longPause = 200 * time.Millisecond, 2 * time.Second, 10 * time.Second, 30 * time.Second
 )
 
-// Settings are what the operator decides.
+// Settings are set by the operator.
 type Settings struct {
 	DryRun bool
-	// Settle is how long after the barrier the first pod is deleted. A kubelet that listed its Node before the
-	// barrier shows within it that it runs.
+	// Settle is how long after the barrier the first pod is deleted. A kubelet that listed its Node before the barrier
+	// shows within that time that it runs.
 	Settle time.Duration
 }
 
@@ -45,33 +46,33 @@ type Machine struct {
 	name     string
 	pace     *storm.Pace
 
-	// what it remembers. All of it may be lost.
+	// The machine's memory. All of it may be lost.
 	uid       string
-	boot      string    // that all of the following is about
-	lease     string    // version of the Lease when the proof was taken up; empty: not yet
-	version   string    // of the Lease as it was read last
+	boot      string    // the boot that all the following fields are about
+	lease     string    // the version of the Lease when the proof was recorded; empty: there is no proof yet
+	version   string    // the version of the Lease as it was last read
 	leaseAt   time.Time // since when it has that version
 	barrier   time.Time // when the taint was first seen
-	refused   time.Time // when something showed that the boot may run; zero: nothing has
+	refused   time.Time // when a sign showed that the boot may run; zero: there was none
 	why       string
 	sighted   time.Time // since when agents see it, although it is proven dead
-	noted     bool      // and the Node's annotation has said so
-	heartbeat string    // of the Node when the proof was taken up
-	unknown   bool      // Ready was Unknown since then
+	noted     bool      // the Node's annotation has shown the dispute
+	heartbeat string    // of the Node when the proof was recorded
+	unknown   bool      // Ready has been Unknown since then
 	reporters []string
-	progress  time.Time // of evictions
+	progress  time.Time // when evictions last made progress
 	awaited   int
-	lookBy    time.Time // when a node that waits for evictions is looked at all the same
-	returned  time.Time // since when all holds that lets the taint come off
+	lookBy    time.Time // when a node that waits for evictions is looked at in any case
+	returned  time.Time // since when all conditions for removing the taint are fulfilled
 	believed  bool
 	refusals  map[string]int // of deletions, by the pod's UID
-	struck    time.Time      // the round in which the last of them was
+	struck    time.Time      // the round of the last refusal
 
-	// one round
-	asked   Request // what Done is the answer to
+	// The state of one round.
+	asked   Request // the request that Done gets the answer to
 	wake    time.Time
-	idle    bool // nothing is to be done before something changes
-	seen    bool // the Node was read once
+	idle    bool // there is nothing to do before something changes
+	seen    bool // the Node has been read once
 	whole   bool // this round has read the pods
 	pods    []Pod
 	node    Node
@@ -79,24 +80,24 @@ type Machine struct {
 	group   Group
 	looked  time.Time // when the Lease was asked for
 	todo    []Request
-	late    int // looks in a row that were too old for what they allowed
+	late    int // consecutive reads of the Lease that were too old for the writes that they allow
 	fails   int
-	failed  Kind // what failed last and has not worked since
-	skip    bool // the annotation could not be written: this round is about all else
-	unnoted bool // this is that round
+	failed  Kind // the kind of the last failed request that has not succeeded since
+	skip    bool // the annotation could not be written: this round does everything else
+	unnoted bool // this is such a round
 
 	state State
 }
 
-// New makes the machine of a Node.
+// New creates the machine of a Node.
 func New(s Settings, node string, p *storm.Pace) *Machine {
 	return &Machine{settings: s, name: node, pace: p, asked: Request{Kind: Wait}, state: State{Phase: Watching}, refusals: map[string]int{}}
 }
 
-// Seen reports whether the Node was read, so that [Machine.State] says something about it.
+// Seen reports whether the Node has been read, so that [Machine.State] is meaningful.
 func (m *Machine) Seen() bool { return m.seen }
 
-// State is what to tell people.
+// State is the state to show to people.
 func (m *Machine) State() State { return m.state }
 
 // Poke wakes a machine that waits for something to change, such as another reporter.
@@ -107,14 +108,14 @@ func (m *Machine) Poke() {
 	}
 }
 
-// Next is what to ask for now. The answer goes to [Machine.Done], except that of Wait.
+// Next is the next request. Its answer goes to [Machine.Done], unless it is Wait.
 func (m *Machine) Next(now time.Time) Request {
 	m.asked = m.next(now)
 	return m.asked
 }
 
 func (m *Machine) next(now time.Time) Request {
-	if m.asked.Kind != Wait { // a question of this round, which Done has put there
+	if m.asked.Kind != Wait { // a request of this round that Done has set
 		return m.asked
 	}
 	if len(m.todo) > 0 {
@@ -138,19 +139,19 @@ func (m *Machine) next(now time.Time) Request {
 	return Request{Kind: ReadNode}
 }
 
-// queued reports whether evictions from other nodes still go on. To know that takes no request: when 50 nodes die at
-// once, their looks would be hundreds of requests a second. What disputes the boot meanwhile shows at the next look.
+// queued reports whether evictions from other nodes still run. It needs no request: when 50 nodes die at once, looks at
+// all of them would be hundreds of requests a second. What disputes the boot meanwhile shows at the next look.
 func (m *Machine) queued(now time.Time) bool {
 	_, busy := m.pace.Busy(m.name, now)
 	return m.state.Held == storm.Evictions && now.Before(m.lookBy) && busy
 }
 
-// act is the next write of the round. The barrier and deletions need a Lease that was looked at a moment ago: the
-// barrier's precondition sees no new boot that may not patch its Node.
+// act is the next write of the round. The barrier and deletions need a recent read of the Lease: the barrier's
+// precondition does not see a new boot that may not patch its Node.
 func (m *Machine) act(now time.Time) (Request, bool) {
 	r := m.todo[0]
 	if m.stale(now, r) {
-		if m.todo = nil; m.fails == 0 { // else the pause after a failure holds
+		if m.todo = nil; m.fails == 0 { // otherwise the pause after a failure applies
 			m.wake = time.Time{}
 		}
 		return Request{}, false
@@ -167,19 +168,19 @@ func (m *Machine) act(now time.Time) (Request, bool) {
 	return r, true
 }
 
-// byLook reports whether a look at the Lease is what allows a write.
+// byLook reports whether a read of the Lease is what allows a write.
 func (m *Machine) byLook(r Request) bool {
 	return r.Kind == DeletePod || r.Kind == SetTaint && r.Value == Fenced(m.node.Boot)
 }
 
-// stale reports whether a write needs a younger look at the Lease than there is.
+// stale reports whether a write needs a more recent read of the Lease.
 func (m *Machine) stale(now time.Time, r Request) bool {
 	return m.byLook(r) && now.Sub(m.looked) > maxAge
 }
 
-// await drops the write for which the answer about the Lease came too late. The first time another look follows at once; then the
-// API server is overloaded, and gets a pause. It does not grow: what waits is a failover, and an answer that takes longer
-// than a request may is a failure, after which the pauses do.
+// await drops the write for which the answer about the Lease came too late. The first time the machine reads it again
+// at once. If that is late as well, the API server is overloaded and gets a pause. The pause does not grow, because a
+// failover waits. If an answer takes longer than a request may, that is a failure, and its pauses do grow.
 func (m *Machine) await(now time.Time) {
 	if len(m.todo) == 0 {
 		m.punctual()
@@ -198,23 +199,23 @@ func (m *Machine) slow(now time.Time, r Request) {
 	if r.Kind == DeletePod {
 		p = Draining
 	}
-	m.state.set(p, fmt.Sprintf("the API server takes longer than %v to answer: looks again", maxAge))
+	m.state.set(p, fmt.Sprintf("the API server takes longer than %v to answer: trying again", maxAge))
 	if m.late > 1 {
 		m.state.Held = SlowAnswers
 		m.sleep(now, pause)
-	} else if m.fails == 0 { // else the pause after a failure holds
+	} else if m.fails == 0 { // otherwise the pause after a failure applies
 		m.sleep(now, 0)
 	}
 }
 
-// punctual ends what slow has begun: a write was in time, or there is none.
+// punctual ends the state that slow has set: a write was in time, or there is none.
 func (m *Machine) punctual() {
 	if m.late = 0; m.state.Held == SlowAnswers {
 		m.state.Held = ""
 	}
 }
 
-// Done takes the answer to what Next asked for last. asked is when it was asked, now when the answer came.
+// Done handles the answer to the last request of Next. asked is when the request began, now when the answer came.
 func (m *Machine) Done(asked, now time.Time, a Reply) {
 	r := m.asked
 	m.asked = Request{Kind: Wait}
@@ -226,7 +227,7 @@ func (m *Machine) Done(asked, now time.Time, a Reply) {
 		m.punctual()
 	}
 	if a.Outcome == Failed {
-		if r.Kind != DeletePod || m.struck != m.looked { // once a round
+		if r.Kind != DeletePod || m.struck != m.looked { // once for each round
 			m.fails++
 		}
 		if r.Kind == DeletePod { // the other pods have their turn
@@ -262,10 +263,10 @@ func (m *Machine) Done(asked, now time.Time, a Reply) {
 	}
 }
 
-// sawNode begins with the Node of a round.
+// sawNode begins a round with its Node.
 func (m *Machine) sawNode(now time.Time, n Node) {
 	m.node, m.seen = n, true
-	if n.UID != m.uid { // another object of this name: nothing that was known is about it
+	if n.UID != m.uid { // another object with this name: nothing that was known is about it
 		m.forget()
 		m.uid = n.UID
 	}
@@ -273,11 +274,11 @@ func (m *Machine) sawNode(now time.Time, n Node) {
 	switch {
 	case !n.Exists:
 		m.pace.End(m.name)
-		m.rest(Gone, "the Node does not exist: kube-controller-manager takes its pods away")
+		m.rest(Gone, "the Node does not exist: kube-controller-manager deletes its pods")
 		return
 	case n.Tainted && boot == "":
 		m.pace.End(m.name)
-		m.rest(Foreign, fmt.Sprintf("somebody else put the taint %s=%s on the Node: it is left to them", TaintKey, n.Taint))
+		m.rest(Foreign, fmt.Sprintf("the taint %s=%s on the Node was set by somebody else, so this program leaves the Node alone", TaintKey, n.Taint))
 		return
 	}
 	m.state.Tainted = n.Tainted
@@ -293,7 +294,7 @@ func (m *Machine) sawNode(now time.Time, n Node) {
 	m.asked = Request{Kind: ReadReporters, Boot: n.Boot, Before: m.reporters, Unknown: n.Unknown}
 }
 
-// forget drops what was known of a boot.
+// forget drops what was known about a boot.
 func (m *Machine) forget() {
 	m.uid, m.boot, m.lease, m.why, m.reporters, m.believed, m.awaited = "", "", "", "", nil, false, 0
 	m.barrier, m.refused, m.progress, m.returned, m.leaseAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
@@ -319,14 +320,14 @@ func (m *Machine) wrote(now time.Time, r Request, o Outcome) {
 func (m *Machine) deleted(now time.Time, r Request, o Outcome) {
 	switch o {
 	case Conflict:
-		// It has changed since it was read, by a kubelet, perhaps: all is read again.
+		// The object has changed since it was read, perhaps by a kubelet: everything is read again.
 		m.state.Writes.Conflicts++
 		m.todo = nil
 		m.sleep(now, shortPause)
 	case Done:
 		m.state.Writes.Deleted++
 		m.state.Last = r.Pod
-	case Missing, Failed, Late: // somebody was faster
+	case Missing, Failed, Late: // somebody else was faster
 	}
 }
 

@@ -170,14 +170,14 @@ func TestNothingIsWrittenUnless(t *testing.T) {
 			s.m.pace = storm.New(storm.Settings{Evicting: 1, DeletesPerSecond: 20, MaxDeadPercent: 50})
 			s.group.Dead = 3
 		}},
-		{"another node is done first", Proven, "go on first", func(s *story) { s.m.pace.Begin("n9", storm.Group{Size: 4, Dead: 1}, s.now) }},
+		{"another node is done first", Proven, "have to end first", func(s *story) { s.m.pace.Begin("n9", storm.Group{Size: 4, Dead: 1}, s.now) }},
 	} {
 		s := tell(t, Settings{})
 		c.spoil(s)
-		if got := acts(s.run(2 * time.Minute)); got != "" && c.text != "go on first" {
+		if got := acts(s.run(2 * time.Minute)); got != "" && c.text != "have to end first" {
 			t.Errorf("unless %s: %s", c.name, got)
 		}
-		if c.text == "go on first" {
+		if c.text == "have to end first" {
 			s = tell(t, Settings{})
 			c.spoil(s)
 			s.run(time.Minute)
@@ -197,7 +197,7 @@ func TestNothingIsDeletedUnless(t *testing.T) {
 		{"the Lease stays as it is", "NOTE(" + bootA + ") TAINT(disputed-" + bootA + "@u1/1+n)", func(s *story) { s.lease.Version = "8" }},
 		{"the Lease is not renewed", "NOTE(" + bootA + ") TAINT(disputed-" + bootA + "@u1/1+n)", func(s *story) { s.lease.Renewed = s.now.Add(time.Hour) }},
 		{"no reporter takes it back", "NOTE(" + bootA + ") TAINT(disputed-" + bootA + "@u1/1+n)", func(s *story) {
-			s.verdict = belief.Verdict{Reporters: []string{"n1"}, Withdrawn: []string{"n2"}, Missing: "n2 took it back"}
+			s.verdict = belief.Verdict{Reporters: []string{"n1"}, Withdrawn: []string{"n2"}, Missing: "n2 no longer names this boot"}
 		}},
 		{"it is still believed", "", func(s *story) { s.verdict = belief.Verdict{Reporters: []string{"n1"}, Missing: "1 of 2"} }},
 		{"the boot is the same", "", func(s *story) { s.node.Boot = bootB; s.verdict = belief.Verdict{} }},

@@ -88,7 +88,7 @@ func (w *world) crash(c *replica) {
 	c.machines, c.backAt = nil, w.now.Add(w.span(0, 6*time.Second))
 }
 
-// call is slow now and then, on the way there or back; then its answer is from the past.
+// call is sometimes slow, on the way there or back; then its answer is old.
 func (w *world) call(r Request, asked time.Time) *call {
 	k := &call{request: r, asked: asked}
 	k.arrives = w.now.Add(w.span(0, 60*time.Millisecond))
@@ -102,7 +102,7 @@ func (w *world) call(r Request, asked time.Time) *call {
 	if w.faults && w.r.IntN(25) == 0 {
 		k.lost, k.silent = w.r.IntN(2) == 0, true
 	}
-	// At its deadline nobody waits for it any longer. What was sent before may still arrive.
+	// At its deadline nothing waits for it any longer. A request that was sent before may still arrive.
 	if left := r.Deadline.Sub(asked); !r.Deadline.IsZero() && k.comes.Sub(w.now) > left {
 		k.comes, k.gaveUp, k.unsent = w.now.Add(left), true, k.arrives.Sub(w.now) > left && w.r.IntN(2) == 0
 	}
@@ -250,8 +250,8 @@ type late struct {
 	node string
 }
 
-// lie has the board of some boots say off while they run, and two agents or more hear that very boot and say so: nobody else could
-// know better.
+// lie makes the boards of some boots report off while they run, and two or more agents see that very boot and report
+// it: otherwise nothing could reveal the error.
 func (w *world) lie(q *belief.Question, n *simNode) {
 	if !w.faults || !n.on || !n.gossip || n.real != q.Boot {
 		return
@@ -328,7 +328,7 @@ func schedule(seed uint64) *world {
 	return w
 }
 
-// settled checks what has to be true in calm: all ordinals run, and no taint is left but where a person has to look.
+// settled checks the calm state: all ordinals run, and no taint is left except where a person has to look.
 func (w *world) settled() {
 	if len(w.problems) > 0 {
 		return

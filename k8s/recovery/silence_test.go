@@ -29,8 +29,8 @@ func (k kubeletTimes) renewals(r *rand.Rand, stuck, end time.Duration) []time.Du
 	return list
 }
 
-// silent runs one machine beside a kubelet that was last heard at the renewals, from the moment at which two agents say
-// FENCED. It returns when the taint came, after that; negative: not within a minute and a half.
+// silent runs one machine and a kubelet that was last heard at the given renewals, from the moment at which two agents
+// report FENCED. It returns the time from then to the taint; negative: there was none within a minute and a half.
 func silent(t *testing.T, k kubeletTimes, renewals []time.Duration, fenced time.Duration) time.Duration {
 	s := tell(t, Settings{})
 	cut := s.now
@@ -56,10 +56,10 @@ func silent(t *testing.T, k kubeletTimes, renewals []time.Duration, fenced time.
 	return -1
 }
 
-// Guard: all agents are wrong about a node, and what hides it from them takes the API server that its kubelet is
-// connected to as well. The kubelet is silent for two timeouts; then its Lease contradicts the proof. That holds if the
-// Lease lasts longer than the silence: docs/controller.md says which settings do that, and this test that the others
-// do not.
+// Guard: all agents are wrong about a node, and the fault that hides it from them also takes the API server to which
+// its kubelet is connected. The kubelet is silent for two timeouts; then its Lease contradicts the proof. This needs a
+// Lease that lasts longer than the silence. docs/controller.md lists the settings with which it does, and this test
+// shows that others do not.
 func TestAKubeletWhoseAPIServerDies(t *testing.T) {
 	seed := rand.Uint64N(1 << 40)
 	t.Logf("seeds from %d on", seed)
@@ -90,8 +90,8 @@ func TestAKubeletWhoseAPIServerDies(t *testing.T) {
 	}
 }
 
-// From FENCED to the taint, where the node is dead: the table of docs/measurements/cluster.md. The bound is what
-// docs/controller.md says: a moment after the Lease has run out and was watched, whatever comes last.
+// From FENCED to the taint for a dead node: the table of docs/measurements/cluster.md. The bound is that of
+// docs/controller.md: a moment after the Lease has run out and was watched, whichever comes last.
 func TestFromFencedToTheTaint(t *testing.T) {
 	seed := rand.Uint64N(1 << 40)
 	t.Logf("seeds from %d on", seed)
@@ -140,8 +140,8 @@ func TestALongLeaseIsWatchedForItsJitter(t *testing.T) {
 	}
 }
 
-// Guard: an answer that was long on its way says what the Lease was, not what it is. Where a new boot may not patch its
-// Node, nothing else stops the barrier.
+// Guard: an answer that was on its way for long shows an old Lease, not the present one. If a new boot may not patch
+// its Node, nothing else stops the barrier.
 func TestTheBarrierNeedsAYoungLook(t *testing.T) {
 	s := tell(t, Settings{})
 	s.slow[ReadLease] = 1200 * time.Millisecond
@@ -154,7 +154,7 @@ func TestTheBarrierNeedsAYoungLook(t *testing.T) {
 	}
 }
 
-// Guard: nor may what was asked for in time be sent long afterwards.
+// Guard: a write that was allowed in time must not be sent long afterwards.
 func TestWritesHaveADeadline(t *testing.T) {
 	s := tell(t, Settings{})
 	s.slow[ReadLease] = 900 * time.Millisecond
@@ -178,7 +178,7 @@ func TestWritesHaveADeadline(t *testing.T) {
 	if seen[SetTaint] != 1 || seen[DeletePod] != 1 {
 		t.Errorf("%v", seen)
 	}
-	// What says that the boot may run allows nothing: it is never too late for that.
+	// A write that records a dispute allows nothing, so it is never too late.
 	s = tell(t, Settings{})
 	s.run(100 * time.Millisecond)
 	s.lease.Version = "8"
@@ -192,7 +192,7 @@ func TestWritesHaveADeadline(t *testing.T) {
 	}
 }
 
-// Guard: a write that was not sent in time is no failure of the API server, disputes nothing, and begins the round
+// Guard: a write that was not sent in time is not a failure of the API server and disputes nothing. It begins the round
 // again: at once, and then with pauses.
 func TestWritesThatAreNotSentInTime(t *testing.T) {
 	for _, kind := range []Kind{SetTaint, DeletePod} {
@@ -206,7 +206,7 @@ func TestWritesThatAreNotSentInTime(t *testing.T) {
 		if n := strings.Count(log, "lease"); n < 20 || n > 33 || strings.Count(writes(log), " ") > 32 || strings.Contains(log, "disputed") {
 			t.Errorf("%d: %d rounds in a minute: %s", kind, n, log)
 		}
-		if st := s.m.State(); !strings.Contains(st.Text, "looks again") || st.Held != SlowAnswers || st.Trouble != "" || st.Writes.Conflicts != 0 {
+		if st := s.m.State(); !strings.Contains(st.Text, "trying again") || st.Held != SlowAnswers || st.Trouble != "" || st.Writes.Conflicts != 0 {
 			t.Errorf("%d: %+v", kind, st)
 		}
 		delete(s.refuse, kind)
@@ -216,7 +216,7 @@ func TestWritesThatAreNotSentInTime(t *testing.T) {
 	}
 }
 
-// Guard: a barrier whose answer did not come in time may stand. All is read again, and it is not set twice.
+// Guard: a barrier whose answer did not come in time may be set. Everything is read again, and it is not set twice.
 func TestABarrierOfUnknownOutcome(t *testing.T) {
 	s := tell(t, Settings{})
 	s.refuse[SetTaint] = Failed

@@ -1,45 +1,46 @@
 package recovery
 
-// Phase is how far the recovery of a Node is.
+// Phase is the progress of a Node's recovery.
 type Phase string
 
-// The phases. The first six are the way of a node that dies and comes back.
+// The phases. The first six are those of a node that dies and returns.
 const (
-	Watching  Phase = "watching"  // nobody names its boot
-	Unproven  Phase = "unproven"  // somebody does, and it is not enough
+	Watching  Phase = "watching"  // no reporter names its boot
+	Unproven  Phase = "unproven"  // reporters name it, but too few
 	Proven    Phase = "proven"    // believed dead; the barrier is not set yet
 	Draining  Phase = "draining"  // the barrier is set
-	Released  Phase = "released"  // and the pods are gone
-	Returning Phase = "returning" // another boot is there, the taint is not off yet
+	Released  Phase = "released"  // the barrier is set, and the pods are gone
+	Returning Phase = "returning" // another boot is there, the taint is not removed yet
 
-	Held      Phase = "held"      // something is missing; the text says what
-	InDispute Phase = "disputed"  // the boot may run: nothing is done until a person, or another boot, comes
-	Foreign   Phase = "foreign"   // the taint is somebody else's
+	Held      Phase = "held"      // something is missing; the text names it
+	InDispute Phase = "disputed"  // the boot may run: nothing is done until a person decides, or another boot shows
+	Foreign   Phase = "foreign"   // somebody else has set the taint
 	WouldAct  Phase = "would_act" // dryRun
 	Gone      Phase = "gone"      // there is no such Node
 )
 
-// Phases lists them all, for metrics.
+// Phases lists all of them, for metrics.
 func Phases() []Phase {
 	return []Phase{Watching, Unproven, Proven, Draining, Released, Returning, Held, InDispute, Foreign, WouldAct, Gone}
 }
 
-// SlowAnswers is what holds a write that needs a young look at the Lease, while the API server takes too long to answer.
+// SlowAnswers is why a write waits that needs a recent read of the Lease, while the API server takes too long to
+// answer.
 const SlowAnswers = "SlowAnswers"
 
-// Writes counts what was written.
+// Writes counts the writes.
 type Writes struct{ Tainted, Removed, Deleted, Conflicts int }
 
-// State is what to tell people about a Node.
+// State is what people are shown about a Node.
 type State struct {
 	Phase     Phase
 	Text      string
-	Held      string // by what, in one word: a policy of k8s/storm, or SlowAnswers
-	Trouble   string // of the last request that failed
+	Held      string // the reason in one word: a policy of k8s/storm, or SlowAnswers
+	Trouble   string // the error of the last request that failed
 	Tainted   bool   // out-of-service, by this program
-	Left      int    // pods to be deleted
+	Left      int    // pods that are still to be deleted
 	Finalized int    // pods that finalizers hold
-	Last      Pod    // deleted last
+	Last      Pod    // the pod that was deleted last
 	Writes    Writes
 }
 

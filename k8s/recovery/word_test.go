@@ -2,7 +2,7 @@ package recovery
 
 import "testing"
 
-// Guard: one answer for all who act on what a Node says, about the boot that it shows and about no other.
+// Guard: all programs that act on a Node get one answer, about the boot that it shows and no other.
 func TestWordOf(t *testing.T) {
 	alive, dead := Word{Disputed: bootA}, Word{Fenced: bootA}
 	for _, c := range []struct {

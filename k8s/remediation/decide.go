@@ -18,7 +18,7 @@ const (
 	Unknown = "Unknown"
 )
 
-// Condition is one of those of an object's status.
+// Condition is a condition of an object's status.
 type Condition struct {
 	Type    string    `json:"type"`
 	Status  string    `json:"status"`
@@ -29,49 +29,48 @@ type Condition struct {
 
 // Spec is what was asked for.
 type Spec struct {
-	Step string `json:"step,omitempty"` // with which a NodeFence begins; empty: isolation
+	Step string `json:"step,omitempty"` // the first step of a NodeFence; empty: isolation
 }
 
-// Status is all that has to be remembered.
+// Status is the whole state of a remediation.
 type Status struct {
 	Node       string      `json:"nodeName,omitempty"`
 	NodeUID    string      `json:"nodeUID,omitempty"`
-	Boot       string      `json:"boot,omitempty"` // that the Node showed when this began
+	Boot       string      `json:"boot,omitempty"` // the boot that the Node showed when this began
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
 // Fence is the node's NodeFence.
 type Fence struct {
 	UID          string
-	Mine         bool // this remediation has made it
+	Mine         bool // this remediation has created it
 	Deleting     bool
 	Boot         string
 	GivenUp      bool
-	Proven       bool // that its boot has ended
-	Contradicted bool // and the kubelet was heard after that
-	Lies         bool // devices, or a message, have called that boot dead, and something contradicts this: a person has to look
+	Proven       bool // that its boot has ended is proven
+	Contradicted bool // the kubelet was heard after that
+	Lies         bool // devices, or a message, have called that boot dead, and something contradicts that: a person has to look
 	Message      string
 }
 
-// Facts are all that a decision rests on.
+// Facts are the whole input of a decision.
 type Facts struct {
 	Now       time.Time
 	Name      string // of the node
 	Deleting  bool
-	TimedOut  bool // its maker has given it up
+	TimedOut  bool // its creator has given it up
 	Finalizer bool
 	Spec      Spec
 	Status    Status
 	Node      nodefence.Node
 	Fence     *Fence // nil: there is none
-	Others    bool   // another remediation wishes the same
-	Hindrance string // why nothing begins: no configuration, problems in it, a storm
+	Others    bool   // another remediation asks for the same
+	Hindrance string // why no NodeFence begins: no configuration, problems in it, a storm
 }
 
 // Kind is what an [Action] does.
 type Kind int
 
-// The kinds.
 const (
 	Wait            Kind = iota
 	Update               // Status, and the finalizer, if the object is still the one that was read
@@ -87,26 +86,27 @@ type Action struct {
 	Why    string
 }
 
-// Wishes reports whether this remediation wants a NodeFence to begin now.
+// Wishes reports whether this remediation asks for a NodeFence now.
 func Wishes(f Facts) bool {
 	s := f.Status
 	return !f.Deleting && !f.TimedOut && f.Finalizer && f.same() && s.Boot != "" && f.Node.Boot == s.Boot && !f.Node.Ready
 }
 
-// same reports whether the Node is still the object that this is about.
+// same reports whether the Node is still the object that this remediation is about.
 func (f Facts) same() bool { return f.Node.Exists && f.Node.UID == f.Status.NodeUID }
 
 // Decide returns the next write.
 func Decide(f Facts) Action {
-	// One that has given up, or whose devices lie, is left to a person: it says what failed, and another one would do the same.
-	// Where only the agents were wrong there is nothing to look at: it goes, as one of which nothing is known.
+	// A NodeFence that has given up, or whose devices lie, is left to a person: it shows what failed, and another one
+	// would fail as well. If only the agents were wrong there is nothing to look at, so the NodeFence is removed as
+	// usual.
 	mine := f.Fence != nil && f.Fence.Mine && !f.Fence.GivenUp && !f.Fence.Lies
 	switch {
 	case f.Deleting && !f.Finalizer:
 		return Action{Kind: Wait}
 	case f.Deleting && !mine:
-		return Action{Kind: RemoveFinalizer, Why: "nothing of it is left"}
-	// A node that is back ends its NodeFence by itself, and better: it may need another boot first.
+		return Action{Kind: RemoveFinalizer, Why: "its NodeFence is gone"}
+	// If the node is back, its NodeFence ends by itself. That is better, since the node may need another boot first.
 	case (f.Deleting || f.TimedOut) && mine && !f.Fence.Deleting && !f.Node.Ready && !f.Others:
 		return Action{Kind: DeleteFence, UID: f.Fence.UID, Why: "the remediation was taken back"}
 	}
@@ -128,8 +128,8 @@ func Decide(f Facts) Action {
 	return Action{Kind: Update, Status: s, Why: last.Reason + ": " + last.Message}
 }
 
-// begins reports whether this is about the boot that the Node shows now: at first, and when another one has failed after
-// that and nothing of the first is left.
+// begins reports whether the remediation is about the boot that the Node shows now: at the start, and when another boot
+// has failed after that and nothing of the first is left.
 func (f Facts) begins() bool {
 	switch {
 	case f.Deleting || f.TimedOut || !f.Node.Exists || f.Node.Boot == "":
@@ -141,7 +141,7 @@ func (f Facts) begins() bool {
 	}
 }
 
-// conditions are what its maker relies on: it is Processing, or it has Succeeded or not.
+// conditions are what its creator relies on: Processing, or Succeeded with True or False.
 func (f Facts) conditions() []Condition {
 	s := f.Status
 	is := func(processing, succeeded, reason, format string, args ...any) []Condition {
@@ -165,13 +165,13 @@ func (f Facts) conditions() []Condition {
 	case about && f.Fence.GivenUp:
 		return is(False, False, "GivenUp", "%s", f.Fence.Message)
 	case f.TimedOut:
-		return is(False, False, "TimedOut", "who made this has given it up, before anything was proven")
+		return is(False, False, "TimedOut", "the creator of this remediation has given it up before anything was proven")
 	case f.Deleting:
-		return is(False, False, "TakenBack", "it is being deleted, before anything was proven")
+		return is(False, False, "TakenBack", "the remediation is being deleted before anything was proven")
 	case !f.Node.Exists:
 		return is(False, False, "NodeNotFound", "there is no Node %s", f.Name)
 	case s.NodeUID != "" && !f.same():
-		return is(False, False, "NodeNotFound", "the Node that this was about is gone, and another one has its name")
+		return is(False, False, "NodeNotFound", "the Node of this remediation is gone, and another one has its name")
 	case s.Boot == "":
 		return is(True, Unknown, "Waiting", "the Node shows no bootID")
 	case about:
@@ -191,7 +191,7 @@ func (f Facts) was(kind, status string) bool {
 	return slices.ContainsFunc(f.Status.Conditions, func(c Condition) bool { return c.Type == kind && c.Status == status })
 }
 
-// set changes a condition, and since when it is so if it was not.
+// set changes a condition. If it was different before, it also sets the time.
 func (s *Status) set(c Condition, now time.Time) {
 	i := slices.IndexFunc(s.Conditions, func(o Condition) bool { return o.Type == c.Type })
 	if i < 0 {

@@ -77,7 +77,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// What has ended has ended, until somebody shows the opposite; and a later failure of the node is another matter.
+// A boot that has ended stays ended, until there is a sign of the opposite. A later failure of the node is another
+// matter.
 func TestSuccessStays(t *testing.T) {
 	f := begun()
 	f.Fence = &Fence{UID: "f1", Mine: true, Boot: "b1", Proven: true}
@@ -106,7 +107,7 @@ var (
 	firstOne = flag.Uint64("seed", 1, "the first of them")
 )
 
-// schedule is one node in random hands. What it knows of the rules are the sentences of the package's documentation.
+// schedule is one node with random events. The rules that it knows are the sentences of the package's documentation.
 type schedule struct {
 	t      *testing.T
 	seed   uint64
@@ -124,7 +125,7 @@ func (s *schedule) boot() string {
 	return string(rune('a' + s.next))
 }
 
-// happens lets one thing happen outside.
+// happens makes one random event happen outside.
 func (s *schedule) happens() {
 	f, p := &s.f, s.rng.IntN(100)
 	switch {
@@ -158,7 +159,7 @@ func (s *schedule) happens() {
 	}
 }
 
-// works is the controller: it reads, and may be late with what it writes, or be killed before.
+// works is the controller: it reads, and may write late, or be killed before.
 func (s *schedule) works() {
 	f := &s.f
 	if f.Fence == nil && Wishes(*f) {

@@ -6,24 +6,24 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
-// What agents tell a controller, where they have no access to the API server, stands in a ConfigMap for each of their Nodes
-// (docs/adr/0061), in the form of the annotation.
+// Agents without access to the API server report to a controller. It stores the report in a ConfigMap for each of their
+// Nodes (docs/adr/0061), in the form of the annotation.
 const (
-	// KeptLabel, with the value KeptValue, is on these ConfigMaps; the text is under KeptKey.
+	// KeptLabel, with the value KeptValue, marks these ConfigMaps; the report is under KeptKey.
 	KeptLabel = deaths.ReportLabel
 	KeptValue = "sightings"
 	KeptKey   = "sightings.json"
-	// HeardKey has when a controller heard it, by its clock.
+	// HeardKey holds when a controller got the report, by the controller's clock.
 	HeardKey = "heard"
-	// Fresh is how long what is kept counts, by the controllers' clocks. An agent that was started again, or has another way to
-	// speak by now, does not take back what the one before it has told: that ends by itself.
+	// Fresh is how long a stored report counts, by the controllers' clocks. An agent that was restarted, or that now
+	// reports in another way, does not withdraw the report of the agent before it: the report expires by itself.
 	Fresh = 10 * time.Minute
 )
 
-// KeptName is the name of the ConfigMap with what the agent of this node has told.
+// KeptName is the name of the ConfigMap with the report of this node's agent.
 func KeptName(node string) string { return deaths.NameOf("fencing-sightings-", node) }
 
-// Kept reads a ConfigMap. It is nil for what is none, or cannot be read: that says nothing of anybody.
+// Kept reads a ConfigMap. It returns nil if it is not a report or cannot be read: then nothing is reported.
 func Kept(labels, data map[string]string) *Sighting {
 	if labels[KeptLabel] != KeptValue {
 		return nil
@@ -35,22 +35,23 @@ func Kept(labels, data map[string]string) *Sighting {
 	return s
 }
 
-// IsFresh reports whether what a ConfigMap has was heard a short time ago. What is from the future was not.
+// IsFresh reports whether the report in a ConfigMap is recent. A time in the future is not recent.
 func IsFresh(data map[string]string, now time.Time) bool {
 	heard, err := time.Parse(time.RFC3339, data[HeardKey])
 	return err == nil && now.Sub(heard).Abs() <= Fresh
 }
 
-// After reports whether this may take the place of was, which is nil if nothing was told yet. What was on its way for long takes
-// the place of nothing later.
+// After reports whether this may replace was, which is nil if there is no report yet. A report that was delayed on its
+// way never replaces a later one.
 func (s *Sighting) After(was *Sighting) bool {
 	return was == nil || was.Boot != s.Boot || s.Number > was.Number
 }
 
-// Of is what the agent of a Node sees, by the annotation and by what it has told: either may be nil. boot is what the Node shows.
+// Of is what the agent of a Node sees, by the annotation and by its report; either may be nil. boot is the boot that
+// the Node shows.
 //
-// Invariant: what was said in another boot is nothing, and of the two the later one counts, with nothing of the other. So one
-// agent is one voice, whatever ways it has to speak.
+// Invariant: a report from another boot does not count, and only the later of the two counts. So an agent is one
+// reporter, in whatever ways it reports.
 func Of(boot string, written, told *Sighting) *Sighting {
 	if written != nil && written.Boot != boot {
 		written = nil

@@ -18,7 +18,7 @@ func TestNamesOfWhatIsKept(t *testing.T) {
 	}
 }
 
-// Guards: of one boot the later word counts, alone; what was said in another boot, or is none, does not.
+// Guards: of one boot only the later report counts; a report from another boot, or an invalid one, does not.
 func TestOneAgentIsOneVoice(t *testing.T) {
 	s := func(boot string, number uint64) *Sighting { return &Sighting{Boot: boot, Number: number} }
 	first, second, other := s(bootA, 1), s(bootA, 2), s(bootB, 9)

@@ -10,53 +10,54 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
-// Annotation is where an agent says it, on its own Node and on no other.
+// Annotation is where an agent reports what it sees. It writes to its own Node only.
 const Annotation = "fencing-agent.io/sightings"
 
 const (
-	// Most is how many nodes each list of a [Sighting] has.
+	// Most is how many nodes each list of a [Sighting] may have.
 	Most = 64
 	// MostBytes is how long the annotation may be. The admission policy refuses longer ones.
 	MostBytes = 8192
-	// Again is how often an agent says again what it goes on seeing. A reader goes by no text for longer than 150 s (k8s/storm):
-	// one of those that say it again may be lost, and the next one late.
+	// Again is how often an agent repeats what it still sees. A report counts for 150 s (k8s/storm), so that one
+	// repetition may be lost and the next one late.
 	Again = time.Minute
 )
 
-// Sighting is what one agent sees at this moment.
+// Sighting is what one agent sees at one moment.
 type Sighting struct {
 	Boot   string `json:"boot"`   // of the agent's node, as deaths name it
-	Number uint64 `json:"number"` // greater each time it is said, in one boot
-	// QuorumLost: the agent has lost quorum, and its watchdog is not fed any more.
+	Number uint64 `json:"number"` // higher in each report of one boot
+	// QuorumLost: the agent has lost quorum, and its watchdog is no longer fed.
 	QuorumLost bool `json:"quorumLost,omitempty"`
-	// SlotMoves are members that the agent hears on no network, and whose slots on the LUN go on changing.
+	// SlotMoves lists members that the agent hears on no network, but whose slots on the LUN keep changing.
 	SlotMoves []string `json:"slotMoves,omitempty"`
-	// SlotStill are members that the agent hears, and whose slots stand still while the agent itself reads the LUN.
+	// SlotStill lists members that the agent hears, but whose slots do not change although the agent itself reads the
+	// LUN.
 	SlotStill []string `json:"slotStill,omitempty"`
-	// Sees are nodes that run although Kubernetes does not hear them, with the boots that they run: members that this agent
-	// hears and that nobody shows their Nodes, and its own node while that is not Ready.
+	// Sees lists nodes that run although Kubernetes does not hear them, with their boots: members that this agent hears
+	// and whose agents cannot reach their Nodes, and its own node while that is not Ready.
 	Sees map[string]string `json:"sees,omitempty"`
 }
 
-// Empty reports whether there is nothing to say.
+// Empty reports whether there is nothing to report.
 func (s *Sighting) Empty() bool {
 	return !s.QuorumLost && len(s.SlotMoves)+len(s.SlotStill)+len(s.Sees) == 0
 }
 
-// Same reports whether two say the same, whenever they were said.
+// Same reports whether two sightings have the same content, whatever their numbers.
 func (s *Sighting) Same(o *Sighting) bool {
 	return s.QuorumLost == o.QuorumLost && slices.Equal(s.SlotMoves, o.SlotMoves) && slices.Equal(s.SlotStill, o.SlotStill) &&
 		maps.Equal(s.Sees, o.Sees)
 }
 
-// Encode is the annotation. Names that do not fit are left out, from the end of the longer list; what is seen goes last.
+// Encode is the annotation. Names that do not fit are left out, from the end of the longer list; Sees is left out last.
 func Encode(s Sighting) string {
 	s.Sees = bounded(s.Sees)
 	s.SlotMoves, s.SlotStill = s.SlotMoves[:min(len(s.SlotMoves), Most)], s.SlotStill[:min(len(s.SlotStill), Most)]
 	for {
 		text, err := json.Marshal(s)
 		switch {
-		case err != nil || len(s.SlotMoves)+len(s.SlotStill)+len(s.Sees) == 0: // strings and numbers always have a form
+		case err != nil || len(s.SlotMoves)+len(s.SlotStill)+len(s.Sees) == 0: // strings and numbers can always be encoded
 			return string(text)
 		case len(text) <= MostBytes:
 			return string(text)
@@ -70,10 +71,10 @@ func Encode(s Sighting) string {
 	}
 }
 
-// Decode reads an annotation. What it does not know is passed over: a later version may say more.
+// Decode reads an annotation. It ignores unknown fields: a later version may have more.
 func Decode(text string) (*Sighting, error) {
 	if len(text) > MostBytes {
-		return nil, fmt.Errorf("annotation %s: %d bytes, at most %d are read", Annotation, len(text), MostBytes)
+		return nil, fmt.Errorf("annotation %s: it has %d bytes, but must have at most %d", Annotation, len(text), MostBytes)
 	}
 	var s Sighting
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
@@ -87,7 +88,7 @@ func Decode(text string) (*Sighting, error) {
 	return &s, nil
 }
 
-// bounded leaves out what is no boot, and what is too much.
+// bounded leaves out entries that are not boots, and entries beyond the limit.
 func bounded(sees map[string]string) map[string]string {
 	out := map[string]string{}
 	for node, boot := range sees {
@@ -98,7 +99,7 @@ func bounded(sees map[string]string) map[string]string {
 	return first(out, Most)
 }
 
-// first are the first of them, by name; nil for none.
+// first returns the first most entries, by name; nil for none.
 func first(sees map[string]string, most int) map[string]string {
 	out := map[string]string{}
 	for i, node := range slices.Sorted(maps.Keys(sees)) {

@@ -37,7 +37,7 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// Guard: the admission policy refuses what is longer, and then nothing would be said at all.
+// Guard: the admission policy refuses a longer annotation, and then nothing would be reported at all.
 func TestSightingsAreBounded(t *testing.T) {
 	for _, length := range []int{2, 40, 253} {
 		s := Sighting{Boot: boot, Number: 1 << 63, QuorumLost: true}

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Health is what a storage says about one of its nodes, or about a volume.
+// Health is the health of a node of the storage, or of a volume, as the storage reports it.
 type Health uint8
 
-// The healths. Only Unhealthy is a reason to act, and only Healthy one to let a pod go.
+// The healths. Only Unhealthy is a reason to act, and only the volumes that are Healthy let a pod go.
 const (
 	Unknown Health = iota
 	Healthy
@@ -35,39 +35,38 @@ type Node struct {
 	Unread string // why Health is Unknown, if something about this node could not be read
 }
 
-// State is how far a node is.
+// State is the progress of handling a node.
 type State string
 
-// The states.
 const (
-	Quiet     State = "quiet"     // healthy, or not known: nothing is to be done
+	Quiet     State = "quiet"     // healthy, or not known: there is nothing to do
 	Offline   State = "offline"   // unhealthy, and not handled yet
-	Waiting   State = "waiting"   // unhealthy; nothing shows yet that it cannot write
+	Waiting   State = "waiting"   // unhealthy, but there is no proof yet that it cannot write
 	Fencing   State = "fencing"   // being handled
 	Retrying  State = "retrying"  // an attempt failed, another follows
-	Fenced    State = "fenced"    // handled: not looked at again before it was healthy, or Expiry has passed
-	GivenUp   State = "given_up"  // the time is over; as Fenced
-	Returning State = "returning" // healthy again: what was written on its Node is to be taken off
+	Fenced    State = "fenced"    // handled: not handled again before it was healthy, or Expiry has passed
+	GivenUp   State = "given_up"  // the timeout is over; otherwise like Fenced
+	Returning State = "returning" // healthy again: the taint on its Node has to be removed
 )
 
-// Settings are how often and for how long.
+// Settings are intervals and limits.
 type Settings struct {
-	Poll    time.Duration // between two looks at the storage, and at a node that waits
-	Expiry  time.Duration // after which a node that is still unhealthy is handled once more
+	Poll    time.Duration // between two requests to the storage, and between two looks at a node that waits
+	Expiry  time.Duration // after which a node that is still unhealthy is handled again
 	Timeout time.Duration // of handling one node, all attempts together
-	Retry   time.Duration // from a failed attempt to the next
+	Retry   time.Duration // between a failed attempt and the next one
 }
 
-// Attempt is how one attempt ended.
+// Attempt is the result of one attempt.
 type Attempt struct {
-	Failed bool // something could not be read or written: it is tried again
-	Waits  bool // nothing was done, since nothing shows that the node cannot write
+	Failed bool // something could not be read or written: another attempt follows
+	Waits  bool // nothing was done, since nothing proves that the node cannot write
 }
 
-// Cache has the nodes of a storage. It is not safe for concurrent use.
+// Cache holds the nodes of a storage. It is not safe for concurrent use.
 //
-// Invariant: what has begun before a node was healthy again changes nothing of what follows. A run has a number, and
-// only the end of the latest one counts.
+// Invariant: an attempt that began before a node was healthy again does not affect what follows. A run has a number,
+// and only the end of the latest run counts.
 type Cache struct {
 	settings Settings
 	nodes    map[string]*entry
@@ -76,25 +75,25 @@ type Cache struct {
 type entry struct {
 	health  Health
 	state   State
-	run     int       // of the attempt that is under way, or was last
-	busy    bool      // an attempt is under way
-	next    time.Time // not to be looked at before
-	begun   time.Time // of the first attempt that did not wait; zero: none has
-	expires time.Time // of Fenced and GivenUp
-	tainted bool      // its Node may carry this program's taint
+	run     int       // the number of the attempt that runs, or ran last
+	busy    bool      // an attempt runs
+	next    time.Time // not to be handled before
+	begun   time.Time // the start of the first attempt that did not wait; zero: there was none
+	expires time.Time // the end of Fenced and GivenUp
+	tainted bool      // its Node may have this program's taint
 }
 
-// NewCache makes a cache that knows no node.
+// NewCache creates a cache without nodes.
 func NewCache(s Settings) *Cache { return &Cache{settings: s, nodes: map[string]*entry{}} }
 
-// Observe takes in what the storage says about all of its nodes. A node that is not among them is forgotten.
+// Observe records what the storage reports about all of its nodes. A node that is not listed is removed.
 func (c *Cache) Observe(now time.Time, nodes []Node) {
 	listed := map[string]bool{}
 	for _, n := range nodes {
 		listed[n.Name] = true
 		e := c.nodes[n.Name]
 		if e == nil {
-			// What an earlier process has written to a Node shows at the first look.
+			// The first look shows what an earlier process has written to a Node.
 			e = &entry{state: Quiet, tainted: true}
 			c.nodes[n.Name] = e
 		}
@@ -114,7 +113,7 @@ func (c *Cache) Observe(now time.Time, nodes []Node) {
 	maps.DeleteFunc(c.nodes, func(name string, _ *entry) bool { return !listed[name] })
 }
 
-// settle ends all that was under way for a node that is healthy.
+// settle ends everything that runs for a node that is healthy.
 func (c *Cache) settle(e *entry, now time.Time) {
 	e.run++
 	e.busy, e.begun, e.expires = false, time.Time{}, time.Time{}
@@ -124,15 +123,16 @@ func (c *Cache) settle(e *entry, now time.Time) {
 	}
 }
 
-// Work is one node to be handled now.
+// Work is one node that has to be handled now.
 type Work struct {
 	Node     string
 	Run      int       // for [Cache.End]
-	Return   bool      // it is healthy again: take the taint off
+	Return   bool      // the storage calls it healthy again: remove the taint
 	Deadline time.Time // the attempt ends by then
 }
 
-// Due are up to n nodes to be handled now, those first that have waited longest. Each is under way from now on.
+// Due returns up to n nodes that have to be handled now, those first that have waited longest. An attempt for each of
+// them runs from now on.
 func (c *Cache) Due(now time.Time, n int) []Work {
 	var names []string
 	for name, e := range c.nodes {
@@ -160,7 +160,7 @@ func (c *Cache) Due(now time.Time, n int) []Work {
 	return out
 }
 
-// acts reports whether something is to be done in this state. A node whose health is not known is left as it is.
+// acts reports whether there is something to do in this state. A node whose health is not known is left as it is.
 func (e *entry) acts() bool {
 	switch e.state {
 	case Offline, Waiting, Fencing, Retrying:
@@ -171,13 +171,14 @@ func (e *entry) acts() bool {
 	return false
 }
 
-// Unhealthy reports whether the storage calls a node unhealthy, as it was observed last.
+// Unhealthy reports whether the storage called a node unhealthy when it was last asked.
 func (c *Cache) Unhealthy(node string) bool {
 	e := c.nodes[node]
 	return e != nil && e.health == Unhealthy
 }
 
-// End tells how the attempt ended that began at the given time. It reports whether it was the last one and has failed.
+// End records how the attempt ended that began at the given time. It reports whether it was the last one and has
+// failed.
 func (c *Cache) End(began, now time.Time, w Work, a Attempt) (gaveUp bool) {
 	e := c.nodes[w.Node]
 	if e == nil || e.run != w.Run {
@@ -192,7 +193,7 @@ func (c *Cache) End(began, now time.Time, w Work, a Attempt) (gaveUp bool) {
 	}
 	switch {
 	case a.Waits:
-		// The time that a proof takes is none of the attempts'.
+		// The time spent waiting for a proof does not count as time of the attempts.
 		e.state, e.next, e.begun = Waiting, now.Add(c.settings.Poll), time.Time{}
 	case !a.Failed:
 		e.state, e.expires = Fenced, now.Add(c.settings.Expiry)
@@ -209,7 +210,7 @@ func (c *Cache) End(began, now time.Time, w Work, a Attempt) (gaveUp bool) {
 	return false
 }
 
-// Wake is when something may be due next, if the storage says nothing new. Zero: nothing will be.
+// Wake is when something may be due next, if the storage reports nothing new. Zero: nothing will be due.
 func (c *Cache) Wake() (at time.Time) {
 	for _, e := range c.nodes {
 		if e.acts() && !e.busy && (at.IsZero() || e.next.Before(at)) {
@@ -219,7 +220,7 @@ func (c *Cache) Wake() (at time.Time) {
 	return at
 }
 
-// State is how far a node is; Quiet for one that is not known.
+// State is the state of a node; Quiet if the node is not known.
 func (c *Cache) State(node string) State {
 	if e := c.nodes[node]; e != nil {
 		return e.state
@@ -227,7 +228,7 @@ func (c *Cache) State(node string) State {
 	return Quiet
 }
 
-// Healths counts the nodes by what the storage says of them.
+// Healths counts the nodes by their reported health.
 func (c *Cache) Healths() map[Health]int {
 	out := map[Health]int{Unknown: 0, Healthy: 0, Unhealthy: 0}
 	for _, e := range c.nodes {

@@ -31,7 +31,7 @@ func newCacheWorld(t *testing.T) *world {
 
 func (w *world) say(h Health) { w.c.Observe(w.now, []Node{{Name: "a", Health: h}}) }
 
-// run does all that is due now, with this end. It returns how many attempts that were.
+// run makes all attempts that are due now, with this result. It returns how many there were.
 func (w *world) run(a Attempt) (n int, gaveUp bool) {
 	for _, work := range w.c.Due(w.now, 5) {
 		n++
@@ -47,7 +47,7 @@ func (w *world) want(s State) {
 	}
 }
 
-// pass lets time pass, a second at a time, and counts the attempts.
+// pass advances the time, a second at a time, and counts the attempts.
 func (w *world) pass(d time.Duration, h Health, a Attempt) (n int, gaveUp bool) {
 	for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(time.Second) {
 		w.say(h)
@@ -98,7 +98,7 @@ func TestDeadlineOfARetry(t *testing.T) {
 	}
 }
 
-// What a proof takes is none of the time of attempts.
+// The time spent waiting for a proof does not count as time of attempts.
 func TestWaitsWithoutEnd(t *testing.T) {
 	w := newCacheWorld(t)
 	n, gaveUp := w.pass(5*time.Minute, Unhealthy, Attempt{Waits: true})
@@ -164,8 +164,8 @@ func TestThoseThatWaitLongestGoFirst(t *testing.T) {
 	}
 }
 
-// In any order of healths, ends and times: a node is never handled while it is not unhealthy, never twice at once, at
-// most once while it stays unhealthy, within the time, and its taint is looked at after each recovery.
+// In any order of healths, results and times: a node is never handled while it is not unhealthy, never twice at once,
+// and at most once while it stays unhealthy, within the timeout. Its taint is looked at after each recovery.
 func TestRandomCache(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	for run := range uint64(2000) {

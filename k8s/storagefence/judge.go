@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Rules are what the operator decides about pods.
+// Rules are the operator's settings for pods.
 type Rules struct {
 	Driver string   // CSI driver of the storage
-	Labels []string // of pods; one of them with a true value opts in
+	Labels []string // of pods; one of these labels with a true value opts in
 }
 
 // Volume is a volume of a pod.
@@ -19,26 +19,26 @@ type Volume struct {
 	Claim  string // empty: none
 	PV     string // empty: none, or not bound
 	Driver string // CSI driver of the claim; empty: another kind of volume
-	// Local volumes stay on the node and come to life with the pod elsewhere: configuration, secrets, emptyDir.
+	// Local volumes stay on the node, and are created again with the pod elsewhere: configuration, secrets, emptyDir.
 	Local  bool
-	Health Health // of a volume of this storage
+	Health Health // if the volume is of this storage
 	Reason string // why it is not healthy, or could not be read
-	// Conditions are what a CSI driver says is wrong with it, for all of Kubernetes to read.
+	// Conditions are the problems of the volume that a CSI driver reports through Kubernetes.
 	Conditions []Condition
 }
 
 // Condition is an adverse condition of a volume, as the volume's claim shows it.
 type Condition struct{ Status, Reason string }
 
-// degraded is the only status that a volume may have whose pod is let go. A volume that has just lost the copy on this
+// degraded is the only status of a volume whose pod may still be deleted. A volume that has just lost the copy on this
 // node has this status.
 const degraded = "Degraded"
 
-// adverse is why its conditions keep a volume's pod where it is; empty: they do not.
+// adverse returns why a volume's conditions keep its pod where it is; empty: they do not.
 //
-// Invariant: a condition keeps a pod, and none lets one go. Nobody tells when a claim's conditions were looked at last, so
-// that a volume without any may be one whose only copy was lost a moment ago. A status that this program does not know
-// keeps it as well.
+// Invariant: a condition can only keep a pod, never let it go. It is not known when a claim's conditions were last
+// checked, so a volume without conditions may have lost its only copy a moment ago. A status that this program does not
+// know keeps the pod as well.
 func (v *Volume) adverse() string {
 	for _, c := range v.Conditions {
 		if c.Status != degraded {
@@ -52,16 +52,16 @@ func (v *Volume) adverse() string {
 type Pod struct {
 	Namespace, Name string
 	Labels          map[string]string
-	// Pinned pods would come back to the same node: mirrors of a file, DaemonSets'.
+	// Pinned pods would return to the same node: mirrors of a file, and pods of DaemonSets.
 	Pinned  bool
 	Ended   bool // its containers have ended for good
 	Volumes []Volume
 }
 
-// Outcome is what becomes of a pod. Its strings are the vocabulary of metrics.
+// Outcome is what happens to a pod. Its strings are the values of a metric's label.
 type Outcome string
 
-// The outcomes. Deleted and Failed are the adapter's word after it has tried.
+// The outcomes. The adapter reports Deleted and Failed after it has tried.
 const (
 	Deleted       Outcome = "deleted"
 	Failed        Outcome = "failed"
@@ -77,10 +77,10 @@ func Outcomes() []Outcome {
 	return []Outcome{Deleted, Failed, SkipLabel, SkipNoPVC, SkipUnhealthy, SkipOther, SkipPinned}
 }
 
-// Verdict is what is to become of a pod, and why.
+// Verdict is what should happen to a pod, and why.
 type Verdict struct {
 	Outcome Outcome // Deleted: delete it
-	Text    string  // for people; empty where nobody has asked
+	Text    string  // for people; empty if the pod has not opted in
 	PVs     []string
 }
 
@@ -93,7 +93,7 @@ func (r Rules) OptsIn(labels map[string]string) (yes bool, problem string) {
 		}
 		switch on, err := strconv.ParseBool(value); {
 		case err != nil:
-			problem = fmt.Sprintf("the label %s is %q: true or false is allowed", key, value)
+			problem = fmt.Sprintf("the label %s is %q, but must be true or false", key, value)
 		case on:
 			return true, ""
 		}
@@ -101,18 +101,18 @@ func (r Rules) OptsIn(labels map[string]string) (yes bool, problem string) {
 	return false, problem
 }
 
-// Judge says what is to become of a pod. off: the node is known to be off, so Kubernetes releases all that was attached
-// there.
+// Judge decides what should happen to a pod. off means that the node is known to be off, so that Kubernetes releases
+// everything that was attached there.
 //
-// Invariant: unless off, a pod with a volume that somebody else provides stays. Its replacement would attach that
-// volume while the node may still write to it.
+// Invariant: unless off, a pod with a volume of another provider stays. Its replacement would attach that volume while
+// the node may still write to it.
 func Judge(r Rules, p Pod, off bool) Verdict {
 	on, problem := r.OptsIn(p.Labels)
 	if !on || p.Ended {
 		return Verdict{Outcome: SkipLabel, Text: problem}
 	}
 	if p.Pinned {
-		return Verdict{Outcome: SkipPinned, Text: "it would come back to this node: it is of a DaemonSet, or mirrors a file"}
+		return Verdict{Outcome: SkipPinned, Text: "it would come back to this node, since it belongs to a DaemonSet or mirrors a file"}
 	}
 	var pvs, others, ill []string
 	for _, v := range p.Volumes {
@@ -140,7 +140,7 @@ func Judge(r Rules, p Pod, off bool) Verdict {
 	return Verdict{Outcome: Deleted, PVs: slices.Compact(pvs)}
 }
 
-// Releasable are those of the volumes that no pod uses which stays on the node. What a neighbour uses stays attached.
+// Releasable returns the volumes that no staying pod uses. A volume that another pod uses stays attached.
 func Releasable(pvs []string, staying []Pod) []string {
 	return slices.DeleteFunc(slices.Clone(pvs), func(pv string) bool {
 		return slices.ContainsFunc(staying, func(p Pod) bool {

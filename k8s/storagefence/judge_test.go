@@ -38,7 +38,7 @@ func TestJudge(t *testing.T) {
 		{"with configuration", Pod{Labels: yes, Volumes: []Volume{good("a"), {Name: "config", Local: true}}}, false, Deleted, ""},
 		{"no label", Pod{Volumes: []Volume{good("a")}}, true, SkipLabel, ""},
 		{"label says no", Pod{Labels: map[string]string{"storageos.com/fenced": "false"}, Volumes: []Volume{good("a")}}, true, SkipLabel, ""},
-		{"label is no boolean", Pod{Labels: map[string]string{"storageos.com/fenced": "yes"}, Volumes: []Volume{good("a")}}, true, SkipLabel, `"yes": true or false`},
+		{"label is not a boolean", Pod{Labels: map[string]string{"storageos.com/fenced": "yes"}, Volumes: []Volume{good("a")}}, true, SkipLabel, `"yes", but must be true or false`},
 		{"one label is wrong, the other one asks", Pod{Labels: map[string]string{"storageos.com/fenced": "yes", "fencing-agent.io/fenced": "true"}, Volumes: []Volume{good("a")}}, false, Deleted, ""},
 		{"no volumes", Pod{Labels: yes, Volumes: []Volume{{Name: "config", Local: true}}}, true, SkipNoPVC, driver},
 		{"another driver's only", Pod{Labels: yes, Volumes: []Volume{{Name: "nfs", Driver: "nfs.example"}}}, true, SkipNoPVC, driver},

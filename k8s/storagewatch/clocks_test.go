@@ -8,8 +8,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// Guard (two writers): the time that an operator vouches for is waited for by this process's own looks. By its clock, which is
-// ahead of that of the controller which has written the NodeFence, it is over at once.
+// Guard (two writers): this process waits by its own looks for the time for which an operator vouches. By its clock,
+// which is ahead of the clock of the controller that wrote the NodeFence, that time is over at once.
 func TestTheTimeThatIsVouchedForByAnotherClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fenced(t)

@@ -30,8 +30,8 @@ func (w *world) change(how func(n *corev1.Node)) {
 	}
 }
 
-// Guard: no pod is deleted by a death in dispute, from the first moment on at which the Node says so, and none of a node that
-// is Ready. A person's taint is a person's word.
+// Guard: a disputed death deletes no pod, from the first moment at which the Node shows the dispute; nor is a pod
+// deleted on a node that is Ready. A person's taint always counts.
 func TestADisputedDeathIsNoGround(t *testing.T) {
 	note := func(n *corev1.Node) { n.Annotations = map[string]string{recovery.NoteKey: boot} }
 	ready := func(n *corev1.Node) {

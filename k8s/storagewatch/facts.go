@@ -19,12 +19,12 @@ import (
 
 const (
 	provisioner = "volume.kubernetes.io/storage-provisioner"
-	// provisionerBeta is what clusters before 1.23 have written.
+	// provisionerBeta is the annotation in clusters before 1.23.
 	provisionerBeta = "volume.beta.kubernetes.io/storage-provisioner"
 	mirror          = "kubernetes.io/config.mirror"
 )
 
-// failure counts a request that failed. One for what is not there has not.
+// failure counts a failed request. A "not found" is not a failure.
 func (r *Runner) failure(err error) error {
 	if err = client.IgnoreNotFound(err); err != nil {
 		r.o.Metrics.failures.WithLabelValues(apiKubernetes).Inc()
@@ -32,15 +32,15 @@ func (r *Runner) failure(err error) error {
 	return err
 }
 
-// limited makes one request to Kubernetes, and counts it if it fails. One that hangs is given up, so that what is left of
-// the time serves another attempt.
+// limited makes one request to Kubernetes, and counts it if it fails. A request that hangs is cancelled, so that time
+// is left for another attempt.
 func (r *Runner) limited(ctx context.Context, request func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	return r.failure(request(ctx))
 }
 
-// get reads one object. An error that it is not there is none: found is false then.
+// get reads one object. If it does not exist, found is false and there is no error.
 func (r *Runner) get(ctx context.Context, key types.NamespacedName, into client.Object) (found bool, err error) {
 	err = r.limited(ctx, func(ctx context.Context) error {
 		err := r.o.Reader.Get(ctx, key, into)
@@ -50,7 +50,7 @@ func (r *Runner) get(ctx context.Context, key types.NamespacedName, into client.
 	return found, err
 }
 
-// node is nil for one that does not exist.
+// node returns nil if the Node does not exist.
 func (r *Runner) node(ctx context.Context, name string) (*corev1.Node, error) {
 	var n corev1.Node
 	if found, err := r.get(ctx, types.NamespacedName{Name: name}, &n); !found {
@@ -59,11 +59,12 @@ func (r *Runner) node(ctx context.Context, name string) (*corev1.Node, error) {
 	return &n, nil
 }
 
-// off reports whether a Node is known to be off: somebody has set the taint out-of-service. One of the recovery says it
-// for one boot, as long as nothing disputes that; a Node that is Ready in that boot does so as well.
+// off reports whether a Node is known to be off, because somebody has set the taint out-of-service. The recovery's own
+// taint counts for one boot only, as long as that is not in dispute; it counts as disputed if the Node is Ready in that
+// boot.
 func off(n *corev1.Node) bool {
 	for _, t := range n.Spec.Taints {
-		if t.Key == recovery.TaintKey && !recovery.Ours(t.Value) { // a person's
+		if t.Key == recovery.TaintKey && !recovery.Ours(t.Value) { // set by a person
 			return true
 		}
 	}
@@ -80,8 +81,8 @@ func tainted(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == OfflineTaint })
 }
 
-// read finds the pods of the node, their volumes, and what is attached there. The attachments are read first: one that
-// is made later is not of the pods that were read.
+// read finds the pods of the node, their volumes, and what is attached there. It reads the attachments first, so that
+// an attachment that is created later is never taken for one of these pods.
 func (f *fence) read(ctx context.Context) error {
 	if f.o.Cleanup == CleanupDelete && !f.off {
 		list := storagev1.VolumeAttachmentList{}
@@ -108,7 +109,7 @@ func (f *fence) read(ctx context.Context) error {
 	return nil
 }
 
-// podOf reads what a pod uses. The health of volumes is asked for where it matters, of pods that have opted in.
+// podOf reads what a pod uses. The health of volumes is only read if it matters: for pods that have opted in.
 func (f *fence) podOf(ctx context.Context, p *corev1.Pod) (storagefence.Pod, error) {
 	out := storagefence.Pod{Namespace: p.Namespace, Name: p.Name, Labels: p.Labels,
 		Ended: p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed}
@@ -153,11 +154,11 @@ func (f *fence) volumeOf(ctx context.Context, p *corev1.Pod, v *corev1.Volume, a
 			out.Reason = "its PersistentVolume " + out.PV + " does not exist"
 			return out, err
 		}
-		// The volume itself is believed before an annotation that people may write.
+		// The volume itself is more reliable than an annotation, which people may write.
 		if out.Driver = ""; pv.Spec.CSI != nil {
 			out.Driver = pv.Spec.CSI.Driver
 		}
-		// A volume that is tied to this node's disk is no business of a storage that moves volumes.
+		// A volume on this node's disk does not matter to a storage that moves volumes.
 		out.Local = pv.Spec.HostPath != nil
 	}
 	if !ask || pv.Spec.CSI == nil || out.Driver != f.o.Rules.Driver {
@@ -167,9 +168,9 @@ func (f *fence) volumeOf(ctx context.Context, p *corev1.Pod, v *corev1.Volume, a
 	return out, nil
 }
 
-// conditions are what the controller plugin of a CSI driver says is wrong with the volume of a claim: Kubernetes 1.37 and
-// later, with the feature gate CSIVolumeHealth. What the kubelet says of the pod's volumes is left alone, for it is the
-// kubelet of the node in question.
+// conditions are the problems of a claim's volume that the controller plugin of a CSI driver reports (Kubernetes 1.37
+// and later, with the feature gate CSIVolumeHealth). The kubelet's reports about the pod's volumes are ignored, since
+// it is the kubelet of the node in question.
 func conditions(claim *corev1.PersistentVolumeClaim) (out []storagefence.Condition) {
 	if claim.Status.HealthStatus == nil {
 		return nil
@@ -180,8 +181,8 @@ func conditions(claim *corev1.PersistentVolumeClaim) (out []storagefence.Conditi
 	return out
 }
 
-// health asks for that of one volume. One that the storage says nothing about keeps its own pod, and no other: the attempt
-// has failed then, and is made again.
+// health asks for the health of one volume. If the storage reports nothing about it, only its own pod stays: this
+// attempt has then failed, and is repeated.
 func (f *fence) health(ctx context.Context, handle string) (storagefence.Health, string) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -194,12 +195,12 @@ func (f *fence) health(ctx context.Context, handle string) (storagefence.Health,
 	return h, reason
 }
 
-// local reports whether a volume stays behind on the node, and a replacement gets one of its own.
+// local reports whether a volume stays on the node, and a replacement gets a new one.
 func local(v *corev1.Volume) bool {
 	return v.EmptyDir != nil || v.HostPath != nil || v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil || v.Image != nil || v.CSI != nil
 }
 
-// setTaint sets the taint of this program, or takes it off, on the very Node that was read.
+// setTaint sets or removes the taint of this program, on the version of the Node that was read.
 func (r *Runner) setTaint(ctx context.Context, n *corev1.Node, on bool) error {
 	taints := slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool { return t.Key == OfflineTaint })
 	if on {

@@ -6,7 +6,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storagefence"
 )
 
-// Metrics are those of storage fencing.
 type Metrics struct {
 	nodes    *prometheus.GaugeVec
 	pods     *prometheus.CounterVec
@@ -15,13 +14,12 @@ type Metrics struct {
 	givenUp  prometheus.Counter
 }
 
-// The APIs that failures are counted by.
+// The APIs whose failures are counted.
 const (
 	apiStorage    = "storage"
 	apiKubernetes = "kubernetes"
 )
 
-// NewMetrics registers them.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	const ns = "fencing_storage"
 	m := &Metrics{

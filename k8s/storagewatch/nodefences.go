@@ -16,39 +16,39 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/storagefence"
 )
 
-// nodeTimeout bounds the reads about one node, so that one that hangs leaves time for the others.
+// nodeTimeout limits the reads about one node, so that a read that hangs leaves time for the others.
 const nodeTimeout = time.Second
 
-// NodeFences is a storage that does not know itself which nodes it refuses: NodeFences say from which of them it was cut off,
-// with a barrier, or a time that an operator vouches for. Its volumes are on no node, so that all are healthy.
+// NodeFences is a storage that does not know itself which nodes it refuses. Instead, NodeFences show which nodes were
+// cut off from it, with a barrier, or with a time for which an operator vouches. Its volumes are not on nodes, so all
+// of them are healthy.
 type NodeFences struct {
 	reader client.Reader
 	driver string
 	now    func() time.Time
 
-	turn chan struct{} // capacity 1: who asks has put something in; nobody waits longer than its context for another's reads
-	// nodes are those that have had a NodeFence, or the taint of this program. Guarded by turn.
+	turn chan struct{} // capacity 1; a caller holds it while it reads, and waits for it no longer than its context allows
+	// nodes lists those that have had a NodeFence, or the taint of this program. Guarded by turn.
 	nodes map[string]bool
 
 	mu sync.Mutex
-	// heard has when this process saw the Lease of each of them renewed last. Guarded by mu.
+	// heard holds when this process last saw each node's Lease renewed. Guarded by mu.
 	heard fencing.Held
-	// cut is since when this process knows that they are being cut off. Guarded by mu.
+	// cut holds since when this process knows that each node is being cut off. Guarded by mu.
 	cut fencing.Held
 }
 
-// NewNodeFences asks by a reader that is no cache, for the storage of one CSI driver.
+// NewNodeFences creates the storage of one CSI driver. Its reader must not be a cache.
 func NewNodeFences(reader client.Reader, driver string, now func() time.Time) *NodeFences {
 	return &NodeFences{reader: reader, driver: driver, now: now, turn: make(chan struct{}, 1)}
 }
 
-// Volume implements [Provider].
 func (p *NodeFences) Volume(context.Context, string) (storagefence.Health, string, error) {
 	return storagefence.Healthy, "", nil
 }
 
-// Nodes implements [Provider]. A node is unhealthy while nothing of the boot that its Node shows lands on the storage, and
-// healthy again when it is Ready and its NodeFence is gone.
+// Nodes implements [Provider]. A node is unhealthy while nothing of the boot that its Node shows lands on the storage.
+// It is healthy again when it is Ready and its NodeFence is gone.
 //
 // Invariant: if one node cannot be read, only the health of that node is unknown. The others are handled.
 func (p *NodeFences) Nodes(ctx context.Context) ([]storagefence.Node, error) {
@@ -63,7 +63,7 @@ func (p *NodeFences) Nodes(ctx context.Context) ([]storagefence.Node, error) {
 			return nil, err
 		}
 	}
-	// NodeFences come first: a boot that begins after they were read shows in what is read of its Node.
+	// NodeFences are read first: a boot that begins after that then shows in the Node.
 	fences, err := p.fences(ctx)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (p *NodeFences) Nodes(ctx context.Context) ([]storagefence.Node, error) {
 	return out, nil
 }
 
-// Node implements [OneNode]. It waits for nobody's reads about other nodes.
+// Node implements [OneNode]. It does not wait for reads about other nodes.
 func (p *NodeFences) Node(ctx context.Context, name string) (storagefence.Node, error) {
 	fences, err := p.fences(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (p *NodeFences) Node(ctx context.Context, name string) (storagefence.Node, 
 	return storagefence.Node{Name: name, Health: health}, nil
 }
 
-// fences are all NodeFences, by node.
+// fences returns all NodeFences, by node.
 func (p *NodeFences) fences(ctx context.Context) (map[string]*fencing.NodeFence, error) {
 	var list fencing.NodeFenceList
 	if err := p.reader.List(ctx, &list); err != nil {
@@ -108,7 +108,7 @@ func (p *NodeFences) fences(ctx context.Context) (map[string]*fencing.NodeFence,
 	}
 	fences := map[string]*fencing.NodeFence{}
 	for i := range list.Items {
-		if name := list.Items[i].Spec.NodeName; list.Items[i].Name == fencing.NameOf(name) { // the controller carries out no other
+		if name := list.Items[i].Spec.NodeName; list.Items[i].Name == fencing.NameOf(name) { // the controller ignores all others
 			fences[name] = &list.Items[i]
 		}
 	}
@@ -122,7 +122,7 @@ func (p *NodeFences) forget(node string) {
 	delete(p.cut, node)
 }
 
-// first finds what an earlier process has left on Nodes.
+// first finds taints that an earlier process has left on Nodes.
 func (p *NodeFences) first(ctx context.Context) error {
 	var list corev1.NodeList
 	if err := p.reader.List(ctx, &list); err != nil {
@@ -137,7 +137,7 @@ func (p *NodeFences) first(ctx context.Context) error {
 	return nil
 }
 
-// health is that of one node, and whether nobody has to look at it any more.
+// health is the health of one node, and whether it no longer has to be looked at.
 func (p *NodeFences) health(ctx context.Context, name string, fence *fencing.NodeFence) (h storagefence.Health, over bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
@@ -168,8 +168,8 @@ func (p *NodeFences) health(ctx context.Context, name string, fence *fencing.Nod
 	return storagefence.Unknown, false, nil
 }
 
-// waited reports whether the time that an operator vouches for has passed since this process has seen that it runs. When it ends
-// stands in the NodeFence by the clock of the replica that has written it: by one that is ahead it would have ended too soon.
+// waited reports whether the time for which an operator vouches has passed since this process has known of it. Its end
+// in the NodeFence is by the clock of another replica: if that is ahead, the time would end too soon.
 func (p *NodeFences) waited(node, uid string, o *nodefence.Object) bool {
 	from, wait := o.Status.Vouched(p.driver)
 	text := uid + from.UTC().Format(time.RFC3339Nano)
@@ -178,9 +178,9 @@ func (p *NodeFences) waited(node, uid string, o *nodefence.Object) bool {
 	return p.cut.For(node, text, p.now()) >= wait
 }
 
-// silent reports whether the node's Lease was not renewed for as long as it lasts, by the clock of this process alone: that of
-// the node, which the Lease tells of, may be another. A process that has just started waits as long. A kubelet that comes back
-// renews it before it shows its boot.
+// silent reports whether the node's Lease was not renewed for its whole duration. It only uses this process's clock;
+// the node's clock, which is in the Lease, may differ. A process that has just started waits for the whole duration. A
+// kubelet that returns renews its Lease before it shows its boot.
 func (p *NodeFences) silent(ctx context.Context, node string) (bool, error) {
 	l, err := fencing.ReadLease(ctx, p.reader, node)
 	if err != nil {

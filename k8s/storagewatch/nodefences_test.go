@@ -60,7 +60,7 @@ func severed(from time.Time) nodefence.Severed {
 	return nodefence.Severed{Driver: driver, From: from, Barrier: "lun-reset"}
 }
 
-// The pods of that storage go, and no others: neither those of another one, nor one that has volumes of both.
+// The pods of that storage are deleted, and no others: neither those of another storage, nor one with volumes of both.
 func TestPodsOfOneStorageGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fenced(t, severed(time.Now().Add(20*time.Second)))
@@ -103,7 +103,7 @@ func (w *world) renew(ahead time.Duration) {
 	}
 }
 
-// A kubelet that renews its Lease is heard, whatever its clock shows; one that stops is not any more.
+// A kubelet that renews its Lease is heard, whatever its clock shows; one that stops is not heard any more.
 func TestKubeletsAreHeardByOneClock(t *testing.T) {
 	for _, ahead := range []time.Duration{-time.Hour, 0, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestKubeletsAreHeardByOneClock(t *testing.T) {
 	}
 }
 
-// Whatever casts doubt on it keeps all pods where they are.
+// Every doubt about it keeps all pods where they are.
 func TestNotSevered(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"another storage": func(w *world) { w.fence(func(s *nodefence.Status) { s.Storages[0].Driver = "nfs.example" }) },
@@ -143,7 +143,7 @@ func TestNotSevered(t *testing.T) {
 	}
 }
 
-// A node of which something cannot be read, or is never answered, waits alone.
+// If something about a node cannot be read, or is never answered, only that node waits.
 func TestOneNodeThatCannotBeRead(t *testing.T) {
 	for _, unread := range []string{"*v1.Lease n2", "*v1.Node n2"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestOneNodeThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Guard: one node whose reads hang takes no time of the others.
+// Guard: one node whose reads hang does not delay the others.
 func TestOneReadThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fenced(t, severed(time.Now()))
@@ -186,7 +186,8 @@ func TestOneReadThatHangs(t *testing.T) {
 	})
 }
 
-// Guard: between the last look at a node and a deletion nothing is awaited, whatever hangs about other nodes: its next boot may begin meanwhile.
+// Guard: between the last look at a node and a deletion there is no wait, whatever reads about other nodes hang: its
+// next boot may begin meanwhile.
 func TestOtherNodesAreNotAwaitedBeforeADeletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fenced(t, severed(time.Now()))
@@ -224,7 +225,8 @@ func TestOtherNodesAreNotAwaitedBeforeADeletion(t *testing.T) {
 	})
 }
 
-// What a deleted pod has left attached is detached when its node can be read again: not to know is not to be healthy.
+// Volumes of a deleted pod that are still attached are detached when its node can be read again: an unknown health is
+// not healthy.
 func TestWhatIsOwedOutlivesANodeThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := fenced(t, severed(time.Now()))

@@ -20,39 +20,39 @@ import (
 )
 
 // Provider is a storage, as far as this package needs it. Its methods are called from several goroutines, and return
-// by the end of their context.
+// when their context ends.
 type Provider interface {
-	// Nodes are all nodes of the storage, by the names of their Kubernetes Nodes.
+	// Nodes returns all nodes of the storage, by the names of their Kubernetes Nodes.
 	Nodes(ctx context.Context) ([]storagefence.Node, error)
-	// Volume is the health of the volume of this CSI handle, and the reason if it is not healthy.
+	// Volume returns the health of the volume with this CSI handle, and the reason if it is not healthy.
 	Volume(ctx context.Context, handle string) (storagefence.Health, string, error)
 }
 
 // OneNode is a [Provider] that can be asked about one node alone.
 type OneNode interface {
-	// Node is what Nodes would say about this node.
+	// Node returns what Nodes would return for this node.
 	Node(ctx context.Context, name string) (storagefence.Node, error)
 }
 
-// mostBytes of an answer: that of a thousand nodes is a tenth of it.
+// mostBytes is the longest answer that is read: an answer about a thousand nodes is a tenth of it.
 const mostBytes = 16 << 20
 
-// HTTP is a storage with an API of the shape of StorageOS v2: POST auth/login, GET nodes, GET
-// namespaces/NAMESPACE/volumes/VOLUME, of which a CSI handle is NAMESPACE/VOLUME.
+// HTTP is a storage with an API like that of StorageOS v2: POST auth/login, GET nodes, and GET
+// namespaces/NAMESPACE/volumes/VOLUME, where NAMESPACE/VOLUME is the CSI handle.
 type HTTP struct {
 	base        *url.URL
-	credentials string // directory
-	ca          string // file; empty: the system's
+	credentials string // a directory
+	ca          string // a file; empty: the system's certificates
 
 	mu     sync.Mutex
 	token  string       // guarded by mu
-	pem    string       // of ca, as client has it; guarded by mu
+	pem    string       // the content of ca that client uses; guarded by mu
 	client *http.Client // guarded by mu
 }
 
-// NewHTTP makes a client of the API at base, such as https://storage.example:5705/v2. credentials is a directory with
-// the files username and password, read at each login; ca is a file of certificates that the server's is checked with, read before
-// each request; empty: the system's.
+// NewHTTP creates a client of the API at base, such as https://storage.example:5705/v2. credentials is a directory with
+// the files username and password, which are read at each login. ca is a file of certificates by which the server is
+// verified, and is read before each request; empty: the system's certificates.
 func NewHTTP(base, credentials, ca string) (*HTTP, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
@@ -65,10 +65,10 @@ func NewHTTP(base, credentials, ca string) (*HTTP, error) {
 	return h, nil
 }
 
-// trusting is a client that trusts whom the file of certificates names now: somebody may have renewed it.
+// trusting returns a client that trusts the present certificates in the file, which may have been renewed.
 //
-// Invariant: a file that cannot be used, such as one that is just being written, leaves the certificates that were read before: there
-// is a client beside the error then.
+// Invariant: if the file cannot be used, for example because it is just being written, the earlier certificates stay in
+// use: then trusting returns both a client and an error.
 func (h *HTTP) trusting() (*http.Client, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,13 +95,13 @@ func (h *HTTP) trusting() (*http.Client, error) {
 	if h.client != nil {
 		h.client.CloseIdleConnections()
 	}
-	// A login has a password in it: it goes to this address and to no other.
+	// A login contains a password, so a redirect is not followed.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	h.pem, h.client = string(text), &http.Client{Transport: transport, CheckRedirect: stay}
 	return h.client, nil
 }
 
-// Nodes implements [Provider]. Nothing is known of a name that is listed twice, with two healths.
+// Nodes implements [Provider]. If a node is listed twice with different healths, its health is unknown.
 func (h *HTTP) Nodes(ctx context.Context) ([]storagefence.Node, error) {
 	var list []struct{ Name, Health string }
 	if err := h.get(ctx, &list, "nodes"); err != nil {
@@ -124,7 +124,7 @@ func (h *HTTP) Nodes(ctx context.Context) ([]storagefence.Node, error) {
 	return out, nil
 }
 
-// healthOf maps what an API says. What it does not know, and what this program does not, is unknown.
+// healthOf maps the API's health. A health that the API or this program does not know is unknown.
 func healthOf(word string) storagefence.Health {
 	switch word {
 	case "online":
@@ -135,7 +135,6 @@ func healthOf(word string) storagefence.Health {
 	return storagefence.Unknown
 }
 
-// Volume implements [Provider].
 func (h *HTTP) Volume(ctx context.Context, handle string) (storagefence.Health, string, error) {
 	namespace, id, ok := strings.Cut(handle, "/")
 	dots := func(s string) bool { return s == "." || s == ".." }
@@ -159,9 +158,9 @@ func (h *HTTP) Volume(ctx context.Context, handle string) (storagefence.Health, 
 	return health, fmt.Sprintf("the storage says that its first copy is %q", v.Master.Health), nil
 }
 
-var errLogin = errors.New("the storage wants a login")
+var errLogin = errors.New("the storage requires a login")
 
-// get asks once, and once more after a login if the token is not valid any more.
+// get asks once, and once more after a login if the token is no longer valid.
 func (h *HTTP) get(ctx context.Context, into any, path ...string) error {
 	h.mu.Lock()
 	token := h.token
@@ -230,7 +229,7 @@ func (h *HTTP) login(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// do tells of an answer no more than its status: bodies may have secrets in them.
+// do only reports the status of a failed answer: bodies may contain secrets.
 func (h *HTTP) do(r *http.Request, into any) (http.Header, error) {
 	client, unread := h.trusting()
 	if client == nil {
@@ -238,7 +237,7 @@ func (h *HTTP) do(r *http.Request, into any) (http.Header, error) {
 	}
 	resp, err := client.Do(r)
 	if err != nil {
-		return nil, errors.Join(err, unread) // they may be why
+		return nil, errors.Join(err, unread) // they may be the cause
 	}
 	defer resp.Body.Close()
 	switch {

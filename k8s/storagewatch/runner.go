@@ -20,17 +20,18 @@ import (
 // Cleanup is how volumes are detached from a node.
 type Cleanup string
 
-// The ways.
+// The ways to detach volumes.
 const (
-	// CleanupTaint waits until the Node carries the taint out-of-service, of k8s/recovery or of a person: Kubernetes
-	// releases the volumes.
+	// CleanupTaint waits until the Node has the taint out-of-service, set by k8s/recovery or by a person. Kubernetes
+	// then releases the volumes.
 	CleanupTaint Cleanup = "taint"
-	// CleanupDelete deletes VolumeAttachments. It needs a storage that refuses the writes of a node it calls offline.
+	// CleanupDelete deletes VolumeAttachments. It needs a storage that refuses the writes of a node that it calls
+	// offline.
 	CleanupDelete Cleanup = "delete"
 )
 
 const (
-	// OfflineTaint keeps replacements off a node whose storage is offline.
+	// OfflineTaint keeps replacements away from a node whose storage is offline.
 	OfflineTaint = "fencing-agent.io/storage-offline"
 
 	requestTimeout = 5 * time.Second
@@ -39,7 +40,7 @@ const (
 
 // Options is what a [Runner] needs.
 type Options struct {
-	Reader client.Reader // of the API server itself, not of a cache
+	Reader client.Reader // reads from the API server itself, not from a cache
 	Writer client.Writer
 	Events interface {
 		Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
@@ -52,26 +53,26 @@ type Options struct {
 	Settings storagefence.Settings
 	Workers  int
 	Cleanup  Cleanup
-	DryRun   bool // write nothing but Events and the log
+	DryRun   bool // write only Events and the log
 }
 
-// Runner gets opted-in pods off nodes that their storage reports as offline.
+// Runner removes opted-in pods from nodes that their storage reports as offline.
 type Runner struct {
 	o     Options
-	cache *storagefence.Cache // of the goroutine of Start
+	cache *storagefence.Cache // used by the goroutine of Start
 
 	mu sync.Mutex
-	// owed are volumes of deleted pods whose attachments could not be deleted yet, by node. Guarded by mu. A restart
-	// forgets them: then kube-controller-manager detaches, minutes later.
+	// owed lists volumes of deleted pods whose attachments could not be deleted yet, by node. Guarded by mu. A restart
+	// loses the list: then kube-controller-manager detaches them, minutes later.
 	owed map[string][]string
 }
 
-// New makes a runner that knows no node.
+// New creates a runner without nodes.
 func New(o Options) *Runner {
 	return &Runner{o: o, cache: storagefence.NewCache(o.Settings), owed: map[string][]string{}}
 }
 
-// NeedLeaderElection is false: whatever two replicas do has preconditions.
+// NeedLeaderElection is false: all writes have preconditions, so two replicas do no harm.
 func (r *Runner) NeedLeaderElection() bool { return false }
 
 type ended struct {
@@ -80,7 +81,7 @@ type ended struct {
 	attempt storagefence.Attempt
 }
 
-// Start goes round until the context ends, and waits for what it has begun.
+// Start polls until the context ends, and then waits for the attempts that run.
 func (r *Runner) Start(ctx context.Context) error {
 	done := make(chan ended)
 	busy := 0
@@ -116,7 +117,7 @@ func (r *Runner) Start(ctx context.Context) error {
 	}
 }
 
-// poll asks the storage. Its silence changes nothing.
+// poll asks the storage. If it does not answer, nothing changes.
 func (r *Runner) poll(ctx context.Context) {
 	nodes, err := r.ask(ctx, "")
 	if err != nil {
@@ -170,7 +171,7 @@ func (r *Runner) end(e ended) {
 	}
 	if r.cache.End(e.began, now, e.work, e.attempt) {
 		r.o.Metrics.givenUp.Inc()
-		r.o.Logger.Error("a node could not be handled in time: its pods are left alone until its storage is healthy and then unhealthy again, or until the node is looked at again",
+		r.o.Logger.Error("cannot handle a node within the timeout: its pods are left alone until its storage is healthy and then unhealthy again, or until the node is looked at again",
 			"node", e.work.Node, "timeout", r.o.Settings.Timeout, "again", r.o.Settings.Expiry)
 	}
 }
@@ -203,12 +204,12 @@ func (r *Runner) attempt(ctx context.Context, w storagefence.Work) storagefence.
 
 func (r *Runner) failed(node string, err error) storagefence.Attempt {
 	if !errors.Is(err, errHealthy) && !errors.Is(err, context.Canceled) {
-		r.o.Logger.Warn("storage fencing of a node failed", "node", node, "err", err)
+		r.o.Logger.Warn("cannot fence the storage of a node", "node", node, "err", err)
 	}
 	return storagefence.Attempt{Failed: true}
 }
 
-// returns takes the taint off a node whose storage is healthy again.
+// returns removes the taint from a node whose storage is healthy again.
 func (r *Runner) returns(ctx context.Context, node *corev1.Node) storagefence.Attempt {
 	r.owe(node.Name, nil)
 	if !tainted(node) || r.o.DryRun {
@@ -227,21 +228,21 @@ var errHealthy = errors.New("the storage calls the node healthy again")
 type fence struct {
 	*Runner
 	node string
-	off  bool // and that is the ground on which pods are deleted
+	off  bool // pods are deleted because the node is off
 
 	pods        []corev1.Pod
-	judged      []storagefence.Pod // of the same order
+	judged      []storagefence.Pod // the pods as judged, in the same order
 	attachments []storagev1.VolumeAttachment
-	unread      []error // why the health of volumes is not known
+	unread      []error // why the health of some volumes is not known
 }
 
-// run judges each pod of the node, and deletes those that may go.
+// run judges each pod of the node, and deletes those that may be deleted.
 func (f *fence) run(ctx context.Context, node *corev1.Node) error {
 	if err := f.read(ctx); err != nil {
 		return err
 	}
 	var errs []error
-	var unsure []string // volumes of pods of which nobody knows whether they were deleted
+	var unsure []string // volumes of pods that may or may not have been deleted
 	gone, kept := map[int]storagefence.Verdict{}, tainted(node) || f.off || f.o.DryRun
 	for i := range f.pods {
 		v := storagefence.Judge(f.o.Rules, f.judged[i], f.off)
@@ -270,7 +271,7 @@ func (f *fence) run(ctx context.Context, node *corev1.Node) error {
 	return errors.Join(append(errs, f.unread...)...)
 }
 
-// skip says why a pod that has asked for it is left alone.
+// skip reports why a pod that has opted in is left alone.
 func (f *fence) skip(i int, v storagefence.Verdict) {
 	f.o.Metrics.pods.WithLabelValues(string(v.Outcome)).Inc()
 	if v.Text == "" {
@@ -280,7 +281,7 @@ func (f *fence) skip(i int, v storagefence.Verdict) {
 	f.o.Events.Eventf(&f.pods[i], nil, corev1.EventTypeWarning, "StorageFenceSkipped", actionFence, "The storage has given up node %s; this pod is left alone: %s", f.node, v.Text)
 }
 
-// remove deletes one pod, as it was judged, if the grounds still hold.
+// remove deletes one pod in the version that was judged, if the reasons still hold.
 func (f *fence) remove(ctx context.Context, i int) error {
 	p := &f.pods[i]
 	if err := f.stillOffline(ctx); err != nil {
@@ -301,9 +302,9 @@ func (f *fence) remove(ctx context.Context, i int) error {
 	return nil
 }
 
-// stillOffline asks for the grounds of a deletion again.
+// stillOffline checks again whether the reasons for a deletion hold.
 //
-// Invariant: between this and the deletion nothing else is asked or awaited.
+// Invariant: between this check and the deletion there is no other request and no wait.
 func (f *fence) stillOffline(ctx context.Context) error {
 	if f.off {
 		n, err := f.Runner.node(ctx, f.node)
@@ -311,7 +312,7 @@ func (f *fence) stillOffline(ctx context.Context) error {
 			return err
 		}
 		if n == nil || !off(n) {
-			return errors.New("the Node does not carry the taint out-of-service of this boot any more")
+			return errors.New("the Node no longer has the taint out-of-service of this boot")
 		}
 	}
 	nodes, err := f.ask(ctx, f.node)
@@ -321,8 +322,8 @@ func (f *fence) stillOffline(ctx context.Context) error {
 	for _, n := range nodes {
 		switch {
 		case n.Name != f.node:
-		case n.Unread != "": // it may be offline as before: what is owed to it stays
-			return fmt.Errorf("whether the node is still offline is not known: %s", n.Unread)
+		case n.Unread != "": // it may still be offline: the list of owed attachments stays
+			return fmt.Errorf("it is not known whether the node is still offline: %s", n.Unread)
 		case n.Health == storagefence.Unhealthy:
 			return nil
 		}
@@ -330,13 +331,13 @@ func (f *fence) stillOffline(ctx context.Context) error {
 	return errHealthy
 }
 
-// release deletes the attachments of volumes whose pods are gone. Where the Node is off, Kubernetes does that.
+// release deletes the attachments of volumes whose pods are gone. If the Node is off, Kubernetes does that.
 //
-// Invariant: none is deleted while the storage calls the node healthy: it takes that node's writes then, and the pod may
-// still run there. Its kubelet ends it, and kube-controller-manager detaches.
+// Invariant: none is deleted while the storage calls the node healthy: the storage then accepts that node's writes, and
+// the pod may still run there. Its kubelet ends the pod, and kube-controller-manager detaches the volume.
 //
-// What the pod of a failed deletion used is owed to the next attempt: the API server may have deleted it without an answer.
-// If it is still there, its volumes stay.
+// The attachments of a pod whose deletion failed are left to the next attempt: the API server may have deleted the pod
+// without an answer. If the pod is still there, its volumes stay.
 func (f *fence) release(ctx context.Context, gone map[int]storagefence.Verdict, unsure []string) error {
 	if f.off || f.o.DryRun {
 		return nil

@@ -150,7 +150,7 @@ func (w *world) silence(ctx context.Context, read string) error {
 	return ctx.Err()
 }
 
-// delete holds deletions to what the invariants promise.
+// delete checks that deletions respect the invariants.
 func (w *world) delete(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 	if _, ok := o.(*fencing.NodeFence); ok { // by the test
 		return c.Delete(ctx, o, opts...)
@@ -208,7 +208,7 @@ func (w *world) write(what string, do func() error) error {
 	return err
 }
 
-// log is what was written since it was asked for last, without events.
+// log returns the writes since the last call, without events.
 func (w *world) log() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -235,7 +235,7 @@ func (w *world) told(reason string) (n int) {
 	return n
 }
 
-// pod makes one on n1 with these volumes of the driver, and their claims, volumes and attachments.
+// pod creates a pod on n1 with these volumes of the driver, and their claims, volumes and attachments.
 func (w *world) pod(name string, labels map[string]string, pvs ...string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: name, UID: types.UID("uid-" + name), Labels: labels}, Spec: corev1.PodSpec{NodeName: "n1"}}
 	for _, pv := range pvs {
@@ -246,7 +246,7 @@ func (w *world) pod(name string, labels map[string]string, pvs ...string) *corev
 	return p
 }
 
-// volume makes one, attached to n1; it is healthy.
+// volume creates a volume, attached to n1; it is healthy.
 func (w *world) volume(name, of string) {
 	if w.api.Get(w.t.Context(), types.NamespacedName{Name: name}, &corev1.PersistentVolume{}) == nil {
 		return
@@ -278,7 +278,7 @@ func (w *world) taints(taints ...corev1.Taint) {
 	}
 }
 
-// during runs a runner while f does, on virtual time. All that is due is done when a pause in it ends.
+// during runs a runner while f does, on virtual time. All due work is done when a pause in it ends.
 func (w *world) during(f func()) {
 	ctx, stop := context.WithCancel(w.t.Context())
 	done := make(chan error)
@@ -292,7 +292,7 @@ func (w *world) during(f func()) {
 	}
 }
 
-// setDeaf has the API server leave those reads unanswered from now on.
+// setDeaf makes the API server leave those reads unanswered from now on.
 func (w *world) setDeaf(deaf func(read string) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

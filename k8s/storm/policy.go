@@ -11,13 +11,13 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
-// joining is how long a Node that was just made may be on its way to its first Ready: it has not failed.
+// joining is how long a new Node may take until it is Ready for the first time: it has not failed.
 const joining = 2 * time.Minute
 
-// gap is how long nobody may have looked for a history to be whole.
+// gap is the longest time between two looks for a history without a gap.
 const gap = time.Minute
 
-// Reasons for which a node is not switched by its devices.
+// Reasons why a node is not switched by its devices.
 const (
 	ConfigProblems   = "ConfigProblems"
 	TooManyUnhealthy = "TooManyUnhealthy"
@@ -26,46 +26,46 @@ const (
 	TooManyAtOnce    = "TooManyAtOnce"
 )
 
-// Reasons lists all that a [Survey] may say, for metrics.
+// Reasons lists all reasons of a [Survey], for metrics.
 func Reasons() []string {
 	return []string{ControlPlane, ConfigProblems, Blind, TooManyUnhealthy, Cooldown, TooManyDead, LeaseHeld, Disconnected, QuorumLost, TooManyAtOnce}
 }
 
-// Policy is what the operator decides about fencing by devices.
+// Policy holds the operator's settings for fencing by devices.
 type Policy struct {
 	Broken         string        // why the limits cannot be read; empty: they can
-	MaxUnhealthy   int           // percent of the Nodes that are not Ready
-	MaxSilent      int           // percent of the Nodes whose Leases have run out
-	MaxConcurrent  int           // nodes of which a step runs at one time
+	MaxUnhealthy   int           // percent of the Nodes that may be not Ready
+	MaxSilent      int           // percent of the Nodes whose Leases may have run out
+	MaxConcurrent  int           // nodes that may run a step at one time
 	Cooldown       time.Duration // after a storm
 	MaxDeadPercent int           // of a group, as in [Settings]
-	Settle         time.Duration // for which other nodes of the control plane have to have been Ready
-	Gone           []string      // nodes that have no Node, and a NodeFence that may have cut them off
+	Settle         time.Duration // how long other nodes of the control plane must have been Ready
+	Gone           []string      // nodes without a Node object, but with a NodeFence that may have cut them off
 
-	// What agents say holds a node up: that its slot on the LUN moves; that it lives and has lost the LUN; that the group has
+	// Reports of agents that hold a node up: its slot on the LUN moves; it is alive and has lost the LUN; the group has
 	// lost quorum.
 	SkipLeaseHeld, SkipDisconnected, OnlyWithQuorum bool
 }
 
 // Member is what the API server shows of one Node.
 type Member struct {
-	Name, Group string // "" is no group
-	Boot        string // that its Node shows
+	Name, Group string // "": no group
+	Boot        string // the boot that its Node shows
 	Managed     bool   // it may be fenced by its devices
 	Ready       bool
-	Since       time.Time // when Ready became what it is; zero: it has always been
+	Since       time.Time // when Ready last changed; zero: it never has
 	Created     time.Time
 	Silent      bool                // its Lease has run out
 	Dead        bool                // the boot that it shows is proven to have ended
-	Fencing     time.Time           // since when a step runs that switches it; zero: none does
-	Switched    bool                // and one of its devices may have been told to already
+	Fencing     time.Time           // since when a step runs that switches it; zero: no step runs
+	Switched    bool                // one of its devices may already have been told to switch
 	Isolated    bool                // its NodeFence has cut it off from networks or storage
-	Sighting    *sightings.Sighting // what its agent says, in the boot that the Node shows; nil: nothing
-	Off         bool                // its power may be off, by a step that runs or has failed, and nothing proves it
-	Part        Part                // of the control plane
+	Sighting    *sightings.Sighting // the report of its agent, in the boot that the Node shows; nil: none
+	Off         bool                // its power may be off, by a step that runs or has failed, without a proof
+	Part        Part                // its part in the control plane
 }
 
-// failed reports whether it was not Ready at a moment, as far as the last change tells.
+// failed reports whether it was not Ready at a moment, judging by the last change.
 func (m Member) failed(at time.Time) bool {
 	if m.Ready {
 		return at.Before(m.Since) && m.Since.Sub(m.Created) > joining
@@ -73,7 +73,7 @@ func (m Member) failed(at time.Time) bool {
 	return !at.Before(m.Since)
 }
 
-// Survey is one look at all Nodes. Make it with [Policy.Look].
+// Survey is one look at all Nodes. [Policy.Look] creates it.
 type Survey struct {
 	policy  Policy
 	now     time.Time
@@ -85,12 +85,12 @@ type Survey struct {
 	voices  voices
 }
 
-// History says which storms a replica has seen, and what it has heard. The zero value has seen and heard nothing.
+// History records the storms that a replica has seen, and the reports that it has read. The zero value is empty.
 type History struct {
-	since, looked time.Time        // it has looked from when on, without a gap, and when last
+	since, looked time.Time        // when the looks without a gap began, and the last look
 	last          map[string]seen  // by group
-	words         map[string]heard // by the Node that bears them
-	claims        map[string]claim // by who claims what nobody confirms
+	words         map[string]heard // by the Node that has them
+	claims        map[string]claim // by the Node whose agent makes a claim that nobody confirms
 }
 
 type seen struct {
@@ -106,7 +106,7 @@ func (p Policy) Look(members []Member, now time.Time, h *History) *Survey {
 		h.since = now
 	}
 	h.looked = now
-	// A label may name another group each minute: what no cooldown relies on any more is forgotten.
+	// A label may name another group each minute, so entries that no cooldown needs any more are dropped.
 	maps.DeleteFunc(h.last, func(_ string, was seen) bool { return now.Sub(was.at) >= p.Cooldown })
 	hash := fnv.New64a()
 	for i := range s.sorted {
@@ -130,7 +130,7 @@ func (p Policy) Look(members []Member, now time.Time, h *History) *Survey {
 // At is when the survey was made.
 func (s *Survey) At() time.Time { return s.now }
 
-// Begun says that a step of a node begins now.
+// Begun records that a step of a node begins now.
 func (s *Survey) Begun(node string) {
 	m, ok := s.members[node]
 	if !ok || !m.Fencing.IsZero() {
@@ -140,7 +140,7 @@ func (s *Survey) Begun(node string) {
 	s.members[node] = m
 }
 
-// Proven says that the boot that a Node shows is proven to have ended, by what the API server does not show yet.
+// Proven records that the boot of a Node is proven to have ended, before the API server shows it.
 func (s *Survey) Proven(node string) {
 	if m, ok := s.members[node]; ok {
 		m.Dead = true
@@ -159,14 +159,14 @@ func (s *Survey) Unhealthy() map[string]int {
 	return out
 }
 
-// Allow is asked before each step that isolates this node or cuts its power. Anyway is the word of a person who wants the
-// node fenced all the same ([Verdict]): it holds as long as the same Nodes are not Ready, and no others.
+// Allow is asked before each step that isolates this node or cuts its power. anyway is the digest by which a person
+// asked to fence the node in spite of a limit ([Verdict]): it is valid as long as exactly the same Nodes are not Ready.
 func (s *Survey) Allow(node, anyway string) Verdict {
 	m, word := s.members[node], anyway != "" && anyway == s.digest
 	if v := s.controlPlane(m, word); !v.Allowed {
 		return v
 	}
-	if s.policy.Broken != "" { // defaults may be less careful than what was meant
+	if s.policy.Broken != "" { // defaults may be less careful than the intended limits
 		return Verdict{Reason: ConfigProblems, Text: s.policy.Broken}
 	}
 	if !word {
@@ -180,7 +180,7 @@ func (s *Survey) Allow(node, anyway string) Verdict {
 	return s.atOnce(node)
 }
 
-// storm is the same for all nodes of a group.
+// storm checks the limits that are the same for all nodes of a group.
 func (s *Survey) storm(m Member) Verdict {
 	v, known := s.storms[m.Group]
 	if known {
@@ -203,8 +203,8 @@ func (s *Survey) storm(m Member) Verdict {
 
 var allowed = Verdict{Allowed: true}
 
-// blind is a fault on this side: many kubelets stop renewing their Leases at one time. It shows before the Nodes stop
-// being Ready.
+// blind detects a fault on this side: many kubelets stop renewing their Leases at the same time. That shows before the
+// Nodes stop being Ready.
 func (s *Survey) blind(Member) Verdict {
 	silent := 0
 	for _, m := range s.sorted {
@@ -229,13 +229,13 @@ func (s *Survey) count(at time.Time, of func(Member) bool) (bad int) {
 	return bad
 }
 
-// over says of whom too many were not Ready at a moment. A single node may always be fenced, in clusters of three Nodes and
-// more.
+// over describes a set of nodes of which too many were not Ready at a moment. In clusters of at least three Nodes a
+// single node may always be fenced.
 func (s *Survey) over(subject Member, at time.Time) string {
 	for _, o := range []struct {
 		what  string
 		of    func(Member) bool
-		alone bool // a single one counts
+		alone bool // a single node counts as too many
 	}{
 		{"all %d Nodes", func(Member) bool { return true }, false},
 		{"%d managed nodes", func(m Member) bool { return m.Managed }, len(s.sorted) < 3},
@@ -262,8 +262,9 @@ func (s *Survey) unhealthy(subject Member) Verdict {
 	return allowed
 }
 
-// cooldown is after a storm: what flaps at the limit is still one. A replica that has not looked for as long relies on what
-// the Nodes say of their last change. Those do not say how long they had not been Ready, so that it may wait in vain.
+// cooldown waits after a storm; nodes that flap at the limit are still a storm. A replica that has not looked for that
+// long uses the last change that the Nodes show. They do not show how long they had not been Ready before, so it may
+// wait without need.
 func (s *Survey) cooldown(subject Member) Verdict {
 	if h, ok := s.history.last[subject.Group]; ok && s.now.Sub(h.at) < s.policy.Cooldown {
 		return s.after(h.text, h.at)
@@ -272,7 +273,7 @@ func (s *Survey) cooldown(subject Member) Verdict {
 		return allowed
 	}
 	for _, m := range s.sorted {
-		// The number falls when a Node becomes Ready: the moment before is when it was highest.
+		// The number falls when a Node becomes Ready, so it was highest the moment before.
 		at := m.Since.Add(-time.Nanosecond)
 		if !m.Ready || !m.failed(at) || s.now.Sub(m.Since) >= s.policy.Cooldown {
 			continue
@@ -289,10 +290,11 @@ func (s *Survey) after(text string, until time.Time) Verdict {
 		until.UTC().Format(time.TimeOnly), text, int(s.policy.Cooldown.Seconds()))}
 }
 
-// goes reports whether a node is to be counted beside another one: a step of it runs, and it is switched already, or began first.
+// goes reports whether node o counts in the limit for node beside: a step of it runs, and it is already switched, or
+// began first.
 //
-// Invariant: of nodes that began at the same moment, by replicas that did not see each other, as many go on as may, and the
-// others wait. If each waited for all others, no node would be fenced.
+// Invariant: of nodes that began at the same moment, by replicas that did not see each other, as many continue as the
+// limit allows, and the others wait. If each waited for all others, no node would be fenced.
 func (s *Survey) goes(o, beside Member) bool {
 	began := s.members[o.Name].Fencing
 	if o.Name == beside.Name || began.IsZero() {
@@ -301,12 +303,13 @@ func (s *Survey) goes(o, beside Member) bool {
 	return beside.Fencing.IsZero() || o.Switched || began.Before(beside.Fencing) || began.Equal(beside.Fencing) && o.Name < beside.Name
 }
 
-// dead is the limit that the recovery keeps to as well. A node that is being switched will be dead; a node that is dead already does
-// not become so by being switched. A step that has failed may have switched a supply off: it counts until it is on again. It
-// holds up no node that is in the same case, for what is switched already is not asked about.
+// dead is the limit that also applies to the recovery. A node that is being switched will be dead, and a node that is
+// already dead does not become so by being switched. A step that has failed may have switched a supply off: the node
+// counts until the supply is on again. Such nodes do not hold each other up, since nodes that are already switched are
+// not asked about.
 //
-// A NodeFence that has not begun is not counted: it has switched nothing, and asks again before it does. If it were counted,
-// a NodeFence that waits would hold up all others.
+// A NodeFence that has not begun does not count: it has switched nothing, and asks again before it does. If it counted,
+// one NodeFence that waits would hold up all others.
 func (s *Survey) dead(subject Member) Verdict {
 	if subject.Group == "" || subject.Dead {
 		return allowed
@@ -323,7 +326,7 @@ func (s *Survey) dead(subject Member) Verdict {
 	return tooManyDead(g, s.policy.MaxDeadPercent)
 }
 
-// atOnce is not overruled by a digest: it ends by itself. A step that does not end holds up nobody for long.
+// atOnce cannot be overruled by a digest: it ends by itself. A step that does not end does not hold up others for long.
 func (s *Survey) atOnce(node string) Verdict {
 	var others []string
 	for _, m := range s.sorted {

@@ -37,7 +37,8 @@ func TestTooManyUnhealthy(t *testing.T) {
 	}
 }
 
-// 1 to 10 of 10 are cut off together, and their Nodes stop being Ready one after the other: their Leases tell before that.
+// Between 1 and 10 of 10 nodes are cut off together, and their Nodes stop being Ready one after the other: their Leases
+// show that earlier.
 func TestBlind(t *testing.T) {
 	for n := 1; n <= 10; n++ {
 		m := ten()
@@ -184,7 +185,7 @@ func TestAnyway(t *testing.T) {
 	}
 }
 
-// In one look no more begin than may be at work at one time.
+// In one look no more steps begin than may run at one time.
 func TestBegun(t *testing.T) {
 	p := limits
 	p.MaxConcurrent = 2
@@ -204,8 +205,8 @@ func TestBegun(t *testing.T) {
 	}
 }
 
-// Replicas that look at the same moment begin more nodes than may be. Who began first goes on: else they would wait for each
-// other, and nobody would be fenced.
+// Replicas that look at the same moment begin more nodes than are allowed. The nodes that began first continue:
+// otherwise they would wait for each other, and no node would be fenced.
 func TestTooManyHaveBegun(t *testing.T) {
 	for what, set := range map[string]func(*Policy){
 		"at one time": func(p *Policy) { p.MaxConcurrent = 2 },
@@ -235,8 +236,8 @@ func TestTooManyHaveBegun(t *testing.T) {
 	}
 }
 
-// Nodes of three groups flap. The oracle keeps who was not Ready, and when a look saw too many of them: nothing is allowed
-// then, nor for as long as the cooldown lasts.
+// Nodes of three groups flap. The oracle records which nodes were not Ready, and when a look saw too many of them:
+// nothing is allowed then, nor during the cooldown.
 func TestWhatATryHasSwitchedOffCountsAsDead(t *testing.T) {
 	p := limits
 	p.MaxDeadPercent = 10

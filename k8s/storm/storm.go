@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// patience is how long a node whose evictions do not go on holds up the others.
+// patience is how long a node whose evictions make no progress holds up the others.
 const patience = 3 * time.Minute
 
-// Settings are what the operator decides.
+// Settings are set by the operator.
 type Settings struct {
 	Evicting         int // nodes at a time that have pods without a deletionTimestamp
 	DeletesPerSecond int // force-deletes
 	MaxDeadPercent   int // of a group; 100: no limit
 }
 
-// Group is the group of a node with which recovery is to begin.
+// Group is the group of a node whose recovery may begin.
 type Group struct {
 	Name string
-	Size int // Nodes
-	Dead int // that are believed dead, the one in question among them
+	Size int // number of Nodes
+	Dead int // how many are believed dead, including the node in question
 }
 
 // Reasons of a refusal.
@@ -30,23 +30,23 @@ const (
 	Evictions   = "EvictionsGoOn"
 )
 
-// Verdict is whether to go on, and if not, why.
+// Verdict tells whether to continue, and if not, why.
 type Verdict struct {
 	Allowed bool
 	Reason  string // one word, for metrics and Events
 	Text    string // for people
-	Anyway  string // what a person says to a [Survey] to overrule it; empty: that cannot be done
+	Anyway  string // the digest by which a person can overrule a [Survey]; empty: that is not possible
 }
 
-// Pace bounds evictions and deletions of all nodes together. Make it with [New].
+// Pace limits evictions and deletions of all nodes together. [New] creates it.
 type Pace struct {
 	settings Settings
-	evicting map[string]time.Time // since when
+	evicting map[string]time.Time // since when, by node
 	tokens   float64
 	filled   time.Time
 }
 
-// New makes a pace that has done nothing yet.
+// New creates a pace.
 func New(s Settings) *Pace { return &Pace{settings: s, evicting: map[string]time.Time{}, tokens: 1} }
 
 // Begin asks whether recovery of this node may begin. If so, the node counts as evicting until [Pace.End].
@@ -55,7 +55,7 @@ func (p *Pace) Begin(node string, g Group, now time.Time) Verdict {
 		return v
 	}
 	if first, busy := p.Busy(node, now); busy {
-		return Verdict{Reason: Evictions, Text: fmt.Sprintf("evictions from %s go on first", first)}
+		return Verdict{Reason: Evictions, Text: fmt.Sprintf("evictions from %s have to end first", first)}
 	}
 	if _, ok := p.evicting[node]; !ok {
 		p.evicting[node] = now
@@ -63,7 +63,7 @@ func (p *Pace) Begin(node string, g Group, now time.Time) Verdict {
 	return Verdict{Allowed: true}
 }
 
-// tooManyDead is the one limit on the dead of a group, with the node in question among them.
+// tooManyDead is the only limit on the dead of a group; the node in question counts as dead.
 func tooManyDead(g Group, percent int) Verdict {
 	if g.Dead*100 <= g.Size*percent {
 		return Verdict{Allowed: true}
@@ -73,8 +73,8 @@ func tooManyDead(g Group, percent int) Verdict {
 		g.Dead, g.Size, g.Name, percent)}
 }
 
-// Busy reports whether evictions from other nodes go on before recovery of this node may begin, and from which. It changes
-// nothing: a caller that waits asks Busy instead of the API server.
+// Busy reports whether evictions from other nodes have to end before recovery of this node may begin, and from which
+// node. It changes nothing: a caller that waits asks Busy instead of the API server.
 func (p *Pace) Busy(node string, now time.Time) (first string, busy bool) {
 	others := slices.Sorted(maps.Keys(p.evicting))
 	others = slices.DeleteFunc(others, func(n string) bool { return n == node || now.Sub(p.evicting[n]) > patience })
@@ -84,13 +84,13 @@ func (p *Pace) Busy(node string, now time.Time) (first string, busy bool) {
 	return others[0], true
 }
 
-// Evicting are the nodes whose evictions are awaited, and since when, for people.
+// Evicting returns the nodes whose evictions are awaited, and since when, for people.
 func (p *Pace) Evicting() map[string]time.Time { return maps.Clone(p.evicting) }
 
-// End says that no eviction from this node is awaited any more.
+// End records that no eviction from this node is awaited any more.
 func (p *Pace) End(node string) { delete(p.evicting, node) }
 
-// Delete takes one force-delete, or says how long to wait for it.
+// Delete takes one force-delete, or returns how long to wait for it.
 func (p *Pace) Delete(now time.Time) (wait time.Duration) {
 	rate := float64(p.settings.DeletesPerSecond)
 	if p.filled.IsZero() {

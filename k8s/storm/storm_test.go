@@ -17,14 +17,14 @@ func TestNodesBeginOneAfterTheOther(t *testing.T) {
 	if v := p.Begin("n1", g, noon.Add(time.Minute)); !v.Allowed {
 		t.Errorf("it waits for itself: %+v", v)
 	}
-	if v := p.Begin("n2", g, noon.Add(time.Minute)); v.Allowed || v.Reason != Evictions || v.Text != "evictions from n1 go on first" {
+	if v := p.Begin("n2", g, noon.Add(time.Minute)); v.Allowed || v.Reason != Evictions || v.Text != "evictions from n1 have to end first" {
 		t.Errorf("the second: %+v", v)
 	}
-	// Guard: evictions that never go on hold nobody up for ever.
+	// Guard: evictions that make no progress do not delay others for ever.
 	if v := p.Begin("n2", g, noon.Add(patience+time.Second)); !v.Allowed {
 		t.Errorf("the second after a stuck one: %+v", v)
 	}
-	if v := p.Begin("n3", g, noon.Add(patience+2*time.Second)); v.Allowed || v.Text != "evictions from n2 go on first" {
+	if v := p.Begin("n3", g, noon.Add(patience+2*time.Second)); v.Allowed || v.Text != "evictions from n2 have to end first" {
 		t.Errorf("the third: %+v", v)
 	}
 	p.End("n2")
@@ -46,8 +46,8 @@ func TestTooManyDead(t *testing.T) {
 	}
 }
 
-// Guard: in no second are there more deletes than twice the rate (a burst and a second's worth), and for long no more
-// than the rate; and what waits as told goes on.
+// Guard: no second has more deletes than twice the rate (a burst and a second's worth), and over a longer time there
+// are no more than the rate. A caller that waits as told may continue.
 func TestDeletesArePaced(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

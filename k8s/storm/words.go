@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
-// Reasons of the policies that rely on what agents say (docs/adr/0065).
+// Reasons of the policies that depend on agents' reports (docs/adr/0065).
 const (
 	LeaseHeld    = "StorageLeaseHeld"
 	Disconnected = "StorageDisconnected"
@@ -18,40 +18,40 @@ const (
 )
 
 const (
-	// wordLasts is how long what an agent says counts, from the look at which this replica saw it first. Agents say it
-	// again each minute.
+	// wordLasts is how long an agent's report counts, from the look at which this replica first saw it. Agents repeat
+	// it each minute.
 	wordLasts = 150 * time.Second
-	// ownLasts is how long an agent counts that says that its own node runs, which it says again every ten seconds. It ends
-	// soon, since each node whose power is cut has said so a moment before.
+	// ownLasts is how long an agent's report that its own node runs counts. Agents repeat it every ten seconds. It
+	// expires soon, since each node whose power is cut has reported it a moment before.
 	ownLasts = 25 * time.Second
-	// trusted is how long an agent counts whose claims nobody confirms, and for how long it has to make none before it
+	// trusted is how long an agent counts whose claims nobody confirms, and how long it must make no claim before it
 	// counts again.
 	trusted = 10 * time.Minute
-	// named is how many of those who say something are named.
+	// named is how many reporters are named in a text.
 	named = 5
 )
 
-// heard is a sighting as text, which is another one each time it is said, and when this replica saw it first.
+// heard is a sighting as text, which differs in each report, and when this replica first saw it.
 type heard struct {
 	text string
 	at   time.Time
 }
 
-// claim is what an agent claims that nobody confirms: from when to when something of that kind was heard.
+// claim is an agent's claim that nobody confirms: when such a claim was first and last heard.
 type claim struct{ first, last time.Time }
 
-// voices are what counts in one look.
+// voices are the reports that count in one look.
 type voices struct {
-	starves      map[string]bool     // by the Node that says so
-	moves, still map[string][]string // by the node that it is about: who says so, sorted
-	sees         map[string][]string // and of the boot that its Node shows: who sees it run
+	starves      map[string]bool     // by the Node that reports it
+	moves, still map[string][]string // by the node that it is about: the reporters, sorted
+	sees         map[string][]string // by the node: the reporters that see it run the boot that its Node shows
 }
 
-// listen takes the words of all Nodes.
+// listen reads the reports of all Nodes.
 //
-// Invariant: how old a word is follows from when this replica saw it, and from no clock of an agent. A word counts for no longer
-// than wordLasts, while the Lease of the Node that bears it has not run out and that Node is not dead; and only about nodes of
-// that Node's group, never about that Node itself.
+// Invariant: the age of a report is measured by this replica's looks, not by an agent's clock. A report counts for at
+// most wordLasts, and only while the Lease of its Node has not run out and that Node is not dead. It only counts about
+// other nodes of the same group.
 func (s *Survey) listen() {
 	h := s.history
 	if h.words == nil {
@@ -95,12 +95,12 @@ func (s *Survey) take(speaker Member, list []string, to map[string][]string) {
 	}
 }
 
-// Sees are those who say that they see a node run the boot that its Node shows, if they are enough: two of its group, or the
-// agent of the node itself, whom the API server knows to be there. It permits nothing: what is proven is not acted on
-// meanwhile.
+// Sees returns the reporters that see a node run the boot that its Node shows, if there are enough of them: two of its
+// group, or the agent of the node itself, which the API server knows to be there. They permit nothing; a proof is not
+// acted on while they see the node.
 //
-// Invariant: one agent that lies says nothing of another node by that. What an agent says is as old as it is by this replica's
-// looks, and of the boot that the Node shows at present.
+// Invariant: one agent that lies cannot make another node count as seen. The age of a report is measured by this
+// replica's looks, and it is only about the boot that the Node shows at present.
 func (s *Survey) Sees(node string) []string {
 	by := s.voices.sees[node]
 	if len(by) > 1 || slices.Contains(by, node) {
@@ -109,10 +109,10 @@ func (s *Survey) Sees(node string) []string {
 	return nil
 }
 
-// follow keeps since when each agent claims what nobody confirms.
+// follow records since when each agent has made claims that nobody confirms.
 //
-// Invariant: one agent that lies holds nothing up for longer than trusted, whatever it claims of whom in turn, and then not
-// again before it has claimed nothing for as long.
+// Invariant: one agent that lies holds nothing up for longer than trusted, however often it changes the claim. It can
+// do so again only after it has made no claim for as long.
 func (s *Survey) follow() {
 	claims := s.history.claims
 	maps.DeleteFunc(claims, func(_ string, c claim) bool { return s.now.Sub(c.last) > trusted || c.last.After(s.now) })
@@ -138,7 +138,7 @@ func (s *Survey) follow() {
 	}
 }
 
-// counted is what is said of slots, as far as a policy relies on it: what has no consequence makes no claim old.
+// counted returns the reports about slots that a policy uses: a report without consequence does not make a claim older.
 func (s *Survey) counted() (of []map[string][]string) {
 	if s.policy.SkipLeaseHeld {
 		of = append(of, s.voices.moves)
@@ -149,12 +149,12 @@ func (s *Survey) counted() (of []map[string][]string) {
 	return of
 }
 
-// fades reports whether what an agent claims, and nobody confirms, counts no more.
+// fades reports whether an agent's claim that nobody confirms no longer counts.
 func (s *Survey) fades(speaker string) bool {
 	return s.now.Sub(s.history.claims[speaker].first) > trusted
 }
 
-// Says counts the nodes about which somebody says something that counts, by what that is.
+// Says counts the nodes with reports that count, by the kind of report.
 func (s *Survey) Says() map[string]int {
 	out := map[string]int{LeaseHeld: len(s.voices.moves), Disconnected: len(s.voices.still), QuorumLost: 0}
 	for _, starves := range s.voices.starves {
@@ -165,10 +165,10 @@ func (s *Survey) Says() map[string]int {
 	return out
 }
 
-// leaseHeld is a node that lives, and is only unheard: it keeps its lease on the LUN.
+// leaseHeld detects a node that is alive and only not heard: it keeps its lease on the LUN.
 //
-// Invariant: what is proven is proven. A boot that is dead is held up by nobody's word that its slot moves. What this
-// program has cut off is unheard, or without its storage, by that: it goes on.
+// Invariant: a proof outweighs it. A report that the slot moves does not hold up a boot that is proven dead. A node
+// that this program has cut off is not heard, or has no storage, because of that: its fencing continues.
 func (s *Survey) leaseHeld(subject Member) Verdict {
 	if !s.policy.SkipLeaseHeld || subject.Dead || subject.Isolated {
 		return allowed
@@ -177,7 +177,7 @@ func (s *Survey) leaseHeld(subject Member) Verdict {
 		"its slot on the LUN goes on changing, so it runs and keeps its lease (skip_storage_lease_held=yes), say %s")
 }
 
-// disconnected is a node that lives, and that does not reach its storage.
+// disconnected detects a node that is alive, but does not reach its storage.
 func (s *Survey) disconnected(subject Member) Verdict {
 	if !s.policy.SkipDisconnected || subject.Dead || subject.Isolated {
 		return allowed
@@ -196,9 +196,9 @@ func (s *Survey) confirmed(reason string, by []string, text string) Verdict {
 	return allowed
 }
 
-// withoutQuorum is a group of which everybody who can say something has lost quorum, and ends itself.
+// withoutQuorum detects a group in which every agent that reports has lost quorum, and ends itself.
 //
-// Invariant: one Node whose Lease has not run out, and which does not say so, is enough for going on.
+// Invariant: fencing continues if there is a Node whose Lease has not run out and that does not report this.
 func (s *Survey) withoutQuorum(subject Member) Verdict {
 	if !s.policy.OnlyWithQuorum || subject.Dead || subject.Group == "" {
 		return allowed
@@ -216,7 +216,7 @@ func (s *Survey) withoutQuorum(subject Member) Verdict {
 	if len(by) == 0 {
 		return allowed
 	}
-	return Verdict{Reason: QuorumLost, Text: fmt.Sprintf("all agents of group %s that say something have lost quorum and end themselves (only_with_quorum=yes): %s",
+	return Verdict{Reason: QuorumLost, Text: fmt.Sprintf("all agents of group %s that report have lost quorum and end themselves (only_with_quorum=yes): %s",
 		subject.Group, names(by))}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
-// heeding is a policy that relies on what agents say, and on nothing else.
+// heeding is a policy that only uses agents' reports.
 var heeding = Policy{MaxUnhealthy: 100, MaxSilent: 100, MaxConcurrent: 100, MaxDeadPercent: 100, SkipLeaseHeld: true, SkipDisconnected: true, OnlyWithQuorum: true}
 
 // five are Nodes of one group, of which n0 is not Ready and silent.
@@ -131,7 +131,7 @@ func TestWordsOfAgents(t *testing.T) {
 	}
 }
 
-// play looks every ten seconds, and returns for how long n0 was held up.
+// play looks every ten seconds, and returns how long n0 was held up.
 func play(p Policy, d time.Duration, h *History, from time.Time, now func(at time.Duration) []Member) (held time.Duration) {
 	for at := time.Duration(0); at < d; at += 10 * time.Second {
 		if !p.Look(now(at), from.Add(at), h).Allow("n0", "").Allowed {
@@ -141,15 +141,15 @@ func play(p Policy, d time.Duration, h *History, from time.Time, now func(at tim
 	return held
 }
 
-// again has an agent say it once more each minute.
+// again makes an agent repeat its report each minute.
 func again(w *sightings.Sighting, at time.Duration) *sightings.Sighting {
 	out := *w
 	out.Number = uint64(at.Minutes())
 	return &out
 }
 
-// A word that is not said again counts for two minutes and a half, whatever the agent's clock is. Two who go on saying it
-// are heard for as long as they do.
+// A report that is not repeated counts for two and a half minutes, whatever the agent's clock is. Two agents that keep
+// repeating it count for as long as they do.
 func TestStaleWords(t *testing.T) {
 	stale := play(heeding, time.Hour, &History{}, noon, func(time.Duration) []Member {
 		m := five()
@@ -192,7 +192,7 @@ func TestStaleWords(t *testing.T) {
 	}
 }
 
-// One agent that lies holds nothing up for more than ten minutes of twenty, whatever it says and however often.
+// One agent that lies holds nothing up for more than ten minutes of twenty, whatever it reports and however often.
 func TestOneLiar(t *testing.T) {
 	for what, lie := range map[string]func(at time.Duration) *sightings.Sighting{
 		"its slot moves": func(at time.Duration) *sightings.Sighting { return again(moves("n0"), at) },
@@ -219,7 +219,7 @@ func TestOneLiar(t *testing.T) {
 			return again(&sightings.Sighting{QuorumLost: true, SlotMoves: []string{"n0"}}, at)
 		},
 	} {
-		// The others are away: nobody contradicts it. With two or three Nodes, one agent is all that there is.
+		// The other agents are unreachable, so none contradicts it. With two or three Nodes, there is only one agent.
 		held := play(heeding, 4*time.Hour, &History{}, noon, func(at time.Duration) []Member {
 			m := five()
 			m[1].Sighting = lie(at)
@@ -237,8 +237,8 @@ func TestOneLiar(t *testing.T) {
 	}
 }
 
-// Agents of two groups say what is so, or not; some lie, fall silent, die, or stop at any word. The oracle keeps what was said
-// and when, and goes through all of it again at each look.
+// Agents of two groups report the truth, or not; some lie, fall silent, die, or stop at any time. The oracle records
+// the reports and their times, and goes through all of them again at each look.
 func TestRandomWords(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -253,7 +253,7 @@ func TestRandomWords(t *testing.T) {
 	}
 }
 
-// said is one word, as the oracle keeps it.
+// said is one report, as the oracle keeps it.
 type said struct {
 	by, about, what string
 	group           string
@@ -339,7 +339,7 @@ func shake(r *rand.Rand, m []Member, i int, number *int) {
 	}
 }
 
-// oracle compares the verdict on each node with what was said.
+// oracle compares the verdict on each node with the reports.
 func oracle(t *testing.T, p Policy, s *Survey, m []Member, all []said, alone map[string][2]time.Time, now time.Time, seen map[string]int) {
 	t.Helper()
 	for key, span := range alone { // claims that nobody has made for ten minutes are forgotten

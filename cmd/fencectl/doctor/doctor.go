@@ -19,17 +19,16 @@ import (
 	"github.com/fencing-agent/fencing-agent/procfs"
 )
 
-// Level says how bad a finding is.
+// Level is how bad a finding is.
 type Level string
 
-// The levels.
 const (
 	OK    Level = "ok"
 	Warn  Level = "warn"
 	Wrong Level = "wrong"
 )
 
-// Finding is one line.
+// Finding is one line of the output.
 type Finding struct {
 	Level   Level  `json:"level"`
 	Subject string `json:"subject"`
@@ -37,18 +36,18 @@ type Finding struct {
 	Do      string `json:"do,omitempty"` // what to do about it
 }
 
-// noStart begins what to do about a finding that keeps the agent from starting.
+// noStart begins the remedy of a finding that keeps the agent from starting.
 const noStart = "the agent does not start"
 
 // Ends reports whether the finding keeps the agent from starting.
 func (f Finding) Ends() bool { return f.Level == Wrong && strings.HasPrefix(f.Do, noStart) }
 
-// Format is what the superblock of a LUN says.
+// Format is the content of a LUN's superblock.
 type Format struct {
 	Cluster, NodeGroup string
 	Slots              int
 	ReadOnly           bool
-	Damaged            []string // the damaged copies of it, in words
+	Damaged            []string // its damaged copies, in words
 	Set                string   // identity of the set of three to which the device belongs; empty: no set
 	Place, Of          int      // place in the set; 1 of 1 for a device outside of any set
 }
@@ -56,7 +55,7 @@ type Format struct {
 // Machine is the machine to look at.
 type Machine struct {
 	Root         string                              // of the file system; empty: the machine's own
-	Config       *config.Config                      // nil: what follows from a configuration is not looked at
+	Config       *config.Config                      // nil: checks that need a configuration are left out
 	FormattedFor func(device string) (Format, error) // reads for which group a LUN of this machine is formatted
 	// Paths lists what is wrong with the way to a LUN, of which it opens nothing; nil: this is not looked at.
 	Paths func(root, device string) ([]Finding, error)
@@ -71,7 +70,7 @@ const OutsideOfCore = "watchdog"
 type Watchdog struct {
 	Name     string   `json:"name"` // such as watchdog0, or OutsideOfCore
 	Identity string   `json:"identity"`
-	State    string   `json:"state"`   // active, inactive, or empty where the kernel does not tell
+	State    string   `json:"state"`   // active, inactive, or empty if the kernel does not show it
 	Timeout  string   `json:"timeout"` // seconds
 	NoWayOut bool     `json:"nowayout"`
 	Holders  []string `json:"holders,omitempty"` // "name (pid)"
@@ -83,7 +82,7 @@ func (m *Machine) read(name string) (text string, err error) {
 }
 
 func (m *Machine) glob(pattern string) (names []string) {
-	found, _ := filepath.Glob(filepath.Join(m.Root, pattern)) // the patterns are good
+	found, _ := filepath.Glob(filepath.Join(m.Root, pattern)) // the patterns are valid
 	for _, f := range found {
 		names = append(names, strings.TrimPrefix(f, filepath.Clean(m.Root+"/")))
 	}
@@ -99,7 +98,7 @@ func (m *Machine) Watchdogs() (list []Watchdog) {
 	holders := m.holders()
 	for _, dir := range m.glob("/sys/class/watchdog/watchdog*") {
 		w := Watchdog{Name: path.Base(dir)}
-		w.Identity, _ = m.read(dir + "/identity") // some kernels show none
+		w.Identity, _ = m.read(dir + "/identity") // not every kernel has this file
 		w.State, _ = m.read(dir + "/state")
 		w.Timeout, _ = m.read(dir + "/timeout")
 		text, _ := m.read(dir + "/nowayout")
@@ -117,8 +116,8 @@ func (m *Machine) Watchdogs() (list []Watchdog) {
 	return list
 }
 
-// outsideOfCore is the watchdog of a driver that does not use the kernel's watchdog core, such as ipmi_watchdog and
-// ib700wdt: it has /dev/watchdog, and nothing below /sys/class/watchdog. A device node that was made by hand has no
+// outsideOfCore finds the watchdog of a driver that does not use the kernel's watchdog core, such as ipmi_watchdog and
+// ib700wdt: it has /dev/watchdog, and nothing below /sys/class/watchdog. A device node that was created by hand has no
 // driver.
 func (m *Machine) outsideOfCore() (w Watchdog, found bool) {
 	for _, name := range []string{"/dev/watchdog", "/sys/class/misc/watchdog"} {
@@ -151,7 +150,7 @@ func (m *Machine) twoForOne(listed []Watchdog) (out []Finding) {
 		fmt.Sprintf("set watchdog.device to /dev/%s, or load only one of the two", listed[0].Name)}}
 }
 
-// holders are the processes that have a watchdog open, by its path.
+// holders returns the processes that have a watchdog open, by its path.
 func (m *Machine) holders() map[string][]string {
 	out := map[string][]string{}
 	for _, fd := range m.glob("/proc/[0-9]*/fd/*") {
@@ -184,7 +183,8 @@ func (m *Machine) Look() (out []Finding) {
 	return out
 }
 
-// storeHolder keeps a copy of the agent's descriptor (FileDescriptorStoreMax= of its unit). That feeds nothing.
+// storeHolder keeps a copy of the agent's descriptor (FileDescriptorStoreMax= of its unit). It does not feed the
+// watchdog.
 const storeHolder = "systemd (1)"
 
 func (m *Machine) watchdogs() (out []Finding) {
@@ -192,7 +192,7 @@ func (m *Machine) watchdogs() (out []Finding) {
 	if len(list) == 0 {
 		level := Wrong
 		if m.Config != nil && m.Config.Watchdog.Driver == config.DriverNone {
-			level = Warn // it decides and reports, and needs none until the driver is set
+			level = Warn // a dry run needs no watchdog until the driver is set
 		}
 		return []Finding{{level, "watchdog", "there is none in /sys/class/watchdog, and /dev/watchdog has no driver", "load the driver of the board (ipmi_watchdog, iTCO_wdt, hpwdt, sp5100_tco) or, for want of one, softdog; see deploy/node"}}
 	}
@@ -289,7 +289,7 @@ func cause(err error) string {
 // networks looks at the networks that the configuration names, if the parts of the agent cannot be looked at.
 func (m *Machine) networks() (out []Finding) {
 	if m.here() {
-		return nil // Parts looks at them, by the address that the agent takes
+		return nil // Parts checks them, by the address that the agent uses
 	}
 	var ports []int
 	for _, n := range m.Config.SystemNetworks {
@@ -336,7 +336,7 @@ func (m *Machine) port(subject string, at netip.AddrPort) Finding {
 	return Finding{Wrong, subject, who.String() + " listens", "the agent runs without this port until it is free: give one of the two programs another address or port"}
 }
 
-// AgentRuns reports whether a process of that name is there.
+// AgentRuns reports whether there is a process with the agent's name.
 func (m *Machine) AgentRuns() bool {
 	return slices.ContainsFunc(m.glob("/proc/[0-9]*/comm"), func(name string) bool {
 		comm, _ := m.read(name)
@@ -363,10 +363,10 @@ func (m *Machine) find(device string) (err error) {
 	return err
 }
 
-// lunLater says what the agent does while a LUN is away, or not in order yet.
+// lunLater describes what the agent does while a LUN is missing, or not usable yet.
 const lunLater = "the agent runs without the LUN, and takes part in no tie-break, until the LUN can be used"
 
-// lun compares a LUN that is there with the configuration, as the agent does when it starts.
+// lun compares an existing LUN with the configuration, as the agent does when it starts.
 func (m *Machine) lun(device string) Finding {
 	if !m.here() {
 		return Finding{OK, "LUN", device + " is there", ""}
@@ -393,7 +393,7 @@ func (m *Machine) lun(device string) Finding {
 	return Finding{OK, "LUN", fmt.Sprintf("%s is there, of cluster %s, node group %s", device, f.Cluster, f.NodeGroup), ""}
 }
 
-// storage looks at what makes an I/O to the LUN hang for longer than the agent waits.
+// storage looks for settings by which an I/O to the LUN hangs for longer than the agent waits.
 func (m *Machine) storage() (out []Finding) {
 	if len(m.Config.LUN.Devices) == 0 {
 		return []Finding{{OK, "LUN", "none is configured", ""}}

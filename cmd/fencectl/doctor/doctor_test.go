@@ -14,7 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
 
-// machine makes a root of files; a value that begins with -> is a link.
+// machine creates a root with these files; a value that begins with -> is a link.
 func machine(t *testing.T, files map[string]string) *Machine {
 	t.Helper()
 	root := t.TempDir()
@@ -50,7 +50,7 @@ func good() map[string]string {
 	}
 }
 
-// A machine in good order has no finding that is not ok.
+// On a machine in good order every finding is ok.
 func TestGoodMachine(t *testing.T) {
 	findings := machine(t, good()).Look()
 	for _, f := range findings {
@@ -63,10 +63,10 @@ func TestGoodMachine(t *testing.T) {
 	}
 }
 
-// Guards: what is found, each on a machine that is good otherwise.
+// Guards: each row is a machine with one fault, and the finding for it.
 func TestFindings(t *testing.T) {
 	for name, c := range map[string]struct {
-		change  map[string]string // "-": the file is not there
+		change  map[string]string // "-": the file does not exist
 		level   Level
 		subject string
 		says    string
@@ -148,7 +148,7 @@ func TestNoWatchdogIsNeeded(t *testing.T) {
 	}
 }
 
-// systemd keeps a copy of the agent's descriptor (FileDescriptorStoreMax=), and feeds nothing by that.
+// systemd keeps a copy of the agent's descriptor (FileDescriptorStoreMax=); this does not feed the watchdog.
 func TestStoredDescriptor(t *testing.T) {
 	for name, c := range map[string]struct {
 		change map[string]string
@@ -174,7 +174,7 @@ func TestStoredDescriptor(t *testing.T) {
 	}
 }
 
-// A LUN that is configured by its name is looked for as the agent does.
+// A LUN that is configured by its name is looked for in the way of the agent.
 func TestLUNByName(t *testing.T) {
 	const wwn = "6001405ABCDEF01234567890abcdef01"
 	for _, link := range []string{"wwn-0x", "dm-uuid-mpath-3"} {
@@ -252,7 +252,7 @@ func TestLUNThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// Guard: a key file that others can read is found, and nothing of it is said.
+// Guard: a key file that others can read is found, and its content is not printed.
 func TestKeysThatOthersRead(t *testing.T) {
 	m := machine(t, good())
 	if err := os.Chmod(filepath.Join(m.Root, "etc/keys"), 0o644); err != nil {
@@ -273,7 +273,7 @@ func TestKeysThatOthersRead(t *testing.T) {
 	}
 }
 
-// A driver that is known to fire late is in order, and what others wait for is said.
+// A driver that is known to fire late is ok, and the output shows how long other nodes wait for it.
 func TestLateWatchdogIsSaid(t *testing.T) {
 	for _, f := range machine(t, good()).Look() {
 		if f.Subject == "watchdog0" && (f.Level != OK || !strings.Contains(f.Found, "iTCO_wdt, timeout 30 s, reset this machine on 2026-01-02 after 1m0s of 30s, fires within 1m0s")) {

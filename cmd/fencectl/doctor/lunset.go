@@ -2,7 +2,7 @@ package doctor
 
 import "strings"
 
-// Set looks whether the devices of the LUN were formatted as one set, as far as they can be read; if so, there is no
+// Set checks whether the devices of the LUN were formatted as one set, as far as they can be read; if so, there is no
 // finding.
 func (m *Machine) Set() (out []Finding) {
 	devices := m.Config.LUN.Devices

@@ -26,11 +26,11 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// later says what happens to a missing part, with the agent's own text.
+// later describes what happens to a missing part, in the agent's own words.
 var later = strings.ToLower(trouble.PartMissing.Means[:1]) + strings.TrimSuffix(trouble.PartMissing.Means[1:], ".")
 
-// Parts looks at the parts of the agent of Config with the code of the agent's start, up to the point before that
-// binds or opens anything.
+// Parts checks the parts of the agent of Config with the code of the agent's start, except for what binds or opens
+// anything.
 func (m *Machine) Parts() (out []Finding) {
 	if m.Config.NodeName == "" && m.Config.Members.Source == config.SourceStatic { // see config.Review
 		host, _ := os.Hostname()
@@ -55,7 +55,7 @@ func (m *Machine) Parts() (out []Finding) {
 	return append(out, m.memory())
 }
 
-// tried says what fencectl watchdog test has shown of a watchdog with that timeout.
+// tried describes what fencectl watchdog test has shown about a watchdog with that timeout.
 func (m *Machine) tried(w Watchdog, timeout time.Duration) (level Level, found, do string) {
 	c := m.Config
 	if c == nil {
@@ -89,7 +89,7 @@ func (m *Machine) tried(w Watchdog, timeout time.Duration) (level Level, found, 
 	return level, found, do
 }
 
-// address looks for this node's address on a network, and for who has its port.
+// address looks for this node's address on a network, and for the process that has its port.
 func (m *Machine) address(sn *config.SystemNetwork) []Finding {
 	subject, all := "address "+sn.Name, m.members()
 	want := addressOf(all, m.Config.NodeName, sn.Name)
@@ -113,7 +113,8 @@ func (m *Machine) address(sn *config.SystemNetwork) []Finding {
 	return []Finding{is, m.port("port "+strconv.Itoa(sn.Port)+" "+sn.Name, at)}
 }
 
-// members are the configured members, or those that the agent remembers from another source; nil: it remembers none.
+// members returns the configured members, or those that the agent remembers from another source; nil: it remembers
+// none.
 func (m *Machine) members() []roster.Member {
 	if m.Config.Members.Source == config.SourceStatic {
 		return m.Config.Members.List()
@@ -121,7 +122,7 @@ func (m *Machine) members() []roster.Member {
 	var file struct {
 		Chain []struct{ Members []roster.Member } `json:"chain"`
 	}
-	text, _ := os.ReadFile(filepath.Join(m.Root, m.Config.Members.CacheFile)) // there is none before the first start
+	text, _ := os.ReadFile(filepath.Join(m.Root, m.Config.Members.CacheFile)) // the file does not exist before the first start
 	if json.Unmarshal(text, &file) != nil || len(file.Chain) == 0 {
 		return nil
 	}
@@ -176,7 +177,7 @@ func (m *Machine) http() Finding {
 	return f
 }
 
-// kubeconfig looks whether there is one, with the files that it names.
+// kubeconfig checks whether there is one, with the files that it names.
 func (m *Machine) kubeconfig() Finding {
 	const subject = "kubernetes.kubeconfig"
 	path := m.Config.Kubernetes.Kubeconfig
@@ -190,7 +191,7 @@ func (m *Machine) kubeconfig() Finding {
 	return Finding{OK, subject, path + " can be read", ""}
 }
 
-// usable is why a kubeconfig is not.
+// usable returns why a kubeconfig is not usable.
 func usable(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -223,7 +224,7 @@ func usable(path string) error {
 	if len(k.Clusters) == 0 {
 		return fmt.Errorf("%s names no cluster", path)
 	}
-	cluster, user, chosen := "", "", false // the agent reads the files of the current context alone
+	cluster, user, chosen := "", "", false // the agent only reads the files of the current context
 	for _, c := range k.Contexts {
 		if c.Name == k.Current {
 			cluster, user, chosen = c.Context.Cluster, c.Context.User, true
@@ -258,7 +259,7 @@ func usable(path string) error {
 	return nil
 }
 
-// device looks at the watchdog that the agent would arm.
+// device checks the watchdog that the agent would arm.
 func (m *Machine) device() Finding {
 	const subject = "watchdog.device"
 	err := wdt.Named(m.Config.Watchdog.Device).Probe(m.Config.Watchdog.Timeout)
@@ -274,7 +275,7 @@ func (m *Machine) device() Finding {
 	return Finding{Wrong, subject, err.Error(), later + "; until then the node counts unguarded, and its death is not proven by time"}
 }
 
-// memory looks whether the agent can read its lists, and store others. An agent that remembers a list starts with it.
+// memory checks whether the agent can read its lists, and store others. An agent that remembers a list starts with it.
 func (m *Machine) memory() Finding {
 	const subject = "members.cacheFile"
 	remembers, do, err := m.remembers()
@@ -288,8 +289,8 @@ func (m *Machine) memory() Finding {
 	return f
 }
 
-// remembers reads from the file of lists whose file it is. If that file keeps the agent from starting, do says what to
-// do.
+// remembers reads from the file of lists to which agent it belongs. If that file keeps the agent from starting, do
+// describes the remedy.
 func (m *Machine) remembers() (yes bool, do string, err error) {
 	const forget = "if no other agent of the group runs, or all have the present list in force, remove the file"
 	path, c := m.Config.Members.CacheFile, m.Config
@@ -315,7 +316,7 @@ func (m *Machine) remembers() (yes bool, do string, err error) {
 	case err != nil:
 		return false, forget, fmt.Errorf("%s is damaged: %w", path, err)
 	case whose.Version != format:
-		return false, "start the version that has written it; " + forget, fmt.Errorf("%s has format %d, this version knows %d", path, whose.Version, format)
+		return false, "start the version that has written it; " + forget, fmt.Errorf("%s has format %d, but this version only reads format %d", path, whose.Version, format)
 	case whose.Cluster != c.Cluster || whose.NodeGroup != c.NodeGroup || whose.Node != c.NodeName:
 		return false, "give each agent a file of its own, or correct nodeName, nodeGroup or cluster",
 			fmt.Errorf("%s belongs to node %q, group %q, cluster %q", path, whose.Node, whose.NodeGroup, whose.Cluster)
@@ -323,7 +324,7 @@ func (m *Machine) remembers() (yes bool, do string, err error) {
 	return true, "", nil
 }
 
-// writable looks whether the agent can store a list.
+// writable checks whether the agent can store a list.
 func (m *Machine) writable(subject string) Finding {
 	folder := filepath.Dir(m.Config.Members.CacheFile)
 	writes := m.writes

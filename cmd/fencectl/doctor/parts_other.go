@@ -4,7 +4,7 @@ package doctor
 
 import "time"
 
-// Parts looks at nothing: the agent runs on Linux.
+// Parts checks nothing: the agent runs on Linux.
 func (m *Machine) Parts() []Finding { return nil }
 
 func (m *Machine) tried(Watchdog, time.Duration) (level Level, found, do string) { return OK, "", "" }

@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
 
-// Guard: the doctor says beforehand what the agent will lack, by the agent's own looks at this machine.
+// Guard: the doctor reports in advance what the agent will lack. It examines this machine with the agent's own code.
 func TestPartsOfTheAgent(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -43,7 +43,7 @@ func TestPartsOfTheAgent(t *testing.T) {
 		level   Level
 		subject string
 		says    string
-		ends    bool // the start
+		ends    bool // the fault ends the start
 	}{
 		"all in order":    {func(*config.Config) {}, OK, "address lo", "127.0.0.1 on lo", false},
 		"no interface":    {func(c *config.Config) { c.SystemNetworks[0].At.Interface = "nosuch0" }, Wrong, "address lo", "does not exist", false},
@@ -97,7 +97,8 @@ func TestPartsOfTheAgent(t *testing.T) {
 	}
 }
 
-// Guard: the doctor says of the file of lists what the agent's start does, whatever the folder is.
+// Guard: the doctor reports about the file of lists what the agent's start will do, whatever the state of the
+// directory.
 func TestFileOfLists(t *testing.T) {
 	dir := t.TempDir()
 	const known = `{"version":1,"cluster":"prod","nodeGroup":"g","node":"n1","chain":[]}`
@@ -128,7 +129,7 @@ func TestFileOfLists(t *testing.T) {
 	}
 }
 
-// Guard: an agent that remembers a list starts where it cannot write, and the doctor says the same.
+// Guard: an agent that remembers a list starts even if it cannot write the list, and the doctor reports the same.
 func TestListThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	cfg := config.Default()
@@ -147,7 +148,7 @@ func TestListThatCannotBeWritten(t *testing.T) {
 
 func portText(at netip.AddrPort) string { return at.String()[strings.LastIndex(at.String(), ":")+1:] }
 
-// An interface that is down is said for every way in which a network is named, by the state that the kernel shows.
+// An interface that is down is reported for every way to name a network, from the state that the kernel shows.
 func TestInterfaceThatIsDown(t *testing.T) {
 	root := t.TempDir()
 	for name, state := range map[string]string{"eth0": "up", "eth1": "down", "eth2": "lowerlayerdown", "lo": "unknown"} {
@@ -173,12 +174,12 @@ func TestInterfaceThatIsDown(t *testing.T) {
 	}
 }
 
-// Guard: the doctor says of devices that are no set what the agent does with them.
+// Guard: if devices do not form a set, the doctor reports what the agent does with them.
 func TestDevicesThatAreNoSet(t *testing.T) {
 	of := func(set string, place int) Format { return Format{Set: set, Place: place, Of: 3} }
 	single := Format{Place: 1, Of: 1}
 	for name, c := range map[string]struct {
-		devices []Format // one without Of cannot be read
+		devices []Format // a device without Of cannot be read
 		found   string
 		ends    bool
 	}{
@@ -213,7 +214,7 @@ func TestDevicesThatAreNoSet(t *testing.T) {
 	}
 }
 
-// A kubeconfig that the agent cannot use is named, and so is one of its files.
+// A kubeconfig that the agent cannot use is named, and so is a file that it refers to.
 func TestKubeconfigThatCannotBeUsed(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

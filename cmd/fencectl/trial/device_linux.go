@@ -12,7 +12,7 @@ import (
 // Watchdog is a device of the kernel.
 type Watchdog struct {
 	Path     string
-	NoWayOut bool // as sysfs says
+	NoWayOut bool // as sysfs shows it
 
 	fd int
 }

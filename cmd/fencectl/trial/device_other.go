@@ -15,8 +15,6 @@ type Watchdog struct {
 
 var errLinux = errors.New("watchdogs are tested on Linux: run it on the node")
 
-// Arm implements Device.
 func (w *Watchdog) Arm(time.Duration) (Info, error) { return Info{}, errLinux }
 
-// Disarm implements Device.
 func (w *Watchdog) Disarm() error { return nil }

@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/calibration"
 )
 
-// Device is a watchdog that nobody holds and that does not count down.
+// Device is a watchdog that no process holds and that does not count down.
 type Device interface {
 	// Arm starts the countdown. After an error other than StillArmedError the countdown does not run.
 	Arm(timeout time.Duration) (Info, error)
@@ -17,27 +17,27 @@ type Device interface {
 	Disarm() error
 }
 
-// Info is what the driver said.
+// Info is what the driver reports.
 type Info struct {
 	Identity string
 	Timeout  time.Duration // read back
 	NoWayOut bool
 }
 
-// StillArmedError is an error of Arm after which the countdown runs.
+// StillArmedError is an error of Arm after which the countdown still runs.
 type StillArmedError struct{ error }
 
 func (e StillArmedError) Unwrap() error { return e.error }
 
-// ErrCalledOff says that the trial was ended early, and that nothing resets the machine now.
+// ErrCalledOff means that the trial was ended early, and that nothing resets the machine now.
 var ErrCalledOff = errors.New("called off: the watchdog is disarmed")
 
 // Patience is how long after due a watchdog may still fire: drivers count in ticks, and some warn first.
 const Patience = 30 * time.Second
 
-// due is when the watchdog must have fired: the latest known time of its driver, and at least twice its timeout, since
-// some boards count down twice and nobody knows which. If a watchdog that would still have fired were disarmed, it
-// would be called broken, and nobody would know how late it is.
+// due is when the watchdog must have fired. It is the latest known time of its driver, and at least twice its timeout:
+// some boards count down twice, and it is not known which. If a watchdog were disarmed that would still have fired, it
+// would be called broken, and its delay would stay unknown.
 func (t *Trial) due(info Info) time.Duration {
 	due := 2 * info.Timeout
 	if t.Latest != nil {
@@ -68,7 +68,8 @@ type Trial struct {
 	Failed func(why string)
 	// Latest is when a watchdog of that driver is known to have fired at the latest; nil: when its timeout passes.
 	Latest func(identity string, timeout time.Duration) time.Duration
-	// Keep begins the record of what happens after the watchdog was armed. After a reset, it alone shows when the watchdog fired.
+	// Keep begins the record of what happens after the watchdog was armed. After a reset, only that record shows when
+	// the watchdog fired.
 	Keep func(Info) (Record, error)
 	Sync func() // writes what file systems have not written yet
 	Now  func() time.Time
@@ -85,7 +86,7 @@ func (t *Trial) Run(ctx context.Context) error {
 	info, err := t.Device.Arm(t.Timeout)
 	if err != nil {
 		if still := new(StillArmedError); errors.As(err, still) {
-			return fmt.Errorf("%s: %w; and the watchdog counts down: it resets the node within its timeout", t.Name, err)
+			return fmt.Errorf("%s: %w; the watchdog counts down and resets the node within its timeout", t.Name, err)
 		}
 		t.Failed("the watchdog could not be armed")
 		return fmt.Errorf("%s: %w", t.Name, err)
@@ -99,7 +100,7 @@ func (t *Trial) Run(ctx context.Context) error {
 		t.Name, info.Identity, info.Timeout, armed.Add(info.Timeout).Format(time.TimeOnly)))
 	if t.Latest != nil {
 		if late := t.Latest(info.Identity, info.Timeout); late > info.Timeout {
-			t.Say(fmt.Sprintf("this driver is known to fire late: at about %s at the latest, which is what the agent reckons with", armed.Add(late).Format(time.TimeOnly)))
+			t.Say(fmt.Sprintf("this driver is known to fire late: at about %s at the latest, which the agent takes into account", armed.Add(late).Format(time.TimeOnly)))
 		}
 	}
 	if info.NoWayOut {
@@ -107,7 +108,7 @@ func (t *Trial) Run(ctx context.Context) error {
 	} else {
 		t.Say("Ctrl-C before that time disarms it")
 	}
-	unkept := make(chan error, 1) // closed when nothing is noted any more
+	unkept := make(chan error, 1) // closed when nothing is recorded any more
 	marking, stop := context.WithCancel(context.Background())
 	go func() {
 		defer close(unkept)
@@ -119,7 +120,7 @@ func (t *Trial) Run(ctx context.Context) error {
 	off := t.count(ctx, info, armed, limit, unkept)
 	stop()
 	if off != nil {
-		err := t.ended("the test of the watchdog was called off", off) // at once: the disk may be slow
+		err := t.ended("the test of the watchdog was called off", off) // at once, since the disk may be slow
 		for range unkept {
 		}
 		return errors.Join(err, record.Close(calibration.CalledOff))
@@ -143,7 +144,7 @@ func (t *Trial) count(ctx context.Context, info Info, armed time.Time, limit tim
 		select {
 		case <-ctx.Done():
 			return ErrCalledOff
-		case err := <-unkept: // what the test shows would be lost
+		case err := <-unkept: // the result of the test would be lost
 			return err
 		case <-end.C:
 			return nil
@@ -157,7 +158,7 @@ func (t *Trial) count(ctx context.Context, info Info, armed time.Time, limit tim
 	}
 }
 
-// mark records that the machine still runs. A disk that hangs delays nothing else.
+// mark records that the machine still runs. A disk that hangs does not delay anything else.
 func (t *Trial) mark(ctx context.Context, record Record, armed time.Time) error {
 	tick := time.NewTicker(calibration.Every)
 	defer tick.Stop()
@@ -176,8 +177,8 @@ func (t *Trial) mark(ctx context.Context, record Record, armed time.Time) error 
 	}
 }
 
-// ended disarms the watchdog, withdraws what was about to happen, and returns err. If the countdown goes on, nothing is
-// withdrawn, and the error says so.
+// ended disarms the watchdog, withdraws what was about to happen, and returns err. If the countdown cannot be stopped,
+// nothing is withdrawn, and the error says so.
 func (t *Trial) ended(why string, err error) error {
 	if cause := t.Device.Disarm(); cause != nil {
 		return errors.Join(err, fmt.Errorf("the watchdog cannot be disarmed, and may still reset this node: %w", cause))

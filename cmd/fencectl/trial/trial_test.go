@@ -12,14 +12,14 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/calibration"
 )
 
-// fake is a watchdog that fires, or does not, and notes what is done to it in order.
+// fake is a watchdog that fires, or does not, and records the calls in order.
 type fake struct {
 	refuses error
 	stays   error // Disarm fails
 	keeps   error // Keep fails
 	did     []string
-	ran     time.Duration // on record
-	full    time.Duration // from then on nothing can be noted; 0: never
+	ran     time.Duration // already on record
+	full    time.Duration // from then on nothing can be recorded; 0: never
 }
 
 func (f *fake) Ran(after, _ time.Duration) error {
@@ -94,7 +94,7 @@ func TestCalledOff(t *testing.T) {
 	}
 }
 
-// Guard: no countdown that is not on record, and none that runs on unsaid.
+// Guard: no countdown starts before it is on record, and the user is told of each one that runs on.
 func TestWhatCannotBegin(t *testing.T) {
 	f := &fake{}
 	tr, _ := trial(f)
@@ -114,8 +114,8 @@ func TestWhatCannotBegin(t *testing.T) {
 	}
 }
 
-// Guard: a watchdog that is known to fire late is waited for, and one of which nothing is known for twice its timeout. While it is late,
-// that the machine still runs is on record: nobody can say it after the reset.
+// Guard: the test waits for a watchdog that is known to fire late, and for twice its timeout if nothing is known. While
+// it is late, the record says that the machine still runs: nobody can record this after the reset.
 func TestLateWatchdogIsWaitedFor(t *testing.T) {
 	for factor, want := range map[time.Duration]time.Duration{1: 40 * time.Second, 2: 40 * time.Second, 3: time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -140,7 +140,8 @@ func TestLateWatchdogIsWaitedFor(t *testing.T) {
 	}
 }
 
-// Guard: a test whose result would be lost is called off, and the watchdog disarmed before anything is written.
+// Guard: if the result could not be kept, the test is called off, and the watchdog is disarmed before anything is
+// written.
 func TestWhatCannotBeKeptEndsTheTest(t *testing.T) {
 	for name, c := range map[string]struct {
 		fake fake

@@ -33,7 +33,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// Options is what Run needs besides the configuration. A zero value means what the comment says.
+// Options is what Run needs besides the configuration. The comment of a field names the default for its zero value.
 type Options struct {
 	Config *config.Config
 	// ConfigPath is the file of Config: its list of members is read again when the file changes. Empty: never.
@@ -52,7 +52,7 @@ type Options struct {
 	Kubernetes *client.Client                        // as configured
 	Members    members.Source                        // as configured
 	Store      wdt.Store                             // systemd's store for the watchdog's descriptor, if this unit has one
-	Strike     func() error                          // as watchdog.onFence says; called once, instead of waiting for the watchdog
+	Strike     func() error                          // as watchdog.onFence configures; called once, instead of waiting for the watchdog
 	Boot       uint64                                // nonce of the kernel's boot; 0: from boot_id
 	Booted     boottime.Instant                      // when that kernel booted, by Clock; 0: at its zero
 	Machine    uint64                                // identity of the machine; 0 with Boot 0: that of the hardware
@@ -62,11 +62,11 @@ type Options struct {
 	Registry   *prometheus.Registry                  // its own
 }
 
-// ProbeAPI asks until ctx ends, at the given pace, whether the Kubernetes API is reachable, and reports each answer
-// with the instant at which it asked.
+// ProbeAPI checks until ctx ends, at the given pace, whether the Kubernetes API is reachable. It reports each answer
+// with the instant of its question.
 type ProbeAPI func(ctx context.Context, pace *apicheck.Pace, report func(reachable bool, at boottime.Instant))
 
-// OpenLease makes the register of the Lease that breaks ties; the register calls report.
+// OpenLease creates the register of the Lease that breaks ties; the register calls report.
 type OpenLease func(report func(leasequorum.Completion)) LeaseRegister
 
 // stopLimit is how long each part that has to be waited for may take to stop.
@@ -102,22 +102,22 @@ type Agent struct {
 	leaving   leaving
 }
 
-// identity is who this is.
+// identity identifies this agent.
 type identity struct {
 	boot    uint64 // nonce of the kernel's boot
-	machine uint64 // digest of what names the machine; 0: nothing does
+	machine uint64 // digest of the machine's name; 0: it has none
 	process uint64 // random, of this run of the agent
 	started boottime.Instant
 }
 
-// life is how the loop runs.
+// life is the state of the loop.
 type life struct {
 	work  batch            // what the loop is handling
 	began boottime.Instant // of the loop
 	alive atomic.Int64     // last step, on the clock; any goroutine may read it
 }
 
-// kube is what the agent has to do with an API server.
+// kube is the agent's connection to an API server.
 type kube struct {
 	client *client.Client // nil: the agent talks to no API server
 	node   *nodeSignals   // nil: this node's Node is not followed
@@ -125,14 +125,14 @@ type kube struct {
 	deaths *kubeDeaths    // nil: no deaths are reported there
 	lease  *kubeLease     // nil: no Lease breaks ties
 
-	unheard   atomic.Bool    // what shows this node its Node no longer answers; set by the goroutine that follows the Node
+	unheard   atomic.Bool    // the API server or controller that shows this node's Node no longer answers; set by the goroutine that follows the Node
 	sightings *kubeSightings // nil: no sightings are reported, so none delay fencing
 	finds     *members.Finds // deaths that the controller has found out
-	pace      *apicheck.Pace // how often the API server is asked whether it is there
+	pace      *apicheck.Pace // how often the API server is checked
 }
 
-// Run runs an agent until ctx ends, then makes a planned stop: it is announced to peers and on the LUN, and the
-// watchdog is disarmed. It returns an error that says what to do when the agent cannot start, or cannot go on.
+// Run runs an agent until ctx ends. Then it makes a planned stop: it announces the stop to the peers and on the LUN,
+// and disarms the watchdog. If the agent cannot start or continue, Run returns an error that says what to do.
 func Run(ctx context.Context, o Options) error {
 	a, err := prepare(ctx, o)
 	if err != nil {

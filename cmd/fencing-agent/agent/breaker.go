@@ -7,8 +7,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// startBreaker starts a tie-breaker other than the LUN, which starts with its devices, and other than reaching the API
-// server. Each such tie-breaker has one line here, under the terms of its entry in package config's list.
+// startBreaker starts the tie-breaker. Two tie-breakers are started elsewhere: the LUN, with its devices, and reaching
+// the API server. Each other tie-breaker has one line here, under the terms of its entry in package config's list.
 func (a *Agent) startBreaker(background spawn) error {
 	start, ok := map[netgossip.Breakers]func(spawn) (tie.Breaker, error){
 		netgossip.BreaksByLease: a.startLease,

@@ -45,7 +45,7 @@ func TestTieBreakerOfTheVerdict(t *testing.T) {
 	}
 }
 
-// brokenTies is an agent of two nodes with the tie-breaker that its configuration asks for.
+// brokenTies returns an agent of a group of two nodes, with the tie-breaker that its configuration names.
 func brokenTies(t *testing.T, c *config.Config) *Agent {
 	t.Helper()
 	seen := new(members.Members)
@@ -61,7 +61,7 @@ func brokenTies(t *testing.T, c *config.Config) *Agent {
 	return a
 }
 
-// Each tie-breaker calls itself what the configuration and the API call it, and metrics have it from the start.
+// Each tie-breaker has the same name in the configuration, in the API and in the metrics, which have it from the start.
 func TestTieBreakersGoByKnownNames(t *testing.T) {
 	for _, lease := range []bool{false, true} {
 		c := config.Default()
@@ -79,7 +79,7 @@ func TestTieBreakersGoByKnownNames(t *testing.T) {
 	}
 }
 
-// The decision is shown wherever there can be one: without a LUN and a Lease there is none.
+// The decision is shown wherever there can be one. Without a LUN and a Lease there is none.
 func TestGrantIsOfTheTieBreaker(t *testing.T) {
 	c := config.Default()
 	c.Quorum.TieBreak, c.Kubernetes.Kubeconfig = config.TieBreakAPI, "/k"

@@ -67,16 +67,16 @@ func (s *bookStore) Write(_ context.Context, b *memberbook.Book, version string)
 	}
 	s.book = b
 	s.version++
-	s.hub.Booked("test", b) // in order, as a watch tells it
+	s.hub.Booked("test", b) // in order, as a watch reports it
 	return nil
 }
 
-// node makes a Node of the group, or changes it.
+// node creates or changes a Node of the group.
 func (s *bookStore) node(name string, annotations map[string]string) {
 	s.nodeAt(name, 0, annotations)
 }
 
-// nodeAt makes a Node of the group, as of a version.
+// nodeAt creates or changes a Node of the group, with this version.
 func (s *bookStore) nodeAt(name string, version uint64, annotations map[string]string) {
 	st := ownnode.State{Known: true, Exists: true, UID: "u-" + name, Version: version, Annotations: annotations}
 	s.mu.Lock()
@@ -86,7 +86,7 @@ func (s *bookStore) nodeAt(name string, version uint64, annotations map[string]s
 	hub.Seen(name, lists.Node{Group: "test", State: st})
 }
 
-// listController is what serves lists in fencing-controller, with a token that is a node's name.
+// listController is the part of fencing-controller that serves lists. The token is the name of a node.
 type listController struct {
 	t       *testing.T
 	dir     string
@@ -125,7 +125,7 @@ func newListController(t *testing.T, dir string) *listController {
 	return c
 }
 
-// start starts a replica that knows what the API server has. One that does not write may be told anything.
+// start starts a replica that knows what the API server has. A replica that does not write may be given any list.
 func (c *listController) start(writes bool) {
 	c.t.Helper()
 	address := c.address
@@ -197,8 +197,8 @@ http: {address: ""}
 	}
 }
 
-// A group is founded by the list of the controller and goes on to its number; a node joins; annotations disarm; a controller that is
-// away changes nothing, over restarts of agents; and what it says after that counts again.
+// A group is founded by the controller's list and takes over its number; a node joins; annotations disarm. A controller
+// that is away changes nothing, even while agents restart, and its lists count again when it is back.
 func TestMembersFromTheController(t *testing.T) {
 	t.Parallel() // it mostly waits
 	f := newFleet(t)
@@ -228,11 +228,11 @@ func TestMembersFromTheController(t *testing.T) {
 
 	c.store.node("n2", map[string]string{"fencing-agent.io/disable": ""})
 	f.until("n2", "under maintenance", func(s *fencingv1.Status) bool { return len(s.Verdict.GetDisarmedBy()) > 0 })
-	c.stop() // from here on the controller is away
+	c.stop() // from here on the controller does not answer
 	f.stop("n2", nil)
 	f.start("n2")
 	f.agree(four...)
-	f.counted("n2", "n1", "n3") // or n4 goes while it is not counted, and two of four have no quorum
+	f.counted("n2", "n1", "n3") // otherwise n4 leaves while n2 is not counted, and two of four have no quorum
 	f.calm("n1", "n3")
 	f.mark()
 	f.stop("n4", ErrAbandon)
@@ -247,7 +247,7 @@ func TestMembersFromTheController(t *testing.T) {
 	f.until("n2", "told", func(*fencingv1.Status) bool {
 		return strings.Contains(f.nodes["n2"].logged()[f.nodes["n2"].mark:], "following the controller again")
 	})
-	c.store.nodeAt("n2", 99, nil) // by a replica that is behind
+	c.store.nodeAt("n2", 99, nil) // from a replica that is behind
 	f.until("n2", "not misled", func(s *fencingv1.Status) bool {
 		return strings.Contains(f.nodes["n2"].logged()[f.nodes["n2"].mark:], "an older state of this node's Node than the one that this agent knows") && len(s.Verdict.GetDisarmedBy()) > 0
 	})
@@ -257,7 +257,7 @@ func TestMembersFromTheController(t *testing.T) {
 	f.lied(c, four...)
 }
 
-// counted waits until others count a node that has told them that it stops, and is back.
+// counted waits until the others count a node again that has announced its stop and come back.
 func (f *fleet) counted(node string, by ...string) {
 	f.t.Helper()
 	for _, o := range by {
@@ -269,7 +269,7 @@ func (f *fleet) counted(node string, by ...string) {
 	}
 }
 
-// lied has the controller say what is not true. Nobody relies on it.
+// lied makes the controller send a wrong list, which no node may follow.
 func (f *fleet) lied(c *listController, names ...string) {
 	f.t.Helper()
 	c.store.mu.Lock()
@@ -290,10 +290,10 @@ func (f *fleet) lied(c *listController, names ...string) {
 		says string
 	}{
 		{list(honest.Epoch-1, honest.Members), "is older than"},
-		{list(honest.Epoch, honest.Members[:3]), "is that of another list"},
+		{list(honest.Epoch, honest.Members[:3]), "another list was accepted with epoch"},
 		{list(uint64(time.Now().Unix())+7200, honest.Members), "ahead of this node's clock"},
 		{list(honest.Epoch+1, honest.Members[:1]), "are to be removed"},
-		{list(honest.Epoch+2, elsewhere), "it has this node at"},
+		{list(honest.Epoch+2, elsewhere), "it lists this node with the addresses"},
 	} {
 		hub.Booked("test", lie.book)
 		for _, n := range names {

@@ -22,8 +22,8 @@ type deaths struct {
 	orders orders // to end other nodes
 }
 
-// noteDeaths logs and counts the deaths that this step has proven, and has the status published at once: a consumer
-// that takes over storage waits for it.
+// noteDeaths logs and counts the deaths that this step has proven, and triggers a new status at once: a consumer that
+// takes over storage waits for it.
 func (a *Agent) noteDeaths(now boottime.Instant, fx *watchdog.Effects) {
 	for p := range a.roster.Members {
 		d := a.core.Deaths().Of(p)

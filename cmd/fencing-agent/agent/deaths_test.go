@@ -18,7 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// Guard: a proof that is taken back contradicts what consumers may have acted on, and is no death.
+// Guard: a proof that is taken back contradicts what consumers may have acted on. It is not a death.
 func TestWithdrawnDeathIsContradicted(t *testing.T) {
 	members := listing(t, "n1", "n2")
 	reg := prometheus.NewRegistry()
@@ -27,7 +27,7 @@ func TestWithdrawnDeathIsContradicted(t *testing.T) {
 		roster: members, core: core, log: slog.New(slog.DiscardHandler), metrics: picture.NewMetrics(reg, config.Default(), "test"),
 		gossip: gossip.New(gossip.Config{Config: config.Default(), Logger: slog.New(slog.DiscardHandler), Registry: reg}), deaths: deaths{known: make([]watchdog.Death, 2)},
 	}
-	for i, boot := range []uint64{11, 12, 11} { // another boot answers, then the first once more
+	for i, boot := range []uint64{11, 12, 11} { // another boot answers, then the first boot answers once more
 		at := boottime.Instant(time.Duration(10+i) * time.Second)
 		core.Merger().Answered(netgossip.Answer{Peer: 1, SentAt: at, Statement: &netgossip.Statement{
 			Boot: boot, RosterEpoch: members.Epoch, RosterDigest: members.Digest, Seen: roster.SetOf(0),
@@ -43,7 +43,7 @@ func TestWithdrawnDeathIsContradicted(t *testing.T) {
 	}
 }
 
-// counted is a counter of the registry, that with a label of the value where one is given.
+// counted returns a counter of the registry, with this label value if one is given.
 func counted(t *testing.T, reg *prometheus.Registry, name, label string) float64 {
 	t.Helper()
 	all, err := reg.Gather()
@@ -61,7 +61,7 @@ func counted(t *testing.T, reg *prometheus.Registry, name, label string) float64
 	return 0
 }
 
-// Guard: what the feeder reported before it heard of a disarm does not say what became of it.
+// Guard: a report that the feeder made before it received the disarm does not answer the disarm.
 func TestReportFromBeforeADisarmIsNoAnswer(t *testing.T) {
 	members := listing(t, "n1", "n2", "n3")
 	budget := watchdog.Budget{MaxAge: 4 * time.Second, Feed: time.Second, Margin: time.Second}
@@ -90,7 +90,7 @@ func TestReportFromBeforeADisarmIsNoAnswer(t *testing.T) {
 	}
 	core.SetDisarm("file", "a test")
 	armed(11*time.Second, roster.SetOf(0))
-	armed(12*time.Second, roster.Set{}) // the peers know
+	armed(12*time.Second, roster.Set{}) // the peers know it
 	a.guard.disarming = 2
 	core.SetDisarm("file", "")
 	report(1)

@@ -23,7 +23,7 @@ import (
 const disableInterval = time.Second
 
 // disableFile asks to disarm the watchdog while it exists (watchdog.disableFile). A file from fencectl maintenance
-// says when it ends; any other file, even an empty one, stays until somebody removes it.
+// contains its end; any other file, even an empty one, is valid until somebody removes it.
 type disableFile struct {
 	path    string
 	log     *slog.Logger
@@ -31,14 +31,14 @@ type disableFile struct {
 	boot    string // of this kernel: a maintenance ends with it
 	ordered bool   // watchdog.disableFirst is not any: a file that says "off" rules out a maintenance
 	remove  func(path string) error
-	text    func(path string) ([]byte, error) // what is in it
-	show    func(ends *int64)                 // gives the metrics the end of the maintenance, in seconds of the wall clock; nil: it has no end, or there is no maintenance
+	text    func(path string) ([]byte, error) // reads its content
+	show    func(ends *int64)                 // passes the end of the maintenance to the metrics, in seconds of the wall clock; nil: it has no end, or there is no maintenance
 
 	mu   sync.Mutex
 	why  string // why the file disarms, as reported last; "": there is no file
-	none bool   // the file is there and says "off"
+	none bool   // the file exists and contains "off"
 	over string // text of the file whose maintenance is over, as logged last
-	fail string // why the file could not be read, as logged last; "": it could be read
+	fail string // why the file could not be read, as logged last; "": it was read
 }
 
 // maintenance is the content of a file that ends by itself.
@@ -52,7 +52,7 @@ type maintenance struct {
 	Written int64     `json:"written"` // nanoseconds of the wall clock, as the file's own time of change
 }
 
-// touched is how much later than its writing a file may seem to have changed before it counts as touched by hand.
+// touched is how much later than its writing a file may have changed before it counts as changed by hand.
 const touched = 5 * time.Second
 
 const (
@@ -60,8 +60,8 @@ const (
 	maxMaintenanceText = 4 << 10
 )
 
-// startDisableFile looks once before the loop runs: a node under maintenance is never armed, not even
-// for a moment.
+// startDisableFile checks the file once before the loop runs: a node under maintenance is never armed, not even for a
+// moment.
 func (a *Agent) startDisableFile(background spawn) {
 	f := a.guard.disable
 	f.endGoingDown()
@@ -74,7 +74,7 @@ func (a *Agent) startDisableFile(background spawn) {
 	})
 }
 
-// disarmNow tells the core of signals before the loop runs, disarmSoon while it does.
+// disarmNow passes signals to the core before the loop runs, and disarmSoon while it does.
 func (a *Agent) disarmNow(signals map[string]string) {
 	for source, why := range signals {
 		a.core.SetDisarm(source, why)
@@ -85,8 +85,8 @@ func (a *Agent) disarmSoon(signals map[string]string) {
 	a.box.put(func(b *batch) { maps.Copy(b.disarm, signals) })
 }
 
-// says is what the file says about a maintenance. Without an order of sources, a file that is there means maintenance,
-// whatever is in it.
+// says returns what the file says about a maintenance. Without an order of sources, any existing file means
+// maintenance, whatever its content is.
 func (f *disableFile) says() opinion {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +123,7 @@ const goingDown = "going down\n"
 //
 // Invariant: such a file ends with the shutdown for which it was written, however the machine comes back. Neither the
 // boot nor /run shows that: both survive systemctl soft-reboot, and the node would be in maintenance for ever. Any
-// other file was put there on purpose, and stays.
+// other file was created on purpose, and stays.
 func (f *disableFile) endGoingDown() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -148,8 +148,8 @@ func (f *disableFile) endGoingDown() {
 
 // set writes or removes the file. The watcher sees that within disableInterval.
 //
-// Invariant: where there is an order of sources, a file that says "off" is neither removed nor replaced. Somebody has
-// put it there to keep the Node's annotations from disarming the watchdog; without the file they would.
+// Invariant: if there is an order of sources, a file that says "off" is neither removed nor replaced. Somebody has
+// created it to keep the Node's annotations from disarming the watchdog; without the file they would.
 func (f *disableFile) set(m publish.Maintenance) (ends time.Time, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -192,8 +192,8 @@ func (f *disableFile) watch(ctx context.Context, report func(why string)) {
 	}
 }
 
-// look reports whether the file has appeared, disappeared or changed. If the agent cannot tell whether the file is
-// there, the last answer stays valid; so does an "off" that cannot be read again.
+// look reports whether the file has appeared, disappeared or changed. If the agent cannot tell whether the file exists,
+// the last answer stays valid; so does an "off" that cannot be read again.
 func (f *disableFile) look() (changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -226,7 +226,7 @@ func (f *disableFile) look() (changed bool) {
 	return true
 }
 
-// cannotTell keeps what was found last, and logs that once.
+// cannotTell keeps the last known state, and logs that once.
 func (f *disableFile) cannotTell(err error) (changed bool) {
 	if f.fail != err.Error() { // otherwise there would be a line each second
 		f.fail = err.Error()
@@ -237,11 +237,11 @@ func (f *disableFile) cannotTell(err error) (changed bool) {
 
 func saysOff(text []byte) bool { return strings.TrimSpace(string(text)) == "off" }
 
-// read says why a file that is there asks to disarm the watchdog; "": its maintenance is over, and the file is
-// removed. The error says why the content is not known.
+// read returns why an existing file asks to disarm the watchdog; "": its maintenance is over, and the file is removed.
+// The error says why the content is not known.
 //
-// Invariant: the maintenance of a file that this agent does not understand, or cannot read, does not end by itself:
-// somebody has put the file there. Nor does that of a file that was touched after it was written: so the file is made
+// Invariant: if this agent does not understand a file, or cannot read it, its maintenance does not end by itself:
+// somebody has created the file. The same applies to a file that was changed after it was written: so it counts as made
 // by hand.
 func (f *disableFile) read(info fs.FileInfo) (string, error) {
 	why := "the file " + f.path

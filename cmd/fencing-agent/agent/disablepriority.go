@@ -7,17 +7,17 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
 
-// opinion is what one source says about a maintenance.
+// opinion is the answer of one source about a maintenance.
 type opinion int
 
 const (
-	silent opinion = iota // it says nothing
-	under                 // there is one
-	none                  // there is none
+	silent opinion = iota // it has no answer
+	under                 // the node is under maintenance
+	none                  // the node is not under maintenance
 )
 
-// decides returns the source that decides: the first one that says something. With any it returns each source that
-// says that there is a maintenance.
+// decides returns the source that decides: the first one with an answer. With any it returns each source that reports a
+// maintenance.
 func decides(order []config.DisableSource, says map[config.DisableSource]opinion) (of []config.DisableSource) {
 	if len(order) == 0 {
 		for _, s := range []config.DisableSource{config.DisableFile, config.DisableNode} {
@@ -38,11 +38,11 @@ func decides(order []config.DisableSource, says map[config.DisableSource]opinion
 	return nil
 }
 
-// maintenances keeps what the sources of maintenance say, and which of them decides (watchdog.disableFirst,
+// maintenances holds the answers of the sources of maintenance, and which source decides (watchdog.disableFirst,
 // docs/adr/0060). Any goroutine may use it.
 //
 // Invariant: the core gets both sources in one step. Otherwise the node would be armed for a moment while one source
-// takes over from the other.
+// replaces the other.
 type maintenances struct {
 	order []config.DisableSource
 
@@ -51,7 +51,7 @@ type maintenances struct {
 	why  map[config.DisableSource]string
 }
 
-// outweighs says why a source has no effect: a source with priority says that there is no maintenance. Empty: the
+// outweighs returns why a source has no effect: a source with priority reports that there is no maintenance. Empty: the
 // source has an effect.
 func (m *maintenances) outweighs(source config.DisableSource) (why string) {
 	m.mu.Lock()
@@ -67,11 +67,11 @@ func (m *maintenances) outweighs(source config.DisableSource) (why string) {
 	return ""
 }
 
-// disarmNames are the sources of the core's signals.
+// disarmNames maps the sources to those of the core's signals.
 var disarmNames = map[config.DisableSource]string{config.DisableFile: "file", config.DisableNode: "annotation"}
 
-// take takes what a source says, and passes on the signals of all of them. tell must not block; if two sources call,
-// the later state is passed on last.
+// take records the answer of a source, and passes on the signals of all sources. tell must not block; if two sources
+// call, the later state is passed on last.
 func (m *maintenances) take(s config.DisableSource, o opinion, why string, tell func(map[string]string)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
 )
 
-// Guard: whose word counts, of all words of both sources. Silence is no word: it takes nothing back.
+// Guard: which of the settings of both sources counts. A source without a setting takes nothing back.
 func TestWhoseWordAboutMaintenanceCounts(t *testing.T) {
 	const file, controller = config.DisableFile, config.DisableNode
 	for _, c := range []struct {
@@ -47,7 +47,7 @@ func TestWhoseWordAboutMaintenanceCounts(t *testing.T) {
 	}
 }
 
-// Guard: when one source takes over from another, the node is not armed in between: each telling has both.
+// Guard: when one source takes over from another, the node is not armed in between: each update has both.
 func TestMaintenanceIsTakenOverWithoutAGap(t *testing.T) {
 	m := maintenances{order: []config.DisableSource{config.DisableFile, config.DisableNode}}
 	var told []string
@@ -61,8 +61,8 @@ func TestMaintenanceIsTakenOverWithoutAGap(t *testing.T) {
 	}
 }
 
-// Guard: nobody is told that nothing resets this node while an annotation goes before the file, and says off. The API server may
-// be away: what it showed last counts.
+// Guard: the agent never reports that nothing resets this node while an annotation with priority over the file says
+// off. While the API server is away, its last state counts.
 func TestNoMaintenanceIsPromisedThatIsOutweighed(t *testing.T) {
 	for _, c := range []struct {
 		order   []config.DisableSource
@@ -90,7 +90,7 @@ func TestNoMaintenanceIsPromisedThatIsOutweighed(t *testing.T) {
 	}
 }
 
-// A file that says off takes a maintenance back where there is an order of sources, and means one where there is none.
+// A file that says off ends a maintenance if the sources have an order, and starts one if they have none.
 func TestDisableFileThatSaysOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	f := &disableFile{text: statefile.Read, path: path, log: slog.New(slog.DiscardHandler), clock: func() boottime.Instant { return 0 }, ordered: true}
@@ -116,7 +116,7 @@ func TestDisableFileThatSaysOff(t *testing.T) {
 	}
 }
 
-// A file that cannot be looked at takes nothing back, be it a yes or a no, and is told of once and not each second.
+// A file that cannot be examined takes nothing back, neither a yes nor a no. It is reported once, not every second.
 func TestWhatCannotBeLookedAtIsToldOnce(t *testing.T) {
 	var log bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "d")
@@ -134,7 +134,7 @@ func TestWhatCannotBeLookedAtIsToldOnce(t *testing.T) {
 		if !f.look() || f.says() != c.want {
 			t.Fatalf("%q: it says %d", c.text, f.says())
 		}
-		if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil { // its folder is none
+		if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil { // its directory is now a file
 			t.Fatal(err)
 		}
 		log.Reset()
@@ -155,7 +155,7 @@ func TestWhatCannotBeLookedAtIsToldOnce(t *testing.T) {
 	}
 }
 
-// Guard: an "off" that cannot be read again goes on saying off. A file that could never be read means maintenance.
+// Guard: an "off" that cannot be read again stays in force. A file that could never be read means maintenance.
 func TestOffThatCannotBeRead(t *testing.T) {
 	var log bytes.Buffer
 	f := &disableFile{path: filepath.Join(t.TempDir(), "f"), log: slog.New(slog.NewTextHandler(&log, nil)), clock: func() boottime.Instant { return 0 }, ordered: true}
@@ -184,7 +184,8 @@ func TestOffThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Guard: fencectl maintenance leaves a file that says off alone, where it keeps annotations from disarming the watchdog.
+// Guard: fencectl maintenance does not change a file that says off if the file keeps annotations from disarming the
+// watchdog.
 func TestOffIsNotRemoved(t *testing.T) {
 	f := &disableFile{path: filepath.Join(t.TempDir(), "f"), log: slog.New(slog.DiscardHandler), clock: func() boottime.Instant { return 0 }, text: statefile.Read, remove: os.Remove, ordered: true}
 	if err := os.WriteFile(f.path, []byte("off\n"), 0o600); err != nil {
@@ -198,7 +199,7 @@ func TestOffIsNotRemoved(t *testing.T) {
 			t.Errorf("%v: the file is %q, %v", m, text, err)
 		}
 	}
-	f.ordered = false // then it is a file that was made by hand, like any other
+	f.ordered = false // without the order it is like any file that was made by hand
 	if _, err := f.set(publish.Maintenance{}); err != nil {
 		t.Error(err)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// A source that nothing here has heard of disarms and is named in the verdict: a new one is what puts its
-// reason into the mailbox, and nothing else.
+// A source unknown to the agent disarms, and the verdict names it: to add a source, it is enough to put its reason into
+// the mailbox.
 func TestNewDisarmSource(t *testing.T) {
 	members := listing(t, "n1")
 	now := boottime.Instant(10 * time.Second)
@@ -51,13 +51,13 @@ func TestNewDisarmSource(t *testing.T) {
 	}
 }
 
-// What a Node says no more is taken back.
+// If a Node no longer has a signal, the signal is taken back.
 func TestNodeSignalsLowerWhatTheyRaised(t *testing.T) {
 	n := &nodeSignals{a: &Agent{}, teller: "the API server"}
 	var raised, after map[string]string
 	n.tell(ownnode.Signals{Maintenance: "example.com/off", Removal: "the Node is being deleted", Unknown: true}, func(s map[string]string) { raised = s })
 	n.tell(ownnode.Signals{}, func(s map[string]string) { after = s })
-	delete(raised, "file") // is somebody else's
+	delete(raised, "file") // it belongs to another source
 	delete(after, "file")
 	for source, why := range after {
 		if why != "" || raised[source] == "" {
@@ -85,7 +85,7 @@ func TestDisableFileThatCannotBeLookedAt(t *testing.T) {
 		t.Errorf("it is there: %q", f.why)
 	}
 	there := f.path
-	f.path = strings.Repeat("x", 5000) // no name of a file
+	f.path = strings.Repeat("x", 5000) // too long for the name of a file
 	if f.look() || f.why == "" || !strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("the last answer does not stand: %q\n%s", f.why, &log)
 	}

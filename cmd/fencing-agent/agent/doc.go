@@ -1,6 +1,6 @@
-// Package agent wires one fencing agent together: the gossip instances, the LUN, the
-// Kubernetes probe and the disable file on the one side, the watchdog's feeder, the
-// gRPC socket and the HTTP listener on the other, and the decision core in between.
+// Package agent connects the parts of one fencing agent. On one side are the gossip instances, the LUN, the Kubernetes
+// probe and the disable file. On the other are the watchdog's feeder, the gRPC socket and the HTTP listener. The
+// decision core is in between.
 //
 // # Data flow
 //
@@ -11,16 +11,16 @@
 // # Invariants
 //
 //   - One goroutine, the loop, owns the core. Nothing else reads or writes it; status
-//     pages show a picture that the loop took.
-//   - The loop never waits: not for a disk, a peer, a client, the watchdog or a log pipe that it could avoid. If it
-//     hangs nevertheless, the permission to feed expires by itself.
+//     pages show a snapshot that the loop created.
+//   - The loop never waits: not for a disk, a peer, a client, the watchdog or a log pipe. If it hangs nevertheless, the
+//     permission to feed expires by itself.
 //   - Permission is withdrawn before anything else is done with a verdict.
 //   - A planned stop disarms the watchdog, after peers and slot have been told; an error
 //     never does.
 //
 // # Errors
 //
-// What is wrong with the configuration or the machine at start ends [Run] with one error that says what to do. After
-// the start only a conflict over the node's identity ends Run; all else is logged, shown in status and metrics, and
-// tried again.
+// A fault of the configuration or the machine at the start ends [Run] with one error that says what to do. After the
+// start only a conflict over the node's identity ends Run; every other fault is logged, shown in status and metrics,
+// and the attempt is repeated.
 package agent

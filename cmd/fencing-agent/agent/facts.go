@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// status is what the latest facts say. It never waits for the loop, and itself reads from the file system what the
+// status is the latest facts for the API. It never waits for the loop, and reads from the file system itself what the
 // loop must not wait for. Any goroutine may call it; the caller owns the result.
 func (a *Agent) status() *fencingv1.Status {
 	f := a.published.facts.Load()

@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// fleetPatience bounds every wait: longer than any of them takes on a busy machine.
+	// fleetPatience limits every wait. It is longer than any of them takes on a busy machine.
 	fleetPatience = 90 * time.Second
-	// evidenceStall is a stall that may cost evidence, which lasts for 4 s and is renewed every second.
+	// evidenceStall is a stall that may cost evidence. Evidence lasts for 4 s and is renewed every second.
 	evidenceStall = 2 * time.Second
 )
 
@@ -34,13 +34,13 @@ type fleet struct {
 	dir    string
 	port   int
 	stalls *observe.Stalls
-	hosts  map[string]int // last byte of the addresses
+	hosts  map[string]int // the last byte of the node's addresses
 	nodes  map[string]*crew
 	source func(node string) members.Source // nil: the file
-	kube   func() *client.Client            // of each agent; nil: none
+	kube   func() *client.Client            // returns the client of each agent; nil: none
 }
 
-// crew is one agent and what it has logged.
+// crew is one agent and its log.
 type crew struct {
 	a      *Agent
 	cancel context.CancelCauseFunc
@@ -48,7 +48,7 @@ type crew struct {
 
 	mu   sync.Mutex
 	log  bytes.Buffer
-	mark int // what was logged before is not judged
+	mark int // log records before this one are not checked
 
 	marked time.Time
 }
@@ -67,7 +67,7 @@ func (c *crew) logged() string {
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	l, err := net.Listen("tcp4", "127.81.1.250:0") // kept, so that no fleet beside this one takes the same port
+	l, err := net.Listen("tcp4", "127.81.1.250:0") // kept open, so that no other fleet takes the same port
 	if err != nil {
 		t.Skipf("no address 127.81.1.250 on this system: %v", err)
 	}
@@ -103,7 +103,7 @@ func (f *fleet) configure(name string, epoch int, members ...string) {
 	}
 }
 
-// start starts agents, all at once: without a list of members they wait for each other.
+// start starts agents, all at the same time: without a list of members they wait for each other.
 func (f *fleet) start(names ...string) {
 	f.t.Helper()
 	var wg sync.WaitGroup
@@ -146,7 +146,7 @@ func (f *fleet) stop(name string, cause error) {
 	}
 }
 
-// status is the latest picture of a node, or an empty one.
+// status returns the latest picture of a node, or an empty one.
 func (f *fleet) status(name string) *fencingv1.Status {
 	if s := f.nodes[name].a.status(); s != nil {
 		return s
@@ -154,8 +154,8 @@ func (f *fleet) status(name string) *fencingv1.Status {
 	return &fencingv1.Status{Verdict: &fencingv1.Verdict{Tally: &fencingv1.Tally{}}, Roster: &fencingv1.RosterStatus{}}
 }
 
-// await waits until the nodes count the wanted number of members by the list of the epoch,
-// and on both networks everybody reaches everybody.
+// await waits until the nodes count the wanted number of members by the list of the epoch, and every node reaches every
+// other on both networks.
 func (f *fleet) await(epoch uint64, names ...string) {
 	f.t.Helper()
 	deadline := time.After(fleetPatience)
@@ -191,15 +191,15 @@ func (f *fleet) await(epoch uint64, names ...string) {
 	}
 }
 
-// mark has calm judge from now on: a group that starts finds its quorum in several steps.
+// mark makes calm check from now on: a group that starts finds its quorum in several steps.
 func (f *fleet) mark() {
 	for _, c := range f.nodes {
 		c.mark, c.marked = len(c.logged()), time.Now()
 	}
 }
 
-// calm fails if a node that stayed has lost its quorum or called another one LEFT that stayed.
-// Agents that stood still for as long as evidence lasts did so rightly.
+// calm fails if a node that stayed has lost its quorum, or has reported another node that stayed as LEFT. For agents
+// that stood still for as long as evidence lasts, this is correct.
 func (f *fleet) calm(stayed ...string) {
 	f.t.Helper()
 	for _, name := range stayed {
@@ -218,8 +218,8 @@ func (f *fleet) calm(stayed ...string) {
 	}
 }
 
-// Three agents become four and three again, and one gets other addresses, by nothing but
-// another list in the files. Nobody who stays loses its quorum or is called LEFT.
+// The group goes from three agents to four and back to three, and one agent gets other addresses. Only the list in the
+// files changes. No node that stays loses its quorum or is reported as LEFT.
 func TestMembersChangeWhileAgentsRun(t *testing.T) {
 	t.Parallel() // it mostly waits
 	f := newFleet(t)
@@ -255,7 +255,7 @@ func TestMembersChangeWhileAgentsRun(t *testing.T) {
 	f.until("n1", "disarmed, and says why", disarmedWith("the removal of this node from the list of members"))
 	f.stop("n1", nil)
 
-	// n4 moves: its agent has to bind other addresses, so it is restarted; nobody else is.
+	// n4 moves: its agent must bind other addresses, so only this agent is restarted.
 	f.stop("n4", nil)
 	f.hosts["n4"] = 104
 	for _, n := range left {

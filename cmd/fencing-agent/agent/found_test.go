@@ -9,8 +9,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// A group of agents without watchdogs, which prove no death by themselves, learns from the controller that a member has no power any more, over real
-// sockets: not while that member runs, within seconds when it is gone, and no more when the controller has heard it.
+// The agents of this group have no watchdogs and prove no death by themselves. From the controller, over real sockets,
+// they learn that a member has lost power: not while that member runs, within seconds after it has gone, and no longer
+// after the controller has heard it again.
 func TestDeathsThatTheControllerFinds(t *testing.T) {
 	t.Parallel() // it mostly waits
 	f := newFleet(t)
@@ -32,7 +33,7 @@ func TestDeathsThatTheControllerFinds(t *testing.T) {
 		return nil
 	}
 	found := deathlist.Death{Node: "n3", Boot: hex64(uint64('3')), Proof: nodefence.ByPower, Reference: "node-fence-n3", At: time.Now().UTC()}
-	c.store.hub.Found([]deathlist.Death{found}) // by a board that lies
+	c.store.hub.Found([]deathlist.Death{found}) // from a board that reports a wrong state
 	for _, n := range []string{"n1", "n2"} {
 		f.awaitLog(n, "is not accepted yet")
 	}

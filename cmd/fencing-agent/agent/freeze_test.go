@@ -17,7 +17,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// frozen is an agent that stands still: its clock goes on, and its loop does not. It feeds until 10 s.
+// frozen returns an agent that stands still: its clock runs, its loop does not. It feeds until 10 s.
 func frozen(t *testing.T, now *boottime.Instant) *Agent {
 	t.Helper()
 	a := &Agent{clock: func() boottime.Instant { return *now }, roster: listing(t, "n1", "n2"), published: published{left: make([]time.Time, 2), opened: true}}
@@ -35,7 +35,8 @@ func frozen(t *testing.T, now *boottime.Instant) *Agent {
 	return a
 }
 
-// Guard: a status is judged by the clock when it is given away. After a freeze it would say what was true before.
+// Guard: a status is checked against the clock when it is handed out. After a freeze it would otherwise report an old
+// state.
 func TestStatusDoesNotOutliveItsVerdict(t *testing.T) {
 	now := boottime.Instant(9 * time.Second)
 	a := frozen(t, &now)
@@ -52,17 +53,17 @@ func TestStatusDoesNotOutliveItsVerdict(t *testing.T) {
 	if self, peer := st.GetNodes()[0], st.GetNodes()[1]; self.GetFeeding() || self.GetAvailable() || !peer.GetFeeding() || !peer.GetAvailable() {
 		t.Errorf("at the deadline: %v, %v", self, peer)
 	}
-	a.guard.deadline.Store(int64(12 * time.Second)) // the loop has decided, and not taken the next picture
+	a.guard.deadline.Store(int64(12 * time.Second)) // the loop has decided, and has not taken the next picture
 	if v := a.status().GetVerdict(); v.GetPermission() != fencingv1.Permission_PERMISSION_FEED || v.GetValidFor().AsDuration() != 2*time.Second {
 		t.Errorf("with a renewed verdict: %v", v)
 	}
-	a.guard.deadline.Store(0) // or it has withdrawn the permission
+	a.guard.deadline.Store(0) // the loop has withdrawn the permission
 	if v := a.status().GetVerdict(); v.GetPermission() != fencingv1.Permission_PERMISSION_STARVE {
 		t.Errorf("with a withdrawn one: %v", v)
 	}
 }
 
-// Guard: what the API judges by is the deadline that the feeder has.
+// Guard: the API uses the same deadline as the feeder.
 func TestDeadlineIsThatOfTheFeeder(t *testing.T) {
 	now := boottime.Instant(9 * time.Second)
 	a := frozen(t, &now)
@@ -81,8 +82,8 @@ func TestDeadlineIsThatOfTheFeeder(t *testing.T) {
 	}
 }
 
-// Guard: this node is not listed for longer than its verdict holds, and is put back by the next step that
-// finds it available.
+// Guard: this node is not listed for longer than its verdict holds. The next step that finds it available lists it
+// again.
 func TestOwnNodeIsNotListedWithoutAVerdict(t *testing.T) {
 	now := boottime.Instant(9 * time.Second)
 	a := frozen(t, &now)

@@ -17,7 +17,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// unitStop runs the ExecStop of the unit in deploy on a folder, on a machine that is in this state.
+// unitStop runs the ExecStop of the unit in deploy on a directory, on a machine in this state.
 func unitStop(t *testing.T, dir, state string) {
 	t.Helper()
 	unit, err := os.ReadFile("../../../deploy/systemd/fencing-agent.service")
@@ -43,12 +43,12 @@ func unitStop(t *testing.T, dir, state string) {
 	}
 }
 
-// The unit has the node leave when the machine goes down. /run and the boot outlive systemctl soft-reboot, so it is the agent's next start
-// that ends it; whatever somebody else wished stands.
+// The unit makes the node leave when the machine goes down. /run and the boot outlive systemctl soft-reboot, so the
+// agent's next start ends this maintenance. A maintenance that somebody else has started stays.
 func TestWhatTheUnitWritesEndsWithTheStop(t *testing.T) {
 	for _, c := range []struct {
-		what, state, file string // "": there is none
-		down, up          string // what the agent says: while the machine goes down, and after its next start
+		what, state, file string // "": there is no file
+		down, up          string // what the agent reports: while the machine goes down, and after its next start
 	}{
 		{"a reboot", "stopping", "", "the machine goes down (the file FILE)", ""},
 		{"a stop of the unit alone", "running", "", "", ""},
@@ -70,7 +70,7 @@ func TestWhatTheUnitWritesEndsWithTheStop(t *testing.T) {
 				return &disableFile{path: path, log: slog.New(slog.DiscardHandler), clock: boottime.Now, boot: "1", ordered: true, remove: os.Remove, text: statefile.Read}
 			}
 			unitStop(t, dir, c.state)
-			unitStop(t, dir, c.state) // systemd may be asked twice
+			unitStop(t, dir, c.state) // systemd may run it twice
 			if got := says(file(), path); got != c.down {
 				t.Errorf("while it goes down: %q, want %q", got, c.down)
 			}
@@ -89,7 +89,7 @@ func TestWhatTheUnitWritesEndsWithTheStop(t *testing.T) {
 	}
 }
 
-// says is what a file says about maintenance, and why.
+// says returns what a file says about maintenance, and why.
 func says(f *disableFile, path string) string {
 	f.look()
 	switch f.says() {
@@ -102,7 +102,7 @@ func says(f *disableFile, path string) string {
 	}
 }
 
-// A file that cannot be removed is told of, and the watchdog stays disarmed: somebody has to look.
+// A file that cannot be removed is reported, and the watchdog stays disarmed: an administrator has to check.
 func TestAFileOfTheStopThatCannotBeRemoved(t *testing.T) {
 	path, log := filepath.Join(t.TempDir(), "disable"), &bytes.Buffer{}
 	if err := os.WriteFile(path, []byte(goingDown), 0o644); err != nil {

@@ -24,8 +24,8 @@ import (
 // armRetry is the time between two attempts to arm a watchdog that could not be armed.
 const armRetry = 5 * time.Second
 
-// guard keeps this node alive or lets it be reset: it is the watchdog's feeder with the permission that the loop gives
-// it, and what takes the node down before the watchdog does. The loop owns all fields but deadline.
+// guard keeps this node alive or lets it be reset. It consists of the watchdog's feeder with the permission that the
+// loop gives it, and of what takes the node down before the watchdog does. The loop owns all fields but deadline.
 type guard struct {
 	cfg   *config.Config
 	log   *slog.Logger
@@ -36,7 +36,7 @@ type guard struct {
 	device string // path of the real watchdog
 
 	condemned bool       // the feeder was condemned
-	mute      bool       // and it is not certain when the watchdog will have reset the node
+	mute      bool       // it is not certain when the watchdog will have reset the node
 	bar       troubleLog // what keeps this node from condemning itself
 
 	granted  boottime.Instant // until then the feeder may feed
@@ -55,7 +55,7 @@ type guard struct {
 
 	store  wdt.Store   // keeps the watchdog's descriptor when the agent is killed; nil: nothing does
 	alone  atomic.Bool // no other agent of this node runs
-	locked bool        // beAlone has already taken the lock that says so
+	locked bool        // beAlone has already taken the lock that marks a running agent
 
 	disable      *disableFile // also written by clients of the socket
 	maintenances maintenances
@@ -69,12 +69,12 @@ type guard struct {
 const watchdogPart = "watchdog"
 
 // open finds the device and what takes the node down before it expires, and checks both as far as that is possible
-// without touching them. Only with the real device is the real trigger used: a dry run or a test must not reset
+// without touching them. The real trigger is only used with the real device: a dry run or a test must not reset
 // anything.
 //
-// A watchdog that is not there, or that another program has, does not end the start: the quorum would miss a healthy
-// node. Until the watchdog can be armed, the node counts as unguarded. Its statement says so, and peers never prove
-// its death by time.
+// A missing watchdog, or one that another program has, does not end the start: the quorum would lack a healthy node.
+// Until the watchdog can be armed, the node counts as unguarded. Its statement says so, and peers never prove its death
+// by time.
 func (g *guard) open(given watchdog.Device) (dev watchdog.Device, realtime bool, err error) {
 	if given != nil {
 		return given, false, nil
@@ -110,9 +110,9 @@ func (g *guard) open(given watchdog.Device) (dev watchdog.Device, realtime bool,
 	return real, true, nil
 }
 
-// knowingDriver is the configuration with the identity of the watchdog's driver, if that can be read before the
-// watchdog is armed, and what tests on this machine have shown. What this node states before it first arms, and the
-// sums that it shows, depend on both. If the identity cannot be read, it is known once the watchdog is armed.
+// knowingDriver adds to the configuration the identity of the watchdog's driver, if it can be read before the watchdog
+// is armed, and the results of tests on this machine. What this node states before it first arms, and the sums that it
+// shows, depend on both. If the identity cannot be read, it is known once the watchdog is armed.
 func knowingDriver(o *Options) (*config.Config, tried) {
 	c := *o.Config
 	settled := trials.Settle(c.TrialsFile(), thisBoot(o))
@@ -128,7 +128,7 @@ func knowingDriver(o *Options) (*config.Config, tried) {
 	}
 	if named, ok := dev.(watchdog.Named); ok {
 		c.WatchdogDriver = named.Known()
-	} else if name, is := strings.CutPrefix(c.Watchdog.Device, wdt.IdentityPrefix); is && o.Watchdog == nil { // it may come later
+	} else if name, is := strings.CutPrefix(c.Watchdog.Device, wdt.IdentityPrefix); is && o.Watchdog == nil { // the device may appear later
 		c.WatchdogDriver = watchdog.Driver{Identity: name, Measured: seen.Of(name)}
 	}
 	return &c, tried{seen, errors.Join(settled, err)}
@@ -231,7 +231,7 @@ func (g *guard) followMissing(ctx context.Context) {
 	})
 }
 
-// noteState reports that the watchdog is missing, or is no longer missing, according to the feeder's attempt to arm it.
+// noteState reports that the watchdog is missing, or is no longer missing, by the feeder's attempt to arm it.
 func (g *guard) noteState(s *wdt.State) {
 	switch {
 	case s.DryRun:
@@ -243,21 +243,21 @@ func (g *guard) noteState(s *wdt.State) {
 }
 
 // answers reports whether the feeder had carried out all its orders when it reported s. A report from before a disarm
-// says nothing about what the disarm did.
+// does not show the result of the disarm.
 func (g *guard) answers(s *wdt.State) bool { return s.Obeyed >= g.disarming }
 
 // until is the feeder's deadline, or 0. Any goroutine may call it.
 func (g *guard) until() boottime.Instant { return boottime.Instant(g.deadline.Load()) }
 
-// expired reports that the permission has passed its deadline and was not renewed: the loop hangs, or the process
-// hung until now. The feeder looks at the same deadline.
+// expired reports whether the permission has passed its deadline and was not renewed: the loop hangs, or the process
+// hung until now. The feeder uses the same deadline.
 func (g *guard) expired() bool {
 	until := g.until()
 	return until > 0 && g.clock() >= until
 }
 
-// takeDown takes the node down at once where that is configured. The watchdog goes on counting down: if the call fails
-// or hangs, the node is reset when the watchdog expires.
+// takeDown takes the node down at once if that is configured. The watchdog keeps counting down: if the call fails or
+// hangs, the node is reset when the watchdog expires.
 func (g *guard) takeDown(now, since boottime.Instant, fx *watchdog.Effects) {
 	if !fx.Strike || g.strike == nil || g.struck {
 		return
@@ -266,7 +266,7 @@ func (g *guard) takeDown(now, since boottime.Instant, fx *watchdog.Effects) {
 	g.log.Error("taking this node down: it has lost its quorum", "on_fence", string(g.cfg.Watchdog.OnFence),
 		"reason", fx.Decision.Reason.String(), "starved_for_s", now.Sub(since).Seconds())
 	if err := g.strike(); err != nil {
-		g.log.Error("taking this node down failed; its watchdog will reset it", "error", err)
+		g.log.Error("cannot take this node down; its watchdog will reset it", "error", err)
 	}
 }
 
@@ -287,7 +287,7 @@ type armWait struct {
 	told  bool
 }
 
-// note takes whether arming waits, and reports once per wait that the wait has become longer than patience.
+// note records whether arming waits, and reports once per wait that the wait has become longer than patience.
 func (w *armWait) note(now boottime.Instant, waits bool, patience time.Duration) bool {
 	switch {
 	case !waits:

@@ -22,7 +22,7 @@ func unarmed(onFence config.OnFence) *guard {
 	return &guard{cfg: c, log: slog.New(slog.DiscardHandler)}
 }
 
-// Guard: the node is taken down when the core says so, once, and the agent lives on if that fails.
+// Guard: the node is taken down when the core demands it, once. If that fails, the agent goes on.
 func TestTakeDown(t *testing.T) {
 	g, calls := unarmed(config.OnFenceReboot), 0
 	g.strike = func() error { calls++; return errors.New("no such file") }
@@ -37,10 +37,10 @@ func TestTakeDown(t *testing.T) {
 		t.Errorf("%d calls, want 1", calls)
 	}
 	g = unarmed(config.OnFenceExpire)
-	g.takeDown(1, 0, &watchdog.Effects{Strike: true}) // nothing to call
+	g.takeDown(1, 0, &watchdog.Effects{Strike: true}) // there is no program to call
 }
 
-// Guard: a dry run takes nothing down, whatever onFence says.
+// Guard: a dry run takes nothing down, whatever the value of onFence.
 func TestDryRunHasNoTrigger(t *testing.T) {
 	for _, how := range []config.OnFence{config.OnFenceExpire, config.OnFenceReboot, config.OnFenceCrash} {
 		g := unarmed(how)
@@ -51,8 +51,8 @@ func TestDryRunHasNoTrigger(t *testing.T) {
 	}
 }
 
-// Guard: a node whose watchdog is not there, or is another program's, starts and counts unguarded; what can be no watchdog ends
-// the start. What the feeder finds later is noted.
+// Guard: a node starts and counts, unguarded, if its watchdog is missing or belongs to another program. A file that
+// cannot be a watchdog ends the start. What the feeder finds later is recorded.
 func TestStartsWithoutItsWatchdog(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	put(t, file, "")
@@ -81,7 +81,7 @@ func TestStartsWithoutItsWatchdog(t *testing.T) {
 	}
 }
 
-// Guard: a wait is told of once, and only a long one.
+// Guard: only a long wait is reported, and once.
 func TestLongWaitForArmingIsToldOnce(t *testing.T) {
 	var w armWait
 	const sec = boottime.Instant(time.Second)

@@ -9,8 +9,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// A node that was away while the others went over to another list, and whose own source shows
-// nothing, is handed that list and takes part.
+// A node was away while the others changed to another list, and its own source shows nothing. The others hand it that
+// list, and it takes part.
 func TestMissedListIsHandedToAnAgent(t *testing.T) {
 	t.Parallel() // it mostly waits
 	f := newFleet(t)

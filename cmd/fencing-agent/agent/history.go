@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// chronicle is what the agent keeps of what happens. The loop owns it.
+// chronicle is the agent's history. The loop owns it.
 type chronicle struct {
 	recorder  *recorder.Recorder // nil: nothing is kept
 	sampler   history.Sampler
@@ -22,7 +22,7 @@ type chronicle struct {
 	struck    bool
 }
 
-// newRecorder makes the writer of the history, if there is to be a history.
+// newRecorder creates the writer of the history, unless no history is kept.
 func (a *Agent) newRecorder() *recorder.Recorder {
 	if a.cfg.Experimental.HistoryMegabytes == 0 {
 		return nil
@@ -51,8 +51,8 @@ func (a *Agent) startHistory(background spawn) {
 	background(a.published.history.recorder.Run)
 }
 
-// chronicle notes what a step has found. It runs on the loop, waits for nothing, and runs before the node may be taken
-// down.
+// chronicle records the results of a step. It runs on the loop, waits for nothing, and runs before the node may be
+// taken down.
 func (a *Agent) chronicle(fx *watchdog.Effects) {
 	h := &a.published.history
 	if h.recorder == nil {
@@ -76,7 +76,7 @@ func (a *Agent) chronicle(fx *watchdog.Effects) {
 	}
 }
 
-// records are the records that a step adds to this node's history, in order. strikes says that the agent takes the
+// records returns the records that a step adds to this node's history, in order. strikes means that the agent takes the
 // node down if fx asks for it.
 func (h *chronicle) records(fx *watchdog.Effects, dog *wdt.State, strikes bool, sentence func() string) []history.Record {
 	r := history.Record{
@@ -112,7 +112,7 @@ func (h *chronicle) records(fx *watchdog.Effects, dog *wdt.State, strikes bool, 
 	return out
 }
 
-// watchdogIs says what state the watchdog is in, or in a dry run would be in.
+// watchdogIs describes the state of the watchdog, or in a dry run the state that it would have.
 func watchdogIs(dog *wdt.State) string {
 	if dog.DryRun {
 		return dog.Status.String() + " (dry run: it resets nothing)"

@@ -13,7 +13,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// TestWhatAStepTells: last words come once for each time that a node ceases to be fed, and only where it would die of it.
+// TestWhatAStepTells: last words are written once each time that feeding ends, and only if the node would be reset by
+// that.
 func TestWhatAStepTells(t *testing.T) {
 	armed, bare := wdt.State{Status: wdt.Armed, Armed: true, Slack: 25 * time.Second}, wdt.State{Status: wdt.Unarmed}
 	starved := wdt.State{Status: wdt.Starved, Armed: true}
@@ -68,8 +69,8 @@ func TestWhatAStepTells(t *testing.T) {
 	}
 }
 
-// TestOrdersInTheHistory: the node that gave an order keeps who gave it there and why, for the one that ended knows only the node.
-// What was refused at once was no order.
+// TestOrdersInTheHistory: the node that gave an order records who gave it there and why. The node that ended knows only
+// which node gave it. An order that was refused at once is not recorded.
 func TestOrdersInTheHistory(t *testing.T) {
 	a := &Agent{}
 	a.published.history.recorder = recorder.New(recorder.Config{Clock: func() boottime.Instant { return 0 }})

@@ -50,8 +50,7 @@ func (a *Agent) startHTTP(background spawn) (stop func()) {
 	}
 }
 
-// serveHTTP serves at http.address as soon as that address is available: pages must not decide whether the agent
-// starts.
+// serveHTTP serves at http.address as soon as that address is available: the agent must start without its pages.
 func (a *Agent) serveHTTP(mux http.Handler, background spawn) *http.Server {
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn)}
 	var l net.Listener
@@ -87,8 +86,8 @@ func (a *Agent) registerPage(mux *http.ServeMux) {
 	})
 }
 
-// serveWaiting serves metrics and health until the agent has what it needs to start: until then the agent is healthy,
-// so that nobody restarts it, but not ready.
+// serveWaiting serves metrics and health until the agent has what it needs to start. Until then the agent is healthy,
+// so that it is not restarted, but not ready.
 func (a *Agent) serveWaiting(problem *atomic.Pointer[string]) (stop func()) {
 	if a.cfg.HTTP.Address == "" {
 		return func() {}
@@ -150,8 +149,8 @@ func (a *Agent) readyz(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// onLoopback serves what shows addresses and the configuration only to this node, even if the listener is reachable
-// from elsewhere: metrics may be scraped from elsewhere, and the two share a port.
+// onLoopback serves addresses and the configuration only to this node, even if other nodes reach the listener: metrics
+// may be scraped by other nodes, and both share a port.
 func onLoopback(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !page.FromHere(r) {

@@ -78,7 +78,7 @@ func TestDebugIsForTheLoopback(t *testing.T) {
 		}
 	}
 	r, w := httptest.NewRequest(http.MethodGet, "/debug/state", nil), httptest.NewRecorder()
-	r.RemoteAddr, r.Host = "127.0.0.1:40000", "evil.example:9110" // a page in a browser there, whose name leads to the loopback now
+	r.RemoteAddr, r.Host = "127.0.0.1:40000", "evil.example:9110" // a page in a browser on this machine, whose name now resolves to the loopback
 	if h(w, r); w.Code != http.StatusForbidden {
 		t.Errorf("by a foreign name: %d", w.Code)
 	}

@@ -22,14 +22,14 @@ const spreadPerNode = 10 * time.Millisecond
 // group. A nil *kubeDeaths does nothing.
 //
 // After a restart an agent keeps each death that it reported before, until that node is met again or others withdraw
-// the death. A death is final, and a list that lacks an earlier death says that this death is withdrawn.
+// the death. A death is final. A list that lacks an earlier death withdraws that death.
 type kubeDeaths struct {
 	annotation nodeWriter
 	told       bool // the list is known from the controller, not from the annotation
 
 	mu      sync.Mutex
-	former  map[string]deathlist.Death // what an earlier agent of this node reported, by node; nil: the Node was not seen yet
-	arrived bool                       // former was filled, and the loop has not taken it yet
+	former  map[string]deathlist.Death // the report of an earlier agent of this node, by node; nil: the Node was not seen yet
+	arrived bool                       // former was filled, and the loop has not handled it yet
 
 	// The loop owns the rest.
 	said map[string]deathlist.Death
@@ -37,8 +37,8 @@ type kubeDeaths struct {
 	full bool            // no more deaths fit, and that was logged
 }
 
-// nodeWriter writes facts about this node where programs of the cluster look for them; Renew is for values that are
-// written again and again.
+// nodeWriter writes facts about this node to the place where programs of the cluster look for them; Renew is for values
+// that are written again and again.
 type nodeWriter interface {
 	Want(value *string, within time.Duration)
 	Renew(value *string, within time.Duration)
@@ -49,7 +49,7 @@ func newKubeDeaths(w nodeWriter) *kubeDeaths {
 	return &kubeDeaths{annotation: w, said: map[string]deathlist.Death{}, own: map[string]bool{}}
 }
 
-// seen takes this node's Node, from the watcher's goroutine.
+// seen handles this node's Node, from the watcher's goroutine.
 func (k *kubeDeaths) seen(s ownnode.State) {
 	if k == nil || k.told { // the controller does not show the Node's other annotations
 		return
@@ -57,7 +57,7 @@ func (k *kubeDeaths) seen(s ownnode.State) {
 	k.begin(s)
 }
 
-// begin takes what was reported before, the first time only, from any goroutine.
+// begin handles the earlier report, the first time only, from any goroutine.
 func (k *kubeDeaths) begin(s ownnode.State) {
 	if !s.Known {
 		return
@@ -75,7 +75,7 @@ func (k *kubeDeaths) begin(s ownnode.State) {
 	k.annotation.Seen(s)
 }
 
-// note takes the outcome of a step.
+// note handles the outcome of a step.
 func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) {
 	if k == nil {
 		return
@@ -86,7 +86,7 @@ func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) 
 	k.arrived = false
 	k.mu.Unlock()
 	if !ready {
-		return // what an earlier agent reported is not known yet, and must not be replaced
+		return // the report of an earlier agent is not known yet, and must not be replaced
 	}
 	listed := map[string]int{}
 	urgent := false
@@ -118,8 +118,8 @@ func (k *kubeDeaths) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) 
 		if member && fx.Fenced.Has(p) && k.own[name] || member && !k.own[name] && p != a.roster.Self && !a.core.View().Seen.Has(p) && !taken {
 			continue
 		}
-		// The node was met again. If it runs the boot that was reported dead, that is a contradiction, and everybody
-		// who acts on the report must stop.
+		// The node was met again. If it runs the boot that was reported dead, that is a contradiction, and every
+		// program that acts on the report must stop.
 		if st := a.statementOf(p, member); taken || st != 0 && hex64(st) == d.Boot {
 			urgent = true
 		}
@@ -158,7 +158,7 @@ func (a *Agent) statementOf(p int, member bool) uint64 {
 	return 0
 }
 
-// say has the present list written, or the annotation removed.
+// say requests that the present list is written, or the annotation removed.
 func (k *kubeDeaths) say(survivors int, urgent bool) {
 	within := spreadPerNode * time.Duration(survivors)
 	if urgent {

@@ -20,7 +20,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// teller is an agent, as far as it says deaths, on a Node of an API server, in a bubble.
+// teller is the part of an agent that writes deaths to a Node of an API server, in a bubble.
 type teller struct {
 	*Agent
 	t      *testing.T
@@ -64,7 +64,7 @@ func newTeller(t *testing.T, annotation string) *teller {
 	return l
 }
 
-// answers has a peer answer under a boot. A second boot proves the end of the first.
+// answers lets a peer answer under a boot. A second boot proves the end of the first.
 func (l *teller) answers(p int, boot uint64) {
 	l.now = l.now.Add(time.Second)
 	l.core.Merger().Answered(netgossip.Answer{Peer: p, SentAt: l.now, Statement: &netgossip.Statement{
@@ -73,13 +73,13 @@ func (l *teller) answers(p int, boot uint64) {
 	l.core.Step(l.now)
 }
 
-// step takes a step and returns what the Node says then.
+// step takes a step and returns what the Node has then.
 func (l *teller) step() string {
 	l.now = l.now.Add(time.Second)
 	fx := *l.core.Step(l.now)
 	fx.Fenced = l.fenced
 	l.kube.deaths.note(l.Agent, l.now, &fx)
-	time.Sleep(time.Second) // of the bubble: longer than writes are spread
+	time.Sleep(time.Second) // in the bubble's time: longer than the spread of writes
 	synctest.Wait()
 	text, there := l.server.Get("n1").Annotations[deathlist.Annotation]
 	if !there {
@@ -108,8 +108,8 @@ func (l *teller) expect(when, want string) {
 	}
 }
 
-// Guard: a death says in which boot of this node it was concluded, and goes on saying so after a reboot: a controller
-// does not believe it alone then.
+// Guard: a death names the boot of this node in which it was concluded, and keeps this name after a reboot. A
+// controller does not believe it then without other reports.
 func TestDeathsSayInWhichBootTheyWereConcluded(t *testing.T) {
 	said := func(l *teller) string {
 		l.t.Helper()
@@ -140,8 +140,8 @@ func TestDeathsSayInWhichBootTheyWereConcluded(t *testing.T) {
 	})
 }
 
-// Guards: exactly who is fenced is said, by the boot that ended; nothing before the Node was seen; nothing more when
-// the node is back.
+// Guards: exactly the nodes that are fenced are written, with the boot that ended. Nothing is written before the Node
+// was seen, and nothing remains when the node is back.
 func TestDeathsAreSaidOnTheOwnNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newTeller(t, "")
@@ -152,7 +152,7 @@ func TestDeathsAreSaidOnTheOwnNode(t *testing.T) {
 		l.expect("without a look at it,", "none")
 		l.show()
 		l.expect("fenced,", "n2 21 boot;")
-		l.fenced = roster.SetOf(1, 2) // of n3 no boot is known
+		l.fenced = roster.SetOf(1, 2) // no boot of n3 is known
 		l.expect("still fenced,", "n2 21 boot;")
 		l.fenced = roster.Set{}
 		l.expect("back,", "none")
@@ -162,7 +162,7 @@ func TestDeathsAreSaidOnTheOwnNode(t *testing.T) {
 	})
 }
 
-// Guard: what others have handed on is not annotated as found by this agent.
+// Guard: a death that other nodes have reported is not annotated as found by this agent.
 func TestHearsayIsAnnotatedAsTold(t *testing.T) {
 	for d, want := range map[watchdog.Death]bool{
 		{Proof: watchdog.ProofSentence}: false, {Proof: watchdog.ProofSentence, Hearsay: true}: true, {Proof: watchdog.ProofTime}: false, {Proof: watchdog.ProofPower}: true,
@@ -173,14 +173,14 @@ func TestHearsayIsAnnotatedAsTold(t *testing.T) {
 	}
 }
 
-// Guards: a restarted agent goes on saying what was said before it, until it meets that node; so a list that lacks a
-// death says that it is withdrawn, and not that an agent was upgraded.
+// Guards: a restarted agent keeps the deaths that were written before, until it meets that node. So if a death is
+// missing from a list, it was withdrawn, and the cause is not an upgrade of the agent.
 func TestDeathsOutliveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		former := deathlist.Encode([]deathlist.Death{
 			{Node: "n2", Boot: "0000000000000021", Proof: "time", At: time.Now()},
 			{Node: "n3", Boot: "0000000000000041", Proof: "time", At: time.Now().Add(-time.Minute)},
-			{Node: "n9", Boot: "0000000000000051", Proof: "time", At: time.Now().Add(-time.Hour)}, // on the list no more
+			{Node: "n9", Boot: "0000000000000051", Proof: "time", At: time.Now().Add(-time.Hour)}, // not on the list any more
 			{Node: "n1", Boot: "0000000000000061", Proof: "time", At: time.Now().Add(-time.Hour)}, // this node, which runs
 		})
 		l := newTeller(t, former)
@@ -193,13 +193,13 @@ func TestDeathsOutliveARestart(t *testing.T) {
 	})
 }
 
-// Guard: a restarted agent takes back what it said before, of a node that it has never met, when others do.
+// Guard: a restarted agent takes back an earlier death of a node that it has never met, when other agents do.
 func TestDeathsOfAFormerAgentAreTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newTeller(t, deathlist.Encode([]deathlist.Death{{Node: "n3", Boot: "0000000000000041", Proof: "time", At: time.Now()}}))
 		l.show()
 		l.expect("after a restart", "n3 41 time;")
-		for _, boot := range []uint64{0x31, 0x41} { // of another boot it says nothing
+		for _, boot := range []uint64{0x31, 0x41} { // it reports nothing about another boot
 			want := map[uint64]string{0x31: "n3 41 time;", 0x41: "none"}[boot]
 			st := &netgossip.Statement{Boot: 0x21, RosterEpoch: l.roster.Epoch, RosterDigest: l.roster.Digest, Seen: roster.SetOf(0, 1)}
 			st.Facts[0] = netgossip.Fact{Kind: netgossip.FactContradicted, Name: netgossip.NameDigest("n3"), Boot: boot}
@@ -210,7 +210,7 @@ func TestDeathsOfAFormerAgentAreTakenBack(t *testing.T) {
 	})
 }
 
-// Guard: what somebody else wrote there is replaced, not trusted.
+// Guard: text from another writer is replaced, not trusted.
 func TestUnreadableDeathsAreReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newTeller(t, "{")

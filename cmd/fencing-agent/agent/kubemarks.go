@@ -117,7 +117,7 @@ func (m *nodeMarks) event(reason marks.Reason, format string, args ...any) {
 	}
 }
 
-// seen takes this node's Node, from the watcher's goroutine.
+// seen handles this node's Node, from the watcher's goroutine.
 func (m *nodeMarks) seen(s ownnode.State) {
 	if m == nil {
 		return
@@ -126,14 +126,14 @@ func (m *nodeMarks) seen(s ownnode.State) {
 	m.addresses.Seen(s)
 }
 
-// moved takes a changed own address, from the link watcher's goroutine.
+// moved handles a changed own address, from the link watcher's goroutine.
 func (m *nodeMarks) moved(network string, to netip.Addr) {
 	if m != nil {
 		m.addresses.Moved(network, to)
 	}
 }
 
-// note takes the outcome of a step.
+// note handles the outcome of a step.
 func (m *nodeMarks) note(a *Agent, fx *watchdog.Effects) {
 	if m == nil {
 		return

@@ -19,7 +19,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// What the marks of one node look like on its Node after each of some steps.
+// The test checks the marks of one node on its Node after each of some steps.
 func TestMarksOnTheOwnNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := k8stest.New(t)

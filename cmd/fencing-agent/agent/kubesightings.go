@@ -20,7 +20,7 @@ const (
 	sightingLook = time.Second
 	// sightingSteady is how long something has to be true before it is reported.
 	sightingSteady = 5 * time.Second
-	// sightingPause is the least time between two writes of what has changed, however often it changes.
+	// sightingPause is the least time between two writes of changes, however often there are changes.
 	sightingPause = 10 * time.Second
 	// sightingTakeover is how long an agent that has just started leaves the previous agent's report in place: it does
 	// not know enough yet to report the same. Controllers forget a report if it is not repeated.
@@ -29,8 +29,8 @@ const (
 	sightingSpeakers = 5
 )
 
-// kubeSightings writes to this node's Node, or reports to the controller that the agent follows, what speaks against
-// fencing a node by its devices (docs/adr/0061, 0065). As long as nothing does, it writes nothing. A nil
+// kubeSightings writes reasons against fencing a node by its devices to this node's Node, or reports them to the
+// controller that the agent follows (docs/adr/0061, 0065). While there is no reason, it writes nothing. A nil
 // *kubeSightings does nothing.
 //
 // Bound: one write a minute while there is something to report, and one in ten seconds while the report changes.
@@ -45,11 +45,11 @@ type kubeSightings struct {
 	starves              boottime.Instant            // since when the node starves; 0: it does not
 	moves, still         map[string]boottime.Instant // since when a slot changes, or does not change, by node
 	running              map[string]boottime.Instant // since when a boot runs, by node and boot
-	node                 string                      // this one
+	node                 string                      // the name of this node
 	unready              atomic.Bool                 // its Node is not Ready; set by the watcher's goroutine
 }
 
-// sighted is what is true at one moment.
+// sighted is what the agent sees at one moment.
 type sighted struct {
 	starves      bool // quorum is lost, and the watchdog is not fed
 	moves, still []string
@@ -60,7 +60,7 @@ func newKubeSightings(w nodeWriter, node, boot string) *kubeSightings {
 	return &kubeSightings{annotation: w, node: node, boot: boot, running: map[string]boottime.Instant{}, moves: map[string]boottime.Instant{}, still: map[string]boottime.Instant{}}
 }
 
-// seen takes this node's Node, from the watcher's goroutine.
+// seen handles this node's Node, from the watcher's goroutine.
 func (k *kubeSightings) seen(s ownnode.State) {
 	if k != nil {
 		k.unready.Store(s.NotReady)
@@ -68,7 +68,7 @@ func (k *kubeSightings) seen(s ownnode.State) {
 	}
 }
 
-// note takes the outcome of a step.
+// note handles the outcome of a step.
 func (k *kubeSightings) note(a *Agent, now boottime.Instant, fx *watchdog.Effects) {
 	if k == nil || k.looked != 0 && now.Sub(k.looked) < sightingLook {
 		return
@@ -87,8 +87,8 @@ func (a *Agent) sight(now boottime.Instant, fx *watchdog.Effects) sighted {
 	return out
 }
 
-// running are the boots that run although Kubernetes does not hear them. That is this node, if its Node is not Ready.
-// It is also each member that is heard and says that nobody shows it its Node any more, or, where the group asks the
+// running returns the boots that run although Kubernetes does not hear them. That is this node, if its Node is not
+// Ready. It is also each member that is heard and reports that it is no longer shown its Node or, if the group asks the
 // API server, that it does not reach the API server.
 func (a *Agent) running(fenced roster.Set) map[string]string {
 	out := map[string]string{}
@@ -121,8 +121,8 @@ func (a *Agent) running(fenced roster.Set) map[string]string {
 	return out
 }
 
-// slotsSeen are the members that no network shows but whose slots go on changing, and the members that a network shows
-// but whose slots no longer change. A fenced node is in neither list: its death is proven.
+// slotsSeen returns the members that no network shows but whose slots keep changing, and the members that a network
+// shows but whose slots no longer change. A fenced node is in neither list: its death is proven.
 func slotsSeen(r *roster.Roster, view netgossip.View, fenced roster.Set, writes func(name string) (moves, still bool)) (unheard, cutOff []string) {
 	if !speaks(view.Counted, r.Self) {
 		return nil, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// wishes keeps what is to be written.
+// wishes holds the requested writes.
 type wishes struct{ list []*string }
 
 func (w *wishes) Renew(value *string, _ time.Duration) { w.list = append(w.list, value) }
@@ -22,7 +22,7 @@ func (w *wishes) Want(value *string, within time.Duration) { w.Renew(value, with
 
 func (w *wishes) Seen(ownnode.State) {}
 
-// last is what would be on the Node.
+// last returns what the Node would have.
 func (w *wishes) last(t *testing.T) sightings.Sighting {
 	t.Helper()
 	if len(w.list) == 0 || w.list[len(w.list)-1] == nil {
@@ -35,8 +35,8 @@ func (w *wishes) last(t *testing.T) sightings.Sighting {
 	return *s
 }
 
-// Guards: what is so for a moment is not said; what is so is said once, and again each minute with another number; what is
-// over is taken back; in a quiet time nothing is written but that nothing is there.
+// Guards: a state that lasts a moment is not written. A state that lasts is written once, and again each minute with
+// another number. When it ends, it is taken back. In a quiet time the only write is that there is nothing.
 func TestSightingsAreSaid(t *testing.T) {
 	w := &wishes{}
 	k := newKubeSightings(w, "n1", "024bc581b3a34be3")
@@ -76,7 +76,8 @@ func TestSightingsAreSaid(t *testing.T) {
 	}
 }
 
-// However the network flaps, six writes a minute are the most, and nothing is said that was not so for five seconds until then.
+// However the network flaps, there are at most six writes a minute, and each state was true for five seconds before it
+// was written.
 func TestSightingsThatFlap(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -113,7 +114,7 @@ func TestSightingsThatFlap(t *testing.T) {
 	}
 }
 
-// Guard: hundreds of agents that all see the same do not all say it. Two are needed.
+// Guard: if hundreds of agents see the same slot move, not all of them write it. Two are needed.
 func TestFewSpeakOfSlots(t *testing.T) {
 	for n := 1; n <= 600; n++ {
 		var counted roster.Set
@@ -132,7 +133,7 @@ func TestFewSpeakOfSlots(t *testing.T) {
 	}
 }
 
-// Guard: only a node that no network shows is unheard, only one that a network shows is cut off, and one that is fenced is
+// Guard: only a node that no network shows is unheard. Only a node that a network shows is cut off. A fenced node is
 // neither.
 func TestWhichSlotsAreSaid(t *testing.T) {
 	r := listing(t, "n1", "n2", "n3", "n4", "n5", "n6", "n7")
@@ -148,8 +149,8 @@ func TestWhichSlotsAreSaid(t *testing.T) {
 	}
 }
 
-// Guards: that a boot runs which Kubernetes does not hear is said with the boot, and of this node itself every ten seconds,
-// since nobody relies on it for long; it is taken back when it is over.
+// Guards: if a boot runs that Kubernetes does not hear, the boot is written, and for this node itself every ten
+// seconds, because this report is valid for a short time only. It is taken back when the state ends.
 func TestBootsThatRunAreSaid(t *testing.T) {
 	w := &wishes{}
 	k := newKubeSightings(w, "n1", "024bc581b3a34be3")

@@ -22,12 +22,12 @@ const leaseRefresh = 5 * time.Minute
 // errBusy is the outcome of an operation for which the register has no room.
 var errBusy = errors.New("the previous operation is still under way")
 
-// LeaseRegister performs operations on the Lease that breaks ties, as leaseregister.Register does: each operation that
-// Submit takes is reported once, by a goroutine of Run.
+// LeaseRegister performs operations on the Lease that breaks ties, as leaseregister.Register does: a goroutine of Run
+// reports the end of each operation that Submit accepts, once.
 type LeaseRegister interface {
 	Submit(leasequorum.Op) bool
 	Run(context.Context)
-	// Log names the Lease among all that agents may use.
+	// Log identifies the Lease among all that agents may use.
 	Log() uint64
 }
 
@@ -39,8 +39,8 @@ type kubeLease struct {
 	answers  bool   // the latest operation ended with a usable answer
 }
 
-// startLease makes the arbiter of the Lease and starts what talks to the API server for it. Nothing here waits for an
-// answer: an outcome that was not heard in time is [leasequorum.Unknown]. A node that hears nothing only loses ties.
+// startLease creates the arbiter of the Lease and starts its connection to the API server. Nothing here waits for an
+// answer: an outcome that is not known in time is [leasequorum.Unknown]. A node without answers only loses ties.
 func (a *Agent) startLease(background spawn) (tie.Breaker, error) {
 	report := func(c leasequorum.Completion) {
 		a.box.put(func(b *batch) { b.leases = append(b.leases, c) })
@@ -68,7 +68,7 @@ func (a *Agent) openLease(report func(leasequorum.Completion)) (LeaseRegister, e
 	if err := a.kube.client.Ready(); err != nil {
 		return nil, err
 	}
-	// A connection that is shared with a watch would go on being used when it is dead.
+	// A connection shared with a watch would stay in use when it is dead.
 	api, err := a.kube.client.Apart()
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (a *Agent) leaseTiming() leasequorum.Timing {
 	}
 }
 
-// performLease hands the operations of the latest step to the register. An operation for which it has no room has had
+// performLease passes the operations of the latest step to the register. An operation for which it has no room has had
 // no effect, and is reported like any other.
 func (a *Agent) performLease(now boottime.Instant) {
 	if a.kube.lease == nil {
@@ -105,7 +105,7 @@ func (a *Agent) submitLease(now boottime.Instant, op *leasequorum.Op) {
 	a.box.put(func(b *batch) { b.leases = append(b.leases, done) })
 }
 
-// leaseCompleted hands the outcomes of operations to the arbiter, and logs when the Lease begins or ceases to answer.
+// leaseCompleted passes the outcomes of operations to the arbiter, and logs when the Lease begins or ceases to answer.
 func (a *Agent) leaseCompleted(ended []leasequorum.Completion) {
 	for i := range ended {
 		c := &ended[i]

@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// heldRegister takes one operation and never ends it.
+// heldRegister accepts one operation and never ends it.
 type heldRegister struct{ taken []leasequorum.Op }
 
 func (*heldRegister) Run(context.Context) {}
@@ -26,7 +26,7 @@ func (r *heldRegister) Submit(op leasequorum.Op) bool {
 	return true
 }
 
-// Guard: each operation ends exactly once, or the arbiter would never ask for another one.
+// Guard: each operation ends exactly once. Otherwise the arbiter would never ask for another one.
 func TestOperationsOnTheLeaseEndOnce(t *testing.T) {
 	r := &heldRegister{}
 	a := &Agent{box: newMailbox(1, numbered(2)), kube: kube{lease: &kubeLease{register: r}}}
@@ -47,7 +47,7 @@ func TestOperationsOnTheLeaseEndOnce(t *testing.T) {
 	}
 }
 
-// The log says when the Lease ceases to answer and when it answers again, not each time it does not.
+// The log records when the Lease stops answering and when it answers again, but not each failure.
 func TestTroubleWithTheLeaseIsLoggedOnce(t *testing.T) {
 	var out strings.Builder
 	roster := numbered(2)

@@ -16,8 +16,8 @@ type leaving struct {
 	lingers  bool             // the stop waits for the watchdog to fire
 }
 
-// sayAgain announces the stop to the peers once more, and returns when to do so next: a peer that missed the
-// announcement because of a lost packet or two would call this node LEFT.
+// sayAgain repeats the announcement of the stop, and returns when to do so next. A peer that missed the announcement
+// because of a lost packet or two would call this node LEFT.
 func (a *Agent) sayAgain(now boottime.Instant) boottime.Instant {
 	if now >= a.leaving.nudge {
 		a.leaving.nudge = now.Add(max(minStopWord, a.roundTime()))
@@ -26,9 +26,9 @@ func (a *Agent) sayAgain(now boottime.Instant) boottime.Instant {
 	return a.leaving.nudge
 }
 
-// mayLeave reports whether the process may exit as planned. While the watchdog counts down unfed, it must not exit: the
+// mayLeave reports whether the process may exit as planned. While the watchdog counts down unfed, it must not exit. The
 // kernel restarts the countdown when the descriptor is closed, so a node that its peers count as dead would live for
-// one more timeout. Nor may it disarm before enough peers know of the stop, or they would call the running node dead.
+// one more timeout. Nor may it disarm before enough peers know of the stop: they would call the running node dead.
 func (a *Agent) mayLeave() bool {
 	s := a.guard.feeder.State()
 	switch {
@@ -58,7 +58,7 @@ func (a *Agent) stopKnown(now boottime.Instant) bool {
 }
 
 // answeredSince reports whether every counted peer has answered since the stop was announced, and has had the time to
-// ask for what was announced: a peer whose machine is busy would otherwise call this node LEFT.
+// ask for the announcement: otherwise a peer whose machine is busy would call this node LEFT.
 func (a *Agent) answeredSince(now, said boottime.Instant) bool {
 	for i := range a.core.View().Counted.All() {
 		if i == a.roster.Self {
@@ -79,9 +79,9 @@ func (a *Agent) answeredSince(now, said boottime.Instant) bool {
 // has been reached.
 const minStopWord = 100 * time.Millisecond
 
-// stopNudge is the time in which an announcement, said again and again, reaches every peer that can be reached, even
-// where a fifth of the packets is lost: of five announcements on two networks, fewer than one in a thousand lead to no
-// answer. In a large group it reaches every peer twice.
+// stopNudge is the time in which a repeated announcement reaches every reachable peer, even if a fifth of the packets
+// is lost: of five announcements on two networks, fewer than one in a thousand lead to no answer. In a large group it
+// reaches every peer twice.
 func (a *Agent) stopNudge() time.Duration { return 5*minStopWord + 2*a.roundTime() }
 
 // roundTime is how long one announcement takes at most.

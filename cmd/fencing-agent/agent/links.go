@@ -18,7 +18,7 @@ const (
 	edgeNames = 20
 )
 
-// links is which peers each network reaches, as last reported.
+// links holds which peers each network reaches, as last reported.
 type links struct {
 	edges *netgossip.Edges
 	at    boottime.Instant // of the last look

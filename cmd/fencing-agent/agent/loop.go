@@ -15,17 +15,17 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// ErrAbandon is the cause of a context's end that makes Run return as if the process had
-// been killed: nothing is disarmed and nobody is told. It is for simulations.
+// ErrAbandon is the cause of a context's end that makes Run return as if the process had been killed: nothing is
+// disarmed and no peer is told. It is for simulations.
 var ErrAbandon = errors.New("abandoned like a killed process")
 
 func abandoned(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrAbandon) }
 
-// maxIdle bounds the time between two steps, so that silence leads to a step, too.
+// maxIdle limits the time between two steps, so that silence leads to a step as well.
 const maxIdle = 500 * time.Millisecond
 
-// loop is the one goroutine that owns the core. It returns nil after a planned stop, or
-// the error that makes it impossible to go on.
+// loop is the goroutine that owns the core. It returns nil after a planned stop, or the error because of which it
+// cannot continue.
 func (a *Agent) loop(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -114,7 +114,7 @@ func (a *Agent) identityLost() error {
 	return nil
 }
 
-// step evaluates the core and carries out what it wants, permission first.
+// step evaluates the core and carries out its effects, permission first.
 func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	began := time.Now()
 	a.core.SetWallTime(began.UnixMilli())
@@ -148,7 +148,7 @@ func (a *Agent) step(now boottime.Instant) boottime.Instant {
 	return fx.Wake
 }
 
-// say hands the statement to the networks.
+// say passes the statement to the networks.
 func (a *Agent) say(fx *watchdog.Effects) {
 	a.gossip.Tell(fx.Relay)
 	if old, st := a.gossip.Said(), fx.Statement; st != old {
@@ -223,7 +223,7 @@ func (a *Agent) report(now boottime.Instant, fx *watchdog.Effects) {
 	}
 }
 
-// renumber has the agent use the indices of another roster, and the gossip follow, one network after the other. Reports
+// renumber makes the agent use the indices of another roster. The gossip follows, one network after the other. Reports
 // with the old indices are handled first; later ones are translated by name.
 func (a *Agent) renumber(to *roster.Roster) {
 	old := a.box.renumber(len(a.cfg.SystemNetworks), to)

@@ -25,9 +25,9 @@ type lunSet struct {
 	strangers   strangers
 }
 
-// startLUN opens the devices of the LUN, each with a keeper and an engine. A device that is away, or that has no
-// superblock of ours, is tried again for ever, since network quorum does not need it. A device that can be read, but
-// is the wrong one, is an error.
+// startLUN opens the devices of the LUN, each with a keeper and an engine. A missing device, or one without a
+// superblock of this project, is retried for ever, since network quorum does not need it. A device that can be read,
+// but is the wrong one, is an error.
 func (a *Agent) startLUN(background spawn) error {
 	paths := a.cfg.LUN.Devices
 	if len(paths) == 0 {
@@ -85,7 +85,7 @@ func (a *Agent) leaveOut(device int, why error) {
 	a.log.Error("a LUN device is left out: correct lun.devices and restart this agent", "device", a.lun.keepers[device].Path, "error", why)
 }
 
-// lunOpened makes the arbiter when most devices of the LUN have been opened for the first time, and adds the other
+// lunOpened creates the arbiter when most devices of the LUN have been opened for the first time, and adds the other
 // devices once they are opened.
 func (a *Agent) lunOpened(o keeper.Opened) {
 	path := a.lun.keepers[o.Device].Path
@@ -126,20 +126,20 @@ func (a *Agent) lunOpened(o keeper.Opened) {
 	}))
 }
 
-// submitLUN hands the core's operations to the engines.
+// submitLUN passes the core's operations to the engines.
 func (a *Agent) submitLUN(now boottime.Instant, ops []diskquorum.Op) {
 	for _, op := range ops {
 		a.lun.keepers[op.Device].Submit(now, op)
 	}
 }
 
-// lunAnswered takes the outcomes of operations.
+// lunAnswered handles the outcomes of operations.
 func (a *Agent) lunAnswered(now boottime.Instant, ended []diskquorum.Completion) {
 	for i := range ended {
 		a.lun.keepers[ended[i].Device].Observe(&ended[i])
 		a.core.IOCompleted(now, &ended[i])
 		if arb := a.core.Arbiter(); arb != nil && ended[i].Err == nil && arb.Foreign(ended[i].Device) != nil {
-			a.lun.keepers[ended[i].Device].LookAgain() // closes a device that is not ours, and reports what is there instead
+			a.lun.keepers[ended[i].Device].LookAgain() // closes a device that is not the group's, and reports what is there instead
 		}
 	}
 }

@@ -52,17 +52,17 @@ func superblock() *diskquorum.Superblock {
 	return &diskquorum.Superblock{Version: diskquorum.FormatVersion, ID: [16]byte{1}, Cluster: "main", NodeGroup: "worker", Slots: 4, Created: 1}
 }
 
-// setRig is an agent that is about to open a LUN of three devices, in a bubble.
+// setRig is an agent that is going to open a LUN of three devices, in a bubble.
 type setRig struct {
 	t    *testing.T
 	a    *Agent
 	stop func()
 
 	mu   sync.Mutex                     // guards what the keepers' goroutines use
-	luns map[string]*diskquorumtest.LUN // by path; none: the device is away
+	luns map[string]*diskquorumtest.LUN // by path; without an entry the device is away
 }
 
-// take makes the device of a path go away, and returns it.
+// take removes the device of a path, and returns it.
 func (r *setRig) take(path string) *diskquorumtest.LUN {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +71,7 @@ func (r *setRig) take(path string) *diskquorumtest.LUN {
 	return lun
 }
 
-// put gives a path its device.
+// put adds the device of a path.
 func (r *setRig) put(path string, lun *diskquorumtest.LUN) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,7 +141,7 @@ func (r *setRig) start() error {
 	return err
 }
 
-// handle has the loop's part take what the keepers reported.
+// handle lets the loop's part record what the keepers reported.
 func (r *setRig) handle() {
 	synctest.Wait()
 	b := newBatch(1, 2)
@@ -151,7 +151,7 @@ func (r *setRig) handle() {
 	}
 }
 
-// Two of three devices are enough to arbitrate; the third joins when it comes.
+// Two of three devices are enough to arbitrate. The third joins when it appears.
 func TestTwoOfThreeDevicesAreEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSetRig(t, nil)
@@ -209,8 +209,8 @@ func TestDevicesOfTwoSetsAreRefused(t *testing.T) {
 	}
 }
 
-// Guard: where two devices belong together and one does not, such as one that somebody has formatted by itself, the agent starts with
-// the two, as it runs on with them. The odd one is named, and nothing is written to it.
+// Guard: two devices belong together, and the third does not, for example because it was formatted separately. The
+// agent starts with the two, as it would go on with them. The third device is named, and nothing is written to it.
 func TestStartsWithoutTheOddOneOfThree(t *testing.T) {
 	for name, c := range map[string]struct {
 		odd  int
@@ -253,7 +253,7 @@ func TestStartsWithoutTheOddOneOfThree(t *testing.T) {
 	}
 }
 
-// One that comes late and is of another set is left out; the others go on.
+// A device that appears late and belongs to another set is left out; the others go on.
 func TestLateDeviceOfAnotherSetIsLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSetRig(t, func(s []*diskquorum.Superblock) { s[1].SetID[0]++ })
@@ -272,8 +272,8 @@ func TestLateDeviceOfAnotherSetIsLeftOut(t *testing.T) {
 	})
 }
 
-// A device of which nothing is left does not keep an agent from starting while the two others
-// are intact. It is never written to, whatever the arbiter does, and joins when it is restored.
+// A device whose content is lost does not keep an agent from starting while the other two are intact. Whatever the
+// arbiter does, it is never written to. It joins when it has been restored.
 func TestWipedDeviceIsLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -316,7 +316,8 @@ func TestWipedDeviceIsLeftOut(t *testing.T) {
 	})
 }
 
-// With a wiped device and not both others in sight nothing is arbitrated, but the agent starts, and says how to restore it.
+// If one device is wiped and another is missing, nothing is arbitrated. The agent starts, and the log says how to
+// restore the device.
 func TestStartsWithOneSoundDeviceOfThree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -343,7 +344,8 @@ func TestStartsWithOneSoundDeviceOfThree(t *testing.T) {
 	})
 }
 
-// A copy of the superblock that somebody wipes under running agents is named, though the other one is enough, until it is back.
+// If a copy of the superblock is wiped while agents run, it is named until it is back, although the other copy is
+// enough.
 func TestAWipedCopyOfTheSuperblockIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSetRig(t, nil)
@@ -382,7 +384,7 @@ func TestAWipedCopyOfTheSuperblockIsSaid(t *testing.T) {
 	})
 }
 
-// A device that is lost or foreign, and that it is in order again, stand in the history.
+// The history has an entry when a device is lost or foreign, and one when it is in order again.
 func TestALostLUNIsInTheHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newSetRig(t, nil)

@@ -23,7 +23,7 @@ type troubleLog struct {
 	change boottime.Instant
 }
 
-// note takes the present trouble, empty for none, and returns what to log: that it began, or that the device is in
+// note records the present trouble, empty for none, and returns what to log: that it began, or that the device is in
 // order again. patience is how long a start may take before its trouble is logged.
 func (t *troubleLog) note(now boottime.Instant, trouble string, patience time.Duration) (began string, ended bool) {
 	if trouble != t.last || t.change.IsZero() {
@@ -45,7 +45,7 @@ func (t *troubleLog) note(now boottime.Instant, trouble string, patience time.Du
 	return "", false
 }
 
-// deviceTrouble says what keeps one device of the LUN from counting, or "".
+// deviceTrouble describes what keeps one device of the LUN from counting, or returns "".
 func (a *Agent) deviceTrouble(d int, arb *diskquorum.Arbiter, now boottime.Instant) string {
 	if t := a.lun.keepers[d].Trouble(); t != "" {
 		return t

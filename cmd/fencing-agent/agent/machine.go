@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Files that name the machine itself, best first, below the root of the file system. A copy of a machine gets
-// /etc/machine-id with its disk, so that file is not in the list.
+// Files with a name of the machine itself, best first, below the root of the file system. A copy of a machine has the
+// same /etc/machine-id on its disk, so that file is not in the list.
 var machineNames = []string{
 	"sys/class/dmi/id/product_uuid", // hypervisors give each machine a different one
 	"sys/firmware/devicetree/base/serial-number",
 	"sys/class/dmi/id/product_serial",
 }
 
-// machineIdentity is a digest of what names the machine, or 0. The name itself is for root alone, and is not passed on.
+// machineIdentity is a digest of the machine's name, or 0. Only root may read the name itself, which is not passed on.
 func machineIdentity(root string) uint64 {
 	for _, name := range machineNames {
 		text, err := os.ReadFile(filepath.Join(root, name))
@@ -33,7 +33,7 @@ func machineIdentity(root string) uint64 {
 	return 0
 }
 
-// tellsMachines refuses the values of boards without a name: one character again and again, or a placeholder text.
+// tellsMachines refuses the values of boards without a name: one repeated character, or a placeholder text.
 func tellsMachines(id string) bool {
 	bare := strings.NewReplacer("-", "", " ", "", ".", "").Replace(id)
 	if len(bare) < 4 || strings.Count(bare, bare[:1]) == len(bare) {

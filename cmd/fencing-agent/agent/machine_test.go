@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Guard: the identity tells machines apart that have one disk, and boards that say nothing have none.
+// Guard: the identity differs for machines that share one disk, and a board without data has no identity.
 func TestMachineIdentity(t *testing.T) {
 	const uuid, serial = "sys/class/dmi/id/product_uuid", "sys/class/dmi/id/product_serial"
 	of := func(files map[string]string) uint64 {

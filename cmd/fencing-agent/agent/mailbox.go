@@ -13,9 +13,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// mailbox collects what the adapters report until the loop takes it. It is bounded by networks x members: for each
-// member on each network it keeps only the newest report of a kind. Putting something in takes a mutex for a few
-// instructions and never blocks, so adapters may call it under their own locks.
+// mailbox collects the reports of the adapters for the loop. Its size is limited by networks x members: for each member
+// on each network it keeps only the newest report of a kind. Adding a report takes a mutex for a few instructions and
+// never blocks, so adapters may do so under their own locks.
 type mailbox struct {
 	wake chan struct{} // capacity 1: something is in the box
 
@@ -43,7 +43,7 @@ type batch struct {
 	feeder      *wdt.State
 	alone       bool // no other agent of this node runs
 	fatal       error
-	lists       []members.List   // what the source of lists of members shows
+	lists       []members.List   // the lists that the source of lists shows
 	handed      []*roster.Roster // lists that peers handed over, at most one per request on a network
 	rosterSaved []error          // outcomes of storing lists
 	termsSaved  []termsSaved
@@ -51,7 +51,7 @@ type batch struct {
 	orders      []*order // to other nodes
 }
 
-// lunLocked is the outcome of a slot lock that was asked for.
+// lunLocked is the outcome of a request for a slot lock.
 type lunLocked struct {
 	device int
 	err    error
@@ -167,12 +167,10 @@ func (s sink) locked(network, peer int, f func(r *peerReport, peer int)) {
 	f(r, peer)
 }
 
-// MemberChanged implements gossip.Reports.
 func (s sink) MemberChanged(network, peer int, alive bool, at boottime.Instant) {
 	s.peer(network, peer, func(r *peerReport, _ int) { r.alive, r.changed = alive, at })
 }
 
-// Answered implements gossip.Reports.
 func (s sink) Answered(a netgossip.Answer) {
 	s.peer(a.Network, a.Peer, func(r *peerReport, peer int) {
 		if a.SentAt > r.answer.SentAt {
@@ -182,12 +180,10 @@ func (s sink) Answered(a netgossip.Answer) {
 	})
 }
 
-// Vouched implements gossip.Reports.
 func (s sink) Vouched(network int, at boottime.Instant) {
 	s.box.put(func(b *batch) { b.vouched[network] = max(b.vouched[network], at) })
 }
 
-// Missed implements gossip.Reports.
 func (s sink) Missed(network, peer int, since boottime.Instant, void bool) {
 	s.peer(network, peer, func(r *peerReport, _ int) { r.missed, r.void = max(r.missed, since), r.void || void })
 }
@@ -199,7 +195,6 @@ func (s sink) Heard(network, peer int, at boottime.Instant) {
 	s.locked(network, peer, func(r *peerReport, _ int) { r.heard = max(r.heard, at) })
 }
 
-// Silent implements gossip.Reports.
 func (s sink) Silent(peers []netgossip.Silence) {
 	s.box.put(func(b *batch) {
 		known := make([]netgossip.Silence, 0, len(peers))

@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// woken reports whether the loop would wake, and takes the wake-up.
+// woken reports whether the loop would wake, and clears the wake-up.
 func (m *mailbox) woken() bool {
 	select {
 	case <-m.wake:
@@ -22,7 +22,7 @@ func (m *mailbox) woken() bool {
 	}
 }
 
-// numbered is a roster of n members, which are called by their numbers.
+// numbered is a roster of n members, whose names are their numbers.
 func numbered(n int) *roster.Roster {
 	ms := make([]roster.Member, n)
 	for i := range ms {
@@ -35,7 +35,7 @@ func numbered(n int) *roster.Roster {
 	return r
 }
 
-// Reports of an instance that still counts by the former roster reach those whom they mean.
+// Reports of an instance that still uses the numbers of the former roster reach the right nodes.
 func TestMailboxTranslatesOldNumbers(t *testing.T) {
 	old := numbered(3)
 	m := newMailbox(1, old)
@@ -49,7 +49,7 @@ func TestMailboxTranslatesOldNumbers(t *testing.T) {
 		t.Errorf("what was reported before is lost: %+v", b.dirty)
 	}
 	s.Answered(netgossip.Answer{Peer: 2, SentAt: 7, Statement: &netgossip.Statement{}})
-	s.Answered(netgossip.Answer{Peer: 1, SentAt: 8, Statement: &netgossip.Statement{}}) // not listed any more
+	s.Answered(netgossip.Answer{Peer: 1, SentAt: 8, Statement: &netgossip.Statement{}}) // no longer listed
 	b := newBatch(1, 3)
 	m.take(&b)
 	if len(b.dirty) != 1 || b.dirty[0] != 2 || b.peers[2].answer.Peer != 2 || b.peers[2].answer.SentAt != 7 {
@@ -86,7 +86,7 @@ func TestMailboxCoalescesPerPeer(t *testing.T) {
 	}
 }
 
-// Mere life decides nothing, so it does not cost a step, but comes along with the next.
+// A sign of life decides nothing, so it costs no step. The next step reads it.
 func TestHeardDoesNotWake(t *testing.T) {
 	m := newMailbox(1, numbered(2))
 	s := sink{box: m, roster: m.roster}
@@ -138,8 +138,7 @@ func TestMailboxKeepsNewestAndEach(t *testing.T) {
 	}
 }
 
-// A batch that was handled leaves nothing behind for the one after the next, which
-// shares its memory.
+// A batch that was handled leaves nothing in the batch after the next one, which uses the same memory.
 func TestMailboxSwapsTwoBatches(t *testing.T) {
 	m := newMailbox(1, numbered(2))
 	s := sink{box: m, roster: m.roster}
@@ -174,7 +173,7 @@ func TestMailboxSwapsTwoBatches(t *testing.T) {
 	}
 }
 
-// Adapters put from their own goroutines; nothing is lost but what is outdated.
+// Adapters put reports from their own goroutines; only outdated reports are lost.
 func TestMailboxConcurrently(t *testing.T) {
 	const members, rounds = 4, 500
 	m := newMailbox(1, numbered(members))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestMain lets four fleets run beside each other also on two cores: they wait, for watches, statements and evidence.
+// TestMain lets four fleets run in parallel also on two cores: they mostly wait, for watches, statements and evidence.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "4"); err != nil {

@@ -35,7 +35,7 @@ func maintains(t *testing.T, path, boot string) *maintained {
 	return m
 }
 
-// A maintenance says until when, by whom and why, outlives the agent, and ends by itself.
+// A maintenance shows its end, who started it and why. It outlives the agent, and ends by itself.
 func TestMaintenanceEndsByItself(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "off")
 	m := maintains(t, path, "b1")
@@ -60,7 +60,7 @@ func TestMaintenanceEndsByItself(t *testing.T) {
 	}
 }
 
-// Guard: it does not outlive the boot, whatever the clock of the next one says.
+// Guard: a maintenance does not outlive the boot, whatever the clock of the next boot shows.
 func TestMaintenanceEndsWithTheBoot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "off")
 	m := maintains(t, path, "b1")
@@ -74,7 +74,7 @@ func TestMaintenanceEndsWithTheBoot(t *testing.T) {
 	}
 }
 
-// It gets another end, and off ends it, also one without an end that somebody has made by hand.
+// The end can be changed, and off ends a maintenance, also one without an end that was started by hand.
 func TestMaintenanceIsChanged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "off")
 	m := maintains(t, path, "b1")
@@ -101,7 +101,7 @@ func TestMaintenanceIsChanged(t *testing.T) {
 	}
 }
 
-// Guard: somebody who touches the file, as the disable file is made by hand, means that it has no end.
+// Guard: if somebody touches the file, as to create the disable file by hand, the maintenance has no end.
 func TestMaintenanceThatIsTouched(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "off")
 	m := maintains(t, path, "b1")
@@ -120,7 +120,7 @@ func TestMaintenanceThatIsTouched(t *testing.T) {
 	}
 }
 
-// A file that is over and cannot be removed is over all the same, and that is said once.
+// A file whose time is over and that cannot be removed has no effect, and this is reported once.
 func TestMaintenanceThatCannotBeRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "off")
 	m := maintains(t, path, "b1")
@@ -141,7 +141,7 @@ func TestMaintenanceThatCannotBeRemoved(t *testing.T) {
 	}
 }
 
-// Guard: a file that goes away while it is read is not there.
+// Guard: a file that is removed while it is read does not exist.
 func TestDisableFileThatGoesAway(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "off")
 	m := maintains(t, path, "b1")
@@ -158,7 +158,7 @@ func TestDisableFileThatGoesAway(t *testing.T) {
 	}
 }
 
-// Guard: what the agent does not understand has no end. Somebody has put it there.
+// Guard: a file that the agent cannot parse has no end, because somebody has created it.
 func TestDisableFileThatIsNotUnderstood(t *testing.T) {
 	for name, text := range map[string]string{
 		"words": "do not touch, Bob", "another version": `{"version":2,"boot":"b1","until":1}`, "no end": `{"version":1,"boot":"b1"}`,

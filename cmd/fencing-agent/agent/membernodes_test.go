@@ -47,7 +47,7 @@ http: {address: ""}
 	}
 }
 
-// agree waits until the nodes count each other by one list of them, and returns its epoch.
+// agree waits until the nodes count each other by one common list, and returns its epoch.
 func (f *fleet) agree(names ...string) {
 	f.t.Helper()
 	for _, name := range names {
@@ -57,9 +57,9 @@ func (f *fleet) agree(names ...string) {
 	}
 }
 
-// A group is founded from the Nodes of its label, with addresses that its agents write there
-// themselves; a node joins, one leaves, by nothing but its Node. An API server that is away
-// changes nothing, not even for an agent that is restarted.
+// A group is founded from the Nodes with its label; the agents write the addresses there themselves. A node joins and
+// one leaves, only by a change of its Node. An API server that is away changes nothing, even for an agent that is
+// restarted.
 func TestMembersFromTheAPIServer(t *testing.T) {
 	t.Parallel() // it mostly waits
 	f := newFleet(t)
@@ -92,7 +92,7 @@ func TestMembersFromTheAPIServer(t *testing.T) {
 	f.mark()
 	s.Update("n1", func(n *corev1.Node) { n.Labels = nil })
 	s.Refuse(false)
-	f.agree("n2", "n3", "n4") // a list that shrinks is believed after a while
+	f.agree("n2", "n3", "n4") // a list that gets shorter is believed after a while
 	f.calm("n2", "n3", "n4")
 	f.until("n1", "told that it was removed", func(st *fencingv1.Status) bool { return st.Roster.GetChange() != "" || !st.Verdict.Quorum })
 	deadline := time.Now().Add(fleetPatience)
@@ -111,8 +111,8 @@ func TestMembersFromTheAPIServer(t *testing.T) {
 	}
 }
 
-// An agent that waits for its first list is healthy, not ready, and says what it waits for;
-// and what it writes of itself is what the others lack.
+// An agent that waits for its first list is healthy, but not ready, and says what it waits for. The others lack exactly
+// what it writes about itself.
 func TestWaitingForTheFirstList(t *testing.T) {
 	t.Parallel() // it mostly waits
 	f := newFleet(t)
@@ -122,7 +122,7 @@ func TestWaitingForTheFirstList(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
-	_ = l.Close() // for the agent; no other test uses this address
+	_ = l.Close() // now the agent can use the address; no other test does
 	f.configureKube("n1")
 	text, err := os.ReadFile(f.path("n1"))
 	if err != nil {

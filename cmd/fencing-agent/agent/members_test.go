@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// showcase shows lists of members that nobody numbers, to each node at a moment of its own.
+// showcase shows lists of members without numbers, to each node at a different time.
 type showcase struct {
 	f     *fleet
 	mu    sync.Mutex
@@ -41,7 +41,7 @@ func (s *showcase) list(node string) (members.List, bool) {
 	return l, !s.away && len(l.Members) > 0
 }
 
-// window is a showcase as one node looks into it.
+// window is a showcase as one node sees it.
 type window struct {
 	*showcase
 	node string
@@ -71,8 +71,8 @@ func (w window) Follow(ctx context.Context, again <-chan struct{}, found func(me
 	}
 }
 
-// Agents whose source numbers nothing and shows them the lists one after the other: the first one
-// is founded when all have met, a fourth node joins, and one is restarted while the source is away.
+// The source gives no numbers and shows the agents the lists one after the other. The first list is founded when all
+// have met; a fourth node joins; one agent is restarted while the source is away.
 func TestGroupNumbersTheListsItIsShown(t *testing.T) {
 	t.Parallel() // it mostly waits
 	f := newFleet(t)

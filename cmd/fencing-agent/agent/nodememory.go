@@ -17,11 +17,11 @@ import (
 const memoryRetry = 5 * time.Second
 
 // nodeMemory is what the agent remembers of its Node over a restart. Without it, the agent cannot arm while the API
-// server is away; nothing else is lost.
+// server is unreachable; nothing else is lost.
 //
-// Invariant: after a restart the agent knows nothing of its Node rather than a superseded state. With an older state
-// it would arm during a maintenance that it had already seen. So a file that cannot be replaced is removed. A full
-// disk allows that, and it makes room.
+// Invariant: after a restart the agent would rather know nothing of its Node than know an outdated state. With an
+// outdated state it would arm during a maintenance that it had already seen. So a file that cannot be replaced is
+// removed. A full disk allows that, and it makes room.
 type nodeMemory struct {
 	path, node string
 	log        *slog.Logger
@@ -68,16 +68,16 @@ func (m *nodeMemory) load() ownnode.State {
 	return f.State
 }
 
-// keep passes on what has to be remembered from now on. It does not wait for the disk. Only one goroutine calls it.
+// keep passes on the state to remember. It does not wait for the disk. Only one goroutine calls it.
 func (m *nodeMemory) keep(s ownnode.State) {
 	select {
-	case <-m.states: // superseded
+	case <-m.states: // replaced by the newer state
 	default:
 	}
 	m.states <- s
 }
 
-// run stores what keep hands over, and tries again as long as that fails.
+// run stores the states that keep passes on, and tries again as long as that fails.
 func (m *nodeMemory) run(ctx context.Context) {
 	var s ownnode.State
 	var again <-chan time.Time
@@ -100,7 +100,7 @@ func (m *nodeMemory) run(ctx context.Context) {
 	}
 }
 
-// save writes what signals depend on, if that has changed, and reports whether the file has it.
+// save writes the part that the signals depend on, if it has changed, and reports whether the file has it.
 func (m *nodeMemory) save(s ownnode.State) bool {
 	text, err := json.Marshal(nodeFile{Version: nodeFileVersion, Node: m.node, State: m.rules.Memory(s)})
 	if err != nil {

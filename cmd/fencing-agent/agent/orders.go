@@ -19,7 +19,7 @@ type order struct {
 type orders struct {
 	waiting map[uint64]*order
 	last    uint64
-	by      string // who has ordered a fence of this node, as last logged
+	by      string // who ordered this node to fence itself, as last logged
 	why     watchdog.Refusal
 }
 
@@ -35,7 +35,7 @@ func (a *Agent) order(ctx context.Context, o publish.FenceOrder) error {
 	}
 }
 
-// hearOrders hands orders to the core. It runs on the loop.
+// hearOrders passes orders to the core. It runs on the loop.
 func (a *Agent) hearOrders(list []*order) {
 	for _, w := range list {
 		if a.deaths.orders.waiting == nil {
@@ -75,7 +75,7 @@ func (a *Agent) answerOrders(fx *watchdog.Effects) {
 	}
 }
 
-// noteOrder keeps in the history what was ordered on this node. An order that was refused at once was never sent.
+// noteOrder records an order from this node in the history. An order that was refused at once was never sent.
 func (a *Agent) noteOrder(w *order, err *watchdog.Refused) {
 	r := history.Record{Kind: history.Ordered, Nodes: []string{w.Node}, Text: "boot " + hex64(w.Boot) + ", by " + w.By}
 	if w.Reason != "" {
@@ -90,7 +90,7 @@ func (a *Agent) noteOrder(w *order, err *watchdog.Refused) {
 	a.published.history.recorder.Note(r)
 }
 
-// mayTell is who may report deaths and give orders.
+// mayTell decides who may report deaths and give orders.
 func (a *Agent) mayTell() func(context.Context) error {
 	switch {
 	case a.opts.MayTell != nil:

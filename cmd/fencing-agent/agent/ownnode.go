@@ -11,7 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/ownnode"
 )
 
-// nodeDisarms are the disarm signals of this node's Node: why, by source. teller is who shows the Node.
+// nodeDisarms returns the disarm signals of this node's Node: why, by source. teller names the source of the Node.
 func nodeDisarms(g ownnode.Signals, teller string) map[string]string {
 	why := map[string]string{"removal": g.Removal, "unknown node": ""}
 	if g.Unknown {
@@ -20,7 +20,7 @@ func nodeDisarms(g ownnode.Signals, teller string) map[string]string {
 	return why
 }
 
-// annotated is what the annotations say about a maintenance.
+// annotated returns the annotations' answer about a maintenance.
 func annotated(g ownnode.Signals) (opinion, string) {
 	switch {
 	case g.Maintenance != "":
@@ -70,14 +70,15 @@ func (a *Agent) kubeReady() error {
 	return err
 }
 
-// startKubernetes reads the kubeconfig again and again until it can be used.
+// startKubernetes tries to read the kubeconfig until it can be used.
 func (a *Agent) startKubernetes(background spawn) {
 	if a.published.parts.Lacks(kubePart) {
 		background(func(ctx context.Context) { a.published.parts.Keep(ctx, kubePart, a.kubeReady) })
 	}
 }
 
-// nodeSignals is what is known of this node's Node, and what that asks of the watchdog. A nil *nodeSignals does nothing.
+// nodeSignals holds what is known of this node's Node, and its signals for the watchdog. A nil *nodeSignals does
+// nothing.
 type nodeSignals struct {
 	a      *Agent
 	teller string
@@ -90,8 +91,8 @@ type nodeSignals struct {
 	behind   bool                // the controller shows an older state
 }
 
-// startOwnNode follows this node's Node. Until it has been shown once, now or before a restart, the watchdog is not armed: the
-// node may be under maintenance.
+// startOwnNode follows this node's Node. The watchdog is not armed until the Node has been seen once, now or before a
+// restart: the node may be under maintenance.
 func (a *Agent) startOwnNode(background spawn) error {
 	told := a.cfg.Members.Source == config.SourceController // then the controller shows it
 	if a.kube.client == nil && !told || !a.cfg.Kubernetes.Follows() {
@@ -127,7 +128,7 @@ func (a *Agent) startOwnNode(background spawn) error {
 	return nil
 }
 
-// learn takes a new state of the Node, from the goroutine that follows the Node.
+// learn handles a new state of the Node, from the goroutine that follows the Node.
 func (n *nodeSignals) learn(s ownnode.State) {
 	if n == nil {
 		return
@@ -156,7 +157,7 @@ func (n *nodeSignals) learn(s ownnode.State) {
 	}
 }
 
-// uid is that of the Node that is, or was, known. Only the goroutine that calls tell may call it.
+// uid is the UID of the Node that is, or was, known. Only the goroutine that calls tell may call it.
 func (n *nodeSignals) uid() string {
 	if n == nil {
 		return ""

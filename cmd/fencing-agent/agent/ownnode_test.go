@@ -29,7 +29,7 @@ import (
 
 const disableAnnotation = "node-manager.deckhouse.io/fencing-disable"
 
-// until waits for what an agent's status says.
+// until waits until an agent's status meets a condition.
 func (f *fleet) until(name, what string, ok func(*fencingv1.Status) bool) {
 	f.t.Helper()
 	deadline := time.After(fleetPatience)
@@ -58,8 +58,8 @@ func disarmedWith(by string) func(*fencingv1.Status) bool {
 	}
 }
 
-// Guards: the last known state stands while the API server is away, over a restart, too; and
-// a node whose Node was never seen is not armed.
+// Guards: the last known state stays in force while the API server is away, also after a restart. A node whose Node was
+// never seen is not armed.
 func TestMaintenanceDisarmsWithAndWithoutTheAPIServer(t *testing.T) {
 	t.Parallel() // it mostly waits
 	f := newFleet(t)
@@ -143,14 +143,14 @@ func TestNodeMemory(t *testing.T) {
 	}
 }
 
-// Guard: what a full disk does not take is forgotten: an agent that starts without the API server does not rely on what was
-// superseded. It is stored as soon as there is room, though the Node does not change any more.
+// Guard: a state that a full disk does not take is not kept: an agent that starts without the API server does not use a
+// replaced state. The state is stored as soon as there is room, even if the Node does not change again.
 func TestNodeMemoryOnAFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "members-node.json")
 		rules := ownnode.Rules{Disable: []string{"a"}}
 		known := func() ownnode.State { return newNodeMemory(path, "n1", slog.New(slog.DiscardHandler), rules).load() }
-		var mu sync.Mutex // guards what the writer's goroutine uses as well
+		var mu sync.Mutex // guards what the writer's goroutine shares
 		var log strings.Builder
 		var last error
 		full := false
@@ -202,7 +202,7 @@ func TestNodeMemoryOnAFullDisk(t *testing.T) {
 		}
 		stop()
 		synctest.Wait()
-		for i := range 30 { // the end or the state may be taken first
+		for i := range 30 { // the end or the state may be handled first
 			s := []ownnode.State{plain, disabled}[i%2]
 			m.keep(s)
 			m.run(ctx)
@@ -217,8 +217,8 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// Guard: a kubeconfig that cannot be used is a part that is missing, and not the end of the start: networks and LUN decide without it.
-// Only a Lease that breaks ties has to be known.
+// Guard: a kubeconfig that cannot be used is reported as a missing part and does not end the start: networks and LUN
+// decide without it. Only a Lease that breaks ties must be known.
 func TestStartsWithoutItsKubeconfig(t *testing.T) {
 	cfg := config.Default()
 	cfg.Cluster, cfg.NodeGroup, cfg.NodeName = "main", "worker", "n1"

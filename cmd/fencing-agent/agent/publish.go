@@ -18,7 +18,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// published is what subscribers and readers of the status are served.
+// published is what subscribers and readers of the status get.
 type published struct {
 	parts    *parts.List // what is missing of this agent
 	unsaved  *unsaved
@@ -26,7 +26,7 @@ type published struct {
 	server   *publish.Server
 	opened   bool                          // the hub serves
 	left     []time.Time                   // when members were published as gone, by roster index
-	flapping roster.Set                    // whose JOIN is held back, as logged last
+	flapping roster.Set                    // whose JOIN is delayed, as logged last
 	facts    atomic.Pointer[picture.Facts] // as the loop last saw them; any goroutine may read them
 	at       boottime.Instant              // of the facts; 0: they have to be taken again
 
@@ -72,13 +72,13 @@ func (a *Agent) startServing(background spawn) (stop func(), err error) {
 	}, nil
 }
 
-// socketPart is a socket of the API among the parts of the agent.
+// socketPart names a socket of the API among the parts of the agent.
 func socketPart(path string) string { return "socket " + path }
 
 // socketMode lets root and the group of api.socketGroup connect.
 const socketMode fs.FileMode = 0o660
 
-// listen makes a socket of the API, if that can be had.
+// listen creates a socket of the API, if that is possible.
 func (a *Agent) listen(path string) (net.Listener, error) {
 	before, _ := os.Lstat(path)
 	l, err := publish.Listen(path, socketMode, a.cfg.API.SocketGroup)
@@ -96,7 +96,7 @@ func (a *Agent) serveSocket(l net.Listener) func(context.Context) {
 	}
 }
 
-// show makes this moment visible to everybody who asks.
+// show publishes the present moment to all readers.
 func (a *Agent) show(now boottime.Instant, changed bool) {
 	f := a.facts(now)
 	a.published.at = now
@@ -109,8 +109,8 @@ func (a *Agent) show(now boottime.Instant, changed bool) {
 	a.published.server.StatusChanged()
 }
 
-// publish hands the edges to the subscribers. A subscriber takes nodes that are missing in the first list for gone. So
-// an agent that has just started serves nothing before it has seen all members, or given them the time to be seen.
+// publish passes the edges to the subscribers. A subscriber treats nodes that are missing in the first list as gone. So
+// an agent that has just started publishes nothing before it has seen all members, or given them the time to be seen.
 func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
 	if !a.published.opened {
 		if fx.Available.Len() < a.core.Rosters().Size() && now.Sub(a.life.began) < a.cfg.EvidenceMaxAge() {
@@ -144,7 +144,7 @@ func (a *Agent) publish(now boottime.Instant, fx *watchdog.Effects) {
 	a.log.Info("membership changed", "left", a.roster.Names(fx.Left), "why", why, "joined", a.roster.Names(fx.Joined))
 }
 
-// noteFlapping logs whose JOIN is held back from now on. The JOIN itself shows that it is no longer held back.
+// noteFlapping logs whose JOIN is delayed from now on. The JOIN itself shows the end of the delay.
 func (a *Agent) noteFlapping(held roster.Set) {
 	for p := range held.Minus(a.published.flapping).All() {
 		a.log.Warn("a node comes and goes: it is back, but its JOIN is held back", "node", a.roster.Name(p), "for_at_most", a.core.FlappingFor(p).Round(time.Second))
@@ -152,9 +152,9 @@ func (a *Agent) noteFlapping(held roster.Set) {
 	a.published.flapping = held
 }
 
-// source says who noticed: this node, and the network on which the member was last lost or found, if that was the
-// reason. With the rule any, that is the last network that was lost, with all the first: the one that changed what is
-// published.
+// source names what noticed the change: this node, and the network on which the member was last lost or found, if that
+// was the reason. With the rule any, that is the last network that was lost; with all, the first: the one that changed
+// the published set.
 func (a *Agent) source(p int, byNetwork, joined bool) string {
 	name, latest := a.cfg.NodeName, boottime.Instant(0)
 	if !byNetwork || p == a.roster.Self {

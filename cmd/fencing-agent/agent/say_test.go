@@ -9,7 +9,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// Guard: a sentence is the last word of a node, which may not live for a round in which all are told.
+// Guard: a sentence is urgent, because the node may be reset before the round reaches all other nodes.
 func TestUrgency(t *testing.T) {
 	plain, condemned := &netgossip.Statement{Boot: 1}, &netgossip.Statement{Boot: 1, Sentence: time.Second}
 	stops := &netgossip.Statement{Boot: 1, Stopping: true}

@@ -14,7 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// lockRetry is the time between two attempts to have the lock of an agent that may have been killed.
+// lockRetry is the time between two attempts to get the lock of an agent that may have been killed.
 const lockRetry = 100 * time.Millisecond
 
 // beginSentence finds out, before anybody is counted, whether an earlier agent has condemned this boot (lease.md P2').
@@ -37,18 +37,18 @@ func (a *Agent) beginSentence(background spawn) {
 	background(func(ctx context.Context) { a.holdLock(ctx, blind) })
 }
 
-// inherit makes this the agent of a condemned boot.
+// inherit continues as the agent of a condemned boot.
 func (a *Agent) inherit(c watchdog.Countdown) {
 	a.core.Inherit(a.clock(), c.Timeout)
 	a.log.Error("a previous agent has announced the self-fence of this boot: the watchdog's countdown is short, and nothing feeds the watchdog any more", "timeout", c.Timeout)
 }
 
-// holdLock holds the lock that says that this agent runs, and reports when it has it. From a killed agent the kernel
-// takes the lock when it closes that agent's watchdog.
+// holdLock holds the lock that marks a running agent, and reports when it has it. When an agent is killed, the kernel
+// releases its lock when it closes that agent's watchdog.
 //
-// Invariant: the lock is not given up before the watchdog is closed. The next agent assumes that this agent's last
-// countdown began when the lock became free (P2'), and an exit can hang. So an agent with a real watchdog never gives
-// up the lock itself.
+// Invariant: the lock is not released before the watchdog is closed. The next agent assumes that this agent's last
+// countdown began when the lock became free (P2'), and an exit can hang. So an agent with a real watchdog never
+// releases the lock itself.
 func (a *Agent) holdLock(ctx context.Context, needed bool) {
 	t := time.NewTicker(lockRetry)
 	defer t.Stop()
@@ -63,7 +63,7 @@ func (a *Agent) holdLock(ctx context.Context, needed bool) {
 			a.published.parts.Note(lockPart, nil)
 			a.guard.alone.Store(true)
 			a.box.put(func(b *batch) { b.alone = true })
-			if a.opts.Watchdog != nil { // of a test, which has several agents in one process
+			if a.opts.Watchdog != nil { // in a test, several agents run in one process
 				<-ctx.Done()
 				release()
 			}
@@ -83,7 +83,7 @@ func (a *Agent) holdLock(ctx context.Context, needed bool) {
 	}
 }
 
-// sentenced takes what the feeder reports about a sentence.
+// sentenced handles the feeder's report about a self-fence.
 func (a *Agent) sentenced(s *wdt.State) {
 	switch {
 	case s.Condemned:
@@ -100,8 +100,8 @@ func (a *Agent) sentenced(s *wdt.State) {
 	}
 }
 
-// condemn takes the right to feed away from the feeder for good. It is done before everything else that a step asks
-// for. by is who ordered it, if it was ordered.
+// condemn takes the permission away from the feeder for good, before everything else that a step requires. by names the
+// node that ordered it, if it was ordered.
 func (g *guard) condemn(fx *watchdog.Effects, by string) bool {
 	if fx.Condemn == 0 {
 		return false
@@ -127,7 +127,7 @@ func (g *guard) look() (c watchdog.Countdown, known bool) {
 	return c, false
 }
 
-// barTexts say what keeps nodes from condemning themselves although they are meant to.
+// barTexts describes what keeps nodes from condemning themselves although they should.
 var barTexts = map[watchdog.Bar]string{
 	watchdog.BarWatchdog: "watchdog.timeout is no longer than the countdown of a self-fence may be, or the watchdog's driver fires too late for one",
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
-// Agents on loopback networks with a LUN: one that no network shows, and that writes its slot, is said to do so by the
-// others, on their own Nodes and nowhere else, until it stops.
+// The agents have loopback networks and a LUN. No network shows one of the nodes, but it writes its slot. The others
+// report this on their own Nodes, and nowhere else, until it stops.
 func TestAgentsSayWhoseSlotMoves(t *testing.T) {
 	t.Parallel() // it mostly waits
 	f := newFleet(t)
@@ -47,7 +47,7 @@ func TestAgentsSayWhoseSlotMoves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deaf := strings.ReplaceAll(string(text), fmt.Sprintf("port: %d", f.port), fmt.Sprintf("port: %d", f.port+1)) // nobody hears it, nor it anybody
+	deaf := strings.ReplaceAll(string(text), fmt.Sprintf("port: %d", f.port), fmt.Sprintf("port: %d", f.port+1)) // no other node hears it, and it hears no other
 	if err := os.WriteFile(f.path("n3"), []byte(deaf), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +88,8 @@ func (f *fleet) wait(what string, is func() bool) {
 	}
 }
 
-// Agents in a group that asks the API server for nothing: of one that lost it the others say that they see its boot run, until it
-// is shown its Node again, and no longer than it runs.
+// The group's agents do not depend on the API server. One of them loses it. The others report that they see its boot
+// run, until it sees its Node again, and not after the boot has ended.
 func TestAgentsSeeWhomKubernetesDoesNot(t *testing.T) {
 	t.Parallel() // it mostly waits
 	f := newFleet(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/parts"
 )
 
-// serving starts what an agent serves, and nothing else of it.
+// serving starts the servers of an agent, and no other part of it.
 func serving(t *testing.T, edit func(*config.Config)) (*Agent, error) {
 	t.Helper()
 	c, reg := config.Default(), prometheus.NewRegistry()
@@ -36,7 +36,7 @@ func serving(t *testing.T, edit func(*config.Config)) (*Agent, error) {
 		wg.Wait()
 	}
 	if err != nil {
-		end() // as [Agent.run] does before it returns: a socket that was made before is closed by who was to serve it
+		end() // as [Agent.run] does before it returns: a socket made earlier is closed by the server that was to use it
 		return a, err
 	}
 	t.Cleanup(func() {
@@ -46,7 +46,7 @@ func serving(t *testing.T, edit func(*config.Config)) (*Agent, error) {
 	return a, nil
 }
 
-// await waits until something is so, for as long as a missing part may take to be taken up.
+// await waits until the condition holds, at most for the time in which a missing part must be started.
 func await(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !so(); <-time.After(20 * time.Millisecond) {
@@ -97,11 +97,11 @@ func folder(t *testing.T, path string) {
 	}
 }
 
-// obstacles are what may be in the way of a socket.
+// obstacles lists what may prevent a socket.
 var obstacles = map[string]struct {
 	edit   func(c *config.Config)
 	before func(t *testing.T, socket string)
-	says   string // of the problem; "": nothing is missing
+	says   string // part of the problem; "": nothing is missing
 	mend   func(t *testing.T, socket string)
 }{
 	"an empty folder at the socket's path": {before: folder},
@@ -133,7 +133,8 @@ var obstacles = map[string]struct {
 	},
 }
 
-// What only shows the agent does not decide whether it starts: it is said to be missing, and taken up when it can be.
+// A listener that only shows the agent cannot prevent its start: it is reported as missing, and is started when this is
+// possible.
 func TestListenersThatAreMissingAreTakenUp(t *testing.T) {
 	for name, c := range obstacles {
 		t.Run(name, func(t *testing.T) {
@@ -196,7 +197,7 @@ func TestHTTPAddressThatIsTakenIsTakenUp(t *testing.T) {
 	})
 }
 
-// Only what no waiting mends ends the start: above all another agent of this node.
+// Only a fault that does not pass by waiting ends the start: above all, another agent on this node.
 func TestASocketThatIsServedEndsTheStart(t *testing.T) {
 	dir := t.TempDir()
 	l, err := net.Listen("unix", filepath.Join(dir, "b.sock"))

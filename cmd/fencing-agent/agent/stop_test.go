@@ -11,8 +11,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// Guard: a planned stop waits for the answers of those who are counted. A peer whose machine is
-// busy for the length of a few nudges would call this node LEFT for a restart.
+// Guard: a planned stop waits for the answers of the counted peers. Without them, a peer whose machine is busy for the
+// length of a few nudges would report this node as LEFT because of a restart.
 func TestStopWaitsForAnswersOfCountedPeers(t *testing.T) {
 	const sec = boottime.Instant(time.Second)
 	r := numbered(3)

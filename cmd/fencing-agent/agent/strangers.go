@@ -8,12 +8,12 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// strangersPatience is how long a node may write to the LUN and be on no list that this node knows: a joining node
-// claims its slot before the last member has its list.
+// strangersPatience is how long a node may write to the LUN without being on a list that this node knows: a joining
+// node claims its slot before the last member has its list.
 const strangersPatience = time.Minute
 
-// strangers are nodes that write to the LUN and are not on the list of members. Otherwise two groups with the same
-// name would share a LUN unnoticed, and while one holds a grant, the other loses its ties.
+// strangers are nodes that write to the LUN and are not on the list of members. Without this check two groups with the
+// same name would share a LUN unnoticed, and while one holds a grant, the other loses its ties.
 type strangers struct {
 	names []string // told
 	since boottime.Instant

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	termsPatience = time.Minute     // a group may take this long to agree before this node says what it waits for
+	termsPatience = time.Minute     // a group may take this long to agree before this node logs for what it waits
 	termsRetry    = 5 * time.Second // between two attempts to store terms
 	repeatAfter   = time.Minute     // between two lines about the same trouble
 )
 
-// termsWork is the agent's work on the terms on which it breaks ties. The loop owns it. Changed terms are on file
-// before the core uses them (lease.md T3).
+// termsWork is the agent's work on the settings by which it breaks ties. The loop owns it. Changed settings are stored
+// in the file before the core uses them (lease.md T3).
 type termsWork struct {
 	file       *termsFile
 	by         netgossip.Breakers
@@ -46,8 +46,8 @@ type termsSaved struct {
 	err   error
 }
 
-// beginTerms goes on with the terms on file, if they fit the configuration, and refuses to start if terms cannot be
-// stored. It runs after the tie-breaker was made.
+// beginTerms continues with the settings in the file, if they fit the configuration, and refuses to start if settings
+// cannot be stored. It runs after the tie-breaker was created.
 func (a *Agent) beginTerms() error {
 	w := &a.terms
 	w.file, w.by, w.saves = newTermsFile(a.cfg), a.cfg.Terms(), make(chan knownTerms, 1)
@@ -85,7 +85,7 @@ func (a *Agent) beginTerms() error {
 	return nil
 }
 
-// goByTerms makes what is on file the terms of the core.
+// goByTerms passes the settings in the file to the core.
 func (a *Agent) goByTerms() {
 	k := &a.terms.onFile
 	a.core.SetTerms(a.clock(), k.terms, a.setOf(k.heard))
@@ -119,7 +119,7 @@ func (a *Agent) runTerms(ctx context.Context) {
 	}
 }
 
-// lunNamed takes the identity of a LUN device that was opened. log is the LUN's, storage is the storage's name for
+// lunNamed handles the identity of a LUN device that was opened. log is the LUN's, storage is the storage's name for
 // the device, "" if it has none.
 func (a *Agent) lunNamed(log uint64, sb *diskquorum.Superblock, storage string) {
 	w := &a.terms
@@ -185,7 +185,7 @@ func (a *Agent) heardNames() []string {
 	return names
 }
 
-// complainOfTerms says who uses other terms, and why a tie would be lost.
+// complainOfTerms logs which nodes use other settings, and why a tie would be lost.
 func (a *Agent) complainOfTerms(now boottime.Instant) {
 	w := &a.terms
 	_, others := a.core.TermsHeard()

@@ -19,14 +19,14 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// termsRig is the part of an agent that follows its terms. Its disk is what pending finds in the
-// channel of writes, and done stores.
+// termsRig is the part of an agent that follows its terms. Its disk is the channel of writes: pending reads a write
+// from it, and done stores it.
 type termsRig struct {
 	t *testing.T
 	a *Agent
 }
 
-// newTermsRig starts an agent in a folder, as one that breaks ties by a LUN.
+// newTermsRig starts an agent in a directory. Its tie-breaker is a LUN.
 func newTermsRig(t *testing.T, dir string) *termsRig {
 	t.Helper()
 	cfg := config.Default()
@@ -51,7 +51,7 @@ func (r *termsRig) open(id byte, storage string) {
 	r.a.followTerms(r.a.clock(), nil)
 }
 
-// done ends the write under way, if there is one; err nil: it has landed.
+// done ends the pending write, if there is one; err nil: the write succeeded.
 func (r *termsRig) done(err error) bool {
 	r.t.Helper()
 	select {
@@ -68,14 +68,14 @@ func (r *termsRig) done(err error) bool {
 
 func (r *termsRig) settled() bool { return r.a.core.Terms().Settled() }
 
-// hears is a word that the core has taken.
+// hears makes the core accept a word.
 func (r *termsRig) hears() {
 	r.a.core.SetTerms(r.a.clock(), r.a.core.Terms(), roster.SetOf(1))
 	r.a.followTerms(r.a.clock(), nil)
 }
 
-// Guard: T3. An agent neither tells nor relies on a LUN before its file says so; the words that it had are
-// kept over a restart with the same LUN, and gone with another one, with a clone, and for good.
+// Guard: T3. An agent neither reports nor uses a LUN before its file names it. The words that it had are kept over a
+// restart with the same LUN. With another LUN or with a clone they are gone, for good.
 func TestTermsAreOnFileFirst(t *testing.T) {
 	dir := t.TempDir()
 	r := newTermsRig(t, dir)
@@ -132,12 +132,12 @@ func TestTermsAreOnFileFirst(t *testing.T) {
 	}
 }
 
-// A write that was under way with the words of before must not bring them back.
+// A pending write with the earlier words must not bring them back.
 func TestOldWriteDoesNotBringWordsBack(t *testing.T) {
 	r := newTermsRig(t, t.TempDir())
 	r.open(7, "naa.1")
 	r.done(nil)
-	r.hears() // under way
+	r.hears() // pending
 	r.open(7, "naa.2")
 	r.done(nil)
 	if r.settled() || r.a.core.Agreed() {
@@ -148,7 +148,7 @@ func TestOldWriteDoesNotBringWordsBack(t *testing.T) {
 	}
 }
 
-// An agent that finds the file of another agent does not start, and says which file and what to do.
+// An agent that finds the file of another agent does not start. The error names the file and what to do.
 func TestTermsFileOfAnotherAgent(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"another node", `{"version": 1, "cluster": "main", "nodeGroup": "worker", "node": "n2"}`, `the file belongs to node "n2"`},
@@ -163,13 +163,14 @@ func TestTermsFileOfAnotherAgent(t *testing.T) {
 		}
 	}
 	r := newTermsRig(t, t.TempDir())
-	r.a.cfg.Members.CacheFile = filepath.Join(r.a.terms.file.path, "members.json") // a file where a folder should be
+	r.a.cfg.Members.CacheFile = filepath.Join(r.a.terms.file.path, "members.json") // a file where a directory should be
 	if err := r.a.beginTerms(); err == nil || !strings.Contains(err.Error(), "not a directory") {
 		t.Errorf("a folder that cannot be: %v", err)
 	}
 }
 
-// Guard: an agent whose file cannot be read starts, says so, and has nobody's word on its terms until it hears it again (T3).
+// Guard: an agent whose file cannot be read starts and reports this. It has no peer's word on its terms until it hears
+// it again (T3).
 func TestTermsFileThatCannotBeRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(text []byte) []byte
@@ -181,7 +182,7 @@ func TestTermsFileThatCannotBeRead(t *testing.T) {
 		"two files in one": {func(b []byte) []byte { return append(b, b...) }, "invalid character"},
 		"a later format": {func(b []byte) []byte {
 			return bytes.Replace(b, []byte(`"version": 1`), []byte(`"version": 2, "x": 1`), 1)
-		}, "format 2, this version knows 1"},
+		}, "format 2, but this version only reads format 1"},
 		"unknown field": {func(b []byte) []byte {
 			return bytes.Replace(b, []byte(`"version": 1`), []byte(`"version": 1, "x": 1`), 1)
 		}, "unknown field"},
@@ -213,7 +214,7 @@ func TestTermsFileThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Guard: an agent whose terms are on file starts though nothing can be written; without the file it does not (T3).
+// Guard: an agent whose terms are on file starts even if nothing can be written. Without the file it does not (T3).
 func TestTermsOnAFullDisk(t *testing.T) {
 	r := newTermsRig(t, t.TempDir())
 	r.open(7, "naa.1")
@@ -222,7 +223,7 @@ func TestTermsOnAFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Of a name that cannot be made longer no file can be written that would take its place.
+	// The name cannot be made longer, so the temporary file that would replace this one cannot be written.
 	r.a.cfg.Members.CacheFile = filepath.Join(t.TempDir(), strings.Repeat("m", 237)+".json")
 	if err := os.WriteFile(r.a.cfg.TermsFile(), text, 0o600); err != nil {
 		t.Fatal(err)
@@ -230,7 +231,7 @@ func TestTermsOnAFullDisk(t *testing.T) {
 	if err := r.a.beginTerms(); err != nil || !r.settled() {
 		t.Errorf("the terms are on file: %v", err)
 	}
-	other := bytes.Replace(text, []byte(`"by": `), []byte(`"by": 1`), 1) // ten more
+	other := bytes.Replace(text, []byte(`"by": `), []byte(`"by": 1`), 1) // a larger number
 	if err := os.WriteFile(r.a.cfg.TermsFile(), other, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// termsFile is what the agent must remember of the terms on which it broke ties (lease.md T3):
-// which they were, and which members have confirmed them. It is next to members.cacheFile.
+// termsFile is what the agent must remember of the settings by which it broke ties (lease.md T3): the settings, and
+// which members have confirmed them. It is next to members.cacheFile.
 type termsFile struct {
 	path                 string
 	cluster, group, node string
@@ -47,11 +47,11 @@ func newTermsFile(c *config.Config) *termsFile {
 	return &termsFile{path: c.TermsFile(), cluster: c.Cluster, group: c.NodeGroup, node: c.NodeName}
 }
 
-// errLostTerms is for a file whose content cannot be read. To go on without it is safe (T3): this node waits until a
-// majority confirms its terms.
+// errLostTerms is for a file whose content cannot be read. It is safe to continue without it (T3): this node waits
+// until a majority confirms its settings.
 var errLostTerms = errors.New("cannot be read")
 
-// load returns what was saved, or the zero value if nothing was. errLostTerms: what was saved is lost.
+// load returns what was saved, or the zero value if nothing was. With errLostTerms, what was saved is lost.
 func (f *termsFile) load() (knownTerms, error) {
 	text, err := statefile.Read(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,7 +82,7 @@ func (f *termsFile) decode(text []byte) (knownTerms, error) {
 	case err != nil:
 		return knownTerms{}, fmt.Errorf("%w: %w", errLostTerms, err)
 	case on.Version != termsFileVersion && (on.Node == "" || on.Cluster == f.cluster && on.Group == f.group && on.Node == f.node):
-		return knownTerms{}, fmt.Errorf("%w: format %d, this version knows %d", errLostTerms, on.Version, termsFileVersion)
+		return knownTerms{}, fmt.Errorf("%w: format %d, but this version only reads format %d", errLostTerms, on.Version, termsFileVersion)
 	case on.Cluster == f.cluster && on.Node == f.node && on.Group != f.group:
 		return knownTerms{}, fmt.Errorf("the file belongs to node %q in group %q, and nodeGroup is %q: correct nodeGroup if the node was not moved", on.Node, on.Group, f.group)
 	case on.Cluster != f.cluster || on.Group != f.group || on.Node != f.node:

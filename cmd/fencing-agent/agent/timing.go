@@ -5,7 +5,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/diskquorum"
 )
 
-// timing is the lease's time constants as the configuration gives them.
+// timing is the lease's time constants by the configuration.
 func (a *Agent) timing() diskquorum.Timing {
 	c := a.cfg
 	return diskquorum.Timing{

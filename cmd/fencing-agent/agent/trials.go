@@ -6,8 +6,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/trials"
 )
 
-// sayTried logs what was tried of the watchdog whose driver is known. A file that cannot be read does not end the start:
-// the watchdog then counts as late as any.
+// sayTried logs the tests of the watchdog whose driver is known. A file that cannot be read does not end the start: the
+// watchdog then counts as late as the latest known driver.
 func (g *guard) sayTried() {
 	if g.tried.err != nil {
 		g.log.Error("cannot read how late the watchdog fires, and allows for as much as the latest driver known", "file", g.cfg.TrialsFile(), "error", g.tried.err)

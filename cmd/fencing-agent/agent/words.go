@@ -15,7 +15,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// word is a death that somebody on this node reports, on its way to the loop and back.
+// word is a death that a program or person on this node reports, on its way to the loop and back.
 type word struct {
 	publish.ToldDeath
 	contradicted bool
@@ -101,7 +101,7 @@ func (a *Agent) answerWords(now boottime.Instant, fx *watchdog.Effects) {
 	}
 }
 
-// noteOf is who has reported a death, if it was reported to this agent.
+// noteOf is who reported a death, if it was reported to this agent.
 func (a *Agent) noteOf(node string, d watchdog.Death) picture.Note {
 	if n := a.deaths.notes[node]; n.boot == d.Boot && d.Teller == a.cfg.NodeName {
 		return n.Note

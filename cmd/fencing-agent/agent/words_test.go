@@ -20,8 +20,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// What is told goes to the loop and comes back with its answer; who told it stands in the status of this agent alone, and the
-// outcome is counted.
+// A reported death goes to the loop and comes back with its answer. Only the status of this agent names who reported
+// it, and the outcome is counted.
 func TestWordsGoToTheLoopAndBack(t *testing.T) {
 	members := listing(t, "n1", "n2", "n3")
 	reg := prometheus.NewRegistry()
@@ -89,7 +89,7 @@ func TestWordsGoToTheLoopAndBack(t *testing.T) {
 	}
 }
 
-// A user meets one of six answers, whatever the agent's reason is.
+// A user gets one of six answers, whatever the agent's reason is.
 func TestRefusalsHaveAnAnswer(t *testing.T) {
 	answers := map[string]bool{}
 	for r := watchdog.RefusedOff; r <= watchdog.RefusedRestarts; r++ {

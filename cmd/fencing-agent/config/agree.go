@@ -5,14 +5,13 @@ import (
 	"strings"
 )
 
-// Agreement says whether a key may have one value on one node and another on the next.
+// Agreement tells whether a key may have different values on different nodes.
 type Agreement int
 
-// The agreements.
 const (
 	MayDiffer Agreement = iota // the group works, but a difference is seldom intended
-	OfANode                    // paths, addresses and devices, which are a node's own
-	MustAgree                  // otherwise nodes do not count each other, or judge the same case differently
+	OfANode                    // paths, addresses and devices, which differ between nodes
+	MustAgree                  // otherwise nodes do not count each other, or decide the same case differently
 )
 
 // agreements are by key; of several matching keys, the longest counts. NAME[] is a list whose elements have names.

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Each key of a configuration is known to have to agree or not: one that nobody has thought of would be let pass.
+// For each key of a configuration it is decided whether the nodes must agree on it. A key that is left out would not be
+// checked.
 func TestEachKeyHasAnAgreement(t *testing.T) {
 	c := Default()
 	c.SystemNetworks = []SystemNetwork{{Name: "mgmt"}}

@@ -6,10 +6,9 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Breaker is what can have a say in an equal split: [Config.TieBreakers] says which does.
+// Breaker is a possible part of the decision about an equal split: [Config.TieBreakers] lists the parts in use.
 type Breaker string
 
-// The tie-breakers.
 const (
 	BreakerKubernetes Breaker = "kubernetes"
 	BreakerLUN        Breaker = "lun"
@@ -18,13 +17,13 @@ const (
 // breaker is a tie-breaker, with everything that depends only on this one.
 type breaker struct {
 	value   Breaker
-	answers func(*Config) bool                     // whether it can be asked at all
-	terms   func(*Config) netgossip.Breakers       // what the node states if this tie-breaker decides
+	answers func(*Config) bool                     // whether it can be asked
+	terms   func(*Config) netgossip.Breakers       // the node's statement if this tie-breaker decides
 	text    func(*Config) string                   // the same for the operator
 	check   func(c *Config, r *report, key string) // what is wrong with naming it, at that key
 }
 
-// breakers are all tie-breakers. Of several that have a say and can answer the first one here decides.
+// breakers lists all tie-breakers. Of several that are configured and can answer, the first one here decides.
 func breakers() []breaker {
 	return []breaker{
 		{BreakerLUN, func(c *Config) bool { return len(c.LUN.Devices) > 0 }, lunTerms, lunText, checkLUNNamed},
@@ -55,7 +54,7 @@ const (
 	TieBreakLease   TieBreak = "lease"               // a coordination.k8s.io Lease picks exactly one half
 )
 
-// tieBreaks are the values of quorum.tieBreak, and who has a say.
+// tieBreaks maps the values of quorum.tieBreak to the tie-breakers that they name.
 var tieBreaks = []struct {
 	value TieBreak
 	say   []Breaker
@@ -75,7 +74,7 @@ func (TieBreak) values() (all []string) {
 	return all
 }
 
-// named are the breakers that have a say, whether they can answer or not.
+// named returns the tie-breakers that the value names, whether they can answer or not.
 func (t TieBreak) named() []Breaker {
 	for _, b := range tieBreaks {
 		if b.value == t {
@@ -85,9 +84,9 @@ func (t TieBreak) named() []Breaker {
 	return nil
 }
 
-// TieBreakers returns the breakers that have a say and can answer: kubernetes needs a kubeconfig or the in-cluster
-// API, lun needs a device. If lun is one of them, the LUN decides, and kubernetes says which half goes first. If the
-// file says so, kubernetes also decides for a half that cannot read the LUN.
+// TieBreakers returns the tie-breakers that are configured and can answer: kubernetes needs a kubeconfig or the
+// in-cluster API, lun needs a device. If lun is one of them, the LUN decides, and kubernetes only determines which half
+// goes first. With the value for it, kubernetes also decides for a half that cannot read the LUN.
 func (c *Config) TieBreakers() []Breaker {
 	return slices.DeleteFunc(slices.Clone(c.Quorum.TieBreak.named()), func(value Breaker) bool {
 		return !slices.ContainsFunc(breakers(), func(b breaker) bool { return b.value == value && b.answers(c) })
@@ -97,7 +96,7 @@ func (c *Config) TieBreakers() []Breaker {
 // LUNLostAsksAPI reports whether an equal split asks the API server where the LUN cannot be read.
 func (c *Config) LUNLostAsksAPI() bool { return c.Quorum.TieBreak == TieBreakLUNThen }
 
-// BreaksTiesBy reports whether a tie-breaker has a say and can answer.
+// BreaksTiesBy reports whether a tie-breaker is configured and can answer.
 func (c *Config) BreaksTiesBy(b Breaker) bool { return slices.Contains(c.TieBreakers(), b) }
 
 // decides is the tie-breaker that decides; ok is false if there is none.
@@ -110,8 +109,8 @@ func (c *Config) decides() (b breaker, ok bool) {
 	return all[i], true
 }
 
-// Terms says by what ties are broken. If the LUN decides, it does not matter whether the API server is asked before:
-// that only determines which half goes first.
+// Terms describes by what ties are broken. If the LUN decides, it does not matter whether the API server is asked
+// before: that only determines which half goes first.
 func (c *Config) Terms() netgossip.Breakers {
 	if b, ok := c.decides(); ok {
 		return b.terms(c)
@@ -119,7 +118,7 @@ func (c *Config) Terms() netgossip.Breakers {
 	return netgossip.BreaksByNothing
 }
 
-// TieBreakText says what decides an equal split, and what the other tie-breaker is for.
+// TieBreakText describes what decides an equal split, and what the other tie-breaker is for.
 func (c *Config) TieBreakText() string {
 	if b, ok := c.decides(); ok {
 		return b.text(c)

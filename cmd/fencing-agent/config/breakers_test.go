@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Each value of quorum.tieBreak is known to the file and the schema, each tie-breaker has one that it decides by alone, and
-// what follows from it comes from its entry. Values that decide otherwise are never the same terms.
+// Each value of quorum.tieBreak is known to the file and the schema, each tie-breaker has one value that selects it
+// alone, and its properties come from its entry. Values that decide differently never give the same terms.
 func TestTieBreaksAreOneTable(t *testing.T) {
 	config, _ := schemas()
 	schema, _ := json.Marshal(config)
@@ -40,7 +40,7 @@ func TestTieBreaksAreOneTable(t *testing.T) {
 		if got := c.Terms(); got == 0 || ok && got != b.terms(c) {
 			t.Errorf("%s: states %v", value, got)
 		}
-		if other, twice := terms[c.Terms()]; twice && other+TieBreak(value) != TieBreakAuto+TieBreakLUN { // who goes first is not what decides
+		if other, twice := terms[c.Terms()]; twice && other+TieBreak(value) != TieBreakAuto+TieBreakLUN { // the priority does not change what decides
 			t.Errorf("%s: states what %s does", value, other)
 		}
 		terms[c.Terms()] = TieBreak(value)

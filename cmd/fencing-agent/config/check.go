@@ -19,7 +19,7 @@ import (
 func checkNetworks(c *Config, r *report) {
 	const list = "systemNetworks"
 	if len(c.SystemNetworks) == 0 {
-		r.problem(list, "is empty, and $"+EnvNodeIP+" is no address to take in their place", nil,
+		r.problem(list, "is empty, and $"+EnvNodeIP+" is not an address that could replace them", nil,
 			"at least one network, or $%s, in a pod from status.hostIP: then one network named %s has that address", EnvNodeIP, OnlyNetwork)
 	}
 	names := make(map[string]int)
@@ -59,7 +59,7 @@ func checkMembers(c *Config, r *report) {
 			r.problem("members.epoch", "is given although members.source is "+string(c.Members.Source), c.Members.Epoch, "no epoch: the nodes number the lists")
 		}
 		if c.Members.Source == SourceKubernetes && !c.UsesKubernetes() && r.intact("kubernetes", "kubernetes.kubeconfig") {
-			r.problem("members.source", "needs an API server, and this is no pod", c.Members.Source, "kubernetes with kubernetes.kubeconfig, or static")
+			r.problem("members.source", "needs an API server, and this is not a pod", c.Members.Source, "kubernetes with kubernetes.kubeconfig, or static")
 		}
 		if c.Members.Source == SourceKubernetes && !c.Kubernetes.Follows() {
 			r.problem("kubernetes.node", "ignores the Node although members.source is kubernetes", c.Kubernetes.Node, "follow, report or label, or source: static")
@@ -166,7 +166,7 @@ func checkNetworkAddresses(c *Config, r *report, n SystemNetwork) {
 	}
 }
 
-// checkOwnAddresses compares where the networks are with this node's addresses on the list.
+// checkOwnAddresses compares the addresses of the networks with this node's addresses on the list.
 func checkOwnAddresses(c *Config, r *report, self int) {
 	own := c.Members.Static[self]
 	sockets := make(map[netip.AddrPort]string)
@@ -181,7 +181,7 @@ func checkOwnAddresses(c *Config, r *report, self int) {
 		if n.At.CIDR.IsValid() && !n.At.CIDR.Contains(a) {
 			r.problem(at+".at", "does not contain the address that members.static gives "+own.Name, n.At.CIDR, "a network with %s", a)
 		}
-		socket := netip.AddrPortFrom(a, uint16(n.Port)) //nolint:gosec // 1..65535, or the default in its place
+		socket := netip.AddrPortFrom(a, uint16(n.Port)) //nolint:gosec // 1..65535, or the default
 		if other, twice := sockets[socket]; twice && other != n.Name {
 			r.problem(at, "would use the socket that network "+other+" uses", socket, "another port, or another address")
 		}
@@ -252,7 +252,7 @@ func checkRestartGrace(c *Config, r *report) {
 func checkLUN(c *Config, r *report) {
 	const list = "lun.devices"
 	if n := len(c.LUN.Devices); n != 0 && n != 1 && n != 3 {
-		r.problem(list, "can form no useful majority", fmt.Sprintf("%d devices", n), "0, 1 or 3 devices")
+		r.problem(list, "cannot form a useful majority", fmt.Sprintf("%d devices", n), "0, 1 or 3 devices")
 	}
 	cleaned := make([]string, len(c.LUN.Devices))
 	for i, path := range c.LUN.Devices {
@@ -319,7 +319,7 @@ func checkSelfFence(c *Config, r *report) {
 	}
 }
 
-// checkExperimental warns once that the keys of that section are not for everybody.
+// checkExperimental warns once that the keys of that section are not for general use.
 func checkExperimental(c *Config, r *report) {
 	if c.Experimental != Default().Experimental {
 		r.warn(Laboratory, "is for measurements: its keys may change with each version, and with values that were never tested together, healthy nodes can be called dead (docs/tuning.md)", nil)

@@ -37,7 +37,7 @@ type Config struct {
 	commonDevices int // of lun.devices in the file
 }
 
-// Members says where the list of expected nodes comes from.
+// Members configures the source of the list of expected nodes.
 type Members struct {
 	Source     MemberSource `yaml:"source"`
 	Epoch      int          `yaml:"epoch" range:"0..1000000000000000"` // to be raised with each change of the list
@@ -60,7 +60,7 @@ type Member struct {
 	Addresses map[string]netip.Addr `yaml:"addresses"` // by the name of the system network
 }
 
-// NodeDevices are the devices of one node, if they have other names there than on the rest of the group.
+// NodeDevices are the devices of one node, if they have other names on it than on the rest of the group.
 type NodeDevices struct {
 	Node     string   `yaml:"node" form:"node name"`
 	Watchdog string   `yaml:"watchdog" form:"watchdog device or empty"` // empty: as watchdog.device
@@ -125,13 +125,13 @@ type Watchdog struct {
 	// DisableFirst says which source of a maintenance outweighs the others.
 	DisableFirst DisableSource `yaml:"disableFirst"`
 
-	// FeedInterval and SentenceAfter follow from the timing, unless experimental gives them. SentenceAfter is how long
-	// a node must have lost for certain before it condemns itself; zero: it never does.
+	// FeedInterval and SentenceAfter follow from the timing, unless experimental sets them. SentenceAfter is how long a
+	// node must have lost for certain before it condemns itself; zero: it never does.
 	FeedInterval  time.Duration `yaml:"-"`
 	SentenceAfter time.Duration `yaml:"-"`
 }
 
-// Experimental is what only a measurement or a laboratory sets. A key that is nil follows from other keys.
+// Experimental holds the keys that only a measurement or a laboratory sets. A key that is nil follows from other keys.
 type Experimental struct {
 	Gossip           Overrides      `yaml:",inline"`
 	Lifeguard        bool           `yaml:"lifeguard"`   // false: a slow node neither slows down nor is given more time

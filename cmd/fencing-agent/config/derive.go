@@ -65,10 +65,10 @@ func (c *Config) GossipLabel(network string) string {
 	return c.Cluster + "/" + c.NodeGroup + "/" + network
 }
 
-// CAFile has the certificates by which the controller's certificate has to be signed.
+// CAFile is the file with the certificates by which the controller's certificate has to be signed.
 func (c *Controller) CAFile() string { return filepath.Join(c.Credentials, "ca.crt") }
 
-// TokenFile has the token by which the controller recognizes the node.
+// TokenFile is the file with the token by which the controller identifies the node.
 func (c *Controller) TokenFile() string { return filepath.Join(c.Credentials, "token") }
 
 // UsesKubernetes reports whether there is an API server to talk to. With the controller as the source of members, the
@@ -77,27 +77,27 @@ func (c *Config) UsesKubernetes() bool {
 	return c.Members.Source != SourceController && (c.Kubernetes.Kubeconfig != "" || c.InCluster)
 }
 
-// NodeCacheFile is where the agent remembers what it knew of this node's Node: beside its lists.
+// NodeCacheFile is where the agent remembers the state of this node's Node: next to its lists.
 func (c *Config) NodeCacheFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-node.json"
 }
 
-// TermsFile is where the agent remembers on which terms it broke ties: beside its lists.
+// TermsFile is where the agent remembers the settings by which it broke ties: next to its lists.
 func (c *Config) TermsFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-terms.json"
 }
 
-// HistoryFile is where the agent keeps its history: beside its lists.
+// HistoryFile is where the agent keeps its history: next to its lists.
 func (c *Config) HistoryFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-history"
 }
 
-// TrialsFile is where fencectl watchdog test records how late the watchdog fires: beside the lists.
+// TrialsFile is where fencectl watchdog test records how late the watchdog fires: next to the lists.
 func (c *Config) TrialsFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-watchdog"
 }
 
-// LockFile is locked by the running agent. It is beside its lists.
+// LockFile is locked by the running agent. It is next to its lists.
 func (c *Config) LockFile() string {
 	return strings.TrimSuffix(c.Members.CacheFile, ".json") + "-running"
 }

@@ -19,8 +19,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
-// The timetable of a node that is lost, with the defaults and a driver that took the
-// watchdog timeout as it was asked for.
+// The example shows the timetable of a node that is lost, with the defaults and a driver that accepted the requested
+// watchdog timeout.
 func ExampleConfig_Budget() {
 	c := Default()
 	w := c.Watchdog.Timeout
@@ -81,8 +81,8 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// TestOverridesReachEveryParameter sets each override to a value of its own and looks
-// for it in the parameter of the same name.
+// TestOverridesReachEveryParameter sets each override to a different value and looks for it in the parameter of the
+// same name.
 func TestOverridesReachEveryParameter(t *testing.T) {
 	var o Overrides
 	v := reflect.ValueOf(&o).Elem()
@@ -189,8 +189,8 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestEffectiveConfiguration compares what is printed with golden files. full.yaml
-// sets every key, so that it also shows that every key can be read and printed.
+// TestEffectiveConfiguration compares the output with golden files. full.yaml sets every key, so the test also shows
+// that every key can be read and printed.
 func TestEffectiveConfiguration(t *testing.T) {
 	full, err := os.ReadFile("testdata/full.yaml")
 	if err != nil {
@@ -227,7 +227,7 @@ func TestEffectiveConfiguration(t *testing.T) {
 	}
 }
 
-// TestFullSetsEveryKey keeps full.yaml complete.
+// TestFullSetsEveryKey checks that full.yaml is complete.
 func TestFullSetsEveryKey(t *testing.T) {
 	data, err := os.ReadFile("testdata/full.yaml")
 	if err != nil {
@@ -262,7 +262,7 @@ func golden(t *testing.T, path string, got []byte) {
 	}
 }
 
-// Guard: sums reckon with when the watchdog has fired at the latest, by what its driver is known or said to be.
+// Guard: sums use the latest time at which the watchdog fires, according to what is known or configured for its driver.
 func TestSumsOfALateDriver(t *testing.T) {
 	for _, tc := range []struct {
 		device, identity string

@@ -17,8 +17,8 @@ var (
 	docRow  = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|([^|]*)\\|([^|]*)\\|([^|]*)\\|$")
 )
 
-// TestDocumentation holds docs/configuration.md to the struct: each key has one row of
-// a table, with the default of Default and with the range or the choices of the tags.
+// TestDocumentation compares docs/configuration.md with the struct: each key has one row of a table, with the default
+// of Default and with the range or the choices of the tags.
 func TestDocumentation(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/configuration.md")
 	if err != nil {
@@ -63,7 +63,7 @@ func TestDocumentation(t *testing.T) {
 	})
 	for path := range rows {
 		if !documented[path] && path != Laboratory {
-			t.Errorf("%s is documented but is no key", path)
+			t.Errorf("%s is documented but is not a key", path)
 		}
 	}
 	tuned := reflect.ValueOf(netgossip.Tune(3))
@@ -83,7 +83,7 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// TestTuningTables holds the tables of docs/tuning.md, and of the notebook behind it, to the functions that they
+// TestTuningTables compares the tables of docs/tuning.md, and of the notebook behind it, with the functions that they
 // describe.
 func TestTuningTables(t *testing.T) {
 	const page, notebook = "docs/tuning.md", "docs/measurements/tuning.md"
@@ -118,7 +118,7 @@ func TestTuningTables(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// withElements is the default configuration with one element in each list of sections.
+// withElements returns the default configuration with one element in each list of sections.
 func withElements() *Config {
 	c := Default()
 	n := SystemNetwork{}
@@ -144,7 +144,7 @@ func walkKeys(path string, v reflect.Value, visit func(string, field, reflect.Va
 	}
 }
 
-// shownDefault is the default of a key as the file spells it, or "" if it has none.
+// shownDefault returns the default of a key as it is written in a file, or "" if it has none.
 func shownDefault(v reflect.Value) string {
 	if v.IsZero() && v.Type() != reflect.TypeFor[Size]() && v.Kind() != reflect.Bool || v.Kind() == reflect.Slice {
 		return ""
@@ -173,7 +173,7 @@ func choices(v reflect.Value) []string {
 	return nil
 }
 
-// TestKeys pins the shape of the paths that Keys gives.
+// TestKeys pins the form of the paths that Keys returns.
 func TestKeys(t *testing.T) {
 	keys := Keys()
 	text, _ := json.Marshal(keys)

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// A form is what a string may look like. Its name is used in the struct's form tags.
+// A form is a pattern for a string. Its name is used in the struct's form tags.
 type form struct {
 	allowed string // for the message
 	valid   func(string) bool
 }
 
-// maxSocketPath is the room that sockaddr_un has for a path and its final zero, less the zero.
+// maxSocketPath is the length of sockaddr_un's path without the final zero.
 const maxSocketPath = 107
 
 // Patterns of names that appear alone and inside others.

@@ -65,7 +65,7 @@ func checkLease(c *Config, r *report) {
 	case c.Members.Source == SourceController:
 		r.problem(key, "needs an API server, and with members.source: controller the agent talks to none", TieBreakLease, "another value, or source: kubernetes")
 	case !c.UsesKubernetes() && r.intact("kubernetes.kubeconfig"):
-		r.problem(key, "needs an API server, and this is no pod", TieBreakLease, "lease with kubernetes.kubeconfig, or another value")
+		r.problem(key, "needs an API server, and this is not a pod", TieBreakLease, "lease with kubernetes.kubeconfig, or another value")
 		return
 	}
 	n := len(c.Members.Static)

@@ -31,7 +31,8 @@ const (
 const maxFileSize = 1 << 20
 
 // LoadMembers reads the list of members again; the other keys of the file are not applied before the agent's restart.
-// The whole file must be valid, but the list need not contain this node: so a node learns that it will be removed.
+// The whole file must be valid, but the list need not contain this node: that is how a node learns that it will be
+// removed.
 func LoadMembers(path string, env func(string) string) (*Members, error) {
 	data, err := Read(path)
 	if err != nil {
@@ -46,9 +47,8 @@ func LoadMembers(path string, env func(string) string) (*Members, error) {
 	return &c.Members, nil
 }
 
-// Load reads and checks the file at path. Keys that it leaves empty are filled from
-// env (os.Getenv). The error is an [*Invalid] if the file was read and refused; the
-// warnings are valid in that case, too.
+// Load reads and checks the file at path. Empty keys are filled from env (os.Getenv). The error is an [*Invalid] if the
+// file was read and refused; the warnings are valid in that case as well.
 func Load(path string, env func(string) string) (*Config, []Problem, error) {
 	data, err := Read(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// base is the smallest useful configuration, one entry per top-level key.
+// base is the smallest useful configuration, with one entry per top-level key.
 var base = []string{
 	"nodeName: n1",
 	"nodeGroup: worker",
@@ -27,8 +27,8 @@ var base = []string{
       addresses: {mgmt: 10.0.0.3}`,
 }
 
-// with returns base with the given top-level entries put in the place of its own, or
-// added; an empty value, such as "nodeName:-", takes one out.
+// with returns base with the given top-level entries, which replace an entry of base or are added. An empty value, such
+// as "nodeName:-", removes an entry.
 func with(entries ...string) string {
 	out := slices.Clone(base)
 	for _, e := range entries {
@@ -61,7 +61,7 @@ func environment(pairs ...string) func(string) string {
 
 func hostname() (string, error) { return "N3", nil }
 
-// parse and review are Parse and Review on a machine of that name.
+// parse and review call Parse and Review on a machine with this name.
 func parse(name string, data []byte, env func(string) string, hostname func() (string, error)) (*Config, []Problem, error) {
 	r := newReport()
 	r.hostname = hostname
@@ -167,7 +167,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// The examples are good, and good for each of their nodes, wherever they are looked at.
+// The examples are valid, for each of their nodes and on every machine.
 func TestExamplesOffTheNode(t *testing.T) {
 	files, err := filepath.Glob("../../../deploy/examples/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -189,7 +189,7 @@ func TestExamplesOffTheNode(t *testing.T) {
 	}
 }
 
-// A file is checked for one node as soon as anything says for which.
+// A file is checked for one node as soon as anything names the node.
 func TestReviewTakesTheNodeThatIsNamed(t *testing.T) {
 	anywhere := network("name: mgmt, at: 10.0.0.0/24")
 	for _, tt := range []struct {
@@ -211,7 +211,7 @@ func TestReviewTakesTheNodeThatIsNamed(t *testing.T) {
 		t.Error(err)
 	}
 	if _, _, err := parse("f", []byte(with(anywhere, "nodeName:-")), noEnv, func() (string, error) { return "laptop", nil }); err == nil {
-		t.Error("an agent on a machine that is no member starts")
+		t.Error("an agent on a machine that is not a member starts")
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// oldFiles are files of before, what stands in their place, and what is left to be written by hand. An empty new file is the same
-// as the old one.
+// oldFiles holds old files, what replaces them, and what remains to be written by hand. If the new file is empty, it
+// equals the old one.
 var oldFiles = []struct{ name, old, now, byHand string }{
 	{"a file of this version", "# as it is\n\ncluster:   prod # spaces stay\n\napi: {commands: none}\n", "", ""},
 	{"an empty file", "", "", ""},
@@ -53,7 +53,7 @@ var oldFiles = []struct{ name, old, now, byHand string }{
 	{"a socket of root's", "api: {socketMode: \"0600\", socketGroup: g}\n", "", "api.socketMode is gone: the socket has mode 0660"},
 	{"booleans in capitals", "kubernetes: {watchNode: True}\napi: {fence: TRUE}\nwatchdog: {sentenceOnLUNLoss: True}\n", "watchdog: {selfFence: quorum-or-lun}\n", ""},
 
-	// What no agent ever started with becomes nothing that one starts with.
+	// A file with which no agent ever started must not become one with which an agent starts.
 	{"no boolean", "kubernetes: {watchNode: ture}\n", "", "kubernetes.watchNode is now kubernetes.node: one word"},
 	{"a list for a boolean", "kubernetes: {watchNode: [true]}\n", "", "kubernetes.watchNode is now kubernetes.node: one word"},
 	{"no value", "kubernetes:\n  watchNode:\n", "", "kubernetes.watchNode is now kubernetes.node: one word"},
@@ -95,14 +95,14 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// Each old key is refused at the start with what stands in its place, and is none of this version.
+// Each old key is refused at the start with the key that replaces it, and this version has no such key.
 func TestOldKeysAreRefusedWithTheNewOne(t *testing.T) {
 	for _, m := range movedKeys {
 		if slices.Contains(Keys(), m.old) {
 			t.Errorf("%s is a key of this version", m.old)
 		}
 		if m.now != "" && !slices.Contains(Keys(), m.now) {
-			t.Errorf("%s is carried to %s, which is no key", m.old, m.now)
+			t.Errorf("%s is carried to %s, which is not a key", m.old, m.now)
 		}
 		if m.values != nil && m.byHand == "" {
 			t.Errorf("%s: nothing says what to write by hand", m.old)
@@ -112,7 +112,7 @@ func TestOldKeysAreRefusedWithTheNewOne(t *testing.T) {
 	for _, c := range oldFiles {
 		_, _, err := parse("agent.yaml", []byte(c.old), noEnv, hostname)
 		texts := 0
-		for _, p := range err.(*Invalid).Problems { //nolint:errorlint,forcetypeassert // none of them is a whole file
+		for _, p := range err.(*Invalid).Problems { //nolint:errorlint,forcetypeassert // none of them concerns a whole file
 			if strings.HasPrefix(p.What, "is no longer a section: ") {
 				texts++
 			} else if strings.Contains(p.What, "config migrate") {

@@ -9,10 +9,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// moved is a key of earlier files, and what replaces it. The refusal of such a key and [Migrate] both use the table.
+// moved is a key of earlier files, and its replacement. The refusal of such a key and [Migrate] both use the table.
 type moved struct {
 	old, now string            // [] stands for each element of a list; now is empty: nothing replaces it
-	values   map[string]string // the new value for each old one; an empty one: the default of the new key says the same. nil: values do not change
+	values   map[string]string // the new value for each old one; an empty one: the default of the new key means the same. nil: values do not change
 	byHand   string            // what to write if values does not say so
 }
 
@@ -54,7 +54,7 @@ func movedOverrides() (all []moved) {
 	return all
 }
 
-// The texts for keys that several old keys have become.
+// The texts for new keys that replace several old ones.
 const (
 	oneTieBreak = "one word for quorum.tieBreakers, kubernetes.tieBreak and lun.unavailableAtTie"
 	oneNodeUse  = "one word for kubernetes.watchNode, events, deaths and labels: ignore, follow, report or label"
@@ -73,8 +73,8 @@ func FormerKey(key string) (now string, ok bool) {
 	return "", false
 }
 
-// become is what a value of the old key becomes: nil if the default, or nothing, replaces it; ok is false if somebody
-// has to write the new value by hand.
+// become is the new value for a value of the old key: nil if the default, or nothing, replaces it; ok is false if a
+// person has to write the new value by hand.
 func (m *moved) become(value *yaml.Node) (now *yaml.Node, ok bool) {
 	if m.values == nil {
 		return value, !isNull(value)
@@ -108,7 +108,7 @@ func inline(n *yaml.Node) (text string, ok bool) {
 	return "", false
 }
 
-// says is what became of the old key with a value; now is the new key, in the same element of a list.
+// says describes what replaces the old key with a value; now is the new key, in the same element of a list.
 func (m *moved) says(value *yaml.Node, now string) string {
 	switch becomes, ok := m.become(value); {
 	case now == "":

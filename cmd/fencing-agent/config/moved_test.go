@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// What people read, the messages of the programs and the documents, sends nobody to a key that went.
+// The texts that people read, the messages of the programs and the documents, name no key that was removed.
 func TestNobodyIsSentToAKeyThatWent(t *testing.T) {
 	var old []string
 	for _, m := range movedKeys {
 		old = append(old, strings.ReplaceAll(regexp.QuoteMeta(m.old), `\[\]`, `(\[\w*\])?`))
 	}
 	names := regexp.MustCompile(`(^|[^\w.])(` + strings.Join(old, "|") + `)\b`)
-	records := []string{"docs/adr", "docs/measurements", "cmd/fencing-agent/config"} // of before, and the table itself
+	records := []string{"docs/adr", "docs/measurements", "cmd/fencing-agent/config"} // texts from before the removal, and the table itself
 	read := 0
 	root := filepath.Join("..", "..", "..")
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -42,7 +42,7 @@ func TestNobodyIsSentToAKeyThatWent(t *testing.T) {
 		read++
 		for i, line := range strings.Split(string(text), "\n") {
 			if m := names.FindStringSubmatch(line); m != nil {
-				t.Errorf("%s:%d: %s is no key any more", within, i+1, m[2])
+				t.Errorf("%s:%d: %s is not a key any more", within, i+1, m[2])
 			}
 		}
 		return nil

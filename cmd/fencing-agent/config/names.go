@@ -1,7 +1,7 @@
 package config
 
-// Names says whose labels and annotations people and tools use on Nodes: it is a set of defaults for
-// kubernetes.groupLabel and kubernetes.disableAnnotations.
+// Names selects which labels and annotations on Nodes are used: it is a set of defaults for kubernetes.groupLabel and
+// kubernetes.disableAnnotations.
 type Names string
 
 // The sets of names.

@@ -77,7 +77,7 @@ func TestRefusesImpossibleNamesAndDevices(t *testing.T) {
 	})
 }
 
-// A file that names no networks has one, on the address that the pod or the list gives the node.
+// A file without networks has one network, on the address that the pod or the list gives the node.
 func TestOneNetworkOnTheNodesAddress(t *testing.T) {
 	kube := with("systemNetworks:-", "members: {source: kubernetes}")
 	static := with("systemNetworks:-", "members: {static: [{name: n1, addresses: {node: 10.0.0.1}}, {name: n2, addresses: {node: 10.0.0.2}}]}")

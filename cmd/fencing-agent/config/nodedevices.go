@@ -21,7 +21,7 @@ func checkNodeDevices(c *Config, r *report) {
 				"%d, in the order of lun.devices: the same LUN under other names", c.commonDevices)
 		}
 		if len(c.Members.Static) > 0 && d.Node != "" && !c.Members.lists(d.Node) && r.intact("members.static") {
-			r.warn(child(at, "node"), "is no member", d.Node)
+			r.warn(child(at, "node"), "is not a member", d.Node)
 		}
 	}
 	repeated(names, func(i, _ int) {
@@ -31,7 +31,7 @@ func checkNodeDevices(c *Config, r *report) {
 	})
 }
 
-// applyNodeDevices takes the devices that nodeDevices gives this node in place of those of the group.
+// applyNodeDevices replaces the devices of the group by those that nodeDevices sets for this node.
 func (c *Config) applyNodeDevices() {
 	c.commonDevices = len(c.LUN.Devices)
 	for _, d := range c.NodeDevices {

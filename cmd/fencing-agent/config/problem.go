@@ -57,8 +57,8 @@ func Lines(file string, problems []Problem) []string {
 	return out
 }
 
-// report collects problems. Keys that could not be read are remembered as refused, so
-// that the checks which follow do not complain about the default in their place.
+// report collects problems. Keys that could not be read are remembered as refused, so that later checks do not complain
+// about the default that replaces them.
 type report struct {
 	name     string // of the file
 	problems []Problem

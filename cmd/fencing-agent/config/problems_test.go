@@ -51,10 +51,10 @@ func members(n int) string {
 	return b.String()
 }
 
-// network writes systemNetworks with one entry in flow style, as the base's mgmt.
+// network returns systemNetworks with one entry in flow style, like the mgmt of base.
 func network(keys string) string { return "systemNetworks: [{" + keys + "}]" }
 
-// mgmt is the base's network, as the argument of network.
+// mgmt is the network of base, as an argument of network.
 const mgmt = "name: mgmt, at: 10.0.0.1"
 
 type problemCase struct {
@@ -172,7 +172,7 @@ func TestRefusesUnusableValues(t *testing.T) {
 
 func TestRefusesMissingKeys(t *testing.T) {
 	expectProblems(t, []problemCase{
-		{"nothing at all", "", "nodeGroup: is empty; allowed: the node's group, here or in $NODE_GROUP\nsystemNetworks: is empty, and $NODE_IP is no address to take in their place; allowed: at least one network, or $NODE_IP\nmembers.static: is empty; allowed: every node of the group, this one included"},
+		{"nothing at all", "", "nodeGroup: is empty; allowed: the node's group, here or in $NODE_GROUP\nsystemNetworks: is empty, and $NODE_IP is not an address that could replace them; allowed: at least one network, or $NODE_IP\nmembers.static: is empty; allowed: every node of the group, this one included"},
 		{"network without name", with(network("at: 10.0.0.1")), "systemNetworks[0].name: is missing; allowed: 1 to 63 lower-case letters\nmembers.static[0].addresses.mgmt: is not a system network\nmembers.static[1].addresses.mgmt: is not a system network\nmembers.static[2].addresses.mgmt: is not a system network"},
 		{"network nowhere", with(network("name: mgmt")), "systemNetworks[0].at: is missing; allowed: where the network is on this node"},
 		{"member without name", with("members: {static: [{addresses: {mgmt: 10.0.0.1}}, {name: n1, addresses: {mgmt: 10.0.0.2}}]}", network("name: mgmt, at: eth0")), "members.static[0].name: is missing"},
@@ -227,8 +227,8 @@ func TestRefusesImpossibleQuorums(t *testing.T) {
 
 func TestRefusesImpossibleTimes(t *testing.T) {
 	expectProblems(t, []problemCase{
-		{"two devices", with("lun: {devices: [/dev/sda, /dev/sdb]}"), "lun.devices: can form no useful majority, found 2 devices; allowed: 0, 1 or 3 devices"},
-		{"same device", with("lun: {devices: [/dev/sda, /dev/sda]}"), "lun.devices: can form no useful majority\nlun.devices[1]: is listed twice, found /dev/sda"},
+		{"two devices", with("lun: {devices: [/dev/sda, /dev/sdb]}"), "lun.devices: cannot form a useful majority, found 2 devices; allowed: 0, 1 or 3 devices"},
+		{"same device", with("lun: {devices: [/dev/sda, /dev/sda]}"), "lun.devices: cannot form a useful majority\nlun.devices[1]: is listed twice, found /dev/sda"},
 		{"no time to arbitrate", with("lun: {ioTimeout: 1s}"), "lun.ioTimeout: leaves no time to arbitrate: preference delay 2s, stagger 1s, two heartbeats and a ballot of 2.3s need 7.3s, the budget is 7s, found 1s; allowed: at least 2 heartbeatInterval = 2s"},
 		{"feeding late", with("experimental: {feedInterval: 15s}"), "experimental.feedInterval: is too long: one late feeding would reset the node, found 15s; allowed: less than half of watchdog.timeout = 30s"},
 		{"half seconds", with("watchdog: {timeout: 10500ms}"), "watchdog.timeout: is not a whole number of seconds, and the kernel takes only those, found 10.5s; allowed: 2s..1h"},
@@ -259,7 +259,7 @@ func TestRefusesWhatIsNotSupported(t *testing.T) {
 		{"source controller and an API server", with("members: {source: controller, controller: {address: c:1}}", "kubernetes: {kubeconfig: /k}"), "kubernetes.kubeconfig: is given although members.source is controller, with which the agent talks to no API server, found /k; allowed: none, or source: kubernetes"},
 		{"source controller and the API server's tie-breaker", with("members: {source: controller, controller: {address: c:1}}", "quorum: {tieBreak: kubernetes}"), "quorum.tieBreak: needs an API server, and with members.source: controller the agent talks to none; an answer from the controller says nothing about this half, found kubernetes; allowed: lun, none or auto"},
 		{"source controller and a Lease", with("members: {source: controller, controller: {address: c:1}}", "quorum: {tieBreak: lease}"), "quorum.tieBreak: needs an API server, and with members.source: controller the agent talks to none, found lease; allowed: another value, or source: kubernetes"},
-		{"source and list", with(strings.Replace(base[3], "members:", "members:\n  source: kubernetes", 1)), "members.source: needs an API server, and this is no pod, found kubernetes; allowed: kubernetes with kubernetes.kubeconfig, or static\nmembers.static: is given although members.source is kubernetes"},
+		{"source and list", with(strings.Replace(base[3], "members:", "members:\n  source: kubernetes", 1)), "members.source: needs an API server, and this is not a pod, found kubernetes; allowed: kubernetes with kubernetes.kubeconfig, or static\nmembers.static: is given although members.source is kubernetes"},
 		{"source kubernetes and an epoch", with("members: {source: kubernetes, epoch: 3}", "kubernetes: {kubeconfig: /k}"), "members.epoch: is given although members.source is kubernetes, found 3; allowed: no epoch: the nodes number the lists"},
 		{"source kubernetes without this node's Node", with("members: {source: kubernetes}", "kubernetes: {kubeconfig: /k, node: ignore}"), "kubernetes.node: ignores the Node although members.source is kubernetes, found ignore; allowed: follow, report or label, or source: static"},
 		{"retired key", with("quorum: {lastManStanding: false}"), "quorum.lastManStanding: is not a known key: remove it, no version supported it"},
@@ -278,7 +278,7 @@ func TestRefusesALeaseThatCannotDecide(t *testing.T) {
 	}
 	expectProblems(t, []problemCase{
 		{"lease and LUN", with(kube, "lun: {devices: [/dev/sda]}"), "quorum.tieBreak: cannot be combined with lun.devices: one half could win the Lease and the other half the LUN, found lease; allowed: lease without a LUN, or another value"},
-		{"lease without API server", with("quorum: {tieBreak: lease}"), "quorum.tieBreak: needs an API server, and this is no pod, found lease; allowed: lease with kubernetes.kubeconfig, or another value"},
+		{"lease without API server", with("quorum: {tieBreak: lease}"), "quorum.tieBreak: needs an API server, and this is not a pod, found lease; allowed: lease with kubernetes.kubeconfig, or another value"},
 		{"lease and many members", with(kube, many(36)), "quorum.tieBreak: leaves no time to arbitrate among 36 members: turns of 200ms each in a half and three requests of up to 2s need 10.1s, " +
 			"the arbitration budget of 4 lun.heartbeatInterval + 3 lun.ioTimeout is 10s, found lease; allowed: lease with a greater lun.ioTimeout or timing: careful, which make the budget longer, also without a LUN"},
 	})
@@ -292,7 +292,7 @@ func TestRefusesALeaseThatCannotDecide(t *testing.T) {
 	}
 }
 
-// Guard: K3. Who has not said how long its watchdog waits is waited for as if it had the longest.
+// Guard: K3. A node that has not reported how long its watchdog waits counts as if it had the longest timeout.
 func TestLongestHorizonIsThatOfTheLongestTimeout(t *testing.T) {
 	if _, _, err := Parse("f", []byte(with("watchdog: {timeout: 3601s}")), environment("NODE_NAME", "n1")); err == nil {
 		t.Error("a watchdog may wait for longer than an hour")
@@ -306,7 +306,7 @@ func TestLongestHorizonIsThatOfTheLongestTimeout(t *testing.T) {
 	}
 }
 
-// Guard: K3. Whatever the budget, a grant is not replaced before nobody feeds under it.
+// Guard: K3. Whatever the budget, a grant is not replaced while a node still feeds under it.
 func TestLeaseExpiryIsLongerThanItsTerm(t *testing.T) {
 	for _, file := range []string{with(), with("timing: fast"), with("timing: careful"), with("watchdog: {timeout: 2s}", "lun: {heartbeatInterval: 100ms, ioTimeout: 200ms}")} {
 		c, _ := mustParse(t, file, environment())
@@ -423,7 +423,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// TestGossipWarnings are settings that work, but not well.
+// TestGossipWarnings has settings that work, but not well.
 func TestGossipWarnings(t *testing.T) {
 	for _, c := range []struct{ name, gossip, want string }{
 		{"probe timeout", "experimental: {probeInterval: 1s, probeTimeout: 401ms}",
@@ -454,8 +454,8 @@ func TestGossipWarnings(t *testing.T) {
 	}
 }
 
-// TestRefusesOnePathForTwoThings: a stored list under the name of the disable file would
-// keep the node unguarded for ever.
+// TestRefusesOnePathForTwoThings: a stored list with the name of the disable file would keep the node unguarded for
+// ever.
 func TestRefusesOnePathForTwoThings(t *testing.T) {
 	expectProblems(t, []problemCase{
 		{"cache is disable file", with("watchdog: {disableFile: /var/lib/fencing-agent/members.json}"), "watchdog.disableFile: is also the path of members.cacheFile, found /var/lib/fencing-agent/members.json; allowed: a path of its own"},

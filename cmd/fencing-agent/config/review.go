@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Reviewed is a file that somebody checks before it is rolled out, not necessarily on a node.
+// Reviewed is a file that is checked before it is rolled out, not necessarily on a node.
 type Reviewed struct {
 	Config *Config
 	// Nodes are the members for which the file was checked, if it names no node and this machine
@@ -18,8 +18,8 @@ type Reviewed struct {
 	Advice   []Problem // what is valid, but has a price that the file does not show
 }
 
-// Review is Parse for a check of a file. If nothing says which node the file is for, and the host's name is not a
-// member's, the file is checked for all members. For a refused file Review returns only the warnings.
+// Review is like Parse, for the check of a file. If nothing tells for which node the file is, and the host's name is
+// not a member's, the file is checked for all members. For a refused file Review returns only the warnings.
 func Review(name string, data []byte, env func(string) string) (*Reviewed, error) {
 	return newReport().review(name, data, env)
 }
@@ -47,7 +47,7 @@ func (m *Members) lists(name string) bool {
 	return slices.ContainsFunc(m.Static, func(x Member) bool { return x.Name == name })
 }
 
-// bound are the members that the file can be for: all members or, if systemNetworks[].at is an address, those that
+// bound returns the members for which the file can be: all members or, if systemNetworks[].at is an address, those that
 // have this address.
 func bound(c *Config) []int {
 	var all, some []int

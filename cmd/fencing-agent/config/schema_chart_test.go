@@ -12,8 +12,8 @@ import (
 
 var update = flag.Bool("update", false, "write the agent's configuration into the chart's schema")
 
-// The chart's schema refuses what the agent's configuration does not have, and nothing that it
-// has: the definition is made from the agent's own types.
+// The chart's schema refuses what the agent's configuration does not have, and accepts what it has: the definition is
+// generated from the agent's own types.
 func TestSchemaOfTheChartIsThatOfTheAgent(t *testing.T) {
 	want, duration := schemas()
 	want["description"] = "Configuration of the agent; its keys are in docs/configuration.md. Made by go test ./cmd/fencing-agent/config -update."

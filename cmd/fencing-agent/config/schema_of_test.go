@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// schemas are the definitions of a JSON schema of configuration files, as far as one can say it:
-// keys, types, choices and ranges of numbers; no key is required. They are made from the struct
-// that a file is decoded into, so that the chart refuses what the agent would refuse, and nothing
-// else. Config refers to duration.
+// schemas returns the definitions of a JSON schema of configuration files, as far as a schema can express them: keys,
+// types, choices and ranges of numbers. No key is required. They are generated from the struct into which a file is
+// decoded, so that the chart refuses exactly what the agent would refuse. Config refers to duration.
 func schemas() (config, duration map[string]any) {
 	return schemaOf(reflect.TypeFor[Config](), ""),
 		map[string]any{"anyOf": []any{map[string]any{"type": "string", "pattern": durations}, map[string]any{"const": 0}}}
 }
 
-// durations are what time.ParseDuration accepts, except for negative ones, which no key allows.
+// durations matches what time.ParseDuration accepts, except for negative durations, which no key allows.
 const durations = `^[+]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+$|^[+]?0$`
 
 func schemaOf(t reflect.Type, constraint reflect.StructTag) map[string]any {
@@ -63,24 +62,24 @@ func schemaOf(t reflect.Type, constraint reflect.StructTag) map[string]any {
 	}
 }
 
-// described says what is allowed where a schema cannot.
+// described adds a description of what is allowed where a schema cannot express it.
 func described(schema map[string]any, allowed string) map[string]any {
 	if allowed == "" {
 		return schema
 	}
-	if ref := schema["$ref"]; ref != nil { // what stands beside a reference is ignored
+	if ref := schema["$ref"]; ref != nil { // keys beside a reference are ignored
 		schema = map[string]any{"allOf": []any{map[string]any{"$ref": ref}}}
 	}
 	schema["description"] = "allowed: " + allowed
 	return schema
 }
 
-// section is a mapping with these keys and no others, or nothing.
+// section is the schema of a mapping with exactly these keys, or of nothing.
 func section(keys map[string]any) map[string]any {
 	return map[string]any{"type": []any{"object", "null"}, "additionalProperties": false, "properties": keys}
 }
 
-// scalars are the choices as YAML reads them: true is a boolean unless it is quoted.
+// scalars returns the choices as YAML reads them: true is a boolean unless it is quoted.
 func scalars(choices []string) []any {
 	var out []any
 	for _, c := range choices {

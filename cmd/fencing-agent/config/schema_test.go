@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// schemaKeys walks a schema: the paths of all its keys, and those of its closed sections.
+// schemaKeys walks a schema and collects the paths of all keys and of all closed sections.
 func schemaKeys(path string, schema map[string]any, keys, sections map[string]bool) {
 	if items, ok := schema["items"].(map[string]any); ok {
 		path, schema = path+"[]", items
@@ -28,7 +28,7 @@ func schemaKeys(path string, schema map[string]any, keys, sections map[string]bo
 	}
 }
 
-// nested is a file in which the path has the value; every list on the way has one element.
+// nested returns a file in which the path has the value; every list on the path has one element.
 func nested(path string, value any) any {
 	key, rest, more := strings.Cut(path, ".")
 	inner := value
@@ -41,7 +41,7 @@ func nested(path string, value any) any {
 	return map[string]any{key: inner}
 }
 
-// unknown decodes a file and tells whether the decoder says that it knows no such key.
+// unknown decodes a file and reports whether the decoder calls the key unknown.
 func unknown(t *testing.T, file any) bool {
 	t.Helper()
 	text, err := yaml.Marshal(file)
@@ -53,7 +53,7 @@ func unknown(t *testing.T, file any) bool {
 	return slices.ContainsFunc(r.problems, func(p Problem) bool { return strings.HasPrefix(p.What, "is not a known key") })
 }
 
-// The schema and the decoder know the same keys. The decoder is asked with files; the schema is walked.
+// The schema and the decoder know the same keys. The test gives files to the decoder, and walks the schema.
 func TestSchemaKnowsTheKeysOfTheDecoder(t *testing.T) {
 	keys, sections := map[string]bool{}, map[string]bool{}
 	schema, _ := schemas()
@@ -71,12 +71,12 @@ func TestSchemaKnowsTheKeysOfTheDecoder(t *testing.T) {
 			t.Errorf("the schema closes %q, the decoder does not", at)
 		}
 	}
-	for _, k := range Keys() { // what the decoder says that it takes
+	for _, k := range Keys() { // the keys that the decoder accepts
 		if !keys[k] {
 			t.Errorf("the decoder has %s, the schema has not", k)
 		}
 	}
-	// full.yaml has every key: taken apart by a YAML reader, not by the decoder.
+	// full.yaml has every key. A YAML reader parses it here, not the decoder.
 	text, err := os.ReadFile("testdata/full.yaml")
 	if err != nil {
 		t.Fatal(err)

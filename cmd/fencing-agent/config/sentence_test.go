@@ -70,7 +70,7 @@ func TestSentenceOnLUNLoss(t *testing.T) {
 	}
 }
 
-// What keeps a node from condemning itself is told by the check, where it was asked for or makes the guard worse.
+// The check reports what keeps a node from condemning itself, if this was configured or makes the guard worse.
 func TestSentenceThatHasNoEffect(t *testing.T) {
 	const lun, asked = "lun: {devices: [/dev/mapper/fence]}", "experimental: {selfFenceAfter: 7s}"
 	for name, c := range map[string]struct {

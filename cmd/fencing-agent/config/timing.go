@@ -9,7 +9,6 @@ import (
 // Timing is a set of defaults for the keys that enter the time budget.
 type Timing string
 
-// The timings.
 const (
 	TimingFast    Timing = "fast"    // quick local storage, hardware watchdog, quiet hosts
 	TimingDefault Timing = "default" // survives a path failover of a few seconds
@@ -43,7 +42,7 @@ type timed struct {
 	set func(*Config)
 }
 
-// defaults are what the timing sets. The timing default has the values of [Default].
+// defaults lists the values that the timing sets. The timing default has the values of [Default].
 func (t Timing) defaults() []timed {
 	of := func(heartbeat, io, timeout, feed, sentence time.Duration) []timed {
 		return []timed{
@@ -74,9 +73,9 @@ func (c *Config) applyTiming(given func(key string) bool) {
 	}
 }
 
-// applyExperimental uses what experimental gives instead of what follows from other keys, and derives the rest. If
-// watchdog.timeout is too short for the timing's feed interval, the interval becomes shorter. A feed interval from the
-// file is not changed, and is refused if it does not fit.
+// applyExperimental uses the values in experimental instead of those that follow from other keys, and derives the rest.
+// If watchdog.timeout is too short for the timing's feed interval, the interval becomes shorter. A feed interval from
+// the file is not changed, and is refused if it does not fit.
 func (c *Config) applyExperimental() {
 	w, e := &c.Watchdog, &c.Experimental
 	override(&w.FeedInterval, e.FeedInterval)

@@ -22,7 +22,7 @@ func TestTimingsFillWhatTheFileLeavesOut(t *testing.T) {
 	}
 }
 
-// Guard: somebody who shortens watchdog.timeout alone, as tuning.md advises, gets a configuration that the agent takes.
+// Guard: a user who only shortens watchdog.timeout, as tuning.md advises, gets a configuration that the agent accepts.
 func TestAShortTimeoutAloneIsFedInTime(t *testing.T) {
 	for _, c := range []struct {
 		file string
@@ -45,8 +45,8 @@ func TestAShortTimeoutAloneIsFedInTime(t *testing.T) {
 	}
 }
 
-// Each timing must be a configuration that the agent would take, with and without a LUN,
-// and each must be slower than the one before.
+// Each timing must be a configuration that the agent would accept, with and without a LUN, and each must be slower than
+// the one before it.
 func TestTimingsAreValidAndOrdered(t *testing.T) {
 	last := time.Duration(0)
 	for _, timing := range Timings() {
@@ -83,7 +83,7 @@ func TestOrderOfMaintenanceSignals(t *testing.T) {
 	}
 }
 
-// Each use of the Node has all that those before it have. A Node that is followed is a condition for arming.
+// Each use of the Node includes the uses before it. A Node that is followed is a condition for arming.
 func TestUseOfTheNode(t *testing.T) {
 	var had [3]bool
 	for i, use := range NodeUse("").values() {
@@ -107,7 +107,7 @@ func TestUseOfTheNode(t *testing.T) {
 	}
 }
 
-// A check says that a first start needs founders; an agent of a group that runs needs none, and does not warn.
+// A check says that a first start needs founders. An agent of a running group needs none, and does not warn.
 func TestAdviceOnFounders(t *testing.T) {
 	for founders, want := range map[string]bool{"": true, ", founders: [n1, n2]": false} {
 		r, err := Review("f", []byte(with("members: {source: controller, controller: {address: c:1"+founders+"}}")), func(string) string { return "" })

@@ -7,7 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// MemberSource says who lists the expected nodes.
+// MemberSource is the source of the list of expected nodes.
 type MemberSource string
 
 // The sources of the member list.
@@ -17,7 +17,7 @@ const (
 	SourceController MemberSource = "controller"
 )
 
-// BindToDevice says whether gossip sockets are pinned to the network's device.
+// BindToDevice tells whether gossip sockets are bound to the network's device.
 type BindToDevice string
 
 // The settings of bindToDevice.
@@ -27,7 +27,7 @@ const (
 	BindOff  BindToDevice = "false"
 )
 
-// Sources says from which addresses gossip is read.
+// Sources lists the addresses from which gossip is read.
 type Sources string
 
 // The sources of gossip.
@@ -36,7 +36,7 @@ const (
 	SourcesAny     Sources = "any"
 )
 
-// OnQuorumLoss says what a node without quorum does.
+// OnQuorumLoss is what a node without quorum does.
 type OnQuorumLoss string
 
 // The policies for the loss of quorum.
@@ -46,7 +46,7 @@ const (
 	LossWait    OnQuorumLoss = "wait"    // go on
 )
 
-// LUNMode says when the LUN has a say.
+// LUNMode is when the LUN is used.
 type LUNMode string
 
 // The modes of the LUN.
@@ -56,7 +56,7 @@ const (
 	LUNAnd        LUNMode = "and"        // network and LUN
 )
 
-// Driver says whether there is a watchdog.
+// Driver tells whether there is a watchdog.
 type Driver string
 
 // The watchdog drivers.
@@ -66,7 +66,7 @@ const (
 	DriverNone   Driver = "none"   // decide and report, never arm
 )
 
-// OnFence says what a node does when it must stop.
+// OnFence is what a node does when it must stop.
 type OnFence string
 
 // The ways to stop a node.
@@ -76,7 +76,7 @@ const (
 	OnFenceCrash  OnFence = "crash"  // sysrq-c, for kdump
 )
 
-// Commands says who may report deaths and give orders.
+// Commands lists who may report deaths and give orders.
 type Commands string
 
 // Who may command.
@@ -86,7 +86,7 @@ const (
 	CommandsAnywhere Commands = "anywhere" // root in any container that has the socket, too
 )
 
-// SelfFence says on which loss a node fences itself, and announces it.
+// SelfFence is the loss for which a node fences itself, and announces it.
 type SelfFence string
 
 // The losses for which a node fences itself.
@@ -96,17 +96,17 @@ const (
 	SelfFenceLUN    SelfFence = "quorum-or-lun" // and loss of the LUN by this node alone, in lun.mode and
 )
 
-// Page says to whom the status page is shown.
+// Page is who may see the status page.
 type Page string
 
 // Who may see the page.
 const (
-	PageLoopback Page = "loopback" // clients on this node, and what is forwarded to them
+	PageLoopback Page = "loopback" // clients on this node, and connections forwarded to it
 	PageAny      Page = "any"      // all that reach http.address
 	PageNone     Page = "none"     // nobody
 )
 
-// DisableSource is who says that a node is under maintenance.
+// DisableSource is a source of a maintenance.
 type DisableSource string
 
 // The sources of a maintenance.
@@ -116,7 +116,7 @@ const (
 	DisableNode DisableSource = "node" // kubernetes.disableAnnotations, as the controller or the API server shows them
 )
 
-// DisableOrder ranks the sources of a maintenance: the first that says something decides; empty: each source disarms.
+// DisableOrder ranks the sources of a maintenance: the first with an answer decides; empty: each source disarms.
 func (w *Watchdog) DisableOrder() []DisableSource {
 	switch w.DisableFirst {
 	case DisableFile:
@@ -127,7 +127,7 @@ func (w *Watchdog) DisableOrder() []DisableSource {
 	return nil
 }
 
-// NodeUse says what the agent does with this node's Node. Each value includes the previous ones.
+// NodeUse is what the agent does with this node's Node. Each value includes the previous ones.
 type NodeUse string
 
 // What the agent does with the Node.
@@ -189,7 +189,7 @@ const (
 	ReachableAll = "all"
 )
 
-// Reachability says on how many networks a peer must answer.
+// Reachability is the number of networks on which a peer must answer.
 type Reachability struct {
 	Networks string // ReachableAny or ReachableAll; empty: AtLeast counts
 	AtLeast  int

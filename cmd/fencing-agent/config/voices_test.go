@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Guard: lease.md N4. What counts for quorum is in the horizon, in no other mode, and only where there is a LUN.
+// Guard: lease.md N4. If the LUN counts for quorum, the horizon includes it; otherwise, or without a LUN, it does not.
 func TestBudgetOfTheLUNAsANetwork(t *testing.T) {
 	c := Default()
 	with := func(mode LUNMode, devices ...string) (majority, tie time.Duration) {
@@ -31,7 +31,7 @@ func TestBudgetOfTheLUNAsANetwork(t *testing.T) {
 	}
 }
 
-// A check of the file says what the mode costs; the agent does not warn of it at each start.
+// A check of the file shows the cost of the mode. The agent does not warn of it at each start.
 func TestPriceOfTheLUNAsANetwork(t *testing.T) {
 	const file = `
 nodeName: n1

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// name is what the descriptor is called in the store, for people and for the next process.
+// name is the descriptor's name in the store, for people and for the next process.
 const name = "watchdog"
 
 const firstPassed = 3 // SD_LISTEN_FDS_START
@@ -19,15 +19,16 @@ type Store struct {
 	inherited int    // left by an earlier process; -1: nothing
 }
 
-// Environment is the part of package os that says what systemd gave a process.
+// Environment is the part of package os that contains what systemd passed to a process.
 type Environment struct {
 	PID      int
 	Getenv   func(string) string
 	Unsetenv func(string) error
 }
 
-// Take takes what systemd gave this process. Call it once, before the process opens anything or starts another process:
-// it removes the variables, and makes sure that no child inherits the descriptors. nil means that there is no store.
+// Take reads what systemd passed to this process. Call it once, before the process opens anything or starts another
+// process: it removes the variables, and makes sure that no child inherits the descriptors. nil means that there is no
+// store.
 func Take(e Environment) *Store { return take(e, unix.CloseOnExec) }
 
 func take(e Environment, closeOnExec func(fd int)) *Store {
@@ -52,8 +53,8 @@ func take(e Environment, closeOnExec func(fd int)) *Store {
 	return s
 }
 
-// passed are the names of the descriptors that were handed to this process. Descriptors that were meant for another
-// process, whose environment this one inherited, are ignored.
+// passed returns the names of the descriptors that were passed to this process. It ignores descriptors for another
+// process whose environment this one inherited.
 func passed(e Environment) []string {
 	if pid, err := strconv.Atoi(e.Getenv("LISTEN_PID")); err != nil || pid != e.PID {
 		return nil
@@ -83,7 +84,7 @@ func (s *Store) Drop() error { return s.notify("FDSTOREREMOVE=1\nFDNAME="+name, 
 
 func (s *Store) notify(text string, rights []byte) error {
 	if s.socket == "" {
-		return fmt.Errorf("tell systemd: NOTIFY_SOCKET is not set")
+		return fmt.Errorf("cannot tell systemd: NOTIFY_SOCKET is not set")
 	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

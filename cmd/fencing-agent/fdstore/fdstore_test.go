@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	lifeEnv   = "FENCING_TEST_LIFE" // path of what is to be opened: this process is an agent
-	noteEnv   = "FENCING_TEST_NOTE" // file that counts lives
-	lastEnv   = "FENCING_TEST_LAST" // the life that gives up what it has
+	lifeEnv   = "FENCING_TEST_LIFE" // the path to open: this process is an agent
+	noteEnv   = "FENCING_TEST_NOTE" // the file that counts lives
+	lastEnv   = "FENCING_TEST_LAST" // the life that gives up its descriptor
 	ownDemand = 10 * time.Second
 )
 
@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// live is an agent's life: it has the descriptor, says so through it, and is killed, or gives it up if this is to be
-// the last.
+// live is one life of an agent: it has the descriptor, reports this through the descriptor, and is killed. In its last
+// life it gives the descriptor up.
 func live(path, notes, last string) error {
 	s := Take(Environment{PID: os.Getpid(), Getenv: os.Getenv, Unsetenv: os.Unsetenv})
 	if s == nil {
@@ -118,7 +118,7 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// A process is killed, what stands for systemd has the descriptor, and the next process goes on with it.
+// A process is killed, a stand-in for systemd has the descriptor, and the next process goes on with it.
 func TestDescriptorOutlivesItsProcess(t *testing.T) {
 	m := newManager(t)
 	lines := pipe(t, m.path)
@@ -132,14 +132,14 @@ func TestDescriptorOutlivesItsProcess(t *testing.T) {
 	second := m.start(m.kept, "2")
 	hear(t, lines, "2 inherited")
 	m.expect("FDSTOREREMOVE=1")
-	hear(t, lines, "EOF") // the second lives and has closed its copy
+	hear(t, lines, "EOF") // the second process runs and has closed its copy
 	if err := second.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = second.Wait()
 }
 
-// manager is what systemd does for a unit with a store.
+// manager does what systemd does for a unit with a store.
 type manager struct {
 	t      *testing.T
 	path   string // of the pipe
@@ -163,7 +163,7 @@ func newManager(t *testing.T) *manager {
 	return m
 }
 
-// start starts a process as systemd would, by way of a shell: the number of the process is known there first.
+// start starts a process as systemd would, through a shell, which knows the number of the process before it starts.
 func (m *manager) start(passed *os.File, last string) *exec.Cmd {
 	m.t.Helper()
 	own, err := os.Executable()
@@ -214,7 +214,7 @@ func (m *manager) expect(verb string) {
 	m.kept = os.NewFile(uintptr(fds[0]), "kept")
 }
 
-// pipe makes a named pipe and reads it: its end is when the last descriptor is closed.
+// pipe creates a named pipe and reads it. It ends when the last descriptor is closed.
 func pipe(t *testing.T, path string) <-chan string {
 	t.Helper()
 	if err := unix.Mkfifo(path, 0o600); err != nil {
@@ -223,7 +223,7 @@ func pipe(t *testing.T, path string) <-chan string {
 	lines := make(chan string, 16)
 	go func() {
 		defer close(lines)
-		f, err := os.Open(path) // when somebody writes
+		f, err := os.Open(path) // returns when a process opens it for writing
 		if err != nil {
 			return
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// binEnv is the folder with the programs of this repository.
+// binEnv names the directory with the programs of this repository.
 const binEnv = "FENCING_BIN"
 
 const softConfig = `nodeGroup: g
@@ -22,9 +22,9 @@ api: {socket: /run/fencing-agent/s.sock}
 http: {address: ""}
 `
 
-// The unit has the node leave when the machine goes down; /run and the boot outlive systemctl soft-reboot. With a real systemd and the
-// real agent: it says so while systemd stops it, and is no longer in maintenance when systemd has started it again. What
-// somebody else has written stands.
+// The unit makes the node leave when the machine goes down; /run and the boot outlive systemctl soft-reboot. The test
+// uses a real systemd and the real agent. The agent reports the maintenance while systemd stops it, and has ended it
+// when systemd has started it again. A maintenance that somebody else has written stays.
 func TestSystemdSoftReboot(t *testing.T) {
 	if os.Getenv(systemdEnv) == "" || os.Getenv(binEnv) == "" {
 		t.Skipf("set %s=1 and %s, as root", systemdEnv, binEnv)
@@ -66,7 +66,7 @@ func TestSystemdSoftReboot(t *testing.T) {
 	}
 }
 
-// softUnits writes the unit of this repository with as little changed as a system of one unit needs.
+// softUnits writes the unit of this repository, changed only as far as a system of one unit needs.
 func (s *system) softUnits() {
 	s.t.Helper()
 	text, err := os.ReadFile("../../../deploy/systemd/" + unitName)
@@ -100,7 +100,7 @@ func (s *system) softUnits() {
 	}
 }
 
-// needs skips the test where systemd is older.
+// needs skips the test if systemd is older.
 func (s *system) needs(version int) {
 	s.t.Helper()
 	out, err := s.command("--version").Output()
@@ -113,7 +113,7 @@ func (s *system) needs(version int) {
 	}
 }
 
-// at is the path outside of what is at path inside.
+// at returns the outside path of a path inside.
 func (s *system) at(path string) string { return fmt.Sprintf("/proc/%d/root%s", s.pid, path) }
 
 func (s *system) has(path string) bool {

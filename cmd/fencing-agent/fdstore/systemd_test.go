@@ -57,7 +57,7 @@ func TestSystemd(t *testing.T) {
 		s.ctl("daemon-reexec")
 		s.kill(2)
 		hear(t, s.lines, "3 inherited")
-		hear(t, s.lines, "EOF") // it was dropped, and the process has closed its copy
+		hear(t, s.lines, "EOF") // systemd dropped it, and the process has closed its copy
 	})
 	t.Run("the unit is stopped", func(t *testing.T) {
 		s := boot(t, 9)
@@ -73,7 +73,7 @@ func TestSystemd(t *testing.T) {
 		s.unit(func(text string) string {
 			return strings.ReplaceAll(text, "FileDescriptorStoreMax=1\n", "FileDescriptorStoreMax=0\n")
 		})
-		s.ctl("daemon-reload") // drops it while the process runs
+		s.ctl("daemon-reload") // systemd drops it while the process runs
 		s.ctl("kill", "--signal=KILL", unitName)
 		hear(t, s.lines, "EOF")
 	})
@@ -113,17 +113,19 @@ func bootOn(t *testing.T, last int, path string) *system {
 	return run(t, &system{t: t, dir: t.TempDir(), path: path, last: last})
 }
 
-// rig makes the root of a systemd that is to write nothing of the machine: neither its target nor a tmpfiles rule that it
-// follows can reach a file outside. The machine's root is the lower half of an overlay; /tmp, /var/tmp, /run and /dev, without
-// disks, are its own; what configures the kernel is read-only. Only DIR, the test's folder, is the same inside and outside.
+// rig creates the root of a systemd that must not write to the machine: neither its target nor a tmpfiles rule that it
+// follows can reach a file outside. The machine's root is the lower half of an overlay. /tmp, /var/tmp, /run and /dev,
+// without disks, are separate. The files that configure the kernel are read-only. Only DIR, the test's directory, is
+// the same inside and outside.
 //
-// Invariant: where any of this cannot be had, or another file system of the machine is still to be seen, systemd is not started.
+// Invariant: if any of this cannot be set up, or another file system of the machine is still visible, systemd is not
+// started.
 const rig = `set -eu
 dir=$1; systemd=$2; lower=${3:-/}
 mount --make-rprivate /
 base=$dir/rig; mkdir -p "$base"; mount -t tmpfs tmpfs "$base"
 mkdir "$base/upper" "$base/work" "$base/root"; root=$base/root
-cd "$base" # paths with commas are no options
+cd "$base" # paths with commas are not options
 mount -t overlay -o "lowerdir=$lower,upperdir=upper,workdir=work" overlay root
 for private in tmp var/tmp run dev etc/systemd/system; do mkdir -p "$root/$private"; mount -t tmpfs tmpfs "$root/$private"; done
 chmod 1777 "$root/tmp" "$root/var/tmp"
@@ -147,7 +149,7 @@ while read -r _ _ _ _ at options rest; do
 done </proc/self/mountinfo
 exec env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin "$systemd" --system --unit=test.target --log-target=console --show-status=0`
 
-// run starts systemd in a rig of its own, in a cgroup of its own.
+// run starts systemd in its own rig and its own cgroup.
 func run(t *testing.T, s *system) *system {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(s.dir, "units"), 0o755); err != nil {
@@ -165,7 +167,7 @@ func run(t *testing.T, s *system) *system {
 	}
 	t.Cleanup(func() {
 		if s.pid > 0 {
-			_ = syscall.Kill(s.pid, syscall.SIGKILL) // and with it all of its namespace
+			_ = syscall.Kill(s.pid, syscall.SIGKILL) // and all of its namespace with it
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -185,7 +187,7 @@ func run(t *testing.T, s *system) *system {
 	return s
 }
 
-// cgroupOf makes a cgroup, so that systemd, which makes its slices where it is, is not in that of the machine.
+// cgroupOf creates a cgroup. systemd makes its slices in its own cgroup, so it must not be in that of the machine.
 func cgroupOf(t *testing.T) string {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -205,7 +207,7 @@ func cgroupOf(t *testing.T) string {
 	return ""
 }
 
-// removeCgroup removes a cgroup and those below it, which no process is in.
+// removeCgroup removes a cgroup and the ones below it; no process may be in them.
 func removeCgroup(path string) error {
 	below, _ := os.ReadDir(path)
 	for _, b := range below {
@@ -218,7 +220,7 @@ func removeCgroup(path string) error {
 	return unix.Rmdir(path)
 }
 
-// unit writes the unit of this repository, with this program in place of the agent, and a target that wants it.
+// unit writes the unit of this repository, with this program instead of the agent, and a target that wants it.
 func (s *system) unit(change func(string) string) {
 	s.t.Helper()
 	text, err := os.ReadFile("../../../deploy/systemd/" + unitName)
@@ -273,7 +275,7 @@ func (s *system) kill(life int) {
 	s.ctl("kill", "--signal=KILL", unitName)
 }
 
-// silent waits until systemd has read what it was told: it has the descriptor.
+// silent waits until systemd has read the message: it has the descriptor.
 func (s *system) silent(what string) {
 	s.t.Helper()
 	s.until(what, func() bool {

@@ -25,7 +25,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// nobody takes reports.
+// nobody ignores all reports.
 type nobody struct{}
 
 func (nobody) MemberChanged(int, int, bool, boottime.Instant) {}
@@ -35,20 +35,20 @@ func (nobody) Missed(int, int, boottime.Instant, bool)        {}
 func (nobody) Heard(int, int, boottime.Instant)               {}
 func (nobody) Silent([]netgossip.Silence)                     {}
 
-// host is a node on the networks mgmt and data, whose kernel and ports a test controls.
+// host is a node on the networks mgmt and data. A test controls its kernel and ports.
 type host struct {
 	*Networks
 	mu      sync.Mutex
-	here    map[string]iface.Local // by network; missing: there is none
-	taken   map[netip.Addr]bool    // the port is another program's
+	here    map[string]iface.Local // by network; without an entry there is no interface
+	taken   map[netip.Addr]bool    // another program uses the port
 	watched []string               // locals that are watched, as text
 	up      map[int]bool           // as reported
 	away    map[string]string      // as reported; "": it is there
 	links   int                    // reports of up or down
-	changes chan iface.Change      // that the kernel tells of
+	changes chan iface.Change      // reported by the kernel
 }
 
-// list has n1 at hosts 1 of 10.0.0.0/24 and 10.1.0.0/24, or elsewhere, and n2 at hosts 2.
+// list has n1 at hosts 1 of 10.0.0.0/24 and 10.1.0.0/24, or at other addresses, and n2 at hosts 2.
 func list(t *testing.T, epoch uint64, mgmt, data string) *roster.Roster {
 	t.Helper()
 	own := map[string]string{}
@@ -144,7 +144,7 @@ func (h *host) watchLinks(ctx context.Context, c iface.WatchConfig) error {
 	return ctx.Err()
 }
 
-// run starts the gossip, tells a story and stops it.
+// run starts the gossip, runs the story and stops the gossip.
 func (h *host) run(t *testing.T, story func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -159,10 +159,10 @@ func (h *host) run(t *testing.T, story func()) {
 	}
 	cancel()
 	wg.Wait()
-	time.Sleep(time.Minute) // memberlist's own goroutines run out
+	time.Sleep(time.Minute) // in this time memberlist's own goroutines end
 }
 
-// expect wants what is there, watched and up after a while.
+// expect checks which networks are there, watched and up after a while.
 func (h *host) expect(t *testing.T, after time.Duration, mgmt, data string) {
 	t.Helper()
 	time.Sleep(after)
@@ -181,14 +181,14 @@ func (h *host) expect(t *testing.T, after time.Duration, mgmt, data string) {
 	}
 }
 
-// A network that is away at the start begins as one that is down, is taken up when it comes, and keeps nobody waiting.
+// A network that is away at the start begins as down and is opened when it appears. It makes nothing wait.
 func TestNetworksThatAreAwayAreTakenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(list(t, 1, "10.0.0.1", "10.1.0.1"))
 		h.leave("data")
 		h.run(t, func() {
 			h.expect(t, 0, "10.0.0.1", "")
-			h.Announce() // and what else is said on all networks
+			h.Announce() // and the other messages to all networks
 			h.SetDemand(netgossip.Demand{Others: 1})
 			h.Ask(make([]roster.Set, 2))
 			h.Fetch([]string{"n2"}, 0, 1, roster.Ref{Epoch: 2})
@@ -219,7 +219,7 @@ func TestAllNetworksMayBeAwayAtTheStart(t *testing.T) {
 	})
 }
 
-// A network that cannot be opened when the list changes keeps no other one from following it.
+// If a network cannot be opened when the list changes, the other networks still follow the list.
 func TestAListIsFollowedAlthoughANetworkIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(list(t, 1, "10.0.0.1", "10.1.0.1"))
@@ -238,7 +238,8 @@ func TestAListIsFollowedAlthoughANetworkIsAway(t *testing.T) {
 	})
 }
 
-// The list says which address is this node's. Another one is waited out, and that of another member is another node's.
+// The list holds this node's address. With an address that is not listed the agent waits; one of another member belongs
+// to another node.
 func TestAddressesThatAreNotTheListedOne(t *testing.T) {
 	for name, c := range map[string]struct {
 		mgmt, data string // listed
@@ -284,7 +285,8 @@ func TestAddressesThatAreNotTheListedOne(t *testing.T) {
 	}
 }
 
-// Where others learn this node's address from its Node, it may have moved. When the listed one comes back, that is it.
+// Where others learn this node's address from its Node, it may have moved. When the listed address comes back, it is
+// used.
 func TestAnAddressThatComesBackIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(list(t, 1, "10.0.0.1", "10.1.0.1"))
@@ -298,8 +300,8 @@ func TestAnAddressThatComesBackIsTaken(t *testing.T) {
 	})
 }
 
-// The addresses of two nodes were exchanged while both were down. The lists that they remember are older; where others learn
-// addresses from Nodes, each has to start, or no Node would ever say where it is now.
+// The addresses of two nodes were exchanged while both were down, so the lists that they remember are outdated. Where
+// others learn addresses from Nodes, each node has to start. Otherwise no Node would ever hold the new address.
 func TestAnAddressThatWasAnotherNodesIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(list(t, 1, "10.0.0.1", "10.1.0.1"))
@@ -309,7 +311,7 @@ func TestAnAddressThatWasAnotherNodesIsNoError(t *testing.T) {
 	})
 }
 
-// A network that is lost while the agent runs is missing with a reason, and another reason is no other loss.
+// A network that is lost while the agent runs is missing with a reason. A new reason is not a new loss.
 func TestALostNetworkIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(list(t, 1, "10.0.0.1", "10.1.0.1"))
@@ -334,7 +336,7 @@ func TestALostNetworkIsMissing(t *testing.T) {
 			tell(false, errors.New("the interface does not exist"), "the interface does not exist", 1)
 			tell(false, errors.New("its address is gone"), "its address is gone", 1)
 			tell(true, nil, "", 2)
-			tell(false, nil, "", 3) // the cable alone
+			tell(false, nil, "", 3) // only the cable
 		})
 	})
 }

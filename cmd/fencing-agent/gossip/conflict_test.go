@@ -36,9 +36,9 @@ func TestNameAlarmsAreRareAndOwned(t *testing.T) {
 			}
 		}
 		cancel()
-		wg.Wait() // a bubble with a goroutine left would not end either
+		wg.Wait() // a bubble would not end while a goroutine is left
 		for range 1000 {
-			alarms.report(nameConflict{"mgmt", "n2", "10.0.0.9:7946", OtherAddress}) // blocks nobody
+			alarms.report(nameConflict{"mgmt", "n2", "10.0.0.9:7946", OtherAddress}) // this blocks no caller
 		}
 		if got := strings.Count(out.String(), "two nodes use one name"); got != 5 {
 			t.Errorf("%d lines in the log, want 5:\n%s", got, &out)

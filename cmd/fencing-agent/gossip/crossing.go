@@ -7,8 +7,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/swim"
 )
 
-// crossing takes the reports of one instance: the loop gets all of them, and the instances of the other networks get
-// what concerns them. It is a swim.Sink, and called under the instance's locks: nothing here blocks.
+// crossing handles the reports of one instance: the loop gets all of them, and the instances of the other networks get
+// those that concern them. It is a swim.Sink, and called under the instance's locks: nothing here blocks.
 type crossing struct {
 	Reports
 	roster   *roster.Roster // of the instance
@@ -43,10 +43,8 @@ func (c crossing) Missed(network, peer int, since boottime.Instant, void bool) {
 	c.others(network, func(in *swim.Instance) { in.Verify(peer) })
 }
 
-// Doubted implements swim.Sink.
 func (c crossing) Doubted(network int) { c.others(network, (*swim.Instance).Doubt) }
 
-// Conflict implements swim.Sink.
 func (c crossing) Conflict(network int, name, address string) {
 	c.networks.alarms.report(nameConflict{c.networks.cfg.Config.SystemNetworks[network].Name, name, address, OtherAddress})
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Guard: with experimental.leftByDoubt: false there is nobody who doubts, gives cookies or takes words.
+// Guard: with experimental.leftByDoubt: false no node doubts, gives cookies or accepts words.
 func TestLeftByDoubtCanBeTurnedOff(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		n := silent(nil)

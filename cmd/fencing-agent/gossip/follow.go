@@ -17,7 +17,7 @@ const (
 	followRetry = time.Second // between two attempts to find a network that is away
 )
 
-// Follow has the instances use another roster from now on, one after the other.
+// Follow makes the instances use another roster from now on, one after the other.
 func (n *Networks) Follow(r *roster.Roster) {
 	select {
 	case <-n.follow:
@@ -64,8 +64,8 @@ func (n *Networks) followRosters(ctx context.Context) {
 	}
 }
 
-// astray reports whether an instance is at another address than the listed one, although the node has the listed
-// address by now: at first it only had a virtual address.
+// astray reports whether an instance uses another address than the listed one, although the node now has the listed
+// address: at first it only had a virtual address.
 func (n *Networks) astray(i int, in *instance) bool {
 	want := listed(n.all[i].name, in.roster)
 	if !want.IsValid() || want == in.local.Address {
@@ -75,8 +75,8 @@ func (n *Networks) astray(i int, in *instance) bool {
 	return err == nil && found.Address == want
 }
 
-// replace makes the instance of one network again, unless everything has been stopped. If it cannot be made, the
-// network is away until a later attempt.
+// replace creates the instance of one network again, unless everything has been stopped. If that fails, the network is
+// missing until a later attempt.
 func (n *Networks) replace(ctx context.Context, i int, r *roster.Roster) {
 	if !n.following.TryLock() {
 		return

@@ -33,8 +33,8 @@ type Tuning struct {
 	Size   int
 }
 
-// wrongError is an error of the start that waiting does not mend: the configuration is wrong in itself, or that of
-// another node.
+// wrongError is an error of the start that waiting cannot repair: the configuration of this node or of another one is
+// wrong.
 type wrongError struct{ error }
 
 func (e *wrongError) Unwrap() error { return e.error }

@@ -16,7 +16,7 @@ type metrics struct {
 	parameters *prometheus.GaugeVec   // by network and name
 }
 
-// newMetrics makes the series of alarms exist from the start, so that an alert can tell 0 from a missing series.
+// newMetrics creates the series of alarms at the start, so that an alert can distinguish 0 from a missing series.
 func newMetrics(reg prometheus.Registerer, networks []config.SystemNetwork) *metrics {
 	m := &metrics{
 		swim: swim.NewMetrics(reg),

@@ -42,7 +42,7 @@ func (l Links) Local(sn *config.SystemNetwork, listed netip.Addr) (iface.Local, 
 	return l.Find(iface.Query{Network: sn.Name, Interface: sn.At.Interface, CIDR: sn.At.CIDR, Address: sn.At.Address, Listed: listed})
 }
 
-// Reports takes what the instances find out, with peers by their index in a roster. The methods are called from the
+// Reports handles the results of the instances, with peers by their index in a roster. The methods are called from the
 // instances' goroutines, under their locks: they must not block or call back.
 type Reports interface {
 	MemberChanged(network, peer int, alive bool, at boottime.Instant)
@@ -50,7 +50,7 @@ type Reports interface {
 	Vouched(network int, at boottime.Instant)
 	Missed(network, peer int, since boottime.Instant, void bool)
 	Heard(network, peer int, at boottime.Instant)
-	// Silent takes which peers this node and others miss, whenever that changes (swim.DoubtsConfig).
+	// Silent reports which peers this node and others miss, whenever that changes (swim.DoubtsConfig).
 	Silent(peers []netgossip.Silence)
 }
 
@@ -74,13 +74,14 @@ type Config struct {
 	Stalled func() bool
 	// HandsOver returns a list that this node uses, nil if it uses no such list (swim.Config).
 	HandsOver func(roster.Ref) *roster.Roster
-	// Handed takes a list that Fetch has asked for.
+	// Handed gets a list that Fetch has asked for.
 	Handed func(*roster.Roster)
-	// LinkChanged is told when a network of this node goes down or comes up. Before a network comes up, AddressChanged
-	// is called, since the address may have changed.
+	// LinkChanged is called when a network of this node goes down or comes up. Before a network comes up,
+	// AddressChanged is called, since the address may have changed.
 	LinkChanged    func(network int, up bool)
 	AddressChanged func(network string, to netip.Addr)
-	// Away is told why this node has no gossip on a network, and nil once it has. A network that is away counts as down.
+	// Away is called with the reason why this node has no gossip on a network, and with nil once it has. A missing
+	// network counts as down.
 	Away func(network string, why error)
 }
 
@@ -95,7 +96,7 @@ type Networks struct {
 
 	all     []*network // by index of the SystemNetwork; complete before the first instance is opened
 	said    atomic.Pointer[spoken]
-	relayed atomic.Pointer[netgossip.Relay] // what to tell about the LUN or the Lease; nil: nothing
+	relayed atomic.Pointer[netgossip.Relay] // the latest relay about the LUN or the Lease; nil: there is none
 
 	demanding sync.Mutex
 	demand    netgossip.Demand
@@ -107,13 +108,13 @@ type Networks struct {
 // network is one SystemNetwork.
 type network struct {
 	name    string
-	present atomic.Pointer[instance] // nil: the network is away
+	present atomic.Pointer[instance] // nil: the network is missing
 	// The goroutine that follows rosters owns the rest.
 	unwatch func() // ends the watch of its interface
-	lost    bool   // it was reported as down, since it is away
+	lost    bool   // it was reported as down, since it is missing
 }
 
-// now is the present instance, nil if the network is away.
+// now is the present instance, nil if the network is missing.
 func (n *network) now() *instance { return n.present.Load() }
 
 // do calls the present instance, if there is one.
@@ -129,9 +130,9 @@ func New(c Config) *Networks {
 	return &Networks{cfg: c, log: c.Logger, metrics: m, alarms: newNameAlarms(c.Logger, m.conflicts), follow: make(chan *roster.Roster, 1)}
 }
 
-// Start starts an instance on every SystemNetwork that this node has an address on. A network without an address is
-// away, like one whose cable is pulled later, and is looked for in the background. Start returns an error only for
-// what waiting does not mend. It passes what runs in the background to background; that ends with its context.
+// Start starts an instance on every SystemNetwork on which this node has an address. A network without an address is
+// missing, like one whose cable is pulled later; it is looked for in the background. Start returns an error only for
+// faults that waiting cannot repair. It passes its background work to background; that ends with its context.
 func (n *Networks) Start(background func(func(context.Context))) (stop func(), err error) {
 	settings := n.cfg.Config
 	if file := settings.Gossip.KeyFile; file != "" {
@@ -224,8 +225,8 @@ func (n *Networks) SetDemand(d netgossip.Demand) {
 	n.each(func(in *swim.Instance) { in.SetDemand(d) })
 }
 
-// Ask has each network ask its set of peers for their statements. A network that still uses another roster for a
-// moment asks the wrong peers, which does no harm: nothing is believed because of that.
+// Ask makes each network ask its set of peers for their statements. A network that still uses another roster for a
+// moment asks the wrong peers. That does no harm: nothing is believed because of it.
 func (n *Networks) Ask(peers []roster.Set) {
 	for k, w := range n.all {
 		w.do(func(in *swim.Instance) { in.Ask(peers[k]) })
@@ -236,7 +237,7 @@ func (n *Networks) Ask(peers []roster.Set) {
 func (n *Networks) Fetch(holders []string, self, try int, list roster.Ref) {
 	// Each node begins with another holder: many nodes may lack the list at once.
 	peer := holders[(self+try/len(n.all))%len(holders)]
-	for k := range n.all { // on the network whose turn it is or, if that network is away, on the next one
+	for k := range n.all { // on the network whose turn it is or, if that network is missing, on the next one
 		if in := n.all[(try+k)%len(n.all)].now(); in != nil {
 			in.swim.Fetch(peer, list)
 			return

@@ -13,17 +13,17 @@ type spoken struct {
 	before *spoken // the previous statement; its own before is nil
 }
 
-// Urgency is how soon the peers have to hear a statement.
+// Urgency is how soon the peers have to get a statement.
 type Urgency int
 
 const (
 	Whenever Urgency = iota // with the next answers
-	Soon                    // peers that count closely are asked to ask
-	Now                     // all peers are
-	Last                    // all peers are, while this condemned node still runs
+	Soon                    // peers that count closely are told to ask
+	Now                     // all peers are told to ask
+	Last                    // all peers are told to ask, while this condemned node still runs
 )
 
-// Say makes a statement the one that this node's peers hear. Its sets use the indices of the roster by. Of the earlier
+// Say makes a statement the one that this node's peers get. Its sets use the indices of the roster by. Of the earlier
 // statements only the last one is kept.
 func (n *Networks) Say(st *netgossip.Statement, by *roster.Roster, u Urgency) {
 	next := &spoken{said: st, roster: by}
@@ -41,7 +41,7 @@ func (n *Networks) Say(st *netgossip.Statement, by *roster.Roster, u Urgency) {
 	}
 }
 
-// Announce tells all peers that there is something to hear.
+// Announce tells all peers that there is a new statement.
 func (n *Networks) Announce() { n.each((*swim.Instance).Announce) }
 
 // Said is the latest statement, nil before the first one.
@@ -52,7 +52,7 @@ func (n *Networks) Said() *netgossip.Statement {
 	return nil
 }
 
-// statement is what this node says to its peers, or nil while the loop does not run: an answer with an old statement
+// statement is this node's statement for its peers, or nil while the loop does not run: an answer with an old statement
 // would be fresh evidence of a view and a token that are no longer valid (lease L1, L6). Without a statement no probe
 // is answered.
 func (n *Networks) statement() *netgossip.Statement {
@@ -62,7 +62,7 @@ func (n *Networks) statement() *netgossip.Statement {
 	return n.Said()
 }
 
-// sees reports whether a statement of this node has a node among the seen, for an instance that uses another roster
+// sees reports whether a statement of this node lists a node as seen, for an instance that uses another roster
 // (swim.Config.Sees).
 func (n *Networks) sees(st *netgossip.Statement, node string) bool {
 	s := n.said.Load()

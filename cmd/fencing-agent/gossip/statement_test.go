@@ -28,7 +28,7 @@ func listing(t *testing.T, names ...string) *roster.Roster {
 	return r
 }
 
-// Guard: a statement that nobody stands behind is no answer.
+// Guard: a statement whose maker is stalled is not an answer.
 func TestNothingIsSaidWhileTheLoopIsStalled(t *testing.T) {
 	stalled := false
 	n := silent(func() bool { return stalled })
@@ -46,8 +46,8 @@ func TestNothingIsSaidWhileTheLoopIsStalled(t *testing.T) {
 	}
 }
 
-// Guard: the sets of a statement count by the roster that it was made by, also while the next one is there
-// already, by another roster. One from before that is known no more, and says nothing.
+// Guard: the sets of a statement are numbered by the roster with which it was made, also when the next statement is
+// already there, with another roster. A statement with a roster before that is no longer known, and reports nothing.
 func TestSeesByTheRosterOfTheStatement(t *testing.T) {
 	n := silent(func() bool { return false })
 	first, second, third := &netgossip.Statement{Seen: roster.SetOf(0, 1)}, &netgossip.Statement{Seen: roster.SetOf(0, 1)}, &netgossip.Statement{}

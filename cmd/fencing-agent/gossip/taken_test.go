@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The port of another agent of this node ends the start; that of another program, or of an agent that was killed and hangs, is waited
-// for.
+// If another agent of this node has the port, the start ends. If another program has it, or an agent that was killed
+// and hangs, the agent waits.
 func TestPortThatIsTaken(t *testing.T) {
 	for name, c := range map[string]struct {
 		program, status string

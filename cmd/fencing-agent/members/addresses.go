@@ -11,18 +11,18 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Addresses corrects the annotations from which the others learn this node's addresses, if the list of members is made
-// of Nodes. A nil *Addresses does nothing. Its methods may be called from any goroutine and do not block.
+// Addresses corrects the annotations from which the other nodes learn this node's addresses, if the list of members is
+// derived from Nodes. A nil *Addresses does nothing. Its methods may be called from any goroutine and do not block.
 type Addresses struct {
 	networks []nodelist.Network
 	writer   *marks.Writer
 
-	mu    sync.Mutex            // guards what follows
+	mu    sync.Mutex            // guards the fields below
 	found map[string]netip.Addr // by network
 	node  ownnode.State
 }
 
-// Seen takes this node's Node.
+// Seen handles this node's Node.
 func (n *Addresses) Seen(s ownnode.State) {
 	if n == nil {
 		return
@@ -33,7 +33,7 @@ func (n *Addresses) Seen(s ownnode.State) {
 	n.correct()
 }
 
-// Moved takes a changed address of this node.
+// Moved handles a changed address of this node.
 func (n *Addresses) Moved(network string, to netip.Addr) {
 	if n == nil {
 		return
@@ -73,7 +73,7 @@ func (m *Members) Addresses(w *marks.Writer) *Addresses {
 }
 
 // addressesOf finds this node's address on each network; if there are several, the listed one. The error says why the
-// first missing network has no address; the other addresses are returned all the same.
+// first missing network has no address; the other addresses are returned in any case.
 func addressesOf(c *config.Config, local func(*config.SystemNetwork, netip.Addr) (netip.Addr, error), listed func(network string) netip.Addr) (out map[string]netip.Addr, err error) {
 	out = map[string]netip.Addr{}
 	for _, sn := range c.SystemNetworks {
@@ -88,8 +88,7 @@ func addressesOf(c *config.Config, local func(*config.SystemNetwork, netip.Addr)
 	return out, err
 }
 
-// addressesBy is addressesOf, except that a network that is away keeps its listed address: a missing address has not
-// changed.
+// addressesBy is like addressesOf, but a missing network keeps its listed address: a missing address has not changed.
 func addressesBy(c *config.Config, local func(*config.SystemNetwork, netip.Addr) (netip.Addr, error), r *roster.Roster) (map[string]netip.Addr, error) {
 	listed := listedIn(r)
 	out, err := addressesOf(c, local, listed)

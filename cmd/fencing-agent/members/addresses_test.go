@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// An address that is away has not moved: it counts as the listed one. Without a list the error says what is missing, and what there
-// is is there.
+// An address that is away has not moved: it counts as the listed one. Without a list the error names what is missing,
+// and the addresses that exist are returned.
 func TestAddressesOfNetworksThatAreAway(t *testing.T) {
 	c := config.Default()
 	c.SystemNetworks = []config.SystemNetwork{{Name: "mgmt"}, {Name: "data"}}

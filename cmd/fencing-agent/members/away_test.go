@@ -56,7 +56,7 @@ func (a *api) Read(context.Context, string) (*memberbook.Book, string, error) {
 	return a.book, strconv.Itoa(a.version), nil
 }
 
-// booked is the present book.
+// booked returns the current book.
 func (a *api) booked() *memberbook.Book {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -80,7 +80,7 @@ func (a *api) Write(_ context.Context, b *memberbook.Book, version string) error
 	}
 	a.book = b
 	a.version++
-	for _, h := range a.watching { // in order, as a watch tells it
+	for _, h := range a.watching { // in order, as a watch reports it
 		h.Booked("g", b)
 	}
 	return nil
@@ -98,7 +98,7 @@ func (a *api) node(name string, annotations map[string]string) {
 	}
 }
 
-// watch has a replica told of everything from now on, or of nothing any more.
+// watch starts or ends the reports to a replica.
 func (a *api) watch(h *lists.Hub, yes bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,12 +116,12 @@ func (a *api) watch(h *lists.Hub, yes bool) {
 	h.Synced()
 }
 
-// replica is one of fencing-controller, reached through a wire that can be cut.
+// replica is a replica of fencing-controller, reached through a wire that can be cut.
 type replica struct {
 	hub    *lists.Hub
 	listen *bufconn.Listener
 	stop   func()
-	cut    bool // no new connection, and nothing passes on the old ones
+	cut    bool // no new connection, and no bytes on the old ones
 }
 
 func newReplica(a *api, dir string, writes bool) *replica {
@@ -140,7 +140,7 @@ func newReplica(a *api, dir string, writes bool) *replica {
 	return r
 }
 
-// hanging is a connection on which nothing passes while the wire is cut.
+// hanging is a connection that transfers nothing while the wire is cut.
 type hanging struct {
 	net.Conn
 	cut func() bool
@@ -162,7 +162,7 @@ func (h hanging) Read(p []byte) (int, error) {
 	}
 }
 
-// follows is one agent: its source, its lists, and what it was told of its Node.
+// follows is one agent: its source, its lists, and what was reported to it of its Node.
 type follows struct {
 	name    string
 	m       *Members
@@ -186,7 +186,7 @@ type troop struct {
 
 func (tr *troop) clock() boottime.Instant { return boottime.Instant(time.Now().UnixNano()) }
 
-// join starts an agent. It returns when that knows its first list.
+// join starts an agent. It returns when the agent knows its first list.
 func (tr *troop) join(ctx context.Context, wg *sync.WaitGroup, dir string, i int) {
 	t, f := tr.t, &follows{name: fmt.Sprintf("n%d", i), replica: i % 2}
 	c := config.Default()
@@ -245,7 +245,7 @@ func (tr *troop) join(ctx context.Context, wg *sync.WaitGroup, dir string, i int
 	tr.nodes = append(tr.nodes, f)
 }
 
-// step has every node look at all others, and at what its source shows.
+// step lets every node look at all others, and at what its source shows.
 func (tr *troop) step() {
 	for _, f := range tr.nodes {
 		f.mu.Lock()
@@ -268,7 +268,7 @@ func (tr *troop) step() {
 	}
 }
 
-// peers are all that have begun, numbered as in nodes.
+// peers returns all agents that have begun, numbered as in nodes.
 func (tr *troop) peers(f *follows) *roster.Peers {
 	p := &roster.Peers{Members: func(r *roster.Roster) (set roster.Set) {
 		for i, o := range tr.nodes {
@@ -289,7 +289,8 @@ func (tr *troop) peers(f *follows) *roster.Peers {
 	return p
 }
 
-// verdicts are what decides over each node: the list in force, that no other one is under way, and whether its Node disarms it.
+// verdicts returns what decides about each node: the list in force, whether another one is pending, and whether its
+// Node disarms it.
 func (tr *troop) verdicts() (out []string) {
 	for _, f := range tr.nodes {
 		f.mu.Lock()
@@ -305,7 +306,7 @@ func (tr *troop) verdicts() (out []string) {
 	return out
 }
 
-// goes lets time pass.
+// goes advances the time.
 func (tr *troop) goes(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		<-time.After(250 * time.Millisecond)
@@ -313,7 +314,7 @@ func (tr *troop) goes(d time.Duration) {
 	}
 }
 
-// stays lets time pass in which no verdict may change.
+// stays advances the time while no verdict may change.
 func (tr *troop) stays(what string, d time.Duration, meanwhile func()) {
 	tr.t.Helper()
 	before := tr.verdicts()
@@ -327,7 +328,7 @@ func (tr *troop) stays(what string, d time.Duration, meanwhile func()) {
 	}
 }
 
-// settled waits until so many nodes use one list, whose number is that of the book.
+// settled waits until this many nodes use one list, with the number of the book.
 func (tr *troop) settled(a *api, n int) {
 	tr.t.Helper()
 	for range 600 {
@@ -345,8 +346,8 @@ func (tr *troop) settled(a *api, n int) {
 	tr.t.Fatalf("not settled: %q, book %+v", tr.verdicts(), a.booked())
 }
 
-// A controller that cannot be reached for ten minutes, that is killed, whose replicas disagree, and one of whose replicas lies, changes
-// no verdict: virtual time, real servers, real streams.
+// A controller cannot be reached for ten minutes, is killed, its replicas disagree, and one of them sends wrong lists.
+// None of this changes a verdict. The time is virtual; servers and streams are real.
 func TestControllerThatIsAwayOrLiesChangesNothing(t *testing.T) {
 	dir, seed := t.TempDir(), mrand.Uint64()
 	t.Logf("seed %d", seed)
@@ -384,10 +385,10 @@ func TestControllerThatIsAwayOrLiesChangesNothing(t *testing.T) {
 		tr.settled(a, 6)
 		tr.disarmed(t, "n1")
 
-		a.watch(tr.replicas[1].hub, false) // it is behind from here on, and writes by what it knows
+		a.watch(tr.replicas[1].hub, false) // it is behind from here on, and writes from what it knows
 		a.node("n2", map[string]string{"off": ""})
 		tr.goes(time.Minute)
-		tr.disarmed(t, "n1", "n2") // by the one that is not behind
+		tr.disarmed(t, "n1", "n2") // by the replica that is not behind
 		tr.mu.Lock()
 		tr.nodes[1].replica = 1
 		tr.mu.Unlock()
@@ -397,7 +398,7 @@ func TestControllerThatIsAwayOrLiesChangesNothing(t *testing.T) {
 		tr.goes(time.Minute)
 		tr.disarmed(t, "n1", "n2")
 
-		tr.kill(a, dir, 1, false) // what comes in its place lies
+		tr.kill(a, dir, 1, false) // the replica that replaces it sends wrong lists
 		a.watch(tr.replicas[1].hub, false)
 		rng := mrand.New(mrand.NewPCG(seed, 1))
 		tr.goes(2 * time.Minute)
@@ -411,7 +412,7 @@ func TestControllerThatIsAwayOrLiesChangesNothing(t *testing.T) {
 				}
 			}
 		})
-		if believed == 0 { // some lies are lists as a controller may show them: what keeps them out is that others are not shown them
+		if believed == 0 { // a controller may show some of these lists: they are kept out because no other node is shown them
 			t.Error("no lie was as good as a list")
 		}
 	})
@@ -442,7 +443,7 @@ func (tr *troop) kill(a *api, dir string, i int, writes bool) {
 	tr.mu.Unlock()
 }
 
-// lie is a list that is not the group's: without members, with others, elsewhere, with numbers of any height.
+// lie makes a list that is not the group's: without members, with other members, with other addresses, with numbers of any size.
 func lie(rng *mrand.Rand, honest *memberbook.Book) *memberbook.Book {
 	b := &memberbook.Book{Group: "g", Epoch: honest.Epoch + rng.Uint64N(5) - 2}
 	switch rng.IntN(4) {
@@ -466,7 +467,7 @@ func lie(rng *mrand.Rand, honest *memberbook.Book) *memberbook.Book {
 	return b
 }
 
-// writeCertificate writes one that is its own CA.
+// writeCertificate writes a certificate that is its own CA.
 func writeCertificate(t *testing.T, dir string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

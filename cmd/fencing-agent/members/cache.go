@@ -74,7 +74,7 @@ func (c *cache) load() (*roster.Saved, error) {
 // has forgotten its list.
 const firstStart = "first start: no list is in force yet\n"
 
-// past says whether an agent has run here before, by the lock file, which every agent leaves beside its lists.
+// past reports whether an agent has run here before, by the lock file, which every agent leaves next to its lists.
 func (c *cache) past() (before, first bool) {
 	text, err := statefile.Read(c.lock)
 	first = string(text) == firstStart
@@ -90,8 +90,8 @@ func (c *cache) settle() error {
 	return statefile.Empty(c.lock)
 }
 
-// errOtherGroup says that the file is this node's, from its time in another group. The agent does not assume that the
-// node was moved: nodeGroup may only be mistyped, and the node would forget the lists of its old group, without which
+// errOtherGroup means that the file is this node's, from its time in another group. The agent does not assume that the
+// node was moved. nodeGroup may only be mistyped; then the node would forget the lists of its old group, without which
 // it has no quorum there.
 type errOtherGroup struct{ node, was, is, terms string }
 
@@ -101,9 +101,9 @@ func (e *errOtherGroup) Error() string {
 
 func (c *cache) decode(text []byte) (*roster.Saved, error) {
 	var f cacheFile
-	var later struct{ Version int } // whatever else it has
+	var later struct{ Version int } // the other fields are ignored
 	if json.Unmarshal(text, &later) == nil && later.Version > cacheVersion {
-		return nil, fmt.Errorf("format %d, this version knows %d: start the version that has written it", later.Version, cacheVersion)
+		return nil, fmt.Errorf("format %d, but this version only reads format %d: start the version that has written it", later.Version, cacheVersion)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -152,7 +152,7 @@ func onFile(r *roster.Roster) listOnFile {
 	return listOnFile{Epoch: r.Epoch, Digest: hex64(r.Digest), Members: r.Members}
 }
 
-// save writes all of it and returns when it is durable, the name of the file included.
+// save writes the whole file and returns when it is durable, including the file's name.
 func (c *cache) save(s *roster.Saved) error {
 	f := cacheFile{Version: cacheVersion, Cluster: c.cluster, Group: c.group, Node: c.node, Fresh: s.Fresh}
 	for _, r := range s.Chain {

@@ -37,8 +37,8 @@ const (
 	controllerSpread = 60 * time.Millisecond
 )
 
-// controllerSource is the list of members, and what is known of this node's Node, as fencing-controller serves them.
-// With it, the agent never asks the API server.
+// controllerSource is the list of members, and the state of this node's Node, as fencing-controller serves them. With
+// it, the agent never asks the API server.
 type controllerSource struct {
 	cfg     *config.Config
 	log     *slog.Logger
@@ -64,9 +64,9 @@ type controllerSource struct {
 	shown   boottime.Instant     // when it was
 	again   boottime.Instant     // when to look at the offer again; 0: never
 	judged  boottime.Instant     // when an offer was looked at last
-	said    string               // the trouble with lists that was logged last
+	said    string               // the problem with lists that was logged last
 	saidAt  boottime.Instant     // when that was; 0: never
-	unsaid  string               // a trouble that came too soon after it to be logged
+	unsaid  string               // a problem that came too soon after it to be logged
 	astray  bool                 // the controller has another address of this node: the agent sends its addresses again
 	state   ownnode.State        // of the Node
 	failing bool
@@ -108,7 +108,6 @@ func (c *controllerSource) First(ctx context.Context, remembered bool) (List, er
 	return first, nil
 }
 
-// Follow implements Source.
 func (c *controllerSource) Follow(ctx context.Context, again <-chan struct{}, found func(List)) {
 	c.state = ownnode.State{} // nobody listened before
 	c.run(ctx, again, func(string) {}, found)
@@ -120,7 +119,7 @@ func (c *controllerSource) run(ctx context.Context, again <-chan struct{}, troub
 	for ctx.Err() == nil {
 		answered, err := c.stream(ctx, again, trouble, found)
 		c.metrics.connected(false)
-		// Invariant: a death is reported only as long as a controller says so. A controller that cannot be heard may
+		// Invariant: a death is reported only as long as a controller reports it. A controller that does not answer may
 		// have heard from that node by now.
 		if c.finds != nil {
 			c.finds(nil)
@@ -177,7 +176,7 @@ func told(err error) string {
 
 var errSilent = errors.New("nothing was heard for " + controllerSilence.String())
 
-// updated takes what the controller says.
+// updated handles an update of the controller.
 func (c *controllerSource) updated(u *fencingv1.MembersUpdate, trouble func(string), found func(List)) {
 	c.answers(true)
 	if c.failing {
@@ -217,7 +216,7 @@ func offerOf(l *fencingv1.NumberedList) *memberbook.Offer {
 	return o
 }
 
-// judge has the gate look at the latest offer.
+// judge passes the latest offer to the gate.
 func (c *controllerSource) judge(trouble func(string), found func(List)) {
 	now, waits := c.clock(), c.waits.Load()
 	why, text, wait := c.gate.Look(c.offer, memberbook.Here{Own: c.own, Present: c.present.Load(), Founding: waits, Now: now, Wall: time.Now().Unix()})
@@ -255,7 +254,7 @@ func (c *controllerSource) note(text string) {
 	}
 }
 
-// tick looks at what has to wait. It reports whether this node's addresses have to be sent again.
+// tick handles what has to wait. It reports whether this node's addresses have to be sent again.
 func (c *controllerSource) tick(trouble func(string), found func(List)) (moved bool) {
 	now := c.clock()
 	if now.Sub(c.looked) >= controllerAddress {

@@ -27,8 +27,8 @@ func founded(epoch uint64, names ...string) List {
 	return l
 }
 
-// Guard: nobody vouches for the first list of a controller, so it is in force for nobody by its number, and waits to be founded; once
-// a list is in force, numbers count.
+// Guard: no node confirms the first list of a controller. So its number puts it in force for no node, and it waits to
+// be founded. Once a list is in force, numbers count.
 func TestFirstListOfAControllerIsFounded(t *testing.T) {
 	m, _ := desk(t.TempDir(), given{list: founded(1790000000, "n1", "n2")})
 	s, directory, err := begin(t, m)
@@ -58,8 +58,8 @@ func TestFirstListOfAControllerIsFounded(t *testing.T) {
 	}
 }
 
-// Two agents of one node end each other's streams again and again: they do so more and more rarely, and fill no log. Who is ended once, after
-// hours, by a replica that stops, is back soon.
+// Two agents of one node end each other's streams again and again. They retry less and less often, and do not fill the
+// log. If a replica that stops ends a stream once, after hours, the agent is back soon.
 func TestTwoAgentsOfOneNodeYield(t *testing.T) {
 	c := newFollower(t).controllerSource
 	backoff := client.Backoff{First: controllerFirst, Most: controllerLongest}
@@ -77,7 +77,7 @@ func TestTwoAgentsOfOneNodeYield(t *testing.T) {
 	}
 }
 
-// Guard: with the controller as the source a group is founded only with those whom the configuration names.
+// Guard: with the controller as the source a group is founded only with the nodes that the configuration names.
 func TestControllerFoundsOnlyWithTheFounders(t *testing.T) {
 	for _, c := range []struct {
 		founders []string
@@ -92,7 +92,7 @@ func TestControllerFoundsOnlyWithTheFounders(t *testing.T) {
 	}
 }
 
-// follower is a source without a network, and what it has told.
+// follower is a source without a network, and a record of its reports.
 type follower struct {
 	*controllerSource
 	now    boottime.Instant
@@ -140,7 +140,8 @@ func sent(t *testing.T, group string, l List) *fencingv1.NumberedList {
 	return n
 }
 
-// What a controller says reaches the core when it is believed, again and again; a removal waits; what is refused is logged once.
+// A list of the controller reaches the core when it is believed, again and again. A removal waits. A refusal is logged
+// once.
 func TestFollowerBelieves(t *testing.T) {
 	f := newFollower(t)
 	if trouble := f.told(&fencingv1.MembersUpdate{Problem: "these agents have not told their addresses: n2"}); !strings.Contains(trouble, "n2") {
@@ -184,7 +185,7 @@ func TestFollowerBelieves(t *testing.T) {
 	}
 }
 
-// The Node is told of when it changes, and again to who has not listened before.
+// A change of the Node is reported, and reported again to a listener that was not ready.
 func TestFollowerTellsOfTheNode(t *testing.T) {
 	f := newFollower(t)
 	u := &fencingv1.MembersUpdate{Node: &fencingv1.OwnNode{Exists: true, Uid: "u", Annotations: map[string]string{"off": ""}}}
@@ -205,7 +206,8 @@ func TestFollowerTellsOfTheNode(t *testing.T) {
 	}
 }
 
-// Guard: a controller that shows lists without end has one looked at in a second, the latest counts, and the log stays short.
+// Guard: if a controller sends lists without end, one of them is examined per second, the last one counts, and the log
+// stays short.
 func TestFollowerLooksAtOneListInASecond(t *testing.T) {
 	f := newFollower(t)
 	f.waits.Store(true)
@@ -235,7 +237,8 @@ func TestFollowerLooksAtOneListInASecond(t *testing.T) {
 	}
 }
 
-// Guard: a list that was ahead of this node's clock is taken when somebody has set that right. The controller does not send it again.
+// Guard: a list that was ahead of this node's clock is accepted when the clock has been corrected. The controller does
+// not send it again.
 func TestListIsTakenWhenTheClockIsRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFollower(t)
@@ -255,7 +258,8 @@ func TestListIsTakenWhenTheClockIsRight(t *testing.T) {
 	})
 }
 
-// An agent that a list has elsewhere tells its addresses again: the controller may have them from a stream that is dead.
+// An agent whose address differs in a list reports its addresses again: the controller may have them from a dead
+// stream.
 func TestFollowerTellsAgainWhereItIs(t *testing.T) {
 	f := newFollower(t)
 	f.waits.Store(true)
@@ -267,8 +271,8 @@ func TestFollowerTellsAgainWhereItIs(t *testing.T) {
 	}
 }
 
-// Guard: a list that was let through while the group was founded has to pass again afterwards, with its number. A controller that lies
-// could else number the group's lists so high that no later one counts.
+// Guard: a list that was accepted while the group was founded must be checked again afterwards, with its number.
+// Otherwise a controller that lies could number the group's lists so high that no later list counts.
 func TestListOfTheFoundingPassesAgain(t *testing.T) {
 	f := newFollower(t)
 	f.waits.Store(true)
@@ -303,7 +307,7 @@ func TestListOfTheFoundingPassesAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late := founded(1<<40, "n1", "n2", "n3") // let through a moment before the group was founded
+	late := founded(1<<40, "n1", "n2", "n3") // accepted a moment before the group was founded
 	late.Waiting = true
 	m.Learn(coreOf(s, directory), late)
 	if r, err := late.roster("n1"); err != nil || s.Lookup(r.Ref()) != nil {

@@ -44,7 +44,7 @@ func (t *DeathTeller) Run(ctx context.Context) {
 	})
 }
 
-// first asks what an agent of this node reported before, until it gets an answer: an unknown report must not be
+// first asks for the earlier report of this node's agent, until it gets an answer: an unknown report must not be
 // replaced.
 func (t *DeathTeller) first(ctx context.Context) string {
 	patience := newPatience(t.rand)
@@ -57,7 +57,7 @@ func (t *DeathTeller) first(ctx context.Context) string {
 		s := ownnode.State{Known: true, Exists: true}
 		text := ""
 		if list := known.GetDeaths(); len(list) > 0 {
-			before, _ := deaths.OfTold(list) // an entry that is not a death says nothing
+			before, _ := deaths.OfTold(list) // an entry that is not a death is ignored
 			text = deaths.Encode(before)
 			s.Annotations = map[string]string{deaths.Annotation: text}
 		}

@@ -24,7 +24,7 @@ import (
 
 const tellerBoot = "024bc581b3a34be3"
 
-// ear is a controller in memory that an agent tells deaths, on virtual time.
+// ear is a controller in memory to which an agent reports deaths, on virtual time.
 type ear struct {
 	t     *testing.T
 	began time.Time
@@ -32,17 +32,17 @@ type ear struct {
 	mu     sync.Mutex
 	kept   []*fencingv1.ProvenDeath
 	last   uint64
-	heard  []string // since it was asked for last
+	heard  []string // since the test last read it
 	asked  int
 	fail   error
 	lost   error        // as fail, but what was told is kept
 	lines  bytes.Buffer // of the log
-	before *string      // what the agent was told it had said; nil: nothing yet
+	before *string      // the earlier report that the agent was given; nil: none yet
 }
 
 func newEar(t *testing.T, kept ...string) (*ear, *DeathTeller) { return failingEar(t, nil, kept...) }
 
-// failingEar fails from the first moment on.
+// failingEar fails from the start.
 func failingEar(t *testing.T, fail error, kept ...string) (*ear, *DeathTeller) {
 	e := &ear{t: t, began: time.Now(), fail: fail}
 	for _, n := range kept {
@@ -77,7 +77,7 @@ func (e *ear) known(s ownnode.State) {
 }
 
 func (e *ear) ask(_ context.Context, r *fencingv1.DeathsReport) (*fencingv1.DeathsKnown, error) {
-	time.Sleep(time.Microsecond) // of the bubble: a call takes time, so no two reports are of one instant
+	time.Sleep(time.Microsecond) // in the bubble's time: a call takes time, so no two reports have the same instant
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.asked++
@@ -100,10 +100,10 @@ func (e *ear) ask(_ context.Context, r *fencingv1.DeathsReport) (*fencingv1.Deat
 	return &fencingv1.DeathsKnown{Deaths: r.GetDeaths()}, e.lost
 }
 
-// want passes time, and compares what was heard meanwhile.
+// want advances the time, and compares what was heard meanwhile.
 func (e *ear) want(after time.Duration, heard ...string) {
 	e.t.Helper()
-	time.Sleep(after) // of the bubble
+	time.Sleep(after) // in the bubble's time
 	synctest.Wait()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -142,7 +142,7 @@ func TestDeathTeller(t *testing.T) {
 			t.Errorf("before: %v", e.before)
 		}
 		d.Want(nil, time.Second)
-		e.want(time.Hour) // nobody was ever dead: nothing is kept
+		e.want(time.Hour) // no node was ever dead: nothing is kept
 		d.Want(list("n4"), time.Second)
 		e.want(2*time.Second, "n4")
 		e.want(11*time.Minute, "n4", "n4") // repeated every five minutes
@@ -150,14 +150,14 @@ func TestDeathTeller(t *testing.T) {
 		e.want(time.Minute)
 		d.Want(list("n4", "n5"), time.Hour)
 		synctest.Wait()       // it waits for its turn
-		d.Want(list("n5"), 0) // in a hurry
+		d.Want(list("n5"), 0) // urgent
 		e.want(time.Second, "n5")
 		d.Want(nil, time.Second)
 		e.want(time.Hour, "")
 	})
 }
 
-// What was said before a restart is said again at once, so that it goes on counting.
+// Deaths reported before a restart are reported again at once, so that they continue to count.
 func TestDeathTellerAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, d := newEar(t, "n4")
@@ -170,7 +170,8 @@ func TestDeathTellerAfterARestart(t *testing.T) {
 	})
 }
 
-// While the controller is away nothing is known of before, and nothing is told; then it is.
+// While the controller is away, the earlier report is unknown and nothing is reported. When it is back, the report is
+// made.
 func TestDeathTellerWithoutAController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, d := newEar(t, "n4")
@@ -192,7 +193,7 @@ func TestDeathTellerWithoutAController(t *testing.T) {
 		e.failing(status.Error(codes.Unimplemented, "an older one"))
 		d.Want(list("n5"), 0)
 		e.want(time.Hour)
-		if e.asked > 20 { // ten while an upgrade may be under way, and then one in ten minutes
+		if e.asked > 20 { // ten while an upgrade may be in progress, then one in ten minutes
 			t.Errorf("asked %d times in an hour", e.asked)
 		}
 		e.failing(nil)
@@ -250,8 +251,8 @@ func TestDeathTellerDuringAnUpgrade(t *testing.T) {
 	}
 }
 
-// In any order of wishes and failures: within a bounded time the controller has what was wanted last, unless nothing
-// was ever told; and it is repeated before it stops counting.
+// In any order of wishes and failures, the controller has the last wish within a limited time, unless nothing was ever
+// reported. The report is repeated before it stops counting.
 func TestRandomDeathTeller(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	for run := range uint64(200) {

@@ -32,12 +32,12 @@ type Finds struct {
 	want []deaths.Death // guarded by mu
 }
 
-// NewFinds makes a Finds. tell blocks until the agent has decided; its error says why the agent does not believe it.
+// NewFinds creates a Finds. tell blocks until the agent has decided; its error says why the agent does not believe it.
 func NewFinds(tell func(context.Context, *deaths.Death) error, log *slog.Logger) *Finds {
 	return &Finds{tellAgent: tell, log: log, wake: make(chan struct{}, 1)}
 }
 
-// Want takes all present findings of the controller. It does not block.
+// Want records all present findings of the controller. It does not block.
 func (f *Finds) Want(all []deaths.Death) {
 	f.mu.Lock()
 	f.want = all

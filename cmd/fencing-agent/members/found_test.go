@@ -28,7 +28,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
-// Guards: what is none is left out, and what is right beside it counts; no more is read than may come; nothing that steers a terminal.
+// Guards: an entry that is not a finding is left out, and valid entries beside it count. No more is read than the
+// limit. No text controls a terminal.
 func TestFindingsAreRead(t *testing.T) {
 	good := func() *fencingv1.FoundDeath {
 		return &fencingv1.FoundDeath{Node: "n4", Boot: "024bc581b3a34be3", Proof: "power", Reference: "node-fence-n4", At: 1000}
@@ -68,7 +69,7 @@ func TestFindingsAreRead(t *testing.T) {
 	}
 }
 
-// Guard: an update without findings changes nothing; one with none ends what was found.
+// Guard: an update without a list of findings changes nothing. An update with an empty list ends the findings.
 func TestFindingsOfAStream(t *testing.T) {
 	f := newFollower(t)
 	var got [][]deaths.Death
@@ -82,7 +83,7 @@ func TestFindingsOfAStream(t *testing.T) {
 	}
 }
 
-// finder is a server of lists that has found a death on the first stream, and nothing on the next.
+// finder is a server of lists that has found a death on the first stream, and nothing on the next stream.
 type finder struct {
 	fencingv1.UnimplementedFencingMembersServer
 	streams atomic.Int32
@@ -109,14 +110,15 @@ func (r *finder) Follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 	return call.Context().Err()
 }
 
-// Guard: what a controller has found ends when nobody is followed: by the time somebody is, that node may have been heard.
+// Guard: the controller's findings end when the agent follows no controller: by the time it follows one again, that
+// node may have been heard.
 func TestFindingsEndWithTheStream(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		writeCertificate(t, dir) // by the clock in here
+		writeCertificate(t, dir) // by the bubble's clock
 		f, listen := newFollower(t), bufconn.Listen(1<<16)
 		f.clock = boottime.Clock(func() boottime.Instant { return boottime.Instant(time.Now().UnixNano()) })
 		f.cfg.Members.Controller = config.Controller{Address: "c:1", ServerName: "fencing-controller", Credentials: dir}
@@ -130,7 +132,7 @@ func TestFindingsEndWithTheStream(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = srv.Serve(listen) })
 		wg.Go(func() { f.run(ctx, nil, func(string) {}, f.found) })
-		time.Sleep(time.Second) // of the bubble
+		time.Sleep(time.Second) // in the bubble's time
 		synctest.Wait()
 		if last.Load() != 1 {
 			t.Error("nothing is found")
@@ -146,10 +148,10 @@ func TestFindingsEndWithTheStream(t *testing.T) {
 	})
 }
 
-// judge is an agent that is told.
+// judge is an agent that receives deaths.
 type judge struct {
 	mu    sync.Mutex
-	heard []string // when, and what
+	heard []string // each entry has the time and the report
 	began time.Time
 	say   func(d *deaths.Death, try int) error
 	tries map[string]int
@@ -184,21 +186,21 @@ func newJudge(t *testing.T, say func(*deaths.Death, int) error) (*judge, *Finds)
 	return j, f
 }
 
-// Write takes the log.
+// Write records the log.
 func (j *judge) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.log.Write(p)
 }
 
-// logged is how often the log has a text, and the log.
+// logged returns how often the log has a text, and the log.
 func (j *judge) logged(text string) (int, string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return strings.Count(j.log.String(), text), j.log.String()
 }
 
-// tried is how often one was told.
+// tried returns how often a death was reported.
 func (j *judge) tried(what string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -206,7 +208,7 @@ func (j *judge) tried(what string) int {
 }
 
 func (j *judge) since(after time.Duration) []string {
-	time.Sleep(after) // of the bubble
+	time.Sleep(after) // in the bubble's time
 	synctest.Wait()
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -222,8 +224,9 @@ func foundDead(nodes ...string) (out []deaths.Death) {
 	return out
 }
 
-// Guards: what speaks against a death passes, so it is told until it is believed, and then no more; who is not believed costs a line and two tries a
-// minute; one that is not believed keeps no other waiting; what the controller does not say any more is not told.
+// Guards: the reasons against a death pass. So it is reported until it is believed, and then no more. A death that is
+// not believed costs one log line, and two tries a minute, and delays no other death. A death that the controller no
+// longer has is not reported.
 func TestFindingsAreToldUntilTheyAreBelieved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, f := newJudge(t, func(d *deaths.Death, try int) error {
@@ -255,8 +258,8 @@ func TestFindingsAreToldUntilTheyAreBelieved(t *testing.T) {
 	})
 }
 
-// Guards: what the controller takes back ends what was told; for as long as it says so the agent hears it, since a member that does not follow the
-// controller may hand on the death meanwhile; and it is said once.
+// Guards: if the controller takes a death back, the report ends. The agent hears of this as long as the controller says
+// so, because a member that does not follow the controller may hand the death on meanwhile. It is logged once.
 func TestFindingsThatAreTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, f := newJudge(t, func(*deaths.Death, int) error { return errors.New("that boot has answered") })
@@ -278,7 +281,8 @@ func TestFindingsThatAreTakenBack(t *testing.T) {
 	})
 }
 
-// Guard: a replica that is behind tells a death that another one has taken back: it is nothing to this agent, but of another boot.
+// Guard: a replica that is behind reports a death that another one has taken back. The agent ignores it, unless it
+// names another boot.
 func TestWhatWasTakenBackIsNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, f := newJudge(t, func(d *deaths.Death, _ int) error {
@@ -306,13 +310,13 @@ func TestWhatWasTakenBackIsNotTold(t *testing.T) {
 	})
 }
 
-// Guard: a controller that tells others without end costs the agent's loop one look at them in a second.
+// Guard: if a controller sends reports without end, the agent's loop looks at them once a second.
 func TestFindingsWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, f := newJudge(t, func(*deaths.Death, int) error { return errors.New("the latest known boot is another one") })
 		for boot := range uint64(10000) {
 			f.Want([]deaths.Death{{Node: "n4", Boot: fmt.Sprintf("%016x", boot+1), Proof: "power"}})
-			time.Sleep(time.Millisecond) // of the bubble
+			time.Sleep(time.Millisecond) // in the bubble's time
 		}
 		if got := j.since(0); len(got) < 9 || len(got) > 25 {
 			t.Errorf("%d are told", len(got))
@@ -320,14 +324,14 @@ func TestFindingsWithoutEnd(t *testing.T) {
 	})
 }
 
-// Guard: a death that is on its way to the agent arrives before the word that takes it back, or not at all.
+// Guard: a death under way to the agent arrives before the report that takes it back, or not at all.
 func TestFindingsAreTakenBackInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var arrived []string // of who waits for its turn
+		var arrived []string // the reports that wait for their turn
 		f := NewFinds(func(ctx context.Context, d *deaths.Death) error {
 			if !d.Contradicted {
 				<-ctx.Done()
-				time.Sleep(time.Second) // of the bubble: the agent takes it when nobody waits for the answer any more
+				time.Sleep(time.Second) // in the bubble's time: the agent reads it when no caller waits for the answer any more
 			}
 			arrived = append(arrived, fmt.Sprint(d.Node, d.Contradicted))
 			return errors.New("no")
@@ -343,7 +347,7 @@ func TestFindingsAreTakenBackInOrder(t *testing.T) {
 		back := foundDead("n4")
 		back[0].Contradicted = true
 		f.Want(back)
-		time.Sleep(time.Minute) // of the bubble
+		time.Sleep(time.Minute) // in the bubble's time
 		cancel()
 		<-done
 		if first := slices.Index(arrived, "n4true"); first != 1 || slices.Contains(arrived[1:], "n4false") {
@@ -352,7 +356,7 @@ func TestFindingsAreTakenBackInOrder(t *testing.T) {
 	})
 }
 
-// Guard: an agent that does not decide keeps nobody waiting for ever, and stops at once.
+// Guard: an agent that does not decide makes no caller wait for ever, and stops at once.
 func TestFindingsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
@@ -368,7 +372,7 @@ func TestFindingsEnd(t *testing.T) {
 			f.Run(ctx)
 		}()
 		f.Want(foundDead("n4"))
-		time.Sleep(time.Minute) // of the bubble
+		time.Sleep(time.Minute) // in the bubble's time
 		synctest.Wait()
 		if calls < 2 {
 			t.Errorf("asked %d times", calls)

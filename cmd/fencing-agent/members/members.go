@@ -33,17 +33,17 @@ type Config struct {
 	Path   string         // of the file of Config, which is read again when it changes; empty: it is never read again
 	Source Source         // nil: as configured
 	Kube   *client.Client // of the API server, if the list comes from there
-	// Node takes what the controller says about this node's Node, if the list comes from the controller. It is called
-	// from a goroutine that Start has started, and must not block; nil: nobody wants to know.
+	// Node gets what the controller reports about this node's Node, if the list comes from the controller. It is called
+	// from a goroutine that Start has started, and must not block. It may be nil.
 	Node func(ownnode.State)
-	// Reached is told whether the controller answers, each time that this may have changed. It is called as Node is;
-	// nil: nobody wants to know.
+	// Reached gets whether the controller answers, each time that this may have changed. It is called like Node. It may
+	// be nil.
 	Reached func(bool)
 	// NodeUID returns the UID of the latest Node that was passed to Node, even before a restart. The same goroutine
 	// calls both; nil: none is known.
 	NodeUID func() string
-	// Found takes all deaths that the controller has found by now, if the list comes from the controller. It is called
-	// as Node is.
+	// Found gets all deaths that the controller has found by now, if the list comes from the controller. It is called
+	// like Node.
 	Found    func([]deaths.Death)
 	Registry prometheus.Registerer // for the metrics of the controller as a source; nil: none
 	Version  string                // of the agent
@@ -55,15 +55,15 @@ type Config struct {
 	// Waiting answers probes of the agent's health until it is stopped, while Begin waits for a first list.
 	Waiting func(problem *atomic.Pointer[string]) (stop func())
 
-	// Listed takes each list that the source shows, and Saved the outcome of each write. Both are called from
-	// goroutines that Start has started, and must not block.
+	// Listed gets each list that the source shows, and Saved the outcome of each write. Both are called from goroutines
+	// that Start has started, and must not block.
 	Listed func(List)
 	Saved  func(error)
 	// Fetch asks one of the holders of a list for that list, each try another holder. Follow calls it.
 	Fetch func(holders []string, try int, list roster.Ref)
 }
 
-// Members is where this node's lists of members come from, and where they are kept.
+// Members holds and stores this node's lists of members.
 type Members struct {
 	cfg        Config
 	log        *slog.Logger
@@ -135,11 +135,11 @@ func (m *Members) Begin(ctx context.Context) (s *roster.Succession, directory *r
 	return s, directory, nil
 }
 
-// Largest is the most members that a directory ever had. The time budget is made for it, and never gets shorter, since
-// peers may rely on what they were told.
+// Largest is the most members that a directory ever had. The time budget is computed for it, and never gets shorter,
+// since peers may depend on the earlier figure.
 func (m *Members) Largest() int { return m.largest }
 
-// Grow takes the size of another directory, and reports whether none was as large before.
+// Grow records the size of another directory, and reports whether it is the largest so far.
 func (m *Members) Grow(size int) bool {
 	if size <= m.largest {
 		return false
@@ -235,7 +235,7 @@ func (m *Members) succession(saved *roster.Saved, own *roster.Roster) (*roster.S
 	if saved == nil {
 		m.begun = &roster.Saved{Fresh: s.Fresh(), Chain: s.Chain()}
 		if before, first := m.cache.past(); !before && !first {
-			// Of two agents that start at once, one makes the file. If it cannot be made, Keep says so.
+			// Of two agents that start at the same time, one creates the file. If that fails, Keep reports it.
 			_ = statefile.Create(m.cache.lock, []byte(firstStart))
 		}
 	}
@@ -316,7 +316,7 @@ func (m *Members) Learn(core *watchdog.Core, l List) {
 	}
 }
 
-// fits reports why this node cannot use a list with its configuration.
+// fits returns why this node cannot use a list with its configuration.
 func (m *Members) fits(core *watchdog.Core, r *roster.Roster) error {
 	if arb := core.Arbiter(); arb != nil && r.Size() > arb.Slots() {
 		return fmt.Errorf("the LUN has %d slots for %d members: make a larger one with fencectl lun init", arb.Slots(), r.Size())
@@ -388,7 +388,7 @@ func (m *Members) complain(now boottime.Instant, msg string, attrs ...any) {
 	m.log.Warn(msg, attrs...)
 }
 
-// Standing says in words what state the change of a list is in.
+// Standing describes the state of a change of the list.
 func Standing(s *roster.Succession) string {
 	switch {
 	case s.Removed():

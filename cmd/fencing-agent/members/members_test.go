@@ -20,7 +20,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// given is a source that has one list to begin with, and nothing after it.
+// given is a source that has one list at the start, and no list after it.
 type given struct {
 	list List
 	err  error
@@ -39,7 +39,7 @@ func listing(epoch uint64, names ...string) List {
 	return l
 }
 
-// desk is the lists of node n1, and what was logged about them.
+// desk holds the lists of node n1, and their log.
 func desk(dir string, s Source) (*Members, *strings.Builder) {
 	c := config.Default()
 	c.NodeName, c.NodeGroup, c.Members.CacheFile = "n1", "g", filepath.Join(dir, "members.json")
@@ -54,7 +54,7 @@ func coreOf(s *roster.Succession, directory *roster.Roster) *watchdog.Core {
 	return watchdog.NewCore(watchdog.Config{Roster: directory, Succession: s, Networks: 1, Policy: netgossip.Any(), MaxAge: 4 * time.Second})
 }
 
-// begin is the start of an agent, up to the point where others hear of it.
+// begin is the start of an agent, up to the point where other nodes hear of it.
 func begin(t *testing.T, m *Members) (*roster.Succession, *roster.Roster, error) {
 	t.Helper()
 	s, directory, err := m.Begin(t.Context())
@@ -64,7 +64,7 @@ func begin(t *testing.T, m *Members) (*roster.Succession, *roster.Roster, error)
 	return s, directory, err
 }
 
-// Guard: what was gone by is remembered, whatever the source says after a restart.
+// Guard: the list that was in force is remembered, whatever the source says after a restart.
 func TestListIsRememberedOverARestart(t *testing.T) {
 	dir := t.TempDir()
 	m, _ := desk(dir, given{list: listing(0, "n1", "n2")})
@@ -87,7 +87,7 @@ func TestListIsRememberedOverARestart(t *testing.T) {
 	}
 }
 
-// A node that was moved has its own file, of another group: what helps there is no file of its own.
+// A node that was moved has its own file, of another group. A file of its own does not help there.
 func TestListOfAnotherGroup(t *testing.T) {
 	dir := t.TempDir()
 	m, _ := desk(dir, given{list: listing(0, "n1", "n2")})
@@ -117,7 +117,7 @@ func TestListOfAnotherGroup(t *testing.T) {
 	}
 }
 
-// A file that cannot be used ends the start, with what is wrong and what to do.
+// A file that cannot be used ends the start. The error says what is wrong and what to do.
 func TestListThatCannotBeRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(path string, text []byte) error
@@ -125,7 +125,7 @@ func TestListThatCannotBeRead(t *testing.T) {
 	}{
 		"a later format": {func(path string, text []byte) error {
 			return os.WriteFile(path, bytes.Replace(text, []byte(`"version": 1`), []byte(`"version": 2, "more": {}`), 1), 0o600)
-		}, "format 2, this version knows 1: start the version that has written it"},
+		}, "format 2, but this version only reads format 1: start the version that has written it"},
 		"cut": {func(path string, text []byte) error { return os.WriteFile(path, text[:len(text)/2], 0o600) }, "damaged: unexpected EOF"},
 		"a link to itself": {func(path string, _ []byte) error {
 			return errors.Join(os.Remove(path), os.Symlink(filepath.Base(path), path))
@@ -160,7 +160,7 @@ func TestBeginNeedsAListThatCanBeKept(t *testing.T) {
 	}
 }
 
-// Guard: a list that does not fit is refused with the reason, once for as long as it stays the same.
+// Guard: a list that does not fit is refused with the reason, once while it stays the same.
 func TestListThatDoesNotFitIsRefusedOnce(t *testing.T) {
 	m, log := desk(t.TempDir(), given{list: listing(0, "n1", "n2", "n3")})
 	remembers(t, m, listing(0, "n1", "n2", "n3"))
@@ -185,7 +185,7 @@ func TestListThatDoesNotFitIsRefusedOnce(t *testing.T) {
 	}
 }
 
-// A peer that lacks a list is given what this node uses, and nothing else.
+// A peer that lacks a list is given the list of this node, and nothing else.
 func TestHandsOverWhatItGoesBy(t *testing.T) {
 	m, _ := desk(t.TempDir(), given{list: listing(0, "n1", "n2")})
 	if m.HandsOver(roster.Ref{}) != nil {
@@ -212,7 +212,7 @@ func TestHandsOverWhatItGoesBy(t *testing.T) {
 	}
 }
 
-// One of those who have a list is asked for it at a time, and each time another one.
+// Of the nodes that have a list, one is asked for it at a time, and each time another one.
 func TestHoldersAreAskedInTurn(t *testing.T) {
 	m, _ := desk(t.TempDir(), given{list: listing(0, "n1", "n2", "n3")})
 	s, directory, err := begin(t, m)
@@ -241,7 +241,7 @@ func TestHoldersAreAskedInTurn(t *testing.T) {
 	}
 }
 
-// remembers has a list be in force for a node that begins.
+// remembers puts a list in force for a node that begins.
 func remembers(t *testing.T, m *Members, l List) {
 	t.Helper()
 	r, err := l.roster(m.cfg.Config.NodeName)
@@ -253,8 +253,8 @@ func remembers(t *testing.T, m *Members, l List) {
 	}
 }
 
-// A start that is killed while its first list is stored goes on: before the list is stored it is a first start, and after that there is a
-// list in force, whatever the lock says.
+// A start that is killed while its first list is being stored continues. Before the list is stored, it is a first
+// start. After that there is a list in force, whatever the lock says.
 func TestFirstStartEndsWithTheStoredList(t *testing.T) {
 	m, _ := desk(t.TempDir(), given{list: listing(0, "n1")})
 	s, _, err := begin(t, m)
@@ -264,7 +264,7 @@ func TestFirstStartEndsWithTheStoredList(t *testing.T) {
 	first := func() bool { _, first := m.cache.past(); return first }
 	saved := &roster.Saved{Chain: s.Chain()}
 	path := m.cache.path
-	if m.cache.path = filepath.Dir(path); m.cache.save(saved) == nil { // a folder is there
+	if m.cache.path = filepath.Dir(path); m.cache.save(saved) == nil { // the path is a directory
 		t.Fatal("a list was stored over a folder")
 	}
 	m.cache.path = path
@@ -274,7 +274,7 @@ func TestFirstStartEndsWithTheStoredList(t *testing.T) {
 	if err := m.cache.save(saved); err != nil || first() {
 		t.Errorf("a list is stored (%v), and the first start goes on: %v", err, first())
 	}
-	if err := os.WriteFile(m.cache.lock, []byte(firstStart), 0o600); err != nil { // it was killed between the two
+	if err := os.WriteFile(m.cache.lock, []byte(firstStart), 0o600); err != nil { // the start was killed between the two
 		t.Fatal(err)
 	}
 	if again, err := m.cache.load(); err != nil || again.Fresh || first() {
@@ -282,8 +282,9 @@ func TestFirstStartEndsWithTheStoredList(t *testing.T) {
 	}
 }
 
-// Guard: a file that is removed is not the beginning of a group. Somebody changes the list without another epoch, is told that another list
-// has it, and removes what is called a cache: the node waits for others who go by that list. The first start of a group of one does not.
+// Guard: the removal of a file does not begin a group. Somebody changes the list without another epoch, is told that
+// another list has that epoch, and removes the file, which is called a cache. The node then waits for nodes with that
+// list. Only the first start of a group of one does not wait.
 func TestRemovedMemoryIsNoBeginning(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after []string
@@ -305,7 +306,7 @@ func TestRemovedMemoryIsNoBeginning(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for start := range 2 { // and a restart mends nothing
+		for start := range 2 { // a restart does not change this
 			m, log := desk(dir, given{list: listing(0, c.after...)})
 			s, directory, err := begin(t, m)
 			if err != nil {
@@ -327,12 +328,13 @@ func TestRemovedMemoryIsNoBeginning(t *testing.T) {
 	}
 }
 
-// A start that ends before the first list is in force forgets nothing: killed at any moment, or with a LUN that is refused, in which case
-// nothing is kept of the list. A group of one begins at the next start. A node that others have heard of may be counted by them.
+// A start that ends before the first list is in force forgets nothing: it is killed at any moment, or the LUN is
+// refused, and then nothing is kept of the list. A group of one begins at the next start. If others have heard of the
+// node, they may count it.
 func TestFirstStartThatEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		list  []string
-		kept  bool // Keep was called
+		kept  bool // whether Keep was called
 		again []string
 		waits bool
 	}{

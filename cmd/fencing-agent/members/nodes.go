@@ -44,7 +44,7 @@ func newNodeSource(c *Config) *nodeSource {
 	return &nodeSource{cfg: c.Config, log: c.Logger, clock: c.Clock, kube: c.Kube, networks: networksOf(c.Config), waiting: c.Waiting, local: c.Local}
 }
 
-// networksOf are the networks as the rules for the nodes' addresses take them.
+// networksOf returns the networks in the form that the rules for the nodes' addresses need.
 func networksOf(c *config.Config) []nodelist.Network {
 	var out []nodelist.Network
 	for _, n := range c.SystemNetworks {
@@ -58,7 +58,7 @@ func (k *nodeSource) found() (map[string]netip.Addr, error) {
 	return addressesBy(k.cfg, k.local, k.present.Load())
 }
 
-// said are the addresses of a Node according to the Node itself.
+// said returns the addresses of a Node that the Node itself shows.
 func (k *nodeSource) said(n *nodelist.Node) func(network string) netip.Addr {
 	return func(network string) (a netip.Addr) {
 		i := slices.IndexFunc(k.networks, func(net nodelist.Network) bool { return net.Name == network })
@@ -158,7 +158,6 @@ func (k *nodeSource) try(ctx context.Context, s *nodelist.Source) (list List, la
 	return List{Members: members, ReadAt: readAt}, "", nil
 }
 
-// Follow implements Source.
 func (k *nodeSource) Follow(ctx context.Context, again <-chan struct{}, found func(List)) {
 	s, err := k.source(found)
 	if err != nil {

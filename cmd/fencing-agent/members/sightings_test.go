@@ -22,16 +22,16 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/sightings"
 )
 
-// eye is a controller in memory that an agent tells what it sees, on virtual time.
+// eye is a controller in memory to which an agent reports its sightings, on virtual time.
 type eye struct {
 	t *testing.T
 
 	mu    sync.Mutex
 	last  uint64
-	heard []string // since it was asked for last
+	heard []string // since the test last read it
 	asked int
 	fail  error
-	lost  error        // as fail, but what was told is kept
+	lost  error        // as fail, but the report is kept
 	lines bytes.Buffer // of the log
 }
 
@@ -81,10 +81,10 @@ func (e *eye) set(fail, lost error) {
 	e.fail, e.lost, e.asked = fail, lost, 0
 }
 
-// want passes time, and compares what was heard meanwhile.
+// want advances the time, and compares what was heard meanwhile.
 func (e *eye) want(after time.Duration, heard ...string) {
 	e.t.Helper()
-	time.Sleep(after) // of the bubble
+	time.Sleep(after) // in the bubble's time
 	synctest.Wait()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -100,8 +100,8 @@ func sees(s sightings.Sighting) *string {
 	return &text
 }
 
-// Guards: what is wished is told once, and again when it is wished again; what is over is taken back, once; nothing is told
-// in a quiet time.
+// Guards: each wish is reported once, and again when it is made again. A sighting that has ended is taken back, once.
+// In a quiet time nothing is reported.
 func TestSightingTeller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEye(t)
@@ -121,8 +121,9 @@ func TestSightingTeller(t *testing.T) {
 	})
 }
 
-// Guards: a controller that is away hears what is so when it is back, and not what was; what it may have heard is taken back; an
-// older one costs no line before there is something to say, and few calls after.
+// Guards: when a controller comes back, it receives the present state and not the earlier one. What it may have heard
+// is taken back. A controller of an older version causes no log line before there is a sighting to report, and few
+// calls after that.
 func TestSightingTellerWithoutAController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEye(t)
@@ -165,7 +166,7 @@ func TestSightingTellerWithoutAController(t *testing.T) {
 	})
 }
 
-// Guard: what an agent sees run is told with the rest.
+// Guard: a node that the agent sees run is reported with the rest.
 func TestWhoIsSeenIsTold(t *testing.T) {
 	s := &SightingTeller{teller: newTeller(tellerBoot, func() boottime.Instant { return 1 }, nil, "")}
 	sees := map[string]string{"n4": tellerBoot}

@@ -14,17 +14,17 @@ import (
 
 // List is a list of members as its source gives it. It is a value: nothing in it changes after it was handed over.
 type List struct {
-	// Members are all nodes of the group, in any order. A list without this node means that it was removed. Addresses
-	// have the form that netip.Addr prints: members compare them as text.
+	// Members lists all nodes of the group, in any order. If this node is missing, it was removed. Addresses have the
+	// form that netip.Addr prints: members compare them as text.
 	Members []roster.Member
-	// Numbered says that the maker of the list raises Epoch with each change of it. If it is false, Epoch is 0 and
-	// the nodes number lists themselves (roster.Succession.Sight).
+	// Numbered means that the maker of the list raises Epoch with each change of it. Otherwise Epoch is 0, and the
+	// nodes number lists themselves (roster.Succession.Sight).
 	Numbered bool
 	Epoch    uint64
-	// Founded, with Numbered, says that no person vouches for the first list of the group: it is founded by all of its
+	// Founded, with Numbered, means that no person vouches for the first list of the group: it is founded by all of its
 	// members, as without numbers, and its number counts afterwards.
 	Founded bool
-	// Waiting, with Founded, says that the list passed while this node knew of no list in force: its number was not
+	// Waiting, with Founded, means that the list passed while this node knew of no list in force: its number was not
 	// checked, and does not count.
 	Waiting bool
 	// ReadAt is when reading began, on the agent's clock: a list that is not numbered is put
@@ -62,7 +62,6 @@ type fileSource struct {
 	log    *slog.Logger
 }
 
-// First implements Source.
 func (f *fileSource) First(context.Context, bool) (List, error) {
 	return listed(&f.config.Members), nil
 }

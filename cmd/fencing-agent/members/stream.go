@@ -19,12 +19,12 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 )
 
-// stream follows one replica of the controller until the stream ends. answered says that it has sent something.
+// stream follows one replica of the controller until the stream ends. answered reports whether it has sent something.
 func (c *controllerSource) stream(ctx context.Context, again <-chan struct{}, trouble func(string), found func(List)) (answered bool, err error) {
 	if _, err := c.findOwn(); err != nil && c.own == nil {
 		return false, err
 	}
-	// A connection for each stream: only a new one may lead to another replica.
+	// Each stream has its own connection: only a new one may lead to another replica.
 	conn, err := c.dial()
 	if err != nil {
 		return false, err

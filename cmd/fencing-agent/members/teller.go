@@ -21,12 +21,12 @@ const (
 	tellFirst   = time.Second
 	tellLongest = 15 * time.Second // somebody waits for it
 	tellTimeout = 15 * time.Second
-	// tellUnheard is the longest pause before a controller that takes no such reports is asked again.
+	// tellUnheard is the longest pause before a controller that accepts no such reports is asked again.
 	tellUnheard = 10 * time.Minute
 )
 
-// teller is what the two tellers have in common: each reports to fencing-controller what an agent with
-// members.source: controller cannot write as an annotation on its Node.
+// teller is the common part of the two tellers. Each reports to fencing-controller what an agent with members.source:
+// controller cannot write as an annotation on its Node.
 type teller struct {
 	boot  string
 	clock boottime.Clock
@@ -35,7 +35,7 @@ type teller struct {
 	wake  chan struct{} // capacity 1
 	lost  string        // logged when a report is not accepted: what that means
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	wishes int        // how many wishes there were
 	value  string     // the annotation that the report replaces; empty: none
 	within time.Duration
@@ -114,7 +114,7 @@ func (t *teller) Want(value *string, within time.Duration) {
 	}
 }
 
-// Renew is Want.
+// Renew is the same as Want.
 func (t *teller) Renew(value *string, within time.Duration) { t.Want(value, within) }
 
 // Seen does nothing: the Node's annotation is not this agent's.

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// unhurried is a connection in memory whose deadlines for writing are never already due. For one that is, as TLS sets
-// it when it closes, bufconn starts a timer of 0 s, and the runtime of Go 1.26 runs such a timer of a bubble at once, on
-// the goroutine that starts it. Two at a time end a test under the race detector by SIGSEGV.
+// unhurried is a connection in memory whose write deadlines are never already past. For a past deadline, as TLS sets it
+// when it closes, bufconn starts a timer of 0 s. The runtime of Go 1.26 runs such a timer of a bubble at once, on the
+// goroutine that starts it. Two such timers at a time end a test under the race detector with SIGSEGV.
 type unhurried struct{ net.Conn }
 
 func (u unhurried) SetWriteDeadline(t time.Time) error {

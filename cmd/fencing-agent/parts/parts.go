@@ -14,7 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Retry is the time between two attempts to have a part.
+// Retry is the time between two attempts to start a part.
 const Retry = 2 * time.Second
 
 // Missing is a part that the agent lacks.
@@ -24,7 +24,7 @@ type Missing struct {
 	Since   time.Time
 }
 
-// List is the parts that are missing. A nil List, as in tests, ignores what it is told.
+// List is the list of the missing parts. A nil List, as in tests, ignores all reports.
 type List struct {
 	log   *slog.Logger
 	gauge *prometheus.GaugeVec
@@ -41,7 +41,7 @@ func New(log *slog.Logger, reg prometheus.Registerer) *List {
 	return l
 }
 
-// Note takes how the latest attempt to have a part ended; nil: the part is there. Only changes are logged, once.
+// Note records how the latest attempt to start a part ended; nil: the part is there. Only changes are logged, once.
 func (l *List) Note(part string, err error) {
 	if l == nil {
 		return
@@ -83,7 +83,7 @@ func (l *List) Lacks(part string) bool {
 	return slices.ContainsFunc(l.Missing(), func(m Missing) bool { return m.Part == part })
 }
 
-// Keep tries to have a part until that works or ctx ends. It begins with a pause: an attempt was made before.
+// Keep tries to start a part until that works or ctx ends. It begins with a pause: an attempt was made before.
 func (l *List) Keep(ctx context.Context, part string, try func() error) {
 	for boottime.Wait(ctx, Retry); ctx.Err() == nil; boottime.Wait(ctx, Retry) {
 		err := try()

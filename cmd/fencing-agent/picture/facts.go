@@ -14,8 +14,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// Facts is all that is shown of an agent, as its loop saw it at one moment. Sets and slices of peers use the indices
-// of Roster.
+// Facts is everything that is shown about an agent, as its loop saw it at one moment. Sets and slices of peers use the
+// indices of Roster.
 type Facts struct {
 	Now  boottime.Instant
 	Wall time.Time // the same, for people
@@ -54,8 +54,8 @@ type Facts struct {
 // Ready reports whether the node is part of a side that may live.
 func (f *Facts) Ready() bool { return f.Verdict.Decision.Quorum }
 
-// Suspect reports whether a member is reachable only on networks on which it owes an answer. No rule of the decision
-// uses this: a suspect is counted and available until the evidence of it has expired.
+// Suspect reports whether a member is reachable only on networks on which it has an unanswered probe. No rule of the
+// decision uses this: a suspect is counted and available until the evidence of it has expired.
 func (f *Facts) Suspect(p int) bool {
 	suspect := false
 	for i := range f.Networks {
@@ -69,7 +69,7 @@ func (f *Facts) Suspect(p int) bool {
 	return suspect && f.View.Seen.Has(p)
 }
 
-// Self is who the agent is.
+// Self identifies the agent.
 type Self struct {
 	Version string
 	Boot    uint64 // nonce of the kernel's boot
@@ -93,7 +93,7 @@ type Verdict struct {
 // Tally is the result of counting the members, this node included.
 type Tally struct{ Reachable, Counted, ByLUN, Expected, Quorum int }
 
-// Terms is how this node breaks ties, and who else does.
+// Terms is how this node breaks ties, and which nodes do it in another way.
 type Terms struct {
 	Own     string
 	Agreed  bool
@@ -112,16 +112,16 @@ type Lists struct {
 
 // Node is what is known of one member.
 type Node struct {
-	Said       *netgossip.Statement // last; nil: nothing
-	Anchor     boottime.Instant     // the node stood by Said then or later
+	Said       *netgossip.Statement // its latest statement; nil: none
+	Anchor     boottime.Instant     // the node confirmed Said then or later
 	Sighted    boottime.Instant     // when the last sign of life arrived
 	Since      boottime.Instant     // since when it has been reachable, or not
 	Left       time.Time            // when it was last published as gone
 	LeftReason watchdog.LeftReason
 	Death      watchdog.Death
 	Boot       uint64         // the latest known one
-	Note       Note           // who has reported it, if somebody reported it to this agent
-	ProvenIn   *time.Duration // time until its death is proven; nil: nobody can say
+	Note       Note           // the reporter, if somebody reported it to this agent
+	ProvenIn   *time.Duration // time until its death is proven; nil: not known
 	Sentence   *watchdog.SentenceState
 }
 
@@ -134,9 +134,9 @@ type Network struct {
 
 // Link is a peer on a network.
 type Link struct {
-	Alive     bool // as the gossip says
+	Alive     bool // by the gossip
 	Reachable bool
-	Suspect   bool             // reachable, but it owes an answer
+	Suspect   bool             // reachable, but it has an unanswered probe
 	Proven    boottime.Instant // latest evidence
 	Since     boottime.Instant // since when it has been reachable, or not
 }
@@ -175,5 +175,5 @@ func (f *Facts) longestHorizon() time.Duration {
 	return d
 }
 
-// Note is who has reported a death from outside, where to read more about it, and the reporter's reason.
+// Note names the reporter of a death from outside, where to read more about it, and the reporter's reason.
 type Note struct{ By, Reference, Reason string }

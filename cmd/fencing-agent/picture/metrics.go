@@ -12,7 +12,6 @@ import (
 
 const namespace = "fencing_agent"
 
-// Metrics are those of the decision; the adapters have their own.
 type Metrics struct {
 	members     *prometheus.GaugeVec
 	reachable   prometheus.Gauge
@@ -48,7 +47,7 @@ type Metrics struct {
 	tieBegan boottime.Instant
 }
 
-// NewMetrics makes all series, at 0.
+// NewMetrics creates all series, at 0.
 func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Metrics {
 	vec := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, labels)
@@ -100,7 +99,7 @@ func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Met
 	build := vec("build_info", "1, with the version of the agent.", "version")
 	build.WithLabelValues(version).Set(1)
 	if len(c.LUN.Devices) > 0 {
-		// How long an I/O may take differs from group to group, so an alert needs this value to compare with.
+		// How long an I/O may take differs from group to group, so an alert has to compare with this value.
 		gauge("lun_io_timeout_seconds", "lun.ioTimeout: an I/O that takes longer makes the device unhealthy for this node.").Set(c.LUN.IOTimeout.Seconds())
 	}
 	if c.UsesLease() {
@@ -110,7 +109,7 @@ func NewMetrics(reg *prometheus.Registry, c *config.Config, version string) *Met
 	return m
 }
 
-// init makes every series exist from the start, so that an alert can tell 0 from a missing series.
+// init creates every series at the start, so that an alert can distinguish 0 from a missing series.
 func (m *Metrics) init(c *config.Config) {
 	for _, r := range watchdog.Reasons() {
 		m.verdict.WithLabelValues(r.String())
@@ -150,7 +149,7 @@ func (m *Metrics) showBudget(b watchdog.Budget, longest time.Duration) {
 	}
 }
 
-// Show puts the facts into the gauges.
+// Show sets the gauges to the facts.
 func (m *Metrics) Show(f *Facts) {
 	if r := f.Verdict.Decision.Reason; r != m.reason {
 		if m.reason != 0 {
@@ -205,7 +204,7 @@ func (m *Metrics) showMembers(f *Facts) {
 	}
 }
 
-// Decided takes how long one evaluation took.
+// Decided records how long one evaluation took.
 func (m *Metrics) Decided(took time.Duration) { m.decision.Observe(took.Seconds()) }
 
 // Left counts a member that was published as gone.
@@ -240,7 +239,7 @@ func (m *Metrics) Turned(network string, regained, lost int) {
 	m.transitions.WithLabelValues(network, "unreachable").Add(float64(lost))
 }
 
-// Tie takes a changed decision. It follows each equal split from its beginning to its decision by a tie-breaker.
+// Tie handles a changed decision. It follows each equal split from its beginning to its decision by a tie-breaker.
 func (m *Metrics) Tie(now boottime.Instant, r watchdog.Reason, breaker string) {
 	outcome := ""
 	switch r {

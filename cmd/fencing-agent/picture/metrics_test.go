@@ -14,7 +14,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
-// The metrics show the sums that the peers are told, and the longest of all.
+// The metrics show the sums that the peers receive, and the largest of them.
 func TestBudgetMetrics(t *testing.T) {
 	c := config.Default()
 	m := NewMetrics(prometheus.NewRegistry(), c, "test")
@@ -36,7 +36,7 @@ func TestBudgetMetrics(t *testing.T) {
 	}
 }
 
-// group is the facts of the first of four nodes: the second one is reachable, the third was fenced, the fourth restarts.
+// group holds the facts of the first of four nodes: the second is reachable, the third was fenced, the fourth restarts.
 func group(t *testing.T, c *config.Config, b watchdog.Budget, horizon time.Duration) *Facts {
 	t.Helper()
 	var list []roster.Member
@@ -64,7 +64,7 @@ func group(t *testing.T, c *config.Config, b watchdog.Budget, horizon time.Durat
 	return f
 }
 
-// A gauge follows the facts, back as well as forth.
+// A gauge follows the facts in both directions.
 func TestGaugesFollowTheFacts(t *testing.T) {
 	c := config.Default()
 	m := NewMetrics(prometheus.NewRegistry(), c, "test")
@@ -91,7 +91,7 @@ func TestGaugesFollowTheFacts(t *testing.T) {
 	}
 }
 
-// What ends a tie is counted once, with the time since it began, as far as that was seen.
+// The end of a tie is counted once, with the time since it began, if the beginning was seen.
 func TestTiesAreCountedOnce(t *testing.T) {
 	m := NewMetrics(prometheus.NewRegistry(), config.Default(), "test")
 	for i, r := range []watchdog.Reason{
@@ -110,7 +110,8 @@ func TestTiesAreCountedOnce(t *testing.T) {
 	}
 }
 
-// The status is a function: the same facts say the same, whatever was asked between, and the clock alone ends a verdict.
+// The status is a function: the same facts give the same status, whatever was requested in between. The clock alone
+// ends a verdict.
 func TestStatusComesFromFactsAlone(t *testing.T) {
 	c := config.Default()
 	c.NodeName = "n1"
@@ -132,7 +133,7 @@ func TestStatusComesFromFactsAlone(t *testing.T) {
 	}
 }
 
-// A member is a suspect if it owes an answer on every network that reaches it, and is counted all the same.
+// A member is a suspect if it owes an answer on every network that reaches it. It is counted all the same.
 func TestSuspects(t *testing.T) {
 	c := config.Default()
 	m := NewMetrics(prometheus.NewRegistry(), c, "test")
@@ -157,7 +158,8 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
-// A node that is kept from subscribers for its flaps is there and counted, and everybody is shown why it is not listed.
+// A node that is hidden from subscribers because of its flaps is present and counted, and every reader sees why it is
+// not listed.
 func TestFlapping(t *testing.T) {
 	c := config.Default()
 	m := NewMetrics(prometheus.NewRegistry(), c, "test")

@@ -62,7 +62,7 @@ func stateOf(s *fencingv1.NodeStatus, st *netgossip.Statement, anchor boottime.I
 	}
 }
 
-// addDeath adds what is known of the node's death.
+// addDeath adds the known facts about the node's death.
 func (f *Facts) addDeath(p int, s *fencingv1.NodeStatus) {
 	n := &f.Nodes[p]
 	if f.Fenced.Has(p) && !s.Reachable {
@@ -82,7 +82,7 @@ func (f *Facts) addDeath(p int, s *fencingv1.NodeStatus) {
 	}
 }
 
-// Death is a death for the API, with who has reported it.
+// Death is a death for the API, with its reporter.
 func (f *Facts) Death(d watchdog.Death, n Note) *fencingv1.Death {
 	out := &fencingv1.Death{
 		Proof: publish.ProofOf(d.Proof.String()), Time: f.wall(d.At), Teller: d.Teller, By: n.By, Reference: n.Reference, Reason: n.Reason,
@@ -93,7 +93,7 @@ func (f *Facts) Death(d watchdog.Death, n Note) *fencingv1.Death {
 	return out
 }
 
-// addSaid adds what a node said about itself.
+// addSaid adds the node's own statement.
 func (f *Facts) addSaid(p int, s *fencingv1.NodeStatus, st *netgossip.Statement) {
 	if p != f.Roster.Self {
 		s.SeesThisNode = st.Seen.Has(f.Roster.Self)

@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
 
-// Status is what the facts say to a client that asks at now, while the feeder may feed until then.
+// Status is the facts in the API's form for a client that asks at now, while the feeder may feed until then.
 func (f *Facts) Status(now, until boottime.Instant) *fencingv1.Status {
 	c := f.Config
 	st := &fencingv1.Status{
@@ -101,7 +101,7 @@ func ago(d time.Duration) *durationpb.Duration {
 	return durationpb.New(d)
 }
 
-// grant shows the decision of any tie-breaker, in the field that was made for the LUN's.
+// grant shows the decision of any tie-breaker, in the field that was first added for the LUN.
 func (f *Facts) grant() *fencingv1.LunLease {
 	g := f.Grant
 	if g == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// The API's enums are filled by name, so a renamed reason would silently become
-// UNSPECIFIED. Both directions: nothing is missing, and the API promises nothing more.
+// The API's enums are filled by name, so a renamed reason would silently become UNSPECIFIED. The test checks both
+// directions: no reason is missing, and the API has no others.
 func TestReasonsHaveTheirEnum(t *testing.T) {
 	seen := map[fencingv1.Reason]watchdog.Reason{}
 	for _, r := range watchdog.Reasons() {
@@ -66,8 +66,8 @@ func TestWatchdogStatesHaveTheirEnum(t *testing.T) {
 	}
 }
 
-// Who lives by another holder's writes is told so: its own path to the LUN needs care. And who has given
-// up a grant that names it is told why.
+// A node that stays up because of another holder's writes shows this: its own path to the LUN needs repair. A node that
+// has given up a grant that names it shows the reason.
 func TestVerdictSaysWhatTheTieBreakerDid(t *testing.T) {
 	say := func(r watchdog.Reason) *fencingv1.Verdict {
 		v := Verdict{Decision: watchdog.Decision{Reason: r}, Relayed: true, Why: "why"}

@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// Every parameter is in the status with the value that the gossip runs with.
+// The status has every parameter, with the value that the gossip uses.
 func TestTuningStatusIsComplete(t *testing.T) {
 	c := config.Default()
 	c.Gossip.Profile = netgossip.ProfileADR

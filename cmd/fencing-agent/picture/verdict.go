@@ -43,7 +43,7 @@ func (v *Verdict) Message() *fencingv1.Verdict {
 	return out
 }
 
-// Text says the verdict in one sentence.
+// Text is the verdict in one sentence.
 func (v *Verdict) Text() string { return words.Reason(v.Message()) }
 
 // String is the tally for log lines.
@@ -68,8 +68,8 @@ func (f *Facts) verdict() *fencingv1.Verdict {
 	return out
 }
 
-// judge checks the clock before a status is handed out: a verdict lasts until its deadline, however old the facts are,
-// and what comes after is not known yet.
+// judge checks the clock before a status is sent: a verdict is valid until its deadline, however old the facts are, and
+// the next verdict is not known yet.
 func judge(st *fencingv1.Status, now, until boottime.Instant) {
 	v := st.GetVerdict()
 	if v.GetPermission() != fencingv1.Permission_PERMISSION_FEED && v.GetPermission() != fencingv1.Permission_PERMISSION_HOLD {

@@ -11,7 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/history"
 )
 
-// file is the history on disk. All of its space is allocated when it is made, so a disk that fills up later does no
+// file is the history on disk. All of its space is allocated when it is created, so a disk that fills up later does no
 // harm.
 type file struct {
 	f     *os.File
@@ -35,7 +35,7 @@ func openFile(path string, slots int) (store, history.File, error) {
 }
 
 // errRemake means that there is no file that can be continued.
-var errRemake = errors.New("to be made")
+var errRemake = errors.New("the file has to be created")
 
 func useFile(path string, slots int) (_ store, read history.File, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -93,7 +93,7 @@ func decodeFile(f *os.File, size int64) (read history.File, foreign, err error) 
 	return read, foreign, nil
 }
 
-// makeFile makes the file under another name, allocates all of it, and then renames it.
+// makeFile creates the file under another name, allocates all of it, and then renames it.
 func makeFile(path string, slots int, records []history.Record) (err error) {
 	fresh := path + ".new"
 	f, err := os.OpenFile(fresh, os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_CLOEXEC, 0o640)

@@ -29,10 +29,10 @@ type Config struct {
 	Boot  uint64 // nonce of the present boot
 	Clock boottime.Clock
 	Log   *slog.Logger
-	// Kernel writes a line to the kernel's log; nil: nothing does. It may block.
+	// Kernel writes a line to the kernel's log; it may be nil. It may block.
 	Kernel func(line string) error
 	Reg    prometheus.Registerer
-	// Opened is told how each attempt to open the file ended; nil: nobody wants to know.
+	// Opened is called with the result of each attempt to open the file; it may be nil.
 	Opened func(error)
 
 	open func(path string, slots int) (store, history.File, error) // of tests; nil: openFile
@@ -45,7 +45,7 @@ type store interface {
 	close() error
 }
 
-// Recorder takes records. All methods of a nil Recorder do nothing.
+// Recorder stores records. All methods of a nil Recorder do nothing.
 type Recorder struct {
 	c      Config
 	queue  chan history.Record
@@ -58,7 +58,7 @@ type Recorder struct {
 	written, dropped, failed prometheus.Counter
 }
 
-// New makes a recorder. It touches no file.
+// New creates a recorder. It touches no file.
 func New(c Config) *Recorder {
 	r := &Recorder{c: c, queue: make(chan history.Record, queued), lines: make(chan string, 4)}
 	if r.c.open == nil {
@@ -75,7 +75,7 @@ func New(c Config) *Recorder {
 	return r
 }
 
-// Note takes a record. It never blocks.
+// Note adds a record. It never blocks.
 func (r *Recorder) Note(rec history.Record) {
 	if r == nil {
 		return
@@ -89,7 +89,7 @@ func (r *Recorder) Note(rec history.Record) {
 	}
 }
 
-// Last notes last words, and also writes them to the kernel's log. It never blocks.
+// Last adds last words, and also writes them to the kernel's log. It never blocks.
 func (r *Recorder) Last(rec history.Record) {
 	if r == nil {
 		return
@@ -132,7 +132,7 @@ func (r *Recorder) remember(recs ...history.Record) {
 	}
 }
 
-// recall puts what is on disk before what was noted meanwhile.
+// recall puts the records on disk before those that were added meanwhile.
 func (r *Recorder) recall(old []history.Record) {
 	old = old[max(0, len(old)-remembered/2):]
 	r.mu.Lock()
@@ -141,7 +141,7 @@ func (r *Recorder) recall(old []history.Record) {
 	r.remember()
 }
 
-// Run writes until ctx ends, and then writes what is left, for at most stopPatience.
+// Run writes until ctx ends, and then writes the remaining records, for at most stopPatience.
 func (r *Recorder) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	if r.c.Kernel != nil {
@@ -209,7 +209,7 @@ func (r *Recorder) keep(ctx context.Context) {
 	}
 }
 
-// batch waits for records and returns all of them; none when ctx has ended and all are taken.
+// batch waits for records and returns all of them; it returns none when ctx has ended and all are taken.
 func (r *Recorder) batch(ctx context.Context) (out []history.Record) {
 	select {
 	case rec := <-r.queue:

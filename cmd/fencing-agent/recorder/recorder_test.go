@@ -25,7 +25,7 @@ func config(t *testing.T, path string, boot uint64) Config {
 	return Config{Path: path, Slots: slots, Boot: boot, Clock: boottime.Now, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Reg: prometheus.NewRegistry()}
 }
 
-// live runs a recorder until all that is noted is on disk.
+// live runs a recorder until all records are on disk.
 func live(t *testing.T, c Config, notes ...history.Record) *Recorder {
 	t.Helper()
 	r := New(c)
@@ -146,8 +146,8 @@ func (b *broken) put([]history.Record) error {
 }
 func (b *broken) close() error { return nil }
 
-// TestADiskThatHangsDelaysNobody: notes return at once however long the disk takes, what does not fit is counted,
-// and the agent can stop.
+// TestADiskThatHangsDelaysNobody: calls return at once however long the disk takes, records that do not fit are
+// counted, and the agent can stop.
 func TestADiskThatHangsDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
@@ -159,7 +159,7 @@ func TestADiskThatHangsDelaysNobody(t *testing.T) {
 		done := make(chan struct{})
 		go func() { r.Run(ctx); close(done) }()
 		r.Last(history.Record{Kind: history.LastWords})
-		synctest.Wait() // both writers hang: what they took before that depends on nothing
+		synctest.Wait() // both writers hang; how much they took before is not fixed
 		began := time.Now()
 		for range 10 * queued {
 			r.Last(history.Record{Kind: history.LastWords})

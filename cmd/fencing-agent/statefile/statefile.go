@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSize bounds what is read of a file that the agent wrote itself: chains of lists of a thousand members are smaller.
+// maxSize limits how much is read of a file that the agent wrote itself: chains of lists of a thousand members are
+// smaller.
 const maxSize = 16 << 20 // bytes
 
 // Read reads a file that the agent keeps. It never waits: a file that is not regular, such as a pipe, would block the
@@ -36,7 +37,7 @@ func Read(path string) ([]byte, error) {
 		return nil, err
 	}
 	if len(text) > maxSize {
-		return nil, fmt.Errorf("%s is larger than %d bytes, the agent did not write it", path, maxSize)
+		return nil, fmt.Errorf("%s is larger than %d bytes, so the agent did not write it", path, maxSize)
 	}
 	return text, nil
 }
@@ -90,7 +91,7 @@ func Create(path string, text []byte) error {
 	return syncFolder(dir)
 }
 
-// Empty truncates a file, without changing who holds its lock, and returns when that is durable.
+// Empty truncates a file, without changing its lock, and returns when that is durable.
 func Empty(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -130,14 +131,14 @@ func syncFolder(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Lock takes the lock of a file without waiting, and creates the file if it does not exist: ok is false while another
+// Lock takes the lock of a file without waiting, and creates the file if it does not exist. ok is false while another
 // process has the lock. The kernel releases it with the last descriptor of that process, when the process is gone.
 func Lock(path string) (release func(), ok bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, false, err
 	}
-	// Not an os.File: the garbage collector would close it, and a caller that never releases the lock need not keep
-	// anything.
+	// Do not use an os.File: the garbage collector would close it, and a caller that never releases the lock need not
+	// keep anything.
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, false, &os.PathError{Op: "open", Path: path, Err: err}
@@ -153,8 +154,8 @@ func Lock(path string) (release func(), ok bool, err error) {
 	return nil, false, fmt.Errorf("lock %s: %w", path, err)
 }
 
-// Holder is the process that has the lock of a file (Lock). proc is where /proc is mounted. 0: nobody has the lock, or
-// the process cannot be seen from here, for example because it is in another PID namespace.
+// Holder is the process that has the lock of a file (Lock). proc is where /proc is mounted. 0: no process has the lock,
+// or it is not visible from here, for example because it is in another PID namespace.
 func Holder(proc, path string) int {
 	info, err := os.Stat(path)
 	if err != nil {

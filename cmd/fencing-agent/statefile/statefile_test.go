@@ -81,7 +81,7 @@ func TestSyncAndRemove(t *testing.T) {
 	}
 }
 
-// Guard: a second agent is told from one that cannot be seen by who has the lock.
+// Guard: the owner of the lock shows whether it is a second agent or one that cannot be seen.
 func TestHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "running")
 	if pid := Holder("/proc", path); pid != 0 {

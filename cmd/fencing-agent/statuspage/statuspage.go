@@ -13,14 +13,15 @@ import (
 
 const mostEvents = 40 // of the timeline
 
-// Config is what the page is made of. All functions may be called from any goroutine.
+// Config is what the page needs. All functions may be called from any goroutine.
 type Config struct {
 	Status  func() *fencingv1.Status // nil: there is none yet
 	Follow  func(context.Context, func(*fencingv1.Status) error) error
 	History func() []history.Record
 	Now     func() time.Time // nil: the wall clock
 	Zone    *time.Location   // nil: UTC
-	// Anybody: everybody may see the page. Otherwise only clients on this node, and connections forwarded to it, may.
+	// Anybody: everybody may see the page. Otherwise only clients on this node, and connections forwarded to it, may
+	// see it.
 	Anybody bool
 }
 

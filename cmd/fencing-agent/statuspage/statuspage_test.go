@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/*.golden.html")
 
-// scene is a status that whole agents told in a simulation.
+// scene is a status that whole agents reported in a simulation.
 func scene(t *testing.T, name string) *fencingv1.Status {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "fencectl", "testdata", "scenes", name+".json"))
@@ -124,7 +124,7 @@ func TestTicket(t *testing.T) {
 	}
 }
 
-// TestLive: the first message has all sections, a later one those that have changed.
+// TestLive: the first message has all sections, a later message has the sections that have changed.
 func TestLive(t *testing.T) {
 	srv := serve(t, scene(t, "split-lost"), false)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -166,7 +166,7 @@ func TestWhoMaySeeIt(t *testing.T) {
 		{"127.0.0.1:5", "localhost:9110", false, 200},
 		{"127.0.0.1:5", "localhost", false, 200},
 		{"[::1]:5", "[::1]:9110", false, 200},
-		{"127.0.0.1:5", "evil.example:9110", false, 403}, // a name of a foreign page that leads to the loopback
+		{"127.0.0.1:5", "evil.example:9110", false, 403}, // a name of a foreign page that resolves to the loopback
 		{"127.0.0.1:5", "127.0.0.1.evil.example", false, 403},
 		{"10.0.0.9:5", "127.0.0.1:9110", false, 403},
 		{"10.0.0.9:5", "10.0.0.1:9110", false, 403},
@@ -187,7 +187,7 @@ func TestWhoMaySeeIt(t *testing.T) {
 	}
 }
 
-// TestNothingCanBeChanged: all but GET and HEAD is refused.
+// TestNothingCanBeChanged: every method except GET and HEAD is refused.
 func TestNothingCanBeChanged(t *testing.T) {
 	srv := serve(t, scene(t, "healthy"), false)
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {

@@ -19,7 +19,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/wdt"
 )
 
-// Read reads what was tried; nothing if there is no file. With an error it returns what could be read.
+// Read reads the trials; none if there is no file. With an error it returns those that could be read.
 func Read(path string) ([]calibration.Trial, error) {
 	text, err := statefile.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,8 +35,8 @@ func Read(path string) ([]calibration.Trial, error) {
 	return trials, nil
 }
 
-// Settle notes that the machine has outlived the program of a trial of this boot, which shows nothing then: the next
-// reset would be taken for the watchdog's. If that program still runs, its next note says so.
+// Settle records that the machine has outlived the program of a trial of this boot. Such a trial shows nothing: the
+// next reset would count as the watchdog's. If that program still runs, its next record contradicts this one.
 func Settle(path string, boot uint64) error {
 	trials, err := Read(path)
 	if n := len(trials); err != nil || n == 0 || trials[n-1].Boot != boot || trials[n-1].End != "" {
@@ -51,7 +51,7 @@ func Settle(path string, boot uint64) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// Seen is what was tried on a machine before it booted, for the boot that runs.
+// Seen holds the trials of a machine from before it booted, for the present boot.
 type Seen struct {
 	trials   []calibration.Trial
 	Firmware string // of the machine; empty: unknown
@@ -60,8 +60,8 @@ type Seen struct {
 	unread   bool   // the file, or the end of it
 }
 
-// Look reads what was tried on the machine whose file system is at root, empty for this one. After an error it knows what
-// could be read.
+// Look reads the trials of the machine whose file system is at root, empty for this one. After an error it knows those
+// that could be read.
 func Look(root, path string) (*Seen, error) {
 	s := &Seen{Firmware: wdt.Firmware(filepath.Join(root, "/sys"))}
 	var err error
@@ -73,10 +73,10 @@ func Look(root, path string) (*Seen, error) {
 	return s, err
 }
 
-// Of is what was measured of a driver, by what it calls itself.
+// Of returns what was measured about a driver, by the driver's own name.
 //
-// Invariant: what cannot be read makes no watchdog earlier than it was told to peers before. So each then counts as late
-// as the latest driver that is known.
+// Invariant: a file that cannot be read must not make a watchdog count as earlier than its peers were told before. So
+// each driver then counts as late as the latest known driver.
 func (s *Seen) Of(identity string) watchdog.Measured {
 	m := calibration.Measured(s.trials, identity, s.Firmware, s.boot)
 	if s.unread {
@@ -86,7 +86,7 @@ func (s *Seen) Of(identity string) watchdog.Measured {
 	return m
 }
 
-// Last is the latest trial that has shown something of a driver with the firmware of this machine; nil: there is none.
+// Last is the latest trial of a driver with this machine's firmware that has shown a result; nil: there is none.
 func (s *Seen) Last(identity string) *calibration.Trial {
 	return calibration.Last(s.trials, identity, s.Firmware, s.boot)
 }
@@ -96,7 +96,7 @@ func (s *Seen) Untried(identity string) bool {
 	return calibration.Untried(s.trials, identity, s.Firmware, s.boot)
 }
 
-// most is how many trials a file keeps. What an older one has shown is lost: a machine has few watchdogs.
+// most is how many trials a file keeps. The result of an older one is lost: a machine has few watchdogs.
 const most = 100
 
 // Writer keeps a trial on disk while it runs.
@@ -107,7 +107,7 @@ type Writer struct {
 	slowest time.Duration // a write took
 }
 
-// Begin adds a trial to a file, and returns what keeps it. What it returns is durable, like all that a Writer writes.
+// Begin adds a trial to a file, and returns its Writer. All that a Writer writes is durable when the call returns.
 func Begin(path string, t calibration.Trial) (*Writer, error) {
 	before, err := Read(path)
 	if err != nil {
@@ -131,15 +131,15 @@ func Begin(path string, t calibration.Trial) (*Writer, error) {
 	return &Writer{f: f, began: int64(len(head)), good: int64(len(text))}, nil
 }
 
-// Ran notes that the machine still runs this long after the last feed. took is how long the note before took to become
-// durable: the next one may take that long again.
+// Ran records that the machine still runs this long after the last feed. took is how long the previous record took to
+// become durable: the next one may take that long again.
 func (w *Writer) Ran(after, took time.Duration) error {
 	w.slowest = max(w.slowest, took)
 	return w.write(calibration.Line{Ran: after, Next: after + calibration.Every + 2*w.slowest})
 }
 
-// Close ends the trial without a reset. If that cannot be noted, nothing is kept of the trial: the next reset would be
-// taken for the watchdog's.
+// Close ends the trial without a reset. If that cannot be recorded, nothing of the trial is kept: the next reset would
+// count as the watchdog's.
 func (w *Writer) Close(end calibration.End) error {
 	err := w.write(calibration.Line{End: end})
 	if err != nil {
@@ -150,10 +150,10 @@ func (w *Writer) Close(end calibration.End) error {
 
 func (w *Writer) forget() error { return errors.Join(w.f.Truncate(w.began), w.f.Sync()) }
 
-// undo takes back what was written of a line.
+// undo removes the written part of a line.
 func (w *Writer) undo() error { return w.f.Truncate(w.good) }
 
-// write adds a line, or leaves the file as it was: half a line with another one after it cannot be read.
+// write adds a line, or leaves the file as it was: half a line followed by another one cannot be read.
 func (w *Writer) write(l calibration.Line) error {
 	n, err := w.f.Write(l.Encode())
 	if err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/watchdog/calibration"
 )
 
-// Guard: what a trial has shown outlives the next ones; a file that cannot be read is not replaced.
+// Guard: the result of a trial outlives the next trials. A file that cannot be read is not replaced.
 func TestTrialsAreKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lists", "members-watchdog")
 	if got, err := Read(path); len(got) != 0 || err != nil {
@@ -52,7 +52,8 @@ func TestTrialsAreKept(t *testing.T) {
 	}
 }
 
-// Guard: a trial whose program was killed shows nothing once the machine has outlived it; one that goes on does.
+// Guard: if a trial's program was killed and the machine has outlived the timeout, the trial shows nothing. A trial
+// that goes on does.
 func TestATrialThatTheMachineOutlived(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "members-watchdog")
 	if err := Settle(path, 7); err != nil {
@@ -131,7 +132,7 @@ func TestATrialThatCannotBeNoted(t *testing.T) {
 	if err := w.Ran(10*time.Second, 0); err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.OpenFile(path, os.O_RDWR, 0) // its notes fail, and truncating works
+	file, err := os.OpenFile(path, os.O_RDWR, 0) // its writes fail, and truncating works
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func TestATrialThatCannotBeNoted(t *testing.T) {
 	}
 }
 
-// Guard: where the file cannot be read a watchdog counts as late as any that is known.
+// Guard: if the file cannot be read, a watchdog counts as late as the latest that is known.
 func TestAFileThatCannotBeRead(t *testing.T) {
 	root := t.TempDir()
 	put := func(name, text string) {

@@ -12,12 +12,12 @@ import (
 
 const (
 	every   = time.Second     // between two looks
-	atLeast = 5 * time.Second // something is sent at least this often: a page that gets nothing says so
+	atLeast = 5 * time.Second // a message is sent at least this often: a page that gets nothing reports this
 )
 
-// Config is what the page is made of.
+// Config holds the sources of the page.
 type Config struct {
-	Picture func() *reconcile.Picture // from any goroutine
+	Picture func() *reconcile.Picture // called from any goroutine
 	Version string
 	Anybody bool // everybody may see the page, not only clients on this machine and connections forwarded to it
 }

@@ -134,7 +134,7 @@ func TestBeforeTheNodesAreSeen(t *testing.T) {
 	}
 }
 
-// A change is sent within a second, and something every five: the page takes silence for the end.
+// A change is sent within a second, and a message at least every five seconds: for the page, silence means the end.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

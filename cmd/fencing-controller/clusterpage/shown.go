@@ -13,7 +13,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/recovery"
 )
 
-const mostTellers = 4 // that are named
+const mostTellers = 4 // how many are named
 
 // shown is the content of the page and of its text.
 type shown struct {
@@ -26,7 +26,7 @@ type shown struct {
 	Replicas          []line
 }
 
-// deadNode is a Node that is called dead, or comes back.
+// deadNode is a Node that is reported dead, or comes back.
 type deadNode struct {
 	Name, Group string
 	Phase       view.Span
@@ -56,10 +56,10 @@ type line struct {
 	Style view.Style
 }
 
-// way are the phases of a node that dies and comes back, in order.
+// way lists the phases of a node that dies and comes back, in order.
 var way = []recovery.Phase{recovery.Unproven, recovery.Proven, recovery.Draining, recovery.Released, recovery.Returning}
 
-// styles are the styles of phases that are not on the way, or that matter.
+// styles holds the styles of phases that are not in way, or that need attention.
 var styles = map[recovery.Phase]view.Style{
 	recovery.InDispute: view.Bad, recovery.Held: view.Bad, recovery.Foreign: view.Bad, recovery.Watching: view.Plain, recovery.Gone: view.Plain,
 }
@@ -71,7 +71,7 @@ func styleOf(p recovery.Phase) view.Style {
 	return view.Warn
 }
 
-// called reports whether to show a Node as called dead or being recovered.
+// called reports whether to show a Node as reported dead or being recovered.
 func called(n *reconcile.NodePicture) bool {
 	return len(n.Told) > 0 || n.Phase != recovery.Watching && n.Phase != recovery.Gone
 }
@@ -223,7 +223,7 @@ func replicaLines(p *reconcile.Picture, phases map[string]recovery.Phase) (lines
 	return lines
 }
 
-// ticket is all of it as text.
+// ticket returns the whole page as text.
 func ticket(p *reconcile.Picture, version string) string {
 	s := newShown(p, version)
 	var b strings.Builder

@@ -30,7 +30,7 @@ type Config struct {
 	Pause             time.Duration
 	MetricsAddress    string
 	HealthAddress     string
-	PageAddress       string // empty: there is none
+	PageAddress       string // empty: there is no page
 	PageForAnybody    bool
 	NodeFence         bool
 	FenceNamespace    string
@@ -41,11 +41,11 @@ type Config struct {
 	MembersKey        string
 	MembersAudience   string
 	MembersAgents     []string
-	KdumpAddress      string // empty: nobody listens
+	KdumpAddress      string // empty: the controller does not listen
 	ExecutorSelector  map[string]string
 }
 
-// Default is the configuration of an empty file. dryRun is the default until somebody has decided otherwise.
+// Default is the configuration of an empty file. dryRun stays on until an administrator turns it off.
 func Default() *Config {
 	return &Config{
 		DryRun: true, GroupLabel: "node.deckhouse.io/group", MinReporters: 2, ReadyUnknown: true, GroupsOfTwo: []string{},
@@ -62,7 +62,7 @@ type key struct {
 	set                  func(c *Config, n *yaml.Node) (allowed string, ok bool)
 }
 
-// keys are all keys, in the order of the example.
+// keys lists all keys, in the order of the example.
 func keys() []key {
 	return []key{
 		{"dryRun", "true", "true: write nothing but Events and the log; false: act", boolean(func(c *Config) *bool { return &c.DryRun })},
@@ -96,7 +96,7 @@ func keys() []key {
 	}
 }
 
-// Example is a file with every key at its default.
+// Example returns a file with every key at its default.
 func Example() string {
 	var b strings.Builder
 	section := ""
@@ -135,7 +135,7 @@ type Problem struct {
 	Text string
 }
 
-// Error prints one problem a line.
+// Error prints one problem per line.
 func (e *Invalid) Error() string {
 	var lines []string
 	for _, p := range e.Problems {
@@ -144,7 +144,7 @@ func (e *Invalid) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Parse reads a file's text; name stands for it in messages.
+// Parse reads a file's text. Messages call the file name.
 func Parse(name string, data []byte) (*Config, error) {
 	c, bad := Default(), &Invalid{File: name}
 	var doc yaml.Node
@@ -210,7 +210,7 @@ func orFile(prefix string) string {
 	return prefix
 }
 
-// names are the keys of a section.
+// names returns the keys of a section.
 func names(prefix string) []string {
 	var out []string
 	for _, k := range keys() {
@@ -268,7 +268,7 @@ func text(at func(*Config) *string, empty bool) setter {
 // listens marks an address that cannot be switched off.
 const listens = "-"
 
-// address is an address to listen at, or the text for not listening. Port 0 means any free port.
+// address returns an address to listen at, or the text for not listening. Port 0 means any free port.
 func address(at func(*Config) *string, nowhere string) setter {
 	allowed := `HOST:PORT or :PORT to listen at, in quotes, such as "127.0.0.1:9124"`
 	if nowhere != listens {
@@ -307,7 +307,7 @@ func accounts(c *Config, n *yaml.Node) (string, bool) {
 	return "a list of NAMESPACE/NAME, [] for none", ok
 }
 
-// What labels are made of.
+// These patterns define the parts of a label.
 var (
 	labelKey   = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
 	labelValue = regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$`)
@@ -328,7 +328,7 @@ func selector(c *Config, n *yaml.Node) (string, bool) {
 	return "", true
 }
 
-// excluded has to name what the admission policy forbids: otherwise each attempt would be refused, for ever.
+// excluded must name what the admission policy forbids. Otherwise each attempt would be refused, for ever.
 func excluded(c *Config, n *yaml.Node) (string, bool) {
 	allowed, ok := list(func(c *Config) *[]string { return &c.ExcludeNamespaces })(c, n)
 	if ok && !slices.Contains(c.ExcludeNamespaces, "kube-system") {

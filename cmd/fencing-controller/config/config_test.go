@@ -18,7 +18,7 @@ func TestExampleIsTheDefault(t *testing.T) {
 	}
 }
 
-// Guard: nothing is written on a cluster before somebody has said so.
+// Guard: nothing is written to a cluster before an administrator has allowed it.
 func TestDryRunIsTheDefault(t *testing.T) {
 	if c, err := Parse("c.yaml", []byte("groupLabel: g\n")); err != nil || !c.DryRun {
 		t.Errorf("%v, %+v", err, c)
@@ -60,7 +60,7 @@ replicas: {pause: -1s}
 	if bad := (*Invalid)(nil); !errors.As(err, &bad) || len(bad.Problems) != len(want) {
 		t.Errorf("%T", err)
 	}
-	// Guard: the policy forbids deletions there, and the controller would try for ever.
+	// Guard: the policy forbids deletions in that namespace, and the controller would retry for ever.
 	for _, spaces := range []string{"[]", "[default]"} {
 		if _, err := Parse("c.yaml", []byte("recovery: {excludeNamespaces: "+spaces+"}\n")); err == nil || !strings.Contains(err.Error(), "a list that has kube-system") {
 			t.Errorf("%s: %v", spaces, err)

@@ -29,7 +29,7 @@ const (
 	controller = "fencing-controller"
 )
 
-// Cluster is the API server as Store and Reviewer.
+// Cluster implements Store and Reviewer with the API server.
 type Cluster struct {
 	Reader     client.Reader // not from a cache
 	Writer     client.Client
@@ -41,7 +41,6 @@ type Cluster struct {
 
 var _ Store = (*Cluster)(nil)
 
-// Read implements Store.
 func (c *Cluster) Read(ctx context.Context, group string) (*memberbook.Book, string, error) {
 	m, err := c.configMap(ctx, BookName(group))
 	if m == nil {
@@ -66,7 +65,6 @@ func (c *Cluster) configMap(ctx context.Context, name string) (*corev1.ConfigMap
 	return &m, nil
 }
 
-// Nodes implements Store.
 func (c *Cluster) Nodes(ctx context.Context, group string) ([]string, error) {
 	var names []string
 	page := ""
@@ -85,7 +83,6 @@ func (c *Cluster) Nodes(ctx context.Context, group string) ([]string, error) {
 	}
 }
 
-// Write implements Store.
 func (c *Cluster) Write(ctx context.Context, b *memberbook.Book, version string) error {
 	text, err := encode(b)
 	if err != nil {
@@ -100,7 +97,7 @@ func (c *Cluster) Write(ctx context.Context, b *memberbook.Book, version string)
 	return c.put(ctx, m, version)
 }
 
-// Review is a Reviewer. The API server checks that the token's pod and Node are still there.
+// Review implements Reviewer. The API server checks that the token's pod and Node still exist.
 //
 // Invariant: the node is the one in the token's own claim, which the API server has signed, whatever the caller says.
 func (c *Cluster) Review(ctx context.Context, token string) (string, error) {
@@ -111,7 +108,7 @@ func (c *Cluster) Review(ctx context.Context, token string) (string, error) {
 	return judgeToken(&r.Status, c.Audience, c.Agents)
 }
 
-// judgeToken says to which node a checked token belongs.
+// judgeToken returns the node to which a checked token belongs.
 func judgeToken(s *authenticationv1.TokenReviewStatus, audience string, agents []string) (string, error) {
 	if !s.Authenticated || !slices.Contains(s.Audiences, audience) {
 		return "", fmt.Errorf("%w: the token is not valid for the audience %s", ErrRefused, audience)
@@ -185,7 +182,7 @@ func Watch(ctx context.Context, c cache.Cache, h *Hub, groupLabel string, log *s
 
 func stateOf(n *corev1.Node) ownnode.State {
 	s := ownnode.StateOf(read(n))
-	// 0 if it is not a number in range: a value out of range would be newer than all later ones.
+	// The result is 0 if the text is not a number in range: a value out of range would be newer than all later ones.
 	if v, err := strconv.ParseUint(n.ResourceVersion, 10, 64); err == nil {
 		s.Version = v
 	}
@@ -208,7 +205,7 @@ func read(n *corev1.Node) *kubeclient.Node {
 	return out
 }
 
-// Exists reports whether a Node is there now, whatever this replica has seen.
+// Exists reports whether a Node exists now, whatever this replica has seen.
 func (c *Cluster) Exists(ctx context.Context, node string) (bool, error) {
 	m := &metav1.PartialObjectMetadata{}
 	m.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
@@ -219,7 +216,7 @@ func (c *Cluster) Exists(ctx context.Context, node string) (bool, error) {
 	return err == nil, err
 }
 
-// last is the last known state of a deleted object.
+// last returns the last known state of a deleted object.
 func last(o any) any {
 	if t, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 		return t.Obj

@@ -26,7 +26,8 @@ const (
 	latest = 1 << 33
 )
 
-// BookName is the name of a group's ConfigMap. Names of groups have letters that names of objects must not have.
+// BookName returns the name of a group's ConfigMap. Names of groups may have characters that names of objects must not
+// have.
 func BookName(group string) string {
 	name := strings.Map(func(r rune) rune {
 		if r == '_' {
@@ -77,7 +78,7 @@ func decodeAny(text string) (*memberbook.Book, error) {
 	case err != nil:
 		return nil, err
 	case f.Version != bookVersion:
-		return nil, fmt.Errorf("format %d, this version knows %d", f.Version, bookVersion)
+		return nil, fmt.Errorf("format %d, but this version only reads format %d", f.Version, bookVersion)
 	case f.Epoch > latest:
 		return nil, fmt.Errorf("no list has epoch %d: write the epoch that the agents have, or a slightly greater one", f.Epoch)
 	case (f.Epoch == 0) != (len(f.Members) == 0):

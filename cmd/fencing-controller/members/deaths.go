@@ -28,7 +28,7 @@ const (
 	longestNode = 253
 )
 
-// errNoNode says that there is no such Node.
+// errNoNode means that there is no such Node.
 var errNoNode = errors.New("the Node does not exist")
 
 // ToldStore keeps the agents' reports: of dead nodes, and against fencing nodes by their devices. It is read from the
@@ -48,7 +48,7 @@ type ToldStore interface {
 // Reporter is the Node of an agent that reports something.
 type Reporter struct {
 	UID        types.UID
-	Boot       string // that the Node shows
+	Boot       string // as shown by the Node
 	Annotation string // the annotation with deaths
 }
 
@@ -98,8 +98,8 @@ func (s *Server) TellDeaths(ctx context.Context, r *fencingv1.DeathsReport) (*fe
 	return &fencingv1.DeathsKnown{Deaths: deaths.Told(known)}, nil
 }
 
-// keep keeps a report of a node's agent. once judges and writes it, and is called again if another replica has
-// written meanwhile.
+// keep keeps a report of a node's agent. once checks and writes it, and is called again if another replica has written
+// meanwhile.
 func (s *Server) keep(ctx context.Context, node, what string, once func(ctx context.Context, by Reporter) error) error {
 	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
 	defer cancel()
@@ -124,7 +124,7 @@ func (s *Server) keep(ctx context.Context, node, what string, once func(ctx cont
 	}
 }
 
-// mayTell reports whether a report is allowed now; what says which report it is, and of which node.
+// mayTell reports whether a report is allowed now; what names the kind of report and the node.
 func (s *Server) mayTell(what string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,6 @@ func (s *Server) mayTell(what string) bool {
 
 var _ ToldStore = (*Cluster)(nil)
 
-// Reporter implements ToldStore.
 func (c *Cluster) Reporter(ctx context.Context, node string) (Reporter, error) {
 	var n corev1.Node
 	if err := c.Reader.Get(ctx, client.ObjectKey{Name: node}, &n); err != nil {
@@ -179,7 +178,7 @@ func (c *Cluster) Report(ctx context.Context, r *deaths.Report, by Reporter, ver
 	return c.put(ctx, told(r.Node, by, deaths.ReportName(r.Node), deaths.ReportValue, deaths.ReportKey, text, c.Namespace), version)
 }
 
-// told is the ConfigMap with the report of a Node's agent. It belongs to the Node.
+// told returns the ConfigMap with the report of a Node's agent. It belongs to the Node.
 func told(node string, by Reporter, name, label, key, text, namespace string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
@@ -191,7 +190,7 @@ func told(node string, by Reporter, name, label, key, text, namespace string) *c
 	}
 }
 
-// put replaces that version of a ConfigMap; "": there is none yet.
+// put replaces this version of a ConfigMap; "": there is none yet.
 func (c *Cluster) put(ctx context.Context, m *corev1.ConfigMap, version string) (err error) {
 	if m.ResourceVersion = version; version == "" {
 		err = c.Writer.Create(ctx, m)

@@ -33,7 +33,7 @@ const (
 	bootID1 = "024bc581-b3a3-4be2-9d1c-0123456789ab"
 )
 
-// desk is an API server in memory and replicas before it. Each says by whom it is called.
+// desk is an API server in memory with replicas in front of it. Each call names its caller.
 type desk struct {
 	t        *testing.T
 	cluster  *Cluster
@@ -57,7 +57,7 @@ func newDesk(t *testing.T, nodes ...string) *desk {
 
 func (d *desk) tell(replica int, node string, r *fencingv1.DeathsReport) (*fencingv1.DeathsKnown, error) {
 	d.caller = node
-	time.Sleep(tellPause) // of the bubble
+	time.Sleep(tellPause) // in the bubble's time
 	return d.replicas[replica].TellDeaths(metadata.NewIncomingContext(d.t.Context(), metadata.Pairs("authorization", "Bearer x")), r)
 }
 
@@ -84,7 +84,8 @@ func report(boot string, at uint64, dead ...string) *fencingv1.DeathsReport {
 	return r
 }
 
-// Guard: what is told counts for the node of the token, whatever is in the report, and only in the boot that the Node shows.
+// Guard: a report counts for the node of the token, whatever node the report names, and only in the boot that the Node
+// shows.
 func TestTellDeaths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, "n1", "n2")
@@ -133,7 +134,7 @@ func TestTellDeaths(t *testing.T) {
 	})
 }
 
-// Guard: a node that tells without end costs no more than a write a second.
+// Guard: a node that reports without end causes at most one write a second.
 func TestANodeMayNotTellWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, "n1", "n2")
@@ -158,7 +159,8 @@ func TestANodeMayNotTellWithoutEnd(t *testing.T) {
 	})
 }
 
-// What was told before the Node's annotation was written does not outlive it, and the other way round: an agent that asks gets the later one.
+// A report from before the Node's annotation does not outlive the annotation, and the other way round: an agent that
+// asks gets the later one.
 func TestTellingAndWriting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, "n1")
@@ -192,7 +194,7 @@ func TestTellingAndWriting(t *testing.T) {
 	})
 }
 
-// flaky is a store of which any write may meet another replica's.
+// flaky is a store in which any write may conflict with a write of another replica.
 type flaky struct {
 	ToldStore
 	before func()
@@ -205,7 +207,8 @@ func (f *flaky) Report(ctx context.Context, r *deaths.Report, by Reporter, versi
 	return f.ToldStore.Report(ctx, r, by, version)
 }
 
-// Guard: a replica that stood still between reading and writing writes over nothing later, be it the first report or another one.
+// Guard: a replica that stood still between reading and writing overwrites nothing later, neither the first report nor
+// another one.
 func TestTwoReplicasHearOneNode(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -230,8 +233,8 @@ func TestTwoReplicasHearOneNode(t *testing.T) {
 	}
 }
 
-// In any order of agents, replicas, late calls, reboots and lost answers: what is kept for a node is what that node told last in the
-// boot that its Node shows, of what has arrived.
+// The test runs any order of agents, replicas, late calls, reboots and lost answers. For each node, the last report
+// that has arrived is kept, if it was made in the boot that the Node shows.
 func TestRandomReports(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	for run := range uint64(30) {
@@ -296,7 +299,7 @@ func randomReports(t *testing.T, seed uint64) {
 			l := onWay[i]
 			if r.IntN(4) > 0 {
 				onWay = append(onWay[:i:i], onWay[i+1:]...)
-			} // else it comes once more
+			} // } // otherwise the report arrives once more
 			s := states[l.node]
 			_, err := d.tell(r.IntN(2), l.node, l.r)
 			if want := l.r.GetBoot() == s.boot && (s.keptBoot != s.boot || l.r.GetAt() > s.keptAt); (err == nil) != want {
@@ -313,7 +316,7 @@ func randomReports(t *testing.T, seed uint64) {
 	}
 }
 
-// What cannot be read is not written over, and is not taken for silence.
+// A report that cannot be read is not overwritten, and is not taken for an empty one.
 func TestReportsThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, "n1")
@@ -330,7 +333,7 @@ func TestReportsThatCannotBeRead(t *testing.T) {
 	})
 }
 
-// Kubernetes deletes what the agent of a Node that is gone has told: it belongs to that very Node.
+// Kubernetes deletes the reports of an agent when its Node is gone: they belong to that very Node.
 func TestWhatIsToldGoesWithTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, "n1")
@@ -348,7 +351,7 @@ func TestWhatIsToldGoesWithTheNode(t *testing.T) {
 		if _, err := d.tell(0, "n1", report(boot1, 1, "n2")); err != nil || owner() != "v1 Node n1 uid-n1" {
 			t.Errorf("%v, it belongs to %q", err, owner())
 		}
-		var n corev1.Node // it was removed, and came back
+		var n corev1.Node // the Node was removed, and came back
 		if err := d.cluster.Reader.Get(t.Context(), client.ObjectKey{Name: "n1"}, &n); err != nil {
 			t.Fatal(err)
 		}
@@ -362,7 +365,8 @@ func TestWhatIsToldGoesWithTheNode(t *testing.T) {
 	})
 }
 
-// owned is an API server with the admission plugin OwnerReferencesPermissionEnforcement, for an account that may not delete ConfigMaps.
+// owned is an API server with the admission plugin OwnerReferencesPermissionEnforcement, for an account without the
+// right to delete ConfigMaps.
 type owned struct{ client.Client }
 
 func (o owned) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
@@ -376,7 +380,8 @@ func (o owned) Update(ctx context.Context, obj client.Object, opts ...client.Upd
 	return o.Client.Update(ctx, obj, opts...)
 }
 
-// Guard: deaths are told where the owner of what was told before may not be changed: it had none, as that of an older version, or the Node came back.
+// Guard: deaths are reported even if the owner of the earlier report may not be changed: an older version set none, or
+// the Node came back.
 func TestDeathsAreToldUnderAnotherOwner(t *testing.T) {
 	for _, owners := range [][]metav1.OwnerReference{nil, {{APIVersion: "v1", Kind: "Node", Name: "n1", UID: "uid-before"}}} {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package members serves the lists of members of all groups and, to each agent, what is known of its Node
+// Package members serves the lists of members of all groups. It also sends each agent the state of its Node
 // (docs/adr/0049).
 //
 //	Nodes, books (watched) --> Hub --> Server --> agents
@@ -9,6 +9,6 @@
 //
 // # Concurrency
 //
-// A Hub may be used from any goroutine, and does not block. Scribe.Run owns what it remembers of doubts. A slow agent
-// delays only itself: it is sent the latest state, not each one.
+// A Hub may be used from any goroutine, and does not block. Scribe.Run owns its record of doubts. A slow agent delays
+// only itself: it is sent the latest state, not each one.
 package members

@@ -7,10 +7,10 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/deaths"
 )
 
-// foundLasts is how long findings that were read count: longer than a round of the Runner that reads them.
+// foundLasts is how long findings are valid after they were read: longer than a round of the Runner that reads them.
 const foundLasts = 2 * time.Minute
 
-// Found takes everything that this replica has read about nodes that are dead by their devices.
+// Found records all findings that this replica has read about nodes that are dead by their devices.
 func (h *Hub) Found(all []deaths.Death) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/nodefence"
 )
 
-// follows begins the stream of an agent, and says what it is told first.
+// follows begins the stream of an agent, and returns its first update.
 func follows(t *testing.T, h *Hub, node string) (*pipe, *fencingv1.MembersUpdate) {
 	t.Helper()
 	p, _ := call(t, h, node, nil)
@@ -24,8 +24,8 @@ func finding(node string) deaths.Death {
 	return deaths.Death{Node: node, Boot: "024bc581b3a34be3", Proof: nodefence.ByPower, Reference: fencing.NameOf(node), At: time.Unix(1000, 0).UTC()}
 }
 
-// Agents are told what was found about others of their group when they come and when it changes, and nothing while it does not. Guards: not of their
-// own node, not of another group, and no more than they read.
+// Agents receive the findings about other nodes of their group when they connect and when the findings change, and
+// nothing in between. Guards: they receive none about their own node or another group, and no more than they read.
 func TestFindingsAreTold(t *testing.T) {
 	h := NewHub()
 	for _, n := range []string{"n1", "n2", "n4"} {
@@ -39,7 +39,7 @@ func TestFindingsAreTold(t *testing.T) {
 	if len(d) != 1 || d[0].GetNode() != "n4" || d[0].GetBoot() != "024bc581b3a34be3" || d[0].GetProof() != "power" || d[0].GetReference() != "node-fence-n4" || d[0].GetAt() != 1000 || d[0].GetContradicted() {
 		t.Errorf("%v", d)
 	}
-	h.Found([]deaths.Death{finding("n4"), finding("n2"), finding("m1")}) // for this one the same
+	h.Found([]deaths.Death{finding("n4"), finding("n2"), finding("m1")}) // for this agent nothing has changed
 	back := finding("n4")
 	back.Contradicted = true
 	h.Found([]deaths.Death{back})
@@ -78,7 +78,8 @@ func TestFindingsAreTold(t *testing.T) {
 	}
 }
 
-// Guards: a replica that reads no NodeFences any more tells no agent of what it read long ago; the same read again is told, at once.
+// Guards: a replica that no longer reads NodeFences sends no agent the findings of an earlier reading. Findings that
+// are read again are sent at once.
 func TestFindingsGrowOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := hubOf(t, "n1", "n4")
@@ -88,7 +89,7 @@ func TestFindingsGrowOld(t *testing.T) {
 		}
 		for range 60 {
 			h.Found([]deaths.Death{finding("n4")})
-			time.Sleep(time.Minute) // of the bubble
+			time.Sleep(time.Minute) // in the bubble's time
 			if v := h.view(s); len(v.found) != 1 {
 				t.Fatalf("%+v", v.found)
 			}
@@ -105,7 +106,8 @@ func TestFindingsGrowOld(t *testing.T) {
 	})
 }
 
-// Guard: where there are more than agents read, what is taken back comes first: who has believed it is to hear that.
+// Guard: if there are more findings than agents read, those that are taken back come first: an agent that believed one
+// must hear this.
 func TestWhatIsTakenBackComesFirst(t *testing.T) {
 	h := hubOf(t, "a1")
 	var many []deaths.Death

@@ -12,7 +12,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
 
-// Node is what is known of a Node.
+// Node is the known state of a Node.
 type Node struct {
 	Group string // value of the group's label; empty: none
 	State ownnode.State
@@ -24,12 +24,12 @@ type Hub struct {
 	synced   bool
 	nodes    map[string]Node
 	books    map[string]*memberbook.Book // as stored in the API server, by group
-	lists    map[string]*roster.Roster   // of the nodes that have one
+	lists    map[string]*roster.Roster   // of the groups that have one
 	floors   map[string]uint64           // the highest epoch ever seen, by group
 	problems map[string]string
 	reports  map[string]map[string]memberbook.Addresses // of agents that follow this replica, or followed it, by group and node
 	streams  map[string]*stream                         // by node
-	dirty    map[string]bool                            // groups to look at
+	dirty    map[string]bool                            // groups to examine
 	found    []deaths.Death                             // of all groups
 	foundAt  time.Time                                  // when the findings were read last; zero: never
 	changed  chan struct{}                              // capacity 1
@@ -42,10 +42,10 @@ type stream struct {
 	over        chan struct{}  // closed when a later stream of the node has begun
 	have        uint64         // epoch that the agent says it has
 	told        bool           // its addresses were received on this stream
-	gone        *ownnode.State // says that the Node was deleted; nil: this replica knows of no deletion
+	gone        *ownnode.State // not nil if the Node was deleted; nil: this replica knows of no deletion
 }
 
-// NewHub makes a hub that knows nothing yet.
+// NewHub returns a hub that knows nothing yet.
 func NewHub() *Hub {
 	return &Hub{
 		nodes: map[string]Node{}, books: map[string]*memberbook.Book{}, lists: map[string]*roster.Roster{}, floors: map[string]uint64{}, problems: map[string]string{},
@@ -53,7 +53,7 @@ func NewHub() *Hub {
 	}
 }
 
-// Synced says that all Nodes and books have been seen once.
+// Synced records that all Nodes and books have been seen once.
 func (h *Hub) Synced() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,7 +64,7 @@ func (h *Hub) Synced() {
 	h.wakeAll(func(*stream) bool { return true })
 }
 
-// Seen takes a Node.
+// Seen records the state of a Node.
 func (h *Hub) Seen(name string, n Node) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +79,7 @@ func (h *Hub) Seen(name string, n Node) {
 	}
 }
 
-// Gone takes the deletion of a Node, with its last state.
+// Gone records the deletion of a Node, with its last state.
 func (h *Hub) Gone(name string, last ownnode.State) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -96,7 +96,7 @@ func deleted(uid string, version uint64) *ownnode.State {
 	return &ownnode.State{Known: true, UID: uid, Version: version}
 }
 
-// missing takes that a Node does not exist that the agent of a stream has known.
+// missing records that a Node does not exist which the agent of a stream has known.
 func (h *Hub) missing(s *stream, uid string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,7 +105,7 @@ func (h *Hub) missing(s *stream, uid string) {
 	}
 }
 
-// Booked takes a book as stored in the API server; nil: it was deleted.
+// Booked records a book as stored in the API server; nil: it was deleted.
 func (h *Hub) Booked(group string, b *memberbook.Book) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -144,7 +144,7 @@ func (h *Hub) overtaken(group string, b *memberbook.Book) {
 	}
 }
 
-// Lost takes the deletion of the ConfigMap of this name.
+// Lost records the deletion of the ConfigMap with this name.
 func (h *Hub) Lost(name string) {
 	h.mu.Lock()
 	var groups []string
@@ -159,7 +159,7 @@ func (h *Hub) Lost(name string) {
 	}
 }
 
-// problem takes the reason why a group has no newer list.
+// problem records the reason why a group has no newer list.
 func (h *Hub) problem(group, text string) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -208,7 +208,7 @@ func (h *Hub) leave(s *stream) {
 	}
 }
 
-// reported takes the addresses of a stream's node.
+// reported records the addresses of a stream's node.
 func (h *Hub) reported(s *stream, a memberbook.Addresses, have uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -232,13 +232,13 @@ func (h *Hub) reported(s *stream, a memberbook.Addresses, have uint64) {
 	}
 }
 
-// view is what has to be sent on a stream.
+// view holds what has to be sent on a stream.
 type view struct {
 	list    *roster.Roster // nil: there is none
 	node    *ownnode.State // nil: the Node was never seen
 	problem string
 	found   []deaths.Death
-	finds   bool // they were read
+	finds   bool // the findings were read
 }
 
 func (h *Hub) view(s *stream) view {
@@ -253,7 +253,7 @@ func (h *Hub) view(s *stream) view {
 	return v
 }
 
-// facts are the input of Step, with the Nodes as this replica has seen them.
+// facts returns the input of Step, with the Nodes as this replica has seen them.
 func (h *Hub) facts(group string) (f memberbook.Facts, book *memberbook.Book, synced bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -279,7 +279,7 @@ func (h *Hub) facts(group string) (f memberbook.Facts, book *memberbook.Book, sy
 	return f, h.books[group], h.synced
 }
 
-// groups are the groups for which there is, or may be, something to do.
+// groups returns the groups that need work, or may need it.
 func (h *Hub) groups(all bool) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -293,7 +293,7 @@ func (h *Hub) groups(all bool) []string {
 	}
 	out := slices.Sorted(maps.Keys(h.dirty))
 	clear(h.dirty)
-	// A group none of whose agents has ever connected does not use this source.
+	// If no agent of a group has ever connected, the group does not use this source.
 	return slices.DeleteFunc(out, func(g string) bool { return h.books[g] == nil && len(h.reports[g]) == 0 })
 }
 
@@ -319,7 +319,8 @@ func (h *Hub) wakeAll(of func(*stream) bool) {
 	}
 }
 
-// Count is what the metrics show: how many agents follow, and how many of them have a later list than the book, by group; and the books' epochs.
+// Count returns the values of the metrics: how many agents follow, and how many of them have a later list than the
+// book, by group; and the books' epochs.
 func (h *Hub) Count() (following, ahead map[string]int, epochs map[string]uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

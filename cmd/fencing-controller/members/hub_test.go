@@ -18,8 +18,8 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 )
 
-// Guard: an agent that has gone to another replica, and told that one other addresses, is believed there. Else the replicas would
-// write each other's lists away, each under a higher number, for as long as both live.
+// Guard: an agent that has moved to another replica, and reported other addresses to it, is believed there. Otherwise
+// the replicas would overwrite each other's lists, each with a higher number, for as long as both run.
 func TestWhoFollowsNoMoreDoesNotOutweighTheBook(t *testing.T) {
 	old, moved := memberbook.Addresses{"a": "10.0.0.1"}, memberbook.Addresses{"a": "10.0.0.9"}
 	h := NewHub()
@@ -41,11 +41,11 @@ func TestWhoFollowsNoMoreDoesNotOutweighTheBook(t *testing.T) {
 	h.leave(s)
 	b := book(6, "n1", "n2")
 	b.Members[0].Addresses, b.Reports["n1"] = moved, moved
-	h.Booked("g", b) // by the other replica
+	h.Booked("g", b) // from the other replica
 	if o := step(); o.Write != nil {
 		t.Errorf("what was told before is written over it: %+v", o.Write)
 	}
-	h.Booked("g", nil) // lost: then what was told once is better than nothing
+	h.Booked("g", nil) // the book is lost: then the earlier report is better than none
 	f, _, _ := h.facts("g")
 	f.Reports["n2"] = memberbook.Addresses{"a": "10.0.0.2"}
 	if o := memberbook.Step(nil, f, new(memberbook.Doubt)); o.Write == nil || len(o.Write.Members) != 2 || o.Write.Epoch <= 6 {
@@ -59,13 +59,14 @@ func TestWhoFollowsNoMoreDoesNotOutweighTheBook(t *testing.T) {
 	}
 	late, _, _ := h.follow("n1", "g")
 	h.reported(late, moved, 6)
-	h.reported(s, old, 5) // of a stream that is over
+	h.reported(s, old, 5) // from a stream that has ended
 	if f, _, _ := h.facts("g"); f.Reports["n1"]["a"] != moved["a"] {
 		t.Errorf("%+v", f.Reports)
 	}
 }
 
-// Guard: callers without end, and an API server that does not answer, cost a few requests at one time, and nobody waits for ever.
+// Guard: callers without end and an API server that does not answer cause few requests at a time, and no caller waits
+// for ever.
 func TestFewTokensAreCheckedAtOneTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most atomic.Int64
@@ -95,7 +96,7 @@ func TestFewTokensAreCheckedAtOneTime(t *testing.T) {
 	})
 }
 
-// A book that a person has spoiled and then deleted is written again.
+// A book that a person has damaged and then deleted is written again.
 func TestSpoiledBookIsDeleted(t *testing.T) {
 	h := NewHub()
 	h.Booked("a_b", &memberbook.Book{Group: "a_b", Epoch: 5, Members: book(5, "n1").Members})
@@ -113,7 +114,7 @@ func TestSpoiledBookIsDeleted(t *testing.T) {
 	}
 }
 
-// A book without its label is seen by no watch: nobody relies on it in silence.
+// No watch sees a book without its label, so reading it is an error.
 func TestBookWithoutItsLabel(t *testing.T) {
 	text, err := encode(book(5, "n1", "n2"))
 	if err != nil {
@@ -133,8 +134,8 @@ func TestBookWithoutItsLabel(t *testing.T) {
 	}
 }
 
-// Guard: a stream that is dead does not write the book, while the agent tells another replica something else. When the agent tells this
-// one again, it counts.
+// Guard: a dead stream does not write the book while the agent reports something else to another replica. When the
+// agent reports to this replica again, the report counts.
 func TestDeadStreamDoesNotWriteTheBook(t *testing.T) {
 	old, moved := memberbook.Addresses{"a": "10.0.0.1"}, memberbook.Addresses{"a": "10.0.0.9"}
 	h := NewHub()
@@ -147,14 +148,14 @@ func TestDeadStreamDoesNotWriteTheBook(t *testing.T) {
 	h.reported(s, old, 5)
 	b := book(6, "n1", "n2")
 	b.Members[0].Addresses, b.Reports["n1"] = moved, moved
-	h.Booked("g", b) // by the replica to which the agent has moved
+	h.Booked("g", b) // from the replica to which the agent has moved
 	f, now, _ := h.facts("g")
 	f.Wall = 1
 	if o := memberbook.Step(now, f, new(memberbook.Doubt)); o.Write != nil {
 		t.Errorf("a dead stream writes: %+v", o.Write)
 	}
 	clear(h.dirty)
-	h.reported(s, old, 5) // it lives: the agent says so again
+	h.reported(s, old, 5) // the stream is alive: the agent reports again
 	if f, _, _ := h.facts("g"); f.Reports["n1"]["a"] != "10.0.0.1" || !h.dirty["g"] {
 		t.Errorf("%+v, %v", f.Reports, h.dirty)
 	}
@@ -166,7 +167,8 @@ func TestDeadStreamDoesNotWriteTheBook(t *testing.T) {
 	}
 }
 
-// A group that has gone by numbers of its own goes on above them, when most of those that follow say so.
+// If a group has used numbers of its own, the controller's numbers start above them when most of the agents that follow
+// report this.
 func TestListsGoOnAboveWhatTheAgentsHave(t *testing.T) {
 	h := NewHub()
 	for _, n := range []string{"n1", "n2", "n3"} {

@@ -40,7 +40,8 @@ func there(group string, annotations map[string]string) Node {
 	return Node{Group: group, State: ownnode.State{Known: true, Exists: true, UID: "u", Annotations: annotations}}
 }
 
-// Guard: the node comes from the claim of a token that is valid for this audience and of an agent's account.
+// Guard: the node comes from a claim of the token, which must be valid for this audience and belong to an agent's
+// account.
 func TestTokensOfAgentsOnly(t *testing.T) {
 	good := func() *authenticationv1.TokenReviewStatus {
 		return &authenticationv1.TokenReviewStatus{Authenticated: true, Audiences: []string{"fencing-controller"}, User: authenticationv1.UserInfo{
@@ -69,7 +70,8 @@ func TestTokensOfAgentsOnly(t *testing.T) {
 	}
 }
 
-// Guard: a node follows its own group and no other; who was removed is told so; the later stream of a node ends the earlier one.
+// Guard: a node follows only its own group. A node that was removed is told so. The later stream of a node ends the
+// earlier one.
 func TestWhoMayFollow(t *testing.T) {
 	h := NewHub()
 	h.Seen("n1", there("g", nil))
@@ -185,7 +187,7 @@ func call(t *testing.T, h *Hub, node string, review error) (*pipe, chan error) {
 	return p, ended
 }
 
-// An agent is told of its group's list and of its Node, of nothing else, and of each change once.
+// An agent receives its group's list and its Node, nothing else, and each change once.
 func TestFollow(t *testing.T) {
 	h := NewHub()
 	h.Seen("n1", there("g", map[string]string{"off": "", "secret": "s"}))
@@ -199,14 +201,14 @@ func TestFollow(t *testing.T) {
 	if u.GetList().GetEpoch() != 5 || u.GetList().GetGroup() != "g" || len(u.GetList().GetMembers()) != 2 || !maps.Equal(u.GetNode().GetAnnotations(), map[string]string{"off": ""}) {
 		t.Errorf("%v", u)
 	}
-	h.Seen("n2", there("g", nil)) // is nobody's business here
+	h.Seen("n2", there("g", nil)) // concerns no agent here
 	h.Seen("n1", there("g", map[string]string{"secret": "t"}))
 	if u := <-p.updates; u.GetList() != nil || u.GetNode() == nil || len(u.GetNode().GetAnnotations()) != 0 {
 		t.Errorf("%v", u)
 	}
 	n := there("g", map[string]string{"secret": "t"})
 	n.State.Version = 7
-	h.Seen("n1", n) // told within a heartbeat: an agent may have known a later version than the one before
+	h.Seen("n1", n) // sent within a heartbeat: an agent may have known a later version than the one before
 	if u := <-p.updates; u.GetNode().GetVersion() != 7 {
 		t.Errorf("%v", u)
 	}
@@ -220,8 +222,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// Guard: an agent that has known its Node is told that it was deleted, also by a replica that has never seen it; but not by one that only
-// has not seen it yet.
+// Guard: an agent that has known its Node hears that it was deleted, also from a replica that has never seen the Node,
+// but not from a replica that only has not seen it yet.
 func TestNodeThatWentWhileNobodyWasFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHub()
@@ -258,7 +260,7 @@ func TestNodeThatWentWhileNobodyWasFollowed(t *testing.T) {
 		if u := <-p.updates; u.GetNode() != nil || asked.Load() != 3 {
 			t.Errorf("%v after %d questions", u, asked.Load())
 		}
-		h.Seen("n1", there("g", nil)) // its kubelet has made it again
+		h.Seen("n1", there("g", nil)) // its kubelet has created it again
 		if u := <-p.updates; !u.GetNode().GetExists() {
 			t.Errorf("%v", u)
 		}
@@ -300,7 +302,8 @@ func TestFollowIsRefused(t *testing.T) {
 	}
 }
 
-// Guard: a version that is no number within range says nothing. As the largest there is it would have every later one refused.
+// Guard: a version that is not a number within range is ignored. Taken as the highest number, it would cause every
+// later version to be refused.
 func TestVersionsOfNodes(t *testing.T) {
 	for text, want := range map[string]uint64{"": 0, "7": 7, "x": 0, "-1": 0, "18446744073709551615": 1<<64 - 1, "18446744073709551616": 0, strings.Repeat("9", 5000): 0} {
 		if got := stateOf(&corev1.Node{ObjectMeta: metav1.ObjectMeta{ResourceVersion: text}}).Version; got != want {

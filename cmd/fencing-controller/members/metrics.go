@@ -2,7 +2,6 @@ package members
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics are the metrics of lists. They ask the hub when they are read.
 type Metrics struct {
 	hub       *Hub
 	writes    *prometheus.CounterVec
@@ -11,7 +10,6 @@ type Metrics struct {
 	epoch     *prometheus.Desc
 }
 
-// NewMetrics registers the metrics.
 func NewMetrics(reg prometheus.Registerer, h *Hub) *Metrics {
 	byGroup := func(o prometheus.GaugeOpts) *prometheus.Desc {
 		return prometheus.NewDesc(prometheus.BuildFQName("fencing_controller", "", o.Name), o.Help, []string{"group"}, nil)
@@ -33,14 +31,12 @@ func NewMetrics(reg prometheus.Registerer, h *Hub) *Metrics {
 // Count counts an attempt to write a book.
 func (m *Metrics) Count(outcome string) { m.writes.WithLabelValues(outcome).Inc() }
 
-// Describe implements prometheus.Collector.
 func (m *Metrics) Describe(c chan<- *prometheus.Desc) {
 	c <- m.following
 	c <- m.ahead
 	c <- m.epoch
 }
 
-// Collect implements prometheus.Collector.
 func (m *Metrics) Collect(c chan<- prometheus.Metric) {
 	following, ahead, epochs := m.hub.Count()
 	for g, n := range following {

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// pair is the server's certificate and its key, in files that somebody renews.
+// pair is the server's certificate and its key, in files that another program renews.
 type pair struct {
 	cert, key string
 	log       *slog.Logger
 
 	mu   sync.Mutex
 	last *tls.Certificate // guarded by mu
-	said string           // the trouble that was logged last; guarded by mu
+	said string           // the last problem that was logged; guarded by mu
 }
 
 // read reads the files again.

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// certificate makes one of that number and the key of it, in PEM.
+// certificate creates a certificate with this number and its key, in PEM.
 func certificate(t *testing.T, number int64, from, to time.Duration) (cert, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -39,8 +39,8 @@ func certificate(t *testing.T, number int64, from, to time.Duration) (cert, key 
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret})
 }
 
-// Guard: whatever becomes of the files of the certificate while somebody renews it, agents that come are shown one that can be used,
-// and the log says once what is wrong.
+// Guard: whatever happens to the files of the certificate during a renewal, agents that connect get a certificate that
+// can be used, and the log says once what is wrong.
 func TestCertificateThatIsRenewed(t *testing.T) {
 	dir, log := t.TempDir(), new(bytes.Buffer)
 	put := func(cert, key []byte) {
@@ -62,7 +62,7 @@ func TestCertificateThatIsRenewed(t *testing.T) {
 		t.Errorf("said at the start: %q", log.String())
 	}
 	shown := func() int64 {
-		conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // what is shown
+		conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // only the shown certificate matters
 		if err != nil {
 			return 0
 		}

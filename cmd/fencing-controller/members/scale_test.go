@@ -17,7 +17,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 )
 
-// counting is an API server that counts what it is asked, with a hub that watches it.
+// counting is an API server that counts its requests, with a hub that watches it.
 type counting struct {
 	hub *Hub
 
@@ -59,7 +59,7 @@ func (c *counting) Write(_ context.Context, b *memberbook.Book, version string) 
 	return nil
 }
 
-// An hour with one Node that joins costs the same requests for 3 agents and for 300; what grows is the checks of tokens.
+// An hour in which one Node joins costs the same requests for 3 agents and for 300; only the checks of tokens grow.
 func TestRequestsDoNotGrowWithTheAgents(t *testing.T) {
 	few, many := hour(t, 3), hour(t, 300)
 	for what, n := range few {

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	gather       = time.Second // from the first change to the look, for several changes at once
-	lookAgain    = time.Minute // between two looks at all groups, at what this replica knows
+	gather       = time.Second // from the first change to the check, so that several changes are handled together
+	lookAgain    = time.Minute // between two checks of all groups, with what this replica knows
 	storeTimeout = 15 * time.Second
 	retryStore   = 5 * time.Second
 )
 
-// ErrConflict says that a book was not written, since somebody else wrote it first.
+// ErrConflict means that a book was not written, because another writer was first.
 var ErrConflict = errors.New("the book was written by another replica")
 
 // Store is the API server. Its reads never come from a cache.
@@ -27,7 +27,7 @@ type Store interface {
 	Read(ctx context.Context, group string) (b *memberbook.Book, version string, err error)
 	// Nodes returns the names of the Nodes with the label of a group.
 	Nodes(ctx context.Context, group string) ([]string, error)
-	// Write replaces the book of that version; "": it makes a new one. ErrConflict: the book has another version by now.
+	// Write replaces this version of the book; "": it creates a book. ErrConflict: the book has another version by now.
 	Write(ctx context.Context, b *memberbook.Book, version string) error
 }
 
@@ -36,7 +36,7 @@ type Scribe struct {
 	Hub    *Hub
 	Store  Store
 	Logger *slog.Logger
-	Count  func(outcome string) // written, conflict, error; nil: nobody counts
+	Count  func(outcome string) // written, conflict, error; nil: no metric counts
 
 	doubts map[string]*memberbook.Doubt
 	began  time.Time
@@ -79,7 +79,7 @@ func (s *Scribe) Run(ctx context.Context) {
 	}
 }
 
-// group looks at one group. It begins with what this replica knows, which costs no request. It returns when to look
+// group checks one group. It begins with what this replica knows, which costs no request. It returns when to check
 // again; 0: when something changes.
 func (s *Scribe) group(ctx context.Context, group string) (again time.Duration) {
 	d := s.doubts[group]

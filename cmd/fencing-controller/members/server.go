@@ -32,20 +32,20 @@ const (
 	maxKeys     = 32
 	maxUID      = 128
 	longestKey  = 317 // [DNS name/]name
-	// mostReviews limits the tokens that are checked at one time, and mostStreams the streams of one connection. They
-	// limit the load that a caller without an agent's token can cause for the API server and for this program, which
-	// also runs the recovery.
+	// mostReviews limits the tokens that are checked at the same time, and mostStreams the streams of one connection.
+	// They limit the load that a caller without an agent's token can cause for the API server and for this program,
+	// which also runs the recovery.
 	mostReviews = 8
 	mostStreams = 4
 	// streamAge is how long a stream may last on the token that was checked when it began.
 	streamAge = 12 * time.Hour
 )
 
-// ErrRefused says that a token is not that of an agent's pod.
+// ErrRefused means that a token does not belong to an agent's pod.
 var ErrRefused = errors.New("not an agent")
 
-// Reviewer says on which node the pod of a token runs. ErrRefused: it is not an agent's token; any other error: the
-// token cannot be checked now.
+// Reviewer returns the node on which the pod of a token runs. ErrRefused: the token does not belong to an agent. Any
+// other error: the token cannot be checked now.
 type Reviewer func(ctx context.Context, token string) (node string, err error)
 
 // Server serves lists.
@@ -53,9 +53,9 @@ type Server struct {
 	fencingv1.UnimplementedFencingMembersServer
 	Hub    *Hub
 	Review Reviewer
-	Exists func(ctx context.Context, node string) (bool, error) // whether a Node is there now; nil: nobody knows
+	Exists func(ctx context.Context, node string) (bool, error) // whether a Node exists now; nil: this is not known
 	Logger *slog.Logger
-	Told   ToldStore // nil: neither deaths nor sightings are taken
+	Told   ToldStore // nil: neither deaths nor sightings are accepted
 
 	mu   sync.Mutex
 	told map[string]time.Time // by kind of report and node: when its agent last sent it; guarded by mu
@@ -64,7 +64,7 @@ type Server struct {
 	reviews chan struct{} // capacity mostReviews
 }
 
-// Options are the options for making the server: TLS with these files, which are read again for each connection.
+// Options returns the options for the server: TLS with these files, which are read again for each connection.
 func Options(cert, key string, log *slog.Logger) []grpc.ServerOption {
 	p := &pair{cert: cert, key: key, log: log}
 	p.read() // logs a problem before the first agent connects
@@ -77,7 +77,6 @@ func Options(cert, key string, log *slog.Logger) []grpc.ServerOption {
 	}
 }
 
-// Follow implements fencingv1.FencingMembersServer.
 func (s *Server) Follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, fencingv1.MembersUpdate]) error {
 	node, err := s.caller(call.Context())
 	if err != nil {
@@ -112,7 +111,7 @@ func (s *Server) Follow(call grpc.BidiStreamingServer[fencingv1.MembersReport, f
 	}
 }
 
-// caller is the node whose agent calls.
+// caller returns the node whose agent calls.
 func (s *Server) caller(ctx context.Context) (string, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	token := ""
@@ -141,7 +140,7 @@ func (s *Server) caller(ctx context.Context) (string, error) {
 	return node, nil
 }
 
-// turn waits until the API server may be asked about a caller; the caller then takes one from reviews afterwards.
+// turn waits until the API server may be asked about a caller. Afterwards the caller must read from reviews.
 func (s *Server) turn(ctx context.Context) bool {
 	s.once.Do(func() { s.reviews = make(chan struct{}, mostReviews) })
 	select {
@@ -152,8 +151,8 @@ func (s *Server) turn(ctx context.Context) bool {
 	}
 }
 
-// settle finds out about a Node that the agent has known and this replica has not seen: the Node may have been deleted
-// while the agent followed no replica, or this replica may be behind. It reports whether that is known.
+// settle examines a Node that the agent has known and this replica has not seen: the Node may have been deleted while
+// the agent followed no replica, or this replica may be behind. It reports whether the state is known.
 func (s *Server) settle(ctx context.Context, st *stream, uid string) bool {
 	if s.Hub.view(st).node != nil {
 		return true
@@ -231,7 +230,7 @@ func check(r *fencingv1.MembersReport) error {
 	}
 	for network, a := range r.GetAddresses() {
 		if network == "" || len(network) > 63 || !memberbook.Address(a) {
-			return status.Errorf(codes.InvalidArgument, "network %.63q: %.60q is no address", network, a)
+			return status.Errorf(codes.InvalidArgument, "network %.63q: %.60q is not an IP address", network, a)
 		}
 	}
 	for _, k := range r.GetAnnotations() {
@@ -242,7 +241,7 @@ func check(r *fencingv1.MembersReport) error {
 	return nil
 }
 
-// teller sends what has changed.
+// teller sends the changes.
 type teller struct {
 	group   string
 	keys    []string
@@ -251,12 +250,12 @@ type teller struct {
 	node    *fencingv1.OwnNode
 	problem string
 	found   []deaths.Death
-	finds   bool // the agent has got the findings, even if there are none
+	finds   bool // the agent has received the findings, even if there are none
 }
 
-// tell sends what differs from what was sent before. With always it also sends an empty update, and the Node even if
-// only its version has changed: the earlier state may have been older than the one that the agent knew, and the
-// present one may be believed.
+// tell sends the differences from what was sent before. With always it also sends an empty update, and the Node even if
+// only its version has changed: the state sent before may have been older than the state that the agent knew, and the
+// agent may believe the present one.
 func (t *teller) tell(v view, always bool) error {
 	u, beat := &fencingv1.MembersUpdate{}, always
 	if r := v.list; r != nil && r.Ref() != t.list {
@@ -277,8 +276,8 @@ func (t *teller) tell(v view, always bool) error {
 			t.node, always, u.Node = n, true, n
 		}
 	}
-	// Invariant: an agent that connects also learns that nothing was found: another replica may have sent it something
-	// else. A replica that has not read the findings yet says nothing.
+	// Invariant: an agent that connects is also told that nothing was found: another replica may have sent it something
+	// else. A replica that has not read the findings yet sends nothing about them.
 	if v.finds && (!t.finds || !slices.Equal(v.found, t.found)) {
 		t.found, t.finds, always, u.Found = v.found, true, true, deaths.Found(v.found)
 	}

@@ -41,7 +41,7 @@ func (s *Server) TellSightings(ctx context.Context, r *fencingv1.SightingsReport
 		case !now.After(was):
 			return deaths.ErrOld
 		case now.Empty() && (was == nil || was.Empty()):
-			return nil // neither report says anything: nothing need be written
+			return nil // neither report has any content: nothing need be written
 		}
 		return s.Told.See(ctx, node, now, by, version)
 	})
@@ -75,7 +75,7 @@ func sightingOf(r *fencingv1.SightingsReport) (*sightings.Sighting, error) {
 	}, nil
 }
 
-// Sighted implements ToldStore. A report that cannot be read says nothing, and is replaced.
+// Sighted implements ToldStore. A report that cannot be read counts as empty, and is replaced.
 func (c *Cluster) Sighted(ctx context.Context, node string) (*sightings.Sighting, string, error) {
 	m, err := c.configMap(ctx, sightings.KeptName(node))
 	if m == nil {
@@ -84,7 +84,6 @@ func (c *Cluster) Sighted(ctx context.Context, node string) (*sightings.Sighting
 	return sightings.Kept(m.Labels, m.Data), m.ResourceVersion, nil
 }
 
-// See implements ToldStore.
 func (c *Cluster) See(ctx context.Context, node string, s *sightings.Sighting, by Reporter, version string) error {
 	m := told(node, by, sightings.KeptName(node), sightings.KeptValue, sightings.KeptKey, sightings.Encode(*s), c.Namespace)
 	m.Data[sightings.HeardKey] = time.Now().UTC().Format(time.RFC3339)

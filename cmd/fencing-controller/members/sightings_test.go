@@ -20,12 +20,12 @@ import (
 
 func (d *desk) sees(replica int, node string, r *fencingv1.SightingsReport) error {
 	d.caller = node
-	time.Sleep(tellPause) // of the bubble
+	time.Sleep(tellPause) // in the bubble's time
 	_, err := d.replicas[replica].TellSightings(metadata.NewIncomingContext(d.t.Context(), metadata.Pairs("authorization", "Bearer x")), r)
 	return err
 }
 
-// object is the ConfigMap with what a node has told; nil: there is none.
+// object returns the ConfigMap with a node's report; nil: there is none.
 func (d *desk) object(node string) *corev1.ConfigMap {
 	var m corev1.ConfigMap
 	if err := d.cluster.Reader.Get(d.t.Context(), client.ObjectKey{Namespace: "fencing-controller", Name: sightings.KeptName(node)}, &m); err != nil {
@@ -50,8 +50,8 @@ func moves(boot string, number uint64, nodes ...string) *fencingv1.SightingsRepo
 	return &fencingv1.SightingsReport{Boot: boot, Number: number, SlotMoves: nodes}
 }
 
-// Guards: what is told is kept for the node of the token, in the boot that its Node shows, in the place of nothing later, and goes with
-// the Node; nothing is written where there is nothing to say or to take back.
+// Guards: a report is kept for the node of the token, in the boot that its Node shows. It replaces nothing later, and
+// is deleted with the Node. Nothing is written if there is nothing to report or to take back.
 func TestTellSightings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, "n1", "n2")
@@ -108,8 +108,8 @@ func TestTellSightings(t *testing.T) {
 	})
 }
 
-// Guards: a node that tells without end costs no more than a write a second, and what it sees takes no turn from the deaths that it
-// tells; a controller that keeps none says so.
+// Guards: a node that reports without end causes at most one write a second, and its sightings do not delay its deaths.
+// A controller that keeps none says so.
 func TestSightingsHaveTheirPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, "n1")
@@ -130,7 +130,7 @@ func TestSightingsHaveTheirPace(t *testing.T) {
 	})
 }
 
-// Guard: who is seen to run is kept as well, and taken back as the rest.
+// Guard: a node that is seen to run is kept too, and is taken back like the rest.
 func TestTellWhoIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, "n1", "n2")

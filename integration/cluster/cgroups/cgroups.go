@@ -202,7 +202,7 @@ func Join(dirs []string) error {
 	return nil
 }
 
-// Freeze stops all processes of a node, or has them go on.
+// Freeze stops all processes of a node, or resumes them.
 func (s *Set) Freeze(node string, frozen bool) error {
 	for i, dir := range s.Dirs(node) {
 		var file, value string

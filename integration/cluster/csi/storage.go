@@ -36,7 +36,7 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s %s %s %s", c.At.Format("15:04:05.000"), c.Volume, what, c.Node)
 }
 
-// Storage is the storage's own idea of who has a volume attached.
+// Storage is the storage's own record of which node has which volume attached.
 type Storage struct {
 	csi.UnimplementedControllerServer
 
@@ -67,7 +67,7 @@ func (s *Storage) Node(volume string) string {
 	return s.has[volume]
 }
 
-// ControllerGetCapabilities tells that volumes are attached.
+// ControllerGetCapabilities reports that volumes are attached.
 func (*Storage) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
 	rpc := &csi.ControllerServiceCapability_RPC{Type: csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME}
 	return &csi.ControllerGetCapabilitiesResponse{Capabilities: []*csi.ControllerServiceCapability{{Type: &csi.ControllerServiceCapability_Rpc{Rpc: rpc}}}}, nil

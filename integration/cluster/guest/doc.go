@@ -1,5 +1,5 @@
-// Package guest is what runs in a node of a cluster: it makes a machine of the namespaces, or of the kernel, it is
-// started in, starts containerd and a kubelet there, and does what the harness asks for.
+// Package guest runs in a node of a cluster. It turns its namespaces, or its kernel, into a machine, starts containerd
+// and a kubelet there, and answers the requests of the harness.
 //
 //	init    process 1, before anything: waits for its networks, joins its control groups, sets its clock
 //	root    process 1: mounts, devices, addresses; starts serve, and buries orphans
@@ -8,10 +8,10 @@
 //	power   on the host, process 1 of the namespace around a kernel
 //	kernel  process 1 of a node with a kernel of its own, in place of init and root: mounts, modules, networks
 //
-// The kubelet writes some sysctls of the kernel that all nodes and the host share: files stand
-// in for them. What survives a boot is in the folder of the node: /var/lib, /var/log and /opt. Everything else is
-// lost when process 1 is killed, which ends all processes in the node.
+// The kubelet writes some sysctls of the kernel that all nodes and the host share: files replace them. What survives a
+// boot is in the folder of the node: /var/lib, /var/log and /opt. Everything else is lost when process 1 is killed,
+// which ends all processes in the node.
 //
-// [Main] returns only an error. A program that cannot be started is an error; one that ends is
-// started again after a second, as systemd would do it.
+// [Main] returns only an error. A program that cannot be started is an error; one that ends is started again after a
+// second, as systemd would do it.
 package guest

@@ -164,7 +164,7 @@ func attachLUN(s *machine.Spec) (*lab.LoopSet, error) {
 	return lun, nil
 }
 
-// lunFault has the LUN of a node with a kernel of its own fail, or ends that.
+// lunFault makes the LUN of a node with a kernel of its own fail, or ends that.
 func lunFault(lun *lab.LoopSet, what string) error {
 	switch {
 	case lun == nil:
@@ -175,7 +175,7 @@ func lunFault(lun *lab.LoopSet, what string) error {
 	return lun.Restore(0)
 }
 
-// rename calls the interfaces as the node knows them.
+// rename gives the interfaces the names that the node expects.
 func rename(s *machine.Spec) error {
 	for i, p := range s.Ports {
 		link, err := netlink.LinkByName(fmt.Sprintf(portDevice, i))

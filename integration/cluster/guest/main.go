@@ -17,8 +17,8 @@ import (
 // control is the descriptor on which the harness talks to the node.
 const control = 3
 
-// Main does what the arguments say: the part, the file with the spec, and for init the folders
-// of its control groups.
+// Main runs the part that the arguments name. They are the part, the file with the spec, and for init the folders of
+// its control groups.
 func Main(args []string) error {
 	if len(args) < 2 {
 		return errors.New("guest: started by the harness only")

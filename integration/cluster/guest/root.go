@@ -72,14 +72,14 @@ func mounts(s *machine.Spec) error {
 	return cover(s, bootID, s.Boot)
 }
 
-// BootFile is what stands in for the kernel's boot id in a node.
+// BootFile replaces the kernel's boot id in a node.
 func BootFile(s *machine.Spec) string { return standIn(s, bootID) }
 
 func standIn(s *machine.Spec, path string) string {
 	return filepath.Join(s.Dir, "sysctl", strings.ReplaceAll(strings.TrimPrefix(path, "/proc/sys/"), "/", "."))
 }
 
-// cover has a file with the value seen in the place of the kernel's.
+// cover mounts a file with this value over the kernel's file.
 func cover(s *machine.Spec, path, value string) error {
 	if _, err := os.Stat(path); os.IsNotExist(err) {
 		return nil // a kernel without it

@@ -25,7 +25,7 @@ const (
 	patience  = 2 * time.Minute
 )
 
-// serve starts the programs, says so, and then answers requests.
+// serve starts the programs, reports that, and then answers requests.
 func serve(s *machine.Spec) error {
 	if err := os.Setenv("PATH", s.Runtime+":"+os.Getenv("PATH")+":"+s.Tools); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Line is the harness's end of what connects it to a guest. Its methods may be called from any
-// goroutine; it has one of its own, which ends with the connection.
+// Line is the harness's end of the connection to a guest. Its methods may be called from any goroutine; it has one of
+// its own, which ends with the connection.
 type Line struct {
 	node  string
 	conn  io.ReadWriteCloser
@@ -22,7 +22,7 @@ type Line struct {
 	waiting map[int]chan Answer
 }
 
-// NewLine reads what the guest of the node says, from now on. done is closed when the node has ended.
+// NewLine reads the messages of the node's guest from now on. done is closed when the node has ended.
 func NewLine(node string, conn io.ReadWriteCloser, done <-chan struct{}) *Line {
 	l := &Line{node: node, conn: conn, done: done, ready: make(chan Answer, 1)}
 	l.waiting = map[int]chan Answer{0: l.ready}
@@ -47,7 +47,7 @@ func (l *Line) read() {
 	}
 }
 
-// Ready returns when the guest says that its containerd answers and that it has started its kubelet.
+// Ready returns when the guest reports that its containerd answers and that it has started its kubelet.
 func (l *Line) Ready(ctx context.Context) error {
 	select {
 	case <-l.ready:

@@ -66,10 +66,10 @@ const AgentFolder = "/var/lib/fencing-agent"
 type Kind interface {
 	// Name is for people.
 	Name() string
-	// Missing says what this host lacks to run that many nodes.
+	// Missing returns what this host lacks to run that many nodes.
 	Missing(nodes int) error
-	// OwnKernel says that each node has a kernel of its own: it has a watchdog, [Softdog], which
-	// resets it; its guest has the LUN's file as a device, and can lose it.
+	// OwnKernel reports whether each node has a kernel of its own. Then it has a watchdog, [Softdog], which resets it,
+	// and its guest has the LUN's file as a device, and can lose it.
 	OwnKernel() bool
 	// Boot starts a node and returns when its containerd answers and its kubelet was
 	// started. It connects the node by ports, one of whose methods it calls once.
@@ -86,7 +86,7 @@ type Ports interface {
 
 // Machine is a node from its boot to its end.
 type Machine interface {
-	// Do has the guest do something, see package guest for what there is.
+	// Do makes the guest do something; see package guest for the requests.
 	Do(ctx context.Context, q Request) (Answer, error)
 	// Kill is like a loss of power: nobody is notified, and nothing is written. It returns when nothing of the node
 	// runs any more.
@@ -117,7 +117,7 @@ type Request struct {
 	Args    []string // of Run
 }
 
-// Answer is what became of it.
+// Answer is the result of a request.
 type Answer struct {
 	ID     int
 	Output []byte // both outputs of Run

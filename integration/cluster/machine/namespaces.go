@@ -59,7 +59,7 @@ func fits(nodes, limit int) error {
 		nodes, need, limit, need, max(0, limit-otherInstances)/instances)
 }
 
-// Hidden says of a path of the host whether nodes see something else there.
+// Hidden reports whether nodes see something else at a path of the host.
 func Hidden(path string) bool {
 	for _, top := range append([]string{"/run", "/dev", "/proc", "/sys"}, Persistent...) {
 		if path == top || strings.HasPrefix(path, top+"/") {
@@ -154,5 +154,5 @@ func (n *groupNode) Kill() error {
 // Freeze stops all processes of the node.
 func (n *groupNode) Freeze() error { return n.groups.Freeze(n.name, true) }
 
-// Thaw has them go on.
+// Thaw resumes them.
 func (n *groupNode) Thaw() error { return n.groups.Freeze(n.name, false) }

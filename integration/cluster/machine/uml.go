@@ -134,7 +134,7 @@ func startKernel(s *Spec, preload string, args []string) (*Process, error) {
 // Freeze stops the kernel: its processes stop with their next system call.
 func (n *kernelNode) Freeze() error { return n.signal(unix.SIGSTOP) }
 
-// Thaw has it go on. Its clocks have gone on meanwhile.
+// Thaw resumes it. Its clocks have continued meanwhile.
 func (n *kernelNode) Thaw() error { return n.signal(unix.SIGCONT) }
 
 // signal sends one to the kernel, which is the only child of process 1, of whichever thread of it.

@@ -92,7 +92,7 @@ func outside() (code int, err error) {
 	return follow(cmd, ended, signals)
 }
 
-// follow waits for the room, passes signals on, and loses patience after the first.
+// follow waits for the room, and passes signals on. After the first signal it waits only for a limited time.
 func follow(cmd *exec.Cmd, ended <-chan error, signals <-chan os.Signal) (int, error) {
 	var limit <-chan time.Time
 	for {
@@ -110,7 +110,7 @@ func follow(cmd *exec.Cmd, ended <-chan error, signals <-chan os.Signal) (int, e
 			if limit == nil {
 				limit = time.After(patience)
 			}
-			if s != os.Interrupt { // that one the terminal has sent to the room, too; twice does no harm
+			if s != os.Interrupt { // the terminal has sent that one to the room as well; twice does no harm
 				s = syscall.SIGTERM
 			}
 			_ = cmd.Process.Signal(s) // it may have ended

@@ -55,14 +55,14 @@ type Response struct {
 	Reason string
 }
 
-// String is short enough for a list of requests.
+// String is a short form for a list of requests.
 func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s: %d", r.User.Name, r.Verb, r.URI, r.Response.Code)
 }
 
-// Requests returns the requests that the API server has received so far, of all its runs, in
-// their order, those for which keep is true. Each is there once, as it was last written
-// down. A request that was answered is there before its client has the answer.
+// Requests returns the requests that the API server has received so far, in all its runs, in their order, if keep is
+// true for them. Each is listed once, in its last recorded form. An answered request is listed before its client has
+// the answer.
 func (p *ControlPlane) Requests(keep func(Request) bool) ([]Request, error) {
 	text, err := os.ReadFile(filepath.Join(p.config.Dir, auditLog))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -96,5 +96,5 @@ func (p *ControlPlane) Requests(keep func(Request) bool) ([]Request, error) {
 	return kept, nil
 }
 
-// portTaken says whether the program ended because another process was faster to listen on its port.
+// portTaken reports whether the program ended because another process took its port first.
 func portTaken(of *process) bool { return strings.Contains(of.lastLines(), "address already in use") }

@@ -24,10 +24,10 @@ import (
 // lifetime of a token. The kubelet would renew it; these tests have no kubelet, and may take hours.
 const lifetime = 24 * time.Hour
 
-// Admin is a client configuration that may do everything, with no limit on its requests.
+// Admin returns a client configuration that may do everything, with no limit on its requests.
 func (p *ControlPlane) Admin() *rest.Config { return p.As(p.keys.admin) }
 
-// As is a client configuration with this bearer token.
+// As returns a client configuration with this bearer token.
 func (p *ControlPlane) As(token string) *rest.Config {
 	return &rest.Config{
 		Host: p.URL(), BearerToken: token, QPS: -1, UserAgent: "controlplane",
@@ -35,7 +35,7 @@ func (p *ControlPlane) As(token string) *rest.Config {
 	}
 }
 
-// CA is the certificate that the server, and a [Proxy], prove themselves by, in PEM.
+// CA is the certificate by which the server and a [Proxy] identify themselves, in PEM.
 func (p *ControlPlane) CA() []byte { return bytes.Clone(p.keys.ca) }
 
 // WriteKubeconfig writes a kubeconfig for a client with this token. server is the address
@@ -108,8 +108,8 @@ func (p *ControlPlane) askEtcd(ctx context.Context, path string, question, answe
 	return json.Unmarshal(text, answer)
 }
 
-// ServiceAccountToken is a token of a service account as a pod on a node gets it: it is bound
-// to the pod, and the server finds the pod's node in it. pod may be empty.
+// ServiceAccountToken returns a token of a service account like the one that a pod on a node gets: it is bound to the
+// pod, and the server finds the pod's node in it. pod may be empty.
 func (p *ControlPlane) ServiceAccountToken(ctx context.Context, namespace, account, pod string) (string, error) {
 	client, err := kubernetes.NewForConfig(p.Admin())
 	if err != nil {

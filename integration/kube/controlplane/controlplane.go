@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// attempts to find ports that no other process takes between the choice and the start.
+	// attempts is how often the start tries other ports, because another process may take a chosen port first.
 	attempts = 5
 	// readyPoll is the pace at which a start looks whether the programs answer.
 	readyPoll = 50 * time.Millisecond
 )
 
-// errPortTaken says that another try with other ports may do.
+// errPortTaken means that another try with other ports may succeed.
 var errPortTaken = errors.New("port taken")
 
 // Config is what [Start] needs.
@@ -112,9 +112,8 @@ func (p *ControlPlane) startAll(ctx context.Context) error {
 	return p.startControllers()
 }
 
-// StartServer starts the API server after [ControlPlane.StopServer] or
-// [ControlPlane.KillServer], where and as it was, and returns when it is ready. It does
-// nothing if the server runs.
+// StartServer starts the API server after [ControlPlane.StopServer] or [ControlPlane.KillServer], with the same address
+// and data, and returns when it is ready. It does nothing if the server runs.
 func (p *ControlPlane) StartServer(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,7 +128,7 @@ func (p *ControlPlane) StartServer(ctx context.Context) error {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + file(accountKeyFile), "--service-account-signing-key-file=" + file(accountKeyFile),
 		"--token-auth-file=" + file(tokensFile), "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
-		// Otherwise a stop waits a minute for watches that nobody ends.
+		// Without this setting a stop waits a minute for watches that no client ends.
 		"--shutdown-watch-termination-grace-period=1s",
 		"--audit-policy-file=" + file(auditFile), "--audit-log-path=" + file(auditLog), "--allow-privileged=true",
 	}
@@ -200,18 +199,17 @@ func (p *ControlPlane) endServer(end func(*process) error) error {
 	return end(p.server)
 }
 
-// FreezeEtcd stops etcd in its tracks: the API server goes on without its data, until
-// [ControlPlane.ThawEtcd].
+// FreezeEtcd stops etcd with SIGSTOP: the API server continues without its data, until [ControlPlane.ThawEtcd].
 func (p *ControlPlane) FreezeEtcd() error { return p.etcd.signal(syscall.SIGSTOP) }
 
-// ThawEtcd lets etcd go on.
+// ThawEtcd continues etcd.
 func (p *ControlPlane) ThawEtcd() error { return p.etcd.signal(syscall.SIGCONT) }
 
-// FreezeServer stops the API server in its tracks: it accepts connections, by the kernel, and
-// answers nothing, until [ControlPlane.ThawServer].
+// FreezeServer stops the API server with SIGSTOP: the kernel accepts connections, and nothing is answered, until
+// [ControlPlane.ThawServer].
 func (p *ControlPlane) FreezeServer() error { return p.signalServer(syscall.SIGSTOP) }
 
-// ThawServer lets the API server go on. It does nothing to one that is stopped.
+// ThawServer continues the API server. It does nothing to one that is stopped.
 func (p *ControlPlane) ThawServer() error { return p.signalServer(syscall.SIGCONT) }
 
 func (p *ControlPlane) signalServer(sig os.Signal) error {
@@ -223,8 +221,8 @@ func (p *ControlPlane) signalServer(sig os.Signal) error {
 	return p.server.signal(sig)
 }
 
-// Ended is nil while all programs run or were stopped on purpose, else it says what ended
-// and how.
+// Ended returns nil while all programs run or were stopped on purpose. Otherwise its error names the program that
+// ended, and how.
 func (p *ControlPlane) Ended() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

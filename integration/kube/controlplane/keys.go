@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Files of the folder, made by writeKeys.
+// These are the files of the directory that writeKeys creates.
 const (
 	caFile         = "ca.crt"
 	serverCertFile = "server.crt"
@@ -27,8 +27,8 @@ const (
 	auditFile      = "audit-policy.yaml"
 )
 
-// auditPolicy has every request of somebody else than the programs themselves, once when it
-// came and once when it was answered.
+// auditPolicy logs every request of other users than the programs themselves, once when it came and once when it was
+// answered.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:
@@ -37,15 +37,16 @@ rules:
 - level: Metadata
 `
 
-// keys is the proof by which clients know the server, and the server the administrator.
+// keys holds the keys by which clients identify the server, and the token by which the server identifies the
+// administrator.
 type keys struct {
 	ca    []byte // PEM
 	admin string // bearer token
 }
 
-// writeKeys makes a certificate authority that signs one certificate, for loopback, and is
-// forgotten then. If there are nodes, the certificate is also valid for the addresses at which they reach the server,
-// and there is a second one, by which their kubelets know the server.
+// writeKeys creates a certificate authority, lets it sign one certificate, for loopback, and then discards it. If there
+// are nodes, the certificate is also valid for the addresses at which they reach the server, and there is a second
+// certificate, by which their kubelets know the server.
 func writeKeys(dir string, nodes *Nodes) (*keys, error) {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -45,13 +45,13 @@ func (n *Nodes) flags(dir string) []string {
 		"--bind-address=0.0.0.0", "--advertise-address=" + n.Address,
 		"--service-cluster-ip-range=10.96.0.0/24",
 		"--kubelet-client-certificate=" + filepath.Join(dir, clientCertFile), "--kubelet-client-key=" + filepath.Join(dir, clientKeyFile),
-		// There is no DNS that knows the nodes by name.
+		// No DNS server knows the nodes by name.
 		"--kubelet-preferred-address-types=InternalIP",
 	}
 }
 
-// startControllers starts what makes pods of DaemonSets, and finds a node for them. They
-// find the API server again by themselves after each of its ends.
+// startControllers starts the programs that create pods of DaemonSets and find a node for them. They reconnect by
+// themselves after each restart of the API server.
 func (p *ControlPlane) startControllers() error {
 	file := func(name string) string { return filepath.Join(p.config.Dir, name) }
 	if err := p.WriteKubeconfig(file("controllers.kubeconfig"), p.URL(), p.keys.admin); err != nil {
@@ -79,8 +79,8 @@ func (p *ControlPlane) startControllers() error {
 	return nil
 }
 
-// HoldManager stops kube-controller-manager where it is, until [ControlPlane.FreeManager]: nobody evicts, deletes or
-// makes pods meanwhile.
+// HoldManager stops kube-controller-manager, until [ControlPlane.FreeManager]: meanwhile no pods are evicted, deleted
+// or created.
 func (p *ControlPlane) HoldManager() error { return p.signalManager(syscall.SIGSTOP) }
 
 // FreeManager ends [ControlPlane.HoldManager].
@@ -99,8 +99,7 @@ func (p *ControlPlane) signalManager(s syscall.Signal) error {
 
 const manager = "kube-controller-manager"
 
-// CAFile is the certificate of [ControlPlane.CA] as a file, which is what kubelets know the
-// API server by, too.
+// CAFile is the certificate of [ControlPlane.CA] as a file; kubelets also identify the API server by it.
 func (p *ControlPlane) CAFile() string { return filepath.Join(p.config.Dir, caFile) }
 
 // Kubeconfig is that of the administrator, for kubectl.

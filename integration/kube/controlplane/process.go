@@ -17,7 +17,7 @@ import (
 const (
 	// stopLimit is how long a program may take to end after SIGTERM.
 	stopLimit = 80 * time.Second
-	// quoted is how much of the end of a log goes into an error.
+	// quoted is how much of the end of a log is quoted in an error.
 	quoted = 2048
 )
 
@@ -69,7 +69,7 @@ func start(binary, dir, name string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// ended is nil while the program runs, else it says how it ended, with the end of its log.
+// ended returns nil while the program runs. Otherwise its error says how the program ended, with the end of its log.
 func (p *process) ended() error {
 	select {
 	case <-p.done:

@@ -17,12 +17,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Proxy stands between clients and the API server and does what networks and overloaded
-// servers do. It has an address and a certificate that the clients trust, and passes on
-// tokens; without a fault it changes nothing.
+// Proxy is between clients and the API server, and behaves like a bad network or an overloaded server. It has an
+// address and a certificate that the clients trust, and passes on tokens. Without a fault it changes nothing.
 //
-// There are faults of single requests ([Proxy.Fault]) and of the network ([Proxy.Freeze],
-// [Proxy.Refuse], [Proxy.Cut]).
+// There are faults of single requests ([Proxy.Fault]) and of the network ([Proxy.Freeze], [Proxy.Refuse], [Proxy.Cut]).
 type Proxy struct {
 	url      string
 	server   *http.Server
@@ -58,7 +56,7 @@ func NewProxy(p *ControlPlane) (*Proxy, error) {
 		Transport:     transport,
 		FlushInterval: -1, // events of a watch go out at once
 		ErrorLog:      log.New(io.Discard, "", 0),
-		// A server that is away looks like one: no answer, not a 502 that it would never give.
+		// An unreachable server gives no answer, and not a 502, which an API server never gives.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	x.server = &http.Server{
@@ -81,7 +79,7 @@ func NewProxy(p *ControlPlane) (*Proxy, error) {
 // URL is the address that clients use instead of the API server's.
 func (x *Proxy) URL() string { return x.url }
 
-// Fault asks f about every request from now on; nil passes all.
+// Fault calls f for every request from now on; with nil, all requests pass.
 func (x *Proxy) Fault(f Fault) {
 	if f == nil {
 		x.fault.Store(nil)
@@ -90,8 +88,8 @@ func (x *Proxy) Fault(f Fault) {
 	x.fault.Store(&f)
 }
 
-// Freeze stops the network: no byte of any connection arrives, in either direction, and
-// nothing is refused. Thaw lets all arrive that was held back.
+// Freeze stops the network: no byte of any connection arrives, in either direction, and nothing is refused. After Thaw
+// all delayed bytes arrive.
 func (x *Proxy) Freeze() { x.listener.freeze() }
 
 // Thaw ends Freeze and Refuse.
@@ -100,7 +98,7 @@ func (x *Proxy) Thaw() { x.listener.thaw() }
 // Refuse resets all connections, and every new one, until [Proxy.Thaw].
 func (x *Proxy) Refuse() { x.listener.refuse() }
 
-// Cut resets all connections; new ones are welcome.
+// Cut resets all connections; new ones are accepted.
 func (x *Proxy) Cut() { x.listener.cut() }
 
 // Close ends all connections and waits for the proxy's own goroutine.
@@ -111,7 +109,7 @@ func (x *Proxy) Close() error {
 	return err
 }
 
-// Delay answers every request so much later than the server.
+// Delay sends every answer later than the server, by this time.
 func Delay(d time.Duration) Fault {
 	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		if wait(r.Context(), d) {
@@ -131,8 +129,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Answer answers every request itself, as a server does that is overloaded or has lost its
-// data. retryAfter is in seconds, and may be empty.
+// Answer answers every request itself, like a server that is overloaded or has lost its data. retryAfter is in seconds,
+// and may be empty.
 func Answer(status int, retryAfter string) Fault {
 	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		if retryAfter != "" {
@@ -142,8 +140,8 @@ func Answer(status int, retryAfter string) Fault {
 	}
 }
 
-// LoseReplies lets the server carry out the requests for which match is true and loses its
-// answers: the client cannot know what became of its request.
+// LoseReplies lets the server carry out the requests for which match is true and loses its answers: the client cannot
+// know whether its request was carried out.
 func LoseReplies(match func(*http.Request) bool) Fault {
 	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		if !match(r) {
@@ -155,7 +153,7 @@ func LoseReplies(match func(*http.Request) bool) Fault {
 	}
 }
 
-// LoseRequests loses the requests for which match is true before the server has them.
+// LoseRequests loses the requests for which match is true before the server receives them.
 func LoseRequests(match func(*http.Request) bool) Fault {
 	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		if match(r) {
@@ -165,7 +163,7 @@ func LoseRequests(match func(*http.Request) bool) Fault {
 	}
 }
 
-// unseen takes an answer and shows it to nobody.
+// unseen receives an answer and discards it.
 type unseen struct{ header http.Header }
 
 func (u *unseen) Header() http.Header         { return u.header }

@@ -100,7 +100,7 @@ func TestHistories(t *testing.T) {
 		rule  func(*Rules)
 		steps [][]string
 	}{
-		{"half is no majority", func(r *Rules) { r.Majority = false }, [][]string{
+		{"half is not a majority", func(r *Rules) { r.Majority = false }, [][]string{
 			begins("n1", "1"), begins("n2", "1"), begins("n3", "2"), begins("n4", "2"),
 			hears("n1", "n2"), hears("n2", "n1"), hears("n3", "n4"), hears("n4", "n3"),
 		}},

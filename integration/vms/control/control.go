@@ -55,7 +55,7 @@ type Module struct {
 	Options string `json:"options,omitempty"`
 }
 
-// Initiator is how a node reaches its LUN.
+// Initiator describes how a node reaches its LUN.
 type Initiator struct {
 	Name   string `json:"name"`   // of this node
 	Target string `json:"target"` // of the LUN
@@ -71,7 +71,7 @@ type Target struct {
 	Initiators []string `json:"initiators"`
 }
 
-// Boot is what one machine does when it boots. Files are written first.
+// Boot describes what one machine does when it boots. Files are written first.
 type Boot struct {
 	Name       string            `json:"name"`
 	Modules    []Module          `json:"modules"` // in the order of loading

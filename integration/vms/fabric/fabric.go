@@ -15,19 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// frameLimit is more than a frame of the greatest MTU has.
+// frameLimit is larger than a frame of the greatest MTU.
 const frameLimit = 1 << 16
 
 // Hop is a direction between two machines on one network.
 type Hop struct{ Network, From, To string }
 
-// Rules is what does not get through. They are never changed once they were set.
+// Rules describes which frames are dropped. A value is never changed after it was set.
 type Rules struct {
 	Cut  map[Hop]bool
 	Loss map[string]float64 // share of the frames of a network that are dropped, 0 to 1
 }
 
-// Fabric is all networks.
+// Fabric holds all networks.
 type Fabric struct {
 	dir   string
 	rules atomic.Pointer[Rules]
@@ -55,7 +55,7 @@ type rawConn interface {
 	Write(f func(fd uintptr) (done bool)) error
 }
 
-// New makes a fabric with its sockets in dir, whose path is short.
+// New creates a fabric with its sockets in dir, whose path must be short.
 func New(dir string) *Fabric {
 	f := &Fabric{dir: dir}
 	f.rules.Store(&Rules{})
@@ -152,7 +152,7 @@ func (f *Fabric) deliver(from *Port, frame []byte) {
 // sendBuffer has room for the queues of some stopped machines.
 const sendBuffer = 8 << 20
 
-// send never waits: the machine may be stopped, or not there.
+// send never waits: the machine may be stopped, or may not exist.
 func (p *Port) send(by *Port, frame []byte) bool {
 	ok := false
 	err := by.raw.Write(func(fd uintptr) bool {

@@ -80,7 +80,7 @@ func offer(t *control.Target) error {
 	return c.err
 }
 
-// configfs keeps the first error.
+// configfs stops at the first error and keeps it.
 type configfs struct{ err error }
 
 func (c *configfs) note(err error) {

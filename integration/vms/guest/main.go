@@ -43,7 +43,7 @@ func main() {
 	}
 }
 
-// prepare makes what every program expects to find.
+// prepare mounts the file systems and creates the directories that every program expects.
 func prepare() error {
 	for _, m := range []struct{ kind, path string }{
 		{"devtmpfs", "/dev"}, {"proc", "/proc"}, {"sysfs", "/sys"}, {"tmpfs", "/run"}, {"tmpfs", "/tmp"},

@@ -19,7 +19,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/integration/vms/control"
 )
 
-// poll is the pause between two checks for something that happens by itself.
+// poll is the pause between two checks for a change that no event announces.
 const poll = 100 * time.Millisecond
 
 // link is the line to the harness. Its methods may be called from any goroutine.
@@ -95,7 +95,7 @@ func serve() error {
 	}
 }
 
-// crashed reports whether this kernel was started by one that has panicked: it shows the memory of that one.
+// crashed reports whether this kernel was started by one that has panicked: it then shows the memory of that kernel.
 func crashed() bool {
 	_, err := os.Stat("/proc/vmcore")
 	return err == nil
@@ -205,7 +205,7 @@ func bringUp(boot *control.Boot, l *link) error {
 	return nil
 }
 
-// connect gives the card with the MAC its name and address.
+// connect gives the name and the address to the card with this MAC.
 func connect(i control.Interface) error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {

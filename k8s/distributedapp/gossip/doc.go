@@ -1,14 +1,14 @@
 // Package gossip carries the messages of k8s/distributedapp between the replicas of its operator, by memberlist, and
-// says which replicas there are.
+// lists the replicas.
 //
-// The messages are hints (docs/adr/0053): a message may be lost, late, repeated or forged. So the package promises little.
-// A message goes once to each member that is known at that moment; messages to a member that does not take them in time
-// are dropped. Only the form of a received message is checked here ([Decode]). A replica that joins, or comes back,
-// relies on the state, which memberlist exchanges at each join and every 30 s.
+// The messages are hints (docs/adr/0053): a message may be lost, late, repeated or forged. So the package promises
+// little. A message is sent once to each member that is known at that moment. Messages to a member that is too slow are
+// dropped. Only the form of a received message is checked here ([Decode]). A replica that joins or returns relies on
+// the state, which memberlist exchanges at each join and every 30 s.
 //
-// memberlist never looks again for a member that it has called dead. [Gossip.Run] does: it resolves the peers every
-// few seconds, and joins those that are not members.
+// memberlist never looks again for a member that it has called dead. [Gossip.Run] does: it resolves the peers every few
+// seconds, and joins those that are not members.
 //
 // memberlist calls State, Receive and Changed from its goroutines; they must not block. All methods may be called from
-// any goroutine; none waits for the network but Run.
+// any goroutine; only Run waits for the network.
 package gossip

@@ -17,20 +17,20 @@ import (
 const (
 	label       = "distributedapp-operator"
 	leaveWithin = 2 * time.Second
-	reclaim     = 30 * time.Second // a name may come back with another address after that
+	reclaim     = 30 * time.Second // after that a name may return with another address
 	mostWaiting = 64               // messages on their way to one member
 )
 
-// Options of a replica. All but Keyring and the addresses are needed.
+// Options configures a replica. All fields except Keyring and the addresses are required.
 type Options struct {
 	Name          string // of the pod; one identity everywhere
 	Version       string // of the program, for people
-	Bind          string // address
+	Bind          string // the address to listen on
 	Port          int    // 0: any
-	Advertise     string // address; empty: that of the machine
+	Advertise     string // the address for other replicas; empty: that of the machine
 	AdvertisePort int    // 0: Port
 	Peers         []string
-	Rejoin        time.Duration // the peers are looked for this often
+	Rejoin        time.Duration // how often the peers are looked for
 	ProbeInterval time.Duration
 	ProbeTimeout  time.Duration
 	Keyring       *memberlist.Keyring // nil: neither encrypted nor authenticated
@@ -40,18 +40,18 @@ type Options struct {
 	Metrics       *Metrics
 }
 
-// Gossip is one replica among the others.
+// Gossip is this replica's connection to the others.
 type Gossip struct {
 	o    Options
 	list *memberlist.Memberlist
 
 	mu      sync.Mutex
-	changed time.Time      // the list of members
+	changed time.Time      // when the list of members changed
 	waiting map[string]int // messages, by member
 	ended   bool
 }
 
-// New listens. It joins nobody yet.
+// New listens. It does not join any peer yet.
 func New(o Options) (*Gossip, error) {
 	g := &Gossip{o: o, waiting: map[string]int{}}
 	c := memberlist.DefaultLocalConfig()
@@ -74,7 +74,8 @@ func New(o Options) (*Gossip, error) {
 	return g, nil
 }
 
-// Members are the names of the replicas that this one knows of, itself included, and when that list last changed.
+// Members lists the names of the replicas that this one knows of, itself included, and returns when that list last
+// changed.
 func (g *Gossip) Members() (names []string, changed time.Time) {
 	for _, n := range g.list.Members() {
 		names = append(names, n.Name)
@@ -85,14 +86,14 @@ func (g *Gossip) Members() (names []string, changed time.Time) {
 	return names, g.changed
 }
 
-// Address is where this replica is reached.
+// Address is the address at which other replicas reach this one.
 func (g *Gossip) Address() string { return g.list.LocalNode().Address() }
 
-// Tell sends a message to all others. It does not wait.
+// Tell sends a message to all other replicas. It does not wait.
 func (g *Gossip) Tell(m distributedapp.Message) {
 	text, err := Encode(m)
 	if err != nil { // names of objects have 253 bytes at most: three of them fit
-		g.o.Logger.Warn("a message was not sent", "kind", m.Kind, "app", m.Namespace+"/"+m.Name, "err", err)
+		g.o.Logger.Warn("cannot send a message", "kind", m.Kind, "app", m.Namespace+"/"+m.Name, "err", err)
 		return
 	}
 	for _, n := range g.list.Members() {
@@ -103,7 +104,8 @@ func (g *Gossip) Tell(m distributedapp.Message) {
 	}
 }
 
-// send sends a message to one member. One that takes nothing costs others no time, and bounded memory.
+// send sends a message to one member. A member that accepts nothing does not delay the others, and uses a bounded
+// amount of memory.
 func (g *Gossip) send(n *memberlist.Node, text []byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -112,7 +114,7 @@ func (g *Gossip) send(n *memberlist.Node, text []byte) {
 		return
 	}
 	g.waiting[n.Name]++
-	go func() { // which ends by memberlist's timeout
+	go func() { // it ends with memberlist's timeout
 		if err := g.list.SendReliable(n, text); err != nil {
 			g.o.Metrics.dropped.Inc()
 			g.o.Logger.Debug("a message did not arrive", "member", n.Name, "err", err)
@@ -125,7 +127,7 @@ func (g *Gossip) send(n *memberlist.Node, text []byte) {
 	}()
 }
 
-// Run looks for peers until the context ends, and leaves then.
+// Run looks for peers until the context ends. Then it leaves.
 func (g *Gossip) Run(ctx context.Context) error {
 	tick := time.NewTicker(g.o.Rejoin)
 	defer tick.Stop()
@@ -146,18 +148,19 @@ func (g *Gossip) Run(ctx context.Context) error {
 	}
 }
 
-// leave announces the end of this replica, so that nobody waits for it. The last messages may be for one that takes none.
+// leave announces the end of this replica, so that the others do not wait for it. It waits a limited time: the last
+// messages may be for a member that accepts none.
 func (g *Gossip) leave() error {
 	g.mu.Lock()
 	g.ended = true
 	g.mu.Unlock()
-	if err := g.list.Leave(leaveWithin); err != nil { // then the others find out by probes
+	if err := g.list.Leave(leaveWithin); err != nil { // the others then find out by probes
 		g.o.Logger.Debug("cannot announce the end of this replica", "err", err)
 	}
 	return g.list.Shutdown()
 }
 
-// delegate is what memberlist calls. Nothing of it may block.
+// delegate holds the callbacks of memberlist. They must not block.
 type delegate struct{ g *Gossip }
 
 // NodeMeta is the version of the program.
@@ -166,7 +169,7 @@ func (d delegate) NodeMeta(limit int) []byte {
 	return v[:min(len(v), limit)]
 }
 
-// NotifyMsg takes a message.
+// NotifyMsg handles a message.
 func (d delegate) NotifyMsg(text []byte) {
 	m, err := Decode(text)
 	if err != nil {
@@ -178,19 +181,19 @@ func (d delegate) NotifyMsg(text []byte) {
 	d.g.o.Receive(m)
 }
 
-// GetBroadcasts has none: messages go to each member by TCP.
+// GetBroadcasts returns none: messages are sent to each member by TCP.
 func (d delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
-// LocalState is what a joining replica gets, and each replica from time to time.
+// LocalState is sent to a replica that joins, and to each replica from time to time.
 func (d delegate) LocalState(bool) []byte {
 	text, err := Encode(d.g.o.State())
 	if err != nil {
-		d.g.o.Logger.Warn("the state was not sent", "err", err)
+		d.g.o.Logger.Warn("cannot send the state", "err", err)
 	}
 	return text
 }
 
-// MergeRemoteState takes the state of another replica.
+// MergeRemoteState handles the state of another replica.
 func (d delegate) MergeRemoteState(text []byte, _ bool) {
 	if len(text) > 0 {
 		d.NotifyMsg(text)

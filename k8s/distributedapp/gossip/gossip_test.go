@@ -28,7 +28,7 @@ type member struct {
 	stop   func()
 }
 
-// start runs one that looks for these peers.
+// start runs a replica that looks for these peers.
 func start(t *testing.T, name string, ring *memberlist.Keyring, peers ...string) *member {
 	t.Helper()
 	m := &member{}
@@ -99,7 +99,7 @@ func await(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// Members find each other, hear messages but their own, and one that joins late is told the state.
+// Members find each other, and hear all messages except their own. A member that joins late gets the state.
 func TestSpread(t *testing.T) {
 	a := start(t, "a", nil)
 	a.mu.Lock()
@@ -115,7 +115,7 @@ func TestSpread(t *testing.T) {
 	if a.has(web)() {
 		t.Error("a hears itself")
 	}
-	c := start(t, "c", nil, a.Address(), "127.0.0.1:1") // a peer that is away keeps nobody from joining
+	c := start(t, "c", nil, a.Address(), "127.0.0.1:1") // an unreachable peer keeps no member from joining
 	await(t, "the late one knows the state", c.has(func(m distributedapp.Message) bool { return m.Version == 7 }))
 	await(t, "all see all", func() bool { return a.knows("a", "b", "c")() && b.knows("a", "b", "c")() })
 	c.stop()
@@ -145,7 +145,7 @@ func TestRejoin(t *testing.T) {
 	await(t, "b finds it again", b.knows("a", "b"))
 }
 
-// Guard: who has not the key is no member, and is not heard.
+// Guard: a replica without the key is not a member, and is not heard.
 func TestKey(t *testing.T) {
 	ring := func() *memberlist.Keyring {
 		key := make([]byte, 32)
@@ -170,7 +170,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// Guard: a member that takes nothing costs others no time, and bounded memory.
+// Guard: a member that accepts nothing does not delay others, and uses a bounded amount of memory.
 func TestMemberThatTakesNothing(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts and never reads
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/distributedapp"
 )
 
-// Metrics are those of the gossip.
 type Metrics struct {
 	members  prometheus.Gauge
 	messages *prometheus.CounterVec
@@ -21,7 +20,6 @@ const (
 	out = "out"
 )
 
-// NewMetrics registers them.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	options := func(name, help string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Namespace: "fencing_operator", Name: name, Help: help}

@@ -7,7 +7,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/netgossip"
 )
 
-// GrantTo is a record that grants to one node, told from others by its sequence.
+// GrantTo is a record that grants to one node; its sequence distinguishes it from others.
 func GrantTo(sequence uint64, node string) leasequorum.Record {
 	return leasequorum.Record{
 		Instance: 1, Tag: leasequorum.Tag{Boot: 1, Process: 1, Sequence: sequence},
@@ -15,9 +15,9 @@ func GrantTo(sequence uint64, node string) leasequorum.Record {
 	}
 }
 
-// Contract checks what the tie-break relies on in a register: a write replaces the version that it names, and nothing
-// else; each write makes a new version; a deleted Lease is not brought back by a write. There is no Lease to begin
-// with, and remove deletes the one there is.
+// Contract checks what the tie-break needs from a register. A write replaces only the version that it names. Each write
+// makes a new version. A write does not create a deleted Lease again. There is no Lease at first, and remove deletes
+// the one there is.
 func Contract(t *testing.T, perform func(leasequorum.Op) leasequorum.Completion, remove func()) {
 	t.Helper()
 	do := func(op leasequorum.Op, want ...leasequorum.Outcome) leasequorum.Completion {
@@ -47,7 +47,7 @@ func Contract(t *testing.T, perform func(leasequorum.Op) leasequorum.Completion,
 	write(made.Version, 4, "n2", leasequorum.Conflict)
 	second := write(first.Version, 5, "n1", leasequorum.Done)
 	if second.Version == first.Version {
-		t.Error("a renewal is not a new version")
+		t.Error("a renewal must make a new version")
 	}
 	if read := do(leasequorum.Op{Kind: leasequorum.Read}, leasequorum.Done); read.Version != second.Version || read.Record.Tag.Sequence != 5 {
 		t.Errorf("read %+v", read)

@@ -1,9 +1,9 @@
-// Package leasequorumtest stands in for the Lease behind an API server.
+// Package leasequorumtest replaces the Lease behind an API server in tests.
 //
-//   - [Lease] is a register with compare-and-swap in memory, without a network: anyone who uses it decides what is late,
-//     lost or refused on the way.
-//   - [Contract] is what the tie-break rests on. The double and the real API server are held to it.
+//   - [Lease] is a register with compare-and-swap in memory, without a network: its user decides what is late, lost or
+//     refused on the way.
+//   - [Contract] checks what the tie-break depends on. Both this double and the real API server are tested by it.
 //
-// A Lease does nothing by itself and has no lock: it belongs to one goroutine, or to who holds the lock of the
+// A Lease starts nothing and has no lock: it belongs to one goroutine, or to the goroutine that holds the lock of the
 // simulation.
 package leasequorumtest

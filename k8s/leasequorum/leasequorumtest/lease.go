@@ -6,7 +6,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/k8s/leasequorum"
 )
 
-// Lease is a Lease as the API server keeps it. The zero value is one that nobody has made yet.
+// Lease is a Lease as the API server stores it. The zero value is a Lease that has not been created yet.
 type Lease struct {
 	uid, resource int
 	present       bool
@@ -34,8 +34,8 @@ func (l *Lease) version() leasequorum.Version {
 	return leasequorum.Version{UID: fmt.Sprint(l.uid), Resource: fmt.Sprint(l.resource)}
 }
 
-// Delete is what a careless person does.
+// Delete deletes the Lease, as a careless person does.
 func (l *Lease) Delete() { l.present = false }
 
-// Record is what was written last, also where it was deleted since.
+// Record is the record that was written last, even if the Lease was deleted since.
 func (l *Lease) Record() leasequorum.Record { return l.record }

@@ -58,8 +58,8 @@ func main() {
 	}
 }
 
-// write says in a file of the volume who runs when: time, pod, node, boot. All nodes see the same
-// file and the same clock, so that two of them at once show.
+// write writes to a file of the volume what runs when: time, pod, node, boot. All nodes see the same file and the same
+// clock, so that the file shows two of them at once.
 func write(ended <-chan os.Signal) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err == nil {
