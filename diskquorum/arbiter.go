@@ -270,7 +270,7 @@ func (a *Arbiter) judge(now boottime.Instant, in *Input) {
 				a.lostTo, a.lostUntil = a.lease.latest, now
 			}
 		} else if a.out.Why = a.trouble(now); a.out.Why == "" {
-			a.out.Why = "a new decision begins as soon as all holders have given the grant up"
+			a.out.Why = "a new decision begins as soon as all holders have given the grant up, rebooted or expired"
 		}
 	case !a.out.Healthy || a.claim != claimActive:
 		a.out.Split, a.out.Why = tie.Unavailable, a.trouble(now)

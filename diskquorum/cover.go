@@ -11,8 +11,9 @@ import (
 
 // Hearing is the result of the others' echo blocks, as far as this node can date them.
 type Hearing struct {
-	// Vacant is how long a node that does not live may go on feeding: most members of the list state that they do not
-	// live either, and these members miss every node that does not state it (H1, H2); 0: that is not so.
+	// Vacant is the instant until which a node that does not live may go on feeding: most members of the list state
+	// that they do not live either, and these members miss every node that does not state it (H1, H2); 0: that is not
+	// so.
 	Vacant boottime.Instant
 	// Isolated says that a majority lives and does not count this node (H3). It describes one moment only.
 	Isolated bool

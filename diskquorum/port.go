@@ -40,7 +40,7 @@ type Completion struct {
 	Err     error            // a failed read proves nothing about the LUN, a failed write may still land
 	Data    []byte           // OpRead: owned by the receiver until the next Submit on this device
 	Own     []byte           // the result of Op.Own, owned likewise; nil if that read failed
-	// OwnEnded is OwnEnded is when the read of Own ended, which may be long before a hanging operation ends; zero:
+	// OwnEnded is when the read of Own ended, which may be long before a hanging operation ends; zero:
 	// together with the operation.
 	OwnEnded boottime.Instant
 

@@ -93,7 +93,7 @@ func (sb *Superblock) Validate() error {
 	case sb.Devices == 0 && (sb.Device != 0 || sb.SetID != [16]byte{}):
 		return errors.New("set: a device that belongs to no set has a place in one")
 	case sb.Devices != 0 && (sb.Devices != MaxDevices || sb.Device < 0 || sb.Device >= sb.Devices || sb.SetID == [16]byte{}):
-		return fmt.Errorf("set: device %d of %d with set id %x: devices 0 to %d of at most %d are allowed", sb.Device, sb.Devices, sb.SetID, MaxDevices-1, MaxDevices)
+		return fmt.Errorf("set: device %d of %d with set id %x: a set has devices 0 to %d of exactly %d, and a set id that is not zero", sb.Device, sb.Devices, sb.SetID, MaxDevices-1, MaxDevices)
 	}
 	return nil
 }

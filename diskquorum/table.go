@@ -112,10 +112,10 @@ func (t *Table) take(c *Completion) error {
 
 // noteAstray records that the slot on this device is written with sequences below the newest known record. The owner's
 // agent was started while it could not reach the device with that record, and on the other devices late writes had
-// overwritten the records of earlier agents. So it continued from an older state. The slot is unknown on a device that
-// still has such a record (B8): otherwise the record of an agent that has ended would hide the promises and decisions
-// of the running one. A record that does not change is different: an earlier agent left it on a device that the newest
-// agent does not reach. before is the record in the last read, which began at looked.
+// overwritten the records of earlier agents. So it continued from an older state. Such a device does not count for the
+// slot (B8): otherwise the record of an agent that has ended would hide the promises and decisions of the running one.
+// A record that does not change is different: an earlier agent left it on a device that the newest agent does not
+// reach. before is the record in the last read, which began at looked.
 func (s *sighting) noteAstray(before identity, looked boottime.Instant, e *entry) {
 	if s.status != slotKnown {
 		return

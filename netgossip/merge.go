@@ -264,7 +264,7 @@ func (m *Merger) AnsweredSince(p int, at boottime.Instant) bool {
 // Relay returns the peer's statement about the LUN in its latest answer.
 func (m *Merger) Relay(p int) Relay { return m.peers[p].relay }
 
-// Sighted returns when the latest sign of life of a peer was seen; it may prove one direction only.
+// Sighted returns the date of a peer's latest sign of life, which may prove one direction only.
 func (m *Merger) Sighted(p int) boottime.Instant { return m.peers[p].sighted }
 
 // LinkState returns the state of a peer on one network: whether memberlist calls it alive, when a probe of ours or a

@@ -32,8 +32,8 @@ func TestAPIIsAskedNearATie(t *testing.T) {
 	}
 }
 
-// Guard: an answer from before the tie does not decide it. Until a fresh answer can be there, it may still determine
-// which half tries first.
+// Guard: an answer from the time when none was needed does not decide a tie: it is too old. Until a fresh answer can be
+// there, it may still determine which half tries first.
 func TestOldAnswersDecideNothing(t *testing.T) {
 	c := testCore(t, 4, func(c *Config) { c.API, c.APIMaxAge = true, 5*time.Second })
 	hear(c, 100*sec, 1, 2, 3)

@@ -112,7 +112,7 @@ type Core struct {
 	kubeAway bool // SetUnheard
 
 	stepped   boottime.Instant // when the step before was
-	holdLeft  boottime.Instant // before this, this node neither condemns itself nor is taken down, and no LEFT is published
+	holdLeft  boottime.Instant // before this, this node neither condemns itself nor is taken down; for LEFT see stall.holdLeft
 	stall     stall
 	rosters   Rosters
 	judgement judgement // of this boot

@@ -157,9 +157,9 @@ func TestArmingWaitsForPeersThatReckonWithTheOldAgent(t *testing.T) {
 	}
 }
 
-// Guard: this agent's policy may differ from that of the agent before it, on whose statement the peers rely. Otherwise
-// a node that came back with "wait" could arm at once, be cut off before any peer knew, and feed on while it is called
-// FENCED.
+// Guard: an agent waits before it arms under any policy: the peers rely on the statement of the agent before it.
+// Otherwise a node that came back with "wait" could arm at once, be cut off before any peer knew, and feed on while it
+// is called FENCED.
 func TestPolicyOfThisAgentDoesNotExcuseItFromWaiting(t *testing.T) {
 	for _, policy := range []LossPolicy{LossWait, LossExclude} {
 		c := testCore(t, 3, func(c *Config) { c.OnLoss = policy })

@@ -66,8 +66,8 @@ func (v *Prover) follow(now boottime.Instant, seen roster.Set) {
 // contradict withdraws the death of the latest boot if that boot has answered since. A sentence has its own rule (P9).
 //
 // Invariant: a death that was contradicted is withdrawn for good. If that boot is lost again, it may be running, and
-// has to be proven dead again: by its slot, or from outside. Time does not prove it any more: its watchdog has not
-// fired.
+// has to be proven dead again: by another boot in its slot, or from outside. Time does not prove it any more: its
+// watchdog has not fired.
 func (v *Prover) contradict(p int, lived boottime.Instant) {
 	w := &v.peers[p]
 	if w.death.Boot != w.boot || w.death.Proof == 0 || w.death.Proof == ProofSentence || lived <= w.death.At {
@@ -131,7 +131,7 @@ const clockSlack = time.Second
 // outlived reports whether another boot, of that age, had begun while the latest boot that was met still answered. A
 // kernel does not boot while the one before still runs. So the other boot id is not that of a kernel boot, or it is
 // from another machine. (Some container runtimes create a boot id for each start of a container; the kernel and its
-// watchdog run on.) An age of 0 means that the age is not known.
+// watchdog run on.) An age of 0 means that the age is not known; it counts as the smallest, so the boot is accepted.
 func (w *witness) outlived(now boottime.Instant, age boottime.Instant) bool {
 	return w.boot != 0 && w.lived-boottime.Instant(clockSlack) > now-age
 }
@@ -165,7 +165,7 @@ func (v *Prover) endOfFormer(now boottime.Instant, p int) {
 }
 
 // look checks whether the slot of an unheard peer shows that the peer has booted again. A record of another boot proves
-// that only if it was written after a record of the incarnation in question. Otherwise it may be from an older boot:
+// that only if it was composed after a record of the incarnation in question. Otherwise it may be from an older boot:
 // such a record can reappear if a write completes late, or if the only device that had stored it comes back. The
 // sequences of a slot that is still being claimed prove nothing: only the sequences of an active slot are greater than
 // all earlier ones.

@@ -281,7 +281,7 @@ func TestProofDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// Guard: a record of another boot on the LUN proves a reboot only if it was written after a record of the incarnation
+// Guard: a record of another boot on the LUN proves a reboot only if it was composed after a record of the incarnation
 // in question; a write that lands late may show an older boot.
 func TestSlotOfAnotherBoot(t *testing.T) {
 	record := func(boot, sequence uint64) *diskquorum.Slot {

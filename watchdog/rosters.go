@@ -265,7 +265,7 @@ func (r *Rosters) window() time.Duration {
 //   - Most members of each list that goes out of force have adopted the next one and still take x for guarded. x cannot
 //     count any of them by the old list alone any more, and one of them would know of a release that most members knew
 //     of before.
-//   - A peer that uses only the new list takes x for guarded, in the very step in which this node adopts that list.
+//   - A peer that uses only the new list takes x for guarded, in the very step in which that list comes into force on this node.
 //     That peer has already made this check. In a later step its statement would not be enough: among the nodes that
 //     know of a release, x may count any agent that no longer takes x for guarded.
 //

@@ -228,8 +228,8 @@ func (c *Core) othersHaveLUN(now boottime.Instant) boottime.Instant {
 	return found
 }
 
-// Bar is the reason why this node would never condemn itself. The others then learn of its death by time alone. Its
-// strings are the vocabulary of logs and metrics.
+// Bar is the reason why this node would not condemn itself, whatever it lost (an order is not affected). The others
+// then learn of its death by time alone. Its strings are the vocabulary of logs and metrics.
 type Bar uint8
 
 const (

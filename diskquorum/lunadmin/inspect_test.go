@@ -184,10 +184,10 @@ func TestDamage(t *testing.T) {
 		{"none", func([]byte) {}, []string{}},
 		{"never written", func(b []byte) { clear(b[diskquorum.SlotOffset(0, 0):]) }, []string{}},
 		{"both copies of a slot", func(b []byte) { b[diskquorum.SlotOffset(1, 0)]++; b[diskquorum.SlotOffset(1, 1)]++ },
-			[]string{"slot 1 cannot be read: its copies are corrupt and corrupt"}},
-		{"one copy", func(b []byte) { b[diskquorum.SlotOffset(1, 1)]++ }, []string{"slot 1 of n1 cannot be read: its copies are valid and corrupt"}},
+			[]string{"the state of slot 1 is unknown: its copies are corrupt and corrupt"}},
+		{"one copy", func(b []byte) { b[diskquorum.SlotOffset(1, 1)]++ }, []string{"the state of slot 1 of n1 is unknown: its copies are valid and corrupt"}},
 		{"a copy was zeroed", func(b []byte) { clear(b[diskquorum.SlotOffset(1, 1):diskquorum.SlotOffset(2, 0)]) },
-			[]string{"slot 1 of n1 cannot be read: its copies are valid and corrupt"}},
+			[]string{"the state of slot 1 of n1 is unknown: its copies are valid and corrupt"}},
 		{"torn so far ahead that a record was lost", func(b []byte) {
 			ahead := node(1, 41+1<<21)
 			block := make([]byte, diskquorum.BlockSize)
@@ -195,7 +195,7 @@ func TestDamage(t *testing.T) {
 				t.Fatal(err)
 			}
 			copy(b[diskquorum.SlotOffset(1, 1):], block[:2048])
-		}, []string{"slot 1 of n1 cannot be read: its copies are valid and torn"}},
+		}, []string{"the state of slot 1 of n1 is unknown: its copies are valid and torn"}},
 		{"the next write is under way", func(b []byte) {
 			block := make([]byte, diskquorum.BlockSize)
 			if err := diskquorum.EncodeSlot(block, testSB.ID, node(1, 42), 0); err != nil {

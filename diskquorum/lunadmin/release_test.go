@@ -210,8 +210,8 @@ func TestReleaseNotThere(t *testing.T) {
 	}
 }
 
-// A slot is watched for as long as its owner states that it may run on. If the slot does not state it, it is watched
-// for as long as an agent with default settings could run on.
+// A slot is watched for as long as its owner states that it may run on, but never for less than an agent with default
+// settings that states nothing could run on.
 func TestWatchedForTheHorizonOfTheOwner(t *testing.T) {
 	s := &diskquorum.Slot{HeartbeatInterval: time.Second, Statement: netgossip.Statement{Guard: netgossip.Guard{Timeout: 30 * time.Second}}}
 	for stated, want := range map[time.Duration]time.Duration{0: 53 * time.Second, 40 * time.Second: 53 * time.Second, 80 * time.Second: 80 * time.Second} {

@@ -98,7 +98,7 @@ func damage(table []byte, sb *diskquorum.Superblock) []string {
 		if v.record != nil && v.record.NodeName != "" {
 			name = " of " + clean(v.record.NodeName)
 		}
-		out = append(out, fmt.Sprintf("slot %d%s cannot be read: its copies are %s and %s", v.index, name, v.copies[0], v.copies[1]))
+		out = append(out, fmt.Sprintf("the state of slot %d%s is unknown: its copies are %s and %s", v.index, name, v.copies[0], v.copies[1]))
 	}
 	return out
 }

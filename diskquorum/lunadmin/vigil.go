@@ -58,8 +58,8 @@ func (v *vigil) keep(ctx context.Context, d time.Duration, stop func(moved map[i
 // timeout: evidence, arbitration, feed interval and margin.
 const budgetBesidesWatchdog = 20 * time.Second
 
-// horizon returns how long the owner of a slot may run after its last write to it, according to the slot. If the slot
-// does not state it, the default settings are assumed.
+// horizon returns how long the owner of a slot may run after its last write to it, according to the slot. It is never
+// less than with the default settings.
 func horizon(s *diskquorum.Slot) time.Duration {
 	if s == nil {
 		return budgetBesidesWatchdog

@@ -148,8 +148,8 @@ func (c *Core) gap() time.Duration {
 	}
 }
 
-// idle reports whether a doubt is left to the sweep: its peer is one of many silent ones, and no word about it was
-// sent.
+// idle reports whether a doubt is left to the sweep: its peer is one of many silent ones, no other member has spoken of
+// it or asked this node to look, and this node has asked no watchers.
 func (c *Core) idle(d *peer) bool { return d.missed && d.put == 0 && !d.watches && len(d.voices) == 0 }
 
 func (c *Core) settle(d *peer, now boottime.Instant) {

@@ -19,8 +19,8 @@ func (s *Schedule) TakeLate() []Late {
 	return late
 }
 
-// Closed returns how many samples have been answered so far, and how many of these were not answered at the first
-// probe. If each peer is probed, each answered peer counts as a sample.
+// Closed returns how many samples have been answered so far, and how many of these were not answered in time at the
+// first probe. If each peer is probed, each answered peer counts as a sample.
 func (s *Schedule) Closed() (samples, late uint64) { return s.samples.closed, s.samples.lates }
 
 // TakeDoubt reports whether a sweep has begun since the last call.

@@ -18,7 +18,7 @@ func vouched(t *testing.T, list *Roster, forgot bool) *Succession {
 }
 
 // Guard: a node that remembers nothing puts the first list into force together with most of its members, but neither
-// alone nor while a member uses another list. A list is stored before its use is announced.
+// alone nor while a node in contact has another list in force. A list is stored before its use is announced.
 func TestFirstListNeedsOthers(t *testing.T) {
 	three, other := listOf(0, 0, 0, 1, 2), listOf(0, 0, 0, 1, 3)
 	fresh, inForce := stands(true, nil, three), stands(false, nil, three)

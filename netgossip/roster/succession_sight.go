@@ -153,7 +153,7 @@ func (s *Succession) found(p *Peers) (done bool, pledge *Roster) {
 }
 
 // recognise gives a shown list the number that peers announce for it. A list that is in force or taken up elsewhere is
-// recognised if it was ever shown; an offered list only if it is the one shown now.
+// recognised if it was ever shown; an offered or known list only if it is the one shown now.
 func (s *Succession) recognise(p *Peers) {
 	if len(s.shown.lists) == 0 {
 		return

@@ -12,7 +12,7 @@ type Peers struct {
 // Moves is the result of this check.
 type Moves struct {
 	Changed bool   // the chain is another one: count again, and send it to the peers
-	Save    *Saved // to be stored; nil: nothing. Answer with Succession.Saved before the next call
+	Save    *Saved // to be stored; nil: nothing. Answer with Succession.Saved; until then no other state is returned
 	Fetch   Ref    // a list that this node lacks: fetch it from the source, and from one of Holders; zero: none
 	From    int    // a contact that has the list of Fetch
 	Holders Set    // the contacts that can hand it over; empty: no contact has taken it up

@@ -14,7 +14,7 @@ type Input struct {
 	Tie      bool             // the counted members are exactly half of an even roster
 	TieSince boottime.Instant // when a majority was counted last
 	Quorum   int              // number of members that make a majority; 0: more than half
-	Stop     bool             // planned stop: this node has written that it stops
+	Stop     bool             // planned stop: the node's record has to say so from now on
 	// Released is set in a planned stop when the guard has also been given up. Until then the node is fed, maybe by the
 	// grant that names its token.
 	Released bool
