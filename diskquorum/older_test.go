@@ -166,6 +166,13 @@ func (o *oracle) wentBack(n *rigNode, d int, was, is []byte) {
 	for at := OwnSize; at < len(is); at += BlockSize {
 		lost = lost || recordSequence(is[at:at+BlockSize]) < recordSequence(was[at:at+BlockSize])
 	}
+	// The snapshot may have been taken in the middle of a write: the sector with the sequence had landed, and others had not.
+	for i := range n.r.sb.Slots {
+		for which := range copiesPerSlot {
+			at, s, id := SlotOffset(i, which), Slot{}, n.r.sbs[d].ID
+			lost = lost || DecodeSlot(was[at:at+BlockSize], id, i, which, &s) == nil && DecodeSlot(is[at:at+BlockSize], id, i, which, &s) != nil
+		}
+	}
 	if !lost {
 		return
 	}
