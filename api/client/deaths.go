@@ -23,8 +23,8 @@ const maxTold = 16
 // The reasons why a death is not known to a program yet, so that waiting makes sense. [WaitFenced] passes them to its
 // callback, and wraps the last one in its error when it gives up.
 var (
-	// ErrNoWord: there is no agent, or it has been silent.
-	ErrNoWord = errors.New("the agent does not answer")
+	// ErrNoWord: there is no agent, it has been silent, or its status lists no nodes.
+	ErrNoWord = errors.New("the agent does not answer, or names no nodes")
 	// ErrStandsStill: the agent answers, but it has decided nothing for a while.
 	ErrStandsStill = errors.New("the agent stands still: its status is old")
 	// ErrNoQuorum: the agent's own node is without quorum, or is not fed. It may be the one that is about to be reset.

@@ -56,7 +56,7 @@ func measureProcesses(b *testing.B, subscribers int, stuck bool) {
 	before, events := processorTime(), 0
 	for b.Loop() {
 		<-pace.C
-		e := left(fmt.Sprintf("n%d", events%groupSize)) // so no two events are of one node, and none can be merged
+		e := left(fmt.Sprintf("n%d", events%groupSize)) // so events of one node are groupSize events apart, and none can be merged
 		if events/groupSize%2 == 1 {
 			e = join(e.Node.Name)
 		}

@@ -113,7 +113,7 @@ func (c *complaints) text(field, value string, limit int, needed bool) {
 	case needed && value == "":
 		c.add("%s is missing", field)
 	case value != printable(value, limit):
-		c.add("%s must have at most %d printable ASCII characters", field, limit)
+		c.add("%s must be printable ASCII, of at most %d characters", field, limit)
 	}
 }
 

@@ -96,8 +96,8 @@ func TestConfirmDeadChecksWhatIsWritten(t *testing.T) {
 	for want, change := range map[string]func(*fencingv1.ConfirmDeadRequest){
 		"node is missing": func(r *fencingv1.ConfirmDeadRequest) { r.Node = "" },
 		"by is missing":   func(r *fencingv1.ConfirmDeadRequest) { r.By = "" },
-		"by must have at most 64 printable ASCII characters":         func(r *fencingv1.ConfirmDeadRequest) { r.By = "a\nb" },
-		"reference must have at most 128 printable ASCII characters": func(r *fencingv1.ConfirmDeadRequest) { r.Reference = strings.Repeat("x", 129) },
+		"by must be printable ASCII, of at most 64 characters":         func(r *fencingv1.ConfirmDeadRequest) { r.By = "a\nb" },
+		"reference must be printable ASCII, of at most 128 characters": func(r *fencingv1.ConfirmDeadRequest) { r.Reference = strings.Repeat("x", 129) },
 		"reference is missing": func(r *fencingv1.ConfirmDeadRequest) { r.Proof = fencingv1.Proof_PROOF_KDUMP },
 		"boot_nonce must be 16 hexadecimal digits, as in NodeStatus.boot_nonce":                                 func(r *fencingv1.ConfirmDeadRequest) { r.BootNonce = "0000000000000000" },
 		"proof must be PROOF_OPERATOR, PROOF_POWER or PROOF_KDUMP: the agents find all other proofs themselves": func(r *fencingv1.ConfirmDeadRequest) { r.Proof = fencingv1.Proof_PROOF_SENTENCE },

@@ -65,8 +65,8 @@ func TestFence(t *testing.T) {
 	for want, change := range map[string]func(*fencingv1.FenceRequest){
 		"node is missing": func(r *fencingv1.FenceRequest) { r.Node = "" },
 		"by is missing":   func(r *fencingv1.FenceRequest) { r.By = "" },
-		"reason must have at most 256 printable ASCII characters": func(r *fencingv1.FenceRequest) { r.Reason = "a\x1b[2J" },
-		"boot_nonce must be 16 hexadecimal digits":                func(r *fencingv1.FenceRequest) { r.BootNonce = "0000000000000000" },
+		"reason must be printable ASCII, of at most 256 characters": func(r *fencingv1.FenceRequest) { r.Reason = "a\x1b[2J" },
+		"boot_nonce must be 16 hexadecimal digits":                  func(r *fencingv1.FenceRequest) { r.BootNonce = "0000000000000000" },
 	} {
 		req := goodOrder()
 		change(req)

@@ -52,7 +52,7 @@ func TestConfigCheckOfFencing(t *testing.T) {
 	if code != 0 || !strings.Contains(diag, "fence_ipmilan does not know the option password, and runs without it") {
 		t.Errorf("%d\n%s", code, diag)
 	}
-	// The ConfigMap sets the same keys, but the file has priority.
+	// The ConfigMap fence-agents describes the agent, too, but the file has priority.
 	text, err := os.ReadFile(program)
 	if err != nil {
 		t.Fatal(err)

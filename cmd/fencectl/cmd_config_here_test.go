@@ -11,7 +11,7 @@ import (
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
 )
 
-// A fault that the agent starts without is a warning, a fault that ends its start is an error.
+// A missing part without which the agent starts is a warning, a fault that ends its start is an error.
 func TestConfigCheckHere(t *testing.T) {
 	c := config.Default()
 	c.NodeName, c.HTTP.Address, c.Watchdog.Driver = "n1", "", config.DriverNone

@@ -75,7 +75,7 @@ func TestFenceRefuses(t *testing.T) {
 	}{
 		{exitFailed, "fencectl: not fenced: n4 cannot be reached: power it off\n", []string{"n4"}},
 		{exitFailed, `"n9" is not a member of this group: the members are n1, n2, n3, n4`, []string{"n9"}},
-		{exitFailed, "by must have at most 64 printable ASCII characters", []string{"n4", "--by", strings.Repeat("x", 65)}},
+		{exitFailed, "by must be printable ASCII, of at most 64 characters", []string{"n4", "--by", strings.Repeat("x", 65)}},
 		{exitUsage, "NODE is missing", nil},
 		{exitUsage, `invalid argument "" for "--boot" flag`, []string{"n4", "--boot", ""}},
 		{exitUsage, `"--timeout" flag: it must be more than 0`, []string{"n4", "--timeout", "0s"}},

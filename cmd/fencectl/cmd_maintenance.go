@@ -87,7 +87,7 @@ func newMaintenanceFlags(cmd *cobra.Command, env *environment) *maintenanceWish 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case m.on && m.length <= 0:
-			return usagef("--for is missing: name a duration, such as --for 2h")
+			return usagef("--for must be more than 0: name a duration, such as --for 2h")
 		case m.on && m.reason == "":
 			return usagef("--reason is missing: name a reason")
 		case m.limit <= 0:

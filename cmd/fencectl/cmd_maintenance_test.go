@@ -73,10 +73,10 @@ func TestMaintenanceRefuses(t *testing.T) {
 		says string
 		args []string
 	}{
-		{exitUsage, "--for is missing: name a duration, such as --for 2h", []string{"on", "--reason", "x"}},
+		{exitUsage, "--for must be more than 0: name a duration, such as --for 2h", []string{"on", "--reason", "x"}},
 		{exitUsage, "--reason is missing: name a reason", []string{"on", "--for", "2h"}},
 		{exitFailed, "more than 0 and at most 168h0m0s", []string{"on", "--for", "169h", "--reason", "x"}},
-		{exitFailed, "reason must have at most 256 printable", []string{"on", "--for", "1h", "--reason", "\x1b[2J"}},
+		{exitFailed, "reason must be printable ASCII, of at most 256 characters", []string{"on", "--for", "1h", "--reason", "\x1b[2J"}},
 		{exitTimeout, "the watchdog has not changed within 300ms: n1: ", []string{"on", "--for", "1h", "--reason", "x", "--wait", "--timeout", "300ms"}},
 	} {
 		if code, stdout, stderr := ask(t, a, 0, append([]string{"maintenance"}, c.args...)...); code != c.code || stdout != "" || !strings.Contains(stderr, c.says) {

@@ -33,7 +33,7 @@ func TestClockOfTheAPIServer(t *testing.T) {
 		if n := strings.Count(log.String(), "differs"); (told == "") != (n == 0) || n > 1 || !strings.Contains(log.String(), told) {
 			t.Errorf("%v ahead: %s", ahead, log.String())
 		}
-		date = "yesterday" // then the header is missing
+		date = "yesterday" // a date that cannot be parsed is ignored
 		if _, err := d.RoundTrip(nil); err != nil {
 			t.Error(err)
 		}

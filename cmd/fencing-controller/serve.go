@@ -156,7 +156,7 @@ func newFencer(c *config.Config, mgr ctrl.Manager, log *slog.Logger, id identity
 	}
 }
 
-// power returns the function with which the recovery asks for a node's power.
+// power returns the function with which the recovery asks whether a NodeFence proves that a boot of a node has ended.
 func power(f *fencing.Runner) func(ctx context.Context, node, boot string) (bool, error) {
 	if f == nil {
 		return nil

@@ -218,8 +218,8 @@ func (c *checker) decided(p *process, holding bool) {
 	}
 }
 
-// overlap limits how long a node may hold besides one that lives: until its reports about others are too old, and the
-// nodes that the other one counts have missed it.
+// overlap limits how long a node may hold besides one that lives: until what it has heard of the others is too old, and
+// the nodes that the other one counts have missed it.
 func (c *checker) overlap() time.Duration {
 	t := c.w.times
 	return 2*t.maxAge + t.arbitrate + t.grant + 2*time.Second

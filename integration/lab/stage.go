@@ -102,7 +102,7 @@ func (s *Stage) Build(ctx context.Context, dir string) (_ *Agents, err error) {
 	return a, nil
 }
 
-// HasPrograms returns an error that names the programs missing in a directory.
+// HasPrograms returns an error that names the first program missing in a directory.
 func HasPrograms(bin string) error {
 	for _, program := range []string{"fencing-agent", "fencectl"} {
 		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {

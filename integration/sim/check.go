@@ -54,8 +54,8 @@ func (k *checker) attempt(a *diskquorum.Attempt) { k.Attempts = append(k.Attempt
 // Violations lists what broke safety, in words; it must be empty.
 //
 //   - Two nodes whose views have no common member both have permission to feed for longer than the tie's budget before
-//     the watchdog: max(D_max+A, G), or, where one of them holds by the LUN, D_lun + D_max + G. Where both hold, no node
-//     stays up. Only the policy fence promises that.
+//     the watchdog: max(D_max+A, G), or, where one of them holds by the LUN, D_lun + D_max + G. Where both hold, neither
+//     has a quorum, and there is no limit. Only the policy fence promises that.
 //   - One instance of the log has two values.
 //   - Two halves feed by grants of the Lease at the same moment.
 //   - A grant of the Lease is replaced while a holder runs whose token has not moved on.

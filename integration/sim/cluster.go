@@ -99,7 +99,8 @@ func (c *Config) sampling(t *Times) time.Duration {
 	return t.Timing.MaxAge
 }
 
-// sampledFrom is the size of the smallest group on two networks in which samples are taken (docs/measurements/tuning.md).
+// sampledFrom is the size of the smallest group on two networks in which samples are taken
+// (docs/measurements/tuning.md).
 const sampledFrom = 9
 
 func (c *Cluster) times(n *Node) *Times {
@@ -410,7 +411,7 @@ func (c *Cluster) step(n *Node) {
 		c.check.attempt(fx.Attempt)
 	}
 	c.guard(n, fx)
-	// A node in maintenance is not fed, and stays up nevertheless.
+	// A node under maintenance is not fed, but counts as living too, if it has a quorum or has won the split.
 	if d := &fx.Decision; d.Action == watchdog.Feed && d.Quorum || d.Action == watchdog.Disarm && (d.Quorum || n.core.Split().Split == tie.Won) {
 		n.lived = c.now
 	}

@@ -276,7 +276,7 @@ func (c *Cluster) asked(n, from *Node, network int, q question, sent boottime.In
 	c.pump(n, g)
 }
 
-// answered handles a reply to a probe that left the network at this instant.
+// answered handles a reply to a probe that was sent at this instant.
 func (c *Cluster) answered(n, from *Node, network int, r reply, sent boottime.Instant) {
 	g := n.gossip[network]
 	p := g.schedule.Peer(from.Index)

@@ -10,7 +10,7 @@ import (
 )
 
 // older is a LUN that goes back under all nodes. diskquorum's TestStorageThatLies states what can be promised then. Its
-// oracle knows what each agent has read; the rule here is stricter.
+// oracle knows what each agent has read; less is promised here.
 type older struct {
 	kept       [][]byte // snapshots, by device
 	at         boottime.Instant

@@ -89,7 +89,7 @@ func (c *Cluster) followRosters(n *Node, fx *watchdog.Effects) {
 	}
 }
 
-// indices maps the roster's indices to the cluster's nodes; -1: the node is not on the roster. Names are looked up once
+// indices maps the cluster's nodes to the roster's indices; -1: the node is not on the roster. Names are looked up once
 // for each roster, not with each packet.
 type indices []int
 

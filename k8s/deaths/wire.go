@@ -26,7 +26,7 @@ func OfTold(list []*fencingv1.ProvenDeath) (out []Death, err error) {
 		case d.Valid():
 			out = append(out, d)
 		default:
-			err = fmt.Errorf("the entry for node %.60q is not a valid death: it must name a node and a boot", d.Node)
+			err = fmt.Errorf("the entry for node %.60q is not a valid death: its node or boot is missing, or another field is not valid", d.Node)
 		}
 	}
 	return out, err

@@ -122,7 +122,7 @@ func away(fenced string, failed []string) *corev1.Affinity {
 
 // notOn matches all nodes except these.
 func notOn(names ...string) (t corev1.NodeSelectorTerm) {
-	for _, n := range names { // one term must not have more than one name
+	for _, n := range names { // the Values of one requirement must have only one name
 		t.MatchFields = append(t.MatchFields, corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{n}})
 	}
 	return t

@@ -16,7 +16,7 @@ import (
 
 const (
 	notStoredReason = "NodeFenceNotStored"
-	applyFirst      = "the NodeFence was not stored, and fencing by devices is stopped: the CustomResourceDefinition of NodeFences is older " +
+	applyFirst      = "NodeFences are not stored, and fencing by devices is stopped: the CustomResourceDefinition of NodeFences is older " +
 		"than this controller. Apply nodefence.yaml of this version"
 	// schemaAge is how long an answer is valid that the schema has all fields; schemaAgain is how long any other answer
 	// is.

@@ -119,7 +119,7 @@ func (a *Arbiter) Name() tie.Name {
 }
 
 // Grant is the grant by which this node feeds, or else the one that the Lease held when it was last read. A node that
-// feeds by the writes of another holder may have seen the grant before that holder.
+// feeds by the writes of another holder may have last read the Lease when it still held the previous grant.
 func (a *Arbiter) Grant(now boottime.Instant) (g tie.Grant, ok bool) {
 	g = tie.Grant{Instance: a.record.Instance, Held: a.out.Split == tie.Won, Pending: a.out.Split == tie.Pending}
 	holders := a.record.Grant.Holders

@@ -24,8 +24,9 @@
 //	K7  the Lease states the horizon of each holder, which is how long the holder may run on after it
 //	    stops feeding. A node states a horizon with each token, and draws another token before it
 //	    states a longer horizon. A node that has stated none counts with the longest there is
-//	K8  a member of the granted half may move its token on because it counts a majority that includes
-//	    this node. That does not end the grant for this node while its own token stays: see K2 and K3
+//	K8  if a member of the granted half has moved its token on, and states, in the boot of the grant,
+//	    that it counts a majority that includes this node, that does not end the grant for this node
+//	    while its own token stays: see K2 and K3
 //
 // Why at most one half feeds: let a write replace a grant. By K1 no write of that grant lands after it. There are two
 // cases. In the first, all holders' tokens have moved on, and K2 fails for them for ever. In the second, the replaced

@@ -47,7 +47,7 @@ const (
 	Invalid    Refusal = "invalid"  // it is not a valid list, or does not match its digest
 	NotHere    Refusal = "address"  // it gives this node an address that it does not have
 	Stale      Refusal = "stale"    // it is older than the last accepted list
-	Differs    Refusal = "differs"  // another list was accepted with the same epoch
+	Differs    Refusal = "differs"  // another list with the same epoch was accepted or is in use
 	Future     Refusal = "future"   // its epoch is ahead of this node's clock
 	Shrunken   Refusal = "shrunken" // it lacks more than half of the members
 	NotYet     Refusal = "wait"     // it lacks some members, and has to be shown for a while
@@ -90,7 +90,7 @@ func (g *Gate) Look(o *Offer, h Here) (why Refusal, text string, again time.Dura
 	case err != nil:
 		return Invalid, err.Error(), 0
 	case r.Digest != o.Digest || o.Epoch == 0:
-		return Invalid, "its content does not match its digest", 0
+		return Invalid, "its content does not match its digest, or it has no epoch", 0
 	case int64(o.Epoch) < 0 || int64(o.Epoch) > most:
 		return Future, fmt.Sprintf("its epoch %d is ahead of this node's clock: compare the clocks of this node and of the controller's node", o.Epoch), 0
 	case r.Ref() == g.last && !h.Founding:
@@ -98,7 +98,7 @@ func (g *Gate) Look(o *Offer, h Here) (why Refusal, text string, again time.Dura
 	case o.Epoch < held.Epoch:
 		return Stale, fmt.Sprintf("its epoch %d is older than %d", o.Epoch, held.Epoch), 0
 	case o.Epoch == held.Epoch && r.Digest != held.Digest:
-		return Differs, fmt.Sprintf("another list was accepted with epoch %d", o.Epoch), 0
+		return Differs, fmt.Sprintf("another list has epoch %d already", o.Epoch), 0
 	}
 	if err := fits(r, h.Own); err != nil {
 		return Invalid, err.Error(), 0

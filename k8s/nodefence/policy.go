@@ -26,7 +26,7 @@ func (d *decision) gate(step Step) (Action, bool) {
 	switch {
 	case step == Recovery, d.Object.Deleting:
 	case d.restarted():
-		return d.rest(time.Time{}, "%s waits: the Node shows another boot than the one that failed. That boot runs and is not Ready: look at its kubelet", step), true
+		return d.rest(time.Time{}, "%s waits: the Node shows another boot than the one that failed. The new boot runs and is not Ready: look at its kubelet", step), true
 	case d.atRisk() && !(step == Power && d.wasOff()):
 		return d.hold(step), true
 	case step == Power && s.Switched, step == Isolation && s.Isolated, d.ordered(step):

@@ -20,9 +20,10 @@ func (d *decision) seen() bool {
 
 // withdrawn reports whether this boot was called dead, and that was disputed later or is disputed now.
 //
-// Invariant: a dispute withdraws everything that depends on a proof of agents, devices or a crash kernel. The Node's
-// annotation, and agents that see the boot, count only as long as they are there, since they may be withdrawn. What is
-// recorded here counts for good. So a boot that was heard is never treated worse than a boot of which nothing is known.
+// Invariant: a dispute withdraws everything that depends on a proof of agents, devices or a crash kernel. A dispute
+// that the Node shows (annotation or taint), and agents that see the boot, count only as long as they are there, since
+// they may be withdrawn. What is recorded here counts for good. So a boot that was heard is never treated worse than a
+// boot of which nothing is known.
 func (d *decision) withdrawn() bool {
 	return d.disputed() || d.seen() || d.status.Proof != nil && d.status.Proof.Contradicted
 }

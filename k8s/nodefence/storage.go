@@ -94,7 +94,7 @@ func (d *decision) givesBack(next item) (Action, bool) {
 func (s *Status) Vouched(driver string) (from time.Time, wait time.Duration) {
 	for _, v := range s.Storages {
 		if v.Driver == driver {
-			wait, _ = time.ParseDuration(v.Barrier) // it is a reset, which has ended
+			wait, _ = time.ParseDuration(v.Barrier) // if it is not a duration, it is a reset, which has ended
 			return v.From, wait
 		}
 	}

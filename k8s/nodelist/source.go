@@ -250,8 +250,8 @@ func (s *Source) settled(members int) {
 	}
 }
 
-// doubt reports whether a list must not be believed: a positive value is when to look again, a negative one means not
-// to look again.
+// doubt reports whether a list must not be believed: 0: it is believed; positive: when to look again; negative: it is
+// not believed, and the next look is at the usual interval.
 func (s *Source) doubt(present, members []roster.Member, nodes []Node) time.Duration {
 	var confirmed []string
 	for i := range nodes {

@@ -105,7 +105,7 @@ func Decide(f Facts) Action {
 	case f.Deleting && !f.Finalizer:
 		return Action{Kind: Wait}
 	case f.Deleting && !mine:
-		return Action{Kind: RemoveFinalizer, Why: "its NodeFence is gone"}
+		return Action{Kind: RemoveFinalizer, Why: "its NodeFence is gone, or left to a person"}
 	// If the node is back, its NodeFence ends by itself. That is better, since the node may need another boot first.
 	case (f.Deleting || f.TimedOut) && mine && !f.Fence.Deleting && !f.Node.Ready && !f.Others:
 		return Action{Kind: DeleteFence, UID: f.Fence.UID, Why: "the remediation was taken back"}

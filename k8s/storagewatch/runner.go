@@ -204,7 +204,7 @@ func (r *Runner) attempt(ctx context.Context, w storagefence.Work) storagefence.
 
 func (r *Runner) failed(node string, err error) storagefence.Attempt {
 	if !errors.Is(err, errHealthy) && !errors.Is(err, context.Canceled) {
-		r.o.Logger.Warn("cannot fence the storage of a node", "node", node, "err", err)
+		r.o.Logger.Warn("cannot complete an attempt of storage fencing for a node", "node", node, "err", err)
 	}
 	return storagefence.Attempt{Failed: true}
 }

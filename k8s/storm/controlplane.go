@@ -20,9 +20,9 @@ type Part struct {
 // nothing is switched on again.
 //
 // Invariant: at most one node of the control plane is cut off at a time. Before a replica looks, it records in the
-// NodeFence that it may cut a node off ([Part.Claimed]). It does not continue if it sees that another replica has done
-// the same. Of two replicas that look at the same moment, at least one sees the other, and no clocks are compared. No
-// order of a person changes that.
+// NodeFence that it may cut a node off ([Part.Claimed]). It does not continue if it sees that another node's NodeFence
+// is claimed in this way. Of two replicas that look at the same moment, at least one sees the other, and no clocks are
+// compared. No order of a person changes that.
 //
 // Invariant: no node of the control plane is cut off while another one is not Ready, or has not been Ready for settle,
 // nor if fewer Ready members of etcd than a quorum would be left. A person's order (word) does override that, for the

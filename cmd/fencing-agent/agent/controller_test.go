@@ -290,7 +290,7 @@ func (f *fleet) lied(c *listController, names ...string) {
 		says string
 	}{
 		{list(honest.Epoch-1, honest.Members), "is older than"},
-		{list(honest.Epoch, honest.Members[:3]), "another list was accepted with epoch"},
+		{list(honest.Epoch, honest.Members[:3]), "another list has epoch"},
 		{list(uint64(time.Now().Unix())+7200, honest.Members), "ahead of this node's clock"},
 		{list(honest.Epoch+1, honest.Members[:1]), "are to be removed"},
 		{list(honest.Epoch+2, elsewhere), "it lists this node with the addresses"},

@@ -12,7 +12,7 @@
 //
 //   - One goroutine, the loop, owns the core. Nothing else reads or writes it; status
 //     pages show a snapshot that the loop created.
-//   - The loop never waits: not for a disk, a peer, a client, the watchdog or a log pipe. If it hangs nevertheless, the
+//   - The loop waits for nothing that it could avoid: not for a disk, a peer, a client, the watchdog or a log pipe. If it hangs nevertheless, the
 //     permission to feed expires by itself.
 //   - Permission is withdrawn before anything else is done with a verdict.
 //   - A planned stop disarms the watchdog, after peers and slot have been told; an error

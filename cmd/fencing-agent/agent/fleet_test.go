@@ -48,7 +48,7 @@ type crew struct {
 
 	mu   sync.Mutex
 	log  bytes.Buffer
-	mark int // log records before this one are not checked
+	mark int // the first bytes of the log, which are not checked
 
 	marked time.Time
 }

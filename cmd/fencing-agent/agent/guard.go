@@ -36,7 +36,7 @@ type guard struct {
 	device string // path of the real watchdog
 
 	condemned bool       // the feeder was condemned
-	mute      bool       // it is not certain when the watchdog will have reset the node
+	mute      bool       // condemned, and it is not certain when the watchdog will have reset the node
 	bar       troubleLog // what keeps this node from condemning itself
 
 	granted  boottime.Instant // until then the feeder may feed

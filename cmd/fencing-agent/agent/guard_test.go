@@ -37,7 +37,7 @@ func TestTakeDown(t *testing.T) {
 		t.Errorf("%d calls, want 1", calls)
 	}
 	g = unarmed(config.OnFenceExpire)
-	g.takeDown(1, 0, &watchdog.Effects{Strike: true}) // there is no program to call
+	g.takeDown(1, 0, &watchdog.Effects{Strike: true}) // there is no trigger to call
 }
 
 // Guard: a dry run takes nothing down, whatever the value of onFence.

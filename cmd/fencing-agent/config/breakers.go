@@ -86,7 +86,7 @@ func (t TieBreak) named() []Breaker {
 
 // TieBreakers returns the tie-breakers that are configured and can answer: kubernetes needs a kubeconfig or the
 // in-cluster API, lun needs a device. If lun is one of them, the LUN decides, and kubernetes only determines which half
-// goes first. With the value for it, kubernetes also decides for a half that cannot read the LUN.
+// goes first. With lun-then-kubernetes, kubernetes also decides for a half that cannot read the LUN.
 func (c *Config) TieBreakers() []Breaker {
 	return slices.DeleteFunc(slices.Clone(c.Quorum.TieBreak.named()), func(value Breaker) bool {
 		return !slices.ContainsFunc(breakers(), func(b breaker) bool { return b.value == value && b.answers(c) })

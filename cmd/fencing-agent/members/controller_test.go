@@ -185,7 +185,7 @@ func TestFollowerBelieves(t *testing.T) {
 	}
 }
 
-// A change of the Node is reported, and reported again to a listener that was not ready.
+// Each change of the Node is reported once, also that it is no longer Ready and that it was deleted.
 func TestFollowerTellsOfTheNode(t *testing.T) {
 	f := newFollower(t)
 	u := &fencingv1.MembersUpdate{Node: &fencingv1.OwnNode{Exists: true, Uid: "u", Annotations: map[string]string{"off": ""}}}

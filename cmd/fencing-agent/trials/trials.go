@@ -107,7 +107,8 @@ type Writer struct {
 	slowest time.Duration // a write took
 }
 
-// Begin adds a trial to a file, and returns its Writer. All that a Writer writes is durable when the call returns.
+// Begin adds a trial to a file, and returns its Writer. The trial is durable then, and so is all that a Writer writes
+// when its call returns.
 func Begin(path string, t calibration.Trial) (*Writer, error) {
 	before, err := Read(path)
 	if err != nil {

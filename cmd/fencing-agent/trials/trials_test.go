@@ -52,8 +52,8 @@ func TestTrialsAreKept(t *testing.T) {
 	}
 }
 
-// Guard: if a trial's program was killed and the machine has outlived the timeout, the trial shows nothing. A trial
-// that goes on does.
+// Guard: if a trial's program was killed and the machine has outlived that program in the same boot, the trial shows
+// nothing. A trial that goes on does. A trial that goes on does.
 func TestATrialThatTheMachineOutlived(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "members-watchdog")
 	if err := Settle(path, 7); err != nil {
