@@ -291,7 +291,7 @@ func watchdogItem(p *Page, st *fencingv1.Status) {
 	}
 	what := OrUnknown(w.GetDevice())
 	switch {
-	case w.GetDriver() != "device":
+	case w.GetDriver() != "device" && w.GetDriver() != "tested":
 		what = "driver " + OrUnknown(w.GetDriver())
 	case w.GetDevice() == "" && w.GetIdentity() != "":
 		what = w.GetIdentity()

@@ -261,7 +261,11 @@ func timeRows(t *table, c *config.Config, members int) {
 	if len(c.TieBreakers()) > 0 && members%2 == 0 {
 		t.row("", fmt.Sprintf("%v after an equal split, %v of it to decide", b.Tie(), c.ArbitrationBudget()))
 	}
-	t.row("FENCED after", fmt.Sprintf("%v, from when the others miss the node", (b.Horizon()+watchdog.ProofDelay).Round(100*time.Millisecond)))
+	fenced := "FENCED after"
+	if c.Watchdog.Driver == config.DriverNone {
+		fenced = "would be FENCED after"
+	}
+	t.row(fenced, fmt.Sprintf("%v, from when the others miss the node", (b.Horizon()+watchdog.ProofDelay).Round(100*time.Millisecond)))
 }
 
 // verdictOn counts warnings and advice that are not in the table.

@@ -54,6 +54,9 @@ func newWatchdogListCommand(env *environment) *cobra.Command {
 	return cmd
 }
 
+// leastTested is the shortest timeout of a test: in less, a reset by something else can hardly be told from the watchdog's.
+const leastTested = 5 * time.Second
+
 func newWatchdogTestCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test --yes-reset-this-node",
@@ -73,8 +76,9 @@ as the driver is known to take, and says what it sees; while the machine runs on
 still runs 30 seconds after that, the watchdog has failed; it is disarmed, and the exit code is 1. A watchdog that resets the
 machine later than its timeout, and is not called late at the beginning, is one that the agent does not know: do not use it.
 
-With --if-untried it tries each driver and firmware once, and is safe to run at every boot: if this watchdog has reset this
-machine in a test before, it says so and exits with 0. If it has failed one, it exits with 1.`,
+With --if-untried it tries each driver and firmware once, so that a unit may run it at every boot: if this watchdog has reset
+this machine in a test before, it says so and exits with 0. Otherwise the exit code is 1: it has failed a test, or nothing
+shows yet that the record outlives a reset. In that case it is marked, and the next boot tries the watchdog.`,
 		Example: "  fencectl watchdog test --yes-reset-this-node\n  fencectl watchdog test --yes-reset-this-node --device identity:iTCO_wdt --timeout 15s",
 		Args:    operands(),
 	}
@@ -94,8 +98,8 @@ machine in a test before, it says so and exits with 0. If it has failed one, it 
 		if !*yes {
 			return usagef("%s (%s) would reset this machine %v after it is armed, with everything that runs on it: confirm with --yes-reset-this-node", path, cmp.Or(view.Clean(w.Identity), "unknown"), *timeout)
 		}
-		if *timeout < time.Second || *timeout%time.Second != 0 {
-			return usagef("invalid argument %v for \"--timeout\" flag: it must be whole seconds, and at least one", *timeout)
+		if *timeout < leastTested || *timeout%time.Second != 0 {
+			return usagef("invalid argument %v for \"--timeout\" flag: it must be whole seconds, and at least %v", *timeout, leastTested)
 		}
 		chronicle := testRecord{env: env, file: *file, path: path}
 		if *untried {
@@ -105,7 +109,7 @@ machine in a test before, it says so and exits with 0. If it has failed one, it 
 			chronicle.identity = w.Identity
 		}
 		t := trial.Trial{
-			Device: &trial.Watchdog{Path: path, NoWayOut: w.NoWayOut}, Name: path, Timeout: *timeout, Now: env.clock, Sync: syncDisks,
+			Device: &trial.Watchdog{Path: path, NoWayOut: w.NoWayOut}, Name: path, Identity: w.Identity, Timeout: *timeout, Now: env.clock, Sync: syncDisks,
 			Say: func(line string) { fmt.Fprintln(env.stdout, line) }, Last: chronicle.last, Failed: chronicle.failed,
 			Latest: chronicle.latest, Keep: chronicle.keep,
 		}
@@ -166,7 +170,7 @@ func toTest(m *doctor.Machine, device string) (w doctor.Watchdog, err error) {
 		}
 	}
 	if w.Name == doctor.OutsideOfCore {
-		return w, fmt.Errorf("/dev/watchdog (%s) cannot be tried: its driver is not in /sys/class/watchdog, so that nobody can tell whether it counts down already. The agent can use it without a trial; to have one, load a driver that is listed there", cmp.Or(view.Clean(w.Identity), "unknown"))
+		return w, fmt.Errorf("/dev/watchdog (%s) cannot be tried: its driver is not in /sys/class/watchdog, so that nobody can tell whether it counts down already. The agent can use it without a trial, unless watchdog.driver is tested; to have one, load a driver that is listed there", cmp.Or(view.Clean(w.Identity), "unknown"))
 	}
 	for _, d := range list {
 		if len(d.Holders) > 0 {

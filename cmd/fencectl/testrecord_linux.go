@@ -63,12 +63,12 @@ func (r testRecord) keep(info trial.Info) (trial.Record, error) {
 // tried reports whether a watchdog of that driver was tried before, and prints the result. It returns an error if that
 // trial failed, or if the result cannot be known.
 //
-// Invariant: no watchdog is armed if the record of the test would be lost in the reset: a machine that runs this at
-// each boot would be reset for ever.
+// Invariant: no watchdog is armed before the file was seen to outlive a boot, and none that was armed before: a machine
+// that runs this at each boot would be reset for ever.
 func (r testRecord) tried(identity string) (bool, error) {
 	path := calibrationFile(r.file)
 	if identity == "" {
-		return false, errors.New("the driver does not say what it is, so nobody can know whether it was tried: run this without --if-untried")
+		return false, errors.New("the driver does not say what it is, so it cannot be known whether it was tried: run this without --if-untried")
 	}
 	if err := lasting(filepath.Dir(path)); err != nil {
 		return false, fmt.Errorf("%w, and with --if-untried this machine would be reset at every boot: use a --file on a disk", err)
@@ -78,7 +78,13 @@ func (r testRecord) tried(identity string) (bool, error) {
 		return false, fmt.Errorf("what was tried before cannot be read: %w", err)
 	}
 	if seen.Untried(identity) {
-		return false, nil
+		if seen.Lasts() {
+			return false, nil
+		}
+		if err := r.mark(identity); err != nil {
+			return false, err
+		}
+		return false, fmt.Errorf("nothing shows yet that %s outlives a reset, and else this machine would be reset at every boot: it was marked, and the next boot tries the watchdog", view.Clean(path))
 	}
 	name := fmt.Sprintf("%s (%s)", r.path, view.Clean(identity))
 	switch last := seen.Last(identity); {
@@ -90,6 +96,17 @@ func (r testRecord) tried(identity string) (bool, error) {
 		fmt.Fprintf(r.env.stdout, "%s has reset this node on %s: nothing to do\n", name, last.Began.Format(time.DateOnly))
 		return true, nil
 	}
+}
+
+// mark leaves a trial that nothing was tried in, for the next boot to find.
+func (r testRecord) mark(identity string) error {
+	w, err := trials.Begin(calibrationFile(r.file), calibration.Trial{
+		Identity: identity, Firmware: wdt.Firmware("/sys"), Timeout: leastTested, Boot: presentBoot(), Began: r.env.clock().UTC(), End: calibration.CalledOff,
+	})
+	if err != nil {
+		return err
+	}
+	return w.Leave()
 }
 
 // lasting returns an error if files in a folder may be lost in a reset.
@@ -104,6 +121,9 @@ func lasting(dir string) error {
 		return fmt.Errorf("%s: %w", view.Clean(dir), err)
 	}
 	memory := map[int64]string{unix.TMPFS_MAGIC: "tmpfs", unix.RAMFS_MAGIC: "ramfs", unix.OVERLAYFS_SUPER_MAGIC: "an overlay, which may be in memory"}
+	if at.Flags&unix.ST_RDONLY != 0 {
+		return fmt.Errorf("%s is read-only", view.Clean(dir))
+	}
 	if name := memory[int64(at.Type)]; name != "" {
 		return fmt.Errorf("%s is on %s, where the record of the test would be lost", view.Clean(dir), name)
 	}

@@ -112,7 +112,7 @@ func TestAdvice(t *testing.T) {
 		{"all is well", "/dev/mapper/fence", unix.Mkdev(253, 3), nil, quiet, nil},
 		{"all is well by NVMe", "/dev/disk/by-id/nvme-uuid.6ba7b810-9dad-11d1-80b4-00c04fd430c8", unix.Mkdev(259, 1), nil, "", nil},
 		{"queues", "/dev/mapper/fence", unix.Mkdev(253, 3), nil, "2 queue_if_no_path retain_attached_hw_handler 0 1", []string{"no_path_retry fail"}},
-		{"slow sessions", "/dev/mapper/fence", unix.Mkdev(253, 3), map[string]string{"sys/class/iscsi_session/session7/recovery_tmo": "120", "sys/class/iscsi_session/session8/recovery_tmo": "-1"},
+		{"slow sessions", "/dev/mapper/fence", unix.Mkdev(253, 3), map[string]string{"sys/class/iscsi_session/session7/recovery_tmo": "120", "sys/class/iscsi_session/session8/recovery_tmo": "off"},
 			quiet, []string{"session7 of sdb reports a lost target only after up to 123 s (noop_out_interval 1, noop_out_timeout 2, recovery_tmo 120): set node.session.timeo.replacement_timeout = 1", "session8 of sdc never reports a lost target (noop_out_interval 1, noop_out_timeout 2, recovery_tmo -1): "}},
 		{"multipathd has set the sessions", "/dev/mapper/fence", unix.Mkdev(253, 3), map[string]string{"etc/iscsi/iscsid.conf": "node.session.timeo.replacement_timeout = 120"}, quiet, nil},
 		{"slow questions", "/dev/mapper/fence", unix.Mkdev(253, 3), map[string]string{"sys/class/iscsi_connection/connection7:0/recv_tmo": "5", "sys/class/iscsi_connection/connection7:0/ping_tmo": "5"},

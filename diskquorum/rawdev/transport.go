@@ -52,7 +52,11 @@ func (h host) transport(dir string, joined bool) []Advice {
 // iscsi advises on a session. It asks its target whether it is there when it has heard nothing for noop_out_interval,
 // waits noop_out_timeout for the answer, and then recovery_tmo for the target to come back before it fails its I/O.
 func (h host) iscsi(session, name string, joined bool) []Advice {
-	recovery, ok := seconds(attribute(h.sys, "class", "iscsi_session", "session"+session, "recovery_tmo"))
+	text := attribute(h.sys, "class", "iscsi_session", "session"+session, "recovery_tmo")
+	recovery, ok := seconds(text)
+	if text == "off" { // so the kernel shows -1
+		recovery, ok = -1, true
+	}
 	if !ok {
 		return nil
 	}

@@ -180,7 +180,7 @@ func TestExplainWhatWaits(t *testing.T) {
 	kill, _ = x.replica("explained", "dryRun: false\nreplicas: {pause: 0s}\nstorm: {maxDeadPercent: 20}\n")
 	x.reads("rec-5", "too many", "explained: proven", "2 of 6 nodes of group rec are dead, more than storm.maxDeadPercent (20) allows: look at the cause, then raise it")
 	x.must(patchNode(x.admin, "rec-5", `{"spec":{"taints":[{"key":"`+outOfService+`","value":"nodeshutdown","effect":"NoExecute"}]}}`))
-	x.reads("rec-5", "a person", "nodeshutdown: somebody else's, which the controller leaves alone", "explained: foreign", "it is left to them")
+	x.reads("rec-5", "a person", "nodeshutdown: somebody else's, which the controller leaves alone", "explained: foreign", "so this program leaves the Node alone")
 	x.renewed("rec-4", time.Now())
 	x.reads("rec-4", "it was heard", "dispute", "this boot was called dead, and was heard after that; see the alert FencingControllerDisputed", "disputed-"+deadBoot+": the boot may run", "explained: disputed")
 	kill()

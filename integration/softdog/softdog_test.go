@@ -204,7 +204,7 @@ func TestTheMachineIsNotReset(t *testing.T) {
 	dir := t.TempDir()
 	emptyHistory(t, dir)
 	m := boot(t, dir, `
-try() { what=$1; shift; $FENCECTL watchdog test --device $DOG --timeout 2s --file $NODE/members-history "$@"; echo "$what: exit $?"; }
+try() { what=$1; shift; $FENCECTL watchdog test --device $DOG --timeout 6s --file $NODE/members-history "$@"; echo "$what: exit $?"; }
 try flag --root $ROOT
 try blind --yes-reset-this-node
 cp /bin/sleep /tmp/fencing-agent; /tmp/fencing-agent 600 & agent=$!
@@ -229,7 +229,7 @@ echo "lives on"
 `)
 	m.until("script ended with", 2*patience)
 	for _, want := range []string{
-		"say --yes-reset-this-node", "flag: exit 2",
+		"confirm with --yes-reset-this-node", "flag: exit 2",
 		"in an unknown state: only watchdogs that do not count down may be opened", "blind: exit 1",
 		"an agent runs on this machine", "agent: exit 1",
 		"is held by sh", "held: exit 1",

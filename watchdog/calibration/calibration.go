@@ -56,7 +56,7 @@ func (t *Trial) Result(now uint64) Result {
 		return NeverFired
 	case t.End != "" || t.Boot == now || t.Boot == 0 || now == 0:
 		return Nothing
-	case t.Ran < t.Timeout-early:
+	case t.Ran == 0 || t.Ran < t.Timeout-min(early, t.Timeout/10):
 		return Early
 	}
 	return Fired

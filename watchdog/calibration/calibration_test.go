@@ -34,6 +34,8 @@ func TestResult(t *testing.T) {
 		"fired":             {with(func(*Trial) {}), Fired},
 		"a tick early":      {with(func(x *Trial) { x.Ran -= early }), Fired},
 		"too early":         {with(func(x *Trial) { x.Ran -= early + 1 }), Early},
+		"at once":           {with(func(x *Trial) { x.Timeout, x.Ran = time.Second, 0 }), Early},
+		"early, of 5 s":     {with(func(x *Trial) { x.Timeout, x.Ran = 5*time.Second, 4400*time.Millisecond }), Early},
 		"goes on":           {with(func(x *Trial) { x.Boot = now }), Nothing},
 		"boot unknown":      {with(func(x *Trial) { x.Boot = 0 }), Nothing},
 		"called off":        {with(func(x *Trial) { x.End = CalledOff }), Nothing},

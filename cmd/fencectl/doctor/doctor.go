@@ -202,6 +202,9 @@ func (m *Machine) watchdogs() (out []Finding) {
 		seconds, _ := strconv.Atoi(w.Timeout) // 0: unknown
 		tried, found, do := m.tried(w, time.Duration(seconds)*time.Second)
 		f.Found += found
+		if !m.uses(w) && tried == Wrong {
+			tried, do = OK, "" // the agent uses another one
+		}
 		foreign := slices.DeleteFunc(slices.Clone(w.Holders), func(h string) bool {
 			return strings.HasPrefix(h, "fencing-agent ") || h == storeHolder && !feeds
 		})
@@ -235,6 +238,18 @@ func (m *Machine) watchdogs() (out []Finding) {
 		out = append(out, f)
 	}
 	return append(out, m.twoForOne(list)...)
+}
+
+// uses reports whether the configuration names this watchdog; any, if there is no configuration.
+func (m *Machine) uses(w Watchdog) bool {
+	if m.Config == nil || m.Config.Watchdog.Device == "" {
+		return true
+	}
+	device := m.Config.Watchdog.Device
+	if name, by := strings.CutPrefix(device, "identity:"); by {
+		return w.Identity == name
+	}
+	return device == "/dev/"+w.Name || device == "/dev/watchdog" && w.Name == "watchdog0"
 }
 
 // systemd looks whether systemd feeds a watchdog itself.

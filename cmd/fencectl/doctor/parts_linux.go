@@ -62,6 +62,9 @@ func (m *Machine) tried(w Watchdog, timeout time.Duration) (level Level, found, 
 		c = config.Default()
 	}
 	level = OK
+	if w.Name == OutsideOfCore && c.Watchdog.Driver == config.DriverTested {
+		return Wrong, ", which cannot be tested, and watchdog.driver is tested: the agent does not use it", "load a driver that is in /sys/class/watchdog, or set watchdog.driver to device"
+	}
 	if w.Name == OutsideOfCore {
 		return level, "", "" // not in sysfs, and so it cannot be tried
 	}

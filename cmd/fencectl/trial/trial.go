@@ -52,6 +52,8 @@ type Record interface {
 	Ran(after, took time.Duration) error
 	// Close ends the record of a trial that ended without a reset.
 	Close(calibration.End) error
+	// Leave ends the recording, and not the trial: the watchdog counts down.
+	Leave() error
 }
 
 // every is the time between two lines during the countdown.
@@ -59,17 +61,19 @@ const every = 10 * time.Second
 
 // Trial is one test of a watchdog.
 type Trial struct {
-	Device  Device
-	Name    string
-	Timeout time.Duration
-	Say     func(line string)
+	Device Device
+	Name   string
+	// Identity is what the driver calls itself according to sysfs; empty: unknown.
+	Identity string
+	Timeout  time.Duration
+	Say      func(line string)
 	// Last records what is about to happen, before the watchdog is armed; an error ends the trial. Failed withdraws it.
 	Last   func() error
 	Failed func(why string)
 	// Latest is when a watchdog of that driver is known to have fired at the latest; nil: when its timeout passes.
 	Latest func(identity string, timeout time.Duration) time.Duration
-	// Keep begins the record of what happens after the watchdog was armed. After a reset, only that record shows when
-	// the watchdog fired.
+	// Keep begins the record of what happens, before the watchdog is armed and again with what the driver reports. After
+	// a reset, only that record shows when the watchdog fired.
 	Keep func(Info) (Record, error)
 	Sync func() // writes what file systems have not written yet
 	Now  func() time.Time
@@ -83,18 +87,28 @@ func (t *Trial) Run(ctx context.Context) error {
 		return err
 	}
 	t.Sync()
+	// Whatever resets the machine from here on, the next boot finds a trial: one that is repeated would reset it again.
+	before, err := t.Keep(Info{Identity: t.Identity, Timeout: t.Timeout})
+	if err != nil {
+		t.Failed("the test could not be recorded")
+		return fmt.Errorf("cannot record the test: %w", err)
+	}
 	info, err := t.Device.Arm(t.Timeout)
 	if err != nil {
 		if still := new(StillArmedError); errors.As(err, still) {
-			return fmt.Errorf("%s: %w; the watchdog counts down and resets the node within its timeout", t.Name, err)
+			return errors.Join(fmt.Errorf("%s: %w; the watchdog counts down and resets the node within its timeout", t.Name, err), before.Leave())
 		}
 		t.Failed("the watchdog could not be armed")
-		return fmt.Errorf("%s: %w", t.Name, err)
+		return errors.Join(fmt.Errorf("%s: %w", t.Name, err), before.Close(calibration.CalledOff))
 	}
 	armed := t.Now()
-	record, err := t.Keep(info)
+	if err := before.Leave(); err != nil {
+		t.Say(fmt.Sprintf("cannot close the record: %v", err))
+	}
+	record, err := t.Keep(info) // with what the driver reports
 	if err != nil {
-		return t.ended("the test could not be recorded", fmt.Errorf("cannot record how late the watchdog fires: %w", err))
+		_, err := t.ended("the test could not be recorded", fmt.Errorf("cannot record how late the watchdog fires: %w", err))
+		return err
 	}
 	t.Say(fmt.Sprintf("%s (%s) is armed with %v and is not fed any more: it resets this node at about %s",
 		t.Name, info.Identity, info.Timeout, armed.Add(info.Timeout).Format(time.TimeOnly)))
@@ -120,8 +134,11 @@ func (t *Trial) Run(ctx context.Context) error {
 	off := t.count(ctx, info, armed, limit, unkept)
 	stop()
 	if off != nil {
-		err := t.ended("the test of the watchdog was called off", off) // at once, since the disk may be slow
+		disarmed, err := t.ended("the test of the watchdog was called off", off) // at once, since the disk may be slow
 		for range unkept {
+		}
+		if !disarmed { // it goes on: the reset is the watchdog's
+			return errors.Join(err, record.Leave())
 		}
 		return errors.Join(err, record.Close(calibration.CalledOff))
 	}
@@ -130,8 +147,9 @@ func (t *Trial) Run(ctx context.Context) error {
 	if err := record.Close(calibration.Failed); err != nil {
 		t.Say(fmt.Sprintf("cannot record that the watchdog did not reset the node: %v", err))
 	}
-	return t.ended("the watchdog did not reset the node in a test", fmt.Errorf("%s (%s) did NOT reset this node within %v, with a timeout of %v; do not rely on it: look for another driver, or for what feeds it",
+	_, err = t.ended("the watchdog did not reset the node in a test", fmt.Errorf("%s (%s) did NOT reset this node within %v, with a timeout of %v; do not rely on it: look for another driver, or for what feeds it",
 		t.Name, info.Identity, limit, info.Timeout))
+	return err
 }
 
 // count prints how much time is left, until the limit. It returns why the trial was called off; nil: it was not.
@@ -179,10 +197,10 @@ func (t *Trial) mark(ctx context.Context, record Record, armed time.Time) error 
 
 // ended disarms the watchdog, withdraws what was about to happen, and returns err. If the countdown cannot be stopped,
 // nothing is withdrawn, and the error says so.
-func (t *Trial) ended(why string, err error) error {
+func (t *Trial) ended(why string, err error) (disarmed bool, _ error) {
 	if cause := t.Device.Disarm(); cause != nil {
-		return errors.Join(err, fmt.Errorf("the watchdog cannot be disarmed, and may still reset this node: %w", cause))
+		return false, errors.Join(err, fmt.Errorf("the watchdog cannot be disarmed, and may still reset this node: %w", cause))
 	}
 	t.Failed(why)
-	return err
+	return true, err
 }

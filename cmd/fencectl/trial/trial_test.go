@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,7 @@ type fake struct {
 	did     []string
 	ran     time.Duration // already on record
 	full    time.Duration // from then on nothing can be recorded; 0: never
+	shown   *atomic.Int64 // ran, for another goroutine; may be nil
 }
 
 func (f *fake) Ran(after, _ time.Duration) error {
@@ -27,6 +29,14 @@ func (f *fake) Ran(after, _ time.Duration) error {
 		return errors.New("no space left")
 	}
 	f.ran = after
+	if f.shown != nil {
+		f.shown.Store(int64(after))
+	}
+	return nil
+}
+
+func (f *fake) Leave() error {
+	f.did = append(f.did, "leave")
 	return nil
 }
 
@@ -52,7 +62,7 @@ func trial(f *fake) (*Trial, *strings.Builder) {
 		Say:    func(line string) { said.WriteString(line + "\n") },
 		Last:   func() error { f.did = append(f.did, "last words"); return nil },
 		Failed: func(why string) { f.did = append(f.did, why) },
-		Keep:   func(Info) (Record, error) { return f, f.keeps },
+		Keep:   func(Info) (Record, error) { f.did = append(f.did, "keep"); return f, f.keeps },
 	}, said
 }
 
@@ -65,7 +75,7 @@ func TestAWatchdogThatDoesNotFire(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "did NOT reset") || time.Since(began) != 2*tr.Timeout+Patience {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		if got := strings.Join(f.did, ", "); got != "last words, arm, failed, disarm, the watchdog did not reset the node in a test" {
+		if got := strings.Join(f.did, ", "); got != "last words, keep, arm, leave, keep, failed, disarm, the watchdog did not reset the node in a test" {
 			t.Error(got)
 		}
 		for _, line := range []string{"resets this node at about", "Ctrl-C", "10s are left", "the watchdog is late by 10s"} {
@@ -94,7 +104,8 @@ func TestCalledOff(t *testing.T) {
 	}
 }
 
-// Guard: no countdown starts before it is on record, and the user is told of each one that runs on.
+// Guard: no countdown starts before it is on record, and the user is told of each one that runs on. A trial whose countdown
+// runs on is left on record: the next boot must not take it for one that was called off, and try again.
 func TestWhatCannotBegin(t *testing.T) {
 	f := &fake{}
 	tr, _ := trial(f)
@@ -104,12 +115,12 @@ func TestWhatCannotBegin(t *testing.T) {
 	}
 	f = &fake{refuses: errors.New("no such device")}
 	tr, _ = trial(f)
-	if err := tr.Run(t.Context()); err == nil || strings.Join(f.did, ", ") != "last words, arm, the watchdog could not be armed" {
+	if err := tr.Run(t.Context()); err == nil || strings.Join(f.did, ", ") != "last words, keep, arm, the watchdog could not be armed, called-off" {
 		t.Errorf("%v, %v", err, f.did)
 	}
 	f = &fake{refuses: StillArmedError{errors.New("EIO")}}
 	tr, _ = trial(f)
-	if err := tr.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "the watchdog counts down") || len(f.did) != 2 {
+	if err := tr.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "the watchdog counts down") || strings.Join(f.did, ", ") != "last words, keep, arm, leave" {
 		t.Errorf("%v, %v", err, f.did)
 	}
 }
@@ -119,11 +130,11 @@ func TestWhatCannotBegin(t *testing.T) {
 func TestLateWatchdogIsWaitedFor(t *testing.T) {
 	for factor, want := range map[time.Duration]time.Duration{1: 40 * time.Second, 2: 40 * time.Second, 3: time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			f := &fake{}
+			f := &fake{shown: new(atomic.Int64)}
 			tr, said := trial(f)
 			// What a failed trial leaves on disk counts from then on.
 			tr.Latest = func(_ string, timeout time.Duration) time.Duration {
-				return max(factor*timeout, f.ran)
+				return max(factor*timeout, time.Duration(f.shown.Load()))
 			}
 			began := time.Now()
 			err := tr.Run(t.Context())
@@ -147,9 +158,9 @@ func TestWhatCannotBeKeptEndsTheTest(t *testing.T) {
 		fake fake
 		did  string
 	}{
-		"from the beginning": {fake{keeps: errors.New("read-only")}, "last words, arm, disarm, the test could not be recorded"},
-		"a full disk":        {fake{full: 25 * time.Second}, "last words, arm, disarm, the test of the watchdog was called off, called-off"},
-		"and nowayout":       {fake{full: 25 * time.Second, stays: errors.New("nowayout is set")}, "last words, arm, disarm, called-off"},
+		"from the beginning": {fake{keeps: errors.New("read-only")}, "last words, keep, the test could not be recorded"},
+		"a full disk":        {fake{full: 25 * time.Second}, "last words, keep, arm, leave, keep, disarm, the test of the watchdog was called off, called-off"},
+		"and nowayout":       {fake{full: 25 * time.Second, stays: errors.New("nowayout is set")}, "last words, keep, arm, leave, keep, disarm, leave"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := c.fake

@@ -18,6 +18,8 @@ func (g *guard) sayTried() {
 	}
 	last := g.tried.seen.Last(d.Identity)
 	switch {
+	case d.Measured.Unproven:
+		g.log.Error("this watchdog was never seen to reset this node, and watchdog.driver is tested: it is not used; try it with fencectl watchdog test", "driver", d.Identity, "firmware", cmp.Or(g.tried.seen.Firmware, "unknown"))
 	case last == nil:
 		g.log.Warn("this watchdog was never seen to reset this node: try it with fencectl watchdog test", "driver", d.Identity, "firmware", cmp.Or(g.tried.seen.Firmware, "unknown"))
 	case d.Measured.Failed:

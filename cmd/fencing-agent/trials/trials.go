@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/statefile"
@@ -96,6 +97,11 @@ func (s *Seen) Untried(identity string) bool {
 	return calibration.Untried(s.trials, identity, s.Firmware, s.boot)
 }
 
+// Lasts reports whether the file holds a trial of another boot: what is written to it outlives a reset.
+func (s *Seen) Lasts() bool {
+	return slices.ContainsFunc(s.trials, func(t calibration.Trial) bool { return t.Boot != 0 && s.boot != 0 && t.Boot != s.boot })
+}
+
 // most is how many trials a file keeps. The result of an older one is lost: a machine has few watchdogs.
 const most = 100
 
@@ -148,6 +154,9 @@ func (w *Writer) Close(end calibration.End) error {
 	}
 	return errors.Join(err, w.f.Close())
 }
+
+// Leave ends the recording, and not the trial: the next boot judges it by what was recorded.
+func (w *Writer) Leave() error { return w.f.Close() }
 
 func (w *Writer) forget() error { return errors.Join(w.f.Truncate(w.began), w.f.Sync()) }
 
