@@ -183,13 +183,14 @@ $FENCECTL watchdog test --yes-reset-this-node --root $ROOT --device $DOG --timeo
 	}
 	// What is on disk is how long the machine ran, and the next boot takes it for a reset in time.
 	seen, err := trials.Read(filepath.Join(dir, "members-watchdog"))
-	if err != nil || len(seen) != 1 {
+	if err != nil || len(seen) == 0 {
 		t.Fatalf("%+v, %v", seen, err)
 	}
-	if r := seen[0].Result(seen[0].Boot + 1); r != calibration.Fired || seen[0].Latest() > (seconds+5)*time.Second || seen[0].Identity != "Software Watchdog" {
-		t.Errorf("result %d: %+v", r, seen[0])
+	last := seen[len(seen)-1] // the one before is from before it was armed
+	if r := last.Result(last.Boot + 1); r != calibration.Fired || last.Latest() > (seconds+5)*time.Second || last.Identity != "Software Watchdog" {
+		t.Errorf("result %d: %+v", r, last)
 	}
-	t.Logf("on disk: it ran for %v to %v", seen[0].Ran, seen[0].Latest())
+	t.Logf("on disk: it ran for %v to %v", last.Ran, last.Latest())
 	after := boot(t, dir, `
 NO_COLOR=1 $FENCECTL history --file $NODE/members-history --boot -1
 $FENCECTL watchdog test --yes-reset-this-node --if-untried --root $ROOT --device $DOG --file $NODE/members-history

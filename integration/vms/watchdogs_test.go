@@ -412,10 +412,10 @@ func (b *bench) knows() {
 func (b *bench) says() {
 	text := b.run(lone, "cat "+control.DiskMount+"/lib/members-watchdog")
 	all, err := calibration.Decode([]byte(text))
-	if err != nil || len(all) != 1 {
+	if err != nil || len(all) == 0 {
 		b.t.Fatalf("%v: %s", err, text)
 	}
-	b.kept = all[0]
+	b.kept = all[len(all)-1] // the one before is from before it was armed
 	const now = 1 // another boot
 	if r := b.kept.Result(now); r != calibration.Fired {
 		b.t.Errorf("the file says %d: %+v", r, b.kept)

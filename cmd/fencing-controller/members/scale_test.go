@@ -14,6 +14,7 @@ import (
 
 	fencingv1 "github.com/fencing-agent/fencing-agent/api/v1"
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/integration/race"
 	"github.com/fencing-agent/fencing-agent/k8s/memberbook"
 )
 
@@ -61,6 +62,9 @@ func (c *counting) Write(_ context.Context, b *memberbook.Book, version string) 
 
 // An hour in which one Node joins costs the same requests for 3 agents and for 300; only the checks of tokens grow.
 func TestRequestsDoNotGrowWithTheAgents(t *testing.T) {
+	if race.Detector {
+		t.Skip("bubbles of an hour break the race detector (go.dev/issue/78156)")
+	}
 	few, many := hour(t, 3), hour(t, 300)
 	for what, n := range few {
 		if what != "token" && many[what] != n {
