@@ -193,7 +193,7 @@ func (k *Keeper) waitForWork(ctx context.Context, open bool) bool {
 	select {
 	case <-ctx.Done():
 	case <-k.reopen:
-		k.Log.Warn("opening the LUN again: I/O failed repeatedly, or a read showed other data than our superblock", "device", k.Path)
+		k.Log.Warn("opening the LUN again: I/O failed repeatedly, or a read returned something other than our superblock", "device", k.Path)
 	}
 	k.close(ctx)
 	return ctx.Err() == nil

@@ -50,9 +50,9 @@ type Verdict struct {
 	Withdrawn []string // the Nodes that named this boot before and no longer name it
 }
 
-// Need is how many different Nodes have to name a boot in a group of this size. That a group looks small never makes it
-// less than two, except for a group of two in GroupsOfTwo: a kubelet may set the labels of its Node, so an attacker on
-// one node could turn any group into a group of two.
+// Need is how many different Nodes have to name a boot in a group of this size. A group that looks small never needs
+// fewer than two reporters, unless it is a group of two in GroupsOfTwo. A kubelet may set the labels of its Node, so
+// otherwise an attacker on one node could turn any group into a group of two.
 func (s Settings) Need(group string, size int) int {
 	if size == 2 && slices.Contains(s.GroupsOfTwo, group) {
 		return 1

@@ -26,7 +26,7 @@ func unbelieved(d watchdog.Driver) error {
 	case d.Measured.Failed:
 		return fmt.Errorf("%q did not reset this node when that was tried: look for another driver, or for what feeds it, and try again with fencectl watchdog test", d.Identity)
 	case d.Measured.Unproven && d.Identity == "":
-		return errors.New("the driver is not in /sys/class/watchdog, so it cannot be tested, and watchdog.driver is tested: load a driver that is, or set watchdog.driver to device")
+		return errors.New("the driver is not in /sys/class/watchdog, so it cannot be tested, and watchdog.driver demands a test: load a driver that appears there, or set watchdog.driver to \"device\"")
 	case d.Measured.Unproven:
 		return fmt.Errorf("%q was never seen to reset this node, and watchdog.driver is tested: try it with fencectl watchdog test, or set watchdog.driver to device", d.Identity)
 	}

@@ -44,7 +44,7 @@ func down(v *uint8) {
 	}
 }
 
-// age makes everything a tick older, and resets whom nobody has fed.
+// age makes everything a tick older, and resets each node whose watchdog nobody has fed.
 func (m *Model) age(s *State) {
 	for x := range m.Size {
 		n := &s.nodes[x]
@@ -159,8 +159,8 @@ func (m *Model) word(s *State, x int) Word {
 // holdsToo reports that nodes hold where the LUN is a network.
 func (m *Model) holdsToo() bool { return m.Network && !m.NoHold }
 
-// lately are those of whom x is not known to have lost sight: a node that was told that x sees it may count x for as long as that
-// counts.
+// lately are those of whom x is not known to have lost sight: a node that was told that x sees it may count x for as
+// long as that counts.
 func (m *Model) lately(s *State, x int) Set {
 	seen := m.seen(s, x, m.hearing())
 	for y := range m.Size {
