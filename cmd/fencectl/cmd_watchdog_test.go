@@ -182,6 +182,7 @@ func TestWatchdogsAreTriedOnce(t *testing.T) {
 		"it has reset the machine":   {past(time.Minute, ""), true, "has reset this node"},
 		"it failed":                  {past(2*time.Minute, calibration.Failed), true, "did not reset this node"},
 		"something was there before": {past(time.Second, ""), true, "before the timeout was up"},
+		"an agent came meanwhile":    {past(time.Second, calibration.Outlived), true, "the test was killed"},
 		"reset as it was armed":      {past(0, ""), true, "before the timeout was up"},
 	} {
 		path := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"), "members-history")

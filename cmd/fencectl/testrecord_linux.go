@@ -89,7 +89,7 @@ func (r testRecord) tried(identity string) (bool, error) {
 	name := fmt.Sprintf("%s (%s)", r.path, view.Clean(identity))
 	switch last := seen.Last(identity); {
 	case last == nil:
-		return true, fmt.Errorf("%s was tried, and this node was reset before the timeout was up: something else may have reset it; run this without --if-untried to try again", name)
+		return true, fmt.Errorf("%s was tried, and that has shown nothing: this node was reset before the timeout was up, or the test was killed; run this without --if-untried to try again", name)
 	case seen.Of(identity).Failed:
 		return true, fmt.Errorf("%s did not reset this node on %s: run this without --if-untried to try again", name, last.Began.Format(time.DateOnly))
 	default:

@@ -31,6 +31,9 @@ type End string
 const (
 	CalledOff End = "called-off" // nothing is known
 	Failed    End = "failed"     // the watchdog has not fired, long after it should have
+	// Outlived: the program was killed, and an agent started in that boot. Nothing is known, and nothing is repeated: the
+	// watchdog may count down still.
+	Outlived End = "outlived"
 )
 
 // early is by how much a watchdog may fire before its timeout: drivers count in ticks.
@@ -82,7 +85,7 @@ func Last(trials []Trial, identity, firmware string, now uint64) *Trial {
 // before the timeout was up counts as well: it would do so again at each boot that tries it.
 func Untried(trials []Trial, identity, firmware string, now uint64) bool {
 	for i := range trials {
-		if t := &trials[i]; t.Identity == identity && t.Firmware == firmware && t.Result(now) != Nothing {
+		if t := &trials[i]; t.Identity == identity && t.Firmware == firmware && (t.Result(now) != Nothing || t.End == Outlived) {
 			return false
 		}
 	}

@@ -77,12 +77,11 @@ func (d *Device) Arm(timeout time.Duration) (watchdog.Info, error) {
 	if err := before.check(d.path, timeout); err != nil {
 		return watchdog.Info{}, err
 	}
-	succeeds, err := d.succeeds(before)
-	if err != nil {
+	if err := unbelieved(d.driver(before.identity)); err != nil {
 		return watchdog.Info{}, fmt.Errorf("arm %s: %w", d.path, err)
 	}
-	// What counts down already, after the agent before this one, is fed on all the same, and reported as FAULTY.
-	if err := unbelieved(d.driver(before.identity)); err != nil && !succeeds && !d.runs(before.name) {
+	succeeds, err := d.succeeds(before)
+	if err != nil {
 		return watchdog.Info{}, fmt.Errorf("arm %s: %w", d.path, err)
 	}
 	// The agent before this one may have condemned this boot after this one began. To open the device would give the node

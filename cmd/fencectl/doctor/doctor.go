@@ -197,12 +197,13 @@ func (m *Machine) watchdogs() (out []Finding) {
 		return []Finding{{level, "watchdog", "there is none in /sys/class/watchdog, and /dev/watchdog has no driver", "load the driver of the board (ipmi_watchdog, iTCO_wdt, hpwdt, sp5100_tco) or, for want of one, softdog; see deploy/node"}}
 	}
 	feeds := m.systemd().Level != OK
+	known := slices.ContainsFunc(list, m.uses) // else the configuration has a link to one of them
 	for _, w := range list {
 		f := Finding{OK, w.Name, fmt.Sprintf("%s, timeout %s s", cmp.Or(w.Identity, "no identity"), cmp.Or(w.Timeout, "?")), ""}
 		seconds, _ := strconv.Atoi(w.Timeout) // 0: unknown
 		tried, found, do := m.tried(w, time.Duration(seconds)*time.Second)
 		f.Found += found
-		if !m.uses(w) && tried == Wrong {
+		if known && !m.uses(w) && tried == Wrong {
 			tried, do = OK, "" // the agent uses another one
 		}
 		foreign := slices.DeleteFunc(slices.Clone(w.Holders), func(h string) bool {

@@ -3,6 +3,8 @@ package trial
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -61,5 +63,13 @@ func (w *Watchdog) Disarm() error {
 	if _, err := unix.Write(w.fd, []byte{'V'}); err != nil {
 		return err
 	}
-	return unix.Close(w.fd)
+	if err := unix.Close(w.fd); err != nil {
+		return err
+	}
+	// A driver that does not stop is not heard of otherwise.
+	state, err := os.ReadFile(filepath.Join("/sys/class/watchdog", filepath.Base(w.Path), "state"))
+	if err == nil && strings.TrimSpace(string(state)) != "inactive" {
+		return fmt.Errorf("the driver did not stop: it is %s", strings.TrimSpace(string(state)))
+	}
+	return nil
 }

@@ -93,6 +93,10 @@ func (t *Trial) Run(ctx context.Context) error {
 		t.Failed("the test could not be recorded")
 		return fmt.Errorf("cannot record the test: %w", err)
 	}
+	if ctx.Err() != nil {
+		t.Failed("the test of the watchdog was called off")
+		return errors.Join(ErrCalledOff, before.Close(calibration.CalledOff))
+	}
 	info, err := t.Device.Arm(t.Timeout)
 	if err != nil {
 		if still := new(StillArmedError); errors.As(err, still) {
@@ -102,13 +106,16 @@ func (t *Trial) Run(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("%s: %w", t.Name, err), before.Close(calibration.CalledOff))
 	}
 	armed := t.Now()
-	if err := before.Leave(); err != nil {
-		t.Say(fmt.Sprintf("cannot close the record: %v", err))
-	}
 	record, err := t.Keep(info) // with what the driver reports
 	if err != nil {
-		_, err := t.ended("the test could not be recorded", fmt.Errorf("cannot record how late the watchdog fires: %w", err))
-		return err
+		disarmed, err := t.ended("the test could not be recorded", fmt.Errorf("cannot record how late the watchdog fires: %w", err))
+		if !disarmed {
+			return errors.Join(err, before.Leave())
+		}
+		return errors.Join(err, before.Close(calibration.CalledOff))
+	}
+	if err := before.Leave(); err != nil {
+		t.Say(fmt.Sprintf("cannot close the first record: %v", err))
 	}
 	t.Say(fmt.Sprintf("%s (%s) is armed with %v and is not fed any more: it resets this node at about %s",
 		t.Name, info.Identity, info.Timeout, armed.Add(info.Timeout).Format(time.TimeOnly)))

@@ -18,6 +18,7 @@ type fake struct {
 	refuses error
 	stays   error // Disarm fails
 	keeps   error // Keep fails
+	kept    int   // calls of Keep that succeed before that
 	did     []string
 	ran     time.Duration // already on record
 	full    time.Duration // from then on nothing can be recorded; 0: never
@@ -62,7 +63,13 @@ func trial(f *fake) (*Trial, *strings.Builder) {
 		Say:    func(line string) { said.WriteString(line + "\n") },
 		Last:   func() error { f.did = append(f.did, "last words"); return nil },
 		Failed: func(why string) { f.did = append(f.did, why) },
-		Keep:   func(Info) (Record, error) { f.did = append(f.did, "keep"); return f, f.keeps },
+		Keep: func(Info) (Record, error) {
+			f.did = append(f.did, "keep")
+			if f.kept--; f.kept >= 0 {
+				return f, nil
+			}
+			return f, f.keeps
+		},
 	}, said
 }
 
@@ -75,7 +82,7 @@ func TestAWatchdogThatDoesNotFire(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "did NOT reset") || time.Since(began) != 2*tr.Timeout+Patience {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
-		if got := strings.Join(f.did, ", "); got != "last words, keep, arm, leave, keep, failed, disarm, the watchdog did not reset the node in a test" {
+		if got := strings.Join(f.did, ", "); got != "last words, keep, arm, keep, leave, failed, disarm, the watchdog did not reset the node in a test" {
 			t.Error(got)
 		}
 		for _, line := range []string{"resets this node at about", "Ctrl-C", "10s are left", "the watchdog is late by 10s"} {
@@ -112,6 +119,13 @@ func TestWhatCannotBegin(t *testing.T) {
 	tr.Last = func() error { return errors.New("read-only file system") }
 	if err := tr.Run(t.Context()); err == nil || len(f.did) != 0 {
 		t.Errorf("%v, %v", err, f.did)
+	}
+	f = &fake{}
+	tr, _ = trial(f)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := tr.Run(ended); !errors.Is(err, ErrCalledOff) || strings.Join(f.did, ", ") != "last words, keep, the test of the watchdog was called off, called-off" {
+		t.Errorf("called off before it is armed: %v, %v", err, f.did)
 	}
 	f = &fake{refuses: errors.New("no such device")}
 	tr, _ = trial(f)
@@ -159,8 +173,10 @@ func TestWhatCannotBeKeptEndsTheTest(t *testing.T) {
 		did  string
 	}{
 		"from the beginning": {fake{keeps: errors.New("read-only")}, "last words, keep, the test could not be recorded"},
-		"a full disk":        {fake{full: 25 * time.Second}, "last words, keep, arm, leave, keep, disarm, the test of the watchdog was called off, called-off"},
-		"and nowayout":       {fake{full: 25 * time.Second, stays: errors.New("nowayout is set")}, "last words, keep, arm, leave, keep, disarm, leave"},
+		"once it is armed":   {fake{keeps: errors.New("no space left"), kept: 1}, "last words, keep, arm, keep, disarm, the test could not be recorded, called-off"},
+		"and nowayout then":  {fake{keeps: errors.New("no space left"), kept: 1, stays: errors.New("nowayout is set")}, "last words, keep, arm, keep, disarm, leave"},
+		"a full disk":        {fake{full: 25 * time.Second}, "last words, keep, arm, keep, leave, disarm, the test of the watchdog was called off, called-off"},
+		"and nowayout":       {fake{full: 25 * time.Second, stays: errors.New("nowayout is set")}, "last words, keep, arm, keep, leave, disarm, leave"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := c.fake

@@ -47,7 +47,7 @@ func Settle(path string, boot uint64) error {
 	if err != nil {
 		return err
 	}
-	l := calibration.Line{End: calibration.CalledOff}
+	l := calibration.Line{End: calibration.Outlived}
 	_, err = f.Write(l.Encode())
 	return errors.Join(err, f.Sync(), f.Close())
 }
