@@ -416,7 +416,7 @@ func (b *bench) says() {
 		b.t.Fatalf("%v: %s", err, text)
 	}
 	b.kept = all[len(all)-1] // the one before is from before it was armed
-	const now = 1 // another boot
+	const now = 1            // another boot
 	if r := b.kept.Result(now); r != calibration.Fired {
 		b.t.Errorf("the file says %d: %+v", r, b.kept)
 	}
