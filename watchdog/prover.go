@@ -123,11 +123,11 @@ type Prover struct {
 	chance  time.Duration // within this time random samples reach every member, see chanceDelay
 	peers   []witness
 	inquiry inquiry
+	reckoning
 
 	guarded roster.Set       // peers whose last statement says that their guard kills; it cannot have been given up unknown to all
 	carried roster.Set       // peers whose guard outlives the latest change of the list, see carryOver
 	doubted boottime.Instant // when the list changed: the other peers' guards need a later statement; zero: it has not changed
-	lost    roster.Set       // peers whose death this node claims
 	fenced  roster.Set       // dead, and not met since
 
 	strangers roster.Set // names under which two machines run, as noticed in this step
@@ -146,6 +146,13 @@ type Prover struct {
 // witness is what this node knows of one peer.
 type witness struct {
 	statement *netgossip.Statement // the statement from which the other fields were taken
+	held      boottime.Instant     // when this node first held it
+	read      boottime.Instant     // the instant for which it was last proven
+	ahead     time.Duration        // by how much this node's clock is ahead of the peer's, at most, see readClock
+	dated     bool                 // ahead is known
+	ask       boottime.Instant     // when the answers to an inquiry can prove its death, or may show when they can
+	dueKnown  bool                 // the former
+	check     boottime.Instant     // before this, no look at the claims can prove its death
 	boot      uint64               // the latest incarnation met; 0: none
 	machine   uint64               // the machine that it runs on; 0: not known
 	former    uint64               // the incarnation before it
@@ -154,6 +161,7 @@ type witness struct {
 	twins     bool                 // boot and former answer in turns
 	sequence  uint64               // the greatest sequence of that incarnation in its active slot; 0: never seen
 	unseen    boottime.Instant     // the last moment at which this node may have seen the peer; zero: never
+	stated    boottime.Instant     // the last moment at which this node may have stated to see the peer
 	sentenced uint64               // the boot that has condemned itself; 0: none is known
 	term      time.Duration        // the timeout that it announced
 	over      boottime.Instant     // when it has ended for certain
@@ -180,7 +188,7 @@ func (w *witness) fires() bool { return w.unfired == 0 || w.unfired != w.boot }
 
 func newProver(cfg *Config, lists *Rosters, m *netgossip.Merger) Prover {
 	n := cfg.Roster.Size()
-	return Prover{cfg: cfg, lists: lists, roster: cfg.Roster, merger: m, chance: chanceDelay(n), peers: make([]witness, n), digests: digestsOf(cfg.Roster)}
+	return Prover{cfg: cfg, lists: lists, roster: cfg.Roster, merger: m, chance: chanceDelay(n), peers: make([]witness, n), reckoning: newReckoning(n), digests: digestsOf(cfg.Roster)}
 }
 
 // chanceDelay is the time within which all members of a roster of n answer random samples, without an inquiry.
@@ -207,7 +215,8 @@ func (v *Prover) renumber(n roster.Renumbering, to *roster.Roster) {
 	v.roster, v.peers = to, peers
 	v.digests = digestsOf(to)
 	v.chance, v.inquiry = chanceDelay(to.Size()), inquiry{}
-	v.guarded, v.carried, v.lost, v.fenced = n.Set(v.guarded), n.Set(v.carried), n.Set(v.lost), n.Set(v.fenced)
+	v.guarded, v.carried, v.fenced = n.Set(v.guarded), n.Set(v.carried), n.Set(v.fenced)
+	v.reckoning = newReckoning(to.Size()) // doubt follows
 	v.in.View.Seen, v.in.View.Counted = n.Set(v.in.View.Seen), n.Set(v.in.View.Counted)
 }
 

@@ -42,6 +42,7 @@ type reply struct {
 	sees      bool
 	relay     netgossip.Relay
 	relayAge  time.Duration
+	clock     boottime.Instant // all nodes have one clock here
 }
 
 // params returns a node's parameters for a roster of this size. Where evidence lasts for a short time only, peers are
@@ -256,7 +257,7 @@ func (c *Cluster) asked(n, from *Node, network int, q question, sent boottime.In
 		if q.holds != 0 || !q.brief {
 			p.Holds = q.holds
 		}
-		r := reply{id: q.id, statement: st, number: n.number, sees: n.sees(from), relay: n.relay, relayAge: c.now.Sub(n.relay.Anchor)}
+		r := reply{id: q.id, clock: c.now, statement: st, number: n.number, sees: n.sees(from), relay: n.relay, relayAge: c.now.Sub(n.relay.Anchor)}
 		switch {
 		case q.holds == n.number:
 			r.unchanged = true
@@ -291,7 +292,7 @@ func (c *Cluster) answered(n, from *Node, network int, r reply, sent boottime.In
 	if !ok {
 		return
 	}
-	a := netgossip.Answer{Network: network, SentAt: asked.At, Statement: r.statement, Sight: r.sight, Sees: r.sees}
+	a := netgossip.Answer{Network: network, SentAt: asked.At, Statement: r.statement, Sight: r.sight, Sees: r.sees, Clock: r.clock}
 	if r.unchanged {
 		if asked.Held != r.statement {
 			c.check.add("%v: %s takes another statement of %s for confirmed than the one it stands by", c.Now(), n.Name, from.Name)
