@@ -98,7 +98,7 @@ func (v *Prover) gap(now boottime.Instant) {
 
 func (v *Prover) meet(now boottime.Instant, p int, st *netgossip.Statement) {
 	w := &v.peers[p]
-	w.statement, w.held, w.ahead = st, now, 0
+	w.statement, w.held, w.dated = st, now, false
 	if st.Boot == w.boot && w.machine == 0 {
 		w.machine = st.Machine
 	}

@@ -37,7 +37,7 @@ const (
 	maxAge   = 2                        // D_max: evidence of that age does not count
 	fires    = 1                        // F + W + R: from the last tick with permission to the reset
 	lifetime = 2                        // G
-	horizon  = maxAge - 1 + fires           // H
+	horizon  = maxAge - 1 + fires       // H
 	lag      = 1                        // how late the statement of an old agent may be
 	late     = 2                        // how long a claim of an old agent counts
 	never    = horizon + lag + late + 2 // an age that is no more than long ago
@@ -49,6 +49,7 @@ const maxMembers = 2
 type claim struct {
 	kind  kind
 	since uint8 // age of the last moment at which x may have been among the seen, as the member reckons
+	newer uint8 // of a claim that the reader knows or will know: how many new statements have followed it, up to other
 }
 
 type kind uint8
@@ -193,11 +194,25 @@ func (w *World) step(m *member) {
 	}
 }
 
+// other is a number of statements after which the reader's are not compared any more.
+const other = 3
+
+// speak carries out the effects of a step. The statement is a new one only if it says anything new.
+func (m *member) speak() {
+	if m.next != m.said {
+		m.known.newer = min(m.known.newer+1, other)
+		m.of.claim.newer = min(m.of.claim.newer+1, other)
+	}
+	m.said, m.next = m.next, claim{}
+}
+
 // unsure states that x is neither seen nor claimed.
 const unsure kind = lost + 1
 
 // answer is what the reader makes of an answer that is there.
 func (w *World) answer(m *member) {
+	before := m.known
+	same := before.kind == lost && m.of.claim.kind == lost && before.newer == m.of.claim.newer && before.newer < other
 	m.known, m.until = m.of.claim, m.of.age
 	if !w.Anchor {
 		m.until = 0
@@ -210,6 +225,9 @@ func (w *World) answer(m *member) {
 		if !w.Settle {
 			m.known.since += lag
 		}
+	}
+	if same {
+		m.known.since = max(m.known.since, before.since) // the quickest answer dates it best
 	}
 	m.of = message{}
 }
@@ -290,17 +308,18 @@ func (w *World) nextOf(i int, s *State, yield func(string, State, string)) {
 		}
 	}
 	if m.next.kind != silent {
-		say("new statement of", func(_ *State, m *member) { m.said, m.next = m.next, claim{} })
-	} else if m.step > 0 {
+		say("new statement of", func(_ *State, m *member) { m.speak() })
+	} else {
 		say("step of", func(_ *State, m *member) {
 			if w.step(m); w.Quick {
-				m.said, m.next = m.next, claim{}
+				m.speak()
 			}
 		})
 	}
 	if w.Starts && m.said.kind != silent && !w.Quick {
 		say("the agent starts again of", func(_ *State, m *member) {
 			*m = member{heard: never, since: never, step: 1, to: m.to, of: m.of, known: m.known, until: m.until, proves: m.proves}
+			m.known.newer, m.of.claim.newer = other, other
 			if m.to.stage == 1 {
 				m.to = message{}
 			}

@@ -18,6 +18,9 @@ const limit = 20_000_000
 // The rule holds in every state: whatever is late, paused, started again or learnt late, no running node is FENCED.
 func TestSearch(t *testing.T) {
 	for name, w := range map[string]World{"paused": one, "started again": again, "old agents": old, "grant": tie, "two members": two} {
+		if w.Members > 1 && testing.Short() {
+			continue // a minute
+		}
 		w.Rules = Safe
 		f := w.Search(limit)
 		t.Logf("%s: %d states", name, f.States)
@@ -48,7 +51,6 @@ func TestMissingWordsAreFound(t *testing.T) {
 		{"a due is dated by the question", one, func(r *Rules) { r.Receipt = false }},
 		{"the horizon lacks D_max", one, func(r *Rules) { r.Evidence = false }},
 		{"an agent that has just started claims", again, func(r *Rules) { r.Met = false }},
-		{"an old agent's claim is exact", old, func(r *Rules) { r.Settle = false }},
 		{"the claims need not have an instant in common", two, func(r *Rules) { r.Common = false }},
 		{"one claim is enough", two, func(r *Rules) { r.All = false }},
 		{"a grant proves at once", tie, func(r *Rules) { r.Granted = false }},
