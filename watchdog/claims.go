@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/diskquorum"
 	"github.com/fencing-agent/fencing-agent/netgossip"
 	"github.com/fencing-agent/fencing-agent/netgossip/roster"
 )
@@ -52,10 +53,6 @@ type reckoning struct {
 	by    []claimant
 	spans []span
 	at    []boottime.Instant
-}
-
-func newReckoning(size int) reckoning {
-	return reckoning{by: make([]claimant, 0, size), spans: make([]span, 0, size), at: make([]boottime.Instant, 0, size)}
 }
 
 // claimNothing withdraws this node's claims: they begin again with the next step.
@@ -308,6 +305,40 @@ func (v *Prover) excluded(p int, bySlot time.Duration) (at boottime.Instant, ok 
 		return 0, false
 	}
 	return max(v.since(w), v.grantSince).Add(max(w.statement.Guard.Horizon, bySlot)), true
+}
+
+// handedOn returns the fenced nodes whose death this node has not found itself.
+//
+// Invariant: such a death never prevents a proof. For a controller an operator's confirmation counts as a single
+// reporter; the agents that find the death themselves should report it to the controller, too.
+func (v *Prover) handedOn() (set roster.Set) {
+	for p := range v.fenced.All() {
+		w := &v.peers[p]
+		put(&set, p, w.death.handedOn() && w.death.Boot == w.boot) // otherwise the proof by time would replace it with a death whose boot is not known
+	}
+	return set
+}
+
+// slotHorizon returns the horizon in a peer's slot; agrees is false if the slot does not confirm the guard. Before a
+// peer disarms under a grant of the LUN, it writes to its slot that it gives up its guard. Its agent may also have been
+// restarted with other times since the peer was last heard. The slot shows those times, because the token that a grant
+// names must be in the slot. Any other tie-breaker waits for such times itself (for the Lease: K7).
+func (v *Prover) slotHorizon(p int) (h time.Duration, agrees bool) {
+	if !v.in.BySlots {
+		return 0, true
+	}
+	if v.slots == nil {
+		return 0, false
+	}
+	rec, ok := v.slots.PeerSlot(v.roster.Name(p))
+	if !ok || !v.guardedBySlot(p, rec) {
+		return 0, false
+	}
+	return rec.Statement.Guard.Horizon, true
+}
+
+func (v *Prover) guardedBySlot(p int, rec *diskquorum.Slot) bool {
+	return rec.State == diskquorum.SlotActive && rec.Statement.Boot == v.peers[p].boot && rec.Statement.Guard.Kills()
 }
 
 // inquiry asks, in rounds, for the claims that a proof lacks. In a large group the statements of most members are

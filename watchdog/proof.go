@@ -192,40 +192,6 @@ func (v *Prover) look(now boottime.Instant, p int, rec *diskquorum.Slot) {
 	}
 }
 
-// handedOn returns the fenced nodes whose death this node has not found itself.
-//
-// Invariant: such a death never prevents a proof. For a controller an operator's confirmation counts as a single
-// reporter; the agents that find the death themselves should report it to the controller, too.
-func (v *Prover) handedOn() (set roster.Set) {
-	for p := range v.fenced.All() {
-		w := &v.peers[p]
-		put(&set, p, w.death.handedOn() && w.death.Boot == w.boot) // otherwise the proof by time would replace it with a death whose boot is not known
-	}
-	return set
-}
-
-// slotHorizon returns the horizon in a peer's slot; agrees is false if the slot does not confirm the guard. Before a
-// peer disarms under a grant of the LUN, it writes to its slot that it gives up its guard. Its agent may also have been
-// restarted with other times since the peer was last heard. The slot shows those times, because the token that a grant
-// names must be in the slot. Any other tie-breaker waits for such times itself (for the Lease: K7).
-func (v *Prover) slotHorizon(p int) (h time.Duration, agrees bool) {
-	if !v.in.BySlots {
-		return 0, true
-	}
-	if v.slots == nil {
-		return 0, false
-	}
-	rec, ok := v.slots.PeerSlot(v.roster.Name(p))
-	if !ok || !v.guardedBySlot(p, rec) {
-		return 0, false
-	}
-	return rec.Statement.Guard.Horizon, true
-}
-
-func (v *Prover) guardedBySlot(p int, rec *diskquorum.Slot) bool {
-	return rec.State == diskquorum.SlotActive && rec.Statement.Boot == v.peers[p].boot && rec.Statement.Guard.Kills()
-}
-
 // doubt starts all claims again, as if every peer had been seen at now. It is called when the list of members changes:
 // a claim must cover a time in which one list was in force. Otherwise the majorities in the argument of Prover need not
 // share a member.

@@ -200,6 +200,10 @@ func newProver(cfg *Config, lists *Rosters, m *netgossip.Merger) Prover {
 	return Prover{cfg: cfg, lists: lists, roster: cfg.Roster, merger: m, chance: chanceDelay(n), peers: make([]witness, n), reckoning: newReckoning(n), digests: digestsOf(cfg.Roster)}
 }
 
+func newReckoning(size int) reckoning {
+	return reckoning{by: make([]claimant, 0, size), spans: make([]span, 0, size), at: make([]boottime.Instant, 0, size)}
+}
+
 // chanceDelay is the time within which all members of a roster of n answer random samples, without an inquiry.
 func chanceDelay(n int) time.Duration {
 	return max(claimAge, time.Duration(n)*200*time.Millisecond) + settle
