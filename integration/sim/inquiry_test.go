@@ -2,6 +2,7 @@ package sim
 
 import (
 	"flag"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,8 +15,8 @@ var largest = flag.Int("inquiry", 0, "size of the largest group in which deaths 
 
 // inquired is how a death was proven by time in a group.
 type inquired struct {
-	first, last time.Duration // from when a majority claims the deaths to a proof of all of them
-	asked       float64       // peers, by each survivor, because it lacked their claims
+	late  []time.Duration // by survivor: from when a majority claims the deaths to its proof of all of them, the first proof first
+	asked float64         // peers, by each survivor, because it lacked their claims
 }
 
 // dieTogether resets the last nodes of a group without LUN, which do not come back, and waits until all others
@@ -49,14 +50,13 @@ func dieTogether(t *testing.T, n, victims int, seed uint64) inquired {
 				proven++
 			}
 		}
-		if proven > 0 && out.first == 0 {
-			out.first = c.now.Sub(due)
+		for len(out.late) < proven {
+			out.late = append(out.late, c.now.Sub(due))
 		}
 		return proven == n-victims
 	}) {
 		t.Errorf("%d nodes, %d of them dead: not everybody has proven it %v after a majority claims it", n, victims, c.now.Sub(due))
 	}
-	out.last = c.now.Sub(due)
 	out.asked = float64(c.check.Asked) / float64(n-victims)
 	noViolations(t, c)
 	return out
@@ -81,17 +81,26 @@ func TestProofByTimeDoesNotGrow(t *testing.T) {
 		long           bool
 	}{
 		{3, 1, false}, {10, 1, false}, {10, 4, false}, {30, 14, false}, {100, 1, false},
-		{100, 49, true}, {300, 1, true}, {300, 149, true}, {1000, 1, true}, {1000, 499, true},
+		{100, 10, true}, {100, 49, true}, {300, 1, true}, {300, 149, true}, {1000, 1, true}, {1000, 499, true},
 	} {
 		if tc.long && tc.nodes > *largest {
 			continue
 		}
-		began := time.Now()
-		got := dieTogether(t, tc.nodes, tc.victims, uint64(tc.nodes))
-		t.Logf("| %d | %d | %.1f s | %.1f s | %.0f | took %v", tc.nodes, tc.victims, got.first.Seconds(), got.last.Seconds(), got.asked,
-			time.Since(began).Round(time.Second))
-		if got.last > lateness(tc.nodes) || got.first < 0 {
-			t.Errorf("%d nodes, %d of them dead: proven %v to %v after a majority claims it", tc.nodes, tc.victims, got.first, got.last)
+		began, seeds := time.Now(), uint64(1)
+		if *table {
+			seeds = 5
+		}
+		var got inquired
+		for seed := range seeds {
+			one := dieTogether(t, tc.nodes, tc.victims, uint64(tc.nodes)+1000*seed)
+			got.late, got.asked = append(got.late, one.late...), max(got.asked, one.asked)
+		}
+		slices.Sort(got.late)
+		first, last := got.late[0], got.late[len(got.late)-1]
+		t.Logf("| %d | %d | %.1f s | %.1f s | %.1f s | %.0f | took %v", tc.nodes, tc.victims, first.Seconds(), got.late[len(got.late)/2].Seconds(),
+			last.Seconds(), got.asked, time.Since(began).Round(time.Second))
+		if last > lateness(tc.nodes) || tc.victims == 1 && first < 0 {
+			t.Errorf("%d nodes, %d of them dead: proven %v to %v after a majority claims it", tc.nodes, tc.victims, first, last)
 		}
 		if most := float64(3 * tc.nodes); got.asked > most {
 			t.Errorf("%d nodes, %d of them dead: each asked %.0f peers, want at most %.0f", tc.nodes, tc.victims, got.asked, most)
