@@ -46,8 +46,8 @@ func bereft(t *testing.T) *Core {
 // Guard: a claim begins with the second step without the victim: the statement of the step before is given out until the
 // effects of the first one have been carried out. Before quiet is over, no due is stated.
 func TestClaimBeginsWithTheSecondStep(t *testing.T) {
-	c := bereft(t)
-	c = mourners(t, netgossip.Statement{Guard: killing}, nil)
+	bereft(t)
+	c := mourners(t, netgossip.Statement{Guard: killing}, nil)
 	for _, d := range []boottime.Instant{13 * sec, 14 * sec, 14*sec + sec/2, 16 * sec} {
 		c.Step(d)
 	}
