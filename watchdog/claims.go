@@ -372,7 +372,7 @@ type inquiry struct {
 }
 
 const (
-	inquiryDelay   = time.Second // after the first claim of another member, so that others can notice the death, too
+	inquiryDelay   = time.Second // before a question that may have been answered by then
 	inquiryPause   = claimAge / 2
 	inquirySlowest = time.Minute
 )
@@ -434,7 +434,7 @@ func (v *Prover) inquire(now boottime.Instant, open roster.Set, at boottime.Inst
 	if q.about.IsEmpty() {
 		q.next = boottime.Never
 	} else if v.overdue(now, open) && !heard.Minus(q.heard).IsEmpty() {
-		at = min(at, max(now.Add(inquiryDelay), q.last.Add(inquiryPause)))
+		at = min(at, q.last.Add(inquiryPause))
 	}
 	q.about, q.heard = open, heard
 	if at <= q.next {

@@ -218,6 +218,10 @@ func TestInquiryOnlyWhereItCanProve(t *testing.T) {
 		{"nobody is missing", 0, nil, nil},
 		{"the victim was not guarded", 1, nil, func(s *sampled) { tell(s.Core, s.now, 39, netgossip.Statement{}) }},
 		{"the victim is heard one way", 1, nil, func(s *sampled) { s.Merger().Heard(0, 39, boottime.Instant(time.Minute+testClaim)) }},
+		{"the victim is heard one way, and another member claims its death", 1, nil, func(s *sampled) {
+			s.Merger().Heard(0, 39, boottime.Instant(time.Minute+testClaim))
+			tell(s.Core, boottime.Instant(time.Minute), 1, netgossip.Statement{Guard: killing, Lost: roster.SetOf(39)})
+		}},
 		{"others claim, and this node does not yet", 1, nil, func(s *sampled) {
 			s.run(lastSeen + undated + 2*time.Second)
 			tell(s.Core, s.now, 1, netgossip.Statement{Guard: killing, Lost: roster.SetOf(39)})
