@@ -1,0 +1,90 @@
+package wire
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/fencing-agent/fencing-agent/boottime"
+	"github.com/fencing-agent/fencing-agent/netgossip"
+	"github.com/fencing-agent/fencing-agent/netgossip/roster"
+)
+
+// Guard: a wrong due is an error and never an earlier claim.
+func TestDuesAreChecked(t *testing.T) {
+	r := listOf(t, 8)
+	one, two := setToWire(roster.SetOf(1)), setToWire(roster.SetOf(2))
+	for name, list := range map[string][]*Due{
+		"before the boot":            {{AtMs: 0, Who: one}},
+		"overflow":                   {{AtMs: math.MaxUint64, Who: one}},
+		"an overflow to a past time": {{AtMs: math.MaxUint64/1_000_000 + 1000, Who: one}},
+		"nobody":                     {{AtMs: 5}},
+		"a member beyond the roster": {{AtMs: 5, Who: setToWire(roster.SetOf(8))}},
+		"a member has two":           {{AtMs: 5, Who: one}, {AtMs: 6, Who: one}},
+		"not in order":               {{AtMs: 6, Who: one}, {AtMs: 5, Who: two}},
+		"equal":                      {{AtMs: 5, Who: one}, {AtMs: 5, Who: two}},
+		"too many":                   make([]*Due, netgossip.MaxDues+1),
+	} {
+		if got, err := statementFromWire(&Statement{RosterDigest: r.Digest, Dues: list}, r); err == nil {
+			t.Errorf("%s: %+v", name, got.Dues)
+		}
+	}
+	got, err := statementFromWire(&Statement{RosterDigest: r.Digest, Dues: []*Due{{AtMs: 5, Who: one}, {AtMs: 6, Who: two}}}, r)
+	ms := boottime.Instant(time.Millisecond)
+	if err != nil || got.Dues != (netgossip.Dues{{At: 5 * ms, Who: roster.SetOf(1)}, {At: 6 * ms, Who: roster.SetOf(2)}}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if w := duesToWire(&netgossip.Dues{{At: 5*ms + 1, Who: roster.SetOf(1)}}); w[0].GetAtMs() != 6 {
+		t.Errorf("a due was rounded down: %v", w)
+	}
+}
+
+// Guard: a clock is read as it was or a little less, and not at all if it is that of another boot: a reading that is too
+// great would make a claim too early.
+func TestReadingOfAClock(t *testing.T) {
+	const boot = math.MaxUint64 - 2
+	at := 5*boottime.Instant(time.Second) + 1_999_999
+	if got := ReadingOf(ClockOf(boot, at), boot); got > at || got <= at-boottime.Instant(time.Millisecond) {
+		t.Errorf("%v became %v", at, got)
+	}
+	for name, got := range map[string]boottime.Instant{
+		"no clock": ReadingOf(0, boot), "no boot": ReadingOf(77, 0), "another boot": ReadingOf(ClockOf(boot, at), 1<<50), "the boot after": ReadingOf(ClockOf(5, 0), 6),
+	} {
+		if got != 0 {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// Guard: a packet that is too large has later dues, or none, and never an earlier one. It keeps what else is in it.
+func TestLargeDuesAreShortened(t *testing.T) {
+	r := listOf(t, roster.MaxNodes)
+	s := &netgossip.Statement{Boot: 1, RosterEpoch: r.Epoch, RosterDigest: r.Digest}
+	for i := range roster.MaxNodes {
+		if i%3 > 0 {
+			s.Seen.Add(i)
+		}
+		if i%7 > 2 {
+			s.View.Add(i)
+		}
+		s.Dues.Add(boottime.Instant(1+(i*i+i/5)%netgossip.MaxDues)*boottime.Instant(time.Second), i)
+	}
+	s.Lost = s.View
+	b, err := Append(nil, Message{Kind: Answer, ID: 1, Name: "n0000", Digest: 5, Clock: 1, Statement: s})
+	if err != nil || len(b) > MaxSize {
+		t.Fatalf("%d bytes, %v", len(b), err)
+	}
+	m, err := Decode(b, r, RosterTag(r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Statement.Dues == s.Dues || m.Statement.Lost != s.Lost || m.Statement.Dues.Who() != s.Dues.Who() {
+		t.Errorf("all dues travel: %v, lost %v", m.Statement.Dues == s.Dues, m.Statement.Lost == s.Lost)
+	}
+	for i := range roster.MaxNodes {
+		was, _ := s.Dues.Of(i)
+		if now, ok := m.Statement.Dues.Of(i); ok && now < was {
+			t.Fatalf("the due of %d was %v, and is %v", i, was, now)
+		}
+	}
+}
