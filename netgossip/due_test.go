@@ -8,37 +8,60 @@ import (
 	"github.com/fencing-agent/fencing-agent/boottime"
 )
 
-// Guard: no peer's due becomes earlier, whatever the order in which dues are added and however many there are.
+// Guard: for no peer an instant or a horizon becomes earlier or shorter, whatever the order in which dues are added and
+// however many there are.
 func TestDuesAreNeverEarlier(t *testing.T) {
-	for seed := range uint64(2000) {
+	for seed := range uint64(4000) {
 		rng := rand.New(rand.NewPCG(seed, 84))
 		var d Dues
-		want := map[int]boottime.Instant{}
+		want := map[int]Due{}
 		for p := range 1 + rng.IntN(12) {
-			want[p] = boottime.Instant(1 + rng.Int64N(int64(time.Second)))
-			d.Add(want[p], p)
+			want[p] = Due{Since: boottime.Instant(1 + rng.Int64N(int64(time.Second))), Horizon: time.Minute}
+			if rng.IntN(4) == 0 {
+				want[p] = Due{Since: want[p].Since, Horizon: time.Duration(1+rng.IntN(3)) * 400 * time.Millisecond}
+			}
+			d.Add(want[p].Since, want[p].Horizon, p)
 		}
-		for shorten := rng.IntN(3); shorten > 0 && d[1].At != 0; shorten-- {
+		for shorten := rng.IntN(3); shorten > 0 && d[1].Horizon != 0; shorten-- {
 			d.Shorten()
 		}
-		for p, due := range want {
-			at, ok := d.Of(p)
-			if !ok || at < due {
-				t.Fatalf("seed %d: due at %v, is %v, %v", seed, due, at, ok)
+		for p, w := range want {
+			got := d.Of(p)
+			if got == nil || got.Since < w.Since || got.Horizon < w.Horizon {
+				t.Fatalf("seed %d: %+v became %+v", seed, w, got)
 			}
-			if len(want) <= MaxDues && d[len(want)-1].At != 0 && at >= due.Add(dueGrain) {
-				t.Fatalf("seed %d: due at %v, is %v, although there was room", seed, due, at)
+			if len(want) <= MaxDues && d[len(want)-1].Horizon != 0 && (got.Since >= w.Since.Add(dueGrain) || got.Horizon != w.Horizon) {
+				t.Fatalf("seed %d: %+v became %+v, although there was room", seed, w, got)
 			}
 		}
-		for i := 1; i < MaxDues; i++ {
-			if d[i].At != 0 && (d[i].At <= d[i-1].At || d[i].Who.Intersects(d[i-1].Who)) || d[i].At != 0 && d[i].Who.IsEmpty() {
+		for i := range d {
+			used := d[i].Horizon != 0
+			if used == d[i].Who.IsEmpty() || used && i > 0 && d[i-1].Horizon == 0 || i > 0 && d[i].Who.Intersects(d[i-1].Who) {
 				t.Fatalf("seed %d: %+v", seed, d)
 			}
 		}
 	}
 	d := Dues{}
-	d.Add(1, 3)
+	d.Add(1, time.Second, 3)
 	if !d.Shorten() || d != (Dues{}) || d.Shorten() {
 		t.Errorf("the only one is dropped: %+v", d)
+	}
+}
+
+// The two that are due first are merged: those that are not due yet keep their instants.
+func TestTheFirstDuesAreMerged(t *testing.T) {
+	for _, order := range [][]int{{1, 2, 3, 4, 5}, {5, 4, 3, 2, 1}, {3, 1, 5, 2, 4}} {
+		var d Dues
+		for _, p := range order {
+			d.Add(boottime.Instant(p)*boottime.Instant(time.Second), time.Minute, p)
+		}
+		for p := 3; p <= 5; p++ {
+			if got := d.Of(p).Since; got != boottime.Instant(p)*boottime.Instant(time.Second) {
+				t.Errorf("%v: %d since %v", order, p, got)
+			}
+		}
+		if one, two := d.Of(1).Since, d.Of(2).Since; one != two || two != 2*boottime.Instant(time.Second) {
+			t.Errorf("%v: %v and %v", order, one, two)
+		}
 	}
 }

@@ -372,7 +372,7 @@ func TestStatementByAnotherRoster(t *testing.T) {
 	m := testMerger(t, 4, 1, Any())
 	m.countable = func(*roster.Standing) bool { return true }
 	st := &Statement{RosterDigest: 99, Seen: roster.SetOf(0), View: roster.SetOf(0, 1), Lost: roster.SetOf(2), Guarded: roster.SetOf(1)}
-	st.Dues.Add(sec, 2)
+	st.Dues.Add(sec, time.Second, 2)
 	m.Answered(Answer{Peer: 1, SentAt: 10 * sec, Statement: st})
 	if v := m.Evaluate(11*sec, 3); v.Counted.Has(1) || v.Contact.Has(1) || !v.Seen.Has(1) {
 		t.Errorf("its bit 0 was taken for this node: %+v", v)

@@ -39,7 +39,10 @@ type claimant struct {
 
 // span is the time for which a member's claim holds: the victim did not run at any instant of it, if enough other
 // members claim the same of that instant.
-type span struct{ due, until boottime.Instant }
+type span struct {
+	due, until boottime.Instant
+	undated    bool // by an agent that states no dues
+}
 
 // reckoning holds what this node claims itself, and the scratch of conclude.
 type reckoning struct {
@@ -93,19 +96,20 @@ func (v *Prover) due(p int) boottime.Instant {
 func (v *Prover) date() {
 	v.dues = netgossip.Dues{}
 	for p := range v.missing.All() {
-		v.dues.Add(v.due(p), p)
+		v.dues.Add(v.since(&v.peers[p]), v.peers[p].statement.Guard.Horizon, p)
 	}
 }
 
-// dueBy returns the due of a peer in the statement of a member, by this node's clock; ok is false if the member does not
-// claim it. An agent without dues claims it once it has missed the peer for undated beyond the horizon. At the latest
-// when this node first held that statement, that had lasted for as long, less settle.
-func (v *Prover) dueBy(m int, st *netgossip.Statement, p int) (at boottime.Instant, ok bool) {
+// dueBy returns the due of a peer in the statement of a member, by this node's clock, and the horizon that the member
+// knows; ok is false if the member does not claim it. An agent without dues claims it once it has missed the peer for
+// undated beyond the horizon, and states no horizon. At the latest when this node first held that statement, that had
+// lasted for as long, less settle.
+func (v *Prover) dueBy(m int, st *netgossip.Statement, p int) (at boottime.Instant, horizon time.Duration, ok bool) {
 	w := &v.peers[m]
-	if at, ok = st.Dues.Of(p); ok && w.dated {
-		return at.Add(w.ahead), true
+	if d := st.Dues.Of(p); d != nil && w.dated {
+		return d.Since.Add(d.Horizon + w.ahead), d.Horizon, true
 	}
-	return w.held.Add(-claimAge), st.Lost.Has(p)
+	return w.held.Add(-claimAge), 0, st.Lost.Has(p)
 }
 
 // fresh reports whether the claims of a statement count. They do not count while the peer also uses another list: the
@@ -124,7 +128,7 @@ func (v *Prover) collect(now boottime.Instant) (claimed roster.Set) {
 		since = 0 // what an older statement claims shows whom to ask, and when
 	}
 	for m, st := range v.merger.Said(v.in.View.Counted, since) {
-		if st.Dues[0].At == 0 && st.Lost.IsEmpty() || !v.fresh(st) {
+		if st.Dues[0].Horizon == 0 && st.Lost.IsEmpty() || !v.fresh(st) {
 			continue
 		}
 		_, until := v.merger.Statement(m)
@@ -136,16 +140,34 @@ func (v *Prover) collect(now boottime.Instant) (claimed roster.Set) {
 	return claimed
 }
 
-// gather finds the spans of all claims of a peer's death, however old.
+// gather finds the spans of all claims of a peer's death, however old. Each begins after the longest horizon of all.
+//
+// Invariant: when an agent of the peer has armed with a longer horizon, any majority has a member that knows of it, and
+// others may not (mayArm). Such another may have been counted by that agent after those who know had lost it, so its
+// claim begins no earlier than that longer horizon after it lost the peer.
 func (v *Prover) gather(now boottime.Instant, p int) {
 	v.spans = v.spans[:0]
+	var shortest, longest time.Duration // 0: none is known
+	add := func(due, until boottime.Instant, horizon time.Duration) {
+		v.spans = append(v.spans, span{due.Add(-horizon), until, horizon == 0})
+		if longest = max(longest, horizon); horizon > 0 && (shortest == 0 || horizon < shortest) {
+			shortest = horizon
+		}
+	}
 	if v.missing.Has(p) {
-		v.spans = append(v.spans, span{v.due(p), now})
+		add(v.due(p), now, v.peers[p].statement.Guard.Horizon)
 	}
 	for i := range v.by {
 		c := &v.by[i]
-		if due, ok := v.dueBy(c.member, c.statement, p); ok {
-			v.spans = append(v.spans, span{due, c.until})
+		if due, horizon, ok := v.dueBy(c.member, c.statement, p); ok {
+			add(due, c.until, horizon)
+		}
+	}
+	for i := range v.spans {
+		if s := &v.spans[i]; s.undated {
+			s.due = s.due.Add(longest - shortest)
+		} else {
+			s.due = s.due.Add(longest)
 		}
 	}
 }
@@ -403,7 +425,7 @@ func (v *Prover) wanted(now boottime.Instant, open roster.Set) (set roster.Set) 
 			continue
 		}
 		for p := range open.All() {
-			due, ok := v.dueBy(m, st, p)
+			due, _, ok := v.dueBy(m, st, p)
 			if !ok && until < idle || ok && due <= now && until < max(recent, v.peers[p].ask) {
 				set.Add(m)
 				break

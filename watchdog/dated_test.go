@@ -16,7 +16,7 @@ const foreignClock = 1000 * sec
 // clock, which showed that when it replied. Both are given by this node's clock.
 func dates(c *Core, asked, replied boottime.Instant, peer int, due boottime.Instant) *netgossip.Statement {
 	st := netgossip.Statement{Boot: 100 + uint64(peer), Guard: killing, Seen: roster.FullSet(4), RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest}
-	st.Dues.Add(due+foreignClock, 4)
+	st.Dues.Add(due.Add(-testHorizon)+foreignClock, testHorizon, 4)
 	again := &st
 	answers(c, asked, replied, peer, again)
 	return again
@@ -37,8 +37,8 @@ func bereft(t *testing.T) *Core {
 		}
 		c.Step(d)
 	}
-	if due, ok := c.fx.Statement.Dues.Of(4); !ok || due != 45*sec || c.proof.Fenced().Has(4) {
-		t.Fatalf("due at %v, %v; want the second step after the last sight and the horizon", time.Duration(due), ok)
+	if due := c.fx.Statement.Dues.Of(4); due == nil || due.Since != 15*sec || due.Horizon != testHorizon || c.proof.Fenced().Has(4) {
+		t.Fatalf("due %v; want the second step after the last sight and the horizon", due)
 	}
 	return c
 }
@@ -58,8 +58,8 @@ func TestClaimBeginsWithTheSecondStep(t *testing.T) {
 		tell(c, 16*sec, p, netgossip.Statement{Guard: killing})
 	}
 	c.Step(17 * sec)
-	if due, _ := c.fx.Statement.Dues.Of(4); due != 44*sec+sec/2 {
-		t.Errorf("due at %v", time.Duration(due))
+	if due := c.fx.Statement.Dues.Of(4); due == nil || due.Since != 14*sec+sec/2 {
+		t.Errorf("due %v", due)
 	}
 }
 
@@ -120,11 +120,31 @@ func TestDuesOfAnUnknownClock(t *testing.T) {
 		c.Step(49 * sec)
 		other := *before
 		other.Boot, other.Dues = 200, netgossip.Dues{}
-		other.Dues.Add(sec, 4) // by a clock that has just begun
+		other.Dues.Add(sec, time.Second, 4) // by a clock that has just begun
 		c.Merger().Answered(netgossip.Answer{Peer: p, SentAt: 50 * sec, Statement: &other})
 	}
 	if fx := c.Step(50 * sec); fx.Fenced.Has(4) {
 		t.Error("dated by the clock of the boot before")
+	}
+}
+
+// Guard: the horizon counts that any of the members knows. This node has lost the victim at 15 s, and knows that an agent
+// killed within 30 s. Another one that began meanwhile has told the others that it kills within 40 s.
+func TestTheLongestHorizonCounts(t *testing.T) {
+	c := bereft(t)
+	claims := func(at boottime.Instant) *Effects {
+		for p := 1; p < 3; p++ {
+			st := netgossip.Statement{Boot: 100 + uint64(p), Guard: killing, Seen: roster.FullSet(4), RosterEpoch: c.cfg.Roster.Epoch, RosterDigest: c.cfg.Roster.Digest}
+			st.Dues.Add(10*sec+foreignClock, testHorizon+10*time.Second, 4)
+			answers(c, at, at, p, &st)
+		}
+		return c.Step(at)
+	}
+	if fx := claims(54*sec + sec/2); fx.Fenced.Has(4) {
+		t.Fatal("the others are due at 50 s, this node at 45 s or, by their horizon, at 55 s; proven at 54.5 s")
+	}
+	if fx := claims(55*sec + sec/2); !fx.Fenced.Has(4) {
+		t.Error("not proven")
 	}
 }
 

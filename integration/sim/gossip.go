@@ -210,13 +210,13 @@ func (n *Node) clock(now boottime.Instant) boottime.Instant {
 
 // byItsClock gives the dues of a statement by the node's own clock. Its core reads that of the cluster.
 func (n *Node) byItsClock(st *netgossip.Statement) *netgossip.Statement {
-	if st.Dues[0].At == 0 {
+	if st.Dues[0].Horizon == 0 {
 		return st
 	}
 	own := *st
 	for i := range own.Dues {
-		if own.Dues[i].At != 0 {
-			own.Dues[i].At = n.clock(own.Dues[i].At)
+		if own.Dues[i].Horizon != 0 {
+			own.Dues[i].Since = n.clock(own.Dues[i].Since)
 		}
 	}
 	return &own

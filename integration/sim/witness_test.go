@@ -102,7 +102,7 @@ func (w *witnessed) kill(victims int) {
 		w.said[p] = &st
 		w.missed[p] = w.died.Add(2*time.Second + time.Duration(w.rng.Int64N(int64(6*time.Second)))) // as memberlist takes in a large group
 		for x := range w.victims.All() {
-			st.Dues.Add(w.missed[p].Add(st.Guard.Horizon), x)
+			st.Dues.Add(w.missed[p], st.Guard.Horizon, x)
 		}
 	}
 }

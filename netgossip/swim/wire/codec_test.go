@@ -46,7 +46,7 @@ func fullStatement(r *roster.Roster) *netgossip.Statement {
 		View:         roster.SetOf(0, r.Size()-1),
 		Guard:        netgossip.Guard{Armed: true, Fences: true, Leases: true, Timeout: 30 * time.Second, Horizon: 80 * time.Second},
 		Guarded:      roster.SetOf(0),
-		Dues:         netgossip.Dues{{At: 1 << 39 * boottime.Instant(time.Millisecond), Who: roster.SetOf(0, r.Size()-1)}},
+		Dues:         netgossip.Dues{{Since: 1 << 39 * boottime.Instant(time.Millisecond), Horizon: time.Minute, Who: roster.SetOf(0, r.Size()-1)}},
 		Lost:         roster.SetOf(r.Size()-1, 0),
 		Feeding:      true,
 		Stopping:     true,

@@ -12,10 +12,10 @@ import (
 
 func duesToWire(d *netgossip.Dues) (list []*Due) {
 	for i := range d {
-		if d[i].At == 0 {
+		if d[i].Horizon == 0 {
 			break
 		}
-		list = append(list, &Due{AtMs: (uint64(d[i].At) + 999_999) / 1_000_000, Who: setToWire(d[i].Who)})
+		list = append(list, &Due{SinceMs: (uint64(d[i].Since) + 999_999) / 1_000_000, HorizonMs: millisUp(d[i].Horizon), Who: setToWire(d[i].Who)})
 	}
 	return list
 }
@@ -28,10 +28,14 @@ func duesFromWire(list []*Due, limit int) (d netgossip.Dues, err error) {
 	}
 	var all roster.Set
 	for i, w := range list {
-		if ms := w.GetAtMs(); ms == 0 || ms > maxUptime {
+		if ms := w.GetSinceMs(); ms == 0 || ms > maxUptime {
 			return d, fmt.Errorf("%d ms is no time on a clock", ms)
 		}
-		d[i].At = boottime.Instant(w.GetAtMs()) * boottime.Instant(time.Millisecond)
+		if w.GetHorizonMs() == 0 {
+			return d, errors.New("one of them has no horizon")
+		}
+		d[i].Since = boottime.Instant(w.GetSinceMs()) * boottime.Instant(time.Millisecond)
+		d[i].Horizon = time.Duration(w.GetHorizonMs()) * time.Millisecond
 		if d[i].Who, err = setFromWire(w.GetWho(), limit); err != nil {
 			return d, err
 		}
@@ -40,8 +44,6 @@ func duesFromWire(list []*Due, limit int) (d netgossip.Dues, err error) {
 			return d, errors.New("one of them names nobody")
 		case d[i].Who.Intersects(all):
 			return d, errors.New("a member has two")
-		case i > 0 && d[i].At <= d[i-1].At:
-			return d, errors.New("they are not in the order of their times")
 		}
 		all = all.Union(d[i].Who)
 	}

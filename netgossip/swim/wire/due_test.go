@@ -15,26 +15,25 @@ func TestDuesAreChecked(t *testing.T) {
 	r := listOf(t, 8)
 	one, two := setToWire(roster.SetOf(1)), setToWire(roster.SetOf(2))
 	for name, list := range map[string][]*Due{
-		"before the boot":            {{AtMs: 0, Who: one}},
-		"overflow":                   {{AtMs: math.MaxUint64, Who: one}},
-		"an overflow to a past time": {{AtMs: math.MaxUint64/1_000_000 + 1000, Who: one}},
-		"nobody":                     {{AtMs: 5}},
-		"a member beyond the roster": {{AtMs: 5, Who: setToWire(roster.SetOf(8))}},
-		"a member has two":           {{AtMs: 5, Who: one}, {AtMs: 6, Who: one}},
-		"not in order":               {{AtMs: 6, Who: one}, {AtMs: 5, Who: two}},
-		"equal":                      {{AtMs: 5, Who: one}, {AtMs: 5, Who: two}},
+		"before the boot":            {{SinceMs: 0, HorizonMs: 7, Who: one}},
+		"overflow":                   {{SinceMs: math.MaxUint64, HorizonMs: 7, Who: one}},
+		"an overflow to a past time": {{SinceMs: math.MaxUint64/1_000_000 + 1000, HorizonMs: 7, Who: one}},
+		"nobody":                     {{SinceMs: 5, HorizonMs: 7}},
+		"a member beyond the roster": {{SinceMs: 5, HorizonMs: 7, Who: setToWire(roster.SetOf(8))}},
+		"a member has two":           {{SinceMs: 5, HorizonMs: 7, Who: one}, {SinceMs: 6, HorizonMs: 7, Who: one}},
+		"no horizon":                 {{SinceMs: 5, Who: one}},
 		"too many":                   make([]*Due, netgossip.MaxDues+1),
 	} {
 		if got, err := statementFromWire(&Statement{RosterDigest: r.Digest, Dues: list}, r); err == nil {
 			t.Errorf("%s: %+v", name, got.Dues)
 		}
 	}
-	got, err := statementFromWire(&Statement{RosterDigest: r.Digest, Dues: []*Due{{AtMs: 5, Who: one}, {AtMs: 6, Who: two}}}, r)
+	got, err := statementFromWire(&Statement{RosterDigest: r.Digest, Dues: []*Due{{SinceMs: 5, HorizonMs: 7, Who: one}, {SinceMs: 6, HorizonMs: 7, Who: two}}}, r)
 	ms := boottime.Instant(time.Millisecond)
-	if err != nil || got.Dues != (netgossip.Dues{{At: 5 * ms, Who: roster.SetOf(1)}, {At: 6 * ms, Who: roster.SetOf(2)}}) {
+	if err != nil || got.Dues != (netgossip.Dues{{Since: 5 * ms, Horizon: 7 * time.Millisecond, Who: roster.SetOf(1)}, {Since: 6 * ms, Horizon: 7 * time.Millisecond, Who: roster.SetOf(2)}}) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if w := duesToWire(&netgossip.Dues{{At: 5*ms + 1, Who: roster.SetOf(1)}}); w[0].GetAtMs() != 6 {
+	if w := duesToWire(&netgossip.Dues{{Since: 5*ms + 1, Horizon: 7*time.Millisecond + 1, Who: roster.SetOf(1)}}); w[0].GetSinceMs() != 6 || w[0].GetHorizonMs() != 8 {
 		t.Errorf("a due was rounded down: %v", w)
 	}
 }
@@ -67,7 +66,7 @@ func TestLargeDuesAreShortened(t *testing.T) {
 		if i%7 > 2 {
 			s.View.Add(i)
 		}
-		s.Dues.Add(boottime.Instant(1+(i*i+i/5)%netgossip.MaxDues)*boottime.Instant(time.Second), i)
+		s.Dues.Add(boottime.Instant(1+(i*i+i/5)%netgossip.MaxDues)*boottime.Instant(time.Second), time.Minute, i)
 	}
 	s.Lost = s.View
 	b, err := Append(nil, Message{Kind: Answer, ID: 1, Name: "n0000", Digest: 5, Clock: 1, Statement: s})
@@ -82,8 +81,8 @@ func TestLargeDuesAreShortened(t *testing.T) {
 		t.Errorf("all dues travel: %v, lost %v", m.Statement.Dues == s.Dues, m.Statement.Lost == s.Lost)
 	}
 	for i := range roster.MaxNodes {
-		was, _ := s.Dues.Of(i)
-		if now, ok := m.Statement.Dues.Of(i); ok && now < was {
+		was := s.Dues.Of(i)
+		if now := m.Statement.Dues.Of(i); now != nil && (now.Since < was.Since || now.Horizon < was.Horizon) {
 			t.Fatalf("the due of %d was %v, and is %v", i, was, now)
 		}
 	}

@@ -1224,8 +1224,9 @@ func (x *Statement) GetDues() []*Due {
 // Due is netgossip.Due. The clock is that of Reply.clock, but counted from zero.
 type Due struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	AtMs          uint64                 `protobuf:"varint,1,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"` // by the sender's clock, rounded up; later than in the message before, never 0
-	Who           []byte                 `protobuf:"bytes,2,opt,name=who,proto3" json:"who,omitempty"`                // not empty, and in no other message
+	SinceMs       uint64                 `protobuf:"varint,1,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`       // by the sender's clock, rounded up; never 0
+	Who           []byte                 `protobuf:"bytes,2,opt,name=who,proto3" json:"who,omitempty"`                               // not empty, and in no other message
+	HorizonMs     uint32                 `protobuf:"varint,3,opt,name=horizon_ms,json=horizonMs,proto3" json:"horizon_ms,omitempty"` // rounded up; never 0
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1260,9 +1261,9 @@ func (*Due) Descriptor() ([]byte, []int) {
 	return file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDescGZIP(), []int{11}
 }
 
-func (x *Due) GetAtMs() uint64 {
+func (x *Due) GetSinceMs() uint64 {
 	if x != nil {
-		return x.AtMs
+		return x.SinceMs
 	}
 	return 0
 }
@@ -1272,6 +1273,13 @@ func (x *Due) GetWho() []byte {
 		return x.Who
 	}
 	return nil
+}
+
+func (x *Due) GetHorizonMs() uint32 {
+	if x != nil {
+		return x.HorizonMs
+	}
+	return 0
 }
 
 // Standing is roster.Standing.
@@ -1500,10 +1508,12 @@ const file_fencing_agent_netgossip_swim_wire_evidence_proto_rawDesc = "" +
 	"\x06lately\x18\x1c \x01(\fR\x06lately\x12-\n" +
 	"\x05facts\x18\x1e \x03(\v2\x17.fencing.gossip.v1.FactR\x05facts\x12\x18\n" +
 	"\aunheard\x18\x1f \x01(\bR\aunheard\x12*\n" +
-	"\x04dues\x18  \x03(\v2\x16.fencing.gossip.v1.DueR\x04dues\",\n" +
-	"\x03Due\x12\x13\n" +
-	"\x05at_ms\x18\x01 \x01(\x04R\x04atMs\x12\x10\n" +
-	"\x03who\x18\x02 \x01(\fR\x03who\"\xbc\x01\n" +
+	"\x04dues\x18  \x03(\v2\x16.fencing.gossip.v1.DueR\x04dues\"Q\n" +
+	"\x03Due\x12\x19\n" +
+	"\bsince_ms\x18\x01 \x01(\x04R\asinceMs\x12\x10\n" +
+	"\x03who\x18\x02 \x01(\fR\x03who\x12\x1d\n" +
+	"\n" +
+	"horizon_ms\x18\x03 \x01(\rR\thorizonMs\"\xbc\x01\n" +
 	"\bStanding\x12\x14\n" +
 	"\x05fresh\x18\x01 \x01(\bR\x05fresh\x122\n" +
 	"\x05chain\x18\x02 \x03(\v2\x1c.fencing.gossip.v1.RosterRefR\x05chain\x122\n" +
