@@ -66,13 +66,13 @@ func TestClaimBeginsWithTheSecondStep(t *testing.T) {
 // Guard: a due is dated by when its answer was there, and a claim holds until the question that the answer is to.
 func TestDuesAreDatedByTheReader(t *testing.T) {
 	c := bereft(t)
-	dates(c, 49*sec, 49*sec, 1, 46*sec)
+	dates(c, 50*sec, 50*sec, 1, 46*sec)
 	// The reply was on its way for half a second, so its due is 49.7 s as far as this node can know.
 	slow := dates(c, 49*sec+sec/2, 49*sec+sec*6/10, 2, 49*sec+sec*3/10)
 	if fx := c.Step(50 * sec); fx.Fenced.Has(4) {
 		t.Fatal("due after the question of the answer, and proven")
 	}
-	answers(c, 50*sec, 50*sec, 1, dates(c, 50*sec, 50*sec, 1, 46*sec))
+	dates(c, 51*sec, 51*sec, 1, 46*sec)
 	answers(c, 50*sec, 50*sec+sec/10, 2, slow)
 	if fx := c.Step(51 * sec); !fx.Fenced.Has(4) { // the second answer was slower: the first one dates the statement
 		t.Error("two others claim it before the questions, not proven")

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +53,33 @@ func TestReadingOfAClock(t *testing.T) {
 		if got != 0 {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// Guard: a packet that is still too large leaves out facts before it leaves out the last due.
+func TestLargePacketLeavesOutFacts(t *testing.T) {
+	r := listOf(t, roster.MaxNodes)
+	s := &netgossip.Statement{Boot: 1, RosterEpoch: r.Epoch, RosterDigest: r.Digest, Version: strings.Repeat("v", MaxVersion)}
+	for i := range roster.MaxNodes {
+		for k, set := range []*roster.Set{&s.Seen, &s.View, &s.Guarded} {
+			if (i*i+i/(k+2))%(k+3) == 0 {
+				set.Add(i)
+			}
+		}
+		if i%3 == 0 {
+			s.Dues.Add(boottime.Instant(time.Hour), time.Minute, i)
+		}
+	}
+	for i := range s.Facts {
+		s.Facts[i] = netgossip.Fact{Kind: netgossip.FactOperator, Name: 1, Boot: 1, Teller: 1}
+	}
+	b, err := Append(nil, Message{Kind: Answer, ID: 1, Name: strings.Repeat("x", MaxName), Digest: 5, Clock: 1, Statement: s, Cookie: 1})
+	if err != nil || len(b) > MaxSize {
+		t.Fatalf("%d bytes, %v", len(b), err)
+	}
+	m, err := Decode(b, r, RosterTag(r))
+	if err != nil || m.Statement.Dues != s.Dues || m.Statement.Facts == s.Facts {
+		t.Errorf("dues %v, all facts %v, %v", m.Statement.Dues == s.Dues, m.Statement.Facts == s.Facts, err)
 	}
 }
 
