@@ -203,7 +203,7 @@ func (g *guarding) Arming() bool { return g.arming }
 // may be: otherwise the next agent could not tell the two apart by what the kernel shows. And its driver must not fire
 // later than a sentence may announce (P3).
 func (g *guarding) briefly() bool {
-	return g.set > netgossip.MaxSentence && g.driver.shortest(g.cfg.Sentence.Timeout) <= netgossip.MaxSentence
+	return g.set > netgossip.MaxSentence && g.driver.Shortest(g.cfg.Sentence.Timeout) <= netgossip.MaxSentence
 }
 
 // release holds the state of giving up a guard. A disarm signal or a planned stop is announced first, by a statement

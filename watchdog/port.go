@@ -180,9 +180,9 @@ func LatestOfAny(timeout time.Duration) time.Duration {
 	return latest
 }
 
-// shortest is Latest for the countdown of a sentence. If the driver does not accept so short a timeout, the shortest
-// one that it accepts is used.
-func (d Driver) shortest(timeout time.Duration) time.Duration {
+// Shortest is Latest for the countdown of a sentence. If the driver does not accept so short a timeout, the shortest
+// one that it accepts is used. No sentence is told where the result is longer than [netgossip.MaxSentence].
+func (d Driver) Shortest(timeout time.Duration) time.Duration {
 	return d.Latest(max(timeout, late[d.Identity].least))
 }
 

@@ -261,11 +261,16 @@ func timeRows(t *table, c *config.Config, members int) {
 	if len(c.TieBreakers()) > 0 && members%2 == 0 {
 		t.row("", fmt.Sprintf("%v after an equal split, %v of it to decide", b.Tie(), c.ArbitrationBudget()))
 	}
-	fenced := "FENCED after"
+	fenced, proven := "FENCED after", (b.Horizon() + watchdog.ProofDelay).Round(100*time.Millisecond)
 	if c.Watchdog.Driver == config.DriverNone {
 		fenced = "would be FENCED after"
 	}
-	t.row(fenced, fmt.Sprintf("%v, from when the others miss the node", (b.Horizon()+watchdog.ProofDelay).Round(100*time.Millisecond)))
+	if told := c.Announced(); told > 0 {
+		t.row(fenced, fmt.Sprintf("%v, if it is cut off and tells the others by the LUN", told.Round(100*time.Millisecond)))
+		t.row("", fmt.Sprintf("%v otherwise, as after a crash, from when the others miss the node", proven))
+		return
+	}
+	t.row(fenced, fmt.Sprintf("%v, cut off or crashed, from when the others miss the node", proven))
 }
 
 // verdictOn counts warnings and advice that are not in the table.

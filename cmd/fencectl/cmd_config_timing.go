@@ -14,6 +14,7 @@ import (
 // timingRow is one line of the table of times. Durations print as "1m20s" in JSON, too.
 type timingRow struct {
 	Timing   config.Timing `json:"timing"`
+	LUN      bool          `json:"lun"` // whether the group has one that decides (docs/configuration.md, watchdog.timeout)
 	Nodes    int           `json:"nodes"`
 	DMax     string        `json:"dMax"`
 	A        string        `json:"a"`
@@ -26,12 +27,12 @@ type timingRow struct {
 	Fenced   string        `json:"fencedAfter"`            // the later of the two, and the time to prove it, measured from when the other nodes miss the node
 }
 
-func newTimingRow(t config.Timing, n int) timingRow {
-	c := config.ForTiming(t, n)
+func newTimingRow(t config.Timing, lun bool, n int) timingRow {
+	c := config.ForTiming(t, n, lun)
 	w := c.Watchdog.Timeout
 	b := c.Budget(w)
 	r := timingRow{
-		Timing: t, Nodes: n, DMax: b.MaxAge.String(), A: b.Arbitrate.String(), G: b.Grant.String(), F: b.Feed.String(), W: w.String(), IO: c.SlowestIO().String(),
+		Timing: t, LUN: lun, Nodes: n, DMax: b.MaxAge.String(), A: b.Arbitrate.String(), G: b.Grant.String(), F: b.Feed.String(), W: w.String(), IO: c.SlowestIO().String(),
 		Majority: b.Majority().String(), Fenced: (b.Horizon() + watchdog.ProofDelay).Round(100 * time.Millisecond).String(),
 	}
 	if n%2 == 0 {
@@ -44,7 +45,8 @@ func newConfigTimingCommand(env *environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "timing [N...]",
 		Short: "Print how long a lost node may live, for each timing",
-		Long: `Print the time budget of the timings fast, default and careful for groups of N nodes.
+		Long: `Print the time budget of the timings fast, default and careful for groups of N nodes, with a LUN and
+without one.
 
 DEAD is the time from the loss of a node, to a majority or in an equal split, until it cannot be
 running any more: D_max + F + 2 W + 1s, or max(D_max + A, G) + F + 2 W + 1s. FENCED is when its
@@ -57,7 +59,7 @@ to be decided within A. What a configuration file comes to is said by "fencectl 
 	}
 	out := newPrinter(cmd)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		sizes := []int{2, 3, 4, 10, 50, 100, 300, 1000}
+		sizes := []int{3, 4, 100}
 		if len(args) > 0 {
 			sizes = nil
 		}
@@ -70,14 +72,20 @@ to be decided within A. What a configuration file comes to is said by "fencectl 
 		}
 		var rows []timingRow
 		for _, t := range config.Timings() {
-			for _, n := range sizes {
-				rows = append(rows, newTimingRow(t, n))
+			for _, lun := range []bool{true, false} {
+				for _, n := range sizes {
+					rows = append(rows, newTimingRow(t, lun, n))
+				}
 			}
 		}
 		return out.print(env.stdout, rows, func(t *table) {
-			t.row("TIMING", "N", "D_MAX", "A", "G", "F", "W", "I/O", "DEAD, MAJORITY", "DEAD, TIE", "FENCED")
+			t.row("TIMING", "LUN", "N", "D_MAX", "A", "G", "F", "W", "I/O", "DEAD, MAJORITY", "DEAD, TIE", "FENCED")
 			for _, r := range rows {
-				t.row(r.Timing, r.Nodes, r.DMax, r.A, r.G, r.F, r.W, r.IO, r.Majority, cmp.Or(r.Tie, "-"), r.Fenced)
+				lun := "no"
+				if r.LUN {
+					lun = "yes"
+				}
+				t.row(r.Timing, lun, r.Nodes, r.DMax, r.A, r.G, r.F, r.W, r.IO, r.Majority, cmp.Or(r.Tie, "-"), r.Fenced)
 			}
 		})
 	}

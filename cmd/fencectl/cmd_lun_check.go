@@ -75,7 +75,7 @@ A node that does not say so sees another LUN, or a cache.
 // config timing" computes it.
 func decidedInTime(r *lunadmin.CheckReport) (out []string) {
 	for _, t := range config.Timings() {
-		if r.Round() <= 2*float64(config.ForTiming(t, 2).SlowestIO())/float64(time.Millisecond) {
+		if r.Round() <= 2*float64(config.ForTiming(t, 2, true).SlowestIO())/float64(time.Millisecond) {
 			out = append(out, string(t))
 		}
 	}

@@ -3,12 +3,17 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/fencing-agent/fencing-agent/cmd/fencing-agent/config"
+	"github.com/fencing-agent/fencing-agent/watchdog"
 )
 
 // guide is the page about fencectl.
@@ -88,6 +93,34 @@ func TestTuningShowsTheTimings(t *testing.T) {
 	}
 	if !strings.Contains(string(text), "```\n"+out+"```\n") {
 		t.Errorf("docs/tuning.md does not show what `fencectl config timing` prints: copy this there:\n%s", out)
+	}
+}
+
+// TestReadmeShowsTheSums: what a cut and a crash cost with the examples of the README is what `config timing` prints.
+func TestReadmeShowsTheSums(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := func(timing config.Timing, lun bool, set func(*config.Config)) (cut, crash int) {
+		c := config.ForTiming(timing, 4, lun)
+		set(c)
+		return int(math.Round(c.Announced().Seconds())), int(math.Ceil((c.Budget(c.LatestReset()).Horizon() + watchdog.ProofDelay).Seconds()))
+	}
+	asItIs := func(*config.Config) {}
+	for _, timing := range []config.Timing{config.TimingDefault, config.TimingFast} {
+		cut, crash := sum(timing, true, asItIs)
+		if row := fmt.Sprintf(" | %d s; %d s if it cannot write to the LUN | %d s |\n", cut, crash, crash); !strings.Contains(string(text), row) {
+			t.Errorf("%s with a LUN: the README lacks %q", timing, row)
+		}
+	}
+	_, late := sum(config.TimingDefault, true, func(c *config.Config) { c.Watchdog.Device = "identity:iTCO_wdt" })
+	_, without := sum(config.TimingDefault, false, asItIs)
+	_, lease := sum(config.TimingDefault, false, func(c *config.Config) { c.Members.Source = config.SourceKubernetes })
+	for what, crash := range map[string]int{"`iTCO_wdt`": late, "without a LUN": without, "a Lease of the API server": lease} {
+		if !regexp.MustCompile(fmt.Sprintf(`(?m)^\|.*%s.* \| %d s \| %[2]d s \|$`, what, crash)).Match(text) {
+			t.Errorf("%s: the README lacks %d s", what, crash)
+		}
 	}
 }
 

@@ -138,7 +138,7 @@ func Manifest(path, watchdog string) (string, error) {
 	if !strings.Contains(text, "image: "+AgentImage) {
 		return "", fmt.Errorf("%s: no image of an agent", path)
 	}
-	const device = "      device: identity:iTCO_wdt\n"
+	const device = "      device: /dev/watchdog\n"
 	instead := "      driver: none\n"
 	if watchdog != "" {
 		instead = "      device: " + watchdog + "\n"

@@ -97,7 +97,7 @@ func TestSlowLUN(t *testing.T) {
 					rows = append(rows, row)
 					mu.Unlock()
 					// Above that it may come too late, which a table shows.
-					if promised := config.ForTiming(config.Timing(c.timing), 4).SlowestIO(); c.program == "" && row.judged && row.lives != 2 && c.delay <= promised {
+					if promised := config.ForTiming(config.Timing(c.timing), 4, true).SlowestIO(); c.program == "" && row.judged && row.lives != 2 && c.delay <= promised {
 						t.Errorf("%d nodes live, want the two of one half", row.lives)
 					}
 				})

@@ -17,15 +17,18 @@ func cutOf(length int) fault {
 }
 
 // oneStops is a machine that stands still until the others may act: like one that has lost its power it says nothing,
-// also not that it is dead.
-var oneStops = fault{name: "a machine stops", stops: true}
+// also not that it is dead. The kernel of onePanics restarts the machine after a second (panic=1), and its next boot may be the proof.
+var (
+	oneStops  = fault{name: "a machine stops", stops: true}
+	onePanics = fault{name: "a kernel panics", panic: true}
+)
 
 // withCuts are the faults, and all of one node.
 func withCuts(faults ...fault) []fault {
 	for _, length := range lengths {
 		faults = append(faults, cutOf(length))
 	}
-	return append(faults, oneStops)
+	return append(faults, oneStops, onePanics)
 }
 
 // agentCareful is there because what costs an agent a reset depends on its timing. fast is not compared: beside other work a
@@ -64,12 +67,17 @@ func (c *contender) blink(s *story, f fault, victim string) single {
 	s.t.Helper()
 	o := single{fault: f.name}
 	at := time.Now()
-	if f.stops {
+	switch {
+	case f.panic:
+		go func() { _, _ = s.machines[victim].Run(s.t.Context(), "echo c > /proc/sysrq-trigger") }() // it never answers
+		s.logf("the kernel of %s panics", victim)
+		o.told = c.told(s, victim, at)
+	case f.stops:
 		s.must(s.machines[victim].Signal(syscall.SIGSTOP))
 		s.logf("%s stops", victim)
 		o.told = c.told(s, victim, at)
 		s.must(s.machines[victim].Signal(syscall.SIGCONT))
-	} else {
+	default:
 		at = s.cut(networks, []string{victim}, without(nodes, victim))
 		s.until(at.Add(f.cut))
 	}
@@ -114,12 +122,13 @@ func singlesHead() string {
 	for _, length := range lengths {
 		fmt.Fprintf(&b, " %d s |", length)
 	}
-	return b.String() + " reset after | machine stopped: the others may act after |\n" + strings.Repeat("|---", len(lengths)+3) + "|\n"
+	return b.String() + " reset after | machine stopped: the others may act after | kernel panic: the others may act after |\n" +
+		strings.Repeat("|---", len(lengths)+4) + "|\n"
 }
 
 func (r *singleRow) String() string {
 	cells := []string{r.system}
-	var reset, told []time.Duration
+	var reset, stopped, panicked []time.Duration
 	for _, length := range lengths {
 		n, all := 0, 0
 		for _, o := range r.runs {
@@ -138,9 +147,14 @@ func (r *singleRow) String() string {
 		}
 	}
 	for _, o := range r.runs {
-		told = append(told, o.told)
+		switch o.fault {
+		case oneStops.name:
+			stopped = append(stopped, o.told)
+		case onePanics.name:
+			panicked = append(panicked, o.told)
+		}
 	}
-	return "| " + strings.Join(append(cells, spread(reset), spread(told)), " | ") + " |\n"
+	return "| " + strings.Join(append(cells, spread(reset), spread(stopped), spread(panicked)), " | ") + " |\n"
 }
 
 // merge puts what was measured into a table: the rows of contenders that were not measured stay.
@@ -163,12 +177,12 @@ func TestMergeSingles(t *testing.T) {
 	var r singles
 	for _, o := range []single{
 		{fault: "cut of 3 s"}, {fault: "cut of 3 s", reset: 4 * time.Second}, {fault: "cut of 10 s", others: 1},
-		{fault: oneStops.name, reset: time.Minute, told: 20 * time.Second},
+		{fault: oneStops.name, reset: time.Minute, told: 20 * time.Second}, {fault: onePanics.name, reset: time.Second, told: 30 * time.Second},
 	} {
 		r.add("Pacemaker", "Pacemaker 2", o)
 	}
 	kept := "| fencing-agent, timing careful | 0 of 5 |\n"
-	want := singlesHead() + "| Pacemaker 2 | 1 of 2 | - | - | 1 of 1 | - | - | 4.0 s | 20.0 s |\n" + kept
+	want := singlesHead() + "| Pacemaker 2 | 1 of 2 | - | - | 1 of 1 | - | - | 4.0 s | 20.0 s | 30.0 s |\n" + kept
 	if got := r.merge("\n| system |\n| Pacemaker 1 | old |\n" + kept); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

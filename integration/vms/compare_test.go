@@ -47,6 +47,7 @@ type fault struct {
 
 	cut   time.Duration // or one node is cut off from the others for so long
 	stops bool          // or one machine stops
+	panic bool          // or the kernel of one machine panics
 }
 
 var (
@@ -143,7 +144,7 @@ func (c *contender) compete(t *testing.T, faults []fault, table *measured) {
 
 // suffer is one fault and how it ends. A fault of one node is one of the victim.
 func (c *contender) suffer(s *story, system string, f fault, victim string, table *measured) {
-	if f.cut > 0 || f.stops {
+	if f.cut > 0 || f.stops || f.panic {
 		o := c.blink(s, f, victim)
 		s.logf("%s, %s of %s: %s", system, f.name, victim, o)
 		table.singles.add(c.name, system, o)

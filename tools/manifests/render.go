@@ -42,6 +42,9 @@ func render(chartPath, example string) (map[string][]byte, error) {
 	}
 	name := strings.TrimSuffix(filepath.Base(example), ".yaml")
 	header := fmt.Sprintf("# Made by make manifests from deploy/chart with the values of deploy/chart/examples/%s.yaml.\n", name)
+	if header, err = withComment(header, example); err != nil {
+		return nil, err
+	}
 	files := map[string][]byte{}
 	for _, o := range objects {
 		file := name + ".yaml"
@@ -54,6 +57,22 @@ func render(chartPath, example string) (map[string][]byte, error) {
 		files[file] = fmt.Appendf(files[file], "---\n%s\n", o.text)
 	}
 	return files, nil
+}
+
+// withComment appends the comment at the beginning of an example: what the manifest is for, and what a fault costs.
+func withComment(header, example string) (string, error) {
+	text, err := os.ReadFile(example)
+	if err != nil {
+		return "", err
+	}
+	header += "#\n"
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "#") {
+			break
+		}
+		header += line
+	}
+	return header, nil
 }
 
 // controllerHeader says what an operator has to know before he applies it.

@@ -99,6 +99,8 @@ func (c *Config) LUNLostAsksAPI() bool { return c.Quorum.TieBreak == TieBreakLUN
 // BreaksTiesBy reports whether a tie-breaker is configured and can answer.
 func (c *Config) BreaksTiesBy(b Breaker) bool { return slices.Contains(c.TieBreakers(), b) }
 
+func (c *Config) lunBreaksTies() bool { return c.BreaksTiesBy(BreakerLUN) }
+
 // decides is the tie-breaker that decides; ok is false if there is none.
 func (c *Config) decides() (b breaker, ok bool) {
 	all := breakers()

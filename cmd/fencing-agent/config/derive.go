@@ -167,13 +167,15 @@ func (c *Config) BallotBudget() time.Duration {
 }
 
 // LatestReset is the latest time after its last feed at which the watchdog fires: every sum uses it. It is later than
-// watchdog.timeout if the driver is known to be late. The driver is identified by its own name for itself, or by
-// watchdog.device.
-func (c *Config) LatestReset() time.Duration {
+// watchdog.timeout if the driver is known to be late.
+func (c *Config) LatestReset() time.Duration { return c.driver().Latest(c.Watchdog.Timeout) }
+
+// driver is the watchdog's driver. It is identified by its own name for itself, or by watchdog.device.
+func (c *Config) driver() watchdog.Driver {
 	named, _ := strings.CutPrefix(c.Watchdog.Device, identityPrefix) // otherwise the device is a path, not a driver's name
 	driver := c.WatchdogDriver
 	driver.Identity = cmp.Or(driver.Identity, named)
-	return driver.Latest(c.Watchdog.Timeout)
+	return driver
 }
 
 // Budget is the time budget with the watchdog timeout w, as read back from the driver. A is part of it even if no
@@ -217,6 +219,22 @@ func (c *Config) Sentencing() watchdog.Sentencing {
 		after = max(after, c.SentencePatience())
 	}
 	return watchdog.Sentencing{After: after, Timeout: SentenceTimeout, Strike: c.LUN.IOTimeout, LUNLoss: c.Watchdog.SelfFence == SelfFenceLUN}
+}
+
+// Announced is how long after a cut the others know at the latest that this node is dead, if it reads on the LUN that
+// they live: the evidence of its last majority runs out, its loss becomes certain, it tells them that the watchdog will
+// have fired after twice the countdown, and they read that. 0: no node condemns itself, by the configuration or because
+// the driver, if it is known, cannot count so short a time. A dry run is judged as if it armed the watchdog.
+func (c *Config) Announced() time.Duration {
+	armed := *c
+	if armed.Watchdog.Driver == DriverNone {
+		armed.Watchdog.Driver = DriverDevice
+	}
+	after, countdown := armed.Sentencing().After, c.driver().Shortest(SentenceTimeout)
+	if after == 0 || countdown > watchdog.MaxSentence || c.Watchdog.Timeout <= watchdog.MaxSentence {
+		return 0
+	}
+	return c.EvidenceMaxAge() + c.SamplingDelay(len(c.Members.Static)) + after + 2*countdown + MarginAfterDeath + c.LUN.HeartbeatInterval
 }
 
 // sparesItself says what in the configuration keeps this node from condemning itself, or "".

@@ -46,28 +46,114 @@ func TestAShortTimeoutAloneIsFedInTime(t *testing.T) {
 }
 
 // Each timing must be a configuration that the agent would accept, with and without a LUN, and each must be slower than
-// the one before it.
+// the one before it. A LUN makes none of them slower.
 func TestTimingsAreValidAndOrdered(t *testing.T) {
-	last := time.Duration(0)
+	var last [2]time.Duration
 	for _, timing := range Timings() {
-		r := newReport()
-		c := ForTiming(timing, 4)
-		c.LUN.Devices = []string{"/dev/mapper/fence"}
-		checkLUN(c, r)
-		checkWatchdog(c, r)
-		for _, p := range r.problems {
-			t.Errorf("%s: %v", timing, p)
+		for i, lun := range []bool{true, false} {
+			r := newReport()
+			c := ForTiming(timing, 4, lun)
+			checkLUN(c, r)
+			checkWatchdog(c, r)
+			for _, p := range slices.Concat(r.problems, r.warnings) {
+				t.Errorf("%s, LUN %v: %v", timing, lun, p)
+			}
+			d := c.Budget(c.Watchdog.Timeout).Tie()
+			if d <= last[i] {
+				t.Errorf("%s, LUN %v: %v, no more than the one before", timing, lun, d)
+			}
+			last[i] = d
 		}
-		if d := c.Budget(c.Watchdog.Timeout).Tie(); d <= last {
-			t.Errorf("%s: %v, no more than the one before", timing, d)
-		} else {
-			last = d
+		if last[0] > last[1] {
+			t.Errorf("%s: %v with a LUN, %v without", timing, last[0], last[1])
 		}
 	}
-	d := ForTiming(TimingDefault, 0)
+	d := ForTiming(TimingDefault, 0, false)
 	d.Members.Static = nil
 	if got, want := *d, *Default(); !reflect.DeepEqual(got.Watchdog, want.Watchdog) || got.LUN.IOTimeout != want.LUN.IOTimeout || got.Gossip.Profile != want.Gossip.Profile {
 		t.Error("the default timing is not the default")
+	}
+}
+
+// The sums are those of docs/adr/0024: what a crash costs, and what a host may stand still for.
+func TestTimesOfAPreset(t *testing.T) {
+	for _, c := range []struct {
+		timing             Timing
+		lun                bool
+		timeout, feed, sum time.Duration
+	}{
+		{TimingFast, true, 4 * time.Second, 500 * time.Millisecond, 14 * time.Second},
+		{TimingFast, false, 5 * time.Second, time.Second, 16500 * time.Millisecond},
+		{TimingDefault, true, 10 * time.Second, time.Second, 36 * time.Second},
+		{TimingDefault, false, 30 * time.Second, 5 * time.Second, 80 * time.Second},
+		{TimingCareful, true, 30 * time.Second, 5 * time.Second, 97 * time.Second},
+		{TimingCareful, false, 30 * time.Second, 5 * time.Second, 97 * time.Second},
+		{TimingWAN, true, 10 * time.Second, time.Second, 40 * time.Second},
+		{TimingADR, true, 10 * time.Second, time.Second, 36 * time.Second},
+	} {
+		got := ForTiming(c.timing, 4, c.lun)
+		if w := got.Watchdog; w.Timeout != c.timeout || w.FeedInterval != c.feed || got.Budget(w.Timeout).Horizon() != c.sum {
+			t.Errorf("%s, LUN %v: W %v, F %v, dead after %v", c.timing, c.lun, w.Timeout, w.FeedInterval, got.Budget(w.Timeout).Horizon())
+		}
+	}
+}
+
+// Guard: a group keeps the longer timeout if a node of it may starve for long and live: there the timeout decides which
+// outages the group survives.
+func TestOnlyAGroupThatTheLUNRulesIsFedForLess(t *testing.T) {
+	const lun = "lun: {devices: [/dev/mapper/fence]}"
+	for _, c := range []struct {
+		what    string
+		keys    []string
+		timeout time.Duration
+	}{
+		{"no LUN", nil, 30 * time.Second},
+		{"a LUN", []string{lun}, 10 * time.Second},
+		{"three devices", []string{"lun: {devices: [/dev/a, /dev/b, /dev/c]}"}, 10 * time.Second},
+		{"a LUN of another name on this node", []string{lun, "nodeDevices: [{node: n1, lun: [/dev/mapper/other]}]"}, 10 * time.Second},
+		{"the LUN as a network", []string{"lun: {devices: [/dev/mapper/fence], mode: or}"}, 10 * time.Second},
+		{"a LUN that a node must have", []string{"lun: {devices: [/dev/mapper/fence], mode: and}"}, 30 * time.Second},
+		{"no hold", []string{"lun: {devices: [/dev/mapper/fence], hold: false}"}, 30 * time.Second},
+		{"no sentences", []string{lun, "watchdog: {selfFence: none}"}, 30 * time.Second},
+		{"no reset", []string{lun, "onQuorumLoss: wait"}, 30 * time.Second},
+		{"nothing decides a split", []string{lun, "quorum: {tieBreak: none}"}, 30 * time.Second},
+		{"the API server decides a split", []string{lun, "quorum: {tieBreak: kubernetes}", "kubernetes: {kubeconfig: /k}"}, 30 * time.Second},
+		{"the API server where the LUN cannot", []string{lun, "quorum: {tieBreak: lun-then-kubernetes}", "kubernetes: {kubeconfig: /k}"}, 10 * time.Second},
+		{"a Lease decides a split", []string{"quorum: {tieBreak: lease}", "kubernetes: {kubeconfig: /k}"}, 30 * time.Second},
+		{"a dry run", []string{lun, "watchdog: {driver: none}"}, 10 * time.Second},
+		{"a file that says it", []string{lun, "watchdog: {timeout: 60s}"}, time.Minute},
+		{"a careful group", []string{lun, "timing: careful"}, 30 * time.Second},
+	} {
+		got, _ := mustParse(t, with(c.keys...), environment("NODE_NAME", "n1"))
+		if got.Watchdog.Timeout != c.timeout {
+			t.Errorf("%s: watchdog.timeout %v, want %v", c.what, got.Watchdog.Timeout, c.timeout)
+		}
+	}
+}
+
+// What a cut costs is the time by which the others know of the sentence, and nothing where there will be none.
+func TestAnnounced(t *testing.T) {
+	const lun = "lun: {devices: [/dev/mapper/fence]}"
+	for _, c := range []struct {
+		what string
+		keys []string
+		want time.Duration
+	}{
+		{"default", []string{lun}, 13200 * time.Millisecond},
+		{"fast", []string{lun, "timing: fast"}, 6750 * time.Millisecond},
+		{"careful", []string{lun, "timing: careful"}, 23 * time.Second},
+		{"a dry run", []string{lun, "watchdog: {driver: none}"}, 13200 * time.Millisecond},
+		{"a driver that counts even seconds", []string{lun, "watchdog: {device: 'identity:IB700 WDT'}"}, 15200 * time.Millisecond},
+		{"a driver that cannot count so little", []string{lun, "watchdog: {device: 'identity:iTCO_wdt'}"}, 0},
+		{"no LUN", nil, 0},
+		{"no hold", []string{"lun: {devices: [/dev/mapper/fence], hold: false}"}, 0},
+		{"no self-fence", []string{lun, "watchdog: {selfFence: none}"}, 0},
+		{"a timeout that looks like a sentence", []string{lun, "watchdog: {timeout: 3s}"}, 0},
+	} {
+		got, _ := mustParse(t, with(c.keys...), environment("NODE_NAME", "n1"))
+		if got.Announced() != c.want {
+			t.Errorf("%s: %v, want %v", c.what, got.Announced(), c.want)
+		}
 	}
 }
 
