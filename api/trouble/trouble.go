@@ -42,7 +42,8 @@ var placeholder = regexp.MustCompile(` ?\(?\{[a-z]+\}\)?`)
 // Here is the sentence in a report of the node about itself.
 func (t *Trouble) Here() string {
 	text, _, _ := strings.Cut(t.Sentence, ": {value}")
-	text = strings.NewReplacer("the group {group}", "this group", "{node} ({group})", "this node", "{node}", "this node", "{group}", "this group").Replace(text)
+	text = strings.NewReplacer("the group {group}", "this group", "{node} ({group})", "this node", "{node}", "this node", "{group}", "this group",
+		"network {network}", "a network", "{breaker}", "the tie-breaker").Replace(text)
 	return placeholder.ReplaceAllString(text, "")
 }
 
