@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// lengths are those of the cuts of one node that end by themselves, in seconds.
+// lengths contains the lengths, in seconds, of the cuts of one node that end by themselves.
 var lengths = []int{3, 5, 8, 10, 15, 20}
 
-// cutOf is a cut of one node from the others, on all networks, for so many seconds.
+// cutOf cuts one node from the others, on all networks, for this many seconds.
 func cutOf(length int) fault {
 	return fault{name: fmt.Sprintf("cut of %d s", length), cut: time.Duration(length) * time.Second}
 }
 
-// oneStops is a machine that stands still until the others may act: like one that has lost its power it says nothing,
-// also not that it is dead.
+// oneStops pauses a machine until the others may act. Like a machine that has lost its power, it sends nothing, and
+// does not announce its death.
 var oneStops = fault{name: "a machine stops", stops: true}
 
-// withCuts are the faults, and all of one node.
+// withCuts adds all faults of one node to the given faults.
 func withCuts(faults ...fault) []fault {
 	for _, length := range lengths {
 		faults = append(faults, cutOf(length))
@@ -28,8 +28,8 @@ func withCuts(faults ...fault) []fault {
 	return append(faults, oneStops)
 }
 
-// agentCareful is there because what costs an agent a reset depends on its timing. fast is not compared: beside other work a
-// group of emulated machines had not become whole with it after two minutes.
+// agentCareful is compared because the agent's timing determines which cuts reset it. fast is not compared: on a busy
+// processor, the nodes of an emulated group did not all see each other after two minutes.
 var agentCareful = &contender{
 	name:   "fencing-agent, timing careful",
 	faults: withCuts(),
@@ -47,19 +47,19 @@ func agentsTold(s *story, victim string, at time.Time) time.Duration {
 	return time.Since(at)
 }
 
-// single is how a fault of one node ended.
+// single is the result of a fault of one node.
 type single struct {
 	fault  string
-	reset  time.Duration // of that node; 0: it was not
+	reset  time.Duration // until that node was reset; 0: it was not
 	others int           // nodes that were reset although nothing was wrong with them
-	told   time.Duration // until the others might act, of a machine that stops
+	told   time.Duration // until the others might act in place of a machine that stops
 }
 
 func (o single) String() string {
 	return fmt.Sprintf("reset %s, %d others reset, the others may act %s", known(o.reset), o.others, known(o.told))
 }
 
-// blink is one fault of one node, until all are well again.
+// blink makes one fault of one node and waits until all nodes are well again.
 func (c *contender) blink(s *story, f fault, victim string) single {
 	s.t.Helper()
 	o := single{fault: f.name}
@@ -90,7 +90,7 @@ func (c *contender) blink(s *story, f fault, victim string) single {
 
 const cutsBegin, cutsEnd = "<!-- cuts in virtual machines -->\n", "<!-- end of cuts -->\n"
 
-// singles is what was measured of each contender.
+// singles contains the measurements of each contender.
 type singles struct{ rows []*singleRow }
 
 type singleRow struct {
@@ -143,7 +143,7 @@ func (r *singleRow) String() string {
 	return "| " + strings.Join(append(cells, spread(reset), spread(told)), " | ") + " |\n"
 }
 
-// merge puts what was measured into a table: the rows of contenders that were not measured stay.
+// merge puts the measurements into a table. The rows of contenders that were not measured stay.
 func (r *singles) merge(old string) string {
 	now := map[string]string{}
 	for _, row := range r.rows {

@@ -2,9 +2,10 @@ package machine
 
 import "runtime"
 
-// onOwnThread runs f on a thread of its own, which lives until done is closed.
+// onOwnThread runs f on a separate thread, which lives until done is closed.
 func onOwnThread(f func(), done <-chan struct{}) {
-	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	// It is never unlocked, so the thread ends with the goroutine.
+	runtime.LockOSThread()
 	f()
 	<-done
 }
