@@ -15,11 +15,11 @@ import (
 
 var cutsTable = flag.Bool("cuts.table", false, "print the table of transient cuts of docs/measurements/tuning.md (some minutes)")
 
-// preset is a timing, or one that is considered.
+// preset is a timing of the configuration, or one that is being considered.
 type preset struct {
 	name   string
 	timing config.Timing
-	feed   time.Duration // in place of the timing's; 0: as that has it
+	feed   time.Duration // replaces the timing's feed interval unless 0
 	w      time.Duration
 }
 
@@ -32,7 +32,7 @@ var presets = []preset{
 	{"`default`, F 1 s, W 10 s", config.TimingDefault, time.Second, 10 * time.Second},
 }
 
-// simulated is the preset as a group has it.
+// simulated returns the configuration of a simulated group with the preset.
 func (p *preset) simulated(nodes int, lun bool, seed uint64) Config {
 	c := config.ForTiming(p.timing, nodes)
 	if p.feed > 0 {
@@ -69,14 +69,15 @@ var cuts = []cut{
 	{"2 \\| 2, LUN", 4, true, func(c *Cluster) { c.Split([][]int{{0, 1}, {2, 3}}) }},
 }
 
-// transient makes the cut for a while and returns how many nodes were reset because of it.
+// transient makes the cut for a while and returns how many nodes it reset.
 func transient(t *testing.T, p *preset, k *cut, lasts time.Duration, seed uint64) int {
 	t.Helper()
 	c := New(p.simulated(k.nodes, k.lun, seed))
 	if !c.RunUntil(time.Minute, func() bool { return len(c.Feeding()) == k.nodes }) {
 		t.Fatalf("%s, %s: not all feed:\n%s", p.name, k.name, c.Report())
 	}
-	c.Run(20*time.Second + time.Duration(seed)*631*time.Millisecond) // another phase of the feeds with each seed
+	// Each seed makes the cut in another phase of the feeds.
+	c.Run(20*time.Second + time.Duration(seed)*631*time.Millisecond)
 	k.make(c)
 	c.Run(lasts)
 	c.Heal()
@@ -85,8 +86,8 @@ func transient(t *testing.T, p *preset, k *cut, lasts time.Duration, seed uint64
 	return c.Resets()
 }
 
-// Guard: what the documents promise of cuts that end by themselves. With -cuts.table it prints how many of ten cuts cost a
-// reset, and of how many nodes, with each preset.
+// Guard: what the documents promise about cuts that end by themselves. With -cuts.table the test prints, for each
+// preset, how many of ten cuts reset a node, and how many nodes they reset.
 func TestTransientCuts(t *testing.T) {
 	if !*cutsTable {
 		for _, k := range cuts {
