@@ -1,5 +1,5 @@
-// Package lab runs a small cluster on one machine: every node is a network namespace of its own, every SystemNetwork is
-// a bridge, and partitions really drop packets.
+// Package lab runs a small cluster on one machine: every node is a separate network namespace, every SystemNetwork is a
+// bridge, and partitions really drop packets.
 //
 //	  hub namespace: bridge "br1" (mgmt), bridge "br2" (data)
 //	   |p1n1 |p2n1      |p1n2 |p2n2      ...      nftables: table bridge lab
