@@ -1,5 +1,5 @@
-// Package cgroups gives each node of a cluster in namespaces control groups of its own, which
-// are the root to all that runs in the node, on hosts with cgroup v1 (or both) and with v2 alone.
+// Package cgroups gives each node of a cluster in namespaces separate control groups. For everything that runs in the
+// node, they are the root. It works on hosts with cgroup v1, with v2, and with both.
 //
 //	host    /sys/fs/cgroup/CONTROLLER/[own group/]NAME/NODE
 //	                                                   ^

@@ -1,6 +1,5 @@
-// Package room runs a program again in namespaces of its own: network, mounts and processes.
-// Whatever it makes there ends with it: interfaces, mounts, every process it started and all
-// that these started, also after SIGKILL.
+// Package room runs a program again in new namespaces: network, mounts and processes. Everything that it creates there
+// ends with it, even after SIGKILL: interfaces, mounts, and every process that it or its processes started.
 //
 //	make cluster, go test          the room
 //	[Enter] ------ starts -------> the same program, process 1, in which Enter returns
