@@ -89,7 +89,7 @@ func run(root string, check bool) error {
 	return nil
 }
 
-// pages are the files beside the manifests that are made of a chart, by their paths.
+// pages returns the files beside the manifests that are made from a chart, by their paths.
 func pages(root string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, dir := range []string{chartDir, controllerChart} {
@@ -130,7 +130,7 @@ func write(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// compare fails with all differences between the files of dir and what they should be.
+// compare fails with all differences between the files of dir and their expected contents.
 func compare(dir string, files map[string][]byte) error {
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(files)) {

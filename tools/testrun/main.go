@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// errFailed says that the counts tell the rest.
+// errFailed means that the counts contain the details.
 var errFailed = errors.New("tests failed")
 
 type options struct {

@@ -48,8 +48,7 @@ func main() {
 	}
 }
 
-// check is one check. It returns nil, an error that shows what is wrong and says what to
-// do, or a skipped.
+// check is one check. It returns nil, an error that says what is wrong and what to do, or a skipped.
 type check struct {
 	name string
 	what string
