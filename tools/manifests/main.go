@@ -1,12 +1,12 @@
-// Manifests renders deploy/chart with each of its examples, by Helm's own engine, into
-// deploy/manifests, makes the charts' README.md from their values, and checks what a template cannot: that values keep to the schema, and
-// that alerts and dashboard are queries Prometheus can read.
+// Manifests renders deploy/chart with each of its examples, with Helm's own engine, into deploy/manifests, and makes
+// the charts' README.md from their values. It checks what a template cannot: that values match the schema, and that
+// Prometheus can parse the queries of alerts and dashboard.
 //
 //	cd tools/manifests && go run . ../..         # write
 //	cd tools/manifests && go run . -check ../..  # fail if that would change something
 //
-// It is a module of its own, since Helm and Prometheus bring more than all other tools
-// together. It needs no cluster and contacts nobody.
+// It is a separate module, because Helm and Prometheus need more than all other tools together. It needs no cluster
+// and no network.
 package main
 
 import (

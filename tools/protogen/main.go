@@ -1,8 +1,8 @@
-// Protogen writes the Go code of the .proto files in some folders of the repository next to them. It needs nothing but Go:
-// the files are compiled by protocompile, the plugins are the ones pinned in tools/go.mod.
+// Protogen writes the Go code of the .proto files in some folders of the repository next to them. It needs only Go:
+// protocompile compiles the files, and tools/go.mod pins the plugins.
 //
 //	cd tools && go run ./protogen ..          # write
-//	cd tools && go run ./protogen -check ..   # exit 1 if a file is not what would be written
+//	cd tools && go run ./protogen -check ..   # exit 1 if a file differs from what would be written
 package main
 
 import (

@@ -1,11 +1,11 @@
-// Release makes all that a release consists of, from this checkout and Go modules alone: programs, packages,
+// Release makes everything that a release consists of, only from this checkout and Go modules: programs, packages,
 // images, charts, bills of material, checksums, provenance. The same commit gives the same bytes.
 //
 //	cd tools/release && go run . ../..               # into dist/release
 //	cd tools/release && go run . -out DIR ../..
 //
-// It is a module of its own, for the libraries behind it are more than all of the product's. It asks no
-// network but Go's module cache, needs no root, no container tool and no packager, and signs nothing.
+// It is a separate module, because it needs more libraries than the whole product. It needs no network except for
+// Go's module cache, no root, no container tool and no packager, and it signs nothing.
 package main
 
 import (

@@ -19,7 +19,7 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm" // registers its format
 )
 
-// packaging has what is in the packages and nowhere else: maintainer scripts and files for the distributions.
+// packaging contains the files that only packages need: maintainer scripts and files for the distributions.
 //
 //go:embed packaging
 var packaging embed.FS
