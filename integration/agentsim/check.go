@@ -315,8 +315,7 @@ func (c *checker) tick() {
 		}
 		idle := c.w.now() - c.lastFeed[i]
 		if c.w.s.Quiet {
-			// An agent arms when most nodes have received its report. When they do is random, and can be late.
-			continue
+			continue // an agent arms when most nodes have received its report, which can be late
 		}
 		if with := c.steady(i, 20*time.Second); idle > 2*t.feed+time.Second && c.w.lists.allHave(i, with) {
 			c.failed("survival: %s is not fed for %v, and could hear from the same %d nodes for 20s", m.name, idle, len(with))

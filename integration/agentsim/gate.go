@@ -107,8 +107,7 @@ func (e *endpoint) PacketCh() <-chan *memberlist.Packet { return e.packets }
 
 func (e *endpoint) WriteTo(b []byte, addr string) (time.Time, error) {
 	if e.stop.isShut() || e.dead.Load() {
-		// A zero time marks a packet that was never sent.
-		return time.Now(), nil
+		return time.Now(), nil // the packet is never sent
 	}
 	if e.quiet {
 		b = withoutNews(b)
@@ -134,8 +133,7 @@ func (e *endpoint) DialAddressTimeout(a memberlist.Address, timeout time.Duratio
 // vanish closes the socket without a message, as when the process vanishes.
 func (e *endpoint) vanish() {
 	e.dead.Store(true)
-	// The simulated network's Shutdown cannot fail.
-	_ = e.Shutdown()
+	_ = e.Shutdown() // of the simulated network, which cannot fail
 }
 
 func (e *endpoint) Shutdown() error {
@@ -154,7 +152,6 @@ func (p *process) client() *grpc.ClientConn {
 	}
 	conn, err := grpc.NewClient("passthrough:///"+p.m.name, grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		// Only wrong options can cause this.
 		panic("agentsim: client of " + p.m.name + ": " + err.Error())
 	}
 	return conn

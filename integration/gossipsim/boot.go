@@ -118,8 +118,7 @@ func (f *fabric) inject(network, node int, message []byte) error {
 		defer here.Close()
 		_ = here.SetDeadline(time.Now().Add(10 * time.Second))
 		if _, err := here.Write(message); err != nil {
-			// The boot notices that the table did not arrive.
-			return
+			return // the boot notices that the table did not arrive
 		}
 		// The node sends its own table until it closes the stream.
 		_, _ = io.Copy(io.Discard, here)

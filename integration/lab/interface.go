@@ -11,8 +11,7 @@ import (
 func (l *Lab) RemoveInterface(node, network string) error {
 	return l.interfaceOf(node, network, func(i, j int) error {
 		return l.hub.links(func(h *netlink.Handle) error {
-			// The far end is deleted together with the near one.
-			port, err := h.LinkByName(portName(i, j))
+			port, err := h.LinkByName(portName(i, j)) // the far end is deleted with the near one
 			if err != nil {
 				return err
 			}

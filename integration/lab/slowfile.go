@@ -195,8 +195,7 @@ func (s *SlowFile) answer(opcode uint32, body []byte) (out []byte, errno unix.Er
 		return out, 0
 	case fuseRead:
 		out = make([]byte, order.Uint32(body[16:]))
-		// At the end of the file this is a short read.
-		n, _ := s.file.ReadAt(out, int64(order.Uint64(body[8:])))
+		n, _ := s.file.ReadAt(out, int64(order.Uint64(body[8:]))) // at the end of the file this is a short read
 		return out[:n], 0
 	case fuseWrite:
 		s.writes.RLock()

@@ -69,8 +69,7 @@ func (s *Stage) Names() (names []string) {
 // Build builds the stage in a directory with a short path, because of the sockets, and starts no agent. Close removes
 // everything except the directory.
 func (s *Stage) Build(ctx context.Context, dir string) (_ *Agents, err error) {
-	// Agents have another working directory.
-	bin, err := filepath.Abs(s.Bin)
+	bin, err := filepath.Abs(s.Bin) // agents have another working directory
 	if err != nil {
 		return nil, fmt.Errorf("programs: %w", err)
 	}

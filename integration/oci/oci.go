@@ -76,8 +76,7 @@ func (i *Image) layer(path string) (digest string, err error) {
 			return "", err
 		}
 	}
-	// This must precede the digest, because Close writes the end.
-	if err := w.Close(); err != nil {
+	if err := w.Close(); err != nil { // before the digest is computed: Close writes the end
 		return "", err
 	}
 	return fmt.Sprintf("%x", h.Sum(nil)), nil

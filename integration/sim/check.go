@@ -16,9 +16,8 @@ import (
 const slack = 10 * time.Millisecond
 
 type checker struct {
-	touched []*Node // nodes to which something has happened since the last check
-	// All nodes are checked at due: time alone can make one stop feeding, or two exceed their limit.
-	due        boottime.Instant
+	touched    []*Node          // nodes to which something has happened since the last check
+	due        boottime.Instant // all nodes are checked then, because of what time alone changes
 	bounds     [2]time.Duration // of an overlap, by the number of the two nodes that hold
 	both       []overlap        // [a*nodes + b]: of two nodes that both feed and whose views have no common member
 	decided    map[uint64]*diskquorum.Grant
@@ -260,9 +259,7 @@ func (c *Cluster) checkStrike(n *Node) {
 	}
 	c.check.Strikes++
 	if n.judged {
-		// checkSentence has checked the reason. Such a node is dead in any case, and takes itself down once its message
-		// has had time to arrive.
-		return
+		return // checkSentence has checked the reason; the node is dead in any case
 	}
 	latest := boottime.Instant(0)
 	for _, m := range c.nodes {

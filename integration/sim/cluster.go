@@ -206,8 +206,7 @@ func New(cfg Config) *Cluster {
 	if cfg.Lease {
 		c.kube = newKubeLease(c)
 	}
-	// Names of equal width make the roster's order the index order.
-	width := len(fmt.Sprint(cfg.Nodes))
+	width := len(fmt.Sprint(cfg.Nodes)) // so that the order of names is the index order
 	for i := range cfg.Nodes {
 		n := &Node{Index: i, Name: fmt.Sprintf("n%0*d", width, i+1), boot: c.rng.Uint64() | 1, unplugged: make([]boottime.Instant, len(cfg.Networks))}
 		n.wake = func(at boottime.Instant) {

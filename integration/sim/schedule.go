@@ -56,8 +56,7 @@ func (c Config) withOutages(seed uint64) Config {
 		c.Before = 1 + rng.IntN(c.Nodes)
 	}
 	if other := rand.New(rand.NewPCG(seed, 0xb10)); other.IntN(4) == 0 {
-		// A separate source keeps the other schedules the same.
-		c.foreign = other
+		c.foreign = other // a separate source keeps the other schedules the same
 	} else if other.IntN(4) == 0 {
 		c.back = other
 	}

@@ -25,8 +25,7 @@ func (c *Cluster) Kill(i int) {
 // while. An armed watchdog then starts its countdown from the beginning.
 func (c *Cluster) closeWatchdog(n *Node) {
 	if n.timeout > netgossip.MaxSentence {
-		// The sentence was only decided in memory, and nothing was sent.
-		n.judged, n.obeyed = false, false
+		n.judged, n.obeyed = false, false // it was decided only in memory, and nothing was sent
 	}
 	boot, shut := n.boot, func() {
 		n.dying = false

@@ -82,8 +82,7 @@ func standIn(s *machine.Spec, path string) string {
 // cover mounts a file with this value over the kernel's file.
 func cover(s *machine.Spec, path, value string) error {
 	if _, err := os.Stat(path); os.IsNotExist(err) {
-		// This kernel does not have the file.
-		return nil
+		return nil // this kernel does not have the file
 	}
 	file := standIn(s, path)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {

@@ -100,19 +100,13 @@ type Machine interface {
 
 // The requests that a guest answers.
 const (
-	// Lose makes each I/O on the LUN fail; only if nodes have their own kernels.
-	Lose = "lose"
-	// Restore ends Lose.
-	Restore = "restore"
+	Lose    = "lose"    // makes each I/O on the LUN fail; only if nodes have their own kernels
+	Restore = "restore" // ends Lose
 
-	// Kill ends a program of the node with SIGKILL. It is started again a second later.
-	Kill = "kill"
-	// Hold ends a program of the node, which is not started again until it is released.
-	Hold = "hold"
-	// Free releases a program that was held.
-	Free = "free"
-	// Run runs a command in the node.
-	Run = "run"
+	Kill = "kill" // ends a program with SIGKILL, which is started again a second later
+	Hold = "hold" // ends a program, which is not started again until it is released
+	Free = "free" // releases a program that was held
+	Run  = "run"  // runs a command in the node
 )
 
 // Request asks a guest for something.

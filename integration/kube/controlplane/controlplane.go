@@ -243,8 +243,7 @@ func (p *ControlPlane) Dir() string { return p.config.Dir }
 
 // Close stops all programs. It may be called twice.
 func (p *ControlPlane) Close() error {
-	// Nobody needs its orderly end, which takes seconds.
-	err := p.KillServer()
+	err := p.KillServer() // nobody needs its orderly end, which takes seconds
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.controllers {

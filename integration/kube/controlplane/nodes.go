@@ -15,8 +15,7 @@ type Nodes struct {
 	Service string            // address of the Service kubernetes, the first one of 10.96.0.0/24
 	Port    int               // port of the API server, on all addresses
 	Tokens  map[string]string // bearer token of each node's kubelet
-	// Calm makes a silent node NotReady after 50 s, which is the default; otherwise it takes 10 s.
-	Calm bool
+	Calm    bool              // a silent node is NotReady only after 50 s, the default, and not after 10 s
 }
 
 func (n *Nodes) addresses() []net.IP {

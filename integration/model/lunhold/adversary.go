@@ -39,16 +39,15 @@ type Model struct {
 	Rules
 	Times
 	Size    int
-	Lists   []Set          // lists of members, by epoch; the first is in force at the start
-	Devices int            // number of the LUN's devices
-	Reach   []Set          // the devices that each node reaches; nil: all
-	Stays   Set            // nodes that do not store the lists of which they hear
-	Orders  [][]uint8      // orders in which the nodes may act
-	Shapes  []search.Graph // graphs of the network
-	Who     map[what]Set   // nodes to which an action may happen; if missing, all
-	Dwell   uint8          // a network lasts for at least this many ticks
-	// An outage reaches all nodes within this many ticks, and ends for all at once; 0: no limit.
-	Partial uint8
+	Lists   []Set               // lists of members, by epoch; the first is in force at the start
+	Devices int                 // number of the LUN's devices
+	Reach   []Set               // the devices that each node reaches; nil: all
+	Stays   Set                 // nodes that do not store the lists of which they hear
+	Orders  [][]uint8           // orders in which the nodes may act
+	Shapes  []search.Graph      // graphs of the network
+	Who     map[what]Set        // nodes to which an action may happen; if missing, all
+	Dwell   uint8               // a network lasts for at least this many ticks
+	Partial uint8               // an outage reaches all nodes within this many ticks, and ends for all at once; 0: no limit
 	Strikes bool                // onFence: reboot
 	Calm    bool                // no node may be reset (P3)
 	Steady  bool                // no node may starve either

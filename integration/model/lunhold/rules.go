@@ -23,31 +23,24 @@ type Rules struct {
 	HoldOver  bool // a deadline by H1 survives a change of the lists
 	NoDoubt   bool // claims survive a change of the lists
 
-	// Network is N: a dated record counts like an answer, for D_lun; used with NoHold.
-	Network   bool
+	Network   bool // N: a dated record counts like an answer, for D_lun; used with NoHold
 	Unsighted bool // N: only an answer makes claims begin again
 	OneWay    bool // N: a record counts even if it does not say that its writer sees this node
 
 	StrikeSilent bool // a node strikes when it has starved for a tick
 	StrikeAtOnce bool // a node strikes as soon as a majority shows that it lives without the node
 	StrikeGrant  bool // a grant to others is enough
-	// StrikeTold: it does not matter when the records were composed, if the node reads them for D_max.
-	StrikeTold bool
-	// StrikeSoon: they need not be dated D_max after the first one, but only a tick less.
-	StrikeSoon bool
+	StrikeTold   bool // the dates of the records do not matter, if the node reads them for D_max
+	StrikeSoon   bool // the records need not be dated D_max after the first one, but only a tick less
 
-	NoM1 bool // claims also cover time in which the claimant did not live
-	// MAsProposed is the first M1: claims begin again once, when a node begins to live; and nodes that do not live also
-	// claim.
-	MAsProposed bool
+	NoM1        bool // claims also cover time in which the claimant did not live
+	MAsProposed bool // M1: claims begin again once, when a node begins to live; others claim, too
 	NoM2        bool // a claim survives a gap
 	NoM3        bool // a change is written with the next heartbeat
 
-	// SeenShort: H2 uses the nodes that an echo block has seen within D_max, and not within twice D_max.
-	SeenShort bool
+	SeenShort bool // H2 uses the nodes seen within D_max, and not within twice D_max
 	SeenLong  bool // H2 uses those within D_lun + D_max
-	// Prompt: H4 ends the bridge if an I/O takes longer than a tick.
-	Prompt bool
+	Prompt    bool // H4: an I/O that takes longer than a tick ends the bridge
 }
 
 // These are times in ticks. They keep the order that docs/lease.md requires.
@@ -65,8 +58,7 @@ type Times struct {
 	Claim uint8 // time without a sighting until a claim
 	Runs  uint8 // F + W + R + margin: from the last permission to the reset
 	Fresh uint8 // time for which a claim still counts after it was made; 0: only while it is made
-	// An I/O that hangs ends by itself after this many ticks; 0: it may hang forever.
-	Late uint8
+	Late  uint8 // an I/O that hangs ends by itself after this many ticks; 0: it may hang forever
 }
 
 // times returns the times of the rules, with M4 and with the given A and watchdog.

@@ -87,10 +87,9 @@ type Node struct {
 
 	ears   [maxSize]heard
 	unseen [maxSize]uint8 // by peer: ticks that a claim could cover
-	// It is used if nodes hold beside N: the rest of D_lun since it reported that it sees them.
-	told  [maxSize]uint8
-	met   Set   // peers that it has met armed, in their present boots
-	lived uint8 // ticks for which it really lived without a gap; no rule reads it
+	told   [maxSize]uint8 // the rest of D_lun since it reported that it sees them; for holds beside N
+	met    Set            // peers that it has met armed, in their present boots
+	lived  uint8          // ticks for which it really lived without a gap; no rule reads it
 
 	path   Set   // devices of the LUN that it reaches
 	slow   bool  // its reads end after the I/O timeout, with an old copy of the log

@@ -77,8 +77,7 @@ func (m *Model) age(s *State) {
 		n.anchor = min(n.anchor+1, lifetime)
 		n.lived = min(n.lived+1, m.Claim)
 		for y := range m.Size {
-			// 0 means never; an answer of this tick has 1.
-			if h := &n.ears[y]; h.age > 0 {
+			if h := &n.ears[y]; h.age > 0 { // 0 means never; an answer of this tick has 1
 				if h.age++; h.age > m.hearing() {
 					*h = heard{}
 				} else if h.age > maxAge {

@@ -97,15 +97,14 @@ func (m *Model) condemned(s *State, x int) string {
 
 // Met counts what a search has reached. If it is zero, the search proves nothing.
 type Met struct {
-	Held   int // states in which a node holds by H1
-	Asked  int // states in which a node holds by H4
-	Lived  int // one node lives, and another one holds
-	Resets int // a node was reset by its watchdog
-	Claims int // a node claims a death
-	Proofs int // a majority or a granted half claims a death
-	Struck int // a node strikes itself
-	// Longest is the longest time for which one node lived while another, outside of its set, fed.
-	Longest uint8
+	Held    int   // states in which a node holds by H1
+	Asked   int   // states in which a node holds by H4
+	Lived   int   // one node lives, and another one holds
+	Resets  int   // a node was reset by its watchdog
+	Claims  int   // a node claims a death
+	Proofs  int   // a majority or a granted half claims a death
+	Struck  int   // a node strikes itself
+	Longest uint8 // the longest time for which one lived while another, outside of its set, fed
 }
 
 func (m *Model) note(met *Met, s *State) {

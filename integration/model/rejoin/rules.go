@@ -5,17 +5,13 @@ type Rules struct {
 	// Bridge is L14: a holder continues beside a partner that counts a majority. Without it the other fields have no
 	// effect.
 	Bridge bool
-	// Keep keeps its token meanwhile; without it the holder renounces, as in L10, and still feeds.
-	Keep   bool
+	Keep   bool // it keeps its token meanwhile; without: it renounces (L10), and still feeds
 	Mutual bool // the majority contains this node
-	// Most requires a majority; without it any view with this node is enough.
-	Most bool
-	// Exact requires that this node's view is the granted set; without it the view may be smaller.
-	Exact bool
-	Fresh bool // the partner's statement is younger than G
-	Boot  bool // the partner has not been reset since then
-	// Writes requires that the node's own writes land (L6); without it, what was read before is enough.
-	Writes bool
+	Most   bool // the view is a majority; without: any view with this node
+	Exact  bool // this node's view is the granted set; without: it may be smaller
+	Fresh  bool // the partner's statement is younger than G
+	Boot   bool // the partner has not been reset since then
+	Writes bool // own writes land (L6); without: what was read before is enough
 }
 
 // Safe contains the rules of docs/lease.md.

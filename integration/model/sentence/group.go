@@ -13,8 +13,7 @@ type GroupRules struct {
 	OneSlot   bool // P1: one slot that shows a majority without this node is enough
 	OneRead   bool // P1: one read is enough
 	EverTwice bool // P1: the records have changed twice at any time since the last majority
-	// Unsteady: contact does not matter, neither before a node condemns itself (P1) nor at that moment (P7).
-	Unsteady  bool
+	Unsteady  bool // P1, P7: contact does not matter, before it condemns itself or at that moment
 	GrantWord bool // P1: E2 is only the grant
 	Undecided bool // P1: a tie that is undecided is enough
 	States    bool // P2: a condemned node continues to state which nodes it sees

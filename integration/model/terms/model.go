@@ -7,20 +7,13 @@ const MaxNodes = 4
 
 // Rules contains the guards in force. Each can be left out to see its purpose.
 type Rules struct {
-	// Majority is T1: a node agrees when a majority, including itself, has confirmed its terms; without it, half is
-	// enough.
-	Majority bool
-	// Unanimous is T2: all members of a half must agree; without it, one that agrees is enough if the others use the
-	// same medium.
-	Unanimous bool
-	// Stranger replaces T1: only a node that has heard other terms in this process stands back.
-	Stranger bool
-	Forgets  bool // T3: with new terms a node begins without any confirmation
-	First    bool // T3: the terms are in the file before they are announced or used
-	// Slots is T4: a confirmation counts if the speaker's slot contains it on the listener's medium.
-	Slots bool
-	// Storage is T3: another storage device means another beginning, whatever its name.
-	Storage bool
+	Majority  bool // T1: a node needs confirmations by a majority, including itself; without: by half
+	Unanimous bool // T2: all members of a half must agree; without: one, with others on its medium
+	Stranger  bool // replaces T1: only a node that has heard other terms in this process stands back
+	Forgets   bool // T3: with new terms a node begins without any confirmation
+	First     bool // T3: the terms are in the file before they are announced or used
+	Slots     bool // T4: a confirmation counts if the speaker's slot contains it on the listener's medium
+	Storage   bool // T3: another storage device means another beginning, whatever its name
 }
 
 // All contains the rules of docs/lease.md.

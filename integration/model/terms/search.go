@@ -10,10 +10,8 @@ import (
 
 // Result is the result of a search.
 type Result struct {
-	States int // number of states that were visited
-	// Agreed is the number of those in which all nodes are up and agree, which proves that the search can reach
-	// agreement.
-	Agreed  int
+	States  int      // number of states that were visited
+	Agreed  int      // those of them in which all nodes are up and agree: the search can reach agreement
 	History []string // history that ends with two winners; nil: none was found
 }
 

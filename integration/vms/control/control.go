@@ -85,8 +85,7 @@ type Boot struct {
 	Service    []string          `json:"service,omitempty"` // the command line of the agent
 	Env        []string          `json:"env,omitempty"`     // environment of the agent
 	Later      bool              `json:"later,omitempty"`   // the agent starts only on request
-	// Crash is a script for sh with all that a crash kernel does once its networks are up.
-	Crash string `json:"crash,omitempty"`
+	Crash      string            `json:"crash,omitempty"`   // a script for sh: all that a crash kernel does with its networks up
 }
 
 // Condemned is the state of the watchdog of a condemned boot.

@@ -21,8 +21,7 @@ func login(i *control.Initiator) error {
 	if err := os.WriteFile("/etc/iscsi/initiatorname.iscsi", []byte("InitiatorName="+i.Name+"\n"), 0o644); err != nil {
 		return err
 	}
-	// It forks, and its child keeps its output open.
-	daemon := exec.Command("iscsid")
+	daemon := exec.Command("iscsid") // it forks, and its child keeps its output open
 	daemon.Stdout, daemon.Stderr = os.Stdout, os.Stderr
 	if err := daemon.Run(); err != nil {
 		return fmt.Errorf("iscsid: %w", err)

@@ -36,8 +36,7 @@ func main() {
 		pid, err := unix.Wait4(-1, &status, 0, nil)
 		switch {
 		case err == unix.ECHILD:
-			// Process 1 must not end.
-			select {}
+			select {} // process 1 must not end
 		case err == nil && pid == child.Process.Pid:
 			fmt.Printf("guest: the process that serves the harness has ended: %d\n", status)
 		}

@@ -55,8 +55,7 @@ func (m *Machine) readQMP() {
 			} `json:"timestamp"`
 		}
 		if err := json.Unmarshal(line, &message); err != nil {
-			// The line is incomplete because the machine was closed.
-			return
+			return // the line is incomplete because the machine was closed
 		}
 		switch {
 		case message.Event != "":
