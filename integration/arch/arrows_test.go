@@ -236,7 +236,7 @@ func TestArrowRulesCanFail(t *testing.T) {
 		{"cmd/fencectl/a.go", `import "github.com/fencing-agent/fencing-agent/cmd/fencing-agent/agent"`, "the arrows of"},
 		{"netgossip/new/a.go", ``, "has no line in rooms"},
 		{"cmd/new/a.go", ``, "has no line in rooms"},
-		{"k8s/apicheck/a.go", `import "github.com/hashicorp/memberlist"`, "known in one place"},
+		{"k8s/apicheck/a.go", `import "github.com/hashicorp/memberlist"`, "only one place knows"},
 		{"cmd/fencing-agent/agent/a.go", `import "sigs.k8s.io/controller-runtime/pkg/manager"`, "has no controllers"},
 		{"k8s/marks/a.go", `import "sigs.k8s.io/controller-runtime/pkg/client"`, "has no controllers"},
 		{"k8s/recovery/a.go", `import "github.com/fencing-agent/fencing-agent/k8s/reconcile"`, "the arrows of"},

@@ -158,7 +158,7 @@ func TestCountRulesCanFail(t *testing.T) {
 	wantProblem(t, countProblems(recorded, measured(4, 2)), "keys grew from 3 to 4")
 	wantProblem(t, countProblems(recorded, measured(3, 1)), "verbs fell from 2 to 1: run make counts")
 	wantProblem(t, countProblems(recorded[:1], measured(3, 2)), "no line for verbs")
-	wantProblem(t, countProblems(recorded, measured(3, 2)[:1]), "nothing counts verbs")
+	wantProblem(t, countProblems(recorded, measured(3, 2)[:1]), "no test counts verbs")
 	wantProblem(t, countProblems([]figureOf{{"keys", 3, ""}}, measured(3, 2)[:1]), "say why")
 
 	wantProblem(t, riseProblems(recorded, []figureOf{{"keys", 4, "the first count"}}), "rose from 3 to 4")

@@ -104,7 +104,7 @@ func TestWordRulesCanFail(t *testing.T) {
 		t.Fatalf("banned words %q", words)
 	}
 	banned := wordPattern(words)
-	wantProblem(t, wordProblems("p/p.go", "package p\n// to nudge it\n", banned), `p/p.go:2: "nudge"`)
+	wantProblem(t, wordProblems("p/p.go", "package p\n// to nudge it\n", banned), `p/p.go:2: do not use "nudge"`)
 	wantProblem(t, wordProblems("p/p.go", "package p\n// nudged, restart\n", banned), "")
 	wantProblem(t, wordProblems("p/p.go", "// TODO: later\n", banned), "TODO without")
 	wantProblem(t, wordProblems("p/p.go", "// TODO(#12): later\n", banned), "")

@@ -149,7 +149,7 @@ func (p *Process) Restart() error {
 	return p.start()
 }
 
-// stopAll asks all processes to end, and kills those that are still running after the grace period.
+// stopAll asks all processes to end, and kills those that are still running after the StopGrace.
 func stopAll(processes []*Process, grace time.Duration) {
 	for _, p := range processes {
 		_ = p.Signal(syscall.SIGTERM)

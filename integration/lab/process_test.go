@@ -183,7 +183,7 @@ func openFiles(t *testing.T) (out []string) {
 	return out
 }
 
-// A process that ignores SIGTERM is killed after the grace period.
+// A process that ignores SIGTERM is killed after the StopGrace.
 func TestCloseKillsTheStubborn(t *testing.T) {
 	needLab(t)
 	l, err := New(Config{Nodes: []string{"n1"}, Networks: []string{"mgmt"}, Dir: t.TempDir(), StopGrace: 50 * time.Millisecond})
